@@ -1,0 +1,1 @@
+//! The emitter: prints SIMT IR as CUDA C.

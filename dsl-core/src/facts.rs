@@ -1,0 +1,161 @@
+//! Facts: what a launch promises about its arguments. Caches and stores are keyed by facts, never by exact shapes.
+
+use crate::tile::{Kernel, ParamKind};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The largest alignment (bytes) that facts speak of.
+pub const MAX_ALIGN: u32 = 16;
+/// The largest divisibility (elements) that facts speak of.
+pub const MAX_DIVISOR: u32 = 16;
+
+/// What is known of a tensor argument.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct TensorFacts {
+    /// The pointer is a multiple of this many bytes: a power of two from the element size to [`MAX_ALIGN`].
+    pub align: u32,
+    /// Row-major without gaps.
+    pub packed: bool,
+    /// Each length is a multiple of this power of two, at most [`MAX_DIVISOR`].
+    pub lens: Vec<u32>,
+    /// Each stride (elements) is a multiple of this power of two, at most [`MAX_DIVISOR`]; says nothing of packed tensors' last axis.
+    pub strides: Vec<u32>,
+}
+
+/// What a launch promises. `compile` may use nothing else of the arguments.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// One entry per parameter, `None` for scalars.
+    pub tensors: Vec<Option<TensorFacts>>,
+    /// Every element offset, with a tile's overhang, fits an i32.
+    pub index32: bool,
+    /// No tensor that is stored to overlaps another tensor argument.
+    pub noalias: bool,
+}
+
+/// Shape, strides (elements) and pointer of a tensor argument, as [`Facts::of_launch`] reads them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TensorArg {
+    /// The pointer as a number (or any number with the same alignment).
+    pub address: u64,
+    /// Lengths.
+    pub lens: Vec<i64>,
+    /// Strides in elements.
+    pub strides: Vec<i64>,
+}
+
+impl TensorArg {
+    /// A row-major tensor without gaps.
+    pub fn packed(address: u64, lens: &[i64]) -> TensorArg {
+        TensorArg { address, lens: lens.to_vec(), strides: packed_strides(lens) }
+    }
+    /// Row-major without gaps (axes of length ≤ 1 may have any stride).
+    pub fn is_packed(&self) -> bool {
+        self.lens.iter().zip(&self.strides).zip(packed_strides(&self.lens)).all(|((l, s), p)| *l <= 1 || *s == p)
+    }
+    /// Elements.
+    pub fn numel(&self) -> i64 {
+        self.lens.iter().product()
+    }
+}
+
+/// Strides of a row-major tensor without gaps.
+pub fn packed_strides(lens: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; lens.len()];
+    for k in (0..lens.len().saturating_sub(1)).rev() {
+        strides[k] = strides[k + 1] * lens[k + 1];
+    }
+    strides
+}
+
+impl Facts {
+    /// Nothing is promised (but natural alignment). Every kernel compiles with this.
+    pub fn none(kernel: &Kernel) -> Facts {
+        Facts::uniform(kernel, |size, rank| TensorFacts { align: size, packed: false, lens: vec![1; rank], strides: vec![1; rank] }, false)
+    }
+
+    /// The most that can be promised: aligned, packed, divisible, small, not aliased.
+    pub fn best(kernel: &Kernel) -> Facts {
+        let tensor = |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: vec![MAX_DIVISOR; rank], strides: vec![MAX_DIVISOR; rank] };
+        Facts { noalias: true, ..Facts::uniform(kernel, tensor, true) }
+    }
+
+    /// Packed tensors of any length and natural alignment: what a judge's `solve` may be called with.
+    pub fn packed(kernel: &Kernel, index32: bool) -> Facts {
+        let tensor = |size, rank| TensorFacts { align: size, packed: true, lens: vec![1; rank], strides: vec![1; rank] };
+        Facts { noalias: true, ..Facts::uniform(kernel, tensor, index32) }
+    }
+
+    fn uniform(kernel: &Kernel, tensor: impl Fn(u32, usize) -> TensorFacts, index32: bool) -> Facts {
+        let tensors = kernel
+            .params
+            .iter()
+            .map(|p| match p.kind {
+                ParamKind::Tensor { dtype, rank, .. } => Some(tensor(dtype.size() as u32, rank)),
+                ParamKind::Scalar(_) => None,
+            })
+            .collect();
+        Facts { tensors, index32, noalias: false }
+    }
+
+    /// Everything that holds for these arguments (`None` for scalars). `noalias` is decided by the caller, who knows extents in bytes.
+    pub fn of_launch(args: &[Option<TensorArg>], noalias: bool) -> Facts {
+        // A tile may hang over the end; no tile is longer than 2^20 elements.
+        let limit = i32::MAX as i64 - (1 << 20);
+        let reach = |a: &TensorArg| a.lens.iter().zip(&a.strides).map(|(l, s)| (l - 1).max(0).saturating_mul(s.abs())).fold(0i64, i64::saturating_add);
+        let index32 = args.iter().flatten().all(|a| reach(a) < limit && a.lens.iter().all(|l| *l < limit));
+        let tensors = args.iter().map(|a| a.as_ref().map(TensorFacts::of)).collect();
+        Facts { tensors, index32, noalias }
+    }
+
+    /// Whatever has these facts also has `other`'s: code compiled for `other` may be launched.
+    pub fn imply(&self, other: &Facts) -> bool {
+        let tensor = |a: &TensorFacts, b: &TensorFacts| {
+            a.align % b.align == 0
+                && (a.packed || !b.packed)
+                && a.lens.iter().zip(&b.lens).all(|(x, y)| x % y == 0)
+                && (b.packed || a.strides.iter().zip(&b.strides).all(|(x, y)| x % y == 0))
+        };
+        self.tensors.len() == other.tensors.len()
+            && self.tensors.iter().zip(&other.tensors).all(|(a, b)| match (a, b) {
+                (Some(a), Some(b)) => tensor(a, b),
+                (None, None) => true,
+                _ => false,
+            })
+            && (self.index32 || !other.index32)
+            && (self.noalias || !other.noalias)
+    }
+}
+
+impl TensorFacts {
+    /// Everything that holds for this argument.
+    pub fn of(arg: &TensorArg) -> TensorFacts {
+        let power = |x: u64, max: u32| if x == 0 { max } else { (1u32 << x.trailing_zeros().min(31)).min(max) };
+        TensorFacts {
+            align: power(arg.address, MAX_ALIGN),
+            packed: arg.is_packed(),
+            lens: arg.lens.iter().map(|l| power(*l as u64, MAX_DIVISOR)).collect(),
+            strides: arg.strides.iter().map(|s| power(s.unsigned_abs(), MAX_DIVISOR)).collect(),
+        }
+    }
+}
+
+/// The key text of caches and stores: `16p/16 4p/1x16 - i32 noalias`.
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        for t in &self.tensors {
+            match t {
+                None => write!(f, "- ")?,
+                Some(t) => {
+                    let list = |v: &[u32]| v.iter().map(u32::to_string).collect::<Vec<_>>().join("x");
+                    write!(f, "{}{}/{}", t.align, if t.packed { "p" } else { "s" }, list(&t.lens))?;
+                    if !t.packed {
+                        write!(f, "@{}", list(&t.strides))?;
+                    }
+                    write!(f, " ")?;
+                }
+            }
+        }
+        write!(f, "{}{}", if self.index32 { "i32" } else { "i64" }, if self.noalias { " noalias" } else { "" })
+    }
+}

@@ -1,0 +1,1 @@
+//! The language: handles on which ordinary Rust builds tile IR.

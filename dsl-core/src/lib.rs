@@ -1,0 +1,32 @@
+//! The pure compiler of girih.
+//!
+//! ```text
+//! tile IR ──eval──▶ reference result
+//! tile IR ──lower(facts, schedule, target)──▶ SIMT IR with its launch record
+//! SIMT IR ──emit──▶ CUDA C
+//! SIMT IR ──simulate──▶ result, traps, counters
+//! ```
+//!
+//! Nothing here does I/O, names a driver or reads a clock. Modules are listed in the order in which data flows.
+
+pub mod loc;
+pub mod types;
+pub mod scalar;
+pub mod error;
+pub mod tile;
+pub mod lang;
+pub mod registry;
+pub mod schedule;
+pub mod facts;
+pub mod target;
+pub mod layout;
+pub mod simt;
+pub mod lower;
+pub mod cuda;
+pub mod sim;
+pub mod model;
+pub mod program;
+
+/// Re-exported for the code that the attributes expand to.
+#[doc(hidden)]
+pub use linkme;

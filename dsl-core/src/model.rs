@@ -1,0 +1,1 @@
+//! Predicts time from counters, resources and a target.

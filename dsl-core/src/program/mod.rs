@@ -1,0 +1,232 @@
+//! Program IR: the host side of a computation as data. The runtime runs it, the simulator walks it, the exporter prints it as C++.
+
+use crate::error::CompileError;
+use crate::loc::SourceLoc;
+use crate::registry::KernelDef;
+use crate::tile::Param;
+use crate::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
+
+/// Index of a scalar variable of a program (loop counter, value read back).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ScalarVar(pub u32);
+
+/// A scalar expression that the host computes.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expr {
+    /// A constant.
+    Literal(Literal),
+    /// A scalar parameter of the program.
+    Param(usize),
+    /// The length of an axis of a tensor parameter (i64).
+    Dim(usize, usize),
+    /// A scalar variable.
+    Var(ScalarVar),
+    /// One operand.
+    Unary(UnaryOp, Box<Expr>),
+    /// Two operands of one type.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// Two operands of one type; bool.
+    Compare(CompareOp, Box<Expr>, Box<Expr>),
+    /// Condition, then, otherwise.
+    Select(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// Conversion.
+    Cast(DType, Box<Expr>),
+}
+
+/// What memory a tensor of a program lies in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Base {
+    /// A tensor parameter.
+    Param(usize),
+    /// A temporary: [`Program::temps`].
+    Temp(usize),
+}
+
+/// A tensor as an argument of a launch, memset or copy: a window on its base.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TensorView {
+    /// Its memory.
+    pub base: Base,
+    /// Element type (after reinterpretation).
+    pub dtype: DType,
+    /// First element, in elements of `dtype` from the base's pointer (i64).
+    pub offset: Expr,
+    /// Lengths (i64).
+    pub lens: Vec<Expr>,
+    /// Strides in elements (i64).
+    pub strides: Vec<Expr>,
+    /// Row-major without gaps, by construction.
+    pub packed: bool,
+}
+
+/// A temporary: memory of the workspace, kept between calls.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Temp {
+    /// The author's name.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Lengths (i64), computable from the program's parameters alone.
+    pub lens: Vec<Expr>,
+    /// What it is filled with at the start of every call; undefined if `None`.
+    pub init: Option<Literal>,
+}
+
+/// An argument of a launch.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Arg {
+    /// A tensor.
+    Tensor(TensorView),
+    /// A scalar of the parameter's type.
+    Scalar(Expr),
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub enum Stmt {
+    /// Launches a kernel.
+    Launch {
+        /// Number of the launch site in the program, from 0: schedules are chosen per site.
+        site: usize,
+        /// The kernel.
+        kernel: KernelDef,
+        /// One per parameter of the kernel.
+        args: Vec<Arg>,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+    /// Sets every element of a packed tensor.
+    Memset {
+        /// What.
+        tensor: TensorView,
+        /// To what.
+        value: Literal,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+    /// Copies a packed tensor to another of the same type and size.
+    Copy {
+        /// To.
+        to: TensorView,
+        /// From.
+        from: TensorView,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+    /// Sets a scalar variable.
+    Set {
+        /// Which.
+        var: ScalarVar,
+        /// New value.
+        value: Expr,
+    },
+    /// Reads one element back to the host (waits for the device).
+    ReadBack {
+        /// Receives.
+        var: ScalarVar,
+        /// A tensor of one element.
+        from: TensorView,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+    /// A choice, by shape or scalar.
+    If {
+        /// Bool.
+        condition: Expr,
+        /// Where true.
+        then: Vec<Stmt>,
+        /// Where false.
+        otherwise: Vec<Stmt>,
+    },
+    /// A counted loop.
+    For {
+        /// The counter, i64.
+        var: ScalarVar,
+        /// First value.
+        start: Expr,
+        /// One past the last.
+        end: Expr,
+        /// One turn.
+        body: Vec<Stmt>,
+    },
+    /// Repeats: `header` computes the condition (it may read back), then the body.
+    While {
+        /// Computes the condition.
+        header: Vec<Stmt>,
+        /// Bool.
+        condition: Expr,
+        /// One turn.
+        body: Vec<Stmt>,
+    },
+}
+
+/// A program: what a challenge's `solve` is exported from.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The function's name.
+    pub name: String,
+    /// `crate::module::name`.
+    pub path: String,
+    /// The function's place.
+    pub loc: SourceLoc,
+    /// The function's text.
+    pub source: String,
+    /// Parameters in order, as for kernels.
+    pub params: Vec<Param>,
+    /// Temporaries.
+    pub temps: Vec<Temp>,
+    /// Type and name of each scalar variable, by [`ScalarVar`].
+    pub scalars: Vec<(DType, String)>,
+    /// What must hold at a call: bool expressions with the author's line.
+    pub requirements: Vec<(Expr, SourceLoc)>,
+    /// The body.
+    pub body: Vec<Stmt>,
+}
+
+/// A registered `#[program]` function.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramDef {
+    /// The function's name.
+    pub name: &'static str,
+    /// `crate::module` of the function.
+    pub module: &'static str,
+    /// The function's place.
+    pub loc: SourceLoc,
+    /// Builds its IR.
+    pub build: fn() -> Result<Program, CompileError>,
+}
+
+impl ProgramDef {
+    /// `crate::module::name`.
+    pub fn path(&self) -> String {
+        format!("{}::{}", self.module, self.name)
+    }
+}
+
+impl Program {
+    /// The kernels of the launch sites, by site.
+    pub fn sites(&self) -> Vec<KernelDef> {
+        let mut sites = Vec::new();
+        collect_sites(&self.body, &mut sites);
+        sites.sort_by_key(|(site, _)| *site);
+        sites.into_iter().map(|(_, kernel)| kernel).collect()
+    }
+}
+
+fn collect_sites(body: &[Stmt], sites: &mut Vec<(usize, KernelDef)>) {
+    for stmt in body {
+        match stmt {
+            Stmt::Launch { site, kernel, .. } => sites.push((*site, *kernel)),
+            Stmt::If { then, otherwise, .. } => {
+                collect_sites(then, sites);
+                collect_sites(otherwise, sites);
+            }
+            Stmt::For { body, .. } => collect_sites(body, sites),
+            Stmt::While { header, body, .. } => {
+                collect_sites(header, sites);
+                collect_sites(body, sites);
+            }
+            Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::ReadBack { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Schedule expressions as text: `T=1024,V=4`.

@@ -1,0 +1,1 @@
+//! The legal schedules of a kernel, in a fixed order.

@@ -1,0 +1,1 @@
+//! The simulator: the definition of SIMT IR.

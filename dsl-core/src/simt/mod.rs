@@ -1,0 +1,531 @@
+//! SIMT IR: what one thread does, close to C. The simulator ([`crate::sim`]) is its definition; the emitter prints it as it stands.
+//!
+//! # Values
+//! Variables are registers of one thread: scalars, or arrays of constant length. Expressions have no side effects.
+//! Arithmetic happens on bool, 32- and 64-bit integers, f32, and on 8-bit integers (wrapping). `F16` and `BF16` variables
+//! are raw 16-bit storage: only loads, stores, [`Expr::Cast`] and [`Expr::Bitcast`] touch them.
+//! Index arithmetic is i32 or i64, as the facts allow; overflow of index arithmetic is a compiler bug.
+//!
+//! # Memory
+//! An access names a global parameter or a shared array, an element type and an index in elements of that type. Accesses of
+//! `lanes > 1` must be aligned to their whole size. A predicate that is false makes a load give zeros and a store do nothing.
+//!
+//! # Order
+//! Accesses of two threads to one byte, one of them a write, are a race unless a barrier, mbarrier phase, asynchronous group
+//! and barrier, atomic or fence orders them; also within a warp.
+
+pub mod print;
+pub mod verify;
+
+use crate::loc::SourceLoc;
+use crate::tile::host::HostExpr;
+use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
+
+/// Index of a [`Var`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct VarId(pub u32);
+
+/// Index of a [`SharedArray`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SharedId(pub u32);
+
+/// A register variable of one thread.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Var {
+    /// Name hint; the emitter makes it unique.
+    pub name: String,
+    /// Type of each element.
+    pub dtype: DType,
+    /// `None`: a scalar. `Some(n)`: an array of n elements.
+    pub len: Option<u32>,
+}
+
+/// An array in shared memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SharedArray {
+    /// Name hint.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Elements.
+    pub len: u32,
+    /// Alignment in bytes.
+    pub align: u32,
+}
+
+/// A kernel parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    /// Name, unique among parameters.
+    pub name: String,
+    /// What it is.
+    pub kind: ParamKind,
+}
+
+/// What a parameter is and where its argument comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ParamKind {
+    /// The pointer of the tile kernel's tensor parameter `tensor`.
+    Pointer {
+        /// Parameter of the tile kernel.
+        tensor: usize,
+        /// Element type.
+        dtype: DType,
+        /// The kernel stores to it.
+        writable: bool,
+        /// Nothing else in the kernel reaches its memory (`__restrict__`).
+        restrict: bool,
+        /// What the facts promise of the pointer, in bytes.
+        align: u32,
+    },
+    /// The tile kernel's scalar parameter.
+    Scalar {
+        /// Parameter of the tile kernel.
+        scalar: usize,
+        /// Its type.
+        dtype: DType,
+    },
+    /// An integer that the host computes.
+    Host {
+        /// Type of the parameter: i32 or i64.
+        dtype: DType,
+        /// Its value.
+        value: HostExpr,
+    },
+    /// A tensor map (TMA descriptor) that the host encodes; an opaque 128-byte constant for the kernel.
+    TensorMap {
+        /// What it describes.
+        map: TensorMap,
+    },
+}
+
+/// What a tensor map describes: read as data by the simulator, encoded by the runtime and by exported code.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TensorMap {
+    /// Parameter of the tile kernel.
+    pub tensor: usize,
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, innermost first.
+    pub lens: Vec<HostExpr>,
+    /// Strides in elements of all axes but the innermost, innermost first.
+    pub strides: Vec<HostExpr>,
+    /// Elements per copy along each axis, innermost first.
+    pub box_lens: Vec<u32>,
+    /// Bytes of the shared-memory swizzle: 0, 32, 64 or 128.
+    pub swizzle_bytes: u32,
+}
+
+/// Hardware indices. i32; only as the whole initialiser of a [`Stmt::Let`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Special {
+    /// `threadIdx.x`.
+    Thread,
+    /// `blockIdx.x`.
+    Block,
+    /// `gridDim.x`.
+    GridDim,
+    /// Thread index modulo 32.
+    Lane,
+    /// Thread index divided by 32.
+    Warp,
+}
+
+/// Where memory is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Space {
+    /// The tensor behind [`Kernel::params`]`[i]`, a pointer.
+    Global(usize),
+    /// A shared array.
+    Shared(SharedId),
+}
+
+/// A place in memory: element `index` (in elements of `dtype`) of a space.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Place {
+    /// Which memory.
+    pub space: Space,
+    /// Element type of the access; may differ from the space's (then a reinterpretation).
+    pub dtype: DType,
+    /// Element index.
+    pub index: Expr,
+}
+
+/// Cache hint of a global access.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum CacheHint {
+    /// As the compiler likes.
+    #[default]
+    Default,
+    /// Read or written once: `__ldcs`, `__stcs`.
+    Streaming,
+}
+
+/// A pure expression.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expr {
+    /// A constant.
+    Literal(Literal),
+    /// A scalar variable.
+    Var(VarId),
+    /// An element of an array variable.
+    Element(VarId, Box<Expr>),
+    /// A scalar or host-computed parameter.
+    Param(usize),
+    /// A hardware index.
+    Special(Special),
+    /// One operand.
+    Unary(UnaryOp, Box<Expr>),
+    /// Two operands of one type.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// Three operands of one type.
+    Ternary(TernaryOp, Box<Expr>, Box<Expr>, Box<Expr>),
+    /// Two operands of one type; bool.
+    Compare(CompareOp, Box<Expr>, Box<Expr>),
+    /// `condition ? a : b`; both sides are evaluated (they are pure), but see [`Expr::Load`] for predicated reads.
+    Select(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// Conversion by the numeric contract.
+    Cast(DType, Box<Expr>),
+    /// Same bits.
+    Bitcast(DType, Box<Expr>),
+    /// One element from memory; zero, and no access, where the predicate is false.
+    Load {
+        /// Where.
+        place: Box<Place>,
+        /// Bool, or always.
+        predicate: Option<Box<Expr>>,
+        /// Hint.
+        cache: CacheHint,
+    },
+}
+
+/// Barriers, by who meets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Barrier {
+    /// `__syncthreads()`.
+    Block,
+    /// `__syncwarp()`.
+    Warp,
+    /// `bar.sync id, threads`.
+    Named {
+        /// 1 to 15.
+        id: u32,
+        /// Threads that meet; a multiple of 32.
+        threads: u32,
+    },
+    /// All blocks of the cluster (arrive release, wait acquire).
+    Cluster,
+    /// All blocks of a cooperative launch.
+    Grid,
+}
+
+/// How a shuffle picks its source lane.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ShuffleKind {
+    /// lane ^ operand.
+    Xor,
+    /// lane − operand.
+    Up,
+    /// lane + operand.
+    Down,
+    /// operand.
+    Index,
+}
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Stmt {
+    /// Declares a scalar variable that never changes.
+    Let {
+        /// The variable.
+        var: VarId,
+        /// Its value.
+        value: Expr,
+    },
+    /// Declares a variable that changes, or an array. Uninitialised without `init` (arrays: every element set to it).
+    Declare {
+        /// The variable.
+        var: VarId,
+        /// First value.
+        init: Option<Expr>,
+    },
+    /// Sets a scalar variable, or an element of an array.
+    Assign {
+        /// The variable.
+        var: VarId,
+        /// Element, for arrays.
+        index: Option<Expr>,
+        /// New value.
+        value: Expr,
+    },
+    /// Reads `lanes` neighbouring elements into elements `at..at+lanes` of an array variable.
+    LoadVector {
+        /// Array variable of the place's dtype.
+        var: VarId,
+        /// First element set.
+        at: Expr,
+        /// First element read; aligned to the whole access.
+        place: Place,
+        /// 2, 4, 8 or 16 elements; at most 16 bytes (32 where the target has it).
+        lanes: u32,
+        /// Zeros where false.
+        predicate: Option<Expr>,
+        /// Hint.
+        cache: CacheHint,
+    },
+    /// Writes elements `at..at+lanes` of an array variable.
+    StoreVector {
+        /// First element written.
+        place: Place,
+        /// Array variable of the place's dtype.
+        var: VarId,
+        /// First element read.
+        at: Expr,
+        /// As for loads.
+        lanes: u32,
+        /// Nothing where false.
+        predicate: Option<Expr>,
+        /// Hint.
+        cache: CacheHint,
+    },
+    /// Writes one element.
+    Store {
+        /// Where.
+        place: Place,
+        /// Of the place's dtype.
+        value: Expr,
+        /// Nothing where false.
+        predicate: Option<Expr>,
+        /// Hint.
+        cache: CacheHint,
+    },
+    /// Read-modify-write of one element.
+    Atomic {
+        /// The old value, if wanted.
+        result: Option<VarId>,
+        /// The operation.
+        op: AtomicOp,
+        /// Where.
+        place: Place,
+        /// The operand (for compare-and-swap: the new value).
+        value: Expr,
+        /// The expected value of a compare-and-swap.
+        expected: Option<Expr>,
+        /// Nothing where false.
+        predicate: Option<Expr>,
+        /// Among whom.
+        scope: Scope,
+        /// What else it orders.
+        order: MemoryOrder,
+    },
+    /// A choice per thread.
+    If {
+        /// Bool.
+        condition: Expr,
+        /// Where true.
+        then: Vec<Stmt>,
+        /// Where false.
+        otherwise: Vec<Stmt>,
+    },
+    /// `for (var = start; var < end; var += step)`; `start`, `end`, `step` are evaluated once, before.
+    For {
+        /// The counter.
+        var: VarId,
+        /// First value.
+        start: Expr,
+        /// One past the last.
+        end: Expr,
+        /// Positive.
+        step: Expr,
+        /// Fully unrolled by the CUDA compiler: bounds are literals.
+        unroll: bool,
+        /// One turn.
+        body: Vec<Stmt>,
+    },
+    /// `for (;;) { header; if (!condition) break; body }`.
+    While {
+        /// Computes the condition.
+        header: Vec<Stmt>,
+        /// Bool.
+        condition: Expr,
+        /// One turn.
+        body: Vec<Stmt>,
+    },
+    /// A barrier; orders all memory accesses of those who meet.
+    Barrier(Barrier),
+    /// A fence.
+    Fence {
+        /// Among whom.
+        scope: Scope,
+        /// What it orders.
+        order: MemoryOrder,
+    },
+    /// Starts an asynchronous copy of `bytes` (4, 8 or 16) from global to shared memory (`cp.async`); zeros are written where
+    /// the predicate is false. In flight until the group it is committed to has been waited for, by this thread; other
+    /// threads see it after a barrier that follows the wait.
+    AsyncCopy {
+        /// Where to; aligned to `bytes`.
+        shared: Place,
+        /// Where from; aligned to `bytes`.
+        global: Place,
+        /// Size.
+        bytes: u32,
+        /// Zeros where false.
+        predicate: Option<Expr>,
+    },
+    /// Closes this thread's group of asynchronous copies.
+    AsyncCommit,
+    /// Waits until at most `pending` of this thread's newest groups are in flight.
+    AsyncWait {
+        /// Groups that may stay in flight.
+        pending: u32,
+    },
+    /// Initialises an mbarrier (a u64 in shared memory) for `count` arrivals per phase, and makes it visible to asynchronous copies.
+    MbarrierInit {
+        /// The mbarrier.
+        barrier: Place,
+        /// Arrivals per phase.
+        count: u32,
+    },
+    /// Arrives at an mbarrier, first adding to the bytes that its phase expects.
+    MbarrierArrive {
+        /// The mbarrier.
+        barrier: Place,
+        /// Bytes of bulk copies that complete on this phase.
+        expect: Option<Expr>,
+    },
+    /// Waits until the phase of the given parity has completed.
+    MbarrierWait {
+        /// The mbarrier.
+        barrier: Place,
+        /// 0 or 1 (i32).
+        parity: Expr,
+    },
+    /// Starts a bulk copy (`cp.async.bulk`) of `bytes` (a multiple of 16) from global to shared memory, completing on an mbarrier.
+    BulkCopy {
+        /// Where to; aligned to 16 bytes.
+        shared: Place,
+        /// Where from; aligned to 16 bytes.
+        global: Place,
+        /// Size in bytes (i32).
+        bytes: Expr,
+        /// Completes here.
+        barrier: Place,
+    },
+    /// Exchanges a value between lanes; all active lanes of the warp take part.
+    Shuffle {
+        /// Receives.
+        var: VarId,
+        /// Contributes; 32-bit.
+        value: Expr,
+        /// How the source is picked.
+        kind: ShuffleKind,
+        /// Lane number or distance (i32).
+        operand: Expr,
+        /// Lanes per group: a power of two up to 32.
+        width: u32,
+    },
+    /// A full-line comment.
+    Comment(String),
+}
+
+/// How a kernel is launched.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LaunchRecord {
+    /// Blocks; 0 means there is nothing to do and no launch.
+    pub grid: HostExpr,
+    /// Threads per block.
+    pub block: u32,
+    /// Blocks per cluster; 1 means none.
+    pub cluster: u32,
+    /// All blocks must be resident at once.
+    pub cooperative: bool,
+    /// Blocks per multiprocessor that the schedule counts on (second argument of `__launch_bounds__`).
+    pub min_blocks: u32,
+    /// What groups of warps do; empty where all do the same.
+    pub roles: Vec<WarpRole>,
+}
+
+/// A group of warps that runs its own part of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WarpRole {
+    /// `producer`, `consumer`.
+    pub name: String,
+    /// Warps in the group; roles follow each other from warp 0.
+    pub warps: u32,
+    /// Registers per thread after `setmaxnreg`, if it changes them.
+    pub registers: Option<u32>,
+}
+
+/// Where a kernel comes from: the lines above it in the CUDA C.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Provenance {
+    /// `vector_add(a: &Tensor<f32, 1>, ..)`.
+    pub signature: String,
+    /// The author's function.
+    pub loc: SourceLoc,
+    /// The schedule as its attribute.
+    pub schedule: String,
+    /// What the launch must promise, in words.
+    pub facts: String,
+    /// Grid, block, shared bytes, in words.
+    pub launch: String,
+}
+
+/// A kernel of SIMT IR with its launch record.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// The function's name.
+    pub name: String,
+    /// Parameters in order.
+    pub params: Vec<Param>,
+    /// Register variables, by [`VarId`].
+    pub vars: Vec<Var>,
+    /// Shared arrays, by [`SharedId`].
+    pub shared: Vec<SharedArray>,
+    /// What each thread does.
+    pub body: Vec<Stmt>,
+    /// How it is launched.
+    pub launch: LaunchRecord,
+    /// Where it comes from.
+    pub provenance: Provenance,
+}
+
+impl Kernel {
+    /// The variable.
+    pub fn var(&self, id: VarId) -> &Var {
+        &self.vars[id.0 as usize]
+    }
+    /// Bytes of shared memory, arrays placed one after the other at their alignment.
+    pub fn shared_bytes(&self) -> u32 {
+        self.shared_offsets().1
+    }
+    /// Byte offset of each shared array and their total size.
+    pub fn shared_offsets(&self) -> (Vec<u32>, u32) {
+        let mut offsets = Vec::new();
+        let mut end = 0u32;
+        for a in &self.shared {
+            let start = end.next_multiple_of(a.align.max(1));
+            offsets.push(start);
+            end = start + a.len * a.dtype.size() as u32;
+        }
+        (offsets, end)
+    }
+    /// The type of an expression.
+    pub fn dtype(&self, expr: &Expr) -> DType {
+        match expr {
+            Expr::Literal(l) => l.dtype,
+            Expr::Var(v) | Expr::Element(v, _) => self.var(*v).dtype,
+            Expr::Param(p) => match &self.params[*p].kind {
+                ParamKind::Scalar { dtype, .. } | ParamKind::Host { dtype, .. } => *dtype,
+                ParamKind::Pointer { .. } | ParamKind::TensorMap { .. } => panic!("simt: parameter {p} is no value"),
+            },
+            Expr::Special(_) => DType::I32,
+            Expr::Unary(_, a) | Expr::Binary(_, a, _) | Expr::Ternary(_, a, _, _) => self.dtype(a),
+            Expr::Compare(..) => DType::Bool,
+            Expr::Select(_, a, _) => self.dtype(a),
+            Expr::Cast(d, _) | Expr::Bitcast(d, _) => *d,
+            Expr::Load { place, .. } => place.dtype,
+        }
+    }
+}

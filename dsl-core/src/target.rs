@@ -1,0 +1,100 @@
+//! Targets: the limits and rates of a GPU, as plain data.
+
+/// Features that code generation asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    /// `h200`.
+    pub name: &'static str,
+    /// Compute capability times ten: 75, 80, 90, 100, 120.
+    pub capability: u32,
+    /// The architecture to compile for: `sm_90a`.
+    pub arch: &'static str,
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Threads resident on one multiprocessor.
+    pub threads_per_multiprocessor: u32,
+    /// Blocks resident on one multiprocessor.
+    pub blocks_per_multiprocessor: u32,
+    /// Shared memory of one block at most, bytes.
+    pub shared_per_block: u32,
+    /// Shared memory of one multiprocessor, bytes.
+    pub shared_per_multiprocessor: u32,
+    /// Shared memory that the system keeps of each block, bytes.
+    pub shared_reserved: u32,
+    /// Memory bandwidth that a copy reaches, bytes per second.
+    pub bandwidth: f64,
+    /// Bytes in flight per multiprocessor that saturate the memory.
+    pub bytes_in_flight: u32,
+    /// L2 cache, bytes.
+    pub l2: u64,
+    /// Clock under load, Hz.
+    pub clock: f64,
+    /// fp32 fused multiply-adds per clock and multiprocessor.
+    pub ffma_per_clock: u32,
+    /// Cost of a launch, seconds.
+    pub launch: f64,
+}
+
+/// Bytes of the widest global access: 32 on sm_100 and later, else 16.
+pub const fn max_vector_bytes(capability: u32) -> u32 {
+    if capability >= 100 { 32 } else { 16 }
+}
+
+const KB: u32 = 1024;
+
+/// The GPUs that girih knows. Sources: NVIDIA's tuning guides and data sheets; bytes in flight from CUB's `tuning_transform`.
+pub const TARGETS: [Target; 6] = [
+    Target {
+        name: "t4", capability: 75, arch: "sm_75", multiprocessors: 40, threads_per_multiprocessor: 1024, blocks_per_multiprocessor: 16,
+        shared_per_block: 64 * KB, shared_per_multiprocessor: 64 * KB, shared_reserved: 0, bandwidth: 0.26e12, bytes_in_flight: 12 * KB,
+        l2: 4 << 20, clock: 1.35e9, ffma_per_clock: 64, launch: 3.0e-6,
+    },
+    Target {
+        name: "a100", capability: 80, arch: "sm_80", multiprocessors: 108, threads_per_multiprocessor: 2048, blocks_per_multiprocessor: 32,
+        shared_per_block: 163 * KB, shared_per_multiprocessor: 164 * KB, shared_reserved: KB, bandwidth: 1.75e12, bytes_in_flight: 16 * KB,
+        l2: 40 << 20, clock: 1.41e9, ffma_per_clock: 64, launch: 2.5e-6,
+    },
+    Target {
+        name: "h100", capability: 90, arch: "sm_90a", multiprocessors: 132, threads_per_multiprocessor: 2048, blocks_per_multiprocessor: 32,
+        shared_per_block: 227 * KB, shared_per_multiprocessor: 228 * KB, shared_reserved: KB, bandwidth: 3.0e12, bytes_in_flight: 32 * KB,
+        l2: 50 << 20, clock: 1.75e9, ffma_per_clock: 128, launch: 2.2e-6,
+    },
+    Target {
+        name: "h200", capability: 90, arch: "sm_90a", multiprocessors: 132, threads_per_multiprocessor: 2048, blocks_per_multiprocessor: 32,
+        shared_per_block: 227 * KB, shared_per_multiprocessor: 228 * KB, shared_reserved: KB, bandwidth: 4.3e12, bytes_in_flight: 48 * KB,
+        l2: 60 << 20, clock: 1.75e9, ffma_per_clock: 128, launch: 2.2e-6,
+    },
+    Target {
+        name: "b200", capability: 100, arch: "sm_100a", multiprocessors: 148, threads_per_multiprocessor: 2048, blocks_per_multiprocessor: 32,
+        shared_per_block: 227 * KB, shared_per_multiprocessor: 228 * KB, shared_reserved: KB, bandwidth: 7.2e12, bytes_in_flight: 64 * KB,
+        l2: 126 << 20, clock: 1.85e9, ffma_per_clock: 128, launch: 2.2e-6,
+    },
+    Target {
+        name: "rtx5090", capability: 120, arch: "sm_120", multiprocessors: 170, threads_per_multiprocessor: 1536, blocks_per_multiprocessor: 24,
+        shared_per_block: 99 * KB, shared_per_multiprocessor: 100 * KB, shared_reserved: KB, bandwidth: 1.6e12, bytes_in_flight: 32 * KB,
+        l2: 96 << 20, clock: 2.4e9, ffma_per_clock: 128, launch: 2.2e-6,
+    },
+];
+
+impl Target {
+    /// The target of a name (`h200`) or an architecture (`sm_90a`, `sm_90`); for an architecture the first GPU that has it.
+    pub fn find(name: &str) -> Option<&'static Target> {
+        let bare = name.trim_end_matches(['a', 'f']);
+        TARGETS
+            .iter()
+            .find(|t| t.name.eq_ignore_ascii_case(name))
+            .or_else(|| TARGETS.iter().find(|t| name.starts_with("sm_") && t.arch.trim_end_matches('a') == bare))
+    }
+    /// The H200, which everything is measured on first.
+    pub fn h200() -> &'static Target {
+        &TARGETS[3]
+    }
+    /// Has `cp.async`.
+    pub fn has_async_copy(&self) -> bool {
+        self.capability >= 80
+    }
+    /// Has bulk copies that complete on mbarriers.
+    pub fn has_bulk_copy(&self) -> bool {
+        self.capability >= 90
+    }
+}

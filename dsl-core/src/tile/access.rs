@@ -1,0 +1,1 @@
+//! Access classes of stores.

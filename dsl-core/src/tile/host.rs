@@ -1,0 +1,152 @@
+//! Integer expressions that the host computes before a launch: grid sizes, parameters, requirements.
+
+use super::{Kernel, Op, ParamKind, Stmt, ValueId};
+use crate::facts::TensorArg;
+use crate::types::{BinaryOp, Literal};
+use std::fmt;
+
+/// An i64 expression over a launch's arguments. Division truncates; operands are checked non-negative where it matters by requirements.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum HostExpr {
+    /// A constant.
+    Const(i64),
+    /// The length of a tensor argument's axis.
+    Dim(usize, usize),
+    /// The stride of a tensor argument's axis, in elements.
+    Stride(usize, usize),
+    /// An integer scalar argument.
+    Scalar(usize),
+    /// The device's multiprocessors.
+    Multiprocessors,
+    /// Add, Sub, Mul, Div, Rem, Min or Max.
+    Binary(BinaryOp, Box<HostExpr>, Box<HostExpr>),
+}
+
+/// The arguments of one launch as [`HostExpr::eval`] reads them: exactly one of the two per parameter.
+#[derive(Clone, Debug)]
+pub enum HostArg {
+    /// A tensor's shape, strides and address.
+    Tensor(TensorArg),
+    /// A scalar.
+    Scalar(Literal),
+}
+
+impl HostExpr {
+    /// `a op b`, folded where both are constants or one is neutral.
+    pub fn binary(op: BinaryOp, a: HostExpr, b: HostExpr) -> HostExpr {
+        use HostExpr::Const;
+        match (op, &a, &b) {
+            (_, Const(x), Const(y)) => Const(apply(op, *x, *y)),
+            (BinaryOp::Add | BinaryOp::Sub, _, Const(0)) | (BinaryOp::Mul | BinaryOp::Div, _, Const(1)) => a,
+            (BinaryOp::Add, Const(0), _) | (BinaryOp::Mul, Const(1), _) => b,
+            (BinaryOp::Mul, Const(0), _) | (BinaryOp::Mul, _, Const(0)) => Const(0),
+            _ => HostExpr::Binary(op, Box::new(a), Box::new(b)),
+        }
+    }
+
+    /// `ceil(a / b)` for a ≥ 0 and constant b > 0.
+    pub fn ceil_div(a: HostExpr, b: i64) -> HostExpr {
+        let rounded = HostExpr::binary(BinaryOp::Add, a, HostExpr::Const(b - 1));
+        HostExpr::binary(BinaryOp::Div, rounded, HostExpr::Const(b))
+    }
+
+    /// The expression of a scalar value that depends on nothing but arguments; `None` if it depends on memory or loops.
+    pub fn of_value(kernel: &Kernel, value: ValueId) -> Option<HostExpr> {
+        let op = kernel.body.iter().find_map(|s| match s {
+            Stmt::Let(v, op) if *v == value => Some(op),
+            _ => None,
+        })?;
+        match op {
+            Op::Literal(l) if !l.dtype.is_float() => Some(HostExpr::Const(l.to_i64())),
+            Op::Dim(p, k) => Some(HostExpr::Dim(*p, *k)),
+            Op::Stride(p, k) => Some(HostExpr::Stride(*p, *k)),
+            Op::Param(p) => match kernel.params[*p].kind {
+                ParamKind::Scalar(d) if d.is_int() => Some(HostExpr::Scalar(*p)),
+                _ => None,
+            },
+            Op::Cast(v) if kernel.ty(value).dtype()?.is_int() => HostExpr::of_value(kernel, *v),
+            Op::Binary(op, a, b) => {
+                use BinaryOp::{Add, Div, Max, Min, Mul, Rem, Sub};
+                let known = matches!(op, Add | Sub | Mul | Div | Rem | Min | Max);
+                let wide = kernel.ty(value).dtype() == Some(crate::types::DType::I64);
+                if !(known && wide) {
+                    return None;
+                }
+                Some(HostExpr::binary(*op, HostExpr::of_value(kernel, *a)?, HostExpr::of_value(kernel, *b)?))
+            }
+            _ => None,
+        }
+    }
+
+    /// Its value for a launch.
+    pub fn eval(&self, args: &[HostArg], multiprocessors: i64) -> i64 {
+        match self {
+            HostExpr::Const(c) => *c,
+            HostExpr::Dim(p, k) => match &args[*p] {
+                HostArg::Tensor(t) => t.lens[*k],
+                HostArg::Scalar(_) => panic!("host expression: parameter {p} is no tensor"),
+            },
+            HostExpr::Stride(p, k) => match &args[*p] {
+                HostArg::Tensor(t) => t.strides[*k],
+                HostArg::Scalar(_) => panic!("host expression: parameter {p} is no tensor"),
+            },
+            HostExpr::Scalar(p) => match &args[*p] {
+                HostArg::Scalar(l) => l.to_i64(),
+                HostArg::Tensor(_) => panic!("host expression: parameter {p} is no scalar"),
+            },
+            HostExpr::Multiprocessors => multiprocessors,
+            HostExpr::Binary(op, a, b) => apply(*op, a.eval(args, multiprocessors), b.eval(args, multiprocessors)),
+        }
+    }
+
+    /// C text, with the caller's spelling of dims, strides, scalars and multiprocessors; parenthesised where needed.
+    pub fn to_c(&self, leaf: &dyn Fn(&HostExpr) -> String) -> String {
+        match self {
+            HostExpr::Const(c) => c.to_string(),
+            HostExpr::Binary(op, a, b) => {
+                let side = |e: &HostExpr| match e {
+                    HostExpr::Binary(BinaryOp::Min | BinaryOp::Max, ..) => e.to_c(leaf),
+                    HostExpr::Binary(..) => format!("({})", e.to_c(leaf)),
+                    _ => e.to_c(leaf),
+                };
+                let (x, y) = (side(a), side(b));
+                match op {
+                    BinaryOp::Min => format!("({x} < {y} ? {x} : {y})"),
+                    BinaryOp::Max => format!("({x} > {y} ? {x} : {y})"),
+                    BinaryOp::Add => format!("{x} + {y}"),
+                    BinaryOp::Sub => format!("{x} - {y}"),
+                    BinaryOp::Mul => format!("{x} * {y}"),
+                    BinaryOp::Div => format!("{x} / {y}"),
+                    BinaryOp::Rem => format!("{x} % {y}"),
+                    other => panic!("host expression: {other:?} is not computed on the host"),
+                }
+            }
+            other => leaf(other),
+        }
+    }
+}
+
+fn apply(op: BinaryOp, a: i64, b: i64) -> i64 {
+    match op {
+        BinaryOp::Add => a.wrapping_add(b),
+        BinaryOp::Sub => a.wrapping_sub(b),
+        BinaryOp::Mul => a.wrapping_mul(b),
+        BinaryOp::Div => if b == 0 { -1 } else { a.wrapping_div(b) },
+        BinaryOp::Rem => if b == 0 { a } else { a.wrapping_rem(b) },
+        BinaryOp::Min => a.min(b),
+        BinaryOp::Max => a.max(b),
+        other => panic!("host expression: {other:?} is not computed on the host"),
+    }
+}
+
+impl fmt::Display for HostExpr {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let leaf = |e: &HostExpr| match e {
+            HostExpr::Dim(p, k) => format!("dim({p}, {k})"),
+            HostExpr::Stride(p, k) => format!("stride({p}, {k})"),
+            HostExpr::Scalar(p) => format!("scalar({p})"),
+            _ => "multiprocessors".to_string(),
+        };
+        f.write_str(&self.to_c(&leaf))
+    }
+}

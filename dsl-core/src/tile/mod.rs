@@ -1,0 +1,557 @@
+//! Tile IR: what the author wrote, with knobs as symbolic sizes. This page is the reference of its meaning.
+//!
+//! A [`Kernel`] is built once per instance, not once per schedule: tile sizes are [`Size`] expressions over knobs, compared
+//! as expressions, so a body cannot depend on a schedule.
+//!
+//! # Values and regions
+//! Values are in SSA form: each is made by one [`Stmt::Let`], one loop variable, one [`Carry`] or one [`Branch`].
+//! Regions ([`Block`]) nest; a value is usable after its definition in its own region and in regions inside, except that the
+//! region of a [`Stmt::Where`] is transparent: its values stay usable after it (both sides of a per-element choice are evaluated).
+//!
+//! # Masks
+//! A loaded tile carries its mask: an element outside of its view (or on the other side of an enclosing [`Stmt::Where`]) is
+//! *absent*. Elementwise operations are absent where any operand is; a select is absent where the chosen operand is. Who
+//! consumes a tile pads: a store stores nothing, a reduction takes its identity, a dot takes zero. A gather or scatter is
+//! absent where its index is absent or out of range.
+//!
+//! # Grid loops
+//! The outermost [`TileLoop`] is the grid: its turns run in any order and concurrently. A value carried across its turns starts at its operator's identity
+//! and belongs to one block. A body without a tile loop runs once, in one block.
+//!
+//! # Access classes
+//! See [`access`]: every store to a tensor is disjoint, permuted, atomic or scattered; anything else is rejected.
+
+pub mod access;
+pub mod eval;
+pub mod host;
+pub mod print;
+pub mod verify;
+
+use crate::loc::SourceLoc;
+use crate::schedule::Knob;
+use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Index of a [`Value`] in its kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ValueId(pub u32);
+
+/// Index of a [`View`] in its kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ViewId(pub u32);
+
+/// Index of a knob in [`Kernel::knobs`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct KnobId(pub u32);
+
+/// Index of a parameter in [`Kernel::params`].
+pub type ParamId = usize;
+
+/// A size in elements, known once the schedule is: a polynomial over knobs with integer coefficients, divided by a constant
+/// nowhere (tile sizes add and multiply). Normalised, so equal sizes compare equal.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Size {
+    /// Monomial (sorted knobs, repeated for powers) → coefficient, never 0. The empty monomial is the constant.
+    terms: BTreeMap<Vec<KnobId>, i64>,
+}
+
+impl Size {
+    /// A constant.
+    pub fn constant(value: i64) -> Size {
+        let terms = if value == 0 { BTreeMap::new() } else { BTreeMap::from([(vec![], value)]) };
+        Size { terms }
+    }
+    /// The value of a knob.
+    pub fn knob(knob: KnobId) -> Size {
+        Size { terms: BTreeMap::from([(vec![knob], 1)]) }
+    }
+    /// The sum.
+    pub fn plus(&self, other: &Size) -> Size {
+        let mut terms = self.terms.clone();
+        for (m, c) in &other.terms {
+            *terms.entry(m.clone()).or_insert(0) += c;
+        }
+        terms.retain(|_, c| *c != 0);
+        Size { terms }
+    }
+    /// The product.
+    pub fn times(&self, other: &Size) -> Size {
+        let mut terms: BTreeMap<Vec<KnobId>, i64> = BTreeMap::new();
+        for (a, x) in &self.terms {
+            for (b, y) in &other.terms {
+                let mut m: Vec<KnobId> = a.iter().chain(b).copied().collect();
+                m.sort();
+                *terms.entry(m).or_insert(0) += x * y;
+            }
+        }
+        terms.retain(|_, c| *c != 0);
+        Size { terms }
+    }
+    /// The constant, if no knob occurs.
+    pub fn as_constant(&self) -> Option<i64> {
+        match self.terms.len() {
+            0 => Some(0),
+            1 => self.terms.get(&vec![]).copied(),
+            _ => None,
+        }
+    }
+    /// The knob, if the size is just that knob.
+    pub fn as_knob(&self) -> Option<KnobId> {
+        match self.terms.iter().next() {
+            Some((m, 1)) if self.terms.len() == 1 && m.len() == 1 => Some(m[0]),
+            _ => None,
+        }
+    }
+    /// The knobs that occur.
+    pub fn knobs(&self) -> Vec<KnobId> {
+        let mut all: Vec<KnobId> = self.terms.keys().flatten().copied().collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+    /// Its value where knob `k` has the value `of(k)`.
+    pub fn value(&self, of: impl Fn(KnobId) -> i64) -> i64 {
+        self.terms.iter().map(|(m, c)| c * m.iter().map(|k| of(*k)).product::<i64>()).sum()
+    }
+    /// Text with the knobs' names: `BM`, `2*T + 1`.
+    pub fn display(&self, knobs: &[Knob]) -> String {
+        let mut parts = Vec::new();
+        for (m, c) in self.terms.iter().rev() {
+            let names: Vec<&str> = m.iter().map(|k| knobs[k.0 as usize].name.as_str()).collect();
+            parts.push(match (names.is_empty(), *c) {
+                (true, c) => c.to_string(),
+                (false, 1) => names.join("*"),
+                (false, c) => format!("{c}*{}", names.join("*")),
+            });
+        }
+        if parts.is_empty() { "0".into() } else { parts.join(" + ") }
+    }
+}
+
+/// The type of a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ty {
+    /// One value, the same for the whole block.
+    Scalar(DType),
+    /// A tile of a block: element type and extent per axis, at least one axis.
+    Tile(DType, Vec<Size>),
+    /// Which tile along an axis: elements `index*size .. (index+1)*size`.
+    TileIdx(Size),
+}
+
+impl Ty {
+    /// The element type of a scalar or tile.
+    pub fn dtype(&self) -> Option<DType> {
+        match self {
+            Ty::Scalar(d) | Ty::Tile(d, _) => Some(*d),
+            Ty::TileIdx(_) => None,
+        }
+    }
+    /// The extents of a tile.
+    pub fn shape(&self) -> Option<&[Size]> {
+        match self {
+            Ty::Tile(_, s) => Some(s),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its type.
+    pub ty: Ty,
+    /// The author's name for it, if it has one.
+    pub name: Option<String>,
+    /// Where it was made.
+    pub loc: SourceLoc,
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    /// The author's name.
+    pub name: String,
+    /// Tensor or scalar.
+    pub kind: ParamKind,
+}
+
+/// What a parameter is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ParamKind {
+    /// A strided tensor in global memory.
+    Tensor {
+        /// Element type.
+        dtype: DType,
+        /// Number of axes.
+        rank: usize,
+        /// Taken by `&mut`: may be stored to.
+        mutable: bool,
+    },
+    /// A scalar.
+    Scalar(DType),
+}
+
+/// A window on a tensor parameter: element `(i0, i1, ..)` lies `offset + Σ i_k * axes[k].stride` elements of `dtype` after the
+/// parameter's pointer. Lengths, strides and offset are scalar values of type i64.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The tensor parameter.
+    pub param: ParamId,
+    /// Element type; differs from the parameter's after `reinterpret`.
+    pub dtype: DType,
+    /// Extent and stride of each axis.
+    pub axes: Vec<ViewAxis>,
+    /// Elements (of `dtype`) from the parameter's pointer to element (0, 0, ..).
+    pub offset: ValueId,
+    /// Which halves of which `split_at` this view lies in: two views with the same split and different sides never overlap.
+    pub parts: Vec<(u32, bool)>,
+    /// Different indices reach different addresses (false after a broadcast or an overlapping window).
+    pub injective: bool,
+    /// How the author wrote it: `x.reversed(0)`. For messages and comments.
+    pub text: String,
+    /// Where it was made.
+    pub loc: SourceLoc,
+}
+
+/// One axis of a [`View`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ViewAxis {
+    /// Number of elements (scalar i64).
+    pub len: ValueId,
+    /// Elements between neighbours (scalar i64; negative where reversed).
+    pub stride: ValueId,
+}
+
+/// Something that a launch must satisfy, checked on the host at every launch and at every use of a cached result.
+#[derive(Clone, Debug)]
+pub struct Requirement {
+    /// What must hold.
+    pub kind: RequirementKind,
+    /// The author's line that asks for it.
+    pub loc: SourceLoc,
+}
+
+/// Kinds of [`Requirement`].
+#[derive(Clone, Debug)]
+pub enum RequirementKind {
+    /// The tensor is row-major without gaps (`flat`, `reinterpret` need it).
+    Packed(ParamId),
+    /// `a <= b`, both scalar i64 values computable on the host (slice bounds).
+    AtMost(ValueId, ValueId),
+    /// `a == b`, likewise (tensors that must have the same length).
+    Equal(ValueId, ValueId),
+    /// `a` is divisible by the constant (reinterpretation to wider elements).
+    Divisible(ValueId, i64),
+}
+
+/// One index of a load or store, per axis of its view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Index {
+    /// The elements of a tile along this axis: contributes an axis to the result.
+    Tile(ValueId),
+    /// One coordinate (scalar integer): contributes no axis.
+    At(ValueId),
+    /// The whole axis, whose length is this constant: contributes an axis of that extent. A requirement of the kernel.
+    All(i64),
+}
+
+/// Operators of reductions and scans: associative, order kept unless `commutative`.
+#[derive(Clone, Debug)]
+pub enum Operator {
+    /// Sum, identity 0.
+    Sum,
+    /// Product, identity 1.
+    Product,
+    /// Minimum, identity +∞ or the type's largest.
+    Min,
+    /// Maximum, identity −∞ or the type's smallest.
+    Max,
+    /// Logical and, identity true.
+    All,
+    /// Logical or, identity false.
+    Any,
+    /// Defined by the author: combines two tuples of scalars.
+    User {
+        /// Identity of each component.
+        identity: Vec<Literal>,
+        /// Scalars standing for the left operand's components, then the right's.
+        arguments: Vec<ValueId>,
+        /// Computes the results.
+        body: Block,
+        /// The combined components.
+        results: Vec<ValueId>,
+        /// Declared by the author: operands may be exchanged.
+        commutative: bool,
+    },
+}
+
+/// A pure operation that makes one value (loads read memory; they are pure between stores).
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// A constant scalar.
+    Literal(Literal),
+    /// A scalar parameter.
+    Param(ParamId),
+    /// The length of a tensor parameter's axis (i64).
+    Dim(ParamId, usize),
+    /// The stride of a tensor parameter's axis, in elements (i64).
+    Stride(ParamId, usize),
+    /// Elementwise; scalar → scalar, tile → tile.
+    Unary(UnaryOp, ValueId),
+    /// Elementwise on operands of one type.
+    Binary(BinaryOp, ValueId, ValueId),
+    /// Elementwise on operands of one type.
+    Ternary(TernaryOp, ValueId, ValueId, ValueId),
+    /// Elementwise on operands of one type; bool result.
+    Compare(CompareOp, ValueId, ValueId),
+    /// `condition ? a : b`, elementwise; condition bool of the same shape.
+    Select(ValueId, ValueId, ValueId),
+    /// Conversion to the result's element type (see the numeric contract).
+    Cast(ValueId),
+    /// The same bits as another type of the same size.
+    Bitcast(ValueId),
+    /// A scalar as a tile of the result's shape.
+    Splat(ValueId),
+    /// A tile with extra axes: result axis `k` is the operand's axis `from[k]`, or new (every element the same) where `None`.
+    Broadcast(ValueId, Vec<Option<usize>>),
+    /// Axes permuted: result axis `k` is the operand's axis `perm[k]`.
+    Transpose(ValueId, Vec<usize>),
+    /// The elements at a constant position of one axis (of constant extent); that axis vanishes.
+    Pick {
+        /// The tile.
+        tile: ValueId,
+        /// The axis that vanishes.
+        axis: usize,
+        /// The position.
+        at: i64,
+    },
+    /// Tiles of one shape put side by side along a new last axis, whose extent is their number.
+    Stack(Vec<ValueId>),
+    /// The coordinates of a tile's elements along its axis: i64 tile `[size]` of `index*size + 0, 1, ..`.
+    Coordinates(ValueId),
+    /// The elements of a view at a tile (result: tile), or one element (all indices `At`; result: scalar).
+    Load(ViewId, Vec<Index>),
+    /// Elements of a view at computed positions: one integer tile (or scalar) per axis of the view, all of the result's shape.
+    Gather(ViewId, Vec<ValueId>),
+    /// Combines the elements along axes, in order; they vanish. Result: tile, or scalar when no axis is left.
+    Reduce(Operator, ValueId, Vec<usize>),
+}
+
+/// A value that changes over the turns of a loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Carry {
+    /// Before the first turn.
+    pub init: ValueId,
+    /// At the start of a turn.
+    pub inner: ValueId,
+    /// At the end of a turn.
+    pub next: ValueId,
+    /// After the loop.
+    pub result: ValueId,
+}
+
+/// A value that an `if` makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Branch {
+    /// Its value where the condition holds.
+    pub then: ValueId,
+    /// Its value otherwise.
+    pub otherwise: ValueId,
+    /// The result.
+    pub result: ValueId,
+}
+
+/// A list of statements.
+pub type Block = Vec<Stmt>;
+
+/// A loop over the tiles of a view's axes, in row-major order.
+#[derive(Clone, Debug)]
+pub struct TileLoop {
+    /// The view whose extents bound the loop.
+    pub view: ViewId,
+    /// Which of its axes, one per variable.
+    pub axes: Vec<usize>,
+    /// The tile indices, one per axis ([`Ty::TileIdx`]).
+    pub vars: Vec<ValueId>,
+    /// The author asked for turns dealt out to blocks as the schedule likes (`strided`), so that values may be carried.
+    pub strided: bool,
+    /// Values that change over the turns. Empty on a grid loop that is not `strided`.
+    pub carries: Vec<Carry>,
+    /// One turn.
+    pub body: Block,
+    /// The author's `for`.
+    pub loc: SourceLoc,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub enum Stmt {
+    /// Makes a value.
+    Let(ValueId, Op),
+    /// Stores a tile (or scalar) to a view; absent elements and those outside of the view are not stored.
+    Store {
+        /// Where to.
+        view: ViewId,
+        /// Which elements.
+        index: Vec<Index>,
+        /// What.
+        value: ValueId,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+    /// Stores to computed positions; the author asserts that no two elements of the launch meet.
+    Scatter {
+        /// Where to.
+        view: ViewId,
+        /// One integer tile (or scalar) per axis of the view.
+        indices: Vec<ValueId>,
+        /// What.
+        value: ValueId,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+    /// Read-modify-write at computed positions.
+    Atomic {
+        /// The operation.
+        op: AtomicOp,
+        /// Where to.
+        view: ViewId,
+        /// One integer tile or scalar per axis.
+        indices: Vec<ValueId>,
+        /// The operand.
+        value: ValueId,
+        /// Among whom.
+        scope: Scope,
+        /// What else it orders.
+        order: MemoryOrder,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+    /// A loop over tiles: the grid if outermost, sequential otherwise.
+    Tiles(TileLoop),
+    /// `for var in start..end` over scalars.
+    Range {
+        /// The counter, of `start`'s and `end`'s type.
+        var: ValueId,
+        /// First value.
+        start: ValueId,
+        /// One past the last.
+        end: ValueId,
+        /// Values that change.
+        carries: Vec<Carry>,
+        /// One turn.
+        body: Block,
+        /// The author's `for`.
+        loc: SourceLoc,
+    },
+    /// Repeats while `condition`, computed by `header` from the carries' `inner` values, holds.
+    While {
+        /// Values that change.
+        carries: Vec<Carry>,
+        /// Computes the condition.
+        header: Block,
+        /// Scalar bool.
+        condition: ValueId,
+        /// One turn.
+        body: Block,
+        /// The author's `while`.
+        loc: SourceLoc,
+    },
+    /// A choice by a scalar: one side runs.
+    If {
+        /// Scalar bool.
+        condition: ValueId,
+        /// Where it holds.
+        then: Block,
+        /// Otherwise.
+        otherwise: Block,
+        /// Values that come out.
+        results: Vec<Branch>,
+        /// The author's `if`.
+        loc: SourceLoc,
+    },
+    /// One side of a per-element choice: loads inside are absent where the mask (negated if `negate`) is false. No stores inside.
+    Where {
+        /// Bool tile.
+        mask: ValueId,
+        /// This is the `else` side.
+        negate: bool,
+        /// The side.
+        body: Block,
+        /// The author's `if`.
+        loc: SourceLoc,
+    },
+}
+
+/// A kernel of tile IR: one instance of one `#[kernel]` function.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The function's name.
+    pub name: String,
+    /// `crate::module::name`.
+    pub path: String,
+    /// The types of this instance: `("T", "f32")`. Empty for kernels that aren't generic.
+    pub instance: Vec<(String, String)>,
+    /// The function's place.
+    pub loc: SourceLoc,
+    /// The function's text, as the author wrote it.
+    pub source: String,
+    /// Parameters in order.
+    pub params: Vec<Param>,
+    /// The space of schedules.
+    pub knobs: Vec<Knob>,
+    /// Values, by [`ValueId`].
+    pub values: Vec<Value>,
+    /// Views, by [`ViewId`], in the order in which they were made.
+    pub views: Vec<View>,
+    /// What launches must satisfy.
+    pub requirements: Vec<Requirement>,
+    /// The body.
+    pub body: Block,
+}
+
+impl Kernel {
+    /// The value's description.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.0 as usize]
+    }
+    /// The value's type.
+    pub fn ty(&self, id: ValueId) -> &Ty {
+        &self.values[id.0 as usize].ty
+    }
+    /// The view.
+    pub fn view(&self, id: ViewId) -> &View {
+        &self.views[id.0 as usize]
+    }
+    /// The knob.
+    pub fn knob(&self, id: KnobId) -> &Knob {
+        &self.knobs[id.0 as usize]
+    }
+    /// The name with its instance: `matmul<f32>`.
+    pub fn full_name(&self) -> String {
+        if self.instance.is_empty() {
+            return self.name.clone();
+        }
+        let types: Vec<&str> = self.instance.iter().map(|(_, t)| t.as_str()).collect();
+        format!("{}<{}>", self.name, types.join(", "))
+    }
+    /// The grid loop: the first tile loop of the body, if it has one.
+    pub fn grid_loop(&self) -> Option<&TileLoop> {
+        self.body.iter().find_map(|s| match s {
+            Stmt::Tiles(l) => Some(l),
+            _ => None,
+        })
+    }
+    /// Identity of what the kernel computes and of its space, for stores and caches: a hash of its printed IR (FNV-1a, 64 bit).
+    pub fn identity(&self) -> u64 {
+        crate::scalar::fnv1a64(print::print(self).as_bytes())
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&print::print(self))
+    }
+}

@@ -1,0 +1,1 @@
+//! girih: a GPU kernel DSL for Rust.

@@ -1,0 +1,1 @@
+//! Integration tests of girih live in `it/`.
