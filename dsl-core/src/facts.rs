@@ -76,7 +76,8 @@ impl Facts {
 
     /// The most that can be promised: aligned, packed, divisible, small, not aliased.
     pub fn best(kernel: &Kernel) -> Facts {
-        let tensor = |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: vec![MAX_DIVISOR; rank], strides: vec![MAX_DIVISOR; rank] };
+        let tensor =
+            |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: vec![MAX_DIVISOR; rank], strides: vec![MAX_DIVISOR; rank] };
         Facts { noalias: true, ..Facts::uniform(kernel, tensor, true) }
     }
 
@@ -102,7 +103,9 @@ impl Facts {
     pub fn of_launch(args: &[Option<TensorArg>], noalias: bool) -> Facts {
         // A tile may hang over the end; no tile is longer than 2^20 elements.
         let limit = i32::MAX as i64 - (1 << 20);
-        let reach = |a: &TensorArg| a.lens.iter().zip(&a.strides).map(|(l, s)| (l - 1).max(0).saturating_mul(s.abs())).fold(0i64, i64::saturating_add);
+        let reach = |a: &TensorArg| {
+            a.lens.iter().zip(&a.strides).map(|(l, s)| (l - 1).max(0).saturating_mul(s.abs())).fold(0i64, i64::saturating_add)
+        };
         let index32 = args.iter().flatten().all(|a| reach(a) < limit && a.lens.iter().all(|l| *l < limit));
         let tensors = args.iter().map(|a| a.as_ref().map(TensorFacts::of)).collect();
         Facts { tensors, index32, noalias }

@@ -9,23 +9,23 @@
 //!
 //! Nothing here does I/O, names a driver or reads a clock. Modules are listed in the order in which data flows.
 
-pub mod loc;
-pub mod types;
-pub mod scalar;
-pub mod error;
-pub mod tile;
-pub mod lang;
-pub mod registry;
-pub mod schedule;
-pub mod facts;
-pub mod target;
-pub mod layout;
-pub mod simt;
-pub mod lower;
 pub mod cuda;
-pub mod sim;
+pub mod error;
+pub mod facts;
+pub mod lang;
+pub mod layout;
+pub mod loc;
+pub mod lower;
 pub mod model;
 pub mod program;
+pub mod registry;
+pub mod scalar;
+pub mod schedule;
+pub mod sim;
+pub mod simt;
+pub mod target;
+pub mod tile;
+pub mod types;
 
 /// Re-exported for the code that the attributes expand to.
 #[doc(hidden)]

@@ -42,9 +42,8 @@ pub enum DType {
 
 impl DType {
     /// All of them, in the order of the enum.
-    pub const ALL: [DType; 10] = [
-        DType::Bool, DType::I8, DType::U8, DType::I32, DType::U32, DType::I64, DType::U64, DType::F16, DType::BF16, DType::F32,
-    ];
+    pub const ALL: [DType; 10] =
+        [DType::Bool, DType::I8, DType::U8, DType::I32, DType::U32, DType::I64, DType::U64, DType::F16, DType::BF16, DType::F32];
 
     /// Bytes in memory.
     pub const fn size(self) -> usize {

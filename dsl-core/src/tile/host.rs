@@ -131,8 +131,20 @@ fn apply(op: BinaryOp, a: i64, b: i64) -> i64 {
         BinaryOp::Add => a.wrapping_add(b),
         BinaryOp::Sub => a.wrapping_sub(b),
         BinaryOp::Mul => a.wrapping_mul(b),
-        BinaryOp::Div => if b == 0 { -1 } else { a.wrapping_div(b) },
-        BinaryOp::Rem => if b == 0 { a } else { a.wrapping_rem(b) },
+        BinaryOp::Div => {
+            if b == 0 {
+                -1
+            } else {
+                a.wrapping_div(b)
+            }
+        }
+        BinaryOp::Rem => {
+            if b == 0 {
+                a
+            } else {
+                a.wrapping_rem(b)
+            }
+        }
         BinaryOp::Min => a.min(b),
         BinaryOp::Max => a.max(b),
         other => panic!("host expression: {other:?} is not computed on the host"),
