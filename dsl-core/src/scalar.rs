@@ -1,9 +1,377 @@
 //! Scalar arithmetic on bit patterns: the one definition that the folder, the evaluator and the simulator share.
 //!
-//! Operands and results are bit patterns zero-extended to 64 bits, as in [`crate::types::Literal`]. F16 and BF16 operands occur in
-//! [`cast`] and [`bitcast`] only; arithmetic on them happens in f32 (see the numeric contract).
+//! Operands and results are bit patterns zero-extended to 64 bits, as in [`crate::types::Literal`]; bools are 0 or 1. F16 and BF16
+//! operands occur in [`cast`] and [`bitcast`] only; arithmetic on them happens in f32 (see the numeric contract in [`crate::types`]).
+//!
+//! Transcendental functions of f32 are computed in double precision and rounded once, so that the reference is within a hair of the
+//! correctly rounded value; a GPU's answer may differ by [`unary_ulps`]. The `*Approx` operations are their exact functions here.
+//!
+//! Each operation exists as a function pointer ([`unary_fn`], ..), which callers that run many values look up once, and as a direct call.
+
+use crate::types::{BinaryOp, CompareOp, DType, TernaryOp, UnaryOp};
+
+/// A unary operation on bit patterns.
+pub type UnaryFn = fn(u64) -> u64;
+/// A binary operation on bit patterns.
+pub type BinaryFn = fn(u64, u64) -> u64;
+/// A ternary operation on bit patterns.
+pub type TernaryFn = fn(u64, u64, u64) -> u64;
+/// A comparison of bit patterns.
+pub type CompareFn = fn(u64, u64) -> bool;
 
 /// FNV-1a, 64 bit (<http://www.isthe.com/chongo/tech/comp/fnv/>): stable hashes for identities and cache keys.
 pub fn fnv1a64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ *b as u64).wrapping_mul(0x0000_0100_0000_01b3))
 }
+
+/// `op a`. Panics where the operation is not defined on the type ([`unary_fn`] says so).
+pub fn unary(op: UnaryOp, dtype: DType, a: u64) -> u64 {
+    unary_fn(op, dtype).unwrap_or_else(|| panic!("scalar: {op:?} is not defined on {dtype}"))(a)
+}
+
+/// `a op b`. Panics where the operation is not defined on the type ([`binary_fn`] says so).
+pub fn binary(op: BinaryOp, dtype: DType, a: u64, b: u64) -> u64 {
+    binary_fn(op, dtype).unwrap_or_else(|| panic!("scalar: {op:?} is not defined on {dtype}"))(a, b)
+}
+
+/// `op(a, b, c)`. Panics where the operation is not defined on the type ([`ternary_fn`] says so).
+pub fn ternary(op: TernaryOp, dtype: DType, a: u64, b: u64, c: u64) -> u64 {
+    ternary_fn(op, dtype).unwrap_or_else(|| panic!("scalar: {op:?} is not defined on {dtype}"))(a, b, c)
+}
+
+/// `a op b`. Panics on the 16-bit floats, which are storage.
+pub fn compare(op: CompareOp, dtype: DType, a: u64, b: u64) -> bool {
+    compare_fn(op, dtype).unwrap_or_else(|| panic!("scalar: {op:?} is not defined on {dtype}"))(a, b)
+}
+
+macro_rules! integer {
+    ($name:ident, $t:ty, $unsigned:ty, $wide:ty, $abs:expr) => {
+        mod $name {
+            use super::*;
+            fn of(bits: u64) -> $t {
+                bits as $t
+            }
+            fn to(value: $t) -> u64 {
+                value as $unsigned as u64
+            }
+            pub fn unary(op: UnaryOp) -> Option<UnaryFn> {
+                Some(match op {
+                    UnaryOp::Neg => |a| to(of(a).wrapping_neg()),
+                    UnaryOp::Not => |a| to(!of(a)),
+                    UnaryOp::Abs => |a| to($abs(of(a))),
+                    UnaryOp::Popcount => |a| of(a).count_ones() as u64,
+                    UnaryOp::LeadingZeros => |a| of(a).leading_zeros() as u64,
+                    _ => return None,
+                })
+            }
+            pub fn binary(op: BinaryOp) -> Option<BinaryFn> {
+                Some(match op {
+                    BinaryOp::Add => |a, b| to(of(a).wrapping_add(of(b))),
+                    BinaryOp::Sub => |a, b| to(of(a).wrapping_sub(of(b))),
+                    BinaryOp::Mul => |a, b| to(of(a).wrapping_mul(of(b))),
+                    BinaryOp::Div => |a, b| to(if of(b) == 0 { !0 } else { of(a).wrapping_div(of(b)) }),
+                    BinaryOp::Rem => |a, b| to(if of(b) == 0 { of(a) } else { of(a).wrapping_rem(of(b)) }),
+                    BinaryOp::Min => |a, b| to(of(a).min(of(b))),
+                    BinaryOp::Max => |a, b| to(of(a).max(of(b))),
+                    BinaryOp::And => |a, b| a & b,
+                    BinaryOp::Or => |a, b| a | b,
+                    BinaryOp::Xor => |a, b| a ^ b,
+                    BinaryOp::Shl => |a, b| to(of(a).wrapping_shl(b as u32)),
+                    BinaryOp::Shr => |a, b| to(of(a).wrapping_shr(b as u32)),
+                    BinaryOp::MulHi => |a, b| to(((of(a) as $wide * of(b) as $wide) >> <$t>::BITS) as $t),
+                    BinaryOp::DivApprox | BinaryOp::Pow => return None,
+                })
+            }
+            pub fn fma(a: u64, b: u64, c: u64) -> u64 {
+                to(of(a).wrapping_mul(of(b)).wrapping_add(of(c)))
+            }
+            pub fn compare(op: CompareOp) -> CompareFn {
+                match op {
+                    CompareOp::Lt => |a, b| of(a) < of(b),
+                    CompareOp::Le => |a, b| of(a) <= of(b),
+                    CompareOp::Gt => |a, b| of(a) > of(b),
+                    CompareOp::Ge => |a, b| of(a) >= of(b),
+                    CompareOp::Eq => |a, b| of(a) == of(b),
+                    CompareOp::Ne => |a, b| of(a) != of(b),
+                }
+            }
+        }
+    };
+}
+
+integer!(int8, i8, u8, i16, i8::wrapping_abs);
+integer!(uint8, u8, u8, u16, std::convert::identity);
+integer!(int32, i32, u32, i64, i32::wrapping_abs);
+integer!(uint32, u32, u32, u64, std::convert::identity);
+integer!(int64, i64, u64, i128, i64::wrapping_abs);
+integer!(uint64, u64, u64, u128, std::convert::identity);
+
+fn of_f32(bits: u64) -> f32 {
+    f32::from_bits(bits as u32)
+}
+
+fn to_f32(value: f32) -> u64 {
+    value.to_bits() as u64
+}
+
+/// A unary f32 operation by its double-precision definition, rounded once.
+macro_rules! by_f64 {
+    ($op:ident) => {
+        |a| to_f32(unary_f64(UnaryOp::$op, of_f32(a) as f64) as f32)
+    };
+}
+
+/// The function of a unary operation on a type; `None` where it is not defined.
+pub fn unary_fn(op: UnaryOp, dtype: DType) -> Option<UnaryFn> {
+    match dtype {
+        DType::Bool => match op {
+            UnaryOp::Not => Some(|a| a ^ 1),
+            _ => None,
+        },
+        DType::I8 => int8::unary(op),
+        DType::U8 => uint8::unary(op),
+        DType::I32 => int32::unary(op),
+        DType::U32 => uint32::unary(op),
+        DType::I64 => int64::unary(op),
+        DType::U64 => uint64::unary(op),
+        DType::F16 | DType::BF16 => None,
+        DType::F32 => Some(match op {
+            UnaryOp::Neg => |a| a ^ 0x8000_0000,
+            UnaryOp::Abs => |a| a & 0x7fff_ffff,
+            UnaryOp::Sqrt => |a| to_f32(of_f32(a).sqrt()),
+            UnaryOp::Floor => |a| to_f32(of_f32(a).floor()),
+            UnaryOp::Ceil => |a| to_f32(of_f32(a).ceil()),
+            UnaryOp::Round => |a| to_f32(of_f32(a).round_ties_even()),
+            UnaryOp::Trunc => |a| to_f32(of_f32(a).trunc()),
+            UnaryOp::RecipApprox => |a| to_f32(1.0 / of_f32(a)),
+            UnaryOp::Exp | UnaryOp::ExpApprox => by_f64!(Exp),
+            UnaryOp::Exp2 => by_f64!(Exp2),
+            UnaryOp::Log | UnaryOp::LogApprox => by_f64!(Log),
+            UnaryOp::Log2 => by_f64!(Log2),
+            UnaryOp::Rsqrt => by_f64!(Rsqrt),
+            UnaryOp::Sin => by_f64!(Sin),
+            UnaryOp::Cos => by_f64!(Cos),
+            UnaryOp::Tanh | UnaryOp::TanhApprox => by_f64!(Tanh),
+            UnaryOp::Erf => by_f64!(Erf),
+            UnaryOp::Not | UnaryOp::Popcount | UnaryOp::LeadingZeros => return None,
+        }),
+    }
+}
+
+/// The function of a binary operation on a type; `None` where it is not defined.
+pub fn binary_fn(op: BinaryOp, dtype: DType) -> Option<BinaryFn> {
+    match dtype {
+        DType::Bool => Some(match op {
+            BinaryOp::And | BinaryOp::Min => |a, b| a & b,
+            BinaryOp::Or | BinaryOp::Max => |a, b| a | b,
+            BinaryOp::Xor => |a, b| a ^ b,
+            _ => return None,
+        }),
+        DType::I8 => int8::binary(op),
+        DType::U8 => uint8::binary(op),
+        DType::I32 => int32::binary(op),
+        DType::U32 => uint32::binary(op),
+        DType::I64 => int64::binary(op),
+        DType::U64 => uint64::binary(op),
+        DType::F16 | DType::BF16 => None,
+        DType::F32 => Some(match op {
+            BinaryOp::Add => |a, b| to_f32(of_f32(a) + of_f32(b)),
+            BinaryOp::Sub => |a, b| to_f32(of_f32(a) - of_f32(b)),
+            BinaryOp::Mul => |a, b| to_f32(of_f32(a) * of_f32(b)),
+            BinaryOp::Div | BinaryOp::DivApprox => |a, b| to_f32(of_f32(a) / of_f32(b)),
+            BinaryOp::Rem => |a, b| to_f32(of_f32(a) % of_f32(b)),
+            BinaryOp::Min => |a, b| to_f32(min_f64(of_f32(a) as f64, of_f32(b) as f64) as f32),
+            BinaryOp::Max => |a, b| to_f32(max_f64(of_f32(a) as f64, of_f32(b) as f64) as f32),
+            BinaryOp::Pow => |a, b| to_f32(libm::pow(of_f32(a) as f64, of_f32(b) as f64) as f32),
+            BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr | BinaryOp::MulHi => return None,
+        }),
+    }
+}
+
+/// The function of a ternary operation on a type; `None` where it is not defined.
+pub fn ternary_fn(op: TernaryOp, dtype: DType) -> Option<TernaryFn> {
+    let TernaryOp::Fma = op;
+    Some(match dtype {
+        DType::Bool | DType::F16 | DType::BF16 => return None,
+        DType::I8 => int8::fma,
+        DType::U8 => uint8::fma,
+        DType::I32 => int32::fma,
+        DType::U32 => uint32::fma,
+        DType::I64 => int64::fma,
+        DType::U64 => uint64::fma,
+        DType::F32 => |a, b, c| to_f32(of_f32(a).mul_add(of_f32(b), of_f32(c))),
+    })
+}
+
+/// The function of a comparison on a type; `None` for the 16-bit floats.
+pub fn compare_fn(op: CompareOp, dtype: DType) -> Option<CompareFn> {
+    Some(match dtype {
+        DType::Bool | DType::U8 => uint8::compare(op),
+        DType::I8 => int8::compare(op),
+        DType::I32 => int32::compare(op),
+        DType::U32 => uint32::compare(op),
+        DType::I64 => int64::compare(op),
+        DType::U64 => uint64::compare(op),
+        DType::F16 | DType::BF16 => return None,
+        DType::F32 => match op {
+            CompareOp::Lt => |a, b| of_f32(a) < of_f32(b),
+            CompareOp::Le => |a, b| of_f32(a) <= of_f32(b),
+            CompareOp::Gt => |a, b| of_f32(a) > of_f32(b),
+            CompareOp::Ge => |a, b| of_f32(a) >= of_f32(b),
+            CompareOp::Eq => |a, b| of_f32(a) == of_f32(b),
+            CompareOp::Ne => |a, b| of_f32(a) != of_f32(b),
+        },
+    })
+}
+
+/// Converts a value. Integers wrap, floats round to nearest even, floats to integers truncate and saturate (NaN: 0), anything to bool
+/// is `!= 0`. Numbers that become f16 or bf16 go through f32, so a wide integer rounds twice.
+pub fn cast(from: DType, to: DType, a: u64) -> u64 {
+    if from == to {
+        return a;
+    }
+    match from {
+        DType::F16 => cast_f32(half::f16::from_bits(a as u16).to_f32(), to),
+        DType::BF16 => cast_f32(half::bf16::from_bits(a as u16).to_f32(), to),
+        DType::F32 => cast_f32(of_f32(a), to),
+        DType::I8 => cast_int(a as i8 as i128, to),
+        DType::I32 => cast_int(a as i32 as i128, to),
+        DType::I64 => cast_int(a as i64 as i128, to),
+        DType::Bool | DType::U8 | DType::U32 | DType::U64 => cast_int(a as i128, to),
+    }
+}
+
+fn cast_f32(x: f32, to: DType) -> u64 {
+    match to {
+        DType::Bool => (x != 0.0) as u64,
+        DType::I8 => x as i8 as u8 as u64,
+        DType::U8 => x as u8 as u64,
+        DType::I32 => x as i32 as u32 as u64,
+        DType::U32 => x as u32 as u64,
+        DType::I64 => x as i64 as u64,
+        DType::U64 => x as u64,
+        DType::F16 => half::f16::from_f32(x).to_bits() as u64,
+        DType::BF16 => half::bf16::from_f32(x).to_bits() as u64,
+        DType::F32 => to_f32(x),
+    }
+}
+
+fn cast_int(x: i128, to: DType) -> u64 {
+    match to {
+        DType::Bool => (x != 0) as u64,
+        DType::I8 | DType::U8 => x as u8 as u64,
+        DType::I32 | DType::U32 => x as u32 as u64,
+        DType::I64 | DType::U64 => x as u64,
+        DType::F16 | DType::BF16 | DType::F32 => cast_f32(x as f32, to),
+    }
+}
+
+/// The same bits as another type of the same size; a byte that becomes a bool is normalised. Panics where the sizes differ.
+pub fn bitcast(from: DType, to: DType, a: u64) -> u64 {
+    assert_eq!(from.size(), to.size(), "scalar: bitcast from {from} to {to}");
+    if to == DType::Bool { (a != 0) as u64 } else { a }
+}
+
+fn min_f64(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a < b || (a == b && a.is_sign_negative()) {
+        a
+    } else {
+        b
+    }
+}
+
+fn max_f64(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a > b || (a == b && a.is_sign_positive()) {
+        a
+    } else {
+        b
+    }
+}
+
+/// A unary float operation in double precision. Panics on integer operations.
+pub fn unary_f64(op: UnaryOp, x: f64) -> f64 {
+    match op {
+        UnaryOp::Neg => -x,
+        UnaryOp::Abs => x.abs(),
+        UnaryOp::Exp | UnaryOp::ExpApprox => libm::exp(x),
+        UnaryOp::Exp2 => libm::exp2(x),
+        UnaryOp::Log | UnaryOp::LogApprox => libm::log(x),
+        UnaryOp::Log2 => libm::log2(x),
+        UnaryOp::Sqrt => x.sqrt(),
+        UnaryOp::Rsqrt => 1.0 / x.sqrt(),
+        UnaryOp::Sin => libm::sin(x),
+        UnaryOp::Cos => libm::cos(x),
+        UnaryOp::Tanh | UnaryOp::TanhApprox => libm::tanh(x),
+        UnaryOp::Erf => libm::erf(x),
+        UnaryOp::Floor => x.floor(),
+        UnaryOp::Ceil => x.ceil(),
+        UnaryOp::Round => x.round_ties_even(),
+        UnaryOp::Trunc => x.trunc(),
+        UnaryOp::RecipApprox => 1.0 / x,
+        UnaryOp::Not | UnaryOp::Popcount | UnaryOp::LeadingZeros => panic!("scalar: {op:?} is not defined on floats"),
+    }
+}
+
+/// A binary float operation in double precision. Panics on integer operations.
+pub fn binary_f64(op: BinaryOp, a: f64, b: f64) -> f64 {
+    match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Sub => a - b,
+        BinaryOp::Mul => a * b,
+        BinaryOp::Div | BinaryOp::DivApprox => a / b,
+        BinaryOp::Rem => a % b,
+        BinaryOp::Min => min_f64(a, b),
+        BinaryOp::Max => max_f64(a, b),
+        BinaryOp::Pow => libm::pow(a, b),
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr | BinaryOp::MulHi => {
+            panic!("scalar: {op:?} is not defined on floats")
+        }
+    }
+}
+
+/// A ternary float operation in double precision.
+pub fn ternary_f64(op: TernaryOp, a: f64, b: f64, c: f64) -> f64 {
+    let TernaryOp::Fma = op;
+    a.mul_add(b, c)
+}
+
+/// A comparison in double precision.
+pub fn compare_f64(op: CompareOp, a: f64, b: f64) -> bool {
+    match op {
+        CompareOp::Lt => a < b,
+        CompareOp::Le => a <= b,
+        CompareOp::Gt => a > b,
+        CompareOp::Ge => a >= b,
+        CompareOp::Eq => a == b,
+        CompareOp::Ne => a != b,
+    }
+}
+
+/// How far CUDA's f32 result may be from the exact one, in units in the last place (CUDA C++ Programming Guide, mathematical
+/// functions). 0 where results are exact or correctly rounded. The `*Approx` bounds hold for arguments of moderate size.
+pub fn unary_ulps(op: UnaryOp) -> u32 {
+    match op {
+        UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Rsqrt | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh | UnaryOp::Erf => 2,
+        UnaryOp::Log | UnaryOp::Log2 => 1,
+        UnaryOp::ExpApprox | UnaryOp::LogApprox => 16,
+        UnaryOp::RecipApprox => 2,
+        UnaryOp::TanhApprox => 1 << 13,
+        _ => 0,
+    }
+}
+
+/// As [`unary_ulps`], for two operands.
+pub fn binary_ulps(op: BinaryOp) -> u32 {
+    match op {
+        BinaryOp::Pow => 8,
+        BinaryOp::DivApprox => 2,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;
