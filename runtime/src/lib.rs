@@ -1,1 +1,25 @@
 //! girih: a GPU kernel DSL for Rust.
+//!
+//! This crate is the one that users depend on: devices, NVRTC, the cubin cache, launches and programs, the tuner, and the
+//! command line. What a kernel means and how it becomes CUDA C is in `girih_core`, which does no I/O.
+
+pub mod error;
+
+pub mod buffer;
+pub mod cuda;
+pub mod device;
+pub mod sim_device;
+
+pub mod cache;
+pub mod compile;
+pub mod nvrtc;
+pub mod resources;
+
+pub mod launch;
+pub mod program;
+
+pub use buffer::Buffer;
+pub use compile::{Compiled, compile};
+pub use device::{Device, Loaded};
+pub use error::Error;
+pub use resources::Resources;
