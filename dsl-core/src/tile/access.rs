@@ -1,1 +1,253 @@
-//! Access classes of stores.
+//! Access classes: why no two blocks of a launch write the same element, and what a launch must promise for it.
+//!
+//! - [`Class::Disjoint`]: at the grid's own coordinates, in the loop's order.
+//! - [`Class::Permuted`]: at the grid's coordinates in another order, or through a reversed or permuted view: still one block per element.
+//! - [`Class::Atomic`]: read-modify-write.
+//! - [`Class::Scattered`]: at computed positions; the author asserts that they differ, the simulator checks it.
+//!
+//! Anything else is rejected: a store that leaves out a grid coordinate (blocks overwrite each other), and a tensor that is loaded at
+//! other coordinates than those it is stored at (a block reads what another may have overwritten).
+
+use super::host::HostExpr;
+use super::{Block, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, ViewId};
+use crate::error::Diagnostic;
+use crate::loc::SourceLoc;
+use std::collections::HashMap;
+
+/// Why a store is safe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Own coordinates.
+    Disjoint,
+    /// Own coordinates, exchanged or mirrored.
+    Permuted,
+    /// Read-modify-write.
+    Atomic,
+    /// Asserted by the author.
+    Scattered,
+}
+
+/// A store and its class.
+#[derive(Clone, Debug)]
+pub struct ClassifiedStore {
+    /// The tensor parameter.
+    pub param: usize,
+    /// Its class.
+    pub class: Class,
+    /// The author's line.
+    pub loc: SourceLoc,
+}
+
+#[derive(Clone)]
+enum At {
+    Tiles(Vec<Index>),
+    Computed,
+}
+
+#[derive(Clone)]
+struct Access {
+    view: ViewId,
+    at: At,
+    loc: SourceLoc,
+    in_grid: bool,
+}
+
+#[derive(Default)]
+struct Accesses {
+    loads: Vec<Access>,
+    stores: Vec<Access>,
+    scatters: Vec<Access>,
+    atomics: Vec<Access>,
+}
+
+/// Classifies every store, or says what is wrong with it.
+pub fn classify(kernel: &Kernel) -> Result<Vec<ClassifiedStore>, Vec<Diagnostic>> {
+    let mut all = Accesses::default();
+    collect(kernel, &kernel.body, false, &mut all);
+    let grid = kernel.grid_loop();
+    let mut errors = Vec::new();
+    let mut classes = Vec::new();
+    for store in &all.stores {
+        match class_of_store(kernel, grid, store) {
+            Ok(class) => classes.push(ClassifiedStore { param: kernel.view(store.view).param, class, loc: store.loc }),
+            Err(d) => errors.push(d),
+        }
+    }
+    for (list, class) in [(&all.scatters, Class::Scattered), (&all.atomics, Class::Atomic)] {
+        classes.extend(list.iter().map(|a| ClassifiedStore { param: kernel.view(a.view).param, class, loc: a.loc }));
+    }
+    check_in_place(kernel, &all, &mut errors);
+    if errors.is_empty() {
+        return Ok(classes);
+    }
+    Err(errors.into_iter().map(|e| e.with_source(&kernel.source, kernel.loc.line)).collect())
+}
+
+fn class_of_store(kernel: &Kernel, grid: Option<&TileLoop>, store: &Access) -> Result<Class, Diagnostic> {
+    let view = kernel.view(store.view);
+    let Some(grid) = grid else { return Ok(Class::Disjoint) };
+    if !store.in_grid {
+        let message = format!("store to `{}` outside of the grid loop: every block would do it", view.text);
+        return Err(Diagnostic::new(store.loc, message).help("move it into the loop, or use an atomic"));
+    }
+    if !view.injective {
+        let message = format!("store to `{}`: different indices of this view reach the same element", view.text);
+        return Err(Diagnostic::new(store.loc, message).help("store through a view without repeated or overlapping elements"));
+    }
+    let At::Tiles(index) = &store.at else { panic!("access: a plain store at computed positions") };
+    let used: Vec<ValueId> = index.iter().filter_map(|i| if let Index::Tile(v) = i { Some(*v) } else { None }).collect();
+    for var in &grid.vars {
+        if used.iter().filter(|v| *v == var).count() != 1 {
+            let name = kernel.value(*var).name.clone().unwrap_or_else(|| "_".into());
+            let message =
+                format!("store to `{}` leaves out the grid's tile index `{name}`: several blocks would write the same elements", view.text);
+            return Err(Diagnostic::new(store.loc, message)
+                .help("index the store with every tile index of the grid loop, or use an atomic or a scatter"));
+        }
+    }
+    let own: Vec<ValueId> = used.into_iter().filter(|v| grid.vars.contains(v)).collect();
+    let straight = own == grid.vars && view.axes.iter().all(|a| !matches!(literal(kernel, a.stride), Some(s) if s < 0));
+    Ok(if straight { Class::Disjoint } else { Class::Permuted })
+}
+
+fn literal(kernel: &Kernel, value: ValueId) -> Option<i64> {
+    match HostExpr::of_value(kernel, value) {
+        Some(HostExpr::Const(c)) => Some(c),
+        _ => None,
+    }
+}
+
+/// A tensor that is written may be read only where the same element is the block's own, or in a part that is never written.
+fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>) {
+    let tensor = |a: &Access| kernel.view(a.view).param;
+    let writes: Vec<&Access> = all.stores.iter().chain(&all.scatters).chain(&all.atomics).collect();
+    for (i, write) in writes.iter().enumerate() {
+        for load in all.loads.iter().filter(|l| tensor(l) == tensor(write)) {
+            if !disjoint(kernel, load.view, write.view) && !same_place(kernel, load, write) {
+                let (from, to) = (&kernel.view(load.view).text, &kernel.view(write.view).text);
+                let message = format!("`{from}` is loaded where another block may already have stored to `{to}`");
+                let help = "load and store the same tensor at the same coordinates, or split it (`split_at`) into parts of which each block owns its own";
+                errors.push(Diagnostic::new(load.loc, message).note("stored here", write.loc).help(help));
+            }
+        }
+        for other in writes[i + 1..].iter().filter(|o| tensor(o) == tensor(write)) {
+            let atomics = all.atomics.iter().any(|a| a.loc == write.loc) && all.atomics.iter().any(|a| a.loc == other.loc);
+            if !disjoint(kernel, other.view, write.view) && !same_place(kernel, other, write) && !atomics {
+                let message = format!("`{}` is stored at two places that may meet in different blocks", kernel.params[tensor(write)].name);
+                errors.push(
+                    Diagnostic::new(other.loc, message)
+                        .note("the other store", write.loc)
+                        .help("store through two sides of one `split_at`"),
+                );
+            }
+        }
+    }
+}
+
+fn disjoint(kernel: &Kernel, a: ViewId, b: ViewId) -> bool {
+    let (a, b) = (kernel.view(a), kernel.view(b));
+    a.parts.iter().any(|(split, side)| b.parts.iter().any(|(s, o)| s == split && o != side))
+}
+
+fn same_place(kernel: &Kernel, a: &Access, b: &Access) -> bool {
+    let (At::Tiles(x), At::Tiles(y)) = (&a.at, &b.at) else { return false };
+    let (v, w) = (kernel.view(a.view), kernel.view(b.view));
+    a.view == b.view && x == y || x == y && v.dtype == w.dtype && v.axes == w.axes && v.offset == w.offset
+}
+
+fn collect(kernel: &Kernel, block: &Block, in_grid: bool, all: &mut Accesses) {
+    for stmt in block {
+        match stmt {
+            Stmt::Let(v, op) => {
+                let loc = kernel.value(*v).loc;
+                match op {
+                    Op::Load(view, index) => all.loads.push(Access { view: *view, at: At::Tiles(index.clone()), loc, in_grid }),
+                    Op::Gather(view, _) => all.loads.push(Access { view: *view, at: At::Computed, loc, in_grid }),
+                    _ => {}
+                }
+            }
+            Stmt::Store { view, index, loc, .. } => {
+                all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, in_grid })
+            }
+            Stmt::Scatter { view, loc, .. } => all.scatters.push(Access { view: *view, at: At::Computed, loc: *loc, in_grid }),
+            Stmt::Atomic { view, loc, .. } => all.atomics.push(Access { view: *view, at: At::Computed, loc: *loc, in_grid }),
+            Stmt::Tiles(l) => collect(kernel, &l.body, true, all),
+            Stmt::Range { body, .. } | Stmt::Where { body, .. } => collect(kernel, body, in_grid, all),
+            Stmt::While { header, body, .. } => {
+                collect(kernel, header, in_grid, all);
+                collect(kernel, body, in_grid, all);
+            }
+            Stmt::If { then, otherwise, .. } => {
+                collect(kernel, then, in_grid, all);
+                collect(kernel, otherwise, in_grid, all);
+            }
+        }
+    }
+}
+
+/// The length that bounds each tile index: that of the axis its loop walks.
+pub fn loop_lengths(kernel: &Kernel) -> HashMap<ValueId, ValueId> {
+    let mut lengths = HashMap::new();
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Tiles(l) = stmt {
+            for (var, axis) in l.vars.iter().zip(&l.axes) {
+                lengths.insert(*var, kernel.view(l.view).axes[*axis].len);
+            }
+        }
+    });
+    lengths
+}
+
+/// What a launch must satisfy besides [`Kernel::requirements`]: a tile index may be used only on axes as long as the one its loop walks
+/// (tensors that are walked together have the same shape), and a whole axis `..` has the constant length that its tile has.
+/// Lengths that the host can't compute are left to predicates.
+pub fn shape_requirements(kernel: &Kernel) -> Vec<Requirement> {
+    let lengths = loop_lengths(kernel);
+    let mut found: Vec<Requirement> = Vec::new();
+    let mut require = |view: ViewId, index: &[Index], loc: SourceLoc| {
+        for (axis, at) in kernel.view(view).axes.iter().zip(index) {
+            let Index::Tile(var) = at else { continue };
+            let (Some(length), Some(own)) = (lengths.get(var), HostExpr::of_value(kernel, axis.len)) else { continue };
+            let walked = HostExpr::of_value(kernel, *length);
+            if walked.is_some_and(|w| w != own) {
+                let known = found.iter().any(|r| matches!(r.kind, RequirementKind::Equal(a, b) if a == axis.len && b == *length));
+                if !known {
+                    found.push(Requirement { kind: RequirementKind::Equal(axis.len, *length), loc });
+                }
+            }
+        }
+    };
+    visit(&kernel.body, &mut |stmt| match stmt {
+        Stmt::Let(v, Op::Load(view, index)) => require(*view, index, kernel.value(*v).loc),
+        Stmt::Store { view, index, loc, .. } => require(*view, index, *loc),
+        _ => {}
+    });
+    found
+}
+
+/// Calls `f` on every statement, outer ones first.
+pub fn visit<'a>(block: &'a Block, f: &mut impl FnMut(&'a Stmt)) {
+    for stmt in block {
+        f(stmt);
+        match stmt {
+            Stmt::Tiles(TileLoop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => visit(body, f),
+            Stmt::While { header, body, .. } => {
+                visit(header, f);
+                visit(body, f);
+            }
+            Stmt::If { then, otherwise, .. } => {
+                visit(then, f);
+                visit(otherwise, f);
+            }
+            Stmt::Let(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+        }
+    }
+}
+
+/// The extent of a tile index' tile.
+pub fn tile_size(kernel: &Kernel, index: ValueId) -> &super::Size {
+    match kernel.ty(index) {
+        Ty::TileIdx(size) => size,
+        other => panic!("access: {other:?} is no tile index"),
+    }
+}

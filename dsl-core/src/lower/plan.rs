@@ -1,0 +1,211 @@
+//! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
+
+use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use crate::simt::CacheHint;
+use crate::target::{Target, max_vector_bytes};
+use crate::tile::{Kernel, KnobId, ParamKind, Size};
+
+/// How a stage of the pipeline is filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fill {
+    /// Loads into registers, used one turn later.
+    Registers,
+    /// `cp.async` into a ring of shared buffers.
+    Async,
+}
+
+/// A schedule in numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Value of each knob (0 for words).
+    pub knobs: Vec<i64>,
+    /// Extents of the grid loop's tile; empty without a grid loop.
+    pub anchor: Vec<i64>,
+    /// Threads along each axis of the anchor.
+    pub thread_shape: Vec<i64>,
+    /// Threads per block.
+    pub threads: i64,
+    /// Elements per run of a thread.
+    pub vector: i64,
+    /// Buffers of the pipeline over the tiles dealt to a block.
+    pub stages: i64,
+    /// How a stage is filled.
+    pub fill: Fill,
+    /// 0: one tile per block. k: k blocks per multiprocessor, to which tiles are dealt.
+    pub grid: i64,
+    /// Hint for global accesses.
+    pub cache: CacheHint,
+}
+
+impl Plan {
+    /// The value of a size.
+    pub fn size(&self, size: &Size) -> i64 {
+        size.value(|k| self.knobs[k.0 as usize])
+    }
+}
+
+fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, rule: String) -> ScheduleError {
+    let names: Vec<&str> = knobs.iter().map(|k| kernel.knob(*k).name.as_str()).collect();
+    ScheduleError { knob: names.join(" / "), found, rule, loc: knobs.first().map(|k| kernel.knob(*k).loc) }
+}
+
+fn knob_of_kind(kernel: &Kernel, kind: KnobKind) -> Option<KnobId> {
+    kernel.knobs.iter().position(|k| k.kind == kind).map(|i| KnobId(i as u32))
+}
+
+/// Checks the rules that need no lowering and works out the numbers.
+pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<Plan, ScheduleError> {
+    check_choices(kernel, schedule)?;
+    let knobs: Vec<i64> = (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect();
+    let value = |k: KnobId| knobs[k.0 as usize];
+    let sizes: Vec<Size> = kernel
+        .grid_loop()
+        .map(|l| {
+            l.vars
+                .iter()
+                .map(|v| match kernel.ty(*v) {
+                    crate::tile::Ty::TileIdx(size) => size.clone(),
+                    other => panic!("plan: loop variable of type {other:?}"),
+                })
+                .collect()
+        })
+        .unwrap_or_default();
+    let anchor: Vec<i64> = sizes.iter().map(|s| s.value(value)).collect();
+    let mut coarsen = vec![1; anchor.len()];
+    for (i, knob) in kernel.knobs.iter().enumerate() {
+        let id = KnobId(i as u32);
+        if let KnobKind::Coarsen { of } = knob.kind {
+            if value(of) % value(id) != 0 {
+                return Err(illegal(kernel, &[id], value(id).to_string(), format!("must divide {} = {}", kernel.knob(of).name, value(of))));
+            }
+            for (axis, size) in sizes.iter().enumerate().filter(|(_, s)| s.as_knob() == Some(of)) {
+                debug_assert!(size.as_knob().is_some());
+                coarsen[axis] = value(id);
+            }
+        }
+    }
+    let mut thread_shape: Vec<i64> = anchor.iter().zip(&coarsen).map(|(t, c)| t / c).collect();
+    let override_ = override_threads(kernel, schedule);
+    if let Some((id, threads)) = override_ {
+        let elements: i64 = anchor.iter().product();
+        if elements % threads != 0 {
+            return Err(illegal(kernel, &[id], threads.to_string(), format!("threads must divide the tile's {elements} elements")));
+        }
+        thread_shape = spread(threads, &anchor);
+    }
+    let threads: i64 = thread_shape.iter().product::<i64>().max(1);
+    if threads > 1024 {
+        let ids: Vec<KnobId> = kernel
+            .knobs
+            .iter()
+            .enumerate()
+            .filter(|(_, k)| matches!(k.kind, KnobKind::Tile | KnobKind::Coarsen { .. }))
+            .map(|(i, _)| KnobId(i as u32))
+            .collect();
+        let found = ids.iter().map(|k| value(*k).to_string()).collect::<Vec<_>>().join(" / ");
+        return Err(illegal(kernel, &ids, found, format!("gives {threads} threads per block; a block has at most 1024")));
+    }
+    let vector = schedule.int_of_kind(kernel, KnobKind::Vector, 1);
+    check_vector(kernel, target, vector, &anchor, &thread_shape)?;
+    let grid = schedule.int_of_kind(kernel, KnobKind::Grid, 0);
+    let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
+    let fill = check_fill(kernel, schedule, target, grid, stages)?;
+    let cache = match schedule.of_kind(kernel, KnobKind::Cache) {
+        Some(Choice::Word(w)) if w == "Streaming" => CacheHint::Streaming,
+        _ => CacheHint::Default,
+    };
+    Ok(Plan { knobs, anchor, thread_shape, threads, vector, stages, fill, grid, cache })
+}
+
+/// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed.
+fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), ScheduleError> {
+    assert_eq!(schedule.choices.len(), kernel.knobs.len(), "plan: a schedule of another kernel was given to {}", kernel.path);
+    for (i, (knob, choice)) in kernel.knobs.iter().zip(&schedule.choices).enumerate() {
+        let id = [KnobId(i as u32)];
+        let words = knob.kind.words();
+        match choice {
+            Choice::Word(w) if !words.contains(&w.as_str()) => {
+                let rule = if words.is_empty() { "must be a number".to_string() } else { format!("must be one of {}", words.join(", ")) };
+                return Err(illegal(kernel, &id, w.clone(), rule));
+            }
+            Choice::Int(n) if !words.is_empty() => {
+                return Err(illegal(kernel, &id, n.to_string(), format!("must be one of {}", words.join(", "))));
+            }
+            Choice::Int(n) if *n < 0 || (*n == 0 && knob.kind != KnobKind::Grid) => {
+                return Err(illegal(kernel, &id, n.to_string(), "must be positive".into()));
+            }
+            Choice::Int(n) if knob.kind == KnobKind::Tile && *n > 1 << 16 => {
+                return Err(illegal(kernel, &id, n.to_string(), "a tile has at most 65536 elements along an axis".into()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn override_threads(kernel: &Kernel, schedule: &Schedule) -> Option<(KnobId, i64)> {
+    let threads = knob_of_kind(kernel, KnobKind::Threads).map(|id| (id, schedule.int(id)));
+    threads.or_else(|| knob_of_kind(kernel, KnobKind::Warps).map(|id| (id, 32 * schedule.int(id))))
+}
+
+/// Threads dealt to the axes, the last one first.
+pub(crate) fn spread(threads: i64, shape: &[i64]) -> Vec<i64> {
+    let mut left = threads;
+    let mut along = vec![1; shape.len()];
+    for axis in (0..shape.len()).rev() {
+        along[axis] = gcd(left, shape[axis]);
+        left /= along[axis];
+    }
+    along
+}
+
+/// Greatest common divisor.
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn check_vector(kernel: &Kernel, target: &Target, vector: i64, anchor: &[i64], threads: &[i64]) -> Result<(), ScheduleError> {
+    let Some(id) = knob_of_kind(kernel, KnobKind::Vector) else { return Ok(()) };
+    if !(vector as u64).is_power_of_two() {
+        return Err(illegal(kernel, &[id], vector.to_string(), "must be a power of two".into()));
+    }
+    if let (Some(tile), Some(along)) = (anchor.last(), threads.last()) {
+        let own = tile / along;
+        if own % vector != 0 {
+            let rule = format!("must divide the {own} elements that a thread owns along the contiguous axis (coarsen)");
+            return Err(illegal(kernel, &[id], vector.to_string(), rule));
+        }
+    }
+    let narrowest = kernel.views.iter().map(|v| v.dtype.size()).chain(kernel.params.iter().filter_map(|p| match p.kind {
+        ParamKind::Tensor { dtype, .. } if kernel.views.is_empty() => Some(dtype.size()),
+        _ => None,
+    }));
+    let narrowest = narrowest.min().unwrap_or(4) as i64;
+    let widest = max_vector_bytes(target.capability) as i64;
+    if vector * narrowest > widest {
+        let rule = format!(
+            "{vector} elements of {narrowest} bytes are {} bytes; one access moves at most {widest} on {}",
+            vector * narrowest,
+            target.arch
+        );
+        return Err(illegal(kernel, &[id], vector.to_string(), rule));
+    }
+    Ok(())
+}
+
+fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, stages: i64) -> Result<Fill, ScheduleError> {
+    let Some(id) = knob_of_kind(kernel, KnobKind::Copy) else { return Ok(Fill::Registers) };
+    let pipelined = grid > 0 && stages > 1;
+    match schedule.of_kind(kernel, KnobKind::Copy) {
+        Some(Choice::Word(w)) if w == "Async" && pipelined => {
+            if !target.has_async_copy() {
+                return Err(illegal(kernel, &[id], w.clone(), format!("{} has no cp.async; use Registers", target.arch)));
+            }
+            Ok(Fill::Async)
+        }
+        Some(Choice::Word(w)) if (w == "Bulk" || w == "Tensor") && pipelined => {
+            Err(illegal(kernel, &[id], w.clone(), "the tiles dealt to a block are copied by Registers or Async".into()))
+        }
+        _ => Ok(Fill::Registers),
+    }
+}
