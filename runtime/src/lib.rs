@@ -18,8 +18,18 @@ pub mod resources;
 pub mod launch;
 pub mod program;
 
+pub mod inputs;
+
+pub mod challenge;
+pub mod store;
+pub mod winners;
+
 pub use buffer::Buffer;
 pub use compile::{Compiled, compile};
 pub use device::{Device, Loaded};
 pub use error::Error;
 pub use resources::Resources;
+
+/// Re-exported for the code that the attributes and macros expand to.
+#[doc(hidden)]
+pub use girih_core::linkme;

@@ -1,0 +1,193 @@
+//! Tensors on the host and the random data that checks, tuning and benchmarks fill them with.
+//!
+//! Everything is seeded: the same seed gives the same data on every machine.
+
+use girih_core::types::{DType, Literal};
+
+/// A tensor in host memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostTensor {
+    /// Element type.
+    pub dtype: DType,
+    /// Lengths; row-major without gaps.
+    pub lens: Vec<i64>,
+    /// The elements' bytes, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+impl HostTensor {
+    /// All bytes zero.
+    pub fn zeros(dtype: DType, lens: &[i64]) -> HostTensor {
+        HostTensor::filled(dtype, lens, 0)
+    }
+
+    /// Every byte set to [`POISON`]: what outputs hold before a kernel runs, so that an element that nobody wrote is seen.
+    pub fn poisoned(dtype: DType, lens: &[i64]) -> HostTensor {
+        HostTensor::filled(dtype, lens, POISON)
+    }
+
+    fn filled(dtype: DType, lens: &[i64], byte: u8) -> HostTensor {
+        let numel: i64 = lens.iter().product();
+        HostTensor { dtype, lens: lens.to_vec(), bytes: vec![byte; numel as usize * dtype.size()] }
+    }
+
+    /// Random elements. The same `seed` gives the same elements.
+    pub fn random(dtype: DType, lens: &[i64], distribution: &Distribution, seed: u64) -> HostTensor {
+        let mut tensor = HostTensor::zeros(dtype, lens);
+        let mut rng = Rng::new(seed);
+        for i in 0..tensor.numel() {
+            tensor.set_bits(i, distribution.draw(dtype, &mut rng));
+        }
+        tensor
+    }
+
+    /// Elements.
+    pub fn numel(&self) -> usize {
+        self.lens.iter().product::<i64>() as usize
+    }
+
+    /// Element `i` in row-major order as its bit pattern, zero-extended.
+    pub fn bits(&self, i: usize) -> u64 {
+        let size = self.dtype.size();
+        let at = &self.bytes[i * size..(i + 1) * size];
+        let mut wide = [0u8; 8];
+        wide[..size].copy_from_slice(at);
+        u64::from_le_bytes(wide)
+    }
+
+    /// Sets element `i` to a bit pattern.
+    pub fn set_bits(&mut self, i: usize, bits: u64) {
+        let size = self.dtype.size();
+        self.bytes[i * size..(i + 1) * size].copy_from_slice(&bits.to_le_bytes()[..size]);
+    }
+
+    /// Element `i` as a float; exact but for 64-bit integers.
+    pub fn get(&self, i: usize) -> f64 {
+        Literal { dtype: self.dtype, bits: self.bits(i) }.to_f64()
+    }
+
+    /// Sets element `i` to the value of its type nearest to `value`.
+    pub fn set(&mut self, i: usize, value: f64) {
+        self.set_bits(i, Literal::from_f64(self.dtype, value).bits);
+    }
+}
+
+/// The byte that outputs and guard zones are filled with: as f32 about −9·10⁻⁹, as an integer far from small numbers.
+pub const POISON: u8 = 0xB2;
+
+/// What the elements of an input are drawn from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Distribution {
+    /// Uniform floats in `[low, high)`, rounded to the element type.
+    Uniform(f64, f64),
+    /// Uniform integers in `low..=high`, stored as the element type (floats hold them exactly up to 2²⁴).
+    Integers(i64, i64),
+    /// Every bit pattern alike (floats: of finite values).
+    Bits,
+}
+
+impl Distribution {
+    /// What a tensor gets that no challenge describes: floats in [−8, 8), whole small integers, any byte.
+    pub fn default_of(dtype: DType) -> Distribution {
+        match dtype {
+            DType::F16 | DType::BF16 | DType::F32 => Distribution::Uniform(-8.0, 8.0),
+            DType::Bool => Distribution::Integers(0, 1),
+            DType::U8 | DType::I8 => Distribution::Bits,
+            DType::I32 | DType::U32 | DType::I64 | DType::U64 => Distribution::Integers(0, 1000),
+        }
+    }
+
+    /// One element's bit pattern.
+    pub fn draw(&self, dtype: DType, rng: &mut Rng) -> u64 {
+        match self {
+            Distribution::Uniform(low, high) => Literal::from_f64(dtype, low + (high - low) * rng.unit()).bits,
+            Distribution::Integers(low, high) => {
+                let span = (high - low) as u64 + 1;
+                Literal::from_i64(dtype, low + (rng.next_u64() % span) as i64).bits
+            }
+            Distribution::Bits => loop {
+                let bits = rng.next_u64() & (u64::MAX >> (64 - 8 * dtype.size()));
+                let literal = Literal { dtype, bits: if dtype == DType::Bool { bits & 1 } else { bits } };
+                if !dtype.is_float() || literal.to_f64().is_finite() {
+                    break literal.bits;
+                }
+            },
+        }
+    }
+}
+
+/// Uniform floats in `[low, high)`.
+pub fn uniform(low: f64, high: f64) -> Distribution {
+    Distribution::Uniform(low, high)
+}
+
+/// Uniform integers in `low..=high`.
+pub fn integers(low: i64, high: i64) -> Distribution {
+    Distribution::Integers(low, high)
+}
+
+/// A small fast generator (SplitMix64); good enough for test data, not for secrets.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// A generator whose numbers depend on `seed` alone.
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// The next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A float in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// An integer in `0..end`; 0 where `end` is 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        if end == 0 { 0 } else { (self.next_u64() % end as u64) as usize }
+    }
+
+    /// The indices `0..len` in random order.
+    pub fn permutation(&mut self, len: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..len).collect();
+        for i in (1..len).rev() {
+            order.swap(i, self.below(i + 1));
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_data_is_seeded_and_in_range() {
+        let a = HostTensor::random(DType::F32, &[100], &uniform(-2.0, 3.0), 7);
+        assert_eq!(a, HostTensor::random(DType::F32, &[100], &uniform(-2.0, 3.0), 7));
+        assert_ne!(a, HostTensor::random(DType::F32, &[100], &uniform(-2.0, 3.0), 8));
+        assert!((0..100).all(|i| (-2.0..3.0).contains(&a.get(i))));
+        let b = HostTensor::random(DType::I32, &[1000], &integers(-1, 1), 1);
+        let mut seen: Vec<i64> = (0..1000).map(|i| b.get(i) as i64).collect();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen, [-1, 0, 1]);
+    }
+
+    #[test]
+    fn elements_keep_their_bits() {
+        for dtype in DType::ALL {
+            let mut t = HostTensor::zeros(dtype, &[2, 3]);
+            t.set(4, 1.0);
+            assert_eq!((t.get(4), t.get(3), t.get(5)), (1.0, 0.0, 0.0), "{dtype}");
+        }
+    }
+}
