@@ -1,5 +1,7 @@
 //! Program IR: the host side of a computation as data. The runtime runs it, the simulator walks it, the exporter prints it as C++.
 
+pub mod signature;
+
 use crate::error::CompileError;
 use crate::loc::SourceLoc;
 use crate::registry::KernelDef;
