@@ -137,24 +137,29 @@ impl Schedule {
 
     /// The schedule as the attribute that pins it: `#[kernel(tile(T = 1024), coarsen(C of T = 4), vector(V = 4))]`.
     pub fn attribute(&self, kernel: &Kernel) -> String {
-        let mut groups: Vec<(&'static str, Vec<String>)> = Vec::new();
-        for (knob, choice) in kernel.knobs.iter().zip(&self.choices) {
-            let text = match knob.kind {
-                KnobKind::Coarsen { of } => format!("{} of {} = {choice}", knob.name, kernel.knob(of).name),
-                _ if knob.name == knob.kind.group() => format!("= {choice}"),
-                _ => format!("{} = {choice}", knob.name),
-            };
-            match groups.iter_mut().find(|(g, _)| *g == knob.kind.group()) {
-                Some((_, v)) => v.push(text),
-                None => groups.push((knob.kind.group(), vec![text])),
-            }
-        }
-        let parts: Vec<String> = groups
-            .into_iter()
-            .map(|(g, v)| if v[0].starts_with('=') { format!("{g} {}", v[0]) } else { format!("{g}({})", v.join(", ")) })
-            .collect();
-        format!("#[kernel({})]", parts.join(", "))
+        attribute_of(&kernel.knobs, &self.choices)
     }
+}
+
+/// The attribute that pins `choices`, one per knob.
+pub fn attribute_of(knobs: &[Knob], choices: &[Choice]) -> String {
+    let mut groups: Vec<(&'static str, Vec<String>)> = Vec::new();
+    for (knob, choice) in knobs.iter().zip(choices) {
+        let text = match knob.kind {
+            KnobKind::Coarsen { of } => format!("{} of {} = {choice}", knob.name, knobs[of.0 as usize].name),
+            _ if knob.name == knob.kind.group() => format!("= {choice}"),
+            _ => format!("{} = {choice}", knob.name),
+        };
+        match groups.iter_mut().find(|(g, _)| *g == knob.kind.group()) {
+            Some((_, v)) => v.push(text),
+            None => groups.push((knob.kind.group(), vec![text])),
+        }
+    }
+    let parts: Vec<String> = groups
+        .into_iter()
+        .map(|(g, v)| if v[0].starts_with('=') { format!("{g} {}", v[0]) } else { format!("{g}({})", v.join(", ")) })
+        .collect();
+    format!("#[kernel({})]", parts.join(", "))
 }
 
 /// Why a schedule can't be lowered: the knob, the number found and the number allowed.
