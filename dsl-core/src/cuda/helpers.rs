@@ -1,0 +1,417 @@
+//! The `__device__` functions and types that emitted kernels may use. Only those used are printed.
+
+/// A helper. The order is the order in the file: later ones may call earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Helper {
+    Vector32,
+    TensorMap,
+    HalfToFloat,
+    FloatToHalf,
+    Bfloat16ToFloat,
+    FloatToBfloat16,
+    NanMin,
+    NanMax,
+    TanhApprox,
+    AbsWrap,
+    DivInt,
+    DivLong,
+    DivUint,
+    DivUlong,
+    RemInt,
+    RemLong,
+    RemUint,
+    RemUlong,
+    FloatToChar,
+    FloatToUchar,
+    FloatToLong,
+    FloatToUlong,
+    AtomicFloatMin,
+    AtomicFloatMax,
+    CopyAsync,
+    Mbarrier,
+    BulkCopy,
+    GridBarrier,
+}
+
+impl Helper {
+    pub const ALL: [Helper; 28] = [
+        Helper::Vector32,
+        Helper::TensorMap,
+        Helper::HalfToFloat,
+        Helper::FloatToHalf,
+        Helper::Bfloat16ToFloat,
+        Helper::FloatToBfloat16,
+        Helper::NanMin,
+        Helper::NanMax,
+        Helper::TanhApprox,
+        Helper::AbsWrap,
+        Helper::DivInt,
+        Helper::DivLong,
+        Helper::DivUint,
+        Helper::DivUlong,
+        Helper::RemInt,
+        Helper::RemLong,
+        Helper::RemUint,
+        Helper::RemUlong,
+        Helper::FloatToChar,
+        Helper::FloatToUchar,
+        Helper::FloatToLong,
+        Helper::FloatToUlong,
+        Helper::AtomicFloatMin,
+        Helper::AtomicFloatMax,
+        Helper::CopyAsync,
+        Helper::Mbarrier,
+        Helper::BulkCopy,
+        Helper::GridBarrier,
+    ];
+
+    /// The names that the helper defines.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Helper::Vector32 => &["Vector32"],
+            Helper::TensorMap => &["TensorMap"],
+            Helper::HalfToFloat => &["half_to_float"],
+            Helper::FloatToHalf => &["float_to_half"],
+            Helper::Bfloat16ToFloat => &["bfloat16_to_float"],
+            Helper::FloatToBfloat16 => &["float_to_bfloat16"],
+            Helper::NanMin => &["nan_min"],
+            Helper::NanMax => &["nan_max"],
+            Helper::TanhApprox => &["tanh_approx"],
+            Helper::AbsWrap => &["abs_wrap"],
+            Helper::DivInt | Helper::DivLong | Helper::DivUint | Helper::DivUlong => &["divide"],
+            Helper::RemInt | Helper::RemLong | Helper::RemUint | Helper::RemUlong => &["modulo"],
+            Helper::FloatToChar => &["float_to_char"],
+            Helper::FloatToUchar => &["float_to_uchar"],
+            Helper::FloatToLong => &["float_to_long"],
+            Helper::FloatToUlong => &["float_to_ulong"],
+            Helper::AtomicFloatMin => &["atomic_min"],
+            Helper::AtomicFloatMax => &["atomic_max"],
+            Helper::CopyAsync => &["copy_async", "copy_async_commit", "copy_async_wait"],
+            Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect", "mbarrier_wait"],
+            Helper::BulkCopy => &["copy_bulk"],
+            Helper::GridBarrier => &["grid_barrier"],
+        }
+    }
+
+    /// Helpers that its text calls.
+    pub fn needs(self) -> &'static [Helper] {
+        match self {
+            Helper::AtomicFloatMin => &[Helper::NanMin],
+            Helper::AtomicFloatMax => &[Helper::NanMax],
+            _ => &[],
+        }
+    }
+
+    /// Its CUDA C.
+    pub fn text(self) -> &'static str {
+        match self {
+            Helper::Vector32 => VECTOR_32,
+            Helper::TensorMap => TENSOR_MAP,
+            Helper::HalfToFloat => HALF_TO_FLOAT,
+            Helper::FloatToHalf => FLOAT_TO_HALF,
+            Helper::Bfloat16ToFloat => BFLOAT16_TO_FLOAT,
+            Helper::FloatToBfloat16 => FLOAT_TO_BFLOAT16,
+            Helper::NanMin => NAN_MIN,
+            Helper::NanMax => NAN_MAX,
+            Helper::TanhApprox => TANH_APPROX,
+            Helper::AbsWrap => ABS_WRAP,
+            Helper::DivInt => DIV_INT,
+            Helper::DivLong => DIV_LONG,
+            Helper::DivUint => DIV_UINT,
+            Helper::DivUlong => DIV_ULONG,
+            Helper::RemInt => REM_INT,
+            Helper::RemLong => REM_LONG,
+            Helper::RemUint => REM_UINT,
+            Helper::RemUlong => REM_ULONG,
+            Helper::FloatToChar => FLOAT_TO_CHAR,
+            Helper::FloatToUchar => FLOAT_TO_UCHAR,
+            Helper::FloatToLong => FLOAT_TO_LONG,
+            Helper::FloatToUlong => FLOAT_TO_ULONG,
+            Helper::AtomicFloatMin => ATOMIC_FLOAT_MIN,
+            Helper::AtomicFloatMax => ATOMIC_FLOAT_MAX,
+            Helper::CopyAsync => COPY_ASYNC,
+            Helper::Mbarrier => MBARRIER,
+            Helper::BulkCopy => BULK_COPY,
+            Helper::GridBarrier => GRID_BARRIER,
+        }
+    }
+}
+
+const VECTOR_32: &str = "\
+// 32 bytes at once: one instruction from sm_100 on, two before.
+struct __align__(32) Vector32 { unsigned int word[8]; };
+";
+
+const TENSOR_MAP: &str = "\
+// A tensor map, encoded by the host.
+struct __align__(128) TensorMap { unsigned long long word[16]; };
+";
+
+const HALF_TO_FLOAT: &str = "\
+// f16 is stored as unsigned short.
+__device__ __forceinline__ float half_to_float(unsigned short x)
+{
+    float result;
+    asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(result) : \"h\"(x));
+    return result;
+}
+";
+
+const FLOAT_TO_HALF: &str = "\
+// Rounds to the nearest f16, ties to even.
+__device__ __forceinline__ unsigned short float_to_half(float x)
+{
+    unsigned short result;
+    asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(result) : \"f\"(x));
+    return result;
+}
+";
+
+const BFLOAT16_TO_FLOAT: &str = "\
+// bf16 is the upper half of a float, stored as unsigned short.
+__device__ __forceinline__ float bfloat16_to_float(unsigned short x)
+{
+    return __uint_as_float((unsigned int)x << 16);
+}
+";
+
+const FLOAT_TO_BFLOAT16: &str = "\
+// Rounds to the nearest bf16, ties to even.
+__device__ __forceinline__ unsigned short float_to_bfloat16(float x)
+{
+#if __CUDA_ARCH__ >= 800
+    unsigned short result;
+    asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(result) : \"f\"(x));
+    return result;
+#else
+    const unsigned int bits = __float_as_uint(x);
+    return (unsigned short)(x != x ? 0x7fffu : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
+}
+";
+
+const NAN_MIN: &str = "\
+// The smaller one; NaN if either is (fminf would drop it).
+__device__ __forceinline__ float nan_min(float a, float b)
+{
+#if __CUDA_ARCH__ >= 800
+    float result;
+    asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(result) : \"f\"(a), \"f\"(b));
+    return result;
+#else
+    return a != a || b != b ? a + b : fminf(a, b);
+#endif
+}
+";
+
+const NAN_MAX: &str = "\
+// The larger one; NaN if either is (fmaxf would drop it).
+__device__ __forceinline__ float nan_max(float a, float b)
+{
+#if __CUDA_ARCH__ >= 800
+    float result;
+    asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(result) : \"f\"(a), \"f\"(b));
+    return result;
+#else
+    return a != a || b != b ? a + b : fmaxf(a, b);
+#endif
+}
+";
+
+const TANH_APPROX: &str = "\
+// The hardware's tanh, about 2^-11 relative.
+__device__ __forceinline__ float tanh_approx(float x)
+{
+    float result;
+    asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x));
+    return result;
+}
+";
+
+const ABS_WRAP: &str = "\
+// |x|; the most negative number stays.
+__device__ __forceinline__ int abs_wrap(int x) { return (int)(x < 0 ? 0u - (unsigned int)x : (unsigned int)x); }
+__device__ __forceinline__ long long abs_wrap(long long x)
+{
+    return (long long)(x < 0 ? 0ull - (unsigned long long)x : (unsigned long long)x);
+}
+";
+
+const DIV_INT: &str = "\
+// a / b; all ones for b = 0, wraps for b = -1.
+__device__ __forceinline__ int divide(int a, int b) { return b == 0 ? -1 : b == -1 ? (int)(0u - (unsigned int)a) : a / b; }
+";
+
+const DIV_LONG: &str = "\
+// a / b; all ones for b = 0, wraps for b = -1.
+__device__ __forceinline__ long long divide(long long a, long long b)
+{
+    return b == 0 ? -1 : b == -1 ? (long long)(0ull - (unsigned long long)a) : a / b;
+}
+";
+
+const DIV_UINT: &str = "\
+// a / b; all ones for b = 0.
+__device__ __forceinline__ unsigned int divide(unsigned int a, unsigned int b) { return b == 0u ? 0xffffffffu : a / b; }
+";
+
+const DIV_ULONG: &str = "\
+// a / b; all ones for b = 0.
+__device__ __forceinline__ unsigned long long divide(unsigned long long a, unsigned long long b)
+{
+    return b == 0ull ? 0xffffffffffffffffull : a / b;
+}
+";
+
+const REM_INT: &str = "\
+// a % b; a for b = 0.
+__device__ __forceinline__ int modulo(int a, int b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+";
+
+const REM_LONG: &str = "\
+// a % b; a for b = 0.
+__device__ __forceinline__ long long modulo(long long a, long long b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+";
+
+const REM_UINT: &str = "\
+// a % b; a for b = 0.
+__device__ __forceinline__ unsigned int modulo(unsigned int a, unsigned int b) { return b == 0u ? a : a % b; }
+";
+
+const REM_ULONG: &str = "\
+// a % b; a for b = 0.
+__device__ __forceinline__ unsigned long long modulo(unsigned long long a, unsigned long long b)
+{
+    return b == 0ull ? a : a % b;
+}
+";
+
+const FLOAT_TO_CHAR: &str = "\
+// Truncates and saturates; NaN becomes 0.
+__device__ __forceinline__ signed char float_to_char(float x) { return (signed char)max(min(__float2int_rz(x), 127), -128); }
+";
+
+const FLOAT_TO_UCHAR: &str = "\
+// Truncates and saturates; NaN becomes 0.
+__device__ __forceinline__ unsigned char float_to_uchar(float x) { return (unsigned char)min(__float2uint_rz(x), 255u); }
+";
+
+const FLOAT_TO_LONG: &str = "\
+// Truncates and saturates; NaN becomes 0 (the instruction gives the most negative number).
+__device__ __forceinline__ long long float_to_long(float x) { return x != x ? 0 : __float2ll_rz(x); }
+";
+
+const FLOAT_TO_ULONG: &str = "\
+// Truncates and saturates; NaN becomes 0 (the instruction gives 2^63).
+__device__ __forceinline__ unsigned long long float_to_ulong(float x) { return x != x ? 0 : __float2ull_rz(x); }
+";
+
+const ATOMIC_FLOAT_MIN: &str = "\
+// There is no atomic minimum of floats: compare and swap until nobody came between.
+__device__ __forceinline__ float atomic_min(float* address, float value)
+{
+    unsigned int* bits = reinterpret_cast<unsigned int*>(address);
+    unsigned int old = *reinterpret_cast<volatile unsigned int*>(bits), seen;
+    do {
+        seen = old;
+        old = atomicCAS(bits, seen, __float_as_uint(nan_min(__uint_as_float(seen), value)));
+    } while (old != seen);
+    return __uint_as_float(old);
+}
+";
+
+const ATOMIC_FLOAT_MAX: &str = "\
+// There is no atomic maximum of floats: compare and swap until nobody came between.
+__device__ __forceinline__ float atomic_max(float* address, float value)
+{
+    unsigned int* bits = reinterpret_cast<unsigned int*>(address);
+    unsigned int old = *reinterpret_cast<volatile unsigned int*>(bits), seen;
+    do {
+        seen = old;
+        old = atomicCAS(bits, seen, __float_as_uint(nan_max(__uint_as_float(seen), value)));
+    } while (old != seen);
+    return __uint_as_float(old);
+}
+";
+
+const COPY_ASYNC: &str = "\
+// Starts a copy of Bytes bytes from global to shared memory; writes zeros where there is nothing to read.
+template <int Bytes> __device__ __forceinline__ void copy_async(void* shared, const void* global, bool present = true)
+{
+    const unsigned int to = (unsigned int)__cvta_generic_to_shared(shared);
+    const int size = present ? Bytes : 0;
+    if constexpr (Bytes == 16) {
+        asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(to), \"l\"(global), \"r\"(size) : \"memory\");
+    } else {
+        asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" ::\"r\"(to), \"l\"(global), \"n\"(Bytes), \"r\"(size) : \"memory\");
+    }
+}
+// Closes this thread's group of copies.
+__device__ __forceinline__ void copy_async_commit() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }
+// Waits until at most Pending of this thread's newest groups are in flight.
+template <int Pending> __device__ __forceinline__ void copy_async_wait()
+{
+    asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(Pending) : \"memory\");
+}
+";
+
+const MBARRIER: &str = "\
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, unsigned int count)
+{
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    asm volatile(\"mbarrier.init.shared.b64 [%0], %1;\" ::\"r\"(at), \"r\"(count) : \"memory\");
+    asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");
+}
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(at) : \"memory\");
+}
+__device__ __forceinline__ void mbarrier_arrive_expect(unsigned long long* barrier, unsigned int bytes)
+{
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" ::\"r\"(at), \"r\"(bytes) : \"memory\");
+}
+// Waits until the phase of this parity has completed.
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned int parity)
+{
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    unsigned int done;
+    do {
+        asm volatile(
+            \"{ .reg .pred complete; mbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2; selp.u32 %0, 1, 0, complete; }\"
+            : \"=r\"(done)
+            : \"r\"(at), \"r\"(parity)
+            : \"memory\");
+    } while (!done);
+}
+";
+
+const BULK_COPY: &str = "\
+// Starts a bulk copy from global to shared memory that completes on an mbarrier.
+__device__ __forceinline__ void copy_bulk(void* shared, const void* global, unsigned int bytes, unsigned long long* barrier)
+{
+    const unsigned int to = (unsigned int)__cvta_generic_to_shared(shared);
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    asm volatile(\"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\" ::\"r\"(to),
+        \"l\"(global), \"r\"(bytes), \"r\"(at)
+        : \"memory\");
+}
+";
+
+const GRID_BARRIER: &str = "\
+// All blocks of a cooperative launch meet. The upper bit of the counter flips once per meeting, so it needs no reset.
+__device__ __forceinline__ void grid_barrier(unsigned int* counter)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const unsigned int step = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
+        unsigned int old, now;
+        asm volatile(\"fence.acq_rel.gpu; atom.add.release.gpu.global.u32 %0, [%1], %2;\" : \"=r\"(old) : \"l\"(counter), \"r\"(step) : \"memory\");
+        do {
+            asm volatile(\"ld.acquire.gpu.global.u32 %0, [%1];\" : \"=r\"(now) : \"l\"(counter) : \"memory\");
+        } while (!((old ^ now) & 0x80000000u));
+    }
+    __syncthreads();
+}
+";

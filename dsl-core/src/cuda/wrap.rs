@@ -1,0 +1,140 @@
+//! Which signed arithmetic needs to be printed as unsigned.
+//!
+//! Signed overflow is undefined in C, but the numeric contract says that integers wrap. Arithmetic of the compiler's own indices
+//! (thread and block numbers, host-computed parameters, loop counters) never overflows and is printed as it is; arithmetic on the
+//! author's data is done on unsigned numbers. Data are what comes from memory, other lanes, scalar parameters, narrowing and
+//! float casts and bitcasts, or what is computed from data; so are products by large constants, as random numbers use them.
+
+use crate::simt::{Expr, Kernel, ParamKind, Stmt};
+use crate::types::{BinaryOp, DType, TernaryOp, UnaryOp};
+
+/// Constants above this are no tile size or vector width.
+const LARGE: i64 = 65535;
+
+/// The variables that hold data.
+pub(super) struct Data {
+    vars: Vec<bool>,
+}
+
+impl Data {
+    /// Finds them by following assignments until nothing changes.
+    pub fn of(kernel: &Kernel) -> Data {
+        let mut data = Data { vars: vec![false; kernel.vars.len()] };
+        let mut declared = vec![false; kernel.vars.len()];
+        mark_declared(&kernel.body, &mut declared);
+        while data.visit(kernel, &kernel.body, &declared) {}
+        data
+    }
+
+    fn visit(&mut self, kernel: &Kernel, body: &[Stmt], declared: &[bool]) -> bool {
+        let mut changed = false;
+        for stmt in body {
+            match stmt {
+                Stmt::Let { var, value } | Stmt::Declare { var, init: Some(value) } => {
+                    changed |= self.set(var.0, self.is_data(kernel, value));
+                }
+                Stmt::Assign { var, value, .. } => {
+                    let grows = multiplies_variable(value, declared);
+                    changed |= self.set(var.0, grows || self.is_data(kernel, value));
+                }
+                Stmt::LoadVector { var, .. } | Stmt::Shuffle { var, .. } => changed |= self.set(var.0, true),
+                Stmt::Atomic { result: Some(var), .. } => changed |= self.set(var.0, true),
+                Stmt::If { then, otherwise, .. } => {
+                    changed |= self.visit(kernel, then, declared);
+                    changed |= self.visit(kernel, otherwise, declared);
+                }
+                Stmt::For { var, start, step, body, .. } => {
+                    let counts_data = self.is_data(kernel, start) || self.is_data(kernel, step);
+                    changed |= self.set(var.0, counts_data);
+                    changed |= self.visit(kernel, body, declared);
+                }
+                Stmt::While { header, body, .. } => {
+                    changed |= self.visit(kernel, header, declared);
+                    changed |= self.visit(kernel, body, declared);
+                }
+                _ => {}
+            }
+        }
+        changed
+    }
+
+    fn set(&mut self, var: u32, value: bool) -> bool {
+        let slot = &mut self.vars[var as usize];
+        let changed = value && !*slot;
+        *slot |= value;
+        changed
+    }
+
+    /// The expression holds data.
+    fn is_data(&self, kernel: &Kernel, expr: &Expr) -> bool {
+        match expr {
+            Expr::Literal(_) | Expr::Special(_) => false,
+            Expr::Var(v) | Expr::Element(v, _) => self.vars[v.0 as usize],
+            Expr::Param(p) => matches!(kernel.params[*p].kind, ParamKind::Scalar { .. }),
+            Expr::Unary(_, a) => self.is_data(kernel, a),
+            Expr::Binary(op, a, b) => {
+                (*op == BinaryOp::Mul && (is_large(a) || is_large(b))) || self.is_data(kernel, a) || self.is_data(kernel, b)
+            }
+            Expr::Ternary(_, a, b, c) => [a, b, c].into_iter().any(|e| self.is_data(kernel, e)),
+            Expr::Compare(..) => false,
+            Expr::Select(_, a, b) => self.is_data(kernel, a) || self.is_data(kernel, b),
+            Expr::Cast(to, a) => {
+                let from = kernel.dtype(a);
+                from.is_float() || to.size() < from.size() || self.is_data(kernel, a)
+            }
+            Expr::Bitcast(..) | Expr::Load { .. } => true,
+        }
+    }
+
+    /// The expression is signed arithmetic that may overflow.
+    pub fn must_wrap(&self, kernel: &Kernel, expr: &Expr) -> bool {
+        let arithmetic = matches!(
+            expr,
+            Expr::Unary(UnaryOp::Neg, _)
+                | Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Shl, ..)
+                | Expr::Ternary(TernaryOp::Fma, ..)
+        );
+        arithmetic && matches!(kernel.dtype(expr), DType::I32 | DType::I64) && self.is_data(kernel, expr)
+    }
+
+    /// The expression may be any number: a divisor may be 0 or −1.
+    pub fn may_be_anything(&self, kernel: &Kernel, expr: &Expr) -> bool {
+        match expr {
+            Expr::Literal(l) => l.to_i64() == 0 || (l.dtype.is_signed() && l.to_i64() == -1),
+            _ => self.is_data(kernel, expr),
+        }
+    }
+}
+
+fn is_large(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(l) if !l.dtype.is_float() && l.to_i64().unsigned_abs() > LARGE as u64)
+}
+
+fn mark_declared(body: &[Stmt], declared: &mut [bool]) {
+    for stmt in body {
+        match stmt {
+            Stmt::Declare { var, .. } => declared[var.0 as usize] = true,
+            Stmt::If { then, otherwise, .. } => {
+                mark_declared(then, declared);
+                mark_declared(otherwise, declared);
+            }
+            Stmt::For { body, .. } => mark_declared(body, declared),
+            Stmt::While { header, body, .. } => {
+                mark_declared(header, declared);
+                mark_declared(body, declared);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A product or shift of a variable that changes: over the turns of a loop it may grow beyond all bounds.
+fn multiplies_variable(expr: &Expr, declared: &[bool]) -> bool {
+    let changes = |e: &Expr| matches!(e, Expr::Var(v) | Expr::Element(v, _) if declared[v.0 as usize]);
+    match expr {
+        Expr::Binary(BinaryOp::Mul | BinaryOp::Shl, a, b) => changes(a) || changes(b),
+        Expr::Binary(_, a, b) => multiplies_variable(a, declared) || multiplies_variable(b, declared),
+        Expr::Unary(_, a) => multiplies_variable(a, declared),
+        _ => false,
+    }
+}

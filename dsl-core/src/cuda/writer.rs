@@ -1,0 +1,167 @@
+//! The text of one kernel as it grows: lines, indentation, names.
+
+use super::helpers::Helper;
+use super::names::Namer;
+use super::wrap::Data;
+use crate::simt::{Kernel, ParamKind, Space, Stmt, VarId};
+use crate::types::DType;
+use std::collections::BTreeSet;
+
+/// Writes one kernel.
+pub(super) struct Writer<'a> {
+    pub kernel: &'a Kernel,
+    pub data: Data,
+    /// Names of the parameters.
+    pub params: Vec<String>,
+    /// Names of the shared arrays.
+    pub shared: Vec<String>,
+    /// Alignment in bytes of each array variable that vector accesses touch, else 0.
+    pub var_align: Vec<u32>,
+    /// Variables that a statement of their own declares; others are declared by the shuffle or atomic that sets them.
+    pub declared: Vec<bool>,
+    /// Variables that change after their declaration.
+    pub mutable: Vec<bool>,
+    pub namer: Namer,
+    vars: Vec<Option<String>>,
+    helpers: &'a mut BTreeSet<Helper>,
+    out: String,
+    indent: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(kernel: &'a Kernel, helpers: &'a mut BTreeSet<Helper>) -> Writer<'a> {
+        let mut namer = Namer::new(Helper::ALL.into_iter().flat_map(|h| h.names().iter().copied()));
+        namer.name(&kernel.name);
+        let params = kernel.params.iter().map(|p| namer.name(&p.name)).collect();
+        let shared = kernel.shared.iter().map(|s| namer.name(&s.name)).collect();
+        let mut writer = Writer {
+            kernel,
+            data: Data::of(kernel),
+            params,
+            shared,
+            var_align: vec![0; kernel.vars.len()],
+            declared: vec![false; kernel.vars.len()],
+            mutable: vec![false; kernel.vars.len()],
+            namer,
+            vars: vec![None; kernel.vars.len()],
+            helpers,
+            out: String::new(),
+            indent: 1,
+        };
+        writer.survey(&kernel.body);
+        writer
+    }
+
+    /// Notes alignment and declarations before anything is written.
+    fn survey(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let { var, .. } => self.declared[var.0 as usize] = true,
+                Stmt::Declare { var, .. } => {
+                    self.declared[var.0 as usize] = true;
+                    self.mutable[var.0 as usize] = true;
+                }
+                Stmt::Assign { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Atomic { result: Some(var), .. } => {
+                    self.mutable[var.0 as usize] = true;
+                }
+                Stmt::LoadVector { var, place, lanes, .. } | Stmt::StoreVector { var, place, lanes, .. } => {
+                    let bytes = lanes * place.dtype.size() as u32;
+                    let align = &mut self.var_align[var.0 as usize];
+                    *align = (*align).max(bytes);
+                }
+                Stmt::If { then, otherwise, .. } => {
+                    self.survey(then);
+                    self.survey(otherwise);
+                }
+                Stmt::For { var, body, .. } => {
+                    self.mutable[var.0 as usize] = true;
+                    self.survey(body);
+                }
+                Stmt::While { header, body, .. } => {
+                    self.survey(header);
+                    self.survey(body);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The name and element type of an access's memory.
+    pub fn memory(&self, space: Space) -> (String, DType) {
+        match space {
+            Space::Global(p) => match &self.kernel.params[p].kind {
+                ParamKind::Pointer { dtype, .. } => (self.params[p].clone(), *dtype),
+                _ => panic!("emit: parameter {p} is no pointer; the verifier lets none pass"),
+            },
+            Space::Shared(id) => (self.shared[id.0 as usize].clone(), self.kernel.shared[id.0 as usize].dtype),
+        }
+    }
+
+    /// Prints a helper before the kernels.
+    pub fn uses(&mut self, helper: Helper) {
+        self.helpers.insert(helper);
+        self.helpers.extend(helper.needs());
+    }
+
+    /// Gives a variable its name, in the innermost scope.
+    pub fn declare(&mut self, var: VarId) -> String {
+        let name = self.namer.name(&self.kernel.var(var).name);
+        self.vars[var.0 as usize] = Some(name.clone());
+        name
+    }
+
+    /// The name of a declared variable.
+    pub fn var_name(&mut self, var: VarId) -> String {
+        match &self.vars[var.0 as usize] {
+            Some(name) => name.clone(),
+            None => panic!("emit: `{}` is used before its declaration; the verifier lets none pass", self.kernel.var(var).name),
+        }
+    }
+
+    /// Writes a line at the current indentation.
+    pub fn line(&mut self, text: impl AsRef<str>) {
+        self.out.extend(std::iter::repeat_n("    ", self.indent));
+        self.out.push_str(text.as_ref());
+        self.out.push('\n');
+    }
+
+    /// An empty line, unless a block or the text just began, or one is there already.
+    pub fn gap(&mut self) {
+        let text = self.out.trim_end_matches(' ');
+        if !(text.is_empty() || text.ends_with("{\n") || text.ends_with("\n\n") || ends_with_comment(text)) {
+            self.out.push('\n');
+        }
+    }
+
+    /// Writes `head {`, the body in a scope of its own, and leaves the closing to the caller.
+    pub fn open(&mut self, head: &str) {
+        self.line(format!("{head} {{"));
+        self.indent += 1;
+        self.namer.open();
+    }
+
+    /// Ends a block with `}` and what follows it.
+    pub fn close(&mut self, tail: &str) {
+        self.namer.close();
+        self.indent -= 1;
+        self.line(format!("}}{tail}"));
+    }
+
+    /// Ends a block and opens the next on the same line: `} else {`. The head is written outside of both scopes.
+    pub fn close_and_open(&mut self, head: impl FnOnce(&mut Self) -> String) {
+        self.namer.close();
+        let head = head(self);
+        self.indent -= 1;
+        self.line(format!("}} {head} {{"));
+        self.indent += 1;
+        self.namer.open();
+    }
+
+    pub fn finish(self) -> String {
+        self.out
+    }
+}
+
+fn ends_with_comment(text: &str) -> bool {
+    text.lines().last().is_some_and(|l| l.trim_start().starts_with("//"))
+}
