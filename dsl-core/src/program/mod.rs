@@ -1,6 +1,9 @@
 //! Program IR: the host side of a computation as data. The runtime runs it, the simulator walks it, the exporter prints it as C++.
 
+pub mod eval;
+pub mod export;
 pub mod signature;
+pub mod walk;
 
 use crate::error::CompileError;
 use crate::loc::SourceLoc;

@@ -1,1 +1,302 @@
-//! The legal schedules of a kernel, in a fixed order.
+//! The legal schedules of a kernel for given facts and target, in a fixed order.
+//!
+//! A candidate is legal ([`lower::check`]) and canonical: a knob that has no effect at a point is fixed to its first value there
+//! ([`lower::canonical`]), so no two candidates are the same kernel.
+
+use super::parse::Choices;
+use super::{Choice, KnobKind, Schedule, ScheduleError};
+use crate::facts::Facts;
+use crate::lower;
+use crate::target::Target;
+use crate::tile::Kernel;
+
+/// The space of one kernel for given facts and target.
+#[derive(Clone, Debug)]
+pub struct Space<'a> {
+    kernel: &'a Kernel,
+    facts: Facts,
+    target: &'a Target,
+    choices: Vec<Vec<Choice>>,
+}
+
+impl<'a> Space<'a> {
+    /// All choices that the author listed.
+    pub fn new(kernel: &'a Kernel, facts: &Facts, target: &'a Target) -> Space<'a> {
+        let choices = kernel.knobs.iter().map(|k| k.choices.clone()).collect();
+        Space { kernel, facts: facts.clone(), target, choices }
+    }
+
+    /// The space with other choices for some knobs, as a space expression gives them.
+    pub fn restricted(mut self, choices: &Choices) -> Space<'a> {
+        for (knob, values) in choices {
+            self.choices[knob.0 as usize] = values.clone();
+        }
+        self
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &'a Kernel {
+        self.kernel
+    }
+
+    /// Points before legality: the product of the knobs' choices.
+    pub fn points(&self) -> u64 {
+        self.choices.iter().map(|c| c.len() as u64).product()
+    }
+
+    /// Number of candidates. Checks every point.
+    pub fn size(&self) -> usize {
+        self.candidates().count()
+    }
+
+    /// The candidates in order: the last knob varies fastest.
+    pub fn candidates(&self) -> impl Iterator<Item = Schedule> + '_ {
+        (0..self.points()).map(|i| self.point(i)).filter(|s| self.is_candidate(s))
+    }
+
+    /// All candidates in order.
+    pub fn enumerate(&self) -> Vec<Schedule> {
+        self.candidates().collect()
+    }
+
+    /// Up to `n` different candidates, chosen evenly by the seed; all of them, in another order, if there are no more than `n`.
+    pub fn sample(&self, n: usize, seed: u64) -> Vec<Schedule> {
+        let order = Permutation::new(self.points(), seed);
+        (0..self.points()).map(|i| self.point(order.at(i))).filter(|s| self.is_candidate(s)).take(n).collect()
+    }
+
+    /// Legal and canonical.
+    pub fn is_candidate(&self, schedule: &Schedule) -> bool {
+        self.check(schedule).is_ok() && self.canonical(schedule) == *schedule
+    }
+
+    /// Whether a schedule can be lowered for the space's facts and target. It need not lie in the space.
+    pub fn check(&self, schedule: &Schedule) -> Result<(), ScheduleError> {
+        lower::check(self.kernel, &self.facts, schedule, self.target)
+    }
+
+    /// The schedule with knobs that have no effect set to their first value.
+    pub fn canonical(&self, schedule: &Schedule) -> Schedule {
+        lower::canonical(self.kernel, &self.facts, schedule, self.target)
+    }
+
+    /// Candidates one step away, in a fixed order: one knob moves to the next choice up or down, or a tile and its coarsening move together
+    /// (which keeps the threads). Steps that land on a point with idle knobs are brought to its canonical form.
+    pub fn neighbours(&self, schedule: &Schedule) -> Vec<Schedule> {
+        let mut found: Vec<Schedule> = Vec::new();
+        for moves in self.moves() {
+            for up in [false, true] {
+                let Some(next) = self.step(schedule, &moves, up) else { continue };
+                if self.check(&next).is_err() {
+                    continue;
+                }
+                let next = self.canonical(&next);
+                if next != *schedule && !found.contains(&next) && self.is_candidate(&next) {
+                    found.push(next);
+                }
+            }
+        }
+        found
+    }
+
+    /// The naive schedule: coarsen, vector and stages 1, one tile per block, plain copies, the scalar unit, and the largest listed
+    /// tiles of at most 1024 threads. The textbook kernel, and the first rung of the ladder.
+    ///
+    /// # Errors
+    /// The kernel has no legal schedule at all here: why its first one is illegal.
+    pub fn naive(&self) -> Result<Schedule, ScheduleError> {
+        let plain: Vec<Vec<Choice>> = self.kernel.knobs.iter().map(|k| naive_choices(k.kind, &k.choices)).collect();
+        let plain = Space { choices: plain, ..self.clone() };
+        let best = plain.points_by_tile().into_iter().find(|s| self.check(s).is_ok());
+        // Listed coarsenings only where one element per thread makes too many threads for every listed tile.
+        let legal = best.or_else(|| self.points_by_tile().into_iter().find(|s| self.check(s).is_ok()));
+        match legal {
+            Some(schedule) => Ok(self.canonical(&schedule)),
+            None => Err(self.check(&Schedule::default_of(self.kernel)).err().unwrap_or_else(|| ScheduleError {
+                knob: "schedule".into(),
+                found: "no legal point".into(),
+                rule: "every combination of the listed choices is illegal here".into(),
+                loc: Some(self.kernel.loc),
+            })),
+        }
+    }
+
+    /// Points with the fewest elements per thread first, then with the largest tiles.
+    fn points_by_tile(&self) -> Vec<Schedule> {
+        // Spaces of tiles alone are small; a whole space is cut where it would be slow to sort.
+        let mut points: Vec<Schedule> = (0..self.points().min(1 << 16)).map(|i| self.point(i)).collect();
+        let product = |s: &Schedule, tile: bool| -> i64 {
+            let of = |k: KnobKind| if tile { k == KnobKind::Tile } else { k != KnobKind::Tile };
+            self.kernel.knobs.iter().zip(&s.choices).filter(|(k, _)| of(k.kind)).map(|(_, c)| number(c).max(1)).product()
+        };
+        points.sort_by_key(|s| (product(s, false), -product(s, true)));
+        points
+    }
+
+    fn point(&self, mut index: u64) -> Schedule {
+        let mut choices = vec![Choice::Int(0); self.choices.len()];
+        for (slot, options) in choices.iter_mut().zip(&self.choices).rev() {
+            *slot = options[(index % options.len() as u64) as usize].clone();
+            index /= options.len() as u64;
+        }
+        Schedule { choices }
+    }
+
+    fn moves(&self) -> Vec<Vec<usize>> {
+        let single = (0..self.choices.len()).map(|i| vec![i]);
+        let pairs = self.kernel.knobs.iter().enumerate().filter_map(|(i, k)| match k.kind {
+            KnobKind::Coarsen { of } => Some(vec![of.0 as usize, i]),
+            _ => None,
+        });
+        single.chain(pairs).collect()
+    }
+
+    fn step(&self, schedule: &Schedule, moves: &[usize], up: bool) -> Option<Schedule> {
+        let mut next = schedule.clone();
+        for i in moves {
+            let at = self.choices[*i].iter().position(|c| *c == schedule.choices[*i])?;
+            let to = if up { at + 1 } else { at.checked_sub(1)? };
+            next.choices[*i] = self.choices[*i].get(to)?.clone();
+        }
+        Some(next)
+    }
+}
+
+fn number(choice: &Choice) -> i64 {
+    match choice {
+        Choice::Int(i) => *i,
+        Choice::Word(_) => 1,
+    }
+}
+
+/// What the naive schedule allows a knob.
+fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
+    match kind {
+        KnobKind::Tile => listed.to_vec(),
+        KnobKind::Coarsen { .. } | KnobKind::Vector | KnobKind::Stages => vec![Choice::Int(1)],
+        KnobKind::Grid => vec![Choice::Int(0)],
+        KnobKind::Threads | KnobKind::Warps => listed.to_vec(),
+        KnobKind::Copy | KnobKind::Unit | KnobKind::Cache => {
+            let first = Choice::Word(kind.words()[0].to_string());
+            vec![if listed.contains(&first) { first } else { listed[0].clone() }]
+        }
+    }
+}
+
+/// A pseudo-random permutation of `0..n`: a Feistel network over the next power of four, walked until it lands inside.
+pub(crate) struct Permutation {
+    n: u64,
+    half: u32,
+    seed: u64,
+}
+
+impl Permutation {
+    pub(crate) fn new(n: u64, seed: u64) -> Permutation {
+        let bits = 64 - n.saturating_sub(1).leading_zeros();
+        Permutation { n, half: bits.div_ceil(2).max(1), seed }
+    }
+
+    pub(crate) fn at(&self, index: u64) -> u64 {
+        let mut x = index;
+        loop {
+            x = self.round_trip(x);
+            if x < self.n {
+                return x;
+            }
+        }
+    }
+
+    fn round_trip(&self, x: u64) -> u64 {
+        let mask = (1u64 << self.half) - 1;
+        let (mut left, mut right) = (x >> self.half, x & mask);
+        for round in 0..4u64 {
+            (left, right) = (right, left ^ (mix(right ^ self.seed ^ (round << 56)) & mask));
+        }
+        (left << self.half) | right
+    }
+}
+
+/// The finaliser of SplitMix64.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::loc::SourceLoc;
+    use crate::schedule::Knob;
+    use crate::tile::KnobId;
+    use crate::tile::eval::tests::{Builder, add_one};
+
+    /// `y[t] = x[t] + 1` with knobs T, C, V and P.
+    pub(crate) fn kernel() -> Kernel {
+        let ints = |v: &[i64]| v.iter().map(|i| Choice::Int(*i)).collect::<Vec<_>>();
+        let words = |v: &[&str]| v.iter().map(|w| Choice::Word(w.to_string())).collect::<Vec<_>>();
+        let knob = |name: &str, kind, choices| Knob { name: name.into(), kind, choices, loc: SourceLoc::NONE };
+        let knobs = vec![
+            knob("T", KnobKind::Tile, ints(&[256, 512, 1024])),
+            knob("C", KnobKind::Coarsen { of: KnobId(0) }, ints(&[1, 2, 4])),
+            knob("V", KnobKind::Vector, ints(&[1, 2, 4])),
+            knob("P", KnobKind::Copy, words(&["Registers", "Async"])),
+        ];
+        add_one(Builder::new("k", knobs))
+    }
+
+    #[test]
+    fn candidates_are_legal_canonical_and_in_order() {
+        let kernel = kernel();
+        let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200());
+        let all = space.enumerate();
+        assert_eq!(space.points(), 54);
+        assert!(!all.is_empty() && all.len() <= 54);
+        assert!(all.iter().all(|s| space.is_candidate(s)));
+        // The vector divides the elements of a thread.
+        assert!(all.iter().all(|s| s.int(KnobId(1)) % s.int(KnobId(2)) == 0));
+        assert_eq!(all, space.enumerate());
+    }
+
+    #[test]
+    fn samples_are_different_and_depend_on_the_seed() {
+        let kernel = kernel();
+        let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200());
+        let (a, b) = (space.sample(5, 1), space.sample(5, 2));
+        assert_eq!(a, space.sample(5, 1));
+        assert_ne!(a, b);
+        let mut everything = space.sample(1000, 3);
+        everything.sort();
+        let mut all = space.enumerate();
+        all.sort();
+        assert_eq!(everything, all);
+    }
+
+    #[test]
+    fn the_naive_schedule_is_the_textbook_kernel() {
+        let kernel = kernel();
+        let naive = Space::new(&kernel, &Facts::best(&kernel), Target::h200()).naive().unwrap();
+        assert_eq!(naive.short(&kernel), "T=1024 C=1 V=1 P=Registers");
+    }
+
+    #[test]
+    fn neighbours_are_one_step_away() {
+        let kernel = kernel();
+        let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200());
+        let at = super::super::parse::parse_schedule(&kernel, "T=512,C=2,V=2").unwrap();
+        let near: Vec<String> = space.neighbours(&at).iter().map(|s| s.short(&kernel)).collect();
+        assert!(near.contains(&"T=1024 C=2 V=2 P=Registers".to_string()), "{near:?}");
+        assert!(near.contains(&"T=1024 C=4 V=2 P=Registers".to_string()), "{near:?}");
+        assert!(!near.contains(&"T=512 C=2 V=4 P=Registers".to_string()), "four elements don't fit two: {near:?}");
+        assert!(near.iter().all(|s| *s != at.short(&kernel)));
+    }
+
+    #[test]
+    fn restriction_replaces_choices() {
+        let kernel = kernel();
+        let choices = super::super::parse::parse_space(&kernel, "T=512,V=2|4").unwrap();
+        let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200()).restricted(&choices);
+        assert!(space.candidates().all(|s| s.int(KnobId(0)) == 512 && s.int(KnobId(2)) >= 2));
+    }
+}

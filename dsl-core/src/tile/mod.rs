@@ -12,7 +12,8 @@
 //! A loaded tile carries its mask: an element outside of its view (or on the other side of an enclosing [`Stmt::Where`]) is
 //! *absent*. Elementwise operations are absent where any operand is; a select is absent where the chosen operand is. Who
 //! consumes a tile pads: a store stores nothing, a reduction takes its identity, a dot takes zero. A gather or scatter is
-//! absent where its index is absent or out of range.
+//! absent where its index is absent or out of range. Where the next value of a [`Carry`] is absent, the carried element keeps its
+//! value: `acc += x.load(t)` is right at the tail.
 //!
 //! # Grid loops
 //! The outermost [`TileLoop`] is the grid: its turns run in any order and concurrently. A value carried across its turns starts at its operator's identity

@@ -1,0 +1,153 @@
+//! The reference evaluator: runs tile IR with no schedule at all.
+//!
+//! Tile sizes are symbolic, so running needs a number for each knob, but results don't depend on it (beyond the order of
+//! floating-point additions). The smallest listed tile is taken unless the caller names a schedule.
+//!
+//! Floats compute in f32 as on the GPU, or in double precision throughout ([`EvalOptions::float64`]), which gives the value that
+//! tolerances are measured from. Values of f16 and bf16 are held as f32 and round at casts to them and at stores.
+
+mod memory;
+mod number;
+mod ops;
+mod run;
+mod value;
+
+use super::Kernel;
+use crate::facts::TensorArg;
+use crate::loc::SourceLoc;
+use crate::schedule::Schedule;
+use crate::types::Literal;
+
+/// An argument of [`eval`].
+#[derive(Debug)]
+pub enum EvalArg<'a> {
+    /// A tensor in memory of its own.
+    Tensor {
+        /// Its bytes. Element (0, 0, ..) is the first unless a stride is negative: then see [`eval_in`].
+        bytes: &'a mut [u8],
+        /// Lengths and strides, in elements of the parameter's type. The address is ignored.
+        shape: TensorArg,
+    },
+    /// A scalar of the parameter's type.
+    Scalar(Literal),
+}
+
+/// An argument of [`eval_in`], which allows several tensors in one buffer.
+#[derive(Clone, Debug)]
+pub enum EvalRef {
+    /// A tensor.
+    Tensor {
+        /// Which of the buffers.
+        buffer: usize,
+        /// Byte offset of element (0, 0, ..).
+        offset: usize,
+        /// Lengths and strides, in elements of the parameter's type. The address is ignored.
+        shape: TensorArg,
+    },
+    /// A scalar of the parameter's type.
+    Scalar(Literal),
+}
+
+/// How to evaluate.
+#[derive(Clone, Debug, Default)]
+pub struct EvalOptions {
+    /// Numbers for the knobs; the smallest choices if `None`.
+    pub schedule: Option<Schedule>,
+    /// Floats compute in double precision and round only at casts to 16-bit floats and at stores.
+    pub float64: bool,
+    /// Turns of the grid loop are shuffled by this seed instead of running in row-major order. Loops that carry values keep their order.
+    pub shuffle: Option<u64>,
+    /// Statements that may run before the evaluator gives up on a loop that doesn't end; no limit if `None`.
+    pub fuel: Option<u64>,
+}
+
+/// Why a kernel could not be evaluated: a mistake in the kernel, its arguments or its data.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum EvalError {
+    /// An argument doesn't fit its parameter.
+    #[error("argument {param}: {message}")]
+    Argument {
+        /// The parameter's name.
+        param: String,
+        /// What was found and what is allowed.
+        message: String,
+    },
+    /// A requirement of the kernel doesn't hold for these arguments.
+    #[error("{loc}: requirement not met: {message}")]
+    Requirement {
+        /// What was found.
+        message: String,
+        /// The author's line that asks for it.
+        loc: SourceLoc,
+    },
+    /// A view reaches outside of its tensor's memory.
+    #[error("{loc}: {view} reaches element {element} of {param}, whose memory has {len} elements of this type")]
+    OutOfBounds {
+        /// How the author wrote the view.
+        view: String,
+        /// The tensor parameter's name.
+        param: String,
+        /// Element, counted in the view's element type from the tensor's first byte.
+        element: i64,
+        /// Elements of the view's type in the tensor's memory.
+        len: i64,
+        /// The access.
+        loc: SourceLoc,
+    },
+    /// Two elements of a scatter meet.
+    #[error("{loc}: two elements of this scatter go to element {element} of {param}; a scatter asserts that none meet (use an atomic)")]
+    ScatterMeets {
+        /// The tensor parameter's name.
+        param: String,
+        /// Where they meet, counted in the view's element type from the tensor's first byte.
+        element: i64,
+        /// The scatter.
+        loc: SourceLoc,
+    },
+    /// An absent value decides control flow or an address.
+    #[error("{loc}: {what} is absent: it was read from outside of its view")]
+    Absent {
+        /// `the loop bound`, `the condition`.
+        what: String,
+        /// Where it is needed.
+        loc: SourceLoc,
+    },
+    /// Fuel ran out.
+    #[error("evaluation of {kernel} stopped after {fuel} statements")]
+    Fuel {
+        /// The kernel.
+        kernel: String,
+        /// The limit.
+        fuel: u64,
+    },
+}
+
+/// Runs a kernel on arguments that share no memory.
+///
+/// # Errors
+/// Arguments that don't fit, requirements that don't hold, and defects that only the data shows: see [`EvalError`].
+pub fn eval(kernel: &Kernel, args: &mut [EvalArg], options: &EvalOptions) -> Result<(), EvalError> {
+    let mut buffers: Vec<&mut [u8]> = Vec::new();
+    let mut refs = Vec::new();
+    for arg in args {
+        refs.push(match arg {
+            EvalArg::Scalar(l) => EvalRef::Scalar(*l),
+            EvalArg::Tensor { bytes, shape } => {
+                buffers.push(bytes);
+                EvalRef::Tensor { buffer: buffers.len() - 1, offset: 0, shape: shape.clone() }
+            }
+        });
+    }
+    eval_in(kernel, &mut buffers, &refs, options)
+}
+
+/// Runs a kernel on tensors that lie anywhere in the given buffers.
+///
+/// # Errors
+/// As [`eval`].
+pub fn eval_in(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], options: &EvalOptions) -> Result<(), EvalError> {
+    run::run(kernel, buffers, args, options)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

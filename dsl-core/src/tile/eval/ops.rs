@@ -1,0 +1,334 @@
+//! Operations: what each [`Op`] computes.
+
+use super::memory::{ABSENT, Window, extend};
+use super::run::Machine;
+use super::value::{TileVal, Val, meet, positions, strides};
+use super::{EvalError, EvalRef};
+use crate::loc::SourceLoc;
+use crate::tile::{Index, Op, Operator, Ty, ValueId, ViewId};
+use crate::types::{BinaryOp, DType, Literal};
+use std::rc::Rc;
+
+impl Machine<'_, '_> {
+    /// Computes the value that `id` gets from `op`.
+    pub(super) fn op(&mut self, id: ValueId, op: &Op) -> Result<Val, EvalError> {
+        let loc = self.kernel.value(id).loc;
+        Ok(match op {
+            Op::Literal(l) => Val::Scalar(Some(self.numbers.literal(*l))),
+            Op::Param(p) => match &self.args[*p] {
+                EvalRef::Scalar(l) => Val::Scalar(Some(self.numbers.literal(*l))),
+                EvalRef::Tensor { .. } => panic!("eval: parameter {p} is no scalar"),
+            },
+            Op::Dim(p, k) => Val::Scalar(Some(self.shape(*p).lens[*k] as u64)),
+            Op::Stride(p, k) => Val::Scalar(Some(self.shape(*p).strides[*k] as u64)),
+            Op::Unary(op, a) => {
+                let f = self.numbers.unary(*op, self.dtype(*a));
+                self.map(id, *a, f)
+            }
+            Op::Binary(op, a, b) => {
+                let f = self.numbers.binary(*op, self.dtype(*a));
+                self.map2(id, *a, *b, f)
+            }
+            Op::Compare(op, a, b) => {
+                let f = self.numbers.compare(*op, self.dtype(*a));
+                self.map2(id, *a, *b, f)
+            }
+            Op::Ternary(op, a, b, c) => {
+                let f = self.numbers.ternary(*op, self.dtype(*a));
+                self.map3(id, [*a, *b, *c], f)
+            }
+            Op::Select(c, a, b) => self.select(id, *c, *a, *b),
+            Op::Cast(a) => {
+                let f = self.numbers.cast(self.dtype(*a), self.dtype(id));
+                self.map(id, *a, f)
+            }
+            Op::Bitcast(a) => {
+                let f = self.numbers.bitcast(self.dtype(*a), self.dtype(id));
+                self.map(id, *a, f)
+            }
+            Op::Splat(a) => Val::Tile(self.val(*a).to_tile(&self.extents(id))),
+            Op::Broadcast(a, from) => self.broadcast(id, *a, from),
+            Op::Transpose(a, perm) => {
+                let tile = self.tile(*a);
+                let from = strides(&tile.shape);
+                let shape: Vec<usize> = perm.iter().map(|p| tile.shape[*p]).collect();
+                let steps: Vec<usize> = perm.iter().map(|p| from[*p]).collect();
+                let order = positions(&shape, &steps);
+                tile.rearranged(shape, order.into_iter()).into()
+            }
+            Op::Pick { tile, axis, at } => self.pick(id, *tile, *axis, *at as usize),
+            Op::Stack(parts) => self.stack(id, parts),
+            Op::Coordinates(index) => {
+                let (first, size) = (self.first(*index), self.extents(id)[0]);
+                let data = (0..size as i64).map(|i| (first + i) as u64).collect();
+                TileVal { shape: vec![size], data, mask: None }.into()
+            }
+            Op::Load(view, index) => {
+                let (shape, addresses) = self.addresses(*view, index, loc)?;
+                self.load(id, *view, shape, addresses, loc)?
+            }
+            Op::Gather(view, indices) => {
+                let (shape, addresses) = self.gathered(*view, indices, None, loc)?;
+                self.load(id, *view, shape, addresses, loc)?
+            }
+            Op::Reduce(operator, tile, axes) => self.reduce(id, operator, *tile, axes)?,
+        })
+    }
+
+    fn map(&self, id: ValueId, a: ValueId, f: impl Fn(u64) -> u64) -> Val {
+        match self.val(a) {
+            Val::Scalar(cell) => Val::Scalar(cell.map(f)),
+            Val::Tile(t) => TileVal { shape: t.shape.clone(), data: t.data.iter().map(|x| f(*x)).collect(), mask: t.mask.clone() }.into(),
+            Val::Index(_) => panic!("eval: %{} is computed from a tile index", id.0),
+        }
+    }
+
+    fn map2(&self, id: ValueId, a: ValueId, b: ValueId, f: impl Fn(u64, u64) -> u64) -> Val {
+        if let (Val::Scalar(a), Val::Scalar(b)) = (self.val(a), self.val(b)) {
+            return Val::Scalar(a.zip(*b).map(|(a, b)| f(a, b)));
+        }
+        let shape = self.extents(id);
+        let (a, b) = (self.val(a).to_tile(&shape), self.val(b).to_tile(&shape));
+        let data = a.data.iter().zip(&b.data).map(|(x, y)| f(*x, *y)).collect();
+        TileVal { shape, data, mask: meet(&a.mask, &b.mask) }.into()
+    }
+
+    fn map3(&self, id: ValueId, [a, b, c]: [ValueId; 3], f: impl Fn(u64, u64, u64) -> u64) -> Val {
+        if let (Val::Scalar(a), Val::Scalar(b), Val::Scalar(c)) = (self.val(a), self.val(b), self.val(c)) {
+            return Val::Scalar(a.zip(*b).zip(*c).map(|((a, b), c)| f(a, b, c)));
+        }
+        let shape = self.extents(id);
+        let [a, b, c] = [a, b, c].map(|v| self.val(v).to_tile(&shape));
+        let data = (0..a.data.len()).map(|i| f(a.data[i], b.data[i], c.data[i])).collect();
+        TileVal { shape, data, mask: meet(&meet(&a.mask, &b.mask), &c.mask) }.into()
+    }
+
+    /// Absent where the condition or the chosen operand is.
+    fn select(&self, id: ValueId, c: ValueId, a: ValueId, b: ValueId) -> Val {
+        if let (Val::Scalar(c), Val::Scalar(a), Val::Scalar(b)) = (self.val(c), self.val(a), self.val(b)) {
+            return Val::Scalar(c.and_then(|c| if c != 0 { *a } else { *b }));
+        }
+        let shape = self.extents(id);
+        let [c, a, b] = [c, a, b].map(|v| self.val(v).to_tile(&shape));
+        let chosen = |i: usize| if c.data[i] != 0 { &a } else { &b };
+        let data = (0..c.data.len()).map(|i| chosen(i).data[i]).collect();
+        let present = |i: usize| c.at(i).is_some() && chosen(i).at(i).is_some();
+        let masked = [&c, &a, &b].iter().any(|t| t.mask.is_some());
+        let mask = masked.then(|| (0..c.data.len()).map(present).collect());
+        TileVal { shape, data, mask }.into()
+    }
+
+    fn broadcast(&self, id: ValueId, a: ValueId, from: &[Option<usize>]) -> Val {
+        let (tile, shape) = (self.tile(a), self.extents(id));
+        let old = strides(&tile.shape);
+        let steps: Vec<usize> = from.iter().map(|f| f.map_or(0, |axis| old[axis])).collect();
+        let order = positions(&shape, &steps);
+        tile.rearranged(shape, order.into_iter()).into()
+    }
+
+    fn pick(&self, id: ValueId, tile: ValueId, axis: usize, at: usize) -> Val {
+        let tile = self.tile(tile);
+        let mut steps = strides(&tile.shape);
+        let first = at * steps[axis];
+        let mut shape = tile.shape.clone();
+        steps.remove(axis);
+        shape.remove(axis);
+        let order: Vec<usize> = positions(&shape, &steps).into_iter().map(|p| p + first).collect();
+        if let Ty::Scalar(_) = self.kernel.ty(id) {
+            return Val::Scalar(tile.at(order[0]));
+        }
+        tile.rearranged(shape, order.into_iter()).into()
+    }
+
+    fn stack(&self, id: ValueId, parts: &[ValueId]) -> Val {
+        let shape = self.extents(id);
+        let inner = &shape[..shape.len() - 1];
+        let parts: Vec<Rc<TileVal>> = parts.iter().map(|p| self.val(*p).to_tile(inner)).collect();
+        let n = parts[0].data.len();
+        let data = (0..n).flat_map(|i| parts.iter().map(move |p| p.data[i])).collect();
+        let masked = parts.iter().any(|p| p.mask.is_some());
+        let mask = masked.then(|| (0..n).flat_map(|i| parts.iter().map(move |p| p.at(i).is_some())).collect());
+        TileVal { shape, data, mask }.into()
+    }
+
+    /// Shape and addresses of a load or store by tiles and coordinates; an empty shape is a scalar.
+    pub(super) fn addresses(&self, view: ViewId, index: &[Index], loc: SourceLoc) -> Result<(Vec<usize>, Vec<i64>), EvalError> {
+        let window = self.window(view, loc)?;
+        let (mut shape, mut addresses) = (Vec::new(), vec![window.start]);
+        for (axis, index) in index.iter().enumerate() {
+            let steps: Vec<i64> = match index {
+                Index::Tile(v) => {
+                    let Ty::TileIdx(size) = self.kernel.ty(*v) else { panic!("eval: %{} is no tile index", v.0) };
+                    let (first, size) = (self.first(*v), self.size(size));
+                    shape.push(size as usize);
+                    (first..first + size).map(|i| window.step(axis, i)).collect()
+                }
+                Index::At(v) => vec![window.step(axis, self.integer(*v, "the coordinate", loc)?)],
+                Index::All(len) => {
+                    self.check_all(&window, axis, *len, loc)?;
+                    shape.push(*len as usize);
+                    (0..*len).map(|i| window.step(axis, i)).collect()
+                }
+            };
+            addresses = extend(&addresses, &steps);
+        }
+        self.check_inside(view, &window, &addresses, loc)?;
+        Ok((shape, addresses))
+    }
+
+    fn check_all(&self, window: &Window, axis: usize, len: i64, loc: SourceLoc) -> Result<(), EvalError> {
+        if window.lens[axis] == len {
+            return Ok(());
+        }
+        let message = format!("axis {axis} is used whole as {len} elements, but has {}", window.lens[axis]);
+        Err(EvalError::Requirement { message, loc })
+    }
+
+    /// Shape and addresses of a gather, scatter or atomic: absent where an index is absent or out of range.
+    pub(super) fn gathered(
+        &self,
+        view: ViewId,
+        indices: &[ValueId],
+        value: Option<ValueId>,
+        loc: SourceLoc,
+    ) -> Result<(Vec<usize>, Vec<i64>), EvalError> {
+        let window = self.window(view, loc)?;
+        let shape = indices.iter().copied().chain(value).find_map(|v| match self.val(v) {
+            Val::Tile(t) => Some(t.shape.clone()),
+            _ => None,
+        });
+        let shape = shape.unwrap_or_default();
+        let mut addresses = vec![window.start; shape.iter().product()];
+        for (axis, v) in indices.iter().enumerate() {
+            let (tile, dtype) = (self.val(*v).to_tile(&shape), self.dtype(*v));
+            for (i, a) in addresses.iter_mut().enumerate() {
+                let step = tile.at(i).map_or(ABSENT, |cell| window.step(axis, self.coordinate(dtype, cell)));
+                *a = if *a == ABSENT || step == ABSENT { ABSENT } else { *a + step };
+            }
+        }
+        self.check_inside(view, &window, &addresses, loc)?;
+        Ok((shape, addresses))
+    }
+
+    /// A u64 above the range of i64 lies outside of every view.
+    fn coordinate(&self, dtype: DType, cell: u64) -> i64 {
+        if dtype == DType::U64 { i64::try_from(cell).unwrap_or(-1) } else { self.numbers.integer(dtype, cell) }
+    }
+
+    fn load(&mut self, id: ValueId, view: ViewId, shape: Vec<usize>, mut addresses: Vec<i64>, loc: SourceLoc) -> Result<Val, EvalError> {
+        let (window, dtype) = (self.window(view, loc)?, self.kernel.view(view).dtype);
+        self.hide(&shape, &mut addresses);
+        let read = |a: i64| self.numbers.load(dtype, window.read(self.buffers, a));
+        if let Ty::Scalar(_) = self.kernel.ty(id) {
+            return Ok(Val::Scalar(addresses.first().filter(|a| **a != ABSENT).map(|a| read(*a))));
+        }
+        let data = addresses.iter().map(|a| if *a == ABSENT { 0 } else { read(*a) }).collect();
+        let mask = addresses.contains(&ABSENT).then(|| addresses.iter().map(|a| *a != ABSENT).collect());
+        Ok(TileVal { shape, data, mask }.into())
+    }
+
+    /// Elements on the other side of the enclosing per-element choices are not accessed.
+    fn hide(&self, shape: &[usize], addresses: &mut [i64]) {
+        for (mask, negate) in self.sides.iter().filter(|(m, _)| m.shape == shape) {
+            for (i, a) in addresses.iter_mut().enumerate() {
+                if mask.at(i).is_none_or(|cell| (cell != 0) == *negate) {
+                    *a = ABSENT;
+                }
+            }
+        }
+    }
+
+    /// Elements along the axes are combined in order, starting at the identity, which also stands for absent ones.
+    fn reduce(&mut self, id: ValueId, operator: &Operator, tile: ValueId, axes: &[usize]) -> Result<Val, EvalError> {
+        let (dtype, tile) = (self.dtype(tile), self.tile(tile));
+        let all = strides(&tile.shape);
+        let of =
+            |keep: bool, from: &[usize]| -> Vec<usize> { (0..from.len()).filter(|k| axes.contains(k) != keep).map(|k| from[k]).collect() };
+        let kept = positions(&of(true, &tile.shape), &of(true, &all));
+        let along = positions(&of(false, &tile.shape), &of(false, &all));
+        let cells = match operator {
+            Operator::User { identity, .. } if identity.len() > 1 => self.combine_tuples(operator, &tile, &kept, &along)?,
+            Operator::User { identity, .. } => {
+                let identity = self.numbers.literal(identity[0]);
+                let mut cells = Vec::with_capacity(kept.len());
+                for k in &kept {
+                    let mut acc = identity;
+                    for cell in along.iter().filter_map(|a| tile.at(k + a)) {
+                        acc = self.apply(operator, &[acc, cell])?[0];
+                    }
+                    cells.push(acc);
+                }
+                cells
+            }
+            built_in => {
+                let (op, identity) = standard(built_in, dtype);
+                let (f, identity) = (self.numbers.binary(op, dtype), self.numbers.literal(identity));
+                let combine = |k: &usize| along.iter().filter_map(|a| tile.at(k + a)).fold(identity, &f);
+                kept.iter().map(combine).collect()
+            }
+        };
+        Ok(match self.kernel.ty(id) {
+            Ty::Scalar(_) => Val::Scalar(Some(cells[0])),
+            _ => TileVal { shape: self.extents(id), data: cells, mask: None }.into(),
+        })
+    }
+
+    /// A tile of tuples holds their components along its last axis, which is kept. A tuple is absent where a component is.
+    fn combine_tuples(&mut self, operator: &Operator, tile: &TileVal, kept: &[usize], along: &[usize]) -> Result<Vec<u64>, EvalError> {
+        let Operator::User { identity, .. } = operator else { panic!("eval: only user operators combine tuples") };
+        let n = identity.len();
+        assert_eq!(tile.shape.last(), Some(&n), "eval: a tile of tuples has its components along the last axis");
+        let identity: Vec<u64> = identity.iter().map(|l| self.numbers.literal(*l)).collect();
+        let mut cells = Vec::with_capacity(kept.len());
+        // The last axis is kept, so positions come in groups of one tuple.
+        for group in kept.chunks(n) {
+            let mut acc = identity.clone();
+            for a in along {
+                let tuple: Option<Vec<u64>> = group.iter().map(|k| tile.at(k + a)).collect();
+                if let Some(tuple) = tuple {
+                    acc.extend(tuple);
+                    acc = self.apply(operator, &acc)?;
+                }
+            }
+            cells.extend(acc);
+        }
+        Ok(cells)
+    }
+
+    /// Runs the body of a user operator on cells: the left operand's components, then the right's.
+    fn apply(&mut self, operator: &Operator, cells: &[u64]) -> Result<Vec<u64>, EvalError> {
+        let Operator::User { arguments, body, results, .. } = operator else { panic!("eval: only user operators have a body") };
+        for (argument, cell) in arguments.iter().zip(cells) {
+            self.set(*argument, Val::Scalar(Some(*cell)));
+        }
+        self.block(body)?;
+        results.iter().map(|r| self.cell(*r, "the operator's result", self.kernel.value(*r).loc)).collect()
+    }
+}
+
+/// The operation and identity of an operator that isn't the author's.
+pub(super) fn standard(operator: &Operator, dtype: DType) -> (BinaryOp, Literal) {
+    match operator {
+        Operator::Sum => (BinaryOp::Add, Literal::from_i64(dtype, 0)),
+        Operator::Product => (BinaryOp::Mul, Literal::from_i64(dtype, 1)),
+        Operator::Min => (BinaryOp::Min, extreme(dtype, true)),
+        Operator::Max => (BinaryOp::Max, extreme(dtype, false)),
+        Operator::All => (BinaryOp::And, Literal::bool(true)),
+        Operator::Any => (BinaryOp::Or, Literal::bool(false)),
+        Operator::User { .. } => panic!("eval: a user operator is no standard one"),
+    }
+}
+
+/// The type's largest or smallest value; infinite for floats.
+fn extreme(dtype: DType, largest: bool) -> Literal {
+    let infinity = if largest { f64::INFINITY } else { f64::NEG_INFINITY };
+    let bits = match (dtype, largest) {
+        (DType::Bool, _) => largest as u64,
+        (DType::I64, true) => i64::MAX as u64,
+        (DType::I64, false) => i64::MIN as u64,
+        (DType::U64, true) => u64::MAX,
+        // Casts from infinity saturate to the type's bounds.
+        _ => return Literal::from_f64(dtype, infinity),
+    };
+    Literal { dtype, bits }
+}
