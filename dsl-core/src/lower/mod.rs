@@ -1,25 +1,171 @@
-//! Lowering: tile IR, facts, schedule and target become SIMT IR.
+//! Lowering: tile IR, facts, schedule and target become SIMT IR. All decisions are made here, in this order:
+//!
+//! 1. [`crate::tile::access::classify`]: is every store safe?
+//! 2. `plan`: the schedule in numbers, and the rules that they obey.
+//! 3. `grid`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
+//! 4. `control`, `values`, `elements`, `memory`, `convert`: statements, values, loops over a thread's elements, global accesses,
+//!    changes of layout. They build the body in one walk.
+//! 5. `simplify`: loops of one turn and unused variables vanish.
+//! 6. [`crate::simt::verify`].
 
+mod context;
+mod control;
+mod convert;
+mod elements;
+mod grid;
+mod index;
+mod memory;
 mod plan;
+mod simplify;
+mod uses;
+mod values;
 
 use crate::error::CompileError;
 use crate::facts::Facts;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::schedule::{KnobKind, Schedule, ScheduleError};
 use crate::simt;
 use crate::target::Target;
-use crate::tile;
+use crate::tile::host::HostExpr;
+use crate::tile::{self, ParamKind};
+use crate::types::BinaryOp;
+use plan::Plan;
 
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.
-pub fn lower(_kernel: &tile::Kernel, _facts: &Facts, _schedule: &Schedule, _target: &Target) -> Result<simt::Kernel, CompileError> {
-    todo!()
+///
+/// # Errors
+/// [`CompileError::Kernel`] where the kernel is wrong under every schedule, [`CompileError::Schedule`] where this one is illegal.
+pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
+    tile::access::classify(kernel).map_err(CompileError::Kernel)?;
+    let plan = plan::plan(kernel, schedule, target)?;
+    let mut lowering = context::Lowering::new(kernel, facts, &plan);
+    lowering.lower_block(&kernel.body)?;
+    let grid = grid_size(kernel, &plan, &lowering);
+    let min_blocks = (target.threads_per_multiprocessor as i64 / plan.threads).clamp(1, plan.grid.max(1)) as u32;
+    let launch = simt::LaunchRecord { grid, block: plan.threads as u32, cluster: 1, cooperative: false, min_blocks, roles: vec![] };
+    let provenance = provenance(kernel, facts, schedule);
+    let mut lowered = lowering.finish(launch, provenance);
+    simplify::simplify(&mut lowered);
+    check_shared(kernel, schedule, &lowered, target)?;
+    lowered.provenance.launch = describe_launch(&lowered, kernel);
+    Ok(lowered)
 }
 
 /// Whether a schedule can be lowered.
-pub fn check(kernel: &tile::Kernel, _facts: &Facts, schedule: &Schedule, target: &Target) -> Result<(), ScheduleError> {
-    plan::plan(kernel, schedule, target).map(|_| ())
+pub fn check(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<(), ScheduleError> {
+    match lower(kernel, facts, schedule, target) {
+        Err(CompileError::Schedule(e)) => Err(e),
+        Ok(_) | Err(CompileError::Kernel(_)) => Ok(()),
+    }
 }
 
-/// The schedule with every knob that has no effect at this point set to its first value.
-pub fn canonical(_kernel: &tile::Kernel, _facts: &Facts, schedule: &Schedule, _target: &Target) -> Schedule {
-    schedule.clone()
+/// The schedule with every knob that has no effect at this point set to its first value: no two canonical schedules are the same kernel.
+/// Tile sizes are never without effect.
+pub fn canonical(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Schedule {
+    let same = |a: &simt::Kernel, b: &simt::Kernel| {
+        a.body == b.body && a.launch == b.launch && a.vars == b.vars && a.shared == b.shared && a.params == b.params
+    };
+    let mut best = schedule.clone();
+    let Ok(code) = lower(kernel, facts, schedule, target) else { return best };
+    for (i, knob) in kernel.knobs.iter().enumerate() {
+        if knob.kind == KnobKind::Tile || best.choices[i] == knob.choices[0] {
+            continue;
+        }
+        let mut simpler = best.clone();
+        simpler.choices[i] = knob.choices[0].clone();
+        if lower(kernel, facts, &simpler, target).is_ok_and(|other| same(&code, &other)) {
+            best = simpler;
+        }
+    }
+    best
+}
+
+fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -> HostExpr {
+    let Some(l) = kernel.grid_loop() else { return HostExpr::Const(1) };
+    let tiles = lowering.total_tiles(l);
+    if plan.grid == 0 {
+        return tiles;
+    }
+    let blocks = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
+    HostExpr::binary(BinaryOp::Min, tiles, blocks)
+}
+
+fn check_shared(kernel: &tile::Kernel, schedule: &Schedule, lowered: &simt::Kernel, target: &Target) -> Result<(), ScheduleError> {
+    let (bytes, most) = (lowered.shared_bytes(), target.shared_per_block);
+    if bytes <= most {
+        return Ok(());
+    }
+    let involved: Vec<(&str, String)> = kernel
+        .knobs
+        .iter()
+        .zip(&schedule.choices)
+        .filter(|(k, _)| matches!(k.kind, KnobKind::Tile | KnobKind::Stages))
+        .map(|(k, c)| (k.name.as_str(), c.to_string()))
+        .collect();
+    Err(ScheduleError {
+        knob: involved.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(" / "),
+        found: involved.iter().map(|(_, c)| c.clone()).collect::<Vec<_>>().join(" / "),
+        rule: format!("takes {bytes} bytes of shared memory per block; {} has {most}", target.arch),
+        loc: kernel.knobs.first().map(|k| k.loc),
+    })
+}
+
+fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule) -> simt::Provenance {
+    let params: Vec<String> = kernel
+        .params
+        .iter()
+        .map(|p| match p.kind {
+            ParamKind::Tensor { dtype, rank, mutable } => {
+                format!("{}: {}Tensor<{dtype}, {rank}>", p.name, if mutable { "&mut " } else { "&" })
+            }
+            ParamKind::Scalar(dtype) => format!("{}: Scalar<{dtype}>", p.name),
+        })
+        .collect();
+    simt::Provenance {
+        signature: format!("{}({})", kernel.full_name(), params.join(", ")),
+        loc: kernel.loc,
+        schedule: schedule.attribute(kernel),
+        facts: describe_facts(kernel, facts),
+        launch: String::new(),
+    }
+}
+
+/// What a launch promises, in words.
+fn describe_facts(kernel: &tile::Kernel, facts: &Facts) -> String {
+    let mut words = Vec::new();
+    for (param, t) in kernel.params.iter().zip(&facts.tensors) {
+        let (Some(t), ParamKind::Tensor { dtype, .. }) = (t, param.kind) else { continue };
+        let mut list = Vec::new();
+        if t.align as usize > dtype.size() {
+            list.push(format!("aligned to {} bytes", t.align));
+        }
+        if !t.packed {
+            list.push("strided".to_string());
+        }
+        if t.lens.iter().any(|l| *l > 1) {
+            list.push(format!("lengths multiples of {}", t.lens.iter().map(u32::to_string).collect::<Vec<_>>().join(" x ")));
+        }
+        if !list.is_empty() {
+            words.push(format!("{} {}", param.name, list.join(", ")));
+        }
+    }
+    words.push(if facts.index32 { "32-bit indices" } else { "64-bit indices" }.to_string());
+    if facts.noalias {
+        words.push("no aliasing".to_string());
+    }
+    words.join("; ")
+}
+
+/// Grid, block and shared memory, in words.
+fn describe_launch(lowered: &simt::Kernel, kernel: &tile::Kernel) -> String {
+    let leaf = |e: &HostExpr| match e {
+        HostExpr::Dim(p, k) => match kernel.params[*p].kind {
+            ParamKind::Tensor { rank: 1, .. } => format!("{}_len", kernel.params[*p].name),
+            ParamKind::Tensor { rank: 2, .. } => format!("{}_{}", kernel.params[*p].name, ["rows", "cols"][*k]),
+            _ => format!("{}_dim{k}", kernel.params[*p].name),
+        },
+        HostExpr::Stride(p, k) => format!("{}_stride{k}", kernel.params[*p].name),
+        HostExpr::Scalar(p) => kernel.params[*p].name.clone(),
+        _ => "multiprocessors".to_string(),
+    };
+    format!("grid {}, block {}, shared {} B", lowered.launch.grid.to_c(&leaf), lowered.launch.block, lowered.shared_bytes())
 }

@@ -513,19 +513,24 @@ impl Kernel {
     }
     /// The type of an expression.
     pub fn dtype(&self, expr: &Expr) -> DType {
-        match expr {
-            Expr::Literal(l) => l.dtype,
-            Expr::Var(v) | Expr::Element(v, _) => self.var(*v).dtype,
-            Expr::Param(p) => match &self.params[*p].kind {
-                ParamKind::Scalar { dtype, .. } | ParamKind::Host { dtype, .. } => *dtype,
-                ParamKind::Pointer { .. } | ParamKind::TensorMap { .. } => panic!("simt: parameter {p} is no value"),
-            },
-            Expr::Special(_) => DType::I32,
-            Expr::Unary(_, a) | Expr::Binary(_, a, _) | Expr::Ternary(_, a, _, _) => self.dtype(a),
-            Expr::Compare(..) => DType::Bool,
-            Expr::Select(_, a, _) => self.dtype(a),
-            Expr::Cast(d, _) | Expr::Bitcast(d, _) => *d,
-            Expr::Load { place, .. } => place.dtype,
-        }
+        expr_dtype(expr, &self.vars, &self.params)
+    }
+}
+
+/// The type of an expression over these variables and parameters.
+pub fn expr_dtype(expr: &Expr, vars: &[Var], params: &[Param]) -> DType {
+    match expr {
+        Expr::Literal(l) => l.dtype,
+        Expr::Var(v) | Expr::Element(v, _) => vars[v.0 as usize].dtype,
+        Expr::Param(p) => match &params[*p].kind {
+            ParamKind::Scalar { dtype, .. } | ParamKind::Host { dtype, .. } => *dtype,
+            ParamKind::Pointer { .. } | ParamKind::TensorMap { .. } => panic!("simt: parameter {p} is no value"),
+        },
+        Expr::Special(_) => DType::I32,
+        Expr::Unary(_, a) | Expr::Binary(_, a, _) | Expr::Ternary(_, a, _, _) => expr_dtype(a, vars, params),
+        Expr::Compare(..) => DType::Bool,
+        Expr::Select(_, a, _) => expr_dtype(a, vars, params),
+        Expr::Cast(d, _) | Expr::Bitcast(d, _) => *d,
+        Expr::Load { place, .. } => place.dtype,
     }
 }

@@ -1,0 +1,409 @@
+//! The state of one lowering: the SIMT kernel that grows, and what became of each tile value.
+
+use super::index::{Index, multiple};
+use super::plan::{Plan, gcd};
+use crate::error::CompileError;
+use crate::facts::Facts;
+use crate::layout::{Digit, Layout};
+use crate::simt::{self, Expr, Param, ParamKind, SharedArray, SharedId, Special, Stmt, Var, VarId};
+use crate::tile::access::{loop_lengths, shape_requirements};
+use crate::tile::host::HostExpr;
+use crate::tile::{self, Kernel, Op, RequirementKind, ValueId};
+use crate::types::{BinaryOp, DType};
+use std::collections::HashMap;
+
+/// Which elements of a tile exist: coordinates along an axis below a length, and sides of per-element choices.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Mask {
+    pub bounds: Vec<Bound>,
+    /// Bool tile, and whether it is negated.
+    pub wheres: Vec<(ValueId, bool)>,
+}
+
+/// Elements of `axis` exist where the coordinate of tile index `index` is below the length value `len`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bound {
+    pub axis: usize,
+    pub index: ValueId,
+    pub len: ValueId,
+}
+
+impl Mask {
+    /// Present where both are.
+    pub fn and(&mut self, other: &Mask) {
+        for b in &other.bounds {
+            if !self.bounds.contains(b) {
+                self.bounds.push(*b);
+            }
+        }
+        for w in &other.wheres {
+            if !self.wheres.contains(w) {
+                self.wheres.push(*w);
+            }
+        }
+    }
+}
+
+/// Where the elements of a tile are.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    /// One register per thread: an expression over variables that stay as they are.
+    One(Expr),
+    /// An array of registers, in the layout's order.
+    Array(VarId),
+    /// Every element is this expression; fits every layout.
+    Splat(Expr),
+    /// The coordinates of a tile index' elements; fits every layout.
+    Coordinates(ValueId),
+    /// Computed where it is used, from its operands.
+    Pending(Op),
+}
+
+/// A tile value during lowering.
+#[derive(Clone, Debug)]
+pub(crate) struct TileRep {
+    /// `None`: any layout will do.
+    pub layout: Option<Layout>,
+    pub mask: Mask,
+    pub data: Data,
+}
+
+/// A value during lowering.
+#[derive(Clone, Debug)]
+pub(crate) enum Rep {
+    Scalar(Expr),
+    Tile(TileRep),
+    /// The number of the tile along its axis.
+    TileIndex(Expr),
+}
+
+/// Which bounds checks a tile's code has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// The whole tile lies inside: the grid's bounds hold.
+    Full,
+    /// Every access is predicated.
+    Tail,
+}
+
+/// A thread's first coordinate along the axis of a tile index, already in a variable: for this index and these thread digits.
+#[derive(Clone)]
+pub(crate) struct Coordinate {
+    pub index: ValueId,
+    pub digits: Vec<Digit>,
+    pub base: Expr,
+    pub depth: usize,
+}
+
+pub(crate) struct Lowering<'a> {
+    pub kernel: &'a Kernel,
+    pub facts: &'a Facts,
+    pub plan: &'a Plan,
+    /// Index arithmetic of this kernel: i32 where the facts allow it.
+    pub ix: Index,
+    pub params: Vec<Param>,
+    pub vars: Vec<Var>,
+    pub shared: Vec<SharedArray>,
+    /// Open blocks, innermost last.
+    pub blocks: Vec<Vec<Stmt>>,
+    pub values: Vec<Option<Rep>>,
+    /// How often and where each value is used.
+    pub uses: Vec<Uses>,
+    /// Known divisors of variables.
+    pub multiples: HashMap<VarId, i64>,
+    pub coordinates: Vec<Coordinate>,
+    pub mode: Mode,
+    pub lengths: HashMap<ValueId, ValueId>,
+    pub grid_vars: Vec<ValueId>,
+    pub wheres: Vec<(ValueId, bool)>,
+    /// Tensor parameters that the kernel writes.
+    pub written: Vec<bool>,
+    /// The code may run several times in one block: shared memory may still be read from the last time.
+    pub repeated: bool,
+    pub thread: Expr,
+    /// Representative of each class of equal lengths.
+    dim_class: HashMap<(usize, usize), (usize, usize)>,
+}
+
+/// The result of a lowering step: the author's mistakes and illegal schedules stop it.
+pub(crate) type Lowered<T> = Result<T, CompileError>;
+
+/// Where a value is defined and used.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Uses {
+    pub count: u32,
+    pub def_block: u32,
+    /// Some use lies in another block than the definition.
+    pub escapes: bool,
+}
+
+impl<'a> Lowering<'a> {
+    pub fn new(kernel: &'a Kernel, facts: &'a Facts, plan: &'a Plan) -> Lowering<'a> {
+        let ix = Index { dtype: if facts.index32 { DType::I32 } else { DType::I64 } };
+        let written = super::uses::written_params(kernel);
+        let params = kernel.params.iter().enumerate().map(|(p, param)| pointer_or_scalar(kernel, facts, &written, p, param)).collect();
+        let mut lowering = Lowering {
+            kernel,
+            facts,
+            plan,
+            ix,
+            params,
+            vars: Vec::new(),
+            shared: Vec::new(),
+            blocks: vec![Vec::new()],
+            values: vec![None; kernel.values.len()],
+            uses: super::uses::count(kernel),
+            multiples: HashMap::new(),
+            coordinates: Vec::new(),
+            mode: Mode::Tail,
+            lengths: loop_lengths(kernel),
+            grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),
+            wheres: Vec::new(),
+            written,
+            repeated: false,
+            thread: Expr::Special(Special::Thread),
+            dim_class: dim_classes(kernel),
+        };
+        let thread = lowering.declare_let("thread", DType::I32, Expr::Special(Special::Thread));
+        lowering.thread = lowering.ix.cast(DType::I32, thread);
+        lowering
+    }
+
+    pub fn emit(&mut self, stmt: Stmt) {
+        self.blocks.last_mut().expect("lowering: no open block").push(stmt);
+    }
+
+    pub fn comment(&mut self, text: impl Into<String>) {
+        self.emit(Stmt::Comment(text.into()));
+    }
+
+    pub fn open(&mut self) {
+        self.blocks.push(Vec::new());
+    }
+
+    /// Closes the innermost block; coordinates computed in it are out of scope.
+    pub fn close(&mut self) -> Vec<Stmt> {
+        let depth = self.blocks.len();
+        self.coordinates.retain(|c| c.depth < depth);
+        self.blocks.pop().expect("lowering: no open block")
+    }
+
+    pub fn new_var(&mut self, name: &str, dtype: DType, len: Option<u32>) -> VarId {
+        self.vars.push(Var { name: name.to_string(), dtype, len });
+        VarId(self.vars.len() as u32 - 1)
+    }
+
+    /// A variable that never changes; remembers by what it is divisible.
+    pub fn declare_let(&mut self, name: &str, dtype: DType, value: Expr) -> Expr {
+        let divisor = self.multiple(&value);
+        let var = self.new_var(name, dtype, None);
+        if divisor > 1 {
+            self.multiples.insert(var, divisor);
+        }
+        self.emit(Stmt::Let { var, value });
+        Expr::Var(var)
+    }
+
+    pub fn new_shared(&mut self, name: &str, dtype: DType, len: i64) -> SharedId {
+        self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16 });
+        SharedId(self.shared.len() as u32 - 1)
+    }
+
+    pub fn rep(&self, value: ValueId) -> &Rep {
+        self.values[value.0 as usize]
+            .as_ref()
+            .unwrap_or_else(|| panic!("lowering: value {value:?} is used before it is made in\n{}", self.kernel))
+    }
+
+    pub fn tile(&self, value: ValueId) -> &TileRep {
+        match self.rep(value) {
+            Rep::Tile(t) => t,
+            other => panic!("lowering: {value:?} is no tile but {other:?}"),
+        }
+    }
+
+    pub fn set(&mut self, value: ValueId, rep: Rep) {
+        self.values[value.0 as usize] = Some(rep);
+    }
+
+    pub fn used(&self, value: ValueId) -> Uses {
+        self.uses[value.0 as usize]
+    }
+
+    /// The author's name of a value, or a fallback.
+    pub fn name_of(&self, value: ValueId, fallback: &str) -> String {
+        self.kernel.value(value).name.clone().unwrap_or_else(|| fallback.to_string())
+    }
+
+    /// By what an index expression is surely divisible.
+    pub fn multiple(&self, e: &Expr) -> i64 {
+        multiple(e, &self.multiples, &|p| match &self.params[p].kind {
+            ParamKind::Host { value, .. } => self.host_multiple(value),
+            _ => 1,
+        })
+    }
+
+    /// By what a host expression is surely divisible, by the facts.
+    pub fn host_multiple(&self, e: &HostExpr) -> i64 {
+        match e {
+            HostExpr::Const(0) => 1 << 20,
+            HostExpr::Const(c) => c.abs(),
+            HostExpr::Dim(p, k) => {
+                let class = self.class_of(*p, *k);
+                let of = |(p, k): (usize, usize)| self.facts.tensors[p].as_ref().map_or(1, |t| t.lens[k] as i64);
+                self.dim_class.iter().filter(|(_, c)| **c == class).map(|(d, _)| of(*d)).chain([of((*p, *k))]).max().unwrap_or(1)
+            }
+            HostExpr::Stride(p, k) => match &self.facts.tensors[*p] {
+                Some(t) if t.packed => (k + 1..t.lens.len()).map(|j| self.host_multiple(&HostExpr::Dim(*p, j))).product(),
+                Some(t) => t.strides[*k] as i64,
+                None => 1,
+            },
+            HostExpr::Scalar(_) | HostExpr::Multiprocessors => 1,
+            HostExpr::Binary(BinaryOp::Mul, a, b) => self.host_multiple(a).saturating_mul(self.host_multiple(b)).min(1 << 20),
+            HostExpr::Binary(BinaryOp::Div, a, b) => match **b {
+                HostExpr::Const(c) if c > 0 && self.host_multiple(a) % c == 0 => self.host_multiple(a) / c,
+                _ => 1,
+            },
+            HostExpr::Binary(BinaryOp::Rem, ..) => 1,
+            HostExpr::Binary(_, a, b) => gcd(self.host_multiple(a), self.host_multiple(b)),
+        }
+    }
+
+    fn class_of(&self, param: usize, axis: usize) -> (usize, usize) {
+        self.dim_class.get(&(param, axis)).copied().unwrap_or((param, axis))
+    }
+
+    /// A host expression in index arithmetic: lengths are parameters, sums are computed, the rest becomes a parameter of its own.
+    pub fn host_index(&mut self, e: &HostExpr, name: &str) -> Expr {
+        match e {
+            HostExpr::Const(c) => self.ix.lit(*c),
+            HostExpr::Dim(p, k) => {
+                let (p, k) = self.class_of(*p, *k);
+                let name = dim_name(self.kernel, p, k);
+                self.host_param(&HostExpr::Dim(p, k), &name)
+            }
+            HostExpr::Stride(p, k) => match &self.facts.tensors[*p] {
+                Some(t) if t.packed => {
+                    let rank = t.lens.len();
+                    (k + 1..rank).fold(self.ix.lit(1), |product, j| {
+                        let dim = self.host_index(&HostExpr::Dim(*p, j), name);
+                        self.ix.mul(product, dim)
+                    })
+                }
+                _ => {
+                    let name = format!("{}_stride{k}", self.kernel.params[*p].name);
+                    self.host_param(e, &name)
+                }
+            },
+            HostExpr::Binary(BinaryOp::Add, a, b) => {
+                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
+                self.ix.add(a, b)
+            }
+            HostExpr::Binary(BinaryOp::Sub, a, b) => {
+                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
+                self.ix.sub(a, b)
+            }
+            HostExpr::Binary(BinaryOp::Mul, a, b)
+                if matches!(**a, HostExpr::Const(_)) || matches!(**b, HostExpr::Const(_)) || matches!(**b, HostExpr::Stride(..)) =>
+            {
+                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
+                self.ix.mul(a, b)
+            }
+            HostExpr::Scalar(_) | HostExpr::Multiprocessors | HostExpr::Binary(..) => self.host_param(e, name),
+        }
+    }
+
+    /// The parameter with this value; made at its first use.
+    pub fn host_param(&mut self, e: &HostExpr, name: &str) -> Expr {
+        let found = self.params.iter().position(|p| matches!(&p.kind, ParamKind::Host { value, .. } if value == e));
+        let at = found.unwrap_or_else(|| {
+            let taken = |n: &str| self.params.iter().any(|p| p.name == n);
+            let unique =
+                if taken(name) { (1..).map(|i| format!("{name}_{i}")).find(|n| !taken(n)).unwrap_or_default() } else { name.to_string() };
+            self.params.push(Param { name: unique, kind: ParamKind::Host { dtype: self.ix.dtype, value: e.clone() } });
+            self.params.len() - 1
+        });
+        Expr::Param(at)
+    }
+
+    /// A scalar i64 value (length, stride, offset) in index arithmetic.
+    pub fn index_of(&mut self, value: ValueId) -> Expr {
+        if let Some(host) = HostExpr::of_value(self.kernel, value) {
+            let name = self.name_of(value, "extent");
+            return self.host_index(&host, &name);
+        }
+        let dtype = self.kernel.ty(value).dtype().unwrap_or(DType::I64);
+        let scalar = self.scalar(value);
+        self.ix.cast(dtype, scalar)
+    }
+
+    /// The constant value of a scalar, given the facts.
+    pub fn constant(&mut self, value: ValueId) -> Option<i64> {
+        let e = self.index_of(value);
+        super::index::as_literal(&e)
+    }
+
+    /// The type of an expression.
+    pub fn dtype_of(&self, e: &Expr) -> DType {
+        simt::expr_dtype(e, &self.vars, &self.params)
+    }
+
+    /// A register value as it is stored: rounded to its 16-bit type, or the bits it was read with.
+    pub fn to_storage(&self, dtype: DType, e: Expr) -> Expr {
+        match e {
+            e if self.dtype_of(&e) == dtype => e,
+            Expr::Cast(_, inner) if self.dtype_of(&inner) == dtype => *inner,
+            e => Expr::Cast(dtype, Box::new(e)),
+        }
+    }
+
+    /// The finished kernel.
+    pub fn finish(self, launch: simt::LaunchRecord, provenance: simt::Provenance) -> simt::Kernel {
+        assert_eq!(self.blocks.len(), 1, "lowering: a block was left open");
+        let body = self.blocks.into_iter().next().unwrap_or_default();
+        simt::Kernel { name: self.kernel.name.clone(), params: self.params, vars: self.vars, shared: self.shared, body, launch, provenance }
+    }
+}
+
+fn pointer_or_scalar(kernel: &Kernel, facts: &Facts, written: &[bool], p: usize, param: &tile::Param) -> Param {
+    let kind = match param.kind {
+        tile::ParamKind::Tensor { dtype, .. } => {
+            let align = facts.tensors[p].as_ref().map_or(dtype.size() as u32, |t| t.align);
+            ParamKind::Pointer { tensor: p, dtype, writable: written[p], restrict: facts.noalias, align }
+        }
+        tile::ParamKind::Scalar(dtype) => ParamKind::Scalar { scalar: p, dtype },
+    };
+    debug_assert!(kernel.params.len() > p);
+    Param { name: param.name.clone(), kind }
+}
+
+/// `x_len` of a vector, `x_rows` and `x_cols` of a matrix, `x_dim0` and so on above.
+fn dim_name(kernel: &Kernel, param: usize, axis: usize) -> String {
+    let name = &kernel.params[param].name;
+    let tile::ParamKind::Tensor { rank, .. } = kernel.params[param].kind else { panic!("lowering: parameter {name} has no length") };
+    match (rank, axis) {
+        (1, _) => format!("{name}_len"),
+        (2, 0) => format!("{name}_rows"),
+        (2, _) => format!("{name}_cols"),
+        _ => format!("{name}_dim{axis}"),
+    }
+}
+
+/// Lengths that every launch proves equal share one parameter.
+fn dim_classes(kernel: &Kernel) -> HashMap<(usize, usize), (usize, usize)> {
+    let mut class: HashMap<(usize, usize), (usize, usize)> = HashMap::new();
+    for r in shape_requirements(kernel).iter().chain(&kernel.requirements) {
+        let RequirementKind::Equal(a, b) = r.kind else { continue };
+        let (Some(HostExpr::Dim(p, k)), Some(HostExpr::Dim(q, l))) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else {
+            continue;
+        };
+        let (x, y) = (*class.get(&(p, k)).unwrap_or(&(p, k)), *class.get(&(q, l)).unwrap_or(&(q, l)));
+        for d in [(p, k), (q, l)] {
+            class.insert(d, y);
+        }
+        for c in class.values_mut().filter(|c| **c == x) {
+            *c = y;
+        }
+    }
+    class
+}

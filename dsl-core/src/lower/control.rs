@@ -1,0 +1,276 @@
+//! Statements: loops with carried values, branches, and the statements of a block in order.
+
+use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
+use super::index::literal;
+use crate::layout::Layout;
+use crate::simt::{Expr, Stmt, VarId};
+use crate::tile::{self, Block, Branch, Carry, TileLoop, Ty, ValueId};
+use crate::types::DType;
+
+/// A variable that stands for a carried value.
+struct Carried {
+    var: VarId,
+    /// `None` for scalars.
+    layout: Option<Layout>,
+}
+
+impl Lowering<'_> {
+    /// Lowers the statements of a block into the open block.
+    pub fn lower_block(&mut self, block: &Block) -> Lowered<()> {
+        block.iter().try_for_each(|stmt| self.lower_stmt(stmt))
+    }
+
+    fn lower_stmt(&mut self, stmt: &tile::Stmt) -> Lowered<()> {
+        match stmt {
+            tile::Stmt::Let(value, op) => self.lower_let(*value, op),
+            tile::Stmt::Store { view, index, value, .. } => self.store(*view, index, *value),
+            tile::Stmt::Scatter { view, indices, value, .. } => self.scatter(*view, indices, *value, None),
+            tile::Stmt::Atomic { op, view, indices, value, scope, order, .. } => {
+                self.scatter(*view, indices, *value, Some((*op, *scope, *order)))
+            }
+            tile::Stmt::Tiles(l) if self.grid_vars == l.vars => self.grid(l),
+            tile::Stmt::Tiles(l) => self.sequential(l),
+            tile::Stmt::Range { var, start, end, carries, body, .. } => self.range(*var, *start, *end, carries, body),
+            tile::Stmt::While { carries, header, condition, body, .. } => self.repeat(carries, header, *condition, body),
+            tile::Stmt::If { condition, then, otherwise, results, .. } => self.branch(*condition, then, otherwise, results),
+            tile::Stmt::Where { mask, negate, body, .. } => {
+                self.wheres.push((*mask, *negate));
+                let lowered = self.lower_block(body);
+                self.wheres.pop();
+                lowered
+            }
+        }
+    }
+
+    /// A loop over the tiles of an axis inside a block.
+    fn sequential(&mut self, l: &TileLoop) -> Lowered<()> {
+        let carried = self.start_carries(&l.carries)?;
+        let mut loops = Vec::new();
+        for (var, axis) in l.vars.iter().zip(&l.axes) {
+            let size = self.plan.size(tile::access::tile_size(self.kernel, *var));
+            let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
+            let tiles = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
+            let name = self.name_of(*var, "tile");
+            let counter = self.new_var(&name, self.ix.dtype, None);
+            loops.push((counter, tiles));
+            self.set(*var, Rep::TileIndex(Expr::Var(counter)));
+        }
+        let outer = self.enter_turn();
+        self.lower_block(&l.body)?;
+        self.end_carries(&l.carries, &carried)?;
+        let mut turn = self.leave_turn(outer);
+        for (var, end) in loops.into_iter().rev() {
+            turn = vec![Stmt::For { var, start: self.ix.lit(0), end, step: self.ix.lit(1), unroll: false, body: turn }];
+        }
+        turn.into_iter().for_each(|s| self.emit(s));
+        self.finish_carries(&l.carries, &carried);
+        Ok(())
+    }
+
+    fn range(&mut self, var: ValueId, start: ValueId, end: ValueId, carries: &[Carry], body: &Block) -> Lowered<()> {
+        let (start, end) = (self.scalar(start), self.scalar(end));
+        let carried = self.start_carries(carries)?;
+        let dtype = self.register_type(var);
+        let name = self.name_of(var, "n");
+        let counter = self.new_var(&name, dtype, None);
+        self.set(var, Rep::Scalar(Expr::Var(counter)));
+        let outer = self.enter_turn();
+        self.lower_block(body)?;
+        self.end_carries(carries, &carried)?;
+        let turn = self.leave_turn(outer);
+        self.emit(Stmt::For { var: counter, start, end, step: literal(dtype, 1), unroll: false, body: turn });
+        self.finish_carries(carries, &carried);
+        Ok(())
+    }
+
+    fn repeat(&mut self, carries: &[Carry], header: &Block, condition: ValueId, body: &Block) -> Lowered<()> {
+        let carried = self.start_carries(carries)?;
+        let outer = self.enter_turn();
+        self.lower_block(header)?;
+        let condition = self.scalar(condition);
+        let header = self.close();
+        self.open();
+        self.lower_block(body)?;
+        self.end_carries(carries, &carried)?;
+        let turn = self.leave_turn(outer);
+        self.emit(Stmt::While { header, condition, body: turn });
+        self.finish_carries(carries, &carried);
+        Ok(())
+    }
+
+    /// Opens the block of a loop's turn. What values become inside is forgotten outside.
+    fn enter_turn(&mut self) -> (Vec<Option<Rep>>, bool) {
+        let outer = (self.values.clone(), self.repeated);
+        self.repeated = true;
+        self.open();
+        outer
+    }
+
+    fn leave_turn(&mut self, outer: (Vec<Option<Rep>>, bool)) -> Vec<Stmt> {
+        (self.values, self.repeated) = outer;
+        self.close()
+    }
+
+    /// Declares a variable for each carried value, with its first value in it.
+    fn start_carries(&mut self, carries: &[Carry]) -> Lowered<Vec<Carried>> {
+        let mut carried = Vec::new();
+        for c in carries {
+            let name = self.name_of(c.inner, "carried");
+            let slot = match self.kernel.ty(c.init).clone() {
+                Ty::Tile(..) => {
+                    let layout = self.layout_of_carry(c)?;
+                    let dtype = self.register_type(c.init);
+                    let mask = self.tile(c.init).mask.clone();
+                    let (var, data) = if layout.registers == 1 {
+                        self.prepare(c.init, &layout)?;
+                        let at = super::values::At::only(&layout, literal(DType::I32, 0));
+                        let init = self.element(c.init, &at, &Default::default());
+                        let var = self.new_var(&name, dtype, None);
+                        self.emit(Stmt::Declare { var, init: Some(init) });
+                        (var, Data::One(Expr::Var(var)))
+                    } else {
+                        let var = self.fill_array(c.init, &layout, &name, dtype)?;
+                        (var, Data::Array(var))
+                    };
+                    self.set(c.inner, Rep::Tile(TileRep { layout: Some(layout.clone()), mask, data }));
+                    Carried { var, layout: Some(layout) }
+                }
+                _ => {
+                    let init = self.scalar(c.init);
+                    let var = self.new_var(&name, self.register_type(c.init), None);
+                    self.emit(Stmt::Declare { var, init: Some(init) });
+                    self.set(c.inner, Rep::Scalar(Expr::Var(var)));
+                    Carried { var, layout: None }
+                }
+            };
+            carried.push(slot);
+        }
+        Ok(carried)
+    }
+
+    fn layout_of_carry(&mut self, c: &Carry) -> Lowered<Layout> {
+        if let Some(layout) = &self.tile(c.init).layout {
+            return Ok(layout.clone());
+        }
+        let shape: Vec<i64> = self.kernel.ty(c.init).shape().unwrap_or(&[]).iter().map(|s| self.plan.size(s)).collect();
+        let layout = self.anchor_layout();
+        if layout.shape() == shape {
+            return Ok(layout);
+        }
+        Err(self.unsupported(self.kernel.value(c.inner).loc, "a carried tile of another shape than the grid's tile"))
+    }
+
+    /// Sets the carried variables to the values at the end of a turn, all at once.
+    fn end_carries(&mut self, carries: &[Carry], carried: &[Carried]) -> Lowered<()> {
+        let mut assigns = Vec::new();
+        let many = carries.len() > 1;
+        for (c, slot) in carries.iter().zip(carried).filter(|(_, s)| s.layout.is_none()) {
+            let next = self.scalar(c.next);
+            let value =
+                if many && !matches!(next, Expr::Literal(_)) { self.declare_let("next", self.register_type(c.next), next) } else { next };
+            assigns.push(Stmt::Assign { var: slot.var, index: None, value });
+        }
+        let mut done = vec![false; carries.len()];
+        for i in 0..carries.len() {
+            let Some(layout) = carried[i].layout.clone().filter(|_| !done[i]) else { continue };
+            let group: Vec<usize> = (i..carries.len()).filter(|j| carried[*j].layout.as_ref() == Some(&layout)).collect();
+            group.iter().for_each(|j| done[*j] = true);
+            let nexts: Vec<ValueId> = group.iter().map(|j| carries[*j].next).collect();
+            let vars: Vec<VarId> = group.iter().map(|j| carried[*j].var).collect();
+            let array = layout.registers > 1;
+            let mut late = Vec::new();
+            self.for_elements(&nexts, &layout, false, &mut |cx, at, elements| {
+                let values: Vec<Expr> = elements
+                    .into_iter()
+                    .zip(&nexts)
+                    .map(|(e, v)| if many { cx.declare_let("next", cx.register_type(*v), e) } else { e })
+                    .collect();
+                for (var, value) in vars.iter().zip(values) {
+                    let assign = Stmt::Assign { var: *var, index: array.then(|| at.flat.clone()), value };
+                    if array { cx.emit(assign) } else { late.push(assign) }
+                }
+                Ok(())
+            })?;
+            assigns.extend(late);
+        }
+        assigns.into_iter().for_each(|a| self.emit(a));
+        Ok(())
+    }
+
+    fn finish_carries(&mut self, carries: &[Carry], carried: &[Carried]) {
+        for (c, slot) in carries.iter().zip(carried) {
+            let rep = match &slot.layout {
+                None => Rep::Scalar(Expr::Var(slot.var)),
+                Some(layout) => {
+                    let data = if layout.registers == 1 { Data::One(Expr::Var(slot.var)) } else { Data::Array(slot.var) };
+                    let mask = self.tile(c.init).mask.clone();
+                    Rep::Tile(TileRep { layout: Some(layout.clone()), mask, data })
+                }
+            };
+            self.set(c.result, rep);
+        }
+    }
+
+    fn branch(&mut self, condition: ValueId, then: &Block, otherwise: &Block, results: &[Branch]) -> Lowered<()> {
+        let condition = self.scalar(condition);
+        let outer = self.values.clone();
+        let mut slots: Vec<Option<(VarId, Option<Layout>, Mask)>> = vec![None; results.len()];
+        let mut sides = Vec::new();
+        for (block, first) in [(then, true), (otherwise, false)] {
+            self.open();
+            self.lower_block(block)?;
+            for (r, slot) in results.iter().zip(&mut slots) {
+                let value = if first { r.then } else { r.otherwise };
+                self.end_branch(value, r.result, slot)?;
+            }
+            sides.push(self.close());
+            self.values = outer.clone();
+        }
+        let otherwise = sides.pop().unwrap_or_default();
+        let then = sides.pop().unwrap_or_default();
+        self.emit(Stmt::If { condition, then, otherwise });
+        for (r, slot) in results.iter().zip(slots) {
+            let (var, layout, mask) = slot.unwrap_or_else(|| panic!("control: a branch without result"));
+            let rep = match layout {
+                None => Rep::Scalar(Expr::Var(var)),
+                Some(layout) => {
+                    let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
+                    Rep::Tile(TileRep { layout: Some(layout), mask, data })
+                }
+            };
+            self.set(r.result, rep);
+        }
+        Ok(())
+    }
+
+    /// Sets the variable of a branch's result, declared before the branch by the first side.
+    fn end_branch(&mut self, value: ValueId, result: ValueId, slot: &mut Option<(VarId, Option<Layout>, Mask)>) -> Lowered<()> {
+        let name = self.name_of(result, "chosen");
+        let dtype = self.register_type(result);
+        let is_tile = matches!(self.kernel.ty(value), Ty::Tile(..));
+        if slot.is_none() {
+            let layout = if is_tile { Some(self.tile(value).layout.clone().unwrap_or_else(|| self.anchor_layout())) } else { None };
+            let len = layout.as_ref().filter(|l| l.registers > 1).map(|l| l.registers as u32);
+            let var = self.new_var(&name, dtype, len);
+            let parent = self.blocks.len() - 2;
+            self.blocks[parent].push(Stmt::Declare { var, init: None });
+            *slot = Some((var, layout, Mask::default()));
+        }
+        let Some((var, layout, mask)) = slot else { return Ok(()) };
+        match layout {
+            None => {
+                let value = self.scalar(value);
+                self.emit(Stmt::Assign { var: *var, index: None, value });
+            }
+            Some(layout) => {
+                mask.and(&self.tile(value).mask.clone());
+                let (var, array) = (*var, layout.registers > 1);
+                self.for_elements(&[value], layout, false, &mut |cx, at, mut elements| {
+                    cx.emit(Stmt::Assign { var, index: array.then(|| at.flat.clone()), value: elements.remove(0) });
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+}

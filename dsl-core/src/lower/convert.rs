@@ -1,0 +1,221 @@
+//! Conversion of a tile from one layout to another, through shared memory.
+
+use super::context::{Data, Lowered, Lowering, Rep};
+use super::elements::unrolled;
+use super::index::{as_literal, binary, literal};
+use super::values::At;
+use crate::layout::{Layout, SharedLayout, SharedUse};
+use crate::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
+use crate::tile::ValueId;
+use crate::types::{BinaryOp, DType};
+
+impl Lowering<'_> {
+    /// Moves a tile into another layout: every thread writes its elements to shared memory, all meet, every thread reads its new ones.
+    pub fn convert(&mut self, value: ValueId, to: &Layout) -> Lowered<()> {
+        let from = self.tile(value).layout.clone().unwrap_or_else(|| panic!("convert: {value:?} has no layout"));
+        assert_eq!(from.shape(), to.shape(), "convert: layouts of different tiles");
+        // A tile that still lies as it was read keeps its storage type: f16 moves as 16 bits.
+        let register = self.register_type(value);
+        let dtype = match self.tile(value).data {
+            Data::Array(var) => self.vars[var.0 as usize].dtype,
+            _ => register,
+        };
+        let shape = from.shape();
+        let columns = shape.last().copied().unwrap_or(1);
+        let rows: i64 = shape.iter().product::<i64>() / columns;
+        let (flat_from, flat_to) = (flattened(&from), flattened(to));
+        let bytes = dtype.size() as i64;
+        let width = |l: &Layout| {
+            let run = l.run(1);
+            [16, 8, 4, 2].into_iter().map(|w| w / bytes).find(|w| *w > 1 && run % w == 0).unwrap_or(1)
+        };
+        let (w, r) = (width(&flat_from), width(&flat_to));
+        let shared = SharedLayout::choose(
+            rows,
+            columns,
+            bytes,
+            SharedUse { layout: &flat_from, width: w },
+            SharedUse { layout: &flat_to, width: r },
+        );
+        let name = self.name_of(value, "tile");
+        let id = self.new_shared(&format!("{name}_smem"), dtype, shared.len(rows));
+        self.comment(describe(&shape, &shared, columns));
+        if self.repeated {
+            // Some threads may still read what the last turn left there.
+            self.emit(Stmt::Barrier(Barrier::Block));
+        }
+        if w > 1 {
+            let source = if dtype == register { self.to_array(value, &from)? } else { self.array_of(value) };
+            self.shared_vectors(source, id, dtype, &flat_from, &shared, w, true)?;
+        } else {
+            self.write_elements(value, id, dtype, &from, &flat_from, &shared)?;
+        }
+        self.emit(Stmt::Barrier(Barrier::Block));
+        let var = self.new_var(&name, dtype, Some(to.registers as u32));
+        if to.registers > 1 {
+            self.emit(Stmt::Declare { var, init: None });
+        }
+        let data = if to.registers == 1 {
+            let at = At::only(&flat_to, literal(DType::I32, 0));
+            let place = self.shared_place(id, dtype, &flat_to, &shared, &at, None);
+            let e = self.load_register(Some(dtype), load(place));
+            Data::One(self.declare_let(&name, register, e))
+        } else {
+            self.shared_vectors(var, id, dtype, &flat_to, &shared, r, false)?;
+            Data::Array(var)
+        };
+        let mut rep = self.tile(value).clone();
+        rep.layout = Some(to.clone());
+        rep.data = data;
+        self.set(value, Rep::Tile(rep));
+        Ok(())
+    }
+
+    fn array_of(&self, value: ValueId) -> VarId {
+        match self.tile(value).data {
+            Data::Array(var) => var,
+            ref other => panic!("convert: {value:?} is no array but {other:?}"),
+        }
+    }
+
+    fn write_elements(
+        &mut self,
+        value: ValueId,
+        id: SharedId,
+        dtype: DType,
+        from: &Layout,
+        flat: &Layout,
+        shared: &SharedLayout,
+    ) -> Lowered<()> {
+        let axes = from.axes.len();
+        self.for_elements(&[value], from, true, &mut |cx, at, mut elements| {
+            // The same registers, seen as rows and columns.
+            let digits = at
+                .digits
+                .iter()
+                .map(
+                    |(axis, place, e)| {
+                        if *axis + 1 == axes { (1, *place, e.clone()) } else { (0, row_place(from, *axis) * place, e.clone()) }
+                    },
+                )
+                .collect();
+            let at = At { layout: flat.clone(), flat: at.flat.clone(), digits, axes: vec![0, 1] };
+            let place = cx.shared_place(id, dtype, flat, shared, &at, None);
+            let value = cx.to_storage(dtype, elements.remove(0));
+            cx.emit(Stmt::Store { place, value, predicate: None, cache: Default::default() });
+            Ok(())
+        })
+    }
+
+    /// Moves all registers of an array to or from shared memory, `width` elements at a time.
+    fn shared_vectors(
+        &mut self,
+        var: VarId,
+        id: SharedId,
+        dtype: DType,
+        flat: &Layout,
+        shared: &SharedLayout,
+        width: i64,
+        write: bool,
+    ) -> Lowered<()> {
+        let ix = super::index::Index { dtype: DType::I32 };
+        let (mut known, mut loops, mut register) = (Vec::new(), Vec::new(), ix.lit(0));
+        for (axis, d) in flat.register_digits() {
+            let vector = width > 1 && d.stride == 1;
+            let (extent, step) = if vector { (d.extent / width, width) } else { (d.extent, 1) };
+            if extent > 1 {
+                let (v, e) = self.loop_var(if axis == 1 { "u" } else { "r" });
+                let digit = ix.mul(e, ix.lit(step));
+                register = ix.add(register, ix.mul(digit.clone(), ix.lit(d.stride)));
+                known.push((axis, d.place, digit));
+                loops.push((v, extent));
+                self.open();
+            }
+        }
+        let at = At { layout: flat.clone(), flat: register.clone(), digits: known, axes: vec![0, 1] };
+        let place = self.shared_place(id, dtype, flat, shared, &at, None);
+        let cache = Default::default();
+        self.emit(match (width, write) {
+            (1, true) => Stmt::Store { place, value: Expr::Element(var, Box::new(register)), predicate: None, cache },
+            (1, false) => Stmt::Assign { var, index: Some(register), value: load(place) },
+            (_, true) => Stmt::StoreVector { place, var, at: register, lanes: width as u32, predicate: None, cache },
+            (_, false) => Stmt::LoadVector { var, at: register, place, lanes: width as u32, predicate: None, cache },
+        });
+        for (v, extent) in loops.into_iter().rev() {
+            let turn = self.close();
+            self.emit(unrolled(v, extent, turn));
+        }
+        Ok(())
+    }
+
+    /// The address of an element in shared memory. `stage` adds whole tiles (a ring of buffers).
+    pub fn shared_place(
+        &mut self,
+        id: SharedId,
+        dtype: DType,
+        flat: &Layout,
+        shared: &SharedLayout,
+        at: &At,
+        stage: Option<Expr>,
+    ) -> Place {
+        let ix = super::index::Index { dtype: DType::I32 };
+        let thread = match &self.thread {
+            Expr::Cast(_, inner) => (**inner).clone(),
+            other => other.clone(),
+        };
+        let coordinate = |axis: usize| {
+            let mut sum = ix.lit(0);
+            for d in flat.axes[axis].iter().filter(|d| d.source == crate::layout::Source::Thread) {
+                let quotient = ix.div(thread.clone(), d.stride);
+                let digit = if d.stride * d.extent == flat.threads { quotient } else { ix.rem(quotient, d.extent) };
+                sum = ix.add(sum, ix.mul(digit, ix.lit(d.place)));
+            }
+            at.digits.iter().filter(|(a, _, _)| *a == axis).fold(sum, |sum, (_, place, e)| ix.add(sum, ix.mul(e.clone(), ix.lit(*place))))
+        };
+        let (row, mut column) = (coordinate(0), coordinate(1));
+        if shared.mask != 0 {
+            let shifted = if shared.shift == 0 { row.clone() } else { binary(BinaryOp::Shr, row.clone(), ix.lit(shared.shift as i64)) };
+            let bits = binary(BinaryOp::And, shifted, ix.lit(shared.mask));
+            let flip = if shared.chunk == 0 { bits } else { binary(BinaryOp::Shl, bits, ix.lit(shared.chunk as i64)) };
+            column = if as_literal(&column) == Some(0) { flip } else { binary(BinaryOp::Xor, column, flip) };
+        }
+        let mut index = ix.add(ix.mul(row, ix.lit(shared.pitch)), column);
+        if let Some(stage) = stage {
+            index = ix.add(stage, index);
+        }
+        Place { space: Space::Shared(id), dtype, index }
+    }
+}
+
+fn load(place: Place) -> Expr {
+    Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() }
+}
+
+/// A layout of two axes: all axes but the last one flattened to rows.
+pub(crate) fn flattened(layout: &Layout) -> Layout {
+    let last = layout.axes.len() - 1;
+    let mut rows = Vec::new();
+    for axis in (0..last).rev() {
+        let scale = row_place(layout, axis);
+        rows.extend(layout.axes[axis].iter().map(|d| crate::layout::Digit { place: d.place * scale, ..*d }));
+    }
+    Layout { axes: vec![rows, layout.axes[last].clone()], ..layout.clone() }
+}
+
+/// Rows per step along a leading axis.
+fn row_place(layout: &Layout, axis: usize) -> i64 {
+    let shape = layout.shape();
+    shape[axis + 1..shape.len() - 1].iter().product()
+}
+
+fn describe(shape: &[i64], shared: &SharedLayout, columns: i64) -> String {
+    let dims = shape.iter().map(i64::to_string).collect::<Vec<_>>().join(" x ");
+    let how = if shared.mask != 0 {
+        "columns swizzled by the row against bank conflicts".to_string()
+    } else if shared.pitch > columns {
+        format!("rows padded by {} against bank conflicts", shared.pitch - columns)
+    } else {
+        "rows as they are".to_string()
+    };
+    format!("change the layout of the {dims} tile through shared memory, {how}")
+}

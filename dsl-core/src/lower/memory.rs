@@ -1,0 +1,631 @@
+//! Global memory: which elements of an access lie together, how wide it may be, and what guards it.
+
+use super::context::{Bound, Data, Lowered, Lowering, Mask, Mode, Rep, TileRep};
+use super::elements::unrolled;
+use super::index::{all, as_literal, compare, literal};
+use super::plan::{gcd, spread};
+use super::values::{At, not};
+use crate::layout::{Deal, Layout};
+use crate::simt::{Expr, Place, Space, Stmt, VarId};
+use crate::tile::host::HostExpr;
+use crate::tile::{Index, ValueId, ViewId};
+use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, MemoryOrder, Scope};
+use std::collections::HashMap;
+
+/// How a tile access is cut into instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cut {
+    /// Neighbouring registers that are neighbours in memory.
+    pub run: i64,
+    /// Elements per instruction; divides `run`.
+    pub width: i64,
+    /// Memory runs against the registers.
+    pub reversed: bool,
+}
+
+/// One axis of an accessed tile: its tile index (none for a whole axis) and extent.
+pub(crate) type TileAxis = (Option<ValueId>, i64);
+
+impl Lowering<'_> {
+    /// The axes of the tile at `index`.
+    pub fn tile_axes(&self, index: &[Index]) -> Vec<TileAxis> {
+        index
+            .iter()
+            .filter_map(|i| match i {
+                Index::Tile(v) => Some((Some(*v), self.plan.size(crate::tile::access::tile_size(self.kernel, *v)))),
+                Index::All(n) => Some((None, *n)),
+                Index::At(_) => None,
+            })
+            .collect()
+    }
+
+    /// Position of each tile axis among the view's axes.
+    fn view_axes(index: &[Index]) -> Vec<usize> {
+        (0..index.len()).filter(|k| !matches!(index[*k], Index::At(_))).collect()
+    }
+
+    /// The layout in which a tile is read from or written to this place with neighbouring threads on neighbouring elements.
+    pub fn preferred_layout(&mut self, view: ViewId, index: &[Index]) -> Layout {
+        let axes = self.tile_axes(index);
+        let positions = Self::view_axes(index);
+        let strides: Vec<ValueId> = positions.iter().map(|k| self.kernel.view(view).axes[*k].stride).collect();
+        // Whole axes lie in the registers of a thread; the rest is dealt.
+        let dealt: Vec<usize> = (0..axes.len()).filter(|k| axes[*k].0.is_some()).collect();
+        let mut fast = None;
+        let mut least = i64::MAX;
+        for (at, k) in dealt.iter().enumerate() {
+            if let Some(s) = self.constant(strides[*k]) {
+                if s.abs() < least {
+                    (fast, least) = (Some(at), s.abs());
+                }
+            }
+        }
+        let tiles: Vec<TileAxis> = dealt.iter().map(|k| axes[*k]).collect();
+        let bytes = self.kernel.view(view).dtype.size() as i64;
+        let mut layout = self.deal(&tiles, fast.unwrap_or(tiles.len().saturating_sub(1)), bytes);
+        for (k, axis) in axes.iter().enumerate().filter(|(_, a)| a.0.is_none()) {
+            layout = layout.with_register_axis(k, axis.1);
+        }
+        layout
+    }
+
+    /// Deals a tile so that `fast` is its fastest axis: the anchor's own layout where it fits, else one of the same threads.
+    fn deal(&self, axes: &[TileAxis], fast: usize, bytes: i64) -> Layout {
+        if axes.is_empty() {
+            return Layout { axes: vec![], threads: self.plan.threads, registers: 1 };
+        }
+        let plan = self.plan;
+        let anchor = |order: &[usize]| {
+            Layout::dealt(&Deal {
+                shape: &plan.anchor,
+                threads: &plan.thread_shape,
+                order,
+                vector: plan.vector,
+                lanes: None,
+                block: plan.threads,
+            })
+        };
+        let grid: Option<Vec<usize>> = axes.iter().map(|(v, _)| self.grid_vars.iter().position(|g| Some(*g) == *v)).collect();
+        if let Some(positions) = grid.filter(|g| g.len() == self.grid_vars.len()) {
+            let last = plan.anchor.len() - 1;
+            if positions[fast] == last {
+                let order: Vec<usize> = (0..=last).rev().collect();
+                return anchor(&order).permuted(&positions);
+            }
+        }
+        let shape: Vec<i64> = axes.iter().map(|a| a.1).collect();
+        let own = (shape.iter().product::<i64>() / plan.threads).max(1);
+        let vector = gcd(gcd(shape[fast], own), plan.vector);
+        let mut order: Vec<usize> = (0..shape.len()).rev().filter(|k| *k != fast).collect();
+        order.insert(0, fast);
+        // Deal along the fast axis first; `spread` fills the last axis first, so present it in that order.
+        let room: Vec<i64> = order.iter().rev().map(|k| if *k == fast { shape[*k] / vector } else { shape[*k] }).collect();
+        let along = spread(plan.threads, &room);
+        let mut threads = vec![1; shape.len()];
+        for (n, k) in order.iter().rev().zip(along).map(|(k, n)| (n, *k)) {
+            threads[k] = n;
+        }
+        // 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, which keeps
+        // the conflicts of a transposition through shared memory low.
+        let lanes = (128 / (vector * bytes)).clamp(1, 32);
+        Layout::dealt(&Deal { shape: &shape, threads: &threads, order: &order, vector, lanes: Some(lanes), block: plan.threads })
+    }
+
+    /// Which elements of a tile at `index` exist.
+    pub fn mask_at(&self, view: ViewId, index: &[Index]) -> Mask {
+        let mut mask = Mask { bounds: Vec::new(), wheres: self.wheres.clone() };
+        let mut axis = 0;
+        for (at, own) in index.iter().zip(&self.kernel.view(view).axes) {
+            if let Index::Tile(v) = at {
+                let walked = self.lengths[v];
+                let host = |l| HostExpr::of_value(self.kernel, l);
+                // Where the host can compute both, launches prove them equal.
+                let len = if host(own.len).is_some() && host(walked).is_some() { walked } else { own.len };
+                mask.bounds.push(Bound { axis, index: *v, len });
+                if len != walked {
+                    mask.bounds.push(Bound { axis, index: *v, len: walked });
+                }
+            }
+            axis += usize::from(!matches!(at, Index::At(_)));
+        }
+        mask
+    }
+
+    /// The bounds of a mask that the code has to check.
+    fn open_bounds(&self, mask: &Mask) -> Vec<Bound> {
+        let checked = |b: &&Bound| !(self.mode == Mode::Full && self.grid_vars.contains(&b.index) && b.len == self.lengths[&b.index]);
+        mask.bounds.iter().filter(checked).copied().collect()
+    }
+
+    /// The condition under which the element with these coordinates exists; sides of choices excepted.
+    pub fn bounds_hold(&mut self, mask: &Mask, coordinates: &[Expr]) -> Option<Expr> {
+        let bounds = self.open_bounds(mask);
+        let terms: Vec<Expr> = bounds
+            .iter()
+            .map(|b| {
+                let len = self.index_of(b.len);
+                compare(CompareOp::Lt, coordinates[b.axis].clone(), len)
+            })
+            .collect();
+        all(terms)
+    }
+
+    /// A thread's first coordinate along each axis of a tile.
+    pub fn base_coordinates(&mut self, axes: &[TileAxis], layout: &Layout) -> Vec<Expr> {
+        (0..axes.len())
+            .map(|k| match axes[k].0 {
+                Some(index) => self.base_coordinate(index, layout, k),
+                None => self.ix.lit(0),
+            })
+            .collect()
+    }
+
+    /// The element index of these coordinates, relative to the parameter's pointer.
+    pub fn address(&mut self, view: ViewId, index: &[Index], coordinates: &[Expr]) -> Expr {
+        let v = self.kernel.view(view);
+        let mut coordinates = coordinates.iter();
+        let mut terms: Vec<(Expr, Expr)> = Vec::new();
+        for (at, axis) in index.iter().zip(&v.axes) {
+            let coordinate = match at {
+                Index::At(v) => self.index_of(*v),
+                _ => coordinates.next().cloned().unwrap_or_else(|| panic!("memory: too few coordinates")),
+            };
+            terms.push((coordinate, self.index_of(axis.stride)));
+        }
+        let offset = self.index_of(v.offset);
+        self.linear(offset, terms)
+    }
+
+    /// `offset + Σ coordinate · stride`, mirrored axes subtracted from the offset.
+    pub fn linear(&self, offset: Expr, terms: Vec<(Expr, Expr)>) -> Expr {
+        let (down, up): (Vec<_>, Vec<_>) = terms.into_iter().partition(|(_, s)| as_literal(s) == Some(-1));
+        let mut sum = self.ix.lit(0);
+        for (c, s) in up {
+            let term = self.ix.mul(c, s);
+            sum = self.ix.add(sum, term);
+        }
+        sum = self.ix.add(offset, sum);
+        down.into_iter().fold(sum, |sum, (c, _)| self.ix.sub(sum, c))
+    }
+
+    /// How wide the instructions of a tile access may be, by layout, strides, alignment, divisibility and bounds.
+    pub fn cut(&mut self, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Cut {
+        let single = Cut { run: 1, width: 1, reversed: false };
+        if !mask.wheres.is_empty() {
+            return single;
+        }
+        let v = self.kernel.view(view);
+        let (dtype, param) = (v.dtype, v.param);
+        let strides: Vec<ValueId> = Self::view_axes(index).iter().map(|k| self.kernel.view(view).axes[*k].stride).collect();
+        let (mut run, mut reversed, mut digits) = (1, false, Vec::new());
+        for (axis, d) in layout.register_digits().into_iter().rev() {
+            let Some(stride) = self.constant(strides[axis]) else { break };
+            let step = stride * d.place;
+            if step.abs() != run || d.stride != run || (run > 1 && (step < 0) != reversed) {
+                break;
+            }
+            (reversed, run) = (step < 0, run * d.extent);
+            digits.push((axis, d.extent));
+        }
+        let align = match &self.facts.tensors[param] {
+            Some(t) => t.align as i64,
+            None => dtype.size() as i64,
+        };
+        let widest = 16.min(align) / dtype.size() as i64;
+        let axes = self.tile_axes(index);
+        let base = self.base_coordinates(&axes, layout);
+        let start = self.address(view, index, &base);
+        // The lowest address of a mirrored access is `start - (width - 1)`.
+        let low = if reversed { self.ix.add(start, self.ix.lit(1)) } else { start };
+        let mut aligned = self.multiple(&low);
+        for (axis, d) in layout.register_digits() {
+            if !(d.stride < run) {
+                let stride = self.index_of(strides[axis]);
+                let step = self.ix.mul(stride, self.ix.lit(d.place));
+                aligned = gcd(aligned, self.multiple(&step));
+            }
+        }
+        let mut width = 1;
+        while width * 2 <= widest && run % (width * 2) == 0 && aligned % (width * 2) == 0 && self.uniform(mask, &digits, width * 2) {
+            width *= 2;
+        }
+        if width == 1 { single } else { Cut { run, width, reversed } }
+    }
+
+    /// Whether the elements of one instruction all exist or all don't.
+    fn uniform(&mut self, mask: &Mask, digits: &[(usize, i64)], width: i64) -> bool {
+        let unit = if digits.first().is_some_and(|d| d.1 % width == 0) { vec![(digits[0].0, width)] } else { digits.to_vec() };
+        self.open_bounds(mask).iter().all(|b| {
+            let extent: i64 = unit.iter().filter(|(axis, _)| *axis == b.axis).map(|d| d.1).product();
+            let len = self.index_of(b.len);
+            self.multiple(&len) % extent == 0
+        })
+    }
+
+    /// Runs `body` for every instruction of a tile access with its first register, its address and its guard.
+    pub fn accesses(
+        &mut self,
+        view: ViewId,
+        index: &[Index],
+        layout: &Layout,
+        mask: &Mask,
+        cut: Cut,
+        body: &mut dyn FnMut(&mut Self, &At, Expr, Option<Expr>) -> Lowered<()>,
+    ) -> Lowered<()> {
+        let axes = self.tile_axes(index);
+        let base = self.base_coordinates(&axes, layout);
+        if cut.width == 1 {
+            return self.nest(layout, true, &mut |cx, at| {
+                let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
+                let guard = cx.bounds_hold(mask, &coordinates);
+                let address = cx.address(view, index, &coordinates);
+                body(cx, at, address, guard)
+            });
+        }
+        // The run's registers become one position that steps by whole instructions.
+        let ix = super::index::Index { dtype: DType::I32 };
+        let list = layout.register_digits();
+        let outer: Vec<_> = list.iter().filter(|(_, d)| d.stride >= cut.run).copied().collect();
+        let inner: Vec<_> = list.iter().filter(|(_, d)| d.stride < cut.run).copied().collect();
+        let fast = layout.fast_axis();
+        let (mut known, mut loops, mut flat) = (Vec::new(), Vec::new(), ix.lit(0));
+        for (axis, d) in &outer {
+            let (var, e) = self.loop_var(if *axis == fast { "u" } else { "r" });
+            flat = ix.add(flat, ix.mul(e.clone(), ix.lit(d.stride)));
+            known.push((*axis, d.place, e));
+            loops.push((var, d.extent));
+            self.open();
+        }
+        let steps = cut.run / cut.width;
+        let mut offset = ix.lit(0);
+        if steps > 1 {
+            let (var, e) = self.loop_var("v");
+            offset = ix.mul(e, ix.lit(cut.width));
+            flat = ix.add(flat, offset.clone());
+            loops.push((var, steps));
+            self.open();
+        }
+        if inner.len() == 1 && steps > 1 {
+            known.push((inner[0].0, 1, offset.clone()));
+        }
+        let at = At { layout: layout.clone(), flat, digits: known, axes: (0..layout.axes.len()).collect() };
+        let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| self.ix.add(b.clone(), at.register_part(self, k))).collect();
+        let guard = self.bounds_hold(mask, &coordinates);
+        let mut address = self.address(view, index, &coordinates);
+        if inner.len() > 1 && steps > 1 {
+            let offset = self.ix.cast(DType::I32, offset);
+            address = if cut.reversed { self.ix.sub(address, offset) } else { self.ix.add(address, offset) };
+        }
+        if cut.reversed {
+            address = self.ix.sub(address, self.ix.lit(cut.width - 1));
+        }
+        body(self, &at, address, guard)?;
+        for (var, extent) in loops.into_iter().rev() {
+            let turn = self.close();
+            self.emit(unrolled(var, extent, turn));
+        }
+        Ok(())
+    }
+
+    /// The place of an element of a view.
+    pub fn place(&self, view: ViewId, address: Expr) -> Place {
+        let v = self.kernel.view(view);
+        Place { space: Space::Global(v.param), dtype: v.dtype, index: address }
+    }
+
+    /// The sides of enclosing choices on which an element must lie, given what is known of it.
+    pub fn sides_hold(&mut self, mask: &Mask, at: &At) -> Option<Expr> {
+        let wheres = mask.wheres.clone();
+        let terms: Vec<Expr> = wheres
+            .iter()
+            .map(|(v, negated)| {
+                let e = self.element(*v, at, &HashMap::new());
+                if *negated { not(e) } else { e }
+            })
+            .collect();
+        all(terms)
+    }
+
+    /// Loads one scalar.
+    pub fn scalar_load(&mut self, view: ViewId, index: &[Index]) -> Expr {
+        let address = self.address(view, index, &[]);
+        let place = self.place(view, address);
+        let dtype = place.dtype;
+        let e = Expr::Load { place: Box::new(place), predicate: None, cache: self.plan.cache };
+        self.load_register(Some(dtype), e)
+    }
+
+    /// Loads a tile in the layout that suits its memory.
+    pub fn load_tile(&mut self, value: ValueId, view: ViewId, index: &[Index]) -> Lowered<()> {
+        let layout = self.preferred_layout(view, index);
+        let mask = self.mask_at(view, index);
+        for (v, _) in &mask.wheres {
+            self.prepare(*v, &layout)?;
+        }
+        if layout.registers == 1 {
+            return self.load_single(value, view, index, layout, mask);
+        }
+        let name = self.name_of(value, &self.kernel.params[self.kernel.view(view).param].name.clone());
+        let var = self.load_array(&name, view, index, &layout, &mask)?;
+        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::Array(var) }));
+        Ok(())
+    }
+
+    fn load_single(&mut self, value: ValueId, view: ViewId, index: &[Index], layout: Layout, mask: Mask) -> Lowered<()> {
+        let axes = self.tile_axes(index);
+        let base = self.base_coordinates(&axes, &layout);
+        let guard = self.bounds_hold(&mask, &base);
+        let sides = self.sides_hold(&mask, &At::only(&layout, literal(DType::I32, 0)));
+        let address = self.address(view, index, &base);
+        let place = self.place(view, address);
+        let (dtype, param) = (place.dtype, self.kernel.view(view).param);
+        let load =
+            Expr::Load { place: Box::new(place), predicate: all(guard.into_iter().chain(sides)).map(Box::new), cache: self.plan.cache };
+        let e = self.load_register(Some(dtype), load);
+        let uses = self.used(value);
+        let inline = uses.count == 1 && !uses.escapes && self.kernel.value(value).name.is_none() && !self.written[param];
+        let e = if inline {
+            e
+        } else {
+            let name = self.name_of(value, &format!("{}_value", self.kernel.params[param].name));
+            self.declare_let(&name, dtype.compute(), e)
+        };
+        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::One(e) }));
+        Ok(())
+    }
+
+    /// Loads a tile into a new array of its storage type.
+    pub fn load_array(&mut self, name: &str, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Lowered<VarId> {
+        let dtype = self.kernel.view(view).dtype;
+        let cut = self.cut(view, index, layout, mask);
+        let var = self.new_var(name, dtype, Some(layout.registers as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        let target = if cut.reversed { self.new_var(&format!("{name}_mirrored"), dtype, Some(layout.registers as u32)) } else { var };
+        if cut.reversed {
+            self.emit(Stmt::Declare { var: target, init: None });
+        }
+        let cache = self.plan.cache;
+        self.accesses(view, index, layout, mask, cut, &mut |cx, at, address, guard| {
+            let place = cx.place(view, address);
+            let sides = cx.sides_hold(mask, at);
+            let predicate = all(guard.into_iter().chain(sides));
+            cx.emit(if cut.width == 1 {
+                let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };
+                Stmt::Assign { var: target, index: Some(at.flat.clone()), value }
+            } else {
+                Stmt::LoadVector { var: target, at: at.flat.clone(), place, lanes: cut.width as u32, predicate, cache }
+            });
+            Ok(())
+        })?;
+        if cut.reversed {
+            self.mirror(target, var, layout.registers, cut.width);
+        }
+        Ok(var)
+    }
+
+    /// Copies an array with the elements of each instruction in reverse.
+    pub fn mirror(&mut self, from: VarId, to: VarId, registers: i64, width: i64) {
+        let (e, index) = self.loop_var("e");
+        let flipped = super::index::binary(BinaryOp::Xor, index.clone(), literal(DType::I32, width - 1));
+        let turn = vec![Stmt::Assign { var: to, index: Some(index), value: Expr::Element(from, Box::new(flipped)) }];
+        self.emit(unrolled(e, registers, turn));
+    }
+
+    /// Stores a tile or scalar.
+    pub fn store(&mut self, view: ViewId, index: &[Index], value: ValueId) -> Lowered<()> {
+        let dtype = self.kernel.view(view).dtype;
+        if !matches!(self.rep_kind(value), Kind::Tile) {
+            let e = self.scalar(value);
+            let address = self.address(view, index, &[]);
+            let (place, cache) = (self.place(view, address), self.plan.cache);
+            let predicate = (self.plan.threads > 1).then(|| compare(CompareOp::Eq, self.thread.clone(), self.ix.lit(0)));
+            let value = self.to_storage(dtype, e);
+            self.emit(Stmt::Store { place, value, predicate, cache });
+            return Ok(());
+        }
+        let wanted = self.preferred_layout(view, index);
+        let own = self.tile(value).layout.clone();
+        let layout = match own {
+            // Registers that lie together in memory, or no better layout at hand: store from where the tile is.
+            Some(l) if l.fast_axis() == wanted.fast_axis() && l.distinct_threads() == l.threads => l,
+            Some(_) | None => wanted,
+        };
+        self.prepare(value, &layout)?;
+        let mut mask = self.mask_at(view, index);
+        mask.wheres.clear();
+        mask.and(&self.tile(value).mask.clone());
+        for (v, _) in mask.wheres.clone() {
+            self.prepare(v, &layout)?;
+        }
+        let cut = self.cut(view, index, &layout, &mask);
+        if cut.width == 1 {
+            self.store_elements(view, index, value, &layout, &mask)
+        } else {
+            self.store_vectors(view, index, value, &layout, &mask, cut)
+        }
+    }
+
+    fn store_elements(&mut self, view: ViewId, index: &[Index], value: ValueId, layout: &Layout, mask: &Mask) -> Lowered<()> {
+        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
+        let axes = self.tile_axes(index);
+        let base = self.base_coordinates(&axes, layout);
+        let replicas = self.first_replica(layout);
+        self.for_elements(&[value], layout, true, &mut |cx, at, mut elements| {
+            let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
+            let guard = cx.bounds_hold(mask, &coordinates);
+            let sides = cx.sides_hold(mask, at);
+            let address = cx.address(view, index, &coordinates);
+            let place = cx.place(view, address);
+            let value = cx.to_storage(dtype, elements.remove(0));
+            cx.emit(Stmt::Store { place, value, predicate: all(guard.into_iter().chain(sides).chain(replicas.clone())), cache });
+            Ok(())
+        })
+    }
+
+    fn store_vectors(&mut self, view: ViewId, index: &[Index], value: ValueId, layout: &Layout, mask: &Mask, cut: Cut) -> Lowered<()> {
+        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
+        let ready = match self.tile(value).data {
+            Data::Array(var) if self.vars[var.0 as usize].dtype == dtype => Some(var),
+            _ => None,
+        };
+        let name = format!("{}_out", self.kernel.params[self.kernel.view(view).param].name);
+        let mut var = match ready {
+            Some(var) => var,
+            None => self.fill_array(value, layout, &name, dtype)?,
+        };
+        if cut.reversed {
+            let mirrored = self.new_var(&format!("{name}_mirrored"), dtype, Some(layout.registers as u32));
+            self.emit(Stmt::Declare { var: mirrored, init: None });
+            self.mirror(var, mirrored, layout.registers, cut.width);
+            var = mirrored;
+        }
+        let replicas = self.first_replica(layout);
+        self.accesses(view, index, layout, mask, cut, &mut |cx, at, address, guard| {
+            let place = cx.place(view, address);
+            let predicate = all(guard.into_iter().chain(replicas.clone()));
+            cx.emit(Stmt::StoreVector { place, var, at: at.flat.clone(), lanes: cut.width as u32, predicate, cache });
+            Ok(())
+        })
+    }
+
+    /// Where several threads hold one element: the condition of the one that acts.
+    fn first_replica(&self, layout: &Layout) -> Option<Expr> {
+        let distinct = layout.distinct_threads();
+        (distinct < layout.threads).then(|| compare(CompareOp::Lt, self.thread.clone(), self.ix.lit(distinct)))
+    }
+
+    /// Address and guard of computed positions: one integer element per axis of the view.
+    fn computed_place(&mut self, view: ViewId, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
+        let v = self.kernel.view(view).clone();
+        let mut terms = Vec::new();
+        let mut guards = Vec::new();
+        for ((value, e), axis) in indices.iter().zip(elements).zip(&v.axes) {
+            let dtype = self.register_type(*value);
+            let len = self.index_of(axis.len);
+            guards.extend(self.in_range(dtype, e, len));
+            let stride = self.index_of(axis.stride);
+            terms.push((self.ix.cast(dtype, e.clone()), stride));
+        }
+        let offset = self.index_of(v.offset);
+        let address = self.linear(offset, terms);
+        (self.place(view, address), all(guards))
+    }
+
+    /// `0 <= e < len`, compared in a type that holds both.
+    fn in_range(&self, dtype: DType, e: &Expr, len: Expr) -> Vec<Expr> {
+        let common = if dtype == self.ix.dtype {
+            dtype
+        } else if dtype == DType::U32 && self.ix.dtype == DType::I32 {
+            DType::U32
+        } else {
+            DType::I64
+        };
+        let to = super::index::Index { dtype: common };
+        let (e, len) = (to.cast(dtype, e.clone()), to.cast(self.ix.dtype, len));
+        let below = compare(CompareOp::Lt, e.clone(), len);
+        if dtype.is_signed() || dtype == DType::U64 { vec![compare(CompareOp::Ge, e, to.lit(0)), below] } else { vec![below] }
+    }
+
+    /// Loads a tile from computed positions; absent where a position is out of range.
+    pub fn gather_tile(&mut self, value: ValueId, view: ViewId, indices: &[ValueId]) -> Lowered<()> {
+        let tiles: Vec<ValueId> = indices.iter().copied().filter(|v| matches!(self.rep_kind(*v), Kind::Tile)).collect();
+        let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
+        tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
+        let layout = tiles.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.anchor_layout());
+        for (v, _) in mask.wheres.clone() {
+            self.prepare(v, &layout)?;
+        }
+        let dtype = self.kernel.view(view).dtype;
+        let cache = self.plan.cache;
+        let name = self.name_of(value, &format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name));
+        let var = (layout.registers > 1).then(|| self.new_var(&name, dtype, Some(layout.registers as u32)));
+        if let Some(var) = var {
+            self.emit(Stmt::Declare { var, init: None });
+        }
+        let mut single = None;
+        self.for_elements(&tiles, &layout, false, &mut |cx, at, elements| {
+            let positions = cx.positions(indices, elements);
+            let (place, guard) = cx.computed_place(view, indices, &positions);
+            let sides = cx.sides_hold(&mask, at);
+            let load = Expr::Load { place: Box::new(place), predicate: all(guard.into_iter().chain(sides)).map(Box::new), cache };
+            match var {
+                Some(var) => cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value: load }),
+                None => {
+                    let e = cx.load_register(Some(dtype), load);
+                    single = Some(cx.declare_let(&name, dtype.compute(), e));
+                }
+            }
+            Ok(())
+        })?;
+        let data = var.map(Data::Array).or(single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
+        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data }));
+        Ok(())
+    }
+
+    fn positions(&mut self, indices: &[ValueId], mut tiles: Vec<Expr>) -> Vec<Expr> {
+        indices.iter().map(|v| if matches!(self.rep_kind(*v), Kind::Tile) { tiles.remove(0) } else { self.scalar(*v) }).collect()
+    }
+
+    /// The layout of the grid loop's own tile.
+    pub fn anchor_layout(&self) -> Layout {
+        let axes: Vec<TileAxis> = self.grid_vars.iter().zip(&self.plan.anchor).map(|(v, n)| (Some(*v), *n)).collect();
+        self.deal(&axes, axes.len().saturating_sub(1), 4)
+    }
+
+    /// Stores to, or updates, computed positions.
+    pub fn scatter(
+        &mut self,
+        view: ViewId,
+        indices: &[ValueId],
+        value: ValueId,
+        atomic: Option<(AtomicOp, Scope, MemoryOrder)>,
+    ) -> Lowered<()> {
+        let all_values: Vec<ValueId> = indices.iter().copied().chain([value]).collect();
+        let tiles: Vec<ValueId> = all_values.iter().copied().filter(|v| matches!(self.rep_kind(*v), Kind::Tile)).collect();
+        let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
+        tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
+        let layout = tiles.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.anchor_layout());
+        let layout = if tiles.is_empty() { Layout { axes: vec![], threads: self.plan.threads, registers: 1 } } else { layout };
+        for (v, _) in mask.wheres.clone() {
+            self.prepare(v, &layout)?;
+        }
+        // Coordinates of the tile, for its bounds.
+        let axes = self.bound_axes(&mask, &layout);
+        let base = self.base_coordinates(&axes, &layout);
+        let replicas = self.first_replica(&layout);
+        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
+        self.for_elements(&tiles, &layout, true, &mut |cx, at, elements| {
+            let all_elements = cx.positions(&all_values, elements);
+            let (place, guard) = cx.computed_place(view, indices, &all_elements[..indices.len()]);
+            let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
+            let bounds = cx.bounds_hold(&mask, &coordinates);
+            let sides = cx.sides_hold(&mask, at);
+            let predicate = all(bounds.into_iter().chain(sides).chain(guard).chain(replicas.clone()));
+            let operand = cx.to_storage(dtype, all_elements[indices.len()].clone());
+            cx.emit(match atomic {
+                Some((op, scope, order)) => {
+                    Stmt::Atomic { result: None, op, place, value: operand, expected: None, predicate, scope, order }
+                }
+                None => Stmt::Store { place, value: operand, predicate, cache },
+            });
+            Ok(())
+        })
+    }
+
+    fn bound_axes(&self, mask: &Mask, layout: &Layout) -> Vec<TileAxis> {
+        let shape = layout.shape();
+        (0..shape.len()).map(|k| (mask.bounds.iter().find(|b| b.axis == k).map(|b| b.index), shape[k])).collect()
+    }
+
+    fn rep_kind(&self, value: ValueId) -> Kind {
+        match self.kernel.ty(value) {
+            crate::tile::Ty::Tile(..) => Kind::Tile,
+            _ => Kind::Scalar,
+        }
+    }
+}
+
+enum Kind {
+    Tile,
+    Scalar,
+}

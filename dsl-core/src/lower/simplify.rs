@@ -1,0 +1,208 @@
+//! Last step: loops of one turn and unused variables vanish, blocks that exist for scoping only are spliced in where they are alone.
+
+use crate::simt::{Expr, Kernel, Place, Stmt, VarId};
+use crate::types::{DType, Literal};
+
+/// Simplifies a kernel; what it computes and its order of accesses stay as they are.
+pub(crate) fn simplify(kernel: &mut Kernel) {
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = splice(body);
+    loop {
+        let mut counts = vec![0u32; kernel.vars.len()];
+        count_block(&kernel.body, &mut counts);
+        if !remove_unused(&mut kernel.body, &counts) {
+            break;
+        }
+    }
+}
+
+/// Loops of one turn become their body with the counter replaced; `if (true)` becomes its body.
+fn splice(block: Vec<Stmt>) -> Vec<Stmt> {
+    let mut out = Vec::new();
+    for stmt in block {
+        match stmt {
+            Stmt::For { var, start, end, step, unroll, body } => {
+                let body = splice(body);
+                if unroll && literal(&start) == Some(0) && literal(&end) == Some(1) {
+                    let zero = Expr::Literal(Literal::i32(0));
+                    out.extend(body.into_iter().map(|s| substitute(s, var, &zero)));
+                } else {
+                    out.push(Stmt::For { var, start, end, step, unroll, body });
+                }
+            }
+            Stmt::If { condition: Expr::Literal(l), then, .. } if l == Literal::bool(true) => out.extend(splice(then)),
+            Stmt::If { condition, then, otherwise } => out.push(Stmt::If { condition, then: splice(then), otherwise: splice(otherwise) }),
+            Stmt::While { header, condition, body } => out.push(Stmt::While { header: splice(header), condition, body: splice(body) }),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn literal(e: &Expr) -> Option<i64> {
+    match e {
+        Expr::Literal(l) if l.dtype != DType::F32 => Some(l.to_i64()),
+        _ => None,
+    }
+}
+
+/// Calls `f` on each expression of a statement (not of the statements inside).
+fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
+    let place = |p: &mut Place, f: &mut dyn FnMut(&mut Expr)| f(&mut p.index);
+    match stmt {
+        Stmt::Let { value, .. } => f(value),
+        Stmt::Declare { init, .. } => init.iter_mut().for_each(f),
+        Stmt::Assign { index, value, .. } => {
+            index.iter_mut().for_each(&mut *f);
+            f(value);
+        }
+        Stmt::LoadVector { at, place: p, predicate, .. } | Stmt::StoreVector { at, place: p, predicate, .. } => {
+            f(at);
+            place(p, f);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::Store { place: p, value, predicate, .. } => {
+            place(p, f);
+            f(value);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::Atomic { place: p, value, expected, predicate, .. } => {
+            place(p, f);
+            f(value);
+            expected.iter_mut().for_each(&mut *f);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::If { condition, .. } | Stmt::While { condition, .. } => f(condition),
+        Stmt::For { start, end, step, .. } => [start, end, step].into_iter().for_each(f),
+        Stmt::AsyncCopy { shared, global, predicate, .. } => {
+            place(shared, f);
+            place(global, f);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::MbarrierInit { barrier, .. } => place(barrier, f),
+        Stmt::MbarrierArrive { barrier, expect } => {
+            place(barrier, f);
+            expect.iter_mut().for_each(f);
+        }
+        Stmt::MbarrierWait { barrier, parity } => {
+            place(barrier, f);
+            f(parity);
+        }
+        Stmt::BulkCopy { shared, global, bytes, barrier } => {
+            place(shared, f);
+            place(global, f);
+            f(bytes);
+            place(barrier, f);
+        }
+        Stmt::Shuffle { value, operand, .. } => {
+            f(value);
+            f(operand);
+        }
+        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => {}
+    }
+}
+
+/// The blocks inside a statement.
+fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
+    match stmt {
+        Stmt::If { then, otherwise, .. } => vec![then, otherwise],
+        Stmt::For { body, .. } => vec![body],
+        Stmt::While { header, body, .. } => vec![header, body],
+        _ => vec![],
+    }
+}
+
+fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
+    fn expr(e: &mut Expr, var: VarId, by: &Expr) {
+        if matches!(e, Expr::Var(v) if *v == var) {
+            *e = by.clone();
+            return;
+        }
+        children(e, &mut |c| expr(c, var, by));
+        fold(e);
+    }
+    each_expr(&mut stmt, &mut |e| expr(e, var, by));
+    for block in blocks(&mut stmt) {
+        let inner = std::mem::take(block);
+        *block = inner.into_iter().map(|s| substitute(s, var, by)).collect();
+    }
+    stmt
+}
+
+/// Calls `f` on each operand.
+fn children(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
+    match e {
+        Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => {}
+        Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => f(a),
+        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
+            f(a);
+            f(b);
+        }
+        Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => {
+            f(a);
+            f(b);
+            f(c);
+        }
+        Expr::Load { place, predicate, .. } => {
+            f(&mut place.index);
+            predicate.iter_mut().for_each(|p| f(p));
+        }
+    }
+}
+
+/// Integer sums and products with 0 and 1.
+fn fold(e: &mut Expr) {
+    use crate::types::BinaryOp::{Add, Mul, Sub};
+    let Expr::Binary(op, a, b) = e else { return };
+    let (x, y) = (literal(a), literal(b));
+    let zero = |l: &Expr| matches!(l, Expr::Literal(l) if !l.dtype.is_float()).then(|| l.clone());
+    let folded = match (op, x, y) {
+        (Add, Some(0), _) => Some((**b).clone()),
+        (Add | Sub, _, Some(0)) => Some((**a).clone()),
+        (Mul, Some(0), _) => zero(a),
+        (Mul, _, Some(0)) => zero(b),
+        (Mul, Some(1), _) => Some((**b).clone()),
+        (Mul, _, Some(1)) => Some((**a).clone()),
+        _ => None,
+    };
+    if let Some(f) = folded {
+        *e = f;
+    }
+}
+
+fn count_block(block: &[Stmt], counts: &mut [u32]) {
+    fn expr(e: &mut Expr, counts: &mut [u32]) {
+        if let Expr::Var(v) | Expr::Element(v, _) = e {
+            counts[v.0 as usize] += 1;
+        }
+        children(e, &mut |c| expr(c, counts));
+    }
+    for stmt in block {
+        let mut stmt = stmt.clone();
+        each_expr(&mut stmt, &mut |e| expr(e, counts));
+        if let Stmt::StoreVector { var, .. } = &stmt {
+            counts[var.0 as usize] += 1;
+        }
+        for inner in blocks(&mut stmt) {
+            count_block(inner, counts);
+        }
+    }
+}
+
+/// Removes declarations of variables that are never read, and assignments to them.
+fn remove_unused(block: &mut Vec<Stmt>, counts: &[u32]) -> bool {
+    let before = block.len();
+    let unused = |v: &VarId| counts[v.0 as usize] == 0;
+    block.retain(|s| !matches!(s, Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::LoadVector { var, .. } if unused(var)));
+    let mut changed = block.len() != before;
+    for stmt in block.iter_mut() {
+        for inner in blocks(stmt) {
+            changed |= remove_unused(inner, counts);
+        }
+    }
+    block.retain(|s| match s {
+        Stmt::For { body, unroll: true, .. } => !body.is_empty(),
+        _ => true,
+    });
+    changed
+}

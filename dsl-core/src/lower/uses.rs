@@ -1,0 +1,139 @@
+//! How often and where each value is used: decides what is inlined and what gets a variable.
+
+use super::context::Uses;
+use crate::tile::{Block, Index, Kernel, Op, Operator, Stmt, ValueId};
+
+/// Which tensor parameters the kernel writes.
+pub(crate) fn written_params(kernel: &Kernel) -> Vec<bool> {
+    let mut written = vec![false; kernel.params.len()];
+    crate::tile::access::visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Store { view, .. } | Stmt::Scatter { view, .. } | Stmt::Atomic { view, .. } = stmt {
+            written[kernel.view(*view).param] = true;
+        }
+    });
+    written
+}
+
+/// The operands of an operation, views' lengths and strides excepted.
+pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
+    match op {
+        Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) => vec![],
+        Op::Unary(_, a) | Op::Cast(a) | Op::Bitcast(a) | Op::Splat(a) | Op::Broadcast(a, _) | Op::Transpose(a, _) | Op::Coordinates(a) => {
+            vec![*a]
+        }
+        Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
+        Op::Ternary(_, a, b, c) | Op::Select(a, b, c) => vec![*a, *b, *c],
+        Op::Pick { tile, .. }
+        | Op::Reduce(Operator::Sum | Operator::Product | Operator::Min | Operator::Max | Operator::All | Operator::Any, tile, _) => {
+            vec![*tile]
+        }
+        Op::Reduce(Operator::User { .. }, tile, _) => vec![*tile],
+        Op::Stack(list) | Op::Gather(_, list) => list.clone(),
+        Op::Load(_, index) => index_values(index),
+    }
+}
+
+fn index_values(index: &[Index]) -> Vec<ValueId> {
+    index
+        .iter()
+        .filter_map(|i| match i {
+            Index::Tile(v) | Index::At(v) => Some(*v),
+            Index::All(_) => None,
+        })
+        .collect()
+}
+
+struct Counter<'a> {
+    kernel: &'a Kernel,
+    uses: Vec<Uses>,
+    next_block: u32,
+}
+
+/// Counts every use of every value.
+pub(crate) fn count(kernel: &Kernel) -> Vec<Uses> {
+    let mut counter = Counter { kernel, uses: vec![Uses::default(); kernel.values.len()], next_block: 0 };
+    counter.block(&kernel.body);
+    counter.uses
+}
+
+impl Counter<'_> {
+    fn uses(&mut self, values: &[ValueId], block: u32) {
+        for v in values {
+            let entry = &mut self.uses[v.0 as usize];
+            entry.count += 1;
+            entry.escapes |= entry.def_block != block;
+        }
+    }
+
+    fn view(&mut self, view: crate::tile::ViewId, block: u32) {
+        let v = self.kernel.view(view);
+        let values: Vec<ValueId> = v.axes.iter().flat_map(|a| [a.len, a.stride]).chain([v.offset]).collect();
+        self.uses(&values, block);
+    }
+
+    fn block(&mut self, body: &Block) {
+        let block = self.next_block;
+        self.next_block += 1;
+        self.statements(body, block);
+    }
+
+    fn statements(&mut self, body: &Block, block: u32) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let(v, op) => {
+                    self.uses[v.0 as usize].def_block = block;
+                    if let Op::Load(view, _) | Op::Gather(view, _) = op {
+                        self.view(*view, block);
+                    }
+                    self.uses(&operands(op), block);
+                }
+                Stmt::Store { view, index, value, .. } => {
+                    self.view(*view, block);
+                    self.uses(&index_values(index), block);
+                    self.uses(&[*value], block);
+                }
+                Stmt::Scatter { view, indices, value, .. } | Stmt::Atomic { view, indices, value, .. } => {
+                    self.view(*view, block);
+                    self.uses(indices, block);
+                    self.uses(&[*value], block);
+                }
+                Stmt::Tiles(l) => {
+                    self.carries(&l.carries, block);
+                    self.block(&l.body);
+                }
+                Stmt::Range { start, end, carries, body, .. } => {
+                    self.uses(&[*start, *end], block);
+                    self.carries(carries, block);
+                    self.block(body);
+                }
+                Stmt::While { carries, header, condition, body, .. } => {
+                    self.carries(carries, block);
+                    self.block(header);
+                    self.uses(&[*condition], u32::MAX);
+                    self.block(body);
+                }
+                Stmt::If { condition, then, otherwise, results, .. } => {
+                    self.uses(&[*condition], block);
+                    self.block(then);
+                    self.block(otherwise);
+                    for r in results {
+                        self.uses(&[r.then, r.otherwise], u32::MAX);
+                    }
+                }
+                // Transparent: its values belong to the block around it. The mask is used by each access inside.
+                Stmt::Where { mask, body, .. } => {
+                    self.uses(&[*mask, *mask], block);
+                    self.statements(body, block);
+                }
+            }
+        }
+    }
+
+    /// Values that enter or leave a turn are never inlined: they count as used elsewhere.
+    fn carries(&mut self, carries: &[crate::tile::Carry], block: u32) {
+        for c in carries {
+            self.uses(&[c.init], block);
+            self.uses(&[c.next], u32::MAX);
+        }
+    }
+}
