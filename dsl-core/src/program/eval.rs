@@ -10,6 +10,7 @@ use crate::tile::Kernel;
 use crate::tile::eval::{EvalArg, EvalError, EvalOptions, EvalRef, eval_in};
 use crate::types::Literal;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Why a program could not be evaluated.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -25,7 +26,7 @@ pub enum ProgramEvalError {
         /// The launch.
         loc: SourceLoc,
         /// What happened.
-        error: EvalError,
+        error: Box<EvalError>,
     },
     /// A tensor reaches outside of its base's memory.
     #[error("a tensor reaches bytes {start}..{end} of memory of {len} bytes")]
@@ -110,8 +111,8 @@ impl Executor for Host<'_> {
     }
 
     fn launch(&mut self, site: usize, def: &KernelDef, args: &[LaunchArg], loc: SourceLoc) -> Result<(), ProgramEvalError> {
-        if !self.kernels.contains_key(&site) {
-            self.kernels.insert(site, (def.build)()?);
+        if let Entry::Vacant(entry) = self.kernels.entry(site) {
+            entry.insert((def.build)()?);
         }
         for arg in args {
             if let LaunchArg::Tensor(region) = arg {
@@ -139,7 +140,7 @@ impl Executor for Host<'_> {
         eval_in(kernel, &mut buffers, &refs, &self.options).map_err(|error| ProgramEvalError::Kernel {
             kernel: kernel.full_name(),
             loc,
-            error,
+            error: Box::new(error),
         })
     }
 
