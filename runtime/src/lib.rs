@@ -21,8 +21,15 @@ pub mod program;
 pub mod inputs;
 
 pub mod challenge;
+pub mod check;
+pub mod placed;
 pub mod store;
+pub mod subject;
+pub mod timing;
 pub mod winners;
+
+pub mod cli;
+pub mod tune;
 
 pub use buffer::Buffer;
 pub use compile::{Compiled, compile};

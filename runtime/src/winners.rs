@@ -10,13 +10,17 @@
 //! sm_90a | gallery::vector_add::vector_add | 16p/16 16p/16 16p/16 i32 noalias | T=1024 C=4 V=4 S=1 | 73.90
 //! ```
 
+use crate::device::Device;
+use crate::launch::{ScheduleSource, add_schedule_source};
 use crate::store::{Elected, Store};
 use girih_core::facts::Facts;
 use girih_core::linkme::distributed_slice;
-use girih_core::schedule::{Choice, Schedule};
+use girih_core::schedule::Schedule;
+use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::fmt;
+use std::sync::{Arc, Mutex};
 
 /// The texts of every linked winners' file. Filled by [`winners!`](crate::winners!).
 #[distributed_slice]
@@ -178,21 +182,33 @@ pub fn kernel_path(kernel: &Kernel) -> String {
     if types.is_empty() { kernel.path.clone() } else { format!("{}<{}>", kernel.path, types.join(", ")) }
 }
 
-/// Reads `T=1024 C=4 V=4`: every knob of the kernel exactly once, in any order.
-///
-/// # Errors
-/// What is missing, unknown or no value of that knob.
-pub fn parse_schedule(kernel: &Kernel, text: &str) -> Result<Schedule, String> {
-    let mut choices: Vec<Option<Choice>> = vec![None; kernel.knobs.len()];
-    for part in text.split([' ', ',']).filter(|p| !p.is_empty()) {
-        let (name, value) = part.split_once('=').ok_or_else(|| format!("`{part}` is no KNOB=VALUE"))?;
-        let at = kernel.knobs.iter().position(|k| k.name == name).ok_or_else(|| format!("no knob `{name}`"))?;
-        choices[at] = Some(value.parse().map_or_else(|_| Choice::Word(value.into()), Choice::Int));
+/// Makes launches without an explicit schedule use the tuner's store, then the committed winners. Once per process is enough.
+pub fn add_sources() {
+    if let Ok(store) = Store::open_default() {
+        add_schedule_source(Arc::new(Stored(Mutex::new(store))));
     }
-    let missing = kernel.knobs.iter().zip(&choices).find(|(_, c)| c.is_none());
-    match missing {
-        Some((knob, _)) => Err(format!("no value for knob `{}`", knob.name)),
-        None => Ok(Schedule { choices: choices.into_iter().flatten().collect() }),
+    add_schedule_source(Arc::new(Committed));
+}
+
+/// The tuner's store as launches ask it.
+struct Stored(Mutex<Store>);
+
+impl ScheduleSource for Stored {
+    fn schedule(&self, kernel: &Kernel, facts: &Facts, device: &Device) -> Option<Schedule> {
+        let store = self.0.lock().ok()?;
+        let found = store.candidates(kernel.identity(), &facts.to_string(), &device.name()).ok()?;
+        let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
+        found.iter().filter_map(|s| parse_schedule(kernel, s).ok()).find(legal)
+    }
+}
+
+/// The committed winners as launches ask them.
+struct Committed;
+
+impl ScheduleSource for Committed {
+    fn schedule(&self, kernel: &Kernel, facts: &Facts, device: &Device) -> Option<Schedule> {
+        let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
+        candidates(kernel, facts, device.target()).into_iter().find(legal)
     }
 }
 

@@ -104,8 +104,6 @@ pub(crate) struct Lowering<'a> {
     pub params: Vec<Param>,
     pub vars: Vec<Var>,
     pub shared: Vec<SharedArray>,
-    /// Shared arrays of a path that excludes this one.
-    pub reusable: Vec<SharedId>,
     /// Open blocks, innermost last.
     pub blocks: Vec<Vec<Stmt>>,
     pub values: Vec<Option<Rep>>,
@@ -152,7 +150,6 @@ impl<'a> Lowering<'a> {
             params,
             vars: Vec::new(),
             shared: Vec::new(),
-            reusable: Vec::new(),
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],
             uses: super::uses::count(kernel),
@@ -207,15 +204,7 @@ impl<'a> Lowering<'a> {
         Expr::Var(var)
     }
 
-    /// A shared array. One that the other of two exclusive paths used is used again.
     pub fn new_shared(&mut self, name: &str, dtype: DType, len: i64) -> SharedId {
-        let fits = |id: &SharedId| {
-            let a = &self.shared[id.0 as usize];
-            a.dtype == dtype && a.len == len as u32
-        };
-        if let Some(at) = self.reusable.iter().position(fits) {
-            return self.reusable.remove(at);
-        }
         self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16 });
         SharedId(self.shared.len() as u32 - 1)
     }

@@ -48,16 +48,12 @@ impl Lowering<'_> {
         let before = self.values.clone();
         self.repeated = true;
         let waiting = self.pipeline_prologue(l, &counts, &early, &block, &stride)?;
-        let stage_var = waiting.iter().any(|w| matches!(w, Waiting::Ring { .. })).then(|| self.new_var("stage", DType::I32, None));
-        if let Some(var) = stage_var {
-            self.emit(Stmt::Declare { var, init: Some(literal(DType::I32, 0)) });
-        }
         self.open();
         self.set_tiles(l, Expr::Var(counter), &counts);
         if early.is_empty() {
             self.tile_of_block(l)?;
         } else {
-            self.pipelined_turn(l, &counts, &early, &waiting, counter, stage_var, &stride)?;
+            self.pipelined_turn(l, &counts, &early, &waiting, counter, &block, &stride)?;
         }
         let body = self.close();
         self.values = before;
@@ -133,16 +129,13 @@ impl Lowering<'_> {
             self.open();
             self.comment("a full tile: no bounds to check");
             self.mode = Mode::Full;
-            let first = self.shared.len() as u32;
             self.lower_block(&l.body)?;
             let then = self.close();
             self.values = before.clone();
             self.open();
             self.comment("the tail");
             self.mode = Mode::Tail;
-            self.reusable = (first..self.shared.len() as u32).map(SharedId).collect();
             self.lower_block(&l.body)?;
-            self.reusable.clear();
             let otherwise = self.close();
             self.emit(Stmt::If { condition: full, then, otherwise });
         } else {
@@ -263,7 +256,7 @@ impl Lowering<'_> {
         let mut waiting = Vec::new();
         for e in early {
             let dtype = self.kernel.view(e.view).dtype;
-            let name = self.fragment_name(e.value, e.view);
+            let name = self.name_of(e.value, &self.kernel.params[self.kernel.view(e.view).param].name.clone());
             self.set_probe_tiles(l);
             let mask = self.mask_at(e.view, e.index);
             let cut = self.cut(e.view, e.index, &e.layout, &mask);
@@ -271,8 +264,7 @@ impl Lowering<'_> {
             let bytes = cut.width * dtype.size() as i64;
             waiting.push(if self.plan.fill == Fill::Async && !cut.reversed && bytes >= 4 {
                 let elements = e.layout.registers * self.plan.threads;
-                let tensor = &self.kernel.params[self.kernel.view(e.view).param].name;
-                let shared = self.new_shared(&format!("{tensor}_ring"), dtype, elements * self.plan.stages);
+                let shared = self.new_shared(&format!("{name}_ring"), dtype, elements * self.plan.stages);
                 let array = self.new_var(&name, dtype, Some(e.layout.registers as u32));
                 Waiting::Ring { shared, array, width: cut.width }
             } else {
@@ -329,7 +321,8 @@ impl Lowering<'_> {
             let cut = self.cut(e.view, e.index, &e.layout, &mask);
             match w {
                 Waiting::Registers(vars) => {
-                    self.load_array(vars[slot], e.view, e.index, &e.layout, &mask)?;
+                    let from = self.load_array("ahead", e.view, e.index, &e.layout, &mask)?;
+                    self.copy_array(from, vars[slot], e.layout.registers);
                 }
                 Waiting::Ring { shared, .. } => {
                     let (shared, dtype) = (*shared, self.kernel.view(e.view).dtype);
@@ -383,13 +376,19 @@ impl Lowering<'_> {
         early: &[Early],
         waiting: &[Waiting],
         counter: VarId,
-        stage_var: Option<VarId>,
+        block: &Expr,
         stride: &Expr,
     ) -> Lowered<()> {
         let stages = self.plan.stages;
         let ix32 = super::index::Index { dtype: DType::I32 };
         let rings = waiting.iter().any(|w| matches!(w, Waiting::Ring { .. }));
-        let stage = stage_var.map_or(ix32.lit(0), Expr::Var);
+        let turn = super::index::binary(BinaryOp::Div, self.ix.sub(Expr::Var(counter), block.clone()), stride.clone());
+        let stage = if rings {
+            let wide = self.ix.rem(turn, stages);
+            self.declare_let("stage", DType::I32, ix32.cast(self.ix.dtype, wide))
+        } else {
+            ix32.lit(0)
+        };
         let later = self.ix.add(Expr::Var(counter), self.ix.mul(stride.clone(), self.ix.lit(stages - 1)));
         let free = if rings { ix32.rem(ix32.add(stage.clone(), ix32.lit(stages - 1)), stages) } else { ix32.lit(0) };
         self.comment(format!("start the load of the tile {} turns ahead", stages - 1));
@@ -415,12 +414,6 @@ impl Lowering<'_> {
             if !matches!(stmt, tile::Stmt::Let(v, _) if done.contains(v)) {
                 self.lower_block(&vec![stmt.clone()])?;
             }
-        }
-        if let Some(var) = stage_var {
-            let next = ix32.add(stage.clone(), ix32.lit(1));
-            let wraps = compare(CompareOp::Eq, next.clone(), ix32.lit(stages));
-            let value = Expr::Select(Box::new(wraps), Box::new(ix32.lit(0)), Box::new(next));
-            self.emit(Stmt::Assign { var, index: None, value });
         }
         for (e, w) in early.iter().zip(waiting) {
             if let Waiting::Registers(vars) = w {

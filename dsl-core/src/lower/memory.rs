@@ -345,10 +345,8 @@ impl Lowering<'_> {
         if layout.registers == 1 {
             return self.load_single(value, view, index, layout, mask);
         }
-        let name = self.fragment_name(value, view);
-        let var = self.new_var(&name, self.kernel.view(view).dtype, Some(layout.registers as u32));
-        self.emit(Stmt::Declare { var, init: None });
-        self.load_array(var, view, index, &layout, &mask)?;
+        let name = self.name_of(value, &self.kernel.params[self.kernel.view(view).param].name.clone());
+        let var = self.load_array(&name, view, index, &layout, &mask)?;
         self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::Array(var) }));
         Ok(())
     }
@@ -376,20 +374,14 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// What a loaded tile's array is called: by the author's name, else by its tensor.
-    pub fn fragment_name(&self, value: ValueId, view: ViewId) -> String {
-        let tensor = &self.kernel.params[self.kernel.view(view).param].name;
-        self.kernel.value(value).name.clone().unwrap_or_else(|| format!("{tensor}_frag"))
-    }
-
-    /// Loads a tile into an array of its storage type.
-    pub fn load_array(&mut self, var: VarId, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Lowered<()> {
+    /// Loads a tile into a new array of its storage type.
+    pub fn load_array(&mut self, name: &str, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Lowered<VarId> {
         let dtype = self.kernel.view(view).dtype;
         let cut = self.cut(view, index, layout, mask);
-        let mut target = var;
+        let var = self.new_var(name, dtype, Some(layout.registers as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        let target = if cut.reversed { self.new_var(&format!("{name}_mirrored"), dtype, Some(layout.registers as u32)) } else { var };
         if cut.reversed {
-            let name = format!("{}_mirrored", self.vars[var.0 as usize].name);
-            target = self.new_var(&name, dtype, Some(layout.registers as u32));
             self.emit(Stmt::Declare { var: target, init: None });
         }
         let cache = self.plan.cache;
@@ -408,7 +400,7 @@ impl Lowering<'_> {
         if cut.reversed {
             self.mirror(target, var, layout.registers, cut.width);
         }
-        Ok(())
+        Ok(var)
     }
 
     /// Copies an array with the elements of each instruction in reverse.

@@ -20,9 +20,6 @@ mod simplify;
 mod uses;
 mod values;
 
-#[cfg(test)]
-mod tests;
-
 use crate::error::CompileError;
 use crate::facts::Facts;
 use crate::schedule::{KnobKind, Schedule, ScheduleError};
@@ -31,7 +28,6 @@ use crate::target::Target;
 use crate::tile::host::HostExpr;
 use crate::tile::{self, ParamKind};
 use crate::types::BinaryOp;
-
 use plan::Plan;
 
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.

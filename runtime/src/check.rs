@@ -1,0 +1,244 @@
+//! `check`: eval = device = plain-Rust reference, over odd sizes, misaligned pointers and sampled schedules.
+//!
+//! Outputs are poisoned before every run, memory around every tensor is guarded on a GPU (the simulator traps by itself), and inputs must
+//! come out unchanged. A schedule that is illegal for the facts at hand is counted with its reason and is no failure.
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::inputs::HostTensor;
+use crate::placed::Placed;
+use crate::program::Runner;
+use crate::subject::{Call, CallArg, Subject};
+use crate::winners;
+use girih_core::error::CompileError;
+use girih_core::facts::{Facts, TensorArg};
+use girih_core::program::eval::eval_program;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use girih_core::tile::eval::{EvalArg, EvalOptions};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What to check with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where kernels run.
+    pub on: On,
+    /// Schedules sampled per kernel, besides the naive one, the default and the committed winner.
+    pub schedules: usize,
+    /// Of data, sizes and samples.
+    pub seed: u64,
+}
+
+/// Where kernels run.
+#[derive(Clone, Debug)]
+pub enum On {
+    /// The simulator with a target's limits, on all cores.
+    Simulator(&'static Target),
+    /// A device, one run at a time.
+    Device(Device),
+}
+
+/// What came out for one subject.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The subject's name.
+    pub name: String,
+    /// Sizes that were checked.
+    pub sizes: usize,
+    /// Schedules that were tried at each size.
+    pub schedules: usize,
+    /// Runs that were compared.
+    pub runs: usize,
+    /// Illegal schedules by reason.
+    pub rejected: BTreeMap<String, usize>,
+    /// Everything that was wrong: schedule, size and difference.
+    pub failures: Vec<String>,
+}
+
+/// Checks subjects; reports in their order. `done` is told of each size of a subject that has been checked.
+pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Sync)) -> Vec<Report> {
+    let plans: Vec<Plan> = subjects.iter().map(|s| Plan::new(s, options)).collect();
+    let tasks: Vec<(usize, usize)> = plans.iter().enumerate().flat_map(|(i, p)| (0..p.calls()).map(move |c| (i, c))).collect();
+    let reports = plans.iter().map(|p| Mutex::new(p.report())).collect::<Vec<_>>();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let device = match &options.on {
+            On::Simulator(target) => Device::sim(target),
+            On::Device(device) => device.clone(),
+        };
+        while let Some((plan, call)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+            let part = plans[plan].check_size(call, &device, options.seed);
+            reports[plan].lock().expect("no panic while reporting").merge(part);
+            done(&subjects[plan].name);
+        }
+    };
+    let threads = match &options.on {
+        On::Simulator(_) => std::thread::available_parallelism().map_or(1, usize::from),
+        On::Device(_) => 1,
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    reports.into_iter().map(|r| r.into_inner().expect("no panic while reporting")).collect()
+}
+
+/// What is run for one subject.
+struct Plan<'a> {
+    subject: &'a Subject,
+    sizes: Vec<crate::challenge::Sizes>,
+    /// One schedule per launch site; every entry is a way to run the program.
+    schedules: Vec<Vec<Schedule>>,
+    /// Why nothing can be run.
+    broken: Option<String>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(subject: &'a Subject, options: &Options) -> Plan<'a> {
+        let target = match &options.on {
+            On::Simulator(target) => target,
+            On::Device(device) => device.target(),
+        };
+        let mut plan = Plan { subject, sizes: subject.check_sizes(options.seed), schedules: Vec::new(), broken: None };
+        match schedules(subject, target, options) {
+            Ok(schedules) => plan.schedules = schedules,
+            Err(e) => plan.broken = Some(e),
+        }
+        if plan.sizes.is_empty() && plan.broken.is_none() {
+            plan.broken = Some("no sizes to check at: random ones did not meet the kernel's requirements".into());
+        }
+        plan
+    }
+
+    fn calls(&self) -> usize {
+        if self.broken.is_some() { 0 } else { self.sizes.len() }
+    }
+
+    fn report(&self) -> Report {
+        let failures = self.broken.iter().cloned().collect();
+        Report { name: self.subject.name.clone(), schedules: self.schedules.len(), failures, ..Report::default() }
+    }
+
+    /// One size: aligned for even numbers of calls, one element off for odd ones.
+    fn check_size(&self, number: usize, device: &Device, seed: u64) -> Report {
+        let mut report = Report { sizes: 1, ..Report::default() };
+        if let Err(e) = self.try_size(number, device, seed, &mut report) {
+            report.failures.push(format!("at {}: {e}", self.sizes[number]));
+        }
+        report
+    }
+
+    fn try_size(&self, number: usize, device: &Device, seed: u64, report: &mut Report) -> Result<(), String> {
+        let call = self.subject.call(&self.sizes[number], seed.wrapping_add(number as u64 * 1000))?;
+        let expected = evaluate(self.subject, &call).map_err(|e| format!("eval: {e}"))?;
+        self.subject.verify(&call, &expected, None).map_err(|e| format!("eval differs from the reference: {e}"))?;
+        let placed = Placed::new(device, &call, number % 2).map_err(|e| e.to_string())?;
+        let arguments = placed.arguments();
+        let mut runner = Runner::new(device, self.subject.program.clone());
+        for schedules in &self.schedules {
+            runner.schedules = schedules.iter().cloned().map(Some).collect();
+            let outcome = run(&mut runner, &placed, &arguments);
+            match outcome {
+                Err(Error::Compile(CompileError::Schedule(e))) => *report.rejected.entry(e.rule.clone()).or_default() += 1,
+                Err(e) => report.failures.push(format!("{}: at {}: {e}", self.shown(schedules), call.sizes)),
+                Ok(after) => {
+                    report.runs += 1;
+                    if let Err(e) = self.compare(&call, &placed, &after, &expected) {
+                        report.failures.push(format!("{}: {e}", self.shown(schedules)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, call: &Call, placed: &Placed, after: &[Option<HostTensor>], expected: &[Option<HostTensor>]) -> Result<(), String> {
+        self.subject.verify(call, after, None)?;
+        self.subject.compare(call, after, expected).map_err(|e| format!("differs from eval: {e}"))?;
+        match placed.guards_intact() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("wrote outside of its tensors at {}", call.sizes)),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    fn shown(&self, schedules: &[Schedule]) -> String {
+        let sites = self.subject.program.sites();
+        let one = |(s, def): (&Schedule, &girih_core::registry::KernelDef)| match (def.build)() {
+            Ok(kernel) => format!("{}({})", kernel.name, s.short(&kernel)),
+            Err(_) => def.path(),
+        };
+        schedules.iter().zip(&sites).map(one).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Report {
+    fn merge(&mut self, part: Report) {
+        self.sizes += part.sizes;
+        self.runs += part.runs;
+        self.failures.extend(part.failures);
+        for (reason, count) in part.rejected {
+            *self.rejected.entry(reason).or_default() += count;
+        }
+    }
+}
+
+/// Restores the arguments, runs a program once and reads all tensors back.
+pub fn run(runner: &mut Runner, placed: &Placed, arguments: &[crate::launch::Argument]) -> Result<Vec<Option<HostTensor>>, Error> {
+    placed.restore()?;
+    runner.run(arguments)?;
+    placed.download()
+}
+
+/// The tensors after a call, by the evaluator.
+///
+/// # Errors
+/// Why the program could not be evaluated.
+pub fn evaluate(subject: &Subject, call: &Call) -> Result<Vec<Option<HostTensor>>, String> {
+    let mut after: Vec<Option<HostTensor>> = call
+        .args
+        .iter()
+        .map(|a| match a {
+            CallArg::Tensor { data, .. } => Some(data.clone()),
+            CallArg::Scalar(_) => None,
+        })
+        .collect();
+    let mut args: Vec<EvalArg> = call
+        .args
+        .iter()
+        .zip(&mut after)
+        .map(|(arg, after)| match (arg, after) {
+            (CallArg::Scalar(l), _) => EvalArg::Scalar(*l),
+            (CallArg::Tensor { data, .. }, Some(t)) => EvalArg::Tensor { bytes: &mut t.bytes, shape: TensorArg::packed(0, &data.lens) },
+            (CallArg::Tensor { .. }, None) => unreachable!("every tensor was cloned above"),
+        })
+        .collect();
+    eval_program(&subject.program, &mut args, &EvalOptions::default()).map_err(|e| e.to_string())?;
+    Ok(after)
+}
+
+/// Ways to run a subject: each launch site naive, by default, by its winner, and `options.schedules` samples. Sites with
+/// fewer candidates repeat theirs.
+fn schedules(subject: &Subject, target: &Target, options: &Options) -> Result<Vec<Vec<Schedule>>, String> {
+    let mut per_site: Vec<Vec<Schedule>> = Vec::new();
+    for def in subject.program.sites() {
+        let kernel = (def.build)().map_err(|e| e.to_string())?;
+        per_site.push(site_schedules(&kernel, target, options)?);
+    }
+    let ways = per_site.iter().map(Vec::len).max().unwrap_or(1);
+    Ok((0..ways).map(|i| per_site.iter().map(|s| s[i % s.len()].clone()).collect()).collect())
+}
+
+fn site_schedules(kernel: &Kernel, target: &Target, options: &Options) -> Result<Vec<Schedule>, String> {
+    let facts = Facts::best(kernel);
+    let space = Space::new(kernel, &facts, target);
+    let mut all = vec![space.naive().map_err(|e| e.to_string())?];
+    let known = std::iter::once(Schedule::default_of(kernel)).chain(winners::candidates(kernel, &facts, target));
+    for schedule in known.filter(|s| space.check(s).is_ok()).chain(space.sample(options.schedules, options.seed)) {
+        if !all.contains(&schedule) && all.len() < options.schedules.max(1) {
+            all.push(schedule);
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,48 @@
+//! The flags that choose a device, and the sentence where there is none.
+
+use crate::device::Device;
+use girih_core::target::{TARGETS, Target};
+
+/// Where to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum DeviceChoice {
+    /// The first GPU.
+    Cuda,
+    /// The simulator: right on any machine, slow, and without a clock.
+    Sim,
+}
+
+/// The device of a choice; without one the first GPU, else the simulator with a note on stderr that says why.
+///
+/// # Errors
+/// A GPU was asked for and there is none, or the target is unknown.
+pub fn open(choice: Option<DeviceChoice>, target_name: Option<&str>) -> Result<Device, String> {
+    let simulated = target(target_name)?;
+    match choice {
+        Some(DeviceChoice::Sim) => Ok(Device::sim(simulated)),
+        Some(DeviceChoice::Cuda) => Device::cuda(0).map_err(|e| e.to_string()),
+        None => Ok(Device::cuda(0).unwrap_or_else(|e| {
+            eprintln!("note: no GPU is used, but the simulator: {e}");
+            Device::sim(simulated)
+        })),
+    }
+}
+
+/// The target of a name; the H200 without one.
+///
+/// # Errors
+/// The name is unknown, with those that are known.
+pub fn target(name: Option<&str>) -> Result<&'static Target, String> {
+    let Some(name) = name else { return Ok(Target::h200()) };
+    let known = || TARGETS.iter().map(|t| format!("{} ({})", t.name, t.arch)).collect::<Vec<_>>().join(", ");
+    Target::find(name).ok_or_else(|| format!("unknown target or architecture `{name}`; known are {}", known()))
+}
+
+/// A progress line on stderr that counts and names what is being worked on; nothing where stderr is no terminal.
+pub fn spinner() -> indicatif::ProgressBar {
+    let bar = indicatif::ProgressBar::new_spinner();
+    let style = indicatif::ProgressStyle::with_template("{spinner} {pos} {msg} {elapsed}").expect("a constant template");
+    bar.set_style(style);
+    bar.enable_steady_tick(std::time::Duration::from_millis(120));
+    bar
+}

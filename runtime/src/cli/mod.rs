@@ -1,0 +1,88 @@
+//! The command line: `autotune` for every kernel that is linked into a program.
+//!
+//! ```no_run
+//! use girih as _; // and the crate with your kernels
+//! fn main() -> std::process::ExitCode {
+//!     girih::cli::main()
+//! }
+//! ```
+
+mod bench;
+mod check;
+mod device;
+mod doctor;
+mod export;
+mod list;
+pub mod names;
+mod run;
+mod show;
+mod tune;
+mod winners;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Lists, shows, checks, runs, tunes, times and exports the kernels that are linked into this program.
+///
+/// NAME is a challenge's slug (vector_add) or a kernel's path, or the end of one (vector_add::vector_add).
+#[derive(Parser)]
+#[command(version, name = "autotune", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List challenges and kernels with the number of their schedules.
+    List(list::Args),
+    /// Show a kernel at a schedule: tile IR, SIMT IR, CUDA C, PTX or SASS.
+    Show(show::Args),
+    /// Say what was found on this machine, what is missing and what to do.
+    Doctor(doctor::Args),
+    /// Compare evaluator, simulator (or GPU) and plain-Rust reference over odd sizes and sampled schedules.
+    Check(check::Args),
+    /// Run a challenge or kernel once: on random data, or on an image.
+    Run(run::Args),
+    /// Find the best schedule: measured on a GPU, predicted without one.
+    Tune(tune::Args),
+    /// Time kernels at their perf size, beside PyTorch where there is one.
+    Bench(bench::Args),
+    /// Write .cu files with `solve` for a judge, ready for nvcc.
+    Export(export::Args),
+    /// Write the best schedules known to the winners' file that is compiled in.
+    Winners(winners::Args),
+    /// The process that measures candidates for `tune`, one JSON request a line.
+    #[command(name = "__worker", hide = true)]
+    Worker,
+}
+
+/// Runs the command line. The exit code is 0 if all went well, 1 if a check failed or a command could not do its work.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    crate::winners::add_sources();
+    let result = match cli.command {
+        Command::List(args) => list::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Tune(args) => tune::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Winners(args) => winners::run(&args),
+        Command::Worker => crate::tune::worker::serve(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a line for a program to read.
+fn print_json(value: &serde_json::Value) {
+    println!("{value}");
+}

@@ -1,0 +1,154 @@
+//! `run`: one call on random data, compared with the reference, or on an image.
+
+use super::device::{self, DeviceChoice};
+use super::names;
+use crate::challenge::Sizes;
+use crate::check::evaluate;
+use crate::inputs::HostTensor;
+use crate::placed::Placed;
+use crate::program::Runner;
+use crate::subject::{Call, CallArg, Subject};
+use image::{DynamicImage, GrayImage, RgbImage, RgbaImage};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// A challenge or kernel.
+    name: String,
+    /// Sizes, as in --size N=1000 or --size width=64,height=48. The first check size of a few thousand elements without.
+    #[arg(long, value_name = "SIZES")]
+    size: Option<String>,
+    /// Run on this picture (PNG or JPEG) instead of random data.
+    #[arg(long, value_name = "FILE", requires = "out")]
+    image: Option<PathBuf>,
+    /// Where to write the resulting picture.
+    #[arg(long, value_name = "FILE", requires = "image")]
+    out: Option<PathBuf>,
+    /// Where to run; the first GPU, or the simulator where there is none.
+    #[arg(long, value_enum)]
+    device: Option<DeviceChoice>,
+    /// The GPU whose limits the simulator has.
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
+    /// Of random data.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let subject = names::subject(&args.name)?;
+    let device = device::open(args.device, args.target.as_deref())?;
+    let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
+    let call = match &args.image {
+        Some(path) => image_call(&subject, path, &asked)?,
+        None => random_call(&subject, &asked, args.seed)?,
+    };
+    let placed = Placed::new(&device, &call, 0).map_err(|e| e.to_string())?;
+    let mut runner = Runner::new(&device, subject.program.clone());
+    let start = Instant::now();
+    let arguments = placed.arguments();
+    let seconds = device.time(&mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
+    let after = placed.download().map_err(|e| e.to_string())?;
+    println!("{} at {} on {}: {}", subject.name, call.sizes, device.name(), took(seconds, start));
+    if !placed.guards_intact().map_err(|e| e.to_string())? {
+        return Err("the kernel wrote outside of its tensors".into());
+    }
+    compare(&subject, &call, &after)?;
+    match &args.out {
+        Some(out) => write_image(&subject, &call, &after, out),
+        None => Ok(show(&call, &after)),
+    }
+}
+
+fn took(seconds: Option<f64>, start: Instant) -> String {
+    match seconds {
+        Some(s) => format!("{:.1} us, the first launch", s * 1e6),
+        None => format!("simulated in {:.2} s", start.elapsed().as_secs_f64()),
+    }
+}
+
+fn random_call(subject: &Subject, asked: &Sizes, seed: u64) -> Result<Call, String> {
+    subject.perf_sizes(asked).or_else(|e| if asked.0.is_empty() { Ok(Sizes::default()) } else { Err(e) })?;
+    let checks = subject.check_sizes(seed);
+    // The largest check size is small enough to print and large enough to mean something.
+    let base = checks.into_iter().filter_map(|s| subject.call(&s, seed).ok()).max_by_key(|c| elements(c)).map(|c| c.sizes);
+    subject.call(&asked.or(&base.unwrap_or_default()), seed)
+}
+
+fn elements(call: &Call) -> usize {
+    call.args.iter().map(|a| if let CallArg::Tensor { data, .. } = a { data.numel() } else { 0 }).sum()
+}
+
+fn compare(subject: &Subject, call: &Call, after: &[Option<HostTensor>]) -> Result<(), String> {
+    if subject.challenge.is_some() {
+        subject.verify(call, after, None)?;
+        println!("equal to the reference at every element");
+    } else {
+        let expected = evaluate(subject, call)?;
+        subject.compare(call, after, &expected)?;
+        println!("equal to the evaluator at every element");
+    }
+    Ok(())
+}
+
+fn show(call: &Call, after: &[Option<HostTensor>]) {
+    for (arg, after) in call.args.iter().zip(after) {
+        let (CallArg::Tensor { name, data, .. }, Some(after)) = (arg, after) else { continue };
+        let shown: Vec<String> = (0..after.numel().min(8)).map(|i| format!("{}", after.get(i))).collect();
+        let more = if after.numel() > 8 { ", .." } else { "" };
+        println!("  {name}: {}{:?} = [{}{more}]", data.dtype, data.lens, shown.join(", "));
+    }
+}
+
+/// The channels of a tensor that can hold a picture: `[height, width, 3 or 4]`.
+fn channels(lens: &[i64]) -> Option<usize> {
+    match lens {
+        [_, _, c @ (3 | 4)] => Some(*c as usize),
+        _ => None,
+    }
+}
+
+fn image_call(subject: &Subject, path: &Path, asked: &Sizes) -> Result<Call, String> {
+    let picture = image::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut sizes = asked.clone();
+    for (name, value) in [("width", picture.width()), ("height", picture.height())] {
+        if !subject.size_names().iter().any(|n| n == name) {
+            return Err(format!("{} takes no picture: its signature has no `{name}`", subject.name));
+        }
+        sizes.0.insert(name.into(), value as f64);
+    }
+    let mut call = subject.call(&subject.perf_sizes(&sizes)?, 0)?;
+    let input = call.args.iter_mut().find_map(|a| match a {
+        CallArg::Tensor { data, .. } => channels(&data.lens).map(|c| (data, c)),
+        CallArg::Scalar(_) => None,
+    });
+    let (data, channels) = input.ok_or_else(|| format!("{} takes no picture: no tensor has 3 or 4 channels", subject.name))?;
+    let bytes = if channels == 4 { picture.to_rgba8().into_raw() } else { picture.to_rgb8().into_raw() };
+    bytes.iter().enumerate().for_each(|(i, b)| data.set(i, *b as f64));
+    Ok(call)
+}
+
+fn write_image(subject: &Subject, call: &Call, after: &[Option<HostTensor>], path: &Path) -> Result<(), String> {
+    let outputs = subject.challenge.as_ref().map(|c| c.outputs.clone()).unwrap_or_default();
+    let named = call.args.iter().zip(after).filter_map(|(a, t)| match (a, t) {
+        (CallArg::Tensor { name, .. }, Some(t)) => Some((name, t)),
+        _ => None,
+    });
+    let output = named.into_iter().find(|(name, _)| outputs.iter().any(|(n, _)| n == name));
+    let (_, tensor) = output.ok_or_else(|| format!("{} has no output to write as a picture", subject.name))?;
+    let bytes: Vec<u8> = (0..tensor.numel()).map(|i| tensor.get(i).round().clamp(0.0, 255.0) as u8).collect();
+    let (height, width) = (tensor.lens[0] as u32, tensor.lens[1] as u32);
+    let picture = match channels(&tensor.lens) {
+        Some(4) => RgbaImage::from_raw(width, height, bytes).map(DynamicImage::from),
+        Some(_) => RgbImage::from_raw(width, height, bytes).map(DynamicImage::from),
+        None => GrayImage::from_raw(width, height, bytes).map(DynamicImage::from),
+    };
+    let picture = picture.ok_or("the output's shape is no picture's")?;
+    // JPEG has no alpha channel.
+    let jpeg = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("jpg") || e.eq_ignore_ascii_case("jpeg"));
+    let picture = if jpeg && picture.color().has_alpha() { DynamicImage::from(picture.to_rgb8()) } else { picture };
+    picture.save(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    println!("wrote {} ({width} x {height})", path.display());
+    Ok(())
+}

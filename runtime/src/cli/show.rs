@@ -1,0 +1,6 @@
+//! `show`
+#[derive(clap::Args)]
+pub struct Args {}
+pub fn run(_args: &Args) -> Result<(), String> {
+    Ok(())
+}

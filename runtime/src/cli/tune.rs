@@ -1,0 +1,230 @@
+//! `tune`: the best schedule, measured on a GPU or predicted without one.
+
+use super::device::{self, DeviceChoice};
+use super::{names, print_json};
+use crate::challenge::Sizes;
+use crate::device::Device;
+use crate::store::{Status, Store, Trial};
+use crate::subject::Subject;
+use crate::tune::search::{Budget, Strategy};
+use crate::tune::{By, Options, Progress, SiteOutcome, tune};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Challenges or kernels.
+    names: Vec<String>,
+    /// Every challenge, and every kernel that no challenge uses (those need --size).
+    #[arg(long)]
+    all: bool,
+    /// cuda measures; sim checks on the simulator and predicts. The first GPU, or sim where there is none.
+    #[arg(long, value_enum)]
+    device: Option<DeviceChoice>,
+    /// The GPU to predict for: t4, a100, h100, h200, b200, rtx5090. Implies --device sim.
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
+    /// Sizes, as in --size N=1000; the perf size without.
+    #[arg(long, value_name = "SIZES")]
+    size: Option<String>,
+    /// Time for the trials of each kernel: 30s, 5m. All candidates without.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    budget: Option<Duration>,
+    /// Number of trials of each kernel.
+    #[arg(long, value_name = "N")]
+    trials: Option<usize>,
+    /// Order of trials: what the model likes first, the space's order, or random.
+    #[arg(long, value_enum, default_value = "model")]
+    strategy: StrategyChoice,
+    /// Limit for one trial; a candidate that takes longer is dropped.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "20s")]
+    limit: Duration,
+    /// Repeat the trials that the store has.
+    #[arg(long)]
+    fresh: bool,
+    /// One JSON object per kernel.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum StrategyChoice {
+    Model,
+    Exhaustive,
+    Random,
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let subjects = names::subjects(&args.names, args.all)?;
+    let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
+    let by = by(args)?;
+    let strategy = match args.strategy {
+        StrategyChoice::Model => Strategy::Model,
+        StrategyChoice::Exhaustive => Strategy::Exhaustive,
+        StrategyChoice::Random => Strategy::Random { seed: 1 },
+    };
+    let budget = Budget { time: args.budget, trials: args.trials };
+    let options = Options { by, budget, strategy, limit: args.limit, fresh: args.fresh };
+    let store = Store::open_default().map_err(|e| e.to_string())?;
+    let stop = interrupt_flag();
+    let mut failures = Vec::new();
+    for subject in &subjects {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if let Err(e) = tune_one(subject, &asked, &options, &store, &stop, args.json) {
+            eprintln!("{}: {e}", subject.name);
+            failures.push(subject.name.clone());
+        }
+    }
+    if stop.load(Ordering::Relaxed) {
+        eprintln!("stopped; every trial so far is in {}, and the same command goes on from there", store.path().display());
+    }
+    if failures.is_empty() { Ok(()) } else { Err(format!("could not tune {}", failures.join(", "))) }
+}
+
+fn tune_one(subject: &Subject, asked: &Sizes, options: &Options, store: &Store, stop: &AtomicBool, json: bool) -> Result<(), String> {
+    let sizes = subject.perf_sizes(asked)?;
+    if !json {
+        println!("{} at {sizes}, {}", subject.name, describe(&options.by));
+    }
+    let mut bar = Bar { bar: ProgressBar::new(0), best: None };
+    let outcomes = tune(subject, &sizes, options, store, stop, &mut bar);
+    bar.bar.finish_and_clear();
+    for outcome in outcomes? {
+        if json { print_json(&as_json(&outcome, &sizes, &options.by)) } else { print(&outcome, &options.by) }
+    }
+    Ok(())
+}
+
+fn by(args: &Args) -> Result<By, String> {
+    if args.target.is_some() && args.device == Some(DeviceChoice::Cuda) {
+        return Err("--target predicts for a GPU that need not be here; --device cuda measures on the one that is: give one of them".into());
+    }
+    if args.target.is_some() || args.device == Some(DeviceChoice::Sim) {
+        return Ok(By::Prediction(device::target(args.target.as_deref())?));
+    }
+    match (Device::cuda(0), args.device) {
+        (Ok(device), _) => Ok(By::Measurement(device)),
+        (Err(e), Some(_)) => Err(e.to_string()),
+        (Err(e), None) => {
+            eprintln!("note: no GPU can be used, so times are predicted: {e}");
+            Ok(By::Prediction(device::target(None)?))
+        }
+    }
+}
+
+fn describe(by: &By) -> String {
+    match by {
+        By::Measurement(device) => format!("measured on {}", device.name()),
+        By::Prediction(target) => {
+            format!("PREDICTED for {} ({}): checked on the simulator, times from the model, nothing was measured", target.name, target.arch)
+        }
+    }
+}
+
+fn print(outcome: &SiteOutcome, by: &By) {
+    let (tried, known, left) = outcome.counts;
+    println!("  {}: {tried} trials, {known} known, {left} untried", outcome.kernel);
+    let verb = if matches!(by, By::Prediction(_)) { "predicted" } else { "median" };
+    match (&outcome.winner, outcome.median_us) {
+        (Some((schedule, attribute)), Some(us)) => {
+            let gain = outcome.naive_us.map_or(String::new(), |n| format!(", {:.2} x the naive schedule's speed", n / us));
+            println!("  best {schedule}: {verb} {us:.2} us{gain}");
+            println!("  {attribute}");
+        }
+        _ => println!("  no candidate was right and timed"),
+    }
+    for t in outcome.ranking.iter().skip(1).take(4) {
+        println!("       {:<40} {:.2} us", t.schedule, t.median_us.unwrap_or(f64::NAN));
+    }
+    for (reason, count) in &outcome.dropped {
+        println!("  dropped {count}: {reason}");
+    }
+}
+
+fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
+    let (tried, known, left) = outcome.counts;
+    json!({
+        "kernel": outcome.kernel, "sizes": sizes.0, "device": by.device_name(), "arch": by.target().arch,
+        "predicted": matches!(by, By::Prediction(_)),
+        "schedule": outcome.winner.as_ref().map(|w| &w.0), "attribute": outcome.winner.as_ref().map(|w| &w.1),
+        "median_us": outcome.median_us, "naive_us": outcome.naive_us,
+        "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
+    })
+}
+
+/// `30s`, `5m`, `1h` or plain seconds.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("unknown unit `{other}`: write 30s, 5m or 1h")),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no time: write 30s, 5m or 1h"))?;
+    Duration::try_from_secs_f64(number * unit).map_err(|e| e.to_string())
+}
+
+/// Becomes true at the first Ctrl-C; the second ends the process.
+fn interrupt_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = flag.clone();
+    let handler = move || {
+        if set.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    // Without a handler Ctrl-C ends the process at once; nothing is lost then either.
+    let _ = ctrlc::set_handler(handler);
+    flag
+}
+
+/// The progress bar with the best so far.
+struct Bar {
+    bar: ProgressBar,
+    best: Option<(f64, String)>,
+}
+
+impl Progress for Bar {
+    fn begin(&mut self, kernel: &str, candidates: usize, known: usize) {
+        let style = ProgressStyle::with_template("  {prefix} [{bar:30}] {pos}/{len} {elapsed}<{eta} {msg}").expect("a constant template");
+        self.bar.finish_and_clear();
+        self.bar = ProgressBar::new((candidates - known) as u64).with_style(style);
+        self.bar.set_prefix(kernel.rsplit("::").next().unwrap_or(kernel).to_string());
+        self.best = None;
+    }
+
+    fn tried(&mut self, trial: &Trial) {
+        if let Some(us) = trial.median_us {
+            if self.best.as_ref().is_none_or(|(best, _)| us < *best) {
+                self.best = Some((us, trial.schedule.clone()));
+            }
+        }
+        if let Some((us, schedule)) = &self.best {
+            let word = if trial.status == Status::Predicted { "predicted best" } else { "best" };
+            self.bar.set_message(format!("{word} {us:.2} us {schedule}"));
+        }
+        self.bar.inc(1);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.bar.suspend(|| eprintln!("  {text}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(parse_time("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse_time("1.5m"), Ok(Duration::from_secs(90)));
+        assert!(parse_time("5 days").is_err());
+    }
+}

@@ -1,0 +1,36 @@
+//! `winners`: the store's elected schedules into the text file that is compiled in.
+
+use crate::store::Store;
+use crate::winners::{file_text, parse};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The winners' file; lines that the store knows nothing newer about are kept. Prints the text without.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let store = Store::open_default().map_err(|e| e.to_string())?;
+    let linked: Vec<String> = girih_core::registry::kernels().iter().map(|d| d.path()).collect();
+    let mut elected = store.elected().map_err(|e| e.to_string())?;
+    // The store is the user's and knows kernels of other programs, too.
+    elected.retain(|e| linked.contains(&e.key.kernel));
+    let former = match &args.out {
+        Some(path) if path.exists() => {
+            let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            parse(&text).map_err(|e| format!("{}: {e}", path.display()))?
+        }
+        _ => Vec::new(),
+    };
+    let text = file_text(&elected, &former);
+    match &args.out {
+        None => print!("{text}"),
+        Some(path) => {
+            std::fs::write(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
+            println!("wrote {} winners to {}", text.lines().filter(|l| !l.starts_with('#')).count(), path.display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! A call's arguments on a device, with guard zones around every tensor and the data of before the call kept for restoring.
+
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::Error;
+use crate::inputs::{HostTensor, POISON};
+use crate::launch::Argument;
+use crate::subject::{Call, CallArg};
+use girih_core::types::DType;
+
+/// Bytes of each guard zone on a GPU: more than the widest vector access of a warp.
+const GUARD: usize = 1024;
+
+/// A call's arguments in device memory.
+pub struct Placed {
+    device: Device,
+    args: Vec<PlacedArg>,
+}
+
+enum PlacedArg {
+    Scalar(Argument),
+    Tensor {
+        /// Guard, elements, guard.
+        buffer: Buffer,
+        /// The elements before the call, for tensors that may be stored to.
+        pristine: Option<Buffer>,
+        /// Byte at which the elements start.
+        offset: usize,
+        bytes: usize,
+        /// The data's element type.
+        host: DType,
+        /// The program's element type.
+        dtype: DType,
+        lens: Vec<i64>,
+        mutable: bool,
+        /// Holds data before the call, not poison.
+        read: bool,
+    },
+}
+
+impl Placed {
+    /// Uploads a call. Every tensor starts `misalign` elements behind an address that is a multiple of 256.
+    pub fn new(device: &Device, call: &Call, misalign: usize) -> Result<Placed, Error> {
+        let args = call.args.iter().map(|a| PlacedArg::new(device, a, misalign)).collect::<Result<_, Error>>()?;
+        Ok(Placed { device: device.clone(), args })
+    }
+
+    /// The arguments for a launch or a [`crate::program::Runner`].
+    pub fn arguments(&self) -> Vec<Argument> {
+        let argument = |a: &PlacedArg| match a {
+            PlacedArg::Scalar(s) => s.clone(),
+            PlacedArg::Tensor { buffer, offset, dtype, lens, mutable, .. } => Argument::packed(buffer, *offset, *dtype, lens, *mutable),
+        };
+        self.args.iter().map(argument).collect()
+    }
+
+    /// Puts back the elements of before the call (poison, for pure outputs). Queued.
+    pub fn restore(&self) -> Result<(), Error> {
+        for arg in &self.args {
+            if let PlacedArg::Tensor { buffer, pristine: Some(pristine), offset, bytes, .. } = arg {
+                self.device.copy(buffer, *offset, pristine, 0, *bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts back tensors that a call both reads and stores to. Queued.
+    pub fn restore_inputs(&self) -> Result<(), Error> {
+        for arg in &self.args {
+            if let PlacedArg::Tensor { buffer, pristine: Some(pristine), offset, bytes, read: true, .. } = arg {
+                self.device.copy(buffer, *offset, pristine, 0, *bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tensors as they are now, after all queued work; `None` for scalars.
+    pub fn download(&self) -> Result<Vec<Option<HostTensor>>, Error> {
+        let tensor = |a: &PlacedArg| match a {
+            PlacedArg::Scalar(_) => Ok(None),
+            PlacedArg::Tensor { buffer, offset, host, lens, .. } => {
+                let mut data = HostTensor::zeros(*host, lens);
+                self.device.download(buffer, *offset, &mut data.bytes)?;
+                Ok(Some(data))
+            }
+        };
+        self.args.iter().map(tensor).collect()
+    }
+
+    /// Whether nothing was written outside of the tensors.
+    pub fn guards_intact(&self) -> Result<bool, Error> {
+        for arg in &self.args {
+            let PlacedArg::Tensor { buffer, offset, bytes, .. } = arg else { continue };
+            for (start, end) in [(0, *offset), (offset + bytes, buffer.bytes())] {
+                let mut zone = vec![0u8; end - start];
+                self.device.download(buffer, start, &mut zone)?;
+                if zone.iter().any(|b| *b != POISON) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl PlacedArg {
+    fn new(device: &Device, arg: &CallArg, misalign: usize) -> Result<PlacedArg, Error> {
+        let (data, dtype, mutable, read) = match arg {
+            CallArg::Scalar(l) => return Ok(PlacedArg::Scalar(Argument::Scalar(*l))),
+            CallArg::Tensor { data, dtype, mutable, read, .. } => (data, *dtype, *mutable, *read),
+        };
+        // The simulator traps on every access outside of an allocation: a guard zone would only hide one.
+        let guard = if device.needs_cubin() { GUARD } else { 0 };
+        let (offset, bytes) = (guard + misalign * dtype.size(), data.bytes.len());
+        let buffer = device.alloc(offset + bytes + guard)?;
+        device.fill(&buffer, 0, buffer.bytes(), &[POISON])?;
+        device.upload(&buffer, offset, &data.bytes)?;
+        let pristine = if mutable {
+            let copy = device.alloc(bytes)?;
+            device.upload(&copy, 0, &data.bytes)?;
+            Some(copy)
+        } else {
+            None
+        };
+        let (host, lens) = (data.dtype, data.lens.clone());
+        Ok(PlacedArg::Tensor { buffer, pristine, offset, bytes, host, dtype, lens, mutable, read })
+    }
+}

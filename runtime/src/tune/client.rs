@@ -1,0 +1,140 @@
+//! The tuner's side of the worker process: a time limit on every request, and a new process when one is lost.
+
+use super::protocol::{Reply, Request, Setup};
+use super::search::{Measure, median};
+use crate::store::{Status, Trial};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Seconds for opening the GPU, random data and the naive schedule.
+const SETUP_LIMIT: Duration = Duration::from_secs(180);
+
+/// Measures the candidates of one launch site in worker processes.
+pub struct WorkerMeasure {
+    setup: Setup,
+    /// For one trial.
+    limit: Duration,
+    /// The schedule of every launch site; the tuned site's is replaced by each candidate.
+    schedules: Vec<String>,
+    site: usize,
+    candidates: Vec<String>,
+    worker: Option<Worker>,
+}
+
+struct Worker {
+    child: Child,
+    requests: ChildStdin,
+    replies: Receiver<String>,
+}
+
+/// Why a request has no reply.
+enum Gone {
+    TimedOut,
+    Died(String),
+}
+
+impl WorkerMeasure {
+    /// Starts a worker.
+    ///
+    /// # Errors
+    /// It could not be started or set up: no GPU, or a naive schedule that is wrong.
+    pub fn new(setup: Setup, limit: Duration, schedules: Vec<String>) -> Result<WorkerMeasure, String> {
+        let mut measure = WorkerMeasure { setup, limit, schedules, site: 0, candidates: Vec::new(), worker: None };
+        measure.worker = Some(measure.start()?);
+        Ok(measure)
+    }
+
+    /// Goes on to another launch site with its candidates; `schedules` are those of all sites.
+    pub fn take(&mut self, site: usize, candidates: Vec<String>, schedules: Vec<String>) {
+        (self.site, self.candidates, self.schedules) = (site, candidates, schedules);
+    }
+
+    fn start(&self) -> Result<Worker, String> {
+        let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+        let mut command = Command::new(program);
+        command.arg("__worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|e| format!("cannot start a worker process: {e}"))?;
+        let (requests, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let (send, replies) = channel();
+        // Reading has no time limit of its own, so a thread reads; it ends with the process.
+        std::thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
+        let mut worker = Worker { child, requests, replies };
+        match worker.ask(&Request::Setup(self.setup.clone()), SETUP_LIMIT) {
+            Ok(Reply::Ready) => Ok(worker),
+            Ok(Reply::Lost { reason }) => Err(reason),
+            Ok(other) => Err(format!("the worker answered {other:?} to its set-up")),
+            Err(Gone::TimedOut) => Err(format!("the worker was not ready after {} s", SETUP_LIMIT.as_secs())),
+            Err(Gone::Died(status)) => Err(format!("the worker process died in its set-up ({status})")),
+        }
+    }
+
+    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, Gone> {
+        if self.worker.is_none() {
+            self.worker = Some(self.start().map_err(Gone::Died)?);
+        }
+        let worker = self.worker.as_mut().expect("started above");
+        let answer = worker.ask(request, limit);
+        if !matches!(&answer, Ok(reply) if !matches!(reply, Reply::Lost { .. })) {
+            self.worker = None;
+        }
+        answer
+    }
+
+    fn way(&self, candidate: usize) -> Vec<String> {
+        let mut way = self.schedules.clone();
+        way[self.site] = self.candidates[candidate].clone();
+        way
+    }
+}
+
+impl Measure for WorkerMeasure {
+    fn trial(&mut self, candidate: usize) -> Trial {
+        let schedule = self.candidates[candidate].clone();
+        let request = Request::Trial { schedules: self.way(candidate) };
+        let (status, reason, samples_us) = match self.ask(&request, self.limit) {
+            Ok(Reply::Measured { samples_us }) => (Status::Measured, String::new(), samples_us),
+            Ok(Reply::Rejected { reason }) => (Status::Rejected, reason, Vec::new()),
+            Ok(Reply::Wrong { reason }) => (Status::Wrong, reason, Vec::new()),
+            Ok(Reply::Lost { reason }) => (Status::Crashed, reason, Vec::new()),
+            Ok(other) => (Status::Crashed, format!("the worker answered {other:?}"), Vec::new()),
+            Err(Gone::TimedOut) => (Status::TimedOut, format!("no result after {} s", self.limit.as_secs()), Vec::new()),
+            Err(Gone::Died(status)) => (Status::Crashed, format!("the worker process died ({status})"), Vec::new()),
+        };
+        Trial { schedule, status, reason, median_us: median(&samples_us), samples_us, registers: None }
+    }
+
+    fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
+        let ways = candidates.iter().map(|c| self.way(*c)).collect();
+        let limit = self.limit * candidates.len() as u32;
+        match self.ask(&Request::Interleaved { ways, rounds }, limit) {
+            Ok(Reply::Interleaved { samples_us }) => samples_us,
+            _ => vec![Vec::new(); candidates.len()],
+        }
+    }
+}
+
+impl Worker {
+    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, Gone> {
+        let line = serde_json::to_string(request).expect("requests are plain data");
+        // A worker that died shows as a missing reply below.
+        let _ = writeln!(self.requests, "{line}").and_then(|()| self.requests.flush());
+        match self.replies.recv_timeout(limit) {
+            Ok(line) => serde_json::from_str(&line).map_err(|e| Gone::Died(format!("it answered `{line}`: {e}"))),
+            Err(RecvTimeoutError::Timeout) => Err(Gone::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+                Err(Gone::Died(status))
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may hang in a kernel: asking politely could take forever.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

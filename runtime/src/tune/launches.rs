@@ -1,0 +1,112 @@
+//! The launches of a program at given sizes, found by walking it without a device: kernel and facts of each site.
+
+use crate::subject::{Call, CallArg};
+use girih_core::facts::{Facts, TensorArg};
+use girih_core::loc::SourceLoc;
+use girih_core::program::walk::{Executor, LaunchArg, ProgramArg, Region, walk};
+use girih_core::program::{Base, Program, Temp};
+use girih_core::registry::KernelDef;
+use girih_core::tile::ParamKind;
+use girih_core::types::Literal;
+
+/// The first launch of a site.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The site.
+    pub site: usize,
+    /// Its kernel.
+    pub kernel: KernelDef,
+    /// Shapes, strides and scalars. Addresses are multiples of 256 plus offsets, different for different memory.
+    pub args: Vec<LaunchArg>,
+    /// What holds of them.
+    pub facts: Facts,
+}
+
+/// The first launch of every site that a call reaches, by site. A site that depends on a value read back from the device is reached
+/// only as far as that value does not matter: reading back gives 0.
+///
+/// # Errors
+/// Arguments that do not fit the program, in words.
+pub fn launches(program: &Program, call: &Call, misalign: usize) -> Result<Vec<Launch>, String> {
+    let arg = |a: &CallArg| match a {
+        CallArg::Tensor { data, .. } => ProgramArg::Tensor(data.lens.clone()),
+        CallArg::Scalar(l) => ProgramArg::Scalar(*l),
+    };
+    let args: Vec<ProgramArg> = call.args.iter().map(arg).collect();
+    let misaligned = call.args.iter().map(|a| match a {
+        CallArg::Tensor { dtype, .. } => (misalign * dtype.size()) as u64,
+        CallArg::Scalar(_) => 0,
+    });
+    let mut recorder = Recorder { found: Vec::new(), misaligned: misaligned.collect() };
+    walk(program, &args, &mut recorder).map_err(|e| e.to_string())?;
+    recorder.found.sort_by_key(|l| l.site);
+    Ok(recorder.found)
+}
+
+struct Recorder {
+    found: Vec<Launch>,
+    /// Bytes that each parameter's first element lies behind an aligned address.
+    misaligned: Vec<u64>,
+}
+
+impl Executor for Recorder {
+    type Error = String;
+
+    fn temp(&mut self, _index: usize, _temp: &Temp, _bytes: usize) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn launch(&mut self, site: usize, kernel: &KernelDef, args: &[LaunchArg], _loc: SourceLoc) -> Result<(), String> {
+        if self.found.iter().any(|l| l.site == site) {
+            return Ok(());
+        }
+        let built = (kernel.build)().map_err(|e| e.to_string())?;
+        let tensors: Vec<Option<TensorArg>> = args
+            .iter()
+            .map(|a| match a {
+                LaunchArg::Tensor(region) => Some(region.tensor_arg(self.base_address(region.base))),
+                LaunchArg::Scalar(_) => None,
+            })
+            .collect();
+        let stored = |i: usize| matches!(built.params[i].kind, ParamKind::Tensor { mutable: true, .. });
+        let facts = Facts::of_launch(&tensors, !aliased(args, stored));
+        self.found.push(Launch { site, kernel: *kernel, args: args.to_vec(), facts });
+        Ok(())
+    }
+
+    fn memset(&mut self, _region: &Region, _value: Literal) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn copy(&mut self, _to: &Region, _from: &Region) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn read_back(&mut self, from: &Region) -> Result<Literal, String> {
+        Ok(Literal::from_i64(from.dtype, 0))
+    }
+}
+
+impl Recorder {
+    fn base_address(&self, base: Base) -> u64 {
+        match base {
+            Base::Param(p) => (1 << 40) + ((p as u64) << 36) + self.misaligned[p],
+            Base::Temp(t) => (1 << 50) + ((t as u64) << 36),
+        }
+    }
+}
+
+fn aliased(args: &[LaunchArg], stored: impl Fn(usize) -> bool) -> bool {
+    let region = |a: &LaunchArg| match a {
+        LaunchArg::Tensor(r) => Some((r.base, r.span())),
+        LaunchArg::Scalar(_) => None,
+    };
+    args.iter().enumerate().filter(|(i, _)| stored(*i)).any(|(i, a)| {
+        let Some((base, (start, end))) = region(a) else { return false };
+        args.iter()
+            .enumerate()
+            .filter(|(j, _)| *j != i)
+            .filter_map(|(_, b)| region(b))
+            .any(|(other, (s, e))| other == base && s < end && start < e)
+    })
+}

@@ -1,0 +1,363 @@
+//! The tuner: space × strategy × measure × store.
+//!
+//! - [`search`] picks candidates and elects a winner; it sees schedules and durations only.
+//! - [`client`] measures a candidate in a worker process ([`worker`]) under a time limit; [`predict`] asks the model instead.
+//! - [`crate::store`] gets every trial at once, so a killed run resumes where it stopped.
+//!
+//! A program is tuned site by site: the time of a candidate is the whole program's, the other sites at their best so far.
+
+pub mod client;
+pub mod launches;
+pub mod predict;
+pub mod protocol;
+pub mod search;
+pub mod worker;
+
+use crate::challenge::Sizes;
+use crate::compile::{Output, compile};
+use crate::device::Device;
+use crate::store::{Elected, Status, Store, Trial, TrialKey};
+use crate::subject::Subject;
+use crate::winners;
+use client::WorkerMeasure;
+use girih_core::facts::Facts;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
+use girih_core::schedule::{Choice, Schedule};
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use launches::Launch;
+use predict::Prediction;
+use protocol::Setup;
+use search::{Budget, Measure, Observer, Outcome, Strategy};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How to tune.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What gives times.
+    pub by: By,
+    /// When to stop, for each launch site.
+    pub budget: Budget,
+    /// In which order.
+    pub strategy: Strategy,
+    /// For one trial.
+    pub limit: Duration,
+    /// Trials of earlier runs are repeated.
+    pub fresh: bool,
+}
+
+/// What gives times.
+#[derive(Clone, Debug)]
+pub enum By {
+    /// A GPU, by measurement in worker processes.
+    Measurement(Device),
+    /// The model, for a target that need not be here.
+    Prediction(&'static Target),
+}
+
+impl By {
+    /// The limits that candidates are made for.
+    pub fn target(&self) -> &Target {
+        match self {
+            By::Measurement(device) => device.target(),
+            By::Prediction(target) => target,
+        }
+    }
+
+    /// The device's name in the store.
+    pub fn device_name(&self) -> String {
+        match self {
+            By::Measurement(device) => device.name(),
+            By::Prediction(target) => format!("simulated {}", target.name),
+        }
+    }
+}
+
+/// What the tuner tells while it works.
+pub trait Progress {
+    /// A site's search begins with so many candidates, of which so many are known from earlier runs.
+    fn begin(&mut self, kernel: &str, candidates: usize, known: usize);
+    /// A trial ended.
+    fn tried(&mut self, trial: &Trial);
+    /// Something that the user should read.
+    fn note(&mut self, text: &str);
+}
+
+/// How a site's search ended.
+#[derive(Clone, Debug)]
+pub struct SiteOutcome {
+    /// The kernel's path.
+    pub kernel: String,
+    /// The winner, `T=1024 C=4`, and its attribute.
+    pub winner: Option<(String, String)>,
+    /// The winner's median in microseconds.
+    pub median_us: Option<f64>,
+    /// The naive schedule's, if it was tried.
+    pub naive_us: Option<f64>,
+    /// The best few, the fastest first.
+    pub ranking: Vec<Trial>,
+    /// Candidates tried now, known from before, and left untried.
+    pub counts: (usize, usize, usize),
+    /// Reasons why candidates were dropped, with their number.
+    pub dropped: BTreeMap<String, usize>,
+}
+
+/// Tunes every launch site of a subject at the given sizes. `stop` ends the search early and keeps what was found.
+///
+/// # Errors
+/// Anything that keeps the first trial from being made; a wrong naive schedule; a store that can't be written.
+pub fn tune(
+    subject: &Subject,
+    sizes: &Sizes,
+    options: &Options,
+    store: &Store,
+    stop: &AtomicBool,
+    progress: &mut dyn Progress,
+) -> Result<Vec<SiteOutcome>, String> {
+    let call = subject.call(sizes, SEED)?;
+    let launches = launches::launches(&subject.program, &call, 0)?;
+    let mut sites = Vec::new();
+    for def in subject.program.sites() {
+        sites.push((def.build)().map_err(|e| e.to_string())?);
+    }
+    let target = options.by.target();
+    let mut schedules: Vec<String> = Vec::new();
+    for (site, kernel) in sites.iter().enumerate() {
+        let facts = launches.iter().find(|l| l.site == site).map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone());
+        let device = options.by.device_name();
+        let legal = |s: &Schedule| girih_core::lower::check(kernel, &facts, s, target).is_ok();
+        let known = winners::choose(kernel, &facts, target, Some((store, &device)), legal);
+        let (schedule, _) = known.ok_or_else(|| format!("kernel `{}` has no legal schedule on {}", kernel.name, target.name))?;
+        schedules.push(schedule.short(kernel));
+    }
+    let mut worker = match &options.by {
+        By::Measurement(_) => {
+            let setup = Setup { name: subject.name.clone(), sizes: sizes.to_string(), seed: SEED, ordinal: 0 };
+            Some(WorkerMeasure::new(setup, options.limit, schedules.clone())?)
+        }
+        By::Prediction(_) => None,
+    };
+    let mut outcomes = Vec::new();
+    for launch in &launches {
+        let kernel = &sites[launch.site];
+        let site = Site { subject, sizes, options, store, stop, kernel, launch, target };
+        let outcome = site.tune(&schedules, worker.as_mut(), progress)?;
+        if let Some((winner, _)) = &outcome.winner {
+            schedules[launch.site] = winner.clone();
+        }
+        outcomes.push(outcome);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Of the data that candidates are checked and timed on.
+const SEED: u64 = 1;
+
+/// One launch site that is being tuned.
+struct Site<'a> {
+    subject: &'a Subject,
+    sizes: &'a Sizes,
+    options: &'a Options,
+    store: &'a Store,
+    stop: &'a AtomicBool,
+    kernel: &'a Kernel,
+    launch: &'a Launch,
+    target: &'a Target,
+}
+
+impl Site<'_> {
+    fn tune(&self, schedules: &[String], worker: Option<&mut WorkerMeasure>, progress: &mut dyn Progress) -> Result<SiteOutcome, String> {
+        let key = self.key();
+        let space = Space::new(self.kernel, &self.launch.facts, self.target);
+        let candidates = space.enumerate();
+        let names: Vec<String> = candidates.iter().map(|s| s.short(self.kernel)).collect();
+        let former = if self.options.fresh { Vec::new() } else { self.store.trials(&key).map_err(|e| e.to_string())? };
+        let known: Vec<Option<Trial>> = names.iter().map(|n| former.iter().find(|t| t.schedule == *n).cloned()).collect();
+        let known_count = known.iter().flatten().count();
+        progress.begin(&key.kernel, candidates.len(), known_count);
+        let complexity: Vec<u64> = candidates.iter().map(|s| complexity(self.kernel, s)).collect();
+
+        let mut prediction = Prediction::new(self.kernel, self.launch, self.target, &candidates);
+        let order = self.options.strategy.order(candidates.len(), &prediction.rough());
+        // The schedule known so far comes first: whatever the budget, the result is no worse than before.
+        let first = names.iter().position(|n| *n == schedules[self.launch.site]);
+        let naive = space.naive().ok().and_then(|n| candidates.iter().position(|c| *c == n));
+        let mut head: Vec<usize> = first.into_iter().chain(naive).collect();
+        head.dedup();
+        let order: Vec<usize> = head.iter().copied().chain(order.into_iter().filter(|c| !head.contains(c))).collect();
+
+        let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
+        let ahead = AtomicBool::new(false);
+        let outcome = match worker {
+            Some(worker) => {
+                worker.take(self.launch.site, names.clone(), schedules.to_vec());
+                let unknown: Vec<usize> = order.iter().copied().filter(|c| known[*c].is_none()).collect();
+                let all_facts = worker::facts_of_trial(self.subject, self.launch, SEED);
+                let (tried, next) = (AtomicUsize::new(0), AtomicUsize::new(0));
+                std::thread::scope(|scope| {
+                    compile_ahead(scope, (self.kernel, self.target), &all_facts, &candidates, &unknown, &tried, &ahead, &next);
+                    let mut counted = Counted { inner: worker, tried: &tried };
+                    let outcome = search::search(&order, &known, &complexity, self.options.budget, &mut counted, &mut log);
+                    ahead.store(true, Ordering::Relaxed);
+                    outcome
+                })
+            }
+            None => search::search(&order, &known, &complexity, self.options.budget, &mut prediction, &mut log),
+        };
+        let (trials, error) = (std::mem::take(&mut log.trials), log.error.take());
+        match error {
+            Some(e) => Err(e),
+            None => self.conclude(&key, &names, &candidates, naive, outcome, known_count, trials),
+        }
+    }
+
+    fn key(&self) -> TrialKey {
+        TrialKey {
+            kernel: winners::kernel_path(self.kernel),
+            identity: self.kernel.identity(),
+            facts: self.launch.facts.to_string(),
+            sizes: self.sizes.to_string(),
+            device: self.options.by.device_name(),
+            arch: self.target.arch.to_string(),
+        }
+    }
+
+    fn conclude(
+        &self,
+        key: &TrialKey,
+        names: &[String],
+        candidates: &[Schedule],
+        naive: Option<usize>,
+        outcome: Outcome,
+        known: usize,
+        trials: Vec<Trial>,
+    ) -> Result<SiteOutcome, String> {
+        if let Some((best, median_us)) = outcome.best {
+            let elected = Elected { key: key.clone(), schedule: names[best].clone(), median_us };
+            self.store.elect(&elected).map_err(|e| e.to_string())?;
+        }
+        let mut dropped = BTreeMap::new();
+        for t in trials.iter().filter(|t| t.median_us.is_none()) {
+            *dropped.entry(format!("{}: {}", t.status.name(), t.reason.lines().next().unwrap_or(""))).or_default() += 1;
+        }
+        let time = |name: &str| trials.iter().rev().find(|t| t.schedule == name).and_then(|t| t.median_us);
+        let naive_us = naive.and_then(|n| time(&names[n]));
+        let mut ranking: Vec<Trial> = trials.into_iter().filter(|t| t.median_us.is_some()).collect();
+        ranking.sort_by(|a, b| a.median_us.unwrap_or(f64::MAX).total_cmp(&b.median_us.unwrap_or(f64::MAX)));
+        ranking.truncate(10);
+        Ok(SiteOutcome {
+            kernel: key.kernel.clone(),
+            winner: outcome.best.map(|(b, _)| (names[b].clone(), candidates[b].attribute(self.kernel))),
+            median_us: outcome.best.map(|(_, t)| t),
+            naive_us,
+            ranking,
+            counts: (outcome.tried, known, outcome.left),
+            dropped,
+        })
+    }
+}
+
+/// Compiles candidates into the disk cache on the cores that the worker leaves idle, a few ahead of it. Failures are the
+/// worker's to report.
+fn compile_ahead<'scope, 'env: 'scope>(
+    scope: &'scope std::thread::Scope<'scope, 'env>,
+    (kernel, target): (&'env Kernel, &'env Target),
+    all_facts: &'env [Facts],
+    candidates: &'env [Schedule],
+    order: &'env [usize],
+    tried: &'env AtomicUsize,
+    done: &'env AtomicBool,
+    next: &'env AtomicUsize,
+) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).clamp(1, 8);
+    for _ in 0..threads {
+        scope.spawn(move || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(candidate) = order.get(at) else { return };
+                while at > tried.load(Ordering::Relaxed) + 4 * threads && !done.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                for facts in all_facts {
+                    if done.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let _ = compile(kernel, facts, &candidates[*candidate], target, Output::Cubin);
+                }
+            }
+        });
+    }
+}
+
+/// Counts trials for the threads that compile ahead.
+struct Counted<'a> {
+    inner: &'a mut WorkerMeasure,
+    tried: &'a AtomicUsize,
+}
+
+impl Measure for Counted<'_> {
+    fn trial(&mut self, candidate: usize) -> Trial {
+        let trial = self.inner.trial(candidate);
+        self.tried.fetch_add(1, Ordering::Relaxed);
+        trial
+    }
+    fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
+        self.inner.interleaved(candidates, rounds)
+    }
+}
+
+/// Stores trials as they come and passes them on.
+struct Log<'a> {
+    site: &'a Site<'a>,
+    key: &'a TrialKey,
+    progress: &'a mut dyn Progress,
+    trials: Vec<Trial>,
+    error: Option<String>,
+}
+
+impl Observer for Log<'_> {
+    fn tried(&mut self, _candidate: usize, trial: &Trial) {
+        if let Err(e) = self.site.store.record(self.key, trial) {
+            self.error.get_or_insert(e.to_string());
+        }
+        self.progress.tried(trial);
+        self.trials.retain(|t| t.schedule != trial.schedule);
+        self.trials.push(trial.clone());
+        if trial.status == Status::Wrong {
+            let name = &self.site.subject.name;
+            self.progress.note(&format!("{name} at {} is wrong: {}", trial.schedule, trial.reason));
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.site.stop.load(Ordering::Relaxed) || self.error.is_some()
+    }
+}
+
+/// How much a schedule asks of a reader: fewer elements per thread, stages and special copies are simpler.
+fn complexity(kernel: &Kernel, schedule: &Schedule) -> u64 {
+    kernel
+        .knobs
+        .iter()
+        .zip(&schedule.choices)
+        .map(|(knob, choice)| match choice {
+            _ if knob.kind == girih_core::schedule::KnobKind::Tile => 0,
+            Choice::Int(i) => i.unsigned_abs(),
+            Choice::Word(w) => knob.kind.words().iter().position(|x| x == w).unwrap_or(0) as u64 * 4,
+        })
+        .sum()
+}
+
+/// Reads what [`Schedule::short`] wrote.
+///
+/// # Errors
+/// As [`parse_schedule`], as text.
+pub fn schedule_of(kernel: &Kernel, short: &str) -> Result<Schedule, String> {
+    parse_schedule(kernel, short).map_err(|e| e.to_string())
+}

@@ -1,0 +1,84 @@
+//! What the tuner and its worker process say to each other: one JSON object a line, requests on stdin, replies on stdout.
+
+use serde::{Deserialize, Serialize};
+
+/// What the tuner asks.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Request {
+    /// Open the GPU, place a subject's arguments, run its naive schedule and check that. The first request, once.
+    Setup(Setup),
+    /// Check and time one way to run the program.
+    Trial {
+        /// A schedule per launch site, as `T=1024 C=4`.
+        schedules: Vec<String>,
+    },
+    /// Time several ways to run the program in turn.
+    Interleaved {
+        /// Ways, each a schedule per launch site.
+        ways: Vec<Vec<String>>,
+        /// Samples of each.
+        rounds: usize,
+    },
+}
+
+/// What a worker works on.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// The subject's name.
+    pub name: String,
+    /// Its sizes: `N=1000`.
+    pub sizes: String,
+    /// Of random data.
+    pub seed: u64,
+    /// Which GPU.
+    pub ordinal: usize,
+}
+
+/// What the worker answers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// Ready for trials.
+    Ready,
+    /// Right, and timed: samples in microseconds.
+    Measured {
+        /// In the order in which they were taken.
+        samples_us: Vec<f64>,
+    },
+    /// Could not be lowered, compiled or launched.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+    /// A wrong result, or a write outside of the tensors.
+    Wrong {
+        /// What differs.
+        reason: String,
+    },
+    /// Samples of each way in microseconds; empty where one failed.
+    Interleaved {
+        /// One list per way.
+        samples_us: Vec<Vec<f64>>,
+    },
+    /// The worker can't go on: the GPU's context is lost, or set-up failed.
+    Lost {
+        /// Why.
+        reason: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_replies_are_single_lines() {
+        let request = Request::Trial { schedules: vec!["T=1 C=2".into()] };
+        let line = serde_json::to_string(&request).unwrap();
+        assert_eq!(line, r#"{"trial":{"schedules":["T=1 C=2"]}}"#);
+        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+        let reply = Reply::Wrong { reason: "a\nb".into() };
+        assert!(!serde_json::to_string(&reply).unwrap().contains('\n'));
+    }
+}

@@ -1,0 +1,246 @@
+//! The search itself: which candidate next, until when, and which one wins. It sees schedules and durations, nothing else.
+
+use crate::inputs::Rng;
+use crate::store::{Status, Trial};
+use std::time::{Duration, Instant};
+
+/// In which order candidates are tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strategy {
+    /// By the model's prediction, the fastest first, where there is one; in the space's order otherwise.
+    Model,
+    /// In the space's order.
+    Exhaustive,
+    /// In random order.
+    Random {
+        /// The same seed gives the same order.
+        seed: u64,
+    },
+}
+
+impl Strategy {
+    /// The order in which to try `candidates` candidates. `predicted` has a time for each, or is empty.
+    pub fn order(self, candidates: usize, predicted: &[f64]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..candidates).collect();
+        match self {
+            Strategy::Model if predicted.len() == candidates => order.sort_by(|a, b| predicted[*a].total_cmp(&predicted[*b])),
+            Strategy::Model | Strategy::Exhaustive => {}
+            Strategy::Random { seed } => order = Rng::new(seed).permutation(candidates),
+        }
+        order
+    }
+}
+
+/// Measures candidates, given by their place in the space. A worker process, a model, or a recording.
+pub trait Measure {
+    /// Checks and times one candidate.
+    fn trial(&mut self, candidate: usize) -> Trial;
+
+    /// Times several candidates in turn (A B C A B C ..): `rounds` samples of each, in microseconds. Empty where one failed.
+    fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>>;
+}
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Wall-clock time for the trials; the final comparison comes on top.
+    pub time: Option<Duration>,
+    /// Number of new trials.
+    pub trials: Option<usize>,
+}
+
+/// What a search tells while it runs.
+pub trait Observer {
+    /// A trial ended (and should be stored now).
+    fn tried(&mut self, candidate: usize, trial: &Trial);
+
+    /// Whether to stop: the user asked to.
+    fn stopped(&self) -> bool;
+}
+
+/// How a search ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// The winner with its median in microseconds, if any candidate was right.
+    pub best: Option<(usize, f64)>,
+    /// Candidates tried in this run.
+    pub tried: usize,
+    /// Candidates that the budget or the user left untried.
+    pub left: usize,
+}
+
+/// Finalists are at most this many, and at most this much slower than the fastest.
+const FINALISTS: usize = 5;
+const FINALIST_SLACK: f64 = 1.05;
+/// Interleaved samples of each finalist.
+const ROUNDS: usize = 31;
+/// Finalists this close are equals; the simpler one wins.
+const TIE: f64 = 1.005;
+
+/// Tries candidates in order within the budget, then measures the best few again in turn and elects one.
+///
+/// `known` has the trial of each candidate that was tried before, so that a run resumes. `complexity` orders candidates for ties.
+pub fn search(
+    order: &[usize],
+    known: &[Option<Trial>],
+    complexity: &[u64],
+    budget: Budget,
+    measure: &mut dyn Measure,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    let start = Instant::now();
+    let mut times: Vec<(usize, f64)> = Vec::new();
+    let (mut tried, mut left) = (0, 0);
+    for &candidate in order {
+        if let Some(former) = &known[candidate] {
+            times.extend(former.median_us.map(|t| (candidate, t)));
+            continue;
+        }
+        let spent = budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
+        if spent || observer.stopped() {
+            left += 1;
+            continue;
+        }
+        let trial = measure.trial(candidate);
+        // A trial that the user's interrupt killed says nothing about its candidate.
+        if observer.stopped() && trial.status == Status::Crashed {
+            left += 1;
+            continue;
+        }
+        observer.tried(candidate, &trial);
+        tried += 1;
+        times.extend(trial.median_us.map(|t| (candidate, t)));
+    }
+    let best = if observer.stopped() { fastest(&times) } else { elect(times, complexity, measure) };
+    Outcome { best, tried, left }
+}
+
+fn fastest(times: &[(usize, f64)]) -> Option<(usize, f64)> {
+    times.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn elect(mut times: Vec<(usize, f64)>, complexity: &[u64], measure: &mut dyn Measure) -> Option<(usize, f64)> {
+    times.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let limit = times.first()?.1 * FINALIST_SLACK;
+    let finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
+    let samples = measure.interleaved(&finalists, ROUNDS);
+    let again: Vec<(usize, f64)> = finalists.iter().zip(&samples).filter_map(|(c, s)| Some((*c, median(s)?))).collect();
+    // Without a final comparison (it failed, or a model has nothing to measure) the first times decide.
+    let pool = if again.is_empty() { times } else { again };
+    let (_, lowest) = fastest(&pool)?;
+    pool.into_iter().filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| complexity[*c])
+}
+
+/// The middle of the samples (the mean of the middle two); `None` without samples.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(sorted[n / 2]),
+        _ => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recording: a time for each candidate (`None`: it is wrong), and other times for the final comparison.
+    struct Recording {
+        first: Vec<Option<f64>>,
+        again: Vec<f64>,
+        asked: Vec<usize>,
+    }
+
+    impl Measure for Recording {
+        fn trial(&mut self, candidate: usize) -> Trial {
+            self.asked.push(candidate);
+            trial(self.first[candidate])
+        }
+        fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
+            candidates.iter().map(|c| vec![self.again[*c]; rounds]).collect()
+        }
+    }
+
+    #[derive(Default)]
+    struct Log {
+        tried: Vec<usize>,
+        stop_after: Option<usize>,
+    }
+
+    impl Observer for Log {
+        fn tried(&mut self, candidate: usize, _trial: &Trial) {
+            self.tried.push(candidate);
+        }
+        fn stopped(&self) -> bool {
+            self.stop_after.is_some_and(|n| self.tried.len() >= n)
+        }
+    }
+
+    fn trial(median_us: Option<f64>) -> Trial {
+        let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
+        Trial { schedule: String::new(), status, reason: String::new(), median_us, samples_us: Vec::new(), registers: None }
+    }
+
+    fn recording(first: &[f64], again: &[f64]) -> Recording {
+        let first = first.iter().map(|t| t.is_finite().then_some(*t)).collect();
+        Recording { first, again: again.to_vec(), asked: Vec::new() }
+    }
+
+    const FREE: Budget = Budget { time: None, trials: None };
+
+    #[test]
+    fn the_final_comparison_decides() {
+        let mut r = recording(&[10.0, 9.9, 20.0, f64::NAN], &[9.0, 10.5, 1.0, 1.0]);
+        let outcome = search(&[0, 1, 2, 3], &vec![None; 4], &[1, 2, 3, 0], FREE, &mut r, &mut Log::default());
+        assert_eq!(outcome, Outcome { best: Some((0, 9.0)), tried: 4, left: 0 });
+    }
+
+    #[test]
+    fn equals_go_to_the_simpler() {
+        let mut r = recording(&[10.0, 10.0], &[10.0, 10.03]);
+        let outcome = search(&[0, 1], &vec![None; 2], &[7, 3], FREE, &mut r, &mut Log::default());
+        assert_eq!(outcome.best, Some((1, 10.03)));
+    }
+
+    #[test]
+    fn known_trials_are_not_repeated() {
+        let known = vec![Some(trial(Some(5.0))), None, Some(trial(None))];
+        let mut r = recording(&[1.0, 6.0, 1.0], &[5.0, 6.0, 1.0]);
+        let mut log = Log::default();
+        let outcome = search(&[2, 1, 0], &known, &[0, 0, 0], FREE, &mut r, &mut log);
+        assert_eq!((outcome.best, outcome.tried), (Some((0, 5.0)), 1));
+        assert_eq!((r.asked, log.tried), (vec![1], vec![1]));
+    }
+
+    #[test]
+    fn budgets_and_interrupts_keep_what_was_found() {
+        let mut r = recording(&[3.0, 2.0, 1.0], &[3.0, 2.0, 1.0]);
+        let budget = Budget { trials: Some(2), ..FREE };
+        let outcome = search(&[0, 1, 2], &vec![None; 3], &[0; 3], budget, &mut r, &mut Log::default());
+        assert_eq!(outcome, Outcome { best: Some((1, 2.0)), tried: 2, left: 1 });
+        let mut log = Log { stop_after: Some(1), ..Log::default() };
+        let outcome = search(&[0, 1, 2], &vec![None; 3], &[0; 3], FREE, &mut r, &mut log);
+        assert_eq!(outcome, Outcome { best: Some((0, 3.0)), tried: 1, left: 2 });
+    }
+
+    #[test]
+    fn strategies_order_every_candidate_once() {
+        assert_eq!(Strategy::Model.order(3, &[3.0, 1.0, 2.0]), [1, 2, 0]);
+        assert_eq!(Strategy::Model.order(3, &[]), [0, 1, 2]);
+        assert_eq!(Strategy::Exhaustive.order(3, &[3.0, 1.0, 2.0]), [0, 1, 2]);
+        let mut random = Strategy::Random { seed: 5 }.order(50, &[]);
+        assert_ne!(random, (0..50).collect::<Vec<_>>());
+        random.sort();
+        assert_eq!(random, (0..50).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+}

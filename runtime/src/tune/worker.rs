@@ -1,0 +1,197 @@
+//! The worker process: checks and times candidates on the GPU. One that hangs, traps or crashes takes this process with it,
+//! and nothing else; the tuner starts another one.
+
+use super::launches::{Launch, launches};
+use super::protocol::{Reply, Request, Setup};
+use crate::challenge::Sizes;
+use crate::check::{evaluate, run};
+use crate::cli::names;
+use crate::device::Device;
+use crate::error::Error;
+use crate::inputs::HostTensor;
+use crate::placed::Placed;
+use crate::program::Runner;
+use crate::subject::{Call, Subject};
+use crate::timing::Timer;
+use girih_core::facts::Facts;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
+use girih_core::tile::Kernel;
+use std::io::{BufRead, Write};
+
+/// Serves requests until stdin ends.
+///
+/// # Errors
+/// A line that is no request, or stdin and stdout failing: the tuner is gone.
+pub fn serve() -> Result<(), String> {
+    let mut worker: Option<Worker> = None;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|e| e.to_string())?;
+        let request: Request = serde_json::from_str(&line).map_err(|e| format!("no request: {e}: {line}"))?;
+        let reply = match (request, &mut worker) {
+            (Request::Setup(setup), _) => match Worker::new(&setup) {
+                Ok(ready) => {
+                    worker = Some(ready);
+                    Reply::Ready
+                }
+                Err(reason) => Reply::Lost { reason },
+            },
+            (Request::Trial { schedules }, Some(worker)) => worker.trial(&schedules),
+            (Request::Interleaved { ways, rounds }, Some(worker)) => worker.interleaved(&ways, rounds),
+            (_, None) => Reply::Lost { reason: "no set-up came before the first trial".into() },
+        };
+        let mut out = std::io::stdout().lock();
+        let line = serde_json::to_string(&reply).map_err(|e| e.to_string())?;
+        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+struct Worker {
+    subject: Subject,
+    kernels: Vec<Kernel>,
+    runner: Runner,
+    timer: Timer,
+    /// Small awkward calls with the evaluator's results.
+    small: Vec<Placement>,
+    /// The call at the tuned size with the naive schedules' results.
+    tuned: Placement,
+}
+
+struct Placement {
+    call: Call,
+    placed: Placed,
+    expected: Vec<Option<HostTensor>>,
+}
+
+/// Elements of each output at the tuned size that the naive schedule's result is compared with the reference at.
+const SAMPLED: usize = 20_000;
+/// Samples of a trial, after one run that warms up.
+const SAMPLES: usize = 11;
+
+impl Worker {
+    fn new(setup: &Setup) -> Result<Worker, String> {
+        let subject = names::subject(&setup.name)?;
+        let device = Device::cuda(setup.ordinal).map_err(|e| e.to_string())?;
+        let text = |e: Error| e.to_string();
+        let kernels: Vec<Kernel> =
+            subject.program.sites().iter().map(|d| (d.build)().map_err(|e| e.to_string())).collect::<Result<_, _>>()?;
+        let mut runner = Runner::new(&device, subject.program.clone());
+        let naive = kernels.iter().map(|k| {
+            let none = Facts::none(k);
+            Space::new(k, &none, device.target()).naive().map(Some).map_err(|e| e.to_string())
+        });
+        runner.schedules = naive.collect::<Result<_, String>>()?;
+        let call = subject.call(&Sizes::parse(&setup.sizes)?, setup.seed)?;
+        let placed = Placed::new(&device, &call, 0).map_err(text)?;
+        let expected = run(&mut runner, &placed, &placed.arguments()).map_err(text)?;
+        subject.verify(&call, &expected, Some(SAMPLED)).map_err(|e| format!("the naive schedule is wrong: {e}"))?;
+        let tuned = Placement { call, placed, expected };
+        let small = small_calls(&subject, setup.seed)?
+            .into_iter()
+            .map(|(call, misalign)| {
+                let expected = evaluate(&subject, &call)?;
+                subject.verify(&call, &expected, None).map_err(|e| format!("the evaluator differs from the reference: {e}"))?;
+                let placed = Placed::new(&device, &call, misalign).map_err(text)?;
+                Ok(Placement { call, placed, expected })
+            })
+            .collect::<Result<_, String>>()?;
+        let timer = Timer::new(&device).map_err(text)?;
+        Ok(Worker { subject, kernels, runner, timer, small, tuned })
+    }
+
+    fn trial(&mut self, schedules: &[String]) -> Reply {
+        if let Err(reply) = self.take(schedules).and_then(|()| self.check()) {
+            return reply;
+        }
+        match self.sample(SAMPLES) {
+            Ok(samples_us) => Reply::Measured { samples_us },
+            Err(e) => failed(&e),
+        }
+    }
+
+    fn interleaved(&mut self, ways: &[Vec<String>], rounds: usize) -> Reply {
+        let mut samples_us: Vec<Vec<f64>> = vec![Vec::new(); ways.len()];
+        // One round that is not counted warms up the kernels.
+        for round in 0..=rounds {
+            for (way, samples) in ways.iter().zip(&mut samples_us) {
+                let sampled = self.take(way).and_then(|()| self.sample(1).map_err(|e| failed(&e)));
+                match sampled {
+                    Ok(new) if round > 0 => samples.extend(new),
+                    Ok(_) => {}
+                    Err(lost @ Reply::Lost { .. }) => return lost,
+                    Err(_) => samples.clear(),
+                }
+            }
+        }
+        Reply::Interleaved { samples_us }
+    }
+
+    /// Makes the runner use these schedules.
+    fn take(&mut self, schedules: &[String]) -> Result<(), Reply> {
+        let parse = |(kernel, text): (&Kernel, &String)| {
+            parse_schedule(kernel, text).map(Some).map_err(|e| Reply::Rejected { reason: e.to_string() })
+        };
+        let parsed: Vec<Option<Schedule>> = self.kernels.iter().zip(schedules).map(parse).collect::<Result<_, _>>()?;
+        self.runner.schedules = parsed;
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), Reply> {
+        for at in self.small.iter().chain([&self.tuned]) {
+            let after = run(&mut self.runner, &at.placed, &at.placed.arguments()).map_err(|e| failed(&e))?;
+            self.subject.compare(&at.call, &after, &at.expected).map_err(|reason| Reply::Wrong { reason })?;
+            if !at.placed.guards_intact().map_err(|e| failed(&e))? {
+                return Err(Reply::Wrong { reason: format!("wrote outside of its tensors at {}", at.call.sizes) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Samples of the program at the tuned size, in microseconds.
+    fn sample(&mut self, samples: usize) -> Result<Vec<f64>, Error> {
+        let arguments = self.tuned.placed.arguments();
+        (0..samples).map(|_| self.timer.sample(&self.tuned.placed, &mut || self.runner.run(&arguments))).collect()
+    }
+}
+
+/// An error of one candidate, or of the whole process: after most driver errors the context is unusable.
+fn failed(e: &Error) -> Reply {
+    let reason = e.to_string();
+    match e {
+        Error::Driver { .. } | Error::NoDevice(_) => Reply::Lost { reason },
+        _ => Reply::Rejected { reason },
+    }
+}
+
+/// Up to three calls that are likely to find a mistake at little cost: the largest check sizes, one of them one element off
+/// alignment, and the smallest that is not empty.
+fn small_calls(subject: &Subject, seed: u64) -> Result<Vec<(Call, usize)>, String> {
+    let calls: Vec<Call> = subject.check_sizes(seed).iter().map(|s| subject.call(s, seed)).collect::<Result<_, _>>()?;
+    let mut calls: Vec<Call> = calls.into_iter().filter(|c| subject.compulsory_bytes(c) > 0.0).collect();
+    calls.sort_by_key(|c| subject.compulsory_bytes(c) as u64);
+    let mut chosen = Vec::new();
+    if let Some(largest) = calls.pop() {
+        chosen.push((largest.clone(), 1));
+        chosen.push((calls.pop().unwrap_or(largest), 0));
+    }
+    chosen.extend(calls.into_iter().next().map(|smallest| (smallest, 0)));
+    Ok(chosen)
+}
+
+/// Facts of the launch in all calls of a trial, without repetitions: what a trial compiles.
+pub fn facts_of_trial(subject: &Subject, launch: &Launch, seed: u64) -> Vec<Facts> {
+    let mut all = vec![launch.facts.clone()];
+    for (call, misalign) in small_calls(subject, seed).unwrap_or_default() {
+        let there = launches(&subject.program, &call, misalign).unwrap_or_default();
+        all.extend(there.into_iter().filter(|l| l.site == launch.site).map(|l| l.facts));
+    }
+    let mut seen: Vec<Facts> = Vec::new();
+    for facts in all {
+        if !seen.contains(&facts) {
+            seen.push(facts);
+        }
+    }
+    seen
+}
