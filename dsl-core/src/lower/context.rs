@@ -1,15 +1,16 @@
 //! The state of one lowering: the SIMT kernel that grows, and what became of each tile value.
 
 use super::index::{Index, multiple};
-use super::plan::{Plan, gcd};
+use super::params::{dim_classes, dim_constants, pointer_or_scalar};
+use super::plan::Plan;
 use crate::error::CompileError;
 use crate::facts::Facts;
 use crate::layout::{Digit, Layout};
 use crate::simt::{self, Expr, Param, ParamKind, SharedArray, SharedId, Special, Stmt, Var, VarId};
-use crate::tile::access::{loop_lengths, shape_requirements};
+use crate::tile::access::loop_lengths;
 use crate::tile::host::HostExpr;
-use crate::tile::{self, Kernel, Op, RequirementKind, ValueId};
-use crate::types::{BinaryOp, DType};
+use crate::tile::{Kernel, Op, ValueId};
+use crate::types::DType;
 use std::collections::HashMap;
 
 /// Which elements of a tile exist: coordinates along an axis below a length, and sides of per-element choices.
@@ -104,6 +105,8 @@ pub(crate) struct Lowering<'a> {
     pub params: Vec<Param>,
     pub vars: Vec<Var>,
     pub shared: Vec<SharedArray>,
+    /// Shared arrays of a path that excludes this one.
+    pub reusable: Vec<SharedId>,
     /// Open blocks, innermost last.
     pub blocks: Vec<Vec<Stmt>>,
     pub values: Vec<Option<Rep>>,
@@ -122,7 +125,9 @@ pub(crate) struct Lowering<'a> {
     pub repeated: bool,
     pub thread: Expr,
     /// Representative of each class of equal lengths.
-    dim_class: HashMap<(usize, usize), (usize, usize)>,
+    pub dim_class: HashMap<(usize, usize), (usize, usize)>,
+    /// Lengths that every launch proves to be a constant.
+    pub dim_constant: HashMap<(usize, usize), i64>,
 }
 
 /// The result of a lowering step: the author's mistakes and illegal schedules stop it.
@@ -150,6 +155,7 @@ impl<'a> Lowering<'a> {
             params,
             vars: Vec::new(),
             shared: Vec::new(),
+            reusable: Vec::new(),
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],
             uses: super::uses::count(kernel),
@@ -163,6 +169,7 @@ impl<'a> Lowering<'a> {
             repeated: false,
             thread: Expr::Special(Special::Thread),
             dim_class: dim_classes(kernel),
+            dim_constant: dim_constants(kernel),
         };
         let thread = lowering.declare_let("thread", DType::I32, Expr::Special(Special::Thread));
         lowering.thread = lowering.ix.cast(DType::I32, thread);
@@ -204,7 +211,15 @@ impl<'a> Lowering<'a> {
         Expr::Var(var)
     }
 
+    /// A shared array. One that the other of two exclusive paths used is used again.
     pub fn new_shared(&mut self, name: &str, dtype: DType, len: i64) -> SharedId {
+        let fits = |id: &SharedId| {
+            let a = &self.shared[id.0 as usize];
+            a.dtype == dtype && a.len == len as u32
+        };
+        if let Some(at) = self.reusable.iter().position(fits) {
+            return self.reusable.remove(at);
+        }
         self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16 });
         SharedId(self.shared.len() as u32 - 1)
     }
@@ -241,89 +256,6 @@ impl<'a> Lowering<'a> {
             ParamKind::Host { value, .. } => self.host_multiple(value),
             _ => 1,
         })
-    }
-
-    /// By what a host expression is surely divisible, by the facts.
-    pub fn host_multiple(&self, e: &HostExpr) -> i64 {
-        match e {
-            HostExpr::Const(0) => 1 << 20,
-            HostExpr::Const(c) => c.abs(),
-            HostExpr::Dim(p, k) => {
-                let class = self.class_of(*p, *k);
-                let of = |(p, k): (usize, usize)| self.facts.tensors[p].as_ref().map_or(1, |t| t.lens[k] as i64);
-                self.dim_class.iter().filter(|(_, c)| **c == class).map(|(d, _)| of(*d)).chain([of((*p, *k))]).max().unwrap_or(1)
-            }
-            HostExpr::Stride(p, k) => match &self.facts.tensors[*p] {
-                Some(t) if t.packed => (k + 1..t.lens.len()).map(|j| self.host_multiple(&HostExpr::Dim(*p, j))).product(),
-                Some(t) => t.strides[*k] as i64,
-                None => 1,
-            },
-            HostExpr::Scalar(_) | HostExpr::Multiprocessors => 1,
-            HostExpr::Binary(BinaryOp::Mul, a, b) => self.host_multiple(a).saturating_mul(self.host_multiple(b)).min(1 << 20),
-            HostExpr::Binary(BinaryOp::Div, a, b) => match **b {
-                HostExpr::Const(c) if c > 0 && self.host_multiple(a) % c == 0 => self.host_multiple(a) / c,
-                _ => 1,
-            },
-            HostExpr::Binary(BinaryOp::Rem, ..) => 1,
-            HostExpr::Binary(_, a, b) => gcd(self.host_multiple(a), self.host_multiple(b)),
-        }
-    }
-
-    fn class_of(&self, param: usize, axis: usize) -> (usize, usize) {
-        self.dim_class.get(&(param, axis)).copied().unwrap_or((param, axis))
-    }
-
-    /// A host expression in index arithmetic: lengths are parameters, sums are computed, the rest becomes a parameter of its own.
-    pub fn host_index(&mut self, e: &HostExpr, name: &str) -> Expr {
-        match e {
-            HostExpr::Const(c) => self.ix.lit(*c),
-            HostExpr::Dim(p, k) => {
-                let (p, k) = self.class_of(*p, *k);
-                let name = dim_name(self.kernel, p, k);
-                self.host_param(&HostExpr::Dim(p, k), &name)
-            }
-            HostExpr::Stride(p, k) => match &self.facts.tensors[*p] {
-                Some(t) if t.packed => {
-                    let rank = t.lens.len();
-                    (k + 1..rank).fold(self.ix.lit(1), |product, j| {
-                        let dim = self.host_index(&HostExpr::Dim(*p, j), name);
-                        self.ix.mul(product, dim)
-                    })
-                }
-                _ => {
-                    let name = format!("{}_stride{k}", self.kernel.params[*p].name);
-                    self.host_param(e, &name)
-                }
-            },
-            HostExpr::Binary(BinaryOp::Add, a, b) => {
-                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
-                self.ix.add(a, b)
-            }
-            HostExpr::Binary(BinaryOp::Sub, a, b) => {
-                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
-                self.ix.sub(a, b)
-            }
-            HostExpr::Binary(BinaryOp::Mul, a, b)
-                if matches!(**a, HostExpr::Const(_)) || matches!(**b, HostExpr::Const(_)) || matches!(**b, HostExpr::Stride(..)) =>
-            {
-                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
-                self.ix.mul(a, b)
-            }
-            HostExpr::Scalar(_) | HostExpr::Multiprocessors | HostExpr::Binary(..) => self.host_param(e, name),
-        }
-    }
-
-    /// The parameter with this value; made at its first use.
-    pub fn host_param(&mut self, e: &HostExpr, name: &str) -> Expr {
-        let found = self.params.iter().position(|p| matches!(&p.kind, ParamKind::Host { value, .. } if value == e));
-        let at = found.unwrap_or_else(|| {
-            let taken = |n: &str| self.params.iter().any(|p| p.name == n);
-            let unique =
-                if taken(name) { (1..).map(|i| format!("{name}_{i}")).find(|n| !taken(n)).unwrap_or_default() } else { name.to_string() };
-            self.params.push(Param { name: unique, kind: ParamKind::Host { dtype: self.ix.dtype, value: e.clone() } });
-            self.params.len() - 1
-        });
-        Expr::Param(at)
     }
 
     /// A scalar i64 value (length, stride, offset) in index arithmetic.
@@ -363,47 +295,4 @@ impl<'a> Lowering<'a> {
         let body = self.blocks.into_iter().next().unwrap_or_default();
         simt::Kernel { name: self.kernel.name.clone(), params: self.params, vars: self.vars, shared: self.shared, body, launch, provenance }
     }
-}
-
-fn pointer_or_scalar(kernel: &Kernel, facts: &Facts, written: &[bool], p: usize, param: &tile::Param) -> Param {
-    let kind = match param.kind {
-        tile::ParamKind::Tensor { dtype, .. } => {
-            let align = facts.tensors[p].as_ref().map_or(dtype.size() as u32, |t| t.align);
-            ParamKind::Pointer { tensor: p, dtype, writable: written[p], restrict: facts.noalias, align }
-        }
-        tile::ParamKind::Scalar(dtype) => ParamKind::Scalar { scalar: p, dtype },
-    };
-    debug_assert!(kernel.params.len() > p);
-    Param { name: param.name.clone(), kind }
-}
-
-/// `x_len` of a vector, `x_rows` and `x_cols` of a matrix, `x_dim0` and so on above.
-fn dim_name(kernel: &Kernel, param: usize, axis: usize) -> String {
-    let name = &kernel.params[param].name;
-    let tile::ParamKind::Tensor { rank, .. } = kernel.params[param].kind else { panic!("lowering: parameter {name} has no length") };
-    match (rank, axis) {
-        (1, _) => format!("{name}_len"),
-        (2, 0) => format!("{name}_rows"),
-        (2, _) => format!("{name}_cols"),
-        _ => format!("{name}_dim{axis}"),
-    }
-}
-
-/// Lengths that every launch proves equal share one parameter.
-fn dim_classes(kernel: &Kernel) -> HashMap<(usize, usize), (usize, usize)> {
-    let mut class: HashMap<(usize, usize), (usize, usize)> = HashMap::new();
-    for r in shape_requirements(kernel).iter().chain(&kernel.requirements) {
-        let RequirementKind::Equal(a, b) = r.kind else { continue };
-        let (Some(HostExpr::Dim(p, k)), Some(HostExpr::Dim(q, l))) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else {
-            continue;
-        };
-        let (x, y) = (*class.get(&(p, k)).unwrap_or(&(p, k)), *class.get(&(q, l)).unwrap_or(&(q, l)));
-        for d in [(p, k), (q, l)] {
-            class.insert(d, y);
-        }
-        for c in class.values_mut().filter(|c| **c == x) {
-            *c = y;
-        }
-    }
-    class
 }

@@ -33,6 +33,11 @@ impl Index {
     }
 
     pub fn add(&self, a: Expr, b: Expr) -> Expr {
+        // Sums lean to the left: `i + u * 4 + v`.
+        if let Expr::Binary(BinaryOp::Add, x, y) = b {
+            let left = self.add(a, *x);
+            return self.add(left, *y);
+        }
         match (as_literal(&a), as_literal(&b)) {
             (Some(x), Some(y)) => self.lit(x + y),
             (Some(0), None) => b,

@@ -1,15 +1,15 @@
 //! Global memory: which elements of an access lie together, how wide it may be, and what guards it.
 
-use super::context::{Bound, Data, Lowered, Lowering, Mask, Mode, Rep, TileRep};
+use super::context::{Bound, Lowered, Lowering, Mask, Mode};
 use super::elements::unrolled;
-use super::index::{all, as_literal, compare, literal};
+use super::index::{all, as_literal, compare};
 use super::plan::{gcd, spread};
 use super::values::{At, not};
 use crate::layout::{Deal, Layout};
-use crate::simt::{Expr, Place, Space, Stmt, VarId};
+use crate::simt::{Expr, Place, Space};
 use crate::tile::host::HostExpr;
 use crate::tile::{Index, ValueId, ViewId};
-use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, MemoryOrder, Scope};
+use crate::types::{CompareOp, DType};
 use std::collections::HashMap;
 
 /// How a tile access is cut into instructions.
@@ -70,7 +70,7 @@ impl Lowering<'_> {
     }
 
     /// Deals a tile so that `fast` is its fastest axis: the anchor's own layout where it fits, else one of the same threads.
-    fn deal(&self, axes: &[TileAxis], fast: usize, bytes: i64) -> Layout {
+    pub fn deal(&self, axes: &[TileAxis], fast: usize, bytes: i64) -> Layout {
         if axes.is_empty() {
             return Layout { axes: vec![], threads: self.plan.threads, registers: 1 };
         }
@@ -326,298 +326,13 @@ impl Lowering<'_> {
         all(terms)
     }
 
-    /// Loads one scalar.
-    pub fn scalar_load(&mut self, view: ViewId, index: &[Index]) -> Expr {
-        let address = self.address(view, index, &[]);
-        let place = self.place(view, address);
-        let dtype = place.dtype;
-        let e = Expr::Load { place: Box::new(place), predicate: None, cache: self.plan.cache };
-        self.load_register(Some(dtype), e)
-    }
-
-    /// Loads a tile in the layout that suits its memory.
-    pub fn load_tile(&mut self, value: ValueId, view: ViewId, index: &[Index]) -> Lowered<()> {
-        let layout = self.preferred_layout(view, index);
-        let mask = self.mask_at(view, index);
-        for (v, _) in &mask.wheres {
-            self.prepare(*v, &layout)?;
-        }
-        if layout.registers == 1 {
-            return self.load_single(value, view, index, layout, mask);
-        }
-        let name = self.name_of(value, &self.kernel.params[self.kernel.view(view).param].name.clone());
-        let var = self.load_array(&name, view, index, &layout, &mask)?;
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::Array(var) }));
-        Ok(())
-    }
-
-    fn load_single(&mut self, value: ValueId, view: ViewId, index: &[Index], layout: Layout, mask: Mask) -> Lowered<()> {
-        let axes = self.tile_axes(index);
-        let base = self.base_coordinates(&axes, &layout);
-        let guard = self.bounds_hold(&mask, &base);
-        let sides = self.sides_hold(&mask, &At::only(&layout, literal(DType::I32, 0)));
-        let address = self.address(view, index, &base);
-        let place = self.place(view, address);
-        let (dtype, param) = (place.dtype, self.kernel.view(view).param);
-        let load =
-            Expr::Load { place: Box::new(place), predicate: all(guard.into_iter().chain(sides)).map(Box::new), cache: self.plan.cache };
-        let e = self.load_register(Some(dtype), load);
-        let uses = self.used(value);
-        let inline = uses.count == 1 && !uses.escapes && self.kernel.value(value).name.is_none() && !self.written[param];
-        let e = if inline {
-            e
-        } else {
-            let name = self.name_of(value, &format!("{}_value", self.kernel.params[param].name));
-            self.declare_let(&name, dtype.compute(), e)
-        };
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::One(e) }));
-        Ok(())
-    }
-
-    /// Loads a tile into a new array of its storage type.
-    pub fn load_array(&mut self, name: &str, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Lowered<VarId> {
-        let dtype = self.kernel.view(view).dtype;
-        let cut = self.cut(view, index, layout, mask);
-        let var = self.new_var(name, dtype, Some(layout.registers as u32));
-        self.emit(Stmt::Declare { var, init: None });
-        let target = if cut.reversed { self.new_var(&format!("{name}_mirrored"), dtype, Some(layout.registers as u32)) } else { var };
-        if cut.reversed {
-            self.emit(Stmt::Declare { var: target, init: None });
-        }
-        let cache = self.plan.cache;
-        self.accesses(view, index, layout, mask, cut, &mut |cx, at, address, guard| {
-            let place = cx.place(view, address);
-            let sides = cx.sides_hold(mask, at);
-            let predicate = all(guard.into_iter().chain(sides));
-            cx.emit(if cut.width == 1 {
-                let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };
-                Stmt::Assign { var: target, index: Some(at.flat.clone()), value }
-            } else {
-                Stmt::LoadVector { var: target, at: at.flat.clone(), place, lanes: cut.width as u32, predicate, cache }
-            });
-            Ok(())
-        })?;
-        if cut.reversed {
-            self.mirror(target, var, layout.registers, cut.width);
-        }
-        Ok(var)
-    }
-
-    /// Copies an array with the elements of each instruction in reverse.
-    pub fn mirror(&mut self, from: VarId, to: VarId, registers: i64, width: i64) {
-        let (e, index) = self.loop_var("e");
-        let flipped = super::index::binary(BinaryOp::Xor, index.clone(), literal(DType::I32, width - 1));
-        let turn = vec![Stmt::Assign { var: to, index: Some(index), value: Expr::Element(from, Box::new(flipped)) }];
-        self.emit(unrolled(e, registers, turn));
-    }
-
-    /// Stores a tile or scalar.
-    pub fn store(&mut self, view: ViewId, index: &[Index], value: ValueId) -> Lowered<()> {
-        let dtype = self.kernel.view(view).dtype;
-        if !matches!(self.rep_kind(value), Kind::Tile) {
-            let e = self.scalar(value);
-            let address = self.address(view, index, &[]);
-            let (place, cache) = (self.place(view, address), self.plan.cache);
-            let predicate = (self.plan.threads > 1).then(|| compare(CompareOp::Eq, self.thread.clone(), self.ix.lit(0)));
-            let value = self.to_storage(dtype, e);
-            self.emit(Stmt::Store { place, value, predicate, cache });
-            return Ok(());
-        }
-        let wanted = self.preferred_layout(view, index);
-        let own = self.tile(value).layout.clone();
-        let layout = match own {
-            // Registers that lie together in memory, or no better layout at hand: store from where the tile is.
-            Some(l) if l.fast_axis() == wanted.fast_axis() && l.distinct_threads() == l.threads => l,
-            Some(_) | None => wanted,
-        };
-        self.prepare(value, &layout)?;
-        let mut mask = self.mask_at(view, index);
-        mask.wheres.clear();
-        mask.and(&self.tile(value).mask.clone());
-        for (v, _) in mask.wheres.clone() {
-            self.prepare(v, &layout)?;
-        }
-        let cut = self.cut(view, index, &layout, &mask);
-        if cut.width == 1 {
-            self.store_elements(view, index, value, &layout, &mask)
-        } else {
-            self.store_vectors(view, index, value, &layout, &mask, cut)
-        }
-    }
-
-    fn store_elements(&mut self, view: ViewId, index: &[Index], value: ValueId, layout: &Layout, mask: &Mask) -> Lowered<()> {
-        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
-        let axes = self.tile_axes(index);
-        let base = self.base_coordinates(&axes, layout);
-        let replicas = self.first_replica(layout);
-        self.for_elements(&[value], layout, true, &mut |cx, at, mut elements| {
-            let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
-            let guard = cx.bounds_hold(mask, &coordinates);
-            let sides = cx.sides_hold(mask, at);
-            let address = cx.address(view, index, &coordinates);
-            let place = cx.place(view, address);
-            let value = cx.to_storage(dtype, elements.remove(0));
-            cx.emit(Stmt::Store { place, value, predicate: all(guard.into_iter().chain(sides).chain(replicas.clone())), cache });
-            Ok(())
-        })
-    }
-
-    fn store_vectors(&mut self, view: ViewId, index: &[Index], value: ValueId, layout: &Layout, mask: &Mask, cut: Cut) -> Lowered<()> {
-        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
-        let ready = match self.tile(value).data {
-            Data::Array(var) if self.vars[var.0 as usize].dtype == dtype => Some(var),
-            _ => None,
-        };
-        let name = format!("{}_out", self.kernel.params[self.kernel.view(view).param].name);
-        let mut var = match ready {
-            Some(var) => var,
-            None => self.fill_array(value, layout, &name, dtype)?,
-        };
-        if cut.reversed {
-            let mirrored = self.new_var(&format!("{name}_mirrored"), dtype, Some(layout.registers as u32));
-            self.emit(Stmt::Declare { var: mirrored, init: None });
-            self.mirror(var, mirrored, layout.registers, cut.width);
-            var = mirrored;
-        }
-        let replicas = self.first_replica(layout);
-        self.accesses(view, index, layout, mask, cut, &mut |cx, at, address, guard| {
-            let place = cx.place(view, address);
-            let predicate = all(guard.into_iter().chain(replicas.clone()));
-            cx.emit(Stmt::StoreVector { place, var, at: at.flat.clone(), lanes: cut.width as u32, predicate, cache });
-            Ok(())
-        })
-    }
-
     /// Where several threads hold one element: the condition of the one that acts.
-    fn first_replica(&self, layout: &Layout) -> Option<Expr> {
+    pub fn first_replica(&self, layout: &Layout) -> Option<Expr> {
         let distinct = layout.distinct_threads();
         (distinct < layout.threads).then(|| compare(CompareOp::Lt, self.thread.clone(), self.ix.lit(distinct)))
     }
 
-    /// Address and guard of computed positions: one integer element per axis of the view.
-    fn computed_place(&mut self, view: ViewId, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
-        let v = self.kernel.view(view).clone();
-        let mut terms = Vec::new();
-        let mut guards = Vec::new();
-        for ((value, e), axis) in indices.iter().zip(elements).zip(&v.axes) {
-            let dtype = self.register_type(*value);
-            let len = self.index_of(axis.len);
-            guards.extend(self.in_range(dtype, e, len));
-            let stride = self.index_of(axis.stride);
-            terms.push((self.ix.cast(dtype, e.clone()), stride));
-        }
-        let offset = self.index_of(v.offset);
-        let address = self.linear(offset, terms);
-        (self.place(view, address), all(guards))
-    }
-
-    /// `0 <= e < len`, compared in a type that holds both.
-    fn in_range(&self, dtype: DType, e: &Expr, len: Expr) -> Vec<Expr> {
-        let common = if dtype == self.ix.dtype {
-            dtype
-        } else if dtype == DType::U32 && self.ix.dtype == DType::I32 {
-            DType::U32
-        } else {
-            DType::I64
-        };
-        let to = super::index::Index { dtype: common };
-        let (e, len) = (to.cast(dtype, e.clone()), to.cast(self.ix.dtype, len));
-        let below = compare(CompareOp::Lt, e.clone(), len);
-        if dtype.is_signed() || dtype == DType::U64 { vec![compare(CompareOp::Ge, e, to.lit(0)), below] } else { vec![below] }
-    }
-
-    /// Loads a tile from computed positions; absent where a position is out of range.
-    pub fn gather_tile(&mut self, value: ValueId, view: ViewId, indices: &[ValueId]) -> Lowered<()> {
-        let tiles: Vec<ValueId> = indices.iter().copied().filter(|v| matches!(self.rep_kind(*v), Kind::Tile)).collect();
-        let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
-        tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
-        let layout = tiles.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.anchor_layout());
-        for (v, _) in mask.wheres.clone() {
-            self.prepare(v, &layout)?;
-        }
-        let dtype = self.kernel.view(view).dtype;
-        let cache = self.plan.cache;
-        let name = self.name_of(value, &format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name));
-        let var = (layout.registers > 1).then(|| self.new_var(&name, dtype, Some(layout.registers as u32)));
-        if let Some(var) = var {
-            self.emit(Stmt::Declare { var, init: None });
-        }
-        let mut single = None;
-        self.for_elements(&tiles, &layout, false, &mut |cx, at, elements| {
-            let positions = cx.positions(indices, elements);
-            let (place, guard) = cx.computed_place(view, indices, &positions);
-            let sides = cx.sides_hold(&mask, at);
-            let load = Expr::Load { place: Box::new(place), predicate: all(guard.into_iter().chain(sides)).map(Box::new), cache };
-            match var {
-                Some(var) => cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value: load }),
-                None => {
-                    let e = cx.load_register(Some(dtype), load);
-                    single = Some(cx.declare_let(&name, dtype.compute(), e));
-                }
-            }
-            Ok(())
-        })?;
-        let data = var.map(Data::Array).or(single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data }));
-        Ok(())
-    }
-
-    fn positions(&mut self, indices: &[ValueId], mut tiles: Vec<Expr>) -> Vec<Expr> {
-        indices.iter().map(|v| if matches!(self.rep_kind(*v), Kind::Tile) { tiles.remove(0) } else { self.scalar(*v) }).collect()
-    }
-
-    /// The layout of the grid loop's own tile.
-    pub fn anchor_layout(&self) -> Layout {
-        let axes: Vec<TileAxis> = self.grid_vars.iter().zip(&self.plan.anchor).map(|(v, n)| (Some(*v), *n)).collect();
-        self.deal(&axes, axes.len().saturating_sub(1), 4)
-    }
-
-    /// Stores to, or updates, computed positions.
-    pub fn scatter(
-        &mut self,
-        view: ViewId,
-        indices: &[ValueId],
-        value: ValueId,
-        atomic: Option<(AtomicOp, Scope, MemoryOrder)>,
-    ) -> Lowered<()> {
-        let all_values: Vec<ValueId> = indices.iter().copied().chain([value]).collect();
-        let tiles: Vec<ValueId> = all_values.iter().copied().filter(|v| matches!(self.rep_kind(*v), Kind::Tile)).collect();
-        let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
-        tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
-        let layout = tiles.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.anchor_layout());
-        let layout = if tiles.is_empty() { Layout { axes: vec![], threads: self.plan.threads, registers: 1 } } else { layout };
-        for (v, _) in mask.wheres.clone() {
-            self.prepare(v, &layout)?;
-        }
-        // Coordinates of the tile, for its bounds.
-        let axes = self.bound_axes(&mask, &layout);
-        let base = self.base_coordinates(&axes, &layout);
-        let replicas = self.first_replica(&layout);
-        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
-        self.for_elements(&tiles, &layout, true, &mut |cx, at, elements| {
-            let all_elements = cx.positions(&all_values, elements);
-            let (place, guard) = cx.computed_place(view, indices, &all_elements[..indices.len()]);
-            let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
-            let bounds = cx.bounds_hold(&mask, &coordinates);
-            let sides = cx.sides_hold(&mask, at);
-            let predicate = all(bounds.into_iter().chain(sides).chain(guard).chain(replicas.clone()));
-            let operand = cx.to_storage(dtype, all_elements[indices.len()].clone());
-            cx.emit(match atomic {
-                Some((op, scope, order)) => {
-                    Stmt::Atomic { result: None, op, place, value: operand, expected: None, predicate, scope, order }
-                }
-                None => Stmt::Store { place, value: operand, predicate, cache },
-            });
-            Ok(())
-        })
-    }
-
-    fn bound_axes(&self, mask: &Mask, layout: &Layout) -> Vec<TileAxis> {
-        let shape = layout.shape();
-        (0..shape.len()).map(|k| (mask.bounds.iter().find(|b| b.axis == k).map(|b| b.index), shape[k])).collect()
-    }
-
-    fn rep_kind(&self, value: ValueId) -> Kind {
+    pub fn rep_kind(&self, value: ValueId) -> Kind {
         match self.kernel.ty(value) {
             crate::tile::Ty::Tile(..) => Kind::Tile,
             _ => Kind::Scalar,
@@ -625,7 +340,8 @@ impl Lowering<'_> {
     }
 }
 
-enum Kind {
+/// Tile or scalar.
+pub(crate) enum Kind {
     Tile,
     Scalar,
 }

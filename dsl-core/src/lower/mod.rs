@@ -2,12 +2,13 @@
 //!
 //! 1. [`crate::tile::access::classify`]: is every store safe?
 //! 2. `plan`: the schedule in numbers, and the rules that they obey.
-//! 3. `grid`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
-//! 4. `control`, `values`, `elements`, `memory`, `convert`: statements, values, loops over a thread's elements, global accesses,
-//!    changes of layout. They build the body in one walk.
+//! 3. `grid`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
+//! 4. `control`, `values`, `elements`, `memory`, `transfer`, `computed`, `convert`: statements, values, loops over a thread's
+//!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
 //! 6. [`crate::simt::verify`].
 
+mod computed;
 mod context;
 mod control;
 mod convert;
@@ -15,10 +16,16 @@ mod elements;
 mod grid;
 mod index;
 mod memory;
+mod params;
+mod pipeline;
 mod plan;
 mod simplify;
+mod transfer;
 mod uses;
 mod values;
+
+#[cfg(test)]
+mod tests;
 
 use crate::error::CompileError;
 use crate::facts::Facts;
@@ -28,6 +35,7 @@ use crate::target::Target;
 use crate::tile::host::HostExpr;
 use crate::tile::{self, ParamKind};
 use crate::types::BinaryOp;
+
 use plan::Plan;
 
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.

@@ -1,0 +1,170 @@
+//! Kernel parameters: pointers, scalars, and the integers that the host computes.
+
+use super::context::Lowering;
+use super::plan::gcd;
+use crate::facts::Facts;
+use crate::simt::{Expr, Param, ParamKind};
+use crate::tile::access::shape_requirements;
+use crate::tile::host::HostExpr;
+use crate::tile::{self, Kernel, Op, RequirementKind, ValueId};
+use crate::types::BinaryOp;
+use std::collections::HashMap;
+
+impl Lowering<'_> {
+    /// By what a host expression is surely divisible, by the facts.
+    pub fn host_multiple(&self, e: &HostExpr) -> i64 {
+        match e {
+            HostExpr::Const(0) => 1 << 20,
+            HostExpr::Const(c) => c.abs(),
+            HostExpr::Dim(p, k) if self.dim_constant.contains_key(&(*p, *k)) => self.dim_constant[&(*p, *k)].max(1),
+            HostExpr::Dim(p, k) => {
+                let class = self.class_of(*p, *k);
+                let of = |(p, k): (usize, usize)| self.facts.tensors[p].as_ref().map_or(1, |t| t.lens[k] as i64);
+                self.dim_class.iter().filter(|(_, c)| **c == class).map(|(d, _)| of(*d)).chain([of((*p, *k))]).max().unwrap_or(1)
+            }
+            HostExpr::Stride(p, k) => match &self.facts.tensors[*p] {
+                Some(t) if t.packed => (k + 1..t.lens.len()).map(|j| self.host_multiple(&HostExpr::Dim(*p, j))).product(),
+                Some(t) => t.strides[*k] as i64,
+                None => 1,
+            },
+            HostExpr::Scalar(_) | HostExpr::Multiprocessors => 1,
+            HostExpr::Binary(BinaryOp::Mul, a, b) => self.host_multiple(a).saturating_mul(self.host_multiple(b)).min(1 << 20),
+            HostExpr::Binary(BinaryOp::Div, a, b) => match **b {
+                HostExpr::Const(c) if c > 0 && self.host_multiple(a) % c == 0 => self.host_multiple(a) / c,
+                _ => 1,
+            },
+            HostExpr::Binary(BinaryOp::Rem, ..) => 1,
+            HostExpr::Binary(_, a, b) => gcd(self.host_multiple(a), self.host_multiple(b)),
+        }
+    }
+
+    fn class_of(&self, param: usize, axis: usize) -> (usize, usize) {
+        self.dim_class.get(&(param, axis)).copied().unwrap_or((param, axis))
+    }
+
+    /// A host expression in index arithmetic: lengths are parameters, sums are computed, the rest becomes a parameter of its own.
+    pub fn host_index(&mut self, e: &HostExpr, name: &str) -> Expr {
+        match e {
+            HostExpr::Const(c) => self.ix.lit(*c),
+            HostExpr::Dim(p, k) if self.dim_constant.contains_key(&(*p, *k)) => self.ix.lit(self.dim_constant[&(*p, *k)]),
+            HostExpr::Dim(p, k) => {
+                let (p, k) = self.class_of(*p, *k);
+                let name = dim_name(self.kernel, p, k);
+                self.host_param(&HostExpr::Dim(p, k), &name)
+            }
+            HostExpr::Stride(p, k) => match &self.facts.tensors[*p] {
+                Some(t) if t.packed => {
+                    let rank = t.lens.len();
+                    (k + 1..rank).fold(self.ix.lit(1), |product, j| {
+                        let dim = self.host_index(&HostExpr::Dim(*p, j), name);
+                        self.ix.mul(product, dim)
+                    })
+                }
+                _ => {
+                    let name = format!("{}_stride{k}", self.kernel.params[*p].name);
+                    self.host_param(e, &name)
+                }
+            },
+            HostExpr::Binary(BinaryOp::Add, a, b) => {
+                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
+                self.ix.add(a, b)
+            }
+            HostExpr::Binary(BinaryOp::Sub, a, b) => {
+                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
+                self.ix.sub(a, b)
+            }
+            HostExpr::Binary(BinaryOp::Mul, a, b)
+                if matches!(**a, HostExpr::Const(_)) || matches!(**b, HostExpr::Const(_)) || matches!(**b, HostExpr::Stride(..)) =>
+            {
+                let (a, b) = (self.host_index(a, name), self.host_index(b, name));
+                self.ix.mul(a, b)
+            }
+            HostExpr::Scalar(_) | HostExpr::Multiprocessors | HostExpr::Binary(..) => self.host_param(e, name),
+        }
+    }
+
+    /// The parameter with this value; made at its first use.
+    pub fn host_param(&mut self, e: &HostExpr, name: &str) -> Expr {
+        let found = self.params.iter().position(|p| matches!(&p.kind, ParamKind::Host { value, .. } if value == e));
+        let at = found.unwrap_or_else(|| {
+            let taken = |n: &str| self.params.iter().any(|p| p.name == n);
+            let unique =
+                if taken(name) { (1..).map(|i| format!("{name}_{i}")).find(|n| !taken(n)).unwrap_or_default() } else { name.to_string() };
+            self.params.push(Param { name: unique, kind: ParamKind::Host { dtype: self.ix.dtype, value: e.clone() } });
+            self.params.len() - 1
+        });
+        Expr::Param(at)
+    }
+}
+
+/// The parameter for a parameter of the tile kernel.
+pub(crate) fn pointer_or_scalar(kernel: &Kernel, facts: &Facts, written: &[bool], p: usize, param: &tile::Param) -> Param {
+    let kind = match param.kind {
+        tile::ParamKind::Tensor { dtype, .. } => {
+            let align = facts.tensors[p].as_ref().map_or(dtype.size() as u32, |t| t.align);
+            ParamKind::Pointer { tensor: p, dtype, writable: written[p], restrict: facts.noalias, align }
+        }
+        tile::ParamKind::Scalar(dtype) => ParamKind::Scalar { scalar: p, dtype },
+    };
+    debug_assert!(kernel.params.len() > p);
+    Param { name: param.name.clone(), kind }
+}
+
+/// `x_len` of a vector, `x_rows` and `x_cols` of a matrix, `x_dim0` and so on above.
+fn dim_name(kernel: &Kernel, param: usize, axis: usize) -> String {
+    let name = &kernel.params[param].name;
+    let tile::ParamKind::Tensor { rank, .. } = kernel.params[param].kind else { panic!("lowering: parameter {name} has no length") };
+    match (rank, axis) {
+        (1, _) => format!("{name}_len"),
+        (2, 0) => format!("{name}_rows"),
+        (2, _) => format!("{name}_cols"),
+        _ => format!("{name}_dim{axis}"),
+    }
+}
+
+/// Lengths that every launch proves equal share one parameter.
+pub(crate) fn dim_classes(kernel: &Kernel) -> HashMap<(usize, usize), (usize, usize)> {
+    let mut class: HashMap<(usize, usize), (usize, usize)> = HashMap::new();
+    for r in shape_requirements(kernel).iter().chain(&kernel.requirements) {
+        let RequirementKind::Equal(a, b) = r.kind else { continue };
+        let (Some(HostExpr::Dim(p, k)), Some(HostExpr::Dim(q, l))) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else {
+            continue;
+        };
+        let (x, y) = (*class.get(&(p, k)).unwrap_or(&(p, k)), *class.get(&(q, l)).unwrap_or(&(q, l)));
+        for d in [(p, k), (q, l)] {
+            class.insert(d, y);
+        }
+        for c in class.values_mut().filter(|c| **c == x) {
+            *c = y;
+        }
+    }
+    class
+}
+
+/// Lengths that a requirement or a whole-axis index fixes.
+pub(crate) fn dim_constants(kernel: &Kernel) -> HashMap<(usize, usize), i64> {
+    let mut constants = HashMap::new();
+    let mut fix = |len: ValueId, n: i64| {
+        if let Some(HostExpr::Dim(p, k)) = HostExpr::of_value(kernel, len) {
+            constants.insert((p, k), n);
+        }
+    };
+    for r in &kernel.requirements {
+        let RequirementKind::Equal(a, b) = r.kind else { continue };
+        for (len, constant) in [(a, b), (b, a)] {
+            if let Some(HostExpr::Const(n)) = HostExpr::of_value(kernel, constant) {
+                fix(len, n);
+            }
+        }
+    }
+    tile::access::visit(&kernel.body, &mut |stmt| {
+        if let tile::Stmt::Let(_, Op::Load(view, index)) | tile::Stmt::Store { view, index, .. } = stmt {
+            for (axis, at) in kernel.view(*view).axes.iter().zip(index) {
+                if let tile::Index::All(n) = at {
+                    fix(axis.len, *n);
+                }
+            }
+        }
+    });
+    constants
+}
