@@ -20,6 +20,7 @@ pub mod program;
 
 pub mod inputs;
 
+pub mod bench;
 pub mod challenge;
 pub mod check;
 pub mod placed;
