@@ -44,7 +44,7 @@ impl Buffer {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.device.release(self.address, self.bytes);
+        self.device.release(self.address);
     }
 }
 

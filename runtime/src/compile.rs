@@ -1,6 +1,8 @@
 //! From tile IR to a loadable kernel: lower, emit, and for a GPU the cubin through the disk cache.
 
+use crate::cache::{self, Entry, Key};
 use crate::error::Error;
+use crate::nvrtc;
 use crate::resources::Resources;
 use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
@@ -10,10 +12,10 @@ use girih_core::tile;
 use std::sync::Arc;
 
 /// A kernel compiled for some facts, under one schedule, for one target.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Compiled {
     /// What the simulator runs and the emitter printed.
-    pub simt: simt::Kernel,
+    pub simt: Arc<simt::Kernel>,
     /// The CUDA C.
     pub source: String,
     /// The architecture: `sm_90a`.
@@ -47,10 +49,43 @@ impl Compiled {
     /// CUDA C of a SIMT kernel.
     pub fn of(simt: simt::Kernel, target: &Target) -> Compiled {
         let source = girih_core::cuda::emit(&simt);
-        Compiled { simt, source, arch: target.arch.to_string(), cubin: None, resources: None }
+        Compiled { simt: Arc::new(simt), source, arch: target.arch.to_string(), cubin: None, resources: None }
     }
-    /// The same with its cubin and resources.
-    pub fn with_cubin(self) -> Result<Compiled, Error> {
-        todo!()
+
+    /// The same with its cubin and resources: from the disk cache, which needs no NVRTC, or compiled and cached.
+    pub fn with_cubin(mut self) -> Result<Compiled, Error> {
+        let identity = nvrtc::identity()?;
+        let arch = nvrtc::clamp(&self.arch, &identity.archs)?;
+        let flags: Vec<String> = nvrtc::FLAGS.iter().map(|f| f.to_string()).collect();
+        let key = Key { source: &self.source, flags: &flags, nvrtc: identity.version, arch: &arch };
+        let folder = cache::folder();
+        let entry = match cache::read(&folder, &key) {
+            Some(entry) => entry,
+            None => {
+                let entry = self.translate(&arch)?;
+                // A cache that cannot be written costs time, not results.
+                let _ = cache::write(&folder, &key, &entry);
+                entry
+            }
+        };
+        self.arch = arch;
+        self.resources = Some(entry.resources);
+        self.cubin = Some(Arc::new(entry.cubin));
+        Ok(self)
+    }
+
+    fn translate(&self, arch: &str) -> Result<Entry, Error> {
+        let name = girih_core::cuda::function_name(&self.simt);
+        let place = self.simt.provenance.loc.to_string();
+        let cubin = nvrtc::compile(&self.source, arch, &[], &name, &place)?;
+        let resources = cubin.resources.iter().find(|(n, _)| *n == name).map(|(_, r)| *r).unwrap_or_default();
+        Ok(Entry { resources, cubin: cubin.code })
+    }
+
+    /// The PTX, for reading: compiled anew with NVRTC, not cached.
+    pub fn ptx(&self) -> Result<String, Error> {
+        let arch = nvrtc::clamp(&self.arch, &nvrtc::identity()?.archs)?;
+        let name = girih_core::cuda::function_name(&self.simt);
+        Ok(nvrtc::compile(&self.source, &arch, &[], &name, &self.simt.provenance.loc.to_string())?.ptx)
     }
 }

@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::compile::Compiled;
 use crate::cuda::{CudaDevice, CudaLoaded};
 use crate::error::Error;
+use crate::launch::Kernels;
 use crate::sim_device::{SimDevice, SimLoaded};
 use girih_core::simt;
 use girih_core::target::Target;
@@ -39,7 +40,7 @@ impl Device {
         Ok(Device::Cuda(Arc::new(CudaDevice::open(ordinal)?)))
     }
     /// The simulator, with the limits of `target`.
-    pub fn sim(target: &'static Target) -> Device {
+    pub fn sim(target: &Target) -> Device {
         Device::Sim(Arc::new(SimDevice::new(target)))
     }
     /// The first GPU, or the simulated H200 where there is none, with the reason.
@@ -67,6 +68,12 @@ impl Device {
     pub fn multiprocessors(&self) -> i64 {
         self.target().multiprocessors as i64
     }
+    pub(crate) fn kernels(&self) -> &Kernels {
+        match self {
+            Device::Cuda(d) => d.kernels(),
+            Device::Sim(d) => d.kernels(),
+        }
+    }
     /// Kernels for it need a cubin (NVRTC); the simulator runs SIMT IR.
     pub fn needs_cubin(&self) -> bool {
         matches!(self, Device::Cuda(_))
@@ -79,10 +86,10 @@ impl Device {
         };
         Ok(Buffer::own(self, address, bytes))
     }
-    pub(crate) fn release(&self, address: u64, bytes: usize) {
+    pub(crate) fn release(&self, address: u64) {
         match self {
             Device::Cuda(d) => d.release(address),
-            Device::Sim(d) => d.release(address, bytes),
+            Device::Sim(d) => d.release(address),
         }
     }
     /// Writes `data` from byte `offset` on; done when the call returns.
@@ -136,9 +143,9 @@ impl Device {
     pub fn load(&self, compiled: &Compiled) -> Result<Loaded, Error> {
         let code = match self {
             Device::Cuda(d) => Code::Cuda(d.load(compiled)?),
-            Device::Sim(d) => Code::Sim(d.load(compiled)?),
+            Device::Sim(d) => Code::Sim(d.load(compiled)),
         };
-        Ok(Loaded { simt: Arc::new(compiled.simt.clone()), code })
+        Ok(Loaded { simt: compiled.simt.clone(), code })
     }
     /// Queues a launch: one argument per parameter of the *tile* kernel. The arguments must meet the facts and requirements that
     /// the kernel was compiled for ([`crate::launch`] checks them). A grid of 0 blocks is no launch.

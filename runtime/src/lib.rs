@@ -17,10 +17,11 @@ pub mod resources;
 
 pub mod launch;
 pub mod program;
+pub mod stream;
+pub mod tensor;
 
 pub mod inputs;
 
-pub mod bench;
 pub mod challenge;
 pub mod check;
 pub mod placed;
@@ -37,6 +38,8 @@ pub use compile::{Compiled, compile};
 pub use device::{Device, Loaded};
 pub use error::Error;
 pub use resources::Resources;
+pub use stream::Stream;
+pub use tensor::DeviceTensor;
 
 /// Re-exported for the code that the attributes and macros expand to.
 #[doc(hidden)]

@@ -2,55 +2,185 @@
 
 use crate::compile::Compiled;
 use crate::error::Error;
-use girih_core::simt;
+use crate::launch::Kernels;
+use girih_core::sim::{self, BufferId, Memory, Options, Report};
+use girih_core::simt::{self, ParamKind};
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
+use girih_core::types::{DType, Literal};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// First address: far from 0, so that a small number is never mistaken for a pointer.
+const FIRST: u64 = 1 << 32;
+/// Between two buffers, so that an address just beyond the end of one lies in none.
+const GAP: u64 = 256;
 
 /// The simulator with the limits of a target.
 pub struct SimDevice {
-    target: &'static Target,
-    memory: Mutex<Allocations>,
+    target: Target,
+    options: Options,
+    kernels: Kernels,
+    state: Mutex<State>,
 }
 
 /// A kernel ready to be simulated.
 #[derive(Clone)]
-pub struct SimLoaded {}
+pub struct SimLoaded {
+    program: Arc<sim::Program>,
+}
 
 #[derive(Default)]
-struct Allocations {
+struct State {
+    memory: Memory,
+    /// Buffers by address, with their length.
+    live: BTreeMap<u64, (BufferId, usize)>,
     next: u64,
-    live: BTreeMap<u64, Vec<u8>>,
+    last: Option<Report>,
+}
+
+impl State {
+    /// The buffer that holds `len` bytes at an address, and the offset there.
+    fn find(&self, address: u64, len: usize) -> Result<(BufferId, usize), Error> {
+        let found = self.live.range(..=address).next_back();
+        match found {
+            Some((start, (buffer, size))) if (address - start) as usize + len <= *size => Ok((*buffer, (address - start) as usize)),
+            _ => Err(Error::Buffer(format!("{len} bytes at {address:#x} lie in no buffer of the simulator"))),
+        }
+    }
 }
 
 impl SimDevice {
-    pub(crate) fn new(target: &'static Target) -> SimDevice {
-        SimDevice { target, memory: Mutex::default() }
+    pub(crate) fn new(target: &Target) -> SimDevice {
+        let options = Options { count: true, ..Options::default() };
+        SimDevice { target: target.clone(), options, kernels: Kernels::default(), state: Mutex::default() }
     }
-    pub(crate) fn target(&self) -> &'static Target {
-        self.target
+    /// The same with other limits of the run: seed, fuel, whether to count.
+    pub fn with_options(target: &Target, options: Options) -> SimDevice {
+        SimDevice { options, ..SimDevice::new(target) }
     }
-    pub(crate) fn alloc(&self, _bytes: usize) -> Result<u64, Error> {
-        todo!()
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
     }
-    pub(crate) fn release(&self, _address: u64, _bytes: usize) {}
-    pub(crate) fn write_at(&self, _address: u64, _data: &[u8]) -> Result<(), Error> {
-        todo!()
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.kernels
     }
-    pub(crate) fn read_at(&self, _address: u64, _data: &mut [u8]) -> Result<(), Error> {
-        todo!()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
-    pub(crate) fn fill_at(&self, _address: u64, _len: usize, _pattern: &[u8]) -> Result<(), Error> {
-        todo!()
+
+    /// Counters of the last launch, and its number of steps.
+    pub fn last_report(&self) -> Option<Report> {
+        self.state().last.clone()
     }
-    pub(crate) fn copy_at(&self, _to: u64, _from: u64, _len: usize) -> Result<(), Error> {
-        todo!()
+
+    /// Marks bytes as never written: a kernel that reads them before it writes them traps.
+    pub fn forget(&self, address: u64, len: usize) -> Result<(), Error> {
+        let mut state = self.state();
+        let (buffer, offset) = state.find(address, len)?;
+        state.memory.forget(buffer, offset, len);
+        Ok(())
     }
-    pub(crate) fn load(&self, _compiled: &Compiled) -> Result<SimLoaded, Error> {
-        todo!()
+
+    pub(crate) fn alloc(&self, bytes: usize) -> Result<u64, Error> {
+        let mut state = self.state();
+        let address = state.next.max(FIRST);
+        state.next = (address + bytes as u64 + GAP).next_multiple_of(256);
+        let buffer = state.memory.alloc(bytes);
+        state.live.insert(address, (buffer, bytes));
+        Ok(address)
     }
-    pub(crate) fn launch(&self, _simt: &simt::Kernel, _code: &SimLoaded, _args: &[HostArg]) -> Result<(), Error> {
-        todo!()
+
+    pub(crate) fn release(&self, address: u64) {
+        let mut state = self.state();
+        if let Some((buffer, _)) = state.live.remove(&address) {
+            state.memory.free(buffer);
+        }
     }
+
+    pub(crate) fn write_at(&self, address: u64, data: &[u8]) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.state();
+        let (buffer, offset) = state.find(address, data.len())?;
+        state.memory.write(buffer, offset, data);
+        Ok(())
+    }
+
+    pub(crate) fn read_at(&self, address: u64, data: &mut [u8]) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let state = self.state();
+        let (buffer, offset) = state.find(address, data.len())?;
+        data.copy_from_slice(state.memory.read(buffer, offset, data.len()));
+        Ok(())
+    }
+
+    pub(crate) fn fill_at(&self, address: u64, len: usize, pattern: &[u8]) -> Result<(), Error> {
+        self.write_at(address, &pattern.repeat(len / pattern.len()))
+    }
+
+    pub(crate) fn copy_at(&self, to: u64, from: u64, len: usize) -> Result<(), Error> {
+        if len == 0 {
+            return Ok(());
+        }
+        let mut state = self.state();
+        let ((from, from_offset), (to, to_offset)) = (state.find(from, len)?, state.find(to, len)?);
+        state.memory.copy(from, from_offset, to, to_offset, len);
+        Ok(())
+    }
+
+    pub(crate) fn load(&self, compiled: &Compiled) -> SimLoaded {
+        SimLoaded { program: Arc::new(sim::Program::decode(&compiled.simt)) }
+    }
+
+    pub(crate) fn launch(&self, kernel: &simt::Kernel, code: &SimLoaded, args: &[HostArg]) -> Result<(), Error> {
+        let multiprocessors = self.target.multiprocessors as i64;
+        let grid = kernel.launch.grid.eval(args, multiprocessors);
+        if grid <= 0 {
+            return Ok(());
+        }
+        let wrong = |message: String| Error::Launch { kernel: kernel.name.clone(), message, loc: kernel.provenance.loc };
+        let Some(grid) = i32::try_from(grid).ok().map(|g| g as u32) else {
+            return Err(wrong(format!("the grid has {grid} blocks; a launch has at most {}", i32::MAX)));
+        };
+        let mut state = self.state();
+        let argument = |param: &simt::Param| -> Result<sim::Arg, Error> {
+            let tensor = |index: usize| match args.get(index) {
+                Some(HostArg::Tensor(t)) => pointer(&state, t.address),
+                _ => Err(wrong(format!("parameter `{}` needs a tensor", param.name))),
+            };
+            match &param.kind {
+                ParamKind::Pointer { tensor: t, .. } => tensor(*t),
+                ParamKind::TensorMap { map } => tensor(map.tensor),
+                ParamKind::Scalar { scalar, .. } => match args.get(*scalar) {
+                    Some(HostArg::Scalar(l)) => Ok(sim::Arg::Scalar(*l)),
+                    _ => Err(wrong(format!("parameter `{}` needs a scalar", param.name))),
+                },
+                ParamKind::Host { dtype, value } => {
+                    let value = value.eval(args, multiprocessors);
+                    if *dtype == DType::I32 && i32::try_from(value).is_err() {
+                        return Err(wrong(format!(
+                            "parameter `{}` cannot take {value}: the kernel was compiled for 32-bit indices",
+                            param.name
+                        )));
+                    }
+                    Ok(sim::Arg::Scalar(Literal::from_i64(*dtype, value)))
+                }
+            }
+        };
+        let arguments = kernel.params.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
+        let result = sim::simulate(&code.program, grid, &arguments, &mut state.memory, &self.options);
+        let report = result.map_err(|trap| Error::Trap { kernel: kernel.name.clone(), message: trap.to_string() })?;
+        state.last = Some(report);
+        Ok(())
+    }
+}
+
+/// A pointer argument. An empty tensor may point just beyond its buffer; nothing reads there.
+fn pointer(state: &State, address: u64) -> Result<sim::Arg, Error> {
+    let (buffer, offset) = state.find(address, 0)?;
+    Ok(sim::Arg::Buffer { buffer, offset: offset as u64 })
 }

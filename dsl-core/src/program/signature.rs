@@ -101,8 +101,7 @@ impl Signature {
         Ok(())
     }
 
-    /// Whether a shape mentions the parameter.
-    pub fn is_extent(&self, scalar: usize) -> bool {
+    fn is_extent(&self, scalar: usize) -> bool {
         fn mentions(e: &HostExpr, scalar: usize) -> bool {
             match e {
                 HostExpr::Scalar(i) => *i == scalar,

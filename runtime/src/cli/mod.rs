@@ -14,7 +14,6 @@ mod doctor;
 mod export;
 mod list;
 pub mod names;
-mod peers;
 mod run;
 mod show;
 mod tune;

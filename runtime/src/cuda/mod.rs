@@ -2,14 +2,23 @@
 //!
 //! cudarc loads `libcuda` on first use and panics where there is none, so [`CudaDevice::open`] looks first.
 
-use crate::compile::Compiled;
+mod function;
+mod interop;
+
+pub use function::CudaLoaded;
+pub use interop::{Borrowed, BorrowedMut};
+pub(crate) use interop::{borrow, borrow_mut};
+
+/// Re-exported so that callers can name the types that [`crate::launch::Stream`] is made from.
+pub use cudarc;
+
 use crate::error::Error;
+use crate::launch::Kernels;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, CudaStream, sys};
-use girih_core::simt;
 use girih_core::target::{TARGETS, Target};
-use girih_core::tile::host::HostArg;
 use std::sync::Arc;
+use sys::CUdevice_attribute_enum as Attribute;
 
 /// A GPU and one stream on it.
 pub struct CudaDevice {
@@ -17,48 +26,221 @@ pub struct CudaDevice {
     stream: Arc<CudaStream>,
     name: String,
     target: Target,
+    kernels: Kernels,
 }
 
-/// A function of a loaded module.
-#[derive(Clone)]
-pub struct CudaLoaded {}
+/// What the driver says of itself and the machine's GPUs, for `doctor`.
+#[derive(Clone, Debug)]
+pub struct DriverReport {
+    /// The CUDA version that the driver supports: `13.0`.
+    pub version: String,
+    /// Names of the GPUs, by ordinal.
+    pub devices: Vec<String>,
+}
+
+/// Looks for the driver without opening a device.
+pub fn driver_report() -> Result<DriverReport, Error> {
+    find_driver()?;
+    let mut version = 0;
+    // SAFETY: the library is there, and the pointer is good for one int.
+    check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) }.result())?;
+    let count = CudaContext::device_count().map_err(no_device)?;
+    let name = |i| result::device::get(i).and_then(result::device::get_name).unwrap_or_else(|e| format!("({e})"));
+    Ok(DriverReport { version: format!("{}.{}", version / 1000, version % 1000 / 10), devices: (0..count).map(name).collect() })
+}
+
+fn find_driver() -> Result<(), Error> {
+    // SAFETY: opening the driver's library runs only its own initialisers.
+    if unsafe { sys::is_culib_present() } {
+        return Ok(());
+    }
+    let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    Err(Error::NoDevice(format!(
+        "no CUDA driver: libcuda.so and libcuda.so.1 are neither in the system's library folders nor in LD_LIBRARY_PATH ({}). \
+         Install NVIDIA's driver to use a GPU; everything else runs on the simulator.",
+        if path.is_empty() { "which is not set" } else { &path }
+    )))
+}
+
+fn no_device(e: DriverError) -> Error {
+    Error::NoDevice(format!("the CUDA driver is there, but offers no GPU: {}", describe(&e).1))
+}
+
+/// Name and text of a driver error.
+fn describe(e: &DriverError) -> (String, String) {
+    let text = |r: Result<&std::ffi::CStr, DriverError>| r.map_or_else(|_| "unknown".into(), |s| s.to_string_lossy().into_owned());
+    (text(e.error_name()), text(e.error_string()))
+}
+
+/// The error of a driver call, with what was being done.
+fn check<T>(call: &str, result: Result<T, DriverError>) -> Result<T, Error> {
+    result.map_err(|e| {
+        let (name, text) = describe(&e);
+        Error::Driver { call: call.into(), name, text }
+    })
+}
 
 impl CudaDevice {
-    pub(crate) fn open(_ordinal: usize) -> Result<CudaDevice, Error> {
-        todo!()
+    pub(crate) fn open(ordinal: usize) -> Result<CudaDevice, Error> {
+        find_driver()?;
+        let count = CudaContext::device_count().map_err(no_device)?;
+        if ordinal as i64 >= count as i64 {
+            return Err(Error::NoDevice(format!("there is no GPU number {ordinal}: the CUDA driver offers {count}")));
+        }
+        let context = check("opening the GPU", CudaContext::new(ordinal))?;
+        let stream = check("cuStreamCreate", context.new_stream())?;
+        CudaDevice::on_stream(stream)
     }
+
+    /// The device of an existing cudarc stream; its work is queued there.
+    pub(crate) fn on_stream(stream: Arc<CudaStream>) -> Result<CudaDevice, Error> {
+        let context = stream.context().clone();
+        let name = check("cuDeviceGetName", context.name())?;
+        let target = target_of(&context, &name)?;
+        Ok(CudaDevice { context, stream, name, target, kernels: Kernels::default() })
+    }
+
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
-    pub(crate) fn alloc(&self, _bytes: usize) -> Result<u64, Error> {
-        todo!()
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.kernels
     }
-    pub(crate) fn release(&self, _address: u64) {}
-    pub(crate) fn write_at(&self, _address: u64, _data: &[u8]) -> Result<(), Error> {
-        todo!()
+    /// The stream on which all work is queued.
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
     }
-    pub(crate) fn read_at(&self, _address: u64, _data: &mut [u8]) -> Result<(), Error> {
-        todo!()
+    fn bind(&self) -> Result<(), Error> {
+        check("cuCtxSetCurrent", self.context.bind_to_thread())
     }
-    pub(crate) fn fill_at(&self, _address: u64, _len: usize, _pattern: &[u8]) -> Result<(), Error> {
-        todo!()
+
+    pub(crate) fn alloc(&self, bytes: usize) -> Result<u64, Error> {
+        self.bind()?;
+        // SAFETY: the memory is released once, by `release`; nobody reads it before it was written but kernels, which the
+        // simulator checks.
+        match unsafe { result::malloc_sync(bytes.max(1)) } {
+            Ok(address) => Ok(address),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
+                let free = result::mem_get_info().map_or_else(|_| "unknown".into(), |(free, _)| format!("{free} bytes"));
+                Err(Error::OutOfMemory { bytes, device: self.name.clone(), free })
+            }
+            Err(e) => check("cuMemAlloc", Err(e)),
+        }
     }
-    pub(crate) fn copy_at(&self, _to: u64, _from: u64, _len: usize) -> Result<(), Error> {
-        todo!()
+
+    pub(crate) fn release(&self, address: u64) {
+        // A failure means that the context is lost already; whoever used it has seen the error.
+        if self.bind().is_ok() {
+            // SAFETY: `address` came from `alloc`, and its buffer is gone. cuMemFree waits for kernels that still use it.
+            let _ = unsafe { result::free_sync(address) };
+        }
     }
-    pub(crate) fn load(&self, _compiled: &Compiled) -> Result<CudaLoaded, Error> {
-        todo!()
+
+    pub(crate) fn write_at(&self, address: u64, data: &[u8]) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.bind()?;
+        // SAFETY: the caller vouches for the range; `data` outlives the copy because we wait for it.
+        check("cuMemcpyHtoD", unsafe { result::memcpy_htod_async(address, data, self.stream.cu_stream()) })?;
+        self.synchronize()
     }
-    pub(crate) fn launch(&self, _simt: &simt::Kernel, _code: &CudaLoaded, _args: &[HostArg]) -> Result<(), Error> {
-        todo!()
+
+    pub(crate) fn read_at(&self, address: u64, data: &mut [u8]) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.bind()?;
+        // SAFETY: as for `write_at`.
+        check("cuMemcpyDtoH", unsafe { result::memcpy_dtoh_async(data, address, self.stream.cu_stream()) })?;
+        self.synchronize()
     }
+
+    pub(crate) fn fill_at(&self, address: u64, len: usize, pattern: &[u8]) -> Result<(), Error> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        let stream = self.stream.cu_stream();
+        let count = len / pattern.len();
+        let halves = |p: &[u8]| [u32::from_le_bytes([p[0], p[1], p[2], p[3]]), u32::from_le_bytes([p[4], p[5], p[6], p[7]])];
+        // SAFETY: the caller vouches for the range; patterns longer than one byte are aligned, as elements are.
+        let result = unsafe {
+            match pattern {
+                [byte] => sys::cuMemsetD8Async(address, *byte, count, stream).result(),
+                [a, b] => sys::cuMemsetD16Async(address, u16::from_le_bytes([*a, *b]), count, stream).result(),
+                [a, b, c, d] => sys::cuMemsetD32Async(address, u32::from_le_bytes([*a, *b, *c, *d]), count, stream).result(),
+                eight => match halves(eight) {
+                    [low, high] if low == high => sys::cuMemsetD32Async(address, low, count * 2, stream).result(),
+                    // Two passes over rows of eight bytes: the low words, then the high ones.
+                    [low, high] => sys::cuMemsetD2D32Async(address, 8, low, 1, count, stream)
+                        .result()
+                        .and_then(|()| sys::cuMemsetD2D32Async(address + 4, 8, high, 1, count, stream).result()),
+                },
+            }
+        };
+        check("cuMemset", result)
+    }
+
+    pub(crate) fn copy_at(&self, to: u64, from: u64, len: usize) -> Result<(), Error> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        // SAFETY: the caller vouches for both ranges.
+        check("cuMemcpyDtoD", unsafe { result::memcpy_dtod_async(to, from, len, self.stream.cu_stream()) })
+    }
+
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
-        todo!()
+        check("waiting for the GPU", self.stream.synchronize())
     }
-    pub(crate) fn time(&self, _work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
-        todo!()
+
+    pub(crate) fn time(&self, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+        let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let start = check("cuEventRecord", self.stream.record_event(flags))?;
+        work()?;
+        let end = check("cuEventRecord", self.stream.record_event(flags))?;
+        check("waiting for the GPU", end.synchronize())?;
+        let mut milliseconds = 0.0;
+        // SAFETY: both events are recorded and complete. This entry point is the one that every driver has.
+        let result = unsafe { sys::cuEventElapsedTime(&mut milliseconds, start.cu_event(), end.cu_event()) };
+        check("cuEventElapsedTime", result.result())?;
+        Ok(milliseconds as f64 * 1e-3)
     }
+}
+
+/// The target of a GPU: the known one of its name or else generation, with the limits that the driver states.
+fn target_of(context: &CudaContext, name: &str) -> Result<Target, Error> {
+    let attribute = |a| check("cuDeviceGetAttribute", context.attribute(a)).map(|v| v.max(0) as u32);
+    let (major, minor) = check("cuDeviceGetAttribute", context.compute_capability())?;
+    let capability = (major * 10 + minor) as u32;
+    let words: Vec<String> = name.to_lowercase().replace(['-', '_'], " ").split_whitespace().map(str::to_string).collect();
+    let joined = words.concat();
+    let named = TARGETS
+        .iter()
+        .find(|t| t.capability == capability && (words.iter().any(|w| w == t.name) || (t.name.len() > 4 && joined.contains(t.name))));
+    let nearest = TARGETS.iter().rev().find(|t| t.capability <= capability);
+    let Some(base) = named.or(nearest) else {
+        return Err(Error::NoDevice(format!("{name} has compute capability {major}.{minor}; girih needs 7.5 or newer")));
+    };
+    let mut target = base.clone();
+    target.capability = capability;
+    if named.is_none() {
+        target.name = name.to_lowercase().replace(' ', "-").leak();
+    }
+    if base.capability != capability {
+        // Features of the exact architecture need the suffix; plain ones run on later minor versions, too.
+        target.arch = format!("sm_{capability}{}", if capability >= 90 { "a" } else { "" }).leak();
+    }
+    target.multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    target.threads_per_multiprocessor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
+    target.blocks_per_multiprocessor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?;
+    target.shared_per_block = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+    target.shared_per_multiprocessor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?;
+    target.shared_reserved = attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
+    target.l2 = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64;
+    Ok(target)
 }

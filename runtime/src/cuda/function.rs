@@ -1,0 +1,156 @@
+//! Loaded kernels and their launches.
+
+use super::{CudaDevice, check};
+use crate::compile::Compiled;
+use crate::error::Error;
+use cudarc::driver::result;
+use cudarc::driver::{CudaContext, sys};
+use girih_core::simt::{self, ParamKind};
+use girih_core::tile::host::HostArg;
+use girih_core::types::DType;
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+
+/// A function of a loaded module. The module is unloaded with the last clone.
+#[derive(Clone)]
+pub struct CudaLoaded {
+    module: Arc<Module>,
+}
+
+struct Module {
+    context: Arc<CudaContext>,
+    module: sys::CUmodule,
+    function: sys::CUfunction,
+    dynamic_shared: u32,
+}
+
+// SAFETY: CUDA's handles may be used from every thread that binds the context.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: the module was loaded by `load` and nobody holds it any more. Unloading waits for running kernels.
+            let _ = unsafe { result::module::unload(self.module) };
+        }
+    }
+}
+
+impl CudaLoaded {
+    /// A number of the driver's about the function: registers, local bytes, ..
+    fn attribute(&self, attribute: sys::CUfunction_attribute_enum) -> Option<u32> {
+        self.module.context.bind_to_thread().ok()?;
+        // SAFETY: the function is alive as long as its module.
+        unsafe { result::function::get_function_attribute(self.module.function, attribute) }.ok().map(|v| v.max(0) as u32)
+    }
+    /// Registers per thread, as the driver loaded it.
+    pub fn registers(&self) -> Option<u32> {
+        self.attribute(sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_NUM_REGS)
+    }
+    /// Bytes of local memory per thread: stack and spills.
+    pub fn local_bytes(&self) -> Option<u32> {
+        self.attribute(sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
+    }
+}
+
+/// The value of one kernel parameter, where the driver reads it.
+#[repr(C, align(8))]
+struct Slot([u8; 8]);
+
+impl CudaDevice {
+    pub(crate) fn load(&self, compiled: &Compiled) -> Result<CudaLoaded, Error> {
+        let name = girih_core::cuda::function_name(&compiled.simt);
+        let Some(cubin) = &compiled.cubin else {
+            return Err(Error::NoDevice(format!("kernel `{name}` was compiled without a cubin, which {} needs", self.name())));
+        };
+        self.bind()?;
+        // SAFETY: the cubin comes from NVRTC, or from the cache, whose checksum held.
+        let module = check(&format!("loading `{name}`"), unsafe { result::module::load_data(cubin.as_ptr().cast()) })?;
+        let symbol = CString::new(name.clone()).expect("a C identifier has no zero byte");
+        // SAFETY: the module was loaded just now.
+        let function = check(&format!("finding `{name}` in its cubin"), unsafe { result::module::get_function(module, symbol) });
+        let function = function.inspect_err(|_| {
+            // SAFETY: as above; the module is not used any more.
+            let _ = unsafe { result::module::unload(module) };
+        })?;
+        let dynamic_shared = if girih_core::cuda::has_dynamic_shared(&compiled.simt) { compiled.simt.shared_bytes() } else { 0 };
+        let loaded = CudaLoaded { module: Arc::new(Module { context: self.context.clone(), module, function, dynamic_shared }) };
+        if dynamic_shared > 0 {
+            let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function is alive.
+            let set = unsafe { result::function::set_function_attribute(function, attribute, dynamic_shared as i32) };
+            check(&format!("asking for {dynamic_shared} bytes of shared memory for `{name}`"), set)?;
+        }
+        Ok(loaded)
+    }
+
+    pub(crate) fn launch(&self, kernel: &simt::Kernel, code: &CudaLoaded, args: &[HostArg]) -> Result<(), Error> {
+        let multiprocessors = self.target().multiprocessors as i64;
+        let grid = kernel.launch.grid.eval(args, multiprocessors);
+        if grid <= 0 {
+            return Ok(());
+        }
+        let Ok(grid) = u32::try_from(grid).and_then(|g| i32::try_from(g).map(|_| g)) else {
+            return Err(Error::Launch {
+                kernel: kernel.name.clone(),
+                message: format!("the grid has {grid} blocks; a launch has at most {}", i32::MAX),
+                loc: kernel.provenance.loc,
+            });
+        };
+        let mut slots = Vec::with_capacity(kernel.params.len());
+        for param in &kernel.params {
+            slots.push(self.slot(kernel, param, args, multiprocessors)?);
+        }
+        let mut pointers: Vec<*mut c_void> = slots.iter_mut().map(|s| (s as *mut Slot).cast()).collect();
+        self.bind()?;
+        let (function, shared, stream) = (code.module.function, code.module.dynamic_shared, self.stream.cu_stream());
+        let (grid, block) = ((grid, 1, 1), (kernel.launch.block, 1, 1));
+        // SAFETY: the parameters' number, order and sizes are those of the kernel's signature, which was printed from the same
+        // list. That accesses stay inside of the tensors is what the facts and requirements promise; callers proved them.
+        let launched = unsafe {
+            if kernel.launch.cooperative {
+                result::launch_cooperative_kernel(function, grid, block, shared, stream, &mut pointers)
+            } else {
+                result::launch_kernel(function, grid, block, shared, stream, &mut pointers)
+            }
+        };
+        match launched {
+            Ok(()) => Ok(()),
+            Err(e) => check(&format!("launching `{}` ({} blocks of {} threads)", kernel.name, grid.0, kernel.launch.block), Err(e)),
+        }
+    }
+
+    fn slot(&self, kernel: &simt::Kernel, param: &simt::Param, args: &[HostArg], multiprocessors: i64) -> Result<Slot, Error> {
+        let wrong = |found: &str| Error::Launch {
+            kernel: kernel.name.clone(),
+            message: format!("parameter `{}` cannot take {found}", param.name),
+            loc: kernel.provenance.loc,
+        };
+        let bits = match &param.kind {
+            ParamKind::Pointer { tensor, .. } => match args.get(*tensor) {
+                Some(HostArg::Tensor(t)) => t.address,
+                Some(HostArg::Scalar(_)) => return Err(wrong("a scalar")),
+                None => return Err(wrong("an argument that is missing")),
+            },
+            ParamKind::Scalar { scalar, .. } => match args.get(*scalar) {
+                Some(HostArg::Scalar(l)) => l.bits,
+                Some(HostArg::Tensor(_)) => return Err(wrong("a tensor")),
+                None => return Err(wrong("an argument that is missing")),
+            },
+            ParamKind::Host { dtype, value } => {
+                let value = value.eval(args, multiprocessors);
+                if *dtype == DType::I32 && i32::try_from(value).is_err() {
+                    return Err(wrong(&format!("{value}: the kernel was compiled for 32-bit indices")));
+                }
+                value as u64
+            }
+            ParamKind::TensorMap { .. } => {
+                return Err(wrong("a tensor map: launches of kernels with `copy = Tensor` are not supported"));
+            }
+        };
+        // Little-endian: a narrower parameter is the first bytes.
+        Ok(Slot(bits.to_le_bytes()))
+    }
+}
