@@ -8,6 +8,9 @@ use std::fmt;
 pub const MAX_ALIGN: u32 = 16;
 /// The largest divisibility (elements) that facts speak of.
 pub const MAX_DIVISOR: u32 = 16;
+/// [`Facts::index32`] holds where lengths and offsets of last elements lie below this: a tile may hang over the end, and no tile is
+/// longer than 2^20 elements.
+pub const INDEX32_LIMIT: i64 = i32::MAX as i64 - (1 << 20);
 
 /// What is known of a tensor argument.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -101,12 +104,10 @@ impl Facts {
 
     /// Everything that holds for these arguments (`None` for scalars). `noalias` is decided by the caller, who knows extents in bytes.
     pub fn of_launch(args: &[Option<TensorArg>], noalias: bool) -> Facts {
-        // A tile may hang over the end; no tile is longer than 2^20 elements.
-        let limit = i32::MAX as i64 - (1 << 20);
         let reach = |a: &TensorArg| {
             a.lens.iter().zip(&a.strides).map(|(l, s)| (l - 1).max(0).saturating_mul(s.abs())).fold(0i64, i64::saturating_add)
         };
-        let index32 = args.iter().flatten().all(|a| reach(a) < limit && a.lens.iter().all(|l| *l < limit));
+        let index32 = args.iter().flatten().all(|a| reach(a) < INDEX32_LIMIT && a.lens.iter().all(|l| *l < INDEX32_LIMIT));
         let tensors = args.iter().map(|a| a.as_ref().map(TensorFacts::of)).collect();
         Facts { tensors, index32, noalias }
     }

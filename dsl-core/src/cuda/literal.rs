@@ -3,7 +3,7 @@
 use crate::types::{DType, Literal};
 
 /// The C type of values and memory of an element type. 16-bit floats are stored as `unsigned short`.
-pub(super) fn c_type(dtype: DType) -> &'static str {
+pub(crate) fn c_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
         DType::I8 => "signed char",
@@ -18,7 +18,7 @@ pub(super) fn c_type(dtype: DType) -> &'static str {
 }
 
 /// A literal of exactly its type.
-pub(super) fn typed(literal: Literal) -> String {
+pub(crate) fn typed(literal: Literal) -> String {
     let bits = literal.bits;
     match literal.dtype {
         DType::Bool => (bits != 0).to_string(),

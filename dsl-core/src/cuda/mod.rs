@@ -14,7 +14,8 @@ mod writer;
 use crate::loc::SourceLoc;
 use crate::simt::{Barrier, Kernel, ParamKind, Provenance, Stmt};
 use helpers::Helper;
-use literal::c_type;
+pub(crate) use literal::{c_type, typed};
+pub(crate) use names::identifier;
 use std::collections::BTreeSet;
 use writer::Writer;
 

@@ -192,7 +192,7 @@ impl Namer {
 }
 
 /// `hint` with everything that C does not allow in a name replaced; names that start with `__` belong to the compiler.
-pub(super) fn identifier(hint: &str) -> String {
+pub(crate) fn identifier(hint: &str) -> String {
     let mut text: String = hint.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     if text.starts_with("__") {
         text = text.trim_start_matches('_').to_string();

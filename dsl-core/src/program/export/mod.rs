@@ -1,0 +1,296 @@
+//! Programs as standalone CUDA C++: `extern "C" void solve(..)` in a judge's signature, with kernels, launches and workspace.
+//!
+//! Each launch site has a list of compiled versions, from the fastest with the most facts to one that asks for nothing but packed
+//! tensors. The host code tests the facts and launches the first version whose facts hold, so the file is right for every size
+//! and alignment. It needs `nvcc` and no library.
+
+mod body;
+mod text;
+mod versions;
+
+pub use versions::{Known, KnownTensor, Version, versions_for_export};
+
+use super::signature::Signature;
+use super::{Arg, Program, Stmt};
+use crate::cuda;
+use crate::error::CompileError;
+use crate::loc::SourceLoc;
+use crate::schedule::Schedule;
+use crate::simt;
+use crate::target::Target;
+use crate::tile;
+use body::Body;
+use std::collections::HashSet;
+
+/// Why a program can't be exported.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The program doesn't fit the signature.
+    #[error("{0}")]
+    Signature(String),
+    /// A kernel can't be built or lowered.
+    #[error("{kernel}: {error}")]
+    Compile {
+        /// The kernel's path.
+        kernel: String,
+        /// Why.
+        error: CompileError,
+    },
+    /// The export has no text for something that the program uses.
+    #[error("{loc}: {what} can't be exported")]
+    Unsupported {
+        /// What.
+        what: String,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+}
+
+/// A launch site with its compiled versions.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The kernel.
+    pub kernel: tile::Kernel,
+    /// The schedule of the first version.
+    pub schedule: Schedule,
+    /// What the host code chooses from, in order. The last one needs nothing but packed tensors (or nothing at all).
+    pub versions: Vec<Version>,
+}
+
+/// Exports a program; `choose` gives each launch site its schedule.
+///
+/// # Errors
+/// The program doesn't fit the signature, or a kernel can't be compiled for the target: see [`ExportError`].
+pub fn export_program(
+    program: &Program,
+    signature: &Signature,
+    target: &Target,
+    choose: &mut dyn FnMut(usize, &tile::Kernel) -> Schedule,
+) -> Result<String, ExportError> {
+    let sites = compile_sites(program, signature, target, choose)?;
+    export(program, signature, &sites, target)
+}
+
+/// Builds and compiles the kernels of all launch sites, by site.
+///
+/// # Errors
+/// As [`export_program`].
+pub fn compile_sites(
+    program: &Program,
+    signature: &Signature,
+    target: &Target,
+    choose: &mut dyn FnMut(usize, &tile::Kernel) -> Schedule,
+) -> Result<Vec<Site>, ExportError> {
+    let binding = signature.bind(program).map_err(ExportError::Signature)?;
+    let mut sites = Vec::new();
+    for (site, (def, args)) in launches(program).into_iter().enumerate() {
+        let failed = |error| ExportError::Compile { kernel: def.path(), error };
+        let kernel = (def.build)().map_err(failed)?;
+        let schedule = choose(site, &kernel);
+        let known = Known::of_launch(signature, &binding, &kernel, args);
+        let versions = versions_for_export(&kernel, &schedule, target, &known).map_err(failed)?;
+        sites.push(Site { kernel, schedule, versions });
+    }
+    Ok(sites)
+}
+
+/// The text of a program with the given versions of its launch sites.
+///
+/// # Errors
+/// The program doesn't fit the signature, or uses something that has no text.
+pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: &Target) -> Result<String, ExportError> {
+    let binding = signature.bind(program).map_err(ExportError::Signature)?;
+    check_constness(program, signature, &binding)?;
+    let (mut kernels, names) = name_kernels(sites, signature);
+    let mut body = Body::new(program, signature, &binding, sites, &names);
+    body.write()?;
+    kernels.retain(|k| body.launches(&k.name));
+
+    let mut out = header(program, signature, sites, target);
+    out.push_str(&includes(program, signature));
+    out.push('\n');
+    out.push_str(&cuda::emit_kernels(&kernels));
+    for helper in body.helpers() {
+        out.push('\n');
+        out.push_str(helper.text());
+    }
+    out.push_str(&format!("\n// {}    {}\nextern \"C\" {signature}\n{{\n", program.name, program.loc.short()));
+    out.push_str(&body.finish());
+    out.push_str("}\n");
+    Ok(out)
+}
+
+/// Kernel and arguments of each launch, by site.
+fn launches(program: &Program) -> Vec<(crate::registry::KernelDef, &[Arg])> {
+    fn collect<'a>(body: &'a [Stmt], found: &mut Vec<(usize, crate::registry::KernelDef, &'a [Arg])>) {
+        for stmt in body {
+            match stmt {
+                Stmt::Launch { site, kernel, args, .. } => found.push((*site, *kernel, args)),
+                Stmt::If { then, otherwise, .. } => {
+                    collect(then, found);
+                    collect(otherwise, found);
+                }
+                Stmt::For { body, .. } => collect(body, found),
+                Stmt::While { header, body, .. } => {
+                    collect(header, found);
+                    collect(body, found);
+                }
+                Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::ReadBack { .. } => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(&program.body, &mut found);
+    found.sort_by_key(|(site, ..)| *site);
+    found.into_iter().map(|(_, kernel, args)| (kernel, args)).collect()
+}
+
+fn check_constness(program: &Program, signature: &Signature, binding: &[usize]) -> Result<(), ExportError> {
+    for (param, at) in program.params.iter().zip(binding) {
+        let there = &signature.params[*at];
+        if matches!(param.kind, tile::ParamKind::Tensor { mutable: true, .. }) && there.constant {
+            let message = format!("program {} stores to {}, but `{} {}` is const", program.name, param.name, there.c_type, there.name);
+            return Err(ExportError::Signature(message));
+        }
+    }
+    Ok(())
+}
+
+/// All kernels of the file under unique names, and the name of each version of each site. Equal kernels are emitted once.
+fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Vec<Vec<String>>) {
+    let mut taken: HashSet<String> = body::Helper::NAMES.iter().map(|n| n.to_string()).collect();
+    taken.insert(signature.name.clone());
+    let mut kernels: Vec<(simt::Kernel, simt::Kernel)> = Vec::new();
+    let mut names = Vec::new();
+    for site in sites {
+        let mut of_site = Vec::new();
+        for version in &site.versions {
+            let plain = versions::comparable(&version.kernel);
+            if let Some((_, there)) = kernels.iter().find(|(p, _)| *p == plain) {
+                of_site.push(there.name.clone());
+                continue;
+            }
+            let base = format!("{}{}", version.kernel.name, version.suffix);
+            let mut name = cuda::identifier(&base);
+            if is_library_function(&name) {
+                name.push_str("_kernel");
+            }
+            let mut next = 2;
+            while taken.contains(&name) {
+                name = format!("{}_{next}", cuda::identifier(&base));
+                next += 1;
+            }
+            taken.insert(name.clone());
+            kernels.push((plain, simt::Kernel { name: name.clone(), ..version.kernel.clone() }));
+            of_site.push(name);
+        }
+        names.push(of_site);
+    }
+    (kernels.into_iter().map(|(_, k)| k).collect(), names)
+}
+
+/// Functions of the C library that an `extern "C"` kernel of the same name would clash with.
+fn is_library_function(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "abs",
+        "acos",
+        "asin",
+        "atan",
+        "atan2",
+        "cbrt",
+        "ceil",
+        "copysign",
+        "cos",
+        "cosh",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "fabs",
+        "fdim",
+        "floor",
+        "fma",
+        "fmax",
+        "fmin",
+        "fmod",
+        "frexp",
+        "gamma",
+        "hypot",
+        "index",
+        "ldexp",
+        "lgamma",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "logb",
+        "main",
+        "max",
+        "memcpy",
+        "memset",
+        "min",
+        "modf",
+        "nearbyint",
+        "pow",
+        "remainder",
+        "remquo",
+        "rint",
+        "round",
+        "rsqrt",
+        "scalbn",
+        "select",
+        "signbit",
+        "sin",
+        "sincos",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "tgamma",
+        "trunc",
+    ];
+    NAMES.contains(&name)
+}
+
+fn header(program: &Program, signature: &Signature, sites: &[Site], target: &Target) -> String {
+    let mut out = format!("// {} for the {}, written by girih\n", program.path, target.name.to_uppercase());
+    out.push_str(&format!("// build: nvcc -O3 -arch={}\n", target.arch));
+    let mut lines: Vec<String> = Vec::new();
+    for site in sites {
+        let line = format!("// schedule of {}: {}\n", site.kernel.full_name(), site.schedule.attribute(&site.kernel));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    out.push_str(&lines.concat());
+    let shape = |p: &super::signature::SignatureParam| {
+        let leaf = |e: &tile::host::HostExpr| match e {
+            tile::host::HostExpr::Scalar(i) => signature.params[*i].name.clone(),
+            other => other.to_string(),
+        };
+        p.shape.as_ref().map(|s| format!("{}[{}]", p.name, s.iter().map(|e| e.to_c(&leaf)).collect::<Vec<_>>().join(", ")))
+    };
+    let shapes: Vec<String> = signature.params.iter().filter_map(shape).collect();
+    out.push_str(&format!("// shapes: {}, row-major\n\n", shapes.join(", ")));
+    out
+}
+
+fn includes(program: &Program, signature: &Signature) -> String {
+    let mentions = |word: &str| signature.params.iter().any(|p| p.c_type.contains(word));
+    let mut out = String::from("#include <cuda_runtime.h>\n");
+    for (include, used) in [
+        ("cuda_bf16.h", mentions("bfloat16")),
+        ("cuda_fp16.h", mentions("half")),
+        ("stdint.h", mentions("_t")),
+        ("stdio.h", !program.requirements.is_empty()),
+    ] {
+        if used {
+            out.push_str(&format!("#include <{include}>\n"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

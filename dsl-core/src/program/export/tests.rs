@@ -1,0 +1,161 @@
+//! Tests of exported text, on tile IR built by hand and lowered for real.
+
+use super::*;
+use crate::facts::Facts;
+use crate::program::{Base, Expr, ScalarVar, Temp, TensorView};
+use crate::registry::KernelDef;
+use crate::schedule::parse::parse_schedule;
+use crate::schedule::{Choice, Knob, KnobKind};
+use crate::tile::eval::tests::{Builder, add_one};
+use crate::tile::{KnobId, Param, ParamKind};
+use crate::types::{BinaryOp, CompareOp, DType, Literal};
+
+const LOC: SourceLoc = SourceLoc { file: "src/add_one.rs", line: 7, column: 1 };
+
+fn build() -> Result<tile::Kernel, CompileError> {
+    let ints = |v: &[i64]| v.iter().map(|i| Choice::Int(*i)).collect();
+    let knob = |name: &str, kind, choices| Knob { name: name.into(), kind, choices, loc: LOC };
+    let knobs = vec![
+        knob("T", KnobKind::Tile, ints(&[256, 1024])),
+        knob("C", KnobKind::Coarsen { of: KnobId(0) }, ints(&[1, 4])),
+        knob("V", KnobKind::Vector, ints(&[1, 4])),
+    ];
+    Ok(add_one(Builder::new("add_one", knobs)))
+}
+
+const KERNEL: KernelDef = KernelDef { name: "add_one", module: "tests", instance: &[], loc: LOC, build };
+
+fn len() -> Expr {
+    Expr::Dim(0, 0)
+}
+
+fn view(base: Base) -> TensorView {
+    let (offset, strides) = (Expr::Literal(Literal::index(0)), vec![Expr::Literal(Literal::index(1))]);
+    TensorView { base, dtype: DType::F32, offset, lens: vec![len()], strides, packed: true }
+}
+
+fn launch(site: usize, from: Base, to: Base) -> Stmt {
+    let args = vec![Arg::Tensor(view(from)), Arg::Tensor(view(to))];
+    Stmt::Launch { site, kernel: KERNEL, args, loc: LOC }
+}
+
+fn program(temps: Vec<Temp>, scalars: Vec<(DType, String)>, body: Vec<Stmt>) -> Program {
+    let tensor = |name: &str, mutable| Param { name: name.into(), kind: ParamKind::Tensor { dtype: DType::F32, rank: 1, mutable } };
+    let rounds = Param { name: "rounds".into(), kind: ParamKind::Scalar(DType::I32) };
+    Program {
+        name: "solve".into(),
+        path: "tests::solve".into(),
+        loc: SourceLoc { line: 20, ..LOC },
+        source: String::new(),
+        params: vec![tensor("x", false), tensor("y", true), rounds],
+        temps,
+        scalars,
+        requirements: vec![],
+        body,
+    }
+}
+
+fn text(program: &Program, signature: &str, schedule: &str) -> String {
+    let signature = Signature::parse(signature).unwrap();
+    let choose = &mut |_: usize, kernel: &tile::Kernel| parse_schedule(kernel, schedule).unwrap();
+    export_program(program, &signature, Target::h200(), choose).unwrap()
+}
+
+const SIGNATURE: &str = "void solve(const float* A[N], float* B[N], int N, int rounds)";
+
+#[test]
+fn one_launch_dispatches_on_facts() {
+    let program = program(vec![], vec![], vec![launch(0, Base::Param(0), Base::Param(1))]);
+    insta::assert_snapshot!("one_launch", text(&program, SIGNATURE, "T=1024,C=4,V=4"));
+    // One element at a time needs no alignment: one version for 32-bit indices, one for 64-bit ones.
+    let naive = text(&program, SIGNATURE, "T=256");
+    assert_eq!(naive.matches("__global__").count(), 2, "{naive}");
+    assert!(!naive.contains("is_aligned"), "{naive}");
+}
+
+/// Temporaries, a loop that exchanges two of them, a choice by size, a loop on a value read back.
+fn busy() -> Program {
+    let temp = |name: &str, init| Temp { name: name.into(), dtype: DType::F32, lens: vec![len()], init };
+    let (ping, pong) = (Base::Temp(0), Base::Temp(1));
+    let index = |i: i64| Expr::Literal(Literal::index(i));
+    let compare = |op, a: Expr, b: Expr| Expr::Compare(op, Box::new(a), Box::new(b));
+    let (i, first) = (ScalarVar(0), ScalarVar(1));
+    let one = TensorView { lens: vec![index(1)], ..view(ping) };
+    let rounds = Expr::Cast(DType::I64, Box::new(Expr::Param(2)));
+    let body = vec![
+        Stmt::Copy { to: view(ping), from: view(Base::Param(0)), loc: LOC },
+        Stmt::For {
+            var: i,
+            start: index(0),
+            end: rounds,
+            body: vec![launch(0, ping, pong), Stmt::Copy { to: view(ping), from: view(pong), loc: LOC }],
+        },
+        Stmt::While {
+            header: vec![Stmt::ReadBack { var: first, from: one, loc: LOC }],
+            condition: compare(CompareOp::Lt, Expr::Var(first), Expr::Literal(Literal::f32(10.0))),
+            body: vec![launch(1, ping, ping)],
+        },
+        Stmt::If {
+            condition: compare(CompareOp::Gt, Expr::Binary(BinaryOp::Mul, Box::new(len()), Box::new(index(2))), index(4096)),
+            then: vec![launch(2, ping, Base::Param(1))],
+            otherwise: vec![Stmt::Memset { tensor: view(Base::Param(1)), value: Literal::f32(1.5), loc: LOC }],
+        },
+    ];
+    let temps = vec![temp("ping", None), temp("pong", Some(Literal::f32(0.0)))];
+    program(temps, vec![(DType::I64, "i".into()), (DType::F32, "first".into())], body)
+}
+
+#[test]
+fn loops_choices_and_temporaries_are_printed() {
+    insta::assert_snapshot!("busy", text(&busy(), SIGNATURE, "T=1024,C=4,V=4"));
+}
+
+#[test]
+fn the_same_program_evaluates() {
+    use crate::facts::TensorArg;
+    use crate::program::eval::eval_program;
+    use crate::tile::eval::{EvalArg, EvalOptions};
+    let bytes = |v: &[f32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let run = |x: &[f32], rounds: i32| {
+        let (mut a, mut b) = (bytes(x), bytes(&vec![0.0; x.len()]));
+        let shape = TensorArg::packed(0, &[x.len() as i64]);
+        let mut args = [
+            EvalArg::Tensor { bytes: &mut a, shape: shape.clone() },
+            EvalArg::Tensor { bytes: &mut b, shape },
+            EvalArg::Scalar(Literal::i32(rounds)),
+        ];
+        eval_program(&busy(), &mut args, &EvalOptions::default()).unwrap();
+        b.chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect::<Vec<f32>>()
+    };
+    assert_eq!(run(&[0.0; 5], 3), [1.5; 5]);
+    // 0 + 3 rounds, then up to 10, then once more.
+    let mut x = vec![5.0; 3000];
+    x[0] = 0.0;
+    let y = run(&x, 3);
+    assert_eq!((y[0], y[1], y[2999]), (11.0, 16.0, 16.0));
+}
+
+#[test]
+fn versions_ask_for_no_more_than_they_use() {
+    let kernel = build().unwrap();
+    let schedule = parse_schedule(&kernel, "T=1024,C=4,V=4").unwrap();
+    let versions = versions_for_export(&kernel, &schedule, Target::h200(), &Known::packed(&kernel)).unwrap();
+    assert_eq!(versions[0].facts.tensors[0].as_ref().unwrap().align, 16);
+    let last = versions.last().unwrap();
+    assert!(Facts::packed(&kernel, false).imply(&last.facts), "{}", last.facts);
+    for (i, v) in versions.iter().enumerate() {
+        assert!(versions[..i].iter().all(|earlier| !v.facts.imply(&earlier.facts)), "version {i} can't be reached");
+    }
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let program = program(vec![], vec![], vec![launch(0, Base::Param(0), Base::Param(1))]);
+    let export = |signature: &str| {
+        let signature = Signature::parse(signature).unwrap();
+        export_program(&program, &signature, Target::h200(), &mut |_, k| Schedule::default_of(k)).unwrap_err().to_string()
+    };
+    let error = export("void solve(const float* A[N], const float* B[N], int N, int rounds)");
+    assert_eq!(error, "program solve stores to y, but `const float* B` is const");
+    assert!(export("void solve(const float* A[N], int N)").contains("has no counterpart"));
+}

@@ -1,0 +1,344 @@
+//! Host expressions as C++.
+
+use crate::cuda::{c_type, typed};
+use crate::program::signature::Signature;
+use crate::program::{Arg, Base, Expr, Program, TensorView};
+use crate::tile::ParamKind;
+use crate::tile::host::HostExpr;
+use crate::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// How tightly a text binds; larger binds tighter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Prec {
+    Select,
+    Or,
+    Xor,
+    And,
+    Equal,
+    Less,
+    Shift,
+    Add,
+    Mul,
+    Unary,
+    Primary,
+}
+
+/// A text, how tightly it binds, and its value if it is a constant integer.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub text: String,
+    prec: Prec,
+    pub constant: Option<i64>,
+}
+
+impl Text {
+    pub fn primary(text: impl Into<String>) -> Text {
+        Text { text: text.into(), prec: Prec::Primary, constant: None }
+    }
+
+    pub fn integer(value: i64) -> Text {
+        let prec = if value < 0 { Prec::Unary } else { Prec::Primary };
+        Text { text: typed_index(value), prec, constant: Some(value) }
+    }
+
+    fn new(text: String, prec: Prec) -> Text {
+        Text { text, prec, constant: None }
+    }
+
+    pub fn at_least(&self, min: Prec) -> String {
+        if self.prec < min { format!("({})", self.text) } else { self.text.clone() }
+    }
+
+    /// `a op b` on 64-bit integers, folded where both are constants or one is neutral.
+    pub fn combine(op: BinaryOp, a: &Text, b: &Text) -> Text {
+        if let (Some(x), Some(y)) = (a.constant, b.constant) {
+            let folded = HostExpr::binary(op, HostExpr::Const(x), HostExpr::Const(y));
+            if let HostExpr::Const(value) = folded {
+                return Text::integer(value);
+            }
+        }
+        match (op, a.constant, b.constant) {
+            (BinaryOp::Add | BinaryOp::Sub, _, Some(0)) | (BinaryOp::Mul | BinaryOp::Div, _, Some(1)) => return a.clone(),
+            (BinaryOp::Add, Some(0), _) | (BinaryOp::Mul, Some(1), _) => return b.clone(),
+            (BinaryOp::Mul, Some(0), _) | (BinaryOp::Mul, _, Some(0)) => return Text::integer(0),
+            _ => {}
+        }
+        Text::binary(op, DType::I64, a, b)
+    }
+
+    fn binary(op: BinaryOp, dtype: DType, a: &Text, b: &Text) -> Text {
+        let infix = |sign: &str, prec: Prec, tighter: Prec| Text::new(format!("{} {sign} {}", a.at_least(prec), b.at_least(tighter)), prec);
+        let choose = |sign: &str| {
+            let (x, y) = (a.at_least(Prec::Add), b.at_least(Prec::Add));
+            Text::new(format!("{x} {sign} {y} ? {x} : {y}"), Prec::Select)
+        };
+        let call = |f: &str| Text::primary(format!("{f}({}, {})", a.text, b.text));
+        match op {
+            BinaryOp::Add => infix("+", Prec::Add, Prec::Mul),
+            BinaryOp::Sub => infix("-", Prec::Add, Prec::Mul),
+            BinaryOp::Mul => infix("*", Prec::Mul, Prec::Unary),
+            BinaryOp::Div | BinaryOp::DivApprox => infix("/", Prec::Mul, Prec::Unary),
+            BinaryOp::Rem if dtype.is_float() => call("fmodf"),
+            BinaryOp::Rem => infix("%", Prec::Mul, Prec::Unary),
+            BinaryOp::Min => choose("<"),
+            BinaryOp::Max => choose(">"),
+            // Bitwise operators bind so loosely in C that readers want parentheses.
+            BinaryOp::And if dtype == DType::Bool => infix("&&", Prec::And, Prec::Equal),
+            BinaryOp::Or if dtype == DType::Bool => infix("||", Prec::Or, Prec::And),
+            BinaryOp::Xor if dtype == DType::Bool => infix("!=", Prec::Equal, Prec::Less),
+            BinaryOp::And => Text::new(format!("{} & {}", a.at_least(Prec::Unary), b.at_least(Prec::Unary)), Prec::Xor),
+            BinaryOp::Or => Text::new(format!("{} | {}", a.at_least(Prec::Unary), b.at_least(Prec::Unary)), Prec::Xor),
+            BinaryOp::Xor => Text::new(format!("{} ^ {}", a.at_least(Prec::Unary), b.at_least(Prec::Unary)), Prec::Xor),
+            BinaryOp::Shl => infix("<<", Prec::Shift, Prec::Unary),
+            BinaryOp::Shr => infix(">>", Prec::Shift, Prec::Unary),
+            BinaryOp::Pow => call("powf"),
+            BinaryOp::MulHi => {
+                let bits = 8 * dtype.size();
+                Text::primary(format!(
+                    "({})(((__int128){} * {}) >> {bits})",
+                    c_type(dtype),
+                    a.at_least(Prec::Unary),
+                    b.at_least(Prec::Unary)
+                ))
+            }
+        }
+    }
+}
+
+/// A 64-bit integer: suffixed where it doesn't fit an int.
+fn typed_index(value: i64) -> String {
+    if i32::try_from(value).is_ok_and(|v| v != i32::MIN) { value.to_string() } else { typed(Literal::index(value)) }
+}
+
+/// The names of a program's things in C++.
+pub(super) struct Names<'a> {
+    pub program: &'a Program,
+    pub signature: &'a Signature,
+    pub binding: &'a [usize],
+    /// Temporaries.
+    pub temps: Vec<String>,
+    /// Scalar variables.
+    pub vars: Vec<String>,
+    /// 64-bit copies of the signature's scalars.
+    pub wide: Vec<String>,
+    /// Scalars whose 64-bit copies the text uses.
+    pub used: RefCell<BTreeSet<usize>>,
+    /// The text asks for the number of multiprocessors.
+    pub multiprocessors: RefCell<bool>,
+}
+
+impl Names<'_> {
+    /// A scalar of the signature in 64 bits.
+    fn wide(&self, scalar: usize) -> Text {
+        let param = &self.signature.params[scalar];
+        if param.dtype == DType::I64 {
+            return Text::primary(param.name.clone());
+        }
+        self.used.borrow_mut().insert(scalar);
+        Text::primary(self.wide[scalar].clone())
+    }
+
+    /// The length of an axis of a program's tensor parameter.
+    pub fn dim(&self, param: usize, axis: usize) -> Text {
+        let shape = self.signature.params[self.binding[param]].shape.as_ref();
+        let extent = &shape.unwrap_or_else(|| panic!("export: parameter {param} is no tensor"))[axis];
+        self.host(extent, &|leaf| match leaf {
+            HostExpr::Scalar(i) => self.wide(*i),
+            other => panic!("export: {other:?} in a signature's shape"),
+        })
+    }
+
+    /// An expression over a launch's arguments.
+    pub fn launch(&self, e: &HostExpr, args: &[Arg]) -> Text {
+        let view = |p: usize| match &args[p] {
+            Arg::Tensor(view) => view,
+            Arg::Scalar(_) => panic!("export: argument {p} is no tensor"),
+        };
+        self.host(e, &|leaf| match leaf {
+            HostExpr::Dim(p, k) => self.index(&view(*p).lens[*k]),
+            HostExpr::Stride(p, k) => self.index(&view(*p).strides[*k]),
+            HostExpr::Scalar(p) => match &args[*p] {
+                Arg::Scalar(e) => self.index(e),
+                Arg::Tensor(_) => panic!("export: argument {p} is no scalar"),
+            },
+            HostExpr::Multiprocessors => {
+                *self.multiprocessors.borrow_mut() = true;
+                Text::primary("multiprocessor_count()")
+            }
+            HostExpr::Const(_) | HostExpr::Binary(..) => panic!("export: {leaf:?} is no leaf"),
+        })
+    }
+
+    fn host(&self, e: &HostExpr, leaf: &dyn Fn(&HostExpr) -> Text) -> Text {
+        match e {
+            HostExpr::Const(c) => Text::integer(*c),
+            HostExpr::Binary(op, a, b) => Text::combine(*op, &self.host(a, leaf), &self.host(b, leaf)),
+            other => leaf(other),
+        }
+    }
+
+    /// An integer expression in 64 bits.
+    pub fn index(&self, e: &Expr) -> Text {
+        match e {
+            Expr::Param(p) => self.wide(self.binding[*p]),
+            Expr::Cast(DType::I64, inner) if self.dtype(inner).is_int() => self.index(inner),
+            _ if self.dtype(e) == DType::I64 => self.expr(e),
+            _ => {
+                let text = self.expr(e);
+                match text.constant {
+                    Some(_) => text,
+                    None => Text::new(format!("(long long){}", text.at_least(Prec::Unary)), Prec::Unary),
+                }
+            }
+        }
+    }
+
+    /// An expression of its own type.
+    pub fn expr(&self, e: &Expr) -> Text {
+        match e {
+            Expr::Literal(l) if l.dtype == DType::I64 => Text::integer(l.to_i64()),
+            Expr::Literal(l) => {
+                let constant = l.dtype.is_int().then(|| l.to_i64());
+                let text = typed(*l);
+                let prec = if text.starts_with('-') { Prec::Unary } else { Prec::Primary };
+                Text { text, prec, constant }
+            }
+            Expr::Param(p) => self.param(*p),
+            Expr::Dim(p, k) => self.dim(*p, *k),
+            Expr::Var(v) => Text::primary(self.vars[v.0 as usize].clone()),
+            Expr::Unary(op, a) => self.unary(*op, a),
+            Expr::Binary(op, a, b) if self.dtype(e) == DType::I64 && !matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => {
+                let (a, b) = (self.index(a), self.index(b));
+                let known = matches!(
+                    op,
+                    BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Min | BinaryOp::Max
+                );
+                if known { Text::combine(*op, &a, &b) } else { Text::binary(*op, DType::I64, &a, &b) }
+            }
+            Expr::Binary(op, a, b) => Text::binary(*op, self.dtype(e), &self.expr(a), &self.expr(b)),
+            Expr::Compare(op, a, b) => {
+                let (sign, prec, tighter) = match op {
+                    CompareOp::Lt => ("<", Prec::Less, Prec::Shift),
+                    CompareOp::Le => ("<=", Prec::Less, Prec::Shift),
+                    CompareOp::Gt => (">", Prec::Less, Prec::Shift),
+                    CompareOp::Ge => (">=", Prec::Less, Prec::Shift),
+                    CompareOp::Eq => ("==", Prec::Equal, Prec::Less),
+                    CompareOp::Ne => ("!=", Prec::Equal, Prec::Less),
+                };
+                let side = |e: &Expr| if self.dtype(e) == DType::I64 { self.index(e) } else { self.expr(e) };
+                Text::new(format!("{} {sign} {}", side(a).at_least(tighter), side(b).at_least(tighter)), prec)
+            }
+            Expr::Select(c, a, b) => {
+                let text = format!("{} ? {} : {}", self.expr(c).at_least(Prec::Or), self.expr(a).at_least(Prec::Or), self.expr(b).text);
+                Text::new(text, Prec::Select)
+            }
+            Expr::Cast(to, a) if self.dtype(a) == *to => self.expr(a),
+            Expr::Cast(DType::I64, a) if self.dtype(a).is_int() => self.index(a),
+            Expr::Cast(DType::Bool, a) => Text::new(format!("{} != 0", self.expr(a).at_least(Prec::Less)), Prec::Equal),
+            Expr::Cast(to, a) => Text::new(format!("({}){}", host_type(*to), self.expr(a).at_least(Prec::Unary)), Prec::Unary),
+        }
+    }
+
+    fn param(&self, p: usize) -> Text {
+        let there = &self.signature.params[self.binding[p]];
+        let ParamKind::Scalar(dtype) = self.program.params[p].kind else { panic!("export: parameter {p} is no scalar") };
+        if dtype == there.dtype {
+            return Text::primary(there.name.clone());
+        }
+        Text::new(format!("({}){}", host_type(dtype), there.name), Prec::Unary)
+    }
+
+    fn unary(&self, op: UnaryOp, a: &Expr) -> Text {
+        let (dtype, x) = (self.dtype(a), self.expr(a));
+        let call = |f: &str| Text::primary(format!("{f}({})", x.text));
+        match op {
+            UnaryOp::Neg => Text::new(format!("-{}", x.at_least(Prec::Primary)), Prec::Unary),
+            UnaryOp::Not if dtype == DType::Bool => Text::new(format!("!{}", x.at_least(Prec::Primary)), Prec::Unary),
+            UnaryOp::Not => Text::new(format!("~{}", x.at_least(Prec::Primary)), Prec::Unary),
+            UnaryOp::Abs if dtype.is_float() => call("fabsf"),
+            UnaryOp::Abs => {
+                let x = x.at_least(Prec::Primary);
+                Text::new(format!("{x} < 0 ? -{x} : {x}"), Prec::Select)
+            }
+            UnaryOp::Exp | UnaryOp::ExpApprox => call("expf"),
+            UnaryOp::Exp2 => call("exp2f"),
+            UnaryOp::Log | UnaryOp::LogApprox => call("logf"),
+            UnaryOp::Log2 => call("log2f"),
+            UnaryOp::Sqrt => call("sqrtf"),
+            UnaryOp::Rsqrt => Text::new(format!("1.0f / sqrtf({})", x.text), Prec::Mul),
+            UnaryOp::Sin => call("sinf"),
+            UnaryOp::Cos => call("cosf"),
+            UnaryOp::Tanh | UnaryOp::TanhApprox => call("tanhf"),
+            UnaryOp::Erf => call("erff"),
+            UnaryOp::Floor => call("floorf"),
+            UnaryOp::Ceil => call("ceilf"),
+            UnaryOp::Round => call("rintf"),
+            UnaryOp::Trunc => call("truncf"),
+            UnaryOp::RecipApprox => Text::new(format!("1.0f / {}", x.at_least(Prec::Unary)), Prec::Mul),
+            UnaryOp::Popcount if dtype.size() == 8 => call("__builtin_popcountll"),
+            UnaryOp::Popcount => Text::primary(format!("__builtin_popcount((unsigned int){})", x.at_least(Prec::Unary))),
+            UnaryOp::LeadingZeros => {
+                let bits = 8 * dtype.size();
+                let x = x.at_least(Prec::Unary);
+                Text::new(format!("{x} == 0 ? {bits} : __builtin_clzll((unsigned long long){x}) - {}", 64 - bits), Prec::Select)
+            }
+        }
+    }
+
+    /// The type of an expression.
+    pub fn dtype(&self, e: &Expr) -> DType {
+        match e {
+            Expr::Literal(l) => l.dtype,
+            Expr::Param(p) => match self.program.params[*p].kind {
+                ParamKind::Scalar(d) => d,
+                ParamKind::Tensor { .. } => panic!("export: parameter {p} is no scalar"),
+            },
+            Expr::Dim(..) => DType::I64,
+            Expr::Var(v) => self.program.scalars[v.0 as usize].0,
+            Expr::Unary(_, a) | Expr::Binary(_, a, _) | Expr::Select(_, a, _) => self.dtype(a),
+            Expr::Compare(..) => DType::Bool,
+            Expr::Cast(d, _) => *d,
+        }
+    }
+
+    /// A pointer to the first element of a view, of C type `const T*` or `T*`.
+    pub fn pointer(&self, view: &TensorView, dtype: DType, constant: bool) -> String {
+        let (name, same) = match view.base {
+            Base::Temp(t) => (&self.temps[t], c_type(self.program.temps[t].dtype) == c_type(dtype)),
+            Base::Param(p) => {
+                let there = &self.signature.params[self.binding[p]];
+                (&there.name, is_same(&there.c_type, dtype))
+            }
+        };
+        let qualifier = if constant { "const " } else { "" };
+        let base = if same { name.clone() } else { format!("({qualifier}{}*){name}", c_type(dtype)) };
+        let offset = self.index(&view.offset);
+        match offset.constant {
+            Some(0) => base,
+            _ => format!("{base} + {}", offset.at_least(Prec::Mul)),
+        }
+    }
+}
+
+/// The type of a scalar on the host: 16-bit floats are computed in float.
+pub(super) fn host_type(dtype: DType) -> &'static str {
+    c_type(dtype.compute())
+}
+
+/// A judge's type of pointer converts to the kernels' without a cast.
+fn is_same(declared: &str, dtype: DType) -> bool {
+    let base = declared.trim_start_matches("const ").trim_end_matches('*').trim();
+    match dtype {
+        DType::F16 | DType::BF16 => false,
+        DType::F32 => base == "float",
+        DType::Bool => base == "bool",
+        DType::I8 => matches!(base, "signed char" | "int8_t"),
+        DType::U8 => matches!(base, "unsigned char" | "uint8_t"),
+        DType::I32 => matches!(base, "int" | "int32_t"),
+        DType::U32 => matches!(base, "unsigned int" | "unsigned" | "uint32_t"),
+        DType::I64 => base == "long long",
+        DType::U64 => base == "unsigned long long",
+    }
+}
