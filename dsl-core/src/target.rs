@@ -29,6 +29,8 @@ pub struct Target {
     pub l2: u64,
     /// Clock under load, Hz.
     pub clock: f64,
+    /// Highest clock, Hz: data sheets give peak rates at this one.
+    pub boost: f64,
     /// fp32 fused multiply-adds per clock and multiprocessor.
     pub ffma_per_clock: u32,
     /// Cost of a launch, seconds.
@@ -58,6 +60,7 @@ pub const TARGETS: [Target; 6] = [
         bytes_in_flight: 12 * KB,
         l2: 4 << 20,
         clock: 1.35e9,
+        boost: 1.59e9,
         ffma_per_clock: 64,
         launch: 3.0e-6,
     },
@@ -75,6 +78,7 @@ pub const TARGETS: [Target; 6] = [
         bytes_in_flight: 16 * KB,
         l2: 40 << 20,
         clock: 1.41e9,
+        boost: 1.41e9,
         ffma_per_clock: 64,
         launch: 2.5e-6,
     },
@@ -92,6 +96,7 @@ pub const TARGETS: [Target; 6] = [
         bytes_in_flight: 32 * KB,
         l2: 50 << 20,
         clock: 1.75e9,
+        boost: 1.98e9,
         ffma_per_clock: 128,
         launch: 2.2e-6,
     },
@@ -109,6 +114,7 @@ pub const TARGETS: [Target; 6] = [
         bytes_in_flight: 48 * KB,
         l2: 60 << 20,
         clock: 1.75e9,
+        boost: 1.98e9,
         ffma_per_clock: 128,
         launch: 2.2e-6,
     },
@@ -126,6 +132,7 @@ pub const TARGETS: [Target; 6] = [
         bytes_in_flight: 64 * KB,
         l2: 126 << 20,
         clock: 1.85e9,
+        boost: 1.965e9,
         ffma_per_clock: 128,
         launch: 2.2e-6,
     },
@@ -143,6 +150,7 @@ pub const TARGETS: [Target; 6] = [
         bytes_in_flight: 32 * KB,
         l2: 96 << 20,
         clock: 2.4e9,
+        boost: 2.41e9,
         ffma_per_clock: 128,
         launch: 2.2e-6,
     },

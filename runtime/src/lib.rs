@@ -22,6 +22,7 @@ pub mod tensor;
 
 pub mod inputs;
 
+pub mod bench;
 pub mod challenge;
 pub mod check;
 pub mod placed;

@@ -39,7 +39,7 @@ enum PlacedArg {
 }
 
 impl Placed {
-    /// Uploads a call. Every tensor starts `misalign` elements behind an address that is a multiple of 256.
+    /// Uploads a call. Every tensor starts `misalign` units (elements, or whole pixels) behind an address that is a multiple of 256.
     pub fn new(device: &Device, call: &Call, misalign: usize) -> Result<Placed, Error> {
         let args = call.args.iter().map(|a| PlacedArg::new(device, a, misalign)).collect::<Result<_, Error>>()?;
         Ok(Placed { device: device.clone(), args })
@@ -105,13 +105,13 @@ impl Placed {
 
 impl PlacedArg {
     fn new(device: &Device, arg: &CallArg, misalign: usize) -> Result<PlacedArg, Error> {
-        let (data, dtype, mutable, read) = match arg {
+        let (data, dtype, mutable, read, unit) = match arg {
             CallArg::Scalar(l) => return Ok(PlacedArg::Scalar(Argument::Scalar(*l))),
-            CallArg::Tensor { data, dtype, mutable, read, .. } => (data, *dtype, *mutable, *read),
+            CallArg::Tensor { data, dtype, mutable, read, unit, .. } => (data, *dtype, *mutable, *read, *unit),
         };
         // The simulator traps on every access outside of an allocation: a guard zone would only hide one.
         let guard = if device.needs_cubin() { GUARD } else { 0 };
-        let (offset, bytes) = (guard + misalign * dtype.size(), data.bytes.len());
+        let (offset, bytes) = (guard + misalign * unit * dtype.size(), data.bytes.len());
         let buffer = device.alloc(offset + bytes + guard)?;
         device.fill(&buffer, 0, buffer.bytes(), &[POISON])?;
         device.upload(&buffer, offset, &data.bytes)?;

@@ -5,7 +5,7 @@
 use crate::challenge::{Case, Challenge, Sizes, near};
 use crate::inputs::{Distribution, HostTensor, Rng};
 use girih_core::loc::SourceLoc;
-use girih_core::program::signature::Signature;
+use girih_core::program::signature::{Signature, SignatureParam};
 use girih_core::program::{Arg, Base, Expr, Program, Stmt, TensorView};
 use girih_core::registry::KernelDef;
 use girih_core::tile::host::{HostArg, HostExpr};
@@ -55,6 +55,8 @@ pub enum CallArg {
         mutable: bool,
         /// It holds data before the call, not poison.
         read: bool,
+        /// Elements of the program's type by which the pointer may be off alignment: whole pixels, where a shape ends in a constant.
+        unit: usize,
     },
     /// A scalar of the program's type.
     Scalar(Literal),
@@ -142,6 +144,35 @@ impl Subject {
         }
     }
 
+    /// The sizes that lengths depend on.
+    pub fn extents(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Challenge { signature, .. } => {
+                (0..signature.params.len()).filter(|i| signature.is_extent(*i)).map(|i| signature.params[i].name.clone()).collect()
+            }
+            Kind::Kernel(_) => self.size_names(),
+        }
+    }
+
+    /// Bytes of the largest tensor at sizes, without making it.
+    ///
+    /// # Errors
+    /// As [`Subject::call`].
+    pub fn largest_bytes(&self, sizes: &Sizes) -> Result<f64, String> {
+        let largest = match &self.kind {
+            Kind::Challenge { signature, .. } => {
+                let values = signature_values(&self.name, signature, sizes)?;
+                let bytes = |i| {
+                    let lens: Vec<i64> = signature.shape(i, &values)?;
+                    Some(lens.iter().map(|l| *l as f64).product::<f64>() * signature.params[i].dtype.size() as f64)
+                };
+                (0..signature.params.len()).filter_map(bytes).fold(0.0, f64::max)
+            }
+            Kind::Kernel(kernel) => kernel.params.iter().map(|p| numel(p, sizes) as f64 * 4.0).fold(0.0, f64::max),
+        };
+        Ok(largest)
+    }
+
     /// Arguments for sizes, with data drawn by `seed`.
     ///
     /// # Errors
@@ -155,12 +186,7 @@ impl Subject {
 
     fn challenge_call(&self, signature: &Signature, bound: &[usize], sizes: &Sizes, seed: u64) -> Result<Call, String> {
         let challenge = self.challenge.as_ref().expect("a challenge's subject has its challenge");
-        let value = |p: &girih_core::program::signature::SignatureParam| match (&p.shape, sizes.0.get(&p.name)) {
-            (Some(_), _) => Ok(HostArg::Scalar(Literal::index(0))),
-            (None, Some(v)) => Ok(HostArg::Scalar(Literal::from_f64(p.dtype, *v))),
-            (None, None) => Err(format!("{}: the size `{}` is missing", self.name, p.name)),
-        };
-        let values: Vec<HostArg> = signature.params.iter().map(value).collect::<Result<_, String>>()?;
+        let values = signature_values(&self.name, signature, sizes)?;
         let arg = |(param, at): (&girih_core::tile::Param, &usize)| {
             let there = &signature.params[*at];
             match param.kind {
@@ -175,7 +201,14 @@ impl Subject {
                         Some((_, d)) => HostTensor::random(there.dtype, &lens, d, seed.wrapping_add(*at as u64)),
                         None => HostTensor::poisoned(there.dtype, &lens),
                     };
-                    Ok(CallArg::Tensor { name: there.name.clone(), data, dtype, mutable, read: input.is_some() })
+                    Ok(CallArg::Tensor {
+                        name: there.name.clone(),
+                        data,
+                        dtype,
+                        mutable,
+                        read: input.is_some(),
+                        unit: unit(there.shape.as_deref().unwrap_or_default()),
+                    })
                 }
             }
         };
@@ -261,6 +294,25 @@ impl Call {
     }
 }
 
+/// Values for a signature's parameters, as shapes read them: any number for pointers.
+fn signature_values(name: &str, signature: &Signature, sizes: &Sizes) -> Result<Vec<HostArg>, String> {
+    let value = |p: &SignatureParam| match (&p.shape, sizes.0.get(&p.name)) {
+        (Some(_), _) => Ok(HostArg::Scalar(Literal::index(0))),
+        (None, Some(v)) => Ok(HostArg::Scalar(Literal::from_f64(p.dtype, *v))),
+        (None, None) => Err(format!("{name}: the size `{}` is missing", p.name)),
+    };
+    signature.params.iter().map(value).collect()
+}
+
+/// The product of a shape's constant last extents: four bytes of a pixel are never torn apart.
+fn unit(shape: &[HostExpr]) -> usize {
+    let constant = |e: &HostExpr| match e {
+        HostExpr::Const(c) => Some(*c as usize),
+        _ => None,
+    };
+    shape.iter().rev().map_while(constant).product()
+}
+
 fn each_or_sampled(numel: usize, samples: Option<usize>, check: impl Fn(usize) -> Result<(), String>) -> Result<(), String> {
     match samples {
         Some(samples) if samples < numel => {
@@ -338,7 +390,7 @@ fn kernel_call(kernel: &Kernel, sizes: &Sizes, seed: u64) -> Result<Call, String
                     lens.ok_or_else(|| format!("`{}` of kernel `{}` has no length at {sizes}: give N, {0} or {0}.0", p.name, kernel.name))?;
                 // Mutable tensors may be read, too, so they hold data and not poison.
                 let data = HostTensor::random(dtype, &lens, &Distribution::default_of(dtype), seed.wrapping_add(i as u64));
-                CallArg::Tensor { name: p.name.clone(), data, dtype, mutable, read: true }
+                CallArg::Tensor { name: p.name.clone(), data, dtype, mutable, read: true, unit: 1 }
             }
         });
     }

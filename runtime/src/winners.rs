@@ -154,6 +154,17 @@ pub enum Origin {
     Default,
 }
 
+impl Origin {
+    /// A word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Store => "tuned here",
+            Origin::Winner => "committed winner",
+            Origin::Default => "default",
+        }
+    }
+}
+
 /// The best schedule known that is legal: the store's for this device, else a winner, else the default, else the naive one.
 ///
 /// `legal` proves legality for the facts and target at hand (by lowering). `None` only if nothing is legal.

@@ -54,6 +54,7 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     let mut lowered = lowering.finish(launch, provenance);
     simplify::simplify(&mut lowered);
     check_shared(kernel, schedule, &lowered, target)?;
+    simt::verify::verify(&lowered, "lower");
     lowered.provenance.launch = describe_launch(&lowered, kernel);
     Ok(lowered)
 }

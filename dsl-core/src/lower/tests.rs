@@ -2,11 +2,15 @@
 
 use super::*;
 use crate::cuda;
+use crate::facts::TensorArg;
 use crate::loc::SourceLoc;
 use crate::schedule::{Choice, Knob};
+use crate::sim;
 use crate::tile::eval::tests::Builder;
+use crate::tile::eval::{EvalArg, EvalOptions, eval};
+use crate::tile::host::HostArg;
 use crate::tile::{Index, KnobId, Op, Size, Stmt, TileLoop, Ty};
-use crate::types::{BinaryOp, DType};
+use crate::types::{BinaryOp, DType, Literal};
 
 const LOC: SourceLoc = SourceLoc::NONE;
 
@@ -93,4 +97,73 @@ fn the_naive_schedule_is_the_textbook_kernel() {
     let k = transpose();
     println!("{}", text(&k, &Facts::packed(&k, true), &[32, 32, 1, 1, 1]));
     println!("{}", text(&k, &Facts::best(&k), &[64, 64, 4, 4, 4]));
+}
+
+/// Runs a kernel of packed f32 tensors on the evaluator and, lowered, on the simulator; the last tensor is the output.
+fn differ(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, shapes: &[Vec<i64>]) {
+    let simt = match lower(kernel, facts, schedule, Target::h200()) {
+        Ok(simt) => simt,
+        Err(CompileError::Schedule(_)) => return,
+        Err(e) => panic!("{e}"),
+    };
+    let counts: Vec<usize> = shapes.iter().map(|s| s.iter().product::<i64>() as usize).collect();
+    let data = |k: usize| -> Vec<u8> { (0..counts[k]).flat_map(|i| ((i * 7 + k * 13) as f32).to_le_bytes()).collect() };
+    let last = shapes.len() - 1;
+    let mut expected: Vec<Vec<u8>> = (0..=last).map(|k| if k == last { vec![0xff; counts[k] * 4] } else { data(k) }).collect();
+    let mut args: Vec<EvalArg> =
+        expected.iter_mut().zip(shapes).map(|(bytes, s)| EvalArg::Tensor { bytes, shape: TensorArg::packed(256, s) }).collect();
+    eval(kernel, &mut args, &EvalOptions::default()).unwrap_or_else(|e| panic!("{e:?}"));
+    let mut memory = sim::Memory::new();
+    let buffers: Vec<sim::BufferId> =
+        (0..=last).map(|k| if k == last { memory.alloc(counts[k] * 4) } else { memory.from_bytes(&data(k)) }).collect();
+    let host: Vec<HostArg> = shapes.iter().map(|s| HostArg::Tensor(TensorArg::packed(256, s))).collect();
+    let args: Vec<sim::Arg> = simt
+        .params
+        .iter()
+        .map(|p| match &p.kind {
+            simt::ParamKind::Pointer { tensor, .. } => sim::Arg::Buffer { buffer: buffers[*tensor], offset: 0 },
+            simt::ParamKind::Host { dtype, value } => sim::Arg::Scalar(Literal::from_i64(*dtype, value.eval(&host, 3))),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let grid = simt.launch.grid.eval(&host, 3) as u32;
+    let context = || format!("{} on {shapes:?}, {facts}\n{}", schedule.short(kernel), cuda::emit(&simt));
+    if grid > 0 {
+        sim::simulate(&sim::Program::decode(&simt), grid, &args, &mut memory, &sim::Options::default())
+            .unwrap_or_else(|t| panic!("{t}\n{}", context()));
+    }
+    assert!(memory.read(buffers[last], 0, counts[last] * 4) == expected[last], "{}", context());
+}
+
+#[test]
+fn every_schedule_of_vector_add_computes_what_eval_computes() {
+    let k = vector_add();
+    for n in [0i64, 1, 7, 255, 256, 257, 1008, 4096, 9973] {
+        for (t, c) in [(256, 1), (256, 4), (512, 8), (1024, 8)] {
+            for (v, g, s, p) in
+                [(1, 0, 1, "Registers"), (4, 0, 1, "Registers"), (2, 2, 1, "Registers"), (4, 2, 2, "Registers"), (4, 1, 3, "Async")]
+            {
+                let mut sch = schedule(&k, &[t, c, v, g, s]);
+                sch.choices[5] = Choice::Word(p.into());
+                let mut all = vec![Facts::none(&k), Facts::packed(&k, true)];
+                all.extend((n % 16 == 0).then(|| Facts::best(&k)));
+                all.iter().for_each(|f| differ(&k, f, &sch, &[vec![n], vec![n], vec![n]]));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_schedule_of_transpose_computes_what_eval_computes() {
+    let k = transpose();
+    for (rows, cols) in [(0i64, 5i64), (1, 1), (33, 17), (48, 80), (64, 64), (97, 31)] {
+        for (r, c) in [(16, 16), (32, 16), (16, 64), (64, 32)] {
+            for (cr, cc, v) in [(1, 1, 1), (2, 1, 1), (4, 2, 2), (8, 4, 4), (1, 4, 4)] {
+                let sch = schedule(&k, &[r, c, cr, cc, v]);
+                let mut all = vec![Facts::none(&k), Facts::packed(&k, true)];
+                all.extend((rows % 16 == 0 && cols % 16 == 0).then(|| Facts::best(&k)));
+                all.iter().for_each(|f| differ(&k, f, &sch, &[vec![rows, cols], vec![cols, rows]]));
+            }
+        }
+    }
 }

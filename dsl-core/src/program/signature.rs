@@ -101,7 +101,8 @@ impl Signature {
         Ok(())
     }
 
-    fn is_extent(&self, scalar: usize) -> bool {
+    /// Whether a shape mentions the parameter.
+    pub fn is_extent(&self, scalar: usize) -> bool {
         fn mentions(e: &HostExpr, scalar: usize) -> bool {
             match e {
                 HostExpr::Scalar(i) => *i == scalar,

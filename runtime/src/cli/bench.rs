@@ -1,6 +1,170 @@
-//! `bench`
+//! `bench`: medians at the perf size, beside PyTorch in the same run.
+
+use super::peers::Torch;
+use super::{names, print_json};
+use crate::bench::{Options, Peers, Row, bench, scaled_sizes};
+use crate::challenge::Sizes;
+use crate::device::Device;
+use crate::store::Store;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
 #[derive(clap::Args)]
-pub struct Args {}
-pub fn run(_args: &Args) -> Result<(), String> {
-    Ok(())
+pub struct Args {
+    /// Challenges or kernels.
+    names: Vec<String>,
+    /// Every challenge.
+    #[arg(long)]
+    all: bool,
+    /// Sizes, as in --size N=1000; the perf size without.
+    #[arg(long, value_name = "SIZES")]
+    size: Option<String>,
+    /// Scale the perf size until the largest tensor has this many bytes (1GiB, 512MiB), and time torch's copy_ of one beside it.
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    bytes: Option<f64>,
+    /// Samples of each.
+    #[arg(long, default_value_t = 51, value_name = "N")]
+    rounds: usize,
+    /// Leave PyTorch out.
+    #[arg(long)]
+    no_torch: bool,
+    /// Append the table, as markdown, to this file.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// One JSON object per challenge or kernel.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let subjects = names::subjects(&args.names, args.all)?;
+    let device = Device::cuda(0).map_err(|e| format!("bench measures, so it needs a GPU (`tune` predicts without one): {e}"))?;
+    let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
+    let store = Store::open_default().ok();
+    let mut torch = if args.no_torch { Err("left out".to_string()) } else { Torch::start() };
+    if let Err(e) = &torch {
+        eprintln!("note: no PyTorch beside it: {e}");
+    }
+    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, copy: args.bytes.is_some() && torch.is_ok() };
+    let (mut rows, mut failures) = (Vec::new(), 0);
+    for subject in &subjects {
+        let sizes = match args.bytes {
+            Some(bytes) => scaled_sizes(subject, &asked, bytes),
+            None => subject.perf_sizes(&asked),
+        };
+        let peers = torch.as_mut().ok().map(|t| t as &mut dyn Peers);
+        match sizes.and_then(|s| bench(subject, &s, &options, peers)) {
+            Ok(row) => {
+                if args.json {
+                    print_json(&as_json(&row, &device))
+                } else {
+                    print(&row)
+                }
+                rows.push(row);
+            }
+            Err(e) => {
+                eprintln!("{}: {e}", subject.name);
+                failures += 1;
+            }
+        }
+    }
+    if let Some(path) = &args.log {
+        let version = torch.as_ref().map_or("none", |t| &t.version);
+        let text = markdown(&rows, &device, version);
+        append(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
+        eprintln!("appended to {}", path.display());
+    }
+    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} could not be timed", subjects.len())) }
+}
+
+fn append(path: &PathBuf, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    std::fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn print(row: &Row) {
+    let peers: Vec<String> = row.peers.iter().map(|(n, t)| format!("{n} {t:.2} us")).collect();
+    println!(
+        "{:<20} {:>10.2} us  {:>7.0} GB/s  {:>5.1} % of the floor  {}  [{}]",
+        row.name,
+        row.median_us,
+        row.bandwidth() / 1e9,
+        100.0 * row.floor_us / row.median_us,
+        if peers.is_empty() { row.note.clone().unwrap_or_default() } else { peers.join(", ") },
+        shown_schedules(row),
+    );
+    if let Some(copy) = row.copy_bandwidth() {
+        println!("{:<20} {:.1} % of the bandwidth of copy_ ({:.0} GB/s)", "", 100.0 * row.bandwidth() / copy, copy / 1e9);
+    }
+}
+
+fn shown_schedules(row: &Row) -> String {
+    row.schedules.iter().map(|(s, origin)| format!("{s}, {origin}")).collect::<Vec<_>>().join("; ")
+}
+
+fn as_json(row: &Row, device: &Device) -> serde_json::Value {
+    let peers: serde_json::Map<String, serde_json::Value> = row.peers.iter().map(|(n, t)| (n.clone(), json!(t))).collect();
+    json!({
+        "name": row.name, "sizes": row.sizes, "device": device.name(), "median_us": row.median_us, "bytes": row.bytes,
+        "gb_per_s": row.bandwidth() / 1e9, "tflop_per_s": row.operations / row.median_us * 1e-6, "floor_us": row.floor_us,
+        "share_of_floor": row.floor_us / row.median_us, "peers_us": peers, "copy_gb_per_s": row.copy_bandwidth().map(|b| b / 1e9),
+        "schedules": row.schedules.iter().map(|(s, o)| json!({ "schedule": s, "from": o })).collect::<Vec<_>>(), "note": row.note,
+    })
+}
+
+fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
+    let mut text =
+        format!("\n{}, PyTorch {torch}; medians in microseconds, L2 flushed before every sample, taken in turn.\n\n", device.name());
+    let copy = rows.iter().any(|r| r.copy_bandwidth().is_some());
+    let copy_head = if copy { " copy_ GB/s | of copy_ |" } else { "" };
+    let _ = writeln!(
+        text,
+        "| kernel | size | girih | eager | compiled | best peer / girih | floor | floor / girih | GB/s |{copy_head} schedule |"
+    );
+    let _ = writeln!(text, "|---|---|--:|--:|--:|--:|--:|--:|--:|{}---|", if copy { "--:|--:|" } else { "" });
+    for row in rows {
+        let peer = |name: &str| row.peers.iter().find(|(n, _)| n == name).map_or("–".to_string(), |(_, t)| format!("{t:.2}"));
+        let ratio = row.best_peer().map_or("–".to_string(), |p| format!("{:.3}", p / row.median_us));
+        let copy_cells = match row.copy_bandwidth() {
+            Some(b) => format!(" {:.0} | {:.1} % |", b / 1e9, 100.0 * row.bandwidth() / b),
+            None if copy => " – | – |".into(),
+            None => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.2} | {} | {} | {ratio} | {:.2} | {:.3} | {:.0} |{copy_cells} {} |",
+            row.name,
+            row.sizes,
+            row.median_us,
+            peer("eager"),
+            peer("compiled"),
+            row.floor_us,
+            row.floor_us / row.median_us,
+            row.bandwidth() / 1e9,
+            shown_schedules(row),
+        );
+    }
+    text
+}
+
+/// `1GiB`, `512MiB`, `1e9`.
+fn parse_bytes(text: &str) -> Result<f64, String> {
+    const UNITS: [(&str, f64); 7] =
+        [("KiB", 1024.0), ("MiB", 1048576.0), ("GiB", 1073741824.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("B", 1.0)];
+    let (number, unit) = UNITS.iter().find_map(|(u, f)| text.strip_suffix(u).map(|n| (n, *f))).unwrap_or((text, 1.0));
+    number.trim().parse::<f64>().map(|n| n * unit).map_err(|_| format!("`{text}` is no size in bytes: write 1GiB or 512MiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_bytes_are_read() {
+        assert_eq!(parse_bytes("1GiB"), Ok(1073741824.0));
+        assert_eq!(parse_bytes("2.5MB"), Ok(2.5e6));
+        assert_eq!(parse_bytes("64"), Ok(64.0));
+        assert!(parse_bytes("many").is_err());
+    }
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod export;
 mod list;
 pub mod names;
+mod peers;
 mod run;
 mod show;
 mod tune;

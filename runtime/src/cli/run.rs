@@ -101,10 +101,10 @@ fn show(call: &Call, after: &[Option<HostTensor>]) {
     }
 }
 
-/// The channels of a tensor that can hold a picture: `[height, width, 3 or 4]`.
-fn channels(lens: &[i64]) -> Option<usize> {
+/// The channels of a tensor that can hold a picture of so many pixels: `[.., 3 or 4]`.
+fn channels(lens: &[i64], pixels: i64) -> Option<usize> {
     match lens {
-        [_, _, c @ (3 | 4)] => Some(*c as usize),
+        [rest @ .., c @ (3 | 4)] if rest.iter().product::<i64>() == pixels => Some(*c as usize),
         _ => None,
     }
 }
@@ -119,8 +119,9 @@ fn image_call(subject: &Subject, path: &Path, asked: &Sizes) -> Result<Call, Str
         sizes.0.insert(name.into(), value as f64);
     }
     let mut call = subject.call(&subject.perf_sizes(&sizes)?, 0)?;
+    let pixels = picture.width() as i64 * picture.height() as i64;
     let input = call.args.iter_mut().find_map(|a| match a {
-        CallArg::Tensor { data, .. } => channels(&data.lens).map(|c| (data, c)),
+        CallArg::Tensor { data, .. } => channels(&data.lens, pixels).map(|c| (data, c)),
         CallArg::Scalar(_) => None,
     });
     let (data, channels) = input.ok_or_else(|| format!("{} takes no picture: no tensor has 3 or 4 channels", subject.name))?;
@@ -138,8 +139,8 @@ fn write_image(subject: &Subject, call: &Call, after: &[Option<HostTensor>], pat
     let output = named.into_iter().find(|(name, _)| outputs.iter().any(|(n, _)| n == name));
     let (_, tensor) = output.ok_or_else(|| format!("{} has no output to write as a picture", subject.name))?;
     let bytes: Vec<u8> = (0..tensor.numel()).map(|i| tensor.get(i).round().clamp(0.0, 255.0) as u8).collect();
-    let (height, width) = (tensor.lens[0] as u32, tensor.lens[1] as u32);
-    let picture = match channels(&tensor.lens) {
+    let (width, height) = (call.sizes.size("width") as u32, call.sizes.size("height") as u32);
+    let picture = match channels(&tensor.lens, width as i64 * height as i64) {
         Some(4) => RgbaImage::from_raw(width, height, bytes).map(DynamicImage::from),
         Some(_) => RgbImage::from_raw(width, height, bytes).map(DynamicImage::from),
         None => GrayImage::from_raw(width, height, bytes).map(DynamicImage::from),

@@ -34,7 +34,7 @@ pub fn launches(program: &Program, call: &Call, misalign: usize) -> Result<Vec<L
     };
     let args: Vec<ProgramArg> = call.args.iter().map(arg).collect();
     let misaligned = call.args.iter().map(|a| match a {
-        CallArg::Tensor { dtype, .. } => (misalign * dtype.size()) as u64,
+        CallArg::Tensor { dtype, unit, .. } => (misalign * unit * dtype.size()) as u64,
         CallArg::Scalar(_) => 0,
     });
     let mut recorder = Recorder { found: Vec::new(), misaligned: misaligned.collect() };

@@ -50,14 +50,15 @@ fn missing_barriers() {
     let x = numbers(1024);
     let io = [Given::F32(&x), Given::Raw(4096)];
     race(&without(&transpose(33), 0, is_barrier), 1, &io);
-    for n in 0..4 {
+    // The last barrier orders nothing: the threads behind it read what they wrote themselves.
+    for n in 0..3 {
         race(&without(&reduction(), n, is_barrier), 4, &[Given::F32(&x), Given::F32(&[0.0])]);
     }
-    for n in 0..2 {
-        let t = race(&without(&double_buffer(), n, is_barrier), 1, &[Given::F32(&x[..256]), Given::Raw(1024)]);
-        expect("race", &t);
-        assert!(t.to_string().contains("stage[") && t.thread.is_some(), "{t}");
-    }
+    let io = [Given::F32(&x[..256]), Given::Raw(1024)];
+    race(&without(&double_buffer(), 0, is_barrier), 1, &io);
+    let t = race(&without(&double_buffer(), 1, is_barrier), 1, &io);
+    expect("race", &t);
+    assert!(t.to_string().contains("stage[") && t.thread.is_some(), "{t}");
     // Without the first barrier a thread may wait for an mbarrier that is not there yet.
     for n in 0..2 {
         race(&without(&bulk(), n, is_barrier), 1, &[Given::F32(&x[..192]), Given::Raw(768)]);

@@ -1,0 +1,243 @@
+//! Benchmarks: a subject at one size, each sample with a cold L2, beside its peers in turn (ours, eager, compiled, ours, ..).
+
+use crate::challenge::Sizes;
+use crate::check::run;
+use crate::device::Device;
+use crate::placed::Placed;
+use crate::program::Runner;
+use crate::store::Store;
+use crate::subject::{Call, CallArg, Subject};
+use crate::timing::Timer;
+use crate::tune::launches::launches;
+use crate::tune::search::median;
+use crate::winners;
+use girih_core::schedule::Schedule;
+use girih_core::target::Target;
+
+/// Something else that does the same work, sampled in turn with ours: PyTorch, on the same GPU.
+pub trait Peers {
+    /// Prepares for a subject at sizes; the names of the peers there are, or why there are none.
+    fn setup(&mut self, name: &str, sizes: &Sizes) -> Result<Vec<String>, String>;
+    /// One more peer, `copy`: copies a tensor of so many bytes.
+    fn setup_copy(&mut self, bytes: usize) -> Result<(), String>;
+    /// Microseconds of one run with a cold L2.
+    fn sample(&mut self, peer: &str) -> Result<f64, String>;
+}
+
+/// What came out for one subject.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// The subject's name.
+    pub name: String,
+    /// Its sizes.
+    pub sizes: String,
+    /// The schedules of its launch sites, and where they came from.
+    pub schedules: Vec<(String, &'static str)>,
+    /// Median in microseconds.
+    pub median_us: f64,
+    /// Bytes that must move.
+    pub bytes: f64,
+    /// Operations that must be done: floating-point, or integer ones where there are more of these.
+    pub operations: f64,
+    /// The least time that memory and arithmetic allow, in microseconds.
+    pub floor_us: f64,
+    /// Medians of the peers in microseconds.
+    pub peers: Vec<(String, f64)>,
+    /// Bytes that the peer `copy` moves.
+    pub copy_bytes: f64,
+    /// Why a peer is missing.
+    pub note: Option<String>,
+}
+
+impl Row {
+    /// Bytes that must move, per second of our median.
+    pub fn bandwidth(&self) -> f64 {
+        self.bytes / (self.median_us * 1e-6)
+    }
+    /// The fastest peer that does the same work.
+    pub fn best_peer(&self) -> Option<f64> {
+        self.peers.iter().filter(|(n, _)| n != "copy").map(|(_, t)| *t).min_by(f64::total_cmp)
+    }
+    /// Bandwidth of the peer `copy`.
+    pub fn copy_bandwidth(&self) -> Option<f64> {
+        self.peers.iter().find(|(n, _)| n == "copy").map(|(_, t)| self.copy_bytes / (t * 1e-6))
+    }
+}
+
+/// How to bench.
+pub struct Options<'a> {
+    /// The GPU.
+    pub device: &'a Device,
+    /// Where schedules come from.
+    pub store: Option<&'a Store>,
+    /// Samples of each.
+    pub rounds: usize,
+    /// Also time a copy of the largest tensor.
+    pub copy: bool,
+}
+
+/// Elements of each output that are compared with the reference.
+const SAMPLED: usize = 20_000;
+
+/// Times a subject beside its peers.
+///
+/// # Errors
+/// Sizes that do not fit, a result that is wrong, or what the device reports.
+pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<&mut dyn Peers>) -> Result<Row, String> {
+    let device = options.device;
+    let call = subject.call(sizes, 1)?;
+    let chosen = schedules(subject, &call, options)?;
+    let mut runner = Runner::new(device, subject.program.clone());
+    runner.schedules = chosen.iter().map(|(s, _, _)| Some(s.clone())).collect();
+    let placed = Placed::new(device, &call, 0).map_err(|e| e.to_string())?;
+    let after = run(&mut runner, &placed, &placed.arguments()).map_err(|e| e.to_string())?;
+    subject.verify(&call, &after, Some(SAMPLED))?;
+    drop(after);
+
+    let mut row = empty_row(subject, &call, device.target());
+    row.schedules = chosen.into_iter().map(|(_, text, origin)| (text, origin)).collect();
+    let timer = Timer::new(device).map_err(|e| e.to_string())?;
+    let arguments = placed.arguments();
+    let mut ours = || timer.sample(&placed, &mut || runner.run(&arguments)).map_err(|e| e.to_string());
+    let mut samples: Vec<f64> = Vec::new();
+    match peers {
+        None => {
+            for _ in 0..options.rounds + 3 {
+                samples.push(ours()?);
+            }
+            samples.drain(..3);
+        }
+        Some(peers) => beside(peers, subject, sizes, &call, options, &mut ours, &mut samples, &mut row)?,
+    }
+    row.median_us = median(&samples).unwrap_or(f64::NAN);
+    Ok(row)
+}
+
+fn beside(
+    peers: &mut dyn Peers,
+    subject: &Subject,
+    sizes: &Sizes,
+    call: &Call,
+    options: &Options,
+    ours: &mut dyn FnMut() -> Result<f64, String>,
+    samples: &mut Vec<f64>,
+    row: &mut Row,
+) -> Result<(), String> {
+    let mut names = peers.setup(&subject.name, sizes).unwrap_or_else(|e| {
+        row.note = Some(e);
+        Vec::new()
+    });
+    if options.copy {
+        let largest = largest_tensor(call);
+        peers.setup_copy(largest)?;
+        names.push("copy".into());
+        row.copy_bytes = 2.0 * largest as f64;
+    }
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
+    // The first three rounds warm up clocks and caches and are not counted.
+    for round in 0..options.rounds + 3 {
+        let sample = ours()?;
+        if round >= 3 {
+            samples.push(sample);
+        }
+        for (name, times) in names.iter().zip(&mut times) {
+            let sample = peers.sample(name)?;
+            if round >= 3 {
+                times.push(sample);
+            }
+        }
+    }
+    row.peers = names.into_iter().zip(&times).map(|(n, t)| (n, median(t).unwrap_or(f64::NAN))).collect();
+    Ok(())
+}
+
+/// Bytes of the largest tensor of a call.
+pub fn largest_tensor(call: &Call) -> usize {
+    let bytes = |a: &CallArg| match a {
+        CallArg::Tensor { data, .. } => data.bytes.len(),
+        CallArg::Scalar(_) => 0,
+    };
+    call.args.iter().map(bytes).max().unwrap_or(0)
+}
+
+type Chosen = (Schedule, String, &'static str);
+
+fn schedules(subject: &Subject, call: &Call, options: &Options) -> Result<Vec<Chosen>, String> {
+    let target = options.device.target();
+    let device = options.device.name();
+    let launches = launches(&subject.program, call, 0)?;
+    let site = |(site, def): (usize, &girih_core::registry::KernelDef)| {
+        let kernel = (def.build)().map_err(|e| e.to_string())?;
+        let launch = launches.iter().find(|l| l.site == site);
+        let facts = launch.map_or_else(|| girih_core::facts::Facts::packed(&kernel, false), |l| l.facts.clone());
+        let legal = |s: &Schedule| girih_core::lower::check(&kernel, &facts, s, target).is_ok();
+        let chosen = winners::choose(&kernel, &facts, target, options.store.map(|s| (s, device.as_str())), legal);
+        let (schedule, origin) = chosen.ok_or_else(|| format!("kernel `{}` has no legal schedule here", kernel.name))?;
+        let text = schedule.short(&kernel);
+        Ok((schedule, text, origin.name()))
+    };
+    subject.program.sites().iter().enumerate().map(site).collect()
+}
+
+fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
+    let bytes = subject.compulsory_bytes(call);
+    let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(&call.sizes), (c.int_ops)(&call.sizes)));
+    Row {
+        name: subject.name.clone(),
+        sizes: call.sizes.to_string(),
+        schedules: Vec::new(),
+        median_us: f64::NAN,
+        bytes,
+        operations: flops.max(int_ops),
+        floor_us: floor(target, bytes, flops, int_ops) * 1e6,
+        peers: Vec::new(),
+        copy_bytes: 0.0,
+        note: None,
+    }
+}
+
+/// The least seconds that the target's bandwidth and peak rates allow.
+pub fn floor(target: &Target, bytes: f64, flops: f64, int_ops: f64) -> f64 {
+    let cores = target.multiprocessors as f64 * target.boost;
+    let flops_rate = 2.0 * target.ffma_per_clock as f64 * cores;
+    // From Turing to Blackwell's data-centre parts, 64 integer operations start per clock and multiprocessor.
+    let int_rate = 64.0 * cores;
+    (bytes / target.bandwidth).max(flops / flops_rate).max(int_ops / int_rate)
+}
+
+/// The perf sizes scaled until the largest tensor has about `bytes` bytes: every scalar that a shape mentions by the same
+/// factor, rounded to multiples of 32.
+///
+/// # Errors
+/// A subject without sizes of its own, or whose tensors do not grow.
+pub fn scaled_sizes(subject: &Subject, asked: &Sizes, bytes: f64) -> Result<Sizes, String> {
+    let perf = subject.perf_sizes(asked)?;
+    let extents = subject.extents();
+    let at = |factor: f64| {
+        let scale = |(name, value): (&String, &f64)| {
+            let scaled = if extents.contains(name) { (value * factor / 32.0).round().max(1.0) * 32.0 } else { *value };
+            (name.clone(), scaled)
+        };
+        Sizes(perf.0.iter().map(scale).collect())
+    };
+    let (mut low, mut high) = (1e-4, 1e5);
+    for _ in 0..60 {
+        let middle = f64::sqrt(low * high);
+        if subject.largest_bytes(&at(middle))? < bytes { low = middle } else { high = middle }
+    }
+    Ok(at(high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_follow_the_tighter_bound() {
+        let h200 = Target::h200();
+        let copy = floor(h200, 200e6, 25e6, 0.0);
+        assert!((copy * 1e6 - 46.51).abs() < 0.01, "{copy}");
+        let hash = floor(h200, 40e6, 0.0, 0.6e9);
+        assert!((hash * 1e6 - 35.9).abs() < 0.2, "{hash}");
+    }
+}

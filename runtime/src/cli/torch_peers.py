@@ -1,0 +1,151 @@
+"""Times PyTorch's way of doing a challenge, eager and compiled, for `autotune bench`.
+
+One JSON request a line on stdin, one JSON reply a line on stdout:
+  {"setup": {"name": "relu", "sizes": {"N": 1000}}}  ->  {"peers": ["eager", "compiled"]} or {"error": "..."}
+  {"copy": 1048576}                                  ->  {"peers": ["copy"]}      copy_ of a tensor of so many bytes
+  {"sample": "eager"}                                ->  {"us": 12.3}
+Every sample: 256 MiB written to flush the L2, then CUDA events around the work.
+"""
+
+import json
+import sys
+
+import torch
+import torch.nn.functional as F
+
+FLUSH_BYTES = 256 << 20
+
+
+def uniform(low, high, *shape):
+    return torch.empty(*shape, device="cuda", dtype=torch.float32).uniform_(low, high)
+
+
+def ints(low, high, dtype, *shape):
+    return torch.randint(low, high, shape, device="cuda", dtype=dtype)
+
+
+def halves(x):
+    return x[: x.numel() // 2], x[x.numel() // 2 :]
+
+
+def swiglu(x):
+    a, b = halves(x)
+    return F.silu(a) * b
+
+
+def geglu(x):
+    a, b = halves(x)
+    return a * F.gelu(b)
+
+
+def rainbow(x, rounds):
+    def fnv1a(v):
+        h = torch.full_like(v, 2166136261 - 2**32)
+        for byte in range(4):
+            h = (h ^ ((v >> (8 * byte)) & 0xFF)) * 16777619
+        return h
+
+    for _ in range(rounds):
+        x = fnv1a(x)
+    return x
+
+
+def grayscale(x):
+    return 0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2]
+
+
+# name -> (arguments for sizes, the operation). In-place challenges change their argument; the others return a new tensor,
+# so that eager PyTorch needs no copy that a compiled kernel would not need.
+PEERS = {
+    "vector_add": (lambda s: [uniform(-1000, 1000, s["N"]), uniform(-1000, 1000, s["N"])], lambda a, b: a + b),
+    "matrix_addition": (lambda s: [uniform(-1000, 1000, s["N"], s["N"]) for _ in "AB"], lambda a, b: a + b),
+    "matrix_copy": (lambda s: [uniform(-1000, 1000, s["N"], s["N"])], lambda a: a.clone()),
+    "relu": (lambda s: [uniform(-100, 100, s["N"])], torch.relu),
+    "leaky_relu": (lambda s: [uniform(-1000, 1000, s["N"])], lambda x: F.leaky_relu(x, 0.01)),
+    "silu": (lambda s: [uniform(-50, 50, s["N"])], F.silu),
+    "sigmoid": (lambda s: [uniform(-10, 10, s["N"])], torch.sigmoid),
+    "swiglu": (lambda s: [uniform(-100, 100, s["N"])], swiglu),
+    "geglu": (lambda s: [uniform(-100, 100, s["N"])], geglu),
+    "value_clipping": (
+        lambda s: [uniform(-100, 100, s["N"]), s["lo"], s["hi"]],
+        lambda x, lo, hi: torch.clamp(x, lo, hi),
+    ),
+    "rainbow_table": (lambda s: [ints(0, 2**31 - 1, torch.int32, s["N"]), s["R"]], rainbow),
+    "color_inversion": (
+        lambda s: [ints(-(2**31), 2**31 - 1, torch.int32, s["width"] * s["height"])],
+        lambda pixels: pixels.bitwise_xor_(0x00FFFFFF),
+    ),
+    "rgb_to_grayscale": (
+        lambda s: [ints(0, 256, torch.int32, s["width"] * s["height"], 3).float()],
+        grayscale,
+    ),
+    "reverse_array": (lambda s: [uniform(-1000, 1000, s["N"])], lambda x: x.copy_(x.flip(0))),
+    "matrix_transpose": (lambda s: [uniform(-10, 10, s["rows"], s["cols"])], lambda x: x.t().contiguous()),
+}
+
+
+class Timer:
+    def __init__(self):
+        self.flush = torch.empty(FLUSH_BYTES // 4, device="cuda", dtype=torch.int32)
+        self.start = torch.cuda.Event(enable_timing=True)
+        self.end = torch.cuda.Event(enable_timing=True)
+        self.works = {}
+
+    def sample(self, peer):
+        work = self.works[peer]
+        self.flush.fill_(1)
+        self.start.record()
+        work()
+        self.end.record()
+        torch.cuda.synchronize()
+        return self.start.elapsed_time(self.end) * 1000.0
+
+    def setup(self, name, sizes):
+        self.works = {}
+        if name not in PEERS:
+            return {"error": f"no PyTorch version of {name} is written down"}
+        make, operation = PEERS[name]
+        whole = {k: int(v) if float(v).is_integer() and k not in ("lo", "hi") else float(v) for k, v in sizes.items()}
+        arguments = make(whole)
+        self.works["eager"] = lambda: operation(*arguments)
+        errors = []
+        try:
+            compiled = torch.compile(operation, dynamic=False)
+            compiled(*arguments)
+            self.works["compiled"] = lambda: compiled(*arguments)
+        except Exception as e:  # no C compiler or Triton: eager alone is still a peer
+            errors.append(f"torch.compile: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
+        for work in self.works.values():
+            for _ in range(5):
+                work()
+        torch.cuda.synchronize()
+        return {"peers": list(self.works), "errors": errors}
+
+    def copy(self, size):
+        source = torch.empty(size // 4, device="cuda", dtype=torch.float32).uniform_(-1, 1)
+        target = torch.empty_like(source)
+        self.works["copy"] = lambda: target.copy_(source)
+        for _ in range(5):
+            self.works["copy"]()
+        torch.cuda.synchronize()
+        return {"peers": ["copy"], "errors": []}
+
+
+def main():
+    timer = Timer()
+    print(json.dumps({"ready": torch.__version__, "device": torch.cuda.get_device_name()}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if "setup" in request:
+                reply = timer.setup(**request["setup"])
+            elif "copy" in request:
+                reply = timer.copy(request["copy"])
+            else:
+                reply = {"us": timer.sample(request["sample"])}
+        except Exception as e:
+            reply = {"error": f"{type(e).__name__}: {e}"}
+        print(json.dumps(reply), flush=True)
+
+
+main()
