@@ -79,6 +79,9 @@ impl Lowering<'_> {
 
     /// Sets the tile index of each axis from the number of the tile, the last axis fastest.
     pub fn set_tiles(&mut self, l: &TileLoop, number: Expr, counts: &[Expr]) {
+        if self.plan.raster > 1 && l.vars.len() == 2 {
+            return self.set_raster_tiles(l, number, &counts[1]);
+        }
         let mut left = number;
         for k in (1..l.vars.len()).rev() {
             let name = self.name_of(l.vars[k], "tile");
@@ -94,6 +97,28 @@ impl Lowering<'_> {
             }
         };
         self.set(l.vars[0], Rep::TileIndex(first));
+    }
+
+    /// The tile indices where blocks walk `raster` rows of tiles together: down each column of the group, then on to the next column.
+    /// Neighbouring blocks then share pages of memory (and operands) along both axes.
+    fn set_raster_tiles(&mut self, l: &TileLoop, number: Expr, columns: &Expr) {
+        use super::index::binary;
+        let (ix, dtype, group) = (self.ix, self.ix.dtype, self.plan.raster);
+        let len = self.index_of(self.kernel.view(l.view).axes[l.axes[0]].len);
+        let size = self.plan.anchor[0];
+        let rows = ix.div(ix.add(len, ix.lit(size - 1)), size);
+        self.comment(format!("raster order: {group} rows of tiles together, column by column"));
+        let in_group = self.declare_let("group_tiles", dtype, ix.mul(columns.clone(), ix.lit(group)));
+        let first = self.declare_let("group_row", dtype, ix.mul(binary(BinaryOp::Div, number.clone(), in_group.clone()), ix.lit(group)));
+        let left = ix.sub(rows, first.clone());
+        let height = self.declare_let("group_rows", dtype, binary(BinaryOp::Min, left, ix.lit(group)));
+        let within = self.declare_let("in_group", dtype, binary(BinaryOp::Rem, number, in_group));
+        let row = ix.add(first, binary(BinaryOp::Rem, within.clone(), height.clone()));
+        for (var, index) in [(l.vars[0], row), (l.vars[1], binary(BinaryOp::Div, within, height))] {
+            let name = self.name_of(var, "tile");
+            let index = self.declare_let(&name, dtype, index);
+            self.set(var, Rep::TileIndex(index));
+        }
     }
 
     /// One tile: guarded as a whole, or a full tile without checks and a tail with them, or checked access by access.

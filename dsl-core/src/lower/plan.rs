@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub fill: Fill,
     /// 0: one tile per block. k: k blocks per multiprocessor, to which tiles are dealt.
     pub grid: i64,
+    /// Rows of tiles that blocks walk together; 1 for row after row.
+    pub raster: i64,
     /// Hint for global accesses.
     pub cache: CacheHint,
 }
@@ -114,7 +116,8 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
         Some(Choice::Word(w)) if w == "Streaming" => CacheHint::Streaming,
         _ => CacheHint::Default,
     };
-    Ok(Plan { knobs, anchor, thread_shape, threads, vector, stages, fill, grid, cache })
+    let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
+    Ok(Plan { raster, knobs, anchor, thread_shape, threads, vector, stages, fill, grid, cache })
 }
 
 /// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed.

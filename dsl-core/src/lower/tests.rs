@@ -52,6 +52,8 @@ fn transpose() -> tile::Kernel {
         knob("CR", KnobKind::Coarsen { of: KnobId(0) }, &[1, 2, 4, 8]),
         knob("CC", KnobKind::Coarsen { of: KnobId(1) }, &[1, 2, 4]),
         knob("V", KnobKind::Vector, &[1, 2, 4]),
+        knob("X", KnobKind::Raster, &[1, 4]),
+        words("H", KnobKind::Cache, &["Default", "Streaming"]),
     ];
     let mut b = Builder::new("transpose", knobs);
     let (x, y) = (b.tensor("x", DType::F32, 2, false), b.tensor("y", DType::F32, 2, true));
@@ -95,8 +97,8 @@ fn the_naive_schedule_is_the_textbook_kernel() {
     s.choices[5] = Choice::Word("Async".into());
     println!("{}", cuda::emit(&lower(&k, &Facts::best(&k), &s, Target::h200()).unwrap()));
     let k = transpose();
-    println!("{}", text(&k, &Facts::packed(&k, true), &[32, 32, 1, 1, 1]));
-    println!("{}", text(&k, &Facts::best(&k), &[64, 64, 4, 4, 4]));
+    println!("{}", text(&k, &Facts::packed(&k, true), &[32, 32, 1, 1, 1, 1]));
+    println!("{}", text(&k, &Facts::best(&k), &[64, 64, 4, 4, 4, 1]));
 }
 
 /// Runs a kernel of packed f32 tensors on the evaluator and, lowered, on the simulator; the last tensor is the output.
@@ -159,7 +161,7 @@ fn every_schedule_of_transpose_computes_what_eval_computes() {
     for (rows, cols) in [(0i64, 5i64), (1, 1), (33, 17), (48, 80), (64, 64), (97, 31)] {
         for (r, c) in [(16, 16), (32, 16), (16, 64), (64, 32)] {
             for (cr, cc, v) in [(1, 1, 1), (2, 1, 1), (4, 2, 2), (8, 4, 4), (1, 4, 4)] {
-                let sch = schedule(&k, &[r, c, cr, cc, v]);
+                let sch = schedule(&k, &[r, c, cr, cc, v, if cr > 2 { 3 } else { 1 }]);
                 let mut all = vec![Facts::none(&k), Facts::packed(&k, true)];
                 all.extend((rows % 16 == 0 && cols % 16 == 0).then(|| Facts::best(&k)));
                 all.iter().for_each(|f| differ(&k, f, &sch, &[vec![rows, cols], vec![cols, rows]]));

@@ -32,6 +32,8 @@ pub enum KnobKind {
     Warps,
     /// `unit(U = [Ffma, Mma, Wgmma])`: which unit computes a dot.
     Unit,
+    /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
+    Raster,
     /// `cache(H = [Default, Streaming])`: hints on global loads and stores whose data nobody reads again.
     Cache,
 }
@@ -49,6 +51,7 @@ impl KnobKind {
             KnobKind::Threads => "threads",
             KnobKind::Warps => "warps",
             KnobKind::Unit => "unit",
+            KnobKind::Raster => "raster",
             KnobKind::Cache => "cache",
         }
     }
