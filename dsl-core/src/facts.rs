@@ -115,10 +115,10 @@ impl Facts {
     /// Whatever has these facts also has `other`'s: code compiled for `other` may be launched.
     pub fn imply(&self, other: &Facts) -> bool {
         let tensor = |a: &TensorFacts, b: &TensorFacts| {
-            a.align % b.align == 0
+            a.align.is_multiple_of(b.align)
                 && (a.packed || !b.packed)
-                && a.lens.iter().zip(&b.lens).all(|(x, y)| x % y == 0)
-                && (b.packed || a.strides.iter().zip(&b.strides).all(|(x, y)| x % y == 0))
+                && a.lens.iter().zip(&b.lens).all(|(x, y)| x.is_multiple_of(*y))
+                && (b.packed || a.strides.iter().zip(&b.strides).all(|(x, y)| x.is_multiple_of(*y)))
         };
         self.tensors.len() == other.tensors.len()
             && self.tensors.iter().zip(&other.tensors).all(|(a, b)| match (a, b) {

@@ -1,125 +1,25 @@
-//! The body of `solve`: temporaries, statements, launches.
+//! The body of `solve`: temporaries and statements.
 
-use super::text::{Names, Text, host_type};
-use super::versions::dynamic_shared;
-use super::{ExportError, Site, Version};
+use super::helpers::Helper;
+use super::text::{Names, Prec, Text, host_type};
+use super::{ExportError, Site};
 use crate::cuda::{c_type, identifier, typed};
-use crate::facts::{INDEX32_LIMIT, TensorFacts};
 use crate::loc::SourceLoc;
 use crate::program::signature::Signature;
-use crate::program::{Arg, Base, Expr, Program, Stmt, TensorView};
-use crate::simt::ParamKind;
-use crate::tile::{self, RequirementKind, host::HostExpr};
+use crate::program::{Arg, Base, Expr, Program, Stmt};
 use crate::types::{BinaryOp, DType, Literal};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 
-/// Host functions that are printed only if used.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Helper {
-    Aligned,
-    Multiprocessors,
-    Workspace,
-    Fill,
-    Cooperative,
-}
-
-impl Helper {
-    /// Names that kernels can't have.
-    pub const NAMES: [&'static str; 7] =
-        ["is_aligned", "multiprocessor_count", "workspace", "fill", "fill_elements", "launch_cooperative", "same_type"];
-
-    pub fn text(self) -> &'static str {
-        match self {
-            Helper::Aligned => {
-                "static bool is_aligned(const void* pointer, size_t bytes)\n{\n    return (size_t)pointer % bytes == 0;\n}\n"
-            }
-            Helper::Multiprocessors => {
-                "static long long multiprocessor_count()
-{
-    int device = 0, count = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-    return count;
-}
-"
-            }
-            Helper::Workspace => {
-                "// Memory for temporaries: kept between calls, grown on demand.
-static char* workspace(size_t bytes)
-{
-    static char* memory = nullptr;
-    static size_t capacity = 0;
-    if (bytes > capacity) {
-        cudaFree(memory);
-        cudaMalloc(&memory, bytes);
-        capacity = bytes;
-    }
-    return memory;
-}
-"
-            }
-            Helper::Fill => {
-                "template <typename T> __global__ void fill_elements(T* to, long long count, T value)
-{
-    const long long stride = (long long)gridDim.x * blockDim.x;
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
-        to[i] = value;
-}
-
-template <typename T> static void fill(T* to, long long count, T value)
-{
-    const long long blocks = (count + 1023) / 1024;
-    if (blocks > 0)
-        fill_elements<T><<<(unsigned int)(blocks < 65536 ? blocks : 65536), 256>>>(to, count, value);
-}
-"
-            }
-            Helper::Cooperative => {
-                "template <typename T> struct same_type { typedef T type; };
-
-// All blocks are resident at once, so they may wait for each other.
-template <typename... Params>
-static void launch_cooperative(void (*kernel)(Params...), unsigned int blocks, unsigned int threads, size_t shared, typename same_type<Params>::type... params)
-{
-    void* pointers[] = {(void*)&params...};
-    cudaLaunchCooperativeKernel((const void*)kernel, dim3(blocks), dim3(threads), pointers, shared, 0);
-}
-"
-            }
-        }
-    }
-}
-
-/// A version that a launch may choose.
-struct Choice<'a> {
-    conditions: Vec<String>,
-    version: &'a Version,
-    name: &'a str,
-    grid: Text,
-}
-
-/// A fact as the host sees it.
-enum Condition {
-    Always,
-    Never,
-    Test(String),
-}
-
-/// The number of blocks as an argument of a launch: what [`Body::with_grid`] declares, if it isn't a constant.
-fn blocks(grid: &Text) -> String {
-    if grid.constant.is_some() { grid.text.clone() } else { "(unsigned int)blocks".to_string() }
-}
-
 /// Writes the body of `solve`.
 pub(super) struct Body<'a> {
-    names: Names<'a>,
-    sites: &'a [Site],
-    kernels: &'a [Vec<String>],
-    helpers: BTreeSet<Helper>,
-    launched: BTreeSet<String>,
+    pub(super) names: Names<'a>,
+    pub(super) sites: &'a [Site],
+    pub(super) kernels: &'a [Vec<String>],
+    pub(super) helpers: BTreeSet<Helper>,
+    pub(super) launched: BTreeSet<String>,
     out: String,
-    depth: usize,
+    pub(super) depth: usize,
 }
 
 impl<'a> Body<'a> {
@@ -189,7 +89,7 @@ impl<'a> Body<'a> {
         self.block(&program.body)
     }
 
-    fn line(&mut self, text: impl AsRef<str>) {
+    pub(super) fn line(&mut self, text: impl AsRef<str>) {
         self.out.push_str(&format!("{}{}\n", "    ".repeat(self.depth), text.as_ref()));
     }
 
@@ -310,7 +210,7 @@ impl<'a> Body<'a> {
             }
             Stmt::For { var, start, end, body } => {
                 let name = self.names.vars[var.0 as usize].clone();
-                let (start, end) = (self.names.index(start).text, self.names.index(end).at_least(super::text::Prec::Shift));
+                let (start, end) = (self.names.index(start).text, self.names.index(end).at_least(Prec::Shift));
                 self.line(format!("for (long long {name} = {start}; {name} < {end}; ++{name}) {{"));
                 self.nested(body)?;
                 self.line("}");
@@ -364,222 +264,6 @@ impl<'a> Body<'a> {
             _ => typed(value),
         };
         self.line(format!("fill<{}>({to}, {}, {text});", c_type(value.dtype), count.text));
-    }
-
-    /// The first version whose facts hold is launched.
-    fn launch(&mut self, site: usize, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
-        let Site { kernel, versions, .. } = &self.sites[site];
-        self.requirements(kernel, args);
-        let mut choices: Vec<Choice> = Vec::new();
-        for (version, name) in versions.iter().zip(&self.kernels[site]) {
-            let Some(conditions) = self.conditions(version, args) else { continue };
-            // Where an earlier version asks for no more, this one is never reached.
-            if !choices.iter().any(|c| c.conditions.iter().all(|x| conditions.contains(x))) {
-                let grid = self.names.launch(&version.kernel.launch.grid, args);
-                choices.push(Choice { conditions, version, name, grid });
-            }
-        }
-        // Where a program's views can't promise what the last version asks for, no launch would be right.
-        if !choices.last().is_some_and(|c| c.conditions.is_empty()) {
-            return Err(ExportError::Unsupported { what: format!("a launch of {} with arguments of any shape", kernel.full_name()), loc });
-        }
-        if choices.iter().any(|c| c.conditions.iter().any(|c| c.starts_with("is_aligned("))) {
-            self.helpers.insert(Helper::Aligned);
-        }
-        // Usually all versions have the same schedule, hence the same grid.
-        if choices.iter().any(|c| c.grid.text != choices[0].grid.text) {
-            return self.dispatch(&choices, args, loc);
-        }
-        self.with_grid(&choices[0].grid, |body, _| body.dispatch(&choices, args, loc))
-    }
-
-    fn dispatch(&mut self, choices: &[Choice], args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
-        let shared_grid = choices.iter().all(|c| c.grid.text == choices[0].grid.text);
-        for (i, choice) in choices.iter().enumerate() {
-            let conditions = choice.conditions.join(" && ");
-            match (i, choice.conditions.is_empty()) {
-                (0, true) => {}
-                (0, false) => self.line(format!("if ({conditions}) {{")),
-                (_, false) => self.line(format!("}} else if ({conditions}) {{")),
-                (_, true) => self.line("} else {"),
-            }
-            let nested = choices.len() > 1;
-            self.depth += nested as usize;
-            if shared_grid {
-                self.call(choice, &blocks(&choice.grid), args, loc)?;
-            } else {
-                self.with_grid(&choice.grid, |body, blocks| body.call(choice, blocks, args, loc))?;
-            }
-            self.depth -= nested as usize;
-        }
-        if choices.len() > 1 {
-            self.line("}");
-        }
-        Ok(())
-    }
-
-    /// Writes something inside of a test that there are blocks at all, if that isn't certain.
-    fn with_grid(&mut self, grid: &Text, write: impl FnOnce(&mut Self, &str) -> Result<(), ExportError>) -> Result<(), ExportError> {
-        if grid.constant == Some(0) {
-            return Ok(());
-        }
-        if grid.constant.is_some() {
-            return write(self, &blocks(grid));
-        }
-        self.line(format!("if (const long long blocks = {}) {{", grid.text));
-        self.depth += 1;
-        write(self, &blocks(grid))?;
-        self.depth -= 1;
-        self.line("}");
-        Ok(())
-    }
-
-    /// What a launch of the kernel must satisfy, unless the text shows that it does.
-    fn requirements(&mut self, kernel: &tile::Kernel, args: &[Arg]) {
-        let value = |v| HostExpr::of_value(kernel, v).map(|e| self.names.launch(&e, args));
-        let mut unmet = Vec::new();
-        for requirement in &kernel.requirements {
-            let sides = match &requirement.kind {
-                RequirementKind::Packed(_) => continue,
-                RequirementKind::AtMost(a, b) => (value(*a), "<=", value(*b)),
-                RequirementKind::Equal(a, b) => (value(*a), "==", value(*b)),
-                RequirementKind::Divisible(a, n) => {
-                    let rest = value(*a).map(|a| Text::combine(BinaryOp::Rem, &a, &Text::integer(*n)));
-                    (rest, "==", Some(Text::integer(0)))
-                }
-            };
-            let (Some(a), sign, Some(b)) = sides else { continue };
-            let obvious = a.text == b.text || a.constant.zip(b.constant).is_some_and(|(a, b)| if sign == "<=" { a <= b } else { a == b });
-            if !obvious {
-                unmet.push(format!("{}: {} {sign} {}", requirement.loc.short(), a.text, b.text));
-            }
-        }
-        for text in unmet {
-            self.line(format!("// requires {text}"));
-        }
-    }
-
-    /// What must be tested before a version may run: range of the indices, alignment, divisibility. `None` if its facts can't hold.
-    fn conditions(&self, version: &Version, args: &[Arg]) -> Option<Vec<String>> {
-        let mut conditions: Vec<String> = Vec::new();
-        let tensors = || {
-            version.facts.tensors.iter().zip(args).filter_map(|(facts, arg)| match (facts, arg) {
-                (Some(facts), Arg::Tensor(view)) => Some((facts, view)),
-                _ => None,
-            })
-        };
-        if tensors().any(|(facts, view)| facts.packed && !view.packed) {
-            return None;
-        }
-        let range = tensors().filter(|_| version.facts.index32).map(|(_, view)| self.range_condition(view));
-        let alignment = tensors().map(|(facts, view)| self.alignment_condition(facts, view));
-        let divisibility = tensors()
-            .flat_map(|(facts, view)| view.lens.iter().zip(&facts.lens))
-            .map(|(len, divisor)| self.divisor_condition(len, *divisor));
-        for condition in range.chain(alignment).chain(divisibility) {
-            match condition {
-                Condition::Never => return None,
-                Condition::Always => {}
-                Condition::Test(text) if conditions.contains(&text) => {}
-                Condition::Test(text) => conditions.push(text),
-            }
-        }
-        Some(conditions)
-    }
-
-    fn alignment_condition(&self, facts: &TensorFacts, view: &TensorView) -> Condition {
-        let (size, align) = (view.dtype.size() as i64, i64::from(facts.align));
-        let offset = self.names.index(&view.offset).constant;
-        let from_malloc = matches!(view.base, Base::Temp(_)) && offset.is_some_and(|o| o * size % align == 0);
-        if align <= size || from_malloc {
-            return Condition::Always;
-        }
-        Condition::Test(format!("is_aligned({}, {align})", self.names.pointer(view, view.dtype, true)))
-    }
-
-    fn divisor_condition(&self, len: &Expr, divisor: u32) -> Condition {
-        let rest = Text::combine(BinaryOp::Rem, &self.names.index(len), &Text::integer(i64::from(divisor)));
-        match rest.constant {
-            _ if divisor == 1 => Condition::Always,
-            Some(0) => Condition::Always,
-            Some(_) => Condition::Never,
-            None => Condition::Test(format!("{} == 0", rest.text)),
-        }
-    }
-
-    fn range_condition(&self, view: &TensorView) -> Condition {
-        let lens: Vec<Text> = view.lens.iter().map(|e| self.names.index(e)).collect();
-        let elements = if view.packed {
-            lens.iter().fold(Text::integer(1), |n, l| Text::combine(BinaryOp::Mul, &n, l))
-        } else {
-            // No less than the last element's offset and every length.
-            lens.iter().zip(&view.strides).fold(Text::integer(0), |sum, (l, s)| {
-                let stride = self.names.index(s);
-                let minus = Text::combine(BinaryOp::Sub, &Text::integer(0), &stride);
-                let size = Text::combine(BinaryOp::Max, &Text::combine(BinaryOp::Max, &stride, &minus), &Text::integer(1));
-                Text::combine(BinaryOp::Add, &sum, &Text::combine(BinaryOp::Mul, l, &size))
-            })
-        };
-        match elements.constant {
-            Some(n) if n < INDEX32_LIMIT => Condition::Always,
-            Some(_) => Condition::Never,
-            None => Condition::Test(format!("{} < {INDEX32_LIMIT}", elements.at_least(super::text::Prec::Shift))),
-        }
-    }
-
-    fn call(&mut self, choice: &Choice, blocks: &str, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
-        let (kernel, name) = (&choice.version.kernel, choice.name);
-        let unsupported = |what: String| ExportError::Unsupported { what, loc };
-        let mut values = Vec::new();
-        for param in &kernel.params {
-            values.push(match &param.kind {
-                ParamKind::Pointer { tensor, dtype, writable, .. } => match &args[*tensor] {
-                    Arg::Tensor(view) => self.names.pointer(view, *dtype, !writable),
-                    Arg::Scalar(_) => panic!("export: argument {tensor} of {name} is no tensor"),
-                },
-                ParamKind::Scalar { dtype: DType::F16 | DType::BF16, .. } => {
-                    return Err(unsupported(format!("scalar argument {} of {name}, a 16-bit float,", param.name)));
-                }
-                ParamKind::Scalar { scalar, .. } => match &args[*scalar] {
-                    Arg::Scalar(e) => self.names.expr(e).text,
-                    Arg::Tensor(_) => panic!("export: argument {scalar} of {name} is no scalar"),
-                },
-                ParamKind::Host { dtype, value } => self.narrow(&self.names.launch(value, args), *dtype),
-                ParamKind::TensorMap { .. } => return Err(unsupported(format!("{name}, which takes a tensor map,"))),
-            });
-        }
-        self.configure_and_launch(choice, blocks, &values.join(", "));
-        Ok(())
-    }
-
-    fn configure_and_launch(&mut self, choice: &Choice, blocks: &str, values: &str) {
-        let Choice { version, name, .. } = choice;
-        self.launched.insert(name.to_string());
-        let (threads, shared) = (version.kernel.launch.block, dynamic_shared(&version.kernel));
-        if let Some(bytes) = shared {
-            self.line(format!("cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes});"));
-        }
-        let bytes = shared.unwrap_or(0);
-        if version.kernel.launch.cooperative {
-            self.helpers.insert(Helper::Cooperative);
-            let values = if values.is_empty() { String::new() } else { format!(", {values}") };
-            self.line(format!("launch_cooperative({name}, {blocks}, {threads}, {bytes}{values});"));
-        } else {
-            let bytes = if bytes > 0 { format!(", {bytes}") } else { String::new() };
-            self.line(format!("{name}<<<{blocks}, {threads}{bytes}>>>({values});"));
-        }
-    }
-
-    /// A 64-bit expression as an argument of an integer type; a length that is an int in the signature goes as it is.
-    fn narrow(&self, text: &Text, dtype: DType) -> String {
-        if dtype == DType::I64 || text.constant.is_some() {
-            return text.text.clone();
-        }
-        let signature = self.names.signature;
-        match self.names.wide.iter().position(|w| *w == text.text) {
-            Some(i) if signature.params[i].dtype == dtype => signature.params[i].name.clone(),
-            _ => format!("({}){}", c_type(dtype), text.at_least(super::text::Prec::Unary)),
-        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! and alignment. It needs `nvcc` and no library.
 
 mod body;
+mod helpers;
+mod launch;
 mod text;
 mod versions;
 
@@ -158,7 +160,7 @@ fn check_constness(program: &Program, signature: &Signature, binding: &[usize]) 
 
 /// All kernels of the file under unique names, and the name of each version of each site. Equal kernels are emitted once.
 fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Vec<Vec<String>>) {
-    let mut taken: HashSet<String> = body::Helper::NAMES.iter().map(|n| n.to_string()).collect();
+    let mut taken: HashSet<String> = helpers::Helper::NAMES.iter().map(|n| n.to_string()).collect();
     taken.insert(signature.name.clone());
     let mut kernels: Vec<(simt::Kernel, simt::Kernel)> = Vec::new();
     let mut names = Vec::new();

@@ -1,0 +1,78 @@
+//! Host functions of an exported file.
+
+/// Host functions that are printed only if used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Helper {
+    Aligned,
+    Multiprocessors,
+    Workspace,
+    Fill,
+    Cooperative,
+}
+
+impl Helper {
+    /// Names that kernels can't have.
+    pub const NAMES: [&'static str; 7] =
+        ["is_aligned", "multiprocessor_count", "workspace", "fill", "fill_elements", "launch_cooperative", "same_type"];
+
+    pub fn text(self) -> &'static str {
+        match self {
+            Helper::Aligned => {
+                "static bool is_aligned(const void* pointer, size_t bytes)\n{\n    return (size_t)pointer % bytes == 0;\n}\n"
+            }
+            Helper::Multiprocessors => {
+                "static long long multiprocessor_count()
+{
+    int device = 0, count = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+    return count;
+}
+"
+            }
+            Helper::Workspace => {
+                "// Memory for temporaries: kept between calls, grown on demand.
+static char* workspace(size_t bytes)
+{
+    static char* memory = nullptr;
+    static size_t capacity = 0;
+    if (bytes > capacity) {
+        cudaFree(memory);
+        cudaMalloc(&memory, bytes);
+        capacity = bytes;
+    }
+    return memory;
+}
+"
+            }
+            Helper::Fill => {
+                "template <typename T> __global__ void fill_elements(T* to, long long count, T value)
+{
+    const long long stride = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
+        to[i] = value;
+}
+
+template <typename T> static void fill(T* to, long long count, T value)
+{
+    const long long blocks = (count + 1023) / 1024;
+    if (blocks > 0)
+        fill_elements<T><<<(unsigned int)(blocks < 65536 ? blocks : 65536), 256>>>(to, count, value);
+}
+"
+            }
+            Helper::Cooperative => {
+                "template <typename T> struct same_type { typedef T type; };
+
+// All blocks are resident at once, so they may wait for each other.
+template <typename... Params>
+static void launch_cooperative(void (*kernel)(Params...), unsigned int blocks, unsigned int threads, size_t shared, typename same_type<Params>::type... params)
+{
+    void* pointers[] = {(void*)&params...};
+    cudaLaunchCooperativeKernel((const void*)kernel, dim3(blocks), dim3(threads), pointers, shared, 0);
+}
+"
+            }
+        }
+    }
+}

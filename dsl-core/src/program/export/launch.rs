@@ -1,0 +1,252 @@
+//! Launches: which version runs, and with which arguments.
+
+use super::body::Body;
+use super::helpers::Helper;
+use super::text::{Prec, Text};
+use super::versions::dynamic_shared;
+use super::{ExportError, Site, Version};
+use crate::cuda::c_type;
+use crate::facts::{INDEX32_LIMIT, TensorFacts};
+use crate::loc::SourceLoc;
+use crate::program::{Arg, Base, Expr, TensorView};
+use crate::simt::ParamKind;
+use crate::tile::{self, RequirementKind, host::HostExpr};
+use crate::types::{BinaryOp, DType};
+
+/// A version that a launch may choose.
+struct Choice<'a> {
+    conditions: Vec<String>,
+    version: &'a Version,
+    name: &'a str,
+    grid: Text,
+}
+
+/// A fact as the host sees it.
+enum Condition {
+    Always,
+    Never,
+    Test(String),
+}
+
+/// The number of blocks as an argument of a launch: what [`Body::with_grid`] declares, if it isn't a constant.
+fn blocks(grid: &Text) -> String {
+    if grid.constant.is_some() { grid.text.clone() } else { "(unsigned int)blocks".to_string() }
+}
+
+impl Body<'_> {
+    /// The first version whose facts hold is launched.
+    pub(super) fn launch(&mut self, site: usize, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
+        let Site { kernel, versions, .. } = &self.sites[site];
+        self.requirements(kernel, args);
+        let mut choices: Vec<Choice> = Vec::new();
+        for (version, name) in versions.iter().zip(&self.kernels[site]) {
+            let Some(conditions) = self.conditions(version, args) else { continue };
+            // Where an earlier version asks for no more, this one is never reached.
+            if !choices.iter().any(|c| c.conditions.iter().all(|x| conditions.contains(x))) {
+                let grid = self.names.launch(&version.kernel.launch.grid, args);
+                choices.push(Choice { conditions, version, name, grid });
+            }
+        }
+        // Where a program's views can't promise what the last version asks for, no launch would be right.
+        if !choices.last().is_some_and(|c| c.conditions.is_empty()) {
+            return Err(ExportError::Unsupported { what: format!("a launch of {} with arguments of any shape", kernel.full_name()), loc });
+        }
+        if choices.iter().any(|c| c.conditions.iter().any(|c| c.starts_with("is_aligned("))) {
+            self.helpers.insert(Helper::Aligned);
+        }
+        // Usually all versions have the same schedule, hence the same grid.
+        if choices.iter().any(|c| c.grid.text != choices[0].grid.text) {
+            return self.dispatch(&choices, args, loc);
+        }
+        self.with_grid(&choices[0].grid, |body, _| body.dispatch(&choices, args, loc))
+    }
+
+    fn dispatch(&mut self, choices: &[Choice], args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
+        let shared_grid = choices.iter().all(|c| c.grid.text == choices[0].grid.text);
+        for (i, choice) in choices.iter().enumerate() {
+            let conditions = choice.conditions.join(" && ");
+            match (i, choice.conditions.is_empty()) {
+                (0, true) => {}
+                (0, false) => self.line(format!("if ({conditions}) {{")),
+                (_, false) => self.line(format!("}} else if ({conditions}) {{")),
+                (_, true) => self.line("} else {"),
+            }
+            let nested = choices.len() > 1;
+            self.depth += nested as usize;
+            if shared_grid {
+                self.call(choice, &blocks(&choice.grid), args, loc)?;
+            } else {
+                self.with_grid(&choice.grid, |body, blocks| body.call(choice, blocks, args, loc))?;
+            }
+            self.depth -= nested as usize;
+        }
+        if choices.len() > 1 {
+            self.line("}");
+        }
+        Ok(())
+    }
+
+    /// Writes something inside of a test that there are blocks at all, if that isn't certain.
+    fn with_grid(&mut self, grid: &Text, write: impl FnOnce(&mut Self, &str) -> Result<(), ExportError>) -> Result<(), ExportError> {
+        if grid.constant == Some(0) {
+            return Ok(());
+        }
+        if grid.constant.is_some() {
+            return write(self, &blocks(grid));
+        }
+        self.line(format!("if (const long long blocks = {}) {{", grid.text));
+        self.depth += 1;
+        write(self, &blocks(grid))?;
+        self.depth -= 1;
+        self.line("}");
+        Ok(())
+    }
+
+    /// What a launch of the kernel must satisfy, unless the text shows that it does.
+    fn requirements(&mut self, kernel: &tile::Kernel, args: &[Arg]) {
+        let value = |v| HostExpr::of_value(kernel, v).map(|e| self.names.launch(&e, args));
+        let mut unmet = Vec::new();
+        for requirement in &kernel.requirements {
+            let sides = match &requirement.kind {
+                RequirementKind::Packed(_) => continue,
+                RequirementKind::AtMost(a, b) => (value(*a), "<=", value(*b)),
+                RequirementKind::Equal(a, b) => (value(*a), "==", value(*b)),
+                RequirementKind::Divisible(a, n) => {
+                    let rest = value(*a).map(|a| Text::combine(BinaryOp::Rem, &a, &Text::integer(*n)));
+                    (rest, "==", Some(Text::integer(0)))
+                }
+            };
+            let (Some(a), sign, Some(b)) = sides else { continue };
+            let obvious = a.text == b.text || a.constant.zip(b.constant).is_some_and(|(a, b)| if sign == "<=" { a <= b } else { a == b });
+            if !obvious {
+                unmet.push(format!("{}: {} {sign} {}", requirement.loc.short(), a.text, b.text));
+            }
+        }
+        for text in unmet {
+            self.line(format!("// requires {text}"));
+        }
+    }
+
+    /// What must be tested before a version may run: range of the indices, alignment, divisibility. `None` if its facts can't hold.
+    fn conditions(&self, version: &Version, args: &[Arg]) -> Option<Vec<String>> {
+        let mut conditions: Vec<String> = Vec::new();
+        let tensors = || {
+            version.facts.tensors.iter().zip(args).filter_map(|(facts, arg)| match (facts, arg) {
+                (Some(facts), Arg::Tensor(view)) => Some((facts, view)),
+                _ => None,
+            })
+        };
+        if tensors().any(|(facts, view)| facts.packed && !view.packed) {
+            return None;
+        }
+        let range = tensors().filter(|_| version.facts.index32).map(|(_, view)| self.range_condition(view));
+        let alignment = tensors().map(|(facts, view)| self.alignment_condition(facts, view));
+        let divisibility = tensors()
+            .flat_map(|(facts, view)| view.lens.iter().zip(&facts.lens))
+            .map(|(len, divisor)| self.divisor_condition(len, *divisor));
+        for condition in range.chain(alignment).chain(divisibility) {
+            match condition {
+                Condition::Never => return None,
+                Condition::Always => {}
+                Condition::Test(text) if conditions.contains(&text) => {}
+                Condition::Test(text) => conditions.push(text),
+            }
+        }
+        Some(conditions)
+    }
+
+    fn alignment_condition(&self, facts: &TensorFacts, view: &TensorView) -> Condition {
+        let (size, align) = (view.dtype.size() as i64, i64::from(facts.align));
+        let offset = self.names.index(&view.offset).constant;
+        let from_malloc = matches!(view.base, Base::Temp(_)) && offset.is_some_and(|o| o * size % align == 0);
+        if align <= size || from_malloc {
+            return Condition::Always;
+        }
+        Condition::Test(format!("is_aligned({}, {align})", self.names.pointer(view, view.dtype, true)))
+    }
+
+    fn divisor_condition(&self, len: &Expr, divisor: u32) -> Condition {
+        let rest = Text::combine(BinaryOp::Rem, &self.names.index(len), &Text::integer(i64::from(divisor)));
+        match rest.constant {
+            _ if divisor == 1 => Condition::Always,
+            Some(0) => Condition::Always,
+            Some(_) => Condition::Never,
+            None => Condition::Test(format!("{} == 0", rest.text)),
+        }
+    }
+
+    fn range_condition(&self, view: &TensorView) -> Condition {
+        let lens: Vec<Text> = view.lens.iter().map(|e| self.names.index(e)).collect();
+        let elements = if view.packed {
+            lens.iter().fold(Text::integer(1), |n, l| Text::combine(BinaryOp::Mul, &n, l))
+        } else {
+            // No less than the last element's offset and every length.
+            lens.iter().zip(&view.strides).fold(Text::integer(0), |sum, (l, s)| {
+                let stride = self.names.index(s);
+                let minus = Text::combine(BinaryOp::Sub, &Text::integer(0), &stride);
+                let size = Text::combine(BinaryOp::Max, &Text::combine(BinaryOp::Max, &stride, &minus), &Text::integer(1));
+                Text::combine(BinaryOp::Add, &sum, &Text::combine(BinaryOp::Mul, l, &size))
+            })
+        };
+        match elements.constant {
+            Some(n) if n < INDEX32_LIMIT => Condition::Always,
+            Some(_) => Condition::Never,
+            None => Condition::Test(format!("{} < {INDEX32_LIMIT}", elements.at_least(Prec::Shift))),
+        }
+    }
+
+    fn call(&mut self, choice: &Choice, blocks: &str, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
+        let (kernel, name) = (&choice.version.kernel, choice.name);
+        let unsupported = |what: String| ExportError::Unsupported { what, loc };
+        let mut values = Vec::new();
+        for param in &kernel.params {
+            values.push(match &param.kind {
+                ParamKind::Pointer { tensor, dtype, writable, .. } => match &args[*tensor] {
+                    Arg::Tensor(view) => self.names.pointer(view, *dtype, !writable),
+                    Arg::Scalar(_) => panic!("export: argument {tensor} of {name} is no tensor"),
+                },
+                ParamKind::Scalar { dtype: DType::F16 | DType::BF16, .. } => {
+                    return Err(unsupported(format!("scalar argument {} of {name}, a 16-bit float,", param.name)));
+                }
+                ParamKind::Scalar { scalar, .. } => match &args[*scalar] {
+                    Arg::Scalar(e) => self.names.expr(e).text,
+                    Arg::Tensor(_) => panic!("export: argument {scalar} of {name} is no scalar"),
+                },
+                ParamKind::Host { dtype, value } => self.narrow(&self.names.launch(value, args), *dtype),
+                ParamKind::TensorMap { .. } => return Err(unsupported(format!("{name}, which takes a tensor map,"))),
+            });
+        }
+        self.configure_and_launch(choice, blocks, &values.join(", "));
+        Ok(())
+    }
+
+    fn configure_and_launch(&mut self, choice: &Choice, blocks: &str, values: &str) {
+        let Choice { version, name, .. } = choice;
+        self.launched.insert(name.to_string());
+        let (threads, shared) = (version.kernel.launch.block, dynamic_shared(&version.kernel));
+        if let Some(bytes) = shared {
+            self.line(format!("cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes});"));
+        }
+        let bytes = shared.unwrap_or(0);
+        if version.kernel.launch.cooperative {
+            self.helpers.insert(Helper::Cooperative);
+            let values = if values.is_empty() { String::new() } else { format!(", {values}") };
+            self.line(format!("launch_cooperative({name}, {blocks}, {threads}, {bytes}{values});"));
+        } else {
+            let bytes = if bytes > 0 { format!(", {bytes}") } else { String::new() };
+            self.line(format!("{name}<<<{blocks}, {threads}{bytes}>>>({values});"));
+        }
+    }
+
+    /// A 64-bit expression as an argument of an integer type; a length that is an int in the signature goes as it is.
+    fn narrow(&self, text: &Text, dtype: DType) -> String {
+        if dtype == DType::I64 || text.constant.is_some() {
+            return text.text.clone();
+        }
+        let signature = self.names.signature;
+        match self.names.wide.iter().position(|w| *w == text.text) {
+            Some(i) if signature.params[i].dtype == dtype => signature.params[i].name.clone(),
+            _ => format!("({}){}", c_type(dtype), text.at_least(Prec::Unary)),
+        }
+    }
+}
