@@ -37,7 +37,7 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub enum On {
     /// The simulator with a target's limits, on all cores.
-    Simulator(&'static Target),
+    Simulator(Target),
     /// A device, one run at a time.
     Device(Device),
 }
@@ -61,15 +61,12 @@ pub struct Report {
 
 /// Checks subjects; reports in their order. `done` is told of each size of a subject that has been checked.
 pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Sync)) -> Vec<Report> {
-    let plans: Vec<Plan> = subjects.iter().map(|s| Plan::new(s, options)).collect();
+    let plans: Vec<Plan> = subjects.iter().map(|s| Plan::new(s, schedules(s, options.on.target(), options), options)).collect();
     let tasks: Vec<(usize, usize)> = plans.iter().enumerate().flat_map(|(i, p)| (0..p.calls()).map(move |c| (i, c))).collect();
     let reports = plans.iter().map(|p| Mutex::new(p.report())).collect::<Vec<_>>();
     let next = AtomicUsize::new(0);
     let work = || {
-        let device = match &options.on {
-            On::Simulator(target) => Device::sim(target),
-            On::Device(device) => device.clone(),
-        };
+        let device = options.on.device();
         while let Some((plan, call)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
             let part = plans[plan].check_size(call, &device, options.seed);
             reports[plan].lock().expect("no panic while reporting").merge(part);
@@ -84,6 +81,30 @@ pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Syn
     reports.into_iter().map(|r| r.into_inner().expect("no panic while reporting")).collect()
 }
 
+/// Checks a subject with given schedules (one per launch site, for each way to run it), at its check sizes, on this thread.
+pub fn check_ways(subject: &Subject, ways: Vec<Vec<Schedule>>, options: &Options) -> Report {
+    let plan = Plan::new(subject, Ok(ways), options);
+    let (mut report, device) = (plan.report(), options.on.device());
+    (0..plan.calls()).for_each(|c| report.merge(plan.check_size(c, &device, options.seed)));
+    report
+}
+
+impl On {
+    fn target(&self) -> &Target {
+        match self {
+            On::Simulator(target) => target,
+            On::Device(device) => device.target(),
+        }
+    }
+
+    fn device(&self) -> Device {
+        match self {
+            On::Simulator(target) => Device::sim(target),
+            On::Device(device) => device.clone(),
+        }
+    }
+}
+
 /// What is run for one subject.
 struct Plan<'a> {
     subject: &'a Subject,
@@ -95,16 +116,12 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(subject: &'a Subject, options: &Options) -> Plan<'a> {
-        let target = match &options.on {
-            On::Simulator(target) => target,
-            On::Device(device) => device.target(),
+    fn new(subject: &'a Subject, schedules: Result<Vec<Vec<Schedule>>, String>, options: &Options) -> Plan<'a> {
+        let (schedules, broken) = match schedules {
+            Ok(schedules) => (schedules, None),
+            Err(e) => (Vec::new(), Some(e)),
         };
-        let mut plan = Plan { subject, sizes: subject.check_sizes(options.seed), schedules: Vec::new(), broken: None };
-        match schedules(subject, target, options) {
-            Ok(schedules) => plan.schedules = schedules,
-            Err(e) => plan.broken = Some(e),
-        }
+        let mut plan = Plan { subject, sizes: subject.check_sizes(options.seed), schedules, broken };
         if plan.sizes.is_empty() && plan.broken.is_none() {
             plan.broken = Some("no sizes to check at: random ones did not meet the kernel's requirements".into());
         }

@@ -34,7 +34,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), String> {
     let subjects = names::subjects(&args.names, args.all)?;
     let on = match args.device {
-        DeviceChoice::Sim => On::Simulator(device::target(args.target.as_deref())?),
+        DeviceChoice::Sim => On::Simulator(device::target(args.target.as_deref())?.clone()),
         DeviceChoice::Cuda => On::Device(Device::cuda(0).map_err(|e| e.to_string())?),
     };
     let where_to = match &on {

@@ -1,6 +1,86 @@
-//! `doctor`
+//! `doctor`: what was found on this machine, what is missing, what to do.
+
+use super::peers::Torch;
+use super::print_json;
+use crate::device::Device;
+use crate::store::{self, Store};
+use crate::{cuda, nvrtc, winners};
+use serde_json::json;
+
 #[derive(clap::Args)]
-pub struct Args {}
-pub fn run(_args: &Args) -> Result<(), String> {
+pub struct Args {
+    /// Fetch NVRTC (NVIDIA's wheel, by python3 and pip) into girih's cache if it is missing.
+    #[arg(long)]
+    fetch: bool,
+    /// One JSON object per finding.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was looked for.
+struct Finding {
+    what: &'static str,
+    found: Result<String, String>,
+    /// What works without it.
+    without: &'static str,
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    if args.fetch && nvrtc::find().is_err() {
+        let path = nvrtc::fetch().map_err(|e| e.to_string())?;
+        eprintln!("fetched {}", path.display());
+    }
+    for finding in findings() {
+        let (what, ok) = (finding.what, finding.found.is_ok());
+        let text = finding.found.unwrap_or_else(|e| e);
+        if args.json {
+            print_json(&json!({ "what": what, "ok": ok, "text": text }));
+        } else {
+            println!("{} {what}: {text}", if ok { "ok     " } else { "missing" });
+            if !ok {
+                println!("        {}", finding.without);
+            }
+        }
+    }
     Ok(())
+}
+
+fn findings() -> Vec<Finding> {
+    let driver = cuda::driver_report().map(|r| format!("CUDA {}, {} GPU(s): {}", r.version, r.devices.len(), r.devices.join(", ")));
+    let gpu = Device::cuda(0).map(|d| format!("{}, compiled for as {} ({})", d.name(), d.target().name, d.target().arch));
+    let compiler = nvrtc::identity().map(|i| {
+        let archs: Vec<String> = i.archs.iter().map(|a| format!("sm_{a}")).collect();
+        format!("{}.{} at {}, for {}", i.version.0, i.version.1, i.path.display(), archs.join(" "))
+    });
+    let store = Store::open_default().map_err(|e| e.to_string()).and_then(|s| {
+        let elected = s.elected().map_err(|e| e.to_string())?.len();
+        Ok(format!("{}, {elected} elected schedules", s.path().display()))
+    });
+    let kernels = girih_core::registry::kernels().len();
+    let linked = format!("{kernels} kernels, {} challenges, {} winners", crate::challenge::challenges().len(), winners::all().len());
+    vec![
+        Finding {
+            what: "kernels",
+            found: if kernels > 0 { Ok(linked) } else { Err(super::names::EMPTY.into()) },
+            without: "there is nothing to list, check or tune",
+        },
+        Finding {
+            what: "CUDA driver",
+            found: driver.map_err(|e| e.to_string()),
+            without: "kernels run on the simulator; `tune` predicts and `bench` cannot",
+        },
+        Finding { what: "GPU", found: gpu.map_err(|e| e.to_string()), without: "kernels run on the simulator" },
+        Finding {
+            what: "NVRTC",
+            found: compiler.map_err(|e| e.to_string()),
+            without: "CUDA C can be shown and exported, but not compiled; `doctor --fetch` gets NVIDIA's wheel",
+        },
+        Finding { what: "cache folder", found: Ok(store::default_folder().display().to_string()), without: "" },
+        Finding { what: "tuner's store", found: store, without: "trials are not kept" },
+        Finding {
+            what: "PyTorch",
+            found: Torch::start().map(|t| format!("torch {}", t.version)),
+            without: "`bench` shows no peers; set GIRIH_PYTHON to a python3 that has torch",
+        },
+    ]
 }

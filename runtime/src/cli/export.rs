@@ -1,6 +1,72 @@
-//! `export`
+//! `export`: `.cu` files for a judge.
+
+use super::show::{self, Preset};
+use super::{device, names, print_json};
+use crate::subject::Subject;
+use girih_core::facts::Facts;
+use girih_core::program::export::export_program;
+use girih_core::schedule::Schedule;
+use serde_json::json;
+use std::path::PathBuf;
+
 #[derive(clap::Args)]
-pub struct Args {}
-pub fn run(_args: &Args) -> Result<(), String> {
+pub struct Args {
+    /// Challenges.
+    names: Vec<String>,
+    /// Every challenge.
+    #[arg(long)]
+    all: bool,
+    /// The folder to write `<slug>.cu` files to; made if need be.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The architecture or GPU: sm_75, sm_80, sm_90a, h200, ..
+    #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
+    arch: String,
+    /// Knobs to set, as in --set T=1024,V=4; the best schedule known without.
+    #[arg(long, value_name = "KNOBS")]
+    set: Option<String>,
+    /// One JSON object per file.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let target = device::target(Some(&args.arch))?;
+    let mut subjects = names::subjects(&args.names, args.all)?;
+    if args.all {
+        // Kernels without a challenge have no signature to be called with.
+        subjects.retain(|s| s.signature().is_some());
+    }
+    std::fs::create_dir_all(&args.out).map_err(|e| format!("{}: {e}", args.out.display()))?;
+    for subject in &subjects {
+        let (text, schedules) = export(subject, target, args.set.as_deref()).map_err(|e| format!("{}: {e}", subject.name))?;
+        let path = args.out.join(format!("{}.cu", subject.name));
+        std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+        if args.json {
+            print_json(&json!({ "name": subject.name, "file": path, "arch": target.arch, "schedules": schedules }));
+        } else {
+            println!("{} for {}: {}", path.display(), target.arch, schedules.join("; "));
+        }
+    }
     Ok(())
+}
+
+/// The CUDA C++ of a challenge and the schedules it was made with.
+fn export(subject: &Subject, target: &girih_core::target::Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
+    let signature = subject.signature().ok_or("is no challenge, so it has no signature to export")?;
+    let (mut schedules, mut error) = (Vec::new(), None);
+    let mut choose = |_site: usize, kernel: &girih_core::tile::Kernel| {
+        let chosen = show::schedule(kernel, &Facts::best(kernel), target, Preset::Best, set);
+        let (schedule, from) = chosen.unwrap_or_else(|e| {
+            error.get_or_insert(e);
+            (Schedule::default_of(kernel), "default")
+        });
+        schedules.push(format!("{} ({from})", schedule.short(kernel)));
+        schedule
+    };
+    let text = export_program(&subject.program, signature, target, &mut choose);
+    match error {
+        Some(e) => Err(e),
+        None => Ok((text.map_err(|e| e.to_string())?, schedules)),
+    }
 }

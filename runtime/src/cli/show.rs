@@ -1,6 +1,166 @@
-//! `show`
+//! `show`: a kernel at one schedule, at any level from tile IR to SASS.
+
+use super::{device, names, print_json};
+use crate::compile::{Compiled, Output, compile};
+use crate::store::Store;
+use crate::winners::{self, Origin};
+use girih_core::facts::Facts;
+use girih_core::registry::KernelDef;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::parse::parse_settings;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 #[derive(clap::Args)]
-pub struct Args {}
-pub fn run(_args: &Args) -> Result<(), String> {
+pub struct Args {
+    /// A challenge (all its kernels) or a kernel.
+    name: String,
+    /// Knobs to set, as in --set T=1024,V=4; the others stay as the preset has them.
+    #[arg(long, value_name = "KNOBS")]
+    set: Option<String>,
+    /// The schedule to start from.
+    #[arg(long, value_enum, default_value = "best")]
+    preset: Preset,
+    /// The architecture or GPU: sm_75, sm_80, sm_90a, h200, ..
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<String>,
+    /// What launches promise.
+    #[arg(long, value_enum, default_value = "best")]
+    facts: FactsChoice,
+    /// Which form.
+    #[arg(long, value_enum, default_value = "cuda")]
+    ir: Level,
+    /// One JSON object per kernel.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A schedule to start from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Preset {
+    /// The best known: tuned here, a committed winner, or the default.
+    Best,
+    /// The first value of every knob.
+    Default,
+    /// One element per thread and access: the textbook kernel.
+    Naive,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum FactsChoice {
+    /// Aligned, packed, divisible, small, not aliased.
+    Best,
+    /// Packed tensors of any length and natural alignment.
+    Packed,
+    /// Nothing.
+    None,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Level {
+    Tile,
+    Simt,
+    Cuda,
+    Ptx,
+    Sass,
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let target = device::target(args.arch.as_deref())?;
+    let defs: Vec<KernelDef> = names::subject(&args.name)?.program.sites();
+    for def in defs {
+        let kernel = (def.build)().map_err(|e| e.to_string())?;
+        let facts = match args.facts {
+            FactsChoice::Best => Facts::best(&kernel),
+            FactsChoice::Packed => Facts::packed(&kernel, true),
+            FactsChoice::None => Facts::none(&kernel),
+        };
+        let (schedule, from) = schedule(&kernel, &facts, target, args.preset, args.set.as_deref())?;
+        let text = level(&kernel, &facts, &schedule, target, args.ir)?;
+        if args.json {
+            print_json(&json!({
+                "kernel": def.path(), "arch": target.arch, "facts": facts.to_string(), "schedule": schedule.short(&kernel),
+                "attribute": schedule.attribute(&kernel), "from": from, "text": text,
+            }));
+        } else {
+            print!("{text}{}", if text.ends_with('\n') { "" } else { "\n" });
+        }
+    }
     Ok(())
+}
+
+/// The schedule of a preset with settings, and where it came from.
+///
+/// # Errors
+/// Settings that can't be read, or a schedule that is illegal, with the rule.
+pub fn schedule(
+    kernel: &Kernel,
+    facts: &Facts,
+    target: &Target,
+    preset: Preset,
+    set: Option<&str>,
+) -> Result<(Schedule, &'static str), String> {
+    let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, target).is_ok();
+    let (base, from) = match preset {
+        Preset::Default => (Schedule::default_of(kernel), Origin::Default.name()),
+        Preset::Naive => (Space::new(kernel, facts, target).naive().map_err(|e| e.to_string())?, "naive"),
+        Preset::Best => {
+            let store = Store::open_default().ok();
+            let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
+            let known = store.as_ref().zip(here.as_deref());
+            let chosen = winners::choose(kernel, facts, target, known, legal);
+            chosen.map_or_else(|| (Schedule::default_of(kernel), Origin::Default.name()), |(s, o)| (s, o.name()))
+        }
+    };
+    match set {
+        None => Ok((base, from)),
+        Some(text) => Ok((parse_settings(kernel, text, &base).map_err(|e| e.to_string())?, "set")),
+    }
+}
+
+fn level(kernel: &Kernel, facts: &Facts, schedule: &Schedule, target: &Target, level: Level) -> Result<String, String> {
+    if level == Level::Tile {
+        return Ok(girih_core::tile::print::print(kernel));
+    }
+    let output = if level == Level::Sass { Output::Cubin } else { Output::Source };
+    let compiled = compile(kernel, facts, schedule, target, output).map_err(|e| e.to_string())?;
+    match level {
+        Level::Tile => unreachable!("returned above"),
+        Level::Simt => Ok(girih_core::simt::print::print(&compiled.simt)),
+        Level::Cuda => Ok(compiled.source),
+        Level::Ptx => compiled.ptx().map_err(|e| e.to_string()),
+        Level::Sass => sass(&compiled),
+    }
+}
+
+/// Machine code as text, by NVIDIA's disassembler.
+fn sass(compiled: &Compiled) -> Result<String, String> {
+    let cubin = compiled.cubin.as_ref().expect("compiled to a cubin");
+    let file = std::env::temp_dir().join(format!("girih-{}.cubin", std::process::id()));
+    std::fs::write(&file, cubin.as_slice()).map_err(|e| format!("{}: {e}", file.display()))?;
+    let text = disassemble(&file);
+    let _ = std::fs::remove_file(&file);
+    text
+}
+
+fn disassemble(file: &Path) -> Result<String, String> {
+    let homes = ["CUDA_HOME", "CUDA_PATH"].map(|v| std::env::var_os(v).map(PathBuf::from));
+    let folders: Vec<PathBuf> = homes.into_iter().flatten().map(|h| h.join("bin")).chain([PathBuf::from("/usr/local/cuda/bin")]).collect();
+    for (tool, flag) in [("nvdisasm", "-c"), ("cuobjdump", "-sass")] {
+        for program in folders.iter().map(|f| f.join(tool)).chain([PathBuf::from(tool)]) {
+            let Ok(output) = Command::new(&program).arg(flag).arg(file).output() else { continue };
+            return if output.status.success() {
+                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            } else {
+                Err(format!("{}: {}", program.display(), String::from_utf8_lossy(&output.stderr).trim()))
+            };
+        }
+    }
+    Err("SASS needs NVIDIA's nvdisasm or cuobjdump in PATH, CUDA_HOME/bin or /usr/local/cuda/bin (they come with the CUDA toolkit); \
+         --ir ptx needs neither"
+        .into())
 }

@@ -183,8 +183,16 @@ impl Site<'_> {
         progress.begin(&key.kernel, candidates.len(), known_count);
         let complexity: Vec<u64> = candidates.iter().map(|s| complexity(self.kernel, s)).collect();
 
-        let mut prediction = Prediction::new(self.kernel, self.launch, self.target, &candidates);
-        let order = self.options.strategy.order(candidates.len(), &prediction.rough());
+        let mut ways = Vec::new();
+        for (site, text) in self.subject.program.sites().iter().zip(schedules) {
+            let kernel = (site.build)().map_err(|e| e.to_string())?;
+            ways.push(parse_schedule(&kernel, text).map_err(|e| e.to_string())?);
+        }
+        let mut prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, &candidates, ways)?;
+        // The order matters only where the budget may leave candidates untried.
+        let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < candidates.len());
+        let rough = if limited && self.options.strategy == Strategy::Model { prediction.rough() } else { Vec::new() };
+        let order = self.options.strategy.order(candidates.len(), &rough);
         // The schedule known so far comes first: whatever the budget, the result is no worse than before.
         let first = names.iter().position(|n| *n == schedules[self.launch.site]);
         let naive = space.naive().ok().and_then(|n| candidates.iter().position(|c| *c == n));
@@ -352,12 +360,4 @@ fn complexity(kernel: &Kernel, schedule: &Schedule) -> u64 {
             Choice::Word(w) => knob.kind.words().iter().position(|x| x == w).unwrap_or(0) as u64 * 4,
         })
         .sum()
-}
-
-/// Reads what [`Schedule::short`] wrote.
-///
-/// # Errors
-/// As [`parse_schedule`], as text.
-pub fn schedule_of(kernel: &Kernel, short: &str) -> Result<Schedule, String> {
-    parse_schedule(kernel, short).map_err(|e| e.to_string())
 }

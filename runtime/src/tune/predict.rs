@@ -1,40 +1,222 @@
 //! Times from the model instead of a GPU: for ordering candidates, and for tuning where the target is not at hand.
+//!
+//! A candidate is simulated at a reduced size, its counters are scaled to the whole launch, and the model turns them into a time
+//! with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers.
 
-use super::launches::Launch;
+use super::launches::{Launch, launches};
 use super::search::Measure;
+use crate::bench::scaled_sizes;
+use crate::challenge::Sizes;
+use crate::check::{On, Options, Report, check_ways};
+use crate::compile::{Output, compile};
+use crate::device::Device;
+use crate::launch::{Argument, host_args, prepare};
 use crate::store::{Status, Trial};
-use girih_core::schedule::Schedule;
+use crate::subject::Subject;
+use girih_core::model;
+use girih_core::program::walk::LaunchArg;
+use girih_core::schedule::{Choice, KnobKind, Schedule};
+use girih_core::sim::{Class, Counters};
 use girih_core::target::Target;
-use girih_core::tile::Kernel;
+use girih_core::tile::host::HostArg;
+use girih_core::tile::{Kernel, ParamKind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Predicts the candidates of one launch.
+/// Predicts the candidates of one launch site.
 pub struct Prediction<'a> {
+    subject: &'a Subject,
     kernel: &'a Kernel,
     launch: &'a Launch,
+    /// The same site's launch at a reduced size.
+    small: Launch,
     target: &'a Target,
     candidates: &'a [Schedule],
+    /// Schedules of all launch sites; the tuned site's is replaced by each candidate.
+    schedules: Vec<Schedule>,
 }
+
+/// Bytes of the largest tensor at the reduced size: many tiles, little to simulate.
+const SMALL: f64 = 256.0 * 1024.0;
+/// Registers per thread where NVRTC can't be asked.
+const GUESSED_REGISTERS: u32 = 32;
 
 impl<'a> Prediction<'a> {
     /// For the launch of a kernel on a target.
-    pub fn new(kernel: &'a Kernel, launch: &'a Launch, target: &'a Target, candidates: &'a [Schedule]) -> Prediction<'a> {
-        Prediction { kernel, launch, target, candidates }
+    ///
+    /// # Errors
+    /// The subject has no smaller size.
+    pub fn new(
+        subject: &'a Subject,
+        sizes: &Sizes,
+        (kernel, launch): (&'a Kernel, &'a Launch),
+        target: &'a Target,
+        candidates: &'a [Schedule],
+        schedules: Vec<Schedule>,
+    ) -> Result<Prediction<'a>, String> {
+        let reduced = if subject.largest_bytes(sizes)? > SMALL { scaled_sizes(subject, sizes, SMALL)? } else { sizes.clone() };
+        let call = subject.call(&reduced, 1)?;
+        let found = launches(&subject.program, &call, 0)?;
+        let small = found.into_iter().find(|l| l.site == launch.site).unwrap_or_else(|| launch.clone());
+        Ok(Prediction { subject, kernel, launch, small, target, candidates, schedules })
     }
 
-    /// A quick time for every candidate, good enough to order trials; empty where the model knows nothing.
+    /// A time in microseconds for every candidate, with guessed registers: good enough to order trials. Infinite where a candidate
+    /// fails on the simulator.
     pub fn rough(&self) -> Vec<f64> {
-        Vec::new()
+        let times: Vec<Mutex<f64>> = self.candidates.iter().map(|_| Mutex::new(f64::INFINITY)).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some((time, schedule)) = {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                times.get(i).zip(self.candidates.get(i))
+            } {
+                let seconds = self.predict(schedule, None).map_or(f64::INFINITY, |p| p.seconds);
+                *time.lock().expect("no panic while predicting") = seconds * 1e6;
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+        times.into_iter().map(|t| t.into_inner().expect("no panic while predicting")).collect()
+    }
+
+    /// The model's word on one schedule.
+    fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<model::Prediction, String> {
+        let counters = self.count(schedule)?;
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
+        let multiprocessors = self.target.multiprocessors as i64;
+        let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
+        let dealt = schedule.int_of_kind(self.kernel, KnobKind::Grid, 0) > 0;
+        let tiles = if dealt { self.tiles(schedule).unwrap_or(grid) } else { grid };
+        let scale = elements(&self.launch.args) / elements(&self.small.args).max(1.0);
+        let work = scaled(&counters, scale, (tiles as f64 / grid as f64).ceil().max(1.0));
+        let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1) as u32;
+        let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
+        let guess = model::Resources { registers: GUESSED_REGISTERS, shared: simt.shared_bytes(), spills: 0 };
+        Ok(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target))
+    }
+
+    /// Tiles of the whole launch: the blocks there would be with one tile each.
+    fn tiles(&self, schedule: &Schedule) -> Option<i64> {
+        let at = self.kernel.knobs.iter().position(|k| k.kind == KnobKind::Grid)?;
+        let mut plain = schedule.clone();
+        plain.choices[at] = Choice::Int(0);
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, &plain, self.target).ok()?;
+        Some(simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64))
+    }
+
+    /// Counters of the reduced launch.
+    fn count(&self, schedule: &Schedule) -> Result<Counters, String> {
+        let device = Device::sim(self.target);
+        let text = |e: crate::Error| e.to_string();
+        let mut buffers = Vec::new();
+        let mut args = Vec::new();
+        for (arg, param) in self.small.args.iter().zip(&self.kernel.params) {
+            args.push(match (arg, param.kind) {
+                (LaunchArg::Tensor(region), ParamKind::Tensor { mutable, .. }) => {
+                    let (start, end) = region.span();
+                    let buffer = device.alloc((end - start) as usize).map_err(text)?;
+                    device.fill(&buffer, 0, buffer.bytes(), &[0]).map_err(text)?;
+                    let mut tensor = region.tensor_arg(0);
+                    tensor.address = buffer.address().wrapping_add_signed(region.offset - start);
+                    buffers.push(buffer);
+                    Argument::Tensor { dtype: region.dtype, tensor, mutable }
+                }
+                (LaunchArg::Scalar(l), _) => Argument::Scalar(*l),
+                (LaunchArg::Tensor(_), ParamKind::Scalar(_)) => return Err(format!("`{}` is a scalar", param.name)),
+            });
+        }
+        let prepared = prepare(&device, &self.small.kernel, Some(schedule), &args).map_err(text)?;
+        device.launch(&prepared.loaded, &host_args(&args)).map_err(text)?;
+        match &device {
+            Device::Sim(sim) => sim.last_report().map(|r| r.counters).ok_or_else(|| "nothing was launched".into()),
+            Device::Cuda(_) => unreachable!("made above"),
+        }
+    }
+
+    /// Checks a candidate on the simulator at small awkward sizes.
+    fn check(&self, schedule: &Schedule) -> Report {
+        let mut way = self.schedules.clone();
+        way[self.launch.site] = schedule.clone();
+        let options = Options { on: On::Simulator(self.target.clone()), schedules: 1, seed: 1 };
+        check_ways(self.subject, vec![way], &options)
+    }
+
+    fn resources(&self, schedule: &Schedule) -> Option<model::Resources> {
+        let compiled = compile(self.kernel, &self.launch.facts, schedule, self.target, Output::Cubin).ok()?;
+        let r = compiled.resources?;
+        Some(model::Resources {
+            registers: r.registers,
+            shared: compiled.simt.shared_bytes(),
+            spills: r.spill_store_bytes + r.spill_load_bytes,
+        })
     }
 }
 
 impl Measure for Prediction<'_> {
     fn trial(&mut self, candidate: usize) -> Trial {
-        let schedule = self.candidates[candidate].short(self.kernel);
-        let reason = format!("{} {}", self.target.name, self.launch.site);
-        Trial { schedule, status: Status::Rejected, reason, median_us: None, samples_us: Vec::new(), registers: None }
+        let schedule = &self.candidates[candidate];
+        let mut trial = Trial {
+            schedule: schedule.short(self.kernel),
+            status: Status::Predicted,
+            reason: String::new(),
+            median_us: None,
+            samples_us: Vec::new(),
+            registers: None,
+        };
+        if let Some(failure) = self.check(schedule).failures.first() {
+            (trial.status, trial.reason) = (Status::Wrong, failure.clone());
+            return trial;
+        }
+        let resources = self.resources(schedule);
+        trial.registers = resources.map(|r| r.registers);
+        match self.predict(schedule, resources) {
+            Ok(p) if p.seconds.is_finite() => {
+                trial.median_us = Some(p.seconds * 1e6);
+                trial.reason = format!("bound by {}", p.bottleneck.name());
+            }
+            Ok(p) => (trial.status, trial.reason) = (Status::Rejected, format!("bound by {}", p.bottleneck.name())),
+            Err(e) => (trial.status, trial.reason) = (Status::Rejected, e),
+        }
+        trial
     }
 
+    /// A prediction does not change when it is made again.
     fn interleaved(&mut self, candidates: &[usize], _rounds: usize) -> Vec<Vec<f64>> {
         vec![Vec::new(); candidates.len()]
+    }
+}
+
+/// Elements of all tensors of a launch.
+fn elements(args: &[LaunchArg]) -> f64 {
+    let of = |a: &LaunchArg| match a {
+        LaunchArg::Tensor(r) => r.numel() as f64,
+        LaunchArg::Scalar(_) => 0.0,
+    };
+    args.iter().map(of).sum()
+}
+
+fn arguments(launch: &Launch) -> Vec<HostArg> {
+    let of = |a: &LaunchArg| match a {
+        LaunchArg::Tensor(r) => HostArg::Tensor(r.tensor_arg(0)),
+        LaunchArg::Scalar(l) => HostArg::Scalar(*l),
+    };
+    launch.args.iter().map(of).collect()
+}
+
+fn scaled(c: &Counters, scale: f64, rounds: f64) -> model::Work {
+    let times = |n: u64| n as f64 * scale;
+    let shared = c.shared_load.wavefronts + c.shared_store.wavefronts + c.shared_atomic.wavefronts;
+    let floats = c.threads(Class::Fma) + c.threads(Class::FloatAdd) + c.threads(Class::FloatMul);
+    model::Work {
+        load_sectors: times(c.global_load.sectors + c.global_async.sectors),
+        store_sectors: times(c.global_store.sectors + c.global_atomic.sectors),
+        memory_bytes: times(c.unique_read_bytes + c.unique_written_bytes),
+        shared_wavefronts: times(shared),
+        instructions: times(c.instructions() - c.warps(Class::Move)),
+        float_operations: times(floats),
+        special_functions: times(c.threads(Class::SpecialFunction)),
+        atomics: times(c.threads(Class::Atomic)),
+        rounds,
     }
 }
