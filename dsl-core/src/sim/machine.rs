@@ -270,7 +270,11 @@ impl<'a> Machine<'a> {
         block.shadow.reset();
         block.mbarriers.clear();
         block.locations.clear();
-        block.warps = (0..warps).map(|w| Some(Box::new(Warp::new(program, &self.scalars, w, threads, &clock)))).collect();
+        if block.warps.is_empty() {
+            block.warps = (0..warps).map(|w| Some(Box::new(Warp::new(program, &self.scalars, w, threads, &clock)))).collect();
+        } else {
+            block.warps.iter_mut().flatten().for_each(|w| w.restart(&clock));
+        }
         block
     }
 

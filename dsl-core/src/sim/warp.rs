@@ -87,6 +87,19 @@ impl Warp {
         }
     }
 
+    /// Back to the start, as the same warp of another block. Registers keep old values, which nobody can read: constants stay, and
+    /// variables are unset.
+    pub(super) fn restart(&mut self, clock: &Clock) {
+        self.pc = 0;
+        self.active = self.present;
+        self.stack.clear();
+        self.known.fill(0);
+        self.epoch = 1;
+        self.set_clock(clock);
+        self.status = Status::Ready;
+        self.order.clear();
+    }
+
     /// All lanes observe the same.
     pub(super) fn set_clock(&mut self, clock: &Clock) {
         for c in &mut self.clocks {

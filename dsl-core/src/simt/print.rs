@@ -3,7 +3,7 @@
 //! Variables are printed as `name%id`, shared arrays as `name#id`, so that two of one name stay apart.
 
 use super::{Barrier, Expr, Kernel, ParamKind, Place, ShuffleKind, Space, Special, Stmt, VarId};
-use crate::types::{BinaryOp, CompareOp, MemoryOrder, Scope};
+use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 use std::fmt::Write;
 
 /// The whole kernel: provenance, launch record, parameters, shared arrays, body.
@@ -205,7 +205,11 @@ pub fn expr(kernel: &Kernel, e: &Expr) -> String {
         _ => expr(kernel, e),
     };
     match e {
-        Expr::Literal(l) => format!("{l}{}", l.dtype),
+        // The common types show by their form: 1, 1.0, true.
+        Expr::Literal(l) => match l.dtype {
+            DType::I32 | DType::F32 | DType::Bool => l.to_string(),
+            other => format!("{l}{other}"),
+        },
         Expr::Var(v) => name(kernel, *v),
         Expr::Element(v, i) => format!("{}[{}]", name(kernel, *v), x(i)),
         Expr::Param(p) => kernel.params.get(*p).map_or(format!("?{p}"), |p| p.name.clone()),

@@ -510,3 +510,6 @@ impl Verifier<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

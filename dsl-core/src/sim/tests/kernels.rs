@@ -300,3 +300,56 @@ fn shuffles_pick_lanes() {
     assert_eq!(pick(ShuffleKind::Up, 1, 4)[..6], [0, 0, 1, 2, 4, 4]);
     assert_eq!(pick(ShuffleKind::Index, 3, 16)[15..18], [3, 19, 19]);
 }
+
+/// Every block writes a number, all meet, every block reads its neighbour's.
+pub fn neighbours(barrier: Barrier) -> Kernel {
+    let mut k = Build::new(64);
+    let (parts, out) = (k.pointer("parts", DType::I32, true), k.pointer("out", DType::I32, true));
+    let (thread, block, grid) = (k.special(Special::Thread), k.special(Special::Block), k.special(Special::GridDim));
+    let at = |p, i| of(DType::I32, global(p, i));
+    let first = k.bind("first", equal(thread, int(0)));
+    k.push(store_when(at(parts, block.clone()), block.clone(), first.clone()));
+    k.push(Stmt::Barrier(barrier));
+    let next = load_when(at(parts, rem(add(block.clone(), int(1)), grid)), first.clone());
+    k.push(store_when(at(out, block), next, first));
+    k.kernel.launch.cooperative = barrier == Barrier::Grid;
+    k.kernel.launch.cluster = if barrier == Barrier::Cluster { 2 } else { 1 };
+    k.done()
+}
+
+#[test]
+fn blocks_meet() {
+    for seed in 0..8 {
+        let run = |k: &Kernel, grid: u32| {
+            let bytes = 4 * grid as usize;
+            launch_seeded(k, grid, &[Given::Raw(bytes), Given::Raw(bytes)], seed).map(|r| r.i32(1))
+        };
+        assert_eq!(run(&neighbours(Barrier::Grid), 5).unwrap_or_else(|t| panic!("{t}")), [1, 2, 3, 4, 0]);
+        assert_eq!(run(&neighbours(Barrier::Cluster), 2).unwrap_or_else(|t| panic!("{t}")), [1, 0]);
+        // Clusters of two don't order all four blocks, and block barriers order none.
+        for (barrier, grid) in [(Barrier::Cluster, 4), (Barrier::Block, 2)] {
+            let t = run(&neighbours(barrier), grid).expect_err("a trap");
+            assert!(matches!(t.kind.name(), "race" | "uninitialised"), "{t}");
+        }
+    }
+}
+
+#[test]
+fn named_barriers_order_the_warps_that_meet() {
+    // Warp 0 fills a buffer for warp 1; warps 2 and 3 pass by.
+    let mut k = Build::new(128);
+    let y = k.pointer("y", DType::F32, true);
+    let s = k.array("s", DType::F32, 32);
+    let (lane, warp) = (k.special(Special::Lane), k.special(Special::Warp));
+    let meet = Stmt::Barrier(Barrier::Named { id: 1, threads: 64 });
+    let fill = vec![store(shared(s, lane.clone()), float(2.0)), meet.clone()];
+    let reversed = add(int(31), mul(lane.clone(), int(-1)));
+    let drain = vec![meet, store(global(y, lane), load(shared(s, reversed)))];
+    k.push(when(equal(warp.clone(), int(0)), fill));
+    k.push(when(equal(warp, int(1)), drain));
+    let k = k.done();
+    for seed in 0..8 {
+        let run = launch_seeded(&k, 1, &[Given::Raw(128)], seed).unwrap_or_else(|t| panic!("{t}"));
+        assert_eq!(run.f32(0), [2.0; 32]);
+    }
+}

@@ -1,0 +1,200 @@
+//! One malformed kernel per invariant, and the text form.
+
+use super::check;
+use crate::loc::SourceLoc;
+use crate::simt::{
+    Barrier, CacheHint, Expr, Kernel, LaunchRecord, Param, ParamKind, Place, Provenance, SharedArray, SharedId, Space, Special, Stmt, Var,
+    VarId,
+};
+use crate::tile::host::HostExpr;
+use crate::types::{BinaryOp, CompareOp, DType, Literal};
+
+const THREAD: VarId = VarId(0);
+const VECTOR: VarId = VarId(1);
+const SUM: VarId = VarId(2);
+
+fn int(value: i32) -> Expr {
+    Expr::Literal(Literal::i32(value))
+}
+
+fn x(index: Expr) -> Place {
+    Place { space: Space::Global(0), dtype: DType::F32, index }
+}
+
+fn shared(index: Expr) -> Place {
+    Place { space: Space::Shared(SharedId(0)), dtype: DType::F32, index }
+}
+
+fn sum() -> Expr {
+    Expr::Var(SUM)
+}
+
+fn plus(a: Expr, b: Expr) -> Expr {
+    Expr::Binary(BinaryOp::Add, Box::new(a), Box::new(b))
+}
+
+fn below(a: Expr, b: Expr) -> Expr {
+    Expr::Compare(CompareOp::Lt, Box::new(a), Box::new(b))
+}
+
+fn store(place: Place, value: Expr) -> Stmt {
+    Stmt::Store { place, value, predicate: None, cache: CacheHint::Default }
+}
+
+/// Loads four floats, adds two of them up, stores the sum; the given statements follow.
+fn kernel(more: Vec<Stmt>) -> Kernel {
+    let var = |name: &str, dtype, len| Var { name: name.into(), dtype, len };
+    let pointer = |name: &str, writable| Param {
+        name: name.into(),
+        kind: ParamKind::Pointer { tensor: 0, dtype: DType::F32, writable, restrict: true, align: 16 },
+    };
+    let element = |i| Expr::Element(VECTOR, Box::new(int(i)));
+    let mut body = vec![
+        Stmt::Let { var: THREAD, value: Expr::Special(Special::Thread) },
+        Stmt::Declare { var: VECTOR, init: None },
+        Stmt::LoadVector { var: VECTOR, at: int(0), place: x(int(0)), lanes: 4, predicate: None, cache: CacheHint::Streaming },
+        Stmt::Comment("the sum".into()),
+        Stmt::Declare { var: SUM, init: Some(plus(element(0), element(1))) },
+        store(Place { space: Space::Global(1), ..x(Expr::Var(THREAD)) }, sum()),
+    ];
+    body.extend(more);
+    let launch = LaunchRecord { grid: HostExpr::Const(1), block: 64, cluster: 1, cooperative: false, min_blocks: 1, roles: vec![] };
+    Kernel {
+        name: "k".into(),
+        params: vec![pointer("x", false), pointer("y", true)],
+        vars: vec![
+            var("thread", DType::I32, None),
+            var("v", DType::F32, Some(4)),
+            var("sum", DType::F32, None),
+            var("i", DType::I32, None),
+        ],
+        shared: vec![SharedArray { name: "s".into(), dtype: DType::F32, len: 64, align: 16 }],
+        body,
+        launch,
+        provenance: Provenance {
+            signature: "k(x, y)".into(),
+            loc: SourceLoc::NONE,
+            schedule: "naive".into(),
+            facts: String::new(),
+            launch: String::new(),
+        },
+    }
+}
+
+fn rejects(kernel: &Kernel, invariant: &str) {
+    let violation = check(kernel).expect_err("a violation");
+    assert!(violation.to_string().contains(invariant), "{violation}");
+}
+
+fn rejected(stmt: Stmt, invariant: &str) {
+    rejects(&kernel(vec![stmt]), invariant);
+}
+
+#[test]
+fn a_good_kernel_passes() {
+    check(&kernel(vec![])).unwrap_or_else(|v| panic!("{v}"));
+}
+
+#[test]
+fn types() {
+    rejected(store(shared(int(0)), int(1)), "types differ: i32 where f32 is expected");
+    rejected(store(shared(sum()), sum()), "an index is i32, u32 or i64, not f32");
+    rejected(store(shared(int(0)), plus(sum(), int(1))), "types differ");
+    let and = Expr::Binary(BinaryOp::And, Box::new(sum()), Box::new(sum()));
+    rejected(store(shared(int(0)), and), "And is not defined on f32");
+    rejected(Stmt::If { condition: int(1), then: vec![], otherwise: vec![] }, "types differ: i32 where bool is expected");
+}
+
+#[test]
+fn variables() {
+    let i = VarId(3);
+    rejected(store(shared(Expr::Var(i)), sum()), "i%3 is used where it is not declared");
+    rejected(Stmt::Declare { var: SUM, init: None }, "sum%2 is declared twice in one scope");
+    rejected(Stmt::Assign { var: THREAD, index: None, value: int(0) }, "thread%0 never changes after its Let");
+    rejected(Stmt::Assign { var: VECTOR, index: Some(int(4)), value: sum() }, "elements 4..+1 lie outside of an array of 4");
+    rejected(store(shared(int(0)), Expr::Var(VECTOR)), "array v%1 is used whole");
+    let body = vec![Stmt::Declare { var: i, init: None }];
+    let scope = Stmt::If { condition: below(int(0), int(1)), then: body, otherwise: vec![] };
+    rejects(&kernel(vec![scope, store(shared(Expr::Var(i)), sum())]), "i%3 is used where it is not declared");
+    rejected(store(shared(Expr::Special(Special::Lane)), sum()), "Lane stands only as the whole initialiser of a Let");
+}
+
+#[test]
+fn accesses() {
+    rejected(store(x(int(0)), sum()), "parameter 0 is not writable");
+    rejected(store(Place { space: Space::Global(2), ..x(int(0)) }, sum()), "parameter 2 does not exist");
+    let vector = |lanes| Stmt::LoadVector { var: VECTOR, at: int(0), place: x(int(0)), lanes, predicate: None, cache: CacheHint::Default };
+    rejected(vector(3), "3 lanes of f32 are no vector");
+    rejected(vector(8), "elements 0..+8 lie outside of an array of 4");
+    let copy = |bytes, from| Stmt::AsyncCopy { shared: shared(int(0)), global: from, bytes, predicate: None };
+    rejected(copy(12, x(int(0))), "an async copy moves 4, 8 or 16 bytes, not 12");
+    rejected(copy(4, shared(int(0))), "an asynchronous copy goes from global to shared memory");
+    rejected(Stmt::MbarrierInit { barrier: shared(int(0)), count: 1 }, "an mbarrier is a u64 in shared memory");
+}
+
+#[test]
+fn barriers_and_launch() {
+    let under = |condition| Stmt::If { condition, then: vec![Stmt::Barrier(Barrier::Block)], otherwise: vec![] };
+    rejected(under(below(Expr::Var(THREAD), int(3))), "a block barrier stands under a thread-dependent condition");
+    check(&kernel(vec![under(below(int(0), int(3)))])).unwrap_or_else(|v| panic!("{v}"));
+    // The counter of a loop becomes thread-dependent at the end of the loop's body only.
+    let i = VarId(3);
+    let body = vec![under(below(Expr::Var(i), int(3))), Stmt::Assign { var: i, index: None, value: Expr::Var(THREAD) }];
+    let declare = Stmt::Declare { var: i, init: Some(int(0)) };
+    let looped = Stmt::While { header: vec![], condition: below(int(0), int(1)), body };
+    rejects(&kernel(vec![declare, looped]), "a block barrier stands under a thread-dependent condition");
+    rejected(Stmt::Barrier(Barrier::Named { id: 16, threads: 64 }), "named barriers are 1 to 15, not 16");
+    rejected(Stmt::Barrier(Barrier::Named { id: 1, threads: 48 }), "48 threads at a named barrier are not whole warps");
+    rejected(Stmt::Barrier(Barrier::Grid), "a grid barrier needs a cooperative launch");
+    let mut k = kernel(vec![]);
+    k.launch.block = 2048;
+    rejects(&k, "a block has 1 to 1024 threads, not 2048");
+    let mut k = kernel(vec![]);
+    k.shared[0].align = 2;
+    rejects(&k, "shared array s of f32 is aligned to 2 bytes");
+}
+
+#[test]
+#[should_panic(expected = "SIMT IR is malformed after the test: a grid barrier needs a cooperative launch, in `barrier grid;`")]
+fn a_violation_names_the_pass() {
+    super::verify(&kernel(vec![Stmt::Barrier(Barrier::Grid)]), "the test");
+}
+
+#[test]
+fn text_form() {
+    let i = VarId(3);
+    let body = vec![Stmt::Assign { var: SUM, index: None, value: plus(sum(), sum()) }];
+    let looped = Stmt::For { var: i, start: int(0), end: int(4), step: int(1), unroll: true, body };
+    let choice = Stmt::If {
+        condition: below(plus(Expr::Var(THREAD), int(1)), int(8)),
+        then: vec![Stmt::Barrier(Barrier::Warp)],
+        otherwise: vec![Stmt::AsyncWait { pending: 1 }],
+    };
+    let expected = "\
+// k(x, y) at :0:0
+// naive
+// grid 1, block 64, cluster 1, min blocks 1, shared 256 bytes
+kernel k(
+    0: x *const f32 restrict align 16 (tensor 0),
+    1: y *mut f32 restrict align 16 (tensor 0),
+) {
+    shared s#0: f32[64] align 16;
+    let thread%0: i32 = thread;
+    var v%1: f32[4];
+    v%1[0..+4] = load.streaming x[0];
+    // the sum
+    var sum%2: f32 = v%1[0] + v%1[1];
+    store y[thread%0] = sum%2;
+    unroll for i%3: i32 in 0..4 step 1 {
+        sum%2 = sum%2 + sum%2;
+    }
+    if (thread%0 + 1) < 8 {
+        barrier warp;
+    } else {
+        async wait until 1 pending;
+    }
+}
+";
+    let printed = crate::simt::print::print(&kernel(vec![looped, choice]));
+    assert_eq!(printed, expected, "\n{printed}");
+}
