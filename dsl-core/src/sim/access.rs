@@ -1,8 +1,8 @@
 //! Loads, stores and atomics: address, bounds, alignment, initialisation, order, traffic, data; in this sequence.
 
 use super::counters;
-use super::decode::{AccessOp, AtomicStep, ElementsOp, Op, PlaceOp};
 use super::memory::Bytes;
+use super::op::{AccessOp, AtomicStep, ElementsOp, Op, PlaceOp};
 use super::shadow::{Entry, Kind, Shadow};
 use super::trap::{RaceSide, TrapKind};
 use super::warp::{Exec, Lanes, Step, active_lanes, fault, signed};

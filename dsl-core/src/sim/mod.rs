@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! mod.rs       what callers see
-//! decode.rs    structured body → flat code
+//! decode.rs    structured body → flat code (op.rs)
 //! machine.rs   blocks, stepping, barriers that several warps meet at
 //! warp.rs      registers, masks, arithmetic, shuffles
 //! access.rs    loads, stores, atomics
@@ -25,6 +25,7 @@ mod counters;
 mod decode;
 mod machine;
 mod memory;
+mod op;
 mod order;
 mod shadow;
 mod trap;

@@ -2,8 +2,8 @@
 
 use super::access::Traffic;
 use super::clock::Clock;
-use super::decode::{BulkStep, CopyStep, PlaceOp, Slot};
 use super::machine::{Location, Mbarrier};
+use super::op::{BulkStep, CopyStep, PlaceOp, Slot};
 use super::shadow::{Entry, Kind};
 use super::trap::TrapKind;
 use super::warp::{Exec, Pause, Status, Step, Warp, active_lanes, fault, signed};

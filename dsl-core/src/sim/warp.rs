@@ -1,8 +1,9 @@
 //! One warp: its registers and masks, and the operations that stay inside of it.
 
 use super::clock::Clock;
-use super::decode::{ElementsOp, Op, Program, ShuffleStep, Slot};
+use super::decode::Program;
 use super::machine::{Block, Core};
+use super::op::{ElementsOp, Op, ShuffleStep, Slot};
 use super::order::LaneOrder;
 use super::trap::TrapKind;
 use crate::scalar;
