@@ -122,6 +122,15 @@ impl Body<'_> {
                 unmet.push(format!("{}: {} {sign} {}", requirement.loc.short(), a.text, b.text));
             }
         }
+        // A view of wider elements than its parameter's asks for their alignment.
+        for (p, param) in kernel.params.iter().enumerate() {
+            let tile::ParamKind::Tensor { dtype, .. } = param.kind else { continue };
+            let widest = kernel.views.iter().filter(|v| v.param == p).map(|v| v.dtype.size()).max().unwrap_or(0);
+            if let (true, Arg::Tensor(view)) = (widest > dtype.size(), &args[p]) {
+                let bytes = self.names.pointer(view, view.dtype, true);
+                unmet.push(format!("{}: {bytes} is aligned to {widest} bytes", kernel.loc.short()));
+            }
+        }
         for text in unmet {
             self.line(format!("// requires {text}"));
         }

@@ -159,3 +159,47 @@ fn mistakes_are_errors() {
     assert_eq!(error, "program solve stores to y, but `const float* B` is const");
     assert!(export("void solve(const float* A[N], int N)").contains("has no counterpart"));
 }
+
+/// Inverts the colours of an RGBA image in place, as 32-bit pixels.
+fn build_invert() -> Result<tile::Kernel, CompileError> {
+    use crate::tile::{Op, Requirement, RequirementKind, Ty, ViewAxis};
+    let mut b = Builder::new("invert", build()?.knobs);
+    b.tensor("image", DType::U8, 3, true);
+    let index = || Ty::Scalar(DType::I64);
+    let [h, w, c] = [0, 1, 2].map(|k| b.op(index(), Op::Dim(0, k)));
+    let (hw, four) = (b.binary(BinaryOp::Mul, h, w), b.literal(Literal::index(4)));
+    let bytes = b.binary(BinaryOp::Mul, hw, c);
+    let pixels = b.binary(BinaryOp::Div, bytes, four);
+    let (one, zero) = (b.literal(Literal::index(1)), b.literal(Literal::index(0)));
+    let view = b.view(0, DType::U32, vec![ViewAxis { len: pixels, stride: one }], zero);
+    b.tiles(view, None, |b, t, _| {
+        let (v, flip) = (b.load(view, t), b.splat(Literal::u32(0x00ff_ffff)));
+        let inverted = b.binary(BinaryOp::Xor, v, flip);
+        b.store(view, t, inverted);
+        None
+    });
+    for kind in [RequirementKind::Packed(0), RequirementKind::Divisible(bytes, 4)] {
+        b.kernel.requirements.push(Requirement { kind, loc: LOC });
+    }
+    Ok(b.finish())
+}
+
+#[test]
+fn images_are_read_as_pixels() {
+    const INVERT: KernelDef = KernelDef { name: "invert", module: "tests", instance: &[], loc: LOC, build: build_invert };
+    let index = |i: i64| Expr::Literal(Literal::index(i));
+    let product = |a: Expr, b: Expr| Expr::Binary(BinaryOp::Mul, Box::new(a), Box::new(b));
+    let view = TensorView {
+        base: Base::Param(0),
+        dtype: DType::U8,
+        offset: index(0),
+        lens: (0..3).map(|k| Expr::Dim(0, k)).collect(),
+        strides: vec![product(Expr::Dim(0, 1), Expr::Dim(0, 2)), Expr::Dim(0, 2), index(1)],
+        packed: true,
+    };
+    let body = vec![Stmt::Launch { site: 0, kernel: INVERT, args: vec![Arg::Tensor(view)], loc: LOC }];
+    let image = Param { name: "image".into(), kind: ParamKind::Tensor { dtype: DType::U8, rank: 3, mutable: true } };
+    let program = Program { params: vec![image], ..program(vec![], vec![], body) };
+    let signature = "void solve(unsigned char* image[height, width, 4], int width, int height)";
+    insta::assert_snapshot!("image", text(&program, signature, "T=1024,C=4,V=4"));
+}

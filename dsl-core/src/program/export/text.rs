@@ -31,20 +31,22 @@ pub(super) struct Text {
     pub text: String,
     prec: Prec,
     pub constant: Option<i64>,
+    /// The text is this other text times a constant.
+    scaled: Option<(Box<Text>, i64)>,
 }
 
 impl Text {
     pub fn primary(text: impl Into<String>) -> Text {
-        Text { text: text.into(), prec: Prec::Primary, constant: None }
+        Text { text: text.into(), prec: Prec::Primary, constant: None, scaled: None }
     }
 
     pub fn integer(value: i64) -> Text {
         let prec = if value < 0 { Prec::Unary } else { Prec::Primary };
-        Text { text: typed_index(value), prec, constant: Some(value) }
+        Text { text: typed_index(value), prec, constant: Some(value), scaled: None }
     }
 
     fn new(text: String, prec: Prec) -> Text {
-        Text { text, prec, constant: None }
+        Text { text, prec, constant: None, scaled: None }
     }
 
     pub fn at_least(&self, min: Prec) -> String {
@@ -65,7 +67,17 @@ impl Text {
             (BinaryOp::Mul, Some(0), _) | (BinaryOp::Mul, _, Some(0)) => return Text::integer(0),
             _ => {}
         }
-        Text::binary(op, DType::I64, a, b)
+        // Bytes that are counted as pixels: h * w * 4 / 4 is h * w.
+        match (op, &a.scaled, b.constant) {
+            (BinaryOp::Mul, Some((base, factor)), Some(c)) => return Text::combine(op, base, &Text::integer(factor * c)),
+            (BinaryOp::Div, Some((base, factor)), Some(c)) if c != 0 && factor % c == 0 => {
+                return Text::combine(BinaryOp::Mul, base, &Text::integer(factor / c));
+            }
+            (BinaryOp::Rem, Some((_, factor)), Some(c)) if c != 0 && factor % c == 0 => return Text::integer(0),
+            _ => {}
+        }
+        let scaled = if op == BinaryOp::Mul { b.constant.map(|c| (Box::new(a.clone()), c)) } else { None };
+        Text { scaled, ..Text::binary(op, DType::I64, a, b) }
     }
 
     fn binary(op: BinaryOp, dtype: DType, a: &Text, b: &Text) -> Text {
@@ -203,7 +215,7 @@ impl Names<'_> {
                 let constant = l.dtype.is_int().then(|| l.to_i64());
                 let text = typed(*l);
                 let prec = if text.starts_with('-') { Prec::Unary } else { Prec::Primary };
-                Text { text, prec, constant }
+                Text { constant, ..Text::new(text, prec) }
             }
             Expr::Param(p) => self.param(*p),
             Expr::Dim(p, k) => self.dim(*p, *k),
