@@ -1,1 +1,6 @@
-//! The one test binary.
+//! All integration tests, in one binary.
+
+mod launches;
+mod mutator;
+mod properties;
+mod tidy;

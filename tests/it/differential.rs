@@ -1,0 +1,99 @@
+//! Every kernel × sampled schedules × facts × odd sizes and placements: the simulator leaves what the evaluator leaves, and traps nowhere.
+
+use super::launches::{Launch, Placement, shapes};
+use super::rungs::gallery;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
+use girih_core::schedule::space::Space;
+use girih_core::schedule::{KnobKind, Schedule};
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Warp instructions after which a launch of these sizes is taken for endless.
+const FUEL: u64 = 50_000_000;
+/// Schedules sampled per kernel and facts, besides the naive one and the default.
+const SAMPLES: usize = 6;
+
+/// The facts that code is compiled for, and the launches it is tried on.
+fn tiers(kernel: &Kernel) -> [(Facts, Placement); 4] {
+    [
+        (Facts::none(kernel), Placement::Strided),
+        (Facts::none(kernel), Placement::Shifted),
+        (Facts::packed(kernel, true), Placement::Shifted),
+        (Facts::best(kernel), Placement::Aligned),
+    ]
+}
+
+fn schedules(kernel: &Kernel, facts: &Facts, seed: u64) -> Vec<Schedule> {
+    let space = Space::new(kernel, facts, Target::h200());
+    let mut all = vec![space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name))];
+    let default = space.canonical(&Schedule::default_of(kernel));
+    for schedule in [default].into_iter().chain(space.sample(SAMPLES, seed)) {
+        if space.check(&schedule).is_ok() && !all.contains(&schedule) {
+            all.push(schedule);
+        }
+    }
+    all
+}
+
+/// 0, 1, primes, and lengths about the tiles of a schedule.
+fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
+    let tiles = kernel.knobs.iter().zip(&schedule.choices).enumerate().filter(|(_, (k, _))| k.kind == KnobKind::Tile);
+    let mut all = vec![0, 1, 97];
+    for (i, _) in tiles {
+        let t = schedule.int(girih_core::tile::KnobId(i as u32));
+        all.extend([t - 1, t, t + 1, 2 * t + 16, 5 * t + 3]);
+    }
+    all
+}
+
+/// Runs one kernel under one tier; what was wrong, and the number of launches.
+fn run(kernel: &Kernel, facts: &Facts, placement: Placement, failures: &Mutex<Vec<String>>) -> usize {
+    let mut launches = 0;
+    for (n, schedule) in schedules(kernel, facts, kernel.identity()).iter().enumerate() {
+        let simt = lower(kernel, facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        let shapes = shapes(kernel, &lengths(kernel, schedule), 10, n as u64);
+        assert!(shapes.len() > 1, "{}: no shapes meet its requirements", kernel.name);
+        for shape in shapes {
+            let launch = Launch::new(kernel, &shape, placement, n as u64);
+            if !launch.facts().imply(facts) {
+                continue;
+            }
+            launches += 1;
+            let what = || format!("{} {} with {facts}, {placement:?} {:?}", kernel.name, schedule.short(kernel), shape.lens);
+            let outcome = match (launch.evaluate(kernel), launch.simulate(&simt, FUEL)) {
+                (Err(e), _) => Some(format!("eval: {e}")),
+                (_, Err(trap)) => Some(trap.to_string()),
+                (Ok(expected), Ok(after)) => launch.difference(kernel, &after, &expected),
+            };
+            failures.lock().expect("no panic while reporting").extend(outcome.map(|o| format!("{}: {o}", what())));
+        }
+    }
+    launches
+}
+
+#[test]
+fn every_schedule_computes_what_eval_computes() {
+    let kernels = gallery();
+    let tasks: Vec<(&Kernel, Facts, Placement)> =
+        kernels.iter().flat_map(|k| tiers(k).into_iter().map(move |(facts, placement)| (k, facts, placement))).collect();
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let launches = Mutex::new(vec![0; tasks.len()]);
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((kernel, facts, placement)) = tasks.get(at) else { break };
+            let count = run(kernel, facts, *placement, &failures);
+            launches.lock().expect("no panic while counting")[at] = count;
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    let failures = failures.into_inner().expect("no panic while reporting");
+    let shown = failures.iter().take(10).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(failures.is_empty(), "{} launches differ, first ones:\n{shown}", failures.len());
+    for ((kernel, facts, placement), count) in tasks.iter().zip(launches.into_inner().expect("no panic while counting")) {
+        assert!(count > 0, "{} with {facts}, {placement:?}: no launch meets these facts", kernel.name);
+    }
+}

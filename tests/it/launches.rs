@@ -1,0 +1,328 @@
+//! Launches of one lowered kernel on the simulator, compared with the evaluator: shapes that meet the kernel's requirements, tensors
+//! placed with guard zones and gaps, outputs that hold nothing before.
+
+use girih::inputs::{Distribution, POISON, Rng};
+use girih_core::facts::{Facts, TensorArg, packed_strides};
+use girih_core::sim;
+use girih_core::simt;
+use girih_core::tile::access::{shape_requirements, visit};
+use girih_core::tile::eval::{EvalOptions, EvalRef, eval_in};
+use girih_core::tile::host::{HostArg, HostExpr};
+use girih_core::tile::{Kernel, Op, ParamKind, RequirementKind, Stmt};
+use girih_core::types::{DType, Literal};
+
+/// Bytes before and after each tensor that no launch may touch.
+const GUARD: usize = 256;
+
+/// How tensors lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// Packed and aligned.
+    Aligned,
+    /// Packed, one element off.
+    Shifted,
+    /// One element off, with gaps between rows and between elements, where the kernel allows it.
+    Strided,
+}
+
+/// One argument.
+#[derive(Clone, Debug)]
+enum Argument {
+    Tensor {
+        dtype: DType,
+        /// The address is the byte offset in the tensor's own buffer.
+        shape: TensorArg,
+        len: usize,
+        read: bool,
+        written: bool,
+    },
+    Scalar(Literal),
+}
+
+/// The arguments of one launch with their contents.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    args: Vec<Argument>,
+    /// Buffers in which whatever is not an element of a tensor that is read holds [`POISON`].
+    buffers: Vec<Vec<u8>>,
+}
+
+/// Lengths per parameter (none for scalars), and the scalars' values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Shape {
+    pub lens: Vec<Vec<i64>>,
+    pub scalars: Vec<Option<Literal>>,
+}
+
+/// Shapes with axes of the given lengths that meet the kernel's requirements: all axes alike first, then mixtures.
+pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
+    let mut rng = Rng::new(seed);
+    let mut found: Vec<Shape> = Vec::new();
+    for attempt in 0..lengths.len() + 300 {
+        let mut pick = |alike: usize| lengths[if attempt < lengths.len() { alike } else { rng.below(lengths.len()) }];
+        let shared: Vec<i64> = (0..8).map(|_| pick(attempt)).collect();
+        let mut shape = Shape { lens: Vec::new(), scalars: Vec::new() };
+        for p in &kernel.params {
+            match p.kind {
+                ParamKind::Tensor { rank, .. } => {
+                    shape.lens.push((0..rank).map(|k| if attempt % 3 == 2 { pick(attempt) } else { shared[k] }).collect());
+                    shape.scalars.push(None);
+                }
+                ParamKind::Scalar(dtype) => {
+                    shape.lens.push(Vec::new());
+                    let bits = Distribution::Integers(1, 3).draw(dtype, &mut Rng::new(seed ^ attempt as u64));
+                    shape.scalars.push(Some(Literal { dtype, bits }));
+                }
+            }
+        }
+        meet_equalities(kernel, &mut shape);
+        let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 16);
+        if small && requirements_hold(kernel, &shape) && !found.contains(&shape) {
+            found.push(shape);
+        }
+        if found.len() == most {
+            break;
+        }
+    }
+    found
+}
+
+fn host_args(shape: &Shape) -> Vec<HostArg> {
+    let arg = |(lens, scalar): (&Vec<i64>, &Option<Literal>)| match scalar {
+        Some(l) => HostArg::Scalar(*l),
+        None => HostArg::Tensor(TensorArg::packed(0, lens)),
+    };
+    shape.lens.iter().zip(&shape.scalars).map(arg).collect()
+}
+
+fn requirements(kernel: &Kernel) -> Vec<RequirementKind> {
+    kernel.requirements.iter().chain(&shape_requirements(kernel)).map(|r| r.kind.clone()).collect()
+}
+
+/// Sets lengths that an equality asks for; three times, for equalities that build on each other.
+fn meet_equalities(kernel: &Kernel, shape: &mut Shape) {
+    for _ in 0..3 {
+        for kind in requirements(kernel) {
+            let RequirementKind::Equal(a, b) = kind else { continue };
+            let (Some(a), Some(b)) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else { continue };
+            let args = host_args(shape);
+            for (to, from) in [(&a, &b), (&b, &a)] {
+                if let HostExpr::Dim(p, k) = to {
+                    shape.lens[*p][*k] = from.eval(&args, 1).max(0);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn requirements_hold(kernel: &Kernel, shape: &Shape) -> bool {
+    let args = host_args(shape);
+    let value = |v| HostExpr::of_value(kernel, v).map(|e| e.eval(&args, 1));
+    requirements(kernel).into_iter().all(|kind| match kind {
+        RequirementKind::Packed(_) => true,
+        RequirementKind::AtMost(a, b) => value(a) <= value(b),
+        RequirementKind::Equal(a, b) => value(a) == value(b),
+        RequirementKind::Divisible(a, by) => value(a).is_none_or(|a| a % by == 0),
+    })
+}
+
+/// Which tensor parameters the kernel reads, and which it writes.
+fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
+    let (mut read, mut written) = (vec![false; kernel.params.len()], vec![false; kernel.params.len()]);
+    visit(&kernel.body, &mut |stmt| match stmt {
+        Stmt::Let(_, Op::Load(view, _) | Op::Gather(view, _)) => read[kernel.view(*view).param] = true,
+        Stmt::Store { view, .. } | Stmt::Scatter { view, .. } => written[kernel.view(*view).param] = true,
+        Stmt::Atomic { view, .. } => {
+            read[kernel.view(*view).param] = true;
+            written[kernel.view(*view).param] = true;
+        }
+        _ => {}
+    });
+    (read, written)
+}
+
+impl Launch {
+    /// Places tensors of a shape and fills those that are read with random elements.
+    pub fn new(kernel: &Kernel, shape: &Shape, placement: Placement, seed: u64) -> Launch {
+        let packed: Vec<usize> =
+            requirements(kernel).into_iter().filter_map(|r| if let RequirementKind::Packed(p) = r { Some(p) } else { None }).collect();
+        let (read, written) = uses(kernel);
+        let mut launch = Launch { args: Vec::new(), buffers: Vec::new() };
+        for (p, param) in kernel.params.iter().enumerate() {
+            let ParamKind::Tensor { dtype, .. } = param.kind else {
+                launch.args.push(Argument::Scalar(shape.scalars[p].expect("a scalar has a value")));
+                continue;
+            };
+            let strided = placement == Placement::Strided && !packed.contains(&p);
+            let strides = if strided { gapped_strides(&shape.lens[p]) } else { packed_strides(&shape.lens[p]) };
+            // Whoever reads a packed tensor as wider elements needs it aligned for them.
+            let aligned = placement == Placement::Aligned || packed.contains(&p);
+            let start = GUARD + if aligned { 0 } else { dtype.size() };
+            let shape = TensorArg { address: start as u64, lens: shape.lens[p].clone(), strides };
+            let reach: i64 = shape.lens.iter().zip(&shape.strides).map(|(l, s)| (l - 1).max(0) * s).sum();
+            let len = (start + (reach as usize + 1) * dtype.size() + GUARD).next_multiple_of(16);
+            let mut bytes = vec![POISON; len];
+            if read[p] {
+                let (mut rng, size) = (Rng::new(seed.wrapping_add(p as u64)), dtype.size());
+                for at in elements(&shape, size) {
+                    let bits = Distribution::default_of(dtype).draw(dtype, &mut rng);
+                    bytes[at..at + size].copy_from_slice(&bits.to_le_bytes()[..size]);
+                }
+            }
+            launch.args.push(Argument::Tensor { dtype, shape, len, read: read[p], written: written[p] });
+            launch.buffers.push(bytes);
+        }
+        launch
+    }
+
+    /// Everything that holds for these arguments.
+    pub fn facts(&self) -> Facts {
+        let arg = |a: &Argument| match a {
+            Argument::Tensor { shape, .. } => Some(shape.clone()),
+            Argument::Scalar(_) => None,
+        };
+        Facts::of_launch(&self.args.iter().map(arg).collect::<Vec<_>>(), true)
+    }
+
+    /// The buffers after the launch, by the evaluator.
+    pub fn evaluate(&self, kernel: &Kernel) -> Result<Vec<Vec<u8>>, String> {
+        let mut buffers = self.buffers.clone();
+        let mut refs = Vec::new();
+        let mut buffer = 0;
+        for arg in &self.args {
+            refs.push(match arg {
+                Argument::Scalar(l) => EvalRef::Scalar(*l),
+                Argument::Tensor { shape, .. } => {
+                    buffer += 1;
+                    EvalRef::Tensor { buffer: buffer - 1, offset: shape.address as usize, shape: shape.clone() }
+                }
+            });
+        }
+        let mut slices: Vec<&mut [u8]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+        eval_in(kernel, &mut slices, &refs, &EvalOptions::default()).map_err(|e| e.to_string())?;
+        Ok(buffers)
+    }
+
+    /// Runs a lowered kernel on the simulator, on a GPU of one multiprocessor, so that dealt grids take several turns.
+    pub fn simulate(&self, kernel: &simt::Kernel, fuel: u64) -> Result<Simulated, Box<sim::Trap>> {
+        let mut memory = sim::Memory::new();
+        let mut buffers = self.buffers.iter();
+        let mut ids = Vec::new();
+        for arg in &self.args {
+            let Argument::Tensor { dtype, shape, len, read, .. } = arg else {
+                ids.push(None);
+                continue;
+            };
+            let id = memory.alloc(*len);
+            let bytes = buffers.next().expect("a buffer per tensor");
+            if *read {
+                elements(shape, dtype.size()).for_each(|at| memory.write(id, at, &bytes[at..at + dtype.size()]));
+            }
+            ids.push(Some(id));
+        }
+        let host: Vec<HostArg> = self.args.iter().map(Argument::host).collect();
+        let grid = kernel.launch.grid.eval(&host, 1) as u32;
+        let arg = |p: &simt::Param| match &p.kind {
+            simt::ParamKind::Pointer { tensor, .. } => pointer(&host, &ids, *tensor),
+            simt::ParamKind::TensorMap { map } => pointer(&host, &ids, map.tensor),
+            simt::ParamKind::Scalar { scalar, .. } => match &host[*scalar] {
+                HostArg::Scalar(l) => sim::Arg::Scalar(*l),
+                HostArg::Tensor(_) => panic!("parameter {scalar} is no scalar"),
+            },
+            simt::ParamKind::Host { dtype, value } => sim::Arg::Scalar(Literal::from_i64(*dtype, value.eval(&host, 1))),
+        };
+        let args: Vec<sim::Arg> = kernel.params.iter().map(arg).collect();
+        let options = sim::Options { fuel, count: false, ..sim::Options::default() };
+        sim::simulate(&sim::Program::decode(kernel), grid, &args, &mut memory, &options)?;
+        Ok(Simulated { memory, ids })
+    }
+
+    /// The first difference between the simulator's memory and the evaluator's, in words. Elements that the evaluator leaves alone
+    /// must hold nothing (or what they held before), and so must everything around the elements.
+    pub fn difference(&self, kernel: &Kernel, after: &Simulated, expected: &[Vec<u8>]) -> Option<String> {
+        let tensors = self.args.iter().zip(&kernel.params).filter(|(a, _)| matches!(a, Argument::Tensor { .. }));
+        for (((arg, param), expected), id) in tensors.zip(expected).zip(after.ids.iter().flatten()) {
+            let Argument::Tensor { dtype, shape, len, read, written } = arg else { unreachable!("filtered above") };
+            let size = dtype.size();
+            let mut element = vec![false; *len];
+            for (i, at) in elements(shape, size).enumerate() {
+                element[at..at + size].fill(true);
+                let unknown = after.memory.first_uninitialised(*id, at, size).is_some();
+                let untouched = expected[at..at + size].iter().all(|b| *b == POISON);
+                let (got, want) = (after.memory.read(*id, at, size), &expected[at..at + size]);
+                let fine = if unknown { !*read && untouched } else { near(*dtype, got, want) };
+                if !fine {
+                    let got = if unknown { "nothing".to_string() } else { literal(*dtype, got).to_string() };
+                    let want = literal(*dtype, want);
+                    return Some(format!("element {i} of {} {:?} holds {got}, not {want}", param.name, shape.lens));
+                }
+            }
+            let outside = (0..*len).find(|at| !element[*at] && after.memory.first_uninitialised(*id, *at, 1).is_none());
+            if let Some(at) = outside.filter(|_| *written) {
+                return Some(format!("byte {} beside {} {:?} was written", at as i64 - shape.address as i64, param.name, shape.lens));
+            }
+        }
+        None
+    }
+}
+
+/// Memory after a simulation.
+pub struct Simulated {
+    memory: sim::Memory,
+    ids: Vec<Option<sim::BufferId>>,
+}
+
+impl Argument {
+    fn host(&self) -> HostArg {
+        match self {
+            Argument::Tensor { shape, .. } => HostArg::Tensor(shape.clone()),
+            Argument::Scalar(l) => HostArg::Scalar(*l),
+        }
+    }
+}
+
+fn pointer(host: &[HostArg], ids: &[Option<sim::BufferId>], tensor: usize) -> sim::Arg {
+    let (HostArg::Tensor(t), Some(buffer)) = (&host[tensor], ids[tensor]) else { panic!("parameter {tensor} is no tensor") };
+    sim::Arg::Buffer { buffer, offset: t.address }
+}
+
+/// Rows three elements longer than they need be, every second element of the last axis.
+fn gapped_strides(lens: &[i64]) -> Vec<i64> {
+    let mut strides = vec![2; lens.len()];
+    for k in (0..lens.len().saturating_sub(1)).rev() {
+        strides[k] = strides[k + 1] * lens[k + 1] + 3;
+    }
+    strides
+}
+
+/// Byte offsets of a tensor's elements, in row-major order.
+fn elements(shape: &TensorArg, size: usize) -> impl Iterator<Item = usize> + '_ {
+    (0..shape.numel()).map(move |i| {
+        let (mut rest, mut at) = (i, 0);
+        for (len, stride) in shape.lens.iter().zip(&shape.strides).rev() {
+            at += rest % len * stride;
+            rest /= len;
+        }
+        shape.address as usize + at as usize * size
+    })
+}
+
+fn literal(dtype: DType, bytes: &[u8]) -> Literal {
+    let mut wide = [0u8; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    Literal { dtype, bits: u64::from_le_bytes(wide) }
+}
+
+/// Equal, or floats that differ by rounding: a product may be contracted, a sum regrouped.
+fn near(dtype: DType, got: &[u8], want: &[u8]) -> bool {
+    if got == want || !dtype.is_float() {
+        return got == want;
+    }
+    let tolerance = match dtype {
+        DType::F16 => 2e-3,
+        DType::BF16 => 2e-2,
+        _ => 1e-5,
+    };
+    girih::challenge::near(literal(dtype, got).to_f64(), literal(dtype, want).to_f64(), tolerance, tolerance)
+}

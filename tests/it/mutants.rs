@@ -1,0 +1,168 @@
+//! Mutants: every barrier, wait and predicate of the lowered gallery is taken out in turn, and the simulator must notice.
+//!
+//! A mutant is caught where some launch at an odd size traps, or leaves something else than the evaluator. Those that no launch can
+//! tell from the original are listed in [`HARMLESS`] with the reason; docs/TESTING.md repeats the list.
+
+use super::launches::{Launch, Placement, shapes};
+use super::mutator::{Mutant, Removed, mutants};
+use super::rungs::gallery;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
+use girih_core::schedule::space::Space;
+use girih_core::schedule::{KnobKind, Schedule};
+use girih_core::simt::{self, Stmt};
+use girih_core::target::Target;
+use girih_core::tile::{Kernel, KnobId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Warp instructions after which a launch of these sizes is taken for endless.
+const FUEL: u64 = 20_000_000;
+
+/// A kind of mutant that changes nothing.
+struct Harmless {
+    removed: Removed,
+    /// Text of the statement or of the comment above it.
+    place: &'static str,
+    /// Why nothing changes.
+    reason: &'static str,
+}
+
+/// What may be taken out without any launch noticing.
+const HARMLESS: [Harmless; 0] = [];
+
+/// A lowered kernel and the launches that its mutants are tried on.
+struct Case {
+    kernel: Kernel,
+    simt: simt::Kernel,
+    what: String,
+    launches: Vec<Launch>,
+}
+
+/// One schedule of each structure (which kinds of statements the lowered kernel has), the one with the smallest tiles.
+fn structures(kernel: &Kernel, facts: &Facts) -> Vec<(Schedule, simt::Kernel)> {
+    let space = Space::new(kernel, facts, Target::h200());
+    let mut found: BTreeMap<Vec<String>, (i64, Schedule, simt::Kernel)> = BTreeMap::new();
+    let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    for schedule in std::iter::once(naive).chain(space.sample(60, 7)) {
+        let simt = lower(kernel, facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        let mut kinds: BTreeSet<String> = mutants(&simt).iter().map(|m| format!("{:?}", m.removed)).collect();
+        features(&simt.body, &mut kinds);
+        let size = |(i, k): (usize, &girih_core::schedule::Knob)| match k.kind {
+            KnobKind::Tile => schedule.int(KnobId(i as u32)),
+            _ => 1,
+        };
+        let elements = kernel.knobs.iter().enumerate().map(size).product();
+        let kinds = kinds.into_iter().collect();
+        if found.get(&kinds).is_none_or(|(e, _, _)| elements < *e) {
+            found.insert(kinds, (elements, schedule, simt));
+        }
+    }
+    found.into_values().map(|(_, schedule, simt)| (schedule, simt)).collect()
+}
+
+fn features(block: &[Stmt], kinds: &mut BTreeSet<String>) {
+    for stmt in block {
+        match stmt {
+            Stmt::LoadVector { .. } => drop(kinds.insert("vector load".into())),
+            Stmt::StoreVector { .. } => drop(kinds.insert("vector store".into())),
+            Stmt::If { then, otherwise, .. } => {
+                features(then, kinds);
+                features(otherwise, kinds);
+            }
+            Stmt::For { body, unroll, .. } => {
+                if !unroll {
+                    kinds.insert("loop".into());
+                }
+                features(body, kinds);
+            }
+            Stmt::While { header, body, .. } => {
+                features(header, kinds);
+                features(body, kinds);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
+    let tiles: Vec<i64> = (0..kernel.knobs.len())
+        .filter(|i| kernel.knobs[*i].kind == KnobKind::Tile)
+        .map(|i| schedule.int(KnobId(i as u32)))
+        .collect();
+    let mut all: Vec<i64> = tiles.iter().flat_map(|t| [3 * t + 16, 3 * t - 16, 2 * t + 1, t - 1, *t, 5 * t]).collect();
+    all.extend([1, 37]);
+    all
+}
+
+fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    for kernel in gallery() {
+        for (facts, placement) in [
+            (Facts::none(&kernel), Placement::Strided),
+            (Facts::packed(&kernel, true), Placement::Shifted),
+            (Facts { tensors: Facts::best(&kernel).tensors, ..Facts::packed(&kernel, true) }, Placement::Aligned),
+        ] {
+            for (n, (schedule, simt)) in structures(&kernel, &facts).into_iter().enumerate() {
+                let fits = |l: &Launch| l.facts().imply(&facts);
+                let shapes = shapes(&kernel, &lengths(&kernel, &schedule), 12, n as u64);
+                let launches: Vec<Launch> = shapes.iter().map(|s| Launch::new(&kernel, s, placement, 3)).filter(fits).collect();
+                let what = format!("{} {} with {facts}", kernel.name, schedule.short(&kernel));
+                assert!(!launches.is_empty(), "{what}: no launch meets these facts");
+                all.push(Case { kernel: kernel.clone(), simt, what, launches });
+            }
+        }
+    }
+    all
+}
+
+/// Whether a launch of the kernel is unlike the evaluator's.
+fn noticed(case: &Case, simt: &simt::Kernel, launch: &Launch, expected: &[Vec<u8>]) -> bool {
+    match launch.simulate(simt, FUEL) {
+        Err(_) => true,
+        Ok(after) => launch.difference(&case.kernel, &after, expected).is_some(),
+    }
+}
+
+/// Mutants that no launch noticed.
+fn survivors(case: &Case) -> (usize, Vec<Mutant>) {
+    let expected: Vec<Vec<Vec<u8>>> =
+        case.launches.iter().map(|l| l.evaluate(&case.kernel).unwrap_or_else(|e| panic!("{}: {e}", case.what))).collect();
+    for (launch, expected) in case.launches.iter().zip(&expected) {
+        assert!(!noticed(case, &case.simt, launch, expected), "{}: the kernel itself is wrong", case.what);
+    }
+    let all = mutants(&case.simt);
+    let count = all.len();
+    let lives = |m: &Mutant| !case.launches.iter().zip(&expected).any(|(l, e)| noticed(case, &m.kernel, l, e));
+    (count, all.into_iter().filter(lives).collect())
+}
+
+#[test]
+fn every_guard_matters() {
+    let cases = cases();
+    let (next, found) = (AtomicUsize::new(0), Mutex::new((0, Vec::new())));
+    let work = || {
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (count, survivors) = survivors(case);
+            let mut found = found.lock().expect("no panic while reporting");
+            found.0 += count;
+            found.1.extend(survivors.into_iter().map(|m| (m, &case.what)));
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    let (count, survivors) = found.into_inner().expect("no panic while reporting");
+    assert!(count > 200, "only {count} mutants were made");
+    let listed = |m: &Mutant| HARMLESS.iter().position(|h| h.removed == m.removed && m.place.contains(h.place));
+    let missed: Vec<String> = survivors
+        .iter()
+        .filter(|(m, _)| listed(m).is_none())
+        .map(|(m, what)| format!("{:?} of `{}` in {what}", m.removed, m.place))
+        .collect();
+    let shown = missed.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
+    assert!(missed.is_empty(), "{} of {count} mutants were not caught, first ones:\n{shown}", missed.len());
+    let used: BTreeSet<usize> = survivors.iter().filter_map(|(m, _)| listed(m)).collect();
+    for (i, h) in HARMLESS.iter().enumerate() {
+        assert!(used.contains(&i), "every {:?} at `{}` is caught now ({}): take it off the list", h.removed, h.place, h.reason);
+    }
+}

@@ -1,0 +1,215 @@
+//! Mutants of SIMT IR: a kernel with one barrier, wait or predicate taken out.
+
+use girih_core::simt::print;
+use girih_core::simt::{Expr, Kernel, Place, Stmt};
+
+/// What can be taken out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Removed {
+    /// A barrier of any kind.
+    Barrier,
+    /// A wait for asynchronous copies or an mbarrier's phase.
+    Wait,
+    /// A fence.
+    Fence,
+    /// The predicate of a load.
+    LoadPredicate,
+    /// The predicate of a store.
+    StorePredicate,
+    /// The predicate of an asynchronous copy.
+    CopyPredicate,
+    /// The predicate of an atomic.
+    AtomicPredicate,
+    /// The condition of an `if`: its first side always runs.
+    Condition,
+}
+
+/// A kernel without one of its guards.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    /// What was taken out.
+    pub removed: Removed,
+    /// The statement that had it, printed, and the nearest comment above it.
+    pub place: String,
+    /// The kernel that is left.
+    pub kernel: Kernel,
+}
+
+/// Every mutant of a kernel, in the order of its text.
+pub fn mutants(kernel: &Kernel) -> Vec<Mutant> {
+    let mut all = Vec::new();
+    for index in 0.. {
+        let mut mutator = Mutator { at: index, found: None, comment: String::new(), original: kernel };
+        let mut mutant = kernel.clone();
+        mutator.block(&mut mutant.body);
+        let Some((removed, place)) = mutator.found else { break };
+        all.push(Mutant { removed, place, kernel: mutant });
+    }
+    all
+}
+
+struct Mutator<'a> {
+    /// Guards still to be left alone.
+    at: usize,
+    found: Option<(Removed, String)>,
+    comment: String,
+    original: &'a Kernel,
+}
+
+impl Mutator<'_> {
+    /// Whether this guard is the one to take out.
+    fn hit(&mut self, removed: Removed, stmt: &str) -> bool {
+        if self.found.is_some() {
+            return false;
+        }
+        if self.at > 0 {
+            self.at -= 1;
+            return false;
+        }
+        let below = if self.comment.is_empty() { String::new() } else { format!("  // {}", self.comment) };
+        self.found = Some((removed, format!("{stmt}{below}")));
+        true
+    }
+
+    fn block(&mut self, block: &mut Vec<Stmt>) {
+        let mut i = 0;
+        while i < block.len() {
+            if self.found.is_some() {
+                return;
+            }
+            let text = first_line(&print::statement(self.original, &block[i]));
+            let whole = match &block[i] {
+                Stmt::Barrier(_) => Some(Removed::Barrier),
+                Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => Some(Removed::Wait),
+                Stmt::Fence { .. } => Some(Removed::Fence),
+                _ => None,
+            };
+            match whole {
+                Some(removed) if self.hit(removed, &text) => {
+                    block.remove(i);
+                    return;
+                }
+                Some(_) => {}
+                None => {
+                    if let Stmt::If { then, .. } = &mut block[i]
+                        && self.hit(Removed::Condition, &text)
+                    {
+                        let then = std::mem::take(then);
+                        // Its variables stay in a block of their own.
+                        let condition = Expr::Literal(girih_core::types::Literal::bool(true));
+                        block[i] = Stmt::If { condition, then, otherwise: vec![] };
+                        return;
+                    }
+                    self.stmt(&mut block[i], &text);
+                }
+            }
+            i += 1;
+        }
+    }
+
+    fn stmt(&mut self, stmt: &mut Stmt, text: &str) {
+        match stmt {
+            Stmt::Comment(c) => self.comment = c.clone(),
+            Stmt::Let { value, .. } => self.expr(value, text),
+            Stmt::Declare { init, .. } => init.iter_mut().for_each(|e| self.expr(e, text)),
+            Stmt::Assign { index, value, .. } => {
+                index.iter_mut().for_each(|e| self.expr(e, text));
+                self.expr(value, text);
+            }
+            Stmt::LoadVector { at, place, predicate, .. } => {
+                self.predicate(predicate, Removed::LoadPredicate, text);
+                self.expr(at, text);
+                self.place(place, text);
+            }
+            Stmt::StoreVector { at, place, predicate, .. } => {
+                self.predicate(predicate, Removed::StorePredicate, text);
+                self.expr(at, text);
+                self.place(place, text);
+            }
+            Stmt::Store { place, value, predicate, .. } => {
+                self.predicate(predicate, Removed::StorePredicate, text);
+                self.place(place, text);
+                self.expr(value, text);
+            }
+            Stmt::Atomic { place, value, expected, predicate, .. } => {
+                self.predicate(predicate, Removed::AtomicPredicate, text);
+                self.place(place, text);
+                self.expr(value, text);
+                expected.iter_mut().for_each(|e| self.expr(e, text));
+            }
+            Stmt::If { condition, then, otherwise } => {
+                self.expr(condition, text);
+                self.block(then);
+                self.block(otherwise);
+            }
+            Stmt::For { start, end, step, body, .. } => {
+                [start, end, step].into_iter().for_each(|e| self.expr(e, text));
+                self.block(body);
+            }
+            Stmt::While { header, condition, body } => {
+                self.block(header);
+                self.expr(condition, text);
+                self.block(body);
+            }
+            Stmt::AsyncCopy { shared, global, predicate, .. } => {
+                self.predicate(predicate, Removed::CopyPredicate, text);
+                self.place(shared, text);
+                self.place(global, text);
+            }
+            Stmt::Shuffle { value, operand, .. } => {
+                self.expr(value, text);
+                self.expr(operand, text);
+            }
+            // Their operands hold no loads.
+            Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::BulkCopy { .. } | Stmt::AsyncCommit => {}
+            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => {
+                unreachable!("taken out whole")
+            }
+        }
+    }
+
+    fn predicate(&mut self, predicate: &mut Option<Expr>, removed: Removed, text: &str) {
+        if predicate.is_some() && self.hit(removed, text) {
+            *predicate = None;
+        }
+        if let Some(p) = predicate {
+            self.expr(p, text);
+        }
+    }
+
+    fn place(&mut self, place: &mut Place, text: &str) {
+        self.expr(&mut place.index, text);
+    }
+
+    fn expr(&mut self, e: &mut Expr, text: &str) {
+        if self.found.is_some() {
+            return;
+        }
+        match e {
+            Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => {}
+            Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => self.expr(a, text),
+            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
+                self.expr(a, text);
+                self.expr(b, text);
+            }
+            Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => {
+                self.expr(a, text);
+                self.expr(b, text);
+                self.expr(c, text);
+            }
+            Expr::Load { place, predicate, .. } => {
+                if predicate.is_some() && self.hit(Removed::LoadPredicate, text) {
+                    *predicate = None;
+                }
+                if let Some(p) = predicate {
+                    self.expr(p, text);
+                }
+                self.place(place, text);
+            }
+        }
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or("").trim().to_string()
+}

@@ -1,0 +1,82 @@
+//! The schedules that snapshots show and NVRTC compiles: rungs of a learner's ladder, for every registered kernel.
+
+use girih::winners;
+use girih_core::facts::Facts;
+use girih_core::schedule::space::Space;
+use girih_core::schedule::{Choice, KnobKind, Schedule};
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+
+/// A named schedule.
+#[derive(Clone, Debug)]
+pub struct Rung {
+    /// `naive`, `middle` or `winner`.
+    pub name: &'static str,
+    /// The schedule.
+    pub schedule: Schedule,
+}
+
+/// Every kernel of the gallery, in a fixed order.
+pub fn gallery() -> Vec<Kernel> {
+    // Links the gallery in.
+    use girih_examples as _;
+    let defs = girih_core::registry::kernels().into_iter().filter(|d| d.module.starts_with("girih_examples"));
+    let kernels: Vec<Kernel> = defs.map(|d| (d.build)().unwrap_or_else(|e| panic!("{}: {e}", d.path()))).collect();
+    assert!(kernels.len() >= 15, "the gallery has {} kernels", kernels.len());
+    kernels
+}
+
+/// Three different schedules: the textbook kernel, vectors alone, and the best one known for the target.
+pub fn rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
+    let facts = Facts::best(kernel);
+    let space = Space::new(kernel, &facts, target);
+    let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let legal = |s: &Schedule| space.check(s).is_ok() && *s != naive;
+    let committed = winners::candidates(kernel, &facts, target).into_iter().map(|s| space.canonical(&s)).find(|s| legal(s));
+    let winner = committed.unwrap_or_else(|| guess(&space, &naive));
+    let middle = middle(&space, &naive, &winner);
+    vec![
+        Rung { name: "naive", schedule: naive },
+        Rung { name: "middle", schedule: middle },
+        Rung { name: "winner", schedule: winner },
+    ]
+}
+
+fn number(choice: &Choice) -> i64 {
+    match choice {
+        Choice::Int(i) => *i,
+        Choice::Word(_) => 0,
+    }
+}
+
+/// Product of a schedule's numbers over the knobs of some kinds.
+fn product(kernel: &Kernel, schedule: &Schedule, of: impl Fn(KnobKind) -> bool) -> i64 {
+    kernel.knobs.iter().zip(&schedule.choices).filter(|(k, _)| of(k.kind)).map(|(_, c)| number(c).max(1)).product()
+}
+
+/// Of the candidates with the widest vectors the one that owns no more than they need and whose tile is nearest to 1024 elements.
+fn guess(space: &Space, naive: &Schedule) -> Schedule {
+    let kernel = space.kernel();
+    let rank = |s: &Schedule| {
+        let tile = product(kernel, s, |k| k == KnobKind::Tile);
+        let coarsen = product(kernel, s, |k| matches!(k, KnobKind::Coarsen { .. }));
+        let words = kernel.knobs.iter().zip(&s.choices).filter(|(k, c)| **c != k.choices[0]).count();
+        (-product(kernel, s, |k| k == KnobKind::Vector), coarsen, (tile - 1024).abs(), words, s.clone())
+    };
+    let all = space.candidates().filter(|s| s != naive);
+    all.min_by_key(rank).unwrap_or_else(|| panic!("{} has one schedule only", kernel.name))
+}
+
+/// A candidate between the two: elements in a thread but no vectors, if there is one.
+fn middle(space: &Space, naive: &Schedule, winner: &Schedule) -> Schedule {
+    let kernel = space.kernel();
+    let rank = |s: &Schedule| {
+        let coarsen = product(kernel, s, |k| matches!(k, KnobKind::Coarsen { .. }));
+        let vector = product(kernel, s, |k| k == KnobKind::Vector);
+        let others = kernel.knobs.iter().zip(s.choices.iter().zip(&naive.choices));
+        let changed = others.filter(|(k, (a, b))| !matches!(k.kind, KnobKind::Coarsen { .. }) && a != b).count();
+        (vector, (coarsen - 4).abs(), changed, s.clone())
+    };
+    let all = space.candidates().filter(|s| s != naive && s != winner);
+    all.min_by_key(rank).unwrap_or_else(|| panic!("{} has two schedules only", kernel.name))
+}

@@ -1,0 +1,65 @@
+//! Snapshots of generated code: source, schedule and CUDA C together, three rungs of every kernel of the gallery.
+//!
+//! They are reviewed files. To accept new output: `INSTA_UPDATE=always cargo test -p girih-tests snapshots`, then read the diff.
+
+use super::rungs::{gallery, rungs};
+use girih_core::cuda::emit;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
+use girih_core::schedule::Schedule;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const ACCEPT: &str = "accept new output with: INSTA_UPDATE=always cargo test -p girih-tests snapshots";
+
+/// Source, schedule and CUDA C as one text.
+fn page(kernel: &Kernel, schedule: &Schedule) -> String {
+    let simt = lower(kernel, &Facts::best(kernel), schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let (source, loc) = (kernel.source.trim_end(), kernel.loc.short());
+    format!("// ---- source: {loc}\n{source}\n\n// ---- schedule\n{}\n\n// ---- CUDA C\n{}", schedule.attribute(kernel), emit(&simt))
+}
+
+#[test]
+fn snapshots_of_every_kernel() {
+    let mut names = BTreeSet::new();
+    let mut changed = Vec::new();
+    for kernel in gallery() {
+        for rung in rungs(&kernel, Target::h200()) {
+            let name = format!("{}.{}", kernel.name, rung.name);
+            let text = page(&kernel, &rung.schedule);
+            let outcome = std::panic::catch_unwind(|| {
+                insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true, description => ACCEPT }, {
+                    insta::assert_snapshot!(name.clone(), text);
+                });
+            });
+            if outcome.is_err() {
+                changed.push(name.clone());
+            }
+            assert!(names.insert(format!("{name}.snap")), "two kernels are called {}", kernel.name);
+        }
+    }
+    assert!(changed.is_empty(), "generated code changed: {}\n{ACCEPT}", changed.join(", "));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/snapshots");
+    let files = std::fs::read_dir(folder).expect("the snapshots' folder").map(|e| e.expect("an entry").file_name().display().to_string());
+    let orphans: Vec<String> = files.filter(|f| f.ends_with(".snap") && !names.contains(f)).collect();
+    assert!(orphans.is_empty(), "snapshots of no kernel, to be deleted: {}", orphans.join(", "));
+}
+
+#[test]
+fn every_rung_is_another_kernel() {
+    for kernel in gallery() {
+        let pages: BTreeSet<String> = rungs(&kernel, Target::h200()).iter().map(|r| page(&kernel, &r.schedule)).collect();
+        assert_eq!(pages.len(), 3, "{}", kernel.name);
+    }
+}
+
+#[test]
+fn lowering_and_emission_are_pure() {
+    for kernel in gallery() {
+        for rung in rungs(&kernel, Target::h200()) {
+            assert_eq!(page(&kernel, &rung.schedule), page(&kernel, &rung.schedule));
+        }
+    }
+}

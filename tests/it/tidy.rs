@@ -1,0 +1,107 @@
+//! Rules of the source tree that no compiler checks: headers, sizes, words, and which layer may name which.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines that a file may have.
+const MOST_LINES: usize = 600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").to_path_buf()
+}
+
+/// Every Rust file of the workspace with its text, by path from the root.
+fn sources() -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    let mut pending: Vec<PathBuf> = ["dsl-core", "dsl-macros", "runtime", "examples", "tests"].iter().map(|d| root().join(d)).collect();
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+            let path = entry.expect("a folder's entry").path();
+            if path.is_dir() {
+                if path.file_name().is_some_and(|n| n != "target") {
+                    pending.push(path);
+                }
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+                let name = path.strip_prefix(root()).expect("below the root").display().to_string();
+                files.push((name, text));
+            }
+        }
+    }
+    files.sort();
+    assert!(files.len() > 50, "the source tree was not found at {}", root().display());
+    files
+}
+
+/// `FILE:LINE: text` of each line of code (comments don't count) in a file under one of `folders` that contains one of `words`.
+fn code_with(folders: &[&str], words: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, text) in sources() {
+        if !folders.iter().any(|f| name.starts_with(f)) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or("");
+            if words.iter().any(|w| code.contains(w)) {
+                found.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+fn none(found: Vec<String>, rule: &str) {
+    assert!(found.is_empty(), "{rule}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let bare = sources().into_iter().filter(|(name, text)| !text.starts_with("//!") && !name.starts_with("tests/it/ui/"));
+    none(bare.map(|(name, _)| name).collect(), "the first line of a file is `//!` and says what the file holds");
+}
+
+#[test]
+fn files_stay_small() {
+    let long = sources().into_iter().map(|(name, text)| (name, text.lines().count())).filter(|(_, lines)| *lines > MOST_LINES);
+    none(long.map(|(name, lines)| format!("{name}: {lines} lines")).collect(), "a file has at most 600 lines: split it");
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    // Put together here so that this file does not hold the words.
+    let words = ["to", "unimple", "d", "#[ig", "FIX", "X"];
+    let ends = ["do!(", "mented!(", "bg!(", "nore", "ME", "XX"];
+    let words: Vec<String> = words.iter().zip(ends).map(|(a, b)| format!("{a}{b}")).collect();
+    let mut found = Vec::new();
+    for (name, text) in sources() {
+        let lines = text.lines().enumerate().filter(|(_, line)| words.iter().any(|w| line.contains(w.as_str())));
+        found.extend(lines.map(|(number, line)| format!("{name}:{}: {}", number + 1, line.trim())));
+    }
+    none(found, "no unfinished code, no ignored test, no note to oneself");
+}
+
+#[test]
+fn only_one_module_names_the_driver() {
+    let found = code_with(&["dsl-core/", "dsl-macros/", "runtime/", "examples/"], &["cudarc::"]);
+    let elsewhere = found.into_iter().filter(|l| !l.starts_with("runtime/src/cuda/"));
+    none(elsewhere.collect(), "only runtime/src/cuda names cudarc");
+}
+
+#[test]
+fn the_compiler_does_no_io() {
+    let words = ["std::fs", "std::env", "std::time", "std::net", "std::process", "std::io"];
+    none(code_with(&["dsl-core/src/"], &words), "dsl-core reads no file, environment or clock");
+}
+
+#[test]
+fn emitter_and_simulator_know_simt_ir_only() {
+    let found = code_with(&["dsl-core/src/cuda/", "dsl-core/src/sim/"], &["Schedule", "tile::", "crate::lower", "Facts"]);
+    // Host expressions of the launch record are part of SIMT IR; tests may lower kernels.
+    let beyond = found.into_iter().filter(|l| !l.contains("tile::host") && !l.split(':').next().is_some_and(|f| f.contains("tests")));
+    none(beyond.collect(), "emitter and simulator take SIMT IR and nothing else");
+}
+
+#[test]
+fn the_tuner_never_sees_ir() {
+    none(code_with(&["runtime/src/tune/search.rs"], &["simt", "tile::Op", "tile::Stmt"]), "the search sees spaces, schedules and durations");
+}

@@ -1,0 +1,53 @@
+//! A user's own crate outside of the workspace: a few lines of Cargo.toml, a kernel, a one-line `main`, the same `autotune`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").to_path_buf()
+}
+
+/// Where cargo builds: this test's own binary lies in `TARGET/PROFILE/deps`.
+fn target() -> PathBuf {
+    let own = std::env::current_exe().expect("a test has a path");
+    own.ancestors().nth(3).expect("TARGET/PROFILE/deps/TEST").to_path_buf()
+}
+
+/// Builds a copy of the crate elsewhere. The workspace's lock file and profile make cargo reuse what it has built already.
+fn build() -> PathBuf {
+    let (from, to) = (root().join("tests/user_crate"), target().join("user_crate"));
+    std::fs::create_dir_all(to.join("src")).expect("the target folder is writable");
+    let manifest = std::fs::read_to_string(from.join("Cargo.toml")).expect("the crate's manifest");
+    let runtime = root().join("runtime").display().to_string();
+    std::fs::write(to.join("Cargo.toml"), manifest.replace("../../runtime", &runtime) + "\n[workspace]\n").expect("writable");
+    std::fs::copy(from.join("src/main.rs"), to.join("src/main.rs")).expect("the crate's main");
+    std::fs::copy(root().join("Cargo.lock"), to.join("Cargo.lock")).expect("the workspace has a lock file");
+    let workspace = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
+    let profile = workspace.split_once("\n[profile").map_or(String::new(), |(_, p)| format!("[profile{p}"));
+    std::fs::write(to.join("profile.toml"), profile).expect("writable");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--offline", "--quiet", "--config", "profile.toml", "--target-dir"]).arg(target());
+    let built = cargo.current_dir(&to).output().expect("cargo starts");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    target().join("debug/saxpy")
+}
+
+fn run(program: &Path, args: &[&str]) -> String {
+    let cache = target().join("user_crate_cache");
+    let Output { status, stdout, stderr } =
+        Command::new(program).args(args).env("GIRIH_CACHE", cache).output().expect("the crate's program starts");
+    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{args:?}: {status}\n{out}\n{err}");
+    out.into_owned()
+}
+
+#[test]
+fn a_crate_of_its_own_has_autotune() {
+    let saxpy = build();
+    let list = run(&saxpy, &["list"]);
+    assert!(list.contains("saxpy") && !list.contains("vector_add"), "{list}");
+    let shown = run(&saxpy, &["show", "saxpy", "--set", "T=1024,C=4,V=4", "--ir", "cuda"]);
+    assert!(shown.contains("extern \"C\" __global__ void") && shown.contains("float4"), "{shown}");
+    let checked = run(&saxpy, &["check", "saxpy", "--device", "sim", "--schedules", "3"]);
+    assert!(checked.contains("saxpy"), "{checked}");
+}
