@@ -9,6 +9,13 @@ use super::Program;
 use crate::tile::ParamKind;
 use crate::tile::host::{HostArg, HostExpr};
 use crate::types::{BinaryOp, DType};
+use nom::bytes::complete::take_while;
+use nom::character::complete::{digit1, satisfy};
+use nom::combinator::{opt, recognize};
+use nom::error::{ErrorKind, ParseError};
+use nom::multi::separated_list1;
+use nom::sequence::{pair, terminated};
+use nom::{IResult, Parser};
 use std::fmt;
 
 /// A C function's name and parameters, with shapes.
@@ -41,7 +48,14 @@ impl Signature {
     /// # Errors
     /// A sentence that says what was found where.
     pub fn parse(text: &str) -> Result<Signature, String> {
-        Parser::new(text).signature().map_err(|e| format!("signature `{text}`: {e}"))
+        match signature(text) {
+            Ok((_, signature)) => Ok(signature),
+            Err(nom::Err::Error(e) | nom::Err::Failure(e)) => {
+                let column = text[..text.len() - e.left].chars().count() + 1;
+                Err(format!("signature `{text}`: column {column}: {}", e.message))
+            }
+            Err(nom::Err::Incomplete(_)) => unreachable!("complete parsers need no more input"),
+        }
     }
 
     /// The parameter of a name.
@@ -145,150 +159,161 @@ const C_TYPES: [(&str, DType); 19] = [
     ("size_t", DType::U64),
 ];
 
-struct Parser {
-    tokens: Vec<String>,
-    at: usize,
+/// What was wrong, and how much of the text was left there.
+struct Mistake {
+    message: String,
+    left: usize,
 }
 
-impl Parser {
-    fn new(text: &str) -> Parser {
-        let mut tokens: Vec<String> = Vec::new();
-        let mut joined = false;
-        for c in text.chars() {
-            let word = c.is_alphanumeric() || c == '_';
-            match tokens.last_mut() {
-                Some(last) if word && joined => last.push(c),
-                _ if c.is_whitespace() => {}
-                _ => tokens.push(c.to_string()),
-            }
-            joined = word;
+impl<'a> ParseError<&'a str> for Mistake {
+    fn from_error_kind(input: &'a str, _: ErrorKind) -> Mistake {
+        Mistake { message: format!("expected something else, found `{}`", token(input)), left: input.len() }
+    }
+    fn append(_: &'a str, _: ErrorKind, other: Mistake) -> Mistake {
+        other
+    }
+}
+
+type Parsed<'a, T> = IResult<&'a str, T, Mistake>;
+
+fn mistake<T>(at: &str, message: String) -> Parsed<'_, T> {
+    Err(nom::Err::Failure(Mistake { message, left: at.len() }))
+}
+
+/// The first token of a text, for messages.
+fn token(input: &str) -> &str {
+    let input = input.trim_start();
+    let word = input.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(input.len());
+    match input.chars().next() {
+        None => "the end",
+        Some(c) => &input[..word.max(c.len_utf8())],
+    }
+}
+
+fn symbol<'a>(sign: &'static str) -> impl Fn(&'a str) -> Parsed<'a, ()> {
+    move |input| match input.trim_start().strip_prefix(sign) {
+        Some(rest) => Ok((rest, ())),
+        // An error that others recover from: a list ends where there is no comma.
+        None => Err(nom::Err::Error(Mistake {
+            message: format!("expected `{sign}`, found `{}`", token(input)),
+            left: input.trim_start().len(),
+        })),
+    }
+}
+
+fn eat<'a>(sign: &str, input: &'a str) -> Option<&'a str> {
+    let rest = input.trim_start().strip_prefix(sign)?;
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+    // `constant` doesn't start with `const`.
+    if sign.ends_with(in_word) && rest.starts_with(in_word) { None } else { Some(rest) }
+}
+
+fn word(input: &str) -> Parsed<'_, &str> {
+    let input = input.trim_start();
+    let first = |c: char| c.is_alphabetic() || c == '_';
+    let name = recognize(pair(satisfy(first), take_while(|c: char| c.is_alphanumeric() || c == '_')));
+    match opt(name).parse(input)? {
+        (rest, Some(name)) => Ok((rest, name)),
+        (_, None) => mistake(input, format!("expected a name, found `{}`", token(input))),
+    }
+}
+
+/// A parameter without its extents, and the text that these start with.
+type Declared<'a> = (SignatureParam, Option<&'a str>);
+
+fn signature(input: &str) -> Parsed<'_, Signature> {
+    let (rest, (_, name, _)) = (symbol("void"), word, symbol("(")).parse(input)?;
+    let mut rest = rest;
+    let mut declared: Vec<Declared> = Vec::new();
+    while eat(")", rest).is_none() {
+        if !declared.is_empty() {
+            rest = symbol(",")(rest)?.0;
         }
-        Parser { tokens, at: 0 }
+        let (after, param) = param(rest)?;
+        declared.push(param);
+        rest = after;
     }
-
-    fn peek(&self) -> &str {
-        self.tokens.get(self.at).map_or("the end", |t| t)
+    let rest = eat(")", rest).unwrap_or(rest).trim_start();
+    if !rest.trim_end_matches(';').trim_end().is_empty() {
+        return mistake(rest, format!("expected the end, found `{}`", token(rest)));
     }
-
-    fn next(&mut self) -> String {
-        let token = self.peek().to_string();
-        self.at += 1;
-        token
-    }
-
-    fn eat(&mut self, token: &str) -> bool {
-        let here = self.peek() == token;
-        self.at += here as usize;
-        here
-    }
-
-    fn expect(&mut self, token: &str) -> Result<(), String> {
-        if self.eat(token) { Ok(()) } else { Err(format!("expected `{token}`, found `{}`", self.peek())) }
-    }
-
-    fn signature(&mut self) -> Result<Signature, String> {
-        self.expect("void")?;
-        let name = self.next();
-        self.expect("(")?;
-        // Shapes mention scalars that follow, so extents are read in a second step.
-        let mut params = Vec::new();
-        let mut shapes = Vec::new();
-        while !self.eat(")") {
-            if !params.is_empty() {
-                self.expect(",")?;
-            }
-            let (param, shape_at) = self.param()?;
-            params.push(param);
-            shapes.push(shape_at);
-        }
-        if self.at < self.tokens.len() {
-            return Err(format!("expected the end, found `{}`", self.peek()));
-        }
-        for (i, shape_at) in shapes.into_iter().enumerate() {
-            if let Some(at) = shape_at {
-                self.at = at;
-                params[i].shape = Some(self.extents(&params)?);
-            }
-        }
-        Ok(Signature { name, params })
-    }
-
-    /// A parameter without its extents, and the token at which these start.
-    fn param(&mut self) -> Result<(SignatureParam, Option<usize>), String> {
-        let constant = self.eat("const");
-        let mut words = Vec::new();
-        while self.tokens.get(self.at + 1).is_some_and(|t| !matches!(t.as_str(), "," | ")" | "[")) && self.peek() != "*" {
-            words.push(self.next());
-        }
-        let base = words.join(" ");
-        let pointer = self.eat("*");
-        let known = || C_TYPES.iter().find(|(name, _)| *name == base);
-        let (_, dtype) = known().ok_or_else(|| format!("unknown C type `{base}`"))?;
-        let name = self.next();
-        let mut shape_at = None;
-        if pointer {
-            self.expect("[")?;
-            shape_at = Some(self.at);
-            while !self.eat("]") {
-                if self.at >= self.tokens.len() {
-                    return Err(format!("the shape of `{name}` has no end"));
-                }
-                self.at += 1;
-            }
-        }
-        let c_type = format!("{}{base}{}", if constant { "const " } else { "" }, if pointer { "*" } else { "" });
-        Ok((SignatureParam { name, c_type, dtype: *dtype, shape: None, constant }, shape_at))
-    }
-
-    fn extents(&mut self, params: &[SignatureParam]) -> Result<Vec<HostExpr>, String> {
-        let mut extents = vec![self.sum(params)?];
-        while self.eat(",") {
-            extents.push(self.sum(params)?);
-        }
-        self.expect("]")?;
-        Ok(extents)
-    }
-
-    fn sum(&mut self, params: &[SignatureParam]) -> Result<HostExpr, String> {
-        let mut left = self.product(params)?;
-        loop {
-            let op = match self.peek() {
-                "+" => BinaryOp::Add,
-                "-" => BinaryOp::Sub,
-                _ => return Ok(left),
-            };
-            self.at += 1;
-            left = HostExpr::binary(op, left, self.product(params)?);
+    // Shapes mention scalars that follow, so extents are read in a second step.
+    let params: Vec<SignatureParam> = declared.iter().map(|(p, _)| p.clone()).collect();
+    let mut shaped = params.clone();
+    for (param, (_, extents)) in shaped.iter_mut().zip(&declared) {
+        if let Some(text) = extents {
+            let mut list = terminated(separated_list1(symbol(","), |i| sum(i, &params)), symbol("]"));
+            param.shape = Some(list.parse(text)?.1);
         }
     }
+    Ok((rest, Signature { name: name.to_string(), params: shaped }))
+}
 
-    fn product(&mut self, params: &[SignatureParam]) -> Result<HostExpr, String> {
-        let mut left = self.atom(params)?;
-        loop {
-            let op = match self.peek() {
-                "*" => BinaryOp::Mul,
-                "/" => BinaryOp::Div,
-                _ => return Ok(left),
-            };
-            self.at += 1;
-            left = HostExpr::binary(op, left, self.atom(params)?);
-        }
+fn param(input: &str) -> Parsed<'_, Declared<'_>> {
+    let start = input.trim_start();
+    let (constant, rest) = match eat("const", start) {
+        Some(rest) => (true, rest),
+        None => (false, start),
+    };
+    // The longest type that the text starts with: `unsigned int`, not `unsigned`.
+    let known = C_TYPES.iter().filter_map(|(c, dtype)| Some((c, dtype, eat_words(c, rest)?)));
+    let Some((base, dtype, rest)) = known.min_by_key(|(.., rest)| rest.len()) else {
+        return mistake(rest.trim_start(), format!("unknown C type `{}`", token(rest)));
+    };
+    let pointer = eat("*", rest);
+    let (rest, name) = word(pointer.unwrap_or(rest))?;
+    let c_type = format!("{}{base}{}", if constant { "const " } else { "" }, if pointer.is_some() { "*" } else { "" });
+    let param = SignatureParam { name: name.to_string(), c_type, dtype: *dtype, shape: None, constant };
+    if pointer.is_none() {
+        return Ok((rest, (param, None)));
     }
+    let (extents, _) = symbol("[")(rest)?;
+    match extents.find(']') {
+        Some(end) => Ok((&extents[end + 1..], (param, Some(extents)))),
+        None => mistake(extents, format!("the shape of `{name}` has no end")),
+    }
+}
 
-    fn atom(&mut self, params: &[SignatureParam]) -> Result<HostExpr, String> {
-        let token = self.next();
-        if token == "(" {
-            let inner = self.sum(params)?;
-            self.expect(")")?;
-            return Ok(inner);
-        }
-        if let Ok(number) = token.parse() {
-            return Ok(HostExpr::Const(number));
-        }
-        match params.iter().position(|p| p.name == token) {
-            Some(i) if params[i].dtype.is_int() => Ok(HostExpr::Scalar(i)),
-            _ => Err(format!("`{token}` is no integer parameter; shapes are written with the signature's integers")),
-        }
+fn eat_words<'a>(words: &str, input: &'a str) -> Option<&'a str> {
+    words.split(' ').try_fold(input, |rest, word| eat(word, rest))
+}
+
+type Extent<'a> = Parsed<'a, HostExpr>;
+
+fn sum<'a>(input: &'a str, params: &[SignatureParam]) -> Extent<'a> {
+    operators(input, [("+", BinaryOp::Add), ("-", BinaryOp::Sub)], |i| product(i, params))
+}
+
+fn product<'a>(input: &'a str, params: &[SignatureParam]) -> Extent<'a> {
+    operators(input, [("*", BinaryOp::Mul), ("/", BinaryOp::Div)], |i| atom(i, params))
+}
+
+/// Operands joined by operators of one precedence, from the left.
+fn operators<'a>(input: &'a str, signs: [(&str, BinaryOp); 2], operand: impl Fn(&'a str) -> Extent<'a>) -> Extent<'a> {
+    let (mut rest, mut left) = operand(input)?;
+    while let Some((op, after)) = signs.iter().find_map(|(sign, op)| Some((*op, eat(sign, rest)?))) {
+        let (after, right) = operand(after)?;
+        (rest, left) = (after, HostExpr::binary(op, left, right));
+    }
+    Ok((rest, left))
+}
+
+fn atom<'a>(input: &'a str, params: &[SignatureParam]) -> Extent<'a> {
+    let input = input.trim_start();
+    if let Some(inner) = eat("(", input) {
+        return terminated(|i| sum(i, params), symbol(")")).parse(inner);
+    }
+    if input.starts_with(|c: char| c.is_ascii_digit()) {
+        let (rest, digits) = digit1(input)?;
+        return match digits.parse() {
+            Ok(number) => Ok((rest, HostExpr::Const(number))),
+            Err(_) => mistake(input, format!("`{digits}` is too large")),
+        };
+    }
+    let (rest, name) = word(input)?;
+    match params.iter().position(|p| p.name == name) {
+        Some(i) if params[i].dtype.is_int() && !params[i].c_type.ends_with('*') => Ok((rest, HostExpr::Scalar(i))),
+        _ => mistake(input, format!("`{name}` is no integer parameter; shapes are written with the signature's integers")),
     }
 }
 
@@ -319,5 +344,9 @@ mod tests {
         assert!(wrong("void solve(float* A[M], int N)").contains("`M` is no integer parameter"));
         assert!(wrong("void solve(float* A, int N)").contains("expected `[`, found `,`"));
         assert!(wrong("void solve(float* A[N").contains("has no end"));
+        assert!(wrong("void solve(float* A[N+], int N)").ends_with("column 23: expected a name, found `]`"));
+        assert!(wrong("void solve(float* A[(N], int N)").contains("expected `)`, found `]`"));
+        assert!(wrong("void solve(int N) x").contains("expected the end, found `x`"));
+        assert!(wrong("int solve(int N)").contains("column 1: expected `void`, found `int`"));
     }
 }
