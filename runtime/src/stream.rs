@@ -1,7 +1,6 @@
 //! Streams: the world in which typed launches run on a device.
 
-use crate::cuda::cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
-use crate::cuda::{self, Borrowed, BorrowedMut, CudaDevice};
+use crate::cuda::{self, Borrowed, BorrowedMut, CudaDevice, CudaStream, DevicePtr, DevicePtrMut};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::{self, Argument};

@@ -1,5 +1,6 @@
 //! All integration tests, in one binary.
 
+mod cuda_text;
 mod launches;
 mod mutator;
 mod properties;

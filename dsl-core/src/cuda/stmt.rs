@@ -5,7 +5,7 @@ use super::helpers::Helper;
 use super::literal::{c_type, vector_type, vector_zero, zero};
 use super::writer::Writer;
 use crate::simt::{Barrier, CacheHint, Expr, Place, ShuffleKind, Space, Stmt, VarId};
-use crate::types::{AtomicOp, DType, MemoryOrder, Scope};
+use crate::types::{AtomicOp, BinaryOp, DType, MemoryOrder, Scope};
 
 /// Arrays up to this length list their initial values.
 const LISTED: u32 = 8;
@@ -137,11 +137,34 @@ impl Writer<'_> {
             None => name,
             Some(index) => format!("{name}[{}]", self.index(index)),
         };
+        if let Some((symbol, operand)) = self.compound(var, index, value) {
+            let operand = self.value(operand);
+            self.line(format!("{target} {symbol} {operand};"));
+            return;
+        }
         let value = match value {
             Expr::Load { predicate: Some(_), .. } => unwrapped(self.expr(value)),
             _ => self.value(value),
         };
         self.line(format!("{target} = {value};"));
+    }
+
+    /// The operator and operand of `x += y`, where the value is `x + y`.
+    fn compound<'e>(&self, var: VarId, index: Option<&Expr>, value: &'e Expr) -> Option<(&'static str, &'e Expr)> {
+        let Expr::Binary(op, left, right) = value else { return None };
+        let symbol = match op {
+            BinaryOp::Add => "+=",
+            BinaryOp::Sub => "-=",
+            BinaryOp::Mul => "*=",
+            _ => return None,
+        };
+        let same = match (&**left, index) {
+            (Expr::Var(v), None) => *v == var,
+            (Expr::Element(v, at), Some(index)) => *v == var && **at == *index,
+            _ => false,
+        };
+        let small = self.kernel.var(var).dtype.size() == 1;
+        (same && !small && !self.data.must_wrap(self.kernel, value)).then_some((symbol, &**right))
     }
 
     /// The elements `at..` of an array variable as one vector: `*reinterpret_cast<float4*>(&x[0])`.
@@ -225,16 +248,17 @@ impl Writer<'_> {
         let call = self.atomic_call(*op, place, value, expected.as_ref(), *scope);
         let mut text = format!("{call};");
         if let Some(var) = result {
-            let var_dtype = self.kernel.var(*var).dtype;
-            let name = if self.declared[var.0 as usize] {
-                self.var_name(*var)
-            } else {
-                let name = self.declare(*var);
-                self.line(format!("{} {name} = {};", c_type(var_dtype), zero(var_dtype)));
-                name
-            };
+            let ty = c_type(self.kernel.var(*var).dtype);
             let back = if dtype == DType::I64 { "(long long)" } else { "" };
-            text = format!("{name} = {back}{call};");
+            text = match (self.declared[var.0 as usize], predicate) {
+                (true, _) => format!("{} = {back}{call};", self.var_name(*var)),
+                (false, None) => format!("const {ty} {} = {back}{call};", self.declare(*var)),
+                (false, Some(_)) => {
+                    let name = self.declare(*var);
+                    self.line(format!("{ty} {name} = {};", zero(self.kernel.var(*var).dtype)));
+                    format!("{name} = {back}{call};")
+                }
+            };
         }
         if matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease) {
             self.line(fence(*scope));

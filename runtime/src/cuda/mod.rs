@@ -9,13 +9,14 @@ pub use function::CudaLoaded;
 pub use interop::{Borrowed, BorrowedMut};
 pub(crate) use interop::{borrow, borrow_mut};
 
-/// Re-exported so that callers can name the types that [`crate::launch::Stream`] is made from.
+/// Re-exported so that callers can name what [`crate::Stream`] is made from, in the version that it takes.
 pub use cudarc;
+pub use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 
 use crate::error::Error;
 use crate::launch::Kernels;
 use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::{CudaContext, CudaStream, sys};
+use cudarc::driver::{CudaContext, sys};
 use girih_core::target::{TARGETS, Target};
 use std::sync::Arc;
 use sys::CUdevice_attribute_enum as Attribute;

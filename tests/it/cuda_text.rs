@@ -1,0 +1,399 @@
+//! Emitted CUDA C under the real compiler: every operation, type and statement, for every architecture.
+
+use girih::error::Error;
+use girih::nvrtc;
+use girih_core::cuda::{emit, emit_kernels};
+use girih_core::loc::SourceLoc;
+use girih_core::simt::{
+    Barrier, CacheHint, Expr, Kernel, LaunchRecord, Param, ParamKind, Place, Provenance, SharedArray, SharedId, ShuffleKind, Space,
+    Special, Stmt, Var, VarId,
+};
+use girih_core::tile::host::HostExpr;
+use girih_core::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
+
+/// Architectures with their capability.
+const ARCHS: [(&str, u32); 5] = [("sm_75", 75), ("sm_80", 80), ("sm_90a", 90), ("sm_100a", 100), ("sm_120", 120)];
+
+const UNARY: [UnaryOp; 23] = [
+    UnaryOp::Neg,
+    UnaryOp::Not,
+    UnaryOp::Abs,
+    UnaryOp::Exp,
+    UnaryOp::Exp2,
+    UnaryOp::Log,
+    UnaryOp::Log2,
+    UnaryOp::Sqrt,
+    UnaryOp::Rsqrt,
+    UnaryOp::Sin,
+    UnaryOp::Cos,
+    UnaryOp::Tanh,
+    UnaryOp::Erf,
+    UnaryOp::Floor,
+    UnaryOp::Ceil,
+    UnaryOp::Round,
+    UnaryOp::Trunc,
+    UnaryOp::ExpApprox,
+    UnaryOp::LogApprox,
+    UnaryOp::RecipApprox,
+    UnaryOp::TanhApprox,
+    UnaryOp::Popcount,
+    UnaryOp::LeadingZeros,
+];
+
+const BINARY: [BinaryOp; 15] = [
+    BinaryOp::Add,
+    BinaryOp::Sub,
+    BinaryOp::Mul,
+    BinaryOp::Div,
+    BinaryOp::Rem,
+    BinaryOp::Min,
+    BinaryOp::Max,
+    BinaryOp::And,
+    BinaryOp::Or,
+    BinaryOp::Xor,
+    BinaryOp::Shl,
+    BinaryOp::Shr,
+    BinaryOp::MulHi,
+    BinaryOp::DivApprox,
+    BinaryOp::Pow,
+];
+
+const COMPARE: [CompareOp; 6] = [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge, CompareOp::Eq, CompareOp::Ne];
+
+/// A kernel that grows.
+struct Build {
+    kernel: Kernel,
+}
+
+impl Build {
+    fn new(name: &str) -> Build {
+        let launch = LaunchRecord { grid: HostExpr::Const(1), block: 128, cluster: 1, cooperative: false, min_blocks: 1, roles: vec![] };
+        let provenance = Provenance {
+            signature: format!("{name}()"),
+            loc: SourceLoc::NONE,
+            schedule: String::new(),
+            facts: String::new(),
+            launch: String::new(),
+        };
+        let empty = || vec![];
+        Build { kernel: Kernel { name: name.into(), params: vec![], vars: vec![], shared: vec![], body: empty(), launch, provenance } }
+    }
+    fn param(&mut self, name: &str, kind: ParamKind) -> usize {
+        self.kernel.params.push(Param { name: name.into(), kind });
+        self.kernel.params.len() - 1
+    }
+    fn pointer(&mut self, name: &str, dtype: DType) -> usize {
+        let tensor = self.kernel.params.len();
+        self.param(name, ParamKind::Pointer { tensor, dtype, writable: true, restrict: true, align: 16 })
+    }
+    fn var(&mut self, name: &str, dtype: DType, len: Option<u32>) -> VarId {
+        self.kernel.vars.push(Var { name: name.into(), dtype, len });
+        VarId(self.kernel.vars.len() as u32 - 1)
+    }
+    fn shared(&mut self, name: &str, dtype: DType, len: u32) -> SharedId {
+        self.kernel.shared.push(SharedArray { name: name.into(), dtype, len, align: 128 });
+        SharedId(self.kernel.shared.len() as u32 - 1)
+    }
+    fn let_(&mut self, name: &str, value: Expr) -> Expr {
+        let dtype = self.kernel.dtype(&value);
+        let var = self.var(name, dtype, None);
+        self.kernel.body.push(Stmt::Let { var, value });
+        Expr::Var(var)
+    }
+    fn push(&mut self, stmt: Stmt) {
+        self.kernel.body.push(stmt);
+    }
+    fn thread(&mut self) -> Expr {
+        self.let_("thread", Expr::Special(Special::Thread))
+    }
+}
+
+fn int(value: i32) -> Expr {
+    Expr::Literal(Literal::i32(value))
+}
+
+fn global(param: usize, dtype: DType, index: Expr) -> Place {
+    Place { space: Space::Global(param), dtype, index }
+}
+
+fn smem(id: SharedId, dtype: DType, index: Expr) -> Place {
+    Place { space: Space::Shared(id), dtype, index }
+}
+
+fn load(place: Place) -> Expr {
+    Expr::Load { place: Box::new(place), predicate: None, cache: CacheHint::Default }
+}
+
+fn store(place: Place, value: Expr) -> Stmt {
+    Stmt::Store { place, value, predicate: None, cache: CacheHint::Default }
+}
+
+fn less(a: Expr, b: Expr) -> Expr {
+    Expr::Compare(CompareOp::Lt, Box::new(a), Box::new(b))
+}
+
+/// Every operation on one type: what the scalar arithmetic defines, the emitter must print.
+fn arithmetic(dtype: DType) -> Kernel {
+    let mut b = Build::new(&format!("arithmetic_{dtype}"));
+    let p = b.pointer("p", dtype);
+    let thread = b.thread();
+    let x = b.let_("x", load(global(p, dtype, thread.clone())));
+    let y = b.let_("y", load(global(p, dtype, Expr::Binary(BinaryOp::Add, Box::new(thread.clone()), Box::new(int(1))))));
+    let mut at = 2;
+    let mut keep = |b: &mut Build, value: Expr| {
+        at += 1;
+        b.push(store(global(p, dtype, int(at)), value));
+    };
+    for op in UNARY {
+        if girih_core::scalar::unary_fn(op, dtype).is_some() {
+            keep(&mut b, Expr::Unary(op, Box::new(x.clone())));
+        }
+    }
+    for op in BINARY {
+        if girih_core::scalar::binary_fn(op, dtype).is_some() {
+            let literal = Expr::Literal(Literal::from_i64(dtype, 3));
+            keep(&mut b, Expr::Binary(op, Box::new(x.clone()), Box::new(y.clone())));
+            keep(&mut b, Expr::Binary(op, Box::new(x.clone()), Box::new(literal)));
+        }
+    }
+    if girih_core::scalar::ternary_fn(TernaryOp::Fma, dtype).is_some() {
+        keep(&mut b, Expr::Ternary(TernaryOp::Fma, Box::new(x.clone()), Box::new(y.clone()), Box::new(x.clone())));
+    }
+    for op in COMPARE {
+        let condition = Expr::Compare(op, Box::new(x.clone()), Box::new(y.clone()));
+        keep(&mut b, Expr::Select(Box::new(condition), Box::new(x.clone()), Box::new(y.clone())));
+    }
+    b.kernel
+}
+
+/// Every cast and bitcast, streaming and predicated scalar accesses of every type.
+fn conversions() -> Kernel {
+    let mut b = Build::new("conversions");
+    let pointers: Vec<usize> = DType::ALL.iter().map(|d| b.pointer(&format!("p_{d}"), *d)).collect();
+    let thread = b.thread();
+    for (from, p) in DType::ALL.into_iter().zip(&pointers) {
+        let place = global(*p, from, thread.clone());
+        let predicate = Some(Box::new(less(thread.clone(), int(5))));
+        let x = b.let_("x", Expr::Load { place: Box::new(place.clone()), predicate, cache: CacheHint::Streaming });
+        for (to, q) in DType::ALL.into_iter().zip(&pointers) {
+            let value = Expr::Cast(to, Box::new(x.clone()));
+            let predicate = Some(less(thread.clone(), int(7)));
+            b.push(Stmt::Store { place: global(*q, to, int(9)), value, predicate, cache: CacheHint::Streaming });
+            if from.size() == to.size() {
+                b.push(store(global(*q, to, int(8)), Expr::Bitcast(to, Box::new(x.clone()))));
+            }
+        }
+        b.push(store(global(*p, from, int(1)), Expr::Literal(Literal::from_i64(from, 1))));
+    }
+    b.kernel
+}
+
+/// Vector accesses of every type and width, through registers.
+fn vectors(widest: u32) -> Kernel {
+    let mut b = Build::new("vectors");
+    let thread = b.thread();
+    for dtype in DType::ALL {
+        let p = b.pointer(&format!("p_{dtype}"), dtype);
+        for lanes in [2, 4, 8, 16] {
+            let bytes = lanes * dtype.size() as u32;
+            if bytes > widest {
+                continue;
+            }
+            let var = b.var("frag", dtype, Some(lanes));
+            let at = int(0);
+            let predicate = Some(less(thread.clone(), int(3)));
+            b.push(Stmt::Declare { var, init: None });
+            for cache in [CacheHint::Default, CacheHint::Streaming] {
+                let place = global(p, dtype, Expr::Binary(BinaryOp::Mul, Box::new(thread.clone()), Box::new(int(lanes as i32))));
+                let (at, predicate) = (at.clone(), predicate.clone());
+                b.push(Stmt::LoadVector { var, at: at.clone(), place: place.clone(), lanes, predicate: predicate.clone(), cache });
+                b.push(Stmt::StoreVector { place, var, at, lanes, predicate, cache });
+            }
+        }
+    }
+    b.kernel
+}
+
+/// Control flow, shuffles, atomics of every scope and order, barriers and fences.
+fn statements() -> Kernel {
+    let mut b = Build::new("statements");
+    let (pf, pi, pu, pl) = (b.pointer("f", DType::F32), b.pointer("i", DType::I32), b.pointer("u", DType::U32), b.pointer("l", DType::I64));
+    let n = b.param("n", ParamKind::Host { dtype: DType::I32, value: HostExpr::Const(3) });
+    let alpha = b.param("alpha", ParamKind::Scalar { scalar: 5, dtype: DType::F32 });
+    let thread = b.thread();
+    let lane = b.let_("lane", Expr::Special(Special::Lane));
+    let warp = b.let_("warp", Expr::Special(Special::Warp));
+    let grid = b.let_("grid", Expr::Special(Special::GridDim));
+    let sum = b.var("sum", DType::F32, None);
+    b.push(Stmt::Declare { var: sum, init: Some(Expr::Literal(Literal::f32(f32::NEG_INFINITY))) });
+    let (many, few) = (b.var("many", DType::F32, Some(16)), b.var("few", DType::I32, Some(4)));
+    b.push(Stmt::Declare { var: many, init: Some(Expr::Literal(Literal::f32(f32::NAN))) });
+    b.push(Stmt::Declare { var: few, init: Some(int(-1)) });
+    let k = b.var("k", DType::I32, None);
+    let add = |a: Expr, b: Expr| Expr::Binary(BinaryOp::Add, Box::new(a), Box::new(b));
+    let body = vec![Stmt::Assign { var: sum, index: None, value: add(Expr::Var(sum), Expr::Element(many, Box::new(Expr::Var(k)))) }];
+    b.push(Stmt::For { var: k, start: int(0), end: int(16), step: int(1), unroll: true, body });
+    let j = b.var("k", DType::I32, None);
+    let end = load(global(pi, DType::I32, int(0)));
+    let step = Expr::Param(n);
+    let inner = vec![Stmt::If {
+        condition: less(Expr::Var(j), lane),
+        then: vec![Stmt::Assign { var: few, index: Some(int(1)), value: Expr::Var(j) }],
+        otherwise: vec![Stmt::If { condition: less(grid, warp), then: vec![Stmt::Comment("never".into())], otherwise: vec![] }],
+    }];
+    b.push(Stmt::For { var: j, start: thread.clone(), end, step, unroll: false, body: inner });
+    let count = b.var("count", DType::I32, None);
+    b.push(Stmt::Declare { var: count, init: Some(int(0)) });
+    let (seen, next) = (b.var("seen", DType::I32, None), add(Expr::Var(count), int(1)));
+    let header = vec![Stmt::Let { var: seen, value: load(global(pi, DType::I32, Expr::Var(count))) }];
+    let step = vec![Stmt::Assign { var: count, index: None, value: next }];
+    b.push(Stmt::While { header, condition: less(Expr::Var(seen), int(9)), body: step.clone() });
+    b.push(Stmt::While { header: vec![], condition: less(Expr::Var(count), int(99)), body: step });
+    for (i, kind) in [ShuffleKind::Xor, ShuffleKind::Up, ShuffleKind::Down, ShuffleKind::Index].into_iter().enumerate() {
+        let var = b.var("other", DType::F32, None);
+        b.push(Stmt::Shuffle { var, value: Expr::Var(sum), kind, operand: int(1), width: 32 >> i });
+        b.push(store(
+            global(pf, DType::F32, int(i as i32)),
+            Expr::Binary(BinaryOp::Mul, Box::new(Expr::Var(var)), Box::new(Expr::Param(alpha))),
+        ));
+    }
+    b.push(Stmt::Shuffle { var: sum, value: Expr::Var(sum), kind: ShuffleKind::Xor, operand: int(16), width: 32 });
+    for (p, dtype) in [(pf, DType::F32), (pi, DType::I32), (pu, DType::U32), (pl, DType::I64)] {
+        atomics(&mut b, p, dtype);
+    }
+    for barrier in [Barrier::Block, Barrier::Warp, Barrier::Named { id: 1, threads: 64 }] {
+        b.push(Stmt::Barrier(barrier));
+    }
+    for scope in [Scope::Warp, Scope::Block, Scope::Device, Scope::System] {
+        b.push(Stmt::Fence { scope, order: MemoryOrder::AcquireRelease });
+    }
+    b.kernel
+}
+
+fn atomics(b: &mut Build, p: usize, dtype: DType) {
+    let ops: &[AtomicOp] = match dtype {
+        DType::F32 => &[AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::Exchange, AtomicOp::CompareSwap],
+        _ => &[
+            AtomicOp::Add,
+            AtomicOp::Min,
+            AtomicOp::Max,
+            AtomicOp::And,
+            AtomicOp::Or,
+            AtomicOp::Xor,
+            AtomicOp::Exchange,
+            AtomicOp::CompareSwap,
+        ],
+    };
+    let one = Expr::Literal(Literal::from_i64(dtype, 1));
+    let scopes = [
+        (Scope::Block, MemoryOrder::Relaxed),
+        (Scope::Device, MemoryOrder::AcquireRelease),
+        (Scope::System, MemoryOrder::Acquire),
+        (Scope::Device, MemoryOrder::Release),
+    ];
+    for op in ops {
+        for (i, (scope, order)) in scopes.into_iter().enumerate() {
+            let result = (i % 2 == 0).then(|| b.var("old", dtype, None));
+            let expected = (*op == AtomicOp::CompareSwap).then(|| one.clone());
+            let predicate = (i == 0).then(|| Expr::Literal(Literal::bool(true)));
+            let place = global(p, dtype, int(4));
+            b.push(Stmt::Atomic { result, op: *op, place, value: one.clone(), expected, predicate, scope, order });
+            if let Some(old) = result {
+                b.push(store(global(p, dtype, int(5)), Expr::Var(old)));
+            }
+        }
+    }
+}
+
+/// `cp.async`, from sm_80 on; shared memory beyond 48 KiB.
+fn async_copies() -> Kernel {
+    let mut b = Build::new("async_copies");
+    let p = b.pointer("p", DType::F32);
+    let tile = b.shared("tile", DType::F32, 16384);
+    let thread = b.thread();
+    for bytes in [4, 8, 16] {
+        let lanes = bytes as i32 / 4;
+        let at = Expr::Binary(BinaryOp::Mul, Box::new(thread.clone()), Box::new(int(lanes)));
+        for predicate in [None, Some(less(thread.clone(), int(8)))] {
+            let (shared, global) = (smem(tile, DType::F32, at.clone()), global(p, DType::F32, at.clone()));
+            b.push(Stmt::AsyncCopy { shared, global, bytes, predicate });
+        }
+        b.push(Stmt::AsyncCommit);
+    }
+    b.push(Stmt::AsyncWait { pending: 1 });
+    b.push(Stmt::Barrier(Barrier::Block));
+    b.push(store(global(p, DType::F32, thread.clone()), load(smem(tile, DType::F32, thread))));
+    b.kernel
+}
+
+/// Bulk copies on mbarriers and clusters, from sm_90 on; a grid barrier.
+fn bulk_copies() -> Kernel {
+    let mut b = Build::new("bulk_copies");
+    b.kernel.launch.cluster = 2;
+    b.kernel.launch.cooperative = true;
+    let p = b.pointer("p", DType::F32);
+    let (tile, full) = (b.shared("tile", DType::F32, 1024), b.shared("full", DType::U64, 2));
+    let thread = b.thread();
+    let barrier = |at| smem(full, DType::U64, int(at));
+    let first = vec![
+        Stmt::MbarrierInit { barrier: barrier(0), count: 1 },
+        Stmt::MbarrierInit { barrier: barrier(1), count: 128 },
+        Stmt::MbarrierArrive { barrier: barrier(0), expect: Some(int(4096)) },
+        Stmt::BulkCopy {
+            shared: smem(tile, DType::F32, int(0)),
+            global: global(p, DType::F32, int(0)),
+            bytes: int(4096),
+            barrier: barrier(0),
+        },
+    ];
+    let condition = Expr::Compare(CompareOp::Eq, Box::new(thread.clone()), Box::new(int(0)));
+    b.push(Stmt::If { condition, then: first, otherwise: vec![] });
+    b.push(Stmt::Barrier(Barrier::Cluster));
+    b.push(Stmt::MbarrierArrive { barrier: barrier(1), expect: None });
+    b.push(Stmt::MbarrierWait { barrier: barrier(0), parity: int(0) });
+    b.push(Stmt::Barrier(Barrier::Grid));
+    b.push(store(global(p, DType::F32, thread.clone()), load(smem(tile, DType::F32, thread))));
+    b.kernel
+}
+
+fn kernels(capability: u32) -> Vec<Kernel> {
+    let computed = DType::ALL.into_iter().filter(|d| d.compute() == *d);
+    let mut all: Vec<Kernel> = computed.map(arithmetic).collect();
+    all.extend([conversions(), vectors(if capability >= 100 { 32 } else { 16 }), statements()]);
+    if capability >= 80 {
+        all.push(async_copies());
+    }
+    if capability >= 90 {
+        all.push(bulk_copies());
+    }
+    all
+}
+
+#[test]
+fn nvrtc_accepts_everything_that_can_be_emitted() {
+    if let Err(e) = nvrtc::identity() {
+        println!("skipped: {e}");
+        return;
+    }
+    for (arch, capability) in ARCHS {
+        let kernels = kernels(capability);
+        let source = emit_kernels(&kernels);
+        let cubin = nvrtc::compile(&source, arch, &[], "everything", "tests").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(cubin.resources.len(), kernels.len(), "{}", cubin.log);
+        assert!(cubin.code.starts_with(b"\x7fELF"));
+        assert!(cubin.resources.iter().all(|(_, r)| r.registers > 0));
+    }
+}
+
+#[test]
+fn rejected_text_names_the_kernel_and_the_line() {
+    if nvrtc::identity().is_err() {
+        return;
+    }
+    let source = emit(&statements()).replace("__syncthreads();", "syncthreads_();");
+    let error = nvrtc::compile(&source, "sm_80", &[], "statements", "src/k.rs:3:1").unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Nvrtc { .. }));
+    assert!(text.starts_with("NVRTC could not compile kernel `statements` (src/k.rs:3:1) for sm_80:"), "{text}");
+    assert!(text.contains("    | syncthreads_();"), "{text}");
+}
