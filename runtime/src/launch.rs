@@ -222,7 +222,8 @@ fn checks(kernel: &tile::Kernel) -> Vec<Check> {
         RequirementKind::Equal(a, b) => CheckKind::Equal(value(*a), value(*b)),
         RequirementKind::Divisible(a, by) => CheckKind::Divisible(value(*a), *by),
     };
-    kernel.requirements.iter().map(|r| Check { kind: kind(&r.kind), loc: r.loc }).collect()
+    let shapes = girih_core::tile::access::shape_requirements(kernel);
+    kernel.requirements.iter().chain(&shapes).map(|r| Check { kind: kind(&r.kind), loc: r.loc }).collect()
 }
 
 /// The facts of a launch, or what is wrong with its arguments.
