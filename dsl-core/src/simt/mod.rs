@@ -301,7 +301,7 @@ pub enum Stmt {
     },
     /// Read-modify-write of one element.
     Atomic {
-        /// The old value, if wanted.
+        /// The old value, if wanted; stays as it is where the predicate is false.
         result: Option<VarId>,
         /// The operation.
         op: AtomicOp,
@@ -412,7 +412,8 @@ pub enum Stmt {
         /// Completes here.
         barrier: Place,
     },
-    /// Exchanges a value between lanes; all active lanes of the warp take part.
+    /// Exchanges a value between lanes. All lanes of the warp that exist reach it together, and only they may be read. It orders no
+    /// memory access.
     Shuffle {
         /// Receives.
         var: VarId,
