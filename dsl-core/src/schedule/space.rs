@@ -9,6 +9,9 @@ use crate::facts::Facts;
 use crate::lower;
 use crate::target::Target;
 use crate::tile::Kernel;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt::{self, Write};
 
 /// The space of one kernel for given facts and target.
 #[derive(Clone, Debug)]
@@ -17,13 +20,15 @@ pub struct Space<'a> {
     facts: Facts,
     target: &'a Target,
     choices: Vec<Vec<Choice>>,
+    /// What points lower to, by hash; `None` where they are illegal. Neighbouring points are compared often.
+    codes: RefCell<HashMap<Schedule, Option<u64>>>,
 }
 
 impl<'a> Space<'a> {
     /// All choices that the author listed.
     pub fn new(kernel: &'a Kernel, facts: &Facts, target: &'a Target) -> Space<'a> {
         let choices = kernel.knobs.iter().map(|k| k.choices.clone()).collect();
-        Space { kernel, facts: facts.clone(), target, choices }
+        Space { kernel, facts: facts.clone(), target, choices, codes: RefCell::default() }
     }
 
     /// The space with other choices for some knobs, as a space expression gives them.
@@ -65,9 +70,32 @@ impl<'a> Space<'a> {
         (0..self.points()).map(|i| self.point(order.at(i))).filter(|s| self.is_candidate(s)).take(n).collect()
     }
 
-    /// Legal and canonical.
+    /// Legal and canonical: no knob can be set to its first value without changing the code (tiles always have an effect).
     pub fn is_candidate(&self, schedule: &Schedule) -> bool {
-        self.check(schedule).is_ok() && self.canonical(schedule) == *schedule
+        let Some(code) = self.code(schedule) else { return false };
+        self.kernel.knobs.iter().enumerate().all(|(i, knob)| {
+            if knob.kind == KnobKind::Tile || schedule.choices[i] == knob.choices[0] {
+                return true;
+            }
+            let mut simpler = schedule.clone();
+            simpler.choices[i] = knob.choices[0].clone();
+            self.code(&simpler) != Some(code)
+        })
+    }
+
+    /// A hash of what a schedule lowers to, without where it comes from.
+    fn code(&self, schedule: &Schedule) -> Option<u64> {
+        if let Some(known) = self.codes.borrow().get(schedule) {
+            return *known;
+        }
+        let lowered = lower::lower(self.kernel, &self.facts, schedule, self.target).ok();
+        let code = lowered.map(|k| {
+            let mut text = Hashed(0);
+            write!(text, "{:?}", (&k.params, &k.vars, &k.shared, &k.body, &k.launch)).expect("hashing doesn't fail");
+            text.0
+        });
+        self.codes.borrow_mut().insert(schedule.clone(), code);
+        code
     }
 
     /// Whether a schedule can be lowered for the space's facts and target. It need not lie in the space.
@@ -159,6 +187,20 @@ impl<'a> Space<'a> {
             next.choices[*i] = self.choices[*i].get(to)?.clone();
         }
         Some(next)
+    }
+}
+
+/// Hashes what is written to it, eight bytes at a time.
+struct Hashed(u64);
+
+impl fmt::Write for Hashed {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for chunk in text.as_bytes().chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            self.0 = mix(self.0 ^ u64::from_le_bytes(bytes)).wrapping_add(chunk.len() as u64);
+        }
+        Ok(())
     }
 }
 
@@ -298,5 +340,15 @@ pub(crate) mod tests {
         let choices = super::super::parse::parse_space(&kernel, "T=512,V=2|4").unwrap();
         let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200()).restricted(&choices);
         assert!(space.candidates().all(|s| s.int(KnobId(0)) == 512 && s.int(KnobId(2)) >= 2));
+    }
+
+    #[test]
+    fn candidates_are_exactly_the_legal_canonical_points() {
+        let kernel = kernel();
+        let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200());
+        for schedule in (0..space.points()).map(|i| space.point(i)) {
+            let expected = space.check(&schedule).is_ok() && space.canonical(&schedule) == schedule;
+            assert_eq!(space.is_candidate(&schedule), expected, "{}", schedule.short(&kernel));
+        }
     }
 }
