@@ -211,12 +211,42 @@ impl SharedLayout {
     /// swizzle, then to less memory. Both widths must stay aligned, so padding is a multiple of the wider access.
     pub fn choose(rows: i64, columns: i64, bytes: i64, write: SharedUse, read: SharedUse) -> SharedLayout {
         let widest = write.width.max(read.width);
-        let cost = |s: &SharedLayout| wavefronts(s, write, bytes) + wavefronts(s, read, bytes);
+        // The first and the last access of each thread stand for all: the others differ by whole rows or runs.
+        let sides: Vec<Vec<LaneElements>> = [write, read]
+            .iter()
+            .map(|side| {
+                let last = side.layout.registers - side.width;
+                [0, last].iter().take(if last > 0 { 2 } else { 1 }).map(|r| LaneElements::of(*side, *r)).collect()
+            })
+            .collect();
+        let weight = |side: &SharedUse, samples: usize| (side.layout.registers / side.width) as f64 / samples as f64;
+        let cost = |s: &SharedLayout| -> f64 {
+            [write, read]
+                .iter()
+                .zip(&sides)
+                .map(|(side, samples)| {
+                    let waves: i64 = samples.iter().map(|e| e.wavefronts(s, side.width, bytes)).sum();
+                    waves as f64 * weight(side, samples.len())
+                })
+                .sum()
+        };
+        let ideal: f64 = [write, read]
+            .iter()
+            .zip(&sides)
+            .map(|(side, samples)| {
+                let access = side.width * bytes;
+                let groups = ((samples[0].lanes.len() as i64 * access.max(4) + 127) / 128).max(1);
+                groups as f64 * weight(side, 1)
+            })
+            .sum();
         let mut best = SharedLayout::plain(columns);
         let mut least = cost(&best);
         let mut consider = |s: SharedLayout| {
+            if least <= ideal {
+                return;
+            }
             let c = cost(&s);
-            if c < least || (c == least && s.mask == 0 && best.mask == 0 && s.len(rows) < best.len(rows)) {
+            if c < least {
                 (best, least) = (s, c);
             }
         };
@@ -227,7 +257,7 @@ impl SharedLayout {
             for chunk in 0..=3u32 {
                 for mask in [31i64, 15, 7, 3] {
                     for shift in 0..=3u32 {
-                        if (1 << chunk) % widest == 0 && (mask + 1) << chunk <= columns {
+                        if (1 << chunk) % widest == 0 && (mask + 1) << chunk <= columns && mask << shift < rows {
                             consider(SharedLayout { pitch: columns, chunk, shift, mask });
                         }
                     }
@@ -238,35 +268,55 @@ impl SharedLayout {
     }
 }
 
-/// Wavefronts that the first warp's accesses to all its registers take: 32 banks of 4 bytes; 8-byte accesses go by half warps, 16-byte
-/// accesses by quarter warps; one word read by several lanes counts once.
-pub fn wavefronts(shared: &SharedLayout, side: SharedUse, bytes: i64) -> i64 {
-    let access = side.width * bytes;
-    let group = if access > 8 {
-        8
-    } else if access > 4 {
-        16
-    } else {
-        32
-    };
-    let lanes = side.layout.threads.min(32);
-    let mut total = 0;
-    for register in (0..side.layout.registers).step_by(side.width as usize) {
-        for first in (0..lanes).step_by(group as usize) {
-            let mut words: Vec<i64> = Vec::with_capacity(64);
-            for lane in first..(first + group).min(lanes) {
-                let at = side.layout.coordinates(lane, register);
-                let start = shared.address(at[0], at[1]) * bytes;
-                words.extend((start / 4)..=((start + access - 1) / 4));
-            }
-            words.sort_unstable();
-            words.dedup();
-            let mut banks = [0i64; 32];
-            words.iter().for_each(|w| banks[(w & 31) as usize] += 1);
-            total += banks.iter().max().copied().unwrap_or(0);
-        }
+/// Row and column of the element at which each lane of the first warp starts one access.
+struct LaneElements {
+    lanes: Vec<(i64, i64)>,
+}
+
+impl LaneElements {
+    fn of(side: SharedUse, register: i64) -> LaneElements {
+        let lanes = (0..side.layout.threads.min(32)).map(|lane| {
+            let at = side.layout.coordinates(lane, register);
+            (at[0], at[1])
+        });
+        LaneElements { lanes: lanes.collect() }
     }
-    total
+
+    /// Wavefronts of this access: 32 banks of 4 bytes; 8-byte accesses go by half warps, 16-byte accesses by quarter warps; one word
+    /// read by several lanes counts once.
+    fn wavefronts(&self, shared: &SharedLayout, width: i64, bytes: i64) -> i64 {
+        let access = width * bytes;
+        let group = if access > 8 {
+            8
+        } else if access > 4 {
+            16
+        } else {
+            32
+        };
+        let mut total = 0;
+        for lanes in self.lanes.chunks(group) {
+            let mut words = [i64::MAX; 32];
+            let mut n = 0;
+            let mut banks = [0u8; 32];
+            for (row, column) in lanes {
+                let start = shared.address(*row, *column) * bytes;
+                for word in (start / 4)..=((start + access - 1) / 4) {
+                    if !words[..n].contains(&word) {
+                        words[n] = word;
+                        n += 1;
+                        banks[(word & 31) as usize] += 1;
+                    }
+                }
+            }
+            total += banks.iter().max().copied().unwrap_or(0) as i64;
+        }
+        total
+    }
+}
+
+/// Wavefronts that the first warp's accesses to all its registers take.
+pub fn wavefronts(shared: &SharedLayout, side: SharedUse, bytes: i64) -> i64 {
+    (0..side.layout.registers).step_by(side.width as usize).map(|r| LaneElements::of(side, r).wavefronts(shared, side.width, bytes)).sum()
 }
 
 #[cfg(test)]
