@@ -132,17 +132,28 @@ fn less(a: Expr, b: Expr) -> Expr {
     Expr::Compare(CompareOp::Lt, Box::new(a), Box::new(b))
 }
 
-/// Every operation on one type: what the scalar arithmetic defines, the emitter must print.
-fn arithmetic(dtype: DType) -> Kernel {
+/// Results that one thread of [`arithmetic`] or [`conversions`] stores per output.
+pub const SLOTS: i32 = 64;
+
+/// Place `slot` of this thread's results.
+fn result(b: &Build, out: usize, thread: &Expr, slot: i32) -> Place {
+    let ParamKind::Pointer { dtype, .. } = b.kernel.params[out].kind else { panic!("parameter {out} is no pointer") };
+    let row = Expr::Binary(BinaryOp::Mul, Box::new(thread.clone()), Box::new(int(SLOTS)));
+    global(out, dtype, Expr::Binary(BinaryOp::Add, Box::new(row), Box::new(int(slot))))
+}
+
+/// Every operation on one type: what the scalar arithmetic defines, the emitter must print. Parameters: `x`, `y`, results.
+pub fn arithmetic(dtype: DType) -> Kernel {
     let mut b = Build::new(&format!("arithmetic_{dtype}"));
-    let p = b.pointer("p", dtype);
+    let (px, py, out) = (b.pointer("px", dtype), b.pointer("py", dtype), b.pointer("out", dtype));
     let thread = b.thread();
-    let x = b.let_("x", load(global(p, dtype, thread.clone())));
-    let y = b.let_("y", load(global(p, dtype, Expr::Binary(BinaryOp::Add, Box::new(thread.clone()), Box::new(int(1))))));
-    let mut at = 2;
+    let x = b.let_("x", load(global(px, dtype, thread.clone())));
+    let y = b.let_("y", load(global(py, dtype, thread.clone())));
+    let mut slot = 0;
     let mut keep = |b: &mut Build, value: Expr| {
-        at += 1;
-        b.push(store(global(p, dtype, int(at)), value));
+        let place = result(b, out, &thread, slot);
+        b.push(store(place, value));
+        slot += 1;
     };
     for op in UNARY {
         if girih_core::scalar::unary_fn(op, dtype).is_some() {
@@ -163,27 +174,31 @@ fn arithmetic(dtype: DType) -> Kernel {
         let condition = Expr::Compare(op, Box::new(x.clone()), Box::new(y.clone()));
         keep(&mut b, Expr::Select(Box::new(condition), Box::new(x.clone()), Box::new(y.clone())));
     }
+    assert!(slot <= SLOTS);
     b.kernel
 }
 
-/// Every cast and bitcast, streaming and predicated scalar accesses of every type.
-fn conversions() -> Kernel {
+/// Every cast and bitcast, streaming and predicated scalar accesses of every type. Parameters: a tensor of each type in the order
+/// of [`DType::ALL`], then results of each type.
+pub fn conversions() -> Kernel {
     let mut b = Build::new("conversions");
-    let pointers: Vec<usize> = DType::ALL.iter().map(|d| b.pointer(&format!("p_{d}"), *d)).collect();
+    let inputs: Vec<usize> = DType::ALL.iter().map(|d| b.pointer(&format!("in_{d}"), *d)).collect();
+    let outputs: Vec<usize> = DType::ALL.iter().map(|d| b.pointer(&format!("out_{d}"), *d)).collect();
     let thread = b.thread();
-    for (from, p) in DType::ALL.into_iter().zip(&pointers) {
-        let place = global(*p, from, thread.clone());
-        let predicate = Some(Box::new(less(thread.clone(), int(5))));
-        let x = b.let_("x", Expr::Load { place: Box::new(place.clone()), predicate, cache: CacheHint::Streaming });
-        for (to, q) in DType::ALL.into_iter().zip(&pointers) {
+    for (i, (from, input)) in DType::ALL.into_iter().zip(&inputs).enumerate() {
+        let place = global(*input, from, thread.clone());
+        let predicate = Some(Box::new(less(thread.clone(), int(100))));
+        let x = b.let_("x", Expr::Load { place: Box::new(place), predicate, cache: CacheHint::Streaming });
+        for (to, out) in DType::ALL.into_iter().zip(&outputs) {
             let value = Expr::Cast(to, Box::new(x.clone()));
-            let predicate = Some(less(thread.clone(), int(7)));
-            b.push(Stmt::Store { place: global(*q, to, int(9)), value, predicate, cache: CacheHint::Streaming });
+            let place = result(&b, *out, &thread, 2 * i as i32);
+            let predicate = Some(less(thread.clone(), int(120)));
+            b.push(Stmt::Store { place, value, predicate, cache: CacheHint::Streaming });
             if from.size() == to.size() {
-                b.push(store(global(*q, to, int(8)), Expr::Bitcast(to, Box::new(x.clone()))));
+                let place = result(&b, *out, &thread, 2 * i as i32 + 1);
+                b.push(store(place, Expr::Bitcast(to, Box::new(x.clone()))));
             }
         }
-        b.push(store(global(*p, from, int(1)), Expr::Literal(Literal::from_i64(from, 1))));
     }
     b.kernel
 }

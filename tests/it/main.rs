@@ -3,5 +3,6 @@
 mod cuda_text;
 mod launches;
 mod mutator;
+mod on_devices;
 mod properties;
 mod tidy;
