@@ -6,7 +6,7 @@
 //!
 //! ```ignore
 //! girih::challenge! {
-//!     Challenge::new("vector_add", solve::def, "void solve(const float* A[N], const float* B[N], float* C[N], int N)")
+//!     Challenge::new("vector_add", solve::Program::def, "void solve(const float* A[N], const float* B[N], float* C[N], int N)")
 //!         .input("A", uniform(-1000.0, 1000.0))
 //!         .input("B", uniform(-1000.0, 1000.0))
 //!         .output("C", |x, i| x.at("A", i) + x.at("B", i))

@@ -45,3 +45,20 @@ pub use tensor::DeviceTensor;
 /// Re-exported for the code that the attributes and macros expand to.
 #[doc(hidden)]
 pub use girih_core::linkme;
+
+// The attributes' expansions name `::girih`, also in this crate's own tests.
+extern crate self as girih;
+
+pub use girih_macros::{device, kernel, program};
+
+/// What kernels and programs are written with: `use girih::prelude::*;`.
+pub mod prelude {
+    pub use girih_core::lang::prelude::*;
+    pub use girih_macros::{device, kernel, program};
+}
+
+/// What the attributes expand to refers to.
+#[doc(hidden)]
+pub mod __private {
+    pub use girih_core::lang::expansion::*;
+}

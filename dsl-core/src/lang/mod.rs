@@ -1,7 +1,35 @@
 //! The language: handles on which ordinary Rust builds tile IR.
+//!
+//! A body is run once per kernel instance. `Tile`, `Scalar` and `TileIdx` are numbers in the build in progress; their operators and
+//! methods record IR. Control flow is chosen by type: the attributes turn `for`, `while`, `if`, comparisons and logic into calls whose
+//! traits decide between the host and the GPU. A mistake records a diagnostic and gives a poisoned handle, so that one build reports
+//! several mistakes, each once.
 
+pub mod branch;
+pub mod build;
+pub mod carry;
+pub mod compare;
+pub mod control;
 pub mod elem;
+#[doc(hidden)]
+pub mod expansion;
+pub mod index;
+pub mod math;
+pub mod operand;
+pub mod plan;
+pub mod prelude;
+pub mod reduce;
 pub mod scalar;
 pub mod schedule;
+pub mod size;
 pub mod tensor;
+pub mod tile;
+pub mod views;
 pub mod world;
+
+mod builder;
+mod loops;
+mod ops;
+mod recorder;
+mod session;
+mod substitute;

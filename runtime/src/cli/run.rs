@@ -57,7 +57,10 @@ pub fn run(args: &Args) -> Result<(), String> {
     compare(&subject, &call, &after)?;
     match &args.out {
         Some(out) => write_image(&subject, &call, &after, out),
-        None => Ok(show(&call, &after)),
+        None => {
+            show(&call, &after);
+            Ok(())
+        }
     }
 }
 
@@ -72,7 +75,7 @@ fn random_call(subject: &Subject, asked: &Sizes, seed: u64) -> Result<Call, Stri
     subject.perf_sizes(asked).or_else(|e| if asked.0.is_empty() { Ok(Sizes::default()) } else { Err(e) })?;
     let checks = subject.check_sizes(seed);
     // The largest check size is small enough to print and large enough to mean something.
-    let base = checks.into_iter().filter_map(|s| subject.call(&s, seed).ok()).max_by_key(|c| elements(c)).map(|c| c.sizes);
+    let base = checks.into_iter().filter_map(|s| subject.call(&s, seed).ok()).max_by_key(elements).map(|c| c.sizes);
     subject.call(&asked.or(&base.unwrap_or_default()), seed)
 }
 

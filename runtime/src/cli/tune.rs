@@ -200,10 +200,10 @@ impl Progress for Bar {
     }
 
     fn tried(&mut self, trial: &Trial) {
-        if let Some(us) = trial.median_us {
-            if self.best.as_ref().is_none_or(|(best, _)| us < *best) {
-                self.best = Some((us, trial.schedule.clone()));
-            }
+        if let Some(us) = trial.median_us
+            && self.best.as_ref().is_none_or(|(best, _)| us < *best)
+        {
+            self.best = Some((us, trial.schedule.clone()));
         }
         if let Some((us, schedule)) = &self.best {
             let word = if trial.status == Status::Predicted { "predicted best" } else { "best" };

@@ -1,0 +1,456 @@
+//! `if`: on a host bool one side runs while the kernel is built, on a `Scalar<bool>` one side runs on the GPU, on a `Tile<bool>`
+//! both sides are evaluated and each element takes its own.
+
+use super::carry::{Carrier, Carry};
+use super::elem::{Elem, Float, Int};
+use super::loops::{per_element, reads_memory};
+use super::operand::{Operand, ScalarRhs};
+use super::ops;
+use super::scalar::Scalar;
+use super::session::{self, Handle, Session};
+use super::tile::Tile;
+use crate::error::Diagnostic;
+use crate::loc::SourceLoc;
+use crate::program;
+use crate::tile::{self, Block, Stmt};
+
+/// The condition of an `if` decides what the `if` is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no condition",
+    label = "neither true nor false",
+    note = "conditions are `bool`, `Scalar<bool>` and `Tile<bool>`: compare with `==`, `<`, .."
+)]
+pub trait Condition {
+    /// The branch.
+    type Branch;
+    /// Starts the branch.
+    #[doc(hidden)]
+    fn branch(self, loc: SourceLoc) -> Self::Branch;
+}
+
+/// Starts an `if`.
+#[track_caller]
+pub fn branch<C: Condition>(condition: C) -> C::Branch {
+    condition.branch(SourceLoc::caller())
+}
+
+/// An `if` of the host.
+pub struct HostBranch(bool);
+
+impl Condition for bool {
+    type Branch = HostBranch;
+    fn branch(self, _loc: SourceLoc) -> HostBranch {
+        HostBranch(self)
+    }
+}
+
+impl HostBranch {
+    /// Nothing to carry.
+    pub fn carry<C>(&mut self, _name: &str, _variable: &mut C) {}
+    /// Whether the first side runs.
+    pub fn then(&mut self) -> bool {
+        self.0
+    }
+    /// Whether the second side runs.
+    pub fn otherwise(&mut self) -> bool {
+        !self.0
+    }
+    /// The value of the side that ran.
+    pub fn join<V>(self, then: Option<V>, otherwise: Option<V>) -> V {
+        then.or(otherwise).expect("one side of an `if` runs")
+    }
+    /// The value of the side that ran.
+    pub fn join_literals<V>(self, then: Option<V>, otherwise: Option<V>) -> V {
+        self.join(then, otherwise)
+    }
+    /// The end of an `if` without a value.
+    pub fn finish(self) {}
+}
+impl Carrier for HostBranch {
+    fn carry<C: Carry>(&mut self, _name: &str, _variable: &mut C) {}
+}
+
+/// Two sides of an `if` that may be joined; the result has the element type of the symbolic one.
+#[diagnostic::on_unimplemented(
+    message = "the sides of this `if` are `{Self}` and `{B}`, which have no common type",
+    label = "the sides differ",
+    note = "convert one side with `.cast()`, or give both the same type"
+)]
+pub trait Join<B>: Sized {
+    /// The result.
+    type Output;
+    /// Joins each pair of handles.
+    #[doc(hidden)]
+    fn join(self, other: B, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self::Output;
+}
+
+impl<T: Elem, R: Operand<T>> Join<R> for Tile<T> {
+    type Output = Tile<T>;
+    fn join(self, other: R, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Tile<T> {
+        Tile::of(f(self.handle(), other.operand(loc)))
+    }
+}
+impl<T: Elem, R: Operand<T> + ScalarRhs> Join<R> for Scalar<T> {
+    type Output = Scalar<T>;
+    fn join(self, other: R, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Scalar<T> {
+        Scalar::of(f(self.handle(), other.operand(loc)))
+    }
+}
+impl<T: Elem> Join<Tile<T>> for Scalar<T> {
+    type Output = Tile<T>;
+    fn join(self, other: Tile<T>, _loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Tile<T> {
+        Tile::of(f(self.handle(), other.handle()))
+    }
+}
+macro_rules! literal_first {
+    ($($literal:ty, $($bound:ident)?;)*) => {$(
+        impl<T: $($bound)?> Join<Tile<T>> for $literal where $literal: Operand<T>, T: Elem {
+            type Output = Tile<T>;
+            fn join(self, other: Tile<T>, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Tile<T> {
+                Tile::of(f(Operand::<T>::operand(self, loc), other.handle()))
+            }
+        }
+        impl<T: $($bound)?> Join<Scalar<T>> for $literal where $literal: Operand<T>, T: Elem {
+            type Output = Scalar<T>;
+            fn join(self, other: Scalar<T>, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Scalar<T> {
+                Scalar::of(f(Operand::<T>::operand(self, loc), other.handle()))
+            }
+        }
+    )*};
+}
+literal_first! {
+    f64, Float;
+    i32, Int;
+}
+impl Join<()> for () {
+    type Output = ();
+    fn join(self, _other: (), _loc: SourceLoc, _f: &mut dyn FnMut(Handle, Handle) -> Handle) {}
+}
+macro_rules! joined_tuples {
+    ($(($($a:ident $b:ident $i:tt),*))*) => {$(
+        impl<$($a: Join<$b>, $b),*> Join<($($b,)*)> for ($($a,)*) {
+            type Output = ($($a::Output,)*);
+            fn join(self, other: ($($b,)*), loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self::Output {
+                ($(self.$i.join(other.$i, loc, f),)*)
+            }
+        }
+    )*};
+}
+joined_tuples! {
+    (A X 0)
+    (A X 0, B Y 1)
+    (A X 0, B Y 1, C Z 2)
+    (A X 0, B Y 1, C Z 2, D W 3)
+}
+
+/// The result of an `if` whose sides are both literals: its use decides the element type.
+pub trait FromLiterals<L>: Sized {
+    /// From the joined handle of two literals.
+    #[doc(hidden)]
+    fn from_literals(then: L, otherwise: L, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self;
+}
+impl<T: Elem, L: Operand<T>> FromLiterals<L> for Scalar<T> {
+    fn from_literals(then: L, otherwise: L, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self {
+        Scalar::of(f(then.operand(loc), otherwise.operand(loc)))
+    }
+}
+impl<T: Elem, L: Operand<T>> FromLiterals<L> for Tile<T> {
+    fn from_literals(then: L, otherwise: L, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self {
+        Tile::of(f(then.operand(loc), otherwise.operand(loc)))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Before,
+    Then,
+    Otherwise,
+    Joined,
+}
+
+/// The variables that change in an `if`: as they were before it, and after its first side.
+#[derive(Default)]
+struct Changes {
+    names: Vec<String>,
+    old: Vec<Handle>,
+    then: Vec<Handle>,
+    cursor: usize,
+}
+
+impl Changes {
+    /// One handle of a variable; `join` gives the value after both sides.
+    fn visit(&mut self, name: &str, side: Side, h: &mut Handle, join: &mut dyn FnMut(&str, Handle, Handle) -> Handle) {
+        match side {
+            Side::Before => {
+                self.names.push(name.to_string());
+                self.old.push(*h);
+            }
+            Side::Then => {
+                self.then.push(*h);
+                *h = self.old[self.then.len() - 1];
+            }
+            Side::Otherwise | Side::Joined => {
+                let i = self.cursor;
+                self.cursor += 1;
+                if self.then[i] != *h {
+                    *h = join(&self.names[i], self.then[i], *h);
+                }
+            }
+        }
+    }
+}
+
+/// An `if` on a scalar: one side runs. In a program, on the host.
+pub struct ScalarBranch {
+    condition: Handle,
+    loc: SourceLoc,
+    side: Side,
+    changes: Changes,
+    regions: [u32; 2],
+    blocks: [Block; 2],
+    program_blocks: [Vec<program::Stmt>; 2],
+    results: Vec<tile::Branch>,
+}
+
+impl Condition for Scalar<bool> {
+    type Branch = ScalarBranch;
+    fn branch(self, loc: SourceLoc) -> ScalarBranch {
+        ScalarBranch {
+            condition: self.handle(),
+            loc,
+            side: Side::Before,
+            changes: Changes::default(),
+            regions: [0; 2],
+            blocks: [Vec::new(), Vec::new()],
+            program_blocks: [Vec::new(), Vec::new()],
+            results: Vec::new(),
+        }
+    }
+}
+
+impl ScalarBranch {
+    /// Carries a variable: called before the `if`, after the first side, and after the second.
+    pub fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        if self.side == Side::Otherwise {
+            self.settle();
+        }
+        let mut changes = std::mem::take(&mut self.changes);
+        let side = self.side;
+        variable.handles(&mut |h| changes.visit(name, side, h, &mut |name, a, b| self.result(Some(name), a, b)));
+        self.changes = changes;
+    }
+    /// The first side follows.
+    pub fn then(&mut self) -> bool {
+        self.side = Side::Then;
+        self.regions[0] = open();
+        true
+    }
+    /// The second side follows.
+    pub fn otherwise(&mut self) -> bool {
+        (self.blocks[0], self.program_blocks[0]) = close();
+        self.side = Side::Otherwise;
+        self.regions[1] = open();
+        true
+    }
+    fn settle(&mut self) {
+        if self.side != Side::Joined {
+            (self.blocks[1], self.program_blocks[1]) = close();
+            self.side = Side::Joined;
+        }
+    }
+    /// The value of the `if`.
+    pub fn join<A: Join<B>, B>(mut self, then: Option<A>, otherwise: Option<B>) -> A::Output {
+        self.settle();
+        let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
+        let loc = self.loc;
+        let joined = a.join(b, loc, &mut |a, b| self.result(None, a, b));
+        self.finish();
+        joined
+    }
+    /// The value of an `if` whose sides are both literals.
+    pub fn join_literals<L, R: FromLiterals<L>>(mut self, then: Option<L>, otherwise: Option<L>) -> R {
+        self.settle();
+        let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
+        let loc = self.loc;
+        let joined = R::from_literals(a, b, loc, &mut |a, b| self.result(None, a, b));
+        self.finish();
+        joined
+    }
+    /// The end of the `if`.
+    pub fn finish(mut self) {
+        self.settle();
+        let loc = self.loc;
+        session::with(|s| match s {
+            Session::Kernel(k) => {
+                let Some(condition) = k.operand(self.condition, loc) else { return };
+                let [then, otherwise] = self.blocks;
+                k.push(Stmt::If { condition, then, otherwise, results: self.results, loc });
+            }
+            Session::Program(p) => {
+                let Some((condition, _)) = p.read(self.condition, loc) else { return };
+                let [then, otherwise] = self.program_blocks;
+                p.push(program::Stmt::If { condition, then, otherwise });
+            }
+        });
+    }
+    fn result(&mut self, name: Option<&str>, a: Handle, b: Handle) -> Handle {
+        let (loc, [own_then, own_otherwise]) = (self.loc, self.regions);
+        session::with(|s| match s {
+            Session::Kernel(k) => {
+                let (Some(then), Some(otherwise)) = (k.operand_of(a, own_then, loc), k.operand_of(b, own_otherwise, loc)) else {
+                    return Handle::POISON;
+                };
+                let [then, otherwise] = spread(k, [then, otherwise], loc);
+                if k.kernel.ty(then) != k.kernel.ty(otherwise) {
+                    let message = format!("the sides of this `if` give {} and {}", k.describe(then), k.describe(otherwise));
+                    let notes = [k.kernel.value(then).loc, k.kernel.value(otherwise).loc];
+                    k.error(
+                        Diagnostic::new(loc, message)
+                            .note("one side was made here", notes[0])
+                            .note("the other was made here", notes[1])
+                            .help("bring both sides to one shape with `.like(..)` or `.expand(axis, size)`"),
+                    );
+                    return Handle::POISON;
+                }
+                let ty = k.kernel.ty(then).clone();
+                let result = k.new_value(ty, name.map(str::to_string), loc, 0);
+                self.results.push(tile::Branch { then, otherwise, result });
+                k.handle(result)
+            }
+            Session::Program(p) => {
+                let (Some((then, dtype)), Some((otherwise, _))) = (p.read_of(a, own_then, loc), p.read_of(b, own_otherwise, loc)) else {
+                    return Handle::POISON;
+                };
+                let var = p.var(dtype, name.unwrap_or("choice"));
+                self.program_blocks[0].push(program::Stmt::Set { var, value: then });
+                self.program_blocks[1].push(program::Stmt::Set { var, value: otherwise });
+                p.expr(program::Expr::Var(var), dtype, loc)
+            }
+        })
+    }
+}
+impl Carrier for ScalarBranch {
+    fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        ScalarBranch::carry(self, name, variable);
+    }
+}
+
+/// A scalar side that is known before the `if` is spread over the other side's tile.
+fn spread(k: &mut super::builder::KernelBuilder, sides: [tile::ValueId; 2], loc: SourceLoc) -> [tile::ValueId; 2] {
+    let shape = sides.iter().find_map(|v| k.kernel.ty(*v).shape()).map(<[_]>::to_vec);
+    match shape {
+        Some(shape) => sides.map(|v| if k.constant(v).is_some() { ops::splat_to(k, v, &shape, loc) } else { v }),
+        None => sides,
+    }
+}
+
+fn open() -> u32 {
+    session::with(|s| match s {
+        Session::Kernel(k) => {
+            k.open(false);
+            k.region()
+        }
+        Session::Program(p) => {
+            p.open();
+            p.region()
+        }
+    })
+}
+
+fn close() -> (Block, Vec<program::Stmt>) {
+    session::with(|s| match s {
+        Session::Kernel(k) => (k.close(), Vec::new()),
+        Session::Program(p) => (Vec::new(), p.close()),
+    })
+}
+
+/// An `if` on a tile: both sides are evaluated, each element takes its own, and loads of a side carry that side's mask.
+pub struct TileBranch {
+    mask: Handle,
+    loc: SourceLoc,
+    side: Side,
+    changes: Changes,
+}
+
+impl Condition for Tile<bool> {
+    type Branch = TileBranch;
+    fn branch(self, loc: SourceLoc) -> TileBranch {
+        TileBranch { mask: self.handle(), loc, side: Side::Before, changes: Changes::default() }
+    }
+}
+
+impl TileBranch {
+    /// Carries a variable: called before the `if`, after the first side, and after the second.
+    pub fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        if self.side == Side::Otherwise {
+            self.settle();
+        }
+        let mut changes = std::mem::take(&mut self.changes);
+        let (side, mask, loc) = (self.side, self.mask, self.loc);
+        variable.handles(&mut |h| changes.visit(name, side, h, &mut |_, a, b| per_element(mask, a, b, loc)));
+        self.changes = changes;
+    }
+    /// The first side follows.
+    pub fn then(&mut self) -> bool {
+        self.side = Side::Then;
+        self.open();
+        true
+    }
+    /// The second side follows.
+    pub fn otherwise(&mut self) -> bool {
+        self.close(false);
+        self.side = Side::Otherwise;
+        self.open();
+        true
+    }
+    fn settle(&mut self) {
+        if self.side != Side::Joined {
+            self.close(true);
+            self.side = Side::Joined;
+        }
+    }
+    /// The value of the `if`.
+    pub fn join<A: Join<B>, B>(mut self, then: Option<A>, otherwise: Option<B>) -> A::Output {
+        self.settle();
+        let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
+        let (mask, loc) = (self.mask, self.loc);
+        a.join(b, loc, &mut |a, b| per_element(mask, a, b, loc))
+    }
+    /// The value of an `if` whose sides are both literals.
+    pub fn join_literals<L, T: Elem>(mut self, then: Option<L>, otherwise: Option<L>) -> Tile<T>
+    where
+        Tile<T>: FromLiterals<L>,
+    {
+        self.settle();
+        let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
+        let (mask, loc) = (self.mask, self.loc);
+        Tile::<T>::from_literals(a, b, loc, &mut |a, b| per_element(mask, a, b, loc))
+    }
+    /// The end of the `if`.
+    pub fn finish(mut self) {
+        self.settle();
+    }
+    fn open(&self) {
+        session::with(|s| {
+            if let Some(k) = s.kernel("a per-element `if`", self.loc) {
+                k.open(true);
+            }
+        });
+    }
+    fn close(&self, negate: bool) {
+        let loc = self.loc;
+        session::with(|s| {
+            let Session::Kernel(k) = s else { return };
+            let body = k.close();
+            match k.operand(self.mask, loc) {
+                Some(mask) if reads_memory(&body) => k.push(Stmt::Where { mask, negate, body, loc }),
+                _ => body.into_iter().for_each(|s| k.push(s)),
+            }
+        });
+    }
+}
+impl Carrier for TileBranch {
+    fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        TileBranch::carry(self, name, variable);
+    }
+}

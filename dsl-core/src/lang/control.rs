@@ -1,0 +1,383 @@
+//! Control flow, chosen by type: a host value gives ordinary Rust, a symbolic one gives IR. The attributes write the calls.
+
+use super::carry::{Carrier, Carry};
+use super::elem::{Elem, Int};
+use super::loops::{self, Slots};
+use super::operand::{Operand, ScalarRhs};
+use super::ops;
+use super::scalar::Scalar;
+use super::session::{self, Handle, Session};
+use super::tensor::LoopVars;
+use crate::error::Diagnostic;
+use crate::loc::SourceLoc;
+use crate::program;
+use crate::tile::{Size, Stmt, TileLoop, Ty, ValueId, ViewId};
+use crate::types::{BinaryOp, DType};
+use std::marker::PhantomData;
+
+/// The tiles of a tensor's axes: what `for` goes over.
+pub struct Tiles<A> {
+    tensor: Handle,
+    axes: Vec<usize>,
+    sizes: Vec<Size>,
+    strided: bool,
+    vars: PhantomData<fn() -> A>,
+}
+
+impl<A> Tiles<A> {
+    pub(crate) fn new(tensor: Handle, axes: Vec<usize>, sizes: Vec<Size>) -> Tiles<A> {
+        Tiles { tensor, axes, sizes, strided: false, vars: PhantomData }
+    }
+    /// Turns are dealt to blocks as the schedule likes, and each block may carry values from one of its turns to the next.
+    pub fn strided(mut self) -> Tiles<A> {
+        self.strided = true;
+        self
+    }
+}
+
+/// `a..b` whose end is a scalar: a loop that runs on the GPU (in a program: on the host).
+pub struct ScalarRange<T> {
+    start: Handle,
+    end: Handle,
+    elem: PhantomData<fn() -> T>,
+}
+
+/// The end of a range decides what the range is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the end of a range from `{A}`",
+    label = "neither a host integer nor an integer scalar",
+    note = "a `for` counts host integers (unrolled) or up to a `Scalar` of an integer type; knobs are no numbers"
+)]
+pub trait RangeEnd<A> {
+    /// The range.
+    type Range;
+    /// `start..self`, or `start..=self`.
+    #[doc(hidden)]
+    fn range(self, start: A, inclusive: bool, loc: SourceLoc) -> Self::Range;
+}
+
+macro_rules! host_ranges {
+    ($($int:ty),*) => {$(
+        impl RangeEnd<$int> for $int {
+            type Range = std::ops::Range<$int>;
+            fn range(self, start: $int, inclusive: bool, _loc: SourceLoc) -> Self::Range {
+                start..if inclusive { self + 1 } else { self }
+            }
+        }
+    )*};
+}
+host_ranges!(i8, u8, i16, u16, i32, u32, i64, u64, isize, usize);
+
+impl<T: Int, A: Operand<T> + ScalarRhs> RangeEnd<A> for Scalar<T> {
+    type Range = ScalarRange<T>;
+    fn range(self, start: A, inclusive: bool, loc: SourceLoc) -> ScalarRange<T> {
+        let mut end = self.handle();
+        if inclusive {
+            end = ops::binary(BinaryOp::Add, end, ops::int_literal(T::DTYPE, 1, loc), loc);
+        }
+        ScalarRange { start: start.operand(loc), end, elem: PhantomData }
+    }
+}
+
+/// `start..end` in the header of a `for`.
+#[track_caller]
+pub fn range<A, B: RangeEnd<A>>(start: A, end: B) -> B::Range {
+    end.range(start, false, SourceLoc::caller())
+}
+
+/// `start..=end` in the header of a `for`.
+#[track_caller]
+pub fn range_inclusive<A, B: RangeEnd<A>>(start: A, end: B) -> B::Range {
+    end.range(start, true, SourceLoc::caller())
+}
+
+/// What `for` goes over.
+#[diagnostic::on_unimplemented(message = "`for` cannot go over `{Self}`", label = "nothing to loop over")]
+pub trait Start {
+    /// The loop.
+    type Loop;
+    /// Starts the loop; `names` are those of the pattern's variables.
+    #[doc(hidden)]
+    fn start(self, names: &[&str], loc: SourceLoc) -> Self::Loop;
+}
+
+/// Starts a `for`.
+#[track_caller]
+pub fn start<S: Start>(over: S, names: &[&str]) -> S::Loop {
+    over.start(names, SourceLoc::caller())
+}
+
+/// A loop on the host: it is unrolled into the kernel.
+pub struct HostFor<I>(I);
+
+impl<I: IntoIterator> Start for I {
+    type Loop = HostFor<I::IntoIter>;
+    fn start(self, _names: &[&str], _loc: SourceLoc) -> Self::Loop {
+        HostFor(self.into_iter())
+    }
+}
+
+impl<I: Iterator> HostFor<I> {
+    /// Nothing to carry: the turns are one after the other in the kernel.
+    pub fn carry<C>(&mut self, _name: &str, _variable: &mut C) {}
+    /// The next turn.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<I::Item> {
+        self.0.next()
+    }
+}
+impl<I: Iterator> Carrier for HostFor<I> {
+    fn carry<C: Carry>(&mut self, _name: &str, _variable: &mut C) {}
+}
+
+/// A loop that is recorded: its body runs once.
+pub struct RecordedFor<V> {
+    kind: Kind,
+    loc: SourceLoc,
+    slots: Slots,
+    turn: Turn,
+    var: fn(&[Handle]) -> V,
+    vars: Vec<Handle>,
+}
+
+#[derive(PartialEq)]
+enum Turn {
+    Before,
+    Inside,
+}
+
+enum Kind {
+    Tiles { head: TileLoop, grid: bool },
+    Range { start: ValueId, end: ValueId, var: ValueId },
+    Counted { start: program::Expr, end: program::Expr, var: program::ScalarVar },
+    Wrong,
+}
+
+impl<A: LoopVars> Start for Tiles<A> {
+    type Loop = RecordedFor<A::Var>;
+    fn start(self, names: &[&str], loc: SourceLoc) -> Self::Loop {
+        let opened = session::with(|s| {
+            let k = s.kernel("a loop over tiles", loc)?;
+            let view = ViewId(self.tensor.get(k.build)?);
+            let grid = k.depth() == 0;
+            if grid && k.has_grid {
+                let message = "a second loop over tiles at the top of the kernel: a kernel has one grid";
+                let help = "nest it in the first loop, or write a second kernel and launch both from a `#[program]`";
+                k.error(Diagnostic::new(loc, message).help(help));
+            }
+            k.has_grid |= grid;
+            k.open(false);
+            let vars: Vec<ValueId> = self
+                .sizes
+                .iter()
+                .enumerate()
+                .map(|(i, size)| {
+                    let name = names.get(i).filter(|n| !n.is_empty()).map(|n| n.to_string());
+                    k.new_value(Ty::TileIdx(size.clone()), name, loc, 0)
+                })
+                .collect();
+            let handles = vars.iter().map(|v| k.handle(*v)).collect();
+            let head =
+                TileLoop { view, axes: self.axes.clone(), vars, strided: self.strided, carries: Vec::new(), body: Vec::new(), loc };
+            Some((Kind::Tiles { head, grid }, handles))
+        });
+        let wrong = || (Kind::Wrong, vec![Handle::POISON; self.sizes.len()]);
+        RecordedFor::new(opened.unwrap_or_else(wrong), A::of, loc)
+    }
+}
+
+impl<T: Elem> Start for ScalarRange<T> {
+    type Loop = RecordedFor<Scalar<T>>;
+    fn start(self, names: &[&str], loc: SourceLoc) -> Self::Loop {
+        let name = names.first().filter(|n| !n.is_empty()).map(|n| n.to_string());
+        let opened = session::with(|s| match s {
+            Session::Kernel(k) => {
+                let (start, end) = (k.operand(self.start, loc)?, k.operand(self.end, loc)?);
+                k.open(false);
+                let var = k.new_value(Ty::Scalar(T::DTYPE), name, loc, 0);
+                Some((Kind::Range { start, end, var }, vec![k.handle(var)]))
+            }
+            Session::Program(p) => {
+                let ((start, _), (end, _)) = (p.read(self.start, loc)?, p.read(self.end, loc)?);
+                p.open();
+                let var = p.var(DType::I64, name.as_deref().unwrap_or("i"));
+                let counter = p.expr(program::Expr::Var(var), DType::I64, loc);
+                let wide = |e| recast(e, T::DTYPE, DType::I64);
+                let handle = p.cast(T::DTYPE, counter, loc);
+                Some((Kind::Counted { start: wide(start), end: wide(end), var }, vec![handle]))
+            }
+        });
+        RecordedFor::new(opened.unwrap_or((Kind::Wrong, vec![Handle::POISON])), |h| Scalar::of(h[0]), loc)
+    }
+}
+
+fn recast(expr: program::Expr, from: DType, to: DType) -> program::Expr {
+    match expr {
+        e if from == to => e,
+        program::Expr::Literal(l) => program::Expr::Literal(crate::types::Literal::from_i64(to, l.to_i64())),
+        e => program::Expr::Cast(to, Box::new(e)),
+    }
+}
+
+impl<V> RecordedFor<V> {
+    fn new((kind, vars): (Kind, Vec<Handle>), var: fn(&[Handle]) -> V, loc: SourceLoc) -> RecordedFor<V> {
+        RecordedFor { kind, loc, slots: Slots::default(), turn: Turn::Before, var, vars }
+    }
+    /// Carries a variable: called before the first turn and at the end of the turn.
+    pub fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        let (slots, loc, turn) = (&mut self.slots, self.loc, &self.turn);
+        if matches!(self.kind, Kind::Wrong) {
+            return;
+        }
+        variable.handles(&mut |h| match turn {
+            Turn::Before => slots.enter(name, h, loc),
+            Turn::Inside => slots.leave(h, 1, loc),
+        });
+    }
+    /// The one turn that is recorded.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<V> {
+        if self.turn == Turn::Before {
+            self.turn = Turn::Inside;
+            return Some((self.var)(&self.vars));
+        }
+        let loc = self.loc;
+        match std::mem::replace(&mut self.kind, Kind::Wrong) {
+            Kind::Wrong => {}
+            Kind::Tiles { head, grid } => loops::close_tiles(&self.slots, head, grid),
+            Kind::Range { start, end, var } => {
+                let Some(mut body) = close_region() else { return None };
+                let carries = self.slots.carries(&mut [&mut body]);
+                push_stmt(Stmt::Range { var, start, end, carries, body, loc });
+            }
+            Kind::Counted { start, end, var } => {
+                self.slots.set_variables(loc);
+                session::with(|s| {
+                    if let Session::Program(p) = s {
+                        let body = p.close();
+                        p.push(program::Stmt::For { var, start, end, body });
+                    }
+                });
+            }
+        }
+        None
+    }
+}
+impl<V> Carrier for RecordedFor<V> {
+    fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        RecordedFor::carry(self, name, variable);
+    }
+}
+
+fn close_region() -> Option<crate::tile::Block> {
+    session::with(|s| match s {
+        Session::Kernel(k) => Some(k.close()),
+        Session::Program(_) => None,
+    })
+}
+
+fn push_stmt(stmt: Stmt) {
+    session::with(|s| {
+        if let Session::Kernel(k) = s {
+            k.push(stmt);
+        }
+    });
+}
+
+/// A `while` that is recorded: its condition and its body run once.
+pub struct RecordedWhile {
+    loc: SourceLoc,
+    slots: Slots,
+    turn: Turn,
+    header: crate::tile::Block,
+    condition: Handle,
+    program_header: Vec<program::Stmt>,
+}
+
+/// Starts a `while`.
+#[track_caller]
+pub fn while_loop() -> RecordedWhile {
+    let loc = SourceLoc::caller();
+    open_region();
+    RecordedWhile {
+        loc,
+        slots: Slots::default(),
+        turn: Turn::Before,
+        header: Vec::new(),
+        condition: Handle::POISON,
+        program_header: Vec::new(),
+    }
+}
+
+fn open_region() {
+    session::with(|s| match s {
+        Session::Kernel(k) => k.open(false),
+        Session::Program(p) => p.open(),
+    });
+}
+
+impl RecordedWhile {
+    /// Carries a variable: called before the condition and at the end of the turn.
+    pub fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        let (slots, loc, turn) = (&mut self.slots, self.loc, &self.turn);
+        variable.handles(&mut |h| match turn {
+            Turn::Before => slots.enter(name, h, loc),
+            Turn::Inside => slots.leave(h, 2, loc),
+        });
+    }
+    /// The condition follows.
+    pub fn header(&mut self) {
+        open_region();
+    }
+    /// The condition is known; the body follows.
+    #[track_caller]
+    pub fn test(&mut self, condition: Scalar<bool>) {
+        let loc = SourceLoc::caller();
+        self.condition = condition.handle();
+        self.turn = Turn::Inside;
+        session::with(|s| match s {
+            Session::Kernel(k) => {
+                k.operand(condition.handle(), loc);
+                self.header = k.close();
+                k.open(false);
+            }
+            Session::Program(p) => {
+                let kept = p.read(condition.handle(), loc);
+                self.program_header = p.close();
+                // The condition's expression belongs to the header, which is closed: it is kept as it is.
+                if let Some((expr, dtype)) = kept {
+                    self.condition = p.expr_outside(expr, dtype, 0, loc);
+                }
+                p.open();
+            }
+        });
+    }
+    /// The turn is over.
+    pub fn end(mut self) {
+        let loc = self.loc;
+        self.slots.set_variables(loc);
+        let condition = session::with(|s| match s {
+            Session::Kernel(k) => self.condition.value(k.build),
+            Session::Program(p) => {
+                let body = p.close();
+                let condition = p.read(self.condition, loc);
+                p.close();
+                if let Some((condition, _)) = condition {
+                    p.push(program::Stmt::While { header: std::mem::take(&mut self.program_header), condition, body });
+                }
+                None
+            }
+        });
+        let Some(mut body) = close_region() else { return };
+        let shell = close_region();
+        debug_assert!(shell.is_none_or(|s| s.is_empty()), "language: a statement between a while's header and body");
+        let carries = self.slots.carries(&mut [&mut self.header, &mut body]);
+        let Some(condition) = condition else { return };
+        push_stmt(Stmt::While { carries, header: self.header, condition, body, loc });
+    }
+}
+impl Carrier for RecordedWhile {
+    fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        RecordedWhile::carry(self, name, variable);
+    }
+}

@@ -1,0 +1,41 @@
+//! What the attributes expand to refers to: not for authors.
+
+pub use super::branch::branch;
+pub use super::build::{Header, instance, kernel, program};
+pub use super::carry::{NameIt, NameNothing, Named, Soft, SoftCarry, SoftIgnore};
+pub use super::compare::{eq, ge, gt, le, logic, lt, ne, needs};
+pub use super::control::{range, range_inclusive, start, while_loop};
+pub use super::plan::Plan;
+pub use super::schedule::{
+    CacheHint, CopyPath, DotUnit, KernelSchedule, KnobValue, deserialize, display, field, serialize,
+};
+pub use super::size::Size;
+pub use super::world::{ByReference, ByValue, On, Param, World};
+pub use crate::error::CompileError;
+pub use crate::linkme;
+pub use crate::loc::SourceLoc;
+pub use crate::program::{Program, ProgramDef};
+pub use crate::registry::{KERNELS, KernelDef, PROGRAMS};
+pub use crate::schedule::{Choice, Knob, KnobKind, Schedule};
+pub use crate::tile::{Kernel, KnobId, Param as IrParam};
+pub use serde;
+
+/// A numeric choice.
+pub fn int(value: i64) -> Choice {
+    Choice::Int(value)
+}
+
+/// A word as a choice.
+pub fn word(value: &str) -> Choice {
+    Choice::Word(value.to_string())
+}
+
+/// A knob.
+pub fn knob(name: &str, kind: KnobKind, choices: Vec<Choice>, loc: SourceLoc) -> Knob {
+    Knob { name: name.to_string(), kind, choices, loc }
+}
+
+/// A parameter.
+pub fn param(name: &str, kind: crate::tile::ParamKind) -> IrParam {
+    IrParam { name: name.to_string(), kind }
+}

@@ -1,0 +1,277 @@
+//! Indices of loads and stores: one per axis of the tensor, alone or in a tuple.
+
+use super::builder::KernelBuilder;
+use super::elem::Int;
+use super::ops;
+use super::scalar::Scalar;
+use super::session::Handle;
+use super::tile::{Tile, TileIdx};
+use crate::error::Diagnostic;
+use crate::loc::SourceLoc;
+use crate::tile::{Index, RequirementKind, Size, Ty, ValueId, ViewId};
+use crate::types::{DType, Literal};
+
+/// One index, before it is looked at in a build.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub enum Part {
+    /// The elements of a tile.
+    Tile(Handle),
+    /// One coordinate (a scalar), or a tile of coordinates.
+    At(Handle),
+    /// One constant coordinate.
+    Constant(i64),
+    /// The whole axis, of this length if the author said it.
+    All(Option<i64>),
+}
+
+/// The index of one axis.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no index of an axis",
+    label = "not an index",
+    note = "an axis is indexed by a tile index of a loop, an integer scalar, `..`, or `..3` for a whole axis of 3 elements"
+)]
+pub trait AxisIndex {
+    /// The part.
+    #[doc(hidden)]
+    fn part(self) -> Part;
+}
+
+impl AxisIndex for TileIdx {
+    fn part(self) -> Part {
+        Part::Tile(self.0)
+    }
+}
+impl<T: Int> AxisIndex for Scalar<T> {
+    fn part(self) -> Part {
+        Part::At(self.handle())
+    }
+}
+impl AxisIndex for i32 {
+    fn part(self) -> Part {
+        Part::Constant(self as i64)
+    }
+}
+impl AxisIndex for usize {
+    fn part(self) -> Part {
+        Part::Constant(self as i64)
+    }
+}
+impl AxisIndex for std::ops::RangeFull {
+    fn part(self) -> Part {
+        Part::All(None)
+    }
+}
+impl AxisIndex for std::ops::RangeTo<i32> {
+    fn part(self) -> Part {
+        Part::All(Some(self.end as i64))
+    }
+}
+
+/// The index of a whole tensor of `N` axes: one [`AxisIndex`] per axis, in a tuple where there are several.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not index a tensor of {N} axes",
+    label = "wrong number or kind of indices",
+    note = "give one tile index per axis: `t` for one axis, `(m, n)` for two"
+)]
+pub trait TileIndex<const N: usize> {
+    /// The parts.
+    #[doc(hidden)]
+    fn parts(self) -> [Part; N];
+}
+
+/// One coordinate: an integer scalar or number.
+#[diagnostic::on_unimplemented(message = "`{Self}` is no coordinate", label = "not an integer scalar", note = "write an integer or a `Scalar` of an integer type")]
+pub trait Coordinate {
+    /// The part.
+    #[doc(hidden)]
+    fn part(self) -> Part;
+}
+impl<T: Int> Coordinate for Scalar<T> {
+    fn part(self) -> Part {
+        Part::At(self.handle())
+    }
+}
+impl Coordinate for i32 {
+    fn part(self) -> Part {
+        Part::Constant(self as i64)
+    }
+}
+impl Coordinate for i64 {
+    fn part(self) -> Part {
+        Part::Constant(self)
+    }
+}
+impl Coordinate for usize {
+    fn part(self) -> Part {
+        Part::Constant(self as i64)
+    }
+}
+
+/// The coordinates of one element of a tensor of `N` axes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say where an element of a tensor of {N} axes is",
+    label = "wrong number or kind of coordinates",
+    note = "give one integer per axis: `i` for one axis, `(i, j)` for two"
+)]
+pub trait Coordinates<const N: usize> {
+    /// The parts.
+    #[doc(hidden)]
+    fn parts(self) -> [Part; N];
+}
+
+/// One computed coordinate per element: a tile of integers, or an integer scalar for all of them.
+#[diagnostic::on_unimplemented(message = "`{Self}` is no tile of coordinates", label = "not a tile of integers", note = "write a tile or scalar of an integer type")]
+pub trait Computed {
+    /// The part.
+    #[doc(hidden)]
+    fn part(self) -> Part;
+}
+impl<T: Int> Computed for Tile<T> {
+    fn part(self) -> Part {
+        Part::At(self.handle())
+    }
+}
+impl<T: Int> Computed for Scalar<T> {
+    fn part(self) -> Part {
+        Part::At(self.handle())
+    }
+}
+impl Computed for i32 {
+    fn part(self) -> Part {
+        Part::Constant(self as i64)
+    }
+}
+impl Computed for usize {
+    fn part(self) -> Part {
+        Part::Constant(self as i64)
+    }
+}
+
+/// Computed coordinates in a tensor of `N` axes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say where elements of a tensor of {N} axes are",
+    label = "wrong number or kind of coordinates",
+    note = "give one tile of integers per axis, in a tuple where there are several"
+)]
+pub trait ComputedIndex<const N: usize> {
+    /// The parts.
+    #[doc(hidden)]
+    fn parts(self) -> [Part; N];
+}
+
+macro_rules! tuples {
+    ($($trait:ident of $axis:ident;)*) => {$(
+        impl<A: $axis> $trait<1> for A {
+            fn parts(self) -> [Part; 1] {
+                [self.part()]
+            }
+        }
+        impl<A: $axis> $trait<1> for (A,) {
+            fn parts(self) -> [Part; 1] {
+                [self.0.part()]
+            }
+        }
+        impl<A: $axis, B: $axis> $trait<2> for (A, B) {
+            fn parts(self) -> [Part; 2] {
+                [self.0.part(), self.1.part()]
+            }
+        }
+        impl<A: $axis, B: $axis, C: $axis> $trait<3> for (A, B, C) {
+            fn parts(self) -> [Part; 3] {
+                [self.0.part(), self.1.part(), self.2.part()]
+            }
+        }
+        impl<A: $axis, B: $axis, C: $axis, D: $axis> $trait<4> for (A, B, C, D) {
+            fn parts(self) -> [Part; 4] {
+                [self.0.part(), self.1.part(), self.2.part(), self.3.part()]
+            }
+        }
+    )*};
+}
+
+tuples! {
+    TileIndex of AxisIndex;
+    Coordinates of Coordinate;
+    ComputedIndex of Computed;
+}
+
+/// The indices of an access and the shape that they span; `None` after a mistake.
+pub(crate) fn resolve(k: &mut KernelBuilder, view: ViewId, parts: &[Part], loc: SourceLoc) -> Option<(Vec<Index>, Vec<Size>)> {
+    let mut shape = Vec::new();
+    let mut index = Vec::new();
+    for (axis, part) in parts.iter().enumerate() {
+        index.push(match part {
+            Part::Tile(h) => {
+                let v = k.operand(*h, loc)?;
+                let Ty::TileIdx(size) = k.kernel.ty(v) else { panic!("language: a tile index has another type") };
+                shape.push(size.clone());
+                Index::Tile(v)
+            }
+            Part::At(h) => {
+                let v = k.operand(*h, loc)?;
+                Index::At(wide(k, v, loc))
+            }
+            Part::Constant(c) => Index::At(k.index(*c, loc)),
+            Part::All(length) => {
+                let length = whole_axis(k, view, axis, *length, loc)?;
+                shape.push(Size::constant(length));
+                Index::All(length)
+            }
+        });
+    }
+    Some((index, shape))
+}
+
+fn whole_axis(k: &mut KernelBuilder, view: ViewId, axis: usize, length: Option<i64>, loc: SourceLoc) -> Option<i64> {
+    let len = k.kernel.view(view).axes[axis].len;
+    if let Some(length) = length {
+        if length < 1 {
+            k.error(Diagnostic::new(loc, format!("a whole axis of {length} elements")).help("write its length, at least 1"));
+            return None;
+        }
+        let constant = k.index(length, loc);
+        k.require(RequirementKind::Equal(len, constant), loc);
+        return Some(length);
+    }
+    let required = k.kernel.requirements.iter().find_map(|r| match r.kind {
+        RequirementKind::Equal(a, b) if a == len => k.constant(b),
+        _ => None,
+    });
+    let Some(known) = k.constant(len).or(required) else {
+        let message = format!("`..` takes a whole axis, but the length of axis {axis} of `{}` is not known", k.kernel.view(view).text);
+        k.error(Diagnostic::new(loc, message).help("write its length: `..3`"));
+        return None;
+    };
+    Some(known.to_i64())
+}
+
+/// An integer scalar or tile as i64.
+pub(crate) fn wide(k: &mut KernelBuilder, v: ValueId, loc: SourceLoc) -> ValueId {
+    let ty = ops::with_dtype(k.kernel.ty(v), DType::I64);
+    if *k.kernel.ty(v) == ty { v } else { k.emit(crate::tile::Op::Cast(v), ty, loc) }
+}
+
+/// Computed coordinates and their common shape (empty if all are scalars); scalars beside tiles are spread.
+pub(crate) fn computed(k: &mut KernelBuilder, parts: &[Part], loc: SourceLoc) -> Option<(Vec<ValueId>, Vec<Size>)> {
+    let mut values = Vec::new();
+    for part in parts {
+        values.push(match part {
+            Part::At(h) => k.operand(*h, loc)?,
+            Part::Constant(c) => k.literal(Literal::index(*c), loc),
+            Part::Tile(_) | Part::All(_) => panic!("language: a tile index among computed coordinates"),
+        });
+    }
+    let shape = values.iter().find_map(|v| k.kernel.ty(*v).shape()).map(<[Size]>::to_vec).unwrap_or_default();
+    for v in &mut values {
+        if k.kernel.ty(*v).shape().is_some_and(|s| s != shape) {
+            let message = format!("coordinates of different shapes: {} and {}", k.shape_text(&shape), k.describe(*v));
+            k.error(Diagnostic::new(loc, message).help("bring them to one shape with `.expand(axis, size)`"));
+            return None;
+        }
+        if !shape.is_empty() {
+            *v = ops::splat_to(k, *v, &shape, loc);
+        }
+    }
+    Some((values, shape))
+}

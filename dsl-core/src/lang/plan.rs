@@ -1,0 +1,258 @@
+//! Programs: launches, temporaries, memory operations and views of whole tensors, recorded on the host side.
+
+use super::elem::Elem;
+use super::index::{Coordinate, Part};
+use super::recorder::{self, ProgramBuilder, ProgramTensor, binary, index};
+use super::scalar::Scalar;
+use super::session::{self, Handle};
+use super::tensor::Tensor;
+use super::world::World;
+use super::build;
+use crate::error::Diagnostic;
+use crate::loc::SourceLoc;
+use crate::program::{Arg, Base, Expr, ProgramDef, Stmt, Temp, TensorView};
+use crate::registry::KernelDef;
+use crate::types::{BinaryOp, CompareOp, DType, Literal};
+
+/// The recording of a program, as the world of its launches. Inside of a `#[program]` every launch goes there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plan;
+
+impl World for Plan {
+    type Tensor<T: Elem, const N: usize> = Tensor<T, N>;
+    type Scalar<T: Elem> = Scalar<T>;
+    type Arg<'a> = PlanArg;
+    type Done = ();
+
+    fn read<'a, T: Elem, const N: usize>(tensor: &'a Tensor<T, N>) -> PlanArg {
+        PlanArg { handle: tensor.handle(), kind: Kind::Read }
+    }
+    fn write<'a, T: Elem, const N: usize>(tensor: &'a mut Tensor<T, N>) -> PlanArg {
+        PlanArg { handle: tensor.handle(), kind: Kind::Write }
+    }
+    fn scalar<'a, T: Elem>(value: Scalar<T>) -> Self::Arg<'a> {
+        PlanArg { handle: value.handle(), kind: Kind::Scalar }
+    }
+
+    #[track_caller]
+    fn launch(&self, kernel: KernelDef, args: Vec<PlanArg>) {
+        let loc = SourceLoc::caller();
+        session::with(|s| {
+            let Some(p) = s.program("a launch", loc) else { return };
+            let Some(args) = args.into_iter().map(|a| a.resolve(p, loc)).collect::<Option<Vec<_>>>() else { return };
+            let site = p.sites;
+            p.sites += 1;
+            p.push(Stmt::Launch { site, kernel, args, loc });
+        });
+    }
+
+    #[track_caller]
+    fn run(&self, program: ProgramDef, args: Vec<PlanArg>) {
+        let loc = SourceLoc::caller();
+        let ready = session::with(|s| {
+            let p = s.program("a program", loc)?;
+            args.iter().map(|a| a.resolve(p, loc)).collect::<Option<Vec<_>>>()?;
+            // Its body runs in this recording, with these arguments for its parameters.
+            p.inline = Some(args.iter().map(|a| a.handle).collect());
+            Some(())
+        });
+        if ready.is_some() {
+            let inlined = (program.build)();
+            debug_assert!(inlined.is_ok(), "language: mistakes of a called program are those of its caller");
+        }
+    }
+}
+
+/// An argument in a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanArg {
+    handle: Handle,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Read,
+    Write,
+    Scalar,
+}
+
+impl PlanArg {
+    fn resolve(&self, p: &mut ProgramBuilder, loc: SourceLoc) -> Option<Arg> {
+        match self.kind {
+            Kind::Scalar => p.read(self.handle, loc).map(|(e, _)| Arg::Scalar(e)),
+            Kind::Read => p.view(self.handle).map(|t| Arg::Tensor(t.view.clone())),
+            Kind::Write => writable(p, self.handle, loc).map(|t| Arg::Tensor(t.view)),
+        }
+    }
+}
+
+fn writable(p: &mut ProgramBuilder, handle: Handle, loc: SourceLoc) -> Option<ProgramTensor> {
+    let tensor = p.view(handle)?.clone();
+    if !tensor.mutable {
+        let message = format!("`{}` is written, but its tensor is taken by `&`", tensor.text);
+        p.error(Diagnostic::new(loc, message).help("take the program's parameter by `&mut`"));
+        return None;
+    }
+    Some(tensor)
+}
+
+/// A temporary of a program: memory that lives as long as the call, with undefined contents.
+#[track_caller]
+pub fn temp<T: Elem, const N: usize>(lens: [impl Coordinate; N]) -> Tensor<T, N> {
+    let loc = SourceLoc::caller();
+    Tensor::of(new_temp(lens.into_iter().map(Coordinate::part).collect(), T::DTYPE, None, loc))
+}
+
+/// A temporary of a program whose elements are `value` at the start of every call.
+#[track_caller]
+pub fn temp_filled<T: Elem, const N: usize>(lens: [impl Coordinate; N], value: T) -> Tensor<T, N> {
+    let loc = SourceLoc::caller();
+    Tensor::of(new_temp(lens.into_iter().map(Coordinate::part).collect(), T::DTYPE, Some(value.literal()), loc))
+}
+
+fn new_temp(lens: Vec<Part>, dtype: DType, init: Option<Literal>, loc: SourceLoc) -> Handle {
+    session::with(|s| {
+        let Some(p) = s.program("`temp`", loc) else { return Handle::POISON };
+        let Some(lens) = lens.into_iter().map(|l| bound(p, l, loc)).collect::<Option<Vec<_>>>() else { return Handle::POISON };
+        if !lens.iter().all(recorder::is_fixed) {
+            let message = "the size of a temporary depends on a loop or on a value read back";
+            return p.error(Diagnostic::new(loc, message).help("compute it from the program's parameters alone: its memory is made before the call"));
+        }
+        let name = format!("temp{}", p.program.temps.len());
+        let base = Base::Temp(p.temp(Temp { name: name.clone(), dtype, lens: lens.clone(), init }));
+        let view = build::packed(base, dtype, lens);
+        p.tensor(ProgramTensor { view, mutable: true, text: name })
+    })
+}
+
+fn bound(p: &mut ProgramBuilder, part: Part, loc: SourceLoc) -> Option<Expr> {
+    match part {
+        Part::Constant(c) => Some(index(c)),
+        Part::At(h) => {
+            let wide = p.cast(DType::I64, h, loc);
+            p.read(wide, loc).map(|(e, _)| e)
+        }
+        Part::Tile(_) | Part::All(_) => panic!("language: a tile index in a program"),
+    }
+}
+
+impl<T: Elem, const N: usize> Tensor<T, N> {
+    /// In a program: sets every element. The tensor must have no gaps.
+    #[track_caller]
+    pub fn fill(&mut self, value: T) {
+        let loc = SourceLoc::caller();
+        session::with(|s| {
+            let Some(p) = s.program("`fill`", loc) else { return };
+            let Some(tensor) = writable(p, self.handle(), loc).and_then(|t| without_gaps(p, t, "`fill`", loc)) else { return };
+            p.push(Stmt::Memset { tensor, value: value.literal(), loc });
+        });
+    }
+
+    /// In a program: copies every element of `from`, which has the same lengths. Both must have no gaps.
+    #[track_caller]
+    pub fn copy_from(&mut self, from: &Tensor<T, N>) {
+        let loc = SourceLoc::caller();
+        session::with(|s| {
+            let Some(p) = s.program("`copy_from`", loc) else { return };
+            let Some(to) = writable(p, self.handle(), loc).and_then(|t| without_gaps(p, t, "`copy_from`", loc)) else { return };
+            let Some(from) = p.view(from.handle()).cloned().and_then(|t| without_gaps(p, t, "`copy_from`", loc)) else { return };
+            for (a, b) in to.lens.clone().into_iter().zip(from.lens.clone()) {
+                p.require(CompareOp::Eq, a, b, loc);
+            }
+            p.push(Stmt::Copy { to, from, loc });
+        });
+    }
+}
+
+fn without_gaps(p: &mut ProgramBuilder, t: ProgramTensor, what: &str, loc: SourceLoc) -> Option<TensorView> {
+    if !t.view.packed {
+        let message = format!("{what} of `{}`, which has gaps", t.text);
+        p.error(Diagnostic::new(loc, message).help("slice along the first axis only, or launch a kernel"));
+        return None;
+    }
+    Some(t.view)
+}
+
+/// `tensor.slice(..)` in a program.
+pub(crate) fn slice(tensor: Handle, axis: usize, start: Part, len: Part, loc: SourceLoc) -> Handle {
+    session::with(|s| {
+        let Some(p) = s.program("this slice", loc) else { return Handle::POISON };
+        let Some(mut t) = p.view(tensor).cloned() else { return Handle::POISON };
+        let (Some(start), Some(len)) = (bound(p, start, loc), bound(p, len, loc)) else { return Handle::POISON };
+        // Bounds that follow loops cannot be promised before the call; the device's own bounds are checked at each launch.
+        if recorder::is_fixed(&start) && recorder::is_fixed(&len) {
+            p.require(CompareOp::Le, index(0), start.clone(), loc);
+            p.require(CompareOp::Le, index(0), len.clone(), loc);
+            let end = binary(BinaryOp::Add, start.clone(), len.clone());
+            p.require(CompareOp::Le, end, t.view.lens[axis].clone(), loc);
+        }
+        let shift = binary(BinaryOp::Mul, start, t.view.strides[axis].clone());
+        t.view.offset = binary(BinaryOp::Add, t.view.offset, shift);
+        t.view.packed &= axis == 0 || t.view.lens[axis] == len;
+        t.view.lens[axis] = len;
+        t.text = format!("{}.slice({axis}, ..)", t.text);
+        p.tensor(t)
+    })
+}
+
+/// `tensor.flat()` in a program.
+pub(crate) fn flat(tensor: Handle, loc: SourceLoc) -> Handle {
+    session::with(|s| {
+        let Some(p) = s.program("this view", loc) else { return Handle::POISON };
+        let Some(t) = p.view(tensor).cloned() else { return Handle::POISON };
+        match flatten(p, t, loc) {
+            Some(t) => p.tensor(t),
+            None => Handle::POISON,
+        }
+    })
+}
+
+fn flatten(p: &mut ProgramBuilder, t: ProgramTensor, loc: SourceLoc) -> Option<ProgramTensor> {
+    let text = t.text.clone();
+    let view = without_gaps(p, t.clone(), "`flat`", loc)?;
+    let len = view.lens.iter().cloned().fold(index(1), |n, l| binary(BinaryOp::Mul, n, l));
+    let view = TensorView { lens: vec![len], strides: vec![index(1)], ..view };
+    Some(ProgramTensor { view, text: format!("{text}.flat()"), ..t })
+}
+
+/// `tensor.reinterpret::<U>()` in a program.
+pub(crate) fn reinterpret(tensor: Handle, to: DType, loc: SourceLoc) -> Handle {
+    session::with(|s| {
+        let Some(p) = s.program("this view", loc) else { return Handle::POISON };
+        let Some(t) = p.view(tensor).cloned() else { return Handle::POISON };
+        let text = format!("{}.reinterpret::<{to}>()", t.text);
+        let Some(mut t) = flatten(p, t, loc) else { return Handle::POISON };
+        let (old, new) = (t.view.dtype.size() as i64, to.size() as i64);
+        let (op, factor) = if new > old { (BinaryOp::Div, new / old) } else { (BinaryOp::Mul, old / new) };
+        for part in [&mut t.view.lens[0], &mut t.view.offset] {
+            if op == BinaryOp::Div {
+                let rest = binary(BinaryOp::Rem, part.clone(), index(factor));
+                p.require(CompareOp::Eq, rest, index(0), loc);
+            }
+            *part = binary(op, part.clone(), index(factor));
+        }
+        t.view.dtype = to;
+        t.text = text;
+        p.tensor(t)
+    })
+}
+
+/// `tensor.at(..)` in a program: one element, read back to the host.
+pub(crate) fn read_back(tensor: Handle, parts: &[Part], dtype: DType, loc: SourceLoc) -> Handle {
+    session::with(|s| {
+        let Some(p) = s.program("reading back", loc) else { return Handle::POISON };
+        let Some(t) = p.view(tensor).cloned() else { return Handle::POISON };
+        let Some(at) = parts.iter().map(|c| bound(p, *c, loc)).collect::<Option<Vec<_>>>() else { return Handle::POISON };
+        let mut from = t.view;
+        for (i, stride) in at.into_iter().zip(from.strides.clone()) {
+            from.offset = binary(BinaryOp::Add, from.offset, binary(BinaryOp::Mul, i, stride));
+        }
+        from.lens = vec![index(1)];
+        from.strides = vec![index(1)];
+        from.packed = true;
+        let var = p.var(dtype, "read");
+        p.push(Stmt::ReadBack { var, from, loc });
+        p.expr(Expr::Var(var), dtype, loc)
+    })
+}

@@ -1,0 +1,103 @@
+//! Replaces values in statements.
+
+use crate::tile::{Block, Index, Op, Operator, Stmt, ValueId, View};
+
+/// Applies `replace` to every use of a value in a block.
+pub(crate) fn block(block: &mut Block, replace: &dyn Fn(&mut ValueId)) {
+    block.iter_mut().for_each(|s| stmt(s, replace));
+}
+
+/// Applies `replace` to every value of views.
+pub(crate) fn views(views: &mut [View], replace: &dyn Fn(&mut ValueId)) {
+    for view in views {
+        replace(&mut view.offset);
+        for axis in &mut view.axes {
+            replace(&mut axis.len);
+            replace(&mut axis.stride);
+        }
+    }
+}
+
+fn stmt(stmt: &mut Stmt, replace: &dyn Fn(&mut ValueId)) {
+    let carries = |carries: &mut Vec<crate::tile::Carry>| {
+        for c in carries {
+            replace(&mut c.init);
+            replace(&mut c.next);
+        }
+    };
+    match stmt {
+        Stmt::Let(_, o) => op(o, replace),
+        Stmt::Store { index, value, .. } => {
+            index.iter_mut().for_each(|i| one_index(i, replace));
+            replace(value);
+        }
+        Stmt::Scatter { indices, value, .. } | Stmt::Atomic { indices, value, .. } => {
+            indices.iter_mut().for_each(replace);
+            replace(value);
+        }
+        Stmt::Tiles(l) => {
+            carries(&mut l.carries);
+            block(&mut l.body, replace);
+        }
+        Stmt::Range { start, end, carries: c, body, .. } => {
+            replace(start);
+            replace(end);
+            carries(c);
+            block(body, replace);
+        }
+        Stmt::While { carries: c, header, condition, body, .. } => {
+            carries(c);
+            block(header, replace);
+            replace(condition);
+            block(body, replace);
+        }
+        Stmt::If { condition, then, otherwise, results, .. } => {
+            replace(condition);
+            block(then, replace);
+            block(otherwise, replace);
+            for r in results {
+                replace(&mut r.then);
+                replace(&mut r.otherwise);
+            }
+        }
+        Stmt::Where { mask, body, .. } => {
+            replace(mask);
+            block(body, replace);
+        }
+    }
+}
+
+fn one_index(index: &mut Index, replace: &dyn Fn(&mut ValueId)) {
+    match index {
+        Index::Tile(v) | Index::At(v) => replace(v),
+        Index::All(_) => {}
+    }
+}
+
+fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
+    match op {
+        Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) => {}
+        Op::Unary(_, a) | Op::Cast(a) | Op::Bitcast(a) | Op::Splat(a) | Op::Broadcast(a, _) | Op::Transpose(a, _) | Op::Coordinates(a) => {
+            replace(a)
+        }
+        Op::Pick { tile, .. } => replace(tile),
+        Op::Binary(_, a, b) | Op::Compare(_, a, b) => {
+            replace(a);
+            replace(b);
+        }
+        Op::Ternary(_, a, b, c) | Op::Select(a, b, c) => {
+            replace(a);
+            replace(b);
+            replace(c);
+        }
+        Op::Stack(all) | Op::Gather(_, all) => all.iter_mut().for_each(replace),
+        Op::Load(_, index) => index.iter_mut().for_each(|i| one_index(i, replace)),
+        Op::Reduce(operator, tile, _) => {
+            replace(tile);
+            if let Operator::User { body, results, .. } = operator {
+                block(body, replace);
+                results.iter_mut().for_each(replace);
+            }
+        }
+    }
+}

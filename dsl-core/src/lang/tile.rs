@@ -1,0 +1,244 @@
+//! `Tile<T>`: a value of the whole block, one element per position of its shape; and `TileIdx`, which says which tile.
+
+use super::elem::{Elem, Float, Num};
+use super::operand::{Operand, ScalarRhs};
+use super::ops;
+use super::scalar::Scalar;
+use super::session::{self, Handle};
+use super::size::{Shape, Size};
+use crate::error::Diagnostic;
+use crate::loc::SourceLoc;
+use crate::tile::{self, Op, Ty};
+use crate::types::DType;
+use std::marker::PhantomData;
+
+/// A tile of elements of type `T`. It is a value: copying it costs nothing, assigning it makes a new one.
+pub struct Tile<T> {
+    handle: Handle,
+    elem: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Tile<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Tile<T> {}
+
+/// Which tile along one axis: what a loop over tiles counts.
+#[derive(Clone, Copy)]
+pub struct TileIdx(pub(crate) Handle);
+
+impl TileIdx {
+    /// The coordinates of the tile's elements along its axis.
+    #[track_caller]
+    pub fn coords(self) -> Tile<i64> {
+        let loc = SourceLoc::caller();
+        Tile::of(session::with(|s| {
+            let Some(k) = s.kernel("a tile", loc) else { return Handle::POISON };
+            let Some(index) = k.operand(self.0, loc) else { return Handle::POISON };
+            let Ty::TileIdx(size) = k.kernel.ty(index).clone() else { panic!("language: a tile index has another type") };
+            let v = k.emit(Op::Coordinates(index), Ty::Tile(DType::I64, vec![size]), loc);
+            k.handle(v)
+        }))
+    }
+}
+
+/// A tile of zeros (`false` for bool).
+#[track_caller]
+pub fn zeros<T: Elem>(shape: impl Shape) -> Tile<T> {
+    let loc = SourceLoc::caller();
+    let zero = ops::literal(crate::types::Literal { dtype: T::DTYPE, bits: 0 }, loc);
+    Tile::of(ops::splat(zero, shape.to_ir(), loc))
+}
+
+/// A tile whose elements are all `value`.
+#[track_caller]
+pub fn full<T: Elem>(shape: impl Shape, value: impl Operand<T> + ScalarRhs) -> Tile<T> {
+    let loc = SourceLoc::caller();
+    Tile::of(ops::splat(value.operand(loc), shape.to_ir(), loc))
+}
+
+/// Tiles of one shape put side by side along a new last axis, whose extent is their number.
+#[track_caller]
+pub fn stack<T: Elem, const N: usize>(tiles: [Tile<T>; N]) -> Tile<T> {
+    let loc = SourceLoc::caller();
+    Tile::of(session::with(|s| {
+        let Some(k) = s.kernel("a tile", loc) else { return Handle::POISON };
+        let Some(values) = tiles.iter().map(|t| k.operand(t.handle, loc)).collect::<Option<Vec<_>>>() else { return Handle::POISON };
+        let Some(first) = values.first() else {
+            k.error(Diagnostic::new(loc, "`stack` of no tiles").help("give it at least one tile"));
+            return Handle::POISON;
+        };
+        let Ty::Tile(dtype, mut shape) = k.kernel.ty(*first).clone() else { return Handle::POISON };
+        if let Some(other) = values.iter().find(|v| k.kernel.ty(**v).shape() != Some(&shape)) {
+            let message = format!("`stack` of tiles of different shapes: {} and {}", k.shape_text(&shape), k.describe(*other));
+            k.error(Diagnostic::new(loc, message).help("stack tiles of one shape"));
+            return Handle::POISON;
+        }
+        shape.push(tile::Size::constant(N as i64));
+        let v = k.emit(Op::Stack(values), Ty::Tile(dtype, shape), loc);
+        k.handle(v)
+    }))
+}
+
+/// `condition ? a : b`, elementwise; the function behind a per-element `if`, without its masks.
+#[track_caller]
+pub fn select<T: Elem>(condition: Tile<bool>, a: impl Operand<T>, b: impl Operand<T>) -> Tile<T> {
+    let loc = SourceLoc::caller();
+    Tile::of(ops::select(condition.handle, a.operand(loc), b.operand(loc), loc))
+}
+
+/// `acc + a · b` for `[M, K] · [K, N]` into `[M, N]`, computed in `acc`'s element type.
+#[track_caller]
+pub fn dot<T: Elem, A: Float>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
+    let loc = SourceLoc::caller();
+    let shapes = session::with(|s| {
+        let k = s.kernel("`dot`", loc)?;
+        let mut shapes = Vec::new();
+        for h in [a.handle, b.handle, acc.handle] {
+            let v = k.operand(h, loc)?;
+            shapes.push(k.kernel.ty(v).shape()?.to_vec());
+        }
+        let [x, y, z] = [&shapes[0], &shapes[1], &shapes[2]];
+        let fits = x.len() == 2 && y.len() == 2 && z.len() == 2 && x[1] == y[0] && z[0] == x[0] && z[1] == y[1];
+        if fits {
+            return Some(shapes);
+        }
+        let text = |k: &super::builder::KernelBuilder, s: &[tile::Size]| k.shape_text(s);
+        let message =
+            format!("dot of {} and {} into {}: expected [M, K], [K, N] into [M, N]", text(k, x), text(k, y), text(k, z));
+        k.error(Diagnostic::new(loc, message).help("transpose an operand with `.t()`, or swap the tile indices of its load"));
+        None
+    });
+    let Some(shapes) = shapes else { return Tile::of(Handle::POISON) };
+    let (m, n) = (shapes[2][0].clone(), shapes[2][1].clone());
+    let cube = |t: Tile<T>, from: &[Option<usize>], new: &tile::Size, at: usize| {
+        broadcast(ops::cast(A::DTYPE, t.handle, loc), from, new, at, loc)
+    };
+    let left = cube(a, &[Some(0), Some(1), None], &n, 2);
+    let right = cube(b, &[None, Some(0), Some(1)], &m, 0);
+    let product = ops::binary(crate::types::BinaryOp::Mul, left, right, loc);
+    let sum = super::reduce::reduce_axes(tile::Operator::Sum, product, &[1], loc);
+    Tile::of(ops::binary(crate::types::BinaryOp::Add, acc.handle, sum, loc))
+}
+
+fn broadcast(a: Handle, from: &[Option<usize>], size: &tile::Size, at: usize, loc: SourceLoc) -> Handle {
+    session::with(|s| {
+        let Some(k) = s.kernel("a tile", loc) else { return Handle::POISON };
+        let Some(v) = k.operand(a, loc) else { return Handle::POISON };
+        let Ty::Tile(dtype, mut shape) = k.kernel.ty(v).clone() else { return Handle::POISON };
+        shape.insert(at, size.clone());
+        let v = k.emit(Op::Broadcast(v, from.to_vec()), Ty::Tile(dtype, shape), loc);
+        k.handle(v)
+    })
+}
+
+impl<T: Elem> Tile<T> {
+    pub(crate) fn of(handle: Handle) -> Tile<T> {
+        Tile { handle, elem: PhantomData }
+    }
+    pub(crate) fn handle(self) -> Handle {
+        self.handle
+    }
+    pub(crate) fn handle_mut(&mut self) -> &mut Handle {
+        &mut self.handle
+    }
+
+    /// A tile of this shape whose elements are all `value`.
+    #[track_caller]
+    pub fn like(self, value: impl Operand<T> + ScalarRhs) -> Tile<T> {
+        let loc = SourceLoc::caller();
+        let value = value.operand(loc);
+        self.map(loc, |k, v| {
+            let shape = k.kernel.ty(v).shape().unwrap_or_default().to_vec();
+            let value = k.operand(value, loc)?;
+            Some(ops::splat_to(k, value, &shape, loc))
+        })
+    }
+
+    /// The two axes exchanged.
+    #[track_caller]
+    pub fn t(self) -> Tile<T> {
+        self.permute(&[1, 0], "`.t()`", SourceLoc::caller())
+    }
+
+    /// The axes in another order: result axis `k` is axis `order[k]` of this tile.
+    #[track_caller]
+    pub fn permuted<const N: usize>(self, order: [usize; N]) -> Tile<T> {
+        self.permute(&order, "`.permuted(..)`", SourceLoc::caller())
+    }
+
+    fn permute(self, order: &[usize], what: &str, loc: SourceLoc) -> Tile<T> {
+        self.map(loc, |k, v| {
+            let Ty::Tile(dtype, shape) = k.kernel.ty(v).clone() else { return None };
+            let mut sorted = order.to_vec();
+            sorted.sort_unstable();
+            if sorted != (0..shape.len()).collect::<Vec<_>>() {
+                let message = format!("{what} of {} with axes {order:?}: name each axis of the tile once", k.shape_text(&shape));
+                k.error(Diagnostic::new(loc, message).help("`.t()` exchanges the axes of a tile of two"));
+                return None;
+            }
+            let permuted = order.iter().map(|a| shape[*a].clone()).collect();
+            Some(k.emit(Op::Transpose(v, order.to_vec()), Ty::Tile(dtype, permuted), loc))
+        })
+    }
+
+    /// The tile with a new axis before axis `axis`, of extent `size`: every element along it is the same.
+    #[track_caller]
+    pub fn expand(self, axis: usize, size: impl Into<Size>) -> Tile<T> {
+        let loc = SourceLoc::caller();
+        let size = size.into().to_ir();
+        self.map(loc, |k, v| {
+            let Ty::Tile(dtype, mut shape) = k.kernel.ty(v).clone() else { return None };
+            if axis > shape.len() {
+                let message = format!("no axis {axis} can be added to {}", k.shape_text(&shape));
+                k.error(Diagnostic::new(loc, message).help(format!("the new axis is one of 0 to {}", shape.len())));
+                return None;
+            }
+            let mut from: Vec<Option<usize>> = (0..shape.len()).map(Some).collect();
+            from.insert(axis, None);
+            shape.insert(axis, size);
+            Some(k.emit(Op::Broadcast(v, from), Ty::Tile(dtype, shape), loc))
+        })
+    }
+
+    /// The elements at position `at` of axis `axis`, whose extent is a constant; the axis vanishes.
+    #[track_caller]
+    pub fn pick(self, axis: usize, at: usize) -> Tile<T> {
+        let loc = SourceLoc::caller();
+        self.map(loc, |k, v| {
+            let Ty::Tile(dtype, mut shape) = k.kernel.ty(v).clone() else { return None };
+            let extent = shape.get(axis).and_then(tile::Size::as_constant);
+            if !extent.is_some_and(|e| (at as i64) < e) || shape.len() == 1 {
+                let message = format!("`pick({axis}, {at})` of {}: the axis needs a constant extent above {at}", k.shape_text(&shape));
+                k.error(Diagnostic::new(loc, message).help("load a whole short axis with `..3` as its index, and keep another axis"));
+                return None;
+            }
+            shape.remove(axis);
+            Some(k.emit(Op::Pick { tile: v, axis, at: at as i64 }, Ty::Tile(dtype, shape), loc))
+        })
+    }
+
+    pub(crate) fn map(
+        self,
+        loc: SourceLoc,
+        f: impl FnOnce(&mut super::builder::KernelBuilder, tile::ValueId) -> Option<tile::ValueId>,
+    ) -> Tile<T> {
+        Tile::of(session::with(|s| {
+            let Some(k) = s.kernel("a tile", loc) else { return Handle::POISON };
+            match k.operand(self.handle, loc).and_then(|v| f(k, v)) {
+                Some(v) => k.handle(v),
+                None => Handle::POISON,
+            }
+        }))
+    }
+}
+
+impl<T: Num> Scalar<T> {
+    /// A tile whose elements are all this scalar.
+    #[track_caller]
+    pub fn splat(self, shape: impl Shape) -> Tile<T> {
+        Tile::of(ops::splat(self.handle(), shape.to_ir(), SourceLoc::caller()))
+    }
+}

@@ -1,0 +1,34 @@
+//! Vector addition, the smallest whole kernel: two loads, one addition, one store.
+//!
+//! Nothing but bandwidth matters: enough bytes in flight, 16-byte accesses, and hints that nobody reads the data again.
+
+use girih::prelude::*;
+
+#[kernel(
+    tile(T = [256, 512, 1024, 2048, 4096]),
+    coarsen(C of T = [1, 2, 4, 8, 16]),
+    vector(V = [1, 2, 4]),
+    grid(G = [0, 8, 16]),
+    cache(H = [Default, Streaming])
+)]
+pub fn vector_add(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
+    for t in c.tiles([T]) {
+        c.store(t, a.load(t) + b.load(t));
+    }
+}
+
+#[program]
+pub fn solve(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
+    vector_add(a, b, c);
+}
+
+girih::challenge! {
+    Challenge::new("vector_add", solve::Program::def, "void solve(const float* A[N], const float* B[N], float* C[N], int N)")
+        .input("A", uniform(-1000.0, 1000.0))
+        .input("B", uniform(-1000.0, 1000.0))
+        .output("C", |x, i| x.at("A", i) + x.at("B", i))
+        .tolerance(1e-5, 1e-5)
+        .check_at(["N=0", "N=1", "N=31", "N=257", "N=1024", "N=4099"])
+        .perf_at("N=25_000_000")
+        .flops(|s| s.size("N"))
+}
