@@ -109,7 +109,7 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
     kernels.retain(|k| body.launches(&k.name));
 
     let mut out = header(program, signature, sites, target);
-    out.push_str(&includes(program, signature));
+    out.push_str(&includes(signature));
     out.push('\n');
     out.push_str(&cuda::emit_kernels(&kernels));
     for helper in body.helpers() {
@@ -278,15 +278,10 @@ fn header(program: &Program, signature: &Signature, sites: &[Site], target: &Tar
     out
 }
 
-fn includes(program: &Program, signature: &Signature) -> String {
+fn includes(signature: &Signature) -> String {
     let mentions = |word: &str| signature.params.iter().any(|p| p.c_type.contains(word));
     let mut out = String::from("#include <cuda_runtime.h>\n");
-    for (include, used) in [
-        ("cuda_bf16.h", mentions("bfloat16")),
-        ("cuda_fp16.h", mentions("half")),
-        ("stdint.h", mentions("_t")),
-        ("stdio.h", !program.requirements.is_empty()),
-    ] {
+    for (include, used) in [("cuda_bf16.h", mentions("bfloat16")), ("cuda_fp16.h", mentions("half")), ("stdint.h", mentions("_t"))] {
         if used {
             out.push_str(&format!("#include <{include}>\n"));
         }

@@ -203,3 +203,29 @@ fn images_are_read_as_pixels() {
     let signature = "void solve(unsigned char* image[height, width, 4], int width, int height)";
     insta::assert_snapshot!("image", text(&program, signature, "T=1024,C=4,V=4"));
 }
+
+#[test]
+fn fills_and_requirements_have_text() {
+    let half = Expr::Compare(
+        CompareOp::Eq,
+        Box::new(Expr::Binary(BinaryOp::Rem, Box::new(len()), Box::new(Expr::Literal(Literal::index(2))))),
+        Box::new(Expr::Literal(Literal::index(0))),
+    );
+    let memset = |value: f32| Stmt::Memset { tensor: view(Base::Param(1)), value: Literal::f32(value), loc: LOC };
+    let mut program = program(vec![], vec![], vec![memset(0.0), memset(f32::NEG_INFINITY), memset(f32::NAN)]);
+    program.requirements.push((half, LOC));
+    let text = text(&program, SIGNATURE, "");
+    let body = &text[text.find("extern \"C\" void solve").unwrap()..];
+    assert_eq!(
+        body,
+        "extern \"C\" void solve(const float* A, float* B, int N, int rounds)
+{
+    const long long N64 = N;    // 64 bits, so that sums and products of lengths fit
+    if (!(N64 % 2 == 0)) return;    // required by add_one.rs:7
+    cudaMemsetAsync(B, 0x0, N64 * 4);
+    fill<float>(B, N64, -__builtin_inff());
+    fill<float>(B, N64, __builtin_nanf(\"\"));
+}
+"
+    );
+}
