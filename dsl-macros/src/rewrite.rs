@@ -4,7 +4,7 @@
 //! bookkeeping has the macro's span, so that editors don't list it.
 
 use crate::scope::{self, Change, Changes};
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
@@ -118,8 +118,7 @@ impl Rewriter<'_> {
         {
             self.visit_expr_mut(start);
             self.visit_expr_mut(end);
-            let (start, end) = (grouped(start), grouped(end));
-            return match r.limits {
+                        return match r.limits {
                 syn::RangeLimits::HalfOpen(dots) => quote_spanned!(dots.spans[0]=> __girih_range(#start, #end)),
                 syn::RangeLimits::Closed(dots) => quote_spanned!(dots.spans[0]=> __girih_range_inclusive(#start, #end)),
             };
@@ -135,7 +134,7 @@ impl Rewriter<'_> {
         let carries = self.carries(&changes, &state);
         self.visit_expr_mut(&mut e.cond);
         self.visit_block_mut(&mut e.body);
-        let (cond, body) = (grouped(&e.cond), &e.body);
+        let (cond, body) = (&e.cond, &e.body);
         let start = quote_spanned!(span=> __girih_while());
         let test = quote_spanned!(span=> test(#cond));
         quote_spanned! {span=>
@@ -162,7 +161,7 @@ impl Rewriter<'_> {
         let literals = e.else_branch.as_ref().is_some_and(|(_, o)| is_literal_block(&e.then_branch) && is_literal(o));
         self.visit_expr_mut(&mut e.cond);
         self.visit_block_mut(&mut e.then_branch);
-        let cond = grouped(&e.cond);
+        let cond = &e.cond;
         let start = quote_spanned!(span=> __girih_branch(#cond));
         let then = &e.then_branch;
         let Some((_, mut otherwise)) = e.else_branch else {
@@ -208,18 +207,19 @@ impl Rewriter<'_> {
             BinOp::And(_) | BinOp::Or(_) => "logic",
             _ => return None,
         };
-        let function = Ident::new(&format!("__girih_{name}"), plain(span));
+        let function = Ident::new(&format!("__girih_{name}"), span);
         self.visit_expr_mut(&mut e.left);
         self.visit_expr_mut(&mut e.right);
-        let (left, right) = (grouped(&e.left), grouped(&e.right));
+        let (left, right) = (&e.left, &e.right);
         if name != "logic" {
+            let (left, right) = (grouped(left), grouped(right));
             let (left, right) = (quote_spanned!(e.left.span()=> &#left), quote_spanned!(e.right.span()=> &#right));
-            return Some(quote_spanned!(plain(span)=> #function(#left, #right)));
+            return Some(quote_spanned!(span=> #function(#left, #right)));
         }
         let or = matches!(e.op, BinOp::Or(_));
         let l = hidden("left", span);
-        let value = some(right, e.right.span());
-        Some(quote_spanned! {plain(span)=>
+        let value = some(right.to_token_stream(), e.right.span());
+        Some(quote_spanned! {span=>
             {
                 let #l = #left;
                 let __girih_needs = __girih_needs(&#l, #or);
@@ -373,19 +373,11 @@ fn hidden(name: &str, span: Span) -> Ident {
     format_ident!("__girih_{name}", span = Span::mixed_site().located_at(span))
 }
 
-/// The span without the tokens after the first: of `<=`, say.
-fn plain(span: Span) -> Span {
-    span
-}
-
+/// The expression as an operand of `&`.
 fn grouped(expr: &Expr) -> TokenStream {
     match expr {
         Expr::Path(_) | Expr::Lit(_) | Expr::Call(_) | Expr::MethodCall(_) | Expr::Paren(_) | Expr::Field(_) => expr.to_token_stream(),
-        _ => {
-            let mut group = Group::new(Delimiter::None, expr.to_token_stream());
-            group.set_span(expr.span());
-            TokenTree::Group(group).into_token_stream()
-        }
+        _ => quote!((#expr)),
     }
 }
 

@@ -6,3 +6,4 @@ mod mutator;
 mod on_devices;
 mod properties;
 mod tidy;
+mod language;

@@ -268,11 +268,14 @@ impl ScalarBranch {
         joined
     }
     /// The value of an `if` whose sides are both literals.
-    pub fn join_literals<L, R: FromLiterals<L>>(mut self, then: Option<L>, otherwise: Option<L>) -> R {
+    pub fn join_literals<L, T: Elem>(mut self, then: Option<L>, otherwise: Option<L>) -> Scalar<T>
+    where
+        Scalar<T>: FromLiterals<L>,
+    {
         self.settle();
         let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
         let loc = self.loc;
-        let joined = R::from_literals(a, b, loc, &mut |a, b| self.result(None, a, b));
+        let joined = Scalar::<T>::from_literals(a, b, loc, &mut |a, b| self.result(None, a, b));
         self.finish();
         joined
     }

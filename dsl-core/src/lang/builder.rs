@@ -117,7 +117,9 @@ impl KernelBuilder {
         }
         let shared = !matches!(op, Op::Load(..) | Op::Gather(..) | Op::Reduce(..));
         let key = format!("{op:?} {ty:?}");
-        if shared && let Some(known) = self.known.get(&key).and_then(|all| all.iter().find(|v| self.is_open(**v))) {
+        // A spread constant with a name is the start of an accumulator: other uses of the constant have a tile of their own.
+        let usable = |v: &&ValueId| self.is_open(**v) && !(matches!(op, Op::Splat(_)) && self.kernel.value(**v).name.is_some());
+        if shared && let Some(known) = self.known.get(&key).and_then(|all| all.iter().find(usable)) {
             return *known;
         }
         let top = self.is_top(&op, &ty);
@@ -177,7 +179,7 @@ impl KernelBuilder {
     }
 
     fn fold(&mut self, op: &Op, ty: &Ty, loc: SourceLoc) -> Option<ValueId> {
-        let Ty::Scalar(dtype) = *ty else { return None };
+        let Ty::Scalar(dtype) = *ty else { return self.fold_tile(op, ty) };
         let small = |d: DType| matches!(d, DType::F16 | DType::BF16);
         let bits = match op {
             Op::Unary(o, a) if !dtype.is_float() => scalar::unary_fn(*o, dtype)?(self.constant(*a)?.bits),
@@ -198,6 +200,16 @@ impl KernelBuilder {
             _ => return None,
         };
         Some(self.literal(Literal { dtype, bits }, loc))
+    }
+
+    /// Integer tiles beside a neutral constant.
+    fn fold_tile(&self, op: &Op, ty: &Ty) -> Option<ValueId> {
+        let Op::Binary(o, a, b) = op else { return None };
+        let spread = |v: &ValueId| match self.op(*v) {
+            Some(Op::Splat(s)) => self.constant(*s),
+            _ => None,
+        };
+        if ty.dtype().is_some_and(DType::is_int) { neutral(*o, (*a, spread(a)), (*b, spread(b))) } else { None }
     }
 
     /// Opens a region. Values of a `transparent` one (a side of a per-element choice) stay usable after it.
@@ -286,14 +298,13 @@ impl KernelBuilder {
     pub(crate) fn require(&mut self, kind: RequirementKind, loc: SourceLoc) {
         let constants = |a: ValueId, b: ValueId| Some((self.constant(a)?.to_i64(), self.constant(b)?.to_i64()));
         let holds = match kind {
-            RequirementKind::Packed(p) => {
-                self.kernel.requirements.iter().any(|r| matches!(r.kind, RequirementKind::Packed(q) if p == q))
-            }
+            RequirementKind::Packed(_) => false,
             RequirementKind::AtMost(a, b) => a == b || constants(a, b).is_some_and(|(a, b)| a <= b),
             RequirementKind::Equal(a, b) => a == b || constants(a, b).is_some_and(|(a, b)| a == b),
             RequirementKind::Divisible(a, by) => by == 1 || self.constant(a).is_some_and(|a| a.to_i64() % by == 0),
         };
-        if !holds {
+        let known = self.kernel.requirements.iter().any(|r| format!("{:?}", r.kind) == format!("{kind:?}"));
+        if !holds && !known {
             self.kernel.requirements.push(Requirement { kind, loc });
         }
     }

@@ -3,6 +3,7 @@
 use super::elem::Elem;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
+use super::tensor::Tensor;
 use super::tile::{Tile, TileIdx};
 
 /// A variable that may change inside a loop or branch that runs on the GPU.
@@ -125,6 +126,16 @@ impl<V: Carry> NameIt for Named<'_, V> {
                 for (i, h) in all.iter().enumerate() {
                     if all.len() == 1 { k.name(*h, name) } else { k.name(*h, &format!("{name}_{i}")) }
                 }
+            }
+        });
+    }
+}
+
+impl<T: Elem, const N: usize> NameIt for Named<'_, Tensor<T, N>> {
+    fn name(&self, name: &str) {
+        session::with(|s| {
+            if let Session::Program(p) = s {
+                p.name_temp(self.0.handle(), name);
             }
         });
     }

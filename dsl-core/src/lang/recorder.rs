@@ -3,7 +3,7 @@
 use super::session::Handle;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
-use crate::program::{Expr, Program, ScalarVar, Stmt, Temp, TensorView};
+use crate::program::{Base, Expr, Program, ScalarVar, Stmt, Temp, TensorView};
 use crate::scalar;
 use crate::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
 
@@ -227,6 +227,21 @@ impl ProgramBuilder {
             return;
         }
         self.program.requirements.push((Expr::Compare(op, Box::new(a), Box::new(b)), loc));
+    }
+
+    /// Gives a temporary the author's name, where `tensor` is the whole of it and it has none.
+    pub(crate) fn name_temp(&mut self, tensor: Handle, name: &str) {
+        let Some(id) = tensor.get(self.build) else { return };
+        let view = &mut self.views[id as usize];
+        if let Base::Temp(t) = view.view.base
+            && view.text == self.program.temps[t].name
+            && view.text == format!("temp{t}")
+        {
+            let same = self.program.temps.iter().filter(|other| other.name.split('_').next() == Some(name)).count();
+            let name = if same == 0 { name.to_string() } else { format!("{name}_{}", same + 1) };
+            view.text = name.clone();
+            self.program.temps[t].name = name;
+        }
     }
 
     /// Adds a temporary and gives its tensor.

@@ -7,7 +7,6 @@ use super::recorder::ProgramBuilder;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::tile::ValueId;
-use crate::types::DType;
 use std::cell::{Cell, RefCell};
 
 /// What a handle holds: a number in one build. Poison stands for the result of a wrong operation; it is silent, so that one
@@ -85,13 +84,6 @@ impl Session {
         match self {
             Session::Program(p) => Some(p),
             Session::Kernel(_) => None,
-        }
-    }
-    /// The element type of a scalar or tile.
-    pub(crate) fn dtype(&self, handle: Handle) -> Option<DType> {
-        match self {
-            Session::Kernel(k) => handle.value(k.build).and_then(|v| k.kernel.ty(v).dtype()),
-            Session::Program(p) => p.dtype(handle),
         }
     }
 }

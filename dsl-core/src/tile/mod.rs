@@ -545,9 +545,9 @@ impl Kernel {
             _ => None,
         })
     }
-    /// Identity of what the kernel computes and of its space, for stores and caches: a hash of its printed IR (FNV-1a, 64 bit).
+    /// Identity of what the kernel computes and of its space, for stores and caches: a hash of its printed IR without source lines (FNV-1a, 64 bit).
     pub fn identity(&self) -> u64 {
-        crate::scalar::fnv1a64(print::print(self).as_bytes())
+        crate::scalar::fnv1a64(print::print_with(self, print::Places::Hidden).as_bytes())
     }
 }
 

@@ -1,8 +1,346 @@
-//! Text form of tile IR.
+//! Text form of tile IR: complete, readable, without paths of files. A kernel's identity is a hash of it.
+//!
+//! ```text
+//! kernel vector_add
+//!   a: &f32[1], b: &f32[1], c: &mut f32[1]
+//!   knob T = tile [256, 512]
+//!   view a = a: f32, offset 0, axes (a.len(0) by a.stride(0))
+//!   grid t in tiles of c (T) {                               // 7:5
+//!     %0: f32[T] = load a (t)                                // 8:20
+//! ```
+//!
+//! Constants, parameters, lengths and strides stand where they are used; all other values have the author's name or a number.
 
-use super::Kernel;
+use super::{Block, Carry, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Stmt, Ty, ValueId, ViewId};
+use crate::loc::SourceLoc;
+use crate::types::DType;
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// Whether source lines stand beside the statements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Places {
+    /// As comments: `// 8:20`.
+    Shown,
+    /// Left out: the text says what is computed and nothing else.
+    Hidden,
+}
+
+/// The kernel as text, with source lines.
+pub fn print(kernel: &Kernel) -> String {
+    print_with(kernel, Places::Shown)
+}
 
 /// The kernel as text.
-pub fn print(kernel: &Kernel) -> String {
-    format!("{kernel:?}")
+pub fn print_with(kernel: &Kernel, places: Places) -> String {
+    let mut printer = Printer { kernel, places, names: HashMap::new(), taken: HashMap::new(), unnamed: 0, out: String::new(), indent: 1 };
+    printer.name_all();
+    printer.header();
+    printer.block(&kernel.body);
+    printer.out
+}
+
+struct Printer<'a> {
+    kernel: &'a Kernel,
+    places: Places,
+    names: HashMap<ValueId, String>,
+    taken: HashMap<String, usize>,
+    unnamed: usize,
+    out: String,
+    indent: usize,
+}
+
+impl Printer<'_> {
+    fn name_all(&mut self) {
+        for p in &self.kernel.params {
+            self.taken.insert(p.name.clone(), 1);
+        }
+        let mut defined = Vec::new();
+        definitions(&self.kernel.body, &mut defined);
+        for (value, op) in defined {
+            let name = match op {
+                Some(Op::Literal(l)) if l.dtype == DType::I64 || l.dtype == DType::Bool => l.to_string(),
+                Some(Op::Literal(l)) => format!("{l}{}", l.dtype),
+                Some(Op::Param(p)) => self.kernel.params[*p].name.clone(),
+                Some(Op::Dim(p, k)) => format!("{}.len({k})", self.kernel.params[*p].name),
+                Some(Op::Stride(p, k)) => format!("{}.stride({k})", self.kernel.params[*p].name),
+                _ => self.fresh(value),
+            };
+            self.names.insert(value, name);
+        }
+    }
+
+    fn fresh(&mut self, value: ValueId) -> String {
+        let Some(name) = self.kernel.value(value).name.clone() else {
+            self.unnamed += 1;
+            return format!("%{}", self.unnamed - 1);
+        };
+        let count = self.taken.entry(name.clone()).or_insert(0);
+        *count += 1;
+        if *count == 1 { name } else { format!("{name}_{count}") }
+    }
+
+    fn header(&mut self) {
+        let k = self.kernel;
+        let _ = write!(self.out, "kernel {}", k.full_name());
+        self.place(k.loc, 0);
+        let params: Vec<String> = k
+            .params
+            .iter()
+            .map(|p| match p.kind {
+                ParamKind::Tensor { dtype, rank, mutable } => format!("{}: &{}{dtype}[{rank}]", p.name, if mutable { "mut " } else { "" }),
+                ParamKind::Scalar(d) => format!("{}: {d}", p.name),
+            })
+            .collect();
+        self.line(&params.join(", "));
+        for knob in &k.knobs {
+            let choices: Vec<String> = knob.choices.iter().map(|c| c.to_string()).collect();
+            let of = match knob.kind {
+                crate::schedule::KnobKind::Coarsen { of } => format!(" of {}", k.knob(of).name),
+                _ => String::new(),
+            };
+            self.line(&format!("knob {} = {}{of} [{}]", knob.name, knob.kind.group(), choices.join(", ")));
+        }
+        for r in &k.requirements {
+            let text = match &r.kind {
+                RequirementKind::Packed(p) => format!("{} is packed", k.params[*p].name),
+                RequirementKind::AtMost(a, b) => format!("{} <= {}", self.v(*a), self.v(*b)),
+                RequirementKind::Equal(a, b) => format!("{} == {}", self.v(*a), self.v(*b)),
+                RequirementKind::Divisible(a, by) => format!("{} % {by} == 0", self.v(*a)),
+            };
+            self.located(&format!("require {text}"), r.loc);
+        }
+        for (i, view) in k.views.iter().enumerate() {
+            let axes: Vec<String> = view.axes.iter().map(|a| format!("{} by {}", self.v(a.len), self.v(a.stride))).collect();
+            let parts: Vec<String> = view.parts.iter().map(|(s, upper)| format!(", {} of split {s}", if *upper { "end" } else { "start" })).collect();
+            let repeats = if view.injective { "" } else { ", repeats" };
+            let head = format!("view {} = {}: {}", self.view(ViewId(i as u32)), k.params[view.param].name, view.dtype);
+            let text = format!("{head}, offset {}, axes ({}){}{repeats}", self.v(view.offset), axes.join("; "), parts.concat());
+            self.located(&text, view.loc);
+        }
+    }
+
+    fn block(&mut self, block: &Block) {
+        block.iter().for_each(|s| self.stmt(s));
+    }
+
+    fn nested(&mut self, head: &str, loc: SourceLoc, body: &Block) {
+        self.located(&format!("{head} {{"), loc);
+        self.indent += 1;
+        self.block(body);
+        self.indent -= 1;
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Let(_, Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..)) => {}
+            Stmt::Let(v, op) => {
+                let text = format!("{}: {} = {}", self.v(*v), self.ty(self.kernel.ty(*v)), self.op(op));
+                self.located(&text, self.kernel.value(*v).loc);
+                self.operator(op);
+            }
+            Stmt::Store { view, index, value, loc } => {
+                self.located(&format!("store {} ({}), {}", self.view(*view), self.index(index), self.v(*value)), *loc);
+            }
+            Stmt::Scatter { view, indices, value, loc } => {
+                self.located(&format!("scatter {} ({}), {}", self.view(*view), self.list(indices), self.v(*value)), *loc);
+            }
+            Stmt::Atomic { op, view, indices, value, scope, order, loc } => {
+                let how = format!("{scope:?} {order:?}").to_lowercase();
+                let op = format!("{op:?}").to_lowercase();
+                self.located(&format!("atomic {op} {how} {} ({}), {}", self.view(*view), self.list(indices), self.v(*value)), *loc);
+            }
+            Stmt::Tiles(l) => {
+                let vars: Vec<String> =
+                    l.vars.iter().zip(&l.axes).map(|(v, a)| format!("{}: {} of axis {a}", self.v(*v), self.ty(self.kernel.ty(*v)))).collect();
+                let grid = if self.indent == 1 { "grid" } else { "for" };
+                let strided = if l.strided { " strided" } else { "" };
+                let head = format!("{grid} {} in {}{strided}{}", vars.join(", "), self.view(l.view), self.carries(&l.carries));
+                self.nested(&head, l.loc, &l.body);
+                self.end(&l.carries);
+            }
+            Stmt::Range { var, start, end, carries, body, loc } => {
+                let head = format!("for {} in {}..{}{}", self.v(*var), self.v(*start), self.v(*end), self.carries(carries));
+                self.nested(&head, *loc, body);
+                self.end(carries);
+            }
+            Stmt::While { carries, header, condition, body, loc } => {
+                self.nested(&format!("while{}", self.carries(carries)), *loc, header);
+                self.line(&format!("}} is {} {{", self.v(*condition)));
+                self.indent += 1;
+                self.block(body);
+                self.indent -= 1;
+                self.end(carries);
+            }
+            Stmt::If { condition, then, otherwise, results, loc } => {
+                self.nested(&format!("if {}", self.v(*condition)), *loc, then);
+                if !otherwise.is_empty() {
+                    self.line("} else {");
+                    self.indent += 1;
+                    self.block(otherwise);
+                    self.indent -= 1;
+                }
+                self.line("}");
+                for r in results {
+                    let ty = self.ty(self.kernel.ty(r.result));
+                    self.line(&format!("{}: {ty} = {} if so, else {}", self.v(r.result), self.v(r.then), self.v(r.otherwise)));
+                }
+            }
+            Stmt::Where { mask, negate, body, loc } => {
+                self.nested(&format!("where {}{}", if *negate { "not " } else { "" }, self.v(*mask)), *loc, body);
+                self.line("}");
+            }
+        }
+    }
+
+    fn carries(&self, carries: &[Carry]) -> String {
+        let all: Vec<String> = carries.iter().map(|c| format!("{} = {}", self.v(c.inner), self.v(c.init))).collect();
+        if all.is_empty() { String::new() } else { format!(" with {}", all.join(", ")) }
+    }
+
+    fn end(&mut self, carries: &[Carry]) {
+        let all: Vec<String> = carries.iter().map(|c| format!("{} to {}", self.v(c.next), self.v(c.result))).collect();
+        self.line(&if all.is_empty() { "}".to_string() } else { format!("}} next {}", all.join(", ")) });
+    }
+
+    fn op(&self, op: &Op) -> String {
+        let lower = |d: &dyn std::fmt::Debug| format!("{d:?}").to_lowercase();
+        match op {
+            Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) => panic!("print: a leaf is printed where it is used"),
+            Op::Unary(o, a) => format!("{} {}", lower(o), self.v(*a)),
+            Op::Binary(o, a, b) => format!("{} {}, {}", lower(o), self.v(*a), self.v(*b)),
+            Op::Ternary(o, a, b, c) => format!("{} {}", lower(o), self.list(&[*a, *b, *c])),
+            Op::Compare(o, a, b) => format!("{} {}, {}", lower(o), self.v(*a), self.v(*b)),
+            Op::Select(c, a, b) => format!("select {}", self.list(&[*c, *a, *b])),
+            Op::Cast(a) => format!("cast {}", self.v(*a)),
+            Op::Bitcast(a) => format!("bitcast {}", self.v(*a)),
+            Op::Splat(a) => format!("splat {}", self.v(*a)),
+            Op::Broadcast(a, from) => {
+                let axes: Vec<String> = from.iter().map(|f| f.map_or("new".into(), |k| k.to_string())).collect();
+                format!("broadcast {} axes [{}]", self.v(*a), axes.join(", "))
+            }
+            Op::Transpose(a, perm) => format!("transpose {} axes {perm:?}", self.v(*a)),
+            Op::Pick { tile, axis, at } => format!("pick {} axis {axis} at {at}", self.v(*tile)),
+            Op::Stack(all) => format!("stack {}", self.list(all)),
+            Op::Coordinates(a) => format!("coordinates {}", self.v(*a)),
+            Op::Load(view, index) => format!("load {} ({})", self.view(*view), self.index(index)),
+            Op::Gather(view, indices) => format!("gather {} ({})", self.view(*view), self.list(indices)),
+            Op::Reduce(operator, a, axes) => format!("reduce {} {} axes {axes:?}", operator_name(operator), self.v(*a)),
+        }
+    }
+
+    fn operator(&mut self, op: &Op) {
+        if let Op::Reduce(Operator::User { identity, arguments, body, results, commutative }, ..) = op {
+            let identity: Vec<String> = identity.iter().map(|l| l.to_string()).collect();
+            let order = if *commutative { " in any order" } else { "" };
+            let head = format!("by ({}) from ({}){order}", self.list(arguments), identity.join(", "));
+            self.nested(&head, SourceLoc::NONE, body);
+            self.line(&format!("}} = ({})", self.list(results)));
+        }
+    }
+
+    fn v(&self, value: ValueId) -> String {
+        self.names.get(&value).cloned().unwrap_or_else(|| format!("?{}", value.0))
+    }
+
+    fn list(&self, values: &[ValueId]) -> String {
+        values.iter().map(|v| self.v(*v)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn index(&self, index: &[Index]) -> String {
+        let one = |i: &Index| match i {
+            Index::Tile(v) => self.v(*v),
+            Index::At(v) => format!("at {}", self.v(*v)),
+            Index::All(n) => format!("..{n}"),
+        };
+        index.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The author's text of a view; numbered where two views have the same text.
+    fn view(&self, id: ViewId) -> String {
+        let text = &self.kernel.view(id).text;
+        let same = self.kernel.views[..id.0 as usize].iter().filter(|v| v.text == *text).count();
+        if same == 0 { text.clone() } else { format!("{text}#{}", same + 1) }
+    }
+
+    fn ty(&self, ty: &Ty) -> String {
+        let size = |s: &super::Size| s.display(&self.kernel.knobs);
+        match ty {
+            Ty::Scalar(d) => d.to_string(),
+            Ty::Tile(d, shape) => format!("{d}[{}]", shape.iter().map(size).collect::<Vec<_>>().join(", ")),
+            Ty::TileIdx(s) => format!("tile {}", size(s)),
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.located(text, SourceLoc::NONE);
+    }
+
+    fn located(&mut self, text: &str, loc: SourceLoc) {
+        let line = format!("{}{text}", "  ".repeat(self.indent));
+        let width = line.chars().count();
+        self.out.push_str(&line);
+        self.place(loc, width);
+    }
+
+    fn place(&mut self, loc: SourceLoc, width: usize) {
+        if self.places == Places::Shown && loc.line > 0 {
+            let _ = write!(self.out, "{}  // {}:{}", " ".repeat(64usize.saturating_sub(width)), loc.line, loc.column);
+        }
+        self.out.push('\n');
+    }
+}
+
+fn operator_name(operator: &Operator) -> &'static str {
+    match operator {
+        Operator::Sum => "sum",
+        Operator::Product => "product",
+        Operator::Min => "min",
+        Operator::Max => "max",
+        Operator::All => "all",
+        Operator::Any => "any",
+        Operator::User { .. } => "user",
+    }
+}
+
+/// The values that a block defines, with their operations, in order.
+pub(crate) fn definitions<'a>(block: &'a Block, out: &mut Vec<(ValueId, Option<&'a Op>)>) {
+    let inner = |carries: &[Carry], out: &mut Vec<(ValueId, Option<&'a Op>)>| out.extend(carries.iter().map(|c| (c.inner, None)));
+    let after = |carries: &[Carry], out: &mut Vec<(ValueId, Option<&'a Op>)>| out.extend(carries.iter().map(|c| (c.result, None)));
+    for stmt in block {
+        match stmt {
+            Stmt::Let(v, op) => {
+                out.push((*v, Some(op)));
+                if let Op::Reduce(Operator::User { arguments, body, .. }, ..) = op {
+                    out.extend(arguments.iter().map(|a| (*a, None)));
+                    definitions(body, out);
+                }
+            }
+            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+            Stmt::Tiles(l) => {
+                out.extend(l.vars.iter().map(|v| (*v, None)));
+                inner(&l.carries, out);
+                definitions(&l.body, out);
+                after(&l.carries, out);
+            }
+            Stmt::Range { var, carries, body, .. } => {
+                out.push((*var, None));
+                inner(carries, out);
+                definitions(body, out);
+                after(carries, out);
+            }
+            Stmt::While { carries, header, body, .. } => {
+                inner(carries, out);
+                definitions(header, out);
+                definitions(body, out);
+                after(carries, out);
+            }
+            Stmt::If { then, otherwise, results, .. } => {
+                definitions(then, out);
+                definitions(otherwise, out);
+                out.extend(results.iter().map(|r| (r.result, None)));
+            }
+            Stmt::Where { body, .. } => definitions(body, out),
+        }
+    }
 }
