@@ -103,7 +103,17 @@ impl Writer<'_> {
     fn side(&mut self, e: &Expr, other: &Expr, min: Prec) -> String {
         match e {
             Expr::Literal(l) if !matches!(other, Expr::Literal(_)) => literal_text(*l, beside(*l)).at_least(min),
+            // C widens the narrower operand by itself, as long as the other one has the wide type.
+            _ if !matches!(other, Expr::Literal(_) | Expr::Cast(..)) => self.text(self.unwidened(e)).at_least(min),
             _ => self.text(e).at_least(min),
+        }
+    }
+
+    /// The operand of a conversion to 64 bits, where C converts by itself.
+    pub fn unwidened<'e>(&self, e: &'e Expr) -> &'e Expr {
+        match e {
+            Expr::Cast(DType::I64, a) if matches!(self.kernel.dtype(a), DType::I32 | DType::U32) => a,
+            _ => e,
         }
     }
 

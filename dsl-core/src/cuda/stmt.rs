@@ -97,7 +97,7 @@ impl Writer<'_> {
     fn value(&mut self, value: &Expr) -> String {
         match value {
             Expr::Literal(_) => self.index(value),
-            _ => self.expr(value),
+            _ => self.expr(self.unwidened(value)),
         }
     }
 
@@ -369,7 +369,7 @@ impl Writer<'_> {
     fn fixed(&mut self, value: &Expr, ty: &str, hint: &str) -> String {
         let text = match value {
             Expr::Literal(_) => self.index(value),
-            _ => self.text(value).at_least(super::expr::Prec::Shift),
+            _ => self.text(self.unwidened(value)).at_least(super::expr::Prec::Shift),
         };
         if self.is_fixed(value) {
             return text;

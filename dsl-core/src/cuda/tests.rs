@@ -167,7 +167,8 @@ fn vectors_predicates_and_shared_memory_keep_their_names() {
     __align__(16) float x2[4];
 
     // vector = 4
-    *reinterpret_cast<float4*>(&x2[0]) = i < n ? __ldcs(reinterpret_cast<const float4*>(x + i * 4)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    *reinterpret_cast<float4*>(&x2[0]) =
+        i < n ? __ldcs(reinterpret_cast<const float4*>(x + i * 4)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
         x2[u] = nan_max(x2[u], 0.0f);
@@ -236,6 +237,16 @@ fn casts_saturate_and_small_integers_stay_small() {
         "(unsigned char)((unsigned char)a + 9)"
     );
     assert_eq!(text(|a, b, _| cast(DType::F16, bin(BinaryOp::Add, a, b))), "float_to_half((float)(a + b))");
+}
+
+#[test]
+fn conversions_that_c_makes_by_itself_are_not_written() {
+    let wide = |e| Expr::Cast(DType::I64, Box::new(e));
+    let long = || Expr::Literal(Literal::index(7));
+    let product = |a| bin(BinaryOp::Mul, wide(a), long());
+    assert_eq!(text(|a, b, _| bin(BinaryOp::Add, product(a), wide(b))), "(long long)a * 7 + b");
+    assert_eq!(text(|a, b, _| bin(BinaryOp::Mul, wide(a), wide(b))), "(long long)a * (long long)b");
+    assert_eq!(text(|a, _, _| wide(a)), "a");
 }
 
 #[test]

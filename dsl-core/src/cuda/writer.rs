@@ -7,6 +7,10 @@ use crate::simt::{Kernel, ParamKind, Space, Stmt, VarId};
 use crate::types::DType;
 use std::collections::BTreeSet;
 
+const INDENT: &str = "    ";
+/// Lines beyond this are broken where that is easy to read.
+const LONG: usize = 120;
+
 /// Writes one kernel.
 pub(super) struct Writer<'a> {
     pub kernel: &'a Kernel,
@@ -118,10 +122,21 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a line at the current indentation.
+    /// Writes a line at the current indentation; a long assignment is broken after its `=`.
     pub fn line(&mut self, text: impl AsRef<str>) {
-        self.out.extend(std::iter::repeat_n("    ", self.indent));
-        self.out.push_str(text.as_ref());
+        let text = text.as_ref();
+        self.out.extend(std::iter::repeat_n(INDENT, self.indent));
+        match text.split_once(" = ") {
+            Some((target, value))
+                if self.indent * INDENT.len() + text.len() > LONG && !text.starts_with("//") && !text.starts_with("for") =>
+            {
+                self.out.push_str(target);
+                self.out.push_str(" =\n");
+                self.out.extend(std::iter::repeat_n(INDENT, self.indent + 1));
+                self.out.push_str(value);
+            }
+            _ => self.out.push_str(text),
+        }
         self.out.push('\n');
     }
 
