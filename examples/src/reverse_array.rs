@@ -13,8 +13,10 @@ use girih::prelude::*;
     cache(H = [Default, Streaming])
 )]
 pub fn reverse_array(x: &mut Tensor<f32, 1>) {
-    let (mut front, rest) = x.split_at(0, x.len(0) / 2);
-    let mut back = rest.reversed(0);
+    let half = x.len(0) / 2;
+    let (mut front, rest) = x.split_at(0, half);
+    // The middle element of an odd length belongs to neither half.
+    let mut back = rest.slice(0, x.len(0) - 2 * half, half).reversed(0);
     for t in front.tiles([T]) {
         let (a, b) = (front.load(t), back.load(t));
         front.store(t, b);

@@ -125,10 +125,12 @@ fn elect(mut times: Vec<(usize, f64)>, complexity: &[u64], measure: &mut dyn Mea
     let finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
     let samples = measure.interleaved(&finalists, ROUNDS);
     let again: Vec<(usize, f64)> = finalists.iter().zip(&samples).filter_map(|(c, s)| Some((*c, median(s)?))).collect();
-    // Without a final comparison (it failed, or a model has nothing to measure) the first times decide.
-    let pool = if again.is_empty() { times } else { again };
-    let (_, lowest) = fastest(&pool)?;
-    pool.into_iter().filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| complexity[*c])
+    // Without a final comparison (it failed, or a model has nothing to measure) the first times decide, without ties.
+    if again.is_empty() {
+        return fastest(&times);
+    }
+    let (_, lowest) = fastest(&again)?;
+    again.into_iter().filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| complexity[*c])
 }
 
 /// The middle of the samples (the mean of the middle two); `None` without samples.
