@@ -70,7 +70,7 @@ pub fn kernel(name: &str) -> Result<KernelDef, String> {
 pub fn unknown(name: &str, known: &[String]) -> String {
     let short = |n: &str| n.rsplit("::").next().unwrap_or(n).to_string();
     let mut near: Vec<(usize, &String)> = known.iter().map(|k| (distance(name, k).min(distance(name, &short(k))), k)).collect();
-    near.sort();
+    near.sort_by_key(|(d, k)| (*d, k.len()));
     let contains = known.iter().filter(|k| k.contains(name));
     let close = near.iter().filter(|(d, _)| *d <= 1 + name.len() / 3).map(|(_, k)| *k);
     let mut list: Vec<&str> = Vec::new();
