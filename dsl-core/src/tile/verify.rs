@@ -1,9 +1,309 @@
 //! Checks the invariants of tile IR. A violation is a bug of the compiler: it panics with the pass and the IR.
+//!
+//! Users' mistakes never get here: the language reports them as diagnostics and gives no kernel.
 
-use super::Kernel;
+use super::{Block, Carry, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Size, Stmt, Ty, ValueId, ViewId};
+use crate::types::DType;
 
 /// Checks every invariant that the module's page states.
 ///
 /// # Panics
 /// If one is violated, naming `pass`.
-pub fn verify(_kernel: &Kernel, _pass: &str) {}
+pub fn verify(kernel: &Kernel, pass: &str) {
+    let mut checker = Checker { kernel, visible: vec![false; kernel.values.len()], defined: vec![false; kernel.values.len()] };
+    let checked = checker.block(&kernel.body).and_then(|()| checker.header());
+    if let Err(rule) = checked {
+        panic!("{pass}: tile IR is broken: {rule}\n{kernel}");
+    }
+}
+
+type Checked = Result<(), String>;
+
+struct Checker<'a> {
+    kernel: &'a Kernel,
+    visible: Vec<bool>,
+    defined: Vec<bool>,
+}
+
+fn ensure(holds: bool, rule: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(rule()) }
+}
+
+impl Checker<'_> {
+    fn define(&mut self, v: ValueId) -> Checked {
+        let i = v.0 as usize;
+        ensure(i < self.defined.len(), || format!("value {} does not exist", v.0))?;
+        ensure(!self.defined[i], || format!("value {} is defined twice", v.0))?;
+        (self.defined[i], self.visible[i]) = (true, true);
+        Ok(())
+    }
+
+    fn used(&self, v: ValueId) -> Result<&Ty, String> {
+        ensure(self.visible.get(v.0 as usize) == Some(&true), || format!("value {} is used where it is not defined", v.0))?;
+        Ok(self.kernel.ty(v))
+    }
+
+    fn all_used(&self, values: &[ValueId]) -> Checked {
+        values.iter().try_for_each(|v| self.used(*v).map(|_| ()))
+    }
+
+    fn same(&self, a: ValueId, b: ValueId) -> Checked {
+        let (x, y) = (self.used(a)?, self.used(b)?);
+        ensure(x == y, || format!("values {} and {} have the types {x:?} and {y:?}", a.0, b.0))
+    }
+
+    /// After the body: what the host computes is defined at the top level.
+    fn header(&self) -> Checked {
+        let index = |v: ValueId| {
+            let ty = self.used(v)?;
+            ensure(*ty == Ty::Scalar(DType::I64), || format!("value {} is {ty:?} where a scalar i64 is expected", v.0))
+        };
+        for view in &self.kernel.views {
+            index(view.offset)?;
+            view.axes.iter().try_for_each(|a| index(a.len).and_then(|()| index(a.stride)))?;
+            ensure(matches!(self.kernel.params[view.param].kind, ParamKind::Tensor { .. }), || format!("view {} is of no tensor", view.text))?;
+        }
+        self.kernel.requirements.iter().try_for_each(|r| match r.kind {
+            RequirementKind::Packed(_) => Ok(()),
+            RequirementKind::AtMost(a, b) | RequirementKind::Equal(a, b) => index(a).and_then(|()| index(b)),
+            RequirementKind::Divisible(a, by) => index(a).and_then(|()| ensure(by > 0, || "divisibility by nothing".into())),
+        })
+    }
+
+    fn block(&mut self, block: &Block) -> Checked {
+        block.iter().try_for_each(|s| self.stmt(s))
+    }
+
+    fn enter(&mut self, carries: &[Carry]) -> Checked {
+        carries.iter().try_for_each(|c| {
+            self.used(c.init)?;
+            self.define(c.inner)?;
+            self.same(c.init, c.inner)
+        })
+    }
+
+    fn leave(&mut self, carries: &[Carry], before: Vec<bool>) -> Checked {
+        carries.iter().try_for_each(|c| self.same(c.inner, c.next))?;
+        self.visible = before;
+        carries.iter().try_for_each(|c| {
+            self.define(c.result)?;
+            self.same(c.init, c.result)
+        })
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Checked {
+        let before = self.visible.clone();
+        match stmt {
+            Stmt::Let(v, op) => {
+                self.op(*v, op)?;
+                self.define(*v)
+            }
+            Stmt::Store { view, index, value, .. } => {
+                let shape = self.access(*view, index)?;
+                let ty = self.used(*value)?;
+                let fits = ty.dtype() == Some(self.kernel.view(*view).dtype) && ty.shape().unwrap_or_default() == shape;
+                ensure(fits && self.mutable(*view), || format!("a store of {ty:?} to {}", self.kernel.view(*view).text))
+            }
+            Stmt::Scatter { view, indices, value, .. } | Stmt::Atomic { view, indices, value, .. } => {
+                let shape = self.computed(*view, indices)?;
+                let ty = self.used(*value)?;
+                let fits = ty.dtype() == Some(self.kernel.view(*view).dtype) && ty.shape().unwrap_or_default() == shape;
+                ensure(fits && self.mutable(*view), || format!("a scatter of {ty:?} to {}", self.kernel.view(*view).text))
+            }
+            Stmt::Tiles(l) => {
+                ensure(l.axes.len() == l.vars.len(), || "a loop over tiles with more axes than variables".into())?;
+                for (v, axis) in l.vars.iter().zip(&l.axes) {
+                    self.define(*v)?;
+                    let fits = matches!(self.kernel.ty(*v), Ty::TileIdx(_)) && *axis < self.kernel.view(l.view).axes.len();
+                    ensure(fits, || format!("value {} counts no tiles of an axis", v.0))?;
+                }
+                self.enter(&l.carries)?;
+                self.block(&l.body)?;
+                self.leave(&l.carries, before)
+            }
+            Stmt::Range { var, start, end, carries, body, .. } => {
+                self.same(*start, *end)?;
+                self.define(*var)?;
+                self.same(*start, *var)?;
+                self.enter(carries)?;
+                self.block(body)?;
+                self.leave(carries, before)
+            }
+            Stmt::While { carries, header, condition, body, .. } => {
+                self.enter(carries)?;
+                let inside = self.visible.clone();
+                self.block(header)?;
+                let ty = self.used(*condition)?;
+                ensure(*ty == Ty::Scalar(DType::Bool), || "the condition of a while is no scalar bool".into())?;
+                self.visible = inside;
+                self.block(body)?;
+                self.leave(carries, before)
+            }
+            Stmt::If { condition, then, otherwise, results, .. } => {
+                let ty = self.used(*condition)?;
+                ensure(*ty == Ty::Scalar(DType::Bool), || "the condition of an if is no scalar bool".into())?;
+                self.block(then)?;
+                for r in results {
+                    self.used(r.then)?;
+                    ensure(self.kernel.ty(r.then) == self.kernel.ty(r.result), || format!("value {} has another type than its side", r.result.0))?;
+                }
+                self.visible.clone_from(&before);
+                self.block(otherwise)?;
+                for r in results {
+                    self.same(r.otherwise, r.otherwise)?;
+                    let (a, b) = (self.kernel.ty(r.otherwise), self.kernel.ty(r.result));
+                    ensure(a == b, || format!("value {} has another type than its side", r.result.0))?;
+                }
+                self.visible = before;
+                results.iter().try_for_each(|r| self.define(r.result))
+            }
+            Stmt::Where { mask, body, .. } => {
+                let ty = self.used(*mask)?;
+                ensure(matches!(ty, Ty::Tile(DType::Bool, _)), || "the mask of a per-element choice is no bool tile".into())?;
+                ensure(!stores(body), || "a store inside of a per-element choice".into())?;
+                self.block(body)
+            }
+        }
+    }
+
+    fn mutable(&self, view: ViewId) -> bool {
+        matches!(self.kernel.params[self.kernel.view(view).param].kind, ParamKind::Tensor { mutable: true, .. })
+    }
+
+    /// The shape that an index spans.
+    fn access(&self, view: ViewId, index: &[Index]) -> Result<Vec<Size>, String> {
+        let view = self.kernel.view(view);
+        ensure(index.len() == view.axes.len(), || format!("{} indices for {}", index.len(), view.text))?;
+        let mut shape = Vec::new();
+        for i in index {
+            match i {
+                Index::Tile(v) => match self.used(*v)? {
+                    Ty::TileIdx(size) => shape.push(size.clone()),
+                    other => return Err(format!("{other:?} as a tile index of {}", view.text)),
+                },
+                Index::At(v) => {
+                    let ty = self.used(*v)?;
+                    ensure(matches!(ty, Ty::Scalar(d) if d.is_int()), || format!("{ty:?} as a coordinate of {}", view.text))?;
+                }
+                Index::All(n) => shape.push(Size::constant(*n)),
+            }
+        }
+        Ok(shape)
+    }
+
+    fn computed(&self, view: ViewId, indices: &[ValueId]) -> Result<Vec<Size>, String> {
+        let view = self.kernel.view(view);
+        ensure(indices.len() == view.axes.len() && !indices.is_empty(), || format!("{} coordinates for {}", indices.len(), view.text))?;
+        let shape = self.used(indices[0])?.shape().unwrap_or_default().to_vec();
+        for i in indices {
+            let ty = self.used(*i)?;
+            let fits = ty.dtype().is_some_and(DType::is_int) && ty.shape().unwrap_or_default() == shape;
+            ensure(fits, || format!("{ty:?} as a coordinate of {}", view.text))?;
+        }
+        Ok(shape)
+    }
+
+    fn op(&mut self, v: ValueId, op: &Op) -> Checked {
+        let kernel = self.kernel;
+        let result = kernel.values.get(v.0 as usize).map(|v| &v.ty).ok_or_else(|| format!("value {} does not exist", v.0))?;
+        let wrong = || format!("value {}: {op:?} gives {result:?}", v.0);
+        let scalar_of = |d: DType| ensure(*result == Ty::Scalar(d), wrong);
+        let shape = |ty: &Ty| ty.shape().map(<[Size]>::to_vec).unwrap_or_default();
+        match op {
+            Op::Literal(l) => scalar_of(l.dtype),
+            Op::Param(p) => match kernel.params[*p].kind {
+                ParamKind::Scalar(d) => scalar_of(d),
+                ParamKind::Tensor { .. } => Err(wrong()),
+            },
+            Op::Dim(p, k) | Op::Stride(p, k) => {
+                ensure(matches!(kernel.params[*p].kind, ParamKind::Tensor { rank, .. } if *k < rank), wrong)?;
+                scalar_of(DType::I64)
+            }
+            Op::Unary(_, a) => ensure(self.used(*a)? == result, wrong),
+            Op::Binary(_, a, b) => {
+                self.same(*a, *b)?;
+                ensure(self.used(*a)? == result, wrong)
+            }
+            Op::Ternary(_, a, b, c) => {
+                self.same(*a, *b)?;
+                self.same(*b, *c)?;
+                ensure(self.used(*a)? == result, wrong)
+            }
+            Op::Compare(_, a, b) => {
+                self.same(*a, *b)?;
+                ensure(result.dtype() == Some(DType::Bool) && shape(self.used(*a)?) == shape(result), wrong)
+            }
+            Op::Select(c, a, b) => {
+                self.same(*a, *b)?;
+                let condition = self.used(*c)?;
+                ensure(condition.dtype() == Some(DType::Bool) && shape(condition) == shape(result) && self.used(*a)? == result, wrong)
+            }
+            Op::Cast(a) | Op::Bitcast(a) => {
+                let ty = self.used(*a)?;
+                let sizes = ty.dtype().map(DType::size) == result.dtype().map(DType::size);
+                ensure(shape(ty) == shape(result) && (sizes || matches!(op, Op::Cast(_))), wrong)
+            }
+            Op::Splat(a) => ensure(matches!((self.used(*a)?, result), (Ty::Scalar(d), Ty::Tile(e, _)) if d == e), wrong),
+            Op::Broadcast(a, from) => {
+                let (old, new) = (shape(self.used(*a)?), shape(result));
+                let fits = from.len() == new.len() && from.iter().zip(&new).all(|(f, n)| f.is_none_or(|k| old.get(k) == Some(n)));
+                ensure(fits && from.iter().flatten().count() == old.len(), wrong)
+            }
+            Op::Transpose(a, perm) => {
+                let (old, new) = (shape(self.used(*a)?), shape(result));
+                ensure(perm.len() == new.len() && perm.iter().zip(&new).all(|(k, n)| old.get(*k) == Some(n)), wrong)
+            }
+            Op::Pick { tile, axis, at } => {
+                let mut old = shape(self.used(*tile)?);
+                ensure(*axis < old.len() && old[*axis].as_constant().is_some_and(|e| *at < e), wrong)?;
+                old.remove(*axis);
+                ensure(old == shape(result), wrong)
+            }
+            Op::Stack(all) => {
+                self.all_used(all)?;
+                let mut new = shape(self.used(*all.first().ok_or_else(wrong)?)?);
+                new.push(Size::constant(all.len() as i64));
+                ensure(new == shape(result), wrong)
+            }
+            Op::Coordinates(a) => {
+                let fits = matches!((self.used(*a)?, result), (Ty::TileIdx(s), Ty::Tile(DType::I64, t)) if *t == [s.clone()]);
+                ensure(fits, wrong)
+            }
+            Op::Load(view, index) => {
+                let spanned = self.access(*view, index)?;
+                ensure(spanned == shape(result) && result.dtype() == Some(kernel.view(*view).dtype), wrong)
+            }
+            Op::Gather(view, indices) => {
+                let spanned = self.computed(*view, indices)?;
+                ensure(spanned == shape(result) && result.dtype() == Some(kernel.view(*view).dtype), wrong)
+            }
+            Op::Reduce(operator, a, axes) => {
+                let old = shape(self.used(*a)?);
+                let rest: Vec<Size> = old.iter().enumerate().filter(|(i, _)| !axes.contains(i)).map(|(_, s)| s.clone()).collect();
+                ensure(axes.iter().all(|k| *k < old.len()) && rest == shape(result), wrong)?;
+                self.operator(operator)
+            }
+        }
+    }
+
+    fn operator(&mut self, operator: &Operator) -> Checked {
+        let Operator::User { arguments, body, results, .. } = operator else { return Ok(()) };
+        let before = self.visible.clone();
+        arguments.iter().try_for_each(|a| self.define(*a))?;
+        self.block(body)?;
+        self.all_used(results)?;
+        self.visible = before;
+        Ok(())
+    }
+}
+
+fn stores(block: &Block) -> bool {
+    block.iter().any(|s| match s {
+        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => true,
+        Stmt::Let(..) => false,
+        Stmt::Tiles(l) => stores(&l.body),
+        Stmt::Range { body, .. } | Stmt::Where { body, .. } => stores(body),
+        Stmt::While { header, body, .. } => stores(header) || stores(body),
+        Stmt::If { then, otherwise, .. } => stores(then) || stores(otherwise),
+    })
+}
