@@ -163,7 +163,8 @@ impl<'a> Visit<'a> for Checker<'_> {
             && r.mutability.is_some()
             && let Some((name, _)) = crate::scope::root(&r.expr)
         {
-            let message = format!("`&mut {name}` cannot be kept in a variable: a loop could not see that `{name}` changes. Use `{name}` itself");
+            let message =
+                format!("`&mut {name}` cannot be kept in a variable: a loop could not see that `{name}` changes. Use `{name}` itself");
             self.errors.on(r, message);
         }
         visit::visit_local(self, local);

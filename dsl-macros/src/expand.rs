@@ -115,7 +115,9 @@ fn check_types(function: &ItemFn, attribute: &Attribute, errors: &mut Errors) {
     for param in &params {
         match attribute.types.iter().find(|(name, _)| name == *param) {
             None => errors.on(param, format!("list the types to register for `{param}`: types({param} = [f32, f16])")),
-            Some((_, types)) if types.is_empty() => errors.on(param, format!("`{param}` has no type to register: types({param} = [f32, f16])")),
+            Some((_, types)) if types.is_empty() => {
+                errors.on(param, format!("`{param}` has no type to register: types({param} = [f32, f16])"))
+            }
             Some(_) => {}
         }
         if let Some(knob) = attribute.knobs.iter().find(|k| k.name == **param) {

@@ -136,7 +136,8 @@ fn choice(input: ParseStream) -> syn::Result<(Choice, Span)> {
         let word: Ident = input.parse()?;
         return Ok((Choice::Word(word.to_string()), word.span()));
     }
-    let number: LitInt = input.parse().map_err(|e| syn::Error::new(e.span(), "expected a number or a word, or a list of these in `[..]`"))?;
+    let number: LitInt =
+        input.parse().map_err(|e| syn::Error::new(e.span(), "expected a number or a word, or a list of these in `[..]`"))?;
     Ok((Choice::Int(number.base10_parse()?), number.span()))
 }
 
@@ -172,7 +173,12 @@ pub fn attribute(tokens: proc_macro2::TokenStream, errors: &mut Errors) -> Attri
     attribute
 }
 
-fn check_choices(name: &Ident, (group, words, least): &(&str, &[&str], i64), values: Vec<(Choice, Span)>, errors: &mut Errors) -> Vec<Choice> {
+fn check_choices(
+    name: &Ident,
+    (group, words, least): &(&str, &[&str], i64),
+    values: Vec<(Choice, Span)>,
+    errors: &mut Errors,
+) -> Vec<Choice> {
     if values.is_empty() {
         errors.on(name, format!("knob `{name}` has no value to try"));
     }
@@ -204,7 +210,11 @@ fn check_knobs(attribute: &Attribute, errors: &mut Errors) {
         let name = &knob.name;
         let before = &attribute.knobs[..i];
         if let Some(other) = before.iter().find(|k| k.name.to_string().eq_ignore_ascii_case(&name.to_string())) {
-            let text = if other.name == *name { format!("knob `{name}` is declared twice") } else { format!("knobs `{}` and `{name}` give one field of `Schedule`", other.name) };
+            let text = if other.name == *name {
+                format!("knob `{name}` is declared twice")
+            } else {
+                format!("knobs `{}` and `{name}` give one field of `Schedule`", other.name)
+            };
             errors.on(name, format!("{text}: names of knobs are unique in a kernel, whatever their case"));
         }
         if attribute.types.iter().any(|(t, _)| t == name) {

@@ -118,7 +118,7 @@ impl Rewriter<'_> {
         {
             self.visit_expr_mut(start);
             self.visit_expr_mut(end);
-                        return match r.limits {
+            return match r.limits {
                 syn::RangeLimits::HalfOpen(dots) => quote_spanned!(dots.spans[0]=> __girih_range(#start, #end)),
                 syn::RangeLimits::Closed(dots) => quote_spanned!(dots.spans[0]=> __girih_range_inclusive(#start, #end)),
             };

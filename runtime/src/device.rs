@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::compile::Compiled;
-use crate::cuda::{CudaDevice, CudaLoaded};
+use crate::cuda::{CudaBound, CudaDevice, CudaLoaded};
 use crate::error::Error;
 use crate::launch::Kernels;
 use crate::sim_device::{SimDevice, SimLoaded};
@@ -26,6 +26,30 @@ pub struct Loaded {
     /// The kernel with its launch record.
     pub simt: Arc<simt::Kernel>,
     pub(crate) code: Code,
+}
+
+/// A launch whose arguments are bound to the kernel's parameters: what remains is the driver's call.
+pub struct Bound {
+    device: Device,
+    launch: BoundLaunch,
+}
+
+enum BoundLaunch {
+    /// A grid of 0 blocks.
+    Nothing,
+    Cuda(CudaBound),
+    Sim(Loaded, Vec<HostArg>),
+}
+
+impl Bound {
+    /// Queues the launch. The tensors' memory must still be there.
+    pub fn launch(&self) -> Result<(), Error> {
+        match (&self.device, &self.launch) {
+            (Device::Cuda(d), BoundLaunch::Cuda(bound)) => bound.launch(d),
+            (device, BoundLaunch::Sim(kernel, args)) => device.launch(kernel, args),
+            (_, BoundLaunch::Nothing | BoundLaunch::Cuda(_)) => Ok(()),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -122,7 +146,7 @@ impl Device {
         }
     }
     pub(crate) fn fill_at(&self, address: u64, len: usize, pattern: &[u8]) -> Result<(), Error> {
-        if !matches!(pattern.len(), 1 | 2 | 4 | 8) || len % pattern.len() != 0 {
+        if !matches!(pattern.len(), 1 | 2 | 4 | 8) || !len.is_multiple_of(pattern.len()) {
             return Err(Error::Buffer(format!(
                 "cannot fill {len} bytes with a pattern of {}: it takes 1, 2, 4 or 8 that divide",
                 pattern.len()
@@ -155,6 +179,14 @@ impl Device {
             (Device::Sim(d), Code::Sim(code)) => d.launch(&kernel.simt, code, args),
             _ => Err(Error::Buffer(format!("kernel `{}` was loaded on another device than {}", kernel.simt.name, self.name()))),
         }
+    }
+    /// A launch to be repeated: parameters and grid are computed once, here.
+    pub fn bind(&self, kernel: &Loaded, args: &[HostArg]) -> Result<Bound, Error> {
+        let launch = match (self, &kernel.code) {
+            (Device::Cuda(d), Code::Cuda(code)) => d.bound(&kernel.simt, code, args)?.map_or(BoundLaunch::Nothing, BoundLaunch::Cuda),
+            _ => BoundLaunch::Sim(kernel.clone(), args.to_vec()),
+        };
+        Ok(Bound { device: self.clone(), launch })
     }
     /// Waits for all queued work; errors of kernels show here.
     pub fn synchronize(&self) -> Result<(), Error> {

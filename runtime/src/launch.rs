@@ -279,6 +279,12 @@ fn fits(param: &tile::Param, arg: &Argument) -> Result<(), String> {
             if let Some(len) = tensor.lens.iter().find(|l| **l < 0) {
                 return Err(format!("`{name}` has the length {len}"));
             }
+            if let Some(k) = (0..*rank).find(|k| tensor.strides[*k] < 0 && tensor.lens[*k] > 1) {
+                let stride = tensor.strides[k];
+                return Err(format!(
+                    "`{name}` has the stride {stride} along axis {k}; pass it forwards and say `.reversed({k})` in the kernel"
+                ));
+            }
             Ok(())
         }
         (ParamKind::Scalar(dtype), Argument::Scalar(l)) if l.dtype == *dtype => Ok(()),

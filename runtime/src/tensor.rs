@@ -76,7 +76,7 @@ impl<T: Elem, const N: usize> DeviceTensor<T, N> {
         strides: Option<[i64; N]>,
     ) -> Result<DeviceTensor<T, N>, Error> {
         let size = T::DTYPE.size();
-        if offset % size != 0 {
+        if !offset.is_multiple_of(size) {
             return Err(Error::Buffer(format!(
                 "byte {offset} is no place for elements of type {}: it must be a multiple of {size}",
                 T::DTYPE

@@ -12,7 +12,7 @@
 
 use crate::device::Device;
 use crate::launch::{ScheduleSource, add_schedule_source};
-use crate::store::{Elected, Store};
+use crate::store::{Elected, Store, default_folder};
 use girih_core::facts::Facts;
 use girih_core::linkme::distributed_slice;
 use girih_core::schedule::Schedule;
@@ -195,7 +195,10 @@ pub fn kernel_path(kernel: &Kernel) -> String {
 
 /// Makes launches without an explicit schedule use the tuner's store, then the committed winners. Once per process is enough.
 pub fn add_sources() {
-    if let Ok(store) = Store::open_default() {
+    // A launch does not make a store; only tuning does.
+    if default_folder().join("tune.sqlite").exists()
+        && let Ok(store) = Store::open_default()
+    {
         add_schedule_source(Arc::new(Stored(Mutex::new(store))));
     }
     add_schedule_source(Arc::new(Committed));

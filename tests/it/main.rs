@@ -1,9 +1,10 @@
 //! All integration tests, in one binary.
 
 mod cuda_text;
+mod language;
 mod launches;
 mod mutator;
 mod on_devices;
 mod properties;
 mod tidy;
-mod language;
+mod typed_launches;

@@ -177,8 +177,7 @@ impl<A: LoopVars> Start for Tiles<A> {
                 })
                 .collect();
             let handles = vars.iter().map(|v| k.handle(*v)).collect();
-            let head =
-                TileLoop { view, axes: self.axes.clone(), vars, strided: self.strided, carries: Vec::new(), body: Vec::new(), loc };
+            let head = TileLoop { view, axes: self.axes.clone(), vars, strided: self.strided, carries: Vec::new(), body: Vec::new(), loc };
             Some((Kind::Tiles { head, grid }, handles))
         });
         let wrong = || (Kind::Wrong, vec![Handle::POISON; self.sizes.len()]);

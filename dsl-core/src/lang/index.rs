@@ -81,7 +81,11 @@ pub trait TileIndex<const N: usize> {
 }
 
 /// One coordinate: an integer scalar or number.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no coordinate", label = "not an integer scalar", note = "write an integer or a `Scalar` of an integer type")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no coordinate",
+    label = "not an integer scalar",
+    note = "write an integer or a `Scalar` of an integer type"
+)]
 pub trait Coordinate {
     /// The part.
     #[doc(hidden)]
@@ -121,7 +125,11 @@ pub trait Coordinates<const N: usize> {
 }
 
 /// One computed coordinate per element: a tile of integers, or an integer scalar for all of them.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no tile of coordinates", label = "not a tile of integers", note = "write a tile or scalar of an integer type")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tile of coordinates",
+    label = "not a tile of integers",
+    note = "write a tile or scalar of an integer type"
+)]
 pub trait Computed {
     /// The part.
     #[doc(hidden)]

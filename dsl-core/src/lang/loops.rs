@@ -53,7 +53,9 @@ impl Slots {
 
     /// The variables as they are at the end of a turn: each becomes the value after the loop, whose region is `depth` levels out.
     pub(crate) fn leave(&mut self, handle: &mut Handle, depth: usize, loc: SourceLoc) {
-        let Some(slot) = self.all.get_mut(self.cursor) else { panic!("language: a loop carries other variables at its end than at its start") };
+        let Some(slot) = self.all.get_mut(self.cursor) else {
+            panic!("language: a loop carries other variables at its end than at its start")
+        };
         self.cursor += 1;
         slot.next = *handle;
         if slot.inner == Handle::POISON || slot.next == Handle::POISON {

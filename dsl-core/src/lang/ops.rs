@@ -24,7 +24,9 @@ pub(crate) fn int_literal(dtype: DType, value: i64, loc: SourceLoc) -> Handle {
     let exact = Literal::from_i64(dtype, value);
     if exact.to_i64() != value && dtype != DType::U64 || dtype == DType::U64 && value < 0 {
         let message = format!("{value} is out of the range of {dtype}");
-        return session::with(|s| s.error(Diagnostic::new(loc, message).help("write a number that fits, or convert after the computation")));
+        return session::with(|s| {
+            s.error(Diagnostic::new(loc, message).help("write a number that fits, or convert after the computation"))
+        });
     }
     literal(exact, loc)
 }

@@ -1,5 +1,6 @@
 //! Programs: launches, temporaries, memory operations and views of whole tensors, recorded on the host side.
 
+use super::build;
 use super::elem::Elem;
 use super::index::{Coordinate, Part};
 use super::recorder::{self, ProgramBuilder, ProgramTensor, binary, index};
@@ -7,7 +8,6 @@ use super::scalar::Scalar;
 use super::session::{self, Handle};
 use super::tensor::Tensor;
 use super::world::World;
-use super::build;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::program::{Arg, Base, Expr, ProgramDef, Stmt, Temp, TensorView};
@@ -117,7 +117,9 @@ fn new_temp(lens: Vec<Part>, dtype: DType, init: Option<Literal>, loc: SourceLoc
         let Some(lens) = lens.into_iter().map(|l| bound(p, l, loc)).collect::<Option<Vec<_>>>() else { return Handle::POISON };
         if !lens.iter().all(recorder::is_fixed) {
             let message = "the size of a temporary depends on a loop or on a value read back";
-            return p.error(Diagnostic::new(loc, message).help("compute it from the program's parameters alone: its memory is made before the call"));
+            return p.error(
+                Diagnostic::new(loc, message).help("compute it from the program's parameters alone: its memory is made before the call"),
+            );
         }
         let name = format!("temp{}", p.program.temps.len());
         let base = Base::Temp(p.temp(Temp { name: name.clone(), dtype, lens: lens.clone(), init }));

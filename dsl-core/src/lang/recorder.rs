@@ -271,16 +271,20 @@ pub(crate) fn index(value: i64) -> Expr {
 pub(crate) fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     let is = |e: &Expr, value| matches!(e, Expr::Literal(l) if l.dtype.is_int() && l.to_i64() == value);
     match (op, &a, &b) {
-        (_, Expr::Literal(x), Expr::Literal(y)) if x.dtype == y.dtype && x.dtype.is_int() => {
-            match scalar::binary_fn(op, x.dtype) {
-                Some(f) => Expr::Literal(Literal { dtype: x.dtype, bits: f(x.bits, y.bits) }),
-                None => Expr::Binary(op, Box::new(a), Box::new(b)),
-            }
-        }
+        (_, Expr::Literal(x), Expr::Literal(y)) if x.dtype == y.dtype && x.dtype.is_int() => match scalar::binary_fn(op, x.dtype) {
+            Some(f) => Expr::Literal(Literal { dtype: x.dtype, bits: f(x.bits, y.bits) }),
+            None => Expr::Binary(op, Box::new(a), Box::new(b)),
+        },
         (BinaryOp::Add | BinaryOp::Sub, _, y) if is(y, 0) => a,
         (BinaryOp::Mul | BinaryOp::Div, _, y) if is(y, 1) => a,
         (BinaryOp::Add, x, _) if is(x, 0) => b,
-        (BinaryOp::Mul, x, _) if is(x, 1) || is(x, 0) && is_fixed(&b) => if is(x, 1) { b } else { a },
+        (BinaryOp::Mul, x, _) if is(x, 1) || is(x, 0) && is_fixed(&b) => {
+            if is(x, 1) {
+                b
+            } else {
+                a
+            }
+        }
         (BinaryOp::Mul, _, y) if is(y, 0) => b,
         _ => Expr::Binary(op, Box::new(a), Box::new(b)),
     }

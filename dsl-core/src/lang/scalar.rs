@@ -1,9 +1,9 @@
 //! `Scalar<T>`: one value, the same for the whole block; in a program, a value that the host computes.
 
+use super::build;
 use super::elem::Elem;
 use super::operand::{Operand, ScalarRhs};
 use super::session::{self, Handle, Session};
-use super::build;
 use crate::loc::SourceLoc;
 use std::marker::PhantomData;
 
@@ -57,4 +57,3 @@ impl<T: Elem> Scalar<T> {
 pub fn scalar<T: Elem>(value: impl Operand<T> + ScalarRhs) -> Scalar<T> {
     Scalar::of(value.operand(SourceLoc::caller()))
 }
-

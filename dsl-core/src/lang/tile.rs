@@ -106,16 +106,14 @@ pub fn dot<T: Elem, A: Float>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
             return Some(shapes);
         }
         let text = |k: &super::builder::KernelBuilder, s: &[tile::Size]| k.shape_text(s);
-        let message =
-            format!("dot of {} and {} into {}: expected [M, K], [K, N] into [M, N]", text(k, x), text(k, y), text(k, z));
+        let message = format!("dot of {} and {} into {}: expected [M, K], [K, N] into [M, N]", text(k, x), text(k, y), text(k, z));
         k.error(Diagnostic::new(loc, message).help("transpose an operand with `.t()`, or swap the tile indices of its load"));
         None
     });
     let Some(shapes) = shapes else { return Tile::of(Handle::POISON) };
     let (m, n) = (shapes[2][0].clone(), shapes[2][1].clone());
-    let cube = |t: Tile<T>, from: &[Option<usize>], new: &tile::Size, at: usize| {
-        broadcast(ops::cast(A::DTYPE, t.handle, loc), from, new, at, loc)
-    };
+    let cube =
+        |t: Tile<T>, from: &[Option<usize>], new: &tile::Size, at: usize| broadcast(ops::cast(A::DTYPE, t.handle, loc), from, new, at, loc);
     let left = cube(a, &[Some(0), Some(1), None], &n, 2);
     let right = cube(b, &[None, Some(0), Some(1)], &m, 0);
     let product = ops::binary(crate::types::BinaryOp::Mul, left, right, loc);

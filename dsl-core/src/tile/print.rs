@@ -112,7 +112,8 @@ impl Printer<'_> {
         }
         for (i, view) in k.views.iter().enumerate() {
             let axes: Vec<String> = view.axes.iter().map(|a| format!("{} by {}", self.v(a.len), self.v(a.stride))).collect();
-            let parts: Vec<String> = view.parts.iter().map(|(s, upper)| format!(", {} of split {s}", if *upper { "end" } else { "start" })).collect();
+            let parts: Vec<String> =
+                view.parts.iter().map(|(s, upper)| format!(", {} of split {s}", if *upper { "end" } else { "start" })).collect();
             let repeats = if view.injective { "" } else { ", repeats" };
             let head = format!("view {} = {}: {}", self.view(ViewId(i as u32)), k.params[view.param].name, view.dtype);
             let text = format!("{head}, offset {}, axes ({}){}{repeats}", self.v(view.offset), axes.join("; "), parts.concat());
@@ -151,8 +152,12 @@ impl Printer<'_> {
                 self.located(&format!("atomic {op} {how} {} ({}), {}", self.view(*view), self.list(indices), self.v(*value)), *loc);
             }
             Stmt::Tiles(l) => {
-                let vars: Vec<String> =
-                    l.vars.iter().zip(&l.axes).map(|(v, a)| format!("{}: {} of axis {a}", self.v(*v), self.ty(self.kernel.ty(*v)))).collect();
+                let vars: Vec<String> = l
+                    .vars
+                    .iter()
+                    .zip(&l.axes)
+                    .map(|(v, a)| format!("{}: {} of axis {a}", self.v(*v), self.ty(self.kernel.ty(*v))))
+                    .collect();
                 let grid = if self.indent == 1 { "grid" } else { "for" };
                 let strided = if l.strided { " strided" } else { "" };
                 let head = format!("{grid} {} in {}{strided}{}", vars.join(", "), self.view(l.view), self.carries(&l.carries));

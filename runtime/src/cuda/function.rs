@@ -18,6 +18,7 @@ pub struct CudaLoaded {
 }
 
 struct Module {
+    name: String,
     context: Arc<CudaContext>,
     module: sys::CUmodule,
     function: sys::CUfunction,
@@ -55,6 +56,39 @@ impl CudaLoaded {
     }
 }
 
+/// A launch with its parameters.
+pub(crate) struct CudaBound {
+    code: CudaLoaded,
+    slots: Vec<Slot>,
+    grid: u32,
+    block: u32,
+    cooperative: bool,
+}
+
+impl CudaBound {
+    pub(crate) fn launch(&self, device: &CudaDevice) -> Result<(), Error> {
+        let mut pointers: Vec<*mut c_void> = self.slots.iter().map(|s| (s as *const Slot).cast_mut().cast()).collect();
+        device.bind()?;
+        let module = &self.code.module;
+        let (function, shared, stream) = (module.function, module.dynamic_shared, device.stream.cu_stream());
+        let (grid, block) = ((self.grid, 1, 1), (self.block, 1, 1));
+        // SAFETY: the parameters' number, order and sizes are those of the kernel's signature, which was printed from the same
+        // list; the driver only reads them. That accesses stay inside of the tensors is what the facts and requirements promise;
+        // callers proved them.
+        let launched = unsafe {
+            if self.cooperative {
+                result::launch_cooperative_kernel(function, grid, block, shared, stream, &mut pointers)
+            } else {
+                result::launch_kernel(function, grid, block, shared, stream, &mut pointers)
+            }
+        };
+        match launched {
+            Ok(()) => Ok(()),
+            Err(e) => check(&format!("launching `{}` ({} blocks of {} threads)", module.name, self.grid, self.block), Err(e)),
+        }
+    }
+}
+
 /// The value of one kernel parameter, where the driver reads it.
 #[repr(C, align(8))]
 struct Slot([u8; 8]);
@@ -76,7 +110,8 @@ impl CudaDevice {
             let _ = unsafe { result::module::unload(module) };
         })?;
         let dynamic_shared = if girih_core::cuda::has_dynamic_shared(&compiled.simt) { compiled.simt.shared_bytes() } else { 0 };
-        let loaded = CudaLoaded { module: Arc::new(Module { context: self.context.clone(), module, function, dynamic_shared }) };
+        let loaded =
+            CudaLoaded { module: Arc::new(Module { name: name.clone(), context: self.context.clone(), module, function, dynamic_shared }) };
         if dynamic_shared > 0 {
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function is alive.
@@ -87,12 +122,20 @@ impl CudaDevice {
     }
 
     pub(crate) fn launch(&self, kernel: &simt::Kernel, code: &CudaLoaded, args: &[HostArg]) -> Result<(), Error> {
+        match self.bound(kernel, code, args)? {
+            Some(bound) => bound.launch(self),
+            None => Ok(()),
+        }
+    }
+
+    /// A launch up to the driver's call; `None` for a grid of 0 blocks.
+    pub(crate) fn bound(&self, kernel: &simt::Kernel, code: &CudaLoaded, args: &[HostArg]) -> Result<Option<CudaBound>, Error> {
         let multiprocessors = self.target().multiprocessors as i64;
         let grid = kernel.launch.grid.eval(args, multiprocessors);
         if grid <= 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let Ok(grid) = u32::try_from(grid).and_then(|g| i32::try_from(g).map(|_| g)) else {
+        let Some(grid) = i32::try_from(grid).ok().map(|g| g as u32) else {
             return Err(Error::Launch {
                 kernel: kernel.name.clone(),
                 message: format!("the grid has {grid} blocks; a launch has at most {}", i32::MAX),
@@ -103,23 +146,7 @@ impl CudaDevice {
         for param in &kernel.params {
             slots.push(self.slot(kernel, param, args, multiprocessors)?);
         }
-        let mut pointers: Vec<*mut c_void> = slots.iter_mut().map(|s| (s as *mut Slot).cast()).collect();
-        self.bind()?;
-        let (function, shared, stream) = (code.module.function, code.module.dynamic_shared, self.stream.cu_stream());
-        let (grid, block) = ((grid, 1, 1), (kernel.launch.block, 1, 1));
-        // SAFETY: the parameters' number, order and sizes are those of the kernel's signature, which was printed from the same
-        // list. That accesses stay inside of the tensors is what the facts and requirements promise; callers proved them.
-        let launched = unsafe {
-            if kernel.launch.cooperative {
-                result::launch_cooperative_kernel(function, grid, block, shared, stream, &mut pointers)
-            } else {
-                result::launch_kernel(function, grid, block, shared, stream, &mut pointers)
-            }
-        };
-        match launched {
-            Ok(()) => Ok(()),
-            Err(e) => check(&format!("launching `{}` ({} blocks of {} threads)", kernel.name, grid.0, kernel.launch.block), Err(e)),
-        }
+        Ok(Some(CudaBound { code: code.clone(), slots, grid, block: kernel.launch.block, cooperative: kernel.launch.cooperative }))
     }
 
     fn slot(&self, kernel: &simt::Kernel, param: &simt::Param, args: &[HostArg], multiprocessors: i64) -> Result<Slot, Error> {

@@ -5,6 +5,7 @@
 mod function;
 mod interop;
 
+pub(crate) use function::CudaBound;
 pub use function::CudaLoaded;
 pub use interop::{Borrowed, BorrowedMut};
 pub(crate) use interop::{borrow, borrow_mut};

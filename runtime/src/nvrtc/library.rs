@@ -29,6 +29,15 @@ pub(super) struct Nvrtc {
     _builtins: Option<Library>,
 }
 
+/// A function of the library.
+///
+/// # Safety
+/// `F` is the function's type as nvrtc.h has it.
+unsafe fn symbol<F: Copy>(library: &Library, name: &[u8]) -> Result<F, libloading::Error> {
+    // SAFETY: see above; the library stays loaded as long as its functions are kept.
+    unsafe { library.get::<F>(name).map(|f| *f) }
+}
+
 /// What one compilation gave.
 pub(super) struct Output {
     pub cubin: Vec<u8>,
@@ -49,10 +58,9 @@ impl Nvrtc {
         // SAFETY: as above; the types of the functions are those of nvrtc.h.
         unsafe {
             let library = Library::new(path).map_err(failed)?;
-            let symbol = |name: &[u8]| library.get::<*const c_void>(name).map(|s| *s).map_err(failed);
-            let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status = std::mem::transmute(symbol(b"nvrtcVersion\0")?);
-            let num_archs: unsafe extern "C" fn(*mut c_int) -> Status = std::mem::transmute(symbol(b"nvrtcGetNumSupportedArchs\0")?);
-            let get_archs: unsafe extern "C" fn(*mut c_int) -> Status = std::mem::transmute(symbol(b"nvrtcGetSupportedArchs\0")?);
+            let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Status = symbol(&library, b"nvrtcVersion\0").map_err(failed)?;
+            let num_archs: unsafe extern "C" fn(*mut c_int) -> Status = symbol(&library, b"nvrtcGetNumSupportedArchs\0").map_err(failed)?;
+            let get_archs: unsafe extern "C" fn(*mut c_int) -> Status = symbol(&library, b"nvrtcGetSupportedArchs\0").map_err(failed)?;
             let (mut major, mut minor, mut count) = (0, 0, 0);
             version(&mut major, &mut minor);
             num_archs(&mut count);
@@ -60,16 +68,16 @@ impl Nvrtc {
             get_archs(archs.as_mut_ptr());
             archs.sort();
             Ok(Nvrtc {
-                create: std::mem::transmute(symbol(b"nvrtcCreateProgram\0")?),
-                destroy: std::mem::transmute(symbol(b"nvrtcDestroyProgram\0")?),
-                compile: std::mem::transmute(symbol(b"nvrtcCompileProgram\0")?),
-                log_size: std::mem::transmute(symbol(b"nvrtcGetProgramLogSize\0")?),
-                log: std::mem::transmute(symbol(b"nvrtcGetProgramLog\0")?),
-                cubin_size: std::mem::transmute(symbol(b"nvrtcGetCUBINSize\0")?),
-                cubin: std::mem::transmute(symbol(b"nvrtcGetCUBIN\0")?),
-                ptx_size: std::mem::transmute(symbol(b"nvrtcGetPTXSize\0")?),
-                ptx: std::mem::transmute(symbol(b"nvrtcGetPTX\0")?),
-                error: std::mem::transmute(symbol(b"nvrtcGetErrorString\0")?),
+                create: symbol(&library, b"nvrtcCreateProgram\0").map_err(failed)?,
+                destroy: symbol(&library, b"nvrtcDestroyProgram\0").map_err(failed)?,
+                compile: symbol(&library, b"nvrtcCompileProgram\0").map_err(failed)?,
+                log_size: symbol(&library, b"nvrtcGetProgramLogSize\0").map_err(failed)?,
+                log: symbol(&library, b"nvrtcGetProgramLog\0").map_err(failed)?,
+                cubin_size: symbol(&library, b"nvrtcGetCUBINSize\0").map_err(failed)?,
+                cubin: symbol(&library, b"nvrtcGetCUBIN\0").map_err(failed)?,
+                ptx_size: symbol(&library, b"nvrtcGetPTXSize\0").map_err(failed)?,
+                ptx: symbol(&library, b"nvrtcGetPTX\0").map_err(failed)?,
+                error: symbol(&library, b"nvrtcGetErrorString\0").map_err(failed)?,
                 version: (major as u32, minor as u32),
                 archs: archs.into_iter().map(|a: c_int| a as u32).collect(),
                 _library: library,

@@ -1,0 +1,158 @@
+//! Typed launches and programs on streams: results, the choice of schedules, mistakes, and what a launch costs.
+
+use girih::buffer::Buffer;
+use girih::launch::{self, Argument};
+use girih::prelude::*;
+use girih::{Device, DeviceTensor, Error, Stream};
+use girih_core::target::Target;
+use girih_core::types::DType;
+
+#[kernel(tile(T = [256, 512]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]))]
+fn scaled_sum(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>, k: Scalar<f32>) {
+    for t in c.tiles([T]) {
+        c.store(t, a.load(t) + b.load(t) * k);
+    }
+}
+
+#[kernel(tile(T = [256, 512]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]))]
+fn double(x: &mut Tensor<f32, 1>) {
+    for t in x.tiles([T]) {
+        x.store(t, x.load(t) * 2.0);
+    }
+}
+
+#[program]
+fn chain(a: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
+    let mut half = temp::<f32, 1>([a.len(0)]);
+    scaled_sum(a, a, &mut half, scalar(0.0));
+    scaled_sum(&half, a, c, scalar(2.0));
+}
+
+/// The simulator, and the first GPU where there is one.
+fn streams() -> Vec<Stream> {
+    let mut all = vec![Stream::on(&Device::sim(Target::h200()))];
+    all.extend(Device::cuda(0).ok().map(|gpu| Stream::on(&gpu)));
+    all
+}
+
+fn numbers(n: usize) -> Vec<f32> {
+    (0..n).map(|i| i as f32 * 0.5 - 7.0).collect()
+}
+
+#[test]
+fn any_size_and_alignment() {
+    for stream in streams() {
+        for n in [0usize, 1, 255, 256, 1000, 4096] {
+            for misalign in [0, 1] {
+                let (a, b) = (numbers(n + misalign), numbers(n));
+                let buffer = stream.tensor(&a, [n + misalign]).unwrap();
+                let a_view = DeviceTensor::<f32, 1>::in_buffer(buffer.buffer().unwrap(), misalign * 4, [n]).unwrap();
+                let b_tensor = stream.tensor(&b, [n]).unwrap();
+                let mut c = stream.zeros([n]).unwrap();
+                scaled_sum(&stream, &a_view, &b_tensor, &mut c, 3.0).unwrap();
+                let wanted: Vec<f32> = (0..n).map(|i| a[i + misalign] + b[i] * 3.0).collect();
+                assert_eq!(stream.read(&c).unwrap(), wanted, "{n} elements, {misalign} off, {}", stream.device().name());
+            }
+        }
+    }
+}
+
+#[test]
+fn strided_tensors() {
+    for stream in streams() {
+        let data = numbers(20);
+        let buffer = stream.tensor(&data, [20]).unwrap();
+        let odd = DeviceTensor::<f32, 1>::in_buffer_strided(buffer.buffer().unwrap(), 4, [10], Some([2])).unwrap();
+        let front = DeviceTensor::<f32, 1>::in_buffer(buffer.buffer().unwrap(), 0, [10]).unwrap();
+        let mut c = stream.zeros([10]).unwrap();
+        scaled_sum(&stream, &odd, &front, &mut c, 1.0).unwrap();
+        let wanted: Vec<f32> = (0..10).map(|i| data[2 * i + 1] + data[i]).collect();
+        assert_eq!(stream.read(&c).unwrap(), wanted);
+        let backwards = DeviceTensor::<f32, 1>::in_buffer_strided(buffer.buffer().unwrap(), 36, [10], Some([-1])).unwrap();
+        assert_eq!(stream.read(&backwards).unwrap(), data[..10].iter().rev().copied().collect::<Vec<_>>());
+        let error = scaled_sum(&stream, &odd, &backwards, &mut c, 1.0).unwrap_err().to_string();
+        assert!(error.contains("`b` has the stride -1 along axis 0; pass it forwards and say `.reversed(0)`"), "{error}");
+    }
+}
+
+#[test]
+fn in_place_and_under_an_explicit_schedule() {
+    for stream in streams() {
+        let mut x = stream.tensor(&numbers(3000), [3000]).unwrap();
+        for schedule in [double::Schedule { t: 512, c: 4, v: 4 }, double::Schedule { t: 256, c: 1, v: 1 }] {
+            double(&stream.with(schedule), &mut x).unwrap();
+        }
+        let wanted: Vec<f32> = numbers(3000).iter().map(|v| v * 4.0).collect();
+        assert_eq!(stream.read(&x).unwrap(), wanted);
+        let wrong = double(&stream.with(double::Schedule { t: 256, c: 1, v: 4 }), &mut x).unwrap_err();
+        assert!(matches!(wrong, Error::Compile(_)), "{wrong}");
+        assert!(wrong.to_string().contains("illegal schedule: "), "{wrong}");
+        let other = double(&stream.with(scaled_sum::Schedule::default()), &mut x).unwrap_err().to_string();
+        assert!(other.contains("the stream's schedule is one of `") && other.contains("scaled_sum`"), "{other}");
+    }
+}
+
+#[test]
+fn programs_keep_their_workspace() {
+    for stream in streams() {
+        for n in [1000usize, 10, 0, 2000] {
+            let a = stream.tensor(&numbers(n), [n]).unwrap();
+            let mut c = stream.zeros([n]).unwrap();
+            chain(&stream, &a, &mut c).unwrap();
+            let wanted: Vec<f32> = numbers(n).iter().map(|v| v * 3.0).collect();
+            assert_eq!(stream.read(&c).unwrap(), wanted);
+        }
+    }
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let stream = &streams()[0];
+    let (a, b) = (stream.zeros::<f32, 1>([10]).unwrap(), stream.zeros::<f32, 1>([11]).unwrap());
+    let mut c = stream.zeros::<f32, 1>([10]).unwrap();
+    let shape = scaled_sum(stream, &a, &b, &mut c, 1.0).unwrap_err().to_string();
+    assert!(shape.starts_with("cannot launch `scaled_sum`: ") && shape.contains("b.len(0) = 11"), "{shape}");
+    assert!(shape.contains("typed_launches.rs:"), "{shape}");
+
+    let buffer: &Buffer = c.buffer().unwrap();
+    let inside = DeviceTensor::<f32, 1>::in_buffer(buffer, 4, [9]).unwrap();
+    let nine = stream.zeros::<f32, 1>([9]).unwrap();
+    let mut other = DeviceTensor::<f32, 1>::in_buffer(buffer, 0, [9]).unwrap();
+    let overlap = scaled_sum(stream, &inside, &nine, &mut other, 1.0).unwrap_err().to_string();
+    assert!(overlap.contains("`c`, which is stored to, and `a` share 32 bytes"), "{overlap}");
+
+    let beyond = DeviceTensor::<f32, 1>::in_buffer(buffer, 8, [9]).unwrap_err().to_string();
+    assert_eq!(beyond, "a tensor of shape [9] at byte 8 reaches bytes 8..44 of a buffer of 40 bytes");
+    let crooked = DeviceTensor::<f32, 1>::in_buffer(buffer, 2, [1]).unwrap_err().to_string();
+    assert_eq!(crooked, "byte 2 is no place for elements of type f32: it must be a multiple of 4");
+}
+
+/// The cost of a typed launch beside the same launch made with the driver's function, both queued a thousand at a time.
+#[test]
+fn a_launch_costs_little_more_than_the_drivers() {
+    let Ok(gpu) = Device::cuda(0) else { return println!("skipped: no GPU") };
+    let stream = Stream::on(&gpu);
+    let mut x = stream.tensor(&numbers(1024), [1024]).unwrap();
+    double(&stream, &mut x).unwrap();
+    let args = [Argument::packed(x.buffer().unwrap(), 0, DType::F32, &[1024], true)];
+    let prepared = launch::prepare(&gpu, &double::Kernel::def(), None, &args).unwrap();
+    let bound = gpu.bind(&prepared.loaded, &launch::host_args(&args)).unwrap();
+    let mut ratios = Vec::new();
+    for _ in 0..9 {
+        let seconds = |work: &mut dyn FnMut()| {
+            stream.synchronize().unwrap();
+            let start = std::time::Instant::now();
+            (0..1000).for_each(|_| work());
+            let seconds = start.elapsed().as_secs_f64();
+            stream.synchronize().unwrap();
+            seconds
+        };
+        let typed = seconds(&mut || double(&stream, &mut x).unwrap());
+        let direct = seconds(&mut || bound.launch().unwrap());
+        println!("typed {:.2} us, direct {:.2} us", typed * 1e3, direct * 1e3);
+        ratios.push(typed / direct);
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!("a typed launch costs {:.2} times a direct one", ratios[4]);
+    assert!(ratios[4] < 2.0);
+}
