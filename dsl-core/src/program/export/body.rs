@@ -6,7 +6,7 @@ use super::{ExportError, Site};
 use crate::cuda::{c_type, identifier, typed};
 use crate::loc::SourceLoc;
 use crate::program::signature::Signature;
-use crate::program::{Arg, Base, Expr, Program, Stmt};
+use crate::program::{Arg, Expr, Program, Stmt};
 use crate::types::{BinaryOp, DType, Literal};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
@@ -95,7 +95,9 @@ impl<'a> Body<'a> {
 
     /// A call that breaks a requirement does nothing: a judge reads no messages.
     fn require(&mut self, condition: &Text, loc: SourceLoc) {
-        self.line(format!("if (!({})) return;    // required by {}", condition.text, loc.short()));
+        if condition.constant != Some(1) {
+            self.line(format!("if (!({})) return;    // required by {}", condition.text, loc.short()));
+        }
     }
 
     /// Memory of the temporaries, one after the other, and what they are filled with.
@@ -231,10 +233,7 @@ impl<'a> Body<'a> {
     fn describe(&self, arg: &Arg) -> String {
         match arg {
             Arg::Scalar(e) => self.names.expr(e).text,
-            Arg::Tensor(view) => match view.base {
-                Base::Temp(t) => self.names.temps[t].clone(),
-                Base::Param(p) => self.names.signature.params[self.names.binding[p]].name.clone(),
-            },
+            Arg::Tensor(view) => self.names.base(view.base).to_string(),
         }
     }
 

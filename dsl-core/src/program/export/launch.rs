@@ -64,7 +64,7 @@ impl Body<'_> {
     fn dispatch(&mut self, choices: &[Choice], args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
         let shared_grid = choices.iter().all(|c| c.grid.text == choices[0].grid.text);
         for (i, choice) in choices.iter().enumerate() {
-            let conditions = choice.conditions.join(" && ");
+            let conditions = wrapped(&choice.conditions, 4 * self.depth);
             match (i, choice.conditions.is_empty()) {
                 (0, true) => {}
                 (0, false) => self.line(format!("if ({conditions}) {{")),
@@ -104,9 +104,15 @@ impl Body<'_> {
 
     /// What a launch of the kernel must satisfy, unless the text shows that it does.
     fn requirements(&mut self, kernel: &tile::Kernel, args: &[Arg]) {
-        let value = |v| HostExpr::of_value(kernel, v).map(|e| self.names.launch(&e, args));
+        let host = |v| HostExpr::of_value(kernel, v);
+        let value = |v| host(v).map(|e| self.names.launch(&e, args));
         let mut unmet = Vec::new();
         for requirement in &kernel.requirements {
+            if let RequirementKind::AtMost(a, b) = &requirement.kind
+                && host(*a).zip(host(*b)).is_some_and(|(a, b)| at_most(&a, &b))
+            {
+                continue;
+            }
             let sides = match &requirement.kind {
                 RequirementKind::Packed(_) => continue,
                 RequirementKind::AtMost(a, b) => (value(*a), "<=", value(*b)),
@@ -148,12 +154,12 @@ impl Body<'_> {
         if tensors().any(|(facts, view)| facts.packed && !view.packed) {
             return None;
         }
-        let range = tensors().filter(|_| version.facts.index32).map(|(_, view)| self.range_condition(view));
+        let range = self.range_conditions(tensors().filter(|_| version.facts.index32).map(|(_, view)| view));
         let alignment = tensors().map(|(facts, view)| self.alignment_condition(facts, view));
         let divisibility = tensors()
             .flat_map(|(facts, view)| view.lens.iter().zip(&facts.lens))
             .map(|(len, divisor)| self.divisor_condition(len, *divisor));
-        for condition in range.chain(alignment).chain(divisibility) {
+        for condition in range.into_iter().chain(alignment).chain(divisibility) {
             match condition {
                 Condition::Never => return None,
                 Condition::Always => {}
@@ -171,7 +177,8 @@ impl Body<'_> {
         if align <= size || from_malloc {
             return Condition::Always;
         }
-        Condition::Test(format!("is_aligned({}, {align})", self.names.pointer(view, view.dtype, true)))
+        let pointer = if offset == Some(0) { self.names.base(view.base).to_string() } else { self.names.pointer(view, view.dtype, true) };
+        Condition::Test(format!("is_aligned({pointer}, {align})"))
     }
 
     fn divisor_condition(&self, len: &Expr, divisor: u32) -> Condition {
@@ -184,24 +191,44 @@ impl Body<'_> {
         }
     }
 
-    fn range_condition(&self, view: &TensorView) -> Condition {
-        let lens: Vec<Text> = view.lens.iter().map(|e| self.names.index(e)).collect();
-        let elements = if view.packed {
-            lens.iter().fold(Text::integer(1), |n, l| Text::combine(BinaryOp::Mul, &n, l))
-        } else {
-            // No less than the last element's offset and every length.
-            lens.iter().zip(&view.strides).fold(Text::integer(0), |sum, (l, s)| {
-                let stride = self.names.index(s);
-                let minus = Text::combine(BinaryOp::Sub, &Text::integer(0), &stride);
-                let size = Text::combine(BinaryOp::Max, &Text::combine(BinaryOp::Max, &stride, &minus), &Text::integer(1));
-                Text::combine(BinaryOp::Add, &sum, &Text::combine(BinaryOp::Mul, l, &size))
-            })
-        };
-        match elements.constant {
-            Some(n) if n < INDEX32_LIMIT => Condition::Always,
-            Some(_) => Condition::Never,
-            None => Condition::Test(format!("{} < {INDEX32_LIMIT}", elements.at_least(Prec::Shift))),
+    /// Elements that each view spans lie below the limit of 32-bit indices; of multiples of one product the largest is tested.
+    fn range_conditions<'v>(&self, views: impl Iterator<Item = &'v TensorView>) -> Vec<Condition> {
+        let mut spans: Vec<(Text, i64)> = Vec::new();
+        let mut conditions = Vec::new();
+        for span in views.map(|view| self.span(view)) {
+            match span.constant {
+                Some(n) if n < INDEX32_LIMIT => continue,
+                Some(_) => conditions.push(Condition::Never),
+                None => {}
+            }
+            let (base, factor) = span.factors();
+            match spans.iter_mut().find(|(b, _)| b.text == base.text) {
+                Some((_, largest)) => *largest = factor.max(*largest),
+                None => spans.push((base, factor)),
+            }
         }
+        let test = |(base, factor): (Text, i64)| {
+            let span = Text::combine(BinaryOp::Mul, &base, &Text::integer(factor));
+            Condition::Test(format!("{} < {INDEX32_LIMIT}", span.at_least(Prec::Shift)))
+        };
+        conditions.extend(spans.into_iter().map(test));
+        conditions
+    }
+
+    /// No less than the offset of a view's last element, and than every length.
+    fn span(&self, view: &TensorView) -> Text {
+        let mut lens: Vec<Text> = view.lens.iter().map(|e| self.names.index(e)).collect();
+        if view.packed {
+            // One order for all views, constants last, so that equal products have equal text.
+            lens.sort_by(|a, b| (a.constant.is_some(), &a.text).cmp(&(b.constant.is_some(), &b.text)));
+            return lens.iter().fold(Text::integer(1), |n, l| Text::combine(BinaryOp::Mul, &n, l));
+        }
+        lens.iter().zip(&view.strides).fold(Text::integer(0), |sum, (l, s)| {
+            let stride = self.names.index(s);
+            let minus = Text::combine(BinaryOp::Sub, &Text::integer(0), &stride);
+            let size = Text::combine(BinaryOp::Max, &Text::combine(BinaryOp::Max, &stride, &minus), &Text::integer(1));
+            Text::combine(BinaryOp::Add, &sum, &Text::combine(BinaryOp::Mul, l, &size))
+        })
     }
 
     fn call(&mut self, choice: &Choice, blocks: &str, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
@@ -257,5 +284,44 @@ impl Body<'_> {
             Some(i) if signature.params[i].dtype == dtype => signature.params[i].name.clone(),
             _ => format!("({}){}", c_type(dtype), text.at_least(Prec::Unary)),
         }
+    }
+}
+
+/// Conditions joined by `&&`, on more lines where one is too long.
+fn wrapped(conditions: &[String], indent: usize) -> String {
+    let mut out = String::new();
+    let mut width = indent;
+    for (i, condition) in conditions.iter().enumerate() {
+        if i > 0 && width + condition.len() > 110 {
+            out.push_str(&format!("\n{}    && ", " ".repeat(indent)));
+            width = indent;
+        } else if i > 0 {
+            out.push_str(" && ");
+        }
+        out.push_str(condition);
+        width += condition.len() + 4;
+    }
+    out
+}
+
+/// `a <= b` whatever the lengths are; says no where it isn't sure.
+fn at_most(a: &HostExpr, b: &HostExpr) -> bool {
+    match (a, b) {
+        _ if a == b => true,
+        (HostExpr::Const(c), _) if *c <= 0 && never_negative(b) => true,
+        (HostExpr::Binary(BinaryOp::Div, x, by), _) => matches!(**by, HostExpr::Const(c) if c > 0) && never_negative(x) && at_most(x, b),
+        (HostExpr::Binary(BinaryOp::Sub, x, y), _) => never_negative(y) && at_most(x, b),
+        _ => false,
+    }
+}
+
+fn never_negative(e: &HostExpr) -> bool {
+    match e {
+        HostExpr::Const(c) => *c >= 0,
+        HostExpr::Dim(..) | HostExpr::Multiprocessors => true,
+        HostExpr::Stride(..) | HostExpr::Scalar(_) => false,
+        // Half of something from the whole of it: `n - n / 2`.
+        HostExpr::Binary(BinaryOp::Sub, a, b) => at_most(b, a),
+        HostExpr::Binary(_, a, b) => never_negative(a) && never_negative(b),
     }
 }

@@ -256,7 +256,7 @@ fn is_library_function(name: &str) -> bool {
 }
 
 fn header(program: &Program, signature: &Signature, sites: &[Site], target: &Target) -> String {
-    let mut out = format!("// {} for the {}, written by girih\n", program.path, target.name.to_uppercase());
+    let mut out = format!("// {}, written by girih for {}\n", program.path, target.arch);
     out.push_str(&format!("// build: nvcc -O3 -arch={}\n", target.arch));
     let mut lines: Vec<String> = Vec::new();
     for site in sites {

@@ -49,6 +49,14 @@ impl Text {
         Text { text, prec, constant: None, scaled: None }
     }
 
+    /// The text without its constant factor, and that factor.
+    pub fn factors(&self) -> (Text, i64) {
+        match &self.scaled {
+            Some((base, factor)) => ((**base).clone(), *factor),
+            None => (self.clone(), 1),
+        }
+    }
+
     pub fn at_least(&self, min: Prec) -> String {
         if self.prec < min { format!("({})", self.text) } else { self.text.clone() }
     }
@@ -240,7 +248,9 @@ impl Names<'_> {
                     CompareOp::Ne => ("!=", Prec::Equal, Prec::Less),
                 };
                 let side = |e: &Expr| if self.dtype(e) == DType::I64 { self.index(e) } else { self.expr(e) };
-                Text::new(format!("{} {sign} {}", side(a).at_least(tighter), side(b).at_least(tighter)), prec)
+                let (a, b) = (side(a), side(b));
+                let truth = a.constant.zip(b.constant).map(|(a, b)| crate::scalar::compare(*op, DType::I64, a as u64, b as u64) as i64);
+                Text { constant: truth, ..Text::new(format!("{} {sign} {}", a.at_least(tighter), b.at_least(tighter)), prec) }
             }
             Expr::Select(c, a, b) => {
                 let text = format!("{} ? {} : {}", self.expr(c).at_least(Prec::Or), self.expr(a).at_least(Prec::Or), self.expr(b).text);
@@ -315,17 +325,23 @@ impl Names<'_> {
         }
     }
 
+    /// The pointer of a view's memory.
+    pub fn base(&self, base: Base) -> &str {
+        match base {
+            Base::Temp(t) => &self.temps[t],
+            Base::Param(p) => &self.signature.params[self.binding[p]].name,
+        }
+    }
+
     /// A pointer to the first element of a view, of C type `const T*` or `T*`.
     pub fn pointer(&self, view: &TensorView, dtype: DType, constant: bool) -> String {
-        let (name, same) = match view.base {
-            Base::Temp(t) => (&self.temps[t], c_type(self.program.temps[t].dtype) == c_type(dtype)),
-            Base::Param(p) => {
-                let there = &self.signature.params[self.binding[p]];
-                (&there.name, is_same(&there.c_type, dtype))
-            }
+        let name = self.base(view.base);
+        let same = match view.base {
+            Base::Temp(t) => c_type(self.program.temps[t].dtype) == c_type(dtype),
+            Base::Param(p) => is_same(&self.signature.params[self.binding[p]].c_type, dtype),
         };
         let qualifier = if constant { "const " } else { "" };
-        let base = if same { name.clone() } else { format!("({qualifier}{}*){name}", c_type(dtype)) };
+        let base = if same { name.to_string() } else { format!("({qualifier}{}*){name}", c_type(dtype)) };
         let offset = self.index(&view.offset);
         match offset.constant {
             Some(0) => base,
