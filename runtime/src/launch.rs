@@ -14,7 +14,7 @@ use girih_core::schedule::space::Space;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{self, ParamKind, RequirementKind};
 use girih_core::types::{DType, Literal};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Once, RwLock};
 
 /// An argument of a launch.
@@ -100,9 +100,12 @@ struct Known {
 struct Variants {
     /// By facts and explicit schedule.
     prepared: Vec<(Option<Schedule>, Arc<Prepared>)>,
-    /// The arguments of the last launch, which were checked, with what they lead to.
-    last: Option<(Option<Schedule>, Vec<Argument>, Arc<Prepared>)>,
+    /// Arguments that were checked, with what they lead to: programs launch a kernel with the same few sets of arguments again and again.
+    recent: VecDeque<(Option<Schedule>, Vec<Argument>, Arc<Prepared>)>,
 }
+
+/// Sets of arguments that are remembered per kernel.
+const RECENT: usize = 8;
 
 /// A requirement as the host checks it.
 struct Check {
@@ -129,10 +132,7 @@ pub fn launch(device: &Device, def: &KernelDef, schedule: Option<&Schedule>, arg
 pub fn prepare(device: &Device, def: &KernelDef, schedule: Option<&Schedule>, args: &[Argument]) -> Result<Arc<Prepared>, Error> {
     let known = known(device, def)?;
     let mut variants = known.variants.lock().unwrap_or_else(|e| e.into_inner());
-    if let Some((last_schedule, last_args, prepared)) = &variants.last
-        && last_schedule.as_ref() == schedule
-        && last_args == args
-    {
+    if let Some((_, _, prepared)) = variants.recent.iter().find(|(s, a, _)| a == args && s.as_ref() == schedule) {
         return Ok(prepared.clone());
     }
     let facts = check(&known.kernel, &known.requirements, args, device.multiprocessors())?;
@@ -149,7 +149,8 @@ pub fn prepare(device: &Device, def: &KernelDef, schedule: Option<&Schedule>, ar
             prepared
         }
     };
-    variants.last = Some((schedule.cloned(), args.to_vec(), prepared.clone()));
+    variants.recent.truncate(RECENT - 1);
+    variants.recent.push_front((schedule.cloned(), args.to_vec(), prepared.clone()));
     Ok(prepared)
 }
 

@@ -1,5 +1,6 @@
 //! All integration tests, in one binary.
 
+mod cubin_cache;
 mod cuda_text;
 mod language;
 mod launches;

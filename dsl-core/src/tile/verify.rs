@@ -61,7 +61,9 @@ impl Checker<'_> {
         for view in &self.kernel.views {
             index(view.offset)?;
             view.axes.iter().try_for_each(|a| index(a.len).and_then(|()| index(a.stride)))?;
-            ensure(matches!(self.kernel.params[view.param].kind, ParamKind::Tensor { .. }), || format!("view {} is of no tensor", view.text))?;
+            ensure(matches!(self.kernel.params[view.param].kind, ParamKind::Tensor { .. }), || {
+                format!("view {} is of no tensor", view.text)
+            })?;
         }
         self.kernel.requirements.iter().try_for_each(|r| match r.kind {
             RequirementKind::Packed(_) => Ok(()),
@@ -145,7 +147,9 @@ impl Checker<'_> {
                 self.block(then)?;
                 for r in results {
                     self.used(r.then)?;
-                    ensure(self.kernel.ty(r.then) == self.kernel.ty(r.result), || format!("value {} has another type than its side", r.result.0))?;
+                    ensure(self.kernel.ty(r.then) == self.kernel.ty(r.result), || {
+                        format!("value {} has another type than its side", r.result.0)
+                    })?;
                 }
                 self.visible.clone_from(&before);
                 self.block(otherwise)?;

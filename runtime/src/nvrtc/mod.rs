@@ -107,9 +107,15 @@ pub fn compile(source: &str, arch: &str, flags: &[String], name: &str, place: &s
     }
 }
 
+static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+
+/// Whether this process has loaded the library.
+pub fn is_loaded() -> bool {
+    matches!(NVRTC.get(), Some(Ok(_)))
+}
+
 /// The one NVRTC of this process.
 fn loaded(path: &Path) -> Result<&'static Nvrtc, Error> {
-    static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
     let nvrtc = NVRTC.get_or_init(|| Nvrtc::open(path).map_err(|e| e.to_string()));
     nvrtc.as_ref().map_err(|text| Error::NoNvrtc(text.clone()))
 }
