@@ -1,14 +1,15 @@
 //! Matrix transpose: a change of layout.
 //!
 //! Rows are read as rows and written as rows: in between the tile changes hands through shared memory, swizzled or padded so that no two
-//! lanes of a warp meet in a bank.
+//! lanes of a warp meet in a bank. Blocks that walk down the rows (`raster`) write neighbouring pages of the output together.
 
 use girih::prelude::*;
 
 #[kernel(
-    tile(R = [16, 32, 64], C = [16, 32, 64]),
-    coarsen(CR of R = [1, 2, 4, 8], CC of C = [1, 2, 4]),
-    vector(V = [1, 2, 4])
+    tile(R = [32, 64, 128], C = [32, 64, 128]),
+    coarsen(CR of R = [1, 4, 8, 16], CC of C = [1, 2, 4]),
+    vector(V = [1, 2, 4]),
+    raster(X = [1, 1024])
 )]
 pub fn matrix_transpose(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
     for (r, c) in x.tiles([R, C]) {

@@ -8,8 +8,9 @@ use girih::prelude::*;
     tile(T = [256, 512, 1024, 2048, 4096]),
     coarsen(C of T = [1, 2, 4, 8, 16]),
     vector(V = [1, 2, 4]),
-    grid(G = [0, 8, 16]),
-    cache(H = [Default, Streaming])
+    grid(G = [0, 4]),
+    stages(S = [1, 2, 3]),
+    copy(P = [Registers, Async])
 )]
 pub fn vector_add(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
     for t in c.tiles([T]) {
