@@ -2,6 +2,7 @@
 
 mod cubin_cache;
 mod cuda_text;
+mod evaluator;
 mod language;
 mod launches;
 mod mutator;
