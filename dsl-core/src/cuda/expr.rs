@@ -1,7 +1,7 @@
 //! Expressions as CUDA C, with the parentheses that precedence asks for and those that readers expect.
 
 use super::helpers::Helper;
-use super::literal::{beside, c_type, typed, zero};
+use super::literal::{beside, bit_mask, c_type, typed, zero};
 use super::writer::Writer;
 use crate::simt::{CacheHint, Expr, Place, Space, Special};
 use crate::types::{BinaryOp, CompareOp, DType, Literal, TernaryOp, UnaryOp};
@@ -324,6 +324,7 @@ impl Writer<'_> {
     fn bitwise(&mut self, symbol: &str, dtype: DType, op: BinaryOp, a: &Expr, b: &Expr, prec: Prec) -> Text {
         let mut side = |e: &Expr, other: &Expr| match e {
             Expr::Binary(inner, ..) if *inner == op => self.text(e).at_least(prec),
+            Expr::Literal(l) => bit_mask(*l).unwrap_or_else(|| self.side(e, other, Prec::Unary)),
             _ => self.side(e, other, Prec::Unary),
         };
         let (a, b) = (side(a, b), side(b, a));

@@ -42,6 +42,15 @@ pub(super) fn beside(literal: Literal) -> String {
     }
 }
 
+/// An unsigned literal as bits, where it is more than a digit.
+pub(super) fn bit_mask(literal: Literal) -> Option<String> {
+    match literal.dtype {
+        DType::U32 if literal.bits > 9 => Some(format!("0x{:x}u", literal.bits)),
+        DType::U64 if literal.bits > 9 => Some(format!("0x{:x}ull", literal.bits)),
+        _ => None,
+    }
+}
+
 fn float(value: f32) -> String {
     if value.is_finite() { format!("{value:?}f") } else { format!("__int_as_float(0x{:08x})", value.to_bits()) }
 }
