@@ -210,10 +210,11 @@ impl Function {
         let (impl_generics, _, where_clause) = generics.split_for_impl();
         let args = self.params.iter().map(|p| {
             let (name, ty) = (&p.name, &p.ty);
+            let on = quote_spanned!(ty.span()=> ::girih::__private::On<#world, #ty>);
             match p.by {
-                By::Value => quote!(#name: ::girih::__private::On<#world, #ty>),
-                By::Reference => quote!(#name: &::girih::__private::On<#world, #ty>),
-                By::Mutable => quote!(#name: &mut ::girih::__private::On<#world, #ty>),
+                By::Value => quote!(#name: #on),
+                By::Reference => quote!(#name: &#on),
+                By::Mutable => quote!(#name: &mut #on),
             }
         });
         let erased = self.params.iter().zip(self.bounds()).map(|(p, bound)| {

@@ -178,7 +178,9 @@ impl Rewriter<'_> {
             };
         };
         self.visit_expr_mut(&mut otherwise);
-        let (a, b) = (hidden("then", span), hidden("otherwise", span));
+        // Their types may be wrong, so they have the author's spans.
+        let a = Ident::new("__girih_then", then.span());
+        let b = Ident::new("__girih_otherwise", otherwise.span());
         let join = if literals { quote_spanned!(span=> join_literals(#a, #b)) } else { quote_spanned!(span=> join(#a, #b)) };
         let then_value = some(then.to_token_stream(), then.span());
         let otherwise_value = some(otherwise.to_token_stream(), otherwise.span());
@@ -237,7 +239,7 @@ impl Rewriter<'_> {
                 match (simple_name(&local.pat), &mut local.init) {
                     (Some((name, ty)), Some(init)) if init.diverge.is_none() => {
                         if is_nameable(&init.expr) && !name.to_string().starts_with('_') {
-                            init.expr = Box::new(Expr::Verbatim(named(&init.expr, &name, ty)));
+                            *init.expr = Expr::Verbatim(named(&init.expr, &name, ty));
                         }
                         out.push(stmt);
                     }

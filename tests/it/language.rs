@@ -2,7 +2,17 @@
 
 use girih::prelude::*;
 use girih_core::error::CompileError;
+use girih_core::lang::build::{self, Header};
+use girih_core::lang::schedule::KernelSchedule;
+use girih_core::lang::world::ByReference;
+use girih_core::loc::SourceLoc;
+use girih_core::program::Stmt;
 use girih_core::registry::KernelDef;
+use girih_core::schedule::{Choice, Knob, KnobKind};
+use girih_core::tile::host::HostExpr;
+use girih_core::tile::print::{Places, print_with};
+use girih_core::tile::{Param, ParamKind};
+use girih_core::types::DType;
 
 #[kernel(tile(T = [256, 512, 1024]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]), stages(S = [1, 2]))]
 pub fn vector_add(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
@@ -92,12 +102,8 @@ pub fn invert(image: &mut Tensor<u8, 1>) {
 
 #[kernel(tile(T = [256, 512]))]
 pub fn reverse(x: &mut Tensor<f32, 1>) {
-    let half = x.len(0) / 2;
-    let (low, rest) = x.split_at(0, half);
-    let odd = x.len(0) - half;
-    let mut low = low;
-    let mut high = rest.reversed(0).slice(0, 0, half);
-    let _ = odd;
+    let (mut low, rest) = x.split_at(0, x.len(0) / 2);
+    let mut high = rest.reversed(0);
     for t in low.tiles([T]) {
         let (a, b) = (low.load(t), high.load(t));
         low.store(t, b);
@@ -187,41 +193,229 @@ pub fn choose(x: &Tensor<u32, 1>, y: &mut Tensor<u32, 1>, rounds: Scalar<u32>) {
     }
 }
 
+#[kernel(tile(T = [256]))]
+pub fn loudest(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
+    let mut acc = zeros::<f32>([T]);
+    for t in x.tiles([T]).strided() {
+        acc = acc.max(x.load(t).abs());
+    }
+    let top = acc.reduce_all(0.0, |a, b| if a > b { a } else { b });
+    out.atomic_max(0, top);
+}
+
 fn ir(def: KernelDef) -> String {
     match (def.build)() {
-        Ok(kernel) => kernel.to_string(),
+        Ok(kernel) => print_with(&kernel, Places::Hidden),
         Err(error) => panic!("{error}"),
     }
 }
 
-fn mistakes(def: KernelDef) -> String {
-    match (def.build)() {
+/// The lines of the text, without their indentation.
+fn has(text: &str, lines: &[&str]) {
+    let all: Vec<&str> = text.lines().map(str::trim).collect();
+    for line in lines {
+        assert!(all.contains(line), "no line `{line}` in\n{text}");
+    }
+}
+
+#[test]
+fn elementwise_kernels_read_like_their_source() {
+    insta::assert_snapshot!("vector_add", ir(vector_add::Kernel::def()));
+    insta::assert_snapshot!("leaky_relu", ir(leaky_relu::Kernel::<f32>::def()));
+    insta::assert_snapshot!("rainbow_table", ir(rainbow_table::Kernel::def()));
+    insta::assert_snapshot!("gray", ir(gray::Kernel::def()));
+    insta::assert_snapshot!("shuffle", ir(shuffle::Kernel::def()));
+    has(&ir(transpose::Kernel::def()), &["%1: f32[C, R] = transpose %0 axes [1, 0]", "store y (c, r), %1"]);
+    has(&ir(clip::Kernel::def()), &["require x.len(0) == y.len(0)", "%1: f32[T] = splat low"]);
+}
+
+#[test]
+fn loops_carry_plain_variables() {
+    insta::assert_snapshot!("softmax", ir(softmax::Kernel::def()));
+    insta::assert_snapshot!("scalars", ir(scalars::Kernel::def()));
+    let text = ir(matmul::Kernel::<f16>::def());
+    has(&text, &["for k: tile BK of axis 1 in a with acc_2 = acc {", "} next acc_3 to acc_4"]);
+    has(&ir(loudest::Kernel::def()), &["grid t: tile T of axis 0 in x strided with acc_2 = acc {", "by (a, b) from (0.0) {"]);
+}
+
+#[test]
+fn loads_on_one_side_of_a_choice_have_its_mask() {
+    insta::assert_snapshot!("masked", ir(masked::Kernel::def()));
+}
+
+#[test]
+fn views_are_windows_that_the_host_computes() {
+    insta::assert_snapshot!("invert", ir(invert::Kernel::def()));
+    insta::assert_snapshot!("reverse", ir(reverse::Kernel::def()));
+    let kernel = (reverse::Kernel::def().build)().expect("it builds");
+    for view in &kernel.views {
+        for value in view.axes.iter().flat_map(|a| [a.len, a.stride]).chain([view.offset]) {
+            assert!(HostExpr::of_value(&kernel, value).is_some(), "the host cannot compute a part of {}", view.text);
+        }
+    }
+}
+
+#[test]
+fn programs_are_recorded() {
+    let program = (add_twice::Program::def().build)().expect("it builds");
+    assert_eq!(program.temps.len(), 1);
+    assert_eq!(program.temps[0].name, "sum");
+    assert_eq!(program.sites().len(), 2);
+    let program = (choose::Program::def().build)().expect("it builds");
+    let kinds: Vec<&str> = program
+        .body
+        .iter()
+        .map(|s| match s {
+            Stmt::Launch { .. } => "launch",
+            Stmt::Memset { .. } => "memset",
+            Stmt::Copy { .. } => "copy",
+            Stmt::Set { .. } => "set",
+            Stmt::ReadBack { .. } => "read back",
+            Stmt::If { .. } => "if",
+            Stmt::For { .. } => "for",
+            Stmt::While { .. } => "while",
+        })
+        .collect();
+    assert_eq!(kinds, ["memset", "if", "set", "for", "while"]);
+    let outer = (outer::Program::def().build)().expect("it builds");
+    assert_eq!(outer.sites().len(), 3);
+    assert_eq!(outer.temps.len(), 2);
+}
+
+#[program]
+pub fn outer(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
+    let mut half = temp([a.len(0)]);
+    add_twice(a, b, &mut half);
+    vector_add(&half.slice(0, 0, a.len(0)), b, c);
+}
+
+#[test]
+fn schedules_print_themselves_and_come_back() {
+    let schedule = vector_add::Schedule { t: 512, v: 4, ..Default::default() };
+    assert_eq!(schedule.to_string(), "#[kernel(tile(T = 512), coarsen(C of T = 1), vector(V = 4), stages(S = 1))]");
+    assert_eq!(vector_add::Schedule::from_schedule(&schedule.to_schedule()), Ok(schedule.clone()));
+    let text = serde_json::to_string(&schedule).expect("it is written");
+    assert_eq!(text, r#"{"C":1,"S":1,"T":512,"V":4}"#);
+    assert_eq!(serde_json::from_str::<vector_add::Schedule>(&text).expect("it is read"), schedule);
+    assert!(serde_json::from_str::<vector_add::Schedule>(r#"{"Q":1}"#).unwrap_err().to_string().contains("no knob `Q`"));
+    let typed = leaky_relu::Schedule::default().to_string();
+    assert_eq!(typed, "#[kernel(tile(T = 256), vector(V = 1), types(F = [f32, f16]))]");
+}
+
+#[test]
+fn kernels_register_their_instances() {
+    let paths: Vec<String> = girih_core::registry::kernels().iter().map(|d| d.path()).collect();
+    for path in ["it::language::matmul<f32>", "it::language::matmul<f16>", "it::language::vector_add"] {
+        assert!(paths.iter().any(|p| p == path), "{path} is not in {paths:?}");
+    }
+    let (a, b) = (matmul::Kernel::<f32>::def(), matmul::Kernel::<f16>::def());
+    let identity = |d: KernelDef| (d.build)().expect("it builds").identity();
+    assert_eq!(identity(a), identity(matmul::Kernel::<f32>::def()));
+    assert_ne!(identity(a), identity(b));
+    assert!(!ir(a).contains(env!("CARGO_MANIFEST_DIR")));
+}
+
+/// Wrong bodies are built by hand, so that they are in no registry.
+fn mistakes(body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size)) -> String {
+    let tensor = |name: &str, mutable| Param { name: name.into(), kind: ParamKind::Tensor { dtype: DType::F32, rank: 2, mutable } };
+    let loc = SourceLoc { file: file!(), line: 1, column: 1 };
+    let params = vec![tensor("x", false), tensor("y", true)];
+    let header = Header { name: "wrong", module: module_path!(), loc, source: include_str!("language.rs"), params };
+    let knob = |name: &str| Knob { name: name.into(), kind: KnobKind::Tile, choices: vec![Choice::Int(64)], loc };
+    let built = build::kernel(header, &[], vec![knob("M"), knob("N")], || {
+        body(&Tensor::symbol(0), &mut Tensor::symbol(1), Size::knob(0), Size::knob(1));
+    });
+    match built {
         Ok(kernel) => panic!("no mistake was found:\n{kernel}"),
         Err(CompileError::Kernel(all)) => all.iter().map(|d| d.to_string()).collect::<Vec<_>>().join("\n\n"),
         Err(error) => error.to_string(),
     }
 }
 
-#[test]
-fn all_build() {
-    for def in [
-        vector_add::Kernel::def(),
-        transpose::Kernel::def(),
-        matmul::Kernel::<f16>::def(),
-        leaky_relu::Kernel::<f32>::def(),
-        rainbow_table::Kernel::def(),
-        softmax::Kernel::def(),
-        invert::Kernel::def(),
-        reverse::Kernel::def(),
-        clip::Kernel::def(),
-        gray::Kernel::def(),
-        shuffle::Kernel::def(),
-        masked::Kernel::def(),
-        scalars::Kernel::def(),
-    ] {
-        println!("{}", ir(def));
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
     }
-    println!("{:#?}", (add_twice::Program::def().build)().unwrap());
-    println!("{:#?}", (choose::Program::def().build)().unwrap());
-    let _ = mistakes;
+}
+
+#[device]
+fn wrong_shapes(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    for (i, j) in x.tiles([m, n]) {
+        let v = x.load((i, j));
+        let sum = v + v.t();
+        y.store((i, j), sum);
+        y.store((j, i), v);
+        let _ = dot(v, v, zeros::<f32>([m, n]));
+        let _ = v.pick(1, 0);
+        let _ = x.load((i, ..));
+        let _ = v.expand(3, n);
+    }
+}
+
+#[test]
+fn shapes_that_differ_are_reported_together_with_their_lines() {
+    let text = mistakes(wrong_shapes);
+    says(&text, &["`+` on tiles of different shapes: [M, N] and [N, M]", "let sum = v + v.t();", "exchange axes with `.t()`"]);
+    says(&text, &["store of [M, N] at an index that spans [N, M]", "dot of [M, N] and [M, N] into [M, N]: expected [M, K], [K, N]"]);
+    says(&text, &["`pick(1, 0)` of [M, N]: the axis needs a constant extent", "the length of axis 1 of `x` is not known"]);
+    says(&text, &["no axis 3 can be added to [M, N]"]);
+    assert_eq!(text.matches("error:").count(), 6, "{text}");
+}
+
+#[device]
+fn wrong_loops(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    let mut acc = zeros::<f32>([m, n]);
+    let mut kept = Vec::new();
+    for (i, j) in x.tiles([m, n]) {
+        acc += x.load((i, j));
+        let mut growing = zeros::<f32>([m]);
+        for _ in 0..x.len(0) {
+            growing = growing.expand(1, n);
+        }
+        kept.push(acc);
+        let v = x.load((i, j));
+        if v > 0.0 {
+            y.store((i, j), v);
+        }
+        let mut z = x.reversed(0);
+        z.store((i, j), v);
+    }
+    for (i, j) in x.tiles([m, n]) {
+        y.store((i, j), kept[0]);
+    }
+}
+
+#[test]
+fn loops_and_branches_are_checked() {
+    let text = mistakes(wrong_loops);
+    says(&text, &["`acc` changes from turn to turn of the grid loop", "strided()"]);
+    says(&text, &["`growing` is [M] before the loop and [M, N] after a turn"]);
+    says(&text, &["a store cannot depend on a per-element condition"]);
+    says(&text, &["store to `x.reversed(0)`, but `x` is taken by `&`"]);
+    says(&text, &["a second loop over tiles at the top of the kernel"]);
+    says(&text, &["is used outside of the loop or branch in which it was made"]);
+}
+
+#[device]
+fn wrong_views(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    let _ = x.permuted([1, 0]).flat();
+    let _ = x.slice(0, -1, 2);
+    let _ = x.slice(2, 0, 2);
+    let _ = x.slice(0, x.at((0, 0)).cast::<i64>(), 2);
+    let _ = x.strided(0, 0);
+    let _ = x.len(5);
+    let _ = zeros::<u8>([m]) + 300;
+    for (i, j) in y.tiles([m, n]) {
+        let w = x.load((i, j)).bitcast::<u8>();
+        y.store((i, j), w.cast());
+    }
+}
+
+#[test]
+fn views_and_literals_are_checked() {
+    let text = mistakes(wrong_views);
+    says(&text, &["`x.permuted([1, 0])` has gaps or another order than memory", "-1 is out of range: a slice starts at 0 or later"]);
+    says(&text, &["no axis 2 in a tensor of 2 axes", "the start of this view depends on memory or on a loop"]);
+    says(&text, &["0 is out of range: a step is at least 1", "no axis 5 in a tensor of 2 axes", "300 is out of the range of u8"]);
+    says(&text, &["f32 has 4 bytes and u8 has 1: their bits cannot be exchanged"]);
 }

@@ -10,3 +10,4 @@ mod on_devices;
 mod properties;
 mod tidy;
 mod typed_launches;
+mod ui;

@@ -245,7 +245,7 @@ impl<V> RecordedFor<V> {
             Kind::Wrong => {}
             Kind::Tiles { head, grid } => loops::close_tiles(&self.slots, head, grid),
             Kind::Range { start, end, var } => {
-                let Some(mut body) = close_region() else { return None };
+                let mut body = close_region()?;
                 let carries = self.slots.carries(&mut [&mut body]);
                 push_stmt(Stmt::Range { var, start, end, carries, body, loc });
             }

@@ -24,10 +24,10 @@ impl World for Plan {
     type Arg<'a> = PlanArg;
     type Done = ();
 
-    fn read<'a, T: Elem, const N: usize>(tensor: &'a Tensor<T, N>) -> PlanArg {
+    fn read<T: Elem, const N: usize>(tensor: &Tensor<T, N>) -> Self::Arg<'_> {
         PlanArg { handle: tensor.handle(), kind: Kind::Read }
     }
-    fn write<'a, T: Elem, const N: usize>(tensor: &'a mut Tensor<T, N>) -> PlanArg {
+    fn write<T: Elem, const N: usize>(tensor: &mut Tensor<T, N>) -> Self::Arg<'_> {
         PlanArg { handle: tensor.handle(), kind: Kind::Write }
     }
     fn scalar<'a, T: Elem>(value: Scalar<T>) -> Self::Arg<'a> {

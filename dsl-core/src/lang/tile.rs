@@ -208,7 +208,7 @@ impl<T: Elem> Tile<T> {
         self.map(loc, |k, v| {
             let Ty::Tile(dtype, mut shape) = k.kernel.ty(v).clone() else { return None };
             let extent = shape.get(axis).and_then(tile::Size::as_constant);
-            if !extent.is_some_and(|e| (at as i64) < e) || shape.len() == 1 {
+            if extent.is_none_or(|e| at as i64 >= e) || shape.len() == 1 {
                 let message = format!("`pick({axis}, {at})` of {}: the axis needs a constant extent above {at}", k.shape_text(&shape));
                 k.error(Diagnostic::new(loc, message).help("load a whole short axis with `..3` as its index, and keep another axis"));
                 return None;

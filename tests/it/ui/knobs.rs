@@ -1,0 +1,29 @@
+//! Misuse of knobs.
+
+use girih::prelude::*;
+
+#[kernel(tyle(T = [256]))]
+fn unknown_group(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = []))]
+fn nothing_to_try(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [256]), coarsen(C of Q = [1, 2]))]
+fn divides_nothing(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [256]), coarsen(C = [1, 2]))]
+fn divides_what(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [256]), vector(T = [1, 2]), stages(t = [1]))]
+fn one_name(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [256]), vector(V = [1]), vector(U = [2]))]
+fn two_vectors(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [0, 256, 256, Big]), copy(P = [Fast, 1]))]
+fn wrong_values(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T 256))]
+fn grammar(x: &mut Tensor<f32, 1>) {}
+
+fn main() {}
