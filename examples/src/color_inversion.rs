@@ -4,6 +4,7 @@
 
 use girih::prelude::*;
 
+/// Inverts the three low bytes of each pixel.
 #[kernel(
     tile(T = [256, 512, 1024, 2048, 4096]),
     coarsen(C of T = [1, 2, 4, 8, 16]),
@@ -17,6 +18,7 @@ pub fn color_inversion(pixels: &mut Tensor<u32, 1>) {
     }
 }
 
+/// What the judge calls.
 #[program]
 pub fn solve(image: &mut Tensor<u8, 3>) {
     color_inversion(&mut image.flat().reinterpret::<u32>());

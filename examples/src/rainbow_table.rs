@@ -5,6 +5,7 @@
 
 use girih::prelude::*;
 
+/// y = the hash of the hash of .. x, `rounds` times.
 #[kernel(
     tile(T = [128, 256, 512, 1024, 2048]),
     coarsen(C of T = [1, 2, 4, 8]),
@@ -33,6 +34,7 @@ fn fnv1a(x: Tile<u32>) -> Tile<u32> {
     h
 }
 
+/// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<i32, 1>, y: &mut Tensor<u32, 1>, r: Scalar<i32>) {
     rainbow_table(x, y, r);

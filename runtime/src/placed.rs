@@ -87,6 +87,18 @@ impl Placed {
         self.args.iter().map(tensor).collect()
     }
 
+    /// Reads the tensors that may be stored to into `into` (one entry per argument), whose memory is used again: fresh memory of this
+    /// size costs more than the copy.
+    pub fn download_stored(&self, into: &mut Vec<Option<HostTensor>>) -> Result<(), Error> {
+        into.resize(self.args.len(), None);
+        for (arg, slot) in self.args.iter().zip(into) {
+            let PlacedArg::Tensor { buffer, offset, host, lens, mutable: true, .. } = arg else { continue };
+            let data = slot.get_or_insert_with(|| HostTensor::zeros(*host, lens));
+            self.device.download(buffer, *offset, &mut data.bytes)?;
+        }
+        Ok(())
+    }
+
     /// Whether nothing was written outside of the tensors.
     pub fn guards_intact(&self) -> Result<bool, Error> {
         for arg in &self.args {

@@ -4,7 +4,8 @@ One JSON request a line on stdin, one JSON reply a line on stdout:
   {"setup": {"name": "relu", "sizes": {"N": 1000}}}  ->  {"peers": ["eager", "compiled"]} or {"error": "..."}
   {"copy": 1048576}                                  ->  {"peers": ["copy"]}      copy_ of a tensor of so many bytes
   {"sample": "eager"}                                ->  {"us": 12.3}
-Every sample: 256 MiB written to flush the L2, then CUDA events around the work.
+Every sample: 256 MiB written to flush the L2, then CUDA events around the work. The GPU is kept busy in front of them, so that
+Python queues everything before the first event: what is measured is the GPU's work, not Python's.
 """
 
 import json
@@ -14,6 +15,8 @@ import torch
 import torch.nn.functional as F
 
 FLUSH_BYTES = 256 << 20
+# About 0.5 ms: longer than Python needs to queue the work of a compiled function.
+BUSY_CYCLES = 1_000_000
 
 
 def uniform(low, high, *shape):
@@ -93,6 +96,7 @@ class Timer:
 
     def sample(self, peer):
         work = self.works[peer]
+        torch.cuda._sleep(BUSY_CYCLES)
         self.flush.fill_(1)
         self.start.record()
         work()

@@ -4,6 +4,7 @@ use super::protocol::{Reply, Request, Setup};
 use super::search::{Measure, median};
 use crate::store::{Status, Trial};
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -11,8 +12,29 @@ use std::time::Duration;
 /// Seconds for opening the GPU, random data and the naive schedule.
 const SETUP_LIMIT: Duration = Duration::from_secs(180);
 
+/// How a worker process is started.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+impl Launcher {
+    /// This very program as a worker.
+    ///
+    /// # Errors
+    /// Its path is not known.
+    pub fn this_program() -> Result<Launcher, String> {
+        let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+        Ok(Launcher { program, args: vec!["__worker".into()] })
+    }
+}
+
 /// Measures the candidates of one launch site in worker processes.
 pub struct WorkerMeasure {
+    launcher: Launcher,
     setup: Setup,
     /// For one trial.
     limit: Duration,
@@ -40,8 +62,8 @@ impl WorkerMeasure {
     ///
     /// # Errors
     /// It could not be started or set up: no GPU, or a naive schedule that is wrong.
-    pub fn new(setup: Setup, limit: Duration, schedules: Vec<String>) -> Result<WorkerMeasure, String> {
-        let mut measure = WorkerMeasure { setup, limit, schedules, site: 0, candidates: Vec::new(), worker: None };
+    pub fn new(launcher: Launcher, setup: Setup, limit: Duration, schedules: Vec<String>) -> Result<WorkerMeasure, String> {
+        let mut measure = WorkerMeasure { launcher, setup, limit, schedules, site: 0, candidates: Vec::new(), worker: None };
         measure.worker = Some(measure.start()?);
         Ok(measure)
     }
@@ -52,9 +74,8 @@ impl WorkerMeasure {
     }
 
     fn start(&self) -> Result<Worker, String> {
-        let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-        let mut command = Command::new(program);
-        command.arg("__worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut command = Command::new(&self.launcher.program);
+        command.args(&self.launcher.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|e| format!("cannot start a worker process: {e}"))?;
         let (requests, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         let (send, replies) = channel();
@@ -136,5 +157,50 @@ impl Drop for Worker {
         // It may hang in a kernel: asking politely could take forever.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker that is ready, and then does what the script says.
+    fn worker(script: &str) -> WorkerMeasure {
+        let script = format!("read setup; echo '\"ready\"'; {script}");
+        let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
+        let setup = Setup { name: "k".into(), sizes: "N=1".into(), seed: 1, ordinal: 0 };
+        let mut measure = WorkerMeasure::new(launcher, setup, Duration::from_millis(300), vec![String::new()]).unwrap();
+        measure.take(0, vec!["T=1".into(), "T=2".into()], vec![String::new()]);
+        measure
+    }
+
+    #[test]
+    fn a_trial_is_what_the_worker_measured() {
+        let mut measure = worker(r#"read trial; echo '{"measured":{"samples_us":[3.0,1.0,2.0]}}'"#);
+        let trial = measure.trial(1);
+        assert_eq!((trial.status, trial.median_us, trial.schedule.as_str()), (Status::Measured, Some(2.0), "T=2"));
+    }
+
+    #[test]
+    fn workers_that_hang_or_die_cost_one_trial() {
+        let mut measure = worker("read trial; sleep 60");
+        assert_eq!(measure.trial(0).status, Status::TimedOut);
+        // The next trial starts a new worker, which hangs, too.
+        assert_eq!(measure.trial(1).status, Status::TimedOut);
+        let mut measure = worker("read trial; kill -9 $$");
+        let trial = measure.trial(0);
+        assert_eq!(trial.status, Status::Crashed);
+        assert!(trial.reason.contains("signal: 9"), "{}", trial.reason);
+        let mut measure = worker(r#"read trial; echo '{"lost":{"reason":"illegal address"}}'; read next; echo no"#);
+        let (first, second) = (measure.trial(0), measure.trial(0));
+        assert_eq!((first.status, first.reason.as_str()), (Status::Crashed, "illegal address"));
+        assert_eq!(second.reason, "illegal address", "a lost worker is replaced");
+    }
+
+    #[test]
+    fn a_worker_without_a_gpu_says_why() {
+        let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), r#"echo '{"lost":{"reason":"no GPU"}}'"#.into()] };
+        let setup = Setup { name: "k".into(), sizes: String::new(), seed: 1, ordinal: 0 };
+        assert_eq!(WorkerMeasure::new(launcher, setup, Duration::from_secs(1), Vec::new()).err().as_deref(), Some("no GPU"));
     }
 }

@@ -19,7 +19,7 @@ use crate::device::Device;
 use crate::store::{Elected, Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::winners;
-use client::WorkerMeasure;
+use client::{Launcher, WorkerMeasure};
 use girih_core::facts::Facts;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
@@ -136,7 +136,7 @@ pub fn tune(
     let mut worker = match &options.by {
         By::Measurement(_) => {
             let setup = Setup { name: subject.name.clone(), sizes: sizes.to_string(), seed: SEED, ordinal: 0 };
-            Some(WorkerMeasure::new(setup, options.limit, schedules.clone())?)
+            Some(WorkerMeasure::new(Launcher::this_program()?, setup, options.limit, schedules.clone())?)
         }
         By::Prediction(_) => None,
     };

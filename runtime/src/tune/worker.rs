@@ -57,12 +57,26 @@ struct Worker {
     small: Vec<Placement>,
     /// The call at the tuned size with the naive schedules' results.
     tuned: Placement,
+    /// Host memory that each trial's result at the tuned size is read into.
+    scratch: Vec<Option<HostTensor>>,
 }
 
 struct Placement {
     call: Call,
     placed: Placed,
     expected: Vec<Option<HostTensor>>,
+}
+
+impl Placement {
+    /// Compares a result, and looks at the guard zones.
+    fn judge(&self, subject: &Subject, after: &[Option<HostTensor>]) -> Result<(), Reply> {
+        subject.compare(&self.call, after, &self.expected).map_err(|reason| Reply::Wrong { reason })?;
+        match self.placed.guards_intact() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Reply::Wrong { reason: format!("wrote outside of its tensors at {}", self.call.sizes) }),
+            Err(e) => Err(failed(&e)),
+        }
+    }
 }
 
 /// Elements of each output at the tuned size that the naive schedule's result is compared with the reference at.
@@ -98,7 +112,7 @@ impl Worker {
             })
             .collect::<Result<_, String>>()?;
         let timer = Timer::new(&device).map_err(text)?;
-        Ok(Worker { subject, kernels, runner, timer, small, tuned })
+        Ok(Worker { subject, kernels, runner, timer, small, tuned, scratch: Vec::new() })
     }
 
     fn trial(&mut self, schedules: &[String]) -> Reply {
@@ -139,14 +153,14 @@ impl Worker {
     }
 
     fn check(&mut self) -> Result<(), Reply> {
-        for at in self.small.iter().chain([&self.tuned]) {
+        for at in &self.small {
             let after = run(&mut self.runner, &at.placed, &at.placed.arguments()).map_err(|e| failed(&e))?;
-            self.subject.compare(&at.call, &after, &at.expected).map_err(|reason| Reply::Wrong { reason })?;
-            if !at.placed.guards_intact().map_err(|e| failed(&e))? {
-                return Err(Reply::Wrong { reason: format!("wrote outside of its tensors at {}", at.call.sizes) });
-            }
+            at.judge(&self.subject, &after)?;
         }
-        Ok(())
+        let at = &self.tuned;
+        let ran = at.placed.restore().and_then(|()| self.runner.run(&at.placed.arguments()));
+        ran.and_then(|()| at.placed.download_stored(&mut self.scratch)).map_err(|e| failed(&e))?;
+        at.judge(&self.subject, &self.scratch)
     }
 
     /// Samples of the program at the tuned size, in microseconds.
