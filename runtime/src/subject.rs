@@ -8,8 +8,9 @@ use girih_core::loc::SourceLoc;
 use girih_core::program::signature::{Signature, SignatureParam};
 use girih_core::program::{Arg, Base, Expr, Program, Stmt, TensorView};
 use girih_core::registry::KernelDef;
+use girih_core::tile::access::shape_requirements;
 use girih_core::tile::host::{HostArg, HostExpr};
-use girih_core::tile::{Kernel, ParamKind, RequirementKind};
+use girih_core::tile::{Kernel, ParamKind, Requirement, RequirementKind};
 use girih_core::types::{BinaryOp, DType, Literal};
 use std::sync::Arc;
 
@@ -447,10 +448,15 @@ fn host_args(kernel: &Kernel, sizes: &Sizes) -> Vec<HostArg> {
     kernel.params.iter().map(arg).collect()
 }
 
+/// What a launch must satisfy: what the author asked for, and that tensors which are walked together have one shape.
+fn requirements(kernel: &Kernel) -> Vec<Requirement> {
+    kernel.requirements.iter().cloned().chain(shape_requirements(kernel)).collect()
+}
+
 /// Sets lengths that an equality asks for; twice, for equalities that build on each other.
 fn meet_requirements(kernel: &Kernel, sizes: &mut Sizes) {
     for _ in 0..2 {
-        for r in &kernel.requirements {
+        for r in &requirements(kernel) {
             let RequirementKind::Equal(a, b) = r.kind else { continue };
             let (Some(a), Some(b)) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else { continue };
             let args = host_args(kernel, sizes);
@@ -468,7 +474,7 @@ fn meet_requirements(kernel: &Kernel, sizes: &mut Sizes) {
 fn requirements_hold(kernel: &Kernel, sizes: &Sizes) -> bool {
     let args = host_args(kernel, sizes);
     let value = |v| HostExpr::of_value(kernel, v).map(|e| e.eval(&args, 1));
-    kernel.requirements.iter().all(|r| match r.kind {
+    requirements(kernel).iter().all(|r| match r.kind {
         RequirementKind::Packed(_) => true,
         RequirementKind::AtMost(a, b) => value(a) <= value(b),
         RequirementKind::Equal(a, b) => value(a) == value(b),

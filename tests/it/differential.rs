@@ -1,7 +1,7 @@
 //! Every kernel × sampled schedules × facts × odd sizes and placements: the simulator leaves what the evaluator leaves, and traps nowhere.
 
-use super::launches::{Launch, Placement, shapes};
-use super::rungs::gallery;
+use super::launches::{Launch, Placement, best_facts, shapes};
+use super::rungs::all_kernels;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::schedule::space::Space;
@@ -22,7 +22,7 @@ fn tiers(kernel: &Kernel) -> [(Facts, Placement); 4] {
         (Facts::none(kernel), Placement::Strided),
         (Facts::none(kernel), Placement::Shifted),
         (Facts::packed(kernel, true), Placement::Shifted),
-        (Facts::best(kernel), Placement::Aligned),
+        (best_facts(kernel), Placement::Aligned),
     ]
 }
 
@@ -76,7 +76,7 @@ fn run(kernel: &Kernel, facts: &Facts, placement: Placement, failures: &Mutex<Ve
 
 #[test]
 fn every_schedule_computes_what_eval_computes() {
-    let kernels = gallery();
+    let kernels = all_kernels();
     let tasks: Vec<(&Kernel, Facts, Placement)> =
         kernels.iter().flat_map(|k| tiers(k).into_iter().map(move |(facts, placement)| (k, facts, placement))).collect();
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

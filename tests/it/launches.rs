@@ -99,21 +99,45 @@ fn requirements(kernel: &Kernel) -> Vec<RequirementKind> {
     kernel.requirements.iter().chain(&shape_requirements(kernel)).map(|r| r.kind.clone()).collect()
 }
 
-/// Sets lengths that an equality asks for; three times, for equalities that build on each other.
+/// Sets lengths so that equalities hold; three times, for equalities that build on each other.
 fn meet_equalities(kernel: &Kernel, shape: &mut Shape) {
     for _ in 0..3 {
         for kind in requirements(kernel) {
             let RequirementKind::Equal(a, b) = kind else { continue };
             let (Some(a), Some(b)) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else { continue };
-            let args = host_args(shape);
-            for (to, from) in [(&a, &b), (&b, &a)] {
-                if let HostExpr::Dim(p, k) = to {
-                    shape.lens[*p][*k] = from.eval(&args, 1).max(0);
-                    break;
-                }
+            let holds = |shape: &Shape| a.eval(&host_args(shape), 1) == b.eval(&host_args(shape), 1);
+            let mut dims = Vec::new();
+            [&a, &b].into_iter().for_each(|e| axes(e, &mut dims));
+            if !holds(shape) && !dims.iter().any(|at| assign(shape, *at, &holds)) {
+                return;
             }
         }
     }
+}
+
+/// The axes whose lengths an expression reads.
+fn axes(e: &HostExpr, found: &mut Vec<(usize, usize)>) {
+    match e {
+        HostExpr::Dim(p, k) => found.push((*p, *k)),
+        HostExpr::Binary(_, a, b) => {
+            axes(a, found);
+            axes(b, found);
+        }
+        HostExpr::Const(_) | HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Multiprocessors => {}
+    }
+}
+
+/// Gives one axis the least length that makes `holds` true, if there is one.
+fn assign(shape: &mut Shape, (p, k): (usize, usize), holds: &dyn Fn(&Shape) -> bool) -> bool {
+    let before = shape.lens[p][k];
+    let found = (0..=1 << 13).any(|len| {
+        shape.lens[p][k] = len;
+        holds(shape)
+    });
+    if !found {
+        shape.lens[p][k] = before;
+    }
+    found
 }
 
 fn requirements_hold(kernel: &Kernel, shape: &Shape) -> bool {
@@ -140,6 +164,12 @@ fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
         _ => {}
     });
     (read, written)
+}
+
+/// The most that a launch can promise: packed, aligned tensors with axes of 48 elements where the kernel leaves that open.
+pub fn best_facts(kernel: &Kernel) -> Facts {
+    let shape = shapes(kernel, &[48], 1, 0).pop().unwrap_or_else(|| panic!("{}: no shapes meet its requirements", kernel.name));
+    Launch::new(kernel, &shape, Placement::Aligned, 0).facts()
 }
 
 impl Launch {

@@ -1,13 +1,24 @@
 //! All integration tests, in one binary.
 
+mod access;
 mod cubin_cache;
 mod cuda_text;
+mod differential;
+mod docs;
 mod evaluator;
+mod exports;
+mod identity;
+mod kernels;
 mod language;
 mod launches;
+mod mutants;
 mod mutator;
+mod nvrtc;
 mod on_devices;
 mod properties;
+mod rungs;
+mod snapshots;
 mod tidy;
 mod typed_launches;
 mod ui;
+mod user_crate;

@@ -2,6 +2,7 @@
 //!
 //! Where NVRTC is missing it is fetched as NVIDIA's wheel into girih's cache, with python3 and pip.
 
+use super::launches::best_facts;
 use super::rungs::{gallery, rungs};
 use girih::nvrtc;
 use girih_core::cuda::{emit, function_name};
@@ -38,7 +39,7 @@ fn nvrtc_accepts_every_rung_everywhere() {
         for rung in rungs(&kernel, Target::h200()) {
             for arch in ARCHS {
                 let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
-                for (facts, promised) in [(Facts::none(&kernel), "no facts"), (Facts::best(&kernel), "best facts")] {
+                for (facts, promised) in [(Facts::none(&kernel), "no facts"), (best_facts(&kernel), "best facts")] {
                     let what = format!("{} {} {arch}, {promised}", kernel.name, rung.name);
                     match lower(&kernel, &facts, &rung.schedule, target) {
                         Ok(simt) => units.push(Unit { what, name: function_name(&simt), arch, source: emit(&simt) }),

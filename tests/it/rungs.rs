@@ -1,7 +1,7 @@
 //! The schedules that snapshots show and NVRTC compiles: rungs of a learner's ladder, for every registered kernel.
 
+use super::launches::best_facts;
 use girih::winners;
-use girih_core::facts::Facts;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
@@ -26,20 +26,24 @@ pub fn gallery() -> Vec<Kernel> {
     kernels
 }
 
+/// The gallery's kernels and those of [`super::kernels`].
+pub fn all_kernels() -> Vec<Kernel> {
+    let own = girih_core::registry::kernels().into_iter().filter(|d| d.module.ends_with("::kernels"));
+    let own: Vec<Kernel> = own.map(|d| (d.build)().unwrap_or_else(|e| panic!("{}: {e}", d.path()))).collect();
+    assert!(own.len() >= 6, "the tests have {} kernels of their own", own.len());
+    gallery().into_iter().chain(own).collect()
+}
+
 /// Three different schedules: the textbook kernel, vectors alone, and the best one known for the target.
 pub fn rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
-    let facts = Facts::best(kernel);
+    let facts = best_facts(kernel);
     let space = Space::new(kernel, &facts, target);
     let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let legal = |s: &Schedule| space.check(s).is_ok() && *s != naive;
     let committed = winners::candidates(kernel, &facts, target).into_iter().map(|s| space.canonical(&s)).find(|s| legal(s));
     let winner = committed.unwrap_or_else(|| guess(&space, &naive));
     let middle = middle(&space, &naive, &winner);
-    vec![
-        Rung { name: "naive", schedule: naive },
-        Rung { name: "middle", schedule: middle },
-        Rung { name: "winner", schedule: winner },
-    ]
+    vec![Rung { name: "naive", schedule: naive }, Rung { name: "middle", schedule: middle }, Rung { name: "winner", schedule: winner }]
 }
 
 fn number(choice: &Choice) -> i64 {

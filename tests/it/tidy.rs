@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 }
 
 /// Every Rust file of the workspace with its text, by path from the root.
-fn sources() -> Vec<(String, String)> {
+pub fn sources() -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut pending: Vec<PathBuf> = ["dsl-core", "dsl-macros", "runtime", "examples", "tests"].iter().map(|d| root().join(d)).collect();
     while let Some(folder) = pending.pop() {

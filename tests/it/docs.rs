@@ -1,0 +1,124 @@
+//! Code in the docs is what girih writes: blocks below `<!-- cuda KERNEL KNOBS -->` and `<!-- source KERNEL -->` are made anew and compared.
+//!
+//! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`; `best` without)
+//! and an excerpt (`body`: what the function's braces hold). `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs` rewrites the blocks.
+
+use super::rungs::all_kernels;
+use girih_core::cuda::emit;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").to_path_buf()
+}
+
+/// README and everything in docs/.
+fn pages() -> Vec<PathBuf> {
+    let docs = std::fs::read_dir(root().join("docs")).expect("docs/").map(|e| e.expect("an entry").path());
+    let mut pages: Vec<PathBuf> = docs.filter(|p| p.extension().is_some_and(|e| e == "md")).collect();
+    pages.sort();
+    pages.insert(0, root().join("README.md"));
+    pages
+}
+
+/// The text of a marker's block.
+fn block(marker: &str, kernels: &[Kernel]) -> String {
+    let words: Vec<&str> = marker.split_whitespace().collect();
+    let [what, name, rest @ ..] = &words[..] else { panic!("`{marker}` names no kernel") };
+    let kernel = kernels.iter().find(|k| k.name == *name).unwrap_or_else(|| panic!("no kernel is called `{name}`"));
+    if *what == "source" {
+        return kernel.source.trim_end().to_string();
+    }
+    let facts = match rest.iter().find(|w| ["none", "packed"].contains(w)) {
+        Some(&"none") => Facts::none(kernel),
+        Some(_) => Facts::packed(kernel, true),
+        None => Facts::best(kernel),
+    };
+    let schedule = match rest.first() {
+        Some(&"naive") => Space::new(kernel, &facts, Target::h200()).naive().unwrap_or_else(|e| panic!("{marker}: {e}")),
+        Some(knobs) => parse_schedule(kernel, knobs).unwrap_or_else(|e| panic!("{marker}: {e}")),
+        None => panic!("`{marker}` names no schedule"),
+    };
+    let text = emit(&lower(kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{marker}: {e}")));
+    if !rest.contains(&"body") {
+        return text.trim_end().to_string();
+    }
+    let body = text.split_once("\n{\n").expect("a function's body").1.trim_end().trim_end_matches('}').trim_end();
+    body.lines().map(|l| l.strip_prefix("    ").unwrap_or(l)).collect::<Vec<_>>().join("\n")
+}
+
+/// The page with its blocks made anew.
+fn renewed(text: &str, kernels: &[Kernel]) -> String {
+    let mut out = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        out.push_str(line);
+        out.push('\n');
+        let marker = line.trim().strip_prefix("<!-- ").and_then(|l| l.strip_suffix(" -->"));
+        let Some(marker) = marker.filter(|m| m.starts_with("cuda ") || m.starts_with("source ")) else { continue };
+        let fence = lines.next().unwrap_or("");
+        assert!(fence.starts_with("```"), "below `{marker}` stands no block");
+        for old in lines.by_ref() {
+            if old.starts_with("```") {
+                break;
+            }
+        }
+        out.push_str(&format!("{fence}\n{}\n```\n", block(marker, kernels)));
+    }
+    out
+}
+
+#[test]
+fn code_in_the_docs_is_what_girih_writes() {
+    let kernels = all_kernels();
+    let update = std::env::var_os("GIRIH_UPDATE_DOCS").is_some();
+    let mut stale = Vec::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        let new = renewed(&text, &kernels);
+        if new != text && update {
+            std::fs::write(&page, new).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        } else if new != text {
+            let line = text.lines().zip(new.lines()).position(|(a, b)| a != b).unwrap_or(0);
+            stale.push(format!("{}:{}", page.display(), line + 1));
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "code in the docs is not what girih writes now: {}\nGIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs",
+        stale.join(", ")
+    );
+}
+
+#[test]
+fn links_and_tests_named_in_the_docs_exist() {
+    let mut functions = String::new();
+    for (_, text) in super::tidy::sources() {
+        functions.push_str(&text);
+    }
+    let mut missing = Vec::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        for part in text.split("](").skip(1) {
+            let link = part.split([')', '#']).next().unwrap_or("");
+            let there = link.is_empty() || link.contains("://") || page.parent().expect("a folder").join(link).exists();
+            if !there {
+                missing.push(format!("{}: link to {link}", page.display()));
+            }
+        }
+        // Where a page says which test holds a decision.
+        for line in text.lines().filter(|l| l.starts_with("Held by ")) {
+            for name in line.split('`').skip(1).step_by(2) {
+                if !functions.contains(&format!("fn {name}(")) {
+                    missing.push(format!("{}: test {name}", page.display()));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
