@@ -229,3 +229,20 @@ fn fills_and_requirements_have_text() {
 "
     );
 }
+
+#[test]
+fn blocks_to_which_tiles_are_dealt_are_counted_on_the_device() {
+    let program = program(vec![], vec![], vec![launch(0, Base::Param(0), Base::Param(1))]);
+    let signature = Signature::parse(SIGNATURE).unwrap();
+    let mut sites = compile_sites(&program, &signature, Target::h200(), &mut |_, k| Schedule::default_of(k)).unwrap();
+    for version in &mut sites[0].versions {
+        let dealt = tile::host::HostExpr::binary(BinaryOp::Mul, tile::host::HostExpr::Multiprocessors, tile::host::HostExpr::Const(8));
+        version.kernel.launch.grid = tile::host::HostExpr::binary(BinaryOp::Min, version.kernel.launch.grid.clone(), dealt);
+        version.kernel.launch.cooperative = true;
+    }
+    let text = export(&program, &signature, &sites, Target::h200()).unwrap();
+    assert!(text.contains("if (const long long blocks = min((N64 + 255) / 256, multiprocessor_count() * 8)) {"), "{text}");
+    assert!(text.contains("launch_cooperative(add_one, (unsigned int)blocks, 256, 0, A, B, N);"), "{text}");
+    assert!(text.contains("static long long multiprocessor_count()") && text.contains("cudaLaunchCooperativeKernel"), "{text}");
+    insta::assert_snapshot!("cooperative", text);
+}

@@ -49,6 +49,11 @@ impl Text {
         Text { text, prec, constant: None, scaled: None }
     }
 
+    /// The text as an argument of type `long long`.
+    fn typed(&self) -> String {
+        self.constant.map_or_else(|| self.text.clone(), |c| typed(Literal::index(c)))
+    }
+
     /// The text without its constant factor, and that factor.
     pub fn factors(&self) -> (Text, i64) {
         match &self.scaled {
@@ -102,6 +107,9 @@ impl Text {
             BinaryOp::Div | BinaryOp::DivApprox => infix("/", Prec::Mul, Prec::Unary),
             BinaryOp::Rem if dtype.is_float() => call("fmodf"),
             BinaryOp::Rem => infix("%", Prec::Mul, Prec::Unary),
+            // cuda_runtime.h has min and max for two operands of one integer type.
+            BinaryOp::Min if dtype == DType::I64 => Text::primary(format!("min({}, {})", a.typed(), b.typed())),
+            BinaryOp::Max if dtype == DType::I64 => Text::primary(format!("max({}, {})", a.typed(), b.typed())),
             BinaryOp::Min => choose("<"),
             BinaryOp::Max => choose(">"),
             // Bitwise operators bind so loosely in C that readers want parentheses.
