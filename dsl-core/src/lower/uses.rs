@@ -71,10 +71,12 @@ impl Counter<'_> {
         self.uses(&values, block);
     }
 
-    fn block(&mut self, body: &Block) {
+    /// Counts in a block of its own; returns its number.
+    fn block(&mut self, body: &Block) -> u32 {
         let block = self.next_block;
         self.next_block += 1;
         self.statements(body, block);
+        block
     }
 
     fn statements(&mut self, body: &Block, block: u32) {
@@ -98,26 +100,29 @@ impl Counter<'_> {
                     self.uses(&[*value], block);
                 }
                 Stmt::Tiles(l) => {
-                    self.carries(&l.carries, block);
-                    self.block(&l.body);
+                    self.enter(&l.carries, block);
+                    let turn = self.block(&l.body);
+                    self.leave(&l.carries, turn);
                 }
                 Stmt::Range { start, end, carries, body, .. } => {
                     self.uses(&[*start, *end], block);
-                    self.carries(carries, block);
-                    self.block(body);
+                    self.enter(carries, block);
+                    let turn = self.block(body);
+                    self.leave(carries, turn);
                 }
                 Stmt::While { carries, header, condition, body, .. } => {
-                    self.carries(carries, block);
-                    self.block(header);
-                    self.uses(&[*condition], u32::MAX);
-                    self.block(body);
+                    self.enter(carries, block);
+                    let test = self.block(header);
+                    self.uses(&[*condition], test);
+                    let turn = self.block(body);
+                    self.leave(carries, turn);
                 }
                 Stmt::If { condition, then, otherwise, results, .. } => {
                     self.uses(&[*condition], block);
-                    self.block(then);
-                    self.block(otherwise);
+                    let sides = (self.block(then), self.block(otherwise));
                     for r in results {
-                        self.uses(&[r.then, r.otherwise], u32::MAX);
+                        self.uses(&[r.then], sides.0);
+                        self.uses(&[r.otherwise], sides.1);
                     }
                 }
                 // Transparent: its values belong to the block around it. The mask is used by each access inside.
@@ -129,11 +134,13 @@ impl Counter<'_> {
         }
     }
 
-    /// Values that enter or leave a turn are never inlined: they count as used elsewhere.
-    fn carries(&mut self, carries: &[crate::tile::Carry], block: u32) {
-        for c in carries {
-            self.uses(&[c.init], block);
-            self.uses(&[c.next], u32::MAX);
-        }
+    /// First values of carried variables.
+    fn enter(&mut self, carries: &[crate::tile::Carry], block: u32) {
+        carries.iter().for_each(|c| self.uses(&[c.init], block));
+    }
+
+    /// Last values of a turn.
+    fn leave(&mut self, carries: &[crate::tile::Carry], turn: u32) {
+        carries.iter().for_each(|c| self.uses(&[c.next], turn));
     }
 }
