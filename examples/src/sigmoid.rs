@@ -5,9 +5,9 @@ use girih::prelude::*;
 /// y = 1 / (1 + e⁻ˣ).
 #[kernel(
     tile(T = [256, 512, 1024, 2048, 4096]),
-    coarsen(C of T = [1, 2, 4, 8, 16]),
+    coarsen(C of T = [1, 2, 4, 8]),
     vector(V = [1, 2, 4]),
-    grid(G = [0, 8, 16]),
+    grid(G = [0, 8]),
     cache(H = [Default, Streaming])
 )]
 pub fn sigmoid(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {

@@ -7,7 +7,7 @@ use girih::prelude::*;
 /// c = a + b.
 #[kernel(
     tile(T = [256, 512, 1024, 2048, 4096]),
-    coarsen(C of T = [1, 2, 4, 8, 16]),
+    coarsen(C of T = [1, 2, 4, 8]),
     vector(V = [1, 2, 4]),
     grid(G = [0, 4]),
     stages(S = [1, 2, 3]),

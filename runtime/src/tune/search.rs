@@ -75,7 +75,7 @@ const FINALIST_SLACK: f64 = 1.05;
 /// Interleaved samples of each finalist.
 const ROUNDS: usize = 31;
 /// Finalists this close are equals; the simpler one wins.
-const TIE: f64 = 1.005;
+const TIE: f64 = 1.001;
 
 /// Tries candidates in order within the budget, then measures the best few again in turn and elects one.
 ///
