@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn equals_go_to_the_simpler() {
-        let mut r = recording(&[10.0, 10.0], &[10.0, 10.03]);
+        let mut r = recording(&[10.0, 10.0], &[10.0, 10.005]);
         let outcome = search(&[0, 1], &vec![None; 2], &[7, 3], FREE, &mut r, &mut Log::default());
-        assert_eq!(outcome.best, Some((1, 10.03)));
+        assert_eq!(outcome.best, Some((1, 10.005)));
     }
 
     #[test]
