@@ -1,6 +1,6 @@
 //! The CUDA driver. The only module that names cudarc.
 //!
-//! cudarc loads `libcuda` on first use and panics where there is none, so [`CudaDevice::open`] looks first.
+//! cudarc loads `libcuda` on first use and panics where there is none, so opening a device looks first.
 
 mod function;
 mod interop;
