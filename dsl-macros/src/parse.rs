@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str], i64); 11] = [
     ("warps", &[], 1),
     ("raster", &[], 1),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
-    ("cache", &["Default", "Streaming"], 0),
+    ("cache", &["Default", "Streaming", "Stores"], 0),
 ];
 
 /// A value of a knob.

@@ -14,9 +14,18 @@ pub fn geglu(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     let (first, second) = x.split_at(0, y.len(0));
     for t in y.tiles([T]) {
         let gate = second.load(t);
-        let gelu = 0.5 * gate * (1.0 + (gate * FRAC_1_SQRT_2).erf());
-        y.store(t, first.load(t) * gelu);
+        y.store(t, first.load(t) * (0.5 * gate * (1.0 + fast_erf(gate * FRAC_1_SQRT_2))));
     }
+}
+
+/// The error function within 1.5e-7 (Abramowitz and Stegun, 7.1.26): half the instructions of the exact one, at a size where they show.
+#[device]
+fn fast_erf(z: Tile<f32>) -> Tile<f32> {
+    let magnitude = z.abs();
+    let t = (1.0 + 0.3275911 * magnitude).recip_approx();
+    let polynomial = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+    let rest = polynomial * (-magnitude * magnitude).exp_approx();
+    if z < 0.0 { rest - 1.0 } else { 1.0 - rest }
 }
 
 /// What the judge calls.

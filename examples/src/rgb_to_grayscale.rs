@@ -9,7 +9,8 @@ use girih::prelude::*;
     tile(T = [128, 256, 512, 1024, 2048]),
     coarsen(C of T = [1, 2, 4, 8]),
     vector(V = [1, 2, 4]),
-    cache(H = [Default, Streaming])
+    grid(G = [0, 8]),
+    cache(H = [Default, Streaming, Stores])
 )]
 pub fn rgb_to_grayscale(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
     for p in y.tiles([T]) {

@@ -13,7 +13,7 @@ pub fn swiglu(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     let (first, second) = x.split_at(0, y.len(0));
     for t in y.tiles([T]) {
         let gate = first.load(t);
-        y.store(t, gate * gate.sigmoid() * second.load(t));
+        y.store(t, gate.div_approx(1.0 + (-gate).exp_approx()) * second.load(t));
     }
 }
 

@@ -100,6 +100,8 @@ words! {
         Default,
         /// Data that nobody reads again.
         Streaming,
+        /// The same, of stores only.
+        Stores,
     }
 }
 

@@ -51,7 +51,7 @@ impl Lowering<'_> {
             self.prepare(v, &layout)?;
         }
         let dtype = self.kernel.view(view).dtype;
-        let cache = self.plan.cache;
+        let cache = self.plan.load_cache;
         let name = self.name_of(value, &format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name));
         let var = (layout.registers > 1).then(|| self.new_var(&name, dtype, Some(layout.registers as u32)));
         if let Some(var) = var {
@@ -108,7 +108,7 @@ impl Lowering<'_> {
         let axes = self.bound_axes(&mask, &layout);
         let base = self.base_coordinates(&axes, &layout);
         let replicas = self.first_replica(&layout);
-        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
+        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.store_cache);
         self.for_elements(&tiles, &layout, true, &mut |cx, at, elements| {
             let all_elements = cx.positions(&all_values, elements);
             let (place, guard) = cx.computed_place(view, indices, &all_elements[..indices.len()]);
@@ -127,7 +127,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn bound_axes(&self, mask: &Mask, layout: &Layout) -> Vec<TileAxis> {
+    pub fn bound_axes(&self, mask: &Mask, layout: &Layout) -> Vec<TileAxis> {
         let shape = layout.shape();
         (0..shape.len()).map(|k| (mask.bounds.iter().find(|b| b.axis == k).map(|b| b.index), shape[k])).collect()
     }

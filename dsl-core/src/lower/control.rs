@@ -170,21 +170,46 @@ impl Lowering<'_> {
                 if many && !matches!(next, Expr::Literal(_)) { self.declare_let("next", self.register_type(c.next), next) } else { next };
             assigns.push(Stmt::Assign { var: slot.var, index: None, value });
         }
-        let mut done = vec![false; carries.len()];
-        for i in 0..carries.len() {
-            let Some(layout) = carried[i].layout.clone().filter(|_| !done[i]) else { continue };
-            let group: Vec<usize> = (i..carries.len()).filter(|j| carried[*j].layout.as_ref() == Some(&layout)).collect();
-            group.iter().for_each(|j| done[*j] = true);
-            let nexts: Vec<ValueId> = group.iter().map(|j| carries[*j].next).collect();
-            let vars: Vec<VarId> = group.iter().map(|j| carried[*j].var).collect();
+        let mut groups: Vec<(Layout, Vec<usize>)> = Vec::new();
+        for (i, slot) in carried.iter().enumerate() {
+            let Some(layout) = &slot.layout else { continue };
+            match groups.iter_mut().find(|(l, _)| l == layout) {
+                Some((_, members)) => members.push(i),
+                None => groups.push((layout.clone(), vec![i])),
+            }
+        }
+        if groups.len() > 1 {
+            // The first group's variables change before the last group's values are computed.
+            for (layout, members) in &groups {
+                for i in members {
+                    self.to_array(carries[*i].next, layout)?;
+                }
+            }
+        }
+        for (layout, members) in groups {
+            let nexts: Vec<ValueId> = members.iter().map(|i| carries[*i].next).collect();
+            let vars: Vec<VarId> = members.iter().map(|i| carried[*i].var).collect();
+            let absent: Vec<Mask> = members.iter().map(|i| self.newly_absent(&carries[*i])).collect();
+            let guarded = absent.iter().any(|m| !m.bounds.is_empty() || !m.wheres.is_empty());
+            let bases: Vec<Vec<Expr>> = absent
+                .iter()
+                .map(|m| {
+                    let axes = self.bound_axes(m, &layout);
+                    self.base_coordinates(&axes, &layout)
+                })
+                .collect();
+            for (v, _) in absent.iter().flat_map(|m| m.wheres.clone()) {
+                self.prepare(v, &layout)?;
+            }
             let array = layout.registers > 1;
             let mut late = Vec::new();
-            self.for_elements(&nexts, &layout, false, &mut |cx, at, elements| {
-                let values: Vec<Expr> = elements
-                    .into_iter()
-                    .zip(&nexts)
-                    .map(|(e, v)| if many { cx.declare_let("next", cx.register_type(*v), e) } else { e })
-                    .collect();
+            self.for_elements(&nexts, &layout, guarded, &mut |cx, at, elements| {
+                let mut values = Vec::new();
+                for (k, e) in elements.into_iter().enumerate() {
+                    let old = if array { Expr::Element(vars[k], Box::new(at.flat.clone())) } else { Expr::Var(vars[k]) };
+                    let e = cx.keep_where_absent(&absent[k], &bases[k], at, e, old);
+                    values.push(if many { cx.declare_let("next", cx.register_type(nexts[k]), e) } else { e });
+                }
                 for (var, value) in vars.iter().zip(values) {
                     let assign = Stmt::Assign { var: *var, index: array.then(|| at.flat.clone()), value };
                     if array { cx.emit(assign) } else { late.push(assign) }
@@ -195,6 +220,26 @@ impl Lowering<'_> {
         }
         assigns.into_iter().for_each(|a| self.emit(a));
         Ok(())
+    }
+
+    /// What makes an element of a carried tile absent at the end of a turn that was present at its start.
+    fn newly_absent(&self, c: &Carry) -> Mask {
+        let before = self.tile(c.inner).mask.clone();
+        let mut mask = self.tile(c.next).mask.clone();
+        mask.bounds.retain(|b| !before.bounds.contains(b));
+        mask.wheres.retain(|w| !before.wheres.contains(w));
+        mask
+    }
+
+    /// A carried element keeps its value where the next one is absent.
+    fn keep_where_absent(&mut self, mask: &Mask, base: &[Expr], at: &super::values::At, next: Expr, old: Expr) -> Expr {
+        let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| self.ix.add(b.clone(), at.register_part(self, k))).collect();
+        let bounds = self.bounds_hold(mask, &coordinates);
+        let sides = self.sides_hold(mask, at);
+        match super::index::all(bounds.into_iter().chain(sides)) {
+            Some(present) => Expr::Select(Box::new(present), Box::new(next), Box::new(old)),
+            None => next,
+        }
     }
 
     fn finish_carries(&mut self, carries: &[Carry], carried: &[Carried]) {

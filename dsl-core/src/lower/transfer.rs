@@ -16,7 +16,7 @@ impl Lowering<'_> {
         let address = self.address(view, index, &[]);
         let place = self.place(view, address);
         let dtype = place.dtype;
-        let e = Expr::Load { place: Box::new(place), predicate: None, cache: self.plan.cache };
+        let e = Expr::Load { place: Box::new(place), predicate: None, cache: self.plan.load_cache };
         self.load_register(Some(dtype), e)
     }
 
@@ -46,8 +46,11 @@ impl Lowering<'_> {
         let address = self.address(view, index, &base);
         let place = self.place(view, address);
         let (dtype, param) = (place.dtype, self.kernel.view(view).param);
-        let load =
-            Expr::Load { place: Box::new(place), predicate: all(guard.into_iter().chain(sides)).map(Box::new), cache: self.plan.cache };
+        let load = Expr::Load {
+            place: Box::new(place),
+            predicate: all(guard.into_iter().chain(sides)).map(Box::new),
+            cache: self.plan.load_cache,
+        };
         let e = self.load_register(Some(dtype), load);
         let uses = self.used(value);
         let inline = uses.count == 1 && !uses.escapes && self.kernel.value(value).name.is_none() && !self.written[param];
@@ -77,7 +80,7 @@ impl Lowering<'_> {
             target = self.new_var(&name, dtype, Some(layout.registers as u32));
             self.emit(Stmt::Declare { var: target, init: None });
         }
-        let cache = self.plan.cache;
+        let cache = self.plan.load_cache;
         self.accesses(view, index, layout, mask, cut, &mut |cx, at, address, guard| {
             let place = cx.place(view, address);
             let sides = cx.sides_hold(mask, at);
@@ -110,7 +113,7 @@ impl Lowering<'_> {
         if !matches!(self.rep_kind(value), Kind::Tile) {
             let e = self.scalar(value);
             let address = self.address(view, index, &[]);
-            let (place, cache) = (self.place(view, address), self.plan.cache);
+            let (place, cache) = (self.place(view, address), self.plan.store_cache);
             let predicate = (self.plan.threads > 1).then(|| compare(CompareOp::Eq, self.thread.clone(), self.ix.lit(0)));
             let value = self.to_storage(dtype, e);
             self.emit(Stmt::Store { place, value, predicate, cache });
@@ -139,7 +142,7 @@ impl Lowering<'_> {
     }
 
     fn store_elements(&mut self, view: ViewId, index: &[Index], value: ValueId, layout: &Layout, mask: &Mask) -> Lowered<()> {
-        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
+        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.store_cache);
         let axes = self.tile_axes(index);
         let base = self.base_coordinates(&axes, layout);
         let replicas = self.first_replica(layout);
@@ -156,7 +159,7 @@ impl Lowering<'_> {
     }
 
     fn store_vectors(&mut self, view: ViewId, index: &[Index], value: ValueId, layout: &Layout, mask: &Mask, cut: Cut) -> Lowered<()> {
-        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.cache);
+        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.store_cache);
         let ready = match self.tile(value).data {
             Data::Array(var) if self.vars[var.0 as usize].dtype == dtype => Some(var),
             _ => None,

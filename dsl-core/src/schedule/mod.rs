@@ -34,7 +34,8 @@ pub enum KnobKind {
     Unit,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
-    /// `cache(H = [Default, Streaming])`: hints on global loads and stores whose data nobody reads again.
+    /// `cache(H = [Default, Streaming, Stores])`: hints on global accesses whose data nobody reads again: on all of them, or on stores
+    /// only, where loads of neighbouring threads share lines of the cache.
     Cache,
 }
 
@@ -60,7 +61,7 @@ impl KnobKind {
         match self {
             KnobKind::Copy => &["Registers", "Async", "Bulk", "Tensor"],
             KnobKind::Unit => &["Ffma", "Mma", "Wgmma"],
-            KnobKind::Cache => &["Default", "Streaming"],
+            KnobKind::Cache => &["Default", "Streaming", "Stores"],
             _ => &[],
         }
     }
