@@ -22,6 +22,7 @@ pub mod tensor;
 
 pub mod inputs;
 
+mod bare_kernel;
 pub mod bench;
 pub mod challenge;
 pub mod check;

@@ -19,6 +19,7 @@ mod properties;
 mod rungs;
 mod snapshots;
 mod tidy;
+mod tuner;
 mod typed_launches;
 mod ui;
 mod user_crate;

@@ -60,6 +60,7 @@ enum Command {
 
 /// Runs the command line. The exit code is 0 if all went well, 1 if a check failed or a command could not do its work.
 pub fn main() -> ExitCode {
+    end_with_the_reader();
     let cli = Cli::parse();
     crate::winners::add_sources();
     let result = match cli.command {
@@ -81,6 +82,18 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A reader that has seen enough (`autotune list | head`) closes the pipe: printing then panics, which is no bug to report.
+fn end_with_the_reader() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let text = info.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if text.starts_with("failed printing to stdout") {
+            std::process::exit(0);
+        }
+        report(info);
+    }));
 }
 
 /// Prints a line for a program to read.

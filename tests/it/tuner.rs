@@ -1,0 +1,121 @@
+//! The tuner, the checks and the winners on the gallery, on the simulator.
+
+use girih::challenge::Sizes;
+use girih::check::{On, Options as CheckOptions, check};
+use girih::store::{Store, Trial};
+use girih::subject::Subject;
+use girih::tune::search::{Budget, Strategy};
+use girih::tune::{By, Options, Progress, SiteOutcome, tune};
+use girih::{challenge, winners};
+use girih_core::facts::Facts;
+use girih_core::registry::kernels;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::target::Target;
+use girih_examples as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn subjects() -> Vec<Subject> {
+    challenge::challenges().iter().map(|c| Subject::of_challenge(c).expect(c.slug)).collect()
+}
+
+fn assert_right(subjects: &[Subject], schedules: usize) {
+    let options = CheckOptions { on: On::Simulator(Target::h200().clone()), schedules, seed: 1 };
+    for report in check(subjects, &options, &|_| {}) {
+        assert!(report.failures.is_empty(), "{}: {:#?}", report.name, report.failures);
+        assert!(report.runs > 0, "{} was not run", report.name);
+    }
+}
+
+#[test]
+fn the_gallery_is_right() {
+    let all = subjects();
+    assert!(all.len() >= 15);
+    assert_right(&all, 4);
+}
+
+#[test]
+fn kernels_are_checked_without_a_challenge() {
+    let gallery = kernels().into_iter().filter(|d| d.module.starts_with("girih_examples"));
+    let bare: Vec<Subject> = gallery.map(|d| Subject::of_kernel(&d).expect("a gallery kernel builds")).collect();
+    assert_right(&bare, 2);
+}
+
+/// Counts what the tuner tells, and stops it after some trials.
+struct Count<'a> {
+    known: usize,
+    tried: usize,
+    stop_after: usize,
+    stop: &'a AtomicBool,
+}
+
+impl Progress for Count<'_> {
+    fn begin(&mut self, _kernel: &str, _candidates: usize, known: usize) {
+        self.known = known;
+    }
+    fn tried(&mut self, _trial: &Trial) {
+        self.tried += 1;
+        if self.tried == self.stop_after {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+    fn note(&mut self, text: &str) {
+        panic!("{text}");
+    }
+}
+
+fn predict(store: &Store, trials: usize, stop_after: usize) -> (SiteOutcome, usize) {
+    let relu = subjects().into_iter().find(|s| s.name == "relu").expect("relu is in the gallery");
+    let budget = Budget { time: None, trials: Some(trials) };
+    let by = By::Prediction(Target::h200());
+    let options = Options { by, budget, strategy: Strategy::Random { seed: 3 }, limit: Duration::from_secs(10), fresh: false };
+    let stop = AtomicBool::new(false);
+    let mut count = Count { known: 0, tried: 0, stop_after, stop: &stop };
+    let sizes = Sizes::parse("N=100000").expect("a size");
+    let mut outcomes = tune(&relu, &sizes, &options, store, &stop, &mut count).expect("prediction needs no GPU");
+    (outcomes.remove(0), count.known)
+}
+
+fn store(name: &str) -> (Store, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("girih-tuner-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    (Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable"), folder)
+}
+
+#[test]
+fn a_second_run_resumes_the_first() {
+    let (store, folder) = store("resume");
+    let (first, known) = predict(&store, 3, usize::MAX);
+    assert_eq!((known, first.counts.0), (0, 3));
+    assert!(first.winner.is_some(), "{:?}", first.dropped);
+    let (second, known) = predict(&store, 2, usize::MAX);
+    assert_eq!((known, second.counts.0), (3, 2));
+    assert!(second.median_us <= first.median_us);
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_found() {
+    let (store, folder) = store("interrupt");
+    let (outcome, _) = predict(&store, 10, 2);
+    assert_eq!(outcome.counts.0, 2);
+    assert!(outcome.counts.2 > 0, "candidates are left");
+    assert_eq!(predict(&store, 0, usize::MAX).1, 2);
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+#[test]
+fn committed_winners_are_legal() {
+    for winner in winners::all() {
+        let def = kernels().into_iter().find(|d| d.path() == winner.kernel);
+        let def = def.unwrap_or_else(|| panic!("winner of an unknown kernel: {winner}"));
+        let kernel = (def.build)().expect("a winner's kernel builds");
+        let schedule = parse_schedule(&kernel, &winner.schedule).unwrap_or_else(|e| panic!("{winner}: {e}"));
+        let target = Target::find(&winner.arch).unwrap_or_else(|| panic!("winner of an unknown architecture: {winner}"));
+        let legal = girih_core::lower::check(&kernel, &Facts::best(&kernel), &schedule, target);
+        assert_eq!(legal, Ok(()), "{winner}");
+        let chosen = winners::candidates(&kernel, &Facts::best(&kernel), target);
+        assert!(chosen.contains(&schedule), "{winner} is not found again");
+    }
+}
