@@ -371,7 +371,7 @@ impl RecordedWhile {
         let shell = close_region();
         debug_assert!(shell.is_none_or(|s| s.is_empty()), "language: a statement between a while's header and body");
         let carries = self.slots.carries(&mut [&mut self.header, &mut body]);
-        let Some(condition) = condition else { return };
+        let Some(condition) = condition.map(|c| self.slots.resolved(c)) else { return };
         push_stmt(Stmt::While { carries, header: self.header, condition, body, loc });
     }
 }

@@ -120,6 +120,17 @@ impl Slots {
         })
     }
 
+    /// The value as it reads after [`Slots::carries`]: what an unchanged variable was before the loop.
+    pub(crate) fn resolved(&self, value: ValueId) -> ValueId {
+        session::with(|s| match s {
+            Session::Kernel(k) => {
+                let same = self.all.iter().find(|s| s.inner == s.next && s.inner.value(k.build) == Some(value));
+                same.and_then(|s| s.init.value(k.build)).unwrap_or(value)
+            }
+            Session::Program(_) => value,
+        })
+    }
+
     /// The statements that end a turn of a program's loop: all new values are computed before any variable changes.
     pub(crate) fn set_variables(&self, loc: SourceLoc) {
         session::with(|s| {
