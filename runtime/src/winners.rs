@@ -239,7 +239,7 @@ mod tests {
             schedule: "T=8 V=4".into(),
             median_us: 73.9,
         };
-        let text = file_text(&[], &[w.clone()]);
+        let text = file_text(&[], std::slice::from_ref(&w));
         assert_eq!(parse(&text).unwrap(), [w]);
         assert!(parse("sm_90a | k").unwrap_err().starts_with("line 1: `sm_90a | k` is no winner"));
     }

@@ -45,7 +45,7 @@ impl Lowering<'_> {
             self.emit(Stmt::Barrier(Barrier::Block));
         }
         if w > 1 {
-            let source = if dtype == register { self.to_array(value, &from)? } else { self.array_of(value) };
+            let source = if dtype == register { self.in_array(value, &from)? } else { self.array_of(value) };
             self.shared_vectors(source, id, dtype, &flat_from, &shared, w, true)?;
         } else {
             self.write_elements(value, id, dtype, &from, &flat_from, &shared)?;

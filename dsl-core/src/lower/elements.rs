@@ -206,7 +206,7 @@ impl Lowering<'_> {
     }
 
     /// Computes a tile into an array of registers (or finds it there).
-    pub fn to_array(&mut self, value: ValueId, layout: &Layout) -> Lowered<VarId> {
+    pub fn in_array(&mut self, value: ValueId, layout: &Layout) -> Lowered<VarId> {
         self.prepare(value, layout)?;
         if let Data::Array(var) = self.tile(value).data {
             return Ok(var);

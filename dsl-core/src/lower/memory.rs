@@ -23,6 +23,9 @@ pub(crate) struct Cut {
     pub reversed: bool,
 }
 
+/// What is done for every instruction of an access: its first register, its address and its guard.
+pub(crate) type EachAccess<'b, L> = &'b mut dyn FnMut(&mut L, &At, Expr, Option<Expr>) -> Lowered<()>;
+
 /// One axis of an accessed tile: its tile index (none for a whole axis) and extent.
 pub(crate) type TileAxis = (Option<ValueId>, i64);
 
@@ -54,10 +57,8 @@ impl Lowering<'_> {
         let mut fast = None;
         let mut least = i64::MAX;
         for (at, k) in dealt.iter().enumerate() {
-            if let Some(s) = self.constant(strides[*k]) {
-                if s.abs() < least {
-                    (fast, least) = (Some(at), s.abs());
-                }
+            if let Some(s) = self.constant(strides[*k]).filter(|s| s.abs() < least) {
+                (fast, least) = (Some(at), s.abs());
             }
         }
         let tiles: Vec<TileAxis> = dealt.iter().map(|k| axes[*k]).collect();
@@ -219,7 +220,7 @@ impl Lowering<'_> {
         let low = if reversed { self.ix.add(start, self.ix.lit(1)) } else { start };
         let mut aligned = self.multiple(&low);
         for (axis, d) in layout.register_digits() {
-            if !(d.stride < run) {
+            if d.stride >= run {
                 let stride = self.index_of(strides[axis]);
                 let step = self.ix.mul(stride, self.ix.lit(d.place));
                 aligned = gcd(aligned, self.multiple(&step));
@@ -250,7 +251,7 @@ impl Lowering<'_> {
         layout: &Layout,
         mask: &Mask,
         cut: Cut,
-        body: &mut dyn FnMut(&mut Self, &At, Expr, Option<Expr>) -> Lowered<()>,
+        body: EachAccess<Self>,
     ) -> Lowered<()> {
         let axes = self.tile_axes(index);
         let base = self.base_coordinates(&axes, layout);

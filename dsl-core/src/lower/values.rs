@@ -158,7 +158,7 @@ impl Lowering<'_> {
         let layout = self.tile(value).layout.clone();
         match layout {
             // Used inside a loop or branch: computed once, here.
-            Some(layout) if uses.escapes => self.to_array(value, &layout).map(|_| ()),
+            Some(layout) if uses.escapes => self.in_array(value, &layout).map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -211,10 +211,10 @@ impl Lowering<'_> {
     }
 
     fn transpose(&mut self, value: ValueId, tile: ValueId, perm: &[usize]) -> Lowered<()> {
-        if let Some(layout) = self.tile(tile).layout.clone() {
-            if matches!(self.tile(tile).data, Data::Pending(_)) {
-                self.to_array(tile, &layout)?;
-            }
+        if let Some(layout) = self.tile(tile).layout.clone()
+            && matches!(self.tile(tile).data, Data::Pending(_))
+        {
+            self.in_array(tile, &layout)?;
         }
         let source = self.tile(tile).clone();
         if matches!(source.data, Data::Pending(_) | Data::Coordinates(_)) {
@@ -239,7 +239,7 @@ impl Lowering<'_> {
         if extent > 1 && layout.axes[axis] != whole {
             return Err(self.unsupported(self.kernel.value(value).loc, "a pick from an axis that is spread over threads"));
         }
-        let var = self.to_array(tile, &layout)?;
+        let var = self.in_array(tile, &layout)?;
         let mut rest = layout.without(axis);
         for d in rest.axes.iter_mut().flatten().filter(|d| d.source == Source::Register) {
             d.stride /= extent;

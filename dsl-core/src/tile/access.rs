@@ -1,9 +1,9 @@
 //! Access classes: why no two blocks of a launch write the same element, and what a launch must promise for it.
 //!
-//! - [`Class::Disjoint`]: at the grid's own coordinates, in the loop's order.
-//! - [`Class::Permuted`]: at the grid's coordinates in another order, or through a reversed or permuted view: still one block per element.
-//! - [`Class::Atomic`]: read-modify-write.
-//! - [`Class::Scattered`]: at computed positions; the author asserts that they differ, the simulator checks it.
+//! - *Disjoint*, [`Class::Disjoint`]: at the grid's own coordinates, in the loop's order.
+//! - *Permuted*, [`Class::Permuted`]: at the grid's coordinates in another order, or through a reversed or permuted view: still one block per element.
+//! - *Atomic*, [`Class::Atomic`]: read-modify-write.
+//! - *Scattered*, [`Class::Scattered`]: at computed positions; the author asserts that they differ, the simulator checks it.
 //!
 //! Anything else is rejected: a store that leaves out a grid coordinate (blocks overwrite each other), and a tensor that is loaded at
 //! other coordinates than those it is stored at (a block reads what another may have overwritten).
