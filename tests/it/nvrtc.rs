@@ -10,8 +10,8 @@ use girih_core::error::CompileError;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::target::Target;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once};
 
 const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"];
 
@@ -23,12 +23,15 @@ struct Unit {
     source: String,
 }
 
-/// NVRTC, fetched if need be.
-fn provide() {
-    if nvrtc::identity().is_err() {
-        nvrtc::fetch().unwrap_or_else(|e| panic!("{e}"));
-        nvrtc::identity().unwrap_or_else(|e| panic!("{e}"));
-    }
+/// Fetches NVRTC if there is none. Every test that needs it calls this first.
+pub fn provide() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if nvrtc::identity().is_err() {
+            nvrtc::fetch().unwrap_or_else(|e| panic!("{e}"));
+            nvrtc::identity().unwrap_or_else(|e| panic!("{e}"));
+        }
+    });
 }
 
 #[test]
