@@ -182,7 +182,7 @@ impl Lowering<'_> {
             // The first group's variables change before the last group's values are computed.
             for (layout, members) in &groups {
                 for i in members {
-                    self.to_array(carries[*i].next, layout)?;
+                    self.in_array(carries[*i].next, layout)?;
                 }
             }
         }
