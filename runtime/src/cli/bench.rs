@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), String> {
                 if args.json {
                     print_json(&as_json(&row, &device))
                 } else {
-                    print(&row)
+                    print(&row, &device)
                 }
                 rows.push(row);
             }
@@ -83,19 +83,29 @@ fn append(path: &PathBuf, text: &str) -> std::io::Result<()> {
     std::fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(text.as_bytes())
 }
 
-fn print(row: &Row) {
+fn print(row: &Row, device: &Device) {
     let peers: Vec<String> = row.peers.iter().map(|(n, t)| format!("{n} {t:.2} us")).collect();
     println!(
-        "{:<20} {:>10.2} us  {:>7.0} GB/s  {:>5.1} % of the floor  {}  [{}]",
+        "{:<20} {:>10.2} us  {}  {:>5.1} % of the floor  {}  [{}]",
         row.name,
         row.median_us,
-        row.bandwidth() / 1e9,
+        rate(row, device),
         100.0 * row.floor_us / row.median_us,
         if peers.is_empty() { row.note.clone().unwrap_or_default() } else { peers.join(", ") },
         shown_schedules(row),
     );
     if let Some(copy) = row.copy_bandwidth() {
         println!("{:<20} {:.1} % of the bandwidth of copy_ ({:.0} GB/s)", "", 100.0 * row.bandwidth() / copy, copy / 1e9);
+    }
+}
+
+/// What is scarce: bandwidth, or operations where these take longer than the memory.
+fn rate(row: &Row, device: &Device) -> String {
+    let memory_us = row.bytes / device.target().bandwidth * 1e6;
+    if row.floor_us > memory_us * 1.001 {
+        format!("{:>7.2} T operations/s", row.operations / row.median_us * 1e-6)
+    } else {
+        format!("{:>7.0} GB/s", row.bandwidth() / 1e9)
     }
 }
 

@@ -201,23 +201,26 @@ impl Site<'_> {
         let order: Vec<usize> = head.iter().copied().chain(order.into_iter().filter(|c| !head.contains(c))).collect();
 
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
-        let ahead = AtomicBool::new(false);
-        let outcome = match worker {
-            Some(worker) => {
-                worker.take(self.launch.site, names.clone(), schedules.to_vec());
-                let unknown: Vec<usize> = order.iter().copied().filter(|c| known[*c].is_none()).collect();
-                let all_facts = worker::facts_of_trial(self.subject, self.launch, SEED);
-                let (tried, next) = (AtomicUsize::new(0), AtomicUsize::new(0));
-                std::thread::scope(|scope| {
-                    compile_ahead(scope, (self.kernel, self.target), &all_facts, &candidates, &unknown, &tried, &ahead, &next);
-                    let mut counted = Counted { inner: worker, tried: &tried };
-                    let outcome = search::search(&order, &known, &complexity, self.options.budget, &mut counted, &mut log);
-                    ahead.store(true, Ordering::Relaxed);
-                    outcome
-                })
-            }
-            None => search::search(&order, &known, &complexity, self.options.budget, &mut prediction, &mut log),
+        let unknown: Vec<usize> = order.iter().copied().filter(|c| known[*c].is_none()).collect();
+        let all_facts = match &worker {
+            Some(_) => worker::facts_of_trial(self.subject, self.launch, SEED),
+            None => vec![self.launch.facts.clone()],
         };
+        let (tried, next, ahead) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let outcome = std::thread::scope(|scope| {
+            compile_ahead(scope, (self.kernel, self.target), &all_facts, &candidates, &unknown, &tried, &ahead, &next);
+            let inner: &mut dyn Measure = match worker {
+                Some(worker) => {
+                    worker.take(self.launch.site, names.clone(), schedules.to_vec());
+                    worker
+                }
+                None => &mut prediction,
+            };
+            let mut counted = Counted { inner, tried: &tried };
+            let outcome = search::search(&order, &known, &complexity, self.options.budget, &mut counted, &mut log);
+            ahead.store(true, Ordering::Relaxed);
+            outcome
+        });
         let (trials, error) = (std::mem::take(&mut log.trials), log.error.take());
         match error {
             Some(e) => Err(e),
@@ -271,7 +274,7 @@ impl Site<'_> {
     }
 }
 
-/// Compiles candidates into the disk cache on the cores that the worker leaves idle, a few ahead of it. Failures are the
+/// Compiles candidates into the disk cache on the cores that trials leave idle, a few ahead of it. Failures are the
 /// worker's to report.
 fn compile_ahead<'scope, 'env: 'scope>(
     scope: &'scope std::thread::Scope<'scope, 'env>,
@@ -305,7 +308,7 @@ fn compile_ahead<'scope, 'env: 'scope>(
 
 /// Counts trials for the threads that compile ahead.
 struct Counted<'a> {
-    inner: &'a mut WorkerMeasure,
+    inner: &'a mut dyn Measure,
     tried: &'a AtomicUsize,
 }
 
