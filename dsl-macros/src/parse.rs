@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 11] = [
+const GROUPS: [(&str, &[&str], i64); 12] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),
@@ -17,6 +17,7 @@ const GROUPS: [(&str, &[&str], i64); 11] = [
     ("threads", &[], 1),
     ("warps", &[], 1),
     ("raster", &[], 1),
+    ("rows", &["Direct", "Shared"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
     ("cache", &["Default", "Streaming", "Stores"], 0),
 ];

@@ -68,6 +68,7 @@ fn field_type(knob: &Knob) -> TokenStream {
     match knob.group.as_str() {
         "copy" => quote!(::girih::__private::CopyPath),
         "unit" => quote!(::girih::__private::DotUnit),
+        "rows" => quote!(::girih::__private::RowPath),
         "cache" => quote!(::girih::__private::CacheHint),
         _ => quote!(i64),
     }

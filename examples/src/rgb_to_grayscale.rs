@@ -9,7 +9,7 @@ use girih::prelude::*;
     tile(T = [128, 256, 512, 1024, 2048]),
     coarsen(C of T = [1, 2, 4, 8]),
     vector(V = [1, 2, 4]),
-    grid(G = [0, 8]),
+    rows(L = [Direct, Shared]),
     cache(H = [Default, Streaming, Stores])
 )]
 pub fn rgb_to_grayscale(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {

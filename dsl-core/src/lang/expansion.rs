@@ -6,7 +6,7 @@ pub use super::carry::{NameIt, NameNothing, Named, Soft, SoftCarry, SoftIgnore};
 pub use super::compare::{eq, ge, gt, le, logic, lt, ne, needs};
 pub use super::control::{range, range_inclusive, start, while_loop};
 pub use super::plan::Plan;
-pub use super::schedule::{CacheHint, CopyPath, DotUnit, KernelSchedule, KnobValue, deserialize, display, field, serialize};
+pub use super::schedule::{CacheHint, CopyPath, DotUnit, KernelSchedule, KnobValue, RowPath, deserialize, display, field, serialize};
 pub use super::size::Size;
 pub use super::world::{ByReference, ByValue, On, Param, World};
 pub use crate::error::CompileError;

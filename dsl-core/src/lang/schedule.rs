@@ -94,6 +94,13 @@ words! {
         /// Warpgroup-wide matrix instructions (sm_90a).
         Wgmma,
     }
+    /// How tiles of whole rows are read: the values of `rows(..)`.
+    RowPath {
+        /// Each thread reads its own rows.
+        Direct,
+        /// All threads read the tile as one run, and hand out rows through shared memory.
+        Shared,
+    }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint {
         /// None.

@@ -207,7 +207,7 @@ impl Lowering<'_> {
             let tiles: Vec<ValueId> = index.iter().filter_map(|i| if let Index::Tile(v) = i { Some(*v) } else { None }).collect();
             let grid_only = tiles == l.vars;
             let bounded = cx.mask_at(view, index).bounds.iter().all(|b| cx.lengths[&b.index] == b.len);
-            simple &= grid_only && bounded && cx.same_threads(view, index, &layout);
+            simple &= grid_only && bounded && cx.same_threads(view, index, &layout) && !cx.stages_rows(view, index);
         };
         let mut pending: Vec<&tile::Stmt> = l.body.iter().collect();
         while let Some(stmt) = pending.pop() {

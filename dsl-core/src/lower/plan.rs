@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub grid: i64,
     /// Rows of tiles that blocks walk together; 1 for row after row.
     pub raster: i64,
+    /// Tiles of whole rows are read through shared memory.
+    pub shared_rows: bool,
     /// Hint for global loads.
     pub load_cache: CacheHint,
     /// Hint for global stores.
@@ -114,13 +116,14 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     let grid = schedule.int_of_kind(kernel, KnobKind::Grid, 0);
     let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
     let fill = check_fill(kernel, schedule, target, grid, stages)?;
+    let shared_rows = matches!(schedule.of_kind(kernel, KnobKind::Rows), Some(Choice::Word(w)) if w == "Shared");
     let (load_cache, store_cache) = match schedule.of_kind(kernel, KnobKind::Cache) {
         Some(Choice::Word(w)) if w == "Streaming" => (CacheHint::Streaming, CacheHint::Streaming),
         Some(Choice::Word(w)) if w == "Stores" => (CacheHint::Default, CacheHint::Streaming),
         _ => (CacheHint::Default, CacheHint::Default),
     };
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
-    Ok(Plan { raster, knobs, anchor, thread_shape, threads, vector, stages, fill, grid, load_cache, store_cache })
+    Ok(Plan { raster, knobs, anchor, thread_shape, threads, vector, stages, fill, grid, shared_rows, load_cache, store_cache })
 }
 
 /// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed.

@@ -22,6 +22,9 @@ impl Lowering<'_> {
 
     /// Loads a tile in the layout that suits its memory.
     pub fn load_tile(&mut self, value: ValueId, view: ViewId, index: &[Index]) -> Lowered<()> {
+        if self.load_staged(value, view, index)? {
+            return Ok(());
+        }
         let layout = self.preferred_layout(view, index);
         let mask = self.mask_at(view, index);
         for (v, _) in &mask.wheres {

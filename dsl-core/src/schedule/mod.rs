@@ -32,6 +32,9 @@ pub enum KnobKind {
     Warps,
     /// `unit(U = [Ffma, Mma, Wgmma])`: which unit computes a dot.
     Unit,
+    /// `rows(L = [Direct, Shared])`: how a tile of whole rows (`..n`) is read: each thread its own rows, or all threads the tile as one
+    /// contiguous run through shared memory.
+    Rows,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
     /// `cache(H = [Default, Streaming, Stores])`: hints on global accesses whose data nobody reads again: on all of them, or on stores
@@ -52,6 +55,7 @@ impl KnobKind {
             KnobKind::Threads => "threads",
             KnobKind::Warps => "warps",
             KnobKind::Unit => "unit",
+            KnobKind::Rows => "rows",
             KnobKind::Raster => "raster",
             KnobKind::Cache => "cache",
         }
@@ -61,6 +65,7 @@ impl KnobKind {
         match self {
             KnobKind::Copy => &["Registers", "Async", "Bulk", "Tensor"],
             KnobKind::Unit => &["Ffma", "Mma", "Wgmma"],
+            KnobKind::Rows => &["Direct", "Shared"],
             KnobKind::Cache => &["Default", "Streaming", "Stores"],
             _ => &[],
         }
