@@ -11,6 +11,7 @@ pub mod launches;
 pub mod predict;
 pub mod protocol;
 pub mod search;
+mod settle;
 pub mod worker;
 
 use crate::challenge::Sizes;
@@ -224,8 +225,24 @@ impl Site<'_> {
         let (trials, error) = (std::mem::take(&mut log.trials), log.error.take());
         match error {
             Some(e) => Err(e),
-            None => self.conclude(&key, &names, &candidates, naive, outcome, known_count, trials),
+            None => {
+                let outcome = self.settle(outcome, &names, schedules, &trials);
+                self.conclude(&key, &names, &candidates, naive, outcome, known_count, trials)
+            }
         }
+    }
+
+    /// Lets large tensors decide between candidates that are equals at a small size.
+    fn settle(&self, outcome: Outcome, names: &[String], schedules: &[String], trials: &[Trial]) -> Outcome {
+        let (By::Measurement(_), Some((best, us))) = (&self.options.by, outcome.best) else { return outcome };
+        if self.stop.load(Ordering::Relaxed) {
+            return outcome;
+        }
+        let place = (self.launch.site, schedules);
+        let l2 = self.target.l2 as f64;
+        let settled = settle::settle(self.subject, self.sizes, l2, self.options, place, (&names[best], us), trials);
+        let best = settled.and_then(|(name, us)| Some((names.iter().position(|n| *n == name)?, us))).or(outcome.best);
+        Outcome { best, ..outcome }
     }
 
     fn key(&self) -> TrialKey {
