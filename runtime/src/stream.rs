@@ -18,6 +18,30 @@ use std::sync::{Arc, Mutex};
 /// A queue of launches on a device, with an explicit schedule or without.
 ///
 /// Clones share the device's memory of compiled kernels and the programs' workspaces: keep one and launch often.
+///
+/// ```no_run
+/// # use girih::cuda::cudarc::driver::{CudaSlice, CudaStream};
+/// # use std::sync::Arc;
+/// use girih::prelude::*;
+///
+/// /// y = a·x + y
+/// #[kernel(tile(T = [256, 512, 1024]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]))]
+/// pub fn saxpy(a: Scalar<f32>, x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+///     for t in y.tiles([T]) {
+///         y.store(t, a * x.load(t) + y.load(t));
+///     }
+/// }
+///
+/// # fn launch(cuda_stream: Arc<CudaStream>, x_slice: CudaSlice<f32>, mut y_slice: CudaSlice<f32>, n: usize) -> Result<(), girih::Error> {
+/// let stream = girih::Stream::new(cuda_stream)?;
+/// let x = stream.borrow(&x_slice, [n])?;
+/// let mut y = stream.borrow_mut(&mut y_slice, [n])?;
+/// saxpy(&stream, 2.0, &x, &mut y)?;
+/// saxpy(&stream.with(saxpy::Schedule { t: 1024, c: 4, v: 4 }), 2.0, &x, &mut y)?;
+/// # Ok(())
+/// # }
+/// # fn main() {}
+/// ```
 #[derive(Clone)]
 pub struct Stream {
     device: Device,

@@ -1,11 +1,11 @@
 //! Code in the docs is what girih writes: blocks below `<!-- cuda KERNEL KNOBS -->` and `<!-- source KERNEL -->` are made anew and compared.
 //!
-//! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`; `best` without)
-//! and an excerpt (`body`: what the function's braces hold). `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs` rewrites the blocks.
+//! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`, `aligned` for packed
+//! and aligned tensors of any length; `best` without) and an excerpt (`body`: what the function's braces hold). `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs` rewrites the blocks.
 
 use super::rungs::all_kernels;
 use girih_core::cuda::emit;
-use girih_core::facts::Facts;
+use girih_core::facts::{Facts, MAX_ALIGN};
 use girih_core::lower::lower;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
@@ -26,16 +26,35 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
+/// Packed and aligned tensors of any length.
+fn aligned(kernel: &Kernel) -> Facts {
+    let mut facts = Facts::packed(kernel, true);
+    facts.tensors.iter_mut().flatten().for_each(|t| t.align = MAX_ALIGN);
+    facts
+}
+
+/// The function as it stands in its file, with its attribute.
+fn source(kernel: &Kernel) -> String {
+    let path = root().join(kernel.loc.file);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let lines: Vec<&str> = text.lines().collect();
+    let first = kernel.loc.line as usize - 1;
+    let attribute = lines[..first].iter().rposition(|l| l.starts_with("#[kernel")).expect("a kernel has its attribute");
+    let end = first + lines[first..].iter().position(|l| *l == "}").expect("a function ends");
+    lines[attribute..=end].join("\n")
+}
+
 /// The text of a marker's block.
 fn block(marker: &str, kernels: &[Kernel]) -> String {
     let words: Vec<&str> = marker.split_whitespace().collect();
     let [what, name, rest @ ..] = &words[..] else { panic!("`{marker}` names no kernel") };
     let kernel = kernels.iter().find(|k| k.name == *name).unwrap_or_else(|| panic!("no kernel is called `{name}`"));
     if *what == "source" {
-        return kernel.source.trim_end().to_string();
+        return source(kernel);
     }
-    let facts = match rest.iter().find(|w| ["none", "packed"].contains(w)) {
+    let facts = match rest.iter().find(|w| ["none", "packed", "aligned"].contains(w)) {
         Some(&"none") => Facts::none(kernel),
+        Some(&"aligned") => aligned(kernel),
         Some(_) => Facts::packed(kernel, true),
         None => Facts::best(kernel),
     };

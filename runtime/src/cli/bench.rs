@@ -1,7 +1,7 @@
 //! `bench`: medians at the perf size, beside PyTorch in the same run.
 
 use super::peers::Torch;
-use super::{names, print_json};
+use super::{device, names, print_json};
 use crate::bench::{Options, Peers, Row, bench, scaled_sizes};
 use crate::challenge::Sizes;
 use crate::device::Device;
@@ -39,7 +39,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), String> {
     let subjects = names::subjects(&args.names, args.all)?;
-    let device = Device::cuda(0).map_err(|e| format!("bench measures, so it needs a GPU (`tune` predicts without one): {e}"))?;
+    let device = device::gpu().map_err(|e| format!("bench measures, so it needs a GPU (`tune` predicts without one): {e}"))?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
     let store = Store::open_default().ok();
     let mut torch = if args.no_torch { Err("left out".to_string()) } else { Torch::start() };

@@ -3,7 +3,6 @@
 use super::device::{self, DeviceChoice};
 use super::{names, print_json};
 use crate::check::{On, Options, Report};
-use crate::device::Device;
 use serde_json::json;
 use std::time::Instant;
 
@@ -35,7 +34,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let subjects = names::subjects(&args.names, args.all)?;
     let on = match args.device {
         DeviceChoice::Sim => On::Simulator(device::target(args.target.as_deref())?.clone()),
-        DeviceChoice::Cuda => On::Device(Device::cuda(0).map_err(|e| e.to_string())?),
+        DeviceChoice::Cuda => On::Device(device::gpu().map_err(|e| e.to_string())?),
     };
     let where_to = match &on {
         On::Simulator(target) => format!("simulator ({})", target.name),

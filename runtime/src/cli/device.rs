@@ -1,6 +1,9 @@
 //! The flags that choose a device, and the sentence where there is none.
 
+use crate::cache;
 use crate::device::Device;
+use crate::error::Error;
+use crate::nvrtc;
 use girih_core::target::{TARGETS, Target};
 
 /// Where to run.
@@ -20,11 +23,32 @@ pub fn open(choice: Option<DeviceChoice>, target_name: Option<&str>) -> Result<D
     let simulated = target(target_name)?;
     match choice {
         Some(DeviceChoice::Sim) => Ok(Device::sim(simulated)),
-        Some(DeviceChoice::Cuda) => Device::cuda(0).map_err(|e| e.to_string()),
-        None => Ok(Device::cuda(0).unwrap_or_else(|e| {
+        Some(DeviceChoice::Cuda) => gpu().map_err(|e| e.to_string()),
+        None => Ok(gpu().unwrap_or_else(|e| {
             eprintln!("note: no GPU is used, but the simulator: {e}");
             Device::sim(simulated)
         })),
+    }
+}
+
+/// The first GPU, with an NVRTC to compile for it.
+///
+/// # Errors
+/// There is none: what is missing.
+pub fn gpu() -> Result<Device, Error> {
+    let device = Device::cuda(0)?;
+    provide_nvrtc();
+    Ok(device)
+}
+
+/// Fetches NVRTC where there is none. Where that fails, too, a note says why, and whoever compiles says what was looked for.
+pub fn provide_nvrtc() {
+    if nvrtc::identity().is_ok() {
+        return;
+    }
+    eprintln!("note: there is no NVRTC; fetching {} into {}", nvrtc::WHEEL, cache::folder().display());
+    if let Err(e) = nvrtc::fetch() {
+        eprintln!("note: {e}");
     }
 }
 

@@ -3,7 +3,6 @@
 use super::device::{self, DeviceChoice};
 use super::{names, print_json};
 use crate::challenge::Sizes;
-use crate::device::Device;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
 use crate::tune::search::{Budget, Strategy};
@@ -61,6 +60,8 @@ pub fn run(args: &Args) -> Result<(), String> {
     let subjects = names::subjects(&args.names, args.all)?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
     let by = by(args)?;
+    // Predictions read registers from compiled kernels.
+    device::provide_nvrtc();
     let strategy = match args.strategy {
         StrategyChoice::Model => Strategy::Model,
         StrategyChoice::Exhaustive => Strategy::Exhaustive,
@@ -107,7 +108,7 @@ fn by(args: &Args) -> Result<By, String> {
     if args.target.is_some() || args.device == Some(DeviceChoice::Sim) {
         return Ok(By::Prediction(device::target(args.target.as_deref())?));
     }
-    match (Device::cuda(0), args.device) {
+    match (device::gpu(), args.device) {
         (Ok(device), _) => Ok(By::Measurement(device)),
         (Err(e), Some(_)) => Err(e.to_string()),
         (Err(e), None) => {
