@@ -2,6 +2,7 @@
 
 use crate::store::Store;
 use crate::winners::{file_text, parse};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -13,10 +14,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), String> {
     let store = Store::open_default().map_err(|e| e.to_string())?;
-    let linked: Vec<String> = girih_core::registry::kernels().iter().map(|d| d.path()).collect();
+    let linked: HashMap<String, u64> =
+        girih_core::registry::kernels().iter().filter_map(|d| Some((d.path(), (d.build)().ok()?.identity()))).collect();
     let mut elected = store.elected().map_err(|e| e.to_string())?;
-    // The store is the user's and knows kernels of other programs, too.
-    elected.retain(|e| linked.contains(&e.key.kernel));
+    // The store is the user's: it knows kernels of other programs, and what these kernels once were.
+    elected.retain(|e| linked.get(&e.key.kernel) == Some(&e.key.identity));
     let former = match &args.out {
         Some(path) if path.exists() => {
             let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
