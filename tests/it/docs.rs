@@ -3,6 +3,7 @@
 //! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`, `aligned` for packed
 //! and aligned tensors of any length; `best` without) and an excerpt (`body`: what the function's braces hold). `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs` rewrites the blocks.
 
+use super::launches::best_facts;
 use super::rungs::all_kernels;
 use girih_core::cuda::emit;
 use girih_core::facts::{Facts, MAX_ALIGN};
@@ -56,7 +57,7 @@ fn block(marker: &str, kernels: &[Kernel]) -> String {
         Some(&"none") => Facts::none(kernel),
         Some(&"aligned") => aligned(kernel),
         Some(_) => Facts::packed(kernel, true),
-        None => Facts::best(kernel),
+        None => best_facts(kernel),
     };
     let schedule = match rest.first() {
         Some(&"naive") => Space::new(kernel, &facts, Target::h200()).naive().unwrap_or_else(|e| panic!("{marker}: {e}")),
@@ -140,4 +141,16 @@ fn links_and_tests_named_in_the_docs_exist() {
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn every_knob_is_described() {
+    let text = std::fs::read_to_string(root().join("docs/SCHEDULE.md")).expect("docs/SCHEDULE.md");
+    let headings: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("## ")).collect();
+    let kernels = all_kernels();
+    let groups = kernels.iter().flat_map(|k| &k.knobs).map(|k| k.kind.group());
+    for group in groups.chain(["threads", "warps", "unit"]) {
+        let described = headings.iter().any(|h| h.split_whitespace().any(|word| word == group));
+        assert!(described, "docs/SCHEDULE.md has no section on `{group}`");
+    }
 }
