@@ -29,7 +29,7 @@ pub fn has_dynamic_shared(kernel: &Kernel) -> bool {
 
 /// The name of the kernel's function in the CUDA C.
 pub fn function_name(kernel: &Kernel) -> String {
-    names::identifier(&kernel.name)
+    names::function(&kernel.name)
 }
 
 /// The CUDA C of one kernel: helpers it uses, header comment, function.

@@ -191,6 +191,12 @@ impl Namer {
     }
 }
 
+/// The name of a function: a kernel may be called `double`.
+pub(crate) fn function(hint: &str) -> String {
+    let name = identifier(hint);
+    if RESERVED.contains(&name.as_str()) { format!("{name}_kernel") } else { name }
+}
+
 /// `hint` with everything that C does not allow in a name replaced; names that start with `__` belong to the compiler.
 pub(crate) fn identifier(hint: &str) -> String {
     let mut text: String = hint.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
@@ -222,6 +228,7 @@ mod tests {
 
     #[test]
     fn hints_become_identifiers() {
+        assert_eq!((function("double").as_str(), function("relu").as_str()), ("double_kernel", "relu"));
         assert_eq!(identifier("2x"), "v2x");
         assert_eq!(identifier("a.b"), "a_b");
         assert_eq!(identifier("__syncthreads"), "syncthreads");
