@@ -30,6 +30,21 @@ pub struct SimLoaded {
     program: Arc<sim::Program>,
 }
 
+/// One launch that was simulated while launches were recorded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LaunchReport {
+    /// The kernel's function in the CUDA C.
+    pub function: String,
+    /// Blocks.
+    pub grid: u32,
+    /// Threads per block.
+    pub block: u32,
+    /// The schedule as its attribute.
+    pub schedule: String,
+    /// What the launch did.
+    pub report: Report,
+}
+
 #[derive(Default)]
 struct State {
     memory: Memory,
@@ -37,6 +52,8 @@ struct State {
     live: BTreeMap<u64, (BufferId, usize)>,
     next: u64,
     last: Option<Report>,
+    /// Launches since recording began; nothing is recorded without.
+    recorded: Option<Vec<LaunchReport>>,
 }
 
 impl State {
@@ -72,6 +89,16 @@ impl SimDevice {
     /// Counters of the last launch, and its number of steps.
     pub fn last_report(&self) -> Option<Report> {
         self.state().last.clone()
+    }
+
+    /// From now on every launch is kept for [`SimDevice::recorded`]; what was kept before is dropped.
+    pub fn record(&self) {
+        self.state().recorded = Some(Vec::new());
+    }
+
+    /// The launches since [`SimDevice::record`], in order; launches of no blocks are none.
+    pub fn recorded(&self) -> Vec<LaunchReport> {
+        self.state().recorded.clone().unwrap_or_default()
     }
 
     /// Marks bytes as never written: a kernel that reads them before it writes them traps.
@@ -174,6 +201,15 @@ impl SimDevice {
         let arguments = kernel.params.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
         let result = sim::simulate(&code.program, grid, &arguments, &mut state.memory, &self.options);
         let report = result.map_err(|trap| Error::Trap { kernel: kernel.name.clone(), message: trap.to_string() })?;
+        if let Some(recorded) = &mut state.recorded {
+            recorded.push(LaunchReport {
+                function: girih_core::cuda::function_name(kernel),
+                grid,
+                block: kernel.launch.block,
+                schedule: kernel.provenance.schedule.clone(),
+                report: report.clone(),
+            });
+        }
         state.last = Some(report);
         Ok(())
     }

@@ -9,6 +9,7 @@
 
 mod bench;
 mod check;
+mod counters;
 mod device;
 mod doctor;
 mod export;

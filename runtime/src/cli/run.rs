@@ -1,14 +1,19 @@
 //! `run`: one call on random data, compared with the reference, or on an image.
 
 use super::device::{self, DeviceChoice};
-use super::names;
+use super::show::{self, Preset};
+use super::{counters, names, print_json};
 use crate::challenge::Sizes;
 use crate::check::evaluate;
+use crate::device::Device;
 use crate::inputs::HostTensor;
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::subject::{Call, CallArg, Subject};
+use girih_core::facts::Facts;
+use girih_core::schedule::Schedule;
 use image::{DynamicImage, GrayImage, RgbImage, RgbaImage};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -34,11 +39,27 @@ pub struct Args {
     /// Of random data.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Knobs to set at every launch, as in --set T=1024,V=4; the others stay as the preset has them.
+    #[arg(long, value_name = "KNOBS")]
+    set: Option<String>,
+    /// The schedule to start from; without it and --set every launch chooses its own.
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
+    /// Count what every launch does as ncu counts it: requests, sectors, wavefronts, bank conflicts, instructions (simulator only).
+    #[arg(long)]
+    counters: bool,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
     let subject = names::subject(&args.name)?;
-    let device = device::open(args.device, args.target.as_deref())?;
+    let choice = if args.counters { args.device.or(Some(DeviceChoice::Sim)) } else { args.device };
+    let device = device::open(choice, args.target.as_deref())?;
+    if args.counters {
+        counters::record(&device)?;
+    }
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
     let call = match &args.image {
         Some(path) => image_call(&subject, path, &asked)?,
@@ -46,22 +67,53 @@ pub fn run(args: &Args) -> Result<(), String> {
     };
     let placed = Placed::new(&device, &call, 0).map_err(|e| e.to_string())?;
     let mut runner = Runner::new(&device, subject.program.clone());
+    runner.schedules = schedules(&subject, &device, args)?;
     let start = Instant::now();
     let arguments = placed.arguments();
     let seconds = device.time(&mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
     let after = placed.download().map_err(|e| e.to_string())?;
-    println!("{} at {} on {}: {}", subject.name, call.sizes, device.name(), took(seconds, start));
+    if !args.json {
+        println!("{} at {} on {}: {}", subject.name, call.sizes, device.name(), took(seconds, start));
+    }
     if !placed.guards_intact().map_err(|e| e.to_string())? {
         return Err("the kernel wrote outside of its tensors".into());
     }
-    compare(&subject, &call, &after)?;
+    let by = compare(&subject, &call, &after)?;
+    let launches = counters::recorded(&device);
+    if args.json {
+        let launches = args.counters.then(|| launches.iter().map(counters::as_json).collect::<Vec<_>>());
+        print_json(&json!({
+            "name": subject.name, "sizes": call.sizes.0, "device": device.name(), "us": seconds.map(|s| s * 1e6), "equal_to": by,
+            "launches": launches,
+        }));
+    } else {
+        println!("equal to the {by} at every element");
+        launches.iter().for_each(|l| print!("{}", counters::text(l)));
+    }
     match &args.out {
-        Some(out) => write_image(&subject, &call, &after, out),
+        Some(out) => write_image(&subject, &call, &after, out, args.json),
         None => {
-            show(&call, &after);
+            if !args.json && !args.counters {
+                show(&call, &after);
+            }
             Ok(())
         }
     }
+}
+
+/// The schedule of every launch site; `None` lets the launch choose.
+fn schedules(subject: &Subject, device: &Device, args: &Args) -> Result<Vec<Option<Schedule>>, String> {
+    let sites = subject.program.sites();
+    if args.set.is_none() && args.preset.is_none() {
+        return Ok(vec![None; sites.len()]);
+    }
+    let preset = args.preset.unwrap_or(Preset::Best);
+    let schedule = |def: &girih_core::registry::KernelDef| {
+        let kernel = (def.build)().map_err(|e| e.to_string())?;
+        let chosen = show::schedule(&kernel, &Facts::best(&kernel), device.target(), preset, args.set.as_deref())?;
+        Ok(Some(chosen.0))
+    };
+    sites.iter().map(schedule).collect()
 }
 
 fn took(seconds: Option<f64>, start: Instant) -> String {
@@ -87,16 +139,15 @@ fn elements(call: &Call) -> usize {
     call.args.iter().map(|a| if let CallArg::Tensor { data, .. } = a { data.numel() } else { 0 }).sum()
 }
 
-fn compare(subject: &Subject, call: &Call, after: &[Option<HostTensor>]) -> Result<(), String> {
+/// Compares with the challenge's reference, or with the evaluator where there is none, and says which.
+fn compare(subject: &Subject, call: &Call, after: &[Option<HostTensor>]) -> Result<&'static str, String> {
     if subject.challenge.is_some() {
         subject.verify(call, after, None)?;
-        println!("equal to the reference at every element");
-    } else {
-        let expected = evaluate(subject, call)?;
-        subject.compare(call, after, &expected)?;
-        println!("equal to the evaluator at every element");
+        return Ok("reference");
     }
-    Ok(())
+    let expected = evaluate(subject, call)?;
+    subject.compare(call, after, &expected)?;
+    Ok("evaluator")
 }
 
 fn show(call: &Call, after: &[Option<HostTensor>]) {
@@ -137,7 +188,7 @@ fn image_call(subject: &Subject, path: &Path, asked: &Sizes) -> Result<Call, Str
     Ok(call)
 }
 
-fn write_image(subject: &Subject, call: &Call, after: &[Option<HostTensor>], path: &Path) -> Result<(), String> {
+fn write_image(subject: &Subject, call: &Call, after: &[Option<HostTensor>], path: &Path, quiet: bool) -> Result<(), String> {
     let outputs = subject.challenge.as_ref().map(|c| c.outputs.clone()).unwrap_or_default();
     let named = call.args.iter().zip(after).filter_map(|(a, t)| match (a, t) {
         (CallArg::Tensor { name, .. }, Some(t)) => Some((name, t)),
@@ -157,6 +208,8 @@ fn write_image(subject: &Subject, call: &Call, after: &[Option<HostTensor>], pat
     let jpeg = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("jpg") || e.eq_ignore_ascii_case("jpeg"));
     let picture = if jpeg && picture.color().has_alpha() { DynamicImage::from(picture.to_rgb8()) } else { picture };
     picture.save(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    println!("wrote {} ({width} x {height})", path.display());
+    if !quiet {
+        println!("wrote {} ({width} x {height})", path.display());
+    }
     Ok(())
 }
