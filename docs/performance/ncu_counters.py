@@ -57,7 +57,7 @@ CASES = [
     Case("rgb_to_grayscale", "T=1024,C=1,V=1", "width=320,height=320", floats=True),
     Case("rgb_to_grayscale", "T=1024,C=4,V=4", "width=320,height=320", floats=True),
     Case("rgb_to_grayscale", "T=1024,C=4,V=4", "width=311,height=301"),
-    Case("relu", "T=1024,C=4,V=4,G=8", "N=100000"),
+    Case("relu", "T=1024,C=4,V=4,G=8", "N=2500000"),
     Case("leaky_relu", "T=512,C=2,V=2", "N=100002"),
     Case("swiglu", "T=1024,C=4,V=4", "N=200000"),
     Case("swiglu", "T=1024,C=1,V=1", "N=200002"),
@@ -419,18 +419,21 @@ def measure(args):
     with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         results = list(pool.map(lambda c: simulate(autotune, args.target or target, c), cases))
     say(f"simulated {len(cases)} cases in {time.monotonic() - start:.1f} s; {name}; {ncu}: {version}")
-    profiler = Profiler(ncu, autotune)
+    profiler, failed = Profiler(ncu, autotune), 0
     for case, entry in zip(cases, results):
         saved["cases"][case.title] = entry
         if "error" in entry:
             say(f"{case.title}: {entry['error']}")
         elif time.monotonic() - start > args.budget:
             entry["error"] = f"not profiled: the budget of {args.budget} s was spent"
+        elif failed == 3:
+            entry["error"] = "not profiled: ncu gave no profile three times in a row"
         else:
             began = time.monotonic()
             entry["ncu"] = profiler.profile(case, entry["launch"]["kernel"])
             took = time.monotonic() - began
             values = parse_csv(entry["ncu"]["stdout"] + "\n" + entry["ncu"]["stderr"])
+            failed = failed + 1 if values is None else 0
             verdict = "no profile" if values is None else "; ".join(compare(case, entry["launch"], values)[1]) or "equal"
             say(f"{case.title}: {verdict} ({took:.1f} s)")
         saved["dropped"] = profiler.dropped

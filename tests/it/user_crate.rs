@@ -50,4 +50,9 @@ fn a_crate_of_its_own_has_autotune() {
     assert!(shown.contains("extern \"C\" __global__ void") && shown.contains("float4"), "{shown}");
     let checked = run(&saxpy, &["check", "saxpy", "--device", "sim", "--schedules", "3"]);
     assert!(checked.contains("saxpy"), "{checked}");
+    let counted = run(&saxpy, &["run", "saxpy", "--device", "sim", "--set", "T=1024,C=4,V=4", "--size", "N=4096", "--counters", "--json"]);
+    // 4096 elements of 4 bytes in tiles of 1024, 4 elements an access: 32 accesses of a warp to 16 sectors each, for each of x and y.
+    for part in ["\"kernel\":\"saxpy\"", "\"grid\":4,", "\"block\":256,", "\"load\":{\"bytes\":32768,\"requests\":64,\"sectors\":1024,"] {
+        assert!(counted.contains(part), "no {part} in {counted}");
+    }
 }
