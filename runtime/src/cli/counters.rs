@@ -109,9 +109,11 @@ mod tests {
     use girih_core::sim::Report;
 
     fn launch() -> LaunchReport {
-        let mut counters = Counters::default();
-        counters.global_load = GlobalTraffic { requests: 4, sectors: 18, bytes: 512 };
-        counters.shared_store = SharedTraffic { requests: 2, wavefronts: 6, conflicts: 4 };
+        let mut counters = Counters {
+            global_load: GlobalTraffic { requests: 4, sectors: 18, bytes: 512 },
+            shared_store: SharedTraffic { requests: 2, wavefronts: 6, conflicts: 4 },
+            ..Counters::default()
+        };
         counters.warp[Class::FloatAdd as usize] = 4;
         counters.thread[Class::FloatAdd as usize] = 100;
         LaunchReport {
