@@ -4,7 +4,7 @@
 //! A challenge is one [`challenge!`](crate::challenge!) block beside its kernels; it registers itself, so the command
 //! line, the tests and the exporter find every linked challenge without a table.
 //!
-//! ```ignore
+//! ```text
 //! girih::challenge! {
 //!     Challenge::new("vector_add", solve::Program::def, "void solve(const float* A[N], const float* B[N], float* C[N], int N)")
 //!         .input("A", uniform(-1000.0, 1000.0))
