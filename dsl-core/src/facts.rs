@@ -8,9 +8,10 @@ use std::fmt;
 pub const MAX_ALIGN: u32 = 16;
 /// The largest divisibility (elements) that facts speak of.
 pub const MAX_DIVISOR: u32 = 16;
-/// [`Facts::index32`] holds where lengths and offsets of last elements lie below this: a tile may hang over the end, and no tile is
-/// longer than 2^20 elements.
-pub const INDEX32_LIMIT: i64 = i32::MAX as i64 - (1 << 20);
+/// How far indices may run beyond the end of a tensor: a tile's overhang, and tiles whose loads a pipeline starts ahead.
+pub const INDEX32_OVERHANG: i64 = 1 << 27;
+/// [`Facts::index32`] holds where lengths and offsets of last elements lie below this.
+pub const INDEX32_LIMIT: i64 = i32::MAX as i64 - INDEX32_OVERHANG;
 
 /// What is known of a tensor argument.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
 
+use crate::facts::INDEX32_OVERHANG;
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::simt::CacheHint;
 use crate::target::{Target, max_vector_bytes};
@@ -116,6 +117,9 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     let grid = schedule.int_of_kind(kernel, KnobKind::Grid, 0);
     let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
     let fill = check_fill(kernel, schedule, target, grid, stages)?;
+    if grid > 0 && stages > 1 {
+        check_ahead(kernel, target, grid * stages * anchor.iter().max().copied().unwrap_or(1))?;
+    }
     let shared_rows = matches!(schedule.of_kind(kernel, KnobKind::Rows), Some(Choice::Word(w)) if w == "Shared");
     let (load_cache, store_cache) = match schedule.of_kind(kernel, KnobKind::Cache) {
         Some(Choice::Word(w)) if w == "Streaming" => (CacheHint::Streaming, CacheHint::Streaming),
@@ -200,6 +204,18 @@ fn check_vector(kernel: &Kernel, target: &Target, vector: i64, anchor: &[i64], t
         return Err(illegal(kernel, &[id], vector.to_string(), rule));
     }
     Ok(())
+}
+
+/// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free.
+fn check_ahead(kernel: &Kernel, target: &Target, per_multiprocessor: i64) -> Result<(), ScheduleError> {
+    let ahead = per_multiprocessor * target.multiprocessors as i64;
+    match knob_of_kind(kernel, KnobKind::Stages) {
+        Some(id) if ahead > INDEX32_OVERHANG => {
+            let rule = format!("loads would run {ahead} elements ahead; at most {INDEX32_OVERHANG} leave 32-bit indices room");
+            Err(illegal(kernel, &[id], "stages".into(), rule))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, stages: i64) -> Result<Fill, ScheduleError> {
