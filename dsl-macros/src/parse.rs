@@ -19,7 +19,7 @@ const GROUPS: [(&str, &[&str], i64); 12] = [
     ("raster", &[], 1),
     ("rows", &["Direct", "Shared"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
-    ("cache", &["Default", "Streaming", "Stores"], 0),
+    ("cache", &["Default", "Streaming", "Stores", "Loads"], 0),
 ];
 
 /// A value of a knob.

@@ -109,6 +109,8 @@ words! {
         Streaming,
         /// The same, of stores only.
         Stores,
+        /// The same, of loads only.
+        Loads,
     }
 }
 

@@ -123,6 +123,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     let shared_rows = matches!(schedule.of_kind(kernel, KnobKind::Rows), Some(Choice::Word(w)) if w == "Shared");
     let (load_cache, store_cache) = match schedule.of_kind(kernel, KnobKind::Cache) {
         Some(Choice::Word(w)) if w == "Streaming" => (CacheHint::Streaming, CacheHint::Streaming),
+        Some(Choice::Word(w)) if w == "Loads" => (CacheHint::Streaming, CacheHint::Default),
         Some(Choice::Word(w)) if w == "Stores" => (CacheHint::Default, CacheHint::Streaming),
         _ => (CacheHint::Default, CacheHint::Default),
     };

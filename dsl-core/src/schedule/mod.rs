@@ -37,8 +37,8 @@ pub enum KnobKind {
     Rows,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
-    /// `cache(H = [Default, Streaming, Stores])`: hints on global accesses whose data nobody reads again: on all of them, or on stores
-    /// only, where loads of neighbouring threads share lines of the cache.
+    /// `cache(H = [Default, Streaming, Stores, Loads])`: hints on global accesses whose data nobody reads again: on all of them, on stores
+    /// only (loads of neighbouring threads share lines of the cache), or on loads only (the output stays in the cache).
     Cache,
 }
 
@@ -66,7 +66,7 @@ impl KnobKind {
             KnobKind::Copy => &["Registers", "Async", "Bulk", "Tensor"],
             KnobKind::Unit => &["Ffma", "Mma", "Wgmma"],
             KnobKind::Rows => &["Direct", "Shared"],
-            KnobKind::Cache => &["Default", "Streaming", "Stores"],
+            KnobKind::Cache => &["Default", "Streaming", "Stores", "Loads"],
             _ => &[],
         }
     }
