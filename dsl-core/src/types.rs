@@ -164,6 +164,19 @@ impl Literal {
         };
         Literal { dtype, bits }
     }
+    /// The type's largest or smallest value; infinite for floats.
+    pub fn extreme(dtype: DType, largest: bool) -> Literal {
+        let infinity = if largest { f64::INFINITY } else { f64::NEG_INFINITY };
+        let bits = match (dtype, largest) {
+            (DType::Bool, _) => largest as u64,
+            (DType::I64, true) => i64::MAX as u64,
+            (DType::I64, false) => i64::MIN as u64,
+            (DType::U64, true) => u64::MAX,
+            // Casts from infinity saturate to the type's bounds.
+            _ => return Literal::from_f64(dtype, infinity),
+        };
+        Literal { dtype, bits }
+    }
     /// The value as a float; exact but for 64-bit integers.
     pub fn to_f64(self) -> f64 {
         match self.dtype {

@@ -115,7 +115,7 @@ impl KernelBuilder {
         if let Some(known) = self.fold(&op, &ty, loc) {
             return known;
         }
-        let shared = !matches!(op, Op::Load(..) | Op::Gather(..) | Op::Reduce(..));
+        let shared = !matches!(op, Op::Load(..) | Op::Gather(..));
         let key = format!("{op:?} {ty:?}");
         // A spread constant with a name is the start of an accumulator: other uses of the constant have a tile of their own.
         let usable = |v: &&ValueId| self.is_open(**v) && !(matches!(op, Op::Splat(_)) && self.kernel.value(**v).name.is_some());

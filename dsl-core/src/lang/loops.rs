@@ -208,6 +208,6 @@ pub(crate) fn reads_memory(block: &Block) -> bool {
         Stmt::Range { body, .. } | Stmt::Where { body, .. } => reads_memory(body),
         Stmt::While { header, body, .. } => reads_memory(header) || reads_memory(body),
         Stmt::If { then, otherwise, .. } => reads_memory(then) || reads_memory(otherwise),
-        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => false,
+        Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => false,
     })
 }

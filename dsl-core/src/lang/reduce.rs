@@ -6,7 +6,7 @@ use super::session::{self, Handle, Session};
 use super::tile::Tile;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
-use crate::tile::{Op, Operator, Ty};
+use crate::tile::{Combine, Form, Operator, Stmt, Ty};
 
 /// Reduces along axes; they vanish. The result is a scalar when none is left.
 pub(crate) fn reduce_axes(operator: Operator, tile: Handle, axes: &[usize], loc: SourceLoc) -> Handle {
@@ -21,8 +21,10 @@ pub(crate) fn reduce_axes(operator: Operator, tile: Handle, axes: &[usize], loc:
         }
         let rest: Vec<_> = shape.iter().enumerate().filter(|(i, _)| !axes.contains(i)).map(|(_, s)| s.clone()).collect();
         let ty = if rest.is_empty() { Ty::Scalar(dtype) } else { Ty::Tile(dtype, rest) };
-        let v = k.emit(Op::Reduce(operator, v, axes.to_vec()), ty, loc);
-        k.handle(v)
+        let result = k.new_value(ty, None, loc, 0);
+        let form = Form::Reduce { axes: axes.to_vec() };
+        k.push(Stmt::Combine(Combine { operator, form, inputs: vec![v], results: vec![result], loc }));
+        k.handle(result)
     })
 }
 

@@ -60,6 +60,13 @@ fn stmt(stmt: &mut Stmt, replace: &dyn Fn(&mut ValueId)) {
                 replace(&mut r.otherwise);
             }
         }
+        Stmt::Combine(c) => {
+            c.inputs.iter_mut().for_each(replace);
+            if let Operator::User { body, results, .. } = &mut c.operator {
+                block(body, replace);
+                results.iter_mut().for_each(replace);
+            }
+        }
         Stmt::Where { mask, body, .. } => {
             replace(mask);
             block(body, replace);
@@ -92,12 +99,5 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
         }
         Op::Stack(all) | Op::Gather(_, all) => all.iter_mut().for_each(replace),
         Op::Load(_, index) => index.iter_mut().for_each(|i| one_index(i, replace)),
-        Op::Reduce(operator, tile, _) => {
-            replace(tile);
-            if let Operator::User { body, results, .. } = operator {
-                block(body, replace);
-                results.iter_mut().for_each(replace);
-            }
-        }
     }
 }

@@ -23,6 +23,7 @@ impl Lowering<'_> {
     fn lower_stmt(&mut self, stmt: &tile::Stmt) -> Lowered<()> {
         match stmt {
             tile::Stmt::Let(value, op) => self.lower_let(*value, op),
+            tile::Stmt::Combine(c) => Err(self.unsupported(c.loc, "a reduction")),
             tile::Stmt::Store { view, index, value, .. } => self.store(*view, index, *value),
             tile::Stmt::Scatter { view, indices, value, .. } => self.scatter(*view, indices, *value, None),
             tile::Stmt::Atomic { op, view, indices, value, scope, order, .. } => {

@@ -215,7 +215,7 @@ impl Lowering<'_> {
                 tile::Stmt::Let(v, Op::Load(view, index)) if matches!(self.kernel.ty(*v), tile::Ty::Tile(..)) => {
                     straight(self, *view, index)
                 }
-                tile::Stmt::Let(_, Op::Transpose(..) | Op::Reduce(..) | Op::Broadcast(..)) => return None,
+                tile::Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..)) | tile::Stmt::Combine(_) => return None,
                 tile::Stmt::Let(..) | tile::Stmt::Scatter { .. } | tile::Stmt::Atomic { .. } => {}
                 tile::Stmt::Store { view, index, .. } => straight(self, *view, index),
                 tile::Stmt::Tiles(_) => return None,

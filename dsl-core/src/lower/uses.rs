@@ -23,11 +23,7 @@ pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
         }
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
         Op::Ternary(_, a, b, c) | Op::Select(a, b, c) => vec![*a, *b, *c],
-        Op::Pick { tile, .. }
-        | Op::Reduce(Operator::Sum | Operator::Product | Operator::Min | Operator::Max | Operator::All | Operator::Any, tile, _) => {
-            vec![*tile]
-        }
-        Op::Reduce(Operator::User { .. }, tile, _) => vec![*tile],
+        Op::Pick { tile, .. } => vec![*tile],
         Op::Stack(list) | Op::Gather(_, list) => list.clone(),
         Op::Load(_, index) => index_values(index),
     }
@@ -98,6 +94,14 @@ impl Counter<'_> {
                     self.view(*view, block);
                     self.uses(indices, block);
                     self.uses(&[*value], block);
+                }
+                Stmt::Combine(c) => {
+                    self.uses(&c.inputs, block);
+                    c.results.iter().for_each(|r| self.uses[r.0 as usize].def_block = block);
+                    if let Operator::User { body, results, .. } = &c.operator {
+                        let own = self.block(body);
+                        self.uses(results, own);
+                    }
                 }
                 Stmt::Tiles(l) => {
                     self.enter(&l.carries, block);

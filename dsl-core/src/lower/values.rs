@@ -96,7 +96,6 @@ impl Lowering<'_> {
                 let index: Vec<Index> = indices.iter().map(|v| Index::At(*v)).collect();
                 self.scalar_load(*view, &index)
             }
-            Op::Reduce(..) => return Err(self.unsupported(self.kernel.value(value).loc, "a reduction")),
             _ if HostExpr::of_value(self.kernel, value).is_some() => return Ok(()),
             _ => {
                 let operands: Vec<Expr> = super::uses::operands(op).into_iter().map(|v| self.scalar(v)).collect();
@@ -128,7 +127,6 @@ impl Lowering<'_> {
         match op {
             Op::Load(view, index) => return self.load_tile(value, *view, index),
             Op::Gather(view, indices) => return self.gather_tile(value, *view, indices),
-            Op::Reduce(..) => return Err(self.unsupported(self.kernel.value(value).loc, "a reduction")),
             Op::Stack(parts) => return self.stack(value, parts),
             Op::Pick { tile, axis, at } => return self.pick(value, *tile, *axis, *at),
             Op::Transpose(tile, perm) => return self.transpose(value, *tile, perm),

@@ -169,6 +169,7 @@ fn collect(kernel: &Kernel, block: &Block, in_grid: bool, all: &mut Accesses) {
             Stmt::Store { view, index, loc, .. } => {
                 all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, in_grid })
             }
+            Stmt::Combine(_) => {}
             Stmt::Scatter { view, loc, .. } => all.scatters.push(Access { view: *view, at: At::Computed, loc: *loc, in_grid }),
             Stmt::Atomic { view, loc, .. } => all.atomics.push(Access { view: *view, at: At::Computed, loc: *loc, in_grid }),
             Stmt::Tiles(l) => collect(kernel, &l.body, true, all),
@@ -239,7 +240,7 @@ pub fn visit<'a>(block: &'a Block, f: &mut impl FnMut(&'a Stmt)) {
                 visit(then, f);
                 visit(otherwise, f);
             }
-            Stmt::Let(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
         }
     }
 }

@@ -4,7 +4,7 @@
 //! as expressions, so a body cannot depend on a schedule.
 //!
 //! # Values and regions
-//! Values are in SSA form: each is made by one [`Stmt::Let`], one loop variable, one [`Carry`] or one [`Branch`].
+//! Values are in SSA form: each is made by one [`Stmt::Let`], one [`Combine`], one loop variable, one [`Carry`] or one [`Branch`].
 //! Regions ([`Block`]) nest; a value is usable after its definition in its own region and in regions inside, except that the
 //! region of a [`Stmt::Where`] is transparent: its values stay usable after it (both sides of a per-element choice are evaluated).
 //!
@@ -23,10 +23,13 @@
 //! See [`access`]: every store to a tensor is disjoint, permuted, atomic or scattered; anything else is rejected.
 
 pub mod access;
+pub mod combine;
 pub mod eval;
 pub mod host;
 pub mod print;
 pub mod verify;
+
+pub use combine::{Combine, Form, Operator};
 
 use crate::loc::SourceLoc;
 use crate::schedule::Knob;
@@ -258,36 +261,6 @@ pub enum Index {
     All(i64),
 }
 
-/// Operators of reductions and scans: associative, order kept unless `commutative`.
-#[derive(Clone, Debug)]
-pub enum Operator {
-    /// Sum, identity 0.
-    Sum,
-    /// Product, identity 1.
-    Product,
-    /// Minimum, identity +∞ or the type's largest.
-    Min,
-    /// Maximum, identity −∞ or the type's smallest.
-    Max,
-    /// Logical and, identity true.
-    All,
-    /// Logical or, identity false.
-    Any,
-    /// Defined by the author: combines two tuples of scalars.
-    User {
-        /// Identity of each component.
-        identity: Vec<Literal>,
-        /// Scalars standing for the left operand's components, then the right's.
-        arguments: Vec<ValueId>,
-        /// Computes the results.
-        body: Block,
-        /// The combined components.
-        results: Vec<ValueId>,
-        /// Declared by the author: operands may be exchanged.
-        commutative: bool,
-    },
-}
-
 /// A pure operation that makes one value (loads read memory; they are pure between stores).
 #[derive(Clone, Debug)]
 pub enum Op {
@@ -336,8 +309,6 @@ pub enum Op {
     Load(ViewId, Vec<Index>),
     /// Elements of a view at computed positions: one integer tile (or scalar) per axis of the view, all of the result's shape.
     Gather(ViewId, Vec<ValueId>),
-    /// Combines the elements along axes, in order; they vanish. Result: tile, or scalar when no axis is left.
-    Reduce(Operator, ValueId, Vec<usize>),
 }
 
 /// A value that changes over the turns of a loop.
@@ -430,6 +401,8 @@ pub enum Stmt {
         /// The author's line.
         loc: SourceLoc,
     },
+    /// Combines elements with an operator: a reduction, a scan, or the combination of what all blocks have.
+    Combine(Combine),
     /// A loop over tiles: the grid if outermost, sequential otherwise.
     Tiles(TileLoop),
     /// `for var in start..end` over scalars.

@@ -11,7 +11,7 @@
 //!
 //! Constants, parameters, lengths and strides stand where they are used; all other values have the author's name or a number.
 
-use super::{Block, Carry, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Stmt, Ty, ValueId, ViewId};
+use super::{Block, Carry, Combine, Form, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Stmt, Ty, ValueId, ViewId};
 use crate::loc::SourceLoc;
 use crate::types::DType;
 use std::collections::HashMap;
@@ -135,10 +135,10 @@ impl Printer<'_> {
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::Let(_, Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..)) => {}
+            Stmt::Combine(c) => self.combine(c),
             Stmt::Let(v, op) => {
                 let text = format!("{}: {} = {}", self.v(*v), self.ty(self.kernel.ty(*v)), self.op(op));
                 self.located(&text, self.kernel.value(*v).loc);
-                self.operator(op);
             }
             Stmt::Store { view, index, value, loc } => {
                 self.located(&format!("store {} ({}), {}", self.view(*view), self.index(index), self.v(*value)), *loc);
@@ -230,12 +230,21 @@ impl Printer<'_> {
             Op::Coordinates(a) => format!("coordinates {}", self.v(*a)),
             Op::Load(view, index) => format!("load {} ({})", self.view(*view), self.index(index)),
             Op::Gather(view, indices) => format!("gather {} ({})", self.view(*view), self.list(indices)),
-            Op::Reduce(operator, a, axes) => format!("reduce {} {} axes {axes:?}", operator_name(operator), self.v(*a)),
         }
     }
 
-    fn operator(&mut self, op: &Op) {
-        if let Op::Reduce(Operator::User { identity, arguments, body, results, commutative }, ..) = op {
+    fn combine(&mut self, c: &Combine) {
+        let form = match &c.form {
+            Form::Reduce { axes } => format!("reduce {} {} axes {axes:?}", operator_name(&c.operator), self.list(&c.inputs)),
+            Form::Scan { axis, exclusive, reversed } => {
+                let how = [(*exclusive, " exclusive"), (*reversed, " reversed")].iter().filter(|h| h.0).map(|h| h.1).collect::<String>();
+                format!("scan {} {} axis {axis}{how}", operator_name(&c.operator), self.list(&c.inputs))
+            }
+            Form::Grid => format!("over the grid {} {}", operator_name(&c.operator), self.list(&c.inputs)),
+        };
+        let types: Vec<String> = c.results.iter().map(|r| self.ty(self.kernel.ty(*r))).collect();
+        self.located(&format!("{}: {} = {form}", self.list(&c.results), types.join(", ")), c.loc);
+        if let Operator::User { identity, arguments, body, results, commutative } = &c.operator {
             let identity: Vec<String> = identity.iter().map(|l| l.to_string()).collect();
             let order = if *commutative { " in any order" } else { "" };
             let head = format!("by ({}) from ({}){order}", self.list(arguments), identity.join(", "));
@@ -316,10 +325,13 @@ pub(crate) fn definitions<'a>(block: &'a Block, out: &mut Vec<(ValueId, Option<&
         match stmt {
             Stmt::Let(v, op) => {
                 out.push((*v, Some(op)));
-                if let Op::Reduce(Operator::User { arguments, body, .. }, ..) = op {
+            }
+            Stmt::Combine(c) => {
+                if let Operator::User { arguments, body, .. } = &c.operator {
                     out.extend(arguments.iter().map(|a| (*a, None)));
                     definitions(body, out);
                 }
+                out.extend(c.results.iter().map(|r| (*r, None)));
             }
             Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
             Stmt::Tiles(l) => {

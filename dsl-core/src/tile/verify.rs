@@ -2,7 +2,7 @@
 //!
 //! Users' mistakes never get here: the language reports them as diagnostics and gives no kernel.
 
-use super::{Block, Carry, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Size, Stmt, Ty, ValueId, ViewId};
+use super::{Block, Carry, Combine, Form, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Size, Stmt, Ty, ValueId, ViewId};
 use crate::types::DType;
 
 /// Checks every invariant that the module's page states.
@@ -100,6 +100,7 @@ impl Checker<'_> {
                 self.op(*v, op)?;
                 self.define(*v)
             }
+            Stmt::Combine(c) => self.combine(c),
             Stmt::Store { view, index, value, .. } => {
                 let shape = self.access(*view, index)?;
                 let ty = self.used(*value)?;
@@ -281,13 +282,34 @@ impl Checker<'_> {
                 let spanned = self.computed(*view, indices)?;
                 ensure(spanned == shape(result) && result.dtype() == Some(kernel.view(*view).dtype), wrong)
             }
-            Op::Reduce(operator, a, axes) => {
-                let old = shape(self.used(*a)?);
-                let rest: Vec<Size> = old.iter().enumerate().filter(|(i, _)| !axes.contains(i)).map(|(_, s)| s.clone()).collect();
-                ensure(axes.iter().all(|k| *k < old.len()) && rest == shape(result), wrong)?;
-                self.operator(operator)
-            }
         }
+    }
+
+    fn combine(&mut self, c: &Combine) -> Checked {
+        let wrong = || format!("a combination of {:?} to {:?} by {:?}", c.inputs, c.results, c.form);
+        let components = if let Operator::User { identity, .. } = &c.operator { identity.len() } else { 1 };
+        ensure(c.inputs.len() == components && c.results.len() == components, wrong)?;
+        self.all_used(&c.inputs)?;
+        self.operator(&c.operator)?;
+        let shape = |v: ValueId| self.kernel.ty(v).shape().map(<[Size]>::to_vec).unwrap_or_default();
+        let first = shape(c.inputs[0]);
+        let expected = match &c.form {
+            Form::Reduce { axes } => {
+                ensure(axes.iter().all(|k| *k < first.len()), wrong)?;
+                first.iter().enumerate().filter(|(i, _)| !axes.contains(i)).map(|(_, s)| s.clone()).collect()
+            }
+            Form::Scan { axis, .. } => {
+                ensure(*axis < first.len(), wrong)?;
+                first.clone()
+            }
+            Form::Grid => first.clone(),
+        };
+        for (input, result) in c.inputs.iter().zip(&c.results) {
+            self.define(*result)?;
+            let same = self.kernel.ty(*input).dtype() == self.kernel.ty(*result).dtype();
+            ensure(same && shape(*input) == first && shape(*result) == expected, wrong)?;
+        }
+        Ok(())
     }
 
     fn operator(&mut self, operator: &Operator) -> Checked {
@@ -304,7 +326,7 @@ impl Checker<'_> {
 fn stores(block: &Block) -> bool {
     block.iter().any(|s| match s {
         Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => true,
-        Stmt::Let(..) => false,
+        Stmt::Let(..) | Stmt::Combine(_) => false,
         Stmt::Tiles(l) => stores(&l.body),
         Stmt::Range { body, .. } | Stmt::Where { body, .. } => stores(body),
         Stmt::While { header, body, .. } => stores(header) || stores(body),

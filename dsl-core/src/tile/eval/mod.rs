@@ -6,6 +6,7 @@
 //! Floats compute in f32 as on the GPU, or in double precision throughout ([`EvalOptions::float64`]), which gives the value that
 //! tolerances are measured from. Values of f16 and bf16 are held as f32 and round at casts to them and at stores.
 
+mod combine;
 mod memory;
 mod number;
 mod ops;

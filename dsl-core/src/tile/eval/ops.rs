@@ -5,8 +5,8 @@ use super::run::Machine;
 use super::value::{TileVal, Val, meet, positions, strides};
 use super::{EvalError, EvalRef};
 use crate::loc::SourceLoc;
-use crate::tile::{Index, Op, Operator, Ty, ValueId, ViewId};
-use crate::types::{BinaryOp, DType, Literal};
+use crate::tile::{Index, Op, Ty, ValueId, ViewId};
+use crate::types::DType;
 use std::rc::Rc;
 
 impl Machine<'_, '_> {
@@ -71,7 +71,6 @@ impl Machine<'_, '_> {
                 let (shape, addresses) = self.gathered(*view, indices, None, loc)?;
                 self.load(id, *view, shape, addresses, loc)?
             }
-            Op::Reduce(operator, tile, axes) => self.reduce(id, operator, *tile, axes)?,
         })
     }
 
@@ -237,98 +236,4 @@ impl Machine<'_, '_> {
             }
         }
     }
-
-    /// Elements along the axes are combined in order, starting at the identity, which also stands for absent ones.
-    fn reduce(&mut self, id: ValueId, operator: &Operator, tile: ValueId, axes: &[usize]) -> Result<Val, EvalError> {
-        let (dtype, tile) = (self.dtype(tile), self.tile(tile));
-        let all = strides(&tile.shape);
-        let of =
-            |keep: bool, from: &[usize]| -> Vec<usize> { (0..from.len()).filter(|k| axes.contains(k) != keep).map(|k| from[k]).collect() };
-        let kept = positions(&of(true, &tile.shape), &of(true, &all));
-        let along = positions(&of(false, &tile.shape), &of(false, &all));
-        let cells = match operator {
-            Operator::User { identity, .. } if identity.len() > 1 => self.combine_tuples(operator, &tile, &kept, &along)?,
-            Operator::User { identity, .. } => {
-                let identity = self.numbers.literal(identity[0]);
-                let mut cells = Vec::with_capacity(kept.len());
-                for k in &kept {
-                    let mut acc = identity;
-                    for cell in along.iter().filter_map(|a| tile.at(k + a)) {
-                        acc = self.apply(operator, &[acc, cell])?[0];
-                    }
-                    cells.push(acc);
-                }
-                cells
-            }
-            built_in => {
-                let (op, identity) = standard(built_in, dtype);
-                let (f, identity) = (self.numbers.binary(op, dtype), self.numbers.literal(identity));
-                let combine = |k: &usize| along.iter().filter_map(|a| tile.at(k + a)).fold(identity, &f);
-                kept.iter().map(combine).collect()
-            }
-        };
-        Ok(match self.kernel.ty(id) {
-            Ty::Scalar(_) => Val::Scalar(Some(cells[0])),
-            _ => TileVal { shape: self.extents(id), data: cells, mask: None }.into(),
-        })
-    }
-
-    /// A tile of tuples holds their components along its last axis, which is kept. A tuple is absent where a component is.
-    fn combine_tuples(&mut self, operator: &Operator, tile: &TileVal, kept: &[usize], along: &[usize]) -> Result<Vec<u64>, EvalError> {
-        let Operator::User { identity, .. } = operator else { panic!("eval: only user operators combine tuples") };
-        let n = identity.len();
-        assert_eq!(tile.shape.last(), Some(&n), "eval: a tile of tuples has its components along the last axis");
-        let identity: Vec<u64> = identity.iter().map(|l| self.numbers.literal(*l)).collect();
-        let mut cells = Vec::with_capacity(kept.len());
-        // The last axis is kept, so positions come in groups of one tuple.
-        for group in kept.chunks(n) {
-            let mut acc = identity.clone();
-            for a in along {
-                let tuple: Option<Vec<u64>> = group.iter().map(|k| tile.at(k + a)).collect();
-                if let Some(tuple) = tuple {
-                    acc.extend(tuple);
-                    acc = self.apply(operator, &acc)?;
-                }
-            }
-            cells.extend(acc);
-        }
-        Ok(cells)
-    }
-
-    /// Runs the body of a user operator on cells: the left operand's components, then the right's.
-    fn apply(&mut self, operator: &Operator, cells: &[u64]) -> Result<Vec<u64>, EvalError> {
-        let Operator::User { arguments, body, results, .. } = operator else { panic!("eval: only user operators have a body") };
-        for (argument, cell) in arguments.iter().zip(cells) {
-            self.set(*argument, Val::Scalar(Some(*cell)));
-        }
-        self.block(body)?;
-        results.iter().map(|r| self.cell(*r, "the operator's result", self.kernel.value(*r).loc)).collect()
-    }
-}
-
-/// The operation and identity of an operator that isn't the author's.
-pub(super) fn standard(operator: &Operator, dtype: DType) -> (BinaryOp, Literal) {
-    match operator {
-        Operator::Sum => (BinaryOp::Add, Literal::from_i64(dtype, 0)),
-        Operator::Product => (BinaryOp::Mul, Literal::from_i64(dtype, 1)),
-        Operator::Min => (BinaryOp::Min, extreme(dtype, true)),
-        Operator::Max => (BinaryOp::Max, extreme(dtype, false)),
-        Operator::All => (BinaryOp::And, Literal::bool(true)),
-        Operator::Any => (BinaryOp::Or, Literal::bool(false)),
-        Operator::User { .. } => panic!("eval: a user operator is no standard one"),
-    }
-}
-
-/// The type's largest or smallest value; infinite for floats.
-fn extreme(dtype: DType, largest: bool) -> Literal {
-    let infinity = if largest { f64::INFINITY } else { f64::NEG_INFINITY };
-    let bits = match (dtype, largest) {
-        (DType::Bool, _) => largest as u64,
-        (DType::I64, true) => i64::MAX as u64,
-        (DType::I64, false) => i64::MIN as u64,
-        (DType::U64, true) => u64::MAX,
-        // Casts from infinity saturate to the type's bounds.
-        _ => return Literal::from_f64(dtype, infinity),
-    };
-    Literal { dtype, bits }
 }

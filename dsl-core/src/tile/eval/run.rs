@@ -209,6 +209,7 @@ impl Machine<'_, '_> {
             None => return Err(EvalError::Fuel { kernel: self.kernel.full_name(), fuel: self.options.fuel.unwrap_or(0) }),
         }
         match stmt {
+            Stmt::Combine(c) => self.combine(c),
             Stmt::Let(id, op) => {
                 let val = self.op(*id, op)?;
                 self.set(*id, val);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::schedule::{Choice, Knob, KnobKind};
 use crate::tile::{
-    Block, Carry, Index, KnobId, Op, Operator, Param, ParamKind, Requirement, RequirementKind, Size, Stmt, TileLoop, Ty, Value, ValueId,
-    View, ViewAxis, ViewId,
+    Block, Carry, Combine, Form, Index, KnobId, Op, Operator, Param, ParamKind, Requirement, RequirementKind, Size, Stmt, TileLoop, Ty,
+    Value, ValueId, View, ViewAxis, ViewId,
 };
 use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, MemoryOrder, Scope, UnaryOp};
 
@@ -53,6 +53,14 @@ impl Builder {
         let id = self.value(ty);
         self.push(Stmt::Let(id, op));
         id
+    }
+
+    /// All elements of a tile of one axis, combined.
+    pub(crate) fn reduce(&mut self, operator: Operator, v: ValueId) -> ValueId {
+        let result = self.value(Ty::Scalar(DType::F32));
+        let form = Form::Reduce { axes: vec![0] };
+        self.push(Stmt::Combine(Combine { operator, form, inputs: vec![v], results: vec![result], loc: LOC }));
+        result
     }
 
     pub(crate) fn literal(&mut self, literal: Literal) -> ValueId {
@@ -221,7 +229,7 @@ fn reduction(operator: Operator, f: Option<UnaryOp>, b: &mut Builder) {
         if let Some(f) = f {
             v = b.unary(f, v);
         }
-        let total = b.op(Ty::Scalar(DType::F32), Op::Reduce(operator, v, vec![0]));
+        let total = b.reduce(operator, v);
         let zero = b.literal(Literal::index(0));
         b.atomic(out, zero, total);
         None
@@ -276,7 +284,7 @@ fn carried_values_and_double_precision() {
         let v = b.load(x, t);
         Some(b.binary(BinaryOp::Add, acc.unwrap(), v))
     });
-    let total = b.op(Ty::Scalar(DType::F32), Op::Reduce(Operator::Sum, acc.unwrap(), vec![0]));
+    let total = b.reduce(Operator::Sum, acc.unwrap());
     let at = b.literal(Literal::index(0));
     b.atomic(out, at, total);
     let kernel = b.finish();

@@ -1,0 +1,108 @@
+//! Reductions, scans, and what is combined over the grid.
+
+use super::EvalError;
+use super::run::Machine;
+use super::value::{TileVal, Val, positions, strides};
+use crate::tile::{Combine, Form, Operator, Ty};
+use std::rc::Rc;
+
+impl Machine<'_, '_> {
+    /// Runs a combination. Elements are combined one by one, from the first to the last.
+    pub(super) fn combine(&mut self, c: &Combine) -> Result<(), EvalError> {
+        match &c.form {
+            Form::Reduce { axes } => self.reduce(c, axes),
+            Form::Scan { axis, exclusive, reversed } => self.scan(c, *axis, *exclusive, *reversed),
+            // The evaluator is one block: it has combined everything already.
+            Form::Grid => {
+                for (input, result) in c.inputs.iter().zip(&c.results) {
+                    let value = self.val(*input).clone();
+                    self.set(*result, value);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn reduce(&mut self, c: &Combine, axes: &[usize]) -> Result<(), EvalError> {
+        let tiles: Vec<Rc<TileVal>> = c.inputs.iter().map(|v| self.tile(*v)).collect();
+        let shape = tiles[0].shape.clone();
+        let all = strides(&shape);
+        let of =
+            |keep: bool, from: &[usize]| -> Vec<usize> { (0..from.len()).filter(|k| axes.contains(k) != keep).map(|k| from[k]).collect() };
+        let kept = positions(&of(true, &shape), &of(true, &all));
+        let along = positions(&of(false, &shape), &of(false, &all));
+        let identity = self.identity(c);
+        let mut cells: Vec<Vec<u64>> = vec![Vec::with_capacity(kept.len()); tiles.len()];
+        for k in &kept {
+            let mut acc = identity.clone();
+            for a in &along {
+                if let Some(element) = element(&tiles, k + a) {
+                    acc = self.apply(c, acc, element)?;
+                }
+            }
+            cells.iter_mut().zip(acc).for_each(|(column, cell)| column.push(cell));
+        }
+        for (result, cells) in c.results.iter().zip(cells) {
+            let value = match self.kernel.ty(*result) {
+                Ty::Scalar(_) => Val::Scalar(Some(cells[0])),
+                _ => TileVal { shape: self.extents(*result), data: cells, mask: None }.into(),
+            };
+            self.set(*result, value);
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, c: &Combine, axis: usize, exclusive: bool, reversed: bool) -> Result<(), EvalError> {
+        let tiles: Vec<Rc<TileVal>> = c.inputs.iter().map(|v| self.tile(*v)).collect();
+        let shape = tiles[0].shape.clone();
+        let all = strides(&shape);
+        let rest: Vec<usize> = (0..shape.len()).filter(|k| *k != axis).collect();
+        let starts = positions(&rest.iter().map(|k| shape[*k]).collect::<Vec<_>>(), &rest.iter().map(|k| all[*k]).collect::<Vec<_>>());
+        let mut order: Vec<usize> = (0..shape[axis]).collect();
+        if reversed {
+            order.reverse();
+        }
+        let identity = self.identity(c);
+        let mut outputs: Vec<Vec<u64>> = tiles.iter().map(|t| t.data.clone()).collect();
+        for start in starts {
+            let mut acc = identity.clone();
+            for k in &order {
+                let at = start + k * all[axis];
+                let before = acc.clone();
+                if let Some(element) = element(&tiles, at) {
+                    acc = self.apply(c, acc, element)?;
+                }
+                let shown = if exclusive { &before } else { &acc };
+                outputs.iter_mut().zip(shown).for_each(|(column, cell)| column[at] = *cell);
+            }
+        }
+        for ((result, data), tile) in c.results.iter().zip(outputs).zip(&tiles) {
+            self.set(*result, TileVal { shape: shape.clone(), data, mask: tile.mask.clone() }.into());
+        }
+        Ok(())
+    }
+
+    fn identity(&self, c: &Combine) -> Vec<u64> {
+        let dtypes: Vec<_> = c.inputs.iter().map(|v| self.dtype(*v)).collect();
+        c.operator.identity(&dtypes).into_iter().map(|l| self.numbers.literal(l)).collect()
+    }
+
+    /// The operator on two elements' components, the left one's first.
+    fn apply(&mut self, c: &Combine, left: Vec<u64>, right: Vec<u64>) -> Result<Vec<u64>, EvalError> {
+        let Operator::User { arguments, body, results, .. } = &c.operator else {
+            let dtype = self.dtype(c.inputs[0]);
+            let (op, _) = c.operator.standard(dtype).unwrap_or_else(|| panic!("eval: an operator without operation"));
+            return Ok(vec![self.numbers.binary(op, dtype)(left[0], right[0])]);
+        };
+        for (argument, cell) in arguments.iter().zip(left.into_iter().chain(right)) {
+            self.set(*argument, Val::Scalar(Some(cell)));
+        }
+        self.block(body)?;
+        results.iter().map(|r| self.cell(*r, "the operator's result", self.kernel.value(*r).loc)).collect()
+    }
+}
+
+/// The components of an element: absent where one of them is.
+fn element(tiles: &[Rc<TileVal>], at: usize) -> Option<Vec<u64>> {
+    tiles.iter().map(|t| t.at(at)).collect()
+}
