@@ -43,7 +43,7 @@ macro_rules! challenge {
         pub fn challenge() -> $crate::challenge::Challenge {
             use $crate::challenge::Challenge;
             #[allow(unused_imports)]
-            use $crate::inputs::{Distribution, integers, uniform};
+            use $crate::inputs::{Distribution, formula, integers, normal, sparse, uniform};
             $make
         }
 
@@ -53,8 +53,14 @@ macro_rules! challenge {
     };
 }
 
-/// The reference of one output: the expected value of its element `i` (row-major).
-pub type Reference = fn(&Case, usize) -> f64;
+/// The reference of one output, in plain Rust and double precision.
+#[derive(Clone, Copy, Debug)]
+pub enum Reference {
+    /// The expected value of element `i` (row-major).
+    Each(fn(&Case, usize) -> f64),
+    /// All elements in row-major order, where one follows from its neighbours: scans, recurrences, solutions of systems.
+    All(fn(&Case) -> Vec<f64>),
+}
 
 /// A program with its judge's signature, inputs, reference, tolerance and sizes.
 #[derive(Clone, Debug)]
@@ -108,8 +114,14 @@ impl Challenge {
     }
 
     /// Says what element `i` of the tensor `name` must hold after the call.
-    pub fn output(mut self, name: &'static str, reference: Reference) -> Challenge {
-        self.outputs.push((name, reference));
+    pub fn output(mut self, name: &'static str, reference: fn(&Case, usize) -> f64) -> Challenge {
+        self.outputs.push((name, Reference::Each(reference)));
+        self
+    }
+
+    /// Says what all elements of the tensor `name` must hold after the call.
+    pub fn output_all(mut self, name: &'static str, reference: fn(&Case) -> Vec<f64>) -> Challenge {
+        self.outputs.push((name, Reference::All(reference)));
         self
     }
 

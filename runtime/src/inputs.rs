@@ -36,7 +36,11 @@ impl HostTensor {
         let mut tensor = HostTensor::zeros(dtype, lens);
         let mut rng = Rng::new(seed);
         for i in 0..tensor.numel() {
-            tensor.set_bits(i, distribution.draw(dtype, &mut rng));
+            let bits = match distribution {
+                Distribution::Formula(value) => Literal::from_f64(dtype, value(lens, i)).bits,
+                random => random.draw(dtype, &mut rng),
+            };
+            tensor.set_bits(i, bits);
         }
         tensor
     }
@@ -76,7 +80,7 @@ impl HostTensor {
 pub const POISON: u8 = 0xB2;
 
 /// What the elements of an input are drawn from.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub enum Distribution {
     /// Uniform floats in `[low, high)`, rounded to the element type.
     Uniform(f64, f64),
@@ -84,6 +88,12 @@ pub enum Distribution {
     Integers(i64, i64),
     /// Every bit pattern alike (floats: of finite values).
     Bits,
+    /// Normal with this mean and standard deviation, rounded to the element type.
+    Normal(f64, f64),
+    /// Uniform floats in `[low, high)`, kept with a probability and 0 otherwise.
+    Sparse(f64, f64, f64),
+    /// Not random: the value of element `i` (row-major) of a tensor with these lengths.
+    Formula(fn(&[i64], usize) -> f64),
 }
 
 impl Distribution {
@@ -97,7 +107,7 @@ impl Distribution {
         }
     }
 
-    /// One element's bit pattern.
+    /// One element's bit pattern, of the first element where a formula says which.
     pub fn draw(&self, dtype: DType, rng: &mut Rng) -> u64 {
         match self {
             Distribution::Uniform(low, high) => Literal::from_f64(dtype, low + (high - low) * rng.unit()).bits,
@@ -105,6 +115,12 @@ impl Distribution {
                 let span = (high - low) as u64 + 1;
                 Literal::from_i64(dtype, low + (rng.next_u64() % span) as i64).bits
             }
+            Distribution::Normal(mean, deviation) => Literal::from_f64(dtype, mean + deviation * rng.normal()).bits,
+            Distribution::Sparse(low, high, density) => {
+                let value = low + (high - low) * rng.unit();
+                Literal::from_f64(dtype, if rng.unit() < *density { value } else { 0.0 }).bits
+            }
+            Distribution::Formula(value) => Literal::from_f64(dtype, value(&[1], 0)).bits,
             Distribution::Bits => loop {
                 let bits = rng.next_u64() & (u64::MAX >> (64 - 8 * dtype.size()));
                 let literal = Literal { dtype, bits: if dtype == DType::Bool { bits & 1 } else { bits } };
@@ -124,6 +140,21 @@ pub fn uniform(low: f64, high: f64) -> Distribution {
 /// Uniform integers in `low..=high`.
 pub fn integers(low: i64, high: i64) -> Distribution {
     Distribution::Integers(low, high)
+}
+
+/// Normally distributed floats.
+pub fn normal(mean: f64, deviation: f64) -> Distribution {
+    Distribution::Normal(mean, deviation)
+}
+
+/// Uniform floats in `[low, high)`, of which all but a share of `density` are 0.
+pub fn sparse(low: f64, high: f64, density: f64) -> Distribution {
+    Distribution::Sparse(low, high, density)
+}
+
+/// The value of element `i` (row-major) of a tensor, from its lengths and `i`.
+pub fn formula(value: fn(&[i64], usize) -> f64) -> Distribution {
+    Distribution::Formula(value)
 }
 
 /// A small fast generator (SplitMix64); good enough for test data, not for secrets.
@@ -148,6 +179,12 @@ impl Rng {
     /// A float in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A float from the standard normal distribution (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let (radius, angle) = (1.0 - self.unit(), self.unit());
+        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
     }
 
     /// An integer in `0..end`; 0 where `end` is 0.
@@ -180,6 +217,26 @@ mod tests {
         seen.sort();
         seen.dedup();
         assert_eq!(seen, [-1, 0, 1]);
+    }
+
+    #[test]
+    fn normal_and_sparse_data_have_their_moments() {
+        let moments = |d: &Distribution| {
+            let t = HostTensor::random(DType::F32, &[20_000], d, 3);
+            let mean = (0..20_000).map(|i| t.get(i)).sum::<f64>() / 2e4;
+            (mean, (0..20_000).map(|i| (t.get(i) - mean).powi(2)).sum::<f64>() / 2e4)
+        };
+        let (mean, variance) = moments(&normal(1.0, 2.0));
+        assert!((mean - 1.0).abs() < 0.05 && (variance - 4.0).abs() < 0.2, "{mean} {variance}");
+        let t = HostTensor::random(DType::F32, &[20_000], &sparse(1.0, 2.0, 0.35), 3);
+        let kept = (0..20_000).filter(|i| t.get(*i) != 0.0).count();
+        assert!((6_800..7_200).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn formulas_see_lengths_and_positions() {
+        let t = HostTensor::random(DType::F32, &[2, 3], &formula(|lens, i| (i as i64 / lens[1] * 10 + i as i64 % lens[1]) as f64), 0);
+        assert_eq!((0..6).map(|i| t.get(i)).collect::<Vec<_>>(), [0.0, 1.0, 2.0, 10.0, 11.0, 12.0]);
     }
 
     #[test]

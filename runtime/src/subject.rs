@@ -3,7 +3,7 @@
 //! A [`Subject`] makes [`Call`]s: arguments on the host for given sizes and a seed. [`crate::placed`] brings them to a device.
 
 use crate::bare_kernel::{kernel_call, numel, random_sizes, single_launch};
-use crate::challenge::{Case, Challenge, Sizes, near};
+use crate::challenge::{Case, Challenge, Reference, Sizes, near};
 use crate::inputs::{HostTensor, Rng};
 use girih_core::program::Program;
 use girih_core::program::signature::{Signature, SignatureParam};
@@ -230,8 +230,16 @@ impl Subject {
                 None if after.bytes != data.bytes => return Err(format!("the input `{name}` was changed")),
                 None => {}
                 Some((_, reference)) => {
+                    let all = match reference {
+                        Reference::Each(_) => Vec::new(),
+                        Reference::All(whole) => whole(&case),
+                    };
+                    let expected = |i: usize| match reference {
+                        Reference::Each(each) => each(&case, i),
+                        Reference::All(_) => all[i],
+                    };
                     let check = |i: usize| {
-                        let (got, expected) = (after.get(i), reference(&case, i));
+                        let (got, expected) = (after.get(i), expected(i));
                         // The reference says what the exact result is; the output can only hold its own type's values.
                         let rounded = Literal::from_f64(data.dtype, expected).to_f64();
                         let fine = challenge.accepts(got, expected) || got == rounded;
