@@ -185,7 +185,8 @@ fn requirements_hold(kernel: &Kernel, sizes: &Sizes) -> bool {
     let args = host_args(kernel, sizes);
     let value = |v| HostExpr::of_value(kernel, v).map(|e| e.eval(&args, 1));
     requirements(kernel).iter().all(|r| match r.kind {
-        RequirementKind::Packed(_) => true,
+        // Buffers of their own are packed and aligned.
+        RequirementKind::Packed(_) | RequirementKind::Aligned(..) => true,
         RequirementKind::AtMost(a, b) => value(a) <= value(b),
         RequirementKind::Equal(a, b) => value(a) == value(b),
         RequirementKind::Divisible(a, by) => value(a).is_none_or(|a| a % by == 0),

@@ -118,6 +118,7 @@ enum CheckKind {
     AtMost(HostExpr, HostExpr),
     Equal(HostExpr, HostExpr),
     Divisible(HostExpr, i64),
+    Aligned(usize, usize),
 }
 
 /// Checks the arguments, chooses a schedule (the explicit one, else the store's, a committed winner, the default), compiles and
@@ -222,6 +223,7 @@ fn checks(kernel: &tile::Kernel) -> Vec<Check> {
         RequirementKind::AtMost(a, b) => CheckKind::AtMost(value(*a), value(*b)),
         RequirementKind::Equal(a, b) => CheckKind::Equal(value(*a), value(*b)),
         RequirementKind::Divisible(a, by) => CheckKind::Divisible(value(*a), *by),
+        RequirementKind::Aligned(p, bytes) => CheckKind::Aligned(*p, *bytes),
     };
     let shapes = girih_core::tile::access::shape_requirements(kernel);
     kernel.requirements.iter().chain(&shapes).map(|r| Check { kind: kind(&r.kind), loc: r.loc }).collect()
@@ -344,6 +346,13 @@ impl Check {
                 Err(format!("{} = {} must equal {} = {}", text(a), value(a), text(b), value(b)))
             }
             CheckKind::Divisible(a, by) if value(a) % by != 0 => Err(format!("{} = {} must be a multiple of {by}", text(a), value(a))),
+            CheckKind::Aligned(p, bytes) => match &args[*p] {
+                HostArg::Tensor(t) if t.address % *bytes as u64 != 0 => Err(format!(
+                    "`{}` starts at {:#x}, and is viewed here as elements of {bytes} bytes: pass memory that starts at a multiple of {bytes}",
+                    kernel.params[*p].name, t.address
+                )),
+                _ => Ok(()),
+            },
             CheckKind::AtMost(..) | CheckKind::Equal(..) | CheckKind::Divisible(..) => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use girih::prelude::*;
 use girih_core::facts::TensorArg;
 use girih_core::program::eval::eval_program;
 use girih_core::registry::KernelDef;
-use girih_core::tile::eval::{EvalArg, EvalError, EvalOptions, eval};
+use girih_core::tile::eval::{EvalArg, EvalError, EvalOptions, EvalRef, eval, eval_in};
 use girih_core::types::Literal;
 
 #[kernel(tile(T = [64, 256]))]
@@ -160,6 +160,11 @@ fn views_scalars_and_loops() {
     assert_eq!(image, [254, 253, 252, 4, 5, 4, 3, 253]);
     let error = eval(&pixels, &mut [EvalArg::Tensor { bytes: &mut image, shape: TensorArg::packed(0, &[7]) }], &EvalOptions::default());
     assert!(matches!(error, Err(EvalError::Requirement { .. })), "seven bytes are no pixels: {error:?}");
+    let mut memory = [0u8; 16];
+    let four = |offset| [EvalRef::Tensor { buffer: 0, offset, shape: TensorArg::packed(0, &[4]) }];
+    eval_in(&pixels, &mut [&mut memory], &four(4), &EvalOptions::default()).unwrap();
+    let error = eval_in(&pixels, &mut [&mut memory], &four(6), &EvalOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("image must start at a multiple of 4 bytes") && error.contains("it starts at byte 6"), "{error}");
 
     let rgb = noise(3 * 130);
     let given = [Given::F(rgb.clone(), vec![130, 3]), Given::f(vec![9.0; 130])];

@@ -144,7 +144,7 @@ fn requirements_hold(kernel: &Kernel, shape: &Shape) -> bool {
     let args = host_args(shape);
     let value = |v| HostExpr::of_value(kernel, v).map(|e| e.eval(&args, 1));
     requirements(kernel).into_iter().all(|kind| match kind {
-        RequirementKind::Packed(_) => true,
+        RequirementKind::Packed(_) | RequirementKind::Aligned(..) => true,
         RequirementKind::AtMost(a, b) => value(a) <= value(b),
         RequirementKind::Equal(a, b) => value(a) == value(b),
         RequirementKind::Divisible(a, by) => value(a).is_none_or(|a| a % by == 0),
@@ -175,8 +175,9 @@ pub fn best_facts(kernel: &Kernel) -> Facts {
 impl Launch {
     /// Places tensors of a shape and fills those that are read with random elements.
     pub fn new(kernel: &Kernel, shape: &Shape, placement: Placement, seed: u64) -> Launch {
-        let packed: Vec<usize> =
-            requirements(kernel).into_iter().filter_map(|r| if let RequirementKind::Packed(p) = r { Some(p) } else { None }).collect();
+        let requirements = requirements(kernel);
+        let packed = |p: usize| requirements.iter().any(|r| matches!(r, RequirementKind::Packed(of) if *of == p));
+        let wider = |p: usize| requirements.iter().any(|r| matches!(r, RequirementKind::Aligned(of, _) if *of == p));
         let (read, written) = uses(kernel);
         let mut launch = Launch { args: Vec::new(), buffers: Vec::new() };
         for (p, param) in kernel.params.iter().enumerate() {
@@ -184,10 +185,9 @@ impl Launch {
                 launch.args.push(Argument::Scalar(shape.scalars[p].expect("a scalar has a value")));
                 continue;
             };
-            let strided = placement == Placement::Strided && !packed.contains(&p);
+            let strided = placement == Placement::Strided && !packed(p);
             let strides = if strided { gapped_strides(&shape.lens[p]) } else { packed_strides(&shape.lens[p]) };
-            // Whoever reads a packed tensor as wider elements needs it aligned for them.
-            let aligned = placement == Placement::Aligned || packed.contains(&p);
+            let aligned = placement == Placement::Aligned || wider(p);
             let start = GUARD + if aligned { 0 } else { dtype.size() };
             let shape = TensorArg { address: start as u64, lens: shape.lens[p].clone(), strides };
             let reach: i64 = shape.lens.iter().zip(&shape.strides).map(|(l, s)| (l - 1).max(0) * s).sum();

@@ -21,6 +21,33 @@ fn double(x: &mut Tensor<f32, 1>) {
     }
 }
 
+/// Bytes as 32-bit elements, the view made by the kernel.
+#[kernel(tile(T = [256, 512]), coarsen(C of T = [1, 4]), vector(V = [1, 4]))]
+fn flip(bytes: &mut Tensor<u8, 1>) {
+    let mut words = bytes.reinterpret::<u32>();
+    for t in words.tiles([T]) {
+        words.store(t, !words.load(t));
+    }
+}
+
+/// The same, the view made by the program.
+#[kernel(tile(T = [256, 512]))]
+fn flip_words(words: &mut Tensor<u32, 1>) {
+    for t in words.tiles([T]) {
+        words.store(t, !words.load(t));
+    }
+}
+
+#[program]
+fn flip_in_program(bytes: &mut Tensor<u8, 1>) {
+    flip_words(&mut bytes.reinterpret::<u32>());
+}
+
+#[program]
+fn flip_in_kernel(bytes: &mut Tensor<u8, 1>) {
+    flip(bytes);
+}
+
 #[program]
 fn chain(a: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
     let mut half = temp::<f32, 1>([a.len(0)]);
@@ -125,6 +152,30 @@ fn mistakes_are_errors() {
     assert_eq!(beyond, "a tensor of shape [9] at byte 8 reaches bytes 8..44 of a buffer of 40 bytes");
     let crooked = DeviceTensor::<f32, 1>::in_buffer(buffer, 2, [1]).unwrap_err().to_string();
     assert_eq!(crooked, "byte 2 is no place for elements of type f32: it must be a multiple of 4");
+}
+
+#[test]
+fn wider_views_ask_for_alignment() {
+    for stream in streams() {
+        let stored = |x: &DeviceTensor<u8, 1>| stream.read(x).unwrap();
+        let memory = stream.tensor(&[7u8; 64], [64]).unwrap();
+        let from = |offset: usize| DeviceTensor::<u8, 1>::in_buffer(memory.buffer().unwrap(), offset, [32]).unwrap();
+        // A multiple of four bytes is enough: wider accesses are not assumed to be possible.
+        flip(&stream.with(flip::Schedule { t: 512, c: 4, v: 1 }), &mut from(4)).unwrap();
+        flip(&stream, &mut from(4)).unwrap();
+        flip_in_program(&stream, &mut from(4)).unwrap();
+        assert_eq!(stored(&memory), [vec![7; 4], vec![!7; 32], vec![7; 28]].concat());
+
+        let error = flip(&stream, &mut from(2)).unwrap_err().to_string();
+        assert!(error.contains("typed_launches.rs:"), "{error}");
+        let rule = "and is viewed here as elements of 4 bytes: pass memory that starts at a multiple of 4";
+        assert!(error.contains("`bytes` starts at 0x") && error.contains(rule), "{error}");
+        let error = flip_in_kernel(&stream, &mut from(1)).unwrap_err().to_string();
+        assert!(error.contains(rule), "{error}");
+        let error = flip_in_program(&stream, &mut from(1)).unwrap_err().to_string();
+        assert!(error.contains("`words` starts at 0x") && error.contains("not aligned to its elements' 4 bytes"), "{error}");
+        assert_eq!(stored(&memory)[..4], [7; 4], "a refused launch does nothing");
+    }
 }
 
 /// The cost of a typed launch beside the same launch made with the driver's function, both queued a thousand at a time.

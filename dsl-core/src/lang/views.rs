@@ -8,7 +8,7 @@ use super::session::{self, Handle};
 use super::tensor::{Tensor, check_axis};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
-use crate::tile::{Op, RequirementKind, ValueId, View, ViewAxis, ViewId};
+use crate::tile::{Op, ParamKind, RequirementKind, ValueId, View, ViewAxis, ViewId};
 use crate::types::BinaryOp;
 
 impl<T: Elem, const N: usize> Tensor<T, N> {
@@ -147,7 +147,7 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
 
 impl<T: Elem> Tensor<T, 1> {
     /// The same bytes as elements of another type: a byte image as pixels, `image.reinterpret::<u32>()`. The elements must be
-    /// neighbours, and wider elements must divide the length: checked at every launch.
+    /// neighbours, and wider elements must divide the length and the address: checked at every launch.
     #[track_caller]
     pub fn reinterpret<U: Elem>(&self) -> Tensor<U, 1> {
         let loc = SourceLoc::caller();
@@ -164,6 +164,12 @@ impl<T: Elem> Tensor<T, 1> {
             if to > from {
                 k.require(RequirementKind::Divisible(v.axes[0].len, to / from), loc);
                 k.require(RequirementKind::Divisible(v.offset, to / from), loc);
+            }
+            // Memory is aligned for the parameter's own elements anyway.
+            if let ParamKind::Tensor { dtype, .. } = k.kernel.params[v.param].kind
+                && U::DTYPE.size() > dtype.size()
+            {
+                k.require(RequirementKind::Aligned(v.param, U::DTYPE.size()), loc);
             }
             v.axes[0].len = scale(k, v.axes[0].len);
             v.offset = scale(k, v.offset);

@@ -248,6 +248,8 @@ pub enum RequirementKind {
     Equal(ValueId, ValueId),
     /// `a` is divisible by the constant (reinterpretation to wider elements).
     Divisible(ValueId, i64),
+    /// The tensor's pointer is a multiple of this many bytes: it is read as elements wider than its own (`reinterpret`).
+    Aligned(ParamId, usize),
 }
 
 /// One index of a load or store, per axis of its view.

@@ -107,6 +107,7 @@ impl Printer<'_> {
                 RequirementKind::AtMost(a, b) => format!("{} <= {}", self.v(*a), self.v(*b)),
                 RequirementKind::Equal(a, b) => format!("{} == {}", self.v(*a), self.v(*b)),
                 RequirementKind::Divisible(a, by) => format!("{} % {by} == 0", self.v(*a)),
+                RequirementKind::Aligned(p, bytes) => format!("{} is aligned to {bytes} bytes", k.params[*p].name),
             };
             self.located(&format!("require {text}"), r.loc);
         }

@@ -6,7 +6,7 @@ use super::text::{Prec, Text};
 use super::versions::dynamic_shared;
 use super::{ExportError, Site, Version};
 use crate::cuda::c_type;
-use crate::facts::{INDEX32_LIMIT, TensorFacts};
+use crate::facts::INDEX32_LIMIT;
 use crate::loc::SourceLoc;
 use crate::program::{Arg, Base, Expr, TensorView};
 use crate::simt::ParamKind;
@@ -38,6 +38,7 @@ impl Body<'_> {
     pub(super) fn launch(&mut self, site: usize, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
         let Site { kernel, versions, .. } = &self.sites[site];
         self.requirements(kernel, args);
+        self.require_alignment(kernel, args, loc);
         let mut choices: Vec<Choice> = Vec::new();
         for (version, name) in versions.iter().zip(&self.kernels[site]) {
             let Some(conditions) = self.conditions(version, args) else { continue };
@@ -114,7 +115,8 @@ impl Body<'_> {
                 continue;
             }
             let sides = match &requirement.kind {
-                RequirementKind::Packed(_) => continue,
+                // Alignment is tested, by `require_alignment`.
+                RequirementKind::Packed(_) | RequirementKind::Aligned(..) => continue,
                 RequirementKind::AtMost(a, b) => (value(*a), "<=", value(*b)),
                 RequirementKind::Equal(a, b) => (value(*a), "==", value(*b)),
                 RequirementKind::Divisible(a, n) => {
@@ -128,17 +130,33 @@ impl Body<'_> {
                 unmet.push(format!("{}: {} {sign} {}", requirement.loc.short(), a.text, b.text));
             }
         }
-        // A view of wider elements than its parameter's asks for their alignment.
-        for (p, param) in kernel.params.iter().enumerate() {
-            let tile::ParamKind::Tensor { dtype, .. } = param.kind else { continue };
-            let widest = kernel.views.iter().filter(|v| v.param == p).map(|v| v.dtype.size()).max().unwrap_or(0);
-            if let (true, Arg::Tensor(view)) = (widest > dtype.size(), &args[p]) {
-                let bytes = self.names.pointer(view, view.dtype, true);
-                unmet.push(format!("{}: {bytes} is aligned to {widest} bytes", kernel.loc.short()));
-            }
-        }
         for text in unmet {
             self.line(format!("// requires {text}"));
+        }
+    }
+
+    /// Memory that is read as elements wider than its own must be aligned for those: a kernel's view asks for it, or the program's.
+    fn require_alignment(&mut self, kernel: &tile::Kernel, args: &[Arg], loc: SourceLoc) {
+        for (p, arg) in args.iter().enumerate() {
+            let Arg::Tensor(view) = arg else { continue };
+            let own = match view.base {
+                Base::Param(p) => match self.names.program.params[p].kind {
+                    tile::ParamKind::Tensor { dtype, .. } => dtype.size().min(view.dtype.size()),
+                    tile::ParamKind::Scalar(_) => panic!("export: parameter {p} is no tensor"),
+                },
+                // As aligned as cudaMalloc makes them, and offsets count whole elements.
+                Base::Temp(_) => view.dtype.size(),
+            };
+            let asked = kernel.requirements.iter().filter_map(|r| match r.kind {
+                RequirementKind::Aligned(of, bytes) if of == p => Some((bytes, r.loc)),
+                _ => None,
+            });
+            let widest = asked.chain([(view.dtype.size(), loc)]).max_by_key(|(bytes, _)| *bytes);
+            let (bytes, asks) = widest.expect("a view has elements");
+            if let Condition::Test(test) = self.alignment_condition(view, own, bytes) {
+                self.helpers.insert(Helper::Aligned);
+                self.line(format!("if (!{test}) return;    // required by {}", asks.short()));
+            }
         }
     }
 
@@ -155,7 +173,7 @@ impl Body<'_> {
             return None;
         }
         let range = self.range_conditions(tensors().filter(|_| version.facts.index32).map(|(_, view)| view));
-        let alignment = tensors().map(|(facts, view)| self.alignment_condition(facts, view));
+        let alignment = tensors().map(|(facts, view)| self.alignment_condition(view, view.dtype.size(), facts.align as usize));
         let divisibility = tensors()
             .flat_map(|(facts, view)| view.lens.iter().zip(&facts.lens))
             .map(|(len, divisor)| self.divisor_condition(len, *divisor));
@@ -170,11 +188,11 @@ impl Body<'_> {
         Some(conditions)
     }
 
-    fn alignment_condition(&self, facts: &TensorFacts, view: &TensorView) -> Condition {
-        let (size, align) = (view.dtype.size() as i64, i64::from(facts.align));
+    /// Whether a view is aligned to `align` bytes, where it is certainly aligned to `known`.
+    fn alignment_condition(&self, view: &TensorView, known: usize, align: usize) -> Condition {
         let offset = self.names.index(&view.offset).constant;
-        let from_malloc = matches!(view.base, Base::Temp(_)) && offset.is_some_and(|o| o * size % align == 0);
-        if align <= size || from_malloc {
+        let from_malloc = matches!(view.base, Base::Temp(_)) && offset.is_some_and(|o| o * view.dtype.size() as i64 % align as i64 == 0);
+        if align <= known || from_malloc {
             return Condition::Always;
         }
         let pointer = if offset == Some(0) { self.names.base(view.base).to_string() } else { self.names.pointer(view, view.dtype, true) };

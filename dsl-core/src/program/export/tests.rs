@@ -178,7 +178,7 @@ fn build_invert() -> Result<tile::Kernel, CompileError> {
         b.store(view, t, inverted);
         None
     });
-    for kind in [RequirementKind::Packed(0), RequirementKind::Divisible(bytes, 4)] {
+    for kind in [RequirementKind::Packed(0), RequirementKind::Divisible(bytes, 4), RequirementKind::Aligned(0, 4)] {
         b.kernel.requirements.push(Requirement { kind, loc: LOC });
     }
     Ok(b.finish())
@@ -201,7 +201,9 @@ fn images_are_read_as_pixels() {
     let image = Param { name: "image".into(), kind: ParamKind::Tensor { dtype: DType::U8, rank: 3, mutable: true } };
     let program = Program { params: vec![image], ..program(vec![], vec![], body) };
     let signature = "void solve(unsigned char* image[height, width, 4], int width, int height)";
-    insta::assert_snapshot!("image", text(&program, signature, "T=1024,C=4,V=4"));
+    let text = text(&program, signature, "T=1024,C=4,V=4");
+    assert!(text.contains("    if (!is_aligned(image, 4)) return;    // required by add_one.rs:7\n"), "{text}");
+    insta::assert_snapshot!("image", text);
 }
 
 #[test]

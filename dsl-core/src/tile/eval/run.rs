@@ -89,6 +89,16 @@ fn check_requirements(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalError
             RequirementKind::AtMost(a, b) if value(a) > value(b) => format!("{} is more than {}", value(a), value(b)),
             RequirementKind::Equal(a, b) if value(a) != value(b) => format!("{} is not {}", value(a), value(b)),
             RequirementKind::Divisible(a, n) if value(a) % n != 0 => format!("{} is not divisible by {n}", value(a)),
+            // Buffers lie at multiples of every alignment, so the offset decides.
+            RequirementKind::Aligned(p, bytes) => match &args[p] {
+                EvalRef::Tensor { offset, .. } if offset % bytes != 0 => {
+                    let name = &kernel.params[p].name;
+                    format!(
+                        "{name} must start at a multiple of {bytes} bytes, as it is viewed as wider elements; it starts at byte {offset}"
+                    )
+                }
+                _ => continue,
+            },
             RequirementKind::AtMost(..) | RequirementKind::Equal(..) | RequirementKind::Divisible(..) => continue,
         };
         return Err(EvalError::Requirement { message, loc: requirement.loc });
