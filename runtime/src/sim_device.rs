@@ -9,7 +9,7 @@ use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
 use girih_core::types::{DType, Literal};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// First address: far from 0, so that a small number is never mistaken for a pointer.
 const FIRST: u64 = 1 << 32;
@@ -54,6 +54,18 @@ struct State {
     last: Option<Report>,
     /// Launches since recording began; nothing is recorded without.
     recorded: Option<Vec<LaunchReport>>,
+    workspaces: Vec<Workspace>,
+}
+
+/// Memory that a kernel owns as one of its parameters.
+struct Workspace {
+    /// While the kernel is loaded, no other has its address.
+    kernel: Weak<sim::Program>,
+    param: usize,
+    /// Exactly as long as the last launch asked for, so that every access beyond is a trap.
+    buffer: BufferId,
+    /// What longer launches left behind it.
+    beyond: Vec<u8>,
 }
 
 impl State {
@@ -64,6 +76,52 @@ impl State {
             Some((start, (buffer, size))) if (address - start) as usize + len <= *size => Ok((*buffer, (address - start) as usize)),
             _ => Err(Error::Buffer(format!("{len} bytes at {address:#x} lie in no buffer of the simulator"))),
         }
+    }
+
+    /// The memory that a kernel owns as its parameter, `len` bytes long.
+    fn workspace(&mut self, kernel: &Arc<sim::Program>, param: usize, len: usize) -> BufferId {
+        let State { memory, workspaces, .. } = self;
+        workspaces.retain(|w| {
+            let alive = w.kernel.strong_count() > 0;
+            if !alive {
+                memory.free(w.buffer);
+            }
+            alive
+        });
+        let found = workspaces.iter().position(|w| w.param == param && w.kernel.as_ptr() == Arc::as_ptr(kernel));
+        let at = found.unwrap_or_else(|| {
+            let (kernel, buffer) = (Arc::downgrade(kernel), memory.alloc(0));
+            workspaces.push(Workspace { kernel, param, buffer, beyond: Vec::new() });
+            workspaces.len() - 1
+        });
+        let Workspace { buffer, beyond, .. } = &mut workspaces[at];
+        let (buffer, before) = (*buffer, memory.len(*buffer));
+        if len <= before {
+            let cut = memory.read(buffer, len, before - len).to_vec();
+            beyond.splice(0..0, cut);
+            memory.resize(buffer, len);
+        } else if len - before <= beyond.len() {
+            memory.resize(buffer, len);
+            let back: Vec<u8> = beyond.drain(..len - before).collect();
+            memory.write(buffer, before, &back);
+        } else {
+            memory.resize(buffer, len);
+            memory.fill(buffer, 0, len, 0);
+            beyond.clear();
+        }
+        buffer
+    }
+
+    /// Forgets what a kernel that trapped left in its memory.
+    fn drop_workspaces(&mut self, kernel: &Arc<sim::Program>) {
+        let State { memory, workspaces, .. } = self;
+        workspaces.retain(|w| {
+            let other = w.kernel.as_ptr() != Arc::as_ptr(kernel);
+            if !other {
+                memory.free(w.buffer);
+            }
+            other
+        });
     }
 }
 
@@ -174,13 +232,20 @@ impl SimDevice {
             return Err(wrong(format!("the grid has {grid} blocks; a launch has at most {}", i32::MAX)));
         };
         let mut state = self.state();
-        let argument = |param: &simt::Param| -> Result<sim::Arg, Error> {
+        let workspaces: Vec<(usize, BufferId)> =
+            kernel.workspaces(args, multiprocessors).into_iter().map(|(p, len)| (p, state.workspace(&code.program, p, len))).collect();
+        let argument = |(p, param): (usize, &simt::Param)| -> Result<sim::Arg, Error> {
             let tensor = |index: usize| match args.get(index) {
                 Some(HostArg::Tensor(t)) => pointer(&state, t.address),
                 _ => Err(wrong(format!("parameter `{}` needs a tensor", param.name))),
             };
             match &param.kind {
                 ParamKind::Pointer { tensor: t, .. } => tensor(*t),
+                ParamKind::Workspace { .. } => {
+                    let found = workspaces.iter().find(|(at, _)| *at == p);
+                    let (_, buffer) = found.unwrap_or_else(|| panic!("simulator: parameter {p} of {} has no memory", kernel.name));
+                    Ok(sim::Arg::Buffer { buffer: *buffer, offset: 0 })
+                }
                 ParamKind::TensorMap { map } => tensor(map.tensor),
                 ParamKind::Scalar { scalar, .. } => match args.get(*scalar) {
                     Some(HostArg::Scalar(l)) => Ok(sim::Arg::Scalar(*l)),
@@ -198,9 +263,12 @@ impl SimDevice {
                 }
             }
         };
-        let arguments = kernel.params.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
+        let arguments = kernel.params.iter().enumerate().map(argument).collect::<Result<Vec<_>, _>>()?;
         let result = sim::simulate(&code.program, grid, &arguments, &mut state.memory, &self.options);
-        let report = result.map_err(|trap| Error::Trap { kernel: kernel.name.clone(), message: trap.to_string() })?;
+        let report = result.map_err(|trap| {
+            state.drop_workspaces(&code.program);
+            Error::Trap { kernel: kernel.name.clone(), message: trap.to_string() }
+        })?;
         if let Some(recorded) = &mut state.recorded {
             recorded.push(LaunchReport {
                 function: girih_core::cuda::function_name(kernel),

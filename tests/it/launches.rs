@@ -253,8 +253,21 @@ impl Launch {
         }
         let host: Vec<HostArg> = self.args.iter().map(Argument::host).collect();
         let grid = kernel.launch.grid.eval(&host, 1) as u32;
-        let arg = |p: &simt::Param| match &p.kind {
+        let owned: Vec<(usize, sim::BufferId)> = kernel
+            .workspaces(&host, 1)
+            .into_iter()
+            .map(|(p, bytes)| {
+                let id = memory.alloc(bytes);
+                memory.fill(id, 0, bytes, 0);
+                (p, id)
+            })
+            .collect();
+        let arg = |(at, p): (usize, &simt::Param)| match &p.kind {
             simt::ParamKind::Pointer { tensor, .. } => pointer(&host, &ids, *tensor),
+            simt::ParamKind::Workspace { .. } => {
+                let (_, buffer) = *owned.iter().find(|(p, _)| *p == at).expect("a workspace has memory");
+                sim::Arg::Buffer { buffer, offset: 0 }
+            }
             simt::ParamKind::TensorMap { map } => pointer(&host, &ids, map.tensor),
             simt::ParamKind::Scalar { scalar, .. } => match &host[*scalar] {
                 HostArg::Scalar(l) => sim::Arg::Scalar(*l),
@@ -262,7 +275,7 @@ impl Launch {
             },
             simt::ParamKind::Host { dtype, value } => sim::Arg::Scalar(Literal::from_i64(*dtype, value.eval(&host, 1))),
         };
-        let args: Vec<sim::Arg> = kernel.params.iter().map(arg).collect();
+        let args: Vec<sim::Arg> = kernel.params.iter().enumerate().map(arg).collect();
         let options = sim::Options { fuel, count: false, ..sim::Options::default() };
         sim::simulate(&sim::Program::decode(kernel), grid, &args, &mut memory, &options)?;
         Ok(Simulated { memory, ids })

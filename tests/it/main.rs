@@ -23,3 +23,4 @@ mod tuner;
 mod typed_launches;
 mod ui;
 mod user_crate;
+mod workspaces;

@@ -12,7 +12,7 @@ use girih_core::types::{DType, Literal};
 const THREADS: usize = 128;
 
 /// The simulator, and the first GPU where there is one.
-fn devices() -> Vec<Device> {
+pub fn devices() -> Vec<Device> {
     let mut all = vec![Device::sim(Target::h200())];
     match Device::cuda(0) {
         Ok(gpu) => all.push(gpu),

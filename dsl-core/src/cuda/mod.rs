@@ -101,6 +101,7 @@ fn parameter(writer: &mut Writer, index: usize) -> String {
             let restrict = if *restrict { " __restrict__" } else { "" };
             format!("{qualifier}{}*{restrict} {name}", c_type(*dtype))
         }
+        ParamKind::Workspace { dtype, .. } => format!("{}* {name}", c_type(*dtype)),
         ParamKind::Scalar { dtype, .. } | ParamKind::Host { dtype, .. } => format!("{} {name}", c_type(*dtype)),
         ParamKind::TensorMap { .. } => {
             writer.uses(Helper::TensorMap);

@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
     pub fn memory(&self, space: Space) -> (String, DType) {
         match space {
             Space::Global(p) => match &self.kernel.params[p].kind {
-                ParamKind::Pointer { dtype, .. } => (self.params[p].clone(), *dtype),
+                ParamKind::Pointer { dtype, .. } | ParamKind::Workspace { dtype, .. } => (self.params[p].clone(), *dtype),
                 _ => panic!("emit: parameter {p} is no pointer; the verifier lets none pass"),
             },
             Space::Shared(id) => (self.shared[id.0 as usize].clone(), self.kernel.shared[id.0 as usize].dtype),

@@ -124,6 +124,10 @@ fn differ(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, shapes: &[V
         .iter()
         .map(|p| match &p.kind {
             simt::ParamKind::Pointer { tensor, .. } => sim::Arg::Buffer { buffer: buffers[*tensor], offset: 0 },
+            simt::ParamKind::Workspace { dtype, len } => {
+                let bytes = vec![0; len.eval(&host, 3) as usize * dtype.size()];
+                sim::Arg::Buffer { buffer: memory.from_bytes(&bytes), offset: 0 }
+            }
             simt::ParamKind::Host { dtype, value } => sim::Arg::Scalar(Literal::from_i64(*dtype, value.eval(&host, 3))),
             other => panic!("{other:?}"),
         })

@@ -521,6 +521,7 @@ fn binary_class(op: BinaryOp, dtype: DType) -> Class {
 pub(super) fn pointer(kind: &ParamKind) -> Option<(DType, bool, u32)> {
     match kind {
         ParamKind::Pointer { dtype, writable, align, .. } => Some((*dtype, *writable, *align)),
+        ParamKind::Workspace { dtype, .. } => Some((*dtype, true, 256)),
         _ => None,
     }
 }

@@ -167,7 +167,10 @@ impl<'a> Machine<'a> {
         for (param, arg) in kernel.params.iter().zip(args) {
             let (mut at, mut value) = (Pointer { buffer: 0, offset: 0 }, Literal::i32(0));
             match (arg, &param.kind) {
-                (Arg::Buffer { buffer, offset }, kind @ (ParamKind::Pointer { .. } | ParamKind::TensorMap { .. })) => {
+                (
+                    Arg::Buffer { buffer, offset },
+                    kind @ (ParamKind::Pointer { .. } | ParamKind::Workspace { .. } | ParamKind::TensorMap { .. }),
+                ) => {
                     at = Pointer { buffer: buffer.0, offset: *offset };
                     let (_, writable, align) = pointer(kind).unwrap_or((crate::types::DType::U8, false, 1));
                     if offset % align.max(1) as u64 != 0 {

@@ -30,6 +30,11 @@ impl Memory {
         buffer
     }
 
+    /// Cuts a buffer, or makes it longer by bytes that are not initialised.
+    pub fn resize(&mut self, buffer: BufferId, len: usize) {
+        self.buffers[buffer.0].resize(len);
+    }
+
     /// Gives a buffer's bytes back; it has length 0 afterwards.
     pub fn free(&mut self, buffer: BufferId) {
         self.buffers[buffer.0] = Bytes::new(0);
@@ -95,6 +100,15 @@ pub(super) struct Bytes {
 impl Bytes {
     pub(super) fn new(len: usize) -> Bytes {
         Bytes { data: vec![0; len], known: vec![0; len.div_ceil(64)] }
+    }
+
+    fn resize(&mut self, len: usize) {
+        let before = self.data.len();
+        if len < before {
+            self.mark(len, before - len, false);
+        }
+        self.data.resize(len, 0);
+        self.known.resize(len.div_ceil(64), 0);
     }
 
     /// All bytes unknown again.

@@ -18,7 +18,7 @@ pub mod print;
 pub mod verify;
 
 use crate::loc::SourceLoc;
-use crate::tile::host::HostExpr;
+use crate::tile::host::{HostArg, HostExpr};
 use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
 
 /// Index of a [`Var`].
@@ -91,6 +91,16 @@ pub enum ParamKind {
         dtype: DType,
         /// Its value.
         value: HostExpr,
+    },
+    /// Global memory of the kernel's own, read and written, aligned to 256 bytes: partial results, counters. No other launch runs
+    /// on it at the same time. All its bytes are zero before the first launch on it; later launches find what the launches before
+    /// left there, so each leaves what it relies on zeroed (a counter at a fixed place; a kernel with memory that grows and
+    /// memory that stays has two workspaces). Memory that had to grow is zero again.
+    Workspace {
+        /// Element type.
+        dtype: DType,
+        /// Elements, at least; computed from the launch's arguments. Blocks are counted by [`LaunchRecord::grid`]'s expression.
+        len: HostExpr,
     },
     /// A tensor map (TMA descriptor) that the host encodes; an opaque 128-byte constant for the kernel.
     TensorMap {
@@ -512,6 +522,14 @@ impl Kernel {
         }
         (offsets, end)
     }
+    /// Bytes of each workspace for a launch, with its parameter.
+    pub fn workspaces(&self, args: &[HostArg], multiprocessors: i64) -> Vec<(usize, usize)> {
+        let bytes = |(p, param): (usize, &Param)| match &param.kind {
+            ParamKind::Workspace { dtype, len } => Some((p, len.eval(args, multiprocessors).max(0) as usize * dtype.size())),
+            _ => None,
+        };
+        self.params.iter().enumerate().filter_map(bytes).collect()
+    }
     /// The type of an expression.
     pub fn dtype(&self, expr: &Expr) -> DType {
         expr_dtype(expr, &self.vars, &self.params)
@@ -525,7 +543,9 @@ pub fn expr_dtype(expr: &Expr, vars: &[Var], params: &[Param]) -> DType {
         Expr::Var(v) | Expr::Element(v, _) => vars[v.0 as usize].dtype,
         Expr::Param(p) => match &params[*p].kind {
             ParamKind::Scalar { dtype, .. } | ParamKind::Host { dtype, .. } => *dtype,
-            ParamKind::Pointer { .. } | ParamKind::TensorMap { .. } => panic!("simt: parameter {p} is no value"),
+            ParamKind::Pointer { .. } | ParamKind::Workspace { .. } | ParamKind::TensorMap { .. } => {
+                panic!("simt: parameter {p} is no value")
+            }
         },
         Expr::Special(_) => DType::I32,
         Expr::Unary(_, a) | Expr::Binary(_, a, _) | Expr::Ternary(_, a, _, _) => expr_dtype(a, vars, params),

@@ -41,6 +41,7 @@ fn param(kind: &ParamKind) -> String {
         }
         ParamKind::Scalar { scalar, dtype } => format!("{dtype} (scalar {scalar})"),
         ParamKind::Host { dtype, value } => format!("{dtype} = {value}"),
+        ParamKind::Workspace { dtype, len } => format!("workspace {dtype}[{len}]"),
         ParamKind::TensorMap { map } => {
             format!("tensor map of tensor {} ({}, box {:?}, swizzle {})", map.tensor, map.dtype, map.box_lens, map.swizzle_bytes)
         }
@@ -187,7 +188,7 @@ fn space(kernel: &Kernel, space: Space) -> String {
 pub fn place(kernel: &Kernel, place: &Place) -> String {
     let natural = match place.space {
         Space::Global(p) => kernel.params.get(p).and_then(|p| match &p.kind {
-            ParamKind::Pointer { dtype, .. } => Some(*dtype),
+            ParamKind::Pointer { dtype, .. } | ParamKind::Workspace { dtype, .. } => Some(*dtype),
             _ => None,
         }),
         Space::Shared(s) => kernel.shared.get(s.0 as usize).map(|a| a.dtype),

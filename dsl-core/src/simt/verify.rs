@@ -371,6 +371,7 @@ impl Verifier<'_> {
             Space::Shared(s) => self.require((s.0 as usize) < self.kernel.shared.len(), || format!("shared array #{} does not exist", s.0)),
             Space::Global(p) => match self.kernel.params.get(p).map(|p| &p.kind) {
                 Some(ParamKind::Pointer { writable, .. }) => self.require(*writable || !store, || format!("parameter {p} is not writable")),
+                Some(ParamKind::Workspace { .. }) => Ok(()),
                 Some(_) => self.fail(format!("parameter {p} is no pointer")),
                 None => self.fail(format!("parameter {p} does not exist")),
             },

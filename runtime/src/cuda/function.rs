@@ -4,12 +4,12 @@ use super::{CudaDevice, check};
 use crate::compile::Compiled;
 use crate::error::Error;
 use cudarc::driver::result;
-use cudarc::driver::{CudaContext, sys};
+use cudarc::driver::{CudaContext, CudaStream, sys};
 use girih_core::simt::{self, ParamKind};
 use girih_core::tile::host::HostArg;
 use girih_core::types::DType;
 use std::ffi::{CString, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A function of a loaded module. The module is unloaded with the last clone.
 #[derive(Clone)]
@@ -23,6 +23,31 @@ struct Module {
     module: sys::CUmodule,
     function: sys::CUfunction,
     dynamic_shared: u32,
+    workspaces: Mutex<Vec<Workspace>>,
+}
+
+/// Memory that a kernel owns as one of its parameters, on one stream: launches there follow each other.
+struct Workspace {
+    param: usize,
+    /// Kept, so that no later stream has its handle.
+    stream: Arc<CudaStream>,
+    memory: Arc<OwnedMemory>,
+}
+
+/// Device memory that frees itself without the device, which holds the kernel that owns it.
+struct OwnedMemory {
+    context: Arc<CudaContext>,
+    address: u64,
+    bytes: usize,
+}
+
+impl Drop for OwnedMemory {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: the address came from `alloc`, and no launch is bound to it any more. cuMemFree waits for running kernels.
+            let _ = unsafe { result::free_sync(self.address) };
+        }
+    }
 }
 
 // SAFETY: CUDA's handles may be used from every thread that binds the context.
@@ -63,6 +88,8 @@ pub(crate) struct CudaBound {
     grid: u32,
     block: u32,
     cooperative: bool,
+    /// Memory that the kernel owns, which stays while this launch may be repeated, even where later launches needed more.
+    _workspaces: Vec<Arc<OwnedMemory>>,
 }
 
 impl CudaBound {
@@ -110,8 +137,8 @@ impl CudaDevice {
             let _ = unsafe { result::module::unload(module) };
         })?;
         let dynamic_shared = if girih_core::cuda::has_dynamic_shared(&compiled.simt) { compiled.simt.shared_bytes() } else { 0 };
-        let loaded =
-            CudaLoaded { module: Arc::new(Module { name: name.clone(), context: self.context.clone(), module, function, dynamic_shared }) };
+        let (context, workspaces) = (self.context.clone(), Mutex::default());
+        let loaded = CudaLoaded { module: Arc::new(Module { name: name.clone(), context, module, function, dynamic_shared, workspaces }) };
         if dynamic_shared > 0 {
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function is alive.
@@ -142,11 +169,38 @@ impl CudaDevice {
                 loc: kernel.provenance.loc,
             });
         };
-        let mut slots = Vec::with_capacity(kernel.params.len());
-        for param in &kernel.params {
-            slots.push(self.slot(kernel, param, args, multiprocessors)?);
+        let mut workspaces = Vec::new();
+        for (param, bytes) in kernel.workspaces(args, multiprocessors) {
+            workspaces.push((param, self.workspace(code, param, bytes)?));
         }
-        Ok(Some(CudaBound { code: code.clone(), slots, grid, block: kernel.launch.block, cooperative: kernel.launch.cooperative }))
+        let mut slots = Vec::with_capacity(kernel.params.len());
+        for (p, param) in kernel.params.iter().enumerate() {
+            slots.push(match workspaces.iter().find(|(at, _)| *at == p) {
+                Some((_, memory)) => Slot(memory.address.to_le_bytes()),
+                None => self.slot(kernel, param, args, multiprocessors)?,
+            });
+        }
+        let _workspaces = workspaces.into_iter().map(|(_, memory)| memory).collect();
+        let (block, cooperative) = (kernel.launch.block, kernel.launch.cooperative);
+        Ok(Some(CudaBound { code: code.clone(), slots, grid, block, cooperative, _workspaces }))
+    }
+
+    /// The memory that a kernel owns as its parameter on this stream, at least `bytes` long; new memory is zero.
+    fn workspace(&self, code: &CudaLoaded, param: usize, bytes: usize) -> Result<Arc<OwnedMemory>, Error> {
+        let mut all = code.module.workspaces.lock().unwrap_or_else(|e| e.into_inner());
+        let mine = |w: &Workspace| w.param == param && w.stream.cu_stream() == self.stream.cu_stream();
+        let found = all.iter().position(mine);
+        if let Some(there) = found.map(|i| &all[i].memory).filter(|m| m.bytes >= bytes) {
+            return Ok(there.clone());
+        }
+        let address = self.alloc(bytes)?;
+        let memory = Arc::new(OwnedMemory { context: self.context.clone(), address, bytes });
+        self.fill_at(address, bytes, &[0])?;
+        if let Some(i) = found {
+            all.swap_remove(i);
+        }
+        all.push(Workspace { param, stream: self.stream.clone(), memory: memory.clone() });
+        Ok(memory)
     }
 
     fn slot(&self, kernel: &simt::Kernel, param: &simt::Param, args: &[HostArg], multiprocessors: i64) -> Result<Slot, Error> {
@@ -173,6 +227,7 @@ impl CudaDevice {
                 }
                 value as u64
             }
+            ParamKind::Workspace { .. } => panic!("launch: {} is memory of the kernel's own, which `bound` provides", param.name),
             ParamKind::TensorMap { .. } => {
                 return Err(wrong("a tensor map: launches of kernels with `copy = Tensor` are not supported"));
             }

@@ -9,7 +9,7 @@ use crate::program::signature::Signature;
 use crate::program::{Arg, Expr, Program, Stmt};
 use crate::types::{BinaryOp, DType, Literal};
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Writes the body of `solve`.
 pub(super) struct Body<'a> {
@@ -18,6 +18,8 @@ pub(super) struct Body<'a> {
     pub(super) kernels: &'a [Vec<String>],
     pub(super) helpers: BTreeSet<Helper>,
     pub(super) launched: BTreeSet<String>,
+    /// Variables of the file that hold memory which kernels own, by kernel and parameter.
+    owned: BTreeMap<(String, String), String>,
     out: String,
     pub(super) depth: usize,
 }
@@ -49,7 +51,16 @@ impl<'a> Body<'a> {
         let vars = program.scalars.iter().map(|(_, name)| unique(name)).collect();
         let (used, multiprocessors) = (RefCell::default(), RefCell::default());
         let names = Names { program, signature, binding, temps, vars, wide, used, multiprocessors };
-        Body { names, sites, kernels, helpers: BTreeSet::new(), launched: BTreeSet::new(), out: String::new(), depth: 1 }
+        Body {
+            names,
+            sites,
+            kernels,
+            helpers: BTreeSet::new(),
+            launched: BTreeSet::new(),
+            owned: BTreeMap::new(),
+            out: String::new(),
+            depth: 1,
+        }
     }
 
     /// Helpers that the text uses.
@@ -64,6 +75,18 @@ impl<'a> Body<'a> {
     /// A launch of the kernel was written.
     pub fn launches(&self, kernel: &str) -> bool {
         self.launched.contains(kernel)
+    }
+
+    /// The variable that holds the memory which a kernel owns as its parameter; all launches of the kernel share it.
+    pub(super) fn owned_memory(&mut self, kernel: &str, param: &str) -> String {
+        self.helpers.insert(Helper::OwnedMemory);
+        let name = || identifier(&format!("memory_of_{kernel}_{param}"));
+        self.owned.entry((kernel.to_string(), param.to_string())).or_insert_with(name).clone()
+    }
+
+    /// Declarations of the memory that kernels own, before `solve`.
+    pub fn declarations(&self) -> String {
+        self.owned.values().map(|name| format!("static OwnedMemory {name};\n")).collect()
     }
 
     /// The text, below the 64-bit copies that it uses.

@@ -8,12 +8,22 @@ pub(super) enum Helper {
     Workspace,
     Fill,
     Cooperative,
+    OwnedMemory,
 }
 
 impl Helper {
     /// Names that kernels can't have.
-    pub const NAMES: [&'static str; 7] =
-        ["is_aligned", "multiprocessor_count", "workspace", "fill", "fill_elements", "launch_cooperative", "same_type"];
+    pub const NAMES: [&'static str; 9] = [
+        "is_aligned",
+        "multiprocessor_count",
+        "workspace",
+        "fill",
+        "fill_elements",
+        "launch_cooperative",
+        "same_type",
+        "owned_memory",
+        "OwnedMemory",
+    ];
 
     pub fn text(self) -> &'static str {
         match self {
@@ -42,6 +52,26 @@ static char* workspace(size_t bytes)
         capacity = bytes;
     }
     return memory;
+}
+"
+            }
+            Helper::OwnedMemory => {
+                "// Memory of a kernel's own: zero at first and kept between calls, since every launch leaves it as the next one needs it;
+// grown on demand, and zero again then.
+struct OwnedMemory {
+    char* memory;
+    size_t capacity;
+};
+
+static void* owned_memory(OwnedMemory& of, size_t bytes)
+{
+    if (bytes > of.capacity) {
+        cudaFree(of.memory);
+        cudaMalloc(&of.memory, bytes);
+        cudaMemset(of.memory, 0, bytes);
+        of.capacity = bytes;
+    }
+    return of.memory;
 }
 "
             }

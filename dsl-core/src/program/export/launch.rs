@@ -267,6 +267,11 @@ impl Body<'_> {
                     Arg::Tensor(_) => panic!("export: argument {scalar} of {name} is no scalar"),
                 },
                 ParamKind::Host { dtype, value } => self.narrow(&self.names.launch(value, args), *dtype),
+                ParamKind::Workspace { dtype, len } => {
+                    let bytes = Text::combine(BinaryOp::Mul, &self.names.launch(len, args), &Text::integer(dtype.size() as i64));
+                    let memory = self.owned_memory(name, &param.name);
+                    format!("({}*)owned_memory({memory}, {})", c_type(*dtype), bytes.text)
+                }
                 ParamKind::TensorMap { .. } => return Err(unsupported(format!("{name}, which takes a tensor map,"))),
             });
         }

@@ -116,6 +116,10 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
         out.push('\n');
         out.push_str(helper.text());
     }
+    let declarations = body.declarations();
+    if !declarations.is_empty() {
+        out.push_str(&format!("\n{declarations}"));
+    }
     out.push_str(&format!("\n// {}    {}\nextern \"C\" {signature}\n{{\n", program.name, program.loc.short()));
     out.push_str(&body.finish());
     out.push_str("}\n");

@@ -233,6 +233,23 @@ fn fills_and_requirements_have_text() {
 }
 
 #[test]
+fn kernels_keep_their_own_memory_between_calls() {
+    let program = program(vec![], vec![], vec![launch(0, Base::Param(0), Base::Param(1)), launch(1, Base::Param(0), Base::Param(1))]);
+    let signature = Signature::parse(SIGNATURE).unwrap();
+    let mut sites = compile_sites(&program, &signature, Target::h200(), &mut |_, k| Schedule::default_of(k)).unwrap();
+    for version in sites.iter_mut().flat_map(|s| &mut s.versions) {
+        let kind = simt::ParamKind::Workspace { dtype: DType::F32, len: version.kernel.launch.grid.clone() };
+        version.kernel.params.push(simt::Param { name: "parts".into(), kind });
+    }
+    let text = export(&program, &signature, &sites, Target::h200()).unwrap();
+    // Both launches are of one kernel, so they share its memory.
+    assert_eq!(text.matches("static OwnedMemory memory_of_add_one_parts;").count(), 1, "{text}");
+    let argument = "(float*)owned_memory(memory_of_add_one_parts, (N64 + 255) / 256 * 4)";
+    assert_eq!(text.matches(argument).count(), 2, "{text}");
+    assert!(text.contains("static void* owned_memory(OwnedMemory& of, size_t bytes)"), "{text}");
+}
+
+#[test]
 fn blocks_to_which_tiles_are_dealt_are_counted_on_the_device() {
     let program = program(vec![], vec![], vec![launch(0, Base::Param(0), Base::Param(1))]);
     let signature = Signature::parse(SIGNATURE).unwrap();
