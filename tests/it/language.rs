@@ -203,7 +203,8 @@ pub fn loudest(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     out.atomic_max(0, top);
 }
 
-fn ir(def: KernelDef) -> String {
+/// The text of a kernel's IR.
+pub fn ir(def: KernelDef) -> String {
     match (def.build)() {
         Ok(kernel) => print_with(&kernel, Places::Hidden),
         Err(error) => panic!("{error}"),
@@ -211,7 +212,7 @@ fn ir(def: KernelDef) -> String {
 }
 
 /// The lines of the text, without their indentation.
-fn has(text: &str, lines: &[&str]) {
+pub fn has(text: &str, lines: &[&str]) {
     let all: Vec<&str> = text.lines().map(str::trim).collect();
     for line in lines {
         assert!(all.contains(line), "no line `{line}` in\n{text}");
@@ -315,12 +316,16 @@ fn kernels_register_their_instances() {
     assert!(!ir(a).contains(env!("CARGO_MANIFEST_DIR")));
 }
 
-/// Wrong bodies are built by hand, so that they are in no registry.
 fn mistakes(body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size)) -> String {
+    mistakes_in(include_str!("language.rs"), body)
+}
+
+/// The mistakes of a body that stands in this file. Wrong bodies are built by hand, so that they are in no registry.
+pub fn mistakes_in(source: &'static str, body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size)) -> String {
     let tensor = |name: &str, mutable| Param { name: name.into(), kind: ParamKind::Tensor { dtype: DType::F32, rank: 2, mutable } };
     let loc = SourceLoc { file: file!(), line: 1, column: 1 };
     let params = vec![tensor("x", false), tensor("y", true)];
-    let header = Header { name: "wrong", module: module_path!(), loc, source: include_str!("language.rs"), params };
+    let header = Header { name: "wrong", module: module_path!(), loc, source, params };
     let knob = |name: &str| Knob { name: name.into(), kind: KnobKind::Tile, choices: vec![Choice::Int(64)], loc };
     let built = build::kernel(header, &[], vec![knob("M"), knob("N")], || {
         body(&Tensor::symbol(0), &mut Tensor::symbol(1), Size::knob(0), Size::knob(1));
@@ -332,7 +337,8 @@ fn mistakes(body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size))
     }
 }
 
-fn says(text: &str, parts: &[&str]) {
+/// Asserts that the text has these parts.
+pub fn says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "`{part}` is missing in:\n{text}");
     }

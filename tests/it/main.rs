@@ -1,6 +1,7 @@
 //! All integration tests, in one binary.
 
 mod access;
+mod combining;
 mod cubin_cache;
 mod cuda_text;
 mod differential;

@@ -246,6 +246,11 @@ impl KernelBuilder {
         self.regions.len() - 1
     }
 
+    /// The statements of the top level so far.
+    pub(crate) fn at_top(&self) -> &[Stmt] {
+        &self.regions[0].stmts
+    }
+
     /// Inside a side of a per-element choice.
     pub(crate) fn in_where(&self) -> bool {
         self.regions.iter().any(|r| r.transparent)

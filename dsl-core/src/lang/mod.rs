@@ -9,10 +9,12 @@ pub mod branch;
 pub mod build;
 pub mod carry;
 pub mod compare;
+pub mod components;
 pub mod control;
 pub mod elem;
 #[doc(hidden)]
 pub mod expansion;
+pub mod grid;
 pub mod index;
 pub mod math;
 pub mod operand;
@@ -28,6 +30,7 @@ pub mod views;
 pub mod world;
 
 mod builder;
+mod combine;
 mod loops;
 mod ops;
 mod recorder;

@@ -1,9 +1,12 @@
 //! What kernels and programs are written with.
 
+pub use super::components::{Components, TileLike};
 pub use super::control::Tiles;
 pub use super::elem::{Elem, Float, Int, Num};
+pub use super::grid::ReduceGrid;
 pub use super::operand::Operand;
 pub use super::plan::{Plan, temp, temp_filled};
+pub use super::reduce::Reduce;
 pub use super::scalar::{Scalar, scalar};
 pub use super::size::Size;
 pub use super::tensor::Tensor;

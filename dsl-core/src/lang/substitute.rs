@@ -18,7 +18,8 @@ pub(crate) fn views(views: &mut [View], replace: &dyn Fn(&mut ValueId)) {
     }
 }
 
-fn stmt(stmt: &mut Stmt, replace: &dyn Fn(&mut ValueId)) {
+/// Applies `replace` to every use of a value in a statement.
+pub(crate) fn stmt(stmt: &mut Stmt, replace: &dyn Fn(&mut ValueId)) {
     let carries = |carries: &mut Vec<crate::tile::Carry>| {
         for c in carries {
             replace(&mut c.init);

@@ -117,7 +117,7 @@ pub fn dot<T: Elem, A: Float>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
     let left = cube(a, &[Some(0), Some(1), None], &n, 2);
     let right = cube(b, &[None, Some(0), Some(1)], &m, 0);
     let product = ops::binary(crate::types::BinaryOp::Mul, left, right, loc);
-    let sum = super::reduce::reduce_axes(tile::Operator::Sum, product, &[1], loc);
+    let sum = super::reduce::sum_axis(product, 1, loc);
     Tile::of(ops::binary(crate::types::BinaryOp::Add, acc.handle, sum, loc))
 }
 

@@ -1,6 +1,7 @@
 //! Access classes: why no two blocks of a launch write the same element, and what a launch must promise for it.
 //!
-//! - *Disjoint*, [`Class::Disjoint`]: at the grid's own coordinates, in the loop's order.
+//! - *Disjoint*, [`Class::Disjoint`]: at the grid's own coordinates, in the loop's order; or behind a combination over the grid, where one
+//!   block runs alone.
 //! - *Permuted*, [`Class::Permuted`]: at the grid's coordinates in another order, or through a reversed or permuted view: still one block per element.
 //! - *Atomic*, [`Class::Atomic`]: read-modify-write.
 //! - *Scattered*, [`Class::Scattered`]: at computed positions; the author asserts that they differ, the simulator checks it.
@@ -9,7 +10,7 @@
 //! other coordinates than those it is stored at (a block reads what another may have overwritten).
 
 use super::host::HostExpr;
-use super::{Block, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, ViewId};
+use super::{Combine, Form, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, ViewId};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use std::collections::HashMap;
@@ -49,7 +50,18 @@ struct Access {
     view: ViewId,
     at: At,
     loc: SourceLoc,
-    in_grid: bool,
+    place: Place,
+}
+
+/// Who runs a statement.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Every block, once per turn of the grid loop.
+    Grid,
+    /// Every block, once.
+    Outside,
+    /// The last block, behind a combination over the grid.
+    Last,
 }
 
 #[derive(Default)]
@@ -63,7 +75,10 @@ struct Accesses {
 /// Classifies every store, or says what is wrong with it.
 pub fn classify(kernel: &Kernel) -> Result<Vec<ClassifiedStore>, Vec<Diagnostic>> {
     let mut all = Accesses::default();
-    collect(kernel, &kernel.body, false, &mut all);
+    let last = kernel.body.iter().position(|s| matches!(s, Stmt::Combine(Combine { form: Form::Grid, .. })));
+    let (every, last) = kernel.body.split_at(last.unwrap_or(kernel.body.len()));
+    collect(kernel, every, Place::Outside, &mut all);
+    collect(kernel, last, Place::Last, &mut all);
     let grid = kernel.grid_loop();
     let mut errors = Vec::new();
     let mut classes = Vec::new();
@@ -86,13 +101,17 @@ pub fn classify(kernel: &Kernel) -> Result<Vec<ClassifiedStore>, Vec<Diagnostic>
 fn class_of_store(kernel: &Kernel, grid: Option<&TileLoop>, store: &Access) -> Result<Class, Diagnostic> {
     let view = kernel.view(store.view);
     let Some(grid) = grid else { return Ok(Class::Disjoint) };
-    if !store.in_grid {
+    if store.place == Place::Outside {
         let message = format!("store to `{}` outside of the grid loop: every block would do it", view.text);
-        return Err(Diagnostic::new(store.loc, message).help("move it into the loop, or use an atomic"));
+        let help = "move it into the loop, use an atomic, or combine what the blocks have first (`.sum_grid()`): what follows runs once";
+        return Err(Diagnostic::new(store.loc, message).help(help));
     }
     if !view.injective {
         let message = format!("store to `{}`: different indices of this view reach the same element", view.text);
         return Err(Diagnostic::new(store.loc, message).help("store through a view without repeated or overlapping elements"));
+    }
+    if store.place == Place::Last {
+        return Ok(Class::Disjoint);
     }
     let At::Tiles(index) = &store.at else { panic!("access: a plain store at computed positions") };
     let used: Vec<ValueId> = index.iter().filter_map(|i| if let Index::Tile(v) = i { Some(*v) } else { None }).collect();
@@ -132,7 +151,8 @@ fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>)
         }
         for other in writes[i + 1..].iter().filter(|o| tensor(o) == tensor(write)) {
             let atomics = all.atomics.iter().any(|a| a.loc == write.loc) && all.atomics.iter().any(|a| a.loc == other.loc);
-            if !disjoint(kernel, other.view, write.view) && !same_place(kernel, other, write) && !atomics {
+            let ordered = write.place == Place::Last && other.place == Place::Last && one_after_the_other(kernel, write, other);
+            if !disjoint(kernel, other.view, write.view) && !same_place(kernel, other, write) && !atomics && !ordered {
                 let message = format!("`{}` is stored at two places that may meet in different blocks", kernel.params[tensor(write)].name);
                 errors.push(
                     Diagnostic::new(other.loc, message)
@@ -155,32 +175,39 @@ fn same_place(kernel: &Kernel, a: &Access, b: &Access) -> bool {
     a.view == b.view && x == y || x == y && v.dtype == w.dtype && v.axes == w.axes && v.offset == w.offset
 }
 
-fn collect(kernel: &Kernel, block: &Block, in_grid: bool, all: &mut Accesses) {
+/// In one block, stores of single elements are one thread's, in order; others must go to different constant coordinates.
+fn one_after_the_other(kernel: &Kernel, a: &Access, b: &Access) -> bool {
+    let (At::Tiles(x), At::Tiles(y)) = (&a.at, &b.at) else { return false };
+    let single = |index: &[Index]| index.iter().all(|i| matches!(i, Index::At(_)));
+    let constant = |i: &Index| if let Index::At(v) = i { literal(kernel, *v) } else { None };
+    let differ = x.iter().zip(y).any(|(i, j)| matches!((constant(i), constant(j)), (Some(i), Some(j)) if i != j));
+    single(x) && single(y) || a.view == b.view && differ
+}
+
+fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {
     for stmt in block {
         match stmt {
             Stmt::Let(v, op) => {
                 let loc = kernel.value(*v).loc;
                 match op {
-                    Op::Load(view, index) => all.loads.push(Access { view: *view, at: At::Tiles(index.clone()), loc, in_grid }),
-                    Op::Gather(view, _) => all.loads.push(Access { view: *view, at: At::Computed, loc, in_grid }),
+                    Op::Load(view, index) => all.loads.push(Access { view: *view, at: At::Tiles(index.clone()), loc, place }),
+                    Op::Gather(view, _) => all.loads.push(Access { view: *view, at: At::Computed, loc, place }),
                     _ => {}
                 }
             }
-            Stmt::Store { view, index, loc, .. } => {
-                all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, in_grid })
-            }
+            Stmt::Store { view, index, loc, .. } => all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, place }),
             Stmt::Combine(_) => {}
-            Stmt::Scatter { view, loc, .. } => all.scatters.push(Access { view: *view, at: At::Computed, loc: *loc, in_grid }),
-            Stmt::Atomic { view, loc, .. } => all.atomics.push(Access { view: *view, at: At::Computed, loc: *loc, in_grid }),
-            Stmt::Tiles(l) => collect(kernel, &l.body, true, all),
-            Stmt::Range { body, .. } | Stmt::Where { body, .. } => collect(kernel, body, in_grid, all),
+            Stmt::Scatter { view, loc, .. } => all.scatters.push(Access { view: *view, at: At::Computed, loc: *loc, place }),
+            Stmt::Atomic { view, loc, .. } => all.atomics.push(Access { view: *view, at: At::Computed, loc: *loc, place }),
+            Stmt::Tiles(l) => collect(kernel, &l.body, if place == Place::Outside { Place::Grid } else { place }, all),
+            Stmt::Range { body, .. } | Stmt::Where { body, .. } => collect(kernel, body, place, all),
             Stmt::While { header, body, .. } => {
-                collect(kernel, header, in_grid, all);
-                collect(kernel, body, in_grid, all);
+                collect(kernel, header, place, all);
+                collect(kernel, body, place, all);
             }
             Stmt::If { then, otherwise, .. } => {
-                collect(kernel, then, in_grid, all);
-                collect(kernel, otherwise, in_grid, all);
+                collect(kernel, then, place, all);
+                collect(kernel, otherwise, place, all);
             }
         }
     }
@@ -227,7 +254,7 @@ pub fn shape_requirements(kernel: &Kernel) -> Vec<Requirement> {
 }
 
 /// Calls `f` on every statement, outer ones first.
-pub fn visit<'a>(block: &'a Block, f: &mut impl FnMut(&'a Stmt)) {
+pub fn visit<'a>(block: &'a [Stmt], f: &mut impl FnMut(&'a Stmt)) {
     for stmt in block {
         f(stmt);
         match stmt {
