@@ -1,5 +1,6 @@
 //! Facts: what a launch promises about its arguments. Caches and stores are keyed by facts, never by exact shapes.
 
+use crate::tile::access::dim_constants;
 use crate::tile::{Kernel, ParamKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -78,11 +79,24 @@ impl Facts {
         Facts::uniform(kernel, |size, rank| TensorFacts { align: size, packed: false, lens: vec![1; rank], strides: vec![1; rank] }, false)
     }
 
-    /// The most that can be promised: aligned, packed, divisible, small, not aliased.
+    /// The most that can be promised: aligned, packed, divisible, small, not aliased. A length that the kernel fixes is as divisible
+    /// as it is.
     pub fn best(kernel: &Kernel) -> Facts {
         let tensor =
             |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: vec![MAX_DIVISOR; rank], strides: vec![MAX_DIVISOR; rank] };
-        Facts { noalias: true, ..Facts::uniform(kernel, tensor, true) }
+        let mut facts = Facts { noalias: true, ..Facts::uniform(kernel, tensor, true) };
+        for ((p, k), len) in dim_constants(kernel) {
+            let tensor = facts.tensors[p].as_mut().expect("facts: a length belongs to a tensor");
+            tensor.lens[k] = power_within(len as u64, MAX_DIVISOR);
+        }
+        for tensor in facts.tensors.iter_mut().flatten() {
+            let mut stride = 1;
+            for (own, len) in tensor.strides.iter_mut().zip(&tensor.lens).rev() {
+                *own = stride;
+                stride = (stride * len).min(MAX_DIVISOR);
+            }
+        }
+        facts
     }
 
     /// Packed tensors of any length and natural alignment: what a judge's `solve` may be called with.
@@ -135,14 +149,18 @@ impl Facts {
 impl TensorFacts {
     /// Everything that holds for this argument.
     pub fn of(arg: &TensorArg) -> TensorFacts {
-        let power = |x: u64, max: u32| if x == 0 { max } else { (1u32 << x.trailing_zeros().min(31)).min(max) };
         TensorFacts {
-            align: power(arg.address, MAX_ALIGN),
+            align: power_within(arg.address, MAX_ALIGN),
             packed: arg.is_packed(),
-            lens: arg.lens.iter().map(|l| power(*l as u64, MAX_DIVISOR)).collect(),
-            strides: arg.strides.iter().map(|s| power(s.unsigned_abs(), MAX_DIVISOR)).collect(),
+            lens: arg.lens.iter().map(|l| power_within(*l as u64, MAX_DIVISOR)).collect(),
+            strides: arg.strides.iter().map(|s| power_within(s.unsigned_abs(), MAX_DIVISOR)).collect(),
         }
     }
+}
+
+/// The largest power of two, at most `max`, that divides a number.
+pub(crate) fn power_within(x: u64, max: u32) -> u32 {
+    if x == 0 { max } else { (1u32 << x.trailing_zeros().min(31)).min(max) }
 }
 
 /// The key text of caches and stores: `16p/16 4p/1x16 - i32 noalias`.

@@ -207,3 +207,14 @@ proptest! {
         prop_assert_eq!(weak.imply(&facts), weak == facts);
     }
 }
+
+/// For every kernel there are launches that have all of the best facts, lengths that the kernel fixes included.
+#[test]
+fn the_best_facts_can_hold() {
+    for kernel in super::rungs::all_kernels() {
+        let (best, found) = (Facts::best(&kernel), super::launches::best_facts(&kernel));
+        assert!(found.imply(&best), "{}: {found} does not imply {best}", kernel.name);
+    }
+    let gray = girih_examples::rgb_to_grayscale::rgb_to_grayscale::Kernel::def();
+    assert_eq!(Facts::best(&(gray.build)().unwrap()).to_string(), "16p/16x1 16p/16 i32 noalias");
+}

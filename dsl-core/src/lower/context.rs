@@ -1,13 +1,13 @@
 //! The state of one lowering: the SIMT kernel that grows, and what became of each tile value.
 
 use super::index::{Index, multiple};
-use super::params::{dim_classes, dim_constants, pointer_or_scalar};
+use super::params::pointer_or_scalar;
 use super::plan::Plan;
 use crate::error::CompileError;
 use crate::facts::Facts;
 use crate::layout::{Digit, Layout};
 use crate::simt::{self, Expr, Param, ParamKind, SharedArray, SharedId, Special, Stmt, Var, VarId};
-use crate::tile::access::loop_lengths;
+use crate::tile::access::{dim_classes, dim_constants, loop_lengths};
 use crate::tile::host::HostExpr;
 use crate::tile::{Kernel, Op, ValueId};
 use crate::types::DType;

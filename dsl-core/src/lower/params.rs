@@ -4,11 +4,9 @@ use super::context::Lowering;
 use super::plan::gcd;
 use crate::facts::Facts;
 use crate::simt::{Expr, Param, ParamKind};
-use crate::tile::access::shape_requirements;
 use crate::tile::host::HostExpr;
-use crate::tile::{self, Kernel, Op, RequirementKind, ValueId};
+use crate::tile::{self, Kernel};
 use crate::types::BinaryOp;
-use std::collections::HashMap;
 
 impl Lowering<'_> {
     /// By what a host expression is surely divisible, by the facts.
@@ -120,51 +118,4 @@ fn dim_name(kernel: &Kernel, param: usize, axis: usize) -> String {
         (2, _) => format!("{name}_cols"),
         _ => format!("{name}_dim{axis}"),
     }
-}
-
-/// Lengths that every launch proves equal share one parameter.
-pub(crate) fn dim_classes(kernel: &Kernel) -> HashMap<(usize, usize), (usize, usize)> {
-    let mut class: HashMap<(usize, usize), (usize, usize)> = HashMap::new();
-    for r in shape_requirements(kernel).iter().chain(&kernel.requirements) {
-        let RequirementKind::Equal(a, b) = r.kind else { continue };
-        let (Some(HostExpr::Dim(p, k)), Some(HostExpr::Dim(q, l))) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else {
-            continue;
-        };
-        let (x, y) = (*class.get(&(p, k)).unwrap_or(&(p, k)), *class.get(&(q, l)).unwrap_or(&(q, l)));
-        for d in [(p, k), (q, l)] {
-            class.insert(d, y);
-        }
-        for c in class.values_mut().filter(|c| **c == x) {
-            *c = y;
-        }
-    }
-    class
-}
-
-/// Lengths that a requirement or a whole-axis index fixes.
-pub(crate) fn dim_constants(kernel: &Kernel) -> HashMap<(usize, usize), i64> {
-    let mut constants = HashMap::new();
-    let mut fix = |len: ValueId, n: i64| {
-        if let Some(HostExpr::Dim(p, k)) = HostExpr::of_value(kernel, len) {
-            constants.insert((p, k), n);
-        }
-    };
-    for r in &kernel.requirements {
-        let RequirementKind::Equal(a, b) = r.kind else { continue };
-        for (len, constant) in [(a, b), (b, a)] {
-            if let Some(HostExpr::Const(n)) = HostExpr::of_value(kernel, constant) {
-                fix(len, n);
-            }
-        }
-    }
-    tile::access::visit(&kernel.body, &mut |stmt| {
-        if let tile::Stmt::Let(_, Op::Load(view, index)) | tile::Stmt::Store { view, index, .. } = stmt {
-            for (axis, at) in kernel.view(*view).axes.iter().zip(index) {
-                if let tile::Index::All(n) = at {
-                    fix(axis.len, *n);
-                }
-            }
-        }
-    });
-    constants
 }

@@ -253,6 +253,58 @@ pub fn shape_requirements(kernel: &Kernel) -> Vec<Requirement> {
     found
 }
 
+/// Axes of parameters (parameter, axis) whose lengths every launch proves equal, each with the one that stands for its class.
+pub fn dim_classes(kernel: &Kernel) -> HashMap<(usize, usize), (usize, usize)> {
+    let mut class: HashMap<(usize, usize), (usize, usize)> = HashMap::new();
+    for r in shape_requirements(kernel).iter().chain(&kernel.requirements) {
+        let RequirementKind::Equal(a, b) = r.kind else { continue };
+        let (Some(HostExpr::Dim(p, k)), Some(HostExpr::Dim(q, l))) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else {
+            continue;
+        };
+        let (x, y) = (*class.get(&(p, k)).unwrap_or(&(p, k)), *class.get(&(q, l)).unwrap_or(&(q, l)));
+        for d in [(p, k), (q, l)] {
+            class.insert(d, y);
+        }
+        for c in class.values_mut().filter(|c| **c == x) {
+            *c = y;
+        }
+    }
+    class
+}
+
+/// Lengths of parameters' axes (parameter, axis) that a requirement or a whole-axis index fixes, equal ones included.
+pub fn dim_constants(kernel: &Kernel) -> HashMap<(usize, usize), i64> {
+    let mut constants = HashMap::new();
+    let mut fix = |len: ValueId, n: i64| {
+        if let Some(HostExpr::Dim(p, k)) = HostExpr::of_value(kernel, len) {
+            constants.insert((p, k), n);
+        }
+    };
+    for r in &kernel.requirements {
+        let RequirementKind::Equal(a, b) = r.kind else { continue };
+        for (len, constant) in [(a, b), (b, a)] {
+            if let Some(HostExpr::Const(n)) = HostExpr::of_value(kernel, constant) {
+                fix(len, n);
+            }
+        }
+    }
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Let(_, Op::Load(view, index)) | Stmt::Store { view, index, .. } = stmt {
+            for (axis, at) in kernel.view(*view).axes.iter().zip(index) {
+                if let Index::All(n) = at {
+                    fix(axis.len, *n);
+                }
+            }
+        }
+    });
+    let classes = dim_classes(kernel);
+    let known: Vec<_> = constants.iter().filter_map(|(d, n)| Some((*classes.get(d)?, *n))).collect();
+    for (class, n) in known {
+        constants.extend(classes.iter().filter(|(_, c)| **c == class).map(|(d, _)| (*d, n)));
+    }
+    constants
+}
+
 /// Calls `f` on every statement, outer ones first.
 pub fn visit<'a>(block: &'a [Stmt], f: &mut impl FnMut(&'a Stmt)) {
     for stmt in block {

@@ -2,14 +2,15 @@
 
 use crate::cuda;
 use crate::error::CompileError;
-use crate::facts::{Facts, MAX_ALIGN, MAX_DIVISOR, TensorFacts};
+use crate::facts::{Facts, MAX_ALIGN, MAX_DIVISOR, TensorFacts, power_within};
 use crate::lower;
 use crate::program::signature::Signature;
-use crate::program::{Arg, Expr};
+use crate::program::{Arg, Expr, TensorView};
 use crate::schedule::Schedule;
 use crate::schedule::space::Space;
 use crate::simt::{self, ParamKind};
 use crate::target::Target;
+use crate::tile::access::dim_constants;
 use crate::tile::host::HostExpr;
 use crate::tile::{self, Kernel};
 
@@ -43,13 +44,16 @@ pub struct KnownTensor {
 }
 
 impl Known {
-    /// Packed tensors of unknown lengths in memory of their own.
+    /// Packed tensors in memory of their own, of any lengths that the kernel does not fix.
     pub fn packed(kernel: &Kernel) -> Known {
+        let constants = dim_constants(kernel);
+        let lens = |p, rank| (0..rank).map(|k| constants.get(&(p, k)).copied()).collect();
         let tensors = kernel
             .params
             .iter()
-            .map(|p| match p.kind {
-                tile::ParamKind::Tensor { rank, .. } => Some(KnownTensor { packed: true, lens: vec![None; rank] }),
+            .enumerate()
+            .map(|(p, param)| match param.kind {
+                tile::ParamKind::Tensor { rank, .. } => Some(KnownTensor { packed: true, lens: lens(p, rank) }),
                 tile::ParamKind::Scalar(_) => None,
             })
             .collect();
@@ -67,8 +71,13 @@ impl Known {
             _ => None,
         };
         let views: Vec<_> = args.iter().map(|a| if let Arg::Tensor(v) = a { Some(v) } else { None }).collect();
-        let tensors =
-            views.iter().map(|v| v.map(|v| KnownTensor { packed: v.packed, lens: v.lens.iter().map(constant).collect() })).collect();
+        let fixed = dim_constants(kernel);
+        let len = |p: usize, k: usize, e: &Expr| constant(e).or(fixed.get(&(p, k)).copied());
+        let known = |p: usize, v: &TensorView| KnownTensor {
+            packed: v.packed,
+            lens: v.lens.iter().enumerate().map(|(k, e)| len(p, k, e)).collect(),
+        };
+        let tensors = views.iter().enumerate().map(|(p, v)| v.map(|v| known(p, v))).collect();
         let mutable = |i: usize| matches!(kernel.params[i].kind, tile::ParamKind::Tensor { mutable: true, .. });
         let bases: Vec<_> = views.iter().map(|v| v.map(|v| v.base)).collect();
         let alone = |i: usize| bases.iter().enumerate().all(|(j, b)| i == j || b.is_none() || *b != bases[i]);
@@ -85,7 +94,7 @@ impl Known {
             .map(|(param, known)| match (param.kind, known) {
                 (tile::ParamKind::Tensor { dtype, .. }, Some(known)) => {
                     // A constant length is as divisible as it is, whatever is asked for.
-                    let power = |n: i64| if n == 0 { MAX_DIVISOR } else { (1u32 << n.trailing_zeros().min(30)).min(MAX_DIVISOR) };
+                    let power = |n: i64| power_within(n as u64, MAX_DIVISOR);
                     let lens = known.lens.iter().map(|l| l.map_or(divisor, power)).collect();
                     let strides = vec![1; known.lens.len()];
                     Some(TensorFacts { align: align.max(dtype.size() as u32), packed: known.packed, lens, strides })
