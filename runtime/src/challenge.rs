@@ -43,7 +43,7 @@ macro_rules! challenge {
         pub fn challenge() -> $crate::challenge::Challenge {
             use $crate::challenge::Challenge;
             #[allow(unused_imports)]
-            use $crate::inputs::{Distribution, formula, integers, normal, sparse, uniform};
+            use $crate::inputs::{Distribution, below, formula, integers, normal, sparse, uniform};
             $make
         }
 
@@ -87,6 +87,8 @@ pub struct Challenge {
     pub flops: fn(&Sizes) -> f64,
     /// 32-bit integer operations at a size, for the floor.
     pub int_ops: fn(&Sizes) -> f64,
+    /// Bytes that must move at a size, for the floor; `None`: every input and output once.
+    pub bytes: Option<fn(&Sizes) -> f64>,
 }
 
 impl Challenge {
@@ -104,6 +106,7 @@ impl Challenge {
             perf: Sizes::default(),
             flops: |_| 0.0,
             int_ops: |_| 0.0,
+            bytes: None,
         }
     }
 
@@ -152,6 +155,12 @@ impl Challenge {
     /// 32-bit integer operations at a size.
     pub fn int_ops(mut self, int_ops: fn(&Sizes) -> f64) -> Challenge {
         self.int_ops = int_ops;
+        self
+    }
+
+    /// Bytes that must move at a size, where only a part of a tensor is asked for.
+    pub fn bytes(mut self, bytes: fn(&Sizes) -> f64) -> Challenge {
+        self.bytes = Some(bytes);
         self
     }
 

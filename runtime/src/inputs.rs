@@ -94,6 +94,8 @@ pub enum Distribution {
     Sparse(f64, f64, f64),
     /// Not random: the value of element `i` (row-major) of a tensor with these lengths.
     Formula(fn(&[i64], usize) -> f64),
+    /// Uniform integers from 0 to below the value of a scalar of the signature: labels of as many classes.
+    Below(&'static str),
 }
 
 impl Distribution {
@@ -104,6 +106,14 @@ impl Distribution {
             DType::Bool => Distribution::Integers(0, 1),
             DType::U8 | DType::I8 => Distribution::Bits,
             DType::I32 | DType::U32 | DType::I64 | DType::U64 => Distribution::Integers(0, 1000),
+        }
+    }
+
+    /// The distribution where the signature's scalars have these values.
+    pub fn at(&self, value: impl Fn(&str) -> f64) -> Distribution {
+        match self {
+            Distribution::Below(scalar) => Distribution::Integers(0, (value(scalar) as i64 - 1).max(0)),
+            other => other.clone(),
         }
     }
 
@@ -121,6 +131,7 @@ impl Distribution {
                 Literal::from_f64(dtype, if rng.unit() < *density { value } else { 0.0 }).bits
             }
             Distribution::Formula(value) => Literal::from_f64(dtype, value(&[1], 0)).bits,
+            Distribution::Below(scalar) => panic!("inputs: drawn before the value of `{scalar}` was known"),
             Distribution::Bits => loop {
                 let bits = rng.next_u64() & (u64::MAX >> (64 - 8 * dtype.size()));
                 let literal = Literal { dtype, bits: if dtype == DType::Bool { bits & 1 } else { bits } };
@@ -155,6 +166,11 @@ pub fn sparse(low: f64, high: f64, density: f64) -> Distribution {
 /// The value of element `i` (row-major) of a tensor, from its lengths and `i`.
 pub fn formula(value: fn(&[i64], usize) -> f64) -> Distribution {
     Distribution::Formula(value)
+}
+
+/// Uniform integers from 0 to below the value of a scalar of the signature.
+pub fn below(scalar: &'static str) -> Distribution {
+    Distribution::Below(scalar)
 }
 
 /// A small fast generator (SplitMix64); good enough for test data, not for secrets.

@@ -198,7 +198,10 @@ impl Subject {
                     }
                     let input = challenge.inputs.iter().find(|(n, _)| *n == there.name);
                     let data = match input {
-                        Some((_, d)) => HostTensor::random(there.dtype, &lens, d, seed.wrapping_add(*at as u64)),
+                        Some((_, d)) => {
+                            let distribution = d.at(|scalar| sizes.size(scalar));
+                            HostTensor::random(there.dtype, &lens, &distribution, seed.wrapping_add(*at as u64))
+                        }
                         None => HostTensor::poisoned(there.dtype, &lens),
                     };
                     Ok(CallArg::Tensor {
@@ -275,8 +278,11 @@ impl Subject {
         Ok(())
     }
 
-    /// Bytes that must move: every input once, every output once, by the arguments' sizes.
+    /// Bytes that must move: as the challenge says, else every input once, every output once, by the arguments' sizes.
     pub fn compulsory_bytes(&self, call: &Call) -> f64 {
+        if let Some(bytes) = self.challenge.as_ref().and_then(|c| c.bytes) {
+            return bytes(&call.sizes);
+        }
         let of = |arg: &CallArg| match arg {
             CallArg::Scalar(_) => 0,
             CallArg::Tensor { name, data, mutable, .. } => {

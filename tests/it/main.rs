@@ -8,6 +8,7 @@ mod differential;
 mod docs;
 mod evaluator;
 mod exports;
+mod gallery;
 mod identity;
 mod kernels;
 mod language;

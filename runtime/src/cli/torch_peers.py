@@ -57,6 +57,18 @@ def grayscale(x):
     return 0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2]
 
 
+def count(x, value):
+    return (x == value).sum(dtype=torch.int32)
+
+
+def half_dot(a, b):
+    return (a.float() * b.float()).sum().half()
+
+
+def rms_norm(x, gamma, beta, eps):
+    return gamma * x * torch.rsqrt(x.square().mean() + eps) + beta
+
+
 # name -> (arguments for sizes, the operation). In-place challenges change their argument; the others return a new tensor,
 # so that eager PyTorch needs no copy that a compiled kernel would not need.
 PEERS = {
@@ -84,6 +96,57 @@ PEERS = {
     ),
     "reverse_array": (lambda s: [uniform(-1000, 1000, s["N"])], lambda x: x.copy_(x.flip(0))),
     "matrix_transpose": (lambda s: [uniform(-10, 10, s["rows"], s["cols"])], lambda x: x.t().contiguous()),
+    "reduction": (lambda s: [uniform(0, 1000, s["N"])], torch.sum),
+    "dot_product": (lambda s: [uniform(-1, 1, s["N"]) for _ in "AB"], lambda a, b: (a * b).sum()),
+    "fp16_dot_product": (lambda s: [uniform(-1, 1, s["N"]).half() for _ in "AB"], half_dot),
+    "mean_squared_error": (lambda s: [uniform(-1000, 1000, s["N"]) for _ in "AB"], F.mse_loss),
+    "monte_carlo_integration": (
+        lambda s: [uniform(-1000, 1000, s["n_samples"]), s["a"], s["b"]],
+        lambda y, a, b: (b - a) * y.mean(),
+    ),
+    "count_array_element": (lambda s: [ints(1, 100_001, torch.int32, s["N"]), s["K"]], count),
+    "count_2d_array_element": (lambda s: [ints(1, 3, torch.int32, s["N"], s["M"]), s["K"]], count),
+    "count_3d_array_element": (lambda s: [ints(1, 3, torch.int32, s["N"], s["M"], s["K"]), s["P"]], count),
+    "subarray_sum": (
+        lambda s: [ints(1, 11, torch.int32, s["N"])[s["S"] : s["E"] + 1]],
+        lambda x: x.sum(dtype=torch.int32),
+    ),
+    "2d_subarray_sum": (
+        lambda s: [ints(1, 11, torch.int32, s["N"], s["M"])[s["S_ROW"] : s["E_ROW"] + 1, s["S_COL"] : s["E_COL"] + 1]],
+        lambda x: x.sum(dtype=torch.int32),
+    ),
+    "3d_subarray_sum": (
+        lambda s: [
+            ints(1, 11, torch.int32, s["N"], s["M"], s["K"])[
+                s["S_DEP"] : s["E_DEP"] + 1, s["S_ROW"] : s["E_ROW"] + 1, s["S_COL"] : s["E_COL"] + 1
+            ]
+        ],
+        lambda x: x.sum(dtype=torch.int32),
+    ),
+    "softmax": (lambda s: [uniform(-10, 10, s["N"])], lambda x: torch.softmax(x, 0)),
+    # torch wants 64-bit labels: 40 kB more than ours.
+    "categorical_cross_entropy_loss": (
+        lambda s: [uniform(-10, 10, s["N"], s["C"]), ints(0, s["C"], torch.int64, s["N"])],
+        F.cross_entropy,
+    ),
+    "rms_normalization": (lambda s: [uniform(-10, 10, s["N"]), s["gamma"], s["beta"], s["eps"]], rms_norm),
+    "layer_normalization": (
+        lambda s: [uniform(-5, 10, s["N"], s["C"]), uniform(0.5, 2, s["C"]), uniform(-1, 1, s["C"]), s["eps"]],
+        lambda x, weight, bias, eps: F.layer_norm(x, weight.shape, weight, bias, eps),
+    ),
+    "batch_normalization": (
+        lambda s: [uniform(-10, 10, s["N"], s["C"]), uniform(0.5, 2, s["C"]), uniform(-2, 2, s["C"]), s["eps"]],
+        lambda x, gamma, beta, eps: F.batch_norm(x, None, None, gamma, beta, training=True, eps=eps),
+    ),
+    "fused_residual_add_rms_norm": (
+        lambda s: [
+            torch.randn(s["N"], s["C"], device="cuda"),
+            torch.randn(s["N"], s["C"], device="cuda"),
+            uniform(0.5, 1.5, s["C"]),
+            s["eps"],
+        ],
+        lambda x, residual, weight, eps: F.rms_norm(x + residual, weight.shape, weight, eps),
+    ),
 }
 
 
