@@ -50,12 +50,12 @@ pub use girih_core::linkme;
 // The attributes' expansions name `::girih`, also in this crate's own tests.
 extern crate self as girih;
 
-pub use girih_macros::{device, kernel, program};
+pub use girih_macros::{TileType, device, kernel, program};
 
 /// What kernels and programs are written with: `use girih::prelude::*;`.
 pub mod prelude {
     pub use girih_core::lang::prelude::*;
-    pub use girih_macros::{device, kernel, program};
+    pub use girih_macros::{TileType, device, kernel, program};
 }
 
 /// What the attributes expand to refers to.

@@ -18,19 +18,21 @@ pub fn strided_sum(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
 }
 
 /// An argument: a tensor of 4-byte elements with its lengths, or a scalar.
-enum Given {
+pub enum Given {
     F(Vec<f32>, Vec<i64>),
     I(Vec<i32>, Vec<i64>),
     S(Literal),
 }
 
 impl Given {
-    fn f(data: impl IntoIterator<Item = f32>) -> Given {
+    /// Floats along one axis.
+    pub fn f(data: impl IntoIterator<Item = f32>) -> Given {
         let data: Vec<f32> = data.into_iter().collect();
         let n = data.len() as i64;
         Given::F(data, vec![n])
     }
-    fn i(data: impl IntoIterator<Item = i32>) -> Given {
+    /// Integers along one axis.
+    pub fn i(data: impl IntoIterator<Item = i32>) -> Given {
         let data: Vec<i32> = data.into_iter().collect();
         let n = data.len() as i64;
         Given::I(data, vec![n])
@@ -64,20 +66,23 @@ fn try_kernel(def: KernelDef, given: &[Given], options: &EvalOptions) -> Result<
     call(given, |args| eval(&kernel, args, options))
 }
 
-fn kernel(def: KernelDef, given: &[Given]) -> Vec<Vec<u8>> {
+/// What is in memory after the kernel, evaluated.
+pub fn kernel(def: KernelDef, given: &[Given]) -> Vec<Vec<u8>> {
     try_kernel(def, given, &EvalOptions { shuffle: Some(7), ..Default::default() }).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn floats(bytes: &[u8]) -> Vec<f32> {
+/// Bytes as floats.
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().expect("four bytes"))).collect()
 }
 
-fn ints(bytes: &[u8]) -> Vec<i32> {
+/// Bytes as integers.
+pub fn ints(bytes: &[u8]) -> Vec<i32> {
     floats(bytes).into_iter().map(|f| f.to_bits() as i32).collect()
 }
 
 /// A few numbers without a pattern, from -1 to 1.
-fn noise(n: usize) -> Vec<f32> {
+pub fn noise(n: usize) -> Vec<f32> {
     (0..n as u32).map(|i| (i.wrapping_mul(2654435761) >> 8) as f32 / (1 << 23) as f32 - 1.0).collect()
 }
 

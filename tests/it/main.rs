@@ -6,6 +6,7 @@ mod cubin_cache;
 mod cuda_text;
 mod differential;
 mod docs;
+mod elements;
 mod evaluator;
 mod exports;
 mod gallery;

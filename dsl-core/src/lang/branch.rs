@@ -3,6 +3,7 @@
 
 use super::carry::{Carrier, Carry};
 use super::elem::{Elem, Float, Int};
+use super::elementwise::is_lifted;
 use super::loops::{per_element, reads_memory};
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
@@ -200,8 +201,9 @@ impl Changes {
     }
 }
 
-/// An `if` on a scalar: one side runs. In a program, on the host.
+/// An `if` on a scalar: one side runs. In a program, on the host. Where the scalar stands for a tile's elements, a choice per element.
 pub struct ScalarBranch {
+    per_element: Option<TileBranch>,
     condition: Handle,
     loc: SourceLoc,
     side: Side,
@@ -216,6 +218,7 @@ impl Condition for Scalar<bool> {
     type Branch = ScalarBranch;
     fn branch(self, loc: SourceLoc) -> ScalarBranch {
         ScalarBranch {
+            per_element: is_lifted(self.handle()).then(|| Tile::of(self.handle()).branch(loc)),
             condition: self.handle(),
             loc,
             side: Side::Before,
@@ -231,6 +234,9 @@ impl Condition for Scalar<bool> {
 impl ScalarBranch {
     /// Carries a variable: called before the `if`, after the first side, and after the second.
     pub fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
+        if let Some(branch) = &mut self.per_element {
+            return branch.carry(name, variable);
+        }
         if self.side == Side::Otherwise {
             self.settle();
         }
@@ -241,12 +247,18 @@ impl ScalarBranch {
     }
     /// The first side follows.
     pub fn then(&mut self) -> bool {
+        if let Some(branch) = &mut self.per_element {
+            return branch.then();
+        }
         self.side = Side::Then;
         self.regions[0] = open();
         true
     }
     /// The second side follows.
     pub fn otherwise(&mut self) -> bool {
+        if let Some(branch) = &mut self.per_element {
+            return branch.otherwise();
+        }
         (self.blocks[0], self.program_blocks[0]) = close();
         self.side = Side::Otherwise;
         self.regions[1] = open();
@@ -260,6 +272,9 @@ impl ScalarBranch {
     }
     /// The value of the `if`.
     pub fn join<A: Join<B>, B>(mut self, then: Option<A>, otherwise: Option<B>) -> A::Output {
+        if let Some(branch) = self.per_element {
+            return branch.join(then, otherwise);
+        }
         self.settle();
         let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
         let loc = self.loc;
@@ -272,6 +287,9 @@ impl ScalarBranch {
     where
         Scalar<T>: FromLiterals<L>,
     {
+        if let Some(branch) = self.per_element.take() {
+            return branch.join_scalars(then, otherwise);
+        }
         self.settle();
         let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
         let loc = self.loc;
@@ -281,6 +299,9 @@ impl ScalarBranch {
     }
     /// The end of the `if`.
     pub fn finish(mut self) {
+        if let Some(branch) = self.per_element {
+            return branch.finish();
+        }
         self.settle();
         let loc = self.loc;
         session::with(|s| match s {
@@ -428,6 +449,16 @@ impl TileBranch {
         let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
         let (mask, loc) = (self.mask, self.loc);
         Tile::<T>::from_literals(a, b, loc, &mut |a, b| per_element(mask, a, b, loc))
+    }
+    /// The value of an `if` whose sides are both literals, as a scalar that stands for the elements.
+    fn join_scalars<L, T: Elem>(mut self, then: Option<L>, otherwise: Option<L>) -> Scalar<T>
+    where
+        Scalar<T>: FromLiterals<L>,
+    {
+        self.settle();
+        let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
+        let (mask, loc) = (self.mask, self.loc);
+        Scalar::<T>::from_literals(a, b, loc, &mut |a, b| per_element(mask, a, b, loc))
     }
     /// The end of the `if`.
     pub fn finish(mut self) {

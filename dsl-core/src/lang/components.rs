@@ -15,7 +15,9 @@ use crate::types::{DType, Literal};
 )]
 pub trait Components: Carry + Copy {
     /// One element, as an operator sees it: scalars.
-    type Element: Components<Element = Self::Element, Value = Self::Value>;
+    type Element: Components<Element = Self::Element, Value = Self::Value, Tile = Self::Tile>;
+    /// One element per position of a shape.
+    type Tile: TileLike<Element = Self::Element, Value = Self::Value, Tile = Self::Tile>;
     /// One element's value on the host: what an identity is written as.
     type Value: Copy;
     /// The name and the element type of each component.
@@ -38,6 +40,7 @@ pub trait TileLike: Components {}
 
 impl<T: Elem> Components for Scalar<T> {
     type Element = Scalar<T>;
+    type Tile = Tile<T>;
     type Value = T;
     fn describe(name: &str, f: &mut dyn FnMut(String, DType)) {
         f(name.to_string(), T::DTYPE);
@@ -52,6 +55,7 @@ impl<T: Elem> Components for Scalar<T> {
 
 impl<T: Elem> Components for Tile<T> {
     type Element = Scalar<T>;
+    type Tile = Tile<T>;
     type Value = T;
     fn describe(name: &str, f: &mut dyn FnMut(String, DType)) {
         f(name.to_string(), T::DTYPE);
@@ -73,6 +77,7 @@ macro_rules! tuples {
     ($(($($name:ident $index:tt),*))*) => {$(
         impl<$($name: Components),*> Components for ($($name,)*) {
             type Element = ($($name::Element,)*);
+            type Tile = ($($name::Tile,)*);
             type Value = ($($name::Value,)*);
             fn describe(name: &str, f: &mut dyn FnMut(String, DType)) {
                 $($name::describe(&format!("{name}_{}", $index), f);)*

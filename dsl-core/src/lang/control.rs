@@ -2,6 +2,7 @@
 
 use super::carry::{Carrier, Carry};
 use super::elem::{Elem, Int};
+use super::elementwise::uniform;
 use super::loops::{self, Slots};
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
@@ -191,7 +192,7 @@ impl<T: Elem> Start for ScalarRange<T> {
         let name = names.first().filter(|n| !n.is_empty()).map(|n| n.to_string());
         let opened = session::with(|s| match s {
             Session::Kernel(k) => {
-                let (start, end) = (k.operand(self.start, loc)?, k.operand(self.end, loc)?);
+                let (start, end) = (uniform(k, self.start, "a loop's start", loc)?, uniform(k, self.end, "a loop's end", loc)?);
                 k.open(false);
                 let var = k.new_value(Ty::Scalar(T::DTYPE), name, loc, 0);
                 Some((Kind::Range { start, end, var }, vec![k.handle(var)]))
@@ -336,7 +337,7 @@ impl RecordedWhile {
         self.turn = Turn::Inside;
         session::with(|s| match s {
             Session::Kernel(k) => {
-                k.operand(condition.handle(), loc);
+                uniform(k, condition.handle(), "a loop's condition", loc);
                 self.header = k.close();
                 k.open(false);
             }

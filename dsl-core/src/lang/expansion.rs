@@ -1,13 +1,17 @@
 //! What the attributes expand to refers to: not for authors.
 
-pub use super::branch::branch;
+pub use super::branch::{Join, branch};
 pub use super::build::{Header, instance, kernel, program};
-pub use super::carry::{NameIt, NameNothing, Named, Soft, SoftCarry, SoftIgnore};
+pub use super::carry::{Carry, NameIt, NameNothing, Named, Soft, SoftCarry, SoftIgnore};
 pub use super::compare::{eq, ge, gt, le, logic, lt, ne, needs};
+pub use super::components::{Components, TileLike};
 pub use super::control::{range, range_inclusive, start, while_loop};
+pub use super::elementwise::Elementwise;
 pub use super::plan::Plan;
 pub use super::schedule::{CacheHint, CopyPath, DotUnit, KernelSchedule, KnobValue, RowPath, deserialize, display, field, serialize};
-pub use super::size::Size;
+pub use super::session::Handle;
+pub use super::size::{Shape, Size};
+pub use super::tile_type::TileType;
 pub use super::world::{ByReference, ByValue, On, Param, World};
 pub use crate::error::CompileError;
 pub use crate::linkme;
@@ -16,6 +20,7 @@ pub use crate::program::{Program, ProgramDef};
 pub use crate::registry::{KERNELS, KernelDef, PROGRAMS};
 pub use crate::schedule::{Choice, Knob, KnobKind, Schedule};
 pub use crate::tile::{Kernel, KnobId, Param as IrParam};
+pub use crate::types::{DType, Literal};
 pub use serde;
 
 /// A numeric choice.

@@ -217,7 +217,7 @@ pub(crate) fn resolve(k: &mut KernelBuilder, view: ViewId, parts: &[Part], loc: 
                 Index::Tile(v)
             }
             Part::At(h) => {
-                let v = k.operand(*h, loc)?;
+                let v = super::elementwise::uniform(k, *h, "one coordinate", loc)?;
                 Index::At(wide(k, v, loc))
             }
             Part::Constant(c) => Index::At(k.index(*c, loc)),

@@ -5,6 +5,7 @@
 //! traits decide between the host and the GPU. A mistake records a diagnostic and gives a poisoned handle, so that one build reports
 //! several mistakes, each once.
 
+pub mod arg;
 pub mod branch;
 pub mod build;
 pub mod carry;
@@ -12,6 +13,7 @@ pub mod compare;
 pub mod components;
 pub mod control;
 pub mod elem;
+pub mod elementwise;
 #[doc(hidden)]
 pub mod expansion;
 pub mod grid;
@@ -22,10 +24,12 @@ pub mod plan;
 pub mod prelude;
 pub mod reduce;
 pub mod scalar;
+pub mod scan;
 pub mod schedule;
 pub mod size;
 pub mod tensor;
 pub mod tile;
+pub mod tile_type;
 pub mod views;
 pub mod world;
 

@@ -1,15 +1,19 @@
 //! What kernels and programs are written with.
 
+pub use super::arg::{ArgPair, Position};
 pub use super::components::{Components, TileLike};
 pub use super::control::Tiles;
 pub use super::elem::{Elem, Float, Int, Num};
+pub use super::elementwise::Elementwise;
 pub use super::grid::ReduceGrid;
 pub use super::operand::Operand;
 pub use super::plan::{Plan, temp, temp_filled};
 pub use super::reduce::Reduce;
 pub use super::scalar::{Scalar, scalar};
+pub use super::scan::{Scan, along};
 pub use super::size::Size;
 pub use super::tensor::Tensor;
 pub use super::tile::{Tile, TileIdx, dot, full, select, stack, zeros};
+pub use super::tile_type::TileType;
 pub use super::world::{On, World};
 pub use half::{bf16, f16};

@@ -148,7 +148,7 @@ impl<T: Elem> Tile<T> {
     pub fn like(self, value: impl Operand<T> + ScalarRhs) -> Tile<T> {
         let loc = SourceLoc::caller();
         let value = value.operand(loc);
-        self.map(loc, |k, v| {
+        self.map_value(loc, |k, v| {
             let shape = k.kernel.ty(v).shape().unwrap_or_default().to_vec();
             let value = k.operand(value, loc)?;
             Some(ops::splat_to(k, value, &shape, loc))
@@ -168,7 +168,7 @@ impl<T: Elem> Tile<T> {
     }
 
     fn permute(self, order: &[usize], what: &str, loc: SourceLoc) -> Tile<T> {
-        self.map(loc, |k, v| {
+        self.map_value(loc, |k, v| {
             let Ty::Tile(dtype, shape) = k.kernel.ty(v).clone() else { return None };
             let mut sorted = order.to_vec();
             sorted.sort_unstable();
@@ -187,7 +187,7 @@ impl<T: Elem> Tile<T> {
     pub fn expand(self, axis: usize, size: impl Into<Size>) -> Tile<T> {
         let loc = SourceLoc::caller();
         let size = size.into().to_ir();
-        self.map(loc, |k, v| {
+        self.map_value(loc, |k, v| {
             let Ty::Tile(dtype, mut shape) = k.kernel.ty(v).clone() else { return None };
             if axis > shape.len() {
                 let message = format!("no axis {axis} can be added to {}", k.shape_text(&shape));
@@ -205,7 +205,7 @@ impl<T: Elem> Tile<T> {
     #[track_caller]
     pub fn pick(self, axis: usize, at: usize) -> Tile<T> {
         let loc = SourceLoc::caller();
-        self.map(loc, |k, v| {
+        self.map_value(loc, |k, v| {
             let Ty::Tile(dtype, mut shape) = k.kernel.ty(v).clone() else { return None };
             let extent = shape.get(axis).and_then(tile::Size::as_constant);
             if extent.is_none_or(|e| at as i64 >= e) || shape.len() == 1 {
@@ -218,7 +218,27 @@ impl<T: Elem> Tile<T> {
         })
     }
 
-    pub(crate) fn map(
+    /// The tiles along the last axis, whose extent is the constant `N`: what [`stack`] puts together.
+    #[track_caller]
+    pub fn unstack<const N: usize>(self) -> [Tile<T>; N] {
+        let loc = SourceLoc::caller();
+        let extent = session::with(|s| {
+            let k = s.kernel("a tile", loc)?;
+            let v = k.operand(self.handle, loc)?;
+            let shape = k.kernel.ty(v).shape()?.to_vec();
+            if shape.last().and_then(tile::Size::as_constant) != Some(N as i64) || shape.len() == 1 {
+                let message = format!("`unstack` of {} into {N} tiles", k.shape_text(&shape));
+                k.error(
+                    Diagnostic::new(loc, message).help(format!("load a whole last axis with `..{N}` as its index, and keep another axis")),
+                );
+                return None;
+            }
+            Some(shape.len() - 1)
+        });
+        std::array::from_fn(|i| extent.map_or(Tile::of(Handle::POISON), |last| self.pick(last, i)))
+    }
+
+    pub(crate) fn map_value(
         self,
         loc: SourceLoc,
         f: impl FnOnce(&mut super::builder::KernelBuilder, tile::ValueId) -> Option<tile::ValueId>,
