@@ -144,7 +144,7 @@ impl Lowering<'_> {
             self.mode = Mode::Full;
             let first = self.shared.len() as u32;
             self.lower_block(&l.body)?;
-            let then = self.close();
+            let mut then = self.close();
             self.values = before.clone();
             self.open();
             self.comment("the tail");
@@ -152,8 +152,14 @@ impl Lowering<'_> {
             self.reusable = (first..self.shared.len() as u32).map(SharedId).collect();
             self.lower_block(&l.body)?;
             self.reusable.clear();
-            let otherwise = self.close();
-            self.emit(Stmt::If { condition: full, then, otherwise });
+            let mut otherwise = self.close();
+            if !combines(l) && super::tail::tail_suffices(&mut then, &mut otherwise) {
+                otherwise[0] = Stmt::Comment("full tiles and the tail alike: loads and stores check their bounds".into());
+                let always = Expr::Literal(crate::types::Literal::bool(true));
+                self.emit(Stmt::If { condition: always, then: otherwise, otherwise: vec![] });
+            } else {
+                self.emit(Stmt::If { condition: full, then, otherwise });
+            }
         } else {
             self.mode = Mode::Tail;
             self.lower_block(&l.body)?;
@@ -240,4 +246,11 @@ impl Lowering<'_> {
         };
         threads(&layout) == threads(own)
     }
+}
+
+/// Combinations pad absent elements, one by one: a full tile is better off without.
+fn combines(l: &TileLoop) -> bool {
+    let mut found = false;
+    tile::access::visit(&l.body, &mut |s| found |= matches!(s, tile::Stmt::Combine(_)));
+    found
 }

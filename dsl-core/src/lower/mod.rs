@@ -2,7 +2,7 @@
 //!
 //! 1. [`crate::tile::access::classify`]: is every store safe?
 //! 2. `plan`: the schedule in numbers, and the rules that they obey.
-//! 3. `grid`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
+//! 3. `grid`, `tail`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
 //! 4. `control`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
@@ -21,6 +21,7 @@ mod pipeline;
 mod plan;
 mod simplify;
 mod staged;
+mod tail;
 mod transfer;
 mod uses;
 mod values;

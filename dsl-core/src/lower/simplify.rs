@@ -9,7 +9,7 @@ pub(crate) fn simplify(kernel: &mut Kernel) {
     kernel.body = splice(body);
     loop {
         let mut counts = vec![0u32; kernel.vars.len()];
-        count_block(&kernel.body, &mut counts);
+        count_block(&mut kernel.body, &mut counts);
         if !remove_unused(&mut kernel.body, &counts) {
             break;
         }
@@ -47,7 +47,7 @@ fn literal(e: &Expr) -> Option<i64> {
 }
 
 /// Calls `f` on each expression of a statement (not of the statements inside).
-fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
+pub(super) fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
     let place = |p: &mut Place, f: &mut dyn FnMut(&mut Expr)| f(&mut p.index);
     match stmt {
         Stmt::Let { value, .. } => f(value),
@@ -103,7 +103,7 @@ fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
 }
 
 /// The blocks inside a statement.
-fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
+pub(super) fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
     match stmt {
         Stmt::If { then, otherwise, .. } => vec![then, otherwise],
         Stmt::For { body, .. } => vec![body],
@@ -130,7 +130,7 @@ fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
 }
 
 /// Calls `f` on each operand.
-fn children(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
+pub(super) fn children(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
     match e {
         Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => {}
         Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => f(a),
@@ -170,7 +170,7 @@ fn fold(e: &mut Expr) {
     }
 }
 
-fn count_block(block: &[Stmt], counts: &mut [u32]) {
+fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
     fn expr(e: &mut Expr, counts: &mut [u32]) {
         if let Expr::Var(v) | Expr::Element(v, _) = e {
             counts[v.0 as usize] += 1;
@@ -178,12 +178,11 @@ fn count_block(block: &[Stmt], counts: &mut [u32]) {
         children(e, &mut |c| expr(c, counts));
     }
     for stmt in block {
-        let mut stmt = stmt.clone();
-        each_expr(&mut stmt, &mut |e| expr(e, counts));
-        if let Stmt::StoreVector { var, .. } = &stmt {
+        each_expr(stmt, &mut |e| expr(e, counts));
+        if let Stmt::StoreVector { var, .. } = stmt {
             counts[var.0 as usize] += 1;
         }
-        for inner in blocks(&mut stmt) {
+        for inner in blocks(stmt) {
             count_block(inner, counts);
         }
     }

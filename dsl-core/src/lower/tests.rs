@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cuda;
-use crate::facts::TensorArg;
+use crate::facts::{TensorArg, TensorFacts};
 use crate::loc::SourceLoc;
 use crate::schedule::{Choice, Knob};
 use crate::sim;
@@ -99,6 +99,29 @@ fn the_naive_schedule_is_the_textbook_kernel() {
     let k = transpose();
     println!("{}", text(&k, &Facts::packed(&k, true), &[32, 32, 1, 1, 1, 1]));
     println!("{}", text(&k, &Facts::best(&k), &[64, 64, 4, 4, 4, 1]));
+}
+
+#[test]
+fn tails_have_a_text_of_their_own_where_that_saves_predicates() {
+    let (add, turn) = (vector_add(), transpose());
+    let small = text(&add, &Facts::best(&add), &[1024, 8, 4, 0, 1]);
+    assert!(small.contains("// the tail") && small.contains("// a full tile"), "{small}");
+    // Without a divisible length only a full tile has vectors.
+    let vectors = text(
+        &add,
+        &Facts { tensors: Facts::best(&add).tensors.into_iter().map(undivided).collect(), ..Facts::best(&add) },
+        &[1024, 8, 4, 0, 1],
+    );
+    assert!(vectors.contains("// the tail"), "{vectors}");
+    for facts in [Facts::best(&turn), Facts::packed(&turn, true)] {
+        let busy = text(&turn, &facts, &[64, 64, 4, 4, 4, 1]);
+        assert_eq!(busy.matches("__syncthreads()").count(), 1, "{busy}");
+        assert!(!busy.contains("// the tail"), "{busy}");
+    }
+}
+
+fn undivided(t: Option<TensorFacts>) -> Option<TensorFacts> {
+    t.map(|t| TensorFacts { lens: vec![1; t.lens.len()], ..t })
 }
 
 /// Runs a kernel of packed f32 tensors on the evaluator and, lowered, on the simulator; the last tensor is the output.
