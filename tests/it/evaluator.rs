@@ -17,10 +17,11 @@ pub fn strided_sum(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     out.atomic_add(0, acc.sum());
 }
 
-/// An argument: a tensor of 4-byte elements with its lengths, or a scalar.
+/// An argument: a tensor of 4-byte elements with its lengths, one axis of i64, or a scalar.
 pub enum Given {
     F(Vec<f32>, Vec<i64>),
     I(Vec<i32>, Vec<i64>),
+    L(Vec<i64>),
     S(Literal),
 }
 
@@ -41,6 +42,7 @@ impl Given {
         match self {
             Given::F(v, _) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Given::I(v, _) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Given::L(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Given::S(_) => vec![],
         }
     }
@@ -53,6 +55,7 @@ fn call<E>(given: &[Given], run: impl FnOnce(&mut [EvalArg]) -> Result<(), E>) -
         .zip(given)
         .map(|(bytes, g)| match g {
             Given::S(l) => EvalArg::Scalar(*l),
+            Given::L(v) => EvalArg::Tensor { bytes, shape: TensorArg::packed(0, &[v.len() as i64]) },
             Given::F(_, lens) | Given::I(_, lens) => EvalArg::Tensor { bytes, shape: TensorArg::packed(0, lens) },
         })
         .collect();

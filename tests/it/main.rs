@@ -9,6 +9,7 @@ mod docs;
 mod elements;
 mod evaluator;
 mod exports;
+mod folds;
 mod gallery;
 mod identity;
 mod kernels;
