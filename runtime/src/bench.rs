@@ -33,6 +33,8 @@ pub struct Row {
     pub sizes: String,
     /// The schedules of its launch sites, and where they came from.
     pub schedules: Vec<(String, &'static str)>,
+    /// How a call runs: one launch, or so many steps as one CUDA graph, or one by one and why.
+    pub way: String,
     /// Median in microseconds.
     pub median_us: f64,
     /// Bytes that must move.
@@ -72,6 +74,8 @@ pub struct Options<'a> {
     pub store: Option<&'a Store>,
     /// Samples of each.
     pub rounds: usize,
+    /// Calls of several steps run as CUDA graphs, where they can.
+    pub graphs: bool,
     /// Also time a copy of the largest tensor.
     pub copy: bool,
 }
@@ -88,6 +92,7 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     let call = subject.call(sizes, 1)?;
     let chosen = schedules(subject, &call, options)?;
     let mut runner = Runner::new(device, subject.program.clone());
+    runner.graphs &= options.graphs;
     runner.schedules = chosen.iter().map(|(s, _, _)| Some(s.clone())).collect();
     let placed = Placed::new(device, &call, 0).map_err(|e| e.to_string())?;
     let after = run(&mut runner, &placed, &placed.arguments()).map_err(|e| e.to_string())?;
@@ -110,6 +115,7 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
         Some(peers) => beside(peers, subject, sizes, &call, options, &mut ours, &mut samples, &mut row)?,
     }
     row.median_us = median(&samples).unwrap_or(f64::NAN);
+    row.way = runner.way().to_string();
     Ok(row)
 }
 
@@ -186,6 +192,7 @@ fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
         name: subject.name.clone(),
         sizes: call.sizes.to_string(),
         schedules: Vec::new(),
+        way: String::new(),
         median_us: f64::NAN,
         bytes,
         operations: flops.max(int_ops),

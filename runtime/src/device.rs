@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::compile::Compiled;
-use crate::cuda::{CudaBound, CudaDevice, CudaLoaded};
+use crate::cuda::{CudaBound, CudaDevice, CudaLoaded, RawStream};
 use crate::error::Error;
 use crate::launch::Kernels;
 use crate::sim_device::{SimDevice, SimLoaded};
@@ -49,6 +49,26 @@ impl Bound {
             (device, BoundLaunch::Sim(kernel, args)) => device.launch(kernel, args),
             (_, BoundLaunch::Nothing | BoundLaunch::Cuda(_)) => Ok(()),
         }
+    }
+
+    /// Queues the launch on a stream of the GPU's.
+    pub(crate) fn launch_on(&self, device: &CudaDevice, stream: RawStream) -> Result<(), Error> {
+        match &self.launch {
+            BoundLaunch::Cuda(bound) => bound.launch_on(device, stream),
+            BoundLaunch::Nothing => Ok(()),
+            BoundLaunch::Sim(..) => Err(Error::Buffer(format!("a simulated launch cannot be queued on {}", device.name()))),
+        }
+    }
+
+    pub(crate) fn preload(&self) {
+        if let BoundLaunch::Cuda(bound) = &self.launch {
+            bound.preload();
+        }
+    }
+
+    /// A grid of 0 blocks: there is nothing to launch.
+    pub fn is_empty(&self) -> bool {
+        matches!(self.launch, BoundLaunch::Nothing)
     }
 }
 

@@ -17,6 +17,7 @@ pub mod resources;
 
 pub mod launch;
 pub mod program;
+mod steps;
 pub mod stream;
 pub mod tensor;
 

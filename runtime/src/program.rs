@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::{self, Argument};
+use crate::steps::{Step, Steps};
 use girih_core::loc::SourceLoc;
 use girih_core::program::walk::{Executor, LaunchArg, ProgramArg, Region, WalkError, walk};
 use girih_core::program::{Base, Program, Temp};
@@ -11,9 +12,14 @@ use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::tile::ParamKind;
 use girih_core::types::Literal;
+use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 /// A program on a device with its workspace, which grows as calls need it and is kept between them.
+///
+/// A program that reads nothing back does the same steps whenever it is called with the same arguments. They are computed at the
+/// first such call and repeated at the next ones: on a GPU as one CUDA graph, where there are several.
 pub struct Runner {
     device: Device,
     program: Arc<Program>,
@@ -21,13 +27,81 @@ pub struct Runner {
     temps: Vec<Option<Buffer>>,
     /// A schedule per launch site where it is not to be looked up.
     pub schedules: Vec<Option<Schedule>>,
+    /// Calls of several steps become CUDA graphs, where they can. On, unless the environment says `GIRIH_GRAPHS=0`.
+    pub graphs: bool,
+    reads_back: bool,
+    /// Calls with their steps, the latest first.
+    known: VecDeque<(Key, Steps)>,
+    /// Calls in a row whose steps were not known.
+    misses: usize,
+    /// The last call that was not kept.
+    passed: Option<Key>,
+    last: Way,
 }
+
+/// What a call's steps depend on.
+#[derive(Clone, PartialEq)]
+struct Key {
+    args: Vec<Argument>,
+    schedules: Vec<Option<Schedule>>,
+    graphs: bool,
+}
+
+/// How a call ran.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Way {
+    /// Not at all yet, or without a step: there was nothing to do.
+    #[default]
+    Nothing,
+    /// One launch, fill or copy.
+    OneStep,
+    /// So many steps as one CUDA graph.
+    Graph(usize),
+    /// So many steps, one by one.
+    OneByOne {
+        /// Launches, fills and copies; 0 where their number is not known.
+        steps: usize,
+        /// Why they are no graph.
+        why: String,
+    },
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Way::Nothing => f.write_str("nothing to do"),
+            Way::OneStep => f.write_str("one launch"),
+            Way::Graph(steps) => write!(f, "{steps} steps as one CUDA graph"),
+            Way::OneByOne { steps: 0, why } => write!(f, "step by step, no graph: {why}"),
+            Way::OneByOne { steps, why } => write!(f, "{steps} steps one by one, no graph: {why}"),
+        }
+    }
+}
+
+/// Calls whose steps are kept.
+const KNOWN: usize = 8;
 
 impl Runner {
     /// Prepares to run a program.
     pub fn new(device: &Device, program: Arc<Program>) -> Runner {
-        let sites = program.sites().len();
-        Runner { device: device.clone(), temps: vec![None; program.temps.len()], program, schedules: vec![None; sites] }
+        let (sites, temps) = (program.sites().len(), program.temps.len());
+        Runner {
+            device: device.clone(),
+            temps: vec![None; temps],
+            schedules: vec![None; sites],
+            graphs: std::env::var_os("GIRIH_GRAPHS").is_none_or(|v| v != "0"),
+            reads_back: program.reads_back(),
+            known: VecDeque::new(),
+            misses: 0,
+            passed: None,
+            last: Way::default(),
+            program,
+        }
+    }
+
+    /// How the last call ran.
+    pub fn way(&self) -> &Way {
+        &self.last
     }
 
     /// The program.
@@ -43,14 +117,53 @@ impl Runner {
     /// Runs it: one argument per parameter, tensors packed. Launches are queued, so the work may not be done when the call
     /// returns; a program that reads values back waits for them.
     pub fn run(&mut self, args: &[Argument]) -> Result<(), Error> {
+        if self.reads_back {
+            self.last = Way::OneByOne { steps: 0, why: "the program reads values back".into() };
+            return self.walk(args, Then::Issue).map(|_| ());
+        }
+        let same = |k: &Key| k.args == args && k.schedules == self.schedules && k.graphs == self.graphs;
+        let found = self.known.iter().position(|(key, _)| same(key)).and_then(|i| self.known.remove(i));
+        self.misses = if found.is_some() { 0 } else { self.misses + 1 };
+        let call = match found {
+            Some(call) => call,
+            None => {
+                let key = Key { args: args.to_vec(), schedules: self.schedules.clone(), graphs: self.graphs };
+                // Where no call is like one before, keeping steps is wasted work; a call that comes twice shows that this is over.
+                if self.misses > KNOWN && self.passed.as_ref() != Some(&key) {
+                    self.passed = Some(key);
+                    self.last = Way::OneByOne { steps: 0, why: "every call has other arguments".into() };
+                    return self.walk(args, Then::Issue).map(|_| ());
+                }
+                let steps = self.walk(args, Then::Keep(Vec::new()))?;
+                (key, Steps::new(&self.device, steps, self.graphs))
+            }
+        };
+        let (steps, done) = (call.1.len(), call.1.issue(&self.device));
+        self.last = match &call.1.why {
+            Some(why) => Way::OneByOne { steps, why: why.clone() },
+            None if call.1.is_graph() => Way::Graph(steps),
+            None if steps == 0 => Way::Nothing,
+            None => Way::OneStep,
+        };
+        self.known.truncate(KNOWN - 1);
+        self.known.push_front(call);
+        done
+    }
+
+    /// Walks the program once, issuing its steps or keeping them.
+    fn walk(&mut self, args: &[Argument], then: Then) -> Result<Vec<Step>, Error> {
         let program = self.program.clone();
         let mut bases = Vec::with_capacity(args.len());
         for (i, arg) in args.iter().enumerate() {
             bases.push(self.base(&program, i, arg)?);
         }
         let shapes: Vec<ProgramArg> = args.iter().map(shape).collect();
-        let mut run = Run { runner: self, params: bases };
-        walk(&program, &shapes, &mut run).map_err(|e| failure(&program, e))
+        let mut run = Run { runner: self, params: bases, then };
+        walk(&program, &shapes, &mut run).map_err(|e| failure(&program, e))?;
+        match run.then {
+            Then::Issue => Ok(Vec::new()),
+            Then::Keep(steps) => Ok(steps),
+        }
     }
 
     /// Where a parameter's memory lies.
@@ -113,6 +226,13 @@ fn failure(program: &Program, e: WalkError<Error>) -> Error {
 struct Run<'a> {
     runner: &'a mut Runner,
     params: Vec<Memory>,
+    then: Then,
+}
+
+/// What happens to a step.
+enum Then {
+    Issue,
+    Keep(Vec<Step>),
 }
 
 impl Run<'_> {
@@ -150,7 +270,8 @@ impl Executor for Run<'_> {
     fn temp(&mut self, index: usize, _temp: &Temp, bytes: usize) -> Result<(), Error> {
         let slot = &mut self.runner.temps[index];
         if slot.as_ref().is_none_or(|b| b.bytes() < bytes) {
-            // The old one first: both together might not fit.
+            // The old one first: both together might not fit. Steps that are kept name the old one.
+            self.runner.known.clear();
             *slot = None;
             *slot = Some(self.runner.device.alloc(bytes)?);
         }
@@ -167,18 +288,38 @@ impl Executor for Run<'_> {
         };
         let args = args.iter().map(argument).collect::<Result<Vec<_>, Error>>()?;
         let schedule = self.runner.schedules.get(site).and_then(Option::as_ref);
-        launch::launch(&self.runner.device, kernel, schedule, args)
+        let device = &self.runner.device;
+        let Then::Keep(steps) = &mut self.then else { return launch::launch(device, kernel, schedule, args) };
+        let prepared = launch::prepare(device, kernel, schedule, &args)?;
+        let bound = device.bind(&prepared.loaded, &launch::host_args(&args))?;
+        if !bound.is_empty() {
+            steps.push(Step::Launch(bound));
+        }
+        Ok(())
     }
 
     fn memset(&mut self, region: &Region, value: Literal) -> Result<(), Error> {
         let address = self.address(region)?;
-        let pattern = &value.bits.to_le_bytes()[..region.dtype.size()];
-        self.runner.device.fill_at(address, region.bytes() as usize, pattern)
+        let (len, pattern) = (region.bytes() as usize, &value.bits.to_le_bytes()[..region.dtype.size()]);
+        match &mut self.then {
+            Then::Issue => self.runner.device.fill_at(address, len, pattern),
+            Then::Keep(steps) => {
+                steps.push(Step::Fill { address, len, pattern: pattern.to_vec() });
+                Ok(())
+            }
+        }
     }
 
     fn copy(&mut self, to: &Region, from: &Region) -> Result<(), Error> {
         let (to_address, from_address) = (self.address(to)?, self.address(from)?);
-        self.runner.device.copy_at(to_address, from_address, to.bytes() as usize)
+        let (to, from, len) = (to_address, from_address, to.bytes() as usize);
+        match &mut self.then {
+            Then::Issue => self.runner.device.copy_at(to, from, len),
+            Then::Keep(steps) => {
+                steps.push(Step::Copy { to, from, len });
+                Ok(())
+            }
+        }
     }
 
     fn read_back(&mut self, from: &Region) -> Result<Literal, Error> {

@@ -46,6 +46,7 @@ use std::sync::{Arc, Mutex};
 pub struct Stream {
     device: Device,
     schedule: Option<Explicit>,
+    graphs: Option<bool>,
     runners: Arc<Mutex<HashMap<String, Runner>>>,
 }
 
@@ -64,7 +65,7 @@ impl Stream {
     }
     /// The stream of a device.
     pub fn on(device: &Device) -> Stream {
-        Stream { device: device.clone(), schedule: None, runners: Arc::default() }
+        Stream { device: device.clone(), schedule: None, graphs: None, runners: Arc::default() }
     }
     /// The device.
     pub fn device(&self) -> &Device {
@@ -75,6 +76,10 @@ impl Stream {
     pub fn with<S: KernelSchedule>(&self, schedule: S) -> Stream {
         let explicit = Explicit { kernel: S::KERNEL, schedule: schedule.to_schedule() };
         Stream { schedule: Some(explicit), ..self.clone() }
+    }
+    /// The same stream, on which programs of several steps that read nothing back run as CUDA graphs (the default) or launch by launch.
+    pub fn with_graphs(&self, graphs: bool) -> Stream {
+        Stream { graphs: Some(graphs), ..self.clone() }
     }
     /// Waits for all queued work; errors of kernels show here.
     pub fn synchronize(&self) -> Result<(), Error> {
@@ -171,6 +176,9 @@ impl World for Stream {
             Some(runner) => runner,
             None => Runner::new(&self.device, Arc::new((program.build)()?)),
         };
+        if let Some(graphs) = self.graphs {
+            runner.graphs = graphs;
+        }
         let result = runner.run(&args);
         self.runners.lock().unwrap_or_else(|e| e.into_inner()).insert(path, runner);
         result

@@ -19,6 +19,7 @@ mod mutants;
 mod mutator;
 mod nvrtc;
 mod on_devices;
+mod programs;
 mod properties;
 mod rungs;
 mod snapshots;

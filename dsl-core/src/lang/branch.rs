@@ -7,6 +7,7 @@ use super::elementwise::is_lifted;
 use super::loops::{per_element, reads_memory};
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
+use super::recorder::Reached;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
 use super::tile::Tile;
@@ -14,6 +15,7 @@ use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::program;
 use crate::tile::{self, Block, Stmt};
+use crate::types::UnaryOp;
 
 /// The condition of an `if` decides what the `if` is.
 #[diagnostic::on_unimplemented(
@@ -251,7 +253,7 @@ impl ScalarBranch {
             return branch.then();
         }
         self.side = Side::Then;
-        self.regions[0] = open();
+        self.regions[0] = open(self.condition, true, self.loc);
         true
     }
     /// The second side follows.
@@ -261,7 +263,7 @@ impl ScalarBranch {
         }
         (self.blocks[0], self.program_blocks[0]) = close();
         self.side = Side::Otherwise;
-        self.regions[1] = open();
+        self.regions[1] = open(self.condition, false, self.loc);
         true
     }
     fn settle(&mut self) {
@@ -368,14 +370,16 @@ fn spread(k: &mut super::builder::KernelBuilder, sides: [tile::ValueId; 2], loc:
     }
 }
 
-fn open() -> u32 {
+fn open(condition: Handle, holds: bool, loc: SourceLoc) -> u32 {
     session::with(|s| match s {
         Session::Kernel(k) => {
             k.open(false);
             k.region()
         }
         Session::Program(p) => {
-            p.open();
+            let condition = p.read(condition, loc).map(|(c, _)| c);
+            let condition = if holds { condition } else { condition.map(|c| program::Expr::Unary(UnaryOp::Not, Box::new(c))) };
+            p.open(condition.map_or(Reached::Perhaps, Reached::when));
             p.region()
         }
     })

@@ -6,6 +6,7 @@ use super::elementwise::uniform;
 use super::loops::{self, Slots};
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
+use super::recorder::Reached;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
 use super::tensor::LoopVars;
@@ -13,7 +14,7 @@ use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::program;
 use crate::tile::{Size, Stmt, TileLoop, Ty, ValueId, ViewId};
-use crate::types::{BinaryOp, DType};
+use crate::types::{BinaryOp, CompareOp, DType};
 use std::marker::PhantomData;
 
 /// The tiles of a tensor's axes: what `for` goes over.
@@ -199,7 +200,8 @@ impl<T: Elem> Start for ScalarRange<T> {
             }
             Session::Program(p) => {
                 let ((start, _), (end, _)) = (p.read(self.start, loc)?, p.read(self.end, loc)?);
-                p.open();
+                let some = program::Expr::Compare(CompareOp::Lt, Box::new(start.clone()), Box::new(end.clone()));
+                p.open(Reached::when(some));
                 let var = p.var(DType::I64, name.as_deref().unwrap_or("i"));
                 let counter = p.expr(program::Expr::Var(var), DType::I64, loc);
                 let wide = |e| recast(e, T::DTYPE, DType::I64);
@@ -312,7 +314,7 @@ pub fn while_loop() -> RecordedWhile {
 fn open_region() {
     session::with(|s| match s {
         Session::Kernel(k) => k.open(false),
-        Session::Program(p) => p.open(),
+        Session::Program(p) => p.open(Reached::Perhaps),
     });
 }
 
@@ -348,7 +350,7 @@ impl RecordedWhile {
                 if let Some((expr, dtype)) = kept {
                     self.condition = p.expr_outside(expr, dtype, 0, loc);
                 }
-                p.open();
+                p.open(Reached::Perhaps);
             }
         });
     }

@@ -21,6 +21,7 @@ pub mod index;
 pub mod math;
 pub mod operand;
 pub mod plan;
+mod plan_views;
 pub mod prelude;
 pub mod reduce;
 pub mod scalar;

@@ -3,6 +3,7 @@
 use super::build;
 use super::elem::Elem;
 use super::index::{Coordinate, Part};
+pub(super) use super::plan_views::{flat, permuted, reinterpret, reversed, slice, split_at, strided};
 use super::recorder::{self, ProgramBuilder, ProgramTensor, binary, index};
 use super::scalar::Scalar;
 use super::session::{self, Handle};
@@ -128,7 +129,7 @@ fn new_temp(lens: Vec<Part>, dtype: DType, init: Option<Literal>, loc: SourceLoc
     })
 }
 
-fn bound(p: &mut ProgramBuilder, part: Part, loc: SourceLoc) -> Option<Expr> {
+pub(super) fn bound(p: &mut ProgramBuilder, part: Part, loc: SourceLoc) -> Option<Expr> {
     match part {
         Part::Constant(c) => Some(index(c)),
         Part::At(h) => {
@@ -167,77 +168,13 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
     }
 }
 
-fn without_gaps(p: &mut ProgramBuilder, t: ProgramTensor, what: &str, loc: SourceLoc) -> Option<TensorView> {
+pub(super) fn without_gaps(p: &mut ProgramBuilder, t: ProgramTensor, what: &str, loc: SourceLoc) -> Option<TensorView> {
     if !t.view.packed {
         let message = format!("{what} of `{}`, which has gaps", t.text);
         p.error(Diagnostic::new(loc, message).help("slice along the first axis only, or launch a kernel"));
         return None;
     }
     Some(t.view)
-}
-
-/// `tensor.slice(..)` in a program.
-pub(crate) fn slice(tensor: Handle, axis: usize, start: Part, len: Part, loc: SourceLoc) -> Handle {
-    session::with(|s| {
-        let Some(p) = s.program("this slice", loc) else { return Handle::POISON };
-        let Some(mut t) = p.view(tensor).cloned() else { return Handle::POISON };
-        let (Some(start), Some(len)) = (bound(p, start, loc), bound(p, len, loc)) else { return Handle::POISON };
-        // Bounds that follow loops cannot be promised before the call; the device's own bounds are checked at each launch.
-        if recorder::is_fixed(&start) && recorder::is_fixed(&len) {
-            p.require(CompareOp::Le, index(0), start.clone(), loc);
-            p.require(CompareOp::Le, index(0), len.clone(), loc);
-            let end = binary(BinaryOp::Add, start.clone(), len.clone());
-            p.require(CompareOp::Le, end, t.view.lens[axis].clone(), loc);
-        }
-        let shift = binary(BinaryOp::Mul, start, t.view.strides[axis].clone());
-        t.view.offset = binary(BinaryOp::Add, t.view.offset, shift);
-        t.view.packed &= axis == 0 || t.view.lens[axis] == len;
-        t.view.lens[axis] = len;
-        t.text = format!("{}.slice({axis}, ..)", t.text);
-        p.tensor(t)
-    })
-}
-
-/// `tensor.flat()` in a program.
-pub(crate) fn flat(tensor: Handle, loc: SourceLoc) -> Handle {
-    session::with(|s| {
-        let Some(p) = s.program("this view", loc) else { return Handle::POISON };
-        let Some(t) = p.view(tensor).cloned() else { return Handle::POISON };
-        match flatten(p, t, loc) {
-            Some(t) => p.tensor(t),
-            None => Handle::POISON,
-        }
-    })
-}
-
-fn flatten(p: &mut ProgramBuilder, t: ProgramTensor, loc: SourceLoc) -> Option<ProgramTensor> {
-    let text = t.text.clone();
-    let view = without_gaps(p, t.clone(), "`flat`", loc)?;
-    let len = view.lens.iter().cloned().fold(index(1), |n, l| binary(BinaryOp::Mul, n, l));
-    let view = TensorView { lens: vec![len], strides: vec![index(1)], ..view };
-    Some(ProgramTensor { view, text: format!("{text}.flat()"), ..t })
-}
-
-/// `tensor.reinterpret::<U>()` in a program.
-pub(crate) fn reinterpret(tensor: Handle, to: DType, loc: SourceLoc) -> Handle {
-    session::with(|s| {
-        let Some(p) = s.program("this view", loc) else { return Handle::POISON };
-        let Some(t) = p.view(tensor).cloned() else { return Handle::POISON };
-        let text = format!("{}.reinterpret::<{to}>()", t.text);
-        let Some(mut t) = flatten(p, t, loc) else { return Handle::POISON };
-        let (old, new) = (t.view.dtype.size() as i64, to.size() as i64);
-        let (op, factor) = if new > old { (BinaryOp::Div, new / old) } else { (BinaryOp::Mul, old / new) };
-        for part in [&mut t.view.lens[0], &mut t.view.offset] {
-            if op == BinaryOp::Div {
-                let rest = binary(BinaryOp::Rem, part.clone(), index(factor));
-                p.require(CompareOp::Eq, rest, index(0), loc);
-            }
-            *part = binary(op, part.clone(), index(factor));
-        }
-        t.view.dtype = to;
-        t.text = text;
-        p.tensor(t)
-    })
 }
 
 /// `tensor.at(..)` in a program: one element, read back to the host.

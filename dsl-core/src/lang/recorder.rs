@@ -25,7 +25,25 @@ pub(crate) struct ProgramBuilder {
     pub(crate) inline: Option<Vec<Handle>>,
     exprs: Vec<Known>,
     regions: Vec<(u32, Vec<Stmt>)>,
+    /// When the open regions are reached, but the body's own, which always is.
+    reached: Vec<Reached>,
     region_open: Vec<bool>,
+}
+
+/// When the statements of a region are run.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Reached {
+    /// Where this holds, which the program's parameters decide.
+    Where(Expr),
+    /// That depends on loops or on values read back.
+    Perhaps,
+}
+
+impl Reached {
+    /// Where the condition holds.
+    pub(crate) fn when(condition: Expr) -> Reached {
+        if is_fixed(&condition) { Reached::Where(condition) } else { Reached::Perhaps }
+    }
 }
 
 /// A tensor of a program.
@@ -59,6 +77,7 @@ impl ProgramBuilder {
             inline: None,
             exprs: Vec::new(),
             regions: vec![(0, Vec::new())],
+            reached: Vec::new(),
             region_open: vec![true],
         }
     }
@@ -175,7 +194,8 @@ impl ProgramBuilder {
     }
 
     /// Opens a region.
-    pub(crate) fn open(&mut self) {
+    pub(crate) fn open(&mut self, reached: Reached) {
+        self.reached.push(reached);
         let id = self.region_open.len() as u32;
         self.region_open.push(true);
         self.regions.push((id, Vec::new()));
@@ -185,6 +205,7 @@ impl ProgramBuilder {
     pub(crate) fn close(&mut self) -> Vec<Stmt> {
         let (id, stmts) = self.regions.pop().expect("language: a region is closed that was opened");
         self.region_open[id as usize] = false;
+        self.reached.pop();
         stmts
     }
 
@@ -226,7 +247,21 @@ impl ProgramBuilder {
             self.error(Diagnostic::new(loc, message).help("compute them from the program's parameters alone"));
             return;
         }
-        self.program.requirements.push((Expr::Compare(op, Box::new(a), Box::new(b)), loc));
+        // What stands on one side of an `if` must hold only where that side runs.
+        let holds = Expr::Compare(op, Box::new(a), Box::new(b));
+        let yes = || Box::new(Expr::Literal(Literal::bool(true)));
+        let holds = self.reached.iter().rev().fold(holds, |holds, reached| match reached {
+            Reached::Where(condition) => Expr::Select(Box::new(condition.clone()), Box::new(holds), yes()),
+            Reached::Perhaps => holds,
+        });
+        if !self.program.requirements.iter().any(|(known, _)| *known == holds) {
+            self.program.requirements.push((holds, loc));
+        }
+    }
+
+    /// Whether a call decides if the statement at hand is run: then a requirement of it can be checked before the call.
+    pub(crate) fn decided(&self) -> bool {
+        self.reached.iter().all(|r| *r != Reached::Perhaps)
     }
 
     /// Gives a temporary the author's name, where `tensor` is the whole of it and it has none.

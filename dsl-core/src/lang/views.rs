@@ -12,10 +12,13 @@ use crate::tile::{Op, ParamKind, RequirementKind, ValueId, View, ViewAxis, ViewI
 use crate::types::BinaryOp;
 
 impl<T: Elem, const N: usize> Tensor<T, N> {
-    /// One axis back to front.
+    /// One axis back to front. In a program this is a mistake: the kernel says it, where the compiler knows what to do about it.
     #[track_caller]
     pub fn reversed(&self, axis: usize) -> Tensor<T, N> {
         let loc = SourceLoc::caller();
+        if session::in_program() {
+            return Tensor::of(plan::reversed(self.handle(), axis, loc));
+        }
         self.view(axis, loc, |k, mut v| {
             let ViewAxis { len, stride } = v.axes[axis];
             let one = k.index(1, loc);
@@ -33,14 +36,17 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
     #[track_caller]
     pub fn permuted(&self, order: [usize; N]) -> Tensor<T, N> {
         let loc = SourceLoc::caller();
-        self.view(0, loc, |k, mut v| {
-            let mut sorted = order;
-            sorted.sort_unstable();
-            if !sorted.iter().copied().eq(0..N) {
-                let message = format!("`.permuted({order:?})` of a tensor of {N} axes: name each axis once");
-                k.error(Diagnostic::new(loc, message).help("`.permuted([1, 0])` exchanges two axes"));
-                return None;
-            }
+        let mut sorted = order;
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..N) {
+            let message = format!("`.permuted({order:?})` of a tensor of {N} axes: name each axis once");
+            let diagnostic = Diagnostic::new(loc, message).help("`.permuted([1, 0])` exchanges two axes");
+            return Tensor::of(session::with(|s| s.error(diagnostic)));
+        }
+        if session::in_program() {
+            return Tensor::of(plan::permuted(self.handle(), &order, loc));
+        }
+        self.view(0, loc, |_, mut v| {
             v.axes = order.iter().map(|a| v.axes[*a]).collect();
             v.text = format!("{}.permuted({order:?})", v.text);
             Some(v)
@@ -52,6 +58,9 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
     pub fn strided(&self, axis: usize, step: impl Coordinate) -> Tensor<T, N> {
         let loc = SourceLoc::caller();
         let step = step.part();
+        if session::in_program() {
+            return Tensor::of(if check_axis(axis, N, loc) { plan::strided(self.handle(), axis, step, loc) } else { Handle::POISON });
+        }
         self.view(axis, loc, |k, mut v| {
             let (step, text) = bound(k, step, "the step", loc)?;
             let one = k.index(1, loc);
@@ -94,6 +103,10 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
     pub fn split_at(&self, axis: usize, at: impl Coordinate) -> (Tensor<T, N>, Tensor<T, N>) {
         let loc = SourceLoc::caller();
         let at = at.part();
+        if session::in_program() {
+            let split = if check_axis(axis, N, loc) { plan::split_at(self.handle(), axis, at, loc) } else { [Handle::POISON; 2] };
+            return (Tensor::of(split[0]), Tensor::of(split[1]));
+        }
         let split = session::with(|s| {
             let k = s.kernel("`split_at`", loc)?;
             k.splits += 1;

@@ -216,6 +216,21 @@ impl Program {
         sites.sort_by_key(|(site, _)| *site);
         sites.into_iter().map(|(_, kernel)| kernel).collect()
     }
+
+    /// Whether the host waits for values of the device: then what it does next depends on them.
+    pub fn reads_back(&self) -> bool {
+        reads_back(&self.body)
+    }
+}
+
+fn reads_back(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match stmt {
+        Stmt::ReadBack { .. } => true,
+        Stmt::If { then, otherwise, .. } => reads_back(then) || reads_back(otherwise),
+        Stmt::For { body, .. } => reads_back(body),
+        Stmt::While { header, body, .. } => reads_back(header) || reads_back(body),
+        Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } => false,
+    })
 }
 
 fn collect_sites(body: &[Stmt], sites: &mut Vec<(usize, KernelDef)>) {

@@ -301,6 +301,7 @@ impl<X: Executor + ?Sized> Walker<'_, X> {
                 };
                 format!("{} {sign} {}", self.eval(a), self.eval(b))
             }
+            Expr::Select(_, holds, _) => self.show(holds),
             _ => format!("{condition:?}"),
         }
     }

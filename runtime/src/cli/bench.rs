@@ -5,6 +5,7 @@ use super::{device, names, print_json};
 use crate::bench::{Options, Peers, Row, bench, scaled_sizes};
 use crate::challenge::Sizes;
 use crate::device::Device;
+use crate::program::Way;
 use crate::store::Store;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -26,6 +27,9 @@ pub struct Args {
     /// Samples of each.
     #[arg(long, default_value_t = 51, value_name = "N")]
     rounds: usize,
+    /// Launch by launch, also where a program could run as one CUDA graph.
+    #[arg(long)]
+    no_graph: bool,
     /// Leave PyTorch out.
     #[arg(long)]
     no_torch: bool,
@@ -46,7 +50,8 @@ pub fn run(args: &Args) -> Result<(), String> {
     if let Err(e) = &torch {
         eprintln!("note: no PyTorch beside it: {e}");
     }
-    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, copy: args.bytes.is_some() && torch.is_ok() };
+    let copy = args.bytes.is_some() && torch.is_ok();
+    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.no_graph, copy };
     let (mut rows, mut failures) = (Vec::new(), 0);
     for subject in &subjects {
         let sizes = match args.bytes {
@@ -94,6 +99,9 @@ fn print(row: &Row, device: &Device) {
         if peers.is_empty() { row.note.clone().unwrap_or_default() } else { peers.join(", ") },
         shown_schedules(row),
     );
+    if row.way != Way::OneStep.to_string() {
+        println!("{:<20} {}", "", row.way);
+    }
     if let Some(copy) = row.copy_bandwidth() {
         println!("{:<20} {:.1} % of the bandwidth of copy_ ({:.0} GB/s)", "", 100.0 * row.bandwidth() / copy, copy / 1e9);
     }
@@ -119,7 +127,7 @@ fn as_json(row: &Row, device: &Device) -> serde_json::Value {
         "name": row.name, "sizes": row.sizes, "device": device.name(), "median_us": row.median_us, "bytes": row.bytes,
         "gb_per_s": row.bandwidth() / 1e9, "tflop_per_s": row.operations / row.median_us * 1e-6, "floor_us": row.floor_us,
         "share_of_floor": row.floor_us / row.median_us, "peers_us": peers, "copy_gb_per_s": row.copy_bandwidth().map(|b| b / 1e9),
-        "schedules": row.schedules.iter().map(|(s, o)| json!({ "schedule": s, "from": o })).collect::<Vec<_>>(), "note": row.note,
+        "schedules": row.schedules.iter().map(|(s, o)| json!({ "schedule": s, "from": o })).collect::<Vec<_>>(), "note": row.note, "runs": row.way,
     })
 }
 

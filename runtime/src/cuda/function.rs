@@ -1,6 +1,6 @@
 //! Loaded kernels and their launches.
 
-use super::{CudaDevice, check};
+use super::{CudaDevice, RawStream, check};
 use crate::compile::Compiled;
 use crate::error::Error;
 use cudarc::driver::result;
@@ -94,10 +94,20 @@ pub(crate) struct CudaBound {
 
 impl CudaBound {
     pub(crate) fn launch(&self, device: &CudaDevice) -> Result<(), Error> {
+        self.launch_on(device, device.stream.cu_stream())
+    }
+
+    /// Has the driver load the kernel now, where it would at the first launch.
+    pub(crate) fn preload(&self) {
+        let _ = self.code.registers();
+    }
+
+    /// Queues the launch on a stream of the device's context.
+    pub(crate) fn launch_on(&self, device: &CudaDevice, stream: RawStream) -> Result<(), Error> {
         let mut pointers: Vec<*mut c_void> = self.slots.iter().map(|s| (s as *const Slot).cast_mut().cast()).collect();
         device.bind()?;
         let module = &self.code.module;
-        let (function, shared, stream) = (module.function, module.dynamic_shared, device.stream.cu_stream());
+        let (function, shared) = (module.function, module.dynamic_shared);
         let (grid, block) = ((self.grid, 1, 1), (self.block, 1, 1));
         // SAFETY: the parameters' number, order and sizes are those of the kernel's signature, which was printed from the same
         // list; the driver only reads them. That accesses stay inside of the tensors is what the facts and requirements promise;

@@ -3,10 +3,12 @@
 //! cudarc loads `libcuda` on first use and panics where there is none, so opening a device looks first.
 
 mod function;
+mod graph;
 mod interop;
 
 pub(crate) use function::CudaBound;
 pub use function::CudaLoaded;
+pub(crate) use graph::CudaGraph;
 pub use interop::{Borrowed, BorrowedMut};
 pub(crate) use interop::{borrow, borrow_mut};
 
@@ -21,6 +23,9 @@ use cudarc::driver::{CudaContext, sys};
 use girih_core::target::{TARGETS, Target};
 use std::sync::Arc;
 use sys::CUdevice_attribute_enum as Attribute;
+
+/// A stream's handle.
+pub(crate) type RawStream = sys::CUstream;
 
 /// A GPU and one stream on it.
 pub struct CudaDevice {
@@ -162,11 +167,15 @@ impl CudaDevice {
     }
 
     pub(crate) fn fill_at(&self, address: u64, len: usize, pattern: &[u8]) -> Result<(), Error> {
+        self.fill_on(self.stream.cu_stream(), address, len, pattern)
+    }
+
+    /// Queues a fill on a stream of this device's context.
+    pub(crate) fn fill_on(&self, stream: RawStream, address: u64, len: usize, pattern: &[u8]) -> Result<(), Error> {
         if len == 0 {
             return Ok(());
         }
         self.bind()?;
-        let stream = self.stream.cu_stream();
         let count = len / pattern.len();
         let halves = |p: &[u8]| [u32::from_le_bytes([p[0], p[1], p[2], p[3]]), u32::from_le_bytes([p[4], p[5], p[6], p[7]])];
         // SAFETY: the caller vouches for the range; patterns longer than one byte are aligned, as elements are.
@@ -188,12 +197,17 @@ impl CudaDevice {
     }
 
     pub(crate) fn copy_at(&self, to: u64, from: u64, len: usize) -> Result<(), Error> {
+        self.copy_on(self.stream.cu_stream(), to, from, len)
+    }
+
+    /// Queues a copy on a stream of this device's context.
+    pub(crate) fn copy_on(&self, stream: RawStream, to: u64, from: u64, len: usize) -> Result<(), Error> {
         if len == 0 {
             return Ok(());
         }
         self.bind()?;
         // SAFETY: the caller vouches for both ranges.
-        check("cuMemcpyDtoD", unsafe { result::memcpy_dtod_async(to, from, len, self.stream.cu_stream()) })
+        check("cuMemcpyDtoD", unsafe { result::memcpy_dtod_async(to, from, len, stream) })
     }
 
     pub(crate) fn synchronize(&self) -> Result<(), Error> {

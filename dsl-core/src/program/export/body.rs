@@ -1,13 +1,13 @@
 //! The body of `solve`: temporaries and statements.
 
 use super::helpers::Helper;
-use super::text::{Names, Prec, Text, host_type};
+use super::text::{Names, Prec, Text, host_float, host_type};
 use super::{ExportError, Site};
 use crate::cuda::{c_type, identifier, typed};
 use crate::loc::SourceLoc;
 use crate::program::signature::Signature;
 use crate::program::{Arg, Expr, Program, Stmt};
-use crate::types::{BinaryOp, DType, Literal};
+use crate::types::{BinaryOp, CompareOp, DType, Literal};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -18,6 +18,8 @@ pub(super) struct Body<'a> {
     pub(super) kernels: &'a [Vec<String>],
     pub(super) helpers: BTreeSet<Helper>,
     pub(super) launched: BTreeSet<String>,
+    /// CUDA headers that the text needs.
+    pub(super) headers: BTreeSet<&'static str>,
     /// Variables of the file that hold memory which kernels own, by kernel and parameter.
     owned: BTreeMap<(String, String), String>,
     out: String,
@@ -57,6 +59,7 @@ impl<'a> Body<'a> {
             kernels,
             helpers: BTreeSet::new(),
             launched: BTreeSet::new(),
+            headers: BTreeSet::new(),
             owned: BTreeMap::new(),
             out: String::new(),
             depth: 1,
@@ -75,6 +78,25 @@ impl<'a> Body<'a> {
     /// A launch of the kernel was written.
     pub fn launches(&self, kernel: &str) -> bool {
         self.launched.contains(kernel)
+    }
+
+    /// A value of the host as kernels keep it: 16-bit floats, which the host computes in float, as their bits.
+    pub(super) fn stored(&mut self, dtype: DType, value: String) -> String {
+        match self.half(dtype) {
+            Some((_, to, bits, _)) => format!("{bits}({to}({value}))"),
+            None => value,
+        }
+    }
+
+    /// Of a 16-bit float: its header's functions from bits to float, and from float to bits.
+    fn half(&mut self, dtype: DType) -> Option<(&'static str, &'static str, &'static str, &'static str)> {
+        let (header, functions) = match dtype {
+            DType::F16 => ("cuda_fp16.h", ("__half2float", "__float2half_rn", "__half_as_ushort", "__ushort_as_half")),
+            DType::BF16 => ("cuda_bf16.h", ("__bfloat162float", "__float2bfloat16_rn", "__bfloat16_as_ushort", "__ushort_as_bfloat16")),
+            _ => return None,
+        };
+        self.headers.insert(header);
+        Some(functions)
     }
 
     /// The variable that holds the memory which a kernel owns as its parameter; all launches of the kernel share it.
@@ -103,9 +125,14 @@ impl<'a> Body<'a> {
 
     pub fn write(&mut self) -> Result<(), ExportError> {
         let program = self.names.program;
+        let mut required: Vec<String> = Vec::new();
         for (condition, loc) in &program.requirements {
             let text = self.names.expr(condition);
-            self.require(&text, *loc);
+            let obvious = matches!(condition, Expr::Compare(CompareOp::Eq, a, b) if self.names.expr(a).text == self.names.expr(b).text);
+            if !obvious && !required.contains(&text.text) {
+                self.require(&text, *loc);
+                required.push(text.text);
+            }
         }
         self.temps();
         self.variables();
@@ -209,12 +236,15 @@ impl<'a> Body<'a> {
                 self.line(format!("{name} = {text};"));
                 Ok(())
             }
-            Stmt::ReadBack { var, from, loc } => {
-                if from.dtype.compute() != from.dtype {
-                    return Err(ExportError::Unsupported { what: format!("reading back a {}", from.dtype), loc: *loc });
-                }
+            Stmt::ReadBack { var, from, .. } => {
                 let name = self.names.vars[var.0 as usize].clone();
                 let place = self.names.pointer(from, from.dtype, true);
+                if let Some((to_float, _, _, from_bits)) = self.half(from.dtype) {
+                    self.line(format!("unsigned short {name}_bits = 0;"));
+                    self.line(format!("cudaMemcpy(&{name}_bits, {place}, sizeof({name}_bits), cudaMemcpyDeviceToHost);"));
+                    self.line(format!("{name} = {to_float}({from_bits}({name}_bits));"));
+                    return Ok(());
+                }
                 self.line(format!("cudaMemcpy(&{name}, {place}, sizeof({name}), cudaMemcpyDeviceToHost);"));
                 Ok(())
             }
@@ -273,14 +303,7 @@ impl<'a> Body<'a> {
             return;
         }
         self.helpers.insert(Helper::Fill);
-        let infinity = Literal::from_f64(value.dtype, f64::INFINITY).bits;
-        let text = match value.dtype {
-            // Literals have no spelling for these on the host without <math.h>.
-            DType::F32 if value.bits == infinity => "__builtin_inff()".to_string(),
-            DType::F32 if value.to_f64() == f64::NEG_INFINITY => "-__builtin_inff()".to_string(),
-            DType::F32 if value.to_f64().is_nan() => "__builtin_nanf(\"\")".to_string(),
-            _ => typed(value),
-        };
+        let text = if value.dtype == DType::F32 { host_float(value.to_f64() as f32).text } else { typed(value) };
         self.line(format!("fill<{}>({to}, {}, {text});", c_type(value.dtype), count.text));
     }
 }

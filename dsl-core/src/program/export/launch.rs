@@ -259,11 +259,11 @@ impl Body<'_> {
                     Arg::Tensor(view) => self.names.pointer(view, *dtype, !writable),
                     Arg::Scalar(_) => panic!("export: argument {tensor} of {name} is no tensor"),
                 },
-                ParamKind::Scalar { dtype: DType::F16 | DType::BF16, .. } => {
-                    return Err(unsupported(format!("scalar argument {} of {name}, a 16-bit float,", param.name)));
-                }
-                ParamKind::Scalar { scalar, .. } => match &args[*scalar] {
-                    Arg::Scalar(e) => self.names.expr(e).text,
+                ParamKind::Scalar { scalar, dtype } => match &args[*scalar] {
+                    Arg::Scalar(e) => {
+                        let value = self.names.expr(e).text;
+                        self.stored(*dtype, value)
+                    }
                     Arg::Tensor(_) => panic!("export: argument {scalar} of {name} is no scalar"),
                 },
                 ParamKind::Host { dtype, value } => self.narrow(&self.names.launch(value, args), *dtype),

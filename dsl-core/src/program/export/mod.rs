@@ -22,7 +22,7 @@ use crate::simt;
 use crate::target::Target;
 use crate::tile;
 use body::Body;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Why a program can't be exported.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -109,7 +109,7 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
     kernels.retain(|k| body.launches(&k.name));
 
     let mut out = header(program, signature, sites, target);
-    out.push_str(&includes(signature));
+    out.push_str(&includes(signature, &body.headers));
     out.push('\n');
     out.push_str(&cuda::emit_kernels(&kernels));
     for helper in body.helpers() {
@@ -282,11 +282,11 @@ fn header(program: &Program, signature: &Signature, sites: &[Site], target: &Tar
     out
 }
 
-fn includes(signature: &Signature) -> String {
+fn includes(signature: &Signature, needed: &BTreeSet<&str>) -> String {
     let mentions = |word: &str| signature.params.iter().any(|p| p.c_type.contains(word));
     let mut out = String::from("#include <cuda_runtime.h>\n");
     for (include, used) in [("cuda_bf16.h", mentions("bfloat16")), ("cuda_fp16.h", mentions("half")), ("stdint.h", mentions("_t"))] {
-        if used {
+        if used || needed.contains(include) {
             out.push_str(&format!("#include <{include}>\n"));
         }
     }

@@ -227,6 +227,7 @@ impl Names<'_> {
     pub fn expr(&self, e: &Expr) -> Text {
         match e {
             Expr::Literal(l) if l.dtype == DType::I64 => Text::integer(l.to_i64()),
+            Expr::Literal(l) if l.dtype.is_float() => host_float(l.to_f64() as f32),
             Expr::Literal(l) => {
                 let constant = l.dtype.is_int().then(|| l.to_i64());
                 let text = typed(*l);
@@ -356,6 +357,15 @@ impl Names<'_> {
             _ => format!("{base} + {}", offset.at_least(Prec::Mul)),
         }
     }
+}
+
+/// A float literal of the host, which has no spelling for infinities without <math.h>. 16-bit floats are computed in float.
+pub(super) fn host_float(value: f32) -> Text {
+    if value.is_nan() {
+        return Text::primary("__builtin_nanf(\"\")");
+    }
+    let size = if value.is_infinite() { "__builtin_inff()".to_string() } else { format!("{:?}f", value.abs()) };
+    if value.is_sign_negative() { Text::new(format!("-{size}"), Prec::Unary) } else { Text::primary(size) }
 }
 
 /// The type of a scalar on the host: 16-bit floats are computed in float.
