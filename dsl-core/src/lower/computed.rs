@@ -81,12 +81,6 @@ impl Lowering<'_> {
         indices.iter().map(|v| if matches!(self.rep_kind(*v), Kind::Tile) { tiles.remove(0) } else { self.scalar(*v) }).collect()
     }
 
-    /// The layout of the grid loop's own tile.
-    pub fn anchor_layout(&self) -> Layout {
-        let axes: Vec<TileAxis> = self.grid_vars.iter().zip(&self.plan.anchor).map(|(v, n)| (Some(*v), *n)).collect();
-        self.deal(&axes, axes.len().saturating_sub(1), 4)
-    }
-
     /// Stores to, or updates, computed positions.
     pub fn scatter(
         &mut self,

@@ -11,7 +11,7 @@ use crate::tile::access::{dim_classes, dim_constants, loop_lengths};
 use crate::tile::host::HostExpr;
 use crate::tile::{Kernel, Op, ValueId};
 use crate::types::DType;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Which elements of a tile exist: coordinates along an axis below a length, and sides of per-element choices.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -124,6 +124,8 @@ pub(crate) struct Lowering<'a> {
     /// The code may run several times in one block: shared memory may still be read from the last time.
     pub repeated: bool,
     pub thread: Expr,
+    /// Variables whose absent elements hold zeros: they were loaded so.
+    pub zero_filled: HashSet<VarId>,
     /// Representative of each class of equal lengths.
     pub dim_class: HashMap<(usize, usize), (usize, usize)>,
     /// Lengths that every launch proves to be a constant.
@@ -168,6 +170,7 @@ impl<'a> Lowering<'a> {
             written,
             repeated: false,
             thread: Expr::Special(Special::Thread),
+            zero_filled: HashSet::new(),
             dim_class: dim_classes(kernel),
             dim_constant: dim_constants(kernel),
         };

@@ -4,11 +4,11 @@ use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
 use super::index::literal;
 use crate::layout::Layout;
 use crate::simt::{Expr, Stmt, VarId};
-use crate::tile::{self, Block, Branch, Carry, TileLoop, Ty, ValueId};
-use crate::types::DType;
+use crate::tile::{self, Block, Branch, Carry, Op, TileLoop, Ty, ValueId};
+use crate::types::{BinaryOp, DType, TernaryOp};
 
 /// A variable that stands for a carried value.
-struct Carried {
+pub(crate) struct Carried {
     var: VarId,
     /// `None` for scalars.
     layout: Option<Layout>,
@@ -23,7 +23,7 @@ impl Lowering<'_> {
     fn lower_stmt(&mut self, stmt: &tile::Stmt) -> Lowered<()> {
         match stmt {
             tile::Stmt::Let(value, op) => self.lower_let(*value, op),
-            tile::Stmt::Combine(c) => Err(self.unsupported(c.loc, "a reduction")),
+            tile::Stmt::Combine(c) => self.combine(c),
             tile::Stmt::Store { view, index, value, .. } => self.store(*view, index, *value),
             tile::Stmt::Scatter { view, indices, value, .. } => self.scatter(*view, indices, *value, None),
             tile::Stmt::Atomic { op, view, indices, value, scope, order, .. } => {
@@ -113,7 +113,7 @@ impl Lowering<'_> {
     }
 
     /// Declares a variable for each carried value, with its first value in it.
-    fn start_carries(&mut self, carries: &[Carry]) -> Lowered<Vec<Carried>> {
+    pub fn start_carries(&mut self, carries: &[Carry]) -> Lowered<Vec<Carried>> {
         let mut carried = Vec::new();
         for c in carries {
             let name = self.name_of(c.inner, "carried");
@@ -153,16 +153,11 @@ impl Lowering<'_> {
         if let Some(layout) = &self.tile(c.init).layout {
             return Ok(layout.clone());
         }
-        let shape: Vec<i64> = self.kernel.ty(c.init).shape().unwrap_or(&[]).iter().map(|s| self.plan.size(s)).collect();
-        let layout = self.anchor_layout();
-        if layout.shape() == shape {
-            return Ok(layout);
-        }
-        Err(self.unsupported(self.kernel.value(c.inner).loc, "a carried tile of another shape than the grid's tile"))
+        Ok(self.layout_of_shape(self.kernel.ty(c.init).shape().unwrap_or(&[])))
     }
 
     /// Sets the carried variables to the values at the end of a turn, all at once.
-    fn end_carries(&mut self, carries: &[Carry], carried: &[Carried]) -> Lowered<()> {
+    pub fn end_carries(&mut self, carries: &[Carry], carried: &[Carried]) -> Lowered<()> {
         let mut assigns = Vec::new();
         let many = carries.len() > 1;
         for (c, slot) in carries.iter().zip(carried).filter(|(_, s)| s.layout.is_none()) {
@@ -226,24 +221,36 @@ impl Lowering<'_> {
     /// What makes an element of a carried tile absent at the end of a turn that was present at its start.
     fn newly_absent(&self, c: &Carry) -> Mask {
         let before = self.tile(c.inner).mask.clone();
+        if self.adds_zeros(c) {
+            return Mask::default();
+        }
         let mut mask = self.tile(c.next).mask.clone();
         mask.bounds.retain(|b| !before.bounds.contains(b));
         mask.wheres.retain(|w| !before.wheres.contains(w));
         mask
     }
 
+    /// `acc + x` where absent elements of `x` hold zeros keeps the carried value by itself.
+    fn adds_zeros(&self, c: &Carry) -> bool {
+        match &self.tile(c.next).data {
+            Data::Pending(Op::Binary(BinaryOp::Add, a, b)) if *a == c.inner => self.zero_where_absent(*b),
+            Data::Pending(Op::Binary(BinaryOp::Add, a, b)) if *b == c.inner => self.zero_where_absent(*a),
+            Data::Pending(Op::Ternary(TernaryOp::Fma, a, b, d)) if *d == c.inner => {
+                self.tile(*a).mask == self.tile(*b).mask && self.zero_where_absent(*a) && self.zero_where_absent(*b)
+            }
+            _ => false,
+        }
+    }
+
     /// A carried element keeps its value where the next one is absent.
     fn keep_where_absent(&mut self, mask: &Mask, base: &[Expr], at: &super::values::At, next: Expr, old: Expr) -> Expr {
-        let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| self.ix.add(b.clone(), at.register_part(self, k))).collect();
-        let bounds = self.bounds_hold(mask, &coordinates);
-        let sides = self.sides_hold(mask, at);
-        match super::index::all(bounds.into_iter().chain(sides)) {
+        match self.present(mask, base, at) {
             Some(present) => Expr::Select(Box::new(present), Box::new(next), Box::new(old)),
             None => next,
         }
     }
 
-    fn finish_carries(&mut self, carries: &[Carry], carried: &[Carried]) {
+    pub fn finish_carries(&mut self, carries: &[Carry], carried: &[Carried]) {
         for (c, slot) in carries.iter().zip(carried) {
             let rep = match &slot.layout {
                 None => Rep::Scalar(Expr::Var(slot.var)),
@@ -295,7 +302,7 @@ impl Lowering<'_> {
         let dtype = self.register_type(result);
         let is_tile = matches!(self.kernel.ty(value), Ty::Tile(..));
         if slot.is_none() {
-            let layout = if is_tile { Some(self.tile(value).layout.clone().unwrap_or_else(|| self.anchor_layout())) } else { None };
+            let layout = if is_tile { Some(self.layout_of(value)) } else { None };
             let len = layout.as_ref().filter(|l| l.registers > 1).map(|l| l.registers as u32);
             let var = self.new_var(&name, dtype, len);
             let parent = self.blocks.len() - 2;

@@ -272,22 +272,27 @@ impl Lowering<'_> {
 
 /// The layout of a tile whose axis `k` is axis `axes[k]` of `layout`: the same threads, registers renumbered without the axes that
 /// are not there.
-fn projected(layout: &Layout, axes: &[usize]) -> Layout {
+pub(crate) fn projected(layout: &Layout, axes: &[usize]) -> Layout {
     if axes.iter().copied().eq(0..layout.axes.len()) {
         return layout.clone();
     }
-    let mut kept: Vec<Vec<Digit>> = axes.iter().map(|a| layout.axes[*a].clone()).collect();
-    let mut order: Vec<i64> = kept.iter().flatten().filter(|d| d.source == Source::Register).map(|d| d.stride).collect();
+    renumbered(axes.iter().map(|a| layout.axes[*a].clone()).collect(), layout.threads)
+}
+
+/// A layout of these digits, whose registers are numbered anew in their order.
+pub(crate) fn renumbered(mut axes: Vec<Vec<Digit>>, threads: i64) -> Layout {
+    let mut order: Vec<i64> = axes.iter().flatten().filter(|d| d.source == Source::Register).map(|d| d.stride).collect();
     order.sort_unstable();
     let mut registers = 1;
     for old in order {
-        let d = kept.iter_mut().flatten().find(|d| d.source == Source::Register && d.stride == old).expect("lowering: a digit vanished");
+        let digit = axes.iter_mut().flatten().find(|d| d.source == Source::Register && d.stride == old);
+        let digit = digit.expect("lowering: a digit vanished");
         // Marked negative so that a renumbered digit is not found again.
-        d.stride = -registers;
-        registers *= d.extent;
+        digit.stride = -registers;
+        registers *= digit.extent;
     }
-    kept.iter_mut().flatten().for_each(|d| d.stride = d.stride.abs());
-    Layout { axes: kept, threads: layout.threads, registers }
+    axes.iter_mut().flatten().for_each(|d| d.stride = d.stride.abs());
+    Layout { axes, threads, registers }
 }
 
 /// A fully unrolled loop from 0.

@@ -1,6 +1,7 @@
 //! The grid loop: which block works on which tiles, where bounds are checked, and the pipeline over the tiles dealt to a block.
 
 use super::context::{Lowered, Lowering, Mode, Rep};
+use super::control::Carried;
 use super::index::{all, compare, literal};
 use super::pipeline::Waiting;
 use crate::layout::Layout;
@@ -12,14 +13,14 @@ use crate::types::{BinaryOp, CompareOp, DType};
 impl Lowering<'_> {
     /// Lowers the grid loop.
     pub fn grid(&mut self, l: &TileLoop) -> Lowered<()> {
-        if !l.carries.is_empty() {
-            return Err(self.unsupported(l.loc, "a value carried over the grid's tiles"));
-        }
+        let carried = self.start_carries(&l.carries)?;
         let counts = self.tile_counts(l);
         if self.plan.grid == 0 {
             let block = self.block_index();
             self.set_tiles(l, block, &counts);
-            return self.tile_of_block(l);
+            self.tile_of_block(l, &carried)?;
+            self.finish_carries(&l.carries, &carried);
+            return Ok(());
         }
         let total = self.total_tiles(l);
         let tiles = self.host_param(&total, "tiles");
@@ -39,13 +40,17 @@ impl Lowering<'_> {
         self.open();
         self.set_tiles(l, Expr::Var(counter), &counts);
         if early.is_empty() {
-            self.tile_of_block(l)?;
+            self.tile_of_block(l, &carried)?;
         } else {
             self.pipelined_turn(l, &counts, &early, &waiting, counter, stage_var, &stride)?;
+            self.end_carries(&l.carries, &carried)?;
+            self.end_turn(&early, &waiting, stage_var);
         }
         let body = self.close();
         self.values = before;
+        self.repeated = false;
         self.emit(Stmt::For { var: counter, start: block, end: tiles, step: stride, unroll: false, body });
+        self.finish_carries(&l.carries, &carried);
         Ok(())
     }
 
@@ -59,7 +64,7 @@ impl Lowering<'_> {
         let mut counts = vec![self.ix.lit(1)];
         for (k, axis) in l.axes.iter().enumerate().skip(1) {
             let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
-            let size = self.plan.anchor[k];
+            let size = self.plan.grid_tile[k];
             let count = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
             let name = format!("{}_tiles", self.name_of(l.vars[k], "axis"));
             counts.push(self.declare_let(&name, self.ix.dtype, count));
@@ -69,7 +74,7 @@ impl Lowering<'_> {
 
     /// Tiles of the whole grid loop, for the host.
     pub fn total_tiles(&self, l: &TileLoop) -> HostExpr {
-        l.axes.iter().zip(&self.plan.anchor).fold(HostExpr::Const(1), |product, (axis, size)| {
+        l.axes.iter().zip(&self.plan.grid_tile).fold(HostExpr::Const(1), |product, (axis, size)| {
             let len = self.kernel.view(l.view).axes[*axis].len;
             let len = HostExpr::of_value(self.kernel, len)
                 .unwrap_or_else(|| panic!("grid: the host cannot compute the extent of the grid loop in\n{}", self.kernel));
@@ -105,7 +110,7 @@ impl Lowering<'_> {
         use super::index::binary;
         let (ix, dtype, group) = (self.ix, self.ix.dtype, self.plan.raster);
         let len = self.index_of(self.kernel.view(l.view).axes[l.axes[0]].len);
-        let size = self.plan.anchor[0];
+        let size = self.plan.grid_tile[0];
         let rows = ix.div(ix.add(len, ix.lit(size - 1)), size);
         self.comment(format!("raster order: {group} rows of tiles together, column by column"));
         let in_group = self.declare_let("group_tiles", dtype, ix.mul(columns.clone(), ix.lit(group)));
@@ -122,11 +127,11 @@ impl Lowering<'_> {
     }
 
     /// One tile: guarded as a whole, or a full tile without checks and a tail with them, or checked access by access.
-    fn tile_of_block(&mut self, l: &TileLoop) -> Lowered<()> {
+    fn tile_of_block(&mut self, l: &TileLoop, carried: &[Carried]) -> Lowered<()> {
         let before = self.values.clone();
         if let Some(layout) = self.guard_layout(l) {
             self.mode = Mode::Full;
-            let axes: Vec<super::memory::TileAxis> = l.vars.iter().zip(&self.plan.anchor).map(|(v, n)| (Some(*v), *n)).collect();
+            let axes: Vec<super::memory::TileAxis> = l.vars.iter().zip(&self.plan.grid_tile).map(|(v, n)| (Some(*v), *n)).collect();
             let base = self.base_coordinates(&axes, &layout);
             let terms: Vec<Expr> = self.loop_bounds(l).into_iter().zip(base).map(|(len, c)| compare(CompareOp::Lt, c, len)).collect();
             let condition = all(terms).unwrap_or_else(|| panic!("grid: a loop without axes"));
@@ -134,23 +139,23 @@ impl Lowering<'_> {
             self.lower_block(&l.body)?;
             let then = self.close();
             self.emit(Stmt::If { condition, then, otherwise: vec![] });
-        } else if self.never_tail(l) {
+        } else if l.carries.is_empty() && self.never_tail(l) {
             self.mode = Mode::Full;
-            self.lower_block(&l.body)?;
+            self.turn(l, carried)?;
         } else if self.both_worthwhile(l) {
             let full = self.full_condition(l);
             self.open();
             self.comment("a full tile: no bounds to check");
             self.mode = Mode::Full;
             let first = self.shared.len() as u32;
-            self.lower_block(&l.body)?;
+            self.turn(l, carried)?;
             let mut then = self.close();
             self.values = before.clone();
             self.open();
             self.comment("the tail");
             self.mode = Mode::Tail;
             self.reusable = (first..self.shared.len() as u32).map(SharedId).collect();
-            self.lower_block(&l.body)?;
+            self.turn(l, carried)?;
             self.reusable.clear();
             let mut otherwise = self.close();
             if !combines(l) && super::tail::tail_suffices(&mut then, &mut otherwise) {
@@ -162,11 +167,17 @@ impl Lowering<'_> {
             }
         } else {
             self.mode = Mode::Tail;
-            self.lower_block(&l.body)?;
+            self.turn(l, carried)?;
         }
         self.mode = Mode::Tail;
         self.values = before;
         Ok(())
+    }
+
+    /// The body once, and what it carries on.
+    fn turn(&mut self, l: &TileLoop, carried: &[Carried]) -> Lowered<()> {
+        self.lower_block(&l.body)?;
+        self.end_carries(&l.carries, carried)
     }
 
     fn loop_bounds(&mut self, l: &TileLoop) -> Vec<Expr> {
@@ -176,7 +187,7 @@ impl Lowering<'_> {
     /// Every length is surely a multiple of its tile.
     fn never_tail(&mut self, l: &TileLoop) -> bool {
         let bounds = self.loop_bounds(l);
-        bounds.iter().zip(&self.plan.anchor).all(|(len, tile)| self.multiple(len) % tile == 0)
+        bounds.iter().zip(&self.plan.grid_tile).all(|(len, tile)| self.multiple(len) % tile == 0)
     }
 
     /// The condition under which the whole tile lies inside.
@@ -185,7 +196,7 @@ impl Lowering<'_> {
         let mut terms = Vec::new();
         for (k, len) in bounds.into_iter().enumerate() {
             let Rep::TileIndex(tile) = self.rep(l.vars[k]).clone() else { panic!("grid: no tile index") };
-            let end = self.ix.add(self.ix.mul(tile, self.ix.lit(self.plan.anchor[k])), self.ix.lit(self.plan.anchor[k]));
+            let end = self.ix.add(self.ix.mul(tile, self.ix.lit(self.plan.grid_tile[k])), self.ix.lit(self.plan.grid_tile[k]));
             terms.push(compare(CompareOp::Le, end, len));
         }
         all(terms).unwrap_or_else(|| panic!("grid: a loop without axes"))
@@ -201,6 +212,9 @@ impl Lowering<'_> {
     /// Where each thread owns one run and every access is at the grid's own tile, one `if` around the body does: the layout of
     /// that tile. Threads that meet at barriers cannot be guarded so.
     fn guard_layout(&mut self, l: &TileLoop) -> Option<Layout> {
+        if self.plan.anchor_sizes != super::anchor::grid_sizes(self.kernel) || !l.carries.is_empty() {
+            return None;
+        }
         let layout = self.anchor_layout();
         let last = layout.axes.len().checked_sub(1)?;
         let bounds = self.loop_bounds(l);

@@ -3,12 +3,12 @@
 use super::context::{Bound, Lowered, Lowering, Mask, Mode};
 use super::elements::unrolled;
 use super::index::{all, as_literal, compare};
-use super::plan::{gcd, spread};
+use super::plan::gcd;
 use super::values::{At, not};
-use crate::layout::{Deal, Layout};
+use crate::layout::{Layout, Source};
 use crate::simt::{Expr, Place, Space};
 use crate::tile::host::HostExpr;
-use crate::tile::{Index, ValueId, ViewId};
+use crate::tile::{Index, Size, ValueId, ViewId};
 use crate::types::{CompareOp, DType};
 use std::collections::HashMap;
 
@@ -61,55 +61,14 @@ impl Lowering<'_> {
                 (fast, least) = (Some(at), s.abs());
             }
         }
-        let tiles: Vec<TileAxis> = dealt.iter().map(|k| axes[*k]).collect();
+        let tiles: Vec<(Option<ValueId>, Size)> =
+            dealt.iter().filter_map(|k| axes[*k].0.map(|v| (Some(v), crate::tile::access::tile_size(self.kernel, v).clone()))).collect();
         let bytes = self.kernel.view(view).dtype.size() as i64;
         let mut layout = self.deal(&tiles, fast.unwrap_or(tiles.len().saturating_sub(1)), bytes);
         for (k, axis) in axes.iter().enumerate().filter(|(_, a)| a.0.is_none()) {
             layout = layout.with_register_axis(k, axis.1);
         }
         layout
-    }
-
-    /// Deals a tile so that `fast` is its fastest axis: the anchor's own layout where it fits, else one of the same threads.
-    pub fn deal(&self, axes: &[TileAxis], fast: usize, bytes: i64) -> Layout {
-        if axes.is_empty() {
-            return Layout { axes: vec![], threads: self.plan.threads, registers: 1 };
-        }
-        let plan = self.plan;
-        let anchor = |order: &[usize]| {
-            Layout::dealt(&Deal {
-                shape: &plan.anchor,
-                threads: &plan.thread_shape,
-                order,
-                vector: plan.vector,
-                lanes: None,
-                block: plan.threads,
-            })
-        };
-        let grid: Option<Vec<usize>> = axes.iter().map(|(v, _)| self.grid_vars.iter().position(|g| Some(*g) == *v)).collect();
-        if let Some(positions) = grid.filter(|g| g.len() == self.grid_vars.len()) {
-            let last = plan.anchor.len() - 1;
-            if positions[fast] == last {
-                let order: Vec<usize> = (0..=last).rev().collect();
-                return anchor(&order).permuted(&positions);
-            }
-        }
-        let shape: Vec<i64> = axes.iter().map(|a| a.1).collect();
-        let own = (shape.iter().product::<i64>() / plan.threads).max(1);
-        let vector = gcd(gcd(shape[fast], own), plan.vector);
-        let mut order: Vec<usize> = (0..shape.len()).rev().filter(|k| *k != fast).collect();
-        order.insert(0, fast);
-        // Deal along the fast axis first; `spread` fills the last axis first, so present it in that order.
-        let room: Vec<i64> = order.iter().rev().map(|k| if *k == fast { shape[*k] / vector } else { shape[*k] }).collect();
-        let along = spread(plan.threads, &room);
-        let mut threads = vec![1; shape.len()];
-        for (n, k) in order.iter().rev().zip(along).map(|(k, n)| (n, *k)) {
-            threads[k] = n;
-        }
-        // 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, which keeps
-        // the conflicts of a transposition through shared memory low.
-        let lanes = (128 / (vector * bytes)).clamp(1, 32);
-        Layout::dealt(&Deal { shape: &shape, threads: &threads, order: &order, vector, lanes: Some(lanes), block: plan.threads })
     }
 
     /// Which elements of a tile at `index` exist.
@@ -327,10 +286,27 @@ impl Lowering<'_> {
         all(terms)
     }
 
-    /// Where several threads hold one element: the condition of the one that acts.
+    /// Where several threads hold one element: the condition of the one that acts, whose other digits are all zero.
     pub fn first_replica(&self, layout: &Layout) -> Option<Expr> {
-        let distinct = layout.distinct_threads();
-        (distinct < layout.threads).then(|| compare(CompareOp::Lt, self.thread.clone(), self.ix.lit(distinct)))
+        let mut held: Vec<(i64, i64)> =
+            layout.axes.iter().flatten().filter(|d| d.source == Source::Thread).map(|d| (d.stride, d.stride * d.extent)).collect();
+        held.sort_unstable();
+        held.push((layout.threads, layout.threads));
+        let mut terms = Vec::new();
+        let mut below = 1;
+        for (start, end) in held {
+            if start > below {
+                terms.push(match start == layout.threads {
+                    true => compare(CompareOp::Lt, self.thread.clone(), self.ix.lit(below)),
+                    false => {
+                        let digit = self.ix.rem(self.ix.div(self.thread.clone(), below), start / below);
+                        compare(CompareOp::Eq, digit, self.ix.lit(0))
+                    }
+                });
+            }
+            below = end;
+        }
+        all(terms)
     }
 
     pub fn rep_kind(&self, value: ValueId) -> Kind {

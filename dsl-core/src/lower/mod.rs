@@ -8,11 +8,14 @@
 //! 5. `simplify`: loops of one turn and unused variables vanish.
 //! 6. [`crate::simt::verify`].
 
+mod anchor;
+mod combine;
 mod computed;
 mod context;
 mod control;
 mod convert;
 mod elements;
+mod exchange;
 mod grid;
 mod index;
 mod memory;

@@ -217,8 +217,14 @@ impl Lowering<'_> {
                 self.lower_block(&vec![stmt.clone()])?;
             }
         }
+        Ok(())
+    }
+
+    /// The end of a pipelined turn: the next stage is the oldest.
+    pub fn end_turn(&mut self, early: &[Early], waiting: &[Waiting], stage_var: Option<VarId>) {
+        let (stages, ix32) = (self.plan.stages, super::index::Index { dtype: DType::I32 });
         if let Some(var) = stage_var {
-            let next = ix32.add(stage.clone(), ix32.lit(1));
+            let next = ix32.add(Expr::Var(var), ix32.lit(1));
             let wraps = compare(CompareOp::Eq, next.clone(), ix32.lit(stages));
             let value = Expr::Select(Box::new(wraps), Box::new(ix32.lit(0)), Box::new(next));
             self.emit(Stmt::Assign { var, index: None, value });
@@ -230,7 +236,6 @@ impl Lowering<'_> {
                 }
             }
         }
-        Ok(())
     }
 
     fn read_ring(&mut self, shared: SharedId, array: VarId, width: i64, layout: &Layout, stage: &Expr) {

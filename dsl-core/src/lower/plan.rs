@@ -21,6 +21,10 @@ pub(crate) struct Plan {
     /// Value of each knob (0 for words).
     pub knobs: Vec<i64>,
     /// Extents of the grid loop's tile; empty without a grid loop.
+    pub grid_tile: Vec<i64>,
+    /// The tile whose elements are dealt to the threads: symbolic extents. See [`super::anchor`].
+    pub anchor_sizes: Vec<Size>,
+    /// Extents of the anchor.
     pub anchor: Vec<i64>,
     /// Threads along each axis of the anchor.
     pub thread_shape: Vec<i64>,
@@ -65,18 +69,8 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     check_choices(kernel, schedule)?;
     let knobs: Vec<i64> = (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect();
     let value = |k: KnobId| knobs[k.0 as usize];
-    let sizes: Vec<Size> = kernel
-        .grid_loop()
-        .map(|l| {
-            l.vars
-                .iter()
-                .map(|v| match kernel.ty(*v) {
-                    crate::tile::Ty::TileIdx(size) => size.clone(),
-                    other => panic!("plan: loop variable of type {other:?}"),
-                })
-                .collect()
-        })
-        .unwrap_or_default();
+    let grid_tile: Vec<i64> = super::anchor::grid_sizes(kernel).iter().map(|s| s.value(value)).collect();
+    let sizes = super::anchor::sizes(kernel);
     let anchor: Vec<i64> = sizes.iter().map(|s| s.value(value)).collect();
     let mut coarsen = vec![1; anchor.len()];
     for (i, knob) in kernel.knobs.iter().enumerate() {
@@ -128,7 +122,22 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
         _ => (CacheHint::Default, CacheHint::Default),
     };
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
-    Ok(Plan { raster, knobs, anchor, thread_shape, threads, vector, stages, fill, grid, shared_rows, load_cache, store_cache })
+    Ok(Plan {
+        raster,
+        knobs,
+        grid_tile,
+        anchor_sizes: sizes,
+        anchor,
+        thread_shape,
+        threads,
+        vector,
+        stages,
+        fill,
+        grid,
+        shared_rows,
+        load_cache,
+        store_cache,
+    })
 }
 
 /// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed.

@@ -63,6 +63,9 @@ impl Lowering<'_> {
             let name = self.name_of(value, &format!("{}_value", self.kernel.params[param].name));
             self.declare_let(&name, dtype.compute(), e)
         };
+        if let Expr::Var(var) = &e {
+            self.zero_filled.insert(*var);
+        }
         self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::One(e) }));
         Ok(())
     }
@@ -76,6 +79,7 @@ impl Lowering<'_> {
     /// Loads a tile into an array of its storage type.
     pub fn load_array(&mut self, var: VarId, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Lowered<()> {
         let dtype = self.kernel.view(view).dtype;
+        self.zero_filled.insert(var);
         let cut = self.cut(view, index, layout, mask);
         let mut target = var;
         if cut.reversed {

@@ -380,7 +380,7 @@ impl Lowering<'_> {
 }
 
 /// A literal in its register type.
-fn register_literal(l: Literal) -> Literal {
+pub(crate) fn register_literal(l: Literal) -> Literal {
     if l.dtype == l.dtype.compute() { l } else { Literal::from_f64(l.dtype.compute(), l.to_f64()) }
 }
 

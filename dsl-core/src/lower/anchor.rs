@@ -1,0 +1,131 @@
+//! The anchor: the tile whose elements the schedule deals to the threads of a block.
+//!
+//! It is the grid loop's tile, unless a tile that is carried or loaded shows more of what the author coarsens: a kernel that walks
+//! rows by `r` and loops over columns by `c` has the anchor `[R, C]`. Every other tile gets its layout from the anchor's, by its axes.
+
+use super::context::Lowering;
+use super::elements::projected;
+use super::plan::{gcd, spread};
+use crate::layout::{Deal, Layout};
+use crate::schedule::KnobKind;
+use crate::tile::{Carry, Kernel, Op, Size, Stmt, ValueId};
+
+/// A tile of a constant extent up to this lies in the registers of each thread.
+const REGISTER_AXIS: i64 = 64;
+
+/// Extents of the grid loop's tile; none without a grid loop.
+pub(crate) fn grid_sizes(kernel: &Kernel) -> Vec<Size> {
+    let vars = kernel.grid_loop().map(|l| l.vars.as_slice()).unwrap_or_default();
+    vars.iter().map(|v| crate::tile::access::tile_size(kernel, *v).clone()).collect()
+}
+
+/// Extents of the anchor: of the grid's tile, the carried and the loaded ones (in this order) the first with the most axes that are
+/// coarsened, then with the most axes.
+pub(crate) fn sizes(kernel: &Kernel) -> Vec<Size> {
+    let grid = grid_sizes(kernel);
+    let dealt = |shape: &[Size]| -> Vec<Size> { shape.iter().filter(|s| s.as_constant().is_none() || grid.contains(s)).cloned().collect() };
+    let (mut carried, mut loaded) = (Vec::new(), Vec::new());
+    crate::tile::access::visit(&kernel.body, &mut |stmt| {
+        let carries: &[Carry] = match stmt {
+            Stmt::Tiles(l) => &l.carries,
+            Stmt::Range { carries, .. } | Stmt::While { carries, .. } => carries,
+            Stmt::Let(v, Op::Load(..)) => {
+                loaded.extend(kernel.ty(*v).shape().map(dealt));
+                &[]
+            }
+            _ => &[],
+        };
+        carried.extend(carries.iter().filter_map(|c| kernel.ty(c.init).shape().map(dealt)));
+    });
+    let coarsened = |s: &Size| kernel.knobs.iter().any(|k| matches!(k.kind, KnobKind::Coarsen { of } if s.as_knob() == Some(of)));
+    let score = |shape: &Vec<Size>| (shape.iter().filter(|s| coarsened(s)).count(), shape.len());
+    let mut best = grid.clone();
+    for shape in carried.into_iter().chain(loaded) {
+        if score(&shape) > score(&best) {
+            best = shape;
+        }
+    }
+    best
+}
+
+impl Lowering<'_> {
+    /// The layout of the anchor: runs of the schedule's vector along the last axis, interleaved across the threads.
+    pub fn anchor_layout(&self) -> Layout {
+        let plan = self.plan;
+        if plan.anchor.is_empty() {
+            return Layout { axes: vec![], threads: plan.threads, registers: 1 };
+        }
+        let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();
+        Layout::dealt(&Deal {
+            shape: &plan.anchor,
+            threads: &plan.thread_shape,
+            order: &order,
+            vector: plan.vector,
+            lanes: None,
+            block: plan.threads,
+        })
+    }
+
+    /// Which axis of the anchor each axis of a tile is, if all are: by the grid's tile indices where those span the anchor, else by extent.
+    fn anchor_axes(&self, axes: &[(Option<ValueId>, Size)]) -> Option<Vec<usize>> {
+        let by_index: Option<Vec<usize>> = axes.iter().map(|(v, _)| self.grid_vars.iter().position(|g| Some(*g) == *v)).collect();
+        if self.plan.anchor_sizes == grid_sizes(self.kernel)
+            && let Some(found) = by_index
+        {
+            return Some(found);
+        }
+        let mut free: Vec<usize> = (0..self.plan.anchor_sizes.len()).collect();
+        axes.iter()
+            .map(|(_, size)| {
+                let at = free.iter().position(|k| self.plan.anchor_sizes[*k] == *size)?;
+                Some(free.remove(at))
+            })
+            .collect()
+    }
+
+    /// Deals a tile so that `fast` is its fastest axis: as part of the anchor where it is one, else to the same threads.
+    pub fn deal(&self, axes: &[(Option<ValueId>, Size)], fast: usize, bytes: i64) -> Layout {
+        if axes.is_empty() {
+            return Layout { axes: vec![], threads: self.plan.threads, registers: 1 };
+        }
+        if let Some(positions) = self.anchor_axes(axes) {
+            let last = self.plan.anchor.len() - 1;
+            if positions[fast] == last || !positions.contains(&last) {
+                return projected(&self.anchor_layout(), &positions);
+            }
+        }
+        let shape: Vec<i64> = axes.iter().map(|a| self.plan.size(&a.1)).collect();
+        self.deal_alone(&shape, fast, bytes)
+    }
+
+    fn deal_alone(&self, shape: &[i64], fast: usize, bytes: i64) -> Layout {
+        let plan = self.plan;
+        let own = (shape.iter().product::<i64>() / plan.threads).max(1);
+        let vector = gcd(gcd(shape[fast], own), plan.vector);
+        let mut order: Vec<usize> = (0..shape.len()).rev().filter(|k| *k != fast).collect();
+        order.insert(0, fast);
+        // Deal along the fast axis first; `spread` fills the last axis first, so present it in that order.
+        let room: Vec<i64> = order.iter().rev().map(|k| if *k == fast { shape[*k] / vector } else { shape[*k] }).collect();
+        let along = spread(plan.threads, &room);
+        let mut threads = vec![1; shape.len()];
+        for (n, k) in order.iter().rev().zip(along).map(|(k, n)| (n, *k)) {
+            threads[k] = n;
+        }
+        // 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, which keeps
+        // the conflicts of a transposition through shared memory low.
+        let lanes = (128 / (vector * bytes)).clamp(1, 32);
+        Layout::dealt(&Deal { shape, threads: &threads, order: &order, vector, lanes: Some(lanes), block: plan.threads })
+    }
+
+    /// The layout of a tile that has none by itself (a constant, the start of an accumulator): part of the anchor where its axes are;
+    /// short constant axes lie in the registers of a thread.
+    pub fn layout_of_shape(&self, shape: &[Size]) -> Layout {
+        let short = |s: &Size| s.as_constant().is_some_and(|n| n <= REGISTER_AXIS) && !self.plan.anchor_sizes.contains(s);
+        let dealt: Vec<(Option<ValueId>, Size)> = shape.iter().filter(|s| !short(s)).map(|s| (None, s.clone())).collect();
+        let mut layout = self.deal(&dealt, dealt.len().saturating_sub(1), 4);
+        for (k, size) in shape.iter().enumerate().filter(|(_, s)| short(s)) {
+            layout = layout.with_register_axis(k, self.plan.size(size));
+        }
+        layout
+    }
+}
