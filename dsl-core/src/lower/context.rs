@@ -124,6 +124,8 @@ pub(crate) struct Lowering<'a> {
     /// The code may run several times in one block: shared memory may still be read from the last time.
     pub repeated: bool,
     pub thread: Expr,
+    /// The number of this block, once the grid loop has begun.
+    pub block: Option<Expr>,
     /// Variables whose absent elements hold zeros: they were loaded so.
     pub zero_filled: HashSet<VarId>,
     /// Representative of each class of equal lengths.
@@ -170,6 +172,7 @@ impl<'a> Lowering<'a> {
             written,
             repeated: false,
             thread: Expr::Special(Special::Thread),
+            block: None,
             zero_filled: HashSet::new(),
             dim_class: dim_classes(kernel),
             dim_constant: dim_constants(kernel),

@@ -16,8 +16,14 @@ pub(crate) struct Carried {
 
 impl Lowering<'_> {
     /// Lowers the statements of a block into the open block.
-    pub fn lower_block(&mut self, block: &Block) -> Lowered<()> {
-        block.iter().try_for_each(|stmt| self.lower_stmt(stmt))
+    pub fn lower_block(&mut self, block: &[tile::Stmt]) -> Lowered<()> {
+        for (i, stmt) in block.iter().enumerate() {
+            if matches!(stmt, tile::Stmt::Combine(c) if c.form == tile::Form::Grid) {
+                return self.finish_grid(&block[i..]);
+            }
+            self.lower_stmt(stmt)?;
+        }
+        Ok(())
     }
 
     fn lower_stmt(&mut self, stmt: &tile::Stmt) -> Lowered<()> {

@@ -56,7 +56,9 @@ impl Lowering<'_> {
 
     fn block_index(&mut self) -> Expr {
         let block = self.declare_let("block", DType::I32, Expr::Special(Special::Block));
-        self.ix.cast(DType::I32, block)
+        let block = self.ix.cast(DType::I32, block);
+        self.block = Some(block.clone());
+        block
     }
 
     /// Tiles along each axis but the first, as index expressions.

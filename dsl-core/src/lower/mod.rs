@@ -16,6 +16,7 @@ mod control;
 mod convert;
 mod elements;
 mod exchange;
+mod finish;
 mod grid;
 mod index;
 mod memory;
@@ -95,12 +96,12 @@ pub fn canonical(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, targ
 
 fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -> HostExpr {
     let Some(l) = kernel.grid_loop() else { return HostExpr::Const(1) };
-    let tiles = lowering.total_tiles(l);
-    if plan.grid == 0 {
-        return tiles;
+    let mut blocks = lowering.total_tiles(l);
+    if plan.grid > 0 {
+        let most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
+        blocks = HostExpr::binary(BinaryOp::Min, blocks, most);
     }
-    let blocks = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
-    HostExpr::binary(BinaryOp::Min, tiles, blocks)
+    if finish::combines_grid(kernel) { finish::at_least_one(blocks) } else { blocks }
 }
 
 fn check_shared(kernel: &tile::Kernel, schedule: &Schedule, lowered: &simt::Kernel, target: &Target) -> Result<(), ScheduleError> {

@@ -214,7 +214,7 @@ impl Lowering<'_> {
         let done: Vec<ValueId> = early.iter().map(|e| e.value).collect();
         for stmt in &l.body {
             if !matches!(stmt, tile::Stmt::Let(v, _) if done.contains(v)) {
-                self.lower_block(&vec![stmt.clone()])?;
+                self.lower_block(std::slice::from_ref(stmt))?;
             }
         }
         Ok(())

@@ -1,0 +1,276 @@
+//! Combination over the grid: every block leaves its part in a workspace, the block that finishes last combines them and runs the rest of
+//! the body. The parts are combined in the blocks' order, so the result does not depend on who is last.
+
+use super::combine::{Partial, int, steps};
+use super::context::{Lowered, Lowering, Rep};
+use super::index::{binary, compare};
+use crate::simt::{Barrier, Expr, ParamKind, Place, Space, Special, Stmt};
+use crate::tile::host::HostExpr;
+use crate::tile::{self, Combine, Form, Ty, ValueId};
+use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope};
+use std::collections::HashSet;
+
+/// A combination over the grid and where its blocks leave their parts: one workspace per component.
+struct Left<'k> {
+    combine: &'k Combine,
+    spaces: Vec<usize>,
+}
+
+/// The end of a body: what can be done before any block is known to be the last, the combinations over the grid, what follows them.
+struct Split<'k> {
+    before: Vec<&'k tile::Stmt>,
+    combines: Vec<&'k Combine>,
+    after: Vec<&'k tile::Stmt>,
+}
+
+impl Lowering<'_> {
+    /// Lowers a body from its first combination over the grid on.
+    pub fn finish_grid(&mut self, rest: &[tile::Stmt]) -> Lowered<()> {
+        let Split { before, combines, after } = self.split(rest)?;
+        for stmt in before {
+            self.lower_block(std::slice::from_ref(stmt))?;
+        }
+        if self.kernel.grid_loop().is_none() {
+            return self.single_block(&combines, &after);
+        }
+        let blocks = super::grid_size(self.kernel, self.plan, self);
+        self.comment("leave this block's part; the last block to do so goes on");
+        let block = match self.block.clone() {
+            Some(block) => block,
+            None => panic!("finish: a combination over the grid before the grid loop"),
+        };
+        let mut left = Vec::new();
+        for c in &combines {
+            left.push(self.leave_part(c, &blocks, &block)?);
+        }
+        let counter = self.workspace("arrived", DType::U32, HostExpr::Const(1));
+        let total = self.declare_let("parts", DType::I32, Expr::Special(Special::GridDim));
+        let last = self.take_ticket(counter, &total);
+        self.open();
+        let outer = self.values.clone();
+        for l in &left {
+            self.combine_parts(l, &total)?;
+        }
+        for stmt in after {
+            self.lower_block(std::slice::from_ref(stmt))?;
+        }
+        self.comment("ready for the next launch");
+        let place = Place { space: Space::Global(counter), dtype: DType::U32, index: int(0) };
+        let value = Expr::Literal(Literal::u32(0));
+        self.emit(Stmt::Store { place, value, predicate: self.is_first_thread(), cache: Default::default() });
+        let then = self.close();
+        self.values = outer;
+        self.emit(Stmt::If { condition: last, then, otherwise: vec![] });
+        Ok(())
+    }
+
+    /// A kernel of one block has combined everything already.
+    fn single_block(&mut self, combines: &[&Combine], after: &[&tile::Stmt]) -> Lowered<()> {
+        for c in combines {
+            for (input, result) in c.inputs.iter().zip(&c.results) {
+                let rep = self.rep(*input).clone();
+                self.set(*result, rep);
+            }
+        }
+        after.iter().try_for_each(|stmt| self.lower_block(std::slice::from_ref(*stmt)))
+    }
+
+    /// What can be done before any block is known to be the last, the combinations over the grid, and what follows them.
+    fn split<'k>(&self, rest: &'k [tile::Stmt]) -> Lowered<Split<'k>> {
+        let mut late: HashSet<ValueId> = HashSet::new();
+        let (mut before, mut combines, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        for stmt in rest {
+            match stmt {
+                tile::Stmt::Combine(c) if c.form == Form::Grid => {
+                    if c.inputs.iter().any(|v| late.contains(v)) {
+                        return Err(self.unsupported(c.loc, "a combination over the grid of what was combined over the grid"));
+                    }
+                    late.extend(&c.results);
+                    combines.push(c);
+                }
+                tile::Stmt::Combine(c) if !c.inputs.iter().any(|v| late.contains(v)) => before.push(stmt),
+                tile::Stmt::Let(_, op) if !super::uses::operands(op).iter().any(|v| late.contains(v)) => before.push(stmt),
+                other => {
+                    let mut made = Vec::new();
+                    let one = vec![other.clone()];
+                    crate::tile::print::definitions(&one, &mut made);
+                    late.extend(made.into_iter().map(|(v, _)| v));
+                    after.push(other);
+                }
+            }
+        }
+        Ok(Split { before, combines, after })
+    }
+
+    fn workspace(&mut self, name: &str, dtype: DType, len: HostExpr) -> usize {
+        let taken = |n: &str| self.params.iter().any(|p| p.name == n);
+        let name = (0..).map(|k| if k == 0 { name.to_string() } else { format!("{name}{k}") }).find(|n| !taken(n));
+        let name = name.expect("finish: some number is free");
+        self.params.push(crate::simt::Param { name, kind: ParamKind::Workspace { dtype, len } });
+        self.params.len() - 1
+    }
+
+    /// `thread == 0`, unless there is no other.
+    fn is_first_thread(&self) -> Option<Expr> {
+        (self.plan.threads > 1).then(|| compare(CompareOp::Eq, self.thread32(), int(0)))
+    }
+
+    /// Values of a thread of a combination's component: one for scalars.
+    fn part_registers(&self, c: &Combine) -> i64 {
+        match self.kernel.ty(c.inputs[0]) {
+            Ty::Scalar(_) => 1,
+            _ => self.layout_of(c.inputs[0]).registers,
+        }
+    }
+
+    fn leave_part<'k>(&mut self, c: &'k Combine, blocks: &HostExpr, block: &Expr) -> Lowered<Left<'k>> {
+        let scalar = matches!(self.kernel.ty(c.inputs[0]), Ty::Scalar(_));
+        let threads = self.plan.threads;
+        let each = if scalar { 1 } else { self.part_registers(c) * threads };
+        let len = HostExpr::binary(BinaryOp::Mul, blocks.clone(), HostExpr::Const(each));
+        let mut spaces = Vec::new();
+        for (k, input) in c.inputs.iter().enumerate() {
+            let dtype = self.register_type(*input);
+            let name = format!("{}_parts", self.name_of(c.results[k], &self.name_of(*input, "block")));
+            spaces.push(self.workspace(&name, dtype, len.clone()));
+        }
+        if scalar {
+            for (input, space) in c.inputs.iter().zip(&spaces) {
+                let (value, dtype) = (self.scalar(*input), self.register_type(*input));
+                let place = Place { space: Space::Global(*space), dtype, index: block.clone() };
+                self.emit(Stmt::Store { place, value, predicate: self.is_first_thread(), cache: Default::default() });
+            }
+            return Ok(Left { combine: c, spaces });
+        }
+        let layout = self.layout_of(c.inputs[0]);
+        let (ix, thread) = (self.ix, self.thread.clone());
+        for (input, space) in c.inputs.iter().zip(&spaces) {
+            let (space, dtype) = (*space, self.register_type(*input));
+            self.for_elements(&[*input], &layout, false, &mut |cx, at, mut elements| {
+                let flat = ix.cast(DType::I32, at.flat.clone());
+                let own = ix.add(ix.mul(flat, ix.lit(threads)), thread.clone());
+                let index = ix.add(ix.mul(block.clone(), ix.lit(each)), own);
+                let place = Place { space: Space::Global(space), dtype, index };
+                cx.emit(Stmt::Store { place, value: elements.remove(0), predicate: None, cache: Default::default() });
+                Ok(())
+            })?;
+        }
+        // Thread 0 speaks for all of them.
+        self.emit(Stmt::Barrier(Barrier::Block));
+        Ok(Left { combine: c, spaces })
+    }
+
+    /// Counts this block; whether it is the last one. What all blocks left is visible to it.
+    fn take_ticket(&mut self, counter: usize, total: &Expr) -> Expr {
+        let flag = self.new_shared("is_last", DType::U32, 1);
+        let ticket = self.new_var("ticket", DType::U32, None);
+        let one = Expr::Literal(Literal::u32(1));
+        self.open();
+        self.emit(Stmt::Declare { var: ticket, init: None });
+        self.emit(Stmt::Atomic {
+            result: Some(ticket),
+            op: AtomicOp::Add,
+            place: Place { space: Space::Global(counter), dtype: DType::U32, index: int(0) },
+            value: one.clone(),
+            expected: None,
+            predicate: None,
+            scope: Scope::Device,
+            order: MemoryOrder::AcquireRelease,
+        });
+        let arrived = binary(BinaryOp::Add, Expr::Var(ticket), one.clone());
+        let all_there = compare(CompareOp::Eq, arrived, Expr::Cast(DType::U32, Box::new(total.clone())));
+        let value = Expr::Select(Box::new(all_there), Box::new(one.clone()), Box::new(Expr::Literal(Literal::u32(0))));
+        let place = Place { space: Space::Shared(flag), dtype: DType::U32, index: int(0) };
+        self.emit(Stmt::Store { place: place.clone(), value, predicate: None, cache: Default::default() });
+        let then = self.close();
+        let condition = self.is_first_thread().unwrap_or(Expr::Literal(Literal::bool(true)));
+        self.emit(Stmt::If { condition, then, otherwise: vec![] });
+        self.emit(Stmt::Barrier(Barrier::Block));
+        let read = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
+        compare(CompareOp::Eq, self.declare_let("last", DType::U32, read), one)
+    }
+
+    fn combine_parts(&mut self, left: &Left, total: &Expr) -> Lowered<()> {
+        let c = left.combine;
+        self.comment("combine what all blocks left");
+        if matches!(self.kernel.ty(c.inputs[0]), Ty::Scalar(_)) {
+            return self.combine_scalars(left, total);
+        }
+        // Each thread combines its own registers, block after block.
+        let layout = self.layout_of(c.inputs[0]);
+        let vars = self.component_vars(c, layout.registers, true);
+        let (threads, each) = (self.plan.threads, layout.registers * self.plan.threads);
+        let block = self.new_var("b", DType::I32, None);
+        let (ix, thread) = (self.ix, self.thread.clone());
+        self.open();
+        self.each_slot(layout.registers, &mut |cx, slot| {
+            let flat = ix.cast(DType::I32, slot.cloned().unwrap_or(int(0)));
+            let own = ix.add(ix.mul(flat, ix.lit(threads)), thread.clone());
+            let index = ix.add(ix.mul(ix.cast(DType::I32, Expr::Var(block)), ix.lit(each)), own);
+            cx.take_part(left, &vars, slot, index)
+        })?;
+        let body = self.close();
+        self.emit(Stmt::For { var: block, start: int(0), end: total.clone(), step: int(1), unroll: false, body });
+        for (value, var) in c.results.iter().zip(&vars) {
+            self.set_combined(*value, *var, &layout);
+        }
+        Ok(())
+    }
+
+    /// The threads share out the blocks' scalars, then combine what they have.
+    fn combine_scalars(&mut self, left: &Left, total: &Expr) -> Lowered<()> {
+        let (c, threads) = (left.combine, self.plan.threads);
+        let vars = self.component_vars(c, 1, true);
+        let part = self.new_var("b", DType::I32, None);
+        let ix32 = super::index::Index { dtype: DType::I32 };
+        let thread = self.thread32();
+        let (start, end, step) = if c.operator.commutative() {
+            (thread, total.clone(), int(threads))
+        } else {
+            let chunk = self.declare_let("chunk", DType::I32, ix32.div(ix32.add(total.clone(), int(threads - 1)), threads));
+            let start = self.declare_let("first", DType::I32, ix32.mul(thread, chunk.clone()));
+            (start.clone(), binary(BinaryOp::Min, ix32.add(start, chunk), total.clone()), int(1))
+        };
+        self.open();
+        let index = self.ix.cast(DType::I32, Expr::Var(part));
+        self.take_part(left, &vars, None, index)?;
+        let body = self.close();
+        self.emit(Stmt::For { var: part, start, end, step, unroll: false, body });
+        let mut partial = Partial { vars, layout: self.one_each() };
+        let steps = steps(&partial.layout, &[0], c.operator.commutative());
+        self.take_steps(c, &mut partial, steps)?;
+        for (value, var) in c.results.iter().zip(&partial.vars) {
+            self.set(*value, Rep::Scalar(Expr::Var(*var)));
+        }
+        Ok(())
+    }
+
+    /// Combines one block's part into `vars`.
+    fn take_part(&mut self, left: &Left, vars: &[crate::simt::VarId], slot: Option<&Expr>, index: Expr) -> Lowered<()> {
+        let c = left.combine;
+        let right: Vec<Expr> = left
+            .spaces
+            .iter()
+            .zip(&c.inputs)
+            .map(|(space, input)| {
+                let place = Place { space: Space::Global(*space), dtype: self.register_type(*input), index: index.clone() };
+                Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() }
+            })
+            .collect();
+        let right = self.settled(&c.operator, right);
+        let mine = vars.iter().map(|v| self.slot(*v, slot)).collect();
+        let new = self.apply_operator(&c.operator, mine, right)?;
+        self.assign_components(vars, slot, new);
+        Ok(())
+    }
+}
+
+/// Whether the body combines something over the grid: it then runs in at least one block, however few tiles there are.
+pub(crate) fn combines_grid(kernel: &tile::Kernel) -> bool {
+    kernel.body.iter().any(|s| matches!(s, tile::Stmt::Combine(c) if c.form == Form::Grid))
+}
+
+/// An i32 index that is surely one.
+pub(crate) fn at_least_one(blocks: HostExpr) -> HostExpr {
+    HostExpr::binary(BinaryOp::Max, blocks, HostExpr::Const(1))
+}
