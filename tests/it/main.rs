@@ -2,6 +2,7 @@
 
 mod access;
 mod combining;
+mod cooperating;
 mod cubin_cache;
 mod cuda_text;
 mod differential;

@@ -15,7 +15,7 @@ use std::path::Path;
 const ACCEPT: &str = "accept new output with: INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p girih-tests snapshots";
 
 /// Source, schedule and CUDA C as one text.
-fn page(kernel: &Kernel, schedule: &Schedule) -> String {
+pub fn page(kernel: &Kernel, schedule: &Schedule) -> String {
     let simt = lower(kernel, &best_facts(kernel), schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let (source, loc) = (kernel.source.trim_end(), kernel.loc.short());
     format!("// ---- source: {loc}\n{source}\n\n// ---- schedule\n{}\n\n// ---- CUDA C\n{}", schedule.attribute(kernel), emit(&simt))

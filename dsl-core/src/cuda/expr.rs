@@ -336,6 +336,8 @@ impl Writer<'_> {
         let width = dtype.size() as i64 * 8;
         match amount {
             Expr::Literal(l) => (l.to_i64() & (width - 1)).to_string(),
+            // The counter of a short loop needs no masking.
+            Expr::Var(v) if self.below[v.0 as usize].is_some_and(|most| most <= width) => self.text(amount).at_least(Prec::Unary),
             _ => format!("({} & {})", self.text(amount).at_least(Prec::Unary), width - 1),
         }
     }

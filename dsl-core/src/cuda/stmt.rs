@@ -13,8 +13,10 @@ const LISTED: u32 = 8;
 impl Writer<'_> {
     /// Writes statements in order.
     pub fn body(&mut self, body: &[Stmt]) {
-        for stmt in body {
-            self.stmt(stmt);
+        for (i, stmt) in body.iter().enumerate() {
+            if !self.declared_by_next(stmt, body.get(i + 1)) {
+                self.stmt(stmt);
+            }
         }
     }
 
@@ -342,6 +344,7 @@ impl Writer<'_> {
 
     fn for_(&mut self, var: VarId, [start, end, step]: [&Expr; 3], unroll: bool, body: &[Stmt]) {
         let ty = c_type(self.kernel.var(var).dtype);
+        let literal_end = if let Expr::Literal(l) = end { Some(l.to_i64()) } else { None };
         let start = self.value(start);
         let hint = self.kernel.var(var).name.clone();
         // C evaluates the bound and the step at every turn, the IR once.
@@ -352,6 +355,7 @@ impl Writer<'_> {
         };
         if unroll {
             self.line("#pragma unroll");
+            self.below[var.0 as usize] = literal_end;
         }
         self.namer.open();
         let name = self.declare(var);

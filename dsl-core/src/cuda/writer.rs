@@ -23,6 +23,10 @@ pub(super) struct Writer<'a> {
     pub var_align: Vec<u32>,
     /// Variables that a statement of their own declares; others are declared by the shuffle or atomic that sets them.
     pub declared: Vec<bool>,
+    /// Statements that set a variable.
+    sets: Vec<u32>,
+    /// The end of the unrolled loop that a variable counts, if it does.
+    pub below: Vec<Option<i64>>,
     /// Variables that change after their declaration.
     pub mutable: Vec<bool>,
     pub namer: Namer,
@@ -45,6 +49,8 @@ impl<'a> Writer<'a> {
             shared,
             var_align: vec![0; kernel.vars.len()],
             declared: vec![false; kernel.vars.len()],
+            below: vec![None; kernel.vars.len()],
+            sets: vec![0; kernel.vars.len()],
             mutable: vec![false; kernel.vars.len()],
             namer,
             vars: vec![None; kernel.vars.len()],
@@ -52,13 +58,26 @@ impl<'a> Writer<'a> {
             out: String::new(),
             indent: 1,
         };
+        count_sets(&kernel.body, &mut writer.sets);
         writer.survey(&kernel.body);
         writer
     }
 
+    /// A variable that only ever receives from one shuffle or atomic is declared there.
+    pub fn declared_by_next(&self, stmt: &Stmt, next: Option<&Stmt>) -> bool {
+        let receives = match next {
+            Some(Stmt::Shuffle { var, .. } | Stmt::Atomic { result: Some(var), predicate: None, .. }) => *var,
+            _ => return false,
+        };
+        matches!(stmt, Stmt::Declare { var, init: None } if *var == receives) && self.sets[receives.0 as usize] == 1
+    }
+
     /// Notes alignment and declarations before anything is written.
     fn survey(&mut self, body: &[Stmt]) {
-        for stmt in body {
+        for (i, stmt) in body.iter().enumerate() {
+            if self.declared_by_next(stmt, body.get(i + 1)) {
+                continue;
+            }
             match stmt {
                 Stmt::Let { var, .. } => self.declared[var.0 as usize] = true,
                 Stmt::Declare { var, .. } => {
@@ -179,4 +198,17 @@ impl<'a> Writer<'a> {
 
 fn ends_with_comment(text: &str) -> bool {
     text.lines().last().is_some_and(|l| l.trim_start().starts_with("//"))
+}
+
+/// Counts the statements that set each variable.
+fn count_sets(body: &[Stmt], sets: &mut [u32]) {
+    for stmt in body {
+        match stmt {
+            Stmt::Assign { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Atomic { result: Some(var), .. } => sets[var.0 as usize] += 1,
+            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| count_sets(b, sets)),
+            Stmt::For { body, .. } => count_sets(body, sets),
+            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| count_sets(b, sets)),
+            _ => {}
+        }
+    }
 }

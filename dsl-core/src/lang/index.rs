@@ -9,7 +9,7 @@ use super::tile::{Tile, TileIdx};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::tile::{Index, RequirementKind, Size, Ty, ValueId, ViewId};
-use crate::types::{DType, Literal};
+use crate::types::{BinaryOp, DType, Literal};
 
 /// One index, before it is looked at in a build.
 #[doc(hidden)]
@@ -282,4 +282,17 @@ pub(crate) fn computed(k: &mut KernelBuilder, parts: &[Part], loc: SourceLoc) ->
         }
     }
     Some((values, shape))
+}
+
+/// A launch must have the elements at coordinates that the host knows.
+pub(crate) fn require_inside(k: &mut KernelBuilder, view: ViewId, index: &[Index], loc: SourceLoc) {
+    for (at, axis) in index.iter().zip(k.kernel.view(view).axes.clone()) {
+        let Index::At(coordinate) = at else { continue };
+        let wide = *k.kernel.ty(*coordinate) == Ty::Scalar(DType::I64);
+        if wide && k.host_known(*coordinate) && k.host_known(axis.len) {
+            let one = k.index(1, loc);
+            let end = k.index_op(BinaryOp::Add, *coordinate, one, loc);
+            k.require(RequirementKind::AtMost(end, axis.len), loc);
+        }
+    }
 }

@@ -157,6 +157,7 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
         }
         Scalar::of(self.record(loc, |k, view| {
             let (index, _) = index::resolve(k, view, &coordinates.parts(), loc)?;
+            index::require_inside(k, view, &index, loc);
             Some(k.emit(Op::Load(view, index), Ty::Scalar(T::DTYPE), loc))
         }))
     }
@@ -202,6 +203,7 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
                 return None;
             }
             self.check_store(k, view, loc)?;
+            index::require_inside(k, view, &index, loc);
             k.push(Stmt::Store { view, index, value, loc });
             None
         });

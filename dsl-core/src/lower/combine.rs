@@ -174,6 +174,9 @@ impl Lowering<'_> {
     /// Combines what each thread holds along the reduced axes.
     fn combine_registers(&mut self, c: &Combine, layout: &Layout, axes: &[usize]) -> Lowered<Partial> {
         let kept = without_registers(layout, |axis, _| axes.contains(&axis));
+        if kept.registers == layout.registers {
+            return self.elements_of(c, layout);
+        }
         let vars = self.component_vars(c, kept.registers, true);
         let index = |cx: &Lowering, at: &At| (kept.registers > 1).then(|| cx.kept_register(&kept, at));
         let (operator, targets) = (c.operator.clone(), vars.clone());

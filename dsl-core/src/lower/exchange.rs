@@ -30,6 +30,7 @@ impl Lowering<'_> {
         let dtype = self.dtype_of(&value);
         let word = |cx: &mut Self, value: Expr, dtype: DType| {
             let var = cx.new_var("other", dtype, None);
+            cx.emit(Stmt::Declare { var, init: None });
             cx.emit(Stmt::Shuffle { var, value, kind, operand: operand.clone(), width: 32 });
             Expr::Var(var)
         };

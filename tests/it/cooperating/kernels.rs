@@ -1,0 +1,93 @@
+//! Kernels whose threads work together.
+
+use girih::prelude::*;
+
+/// The sum of everything, each block's part added by an atomic.
+#[kernel(
+    tile(T = [64, 256, 1024]),
+    coarsen(C of T = [1, 2, 4]),
+    vector(V = [1, 2, 4]),
+    grid(G = [0, 1]),
+    stages(S = [1, 2]),
+    copy(P = [Registers, Async])
+)]
+pub fn atomic_sum(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
+    let mut acc = zeros::<f32>([T]);
+    for t in x.tiles([T]).strided() {
+        acc += x.load(t);
+    }
+    out.atomic_add(0, acc.sum());
+}
+
+/// The mean, in the last block to finish.
+#[kernel(tile(T = [64, 256, 1024]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [0, 1, 2]))]
+pub fn mean(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
+    let mut acc = zeros::<f32>([T]);
+    for t in x.tiles([T]).strided() {
+        acc += x.load(t);
+    }
+    let total = acc.sum().sum_grid();
+    out.store_at(0, total / x.len(0).cast::<f32>());
+}
+
+/// Sums of rows, looped over tiles of columns.
+#[kernel(tile(R = [1, 2, 8], C = [32, 64, 256]), coarsen(CR of R = [1, 2], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [0, 1]))]
+pub fn row_sums(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
+    for r in x.axis(0).tiles(R) {
+        let mut acc = zeros::<f32>([R, C]);
+        for c in x.axis(1).tiles(C) {
+            acc += x.load((r, c));
+        }
+        y.store(r, acc.sum_axis(1));
+    }
+}
+
+/// Softmax of rows: statistics in one loop, outputs in another.
+#[kernel(tile(R = [1, 2, 4], C = [32, 128, 512]), coarsen(CC of C = [1, 2, 4, 8]), vector(V = [1, 2, 4]))]
+pub fn softmax_rows(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    for r in x.axis(0).tiles(R) {
+        let mut most = full::<f32>([R], f32::NEG_INFINITY);
+        let mut sum = zeros::<f32>([R]);
+        for c in x.axis(1).tiles(C) {
+            let v = x.load((r, c));
+            let higher = most.max(v.max_axis(1));
+            sum = sum * (most - higher).exp() + (v - higher.expand(1, C)).exp().sum_axis(1);
+            most = higher;
+        }
+        for c in x.axis(1).tiles(C) {
+            y.store((r, c), (x.load((r, c)) - most.expand(1, C)).exp() / sum.expand(1, C));
+        }
+    }
+}
+
+/// Sums of columns, added up by atomics.
+#[kernel(tile(R = [4, 16], C = [16, 64]), coarsen(CR of R = [1, 2, 4], CC of C = [1, 2]), vector(V = [1, 2]))]
+pub fn column_sums(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 1>) {
+    for (r, c) in x.tiles([R, C]) {
+        y.atomic_add(c.coords(), x.load((r, c)).sum_axis(0));
+    }
+}
+
+/// The last odd element of each row, or zero: an operator that keeps order.
+#[kernel(tile(R = [1, 2, 4], C = [32, 64, 256]), coarsen(CR of R = [1, 2], CC of C = [1, 2, 4]), vector(V = [1, 2]))]
+pub fn last_odd(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 1>) {
+    for r in x.axis(0).tiles(R) {
+        let mut last = full::<i32>([R], 0);
+        for c in x.axis(1).tiles(C) {
+            let own = x.load((r, c)).reduce_axis(1, 0, |a, b| if b & 1 == 1 { b } else { a });
+            last = if own & 1 == 1 { own } else { last };
+        }
+        y.store(r, last);
+    }
+}
+
+/// The largest element of everything and whether any is seven, over tiles whose sizes are no powers of two.
+#[kernel(tile(R = [3, 8], C = [24, 32]), coarsen(CR of R = [1], CC of C = [1, 2]), vector(V = [1, 2]))]
+pub fn extremes(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 1>) {
+    for (r, c) in x.tiles([R, C]) {
+        let v = x.load((r, c));
+        y.atomic_max(0, v.max_all());
+        let any = (v == 7).any();
+        y.atomic_max(1, if any { scalar(1) } else { scalar(0) });
+    }
+}
