@@ -141,7 +141,9 @@ fn extremes_are_found_first() {
     const NAN: f32 = f32::NAN;
     const INF: f32 = f32::INFINITY;
     // The row is longer than a tile; the rest of it is 1.
-    let rows: [(&[(usize, f32)], (f32, i64), (f32, i64)); 7] = [
+    /// Elements that differ from 1, by position; the largest and the smallest one, each with its position.
+    type Row = (&'static [(usize, f32)], (f32, i64), (f32, i64));
+    let rows: [Row; 7] = [
         (&[], (1.0, 0), (1.0, 0)),
         (&[(3, 2.0), (40, 2.0), (5, -2.0), (41, -2.0)], (2.0, 3), (-2.0, 5)),
         (&[(50, NAN), (7, INF), (8, -INF), (60, NAN)], (NAN, 50), (NAN, 50)),

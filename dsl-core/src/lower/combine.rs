@@ -213,7 +213,8 @@ impl Lowering<'_> {
         }
         let identity = self.identities(c);
         let zeros = c.inputs.iter().zip(&identity).all(|(v, l)| l.bits == 0 && self.zero_where_absent(*v));
-        let masked = !zeros && !(mask.bounds.is_empty() && mask.wheres.is_empty());
+        let checked = !mask.bounds.is_empty() || !mask.wheres.is_empty();
+        let masked = checked && !zeros;
         let axes = self.bound_axes(&mask, layout);
         let base = if masked { self.base_coordinates(&axes, layout) } else { vec![] };
         self.for_elements(&c.inputs, layout, true, &mut |cx, at, elements| {
