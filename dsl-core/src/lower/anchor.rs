@@ -5,7 +5,7 @@
 
 use super::context::Lowering;
 use super::elements::projected;
-use super::plan::{gcd, spread};
+use super::plan::{Plan, gcd, spread};
 use crate::layout::{Deal, Layout};
 use crate::schedule::KnobKind;
 use crate::tile::{Carry, Kernel, Op, Size, Stmt, ValueId};
@@ -48,6 +48,26 @@ pub(crate) fn sizes(kernel: &Kernel) -> Vec<Size> {
     best
 }
 
+/// 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, without which a
+/// transposition by vectors through shared memory cannot do without bank conflicts.
+fn full_lanes(vector: i64, bytes: i64) -> i64 {
+    (128 / (vector * bytes)).clamp(1, 32)
+}
+
+/// How many lanes lie side by side along the anchor's last axis, if a transposition asks for fewer than all of a warp.
+pub(crate) fn lanes(kernel: &Kernel, plan: &Plan) -> Option<i64> {
+    let turns = |op: &Op| matches!(op, Op::Transpose(_, perm) if perm.iter().enumerate().any(|(k, p)| k != *p));
+    let (mut transposed, mut combined) = (false, false);
+    crate::tile::access::visit(&kernel.body, &mut |stmt| {
+        transposed |= matches!(stmt, Stmt::Let(_, op) if turns(op));
+        combined |= matches!(stmt, Stmt::Combine(_));
+    });
+    let bytes = kernel.views.iter().map(|v| v.dtype.size()).max()? as i64;
+    let lanes = full_lanes(plan.vector, bytes);
+    // Threads that combine along the last axis had better lie side by side.
+    (transposed && !combined && plan.anchor.len() == 2 && lanes < 32).then_some(lanes)
+}
+
 impl Lowering<'_> {
     /// The layout of the anchor: runs of the schedule's vector along the last axis, interleaved across the threads.
     pub fn anchor_layout(&self) -> Layout {
@@ -61,7 +81,7 @@ impl Lowering<'_> {
             threads: &plan.thread_shape,
             order: &order,
             vector: plan.vector,
-            lanes: None,
+            lanes: self.anchor_lanes,
             block: plan.threads,
         })
     }
@@ -111,10 +131,8 @@ impl Lowering<'_> {
         for (n, k) in order.iter().rev().zip(along).map(|(k, n)| (n, *k)) {
             threads[k] = n;
         }
-        // 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, which keeps
-        // the conflicts of a transposition through shared memory low.
-        let lanes = (128 / (vector * bytes)).clamp(1, 32);
-        Layout::dealt(&Deal { shape, threads: &threads, order: &order, vector, lanes: Some(lanes), block: plan.threads })
+        let lanes = Some(full_lanes(vector, bytes));
+        Layout::dealt(&Deal { shape, threads: &threads, order: &order, vector, lanes, block: plan.threads })
     }
 
     /// The layout of a tile that has none by itself (a constant, the start of an accumulator): part of the anchor where its axes are;

@@ -118,6 +118,8 @@ pub(crate) struct Lowering<'a> {
     pub mode: Mode,
     pub lengths: HashMap<ValueId, ValueId>,
     pub grid_vars: Vec<ValueId>,
+    /// Neighbours of the anchor's fast axis in a warp, where its other lanes lie along the next axis.
+    pub anchor_lanes: Option<i64>,
     pub wheres: Vec<(ValueId, bool)>,
     /// Tensor parameters that the kernel writes.
     pub written: Vec<bool>,
@@ -168,6 +170,7 @@ impl<'a> Lowering<'a> {
             mode: Mode::Tail,
             lengths: loop_lengths(kernel),
             grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),
+            anchor_lanes: super::anchor::lanes(kernel, plan),
             wheres: Vec::new(),
             written,
             repeated: false,

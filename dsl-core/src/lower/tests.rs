@@ -124,11 +124,12 @@ fn undivided(t: Option<TensorFacts>) -> Option<TensorFacts> {
     t.map(|t| TensorFacts { lens: vec![1; t.lens.len()], ..t })
 }
 
-/// Runs a kernel of packed f32 tensors on the evaluator and, lowered, on the simulator; the last tensor is the output.
-fn differ(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, shapes: &[Vec<i64>]) {
+/// Runs a kernel of packed f32 tensors on the evaluator and, lowered, on the simulator; the last tensor is the output. What was
+/// counted; nothing if the schedule is illegal or there was no block.
+fn differ(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, shapes: &[Vec<i64>]) -> Option<sim::Counters> {
     let simt = match lower(kernel, facts, schedule, Target::h200()) {
         Ok(simt) => simt,
-        Err(CompileError::Schedule(_)) => return,
+        Err(CompileError::Schedule(_)) => return None,
         Err(e) => panic!("{e}"),
     };
     let counts: Vec<usize> = shapes.iter().map(|s| s.iter().product::<i64>() as usize).collect();
@@ -157,11 +158,13 @@ fn differ(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, shapes: &[V
         .collect();
     let grid = simt.launch.grid.eval(&host, 3) as u32;
     let context = || format!("{} on {shapes:?}, {facts}\n{}", schedule.short(kernel), cuda::emit(&simt));
-    if grid > 0 {
-        sim::simulate(&sim::Program::decode(&simt), grid, &args, &mut memory, &sim::Options::default())
-            .unwrap_or_else(|t| panic!("{t}\n{}", context()));
-    }
+    let run = |memory: &mut sim::Memory| {
+        sim::simulate(&sim::Program::decode(&simt), grid, &args, memory, &sim::Options::default())
+            .unwrap_or_else(|t| panic!("{t}\n{}", context()))
+    };
+    let report = (grid > 0).then(|| run(&mut memory));
     assert!(memory.read(buffers[last], 0, counts[last] * 4) == expected[last], "{}", context());
+    report.map(|r| r.counters)
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn every_schedule_of_vector_add_computes_what_eval_computes() {
                 sch.choices[5] = Choice::Word(p.into());
                 let mut all = vec![Facts::none(&k), Facts::packed(&k, true)];
                 all.extend((n % 16 == 0).then(|| Facts::best(&k)));
-                all.iter().for_each(|f| differ(&k, f, &sch, &[vec![n], vec![n], vec![n]]));
+                all.iter().for_each(|f| drop(differ(&k, f, &sch, &[vec![n], vec![n], vec![n]])));
             }
         }
     }
@@ -191,8 +194,24 @@ fn every_schedule_of_transpose_computes_what_eval_computes() {
                 let sch = schedule(&k, &[r, c, cr, cc, v, if cr > 2 { 3 } else { 1 }]);
                 let mut all = vec![Facts::none(&k), Facts::packed(&k, true)];
                 all.extend((rows % 16 == 0 && cols % 16 == 0).then(|| Facts::best(&k)));
-                all.iter().for_each(|f| differ(&k, f, &sch, &[vec![rows, cols], vec![cols, rows]]));
+                all.iter().for_each(|f| drop(differ(&k, f, &sch, &[vec![rows, cols], vec![cols, rows]])));
             }
         }
     }
+}
+
+#[test]
+fn no_schedule_of_transpose_has_bank_conflicts() {
+    let k = transpose();
+    let mut vectors = 0;
+    for (r, c) in [(32, 32), (64, 32), (64, 64), (64, 128), (128, 64)] {
+        for (cr, cc, v) in [(1, 1, 1), (4, 1, 1), (2, 2, 2), (4, 2, 2), (1, 4, 4), (2, 4, 4), (4, 4, 1), (4, 4, 2), (4, 4, 4), (8, 4, 4)] {
+            let sch = schedule(&k, &[r, c, cr, cc, v, 1]);
+            let Some(counters) = differ(&k, &Facts::best(&k), &sch, &[vec![r, c], vec![c, r]]) else { continue };
+            vectors += (v == 4) as u32;
+            let conflicts = (counters.shared_store.conflicts, counters.shared_load.conflicts);
+            assert_eq!(conflicts, (0, 0), "{}", sch.short(&k));
+        }
+    }
+    assert!(vectors > 10, "transposes by vectors of 4 are legal");
 }
