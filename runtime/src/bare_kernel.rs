@@ -41,6 +41,7 @@ pub(crate) fn single_launch(def: &KernelDef, kernel: &Kernel) -> Program {
         params: kernel.params.clone(),
         temps: Vec::new(),
         scalars: Vec::new(),
+        variants: Vec::new(),
         requirements: Vec::new(),
         body: vec![Stmt::Launch { site: 0, kernel: *def, args, loc: SourceLoc::NONE }],
     }

@@ -3,6 +3,7 @@
 use crate::challenge::Sizes;
 use crate::check::run;
 use crate::device::Device;
+use crate::joint;
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::store::Store;
@@ -10,9 +11,10 @@ use crate::subject::{Call, CallArg, Subject};
 use crate::timing::Timer;
 use crate::tune::launches::launches;
 use crate::tune::search::median;
-use crate::winners;
+use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
+use girih_core::tile::Kernel;
 
 /// Something else that does the same work, sampled in turn with ours: PyTorch, on the same GPU.
 pub trait Peers {
@@ -90,7 +92,8 @@ const SAMPLED: usize = 20_000;
 pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<&mut dyn Peers>) -> Result<Row, String> {
     let device = options.device;
     let call = subject.call(sizes, 1)?;
-    let chosen = schedules(subject, &call, options)?;
+    let (subject, chosen) = chosen(subject, &call, options)?;
+    let subject = &subject;
     let mut runner = Runner::new(device, subject.program.clone());
     runner.graphs &= options.graphs;
     runner.schedules = chosen.iter().map(|(s, _, _)| Some(s.clone())).collect();
@@ -116,6 +119,10 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     }
     row.median_us = median(&samples).unwrap_or(f64::NAN);
     row.way = runner.way().to_string();
+    let way = joint::way_name(subject);
+    if way != subject.name {
+        row.way = format!("{}, {}", way.trim_start_matches(&subject.name).trim(), row.way);
+    }
     Ok(row)
 }
 
@@ -166,23 +173,27 @@ pub fn largest_tensor(call: &Call) -> usize {
     call.args.iter().map(bytes).max().unwrap_or(0)
 }
 
-type Chosen = (Schedule, String, &'static str);
+/// The subject with the variants to take, and a schedule for each launch site with its text and origin.
+type Chosen = (Subject, Vec<(Schedule, String, &'static str)>);
 
-fn schedules(subject: &Subject, call: &Call, options: &Options) -> Result<Vec<Chosen>, String> {
-    let target = options.device.target();
-    let device = options.device.name();
+fn chosen(subject: &Subject, call: &Call, options: &Options) -> Result<Chosen, String> {
+    let (target, device) = (options.device.target(), options.device.name());
+    let store = options.store.map(|s| (s, device.as_str()));
+    let (joint, subject) = joint::best(subject, target, store).map_or((None, subject.clone()), |(j, s)| (Some(j), s));
     let launches = launches(&subject.program, call, 0)?;
-    let site = |(site, def): (usize, &girih_core::registry::KernelDef)| {
-        let kernel = (def.build)().map_err(|e| e.to_string())?;
+    let facts = |site: usize, kernel: &Kernel| {
         let launch = launches.iter().find(|l| l.site == site);
-        let facts = launch.map_or_else(|| girih_core::facts::Facts::packed(&kernel, false), |l| l.facts.clone());
-        let legal = |s: &Schedule| girih_core::lower::check(&kernel, &facts, s, target).is_ok();
-        let chosen = winners::choose(&kernel, &facts, target, options.store.map(|s| (s, device.as_str())), legal);
-        let (schedule, origin) = chosen.ok_or_else(|| format!("kernel `{}` has no legal schedule here", kernel.name))?;
-        let text = schedule.short(&kernel);
-        Ok((schedule, text, origin.name()))
+        launch.map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone())
     };
-    subject.program.sites().iter().enumerate().map(site).collect()
+    let schedules = joint::schedules(&subject, joint.as_ref(), target, store, &facts)?;
+    let names = subject.program.site_names();
+    let labelled = |(site, (schedule, kernel, origin)): (usize, (Schedule, Kernel, &'static str))| {
+        let text = schedule.short(&kernel);
+        let text = if names.len() > 1 { format!("{}: {text}", names[site]) } else { text };
+        (schedule, text, origin)
+    };
+    let schedules = schedules.into_iter().enumerate().map(labelled).collect();
+    Ok((subject, schedules))
 }
 
 fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {

@@ -7,6 +7,7 @@ use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::error::Error;
 use crate::inputs::HostTensor;
+use crate::joint;
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::subject::{Call, CallArg, Subject};
@@ -62,8 +63,10 @@ pub struct Report {
     pub failures: Vec<String>,
 }
 
-/// Checks subjects; reports in their order. `done` is told of each size of a subject that has been checked.
+/// Checks subjects, and each choice of a program's variants as a subject of its own; reports in their order. `done` is told of each size of a subject that has been checked.
 pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Sync)) -> Vec<Report> {
+    let ways: Vec<Subject> = subjects.iter().flat_map(Subject::ways).collect();
+    let subjects = ways.as_slice();
     let plans: Vec<Plan> = subjects.iter().map(|s| Plan::new(s, schedules(s, options.on.target(), options), options)).collect();
     let tasks: Vec<(usize, usize)> = plans.iter().enumerate().flat_map(|(i, p)| (0..p.calls()).map(move |c| (i, c))).collect();
     let reports = plans.iter().map(|p| Mutex::new(p.report())).collect::<Vec<_>>();
@@ -169,7 +172,7 @@ impl<'a> Plan<'a> {
 
     fn report(&self) -> Report {
         let failures = self.broken.iter().cloned().collect();
-        Report { name: self.subject.name.clone(), schedules: self.schedules.len(), failures, ..Report::default() }
+        Report { name: joint::way_name(self.subject), schedules: self.schedules.len(), failures, ..Report::default() }
     }
 
     /// One size: aligned for even numbers of calls, one element off for odd ones.

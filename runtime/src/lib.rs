@@ -22,6 +22,7 @@ pub mod stream;
 pub mod tensor;
 
 pub mod inputs;
+pub mod joint;
 
 mod bare_kernel;
 pub mod bench;

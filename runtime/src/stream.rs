@@ -3,6 +3,7 @@
 use crate::cuda::{self, Borrowed, BorrowedMut, CudaDevice, CudaStream, DevicePtr, DevicePtrMut};
 use crate::device::Device;
 use crate::error::Error;
+use crate::joint;
 use crate::launch::{self, Argument};
 use crate::program::Runner;
 use crate::tensor::DeviceTensor;
@@ -174,7 +175,7 @@ impl World for Stream {
         let known = self.runners.lock().unwrap_or_else(|e| e.into_inner()).remove(&path);
         let mut runner = match known {
             Some(runner) => runner,
-            None => Runner::new(&self.device, Arc::new((program.build)()?)),
+            None => Runner::new(&self.device, Arc::new(joint::for_launch(&(program.build)()?, &self.device))),
         };
         if let Some(graphs) = self.graphs {
             runner.graphs = graphs;

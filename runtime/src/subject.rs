@@ -22,6 +22,10 @@ pub struct Subject {
     pub program: Arc<Program>,
     /// Inputs, references and sizes, if a challenge gives them.
     pub challenge: Option<Challenge>,
+    /// The program as its author wrote it, with variants open.
+    pub source: Arc<Program>,
+    /// The variants that [`Subject::program`] takes.
+    pub variants: Vec<bool>,
     kind: Kind,
 }
 
@@ -77,8 +81,34 @@ impl Subject {
                 return Err(format!("challenge {}: `{name}` is no pointer of `{signature}`", challenge.slug));
             }
         }
-        let kind = Kind::Challenge { signature, bound };
-        Ok(Subject { name: challenge.slug.into(), program: Arc::new(program), challenge: Some(challenge.clone()), kind })
+        Ok(Subject::new(challenge.slug.into(), program, Some(challenge.clone()), Kind::Challenge { signature, bound }))
+    }
+
+    fn new(name: String, program: Program, challenge: Option<Challenge>, kind: Kind) -> Subject {
+        let (variants, source) = (program.default_variants(), Arc::new(program));
+        let program = Arc::new(source.with_variants(&variants));
+        Subject { name, program, challenge, source, variants, kind }
+    }
+
+    /// The subject with its program's variants chosen; ones of another number leave it as it is.
+    pub fn with_variants(&self, variants: &[bool]) -> Subject {
+        if variants.len() != self.variants.len() {
+            return self.clone();
+        }
+        let program = Arc::new(self.source.with_variants(variants));
+        Subject { program, variants: variants.to_vec(), ..self.clone() }
+    }
+
+    /// The subject with each choice of its program's variants, the author's first sides first; with many variants, only with one of them
+    /// at a time taken the other way.
+    pub fn ways(&self) -> Vec<Subject> {
+        let n = self.variants.len();
+        let choices: Vec<Vec<bool>> = if n <= 3 {
+            (0..1usize << n).map(|bits| (0..n).map(|v| bits >> v & 1 == 0).collect()).collect()
+        } else {
+            (0..=n).map(|other| (0..n).map(|v| v + 1 != other).collect()).collect()
+        };
+        choices.iter().map(|c| self.with_variants(c)).collect()
     }
 
     /// A kernel by itself, as a program that launches it once with all its parameters.
@@ -88,7 +118,7 @@ impl Subject {
     pub fn of_kernel(def: &KernelDef) -> Result<Subject, String> {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let program = single_launch(def, &kernel);
-        Ok(Subject { name: def.path(), program: Arc::new(program), challenge: None, kind: Kind::Kernel(Arc::new(kernel)) })
+        Ok(Subject::new(def.path(), program, None, Kind::Kernel(Arc::new(kernel))))
     }
 
     /// The judge's signature, of a challenge.

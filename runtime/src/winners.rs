@@ -7,10 +7,12 @@
 //! One winner a line, fields separated by ` | `; `#` starts a comment:
 //! ```text
 //! # arch | kernel | facts | schedule | median us
+//! sm_90a | gallery::softmax::solve | program | row in registers=no; stats: T=1024; normalise: T=512 V=4 | 80.10
 //! sm_90a | gallery::vector_add::vector_add | 16p/16 16p/16 16p/16 i32 noalias | T=1024 C=4 V=4 S=1 | 73.90
 //! ```
 
 use crate::device::Device;
+use crate::joint;
 use crate::launch::{ScheduleSource, add_schedule_source};
 use crate::store::{Elected, Store, default_folder};
 use girih_core::facts::Facts;
@@ -121,6 +123,17 @@ pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
 
 fn same_key(a: &Winner, b: &Winner) -> bool {
     (&a.arch, &a.kernel, &a.facts) == (&b.arch, &b.kernel, &b.facts)
+}
+
+/// The compiled-in winners' schedules of a whole program ([`crate::joint`]), of the nearest architecture first.
+pub fn programs(path: &str, target: &Target) -> Vec<String> {
+    let mut found: Vec<(u32, String)> = all()
+        .into_iter()
+        .filter(|w| w.kernel == path && w.facts == joint::FACTS)
+        .filter_map(|w| Some((capability(&w.arch)?.abs_diff(target.capability), w.schedule)))
+        .collect();
+    found.sort_by_key(|(distance, _)| *distance);
+    found.into_iter().map(|(_, schedule)| schedule).collect()
 }
 
 /// The compiled-in winners' schedules for a kernel, the nearest first: of this architecture and these facts, of this

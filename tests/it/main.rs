@@ -13,6 +13,7 @@ mod exports;
 mod folds;
 mod gallery;
 mod identity;
+mod joint_tuning;
 mod kernels;
 mod language;
 mod launches;

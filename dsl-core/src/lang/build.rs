@@ -75,6 +75,7 @@ pub fn program(header: Header, body: impl FnOnce()) -> Result<Program, CompileEr
         params,
         temps: Vec::new(),
         scalars: Vec::new(),
+        variants: Vec::new(),
         requirements: Vec::new(),
         body: Vec::new(),
     };

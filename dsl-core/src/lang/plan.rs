@@ -98,6 +98,28 @@ fn writable(p: &mut ProgramBuilder, handle: Handle, loc: SourceLoc) -> Option<Pr
     Some(tensor)
 }
 
+/// In a program: a choice that changes speed and nothing else, left to the tuner.
+/// `if variant("row in registers") { .. } else { .. }` has both sides compute the same; the first one is taken until the tuner has
+/// found the other one faster. The same name is the same choice.
+#[track_caller]
+pub fn variant(name: &str) -> Scalar<bool> {
+    let loc = SourceLoc::caller();
+    Scalar::of(session::with(|s| {
+        let Some(p) = s.program("`variant`", loc) else { return Handle::POISON };
+        if name.is_empty() || name.contains([';', ':', '=', '|', '#']) {
+            let message = format!("`{name}` names no variant");
+            return p
+                .error(Diagnostic::new(loc, message).help("say in words what the first side does, without `;`, `:`, `=`, `|` and `#`"));
+        }
+        let known = p.program.variants.iter().position(|v| v == name);
+        let index = known.unwrap_or_else(|| {
+            p.program.variants.push(name.to_string());
+            p.program.variants.len() - 1
+        });
+        p.expr(Expr::Variant(index), DType::Bool, loc)
+    }))
+}
+
 /// A temporary of a program: memory that lives as long as the call, with undefined contents.
 #[track_caller]
 pub fn temp<T: Elem, const N: usize>(lens: [impl Coordinate; N]) -> Tensor<T, N> {

@@ -7,7 +7,7 @@ pub use super::elem::{Elem, Float, Int, Num};
 pub use super::elementwise::Elementwise;
 pub use super::grid::ReduceGrid;
 pub use super::operand::Operand;
-pub use super::plan::{Plan, temp, temp_filled};
+pub use super::plan::{Plan, temp, temp_filled, variant};
 pub use super::reduce::Reduce;
 pub use super::scalar::{Scalar, scalar};
 pub use super::scan::{Scan, along};

@@ -289,7 +289,7 @@ impl ProgramBuilder {
 /// Depends on nothing but the program's parameters.
 pub(crate) fn is_fixed(expr: &Expr) -> bool {
     match expr {
-        Expr::Literal(_) | Expr::Param(_) | Expr::Dim(..) => true,
+        Expr::Literal(_) | Expr::Param(_) | Expr::Dim(..) | Expr::Variant(_) => true,
         Expr::Var(_) => false,
         Expr::Unary(_, a) | Expr::Cast(_, a) => is_fixed(a),
         Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => is_fixed(a) && is_fixed(b),

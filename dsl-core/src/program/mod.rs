@@ -3,6 +3,7 @@
 pub mod eval;
 pub mod export;
 pub mod signature;
+mod variants;
 pub mod walk;
 
 use crate::error::CompileError;
@@ -26,6 +27,8 @@ pub enum Expr {
     Dim(usize, usize),
     /// A scalar variable.
     Var(ScalarVar),
+    /// Which side of a variant is taken (bool): the schedule's affair. True where nobody chose; see [`Program::with_variants`].
+    Variant(usize),
     /// One operand.
     Unary(UnaryOp, Box<Expr>),
     /// Two operands of one type.
@@ -182,6 +185,8 @@ pub struct Program {
     pub temps: Vec<Temp>,
     /// Type and name of each scalar variable, by [`ScalarVar`].
     pub scalars: Vec<(DType, String)>,
+    /// Names of the choices that are left to the tuner, by [`Expr::Variant`].
+    pub variants: Vec<String>,
     /// What must hold at a call: bool expressions with the author's line.
     pub requirements: Vec<(Expr, SourceLoc)>,
     /// The body.

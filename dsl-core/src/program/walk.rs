@@ -315,6 +315,7 @@ pub fn eval_expr(expr: &Expr, leaf: &dyn Fn(&Expr) -> Literal) -> Literal {
     match expr {
         Expr::Literal(l) => *l,
         Expr::Param(_) | Expr::Dim(..) | Expr::Var(_) => leaf(expr),
+        Expr::Variant(_) => Literal::bool(true),
         Expr::Unary(op, a) => {
             let a = eval_expr(a, leaf);
             narrow(a.dtype, scalar::unary(*op, a.dtype.compute(), wide(a).bits))

@@ -54,14 +54,18 @@ pub fn run(args: &Args) -> Result<(), String> {
 /// The CUDA C++ of a challenge and the schedules it was made with.
 fn export(subject: &Subject, target: &girih_core::target::Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
     let signature = subject.signature().ok_or("is no challenge, so it has no signature to export")?;
+    let (joint, subject) = show::known_program(subject, target);
+    let names = subject.program.site_names();
     let (mut schedules, mut error) = (Vec::new(), None);
-    let mut choose = |_site: usize, kernel: &girih_core::tile::Kernel| {
-        let chosen = show::schedule(kernel, &Facts::best(kernel), target, Preset::Best, set);
+    let mut choose = |site: usize, kernel: &girih_core::tile::Kernel| {
+        let own = joint.as_ref().and_then(|j| j.schedule(&names[site], kernel));
+        let chosen = show::schedule(kernel, &Facts::best(kernel), target, Preset::Best, set, own);
         let (schedule, from) = chosen.unwrap_or_else(|e| {
             error.get_or_insert(e);
             (Schedule::default_of(kernel), "default")
         });
-        schedules.push(format!("{} ({from})", schedule.short(kernel)));
+        let site = if names.len() > 1 { format!("{}: ", names[site]) } else { String::new() };
+        schedules.push(format!("{site}{} ({from})", schedule.short(kernel)));
         schedule
     };
     let text = export_program(&subject.program, signature, target, &mut choose);

@@ -38,6 +38,34 @@ pub fn subjects(names: &[String], all: bool) -> Result<Vec<Subject>, String> {
     if found.is_empty() { Err(EMPTY.into()) } else { Ok(found) }
 }
 
+/// The subject of a name, or of a name and one of its program's launch sites: `softmax.stats`.
+///
+/// # Errors
+/// As [`subject`]; or the program has no such site, with those it has.
+pub fn subject_site(name: &str) -> Result<(Subject, Option<String>), String> {
+    let Some((program, site)) = name.rsplit_once('.') else { return Ok((subject(name)?, None)) };
+    let subject = subject(program)?;
+    let mut sites: Vec<String> = Vec::new();
+    for way in subject.ways() {
+        sites.extend(way.program.site_names().into_iter().filter(|n| !sites.contains(n)).collect::<Vec<_>>());
+    }
+    match sites.iter().any(|s| s == site) {
+        true => Ok((subject, Some(site.to_string()))),
+        false => Err(format!("{program} has no launch site `{site}`; it has {}", sites.join(", "))),
+    }
+}
+
+/// As [`subjects`], where a name may be that of one launch site.
+///
+/// # Errors
+/// As [`subjects`] and [`subject_site`].
+pub fn subjects_sites(names: &[String], all: bool) -> Result<Vec<(Subject, Option<String>)>, String> {
+    if all || names.is_empty() {
+        return Ok(subjects(names, all)?.into_iter().map(|s| (s, None)).collect());
+    }
+    names.iter().map(|n| subject_site(n)).collect()
+}
+
 /// The kernel of a path, or of the end of exactly one path.
 ///
 /// # Errors

@@ -110,7 +110,7 @@ fn schedules(subject: &Subject, device: &Device, args: &Args) -> Result<Vec<Opti
     let preset = args.preset.unwrap_or(Preset::Best);
     let schedule = |def: &girih_core::registry::KernelDef| {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
-        let chosen = show::schedule(&kernel, &Facts::best(&kernel), device.target(), preset, args.set.as_deref())?;
+        let chosen = show::schedule(&kernel, &Facts::best(&kernel), device.target(), preset, args.set.as_deref(), None)?;
         Ok(Some(chosen.0))
     };
     sites.iter().map(schedule).collect()

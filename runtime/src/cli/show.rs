@@ -2,7 +2,9 @@
 
 use super::{device, names, print_json};
 use crate::compile::{Compiled, Output, compile};
+use crate::joint::{self, Joint};
 use crate::store::Store;
+use crate::subject::Subject;
 use crate::winners::{self, Origin};
 use girih_core::facts::Facts;
 use girih_core::registry::KernelDef;
@@ -17,7 +19,7 @@ use std::process::Command;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A challenge (all its kernels) or a kernel.
+    /// A challenge (all its launch sites), one of its sites as in softmax.stats, or a kernel.
     name: String,
     /// Knobs to set, as in --set T=1024,V=4; the others stay as the preset has them.
     #[arg(long, value_name = "KNOBS")]
@@ -71,19 +73,30 @@ enum Level {
 
 pub fn run(args: &Args) -> Result<(), String> {
     let target = device::target(args.arch.as_deref())?;
-    let defs: Vec<KernelDef> = names::subject(&args.name)?.program.sites();
-    for def in defs {
+    let (subject, only) = names::subject_site(&args.name)?;
+    let (joint, mut subject) = known_program(&subject, target);
+    if let Some(site) = &only
+        && !subject.program.site_names().contains(site)
+    {
+        // The best variants do without this site.
+        let with = subject.ways().into_iter().find(|w| w.program.site_names().contains(site));
+        subject = with.unwrap_or(subject);
+    }
+    let names = subject.program.site_names();
+    let defs: Vec<(String, KernelDef)> = names.into_iter().zip(subject.program.sites()).collect();
+    for (site, def) in defs.into_iter().filter(|(n, _)| only.as_ref().is_none_or(|o| o == n)) {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let facts = match args.facts {
             FactsChoice::Best => Facts::best(&kernel),
             FactsChoice::Packed => Facts::packed(&kernel, true),
             FactsChoice::None => Facts::none(&kernel),
         };
-        let (schedule, from) = schedule(&kernel, &facts, target, args.preset, args.set.as_deref())?;
+        let own = joint.as_ref().and_then(|j| j.schedule(&site, &kernel));
+        let (schedule, from) = schedule(&kernel, &facts, target, args.preset, args.set.as_deref(), own)?;
         let text = level(&kernel, &facts, &schedule, target, args.ir)?;
         if args.json {
             print_json(&json!({
-                "kernel": def.path(), "arch": target.arch, "facts": facts.to_string(), "schedule": schedule.short(&kernel),
+                "kernel": def.path(), "site": site, "arch": target.arch, "facts": facts.to_string(), "schedule": schedule.short(&kernel),
                 "attribute": schedule.attribute(&kernel), "from": from, "text": text,
             }));
         } else {
@@ -93,7 +106,15 @@ pub fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// The schedule of a preset with settings, and where it came from.
+/// The schedule of the whole program, if one is known, and the subject with its variants.
+pub fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subject) {
+    let store = Store::open_default().ok();
+    let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
+    let known = store.as_ref().zip(here.as_deref());
+    joint::best(subject, target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
+}
+
+/// The schedule of a preset with settings, and where it came from. `own` is what the launch site has in its program's schedule.
 ///
 /// # Errors
 /// Settings that can't be read, or a schedule that is illegal, with the rule.
@@ -103,11 +124,13 @@ pub fn schedule(
     target: &Target,
     preset: Preset,
     set: Option<&str>,
+    own: Option<Schedule>,
 ) -> Result<(Schedule, &'static str), String> {
     let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, target).is_ok();
     let (base, from) = match preset {
         Preset::Default => (Schedule::default_of(kernel), Origin::Default.name()),
         Preset::Naive => (Space::new(kernel, facts, target).naive().map_err(|e| e.to_string())?, "naive"),
+        Preset::Best if own.as_ref().is_some_and(legal) => (own.expect("checked in the guard"), "tuned with the program"),
         Preset::Best => {
             let store = Store::open_default().ok();
             let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());

@@ -6,7 +6,7 @@ use crate::challenge::Sizes;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
 use crate::tune::search::{Budget, Strategy};
-use crate::tune::{By, Options, Progress, SiteOutcome, tune};
+use crate::tune::{By, Options, Progress, SiteOutcome, Tuned, tune};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Challenges or kernels.
+    /// Challenges or kernels; one launch site of a program as in softmax.stats.
     names: Vec<String>,
     /// Every challenge, and every kernel that no challenge uses (those need --size).
     #[arg(long)]
@@ -57,7 +57,7 @@ enum StrategyChoice {
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
-    let subjects = names::subjects(&args.names, args.all)?;
+    let subjects = names::subjects_sites(&args.names, args.all)?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
     let by = by(args)?;
     // Predictions read registers from compiled kernels.
@@ -68,11 +68,12 @@ pub fn run(args: &Args) -> Result<(), String> {
         StrategyChoice::Random => Strategy::Random { seed: 1 },
     };
     let budget = Budget { time: args.budget, trials: args.trials };
-    let options = Options { by, budget, strategy, limit: args.limit, fresh: args.fresh };
+    let mut options = Options { by, budget, strategy, limit: args.limit, fresh: args.fresh, only: None };
     let store = Store::open_default().map_err(|e| e.to_string())?;
     let stop = interrupt_flag();
     let mut failures = Vec::new();
-    for subject in &subjects {
+    for (subject, site) in &subjects {
+        options.only = site.clone();
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -93,10 +94,21 @@ fn tune_one(subject: &Subject, asked: &Sizes, options: &Options, store: &Store, 
         println!("{} at {sizes}, {}", subject.name, describe(&options.by));
     }
     let mut bar = Bar { bar: ProgressBar::new(0), best: None };
-    let outcomes = tune(subject, &sizes, options, store, stop, &mut bar);
+    let tuned = tune(subject, &sizes, options, store, stop, &mut bar);
     bar.bar.finish_and_clear();
-    for outcome in outcomes? {
-        if json { print_json(&as_json(&outcome, &sizes, &options.by)) } else { print(&outcome, &options.by) }
+    let Tuned { sites, program } = tuned?;
+    for outcome in &sites {
+        if json { print_json(&as_json(outcome, &sizes, &options.by)) } else { print(outcome, &options.by) }
+    }
+    if let Some((joint, us)) = program {
+        if json {
+            print_json(&json!({
+                "program": subject.source.path, "sizes": sizes.0, "device": options.by.device_name(), "arch": options.by.target().arch,
+                "predicted": matches!(options.by, By::Prediction(_)), "schedule": joint.to_string(), "median_us": us,
+            }));
+        } else {
+            println!("  the whole program: {us:.2} us with {joint}");
+        }
     }
     Ok(())
 }
@@ -129,7 +141,8 @@ fn describe(by: &By) -> String {
 
 fn print(outcome: &SiteOutcome, by: &By) {
     let (tried, known, left) = outcome.counts;
-    println!("  {}: {tried} trials, {known} known, {left} untried", outcome.kernel);
+    let place = if outcome.kernel.ends_with(&format!("::{}", outcome.site)) { String::new() } else { format!("{}, ", outcome.site) };
+    println!("  {place}{}: {tried} trials, {known} known, {left} untried", outcome.kernel);
     let verb = if matches!(by, By::Prediction(_)) { "predicted" } else { "median" };
     match (&outcome.winner, outcome.median_us) {
         (Some((schedule, attribute)), Some(us)) => {
@@ -150,7 +163,7 @@ fn print(outcome: &SiteOutcome, by: &By) {
 fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
     let (tried, known, left) = outcome.counts;
     json!({
-        "kernel": outcome.kernel, "sizes": sizes.0, "device": by.device_name(), "arch": by.target().arch,
+        "kernel": outcome.kernel, "site": outcome.site, "sizes": sizes.0, "device": by.device_name(), "arch": by.target().arch,
         "predicted": matches!(by, By::Prediction(_)),
         "schedule": outcome.winner.as_ref().map(|w| &w.0), "attribute": outcome.winner.as_ref().map(|w| &w.1),
         "median_us": outcome.median_us, "naive_us": outcome.naive_us,
@@ -192,11 +205,11 @@ struct Bar {
 }
 
 impl Progress for Bar {
-    fn begin(&mut self, kernel: &str, candidates: usize, known: usize) {
+    fn begin(&mut self, site: &str, candidates: usize, known: usize) {
         let style = ProgressStyle::with_template("  {prefix} [{bar:30}] {pos}/{len} {elapsed}<{eta} {msg}").expect("a constant template");
         self.bar.finish_and_clear();
         self.bar = ProgressBar::new((candidates - known) as u64).with_style(style);
-        self.bar.set_prefix(kernel.rsplit("::").next().unwrap_or(kernel).to_string());
+        self.bar.set_prefix(site.to_string());
         self.best = None;
     }
 

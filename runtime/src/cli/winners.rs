@@ -1,5 +1,7 @@
 //! `winners`: the store's elected schedules into the text file that is compiled in.
 
+use crate::challenge::challenges;
+use crate::joint;
 use crate::store::Store;
 use crate::winners::{file_text, parse};
 use std::collections::HashMap;
@@ -14,8 +16,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), String> {
     let store = Store::open_default().map_err(|e| e.to_string())?;
-    let linked: HashMap<String, u64> =
+    let mut linked: HashMap<String, u64> =
         girih_core::registry::kernels().iter().filter_map(|d| Some((d.path(), (d.build)().ok()?.identity()))).collect();
+    let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
+    linked.extend(programs.map(|p| (p.path.clone(), joint::identity(&p))));
     let mut elected = store.elected().map_err(|e| e.to_string())?;
     // The store is the user's: it knows kernels of other programs, and what these kernels once were.
     elected.retain(|e| linked.get(&e.key.kernel) == Some(&e.key.identity));

@@ -168,7 +168,7 @@ mod tests {
     fn worker(script: &str) -> WorkerMeasure {
         let script = format!("read setup; echo '\"ready\"'; {script}");
         let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
-        let setup = Setup { name: "k".into(), sizes: "N=1".into(), seed: 1, ordinal: 0 };
+        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0 };
         let mut measure = WorkerMeasure::new(launcher, setup, Duration::from_millis(300), vec![String::new()]).unwrap();
         measure.take(0, vec!["T=1".into(), "T=2".into()], vec![String::new()]);
         measure
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_worker_without_a_gpu_says_why() {
         let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), r#"echo '{"lost":{"reason":"no GPU"}}'"#.into()] };
-        let setup = Setup { name: "k".into(), sizes: String::new(), seed: 1, ordinal: 0 };
+        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: String::new(), seed: 1, ordinal: 0 };
         assert_eq!(WorkerMeasure::new(launcher, setup, Duration::from_secs(1), Vec::new()).err().as_deref(), Some("no GPU"));
     }
 }

@@ -19,6 +19,8 @@ pub struct Launch {
     pub args: Vec<LaunchArg>,
     /// What holds of them.
     pub facts: Facts,
+    /// How often a call launches the site.
+    pub count: usize,
 }
 
 /// The first launch of every site that a call reaches, by site. A site that depends on a value read back from the device is reached
@@ -56,7 +58,8 @@ impl Executor for Recorder {
     }
 
     fn launch(&mut self, site: usize, kernel: &KernelDef, args: &[LaunchArg], _loc: SourceLoc) -> Result<(), String> {
-        if self.found.iter().any(|l| l.site == site) {
+        if let Some(found) = self.found.iter_mut().find(|l| l.site == site) {
+            found.count += 1;
             return Ok(());
         }
         let tensors: Vec<Option<TensorArg>> = args
@@ -68,7 +71,7 @@ impl Executor for Recorder {
             .collect();
         // A launch whose stored tensors overlap another argument is refused, so nothing is aliased.
         let facts = Facts::of_launch(&tensors, true);
-        self.found.push(Launch { site, kernel: *kernel, args: args.to_vec(), facts });
+        self.found.push(Launch { site, kernel: *kernel, args: args.to_vec(), facts, count: 1 });
         Ok(())
     }
 

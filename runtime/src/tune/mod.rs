@@ -4,11 +4,13 @@
 //! - [`client`] measures a candidate in a worker process ([`worker`]) under a time limit; [`predict`] asks the model instead.
 //! - [`crate::store`] gets every trial at once, so a killed run resumes where it stopped.
 //!
-//! A program is tuned site by site: the time of a candidate is the whole program's, the other sites at their best so far.
+//! A program is tuned as a whole ([`program`]): site by site, the time of a candidate being the whole program's with the other sites at
+//! their best so far, until no site changes any more; and so for each choice of its variants.
 
 pub mod client;
 pub mod launches;
 pub mod predict;
+pub mod program;
 pub mod protocol;
 pub mod search;
 mod settle;
@@ -17,10 +19,11 @@ pub mod worker;
 use crate::challenge::Sizes;
 use crate::compile::{Output, compile};
 use crate::device::Device;
+use crate::joint::Joint;
 use crate::store::{Elected, Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::winners;
-use client::{Launcher, WorkerMeasure};
+use client::WorkerMeasure;
 use girih_core::facts::Facts;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
@@ -29,7 +32,7 @@ use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use launches::Launch;
 use predict::Prediction;
-use protocol::Setup;
+pub use program::{Tuned, tune};
 use search::{Budget, Measure, Observer, Outcome, Strategy};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,6 +51,8 @@ pub struct Options {
     pub limit: Duration,
     /// Trials of earlier runs are repeated.
     pub fresh: bool,
+    /// Only this launch site of a program, by its name.
+    pub only: Option<String>,
 }
 
 /// What gives times.
@@ -80,7 +85,7 @@ impl By {
 /// What the tuner tells while it works.
 pub trait Progress {
     /// A site's search begins with so many candidates, of which so many are known from earlier runs.
-    fn begin(&mut self, kernel: &str, candidates: usize, known: usize);
+    fn begin(&mut self, site: &str, candidates: usize, known: usize);
     /// A trial ended.
     fn tried(&mut self, trial: &Trial);
     /// Something that the user should read.
@@ -90,11 +95,13 @@ pub trait Progress {
 /// How a site's search ended.
 #[derive(Clone, Debug)]
 pub struct SiteOutcome {
+    /// The site's name in its program.
+    pub site: String,
     /// The kernel's path.
     pub kernel: String,
     /// The winner, `T=1024 C=4`, and its attribute.
     pub winner: Option<(String, String)>,
-    /// The winner's median in microseconds.
+    /// The winner's median in microseconds, of the whole program.
     pub median_us: Option<f64>,
     /// The naive schedule's, if it was tried.
     pub naive_us: Option<f64>,
@@ -104,57 +111,6 @@ pub struct SiteOutcome {
     pub counts: (usize, usize, usize),
     /// Reasons why candidates were dropped, with their number.
     pub dropped: BTreeMap<String, usize>,
-}
-
-/// Tunes every launch site of a subject at the given sizes. `stop` ends the search early and keeps what was found.
-///
-/// # Errors
-/// Anything that keeps the first trial from being made; a wrong naive schedule; a store that can't be written.
-pub fn tune(
-    subject: &Subject,
-    sizes: &Sizes,
-    options: &Options,
-    store: &Store,
-    stop: &AtomicBool,
-    progress: &mut dyn Progress,
-) -> Result<Vec<SiteOutcome>, String> {
-    let call = subject.call(sizes, SEED)?;
-    let launches = launches::launches(&subject.program, &call, 0)?;
-    let mut sites = Vec::new();
-    for def in subject.program.sites() {
-        sites.push((def.build)().map_err(|e| e.to_string())?);
-    }
-    let target = options.by.target();
-    let mut schedules: Vec<String> = Vec::new();
-    for (site, kernel) in sites.iter().enumerate() {
-        let facts = launches.iter().find(|l| l.site == site).map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone());
-        let device = options.by.device_name();
-        let legal = |s: &Schedule| girih_core::lower::check(kernel, &facts, s, target).is_ok();
-        let known = winners::choose(kernel, &facts, target, Some((store, &device)), legal);
-        let (schedule, _) = known.ok_or_else(|| format!("kernel `{}` has no legal schedule on {}", kernel.name, target.name))?;
-        schedules.push(schedule.short(kernel));
-    }
-    let mut worker = match &options.by {
-        By::Measurement(_) => {
-            let setup = Setup { name: subject.name.clone(), sizes: sizes.to_string(), seed: SEED, ordinal: 0 };
-            Some(WorkerMeasure::new(Launcher::this_program()?, setup, options.limit, schedules.clone())?)
-        }
-        By::Prediction(_) => None,
-    };
-    let mut outcomes = Vec::new();
-    for launch in &launches {
-        let kernel = &sites[launch.site];
-        let site = Site { subject, sizes, options, store, stop, kernel, launch, target };
-        let outcome = site.tune(&schedules, worker.as_mut(), progress)?;
-        if let Some((winner, _)) = &outcome.winner {
-            schedules[launch.site] = winner.clone();
-        }
-        outcomes.push(outcome);
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    Ok(outcomes)
 }
 
 /// Of the data that candidates are checked and timed on.
@@ -170,26 +126,32 @@ struct Site<'a> {
     kernel: &'a Kernel,
     launch: &'a Launch,
     target: &'a Target,
+    /// All launch sites of the program: kernels and names by site, and what a call launches.
+    program: &'a program::Sites,
+    /// The only candidates; the whole space without.
+    shortlist: Option<Vec<String>>,
 }
 
 impl Site<'_> {
     fn tune(&self, schedules: &[String], worker: Option<&mut WorkerMeasure>, progress: &mut dyn Progress) -> Result<SiteOutcome, String> {
-        let key = self.key();
+        let key = self.key(schedules);
         let space = Space::new(self.kernel, &self.launch.facts, self.target);
-        let candidates = space.enumerate();
+        let listed = |s: &Schedule| self.shortlist.as_ref().is_none_or(|list| list.contains(&s.short(self.kernel)));
+        let candidates: Vec<Schedule> = space.enumerate().into_iter().filter(listed).collect();
         let names: Vec<String> = candidates.iter().map(|s| s.short(self.kernel)).collect();
         let former = if self.options.fresh { Vec::new() } else { self.store.trials(&key).map_err(|e| e.to_string())? };
         let known: Vec<Option<Trial>> = names.iter().map(|n| former.iter().find(|t| t.schedule == *n).cloned()).collect();
         let known_count = known.iter().flatten().count();
-        progress.begin(&key.kernel, candidates.len(), known_count);
+        progress.begin(&self.program.names[self.launch.site], candidates.len(), known_count);
         let complexity: Vec<u64> = candidates.iter().map(|s| complexity(self.kernel, s)).collect();
 
         let mut ways = Vec::new();
-        for (site, text) in self.subject.program.sites().iter().zip(schedules) {
-            let kernel = (site.build)().map_err(|e| e.to_string())?;
-            ways.push(parse_schedule(&kernel, text).map_err(|e| e.to_string())?);
+        for (kernel, text) in self.program.kernels.iter().zip(schedules) {
+            ways.push(parse_schedule(kernel, text).map_err(|e| e.to_string())?);
         }
-        let mut prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, &candidates, ways)?;
+        let others_us = self.others_us(&ways)?;
+        let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, &candidates, ways)?;
+        let mut prediction = prediction.beside(others_us);
         // The order matters only where the budget may leave candidates untried.
         let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < candidates.len());
         let rough = if limited && self.options.strategy == Strategy::Model { prediction.rough() } else { Vec::new() };
@@ -245,12 +207,36 @@ impl Site<'_> {
         Outcome { best, ..outcome }
     }
 
-    fn key(&self) -> TrialKey {
+    /// What the model gives the other launch sites under these schedules; 0 where times are measured.
+    fn others_us(&self, ways: &[Schedule]) -> Result<f64, String> {
+        let mut sum = 0.0;
+        if matches!(self.options.by, By::Measurement(_)) {
+            return Ok(sum);
+        }
+        for launch in self.program.launches.iter().filter(|l| l.site != self.launch.site) {
+            let (kernel, schedule) = (&self.program.kernels[launch.site], &ways[launch.site]);
+            let only = std::slice::from_ref(schedule);
+            let other = Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, only, ways.to_vec())?;
+            sum += other.site_us(schedule).unwrap_or(0.0);
+        }
+        Ok(sum)
+    }
+
+    /// Trials of a program's site are of the whole program: they say how it ran beside them.
+    fn key(&self, schedules: &[String]) -> TrialKey {
+        let sizes = if self.program.names.len() > 1 {
+            let joint = Joint::of(self.subject, schedules);
+            let others = joint.sites.iter().enumerate().filter(|(i, _)| *i != self.launch.site).map(|(_, s)| s.clone()).collect();
+            let beside = Joint { sites: others, ..joint };
+            format!("{} in {}.{} beside {beside}", self.sizes, self.subject.name, self.program.names[self.launch.site])
+        } else {
+            self.sizes.to_string()
+        };
         TrialKey {
             kernel: winners::kernel_path(self.kernel),
             identity: self.kernel.identity(),
             facts: self.launch.facts.to_string(),
-            sizes: self.sizes.to_string(),
+            sizes,
             device: self.options.by.device_name(),
             arch: self.target.arch.to_string(),
         }
@@ -267,7 +253,8 @@ impl Site<'_> {
         trials: Vec<Trial>,
     ) -> Result<SiteOutcome, String> {
         if let Some((best, median_us)) = outcome.best {
-            let elected = Elected { key: key.clone(), schedule: names[best].clone(), median_us };
+            let key = TrialKey { sizes: self.sizes.to_string(), ..key.clone() };
+            let elected = Elected { key, schedule: names[best].clone(), median_us };
             self.store.elect(&elected).map_err(|e| e.to_string())?;
         }
         let mut dropped = BTreeMap::new();
@@ -280,6 +267,7 @@ impl Site<'_> {
         ranking.sort_by(|a, b| a.median_us.unwrap_or(f64::MAX).total_cmp(&b.median_us.unwrap_or(f64::MAX)));
         ranking.truncate(10);
         Ok(SiteOutcome {
+            site: self.program.names[self.launch.site].clone(),
             kernel: key.kernel.clone(),
             winner: outcome.best.map(|(b, _)| (names[b].clone(), candidates[b].attribute(self.kernel))),
             median_us: outcome.best.map(|(_, t)| t),

@@ -34,6 +34,8 @@ pub struct Prediction<'a> {
     candidates: &'a [Schedule],
     /// Schedules of all launch sites; the tuned site's is replaced by each candidate.
     schedules: Vec<Schedule>,
+    /// What the other launch sites take, microseconds.
+    others_us: f64,
 }
 
 /// Bytes of the largest tensor at the reduced size: many tiles, little to simulate.
@@ -58,7 +60,18 @@ impl<'a> Prediction<'a> {
         let call = subject.call(&reduced, 1)?;
         let found = launches(&subject.program, &call, 0)?;
         let small = found.into_iter().find(|l| l.site == launch.site).unwrap_or_else(|| launch.clone());
-        Ok(Prediction { subject, kernel, launch, small, target, candidates, schedules })
+        Ok(Prediction { subject, kernel, launch, small, target, candidates, schedules, others_us: 0.0 })
+    }
+
+    /// Predicts the whole program, whose other launch sites take so many microseconds.
+    pub fn beside(self, others_us: f64) -> Prediction<'a> {
+        Prediction { others_us, ..self }
+    }
+
+    /// Microseconds of all launches of the site under a schedule; `None` where the model can't say.
+    pub fn site_us(&self, schedule: &Schedule) -> Option<f64> {
+        let seconds = self.predict(schedule, self.resources(schedule)).ok()?.seconds;
+        seconds.is_finite().then_some(seconds * 1e6 * self.launch.count as f64)
     }
 
     /// A time in microseconds for every candidate, with guessed registers: good enough to order trials. Infinite where a candidate
@@ -172,7 +185,7 @@ impl Measure for Prediction<'_> {
         trial.registers = resources.map(|r| r.registers);
         match self.predict(schedule, resources) {
             Ok(p) if p.seconds.is_finite() => {
-                trial.median_us = Some(p.seconds * 1e6);
+                trial.median_us = Some(self.others_us + p.seconds * 1e6 * self.launch.count as f64);
                 trial.reason = format!("bound by {}", p.bottleneck.name());
             }
             Ok(p) => (trial.status, trial.reason) = (Status::Rejected, format!("bound by {}", p.bottleneck.name())),

@@ -27,6 +27,8 @@ pub enum Request {
 pub struct Setup {
     /// The subject's name.
     pub name: String,
+    /// Its program's variants.
+    pub variants: Vec<bool>,
     /// Its sizes: `N=1000`.
     pub sizes: String,
     /// Of random data.

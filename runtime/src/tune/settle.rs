@@ -46,7 +46,7 @@ pub(super) fn settle(
     if near.len() == 1 {
         return None;
     }
-    let setup = Setup { name: subject.name.clone(), sizes: large.to_string(), seed: SEED, ordinal: 0 };
+    let setup = Setup { name: subject.name.clone(), variants: subject.variants.clone(), sizes: large.to_string(), seed: SEED, ordinal: 0 };
     let mut worker = WorkerMeasure::new(Launcher::this_program().ok()?, setup, options.limit, schedules.to_vec()).ok()?;
     worker.take(site, near.iter().map(|(n, _)| n.clone()).collect(), schedules.to_vec());
     let times: Vec<f64> = (0..near.len()).map(|c| worker.trial(c).median_us.unwrap_or(f64::MAX)).collect();

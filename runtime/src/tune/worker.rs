@@ -86,7 +86,7 @@ const SAMPLES: usize = 11;
 
 impl Worker {
     fn new(setup: &Setup) -> Result<Worker, String> {
-        let subject = names::subject(&setup.name)?;
+        let subject = names::subject(&setup.name)?.with_variants(&setup.variants);
         let device = Device::cuda(setup.ordinal).map_err(|e| e.to_string())?;
         let text = |e: Error| e.to_string();
         let kernels: Vec<Kernel> =

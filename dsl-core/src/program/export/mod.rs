@@ -59,7 +59,7 @@ pub struct Site {
     pub versions: Vec<Version>,
 }
 
-/// Exports a program; `choose` gives each launch site its schedule.
+/// Exports a program; `choose` gives each launch site its schedule. Variants that are still open are taken as their first side.
 ///
 /// # Errors
 /// The program doesn't fit the signature, or a kernel can't be compiled for the target: see [`ExportError`].
@@ -69,6 +69,7 @@ pub fn export_program(
     target: &Target,
     choose: &mut dyn FnMut(usize, &tile::Kernel) -> Schedule,
 ) -> Result<String, ExportError> {
+    let program = &program.with_variants(&program.default_variants());
     let sites = compile_sites(program, signature, target, choose)?;
     export(program, signature, &sites, target)
 }

@@ -50,6 +50,7 @@ fn program(temps: Vec<Temp>, scalars: Vec<(DType, String)>, body: Vec<Stmt>) -> 
         params: vec![tensor("x", false), tensor("y", true), rounds],
         temps,
         scalars,
+        variants: vec![],
         requirements: vec![],
         body,
     }

@@ -237,6 +237,7 @@ impl Names<'_> {
             Expr::Param(p) => self.param(*p),
             Expr::Dim(p, k) => self.dim(*p, *k),
             Expr::Var(v) => Text::primary(self.vars[v.0 as usize].clone()),
+            Expr::Variant(_) => Text { constant: Some(1), ..Text::primary("true") },
             Expr::Unary(op, a) => self.unary(*op, a),
             Expr::Binary(op, a, b) if self.dtype(e) == DType::I64 && !matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => {
                 let (a, b) = (self.index(a), self.index(b));
@@ -328,6 +329,7 @@ impl Names<'_> {
             },
             Expr::Dim(..) => DType::I64,
             Expr::Var(v) => self.program.scalars[v.0 as usize].0,
+            Expr::Variant(_) => DType::Bool,
             Expr::Unary(_, a) | Expr::Binary(_, a, _) | Expr::Select(_, a, _) => self.dtype(a),
             Expr::Compare(..) => DType::Bool,
             Expr::Cast(d, _) => *d,

@@ -1,0 +1,182 @@
+//! A program's schedule as a whole: its variants, and a schedule for each launch site, tuned together.
+//!
+//! As text: `row in registers=no; stats: T=1024 C=4; normalise: T=512`, variants first.
+
+use crate::device::Device;
+use crate::store::{Store, TrialKey, default_folder};
+use crate::subject::Subject;
+use crate::winners;
+use girih_core::facts::Facts;
+use girih_core::program::Program;
+use girih_core::scalar::fnv1a64;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use std::fmt;
+
+/// What stands for facts where the schedules of a whole program are stored: each site has facts of its own.
+pub const FACTS: &str = "program";
+
+/// A program's schedule.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Joint {
+    /// Each variant with whether its first side is taken.
+    pub variants: Vec<(String, bool)>,
+    /// The schedule of each launch site that the variants leave, by the site's name.
+    pub sites: Vec<(String, String)>,
+}
+
+impl Joint {
+    /// The schedule of a subject whose variants are chosen.
+    pub fn of(subject: &Subject, schedules: &[String]) -> Joint {
+        let variants = subject.source.variants.iter().cloned().zip(subject.variants.iter().copied()).collect();
+        Joint { variants, sites: subject.program.site_names().into_iter().zip(schedules.iter().cloned()).collect() }
+    }
+
+    /// Reads the text.
+    ///
+    /// # Errors
+    /// The part that is neither a variant nor a site's schedule.
+    pub fn parse(text: &str) -> Result<Joint, String> {
+        let mut joint = Joint::default();
+        for part in text.split(';').map(str::trim).filter(|p| !p.is_empty()) {
+            if let Some((site, schedule)) = part.split_once(':') {
+                joint.sites.push((site.trim().into(), schedule.trim().into()));
+                continue;
+            }
+            match part.split_once('=') {
+                Some((name, "yes")) => joint.variants.push((name.into(), true)),
+                Some((name, "no")) => joint.variants.push((name.into(), false)),
+                _ => return Err(format!("`{part}` is neither `variant=yes`, `variant=no` nor `site: schedule`")),
+            }
+        }
+        Ok(joint)
+    }
+
+    /// The subject with these variants; `None` if the program has others.
+    pub fn apply(&self, subject: &Subject) -> Option<Subject> {
+        self.variants_of(&subject.source).map(|chosen| subject.with_variants(&chosen))
+    }
+
+    /// The choice for each variant of a program, if these are its variants.
+    fn variants_of(&self, program: &Program) -> Option<Vec<bool>> {
+        let chosen = program.variants.iter().map(|n| self.variants.iter().find(|(v, _)| v == n).map(|(_, c)| *c));
+        let chosen: Option<Vec<bool>> = chosen.collect();
+        chosen.filter(|c| c.len() == self.variants.len())
+    }
+
+    /// The schedule of a launch site, if it names exactly the kernel's knobs.
+    pub fn schedule(&self, site: &str, kernel: &Kernel) -> Option<Schedule> {
+        let (_, text) = self.sites.iter().find(|(name, _)| name == site)?;
+        parse_schedule(kernel, text).ok()
+    }
+}
+
+impl fmt::Display for Joint {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let variants = self.variants.iter().map(|(name, first)| format!("{name}={}", if *first { "yes" } else { "no" }));
+        let sites = self.sites.iter().map(|(site, schedule)| format!("{site}: {schedule}"));
+        f.write_str(&variants.chain(sites).collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Whether a program's schedule is more than that of its only launch.
+pub fn is_joint(program: &Program) -> bool {
+    !program.variants.is_empty() || program.sites().len() > 1
+}
+
+/// What identifies a program in the store: its text and its kernels.
+pub fn identity(program: &Program) -> u64 {
+    let mut text = format!("{}\n{}\n", program.path, program.source);
+    for def in program.sites() {
+        let kernel = (def.build)().map_or(0, |k| k.identity());
+        text.push_str(&format!("{} {kernel:016x}\n", def.path()));
+    }
+    fnv1a64(text.as_bytes())
+}
+
+/// Under what a program's schedules are stored.
+pub fn key(subject: &Subject, sizes: &str, device: &str, target: &Target) -> TrialKey {
+    let text = |t: &str| t.to_string();
+    let (kernel, identity) = (subject.source.path.clone(), identity(&subject.source));
+    TrialKey { kernel, identity, facts: text(FACTS), sizes: text(sizes), device: text(device), arch: text(target.arch) }
+}
+
+/// The best schedule known for a program: the store's for a device, else a committed winner's. It is a proposal: each site's schedule is
+/// to be proved legal for its launch.
+pub fn best(subject: &Subject, target: &Target, store: Option<(&Store, &str)>) -> Option<(Joint, Subject)> {
+    if !is_joint(&subject.source) {
+        return None;
+    }
+    let stored = store.and_then(|(s, device)| s.candidates(identity(&subject.source), FACTS, device).ok()).unwrap_or_default();
+    let known = stored.into_iter().chain(winners::programs(&subject.source.path, target));
+    known.filter_map(|text| Joint::parse(&text).ok()).find_map(|joint| joint.apply(subject).map(|s| (joint, s)))
+}
+
+/// A program with the variants that a launch on a device takes: those of the tuner's store, else of a committed winner, else the author's
+/// first sides. Each launch looks its schedule up itself.
+pub(crate) fn for_launch(program: &Program, device: &Device) -> Program {
+    if program.variants.is_empty() {
+        return program.clone();
+    }
+    // A launch does not make a store; only tuning does.
+    let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
+    let stored = store.and_then(|s| s.candidates(identity(program), FACTS, &device.name()).ok()).unwrap_or_default();
+    let known = stored.into_iter().chain(winners::programs(&program.path, device.target()));
+    let chosen = known.filter_map(|text| Joint::parse(&text).ok()).find_map(|joint| joint.variants_of(program));
+    program.with_variants(&chosen.unwrap_or_else(|| program.default_variants()))
+}
+
+/// A schedule for each launch site of a subject, with where it came from: the program's own where it is legal, else the kernel's.
+///
+/// # Errors
+/// A kernel that is wrong, or has no legal schedule here.
+pub fn schedules(
+    subject: &Subject,
+    joint: Option<&Joint>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+    facts: &dyn Fn(usize, &Kernel) -> Facts,
+) -> Result<Vec<(Schedule, Kernel, &'static str)>, String> {
+    let names = subject.program.site_names();
+    let mut all = Vec::new();
+    for (site, def) in subject.program.sites().iter().enumerate() {
+        let kernel = (def.build)().map_err(|e| e.to_string())?;
+        let facts = facts(site, &kernel);
+        let legal = |s: &Schedule| girih_core::lower::check(&kernel, &facts, s, target).is_ok();
+        let own = joint.and_then(|j| j.schedule(&names[site], &kernel)).filter(|s| legal(s));
+        let (schedule, origin) = match own {
+            Some(schedule) => (schedule, "tuned with the program"),
+            None => {
+                let chosen = winners::choose(&kernel, &facts, target, store, legal);
+                let (schedule, origin) =
+                    chosen.ok_or_else(|| format!("kernel `{}` has no legal schedule on {}", kernel.name, target.name))?;
+                (schedule, origin.name())
+            }
+        };
+        all.push((schedule, kernel, origin));
+    }
+    Ok(all)
+}
+
+/// `softmax`, or `softmax (row in registers=no)` where its program has variants.
+pub fn way_name(subject: &Subject) -> String {
+    let joint = Joint { sites: Vec::new(), ..Joint::of(subject, &[]) };
+    if joint.variants.is_empty() { subject.name.clone() } else { format!("{} ({joint})", subject.name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_schedules_survive_their_text() {
+        let text = "row in registers=no; stats: T=1024 C=4; normalise: T=512";
+        let joint = Joint::parse(text).unwrap();
+        assert_eq!(joint.variants, [("row in registers".to_string(), false)]);
+        assert_eq!(joint.sites[1], ("normalise".to_string(), "T=512".to_string()));
+        assert_eq!(joint.to_string(), text);
+        assert!(Joint::parse("row=maybe").unwrap_err().contains("`row=maybe` is neither"));
+    }
+}

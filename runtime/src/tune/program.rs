@@ -1,0 +1,220 @@
+//! A program tuned as a whole: coordinate descent over its launch sites on the time of the whole program, for each choice of its variants.
+
+use super::client::{Launcher, WorkerMeasure};
+use super::launches::{self, Launch};
+use super::protocol::Setup;
+use super::{By, Options, Progress, SEED, Site, SiteOutcome};
+use crate::challenge::Sizes;
+use crate::joint::{self, Joint};
+use crate::store::{Elected, Status, Store, Trial};
+use crate::subject::Subject;
+use girih_core::facts::Facts;
+use girih_core::tile::Kernel;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How tuning a program ended.
+#[derive(Clone, Debug)]
+pub struct Tuned {
+    /// The launch sites, as they are under the best variants.
+    pub sites: Vec<SiteOutcome>,
+    /// The schedule of the whole and its time in microseconds, where the program has several sites or variants.
+    pub program: Option<(Joint, f64)>,
+}
+
+/// The launch sites of a program whose variants are chosen.
+pub(super) struct Sites {
+    /// By site.
+    pub kernels: Vec<Kernel>,
+    /// By site.
+    pub names: Vec<String>,
+    /// The first launch of each site that a call reaches.
+    pub launches: Vec<Launch>,
+}
+
+/// Rounds over the sites: the first tries every candidate, later ones the best of each site again beside the others' new schedules.
+const SWEEPS: usize = 4;
+/// Candidates of a site in the later rounds.
+const SHORTLIST: usize = 8;
+
+/// Tunes a subject at the given sizes: every launch site, each choice of variants. `stop` ends the search early and keeps what was
+/// found.
+///
+/// # Errors
+/// Anything that keeps the first trial from being made; a wrong naive schedule; a store that can't be written.
+pub fn tune(
+    subject: &Subject,
+    sizes: &Sizes,
+    options: &Options,
+    store: &Store,
+    stop: &AtomicBool,
+    progress: &mut dyn Progress,
+) -> Result<Tuned, String> {
+    let (target, device) = (options.by.target(), options.by.device_name());
+    let known = joint::best(subject, target, Some((store, &device)));
+    let mut ways = subject.ways();
+    if let Some((_, best)) = &known {
+        // The best known first: whatever the budget, the result is no worse than before.
+        ways.sort_by_key(|w| w.variants != best.variants);
+    }
+    if let Some(only) = &options.only {
+        ways.retain(|w| w.program.site_names().contains(only));
+    }
+    let mut best: Option<(Vec<SiteOutcome>, Joint, f64)> = None;
+    let mut failure = None;
+    for way in &ways {
+        if stop.load(Ordering::Relaxed) && best.is_some() {
+            break;
+        }
+        if ways.len() > 1 {
+            progress.note(&joint::way_name(way));
+        }
+        let former = known.as_ref().map(|(joint, _)| joint);
+        let search = Descent { subject: way, sizes, options, store, stop };
+        match search.run(former, progress) {
+            Ok((outcomes, joint, us)) => {
+                if best.as_ref().is_none_or(|(.., least)| us < *least) {
+                    best = Some((outcomes, joint, us));
+                }
+            }
+            // Another choice may do what this one cannot: a row that does not fit in registers, say.
+            Err(e) => {
+                if ways.len() > 1 {
+                    progress.note(&format!("{}: {e}", joint::way_name(way)));
+                }
+                failure.get_or_insert(e);
+            }
+        }
+    }
+    let Some((sites, joint, us)) = best else {
+        return Err(failure.unwrap_or_else(|| format!("{} has no launch site to tune", subject.name)));
+    };
+    if !joint::is_joint(&subject.source) || !us.is_finite() {
+        return Ok(Tuned { sites, program: None });
+    }
+    let key = joint::key(subject, &sizes.to_string(), &device, target);
+    let elected = Elected { key, schedule: joint.to_string(), median_us: us };
+    store.elect(&elected).map_err(|e| e.to_string())?;
+    Ok(Tuned { sites, program: Some((joint, us)) })
+}
+
+/// The search under one choice of variants.
+struct Descent<'a> {
+    subject: &'a Subject,
+    sizes: &'a Sizes,
+    options: &'a Options,
+    store: &'a Store,
+    stop: &'a AtomicBool,
+}
+
+impl Descent<'_> {
+    /// Each site's outcome, the schedules that were found, and the whole program's time under them (infinite if none was timed).
+    fn run(&self, former: Option<&Joint>, progress: &mut dyn Progress) -> Result<(Vec<SiteOutcome>, Joint, f64), String> {
+        let (target, device) = (self.options.by.target(), self.options.by.device_name());
+        let call = self.subject.call(self.sizes, SEED)?;
+        let launches = launches::launches(&self.subject.program, &call, 0)?;
+        let facts = |site: usize, kernel: &Kernel| {
+            launches.iter().find(|l| l.site == site).map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone())
+        };
+        let start = joint::schedules(self.subject, former, target, Some((self.store, &device)), &facts)?;
+        let mut schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
+        let kernels: Vec<Kernel> = start.into_iter().map(|(_, kernel, _)| kernel).collect();
+        let sites = Sites { kernels, names: self.subject.program.site_names(), launches };
+        let mut worker = self.worker(&schedules)?;
+        let tuned: Vec<&Launch> = sites.launches.iter().filter(|l| self.wanted(&sites.names[l.site])).collect();
+        let mut outcomes: Vec<Option<SiteOutcome>> = vec![None; tuned.len()];
+        // What stood beside a site when it was tuned: where nothing else has changed, neither would it.
+        let mut beside: Vec<Option<Vec<String>>> = vec![None; tuned.len()];
+        let mut us = f64::INFINITY;
+        for sweep in 0..SWEEPS {
+            let mut settled = true;
+            for (i, launch) in tuned.iter().enumerate() {
+                let mut others = schedules.clone();
+                others[launch.site].clear();
+                if beside[i].as_ref() == Some(&others) || (sweep > 0 && self.stop.load(Ordering::Relaxed)) {
+                    continue;
+                }
+                settled = false;
+                let shortlist = outcomes[i].as_ref().map(|o| shortlist(o, &schedules[launch.site]));
+                let outcome = self.site(&sites, launch, shortlist).tune(&schedules, worker.as_mut(), progress)?;
+                if let Some((winner, _)) = &outcome.winner {
+                    schedules[launch.site] = winner.clone();
+                }
+                if let Some(new) = outcome.median_us {
+                    us = new;
+                    self.record(&schedules, new)?;
+                }
+                beside[i] = Some(others);
+                outcomes[i] = Some(match outcomes[i].take() {
+                    Some(before) => again(before, outcome),
+                    None => outcome,
+                });
+                if self.stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+            if settled || self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok((outcomes.into_iter().flatten().collect(), Joint::of(self.subject, &schedules), us))
+    }
+
+    fn wanted(&self, site: &str) -> bool {
+        self.options.only.as_ref().is_none_or(|only| only == site)
+    }
+
+    fn worker(&self, schedules: &[String]) -> Result<Option<WorkerMeasure>, String> {
+        match &self.options.by {
+            By::Prediction(_) => Ok(None),
+            By::Measurement(_) => {
+                let (name, variants) = (self.subject.name.clone(), self.subject.variants.clone());
+                let setup = Setup { name, variants, sizes: self.sizes.to_string(), seed: SEED, ordinal: 0 };
+                WorkerMeasure::new(Launcher::this_program()?, setup, self.options.limit, schedules.to_vec()).map(Some)
+            }
+        }
+    }
+
+    fn site<'a>(&'a self, sites: &'a Sites, launch: &'a Launch, shortlist: Option<Vec<String>>) -> Site<'a> {
+        Site {
+            subject: self.subject,
+            sizes: self.sizes,
+            options: self.options,
+            store: self.store,
+            stop: self.stop,
+            kernel: &sites.kernels[launch.site],
+            launch,
+            target: self.options.by.target(),
+            program: sites,
+            shortlist,
+        }
+    }
+
+    /// Stores the program's schedule with its time, as a trial of the whole.
+    fn record(&self, schedules: &[String], us: f64) -> Result<(), String> {
+        if !joint::is_joint(&self.subject.source) {
+            return Ok(());
+        }
+        let key = joint::key(self.subject, &self.sizes.to_string(), &self.options.by.device_name(), self.options.by.target());
+        let status = if matches!(self.options.by, By::Measurement(_)) { Status::Measured } else { Status::Predicted };
+        let schedule = Joint::of(self.subject, schedules).to_string();
+        let trial = Trial { schedule, status, reason: String::new(), median_us: Some(us), samples_us: Vec::new(), registers: None };
+        self.store.record(&key, &trial).map_err(|e| e.to_string())
+    }
+}
+
+/// The best few of a site, and what it has now.
+fn shortlist(outcome: &SiteOutcome, now: &str) -> Vec<String> {
+    let best = outcome.ranking.iter().map(|t| t.schedule.clone()).filter(|s| s != now);
+    std::iter::once(now.to_string()).chain(best).take(SHORTLIST).collect()
+}
+
+/// A site's outcome after it was tuned again beside other schedules of the others: the latest word, with the counts of both.
+fn again(before: SiteOutcome, after: SiteOutcome) -> SiteOutcome {
+    let counts = (before.counts.0 + after.counts.0, before.counts.1 + after.counts.1, before.counts.2);
+    let (winner, median_us) = (after.winner.or(before.winner), after.median_us.or(before.median_us));
+    // The whole ranking stays, for the next round's shortlist: the latest times first.
+    let mut ranking = after.ranking;
+    let former = before.ranking.into_iter().filter(|t| !ranking.iter().any(|r| r.schedule == t.schedule)).collect::<Vec<_>>();
+    ranking.extend(former);
+    SiteOutcome { counts, winner, median_us, ranking, naive_us: before.naive_us, dropped: before.dropped, ..after }
+}

@@ -1,0 +1,163 @@
+//! Programs tuned as a whole: several launch sites, and variants, by prediction.
+
+use super::programs::affine;
+use girih::challenge::{Challenge, Sizes};
+use girih::check::{On, Options as CheckOptions, check, check_ways};
+use girih::joint::{self, Joint};
+use girih::prelude::*;
+use girih::store::{Status, Store, Trial};
+use girih::subject::Subject;
+use girih::tune::search::{Budget, Strategy};
+use girih::tune::{By, Options, Progress, Tuned, tune};
+use girih_core::program::Stmt;
+use girih_core::program::export::export_program;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::target::Target;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Two launches of one kernel.
+#[program]
+pub fn twice(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    let mut once = temp([x.len(0)]);
+    affine(x, &mut once, scalar(2.0), scalar(1.0));
+    affine(&once, y, scalar(0.5), scalar(3.0));
+}
+
+/// The same in one launch, or in two where the tuner finds that better, which it never is.
+#[program]
+pub fn once_or_twice(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    if !variant("two launches") || x.len(0) < 2 {
+        affine(x, y, scalar(1.0), scalar(3.5));
+    } else {
+        twice(x, y);
+    }
+}
+
+fn subject(name: &'static str, program: fn() -> girih_core::program::ProgramDef) -> Subject {
+    let challenge = Challenge::new(name, program, "void solve(const float* X[N], float* Y[N], int N)")
+        .input("X", girih::inputs::uniform(-4.0, 4.0))
+        .output("Y", |x, i| x.at("X", i) + 3.5)
+        .tolerance(1e-5, 1e-5)
+        .check_at(["N=1", "N=300"])
+        .perf_at("N=100000");
+    Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What the tuner tells.
+#[derive(Default)]
+struct Told {
+    /// Sites in the order in which they were searched, with their candidates and what was known of them.
+    searches: Vec<(String, usize, usize)>,
+    tried: usize,
+    notes: Vec<String>,
+}
+
+impl Progress for Told {
+    fn begin(&mut self, site: &str, candidates: usize, known: usize) {
+        self.searches.push((site.to_string(), candidates, known));
+    }
+    fn tried(&mut self, _trial: &Trial) {
+        self.tried += 1;
+    }
+    fn note(&mut self, text: &str) {
+        self.notes.push(text.to_string());
+    }
+}
+
+fn predict(subject: &Subject, store: &Store, only: Option<&str>) -> (Tuned, Told) {
+    let budget = Budget { time: None, trials: None };
+    let by = By::Prediction(Target::h200());
+    let only = only.map(str::to_string);
+    let options = Options { by, budget, strategy: Strategy::Exhaustive, limit: Duration::from_secs(10), fresh: false, only };
+    let mut told = Told::default();
+    let sizes = Sizes::parse("N=100000").expect("a size");
+    let tuned = tune(subject, &sizes, &options, store, &AtomicBool::new(false), &mut told).unwrap_or_else(|e| panic!("{e}"));
+    (tuned, told)
+}
+
+fn store(name: &str) -> (Store, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("girih-joint-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    (Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable"), folder)
+}
+
+const DEVICE: &str = "simulated h200";
+
+#[test]
+fn launch_sites_are_tuned_together() {
+    let (store, folder) = store("sites");
+    let twice = subject("twice", twice::Program::def);
+    assert_eq!(twice.program.site_names(), ["affine", "affine_2"]);
+    assert!(joint::best(&twice, Target::h200(), Some((&store, DEVICE))).is_none());
+    let (tuned, told) = predict(&twice, &store, None);
+    let (joint, us) = tuned.program.expect("two sites are tuned as a whole");
+    assert_eq!(tuned.sites.iter().map(|s| s.site.as_str()).collect::<Vec<_>>(), ["affine", "affine_2"]);
+    assert!(told.searches[0].1 > 4 && told.tried >= 2 * told.searches[0].1.min(8), "{:?}", told.searches);
+    // Both sites do the same, so they end up with the same schedule, and each takes half of the time.
+    assert_eq!(joint.sites[0].1, joint.sites[1].1, "{joint}");
+    let key = joint::key(&twice, "N=100000", DEVICE, Target::h200());
+    let trials = store.trials(&key).unwrap();
+    assert!(trials.iter().any(|t| t.schedule == joint.to_string() && t.status == Status::Predicted && t.median_us == Some(us)));
+    assert_eq!(store.elected_for(&key).unwrap(), Some((joint.to_string(), us)));
+    let alone = tuned.sites[0].ranking.iter().filter_map(|t| t.median_us).fold(f64::INFINITY, f64::min);
+    assert!((us - alone).abs() < 1e-6 * us, "the times of sites are the whole program's: {us} and {alone}");
+
+    // What was found is found again, runs, and is where the next run starts: it has nothing to try.
+    let (found, ready) = joint::best(&twice, Target::h200(), Some((&store, DEVICE))).expect("it was stored");
+    assert_eq!(found, joint);
+    let kernels = ready.program.sites().into_iter().map(|d| (d.build)().expect("it builds"));
+    let way = kernels.zip(&joint.sites).map(|(k, (_, text))| parse_schedule(&k, text).expect("its own text")).collect();
+    let options = CheckOptions { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 };
+    let report = check_ways(&ready, vec![way], &options);
+    assert!(report.failures.is_empty() && report.runs == 2, "{report:?}");
+    let (again, told) = predict(&twice, &store, None);
+    assert_eq!((told.tried, again.program.expect("as before").0), (0, joint));
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+#[test]
+fn one_site_of_a_program_can_be_tuned() {
+    let (store, folder) = store("one");
+    let (tuned, told) = predict(&subject("twice", twice::Program::def), &store, Some("affine_2"));
+    assert_eq!(tuned.sites.len(), 1);
+    assert!(told.searches.iter().all(|(site, ..)| site == "affine_2"), "{:?}", told.searches);
+    let (joint, _) = tuned.program.expect("the other site keeps what it has");
+    assert_eq!(joint.sites.len(), 2);
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+#[test]
+fn the_tuner_chooses_among_variants() {
+    let (store, folder) = store("variants");
+    let subject = subject("once_or_twice", once_or_twice::Program::def);
+    assert_eq!(subject.source.variants, ["two launches"]);
+    let launches = |s: &Subject| s.program.sites().len();
+    let ways = subject.ways();
+    assert_eq!(ways.iter().map(launches).collect::<Vec<_>>(), [3, 1], "a shape still decides under the first choice");
+    assert!(matches!(ways[1].program.body[..], [Stmt::Launch { site: 0, .. }]), "{:?}", ways[1].program.body);
+    let options = CheckOptions { on: On::Simulator(Target::h200().clone()), schedules: 3, seed: 1 };
+    let reports = check(std::slice::from_ref(&subject), &options, &|_| {});
+    assert_eq!(reports.len(), 2, "each choice is checked");
+    assert!(reports.iter().all(|r| r.failures.is_empty() && r.runs > 0), "{reports:?}");
+
+    let (tuned, told) = predict(&subject, &store, None);
+    let (joint, us) = tuned.program.expect("a program with variants is tuned as a whole");
+    assert_eq!(told.notes, ["once_or_twice (two launches=yes)", "once_or_twice (two launches=no)"]);
+    assert_eq!((joint.variants[0].1, joint.sites.len()), (false, 1), "{joint}");
+    let key = joint::key(&subject, "N=100000", DEVICE, Target::h200());
+    let slower = store.trials(&key).unwrap().into_iter().find(|t| t.schedule.starts_with("two launches=yes")).expect("both were tried");
+    assert!(slower.median_us > Some(us), "{slower:?}");
+
+    // The choice is taken, and the exported text has nothing of the other side.
+    let (_, ready) = joint::best(&subject, Target::h200(), Some((&store, DEVICE))).expect("it was stored");
+    assert_eq!(launches(&ready), 1);
+    let signature = subject.signature().expect("a challenge has a signature");
+    let kernel = (affine::Kernel::<f32>::def().build)().expect("it builds");
+    let schedule = joint.schedule("affine", &kernel).expect("its own text");
+    let text = export_program(&ready.program, signature, Target::h200(), &mut |_, _| schedule.clone()).unwrap();
+    assert!(ready.program.temps.is_empty() && !text.contains("workspace("), "{text}");
+    assert_eq!(Joint::parse(&joint.to_string()), Ok(joint));
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
