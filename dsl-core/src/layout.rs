@@ -94,6 +94,24 @@ impl Layout {
         Layout { axes, threads: deal.block, registers: register_stride }
     }
 
+    /// Deals a tile in blocks: each thread owns neighbours along every axis, as many as the tile has for each of its threads.
+    pub fn blocked(deal: &Deal) -> Layout {
+        let mut axes: Vec<Vec<Digit>> = vec![Vec::new(); deal.shape.len()];
+        let (mut register_stride, mut thread_stride) = (1, 1);
+        for axis in deal.order.iter().copied() {
+            let own = deal.shape[axis] / deal.threads[axis];
+            let mut push = |source, stride: &mut i64, extent: i64, place: i64| {
+                if extent > 1 {
+                    axes[axis].push(Digit { source, stride: *stride, extent, place });
+                    *stride *= extent;
+                }
+            };
+            push(Source::Register, &mut register_stride, own, 1);
+            push(Source::Thread, &mut thread_stride, deal.threads[axis], own);
+        }
+        Layout { axes, threads: deal.block, registers: register_stride }
+    }
+
     /// Extent of each axis.
     pub fn shape(&self) -> Vec<i64> {
         self.axes.iter().map(|digits| digits.iter().map(|d| d.extent).product()).collect()
@@ -285,33 +303,38 @@ impl LaneElements {
     /// Wavefronts of this access: 32 banks of 4 bytes; 8-byte accesses go by half warps, 16-byte accesses by quarter warps; one word
     /// read by several lanes counts once.
     fn wavefronts(&self, shared: &SharedLayout, width: i64, bytes: i64) -> i64 {
-        let access = width * bytes;
-        let group = if access > 8 {
-            8
-        } else if access > 4 {
-            16
-        } else {
-            32
-        };
-        let mut total = 0;
-        for lanes in self.lanes.chunks(group) {
-            let mut words = [i64::MAX; 32];
-            let mut n = 0;
-            let mut banks = [0u8; 32];
-            for (row, column) in lanes {
-                let start = shared.address(*row, *column) * bytes;
-                for word in (start / 4)..=((start + access - 1) / 4) {
-                    if !words[..n].contains(&word) {
-                        words[n] = word;
-                        n += 1;
-                        banks[(word & 31) as usize] += 1;
-                    }
+        let starts: Vec<i64> = self.lanes.iter().map(|(row, column)| shared.address(*row, *column) * bytes).collect();
+        bank_wavefronts(&starts, width * bytes)
+    }
+}
+
+/// Wavefronts of one access of a warp to shared memory: each lane's first byte, and the bytes of a lane. 32 banks of 4 bytes; 8-byte
+/// accesses go by half warps, 16-byte accesses by quarter warps; one word read by several lanes counts once.
+pub fn bank_wavefronts(starts: &[i64], access: i64) -> i64 {
+    let group = if access > 8 {
+        8
+    } else if access > 4 {
+        16
+    } else {
+        32
+    };
+    let mut total = 0;
+    for lanes in starts.chunks(group) {
+        let mut words = [i64::MAX; 32];
+        let mut n = 0;
+        let mut banks = [0u8; 32];
+        for start in lanes {
+            for word in (start / 4)..=((start + access - 1) / 4) {
+                if !words[..n].contains(&word) {
+                    words[n] = word;
+                    n += 1;
+                    banks[(word & 31) as usize] += 1;
                 }
             }
-            total += banks.iter().max().copied().unwrap_or(0) as i64;
         }
-        total
+        total += banks.iter().max().copied().unwrap_or(0) as i64;
     }
+    total
 }
 
 /// Wavefronts that the first warp's accesses to all its registers take.
@@ -345,7 +368,9 @@ mod tests {
             for lanes in [None, Some(8)] {
                 let order: Vec<usize> = (0..shape.len()).rev().collect();
                 let block = threads.iter().product();
-                covers(&Layout::dealt(&Deal { shape: &shape, threads: &threads, order: &order, vector, lanes, block }));
+                let deal = Deal { shape: &shape, threads: &threads, order: &order, vector, lanes, block };
+                covers(&Layout::dealt(&deal));
+                covers(&Layout::blocked(&deal));
             }
         }
     }

@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 12] = [
+const GROUPS: [(&str, &[&str], i64); 13] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),
@@ -18,6 +18,7 @@ const GROUPS: [(&str, &[&str], i64); 12] = [
     ("warps", &[], 1),
     ("raster", &[], 1),
     ("rows", &["Direct", "Shared"], 0),
+    ("halo", &["Shared", "Direct"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
     ("cache", &["Default", "Streaming", "Stores", "Loads"], 0),
 ];

@@ -69,6 +69,7 @@ fn field_type(knob: &Knob) -> TokenStream {
         "copy" => quote!(::girih::__private::CopyPath),
         "unit" => quote!(::girih::__private::DotUnit),
         "rows" => quote!(::girih::__private::RowPath),
+        "halo" => quote!(::girih::__private::HaloPath),
         "cache" => quote!(::girih::__private::CacheHint),
         _ => quote!(i64),
     }

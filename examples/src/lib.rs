@@ -4,11 +4,16 @@
 //! exports them.
 
 pub mod color_inversion;
+pub mod convolution_1d;
+pub mod convolution_2d;
+pub mod gaussian_blur;
 pub mod geglu;
+pub mod jacobi_stencil_2d;
 pub mod leaky_relu;
 pub mod matrix_addition;
 pub mod matrix_copy;
 pub mod matrix_transpose;
+pub mod max_pooling_2d;
 pub mod rainbow_table;
 pub mod relu;
 pub mod reverse_array;

@@ -60,3 +60,83 @@ pub fn counted(x: &Tensor<u32, 1>, bins: &mut Tensor<u32, 1>) {
         bins.atomic_add(x.load(t), 1);
     }
 }
+
+/// Neighbours at constant distances, the nearest element outside.
+#[kernel(tile(T = [64, 96, 128]), coarsen(C of T = [1, 2, 4, 8]), vector(V = [1, 2, 4]), halo(H = [Shared, Direct]), copy(P = [Registers, Async]))]
+pub fn smoothed(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let w = x.window(t, [(2, 3)], Boundary::Clamp);
+        y.store(t, w.at(-2) + w.at(-1) * 2.0 + w.at(0) * 4.0 + w.at(2) * 8.0 + w.at(3) * 16.0);
+    }
+}
+
+/// Neighbours that a launch promises to exist, of a longer tensor, in 16-bit floats.
+#[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 4, 16]), vector(V = [1, 4, 8]), halo(H = [Shared, Direct]))]
+pub fn differences(x: &Tensor<f16, 1>, y: &mut Tensor<f16, 1>) {
+    for t in y.tiles([T]) {
+        let w = x.window(t, [(0, 2)], Boundary::Valid);
+        y.store(t, (w.at(2).cast::<f32>() - w.at(0).cast::<f32>() + w.at(1).cast::<f32>()).cast::<f16>());
+    }
+}
+
+/// A star of neighbours in two dimensions, dealt to blocks, so that the shared copy is used again.
+#[kernel(
+    tile(R = [8, 16, 32], C = [16, 32, 48]),
+    coarsen(CR of R = [1, 2, 4], CC of C = [1, 2, 4]),
+    vector(V = [1, 2, 4]),
+    halo(H = [Shared, Direct]),
+    copy(P = [Registers, Async]),
+    grid(G = [0, 1])
+)]
+pub fn star(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    for (r, c) in y.tiles([R, C]) {
+        let w = x.window((r, c), [(1, 2), (3, 1)], Boundary::Clamp);
+        y.store((r, c), w.at((-1, 0)) + w.at((2, 0)) * 2.0 + w.at((0, -3)) * 4.0 + w.at((0, 1)) * 8.0 + w.at((0, 0)));
+    }
+}
+
+/// Neighbours in three dimensions.
+#[kernel(
+    tile(D = [2, 4], R = [4, 8], C = [16, 32]),
+    coarsen(CD of D = [1, 2], CC of C = [1, 4]),
+    vector(V = [1, 4]),
+    halo(H = [Shared, Direct])
+)]
+pub fn volume(x: &Tensor<f32, 3>, y: &mut Tensor<f32, 3>) {
+    for (d, r, c) in y.tiles([D, R, C]) {
+        let w = x.window((d, r, c), [(1, 1), (1, 1), (1, 1)], Boundary::Zero);
+        let mut sum = w.at((0, 0, 0)) * 2.0;
+        for k in [-1, 1] {
+            sum = sum + w.at((k, 0, 0)) + w.at((0, k, 0)) + w.at((0, 0, k));
+        }
+        y.store((d, r, c), sum);
+    }
+}
+
+/// A filter of any length, eight taps at a time, read at offsets that are computed; the halo is as wide as the tile.
+#[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 4]), halo(H = [Shared, Direct]))]
+pub fn filtered(x: &Tensor<f32, 1>, w: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, back: Scalar<i32>) {
+    for t in y.tiles([T]) {
+        let mut acc = zeros([T]);
+        for k in w.tiles([8]) {
+            let taps = w.window(k, [(0, 0)], Boundary::Zero);
+            let near = x.window(t + (k.start() - back.cast::<i64>()), [(1, T)], Boundary::Clamp);
+            for g in 0..scalar::<i32>(4) {
+                for j in 0..2 {
+                    acc += taps.get(g * 2 + j) * (near.at(g * 2 + j) + near.at(g * 2 - 1 + j));
+                }
+            }
+        }
+        y.store(t, acc);
+    }
+}
+
+/// Windows of a permuted view: neighbours in memory lie along the other axis.
+#[kernel(tile(R = [8, 16], C = [16, 32]), coarsen(CC of C = [1, 4]), halo(H = [Shared, Direct]))]
+pub fn mirrored(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    let turned = x.permuted([1, 0]);
+    for (r, c) in y.tiles([R, C]) {
+        let w = turned.window((r, c), [(1, 1), (0, 2)], Boundary::Zero);
+        y.store((r, c), w.at((-1, 0)) - w.at((1, 2)) + w.at((0, 1)).t().t());
+    }
+}

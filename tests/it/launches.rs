@@ -157,7 +157,7 @@ fn requirements_hold(kernel: &Kernel, shape: &Shape) -> bool {
 fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
     let (mut read, mut written) = (vec![false; kernel.params.len()], vec![false; kernel.params.len()]);
     visit(&kernel.body, &mut |stmt| match stmt {
-        Stmt::Let(_, Op::Load(view, _) | Op::Gather(view, _)) => read[kernel.view(*view).param] = true,
+        Stmt::Let(_, Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. }) => read[kernel.view(*view).param] = true,
         Stmt::Store { view, .. } | Stmt::Scatter { view, .. } => written[kernel.view(*view).param] = true,
         Stmt::Atomic { view, .. } => {
             read[kernel.view(*view).param] = true;
@@ -170,7 +170,7 @@ fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
 
 /// The most that a launch can promise: packed, aligned tensors with axes of 48 elements where the kernel leaves that open.
 pub fn best_facts(kernel: &Kernel) -> Facts {
-    let shape = shapes(kernel, &[48], 1, 0).pop().unwrap_or_else(|| panic!("{}: no shapes meet its requirements", kernel.name));
+    let shape = shapes(kernel, &[48, 32], 1, 0).pop().unwrap_or_else(|| panic!("{}: no shapes meet its requirements", kernel.name));
     Launch::new(kernel, &shape, Placement::Aligned, 0).facts()
 }
 
@@ -241,6 +241,15 @@ impl Launch {
 
     /// Runs a lowered kernel on the simulator, on a GPU of one multiprocessor, so that dealt grids take several turns.
     pub fn simulate(&self, kernel: &simt::Kernel, fuel: u64) -> Result<Simulated, Box<sim::Trap>> {
+        self.run(kernel, &sim::Options { fuel, count: false, ..sim::Options::default() }).map(|(simulated, _)| simulated)
+    }
+
+    /// What a lowered kernel does, counted on the simulator.
+    pub fn counters(&self, kernel: &simt::Kernel) -> Result<sim::Counters, Box<sim::Trap>> {
+        self.run(kernel, &sim::Options::default()).map(|(_, report)| report.counters)
+    }
+
+    fn run(&self, kernel: &simt::Kernel, options: &sim::Options) -> Result<(Simulated, sim::Report), Box<sim::Trap>> {
         let mut memory = sim::Memory::new();
         let mut buffers = self.buffers.iter();
         let mut ids = Vec::new();
@@ -281,9 +290,8 @@ impl Launch {
             simt::ParamKind::Host { dtype, value } => sim::Arg::Scalar(Literal::from_i64(*dtype, value.eval(&host, 1))),
         };
         let args: Vec<sim::Arg> = kernel.params.iter().enumerate().map(arg).collect();
-        let options = sim::Options { fuel, count: false, ..sim::Options::default() };
-        sim::simulate(&sim::Program::decode(kernel), grid, &args, &mut memory, &options)?;
-        Ok(Simulated { memory, ids })
+        let report = sim::simulate(&sim::Program::decode(kernel), grid, &args, &mut memory, options)?;
+        Ok((Simulated { memory, ids }, report))
     }
 
     /// The first difference between the simulator's memory and the evaluator's, in words. Elements that the evaluator leaves alone

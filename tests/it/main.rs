@@ -30,4 +30,5 @@ mod tuner;
 mod typed_launches;
 mod ui;
 mod user_crate;
+mod windows;
 mod workspaces;

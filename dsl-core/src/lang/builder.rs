@@ -23,6 +23,8 @@ pub(crate) struct KernelBuilder {
     pub(crate) has_grid: bool,
     /// Number of `split_at` so far.
     pub(crate) splits: u32,
+    /// The length that the loop of each tile index walks.
+    pub(crate) walked: HashMap<ValueId, ValueId>,
     /// The view that each tensor parameter is.
     pub(crate) param_views: Vec<Option<ViewId>>,
     regions: Vec<Region>,
@@ -50,6 +52,7 @@ impl KernelBuilder {
             sizes: Vec::new(),
             has_grid: false,
             splits: 0,
+            walked: HashMap::new(),
             param_views: Vec::new(),
             regions: vec![Region { id: 0, transparent: false, stmts: Vec::new() }],
             region_open: vec![true],
@@ -115,7 +118,7 @@ impl KernelBuilder {
         if let Some(known) = self.fold(&op, &ty, loc) {
             return known;
         }
-        let shared = !matches!(op, Op::Load(..) | Op::Gather(..));
+        let shared = !matches!(op, Op::Load(..) | Op::Gather(..) | Op::Window { .. });
         let key = format!("{op:?} {ty:?}");
         // A spread constant with a name is the start of an accumulator: other uses of the constant have a tile of their own.
         let usable = |v: &&ValueId| self.is_open(**v) && !(matches!(op, Op::Splat(_)) && self.kernel.value(**v).name.is_some());
@@ -276,6 +279,7 @@ impl KernelBuilder {
             Ty::Scalar(d) => format!("a scalar {d}"),
             Ty::Tile(_, shape) => self.shape_text(shape),
             Ty::TileIdx(size) => format!("a tile index of {}", size.display(&self.kernel.knobs)),
+            Ty::Window(..) => "a window".to_string(),
         }
     }
 

@@ -5,6 +5,7 @@ use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
 use super::tensor::Tensor;
 use super::tile::{Tile, TileIdx};
+use super::window::Window;
 
 /// A variable that may change inside a loop or branch that runs on the GPU.
 #[diagnostic::on_unimplemented(
@@ -126,6 +127,16 @@ impl<V: Carry> NameIt for Named<'_, V> {
                 for (i, h) in all.iter().enumerate() {
                     if all.len() == 1 { k.name(*h, name) } else { k.name(*h, &format!("{name}_{i}")) }
                 }
+            }
+        });
+    }
+}
+
+impl<T, const N: usize> NameIt for Named<'_, Window<T, N>> {
+    fn name(&self, name: &str) {
+        session::with(|s| {
+            if let Session::Kernel(k) = s {
+                k.name(self.0.handle(), name);
             }
         });
     }

@@ -178,6 +178,10 @@ impl<A: LoopVars> Start for Tiles<A> {
                     k.new_value(Ty::TileIdx(size.clone()), name, loc, 0)
                 })
                 .collect();
+            for (var, axis) in vars.iter().zip(&self.axes) {
+                let len = k.kernel.view(view).axes[*axis].len;
+                k.walked.insert(*var, len);
+            }
             let handles = vars.iter().map(|v| k.handle(*v)).collect();
             let head = TileLoop { view, axes: self.axes.clone(), vars, strided: self.strided, carries: Vec::new(), body: Vec::new(), loc };
             Some((Kind::Tiles { head, grid }, handles))

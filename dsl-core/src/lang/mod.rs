@@ -32,6 +32,7 @@ pub mod tensor;
 pub mod tile;
 pub mod tile_type;
 pub mod views;
+pub mod window;
 pub mod world;
 
 mod builder;

@@ -178,7 +178,7 @@ fn unify<const N: usize>(k: &mut KernelBuilder, what: &str, handles: [Handle; N]
 pub(crate) fn with_dtype(ty: &Ty, dtype: DType) -> Ty {
     match ty {
         Ty::Tile(_, shape) => Ty::Tile(dtype, shape.clone()),
-        Ty::Scalar(_) | Ty::TileIdx(_) => Ty::Scalar(dtype),
+        Ty::Scalar(_) | Ty::TileIdx(_) | Ty::Window(..) => Ty::Scalar(dtype),
     }
 }
 

@@ -101,6 +101,13 @@ words! {
         /// All threads read the tile as one run, and hand out rows through shared memory.
         Shared,
     }
+    /// Where windows are read from: the values of `halo(..)`.
+    HaloPath {
+        /// A copy in shared memory.
+        Shared,
+        /// Global memory.
+        Direct,
+    }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint {
         /// None.

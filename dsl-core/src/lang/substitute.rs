@@ -85,9 +85,14 @@ fn one_index(index: &mut Index, replace: &dyn Fn(&mut ValueId)) {
 fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
     match op {
         Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) => {}
-        Op::Unary(_, a) | Op::Cast(a) | Op::Bitcast(a) | Op::Splat(a) | Op::Broadcast(a, _) | Op::Transpose(a, _) | Op::Coordinates(a) => {
-            replace(a)
-        }
+        Op::Unary(_, a)
+        | Op::Cast(a)
+        | Op::Bitcast(a)
+        | Op::Splat(a)
+        | Op::Broadcast(a, _)
+        | Op::Transpose(a, _)
+        | Op::Coordinates(a)
+        | Op::Start(a) => replace(a),
         Op::Pick { tile, .. } => replace(tile),
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => {
             replace(a);
@@ -99,6 +104,14 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
             replace(c);
         }
         Op::Stack(all) | Op::Gather(_, all) => all.iter_mut().for_each(replace),
+        Op::Window { index, shift, .. } => {
+            index.iter_mut().for_each(replace);
+            shift.iter_mut().flatten().for_each(replace);
+        }
+        Op::Near(window, offsets) => {
+            replace(window);
+            offsets.iter_mut().for_each(replace);
+        }
         Op::Load(_, index) => index.iter_mut().for_each(|i| one_index(i, replace)),
     }
 }

@@ -69,21 +69,17 @@ pub(crate) fn lanes(kernel: &Kernel, plan: &Plan) -> Option<i64> {
 }
 
 impl Lowering<'_> {
-    /// The layout of the anchor: runs of the schedule's vector along the last axis, interleaved across the threads.
+    /// The layout of the anchor: runs of the schedule's vector along the last axis, interleaved across the threads. Where windows are read,
+    /// a thread's elements are neighbours along every axis.
     pub fn anchor_layout(&self) -> Layout {
         let plan = self.plan;
         if plan.anchor.is_empty() {
             return Layout { axes: vec![], threads: plan.threads, registers: 1 };
         }
         let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();
-        Layout::dealt(&Deal {
-            shape: &plan.anchor,
-            threads: &plan.thread_shape,
-            order: &order,
-            vector: plan.vector,
-            lanes: self.anchor_lanes,
-            block: plan.threads,
-        })
+        let (shape, threads) = (&plan.anchor[..], &plan.thread_shape[..]);
+        let deal = Deal { shape, threads, order: &order, vector: plan.vector, lanes: self.anchor_lanes, block: plan.threads };
+        if plan.blocked { Layout::blocked(&deal) } else { Layout::dealt(&deal) }
     }
 
     /// Which axis of the anchor each axis of a tile is, if all are: by the grid's tile indices where those span the anchor, else by extent.

@@ -56,6 +56,9 @@ pub(crate) enum Data {
     Splat(Expr),
     /// The coordinates of a tile index' elements; fits every layout.
     Coordinates(ValueId),
+    /// A part of the registers that a window's reads filled: the first one's index, and for each register digit of the layout (axis and
+    /// place) the registers from one to the next.
+    Moved { var: VarId, at: i64, digits: Vec<(usize, i64, i64)> },
     /// Computed where it is used, from its operands.
     Pending(Op),
 }
@@ -76,6 +79,7 @@ pub(crate) enum Rep {
     Tile(TileRep),
     /// The number of the tile along its axis.
     TileIndex(Expr),
+    Window(Box<super::window::WindowRep>),
 }
 
 /// Which bounds checks a tile's code has.
@@ -110,6 +114,10 @@ pub(crate) struct Lowering<'a> {
     /// Open blocks, innermost last.
     pub blocks: Vec<Vec<Stmt>>,
     pub values: Vec<Option<Rep>>,
+    /// Reads of windows.
+    pub near: super::near::Near<'a>,
+    /// Where the copy of a window to shared memory has just ended: open blocks, and its first statement there.
+    pub copies_end: Option<(usize, usize)>,
     /// How often and where each value is used.
     pub uses: Vec<Uses>,
     /// Known divisors of variables.
@@ -164,6 +172,8 @@ impl<'a> Lowering<'a> {
             reusable: Vec::new(),
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],
+            near: super::near::Near::new(kernel),
+            copies_end: None,
             uses: super::uses::count(kernel),
             multiples: HashMap::new(),
             coordinates: Vec::new(),
@@ -199,6 +209,7 @@ impl<'a> Lowering<'a> {
 
     /// Closes the innermost block; coordinates computed in it are out of scope.
     pub fn close(&mut self) -> Vec<Stmt> {
+        self.copies_end = None;
         let depth = self.blocks.len();
         self.coordinates.retain(|c| c.depth < depth);
         self.blocks.pop().expect("lowering: no open block")

@@ -231,7 +231,7 @@ impl Lowering<'_> {
             return Mask::default();
         }
         let mut mask = self.tile(c.next).mask.clone();
-        mask.bounds.retain(|b| !before.bounds.contains(b));
+        mask.bounds.retain(|b| !before.bounds.contains(b) && !self.unobserved(c, b));
         mask.wheres.retain(|w| !before.wheres.contains(w));
         mask
     }

@@ -158,7 +158,7 @@ impl Lowering<'_> {
         match &self.tile(value).data {
             Data::One(_) | Data::Splat(_) => false,
             Data::Array(_) => self.tile(value).layout.as_ref() != Some(layout),
-            Data::Coordinates(_) => true,
+            Data::Coordinates(_) | Data::Moved { .. } => true,
             Data::Pending(Op::Broadcast(..)) => true,
             Data::Pending(Op::Pick { .. }) => false,
             Data::Pending(op) => {

@@ -237,6 +237,7 @@ impl Lowering<'_> {
                 tile::Stmt::Let(v, Op::Load(view, index)) if matches!(self.kernel.ty(*v), tile::Ty::Tile(..)) => {
                     straight(self, *view, index)
                 }
+                tile::Stmt::Let(_, Op::Window { .. }) if self.plan.shared_windows => return None,
                 tile::Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..)) | tile::Stmt::Combine(_) => return None,
                 tile::Stmt::Let(..) | tile::Stmt::Scatter { .. } | tile::Stmt::Atomic { .. } => {}
                 tile::Stmt::Store { view, index, .. } => straight(self, *view, index),

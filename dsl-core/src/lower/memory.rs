@@ -171,7 +171,11 @@ impl Lowering<'_> {
             Some(t) => t.align as i64,
             None => dtype.size() as i64,
         };
-        let widest = 16.min(align) / dtype.size() as i64;
+        let mut widest = 16.min(align) / dtype.size() as i64;
+        if self.plan.blocked {
+            // A thread's run is as long as its coarsening; the vector knob cuts it.
+            widest = widest.min(self.plan.vector);
+        }
         let axes = self.tile_axes(index);
         let base = self.base_coordinates(&axes, layout);
         let start = self.address(view, index, &base);

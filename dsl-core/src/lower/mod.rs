@@ -5,6 +5,8 @@
 //! 3. `grid`, `tail`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
 //! 4. `control`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
+//!    `observed`: which absent elements nobody looks at.
+//!    `window` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at once.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
 //! 6. [`crate::simt::verify`].
 
@@ -20,6 +22,8 @@ mod finish;
 mod grid;
 mod index;
 mod memory;
+mod near;
+mod observed;
 mod params;
 mod pipeline;
 mod plan;
@@ -29,6 +33,7 @@ mod tail;
 mod transfer;
 mod uses;
 mod values;
+mod window;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use crate::facts::INDEX32_OVERHANG;
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::simt::CacheHint;
 use crate::target::{Target, max_vector_bytes};
-use crate::tile::{Kernel, KnobId, ParamKind, Size};
+use crate::tile::{Kernel, KnobId, Op, ParamKind, Size, Stmt};
 
 /// How a stage of the pipeline is filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +42,12 @@ pub(crate) struct Plan {
     pub raster: i64,
     /// Tiles of whole rows are read through shared memory.
     pub shared_rows: bool,
+    /// Windows are copied to shared memory.
+    pub shared_windows: bool,
+    /// Those copies go by `cp.async`.
+    pub async_windows: bool,
+    /// A thread's elements are one block of neighbours along each axis, as windows want it.
+    pub blocked: bool,
     /// Hint for global loads.
     pub load_cache: CacheHint,
     /// Hint for global stores.
@@ -121,6 +127,9 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
         Some(Choice::Word(w)) if w == "Stores" => (CacheHint::Default, CacheHint::Streaming),
         _ => (CacheHint::Default, CacheHint::Default),
     };
+    let blocked = reads_windows(kernel);
+    let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
+    let async_windows = shared_windows && check_async_windows(kernel, schedule, target)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
     Ok(Plan {
         raster,
@@ -135,6 +144,9 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
         fill,
         grid,
         shared_rows,
+        shared_windows,
+        async_windows,
+        blocked,
         load_cache,
         store_cache,
     })
@@ -242,5 +254,27 @@ fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, 
             Err(illegal(kernel, &[id], w.clone(), "the tiles dealt to a block are copied by Registers or Async".into()))
         }
         _ => Ok(Fill::Registers),
+    }
+}
+
+/// Whether the body reads moved tiles of windows.
+fn reads_windows(kernel: &Kernel) -> bool {
+    let mut found = false;
+    crate::tile::access::visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Let(_, Op::Near(..))));
+    found
+}
+
+/// Whether windows are copied by `cp.async`.
+fn check_async_windows(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<bool, ScheduleError> {
+    let Some(id) = knob_of_kind(kernel, KnobKind::Copy) else { return Ok(false) };
+    match schedule.of_kind(kernel, KnobKind::Copy) {
+        Some(Choice::Word(w)) if w == "Async" && !target.has_async_copy() => {
+            Err(illegal(kernel, &[id], w.clone(), format!("{} has no cp.async; use Registers", target.arch)))
+        }
+        Some(Choice::Word(w)) if w == "Bulk" || w == "Tensor" => {
+            Err(illegal(kernel, &[id], w.clone(), "windows are copied by Registers or Async".into()))
+        }
+        Some(Choice::Word(w)) => Ok(w == "Async"),
+        _ => Ok(false),
     }
 }

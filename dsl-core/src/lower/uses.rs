@@ -18,7 +18,14 @@ pub(crate) fn written_params(kernel: &Kernel) -> Vec<bool> {
 pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
     match op {
         Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) => vec![],
-        Op::Unary(_, a) | Op::Cast(a) | Op::Bitcast(a) | Op::Splat(a) | Op::Broadcast(a, _) | Op::Transpose(a, _) | Op::Coordinates(a) => {
+        Op::Unary(_, a)
+        | Op::Cast(a)
+        | Op::Bitcast(a)
+        | Op::Splat(a)
+        | Op::Broadcast(a, _)
+        | Op::Transpose(a, _)
+        | Op::Coordinates(a)
+        | Op::Start(a) => {
             vec![*a]
         }
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
@@ -26,6 +33,8 @@ pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
         Op::Pick { tile, .. } => vec![*tile],
         Op::Stack(list) | Op::Gather(_, list) => list.clone(),
         Op::Load(_, index) => index_values(index),
+        Op::Window { index, shift, .. } => index.iter().copied().chain(shift.iter().flatten().copied()).collect(),
+        Op::Near(window, offsets) => [*window].into_iter().chain(offsets.iter().copied()).collect(),
     }
 }
 
@@ -80,7 +89,7 @@ impl Counter<'_> {
             match stmt {
                 Stmt::Let(v, op) => {
                     self.uses[v.0 as usize].def_block = block;
-                    if let Op::Load(view, _) | Op::Gather(view, _) = op {
+                    if let Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. } = op {
                         self.view(*view, block);
                     }
                     self.uses(&operands(op), block);

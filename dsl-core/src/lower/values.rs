@@ -77,6 +77,7 @@ impl Lowering<'_> {
     pub fn lower_let(&mut self, value: ValueId, op: &Op) -> Lowered<()> {
         match self.kernel.ty(value).clone() {
             Ty::TileIdx(_) => panic!("lowering: a tile index is made by a loop only"),
+            Ty::Window(..) => self.open_window(value, op),
             Ty::Scalar(_) => self.lower_scalar(value, op),
             Ty::Tile(dtype, _) => self.lower_tile(value, dtype, op),
         }
@@ -90,6 +91,11 @@ impl Lowering<'_> {
                 return Ok(());
             }
             Op::Dim(..) | Op::Stride(..) => return Ok(()),
+            Op::Near(..) => return self.near(value),
+            Op::Start(index) => {
+                let start = self.tile_start(*index);
+                super::index::Index { dtype: DType::I64 }.cast(self.ix.dtype, start)
+            }
             Op::Param(p) => self.load_register(self.kernel.ty(value).dtype(), Expr::Param(*p)),
             Op::Load(view, index) => self.scalar_load(*view, index),
             Op::Gather(view, indices) => {
@@ -126,6 +132,7 @@ impl Lowering<'_> {
     fn lower_tile(&mut self, value: ValueId, dtype: DType, op: &Op) -> Lowered<()> {
         match op {
             Op::Load(view, index) => return self.load_tile(value, *view, index),
+            Op::Near(..) => return self.near(value),
             Op::Gather(view, indices) => return self.gather_tile(value, *view, indices),
             Op::Stack(parts) => return self.stack(value, parts),
             Op::Pick { tile, axis, at } => return self.pick(value, *tile, *axis, *at),
@@ -210,7 +217,7 @@ impl Lowering<'_> {
 
     fn transpose(&mut self, value: ValueId, tile: ValueId, perm: &[usize]) -> Lowered<()> {
         if let Some(layout) = self.tile(tile).layout.clone()
-            && matches!(self.tile(tile).data, Data::Pending(_))
+            && matches!(self.tile(tile).data, Data::Pending(_) | Data::Moved { .. })
         {
             self.in_array(tile, &layout)?;
         }
@@ -294,6 +301,15 @@ impl Lowering<'_> {
             Data::Array(var) => {
                 let index = self.register_index(rep.layout.as_ref(), at);
                 self.register(*var, index)
+            }
+            Data::Moved { var, at: first, digits } => {
+                let ix = super::index::Index { dtype: DType::I32 };
+                let found = |axis: usize, place: i64| at.digits.iter().find(|(a, p, _)| *a == at.axes[axis] && *p == place);
+                let index = digits.iter().fold(ix.lit(0), |sum, (axis, place, step)| {
+                    let (_, _, e) = found(*axis, *place).unwrap_or_else(|| panic!("lowering: no loop over a digit of axis {axis}"));
+                    ix.add(sum, ix.mul(e.clone(), ix.lit(*step)))
+                });
+                self.register(*var, ix.add(index, ix.lit(*first)))
             }
             Data::Coordinates(index) => {
                 let base = self.base_coordinate(*index, &at.layout, at.axes[0]);

@@ -35,6 +35,8 @@ pub enum KnobKind {
     /// `rows(L = [Direct, Shared])`: how a tile of whole rows (`..n`) is read: each thread its own rows, or all threads the tile as one
     /// contiguous run through shared memory.
     Rows,
+    /// `halo(H = [Shared, Direct])`: where a window is read from: a copy in shared memory that the block makes, or global memory.
+    Halo,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
     /// `cache(H = [Default, Streaming, Stores, Loads])`: hints on global accesses whose data nobody reads again: on all of them, on stores
@@ -56,6 +58,7 @@ impl KnobKind {
             KnobKind::Warps => "warps",
             KnobKind::Unit => "unit",
             KnobKind::Rows => "rows",
+            KnobKind::Halo => "halo",
             KnobKind::Raster => "raster",
             KnobKind::Cache => "cache",
         }
@@ -66,6 +69,7 @@ impl KnobKind {
             KnobKind::Copy => &["Registers", "Async", "Bulk", "Tensor"],
             KnobKind::Unit => &["Ffma", "Mma", "Wgmma"],
             KnobKind::Rows => &["Direct", "Shared"],
+            KnobKind::Halo => &["Shared", "Direct"],
             KnobKind::Cache => &["Default", "Streaming", "Stores", "Loads"],
             _ => &[],
         }

@@ -218,7 +218,7 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
         KnobKind::Coarsen { .. } | KnobKind::Vector | KnobKind::Stages | KnobKind::Raster => vec![Choice::Int(1)],
         KnobKind::Grid => vec![Choice::Int(0)],
         KnobKind::Threads | KnobKind::Warps => listed.to_vec(),
-        KnobKind::Copy | KnobKind::Unit | KnobKind::Cache | KnobKind::Rows => {
+        KnobKind::Copy | KnobKind::Unit | KnobKind::Cache | KnobKind::Rows | KnobKind::Halo => {
             let first = Choice::Word(kind.words()[0].to_string());
             vec![if listed.contains(&first) { first } else { listed[0].clone() }]
         }

@@ -191,7 +191,7 @@ fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {
                 let loc = kernel.value(*v).loc;
                 match op {
                     Op::Load(view, index) => all.loads.push(Access { view: *view, at: At::Tiles(index.clone()), loc, place }),
-                    Op::Gather(view, _) => all.loads.push(Access { view: *view, at: At::Computed, loc, place }),
+                    Op::Gather(view, _) | Op::Window { view, .. } => all.loads.push(Access { view: *view, at: At::Computed, loc, place }),
                     _ => {}
                 }
             }

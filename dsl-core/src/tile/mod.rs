@@ -15,6 +15,15 @@
 //! absent where its index is absent or out of range. Where the next value of a [`Carry`] is absent, the carried element keeps its
 //! value: `acc += x.load(t)` is right at the tail.
 //!
+//! # Windows
+//! A window ([`Op::Window`]) is a tile with the elements around it: as many before and after it along each axis as its [`Reach`] says.
+//! [`Op::Near`] reads it at an offset: all elements of the tile moved by it, or the one element that lies at the offset from the tile's
+//! first. What lies outside of the view is what the [`Boundary`] says. An element of a moved tile exists where the tile's own element
+//! does: where its coordinate is below the length that the tile index' loop walks. A window's tile indices may count tiles of axes of
+//! another length (a valid convolution's input is longer than its output).
+//! An offset beyond the halo is a mistake, which the evaluator reports. The elements may be read at any time between the window and
+//! its last use: a kernel does not write them.
+//!
 //! # Grid loops
 //! The outermost [`TileLoop`] is the grid: its turns run in any order and concurrently. A value carried across its turns starts at its operator's identity
 //! and belongs to one block. A body without a tile loop runs once, in one block.
@@ -142,6 +151,30 @@ pub enum Ty {
     Tile(DType, Vec<Size>),
     /// Which tile along an axis: elements `index*size .. (index+1)*size`.
     TileIdx(Size),
+    /// A tile with the elements around it, per axis.
+    Window(DType, Vec<Reach>),
+}
+
+/// How far a window reaches along an axis, in elements.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reach {
+    /// The tile's extent.
+    pub size: Size,
+    /// Elements before the tile.
+    pub before: Size,
+    /// Elements after the tile.
+    pub after: Size,
+}
+
+/// What a window holds outside of its view.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Boundary {
+    /// Nothing: such elements are absent, and a launch promises that no element of the loop needs one.
+    Valid,
+    /// Zero (`false`).
+    Zero,
+    /// The nearest element of the view. Zero where the view is empty.
+    Clamp,
 }
 
 impl Ty {
@@ -149,7 +182,7 @@ impl Ty {
     pub fn dtype(&self) -> Option<DType> {
         match self {
             Ty::Scalar(d) | Ty::Tile(d, _) => Some(*d),
-            Ty::TileIdx(_) => None,
+            Ty::TileIdx(_) | Ty::Window(..) => None,
         }
     }
     /// The extents of a tile.
@@ -197,7 +230,7 @@ pub enum ParamKind {
     Scalar(DType),
 }
 
-/// A window on a tensor parameter: element `(i0, i1, ..)` lies `offset + Σ i_k * axes[k].stride` elements of `dtype` after the
+/// A tensor parameter, or a part or another arrangement of it: element `(i0, i1, ..)` lies `offset + Σ i_k * axes[k].stride` elements of `dtype` after the
 /// parameter's pointer. Lengths, strides and offset are scalar values of type i64.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -307,10 +340,26 @@ pub enum Op {
     Stack(Vec<ValueId>),
     /// The coordinates of a tile's elements along its axis: i64 tile `[size]` of `index*size + 0, 1, ..`.
     Coordinates(ValueId),
+    /// The first coordinate of a tile: `index*size` (i64).
+    Start(ValueId),
     /// The elements of a view at a tile (result: tile), or one element (all indices `At`; result: scalar).
     Load(ViewId, Vec<Index>),
     /// Elements of a view at computed positions: one integer tile (or scalar) per axis of the view, all of the result's shape.
     Gather(ViewId, Vec<ValueId>),
+    /// A tile of a view with the elements around it.
+    Window {
+        /// The tensor.
+        view: ViewId,
+        /// A tile index per axis of the view.
+        index: Vec<ValueId>,
+        /// Elements (scalar i64) by which the window lies further on, per axis.
+        shift: Vec<Option<ValueId>>,
+        /// What lies outside of the view.
+        boundary: Boundary,
+    },
+    /// A window at an offset (scalar i64) per axis: the moved tile (result: tile of the window's size), or the element there, counted
+    /// from the tile's first (result: scalar).
+    Near(ValueId, Vec<ValueId>),
 }
 
 /// A value that changes over the turns of a loop.

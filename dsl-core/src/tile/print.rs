@@ -229,6 +229,16 @@ impl Printer<'_> {
             Op::Pick { tile, axis, at } => format!("pick {} axis {axis} at {at}", self.v(*tile)),
             Op::Stack(all) => format!("stack {}", self.list(all)),
             Op::Coordinates(a) => format!("coordinates {}", self.v(*a)),
+            Op::Start(a) => format!("start {}", self.v(*a)),
+            Op::Window { view, index, shift, boundary } => {
+                let axis = |(i, s): (&ValueId, &Option<ValueId>)| match s {
+                    Some(s) => format!("{} + {}", self.v(*i), self.v(*s)),
+                    None => self.v(*i),
+                };
+                let axes: Vec<String> = index.iter().zip(shift).map(axis).collect();
+                format!("window {} ({}) {}", self.view(*view), axes.join(", "), lower(boundary))
+            }
+            Op::Near(window, offsets) => format!("near {} ({})", self.v(*window), self.list(offsets)),
             Op::Load(view, index) => format!("load {} ({})", self.view(*view), self.index(index)),
             Op::Gather(view, indices) => format!("gather {} ({})", self.view(*view), self.list(indices)),
         }
@@ -284,6 +294,10 @@ impl Printer<'_> {
             Ty::Scalar(d) => d.to_string(),
             Ty::Tile(d, shape) => format!("{d}[{}]", shape.iter().map(size).collect::<Vec<_>>().join(", ")),
             Ty::TileIdx(s) => format!("tile {}", size(s)),
+            Ty::Window(d, reach) => {
+                let axis = |r: &super::Reach| format!("{} - {} + {}", size(&r.size), size(&r.before), size(&r.after));
+                format!("{d} window [{}]", reach.iter().map(axis).collect::<Vec<_>>().join(", "))
+            }
         }
     }
 

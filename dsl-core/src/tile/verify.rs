@@ -275,6 +275,26 @@ impl Checker<'_> {
                 let fits = matches!((self.used(*a)?, result), (Ty::TileIdx(s), Ty::Tile(DType::I64, t)) if *t == [s.clone()]);
                 ensure(fits, wrong)
             }
+            Op::Start(a) => {
+                ensure(matches!(self.used(*a)?, Ty::TileIdx(_)), wrong)?;
+                scalar_of(DType::I64)
+            }
+            Op::Window { view, index, shift, .. } => {
+                let Ty::Window(dtype, reach) = result else { return Err(wrong()) };
+                let v = kernel.view(*view);
+                let ranks = [index.len(), shift.len(), reach.len()];
+                ensure(*dtype == v.dtype && ranks.iter().all(|n| *n == v.axes.len()), wrong)?;
+                for (i, r) in index.iter().zip(reach) {
+                    ensure(*self.used(*i)? == Ty::TileIdx(r.size.clone()), wrong)?;
+                }
+                shift.iter().flatten().try_for_each(|s| ensure(*self.used(*s)? == Ty::Scalar(DType::I64), wrong))
+            }
+            Op::Near(window, offsets) => {
+                let Ty::Window(dtype, reach) = self.used(*window)? else { return Err(wrong()) };
+                let sizes: Vec<Size> = reach.iter().map(|r| r.size.clone()).collect();
+                ensure(offsets.len() == reach.len() && (result == &Ty::Scalar(*dtype) || result == &Ty::Tile(*dtype, sizes)), wrong)?;
+                offsets.iter().try_for_each(|o| ensure(*self.used(*o)? == Ty::Scalar(DType::I64), wrong))
+            }
             Op::Load(view, index) => {
                 let spanned = self.access(*view, index)?;
                 ensure(spanned == shape(result) && result.dtype() == Some(kernel.view(*view).dtype), wrong)

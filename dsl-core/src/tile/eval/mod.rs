@@ -12,6 +12,7 @@ mod number;
 mod ops;
 mod run;
 mod value;
+mod window;
 
 use super::Kernel;
 use crate::facts::TensorArg;
@@ -111,6 +112,20 @@ pub enum EvalError {
         /// `the loop bound`, `the condition`.
         what: String,
         /// Where it is needed.
+        loc: SourceLoc,
+    },
+    /// A window is read beyond its halo.
+    #[error("{loc}: this window reaches {before} elements before and {after} after its tile along axis {axis}, and is read at {offset}")]
+    BeyondHalo {
+        /// The axis.
+        axis: usize,
+        /// The offset.
+        offset: i64,
+        /// The halo before the tile.
+        before: i64,
+        /// The last offset that is allowed.
+        after: i64,
+        /// The access.
         loc: SourceLoc,
     },
     /// Fuel ran out.

@@ -63,6 +63,9 @@ impl Machine<'_, '_> {
                 let data = (0..size as i64).map(|i| (first + i) as u64).collect();
                 TileVal { shape: vec![size], data, mask: None }.into()
             }
+            Op::Start(index) => Val::Scalar(Some(self.first(*index) as u64)),
+            Op::Window { view, index, shift, boundary } => self.frame(id, *view, index, shift, *boundary, loc)?,
+            Op::Near(window, offsets) => self.near(id, *window, offsets, loc)?,
             Op::Load(view, index) => {
                 let (shape, addresses) = self.addresses(*view, index, loc)?;
                 self.load(id, *view, shape, addresses, loc)?
@@ -78,7 +81,7 @@ impl Machine<'_, '_> {
         match self.val(a) {
             Val::Scalar(cell) => Val::Scalar(cell.map(f)),
             Val::Tile(t) => TileVal { shape: t.shape.clone(), data: t.data.iter().map(|x| f(*x)).collect(), mask: t.mask.clone() }.into(),
-            Val::Index(_) => panic!("eval: %{} is computed from a tile index", id.0),
+            Val::Index(_) | Val::Window(_) => panic!("eval: %{} is computed from a tile index or window", id.0),
         }
     }
 
@@ -227,7 +230,7 @@ impl Machine<'_, '_> {
     }
 
     /// Elements on the other side of the enclosing per-element choices are not accessed.
-    fn hide(&self, shape: &[usize], addresses: &mut [i64]) {
+    pub(super) fn hide(&self, shape: &[usize], addresses: &mut [i64]) {
         for (mask, negate) in self.sides.iter().filter(|(m, _)| m.shape == shape) {
             for (i, a) in addresses.iter_mut().enumerate() {
                 if mask.at(i).is_none_or(|cell| (cell != 0) == *negate) {

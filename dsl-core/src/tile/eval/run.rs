@@ -28,6 +28,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
     let mut machine = Machine {
         kernel,
         args,
+        lengths: crate::tile::access::loop_lengths(kernel),
         tensors,
         knobs: kernel.knobs.iter().zip(&schedule.choices).map(|(_, c)| if let Choice::Int(i) = c { *i } else { 0 }).collect(),
         numbers: Numbers { float64: options.float64 },
@@ -114,6 +115,8 @@ pub(super) struct Machine<'a, 'b> {
     pub(super) buffers: &'a mut [&'b mut [u8]],
     /// Masks of the enclosing per-element choices; true for the side where the mask is false.
     pub(super) sides: Vec<(Rc<TileVal>, bool)>,
+    /// The length that the loop of each tile index walks.
+    pub(super) lengths: HashMap<ValueId, ValueId>,
     tensors: Vec<Option<Tensor>>,
     knobs: Vec<i64>,
     options: &'a EvalOptions,

@@ -11,6 +11,8 @@ pub(super) enum Val {
     Tile(Rc<TileVal>),
     /// Which tile along an axis.
     Index(i64),
+    /// A tile with what lies around it.
+    Window(Rc<super::window::Frame>),
 }
 
 /// A tile in row-major order.
@@ -54,7 +56,7 @@ impl Val {
         match self {
             Val::Tile(t) => t.clone(),
             Val::Scalar(cell) => Rc::new(TileVal::splat(shape.to_vec(), *cell)),
-            Val::Index(_) => panic!("eval: a tile index is no operand"),
+            Val::Index(_) | Val::Window(_) => panic!("eval: a tile index or window is no operand"),
         }
     }
 

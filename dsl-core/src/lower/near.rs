@@ -1,0 +1,514 @@
+//! Reads of windows. All reads of one block whose offsets differ by constants are made together: a thread reads the rectangle of elements
+//! that it needs once, in wide accesses, and every moved tile is a part of these registers. A run of `C` elements that is read at `K`
+//! neighbouring offsets takes `C + K - 1` reads.
+
+use super::context::{Data, Lowered, Lowering, Mask, Mode, Rep, TileRep};
+use super::elements::unrolled;
+use super::index::Index;
+use super::window::{WindowCopy, WindowRep, own_run};
+use crate::error::CompileError;
+use crate::schedule::ScheduleError;
+use crate::simt::{Expr, Place, Space, Stmt, VarId};
+use crate::tile::{Block, Kernel, Op, Size, Stmt as TileStmt, Ty, ValueId};
+use crate::types::{BinaryOp, DType};
+use std::collections::{BTreeMap, HashMap};
+
+/// Index arithmetic in registers and shared memory.
+const LOCAL: Index = Index { dtype: DType::I32 };
+
+/// Reads of one window in one block at constant distances from each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// Number of the block.
+    block: u32,
+    window: ValueId,
+    /// Part of the offset that is not constant, per axis.
+    bases: Vec<Option<ValueId>>,
+    /// Single elements instead of tiles.
+    scalar: bool,
+    /// The reads, and the constant part of their offsets.
+    members: Vec<(ValueId, Vec<i64>)>,
+}
+
+/// All reads of windows of a kernel, and how its values are made.
+#[derive(Default)]
+pub(crate) struct Near<'k> {
+    ops: HashMap<ValueId, &'k Op>,
+    groups: Vec<Group>,
+    of: HashMap<ValueId, usize>,
+    blocks: u32,
+}
+
+impl<'k> Near<'k> {
+    /// Finds all reads.
+    pub fn new(kernel: &'k Kernel) -> Near<'k> {
+        let mut near = Near::default();
+        crate::tile::access::visit(&kernel.body, &mut |stmt| {
+            if let TileStmt::Let(v, op) = stmt {
+                near.ops.insert(*v, op);
+            }
+        });
+        near.block(kernel, &kernel.body);
+        near
+    }
+
+    /// How a value is made; `None` for loop variables and the like.
+    pub fn op(&self, value: ValueId) -> Option<&'k Op> {
+        self.ops.get(&value).copied()
+    }
+
+    /// Whether moved tiles of a window are read.
+    pub fn reads_tiles(&self, window: ValueId) -> bool {
+        self.groups.iter().any(|g| g.window == window && !g.scalar)
+    }
+
+    /// Surely not negative: starts of tiles, constants, and sums and products of these.
+    pub fn is_forward(&self, value: ValueId) -> bool {
+        match self.op(value) {
+            Some(Op::Start(_)) => true,
+            Some(Op::Literal(l)) => l.to_i64() >= 0,
+            Some(Op::Binary(BinaryOp::Add | BinaryOp::Mul, a, b)) => self.is_forward(*a) && self.is_forward(*b),
+            Some(Op::Cast(a)) => self.is_forward(*a),
+            _ => false,
+        }
+    }
+
+    fn block(&mut self, kernel: &Kernel, block: &'k Block) {
+        self.blocks += 1;
+        self.statements(kernel, block, self.blocks);
+    }
+
+    /// The sides of per-element choices belong to the block around them.
+    fn statements(&mut self, kernel: &Kernel, block: &'k Block, number: u32) {
+        for stmt in block {
+            match stmt {
+                TileStmt::Let(v, Op::Near(window, offsets)) => self.read(kernel, number, *v, *window, offsets),
+                TileStmt::Where { body, .. } => self.statements(kernel, body, number),
+                TileStmt::Tiles(l) => self.block(kernel, &l.body),
+                TileStmt::Range { body, .. } => self.block(kernel, body),
+                TileStmt::While { header, body, .. } => {
+                    self.block(kernel, header);
+                    self.block(kernel, body);
+                }
+                TileStmt::If { then, otherwise, .. } => {
+                    self.block(kernel, then);
+                    self.block(kernel, otherwise);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn read(&mut self, kernel: &Kernel, block: u32, value: ValueId, window: ValueId, offsets: &[ValueId]) {
+        let scalar = matches!(kernel.ty(value), Ty::Scalar(_));
+        let (bases, constants): (Vec<_>, Vec<_>) = offsets.iter().map(|o| self.parts(*o)).unzip();
+        let same = |g: &Group| g.block == block && g.window == window && g.bases == bases && g.scalar == scalar;
+        let at = self.groups.iter().position(same).unwrap_or(self.groups.len());
+        if at == self.groups.len() {
+            self.groups.push(Group { block, window, bases, scalar, members: Vec::new() });
+        }
+        self.groups[at].members.push((value, constants));
+        self.of.insert(value, at);
+    }
+
+    /// An offset as a value that is not constant and a constant.
+    fn parts(&self, offset: ValueId) -> (Option<ValueId>, i64) {
+        let whole = (Some(offset), 0);
+        match self.op(offset) {
+            Some(Op::Literal(l)) => (None, l.to_i64()),
+            Some(Op::Cast(inner)) => self.parts(*inner),
+            Some(Op::Binary(BinaryOp::Add, a, b)) => match (self.parts(*a), self.parts(*b)) {
+                ((base, x), (None, y)) | ((None, x), (base, y)) => (base, x + y),
+                _ => whole,
+            },
+            Some(Op::Binary(BinaryOp::Sub, a, b)) => match (self.parts(*a), self.parts(*b)) {
+                ((base, x), (None, y)) => (base, x - y),
+                _ => whole,
+            },
+            _ => whole,
+        }
+    }
+}
+
+/// The registers that a group of reads fills.
+struct Rectangle {
+    /// Neighbours that a thread owns, per axis.
+    runs: Vec<i64>,
+    /// Register digits beside those: axis, place, extent, and registers of the rectangle from one to the next.
+    outer: Vec<(usize, i64, i64, i64)>,
+    /// First offset, one past the last, and registers from one to the next, per axis.
+    axes: Vec<(i64, i64, i64)>,
+    /// The axis whose elements are neighbours.
+    fast: usize,
+    /// Elements per access.
+    width: i64,
+    /// Rows are read in whole accesses, beyond what is needed.
+    whole: bool,
+    registers: i64,
+}
+
+/// A position along an axis, counted from the thread's first element: an expression and the least and largest value that it has.
+#[derive(Clone)]
+struct Reached {
+    at: Expr,
+    least: i64,
+    most: i64,
+}
+
+/// Where a group's elements come from.
+enum Origin {
+    /// Shared memory: the part of the address that all of a thread's reads have, and the part along the fast axis that is not constant.
+    Copy { base: Expr, along: Option<Expr> },
+    /// Global memory: the coordinates of the thread's first element.
+    Global(Vec<Expr>),
+}
+
+impl Lowering<'_> {
+    /// Lowers a read of a window: the first of a group makes them all.
+    pub fn near(&mut self, value: ValueId) -> Lowered<()> {
+        if self.values[value.0 as usize].is_none() {
+            let group = self.near.groups[self.near.of[&value]].clone();
+            self.read_group(&group)?;
+        }
+        if let Some(Rep::Tile(rep)) = &mut self.values[value.0 as usize] {
+            rep.mask.wheres.clone_from(&self.wheres);
+        }
+        Ok(())
+    }
+
+    fn read_group(&mut self, group: &Group) -> Lowered<()> {
+        let Rep::Window(window) = self.rep(group.window).clone() else { panic!("near: {:?} is no window", group.window) };
+        self.check_reach(group, &window)?;
+        let origin = self.origin(group, &window);
+        let rectangle = self.rectangle(group, &window, &origin);
+        let dtype = self.kernel.view(window.view).dtype;
+        let name = format!("{}_{}", self.name_of(group.window, "window"), if group.scalar { "element" } else { "near" });
+        if rectangle.registers == 1 {
+            let at: Vec<Reached> = rectangle.axes.iter().map(|a| Reached { at: LOCAL.lit(a.0), least: a.0, most: a.0 }).collect();
+            let (place, predicate) = self.near_place(group, &window, &rectangle, &origin, &at);
+            let cache = if matches!(place.space, Space::Global(_)) { self.plan.load_cache } else { Default::default() };
+            let e = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };
+            let e = self.load_register(Some(dtype), e);
+            let e = self.declare_let(&name, dtype.compute(), e);
+            group.members.iter().for_each(|(v, _)| self.set_near(group, &window, *v, Data::One(e.clone())));
+            return Ok(());
+        }
+        let var = self.new_var(&name, dtype, Some(rectangle.registers as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        self.read_rectangle(group, &window, &rectangle, &origin, var);
+        for (value, offsets) in &group.members {
+            let at: i64 = offsets.iter().zip(&rectangle.axes).map(|(o, (low, _, step))| (o - low) * step).sum();
+            let data = if group.scalar || window.layout.registers == 1 {
+                Data::One(self.register(var, LOCAL.lit(at)))
+            } else {
+                Data::Moved { var, at, digits: rectangle.digits(&window) }
+            };
+            self.set_near(group, &window, *value, data);
+        }
+        Ok(())
+    }
+
+    fn set_near(&mut self, group: &Group, window: &WindowRep, value: ValueId, data: Data) {
+        let rep = match (group.scalar, data) {
+            (true, Data::One(e)) => Rep::Scalar(e),
+            (_, data) => {
+                let bound = |(axis, index): (usize, &ValueId)| super::context::Bound { axis, index: *index, len: self.lengths[index] };
+                let bounds = window.index.iter().enumerate().map(bound).collect();
+                Rep::Tile(TileRep { layout: Some(window.layout.clone()), mask: Mask { bounds, wheres: vec![] }, data })
+            }
+        };
+        self.set(value, rep);
+    }
+
+    /// Constant offsets lie in the halo that this schedule gives.
+    fn check_reach(&self, group: &Group, window: &WindowRep) -> Lowered<()> {
+        let Ty::Window(_, reach) = self.kernel.ty(group.window) else { panic!("near: {:?} is no window", group.window) };
+        for (value, offsets) in &group.members {
+            for (k, offset) in offsets.iter().enumerate().filter(|(k, _)| group.bases[*k].is_none()) {
+                let (before, after) = window.halo[k];
+                let last = after + if group.scalar { self.plan.size(&reach[k].size) - 1 } else { 0 };
+                if (-before..=last).contains(offset) {
+                    continue;
+                }
+                let sizes: [&Size; 3] = [&reach[k].size, &reach[k].before, &reach[k].after];
+                let knobs: Vec<_> = sizes.iter().flat_map(|s| s.knobs()).collect();
+                let names: Vec<&str> = knobs.iter().map(|id| self.kernel.knob(*id).name.as_str()).collect();
+                let found: Vec<String> = knobs.iter().map(|id| self.plan.knobs[id.0 as usize].to_string()).collect();
+                return Err(CompileError::Schedule(ScheduleError {
+                    knob: names.join(" / "),
+                    found: found.join(" / "),
+                    rule: format!(
+                        "gives a window that may be read from {} to {last} along axis {k}; the kernel reads it at {offset}",
+                        -before
+                    ),
+                    loc: Some(self.kernel.value(*value).loc),
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    fn origin(&mut self, group: &Group, window: &WindowRep) -> Origin {
+        let bases: Vec<Option<Expr>> = group.bases.iter().map(|b| b.map(|b| self.index_of(b))).collect();
+        if let Some(copy) = &window.copy {
+            let mut base = if group.scalar { LOCAL.lit(0) } else { self.copy_part(copy, &window.layout) };
+            for (k, b) in bases.iter().enumerate().filter(|(k, _)| *k != copy.fast) {
+                if let Some(b) = b {
+                    let b = LOCAL.cast(self.ix.dtype, b.clone());
+                    base = LOCAL.add(base, LOCAL.mul(b, LOCAL.lit(copy.axes[k].pitch)));
+                }
+            }
+            let base = if matches!(base, Expr::Literal(_)) { base } else { self.declare_let("from", DType::I32, base) };
+            let along = bases[copy.fast].clone().map(|b| LOCAL.cast(self.ix.dtype, b));
+            return Origin::Copy { base, along };
+        }
+        let mut first = Vec::new();
+        for (k, base) in bases.into_iter().enumerate() {
+            let mut at =
+                if group.scalar { self.tile_start(window.index[k]) } else { self.base_coordinate(window.index[k], &window.layout, k) };
+            for part in window.shift[k].by.iter().chain(&base) {
+                at = self.ix.add(at, part.clone());
+            }
+            first.push(at);
+        }
+        Origin::Global(first)
+    }
+
+    fn rectangle(&mut self, group: &Group, window: &WindowRep, origin: &Origin) -> Rectangle {
+        let rank = window.index.len();
+        let runs: Vec<i64> = (0..rank).map(|k| if group.scalar { 1 } else { own_run(&window.layout, k) }).collect();
+        let fast = match &window.copy {
+            Some(copy) => copy.fast,
+            None => self.contiguous_axis(window),
+        };
+        let bound = |k: usize| {
+            let all = group.members.iter().map(|(_, o)| o[k]);
+            (all.clone().min().unwrap_or(0), all.max().unwrap_or(0) + runs[k])
+        };
+        let mut axes: Vec<(i64, i64, i64)> = (0..rank).map(|k| (bound(k).0, bound(k).1, 0)).collect();
+        let width = match (&window.copy, origin) {
+            (Some(copy), Origin::Copy { along, .. }) => {
+                let mut width = if axes[fast].1 - axes[fast].0 == 1 { 1 } else { copy.width };
+                while width > 1 && along.as_ref().is_some_and(|b| self.multiple(b) % width != 0) {
+                    width /= 2;
+                }
+                // The copy has room for whole accesses at both ends.
+                axes[fast].0 = axes[fast].0.div_euclid(width) * width;
+                axes[fast].1 = (axes[fast].1 + width - 1).div_euclid(width) * width;
+                width
+            }
+            (_, Origin::Global(first)) => self.access_width(window, first),
+            _ => panic!("near: a copy without its window"),
+        };
+        let mut registers = 1;
+        for k in [fast].into_iter().chain((0..rank).rev().filter(|k| *k != fast)) {
+            axes[k].2 = registers;
+            registers *= axes[k].1 - axes[k].0;
+        }
+        let mut outer = Vec::new();
+        if !group.scalar {
+            for (axis, d) in window.layout.register_digits() {
+                if d.place != 1 {
+                    outer.push((axis, d.place, d.extent, registers));
+                    registers *= d.extent;
+                }
+            }
+        }
+        Rectangle { runs, outer, axes, fast, width, whole: window.copy.is_some(), registers }
+    }
+
+    /// The view's axis whose elements are neighbours in memory; the last one if none is.
+    fn contiguous_axis(&mut self, window: &WindowRep) -> usize {
+        let strides: Vec<ValueId> = self.kernel.view(window.view).axes.iter().map(|a| a.stride).collect();
+        (0..strides.len()).rev().find(|k| self.constant(strides[*k]) == Some(1)).unwrap_or(strides.len() - 1)
+    }
+
+    /// Reads all rows of a rectangle: in a loop where they are alike, else one by one.
+    fn read_rectangle(&mut self, group: &Group, window: &WindowRep, r: &Rectangle, origin: &Origin, var: VarId) {
+        let mut loops = Vec::new();
+        let mut register = LOCAL.lit(0);
+        let rank = r.axes.len();
+        let mut moved = vec![(LOCAL.lit(0), 0); rank];
+        for (axis, place, extent, step) in &r.outer {
+            let (v, e) = self.loop_var("u");
+            register = LOCAL.add(register, LOCAL.mul(e.clone(), LOCAL.lit(*step)));
+            moved[*axis] = (LOCAL.add(moved[*axis].0.clone(), LOCAL.mul(e, LOCAL.lit(*place))), moved[*axis].1 + place * (extent - 1));
+            loops.push((v, *extent));
+            self.open();
+        }
+        let rows = r.rows(group);
+        let all: i64 = (0..rank).filter(|k| *k != r.fast).map(|k| r.axes[k].1 - r.axes[k].0).product();
+        let alike = rows.len() as i64 == all && rows.values().all(|range| *range == (r.axes[r.fast].0, r.axes[r.fast].1));
+        if alike && rows.len() > 1 {
+            let mut at = vec![Reached { at: LOCAL.lit(0), least: 0, most: 0 }; rank];
+            for k in (0..rank).filter(|k| *k != r.fast) {
+                let (low, high, step) = r.axes[k];
+                let (v, e) = self.loop_var("r");
+                register = LOCAL.add(register, LOCAL.mul(e.clone(), LOCAL.lit(step)));
+                at[k] = Reached { at: LOCAL.add(e, LOCAL.lit(low)), least: low, most: high - 1 };
+                loops.push((v, high - low));
+                self.open();
+            }
+            self.read_row(group, window, r, origin, var, (&at, &moved), register, (r.axes[r.fast].0, r.axes[r.fast].1));
+        } else {
+            for (row, range) in rows {
+                let mut at = vec![Reached { at: LOCAL.lit(0), least: 0, most: 0 }; rank];
+                let mut first = register.clone();
+                for (k, c) in (0..rank).filter(|k| *k != r.fast).zip(row) {
+                    first = LOCAL.add(first, LOCAL.lit((c - r.axes[k].0) * r.axes[k].2));
+                    at[k] = Reached { at: LOCAL.lit(c), least: c, most: c };
+                }
+                self.read_row(group, window, r, origin, var, (&at, &moved), first, range);
+            }
+        }
+        for (v, extent) in loops.into_iter().rev() {
+            let turn = self.close();
+            self.emit(unrolled(v, extent, turn));
+        }
+    }
+
+    /// Reads the elements `range` of a row into registers from `register` on.
+    #[expect(clippy::too_many_arguments, reason = "one place in a loop nest, described by all of it")]
+    fn read_row(
+        &mut self,
+        group: &Group,
+        window: &WindowRep,
+        r: &Rectangle,
+        origin: &Origin,
+        var: VarId,
+        (row, moved): (&[Reached], &[(Expr, i64)]),
+        register: Expr,
+        range: (i64, i64),
+    ) {
+        for (low, count, width) in self.segments(window, r, range) {
+            let (v, e) = self.loop_var("v");
+            self.open();
+            let along = LOCAL.add(LOCAL.mul(e, LOCAL.lit(width)), LOCAL.lit(low));
+            let mut at = row.to_vec();
+            at[r.fast] = Reached { at: along.clone(), least: low, most: low + count * width - 1 };
+            for (a, (by, most)) in at.iter_mut().zip(moved) {
+                *a = Reached { at: LOCAL.add(by.clone(), a.at.clone()), least: a.least, most: a.most + most };
+            }
+            let (place, predicate) = self.near_place(group, window, r, origin, &at);
+            let index = LOCAL.add(register.clone(), LOCAL.sub(along, LOCAL.lit(r.axes[r.fast].0)));
+            let cache = if matches!(place.space, Space::Global(_)) { self.plan.load_cache } else { Default::default() };
+            self.emit(if width == 1 {
+                let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };
+                Stmt::Assign { var, index: Some(index), value }
+            } else {
+                Stmt::LoadVector { var, at: index, place, lanes: width as u32, predicate, cache }
+            });
+            let turn = self.close();
+            self.emit(unrolled(v, count, turn));
+        }
+    }
+
+    /// A row cut into accesses: first offset, number of accesses, elements of each.
+    fn segments(&mut self, window: &WindowRep, r: &Rectangle, (low, high): (i64, i64)) -> Vec<(i64, i64, i64)> {
+        let mut found: Vec<(i64, i64, i64)> = Vec::new();
+        let mut at = low;
+        while at < high {
+            let own = (0..r.runs[r.fast]).contains(&at) && self.mode == Mode::Full;
+            let clamps = window.copy.is_none() && window.boundary == crate::tile::Boundary::Clamp && !own;
+            let fits = at.rem_euclid(r.width) == 0 && at + r.width <= high && !clamps;
+            let width = if fits { r.width } else { 1 };
+            match found.last_mut().filter(|(_, _, w)| *w == width) {
+                Some((_, count, _)) => *count += 1,
+                None => found.push((at, 1, width)),
+            }
+            at += width;
+        }
+        found
+    }
+
+    /// The place of a position, and the condition under which it is read.
+    fn near_place(&mut self, group: &Group, window: &WindowRep, r: &Rectangle, origin: &Origin, at: &[Reached]) -> (Place, Option<Expr>) {
+        let dtype = self.kernel.view(window.view).dtype;
+        match (origin, &window.copy) {
+            (Origin::Copy { base, along }, Some(copy)) => {
+                let mut index = base.clone();
+                for (k, a) in at.iter().enumerate().filter(|(k, _)| *k != copy.fast) {
+                    let c = LOCAL.add(a.at.clone(), LOCAL.lit(copy.axes[k].before));
+                    index = LOCAL.add(index, LOCAL.mul(c, LOCAL.lit(copy.axes[k].pitch)));
+                }
+                let column = self.copy_column(copy, along.clone(), at[copy.fast].at.clone());
+                (Place { space: Space::Shared(copy.id), dtype, index: LOCAL.add(index, column) }, None)
+            }
+            (Origin::Global(first), _) => {
+                let global: Vec<Expr> =
+                    first.iter().zip(at).map(|(f, a)| self.ix.add(f.clone(), self.ix.cast(DType::I32, a.at.clone()))).collect();
+                let mut negative = Vec::new();
+                let mut upper = Vec::new();
+                for (k, a) in at.iter().enumerate() {
+                    let forward = window.shift[k].forward && group.bases[k].is_none_or(|b| self.near.is_forward(b));
+                    negative.push(a.least < 0 || !forward);
+                    upper.push(!self.surely_inside(group, window, r, k, a));
+                }
+                self.outside_place(window, &global, &negative, &upper, None)
+            }
+            _ => panic!("near: a copy without its window"),
+        }
+    }
+
+    /// Whether a position lies in the grid's own tile, which lies inside as a whole.
+    fn surely_inside(&mut self, group: &Group, window: &WindowRep, r: &Rectangle, axis: usize, at: &Reached) -> bool {
+        let index = window.index[axis];
+        let still = window.shift[axis].by.is_none() && group.bases[axis].is_none();
+        let outer: i64 = r.outer.iter().filter(|(k, ..)| *k == axis).map(|(_, place, extent, _)| place * (extent - 1)).sum();
+        let walked = self.lengths[&index];
+        let same = self.index_of(walked) == self.window_len(window, axis);
+        let own = !group.scalar && at.least >= 0 && at.most < r.runs[axis] + outer;
+        self.mode == Mode::Full && self.grid_vars.contains(&index) && still && same && own
+    }
+
+    /// The place along the fast axis of a copy, gaps included.
+    fn copy_column(&self, copy: &WindowCopy, along: Option<Expr>, at: Expr) -> Expr {
+        let at = LOCAL.add(at, LOCAL.lit(copy.axes[copy.fast].before));
+        match along {
+            None => match super::index::as_literal(&at) {
+                Some(c) => LOCAL.lit(copy.column_at(c)),
+                None => copy.column(at),
+            },
+            Some(b) if copy.gap == 0 || self.multiple(&b) % copy.run == 0 => {
+                let column = self.copy_column(copy, None, LOCAL.sub(at, LOCAL.lit(copy.axes[copy.fast].before)));
+                LOCAL.add(copy.column(b), column)
+            }
+            Some(b) => copy.column(LOCAL.add(b, at)),
+        }
+    }
+}
+
+impl Rectangle {
+    /// Registers from one to the next, for each register digit of the window's tile.
+    fn digits(&self, window: &WindowRep) -> Vec<(usize, i64, i64)> {
+        let step = |axis: usize, place: i64| {
+            let outer = self.outer.iter().find(|(k, p, ..)| *k == axis && *p == place);
+            (axis, place, outer.map_or(self.axes[axis].2, |(.., step)| *step))
+        };
+        window.layout.register_digits().into_iter().map(|(axis, d)| step(axis, d.place)).collect()
+    }
+
+    /// The rows that are needed, by their coordinates along all axes but the fast one, and which elements of each.
+    fn rows(&self, group: &Group) -> BTreeMap<Vec<i64>, (i64, i64)> {
+        let mut rows: BTreeMap<Vec<i64>, (i64, i64)> = BTreeMap::new();
+        let slow: Vec<usize> = (0..self.axes.len()).filter(|k| *k != self.fast).collect();
+        for (_, offsets) in &group.members {
+            let mut starts = vec![vec![]];
+            for k in &slow {
+                let more = |row: Vec<i64>| (0..self.runs[*k]).map(move |e| (row.clone(), e));
+                starts = starts.into_iter().flat_map(more).map(|(row, e)| row.into_iter().chain([offsets[*k] + e]).collect()).collect();
+            }
+            let (low, high) = (offsets[self.fast], offsets[self.fast] + self.runs[self.fast]);
+            for row in starts {
+                let range = rows.entry(row).or_insert((low, high));
+                *range = (range.0.min(low), range.1.max(high));
+            }
+        }
+        for range in rows.values_mut().filter(|_| self.whole) {
+            let low = range.0.div_euclid(self.width) * self.width;
+            let high = (range.1 + self.width - 1).div_euclid(self.width) * self.width;
+            *range = (low, high);
+        }
+        rows
+    }
+}
