@@ -56,6 +56,9 @@ pub struct Shape {
     pub scalars: Vec<Option<Literal>>,
 }
 
+/// Elements that a kernel may visit in one launch: a long filter on a long tensor takes too long to evaluate.
+const MOST_WORK: i64 = 1 << 20;
+
 /// Shapes with axes of the given lengths that meet the kernel's requirements: all axes alike first, then mixtures.
 pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
     let mut rng = Rng::new(seed);
@@ -79,7 +82,7 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
         }
         meet_equalities(kernel, &mut shape);
         let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 16);
-        if small && requirements_hold(kernel, &shape) && !found.contains(&shape) {
+        if small && work(kernel, &shape) <= MOST_WORK && requirements_hold(kernel, &shape) && !found.contains(&shape) {
             found.push(shape);
         }
         if found.len() == most {
@@ -87,6 +90,22 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
         }
     }
     found
+}
+
+/// Elements that a kernel visits: the product of what its nested loops over tiles walk.
+fn work(kernel: &Kernel, shape: &Shape) -> i64 {
+    fn inside(kernel: &Kernel, block: &[Stmt], args: &[HostArg]) -> i64 {
+        let of = |stmt: &Stmt| match stmt {
+            Stmt::Tiles(l) => {
+                let len = |axis: &usize| HostExpr::of_value(kernel, kernel.view(l.view).axes[*axis].len).map_or(1, |e| e.eval(args, 1));
+                l.axes.iter().map(len).product::<i64>().saturating_mul(inside(kernel, &l.body, args))
+            }
+            Stmt::Range { body, .. } => inside(kernel, body, args),
+            _ => 1,
+        };
+        block.iter().map(of).max().unwrap_or(1)
+    }
+    inside(kernel, &kernel.body, &host_args(shape))
 }
 
 fn host_args(shape: &Shape) -> Vec<HostArg> {

@@ -163,7 +163,7 @@ fn windows_have_no_bank_conflicts() {
     for schedule in ["R=16,C=128,CR=2,CC=16,V=4,P=Registers", "R=8,C=64,CR=1,CC=8,V=4,P=Registers", "R=8,C=128,CR=4,CC=4,V=1,P=Async"] {
         let kernel = build(girih_examples::convolution_2d::convolution_2d::Kernel::def());
         let simt = lowered("convolution_2d", schedule);
-        let shape = Shape { lens: vec![vec![64, 272], vec![15, 16], vec![50, 257]], scalars: vec![None; 3] };
+        let shape = Shape { lens: vec![vec![64, 272], vec![16, 16], vec![48, 256]], scalars: vec![None; 3] };
         let counters = Launch::new(&kernel, &shape, Placement::Aligned, 1).counters(&simt).unwrap_or_else(|e| panic!("{e}"));
         assert!(counters.shared_load.requests > 1000, "{schedule}: {:?}", counters.shared_load);
         assert_eq!(counters.shared_load.conflicts, 0, "{schedule}: {:?}", counters.shared_load);

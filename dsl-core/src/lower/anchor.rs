@@ -82,6 +82,19 @@ impl Lowering<'_> {
         if plan.blocked { Layout::blocked(&deal) } else { Layout::dealt(&deal) }
     }
 
+    /// The layout from which a tile in the anchor's layout is stored. Where a thread's run is longer than one access, neighbouring threads
+    /// would store far apart: such a tile changes hands first. `bytes` is the size of an element.
+    pub fn stored_layout(&self, own: &Layout, bytes: i64) -> Layout {
+        let plan = self.plan;
+        let long = own.axes.last().is_some() && own.run(own.axes.len() - 1) * bytes > 16;
+        if !(plan.blocked && long && *own == self.anchor_layout()) {
+            return own.clone();
+        }
+        let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();
+        let (shape, threads) = (&plan.anchor[..], &plan.thread_shape[..]);
+        Layout::dealt(&Deal { shape, threads, order: &order, vector: plan.vector, lanes: None, block: plan.threads })
+    }
+
     /// Which axis of the anchor each axis of a tile is, if all are: by the grid's tile indices where those span the anchor, else by extent.
     fn anchor_axes(&self, axes: &[(Option<ValueId>, Size)]) -> Option<Vec<usize>> {
         let by_index: Option<Vec<usize>> = axes.iter().map(|(v, _)| self.grid_vars.iter().position(|g| Some(*g) == *v)).collect();

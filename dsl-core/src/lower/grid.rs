@@ -208,7 +208,8 @@ impl Lowering<'_> {
     fn both_worthwhile(&self, l: &TileLoop) -> bool {
         let mut statements = 0;
         tile::access::visit(&l.body, &mut |_| statements += 1);
-        statements <= 60
+        // A window's copy checks its bounds in any case.
+        statements <= 60 && !self.plan.shared_windows
     }
 
     /// Where each thread owns one run and every access is at the grid's own tile, one `if` around the body does: the layout of
@@ -240,6 +241,9 @@ impl Lowering<'_> {
                 tile::Stmt::Let(_, Op::Window { .. }) if self.plan.shared_windows => return None,
                 tile::Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..)) | tile::Stmt::Combine(_) => return None,
                 tile::Stmt::Let(..) | tile::Stmt::Scatter { .. } | tile::Stmt::Atomic { .. } => {}
+                tile::Stmt::Store { view, .. } if self.stored_layout(&layout, self.kernel.view(*view).dtype.size() as i64) != layout => {
+                    return None;
+                }
                 tile::Stmt::Store { view, index, .. } => straight(self, *view, index),
                 tile::Stmt::Tiles(_) => return None,
                 tile::Stmt::Range { body, .. } | tile::Stmt::Where { body, .. } => pending.extend(body),

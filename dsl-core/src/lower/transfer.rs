@@ -130,7 +130,9 @@ impl Lowering<'_> {
         let own = self.tile(value).layout.clone();
         let layout = match own {
             // Registers that lie together in memory, or no better layout at hand: store from where the tile is.
-            Some(l) if l.fast_axis() == wanted.fast_axis() && l.distinct_threads() == l.threads => l,
+            Some(l) if l.fast_axis() == wanted.fast_axis() && l.distinct_threads() == l.threads => {
+                self.stored_layout(&l, dtype.size() as i64)
+            }
             Some(_) | None => wanted,
         };
         self.prepare(value, &layout)?;
