@@ -3,6 +3,7 @@
 
 use girih::inputs::{Distribution, POISON, Rng};
 use girih_core::facts::{Facts, TensorArg, packed_strides};
+use girih_core::schedule::Schedule;
 use girih_core::sim;
 use girih_core::simt;
 use girih_core::tile::access::{shape_requirements, visit};
@@ -81,7 +82,7 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
             }
         }
         meet_equalities(kernel, &mut shape);
-        let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 16);
+        let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 17);
         if small && work(kernel, &shape) <= MOST_WORK && requirements_hold(kernel, &shape) && !found.contains(&shape) {
             found.push(shape);
         }
@@ -241,6 +242,11 @@ impl Launch {
 
     /// The buffers after the launch, by the evaluator.
     pub fn evaluate(&self, kernel: &Kernel) -> Result<Vec<Vec<u8>>, String> {
+        self.evaluate_under(kernel, None)
+    }
+
+    /// As [`Launch::evaluate`], with the tiles of a schedule: for kernels that show what lies in one tile.
+    pub fn evaluate_under(&self, kernel: &Kernel, schedule: Option<Schedule>) -> Result<Vec<Vec<u8>>, String> {
         let mut buffers = self.buffers.clone();
         let mut refs = Vec::new();
         let mut buffer = 0;
@@ -254,7 +260,7 @@ impl Launch {
             });
         }
         let mut slices: Vec<&mut [u8]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
-        eval_in(kernel, &mut slices, &refs, &EvalOptions::default()).map_err(|e| e.to_string())?;
+        eval_in(kernel, &mut slices, &refs, &EvalOptions { schedule, ..EvalOptions::default() }).map_err(|e| e.to_string())?;
         Ok(buffers)
     }
 

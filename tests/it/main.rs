@@ -24,6 +24,7 @@ mod on_devices;
 mod programs;
 mod properties;
 mod rungs;
+mod scans;
 mod snapshots;
 mod tidy;
 mod tuner;

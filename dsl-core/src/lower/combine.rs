@@ -35,7 +35,7 @@ impl Lowering<'_> {
     pub fn combine(&mut self, c: &Combine) -> Lowered<()> {
         match &c.form {
             Form::Reduce { axes } => self.reduce(c, axes),
-            Form::Scan { .. } => Err(self.unsupported(c.loc, "a scan")),
+            Form::Scan { axis, exclusive, reversed } => self.scan(c, *axis, *exclusive, *reversed),
             Form::Grid => Err(self.unsupported(c.loc, "a combination over the grid at this place")),
         }
     }

@@ -9,6 +9,30 @@ use crate::simt::{Barrier, Expr, Place, SharedId, ShuffleKind, Space, Stmt, VarI
 use crate::tile::Combine;
 use crate::types::{BinaryOp, CompareOp, DType, Literal};
 
+/// Where threads of several warps left their parts: for each register and group of threads `count` of them side by side.
+pub(crate) struct Meeting {
+    /// One array per component.
+    pub arrays: Vec<SharedId>,
+    group: Expr,
+    groups: i64,
+    /// Parts of a group.
+    pub count: i64,
+    /// Which part this thread's is.
+    pub number: Expr,
+}
+
+impl Meeting {
+    /// The first part of a thread's group for one of its registers.
+    fn first(&self, slot: Option<&Expr>) -> Expr {
+        let ix = super::index::Index { dtype: DType::I32 };
+        let row = match slot {
+            Some(e) => ix.add(ix.mul(e.clone(), ix.lit(self.groups)), self.group.clone()),
+            None => self.group.clone(),
+        };
+        ix.mul(row, ix.lit(self.count))
+    }
+}
+
 impl Lowering<'_> {
     /// `thread` as i32.
     pub fn thread32(&self) -> Expr {
@@ -108,9 +132,17 @@ impl Lowering<'_> {
     pub fn combine_threads(&mut self, c: &Combine, partial: &mut Partial, agreed: &[(i64, i64)], parts: &[(i64, i64)]) -> Lowered<()> {
         let count: i64 = parts.iter().map(|p| p.1).product();
         self.comment(format!("combine {count} parts of the block through shared memory"));
-        let gone: Vec<(i64, i64)> = agreed.iter().chain(parts).copied().collect();
-        let (group, groups) = self.thread_without(&gone);
         let writer = all(agreed.iter().map(|(s, n)| compare(CompareOp::Eq, self.thread_part(*s, *n), int(0))));
+        let meeting = self.meet(partial, agreed, parts, writer)?;
+        let vars = partial.vars.clone();
+        self.each_slot(partial.layout.registers, &mut |cx, slot| cx.combine_run(c, &vars, slot, &meeting))
+    }
+
+    /// Threads that differ in `parts` leave their values in shared memory, and all meet. Of the lanes that are the `same`, the `writer` does.
+    pub fn meet(&mut self, partial: &Partial, same: &[(i64, i64)], parts: &[(i64, i64)], writer: Option<Expr>) -> Lowered<Meeting> {
+        let count: i64 = parts.iter().map(|p| p.1).product();
+        let gone: Vec<(i64, i64)> = same.iter().chain(parts).copied().collect();
+        let (group, groups) = self.thread_without(&gone);
         let ix = super::index::Index { dtype: DType::I32 };
         let (mut number, mut scale) = (ix.lit(0), 1);
         for (stride, extent) in parts {
@@ -131,14 +163,11 @@ impl Lowering<'_> {
             // Some threads may still read what the last turn left there.
             self.emit(Stmt::Barrier(Barrier::Block));
         }
-        let row = |slot: Option<&Expr>| match slot {
-            Some(e) => ix.add(ix.mul(e.clone(), ix.lit(groups)), group.clone()),
-            None => group.clone(),
-        };
+        let meeting = Meeting { arrays, group, groups, count, number };
         let vars = partial.vars.clone();
         self.each_slot(registers, &mut |cx, slot| {
-            for (var, array) in vars.iter().zip(&arrays) {
-                let index = ix.add(ix.mul(row(slot), ix.lit(count)), number.clone());
+            for (var, array) in vars.iter().zip(&meeting.arrays) {
+                let index = ix.add(meeting.first(slot), meeting.number.clone());
                 let dtype = cx.vars[var.0 as usize].dtype;
                 let place = Place { space: Space::Shared(*array), dtype, index };
                 let value = cx.slot(*var, slot);
@@ -147,43 +176,38 @@ impl Lowering<'_> {
             Ok(())
         })?;
         self.emit(Stmt::Barrier(Barrier::Block));
-        self.each_slot(registers, &mut |cx, slot| {
-            let first = ix.mul(row(slot), ix.lit(count));
-            cx.combine_run(c, &vars, slot, &arrays, &first, count)
-        })
+        Ok(meeting)
     }
 
-    /// Sets `vars` to the combination of `count` neighbours in shared memory, in order.
-    fn combine_run(
-        &mut self,
-        c: &Combine,
-        vars: &[VarId],
-        slot: Option<&Expr>,
-        arrays: &[SharedId],
-        first: &Expr,
-        count: i64,
-    ) -> Lowered<()> {
-        let ix = super::index::Index { dtype: DType::I32 };
-        let reads: Vec<VarId> = vars
-            .iter()
-            .zip(arrays)
+    /// The parts of a thread's group, in order: an array for each of `vars`, after which they are named.
+    pub fn read_meeting(&mut self, vars: &[VarId], meeting: &Meeting, slot: Option<&Expr>) -> Vec<VarId> {
+        let first = meeting.first(slot);
+        vars.iter()
+            .zip(&meeting.arrays)
             .map(|(var, array)| {
-                let Expr::Var(read) = self.read_parts(*var, *array, first, count) else { panic!("exchange: parts lie in a variable") };
+                let Expr::Var(read) = self.read_parts(*var, *array, &first, meeting.count) else {
+                    panic!("exchange: parts lie in a variable")
+                };
                 read
             })
-            .collect();
+            .collect()
+    }
+
+    /// Sets `vars` to the combination of the parts of their group, in order.
+    fn combine_run(&mut self, c: &Combine, vars: &[VarId], slot: Option<&Expr>, meeting: &Meeting) -> Lowered<()> {
+        let reads = self.read_meeting(vars, meeting, slot);
         let start: Vec<Expr> = reads.iter().map(|v| self.slot(*v, Some(&int(0)))).collect();
         self.assign_components(vars, slot, start);
         let (k, e) = self.loop_var("k");
         self.open();
-        let at = ix.add(e, int(1));
+        let at = super::index::Index { dtype: DType::I32 }.add(e, int(1));
         let right = reads.iter().map(|v| self.slot(*v, Some(&at))).collect();
         let right = self.settled(&c.operator, right);
         let left = vars.iter().map(|v| self.slot(*v, slot)).collect();
         let new = self.apply_operator(&c.operator, left, right)?;
         self.assign_components(vars, slot, new);
         let turn = self.close();
-        self.emit(unrolled(k, count - 1, turn));
+        self.emit(unrolled(k, meeting.count - 1, turn));
         Ok(())
     }
 

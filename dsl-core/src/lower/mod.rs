@@ -27,6 +27,7 @@ mod observed;
 mod params;
 mod pipeline;
 mod plan;
+mod scan;
 mod simplify;
 mod staged;
 mod tail;
