@@ -17,6 +17,7 @@ const GROUPS: [(&str, &[&str], i64); 13] = [
     ("threads", &[], 1),
     ("warps", &[], 1),
     ("raster", &[], 1),
+    ("copies", &[], 1),
     ("rows", &["Direct", "Shared"], 0),
     ("halo", &["Shared", "Direct"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),

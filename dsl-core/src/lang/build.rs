@@ -45,6 +45,7 @@ pub fn kernel(
         knobs,
         values: Vec::new(),
         views: Vec::new(),
+        shared: Vec::new(),
         requirements: Vec::new(),
         body: Vec::new(),
     };

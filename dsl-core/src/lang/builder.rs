@@ -27,6 +27,8 @@ pub(crate) struct KernelBuilder {
     pub(crate) walked: HashMap<ValueId, ValueId>,
     /// The view that each tensor parameter is.
     pub(crate) param_views: Vec<Option<ViewId>>,
+    /// Accesses of shared arrays so far.
+    pub(crate) shared_accesses: u32,
     regions: Vec<Region>,
     region_open: Vec<bool>,
     /// The region in which each value is usable.
@@ -54,6 +56,7 @@ impl KernelBuilder {
             splits: 0,
             walked: HashMap::new(),
             param_views: Vec::new(),
+            shared_accesses: 0,
             regions: vec![Region { id: 0, transparent: false, stmts: Vec::new() }],
             region_open: vec![true],
             home: Vec::new(),

@@ -149,7 +149,9 @@ fn made(stmt: &Stmt) -> Vec<ValueId> {
         }
         Stmt::If { results, .. } => results.iter().map(|r| r.result).collect(),
         Stmt::Where { body, .. } => body.iter().flat_map(made).collect(),
-        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => vec![],
+        Stmt::Atomic { update, .. } => update.result.into_iter().collect(),
+        Stmt::Shared(access) => access.kind.result().into_iter().collect(),
+        Stmt::Store { .. } | Stmt::Scatter { .. } => vec![],
     }
 }
 

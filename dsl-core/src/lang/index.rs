@@ -8,7 +8,7 @@ use super::session::Handle;
 use super::tile::{Tile, TileIdx};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
-use crate::tile::{Index, RequirementKind, Size, Ty, ValueId, ViewId};
+use crate::tile::{Index, Op, RequirementKind, Size, Ty, ValueId, ViewId};
 use crate::types::{BinaryOp, DType, Literal};
 
 /// One index, before it is looked at in a build.
@@ -202,6 +202,108 @@ tuples! {
     TileIndex of AxisIndex;
     Coordinates of Coordinate;
     ComputedIndex of Computed;
+}
+
+/// Computed coordinates, one per axis of a tensor or shared array: alone, or in a tuple where there are several.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say where elements are",
+    label = "not a tile of integers, nor a tuple of them",
+    note = "give one tile of integers (or one integer) per axis, in a tuple where there are several"
+)]
+pub trait Positions {
+    /// The parts.
+    #[doc(hidden)]
+    fn parts(self) -> Vec<Part>;
+}
+
+/// Tile indices, whole axes and coordinates of a shared array, one per axis: alone, or in a tuple where there are several.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no index of a shared array",
+    label = "not an index",
+    note = "an axis is indexed by a tile index of a loop, an integer, or `..`"
+)]
+pub trait AxisParts {
+    /// The parts.
+    #[doc(hidden)]
+    fn parts(self) -> Vec<Part>;
+}
+
+macro_rules! lists {
+    ($($trait:ident of $axis:ident;)*) => {$(
+        impl<A: $axis> $trait for A {
+            fn parts(self) -> Vec<Part> {
+                vec![self.part()]
+            }
+        }
+        impl<A: $axis, B: $axis> $trait for (A, B) {
+            fn parts(self) -> Vec<Part> {
+                vec![self.0.part(), self.1.part()]
+            }
+        }
+        impl<A: $axis, B: $axis, C: $axis> $trait for (A, B, C) {
+            fn parts(self) -> Vec<Part> {
+                vec![self.0.part(), self.1.part(), self.2.part()]
+            }
+        }
+        impl<A: $axis, B: $axis, C: $axis, D: $axis> $trait for (A, B, C, D) {
+            fn parts(self) -> Vec<Part> {
+                vec![self.0.part(), self.1.part(), self.2.part(), self.3.part()]
+            }
+        }
+    )*};
+}
+
+lists! {
+    Positions of Computed;
+    AxisParts of AxisIndex;
+}
+
+/// One index per axis; a mistake if not.
+pub(crate) fn check_rank(k: &mut KernelBuilder, parts: &[Part], rank: usize, loc: SourceLoc) -> Option<()> {
+    if parts.len() == rank {
+        return Some(());
+    }
+    let message = format!("{} indices where there are {rank} axes", parts.len());
+    k.error(Diagnostic::new(loc, message).help("give one index per axis, in a tuple where there are several"));
+    None
+}
+
+/// Tile indices and whole axes (of these extents) as computed coordinates of one shape.
+pub(crate) fn spread(k: &mut KernelBuilder, parts: &[Part], extents: &[Size], loc: SourceLoc) -> Option<(Vec<ValueId>, Vec<Size>)> {
+    let mut shape = Vec::new();
+    let mut along = Vec::new();
+    for (part, extent) in parts.iter().zip(extents) {
+        let axis = shape.len();
+        along.push(match part {
+            Part::Tile(h) => {
+                let v = k.operand(*h, loc)?;
+                let Ty::TileIdx(size) = k.kernel.ty(v).clone() else { panic!("language: a tile index has another type") };
+                shape.push(size.clone());
+                (k.emit(Op::Coordinates(v), Ty::Tile(DType::I64, vec![size]), loc), Some(axis))
+            }
+            Part::All(length) => {
+                let size = length.map_or_else(|| extent.clone(), Size::constant);
+                shape.push(size.clone());
+                (k.emit(Op::Iota, Ty::Tile(DType::I64, vec![size]), loc), Some(axis))
+            }
+            Part::At(h) => (k.operand(*h, loc)?, None),
+            Part::Constant(c) => (k.index(*c, loc), None),
+        });
+    }
+    if shape.is_empty() {
+        k.error(Diagnostic::new(loc, "one element is no tile").help("use `.at(..)` or `.store_at(..)`, which take and give a `Scalar`"));
+        return None;
+    }
+    let whole = |k: &mut KernelBuilder, (v, axis): (ValueId, Option<usize>)| match axis {
+        None => ops::splat_to(k, v, &shape, loc),
+        Some(_) if shape.len() == 1 => v,
+        Some(axis) => {
+            let from = (0..shape.len()).map(|a| (a == axis).then_some(0)).collect();
+            k.emit(Op::Broadcast(v, from), Ty::Tile(DType::I64, shape.clone()), loc)
+        }
+    };
+    let values = along.into_iter().map(|a| whole(k, a)).collect();
+    Some((values, shape))
 }
 
 /// The indices of an access and the shape that they span; `None` after a mistake.

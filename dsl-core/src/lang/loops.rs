@@ -200,7 +200,7 @@ pub(crate) fn per_element(mask: Handle, then: Handle, otherwise: Handle, loc: So
     super::ops::select(mask, then, otherwise, loc)
 }
 
-/// Whether a block reads memory: only then does its mask matter.
+/// Whether a block accesses memory: only then does its mask matter.
 pub(crate) fn reads_memory(block: &Block) -> bool {
     block.iter().any(|s| match s {
         Stmt::Let(_, op) => matches!(op, Op::Load(..) | Op::Gather(..) | Op::Near(..)),
@@ -208,6 +208,7 @@ pub(crate) fn reads_memory(block: &Block) -> bool {
         Stmt::Range { body, .. } | Stmt::Where { body, .. } => reads_memory(body),
         Stmt::While { header, body, .. } => reads_memory(header) || reads_memory(body),
         Stmt::If { then, otherwise, .. } => reads_memory(then) || reads_memory(otherwise),
-        Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => false,
+        Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) => true,
+        Stmt::Combine(_) | Stmt::Store { .. } => false,
     })
 }

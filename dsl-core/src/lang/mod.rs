@@ -6,6 +6,7 @@
 //! several mistakes, each once.
 
 pub mod arg;
+pub mod atomics;
 pub mod branch;
 pub mod build;
 pub mod carry;
@@ -27,6 +28,7 @@ pub mod reduce;
 pub mod scalar;
 pub mod scan;
 pub mod schedule;
+pub mod shared;
 pub mod size;
 pub mod tensor;
 pub mod tile;

@@ -32,10 +32,9 @@ pub(crate) fn stmt(stmt: &mut Stmt, replace: &dyn Fn(&mut ValueId)) {
             index.iter_mut().for_each(|i| one_index(i, replace));
             replace(value);
         }
-        Stmt::Scatter { indices, value, .. } | Stmt::Atomic { indices, value, .. } => {
-            indices.iter_mut().for_each(replace);
-            replace(value);
-        }
+        Stmt::Scatter { indices, value, .. } => indices.iter_mut().chain([value]).for_each(replace),
+        Stmt::Atomic { update, .. } => update.uses_mut().into_iter().for_each(replace),
+        Stmt::Shared(access) => access.kind.operands_mut().into_iter().for_each(replace),
         Stmt::Tiles(l) => {
             carries(&mut l.carries);
             block(&mut l.body, replace);
@@ -84,7 +83,7 @@ fn one_index(index: &mut Index, replace: &dyn Fn(&mut ValueId)) {
 
 fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
     match op {
-        Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) => {}
+        Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) | Op::Iota => {}
         Op::Unary(_, a)
         | Op::Cast(a)
         | Op::Bitcast(a)

@@ -1,7 +1,8 @@
 //! `Tensor<T, N>`: a strided tensor in global memory, or a view of one.
 
+use super::atomics::{self, Request, Updatable};
 use super::control::Tiles;
-use super::elem::{Elem, Num};
+use super::elem::Elem;
 use super::index::{self, ComputedIndex, Coordinates, Part, TileIndex};
 use super::operand::Operand;
 use super::scalar::Scalar;
@@ -12,7 +13,7 @@ use super::{build, ops};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::tile::{Op, ParamKind, RequirementKind, Stmt, Ty, ViewId};
-use crate::types::{AtomicOp, CompareOp, DType, MemoryOrder, Scope};
+use crate::types::{CompareOp, DType};
 use std::marker::PhantomData;
 
 /// A tensor of `N` axes with elements of type `T`: a parameter, a view of one, or a temporary of a program.
@@ -217,23 +218,28 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
         let value = value.operand(loc);
         self.record(loc, |k, view| {
             let (indices, value) = computed_store(k, &positions.parts(), value, loc)?;
-            self.check_store(k, view, loc)?;
+            self.check_writable(k, view, loc)?;
             k.push(Stmt::Scatter { view, indices, value, loc });
             None
         });
     }
 
     fn check_store(&self, k: &mut super::builder::KernelBuilder, view: ViewId, loc: SourceLoc) -> Option<()> {
+        self.check_writable(k, view, loc)?;
+        if k.in_where() {
+            let help = "choose the value with `if` and store it once: `y.store(t, if m { a } else { b })`";
+            k.error(Diagnostic::new(loc, "a store cannot depend on a per-element condition").help(help));
+            return None;
+        }
+        Some(())
+    }
+
+    fn check_writable(&self, k: &mut super::builder::KernelBuilder, view: ViewId, loc: SourceLoc) -> Option<()> {
         let v = k.kernel.view(view).clone();
         let param = k.kernel.params[v.param].clone();
         if !matches!(param.kind, ParamKind::Tensor { mutable: true, .. }) {
             let message = format!("store to `{}`, but `{}` is taken by `&`", v.text, param.name);
             k.error(Diagnostic::new(loc, message).help(format!("take it by `&mut`: `{}: &mut Tensor<..>`", param.name)));
-            return None;
-        }
-        if k.in_where() {
-            let help = "choose the value with `if` and store it once: `y.store(t, if m { a } else { b })`";
-            k.error(Diagnostic::new(loc, "a store cannot depend on a per-element condition").help(help));
             return None;
         }
         Some(())
@@ -255,37 +261,15 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
     }
 }
 
-macro_rules! atomics {
-    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => {
-        impl<T: Num, const N: usize> Tensor<T, N> {$(
-            $(#[$doc])*
-            #[track_caller]
-            pub fn $name(&mut self, positions: impl ComputedIndex<N>, value: impl Operand<T>) {
-                let loc = SourceLoc::caller();
-                let value = value.operand(loc);
-                self.atomic(AtomicOp::$op, &positions.parts(), value, loc);
-            }
-        )*}
-    };
-}
-
-atomics! {
-    /// Adds to elements, one after the other, in any order.
-    atomic_add Add;
-    /// Lowers elements to the value where it is smaller.
-    atomic_min Min;
-    /// Raises elements to the value where it is larger.
-    atomic_max Max;
-}
-
-impl<T: Num, const N: usize> Tensor<T, N> {
-    fn atomic(&self, op: AtomicOp, parts: &[Part], value: Handle, loc: SourceLoc) {
+impl<T: Elem, const N: usize> Updatable for Tensor<T, N> {
+    fn update(&self, request: Request, loc: SourceLoc) -> Handle {
         self.record(loc, |k, view| {
-            let (indices, value) = computed_store(k, parts, value, loc)?;
-            self.check_store(k, view, loc)?;
-            k.push(Stmt::Atomic { op, view, indices, value, scope: Scope::Device, order: MemoryOrder::Relaxed, loc });
-            None
-        });
+            let update = atomics::resolve(k, &request, T::DTYPE, N, loc)?;
+            self.check_writable(k, view, loc)?;
+            let result = update.result;
+            k.push(Stmt::Atomic { update, view, scope: request.scope, order: request.order, loc });
+            result
+        })
     }
 }
 
@@ -306,13 +290,7 @@ fn computed_store(
             *i = ops::splat_to(k, *i, &shape, loc);
         }
     }
-    let value = if shape.is_empty() { value } else { ops::splat_to(k, value, &shape, loc) };
-    let found = k.kernel.ty(value).shape().unwrap_or_default();
-    if found != shape {
-        let message = format!("{} stored to positions of shape {}", k.describe(value), k.shape_text(&shape));
-        k.error(Diagnostic::new(loc, message).help("one position per element: bring both to one shape"));
-        return None;
-    }
+    let value = atomics::fitting(k, value, &shape, loc)?;
     Some((indices, value))
 }
 

@@ -1,23 +1,48 @@
-//! Gathers, scatters and atomics: accesses at computed positions.
+//! Gathers, scatters and atomics: accesses of tensors and shared arrays at computed positions.
 
 use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
-use super::index::{all, compare};
+use super::index::{Index, all, as_literal, compare};
 use super::memory::{Kind, TileAxis};
+use super::values::At;
 use crate::layout::Layout;
-use crate::simt::{Expr, Place, Stmt};
-use crate::tile::{ValueId, ViewId};
-use crate::types::{AtomicOp, CompareOp, DType, MemoryOrder, Scope};
+use crate::simt::{Expr, Place, Space, Stmt};
+use crate::tile::{SharedId, Update, ValueId, ViewId};
+use crate::types::{CompareOp, DType, MemoryOrder, Scope};
+
+/// What is accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    View(ViewId),
+    Shared(SharedId),
+}
+
+/// Reads an element at a place, if the guard holds.
+pub(crate) type Read<'r> = &'r dyn Fn(&mut Lowering, Place, Option<Expr>) -> Expr;
 
 impl Lowering<'_> {
-    /// Address and guard of computed positions: one integer element per axis of the view.
-    fn computed_place(&mut self, view: ViewId, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
+    fn memory_type(&self, memory: Memory) -> DType {
+        match memory {
+            Memory::View(view) => self.kernel.view(view).dtype,
+            Memory::Shared(id) => self.kernel.shared_array(id).dtype,
+        }
+    }
+
+    /// Address and guard of computed positions: one integer element per axis.
+    fn computed_place(&mut self, memory: Memory, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
+        match memory {
+            Memory::View(view) => self.place_in_view(view, indices, elements),
+            Memory::Shared(id) => self.place_in_array(id, indices, elements),
+        }
+    }
+
+    fn place_in_view(&mut self, view: ViewId, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
         let v = self.kernel.view(view).clone();
         let mut terms = Vec::new();
         let mut guards = Vec::new();
         for ((value, e), axis) in indices.iter().zip(elements).zip(&v.axes) {
             let dtype = self.register_type(*value);
             let len = self.index_of(axis.len);
-            guards.extend(self.in_range(dtype, e, len));
+            guards.extend(self.in_range(dtype, e, len, self.ix));
             let stride = self.index_of(axis.stride);
             terms.push((self.ix.cast(dtype, e.clone()), stride));
         }
@@ -26,33 +51,76 @@ impl Lowering<'_> {
         (self.place(view, address), all(guards))
     }
 
+    /// The first copy of an element of a shared array.
+    fn place_in_array(&mut self, id: SharedId, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
+        let array = self.array(id);
+        let ix = Index { dtype: DType::I32 };
+        let mut address = ix.lit(0);
+        let mut guards = Vec::new();
+        for ((value, e), len) in indices.iter().zip(elements).zip(&array.lens) {
+            let dtype = self.register_type(*value);
+            if !self.surely_below(*value, e, *len) {
+                guards.extend(self.in_range(dtype, e, ix.lit(*len), ix));
+            }
+            address = ix.add(ix.mul(address, ix.lit(*len)), ix.cast(dtype, e.clone()));
+        }
+        let index = ix.mul(address, ix.lit(array.copies));
+        (Place { space: Space::Shared(array.id), dtype: array.dtype, index }, all(guards))
+    }
+
+    /// Whether positions need no check against a constant length.
+    fn surely_below(&self, value: ValueId, e: &Expr, len: i64) -> bool {
+        if let Some(c) = as_literal(e) {
+            return (0..len).contains(&c);
+        }
+        let iota = matches!(self.rep(value), Rep::Tile(TileRep { data: Data::Iota, .. }));
+        iota && self.kernel.ty(value).shape().is_some_and(|s| self.plan.size(&s[0]) <= len)
+    }
+
     /// `0 <= e < len`, compared in a type that holds both.
-    fn in_range(&self, dtype: DType, e: &Expr, len: Expr) -> Vec<Expr> {
-        let common = if dtype == self.ix.dtype {
+    fn in_range(&self, dtype: DType, e: &Expr, len: Expr, ix: Index) -> Vec<Expr> {
+        let common = if dtype == ix.dtype {
             dtype
-        } else if dtype == DType::U32 && self.ix.dtype == DType::I32 {
+        } else if dtype == DType::U32 && ix.dtype == DType::I32 {
             DType::U32
         } else {
             DType::I64
         };
-        let to = super::index::Index { dtype: common };
-        let (e, len) = (to.cast(dtype, e.clone()), to.cast(self.ix.dtype, len));
+        let to = Index { dtype: common };
+        let (e, len) = (to.cast(dtype, e.clone()), to.cast(ix.dtype, len));
         let below = compare(CompareOp::Lt, e.clone(), len);
         if dtype.is_signed() || dtype == DType::U64 { vec![compare(CompareOp::Ge, e, to.lit(0)), below] } else { vec![below] }
     }
 
-    /// Loads a tile from computed positions; absent where a position is out of range.
+    /// Loads a tile from computed positions of a tensor; absent where a position is out of range.
     pub fn gather_tile(&mut self, value: ValueId, view: ViewId, indices: &[ValueId]) -> Lowered<()> {
-        let tiles: Vec<ValueId> = indices.iter().copied().filter(|v| matches!(self.rep_kind(*v), Kind::Tile)).collect();
-        let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
-        tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
-        let layout = tiles.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.anchor_layout());
-        for (v, _) in mask.wheres.clone() {
-            self.prepare(v, &layout)?;
-        }
-        let dtype = self.kernel.view(view).dtype;
         let cache = self.plan.load_cache;
-        let name = self.name_of(value, &format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name));
+        self.gather(value, Memory::View(view), indices, &|_, place, guard| Expr::Load {
+            place: Box::new(place),
+            predicate: guard.map(Box::new),
+            cache,
+        })
+    }
+
+    /// Reads elements at computed positions: a tile, or a scalar where all positions are.
+    pub fn gather(&mut self, value: ValueId, memory: Memory, indices: &[ValueId], read: Read) -> Lowered<()> {
+        let tiles = self.tiles_of(indices);
+        let dtype = self.memory_type(memory);
+        if tiles.is_empty() {
+            let positions = self.positions(indices, vec![]);
+            let (place, guard) = self.computed_place(memory, indices, &positions);
+            let e = read(self, place, guard);
+            let (e, name) = (self.load_register(Some(dtype), e), self.name_of(value, "element"));
+            let e = self.declare_let(&name, dtype.compute(), e);
+            self.set(value, Rep::Scalar(e));
+            return Ok(());
+        }
+        let (layout, mask) = self.meeting(&tiles)?;
+        let fallback = match memory {
+            Memory::View(view) => format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name),
+            Memory::Shared(_) => "element".into(),
+        };
+        let name = self.name_of(value, &fallback);
         let var = (layout.registers > 1).then(|| self.new_var(&name, dtype, Some(layout.registers as u32)));
         if let Some(var) = var {
             self.emit(Stmt::Declare { var, init: None });
@@ -60,9 +128,9 @@ impl Lowering<'_> {
         let mut single = None;
         self.for_elements(&tiles, &layout, false, &mut |cx, at, elements| {
             let positions = cx.positions(indices, elements);
-            let (place, guard) = cx.computed_place(view, indices, &positions);
+            let (place, guard) = cx.computed_place(memory, indices, &positions);
             let sides = cx.sides_hold(&mask, at);
-            let load = Expr::Load { place: Box::new(place), predicate: all(guard.into_iter().chain(sides)).map(Box::new), cache };
+            let load = read(cx, place, all(guard.into_iter().chain(sides)));
             match var {
                 Some(var) => cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value: load }),
                 None => {
@@ -77,52 +145,143 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    fn tiles_of(&self, values: &[ValueId]) -> Vec<ValueId> {
+        values.iter().copied().filter(|v| matches!(self.rep_kind(*v), Kind::Tile)).collect()
+    }
+
+    /// The layout in which these tiles meet (that of a scalar if there is none), and where all of them are present.
+    fn meeting(&mut self, tiles: &[ValueId]) -> Lowered<(Layout, Mask)> {
+        let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
+        tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
+        let known = tiles.iter().find_map(|v| self.tile(*v).layout.clone());
+        let layout = match (known, tiles.first()) {
+            (Some(layout), _) => layout,
+            (None, Some(v)) => self.natural_layout(*v),
+            (None, None) => Layout { axes: vec![], threads: self.plan.threads, registers: 1 },
+        };
+        for (v, _) in mask.wheres.clone() {
+            self.prepare(v, &layout)?;
+        }
+        Ok((layout, mask))
+    }
+
+    /// The layout of a tile that fits every layout: that of the grid loop's own tile, or one dealt to the same threads.
+    pub fn natural_layout(&self, value: ValueId) -> Layout {
+        let shape: Vec<i64> = self.kernel.ty(value).shape().unwrap_or(&[]).iter().map(|s| self.plan.size(s)).collect();
+        let anchor = self.anchor_layout();
+        if anchor.shape() == shape {
+            return anchor;
+        }
+        let axes: Vec<TileAxis> = shape.iter().map(|n| (None, *n)).collect();
+        self.deal(&axes, axes.len().saturating_sub(1), 4)
+    }
+
     fn positions(&mut self, indices: &[ValueId], mut tiles: Vec<Expr>) -> Vec<Expr> {
         indices.iter().map(|v| if matches!(self.rep_kind(*v), Kind::Tile) { tiles.remove(0) } else { self.scalar(*v) }).collect()
     }
 
-    /// Stores to, or updates, computed positions.
-    pub fn scatter(
-        &mut self,
-        view: ViewId,
-        indices: &[ValueId],
-        value: ValueId,
-        atomic: Option<(AtomicOp, Scope, MemoryOrder)>,
-    ) -> Lowered<()> {
-        let all_values: Vec<ValueId> = indices.iter().copied().chain([value]).collect();
-        let tiles: Vec<ValueId> = all_values.iter().copied().filter(|v| matches!(self.rep_kind(*v), Kind::Tile)).collect();
-        let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
-        tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
-        let layout = tiles.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.anchor_layout());
-        let layout = if tiles.is_empty() { Layout { axes: vec![], threads: self.plan.threads, registers: 1 } } else { layout };
-        for (v, _) in mask.wheres.clone() {
-            self.prepare(v, &layout)?;
-        }
+    /// Stores to computed positions.
+    pub fn scatter(&mut self, memory: Memory, indices: &[ValueId], value: ValueId) -> Lowered<()> {
+        let (dtype, cache) = (self.memory_type(memory), self.plan.store_cache);
+        let values: Vec<ValueId> = indices.iter().copied().chain([value]).collect();
+        let cache = if matches!(memory, Memory::Shared(_)) { Default::default() } else { cache };
+        self.each_position(memory, &values, indices.len(), &mut |cx, _, place, operands, predicate| {
+            let value = cx.to_storage(dtype, operands[0].clone());
+            cx.emit(Stmt::Store { place, value, predicate, cache });
+            Ok(())
+        })
+        .map(|_| ())
+    }
+
+    /// Updates computed positions.
+    pub fn update(&mut self, memory: Memory, update: &Update, scope: Scope, order: MemoryOrder) -> Lowered<()> {
+        let dtype = self.memory_type(memory);
+        let copies = match memory {
+            Memory::Shared(id) => self.array(id).copies,
+            Memory::View(_) => 1,
+        };
+        let old = match update.result {
+            Some(result) => Some(self.declare_old(result, &update.uses())?),
+            None => None,
+        };
+        let ix = Index { dtype: DType::I32 };
+        let (layout, mask) =
+            self.each_position(memory, &update.uses(), update.indices.len(), &mut |cx, at, mut place, operands, predicate| {
+                if copies > 1 {
+                    let own = cx.own_copy(copies);
+                    place.index = ix.add(place.index, own);
+                }
+                let mut operands = operands.iter().map(|e| cx.to_storage(dtype, e.clone())).collect::<Vec<_>>().into_iter();
+                let value = operands.next().unwrap_or_else(|| panic!("computed: an atomic without operand"));
+                let expected = operands.next();
+                let (target, copy) = match &old {
+                    Some((var, true)) => {
+                        let one = cx.new_var("old", dtype, None);
+                        cx.emit(Stmt::Declare { var: one, init: Some(Expr::Literal(zero(dtype))) });
+                        (Some(one), Some(*var))
+                    }
+                    Some((var, false)) => (Some(*var), None),
+                    None => (None, None),
+                };
+                cx.emit(Stmt::Atomic { result: target, op: update.op, place, value, expected, predicate, scope, order });
+                if let (Some(one), Some(array)) = (target, copy) {
+                    cx.emit(Stmt::Assign { var: array, index: Some(at.flat.clone()), value: Expr::Var(one) });
+                }
+                Ok(())
+            })?;
+        let (Some(result), Some((var, array))) = (update.result, old) else { return Ok(()) };
+        let rep = match self.rep_kind(result) {
+            Kind::Scalar => Rep::Scalar(Expr::Var(var)),
+            Kind::Tile => {
+                let data = if array { Data::Array(var) } else { Data::One(Expr::Var(var)) };
+                Rep::Tile(TileRep { layout: Some(layout.clone()), mask, data })
+            }
+        };
+        self.set(result, rep);
+        self.spread_results(&layout, result)
+    }
+
+    /// The variable of an atomic's old values, and whether it is an array.
+    fn declare_old(&mut self, result: ValueId, uses: &[ValueId]) -> Lowered<(crate::simt::VarId, bool)> {
+        let tiles = self.tiles_of(uses);
+        let (layout, _) = self.meeting(&tiles)?;
+        let (dtype, name) = (self.register_type(result), self.name_of(result, "old"));
+        let array = layout.registers > 1;
+        let var = self.new_var(&name, dtype, array.then_some(layout.registers as u32));
+        self.emit(Stmt::Declare { var, init: (!array).then(|| Expr::Literal(zero(dtype))) });
+        Ok((var, array))
+    }
+
+    /// Runs `body` for each element of `values`, of which the first `axes` are positions: with its place, the other values' elements
+    /// and the condition under which it is accessed.
+    fn each_position(&mut self, memory: Memory, values: &[ValueId], axes: usize, body: EachPosition) -> Lowered<(Layout, Mask)> {
+        let tiles = self.tiles_of(values);
+        let (layout, mask) = self.meeting(&tiles)?;
         // Coordinates of the tile, for its bounds.
-        let axes = self.bound_axes(&mask, &layout);
-        let base = self.base_coordinates(&axes, &layout);
+        let bounded = self.bound_axes(&mask, &layout);
+        let base = self.base_coordinates(&bounded, &layout);
         let replicas = self.first_replica(&layout);
-        let (dtype, cache) = (self.kernel.view(view).dtype, self.plan.store_cache);
         self.for_elements(&tiles, &layout, true, &mut |cx, at, elements| {
-            let all_elements = cx.positions(&all_values, elements);
-            let (place, guard) = cx.computed_place(view, indices, &all_elements[..indices.len()]);
+            let elements = cx.positions(values, elements);
+            let (place, guard) = cx.computed_place(memory, &values[..axes], &elements[..axes]);
             let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
             let bounds = cx.bounds_hold(&mask, &coordinates);
             let sides = cx.sides_hold(&mask, at);
             let predicate = all(bounds.into_iter().chain(sides).chain(guard).chain(replicas.clone()));
-            let operand = cx.to_storage(dtype, all_elements[indices.len()].clone());
-            cx.emit(match atomic {
-                Some((op, scope, order)) => {
-                    Stmt::Atomic { result: None, op, place, value: operand, expected: None, predicate, scope, order }
-                }
-                None => Stmt::Store { place, value: operand, predicate, cache },
-            });
-            Ok(())
-        })
+            body(cx, at, place, &elements[axes..], predicate)
+        })?;
+        Ok((layout, mask))
     }
 
     pub fn bound_axes(&self, mask: &Mask, layout: &Layout) -> Vec<TileAxis> {
         let shape = layout.shape();
         (0..shape.len()).map(|k| (mask.bounds.iter().find(|b| b.axis == k).map(|b| b.index), shape[k])).collect()
     }
+}
+
+/// What is done at each computed position.
+type EachPosition<'b> = &'b mut dyn FnMut(&mut Lowering, &At, Place, &[Expr], Option<Expr>) -> Lowered<()>;
+
+fn zero(dtype: DType) -> crate::types::Literal {
+    crate::types::Literal::from_i64(dtype, 0)
 }

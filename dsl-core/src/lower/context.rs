@@ -59,6 +59,8 @@ pub(crate) enum Data {
     /// A part of the registers that a window's reads filled: the first one's index, and for each register digit of the layout (axis and
     /// place) the registers from one to the next.
     Moved { var: VarId, at: i64, digits: Vec<(usize, i64, i64)> },
+    /// The positions of its elements; fits every layout.
+    Iota,
     /// Computed where it is used, from its operands.
     Pending(Op),
 }
@@ -94,7 +96,8 @@ pub(crate) enum Mode {
 /// A thread's first coordinate along the axis of a tile index, already in a variable: for this index and these thread digits.
 #[derive(Clone)]
 pub(crate) struct Coordinate {
-    pub index: ValueId,
+    /// `None`: positions in the tile itself.
+    pub index: Option<ValueId>,
     pub digits: Vec<Digit>,
     pub base: Expr,
     pub depth: usize,
@@ -109,6 +112,10 @@ pub(crate) struct Lowering<'a> {
     pub params: Vec<Param>,
     pub vars: Vec<Var>,
     pub shared: Vec<SharedArray>,
+    /// The author's shared arrays.
+    pub arrays: HashMap<crate::tile::SharedId, super::shared::Array>,
+    /// Accesses of shared arrays before which the block meets.
+    pub barriers: HashSet<u32>,
     /// Shared arrays of a path that excludes this one.
     pub reusable: Vec<SharedId>,
     /// Open blocks, innermost last.
@@ -169,6 +176,8 @@ impl<'a> Lowering<'a> {
             params,
             vars: Vec::new(),
             shared: Vec::new(),
+            arrays: HashMap::new(),
+            barriers: super::barriers::place(kernel, plan.grid > 0),
             reusable: Vec::new(),
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],

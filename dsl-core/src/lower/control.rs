@@ -1,5 +1,6 @@
 //! Statements: loops with carried values, branches, and the statements of a block in order.
 
+use super::computed::Memory;
 use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
 use super::index::literal;
 use crate::layout::Layout;
@@ -31,10 +32,9 @@ impl Lowering<'_> {
             tile::Stmt::Let(value, op) => self.lower_let(*value, op),
             tile::Stmt::Combine(c) => self.combine(c),
             tile::Stmt::Store { view, index, value, .. } => self.store(*view, index, *value),
-            tile::Stmt::Scatter { view, indices, value, .. } => self.scatter(*view, indices, *value, None),
-            tile::Stmt::Atomic { op, view, indices, value, scope, order, .. } => {
-                self.scatter(*view, indices, *value, Some((*op, *scope, *order)))
-            }
+            tile::Stmt::Scatter { view, indices, value, .. } => self.scatter(Memory::View(*view), indices, *value),
+            tile::Stmt::Atomic { update, view, scope, order, .. } => self.update(Memory::View(*view), update, *scope, *order),
+            tile::Stmt::Shared(access) => self.shared_access(access),
             tile::Stmt::Tiles(l) if self.grid_vars == l.vars => self.grid(l),
             tile::Stmt::Tiles(l) => self.sequential(l),
             tile::Stmt::Range { var, start, end, carries, body, .. } => self.range(*var, *start, *end, carries, body),

@@ -158,7 +158,7 @@ impl Lowering<'_> {
         match &self.tile(value).data {
             Data::One(_) | Data::Splat(_) => false,
             Data::Array(_) => self.tile(value).layout.as_ref() != Some(layout),
-            Data::Coordinates(_) | Data::Moved { .. } => true,
+            Data::Coordinates(_) | Data::Iota | Data::Moved { .. } => true,
             Data::Pending(Op::Broadcast(..)) => true,
             Data::Pending(Op::Pick { .. }) => false,
             Data::Pending(op) => {
@@ -179,6 +179,10 @@ impl Lowering<'_> {
             Data::Splat(_) => Ok(()),
             Data::Coordinates(index) => {
                 self.base_coordinate(*index, layout, axes[0]);
+                Ok(())
+            }
+            Data::Iota => {
+                self.base_coordinate(None, layout, axes[0]);
                 Ok(())
             }
             Data::Pending(op) if rep.layout.is_none() || rep.layout.as_ref() == Some(layout) => match op {
@@ -232,23 +236,29 @@ impl Lowering<'_> {
         Ok(var)
     }
 
-    /// A thread's first coordinate along the axis of a tile index, in a variable.
-    pub fn base_coordinate(&mut self, index: ValueId, layout: &Layout, axis: usize) -> Expr {
+    /// A thread's first coordinate along the axis of a tile index (or position in the tile, without one), in a variable.
+    pub fn base_coordinate(&mut self, index: impl Into<Option<ValueId>>, layout: &Layout, axis: usize) -> Expr {
+        let index = index.into();
         let digits: Vec<Digit> = layout.axes[axis].iter().copied().filter(|d| d.source == Source::Thread).collect();
         if let Some(c) = self.coordinates.iter().find(|c| c.index == index && c.digits == digits) {
             return c.base.clone();
         }
-        let size = self.plan.size(crate::tile::access::tile_size(self.kernel, index));
-        let tile = match self.rep(index) {
-            Rep::TileIndex(e) => e.clone(),
-            other => panic!("lowering: {index:?} is no tile index but {other:?}"),
+        let mut base = match index {
+            None => self.ix.lit(0),
+            Some(index) => {
+                let size = self.plan.size(crate::tile::access::tile_size(self.kernel, index));
+                let Rep::TileIndex(tile) = self.rep(index).clone() else { panic!("lowering: {index:?} is no tile index") };
+                self.ix.mul(tile, self.ix.lit(size))
+            }
         };
-        let mut base = self.ix.mul(tile, self.ix.lit(size));
         for d in &digits {
             let part = self.thread_digit(d, layout.threads);
             base = self.ix.add(base, self.ix.mul(part, self.ix.lit(d.place)));
         }
-        let name = self.coordinate_name(index);
+        if base == self.thread || super::index::as_literal(&base).is_some() {
+            return base;
+        }
+        let name = index.map_or("at".to_string(), |i| self.coordinate_name(i));
         let base = self.declare_let(&name, self.ix.dtype, base);
         self.coordinates.push(Coordinate { index, digits, base: base.clone(), depth: self.blocks.len() });
         base

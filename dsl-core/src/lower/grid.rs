@@ -239,7 +239,9 @@ impl Lowering<'_> {
                     straight(self, *view, index)
                 }
                 tile::Stmt::Let(_, Op::Window { .. }) if self.plan.shared_windows => return None,
-                tile::Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..)) | tile::Stmt::Combine(_) => return None,
+                tile::Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..)) | tile::Stmt::Combine(_) | tile::Stmt::Shared(_) => return None,
+                // Threads that hold the same element, or the same scalar, meet at barriers to exchange an old value.
+                tile::Stmt::Atomic { update, .. } if update.result.is_some() => return None,
                 tile::Stmt::Let(..) | tile::Stmt::Scatter { .. } | tile::Stmt::Atomic { .. } => {}
                 tile::Stmt::Store { view, .. } if self.stored_layout(&layout, self.kernel.view(*view).dtype.size() as i64) != layout => {
                     return None;

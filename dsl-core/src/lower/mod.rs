@@ -7,10 +7,12 @@
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //!    `observed`: which absent elements nobody looks at.
 //!    `window` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at once.
+//!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
 //! 6. [`crate::simt::verify`].
 
 mod anchor;
+mod barriers;
 mod combine;
 mod computed;
 mod context;
@@ -28,6 +30,7 @@ mod params;
 mod pipeline;
 mod plan;
 mod scan;
+mod shared;
 mod simplify;
 mod staged;
 mod tail;

@@ -40,6 +40,8 @@ pub(crate) struct Plan {
     pub grid: i64,
     /// Rows of tiles that blocks walk together; 1 for row after row.
     pub raster: i64,
+    /// Copies of each element of a shared array that is only updated.
+    pub copies: i64,
     /// Tiles of whole rows are read through shared memory.
     pub shared_rows: bool,
     /// Windows are copied to shared memory.
@@ -131,7 +133,13 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
     let async_windows = shared_windows && check_async_windows(kernel, schedule, target)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
+    let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
+    if !(copies as u64).is_power_of_two() || copies > 32 {
+        let id = knob_of_kind(kernel, KnobKind::Copies).into_iter().collect::<Vec<_>>();
+        return Err(illegal(kernel, &id, copies.to_string(), "must be a power of two up to 32: lanes share copies evenly".into()));
+    }
     Ok(Plan {
+        copies,
         raster,
         knobs,
         grid_tile,

@@ -17,7 +17,7 @@ pub(crate) fn written_params(kernel: &Kernel) -> Vec<bool> {
 /// The operands of an operation, views' lengths and strides excepted.
 pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
     match op {
-        Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) => vec![],
+        Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) | Op::Iota => vec![],
         Op::Unary(_, a)
         | Op::Cast(a)
         | Op::Bitcast(a)
@@ -99,10 +99,19 @@ impl Counter<'_> {
                     self.uses(&index_values(index), block);
                     self.uses(&[*value], block);
                 }
-                Stmt::Scatter { view, indices, value, .. } | Stmt::Atomic { view, indices, value, .. } => {
+                Stmt::Scatter { view, indices, value, .. } => {
                     self.view(*view, block);
                     self.uses(indices, block);
                     self.uses(&[*value], block);
+                }
+                Stmt::Atomic { update, view, .. } => {
+                    self.view(*view, block);
+                    self.uses(&update.uses(), block);
+                    update.result.iter().for_each(|r| self.uses[r.0 as usize].def_block = block);
+                }
+                Stmt::Shared(access) => {
+                    self.uses(&access.kind.operands(), block);
+                    access.kind.result().iter().for_each(|r| self.uses[r.0 as usize].def_block = block);
                 }
                 Stmt::Combine(c) => {
                     self.uses(&c.inputs, block);

@@ -142,6 +142,10 @@ impl Lowering<'_> {
                 self.set(value, Rep::Tile(TileRep { layout: None, mask: Mask::default(), data: Data::Splat(e) }));
                 return Ok(());
             }
+            Op::Iota => {
+                self.set(value, Rep::Tile(TileRep { layout: None, mask: Mask::default(), data: Data::Iota }));
+                return Ok(());
+            }
             Op::Coordinates(index) => {
                 self.set(value, Rep::Tile(TileRep { layout: None, mask: Mask::default(), data: Data::Coordinates(*index) }));
                 return Ok(());
@@ -222,7 +226,7 @@ impl Lowering<'_> {
             self.in_array(tile, &layout)?;
         }
         let source = self.tile(tile).clone();
-        if matches!(source.data, Data::Pending(_) | Data::Coordinates(_)) {
+        if matches!(source.data, Data::Pending(_) | Data::Coordinates(_) | Data::Iota) {
             return Err(self.unsupported(self.kernel.value(value).loc, "the transposition of a tile that depends on coordinates alone"));
         }
         let mut mask = source.mask.clone();
@@ -315,6 +319,11 @@ impl Lowering<'_> {
                 let base = self.base_coordinate(*index, &at.layout, at.axes[0]);
                 let e = self.ix.add(base, at.register_part(self, at.axes[0]));
                 super::index::Index { dtype: DType::I64 }.cast(self.ix.dtype, e)
+            }
+            Data::Iota => {
+                let base = self.base_coordinate(None, &at.layout, at.axes[0]);
+                let e = self.ix.add(base, at.register_part(self, at.axes[0]));
+                super::index::Index { dtype: self.register_type(value) }.cast(self.ix.dtype, e)
             }
             Data::Pending(Op::Pick { tile, axis, at: position }) => {
                 let source = self.tile(*tile).clone();

@@ -39,6 +39,9 @@ pub enum KnobKind {
     Halo,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
+    /// `copies(K = [1, 8, ..])`: copies of each element of a shared array that is only updated by one kind of atomic: lanes update
+    /// different ones, and a read combines them.
+    Copies,
     /// `cache(H = [Default, Streaming, Stores, Loads])`: hints on global accesses whose data nobody reads again: on all of them, on stores
     /// only (loads of neighbouring threads share lines of the cache), or on loads only (the output stays in the cache).
     Cache,
@@ -60,6 +63,7 @@ impl KnobKind {
             KnobKind::Rows => "rows",
             KnobKind::Halo => "halo",
             KnobKind::Raster => "raster",
+            KnobKind::Copies => "copies",
             KnobKind::Cache => "cache",
         }
     }

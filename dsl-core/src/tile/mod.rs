@@ -24,6 +24,9 @@
 //! An offset beyond the halo is a mistake, which the evaluator reports. The elements may be read at any time between the window and
 //! its last use: a kernel does not write them.
 //!
+//! # Shared arrays
+//! See [`shared`]: memory of one block, accessed in the order of the text.
+//!
 //! # Grid loops
 //! The outermost [`TileLoop`] is the grid: its turns run in any order and concurrently. A value carried across its turns starts at its operator's identity
 //! and belongs to one block. A body without a tile loop runs once, in one block.
@@ -36,13 +39,15 @@ pub mod combine;
 pub mod eval;
 pub mod host;
 pub mod print;
+pub mod shared;
 pub mod verify;
 
 pub use combine::{Combine, Form, Operator};
+pub use shared::{SharedAccess, SharedArray, SharedId, SharedKind, Update};
 
 use crate::loc::SourceLoc;
 use crate::schedule::Knob;
-use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
+use crate::types::{BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -342,6 +347,8 @@ pub enum Op {
     Coordinates(ValueId),
     /// The first coordinate of a tile: `index*size` (i64).
     Start(ValueId),
+    /// 0, 1, .. along a tile of one axis, of an integer type.
+    Iota,
     /// The elements of a view at a tile (result: tile), or one element (all indices `At`; result: scalar).
     Load(ViewId, Vec<Index>),
     /// Elements of a view at computed positions: one integer tile (or scalar) per axis of the view, all of the result's shape.
@@ -437,14 +444,10 @@ pub enum Stmt {
     },
     /// Read-modify-write at computed positions.
     Atomic {
-        /// The operation.
-        op: AtomicOp,
+        /// Positions, operation, operands and result.
+        update: Update,
         /// Where to.
         view: ViewId,
-        /// One integer tile or scalar per axis.
-        indices: Vec<ValueId>,
-        /// The operand.
-        value: ValueId,
         /// Among whom.
         scope: Scope,
         /// What else it orders.
@@ -454,6 +457,8 @@ pub enum Stmt {
     },
     /// Combines elements with an operator: a reduction, a scan, or the combination of what all blocks have.
     Combine(Combine),
+    /// Accesses a shared array.
+    Shared(SharedAccess),
     /// A loop over tiles: the grid if outermost, sequential otherwise.
     Tiles(TileLoop),
     /// `for var in start..end` over scalars.
@@ -531,6 +536,8 @@ pub struct Kernel {
     pub values: Vec<Value>,
     /// Views, by [`ViewId`], in the order in which they were made.
     pub views: Vec<View>,
+    /// Shared arrays, by [`SharedId`].
+    pub shared: Vec<SharedArray>,
     /// What launches must satisfy.
     pub requirements: Vec<Requirement>,
     /// The body.
@@ -549,6 +556,10 @@ impl Kernel {
     /// The view.
     pub fn view(&self, id: ViewId) -> &View {
         &self.views[id.0 as usize]
+    }
+    /// The shared array.
+    pub fn shared_array(&self, id: SharedId) -> &SharedArray {
+        &self.shared[id.0 as usize]
     }
     /// The knob.
     pub fn knob(&self, id: KnobId) -> &Knob {

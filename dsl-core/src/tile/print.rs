@@ -12,6 +12,7 @@
 //! Constants, parameters, lengths and strides stand where they are used; all other values have the author's name or a number.
 
 use super::{Block, Carry, Combine, Form, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Stmt, Ty, ValueId, ViewId};
+use super::{SharedAccess, SharedArray, SharedId, SharedKind, Update};
 use crate::loc::SourceLoc;
 use crate::types::DType;
 use std::collections::HashMap;
@@ -120,6 +121,10 @@ impl Printer<'_> {
             let text = format!("{head}, offset {}, axes ({}){}{repeats}", self.v(view.offset), axes.join("; "), parts.concat());
             self.located(&text, view.loc);
         }
+        for (i, array) in k.shared.iter().enumerate() {
+            let ty = self.ty(&Ty::Tile(array.dtype, array.shape.clone()));
+            self.located(&format!("shared {}: {ty}", self.array(SharedId(i as u32))), array.loc);
+        }
     }
 
     fn block(&mut self, block: &Block) {
@@ -147,11 +152,12 @@ impl Printer<'_> {
             Stmt::Scatter { view, indices, value, loc } => {
                 self.located(&format!("scatter {} ({}), {}", self.view(*view), self.list(indices), self.v(*value)), *loc);
             }
-            Stmt::Atomic { op, view, indices, value, scope, order, loc } => {
+            Stmt::Atomic { update, view, scope, order, loc } => {
                 let how = format!("{scope:?} {order:?}").to_lowercase();
-                let op = format!("{op:?}").to_lowercase();
-                self.located(&format!("atomic {op} {how} {} ({}), {}", self.view(*view), self.list(indices), self.v(*value)), *loc);
+                let place = self.view(*view);
+                self.atomic(update, &how, &place, *loc);
             }
+            Stmt::Shared(access) => self.shared(access),
             Stmt::Tiles(l) => {
                 let vars: Vec<String> = l
                     .vars
@@ -239,9 +245,40 @@ impl Printer<'_> {
                 format!("window {} ({}) {}", self.view(*view), axes.join(", "), lower(boundary))
             }
             Op::Near(window, offsets) => format!("near {} ({})", self.v(*window), self.list(offsets)),
+            Op::Iota => "iota".into(),
             Op::Load(view, index) => format!("load {} ({})", self.view(*view), self.index(index)),
             Op::Gather(view, indices) => format!("gather {} ({})", self.view(*view), self.list(indices)),
         }
+    }
+
+    /// A read-modify-write of a place that is already text.
+    fn atomic(&mut self, update: &Update, how: &str, place: &str, loc: SourceLoc) {
+        let result = update.result.map(|r| format!("{}: {} = ", self.v(r), self.ty(self.kernel.ty(r)))).unwrap_or_default();
+        let expected = update.expected.map(|e| format!("{} -> ", self.v(e))).unwrap_or_default();
+        let op = format!("{:?}", update.op).to_lowercase();
+        let indices = self.list(&update.indices);
+        self.located(&format!("{result}atomic {op} {how} {place} ({indices}), {expected}{}", self.v(update.value)), loc);
+    }
+
+    fn shared(&mut self, access: &SharedAccess) {
+        let array = self.array(access.array);
+        let text = match &access.kind {
+            SharedKind::Fill(v) => format!("fill {array}, {}", self.v(*v)),
+            SharedKind::Gather { indices, result } => {
+                format!("{}: {} = gather {array} ({})", self.v(*result), self.ty(self.kernel.ty(*result)), self.list(indices))
+            }
+            SharedKind::Scatter { indices, value } => format!("scatter {array} ({}), {}", self.list(indices), self.v(*value)),
+            SharedKind::Atomic(update) => return self.atomic(update, "shared", &array, access.loc),
+        };
+        self.located(&text, access.loc);
+    }
+
+    /// The author's name of a shared array; numbered where it is not unique.
+    fn array(&self, id: SharedId) -> String {
+        let name = |a: &SharedArray| a.name.clone().unwrap_or_else(|| "shared".into());
+        let own = name(self.kernel.shared_array(id));
+        let same = self.kernel.shared[..id.0 as usize].iter().filter(|a| name(a) == own).count();
+        if same == 0 { own } else { format!("{own}#{}", same + 1) }
     }
 
     fn combine(&mut self, c: &Combine) {
@@ -348,7 +385,9 @@ pub(crate) fn definitions<'a>(block: &'a Block, out: &mut Vec<(ValueId, Option<&
                 }
                 out.extend(c.results.iter().map(|r| (*r, None)));
             }
-            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+            Stmt::Atomic { update, .. } => out.extend(update.result.map(|r| (r, None))),
+            Stmt::Shared(access) => out.extend(access.kind.result().map(|r| (r, None))),
+            Stmt::Store { .. } | Stmt::Scatter { .. } => {}
             Stmt::Tiles(l) => {
                 out.extend(l.vars.iter().map(|v| (*v, None)));
                 inner(&l.carries, out);

@@ -3,14 +3,20 @@
 //! Users' mistakes never get here: the language reports them as diagnostics and gives no kernel.
 
 use super::{Block, Carry, Combine, Form, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Size, Stmt, Ty, ValueId, ViewId};
-use crate::types::DType;
+use super::{SharedAccess, SharedKind, Update};
+use crate::types::{AtomicOp, DType};
 
 /// Checks every invariant that the module's page states.
 ///
 /// # Panics
 /// If one is violated, naming `pass`.
 pub fn verify(kernel: &Kernel, pass: &str) {
-    let mut checker = Checker { kernel, visible: vec![false; kernel.values.len()], defined: vec![false; kernel.values.len()] };
+    let mut checker = Checker {
+        kernel,
+        numbers: Default::default(),
+        visible: vec![false; kernel.values.len()],
+        defined: vec![false; kernel.values.len()],
+    };
     let checked = checker.block(&kernel.body).and_then(|()| checker.header());
     if let Err(rule) = checked {
         panic!("{pass}: tile IR is broken: {rule}\n{kernel}");
@@ -21,6 +27,8 @@ type Checked = Result<(), String>;
 
 struct Checker<'a> {
     kernel: &'a Kernel,
+    /// Of the accesses of shared arrays so far.
+    numbers: std::collections::HashSet<u32>,
     visible: Vec<bool>,
     defined: Vec<bool>,
 }
@@ -108,12 +116,18 @@ impl Checker<'_> {
                 let fits = ty.dtype() == Some(self.kernel.view(*view).dtype) && ty.shape().unwrap_or_default() == shape;
                 ensure(fits && self.mutable(*view), || format!("a store of {ty:?} to {}", self.kernel.view(*view).text))
             }
-            Stmt::Scatter { view, indices, value, .. } | Stmt::Atomic { view, indices, value, .. } => {
+            Stmt::Scatter { view, indices, value, .. } => {
                 let shape = self.computed(*view, indices)?;
                 let ty = self.used(*value)?;
                 let fits = ty.dtype() == Some(self.kernel.view(*view).dtype) && ty.shape().unwrap_or_default() == shape;
                 ensure(fits && self.mutable(*view), || format!("a scatter of {ty:?} to {}", self.kernel.view(*view).text))
             }
+            Stmt::Atomic { update, view, .. } => {
+                let (shape, dtype) = (self.computed(*view, &update.indices)?, self.kernel.view(*view).dtype);
+                ensure(self.mutable(*view), || format!("an atomic on {}", self.kernel.view(*view).text))?;
+                self.update(update, dtype, &shape)
+            }
+            Stmt::Shared(access) => self.shared(access),
             Stmt::Tiles(l) => {
                 ensure(l.axes.len() == l.vars.len(), || "a loop over tiles with more axes than variables".into())?;
                 for (v, axis) in l.vars.iter().zip(&l.axes) {
@@ -197,14 +211,64 @@ impl Checker<'_> {
         Ok(shape)
     }
 
+    /// Operands and result of a read-modify-write of elements at positions of this shape.
+    fn update(&mut self, update: &Update, dtype: DType, shape: &[Size]) -> Checked {
+        let Update { op, expected, result, .. } = update;
+        let bits = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
+        ensure(!(bits && dtype.is_float()), || format!("atomic {op:?} on {dtype}"))?;
+        ensure(expected.is_some() == (*op == AtomicOp::CompareSwap), || format!("atomic {op:?} and an expected value"))?;
+        for v in update.operands() {
+            let ty = self.used(v)?;
+            let fits = ty.dtype() == Some(dtype) && ty.shape().unwrap_or_default() == shape;
+            ensure(fits, || format!("atomic {op:?} of {ty:?} on elements of {dtype}"))?;
+        }
+        let Some(result) = *result else { return Ok(()) };
+        self.define(result)?;
+        let ty = self.kernel.ty(result);
+        ensure(ty.dtype() == Some(dtype) && ty.shape().unwrap_or_default() == shape, || format!("an old value of type {ty:?}"))
+    }
+
+    fn shared(&mut self, access: &SharedAccess) -> Checked {
+        ensure(self.numbers.insert(access.number), || format!("two accesses of shared arrays have the number {}", access.number))?;
+        let Some(array) = self.kernel.shared.get(access.array.0 as usize) else { return Err("no such shared array".into()) };
+        let (dtype, rank) = (array.dtype, array.shape.len());
+        let wrong = |ty: &Ty| format!("{ty:?} beside a shared array of {dtype}");
+        match &access.kind {
+            SharedKind::Fill(v) => {
+                let ty = self.used(*v)?;
+                ensure(*ty == Ty::Scalar(dtype), || wrong(ty))
+            }
+            SharedKind::Gather { indices, result } => {
+                let shape = self.positions(indices, rank, "a shared array")?;
+                self.define(*result)?;
+                let ty = self.kernel.ty(*result);
+                ensure(ty.dtype() == Some(dtype) && ty.shape().unwrap_or_default() == shape, || wrong(ty))
+            }
+            SharedKind::Scatter { indices, value } => {
+                let shape = self.positions(indices, rank, "a shared array")?;
+                let ty = self.used(*value)?;
+                ensure(ty.dtype() == Some(dtype) && ty.shape().unwrap_or_default() == shape, || wrong(ty))
+            }
+            SharedKind::Atomic(update) => {
+                let shape = self.positions(&update.indices, rank, "a shared array")?;
+                self.update(update, dtype, &shape)
+            }
+        }
+    }
+
     fn computed(&self, view: ViewId, indices: &[ValueId]) -> Result<Vec<Size>, String> {
         let view = self.kernel.view(view);
-        ensure(indices.len() == view.axes.len() && !indices.is_empty(), || format!("{} coordinates for {}", indices.len(), view.text))?;
+        self.positions(indices, view.axes.len(), &view.text)
+    }
+
+    /// The shape of computed positions, one value per axis.
+    fn positions(&self, indices: &[ValueId], rank: usize, text: &str) -> Result<Vec<Size>, String> {
+        ensure(indices.len() == rank && !indices.is_empty(), || format!("{} coordinates for {text}", indices.len()))?;
         let shape = self.used(indices[0])?.shape().unwrap_or_default().to_vec();
         for i in indices {
             let ty = self.used(*i)?;
             let fits = ty.dtype().is_some_and(DType::is_int) && ty.shape().unwrap_or_default() == shape;
-            ensure(fits, || format!("{ty:?} as a coordinate of {}", view.text))?;
+            ensure(fits, || format!("{ty:?} as a coordinate of {text}"))?;
         }
         Ok(shape)
     }
@@ -271,6 +335,7 @@ impl Checker<'_> {
                 new.push(Size::constant(all.len() as i64));
                 ensure(new == shape(result), wrong)
             }
+            Op::Iota => ensure(matches!(result, Ty::Tile(d, shape) if d.is_int() && shape.len() == 1), wrong),
             Op::Coordinates(a) => {
                 let fits = matches!((self.used(*a)?, result), (Ty::TileIdx(s), Ty::Tile(DType::I64, t)) if *t == [s.clone()]);
                 ensure(fits, wrong)
@@ -346,7 +411,9 @@ impl Checker<'_> {
 
 fn stores(block: &Block) -> bool {
     block.iter().any(|s| match s {
-        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => true,
+        Stmt::Store { .. } => true,
+        // Computed positions have the mask of the choice.
+        Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) => false,
         Stmt::Let(..) | Stmt::Combine(_) => false,
         Stmt::Tiles(l) => stores(&l.body),
         Stmt::Range { body, .. } | Stmt::Where { body, .. } => stores(body),

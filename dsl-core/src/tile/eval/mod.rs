@@ -11,6 +11,7 @@ mod memory;
 mod number;
 mod ops;
 mod run;
+mod shared;
 mod value;
 mod window;
 

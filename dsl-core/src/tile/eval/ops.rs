@@ -1,12 +1,13 @@
 //! Operations: what each [`Op`] computes.
 
 use super::memory::{ABSENT, Window, extend};
+use super::number::Numbers;
 use super::run::Machine;
 use super::value::{TileVal, Val, meet, positions, strides};
 use super::{EvalError, EvalRef};
 use crate::loc::SourceLoc;
 use crate::tile::{Index, Op, Ty, ValueId, ViewId};
-use crate::types::DType;
+use crate::types::{DType, Literal};
 use std::rc::Rc;
 
 impl Machine<'_, '_> {
@@ -58,6 +59,11 @@ impl Machine<'_, '_> {
             }
             Op::Pick { tile, axis, at } => self.pick(id, *tile, *axis, *at as usize),
             Op::Stack(parts) => self.stack(id, parts),
+            Op::Iota => {
+                let size = self.extents(id)[0];
+                let from = self.dtype(id);
+                TileVal { shape: vec![size], data: (0..size as i64).map(|i| Literal::from_i64(from, i).bits).collect(), mask: None }.into()
+            }
             Op::Coordinates(index) => {
                 let (first, size) = (self.first(*index), self.extents(id)[0]);
                 let data = (0..size as i64).map(|i| (first + i) as u64).collect();
@@ -204,17 +210,12 @@ impl Machine<'_, '_> {
         for (axis, v) in indices.iter().enumerate() {
             let (tile, dtype) = (self.val(*v).to_tile(&shape), self.dtype(*v));
             for (i, a) in addresses.iter_mut().enumerate() {
-                let step = tile.at(i).map_or(ABSENT, |cell| window.step(axis, self.coordinate(dtype, cell)));
+                let step = tile.at(i).map_or(ABSENT, |cell| window.step(axis, coordinate(self.numbers, dtype, cell)));
                 *a = if *a == ABSENT || step == ABSENT { ABSENT } else { *a + step };
             }
         }
         self.check_inside(view, &window, &addresses, loc)?;
         Ok((shape, addresses))
-    }
-
-    /// A u64 above the range of i64 lies outside of every view.
-    fn coordinate(&self, dtype: DType, cell: u64) -> i64 {
-        if dtype == DType::U64 { i64::try_from(cell).unwrap_or(-1) } else { self.numbers.integer(dtype, cell) }
     }
 
     fn load(&mut self, id: ValueId, view: ViewId, shape: Vec<usize>, mut addresses: Vec<i64>, loc: SourceLoc) -> Result<Val, EvalError> {
@@ -239,4 +240,9 @@ impl Machine<'_, '_> {
             }
         }
     }
+}
+
+/// A u64 above the range of i64 lies outside of every view.
+pub(super) fn coordinate(numbers: Numbers, dtype: DType, cell: u64) -> i64 {
+    if dtype == DType::U64 { i64::try_from(cell).unwrap_or(-1) } else { numbers.integer(dtype, cell) }
 }

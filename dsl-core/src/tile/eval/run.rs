@@ -10,7 +10,7 @@ use crate::schedule::space::Permutation;
 use crate::schedule::{Choice, Schedule};
 use crate::tile::host::{HostArg, HostExpr};
 use crate::tile::{Block, Branch, Carry, Kernel, ParamKind, RequirementKind, Size, Stmt, TileLoop, Ty, ValueId, ViewId};
-use crate::types::{AtomicOp, BinaryOp, DType};
+use crate::types::{BinaryOp, DType};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -36,6 +36,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         fuel: options.fuel.unwrap_or(u64::MAX),
         buffers,
         env: vec![None; kernel.values.len()],
+        shared: vec![Vec::new(); kernel.shared.len()],
         sides: Vec::new(),
         scattered: HashMap::new(),
     };
@@ -122,6 +123,8 @@ pub(super) struct Machine<'a, 'b> {
     options: &'a EvalOptions,
     fuel: u64,
     env: Vec<Option<Val>>,
+    /// Cells of the shared arrays.
+    pub(super) shared: Vec<Vec<u64>>,
     /// For each scatter statement one bit per byte address of its tensor that it has written.
     scattered: HashMap<*const Stmt, Vec<u64>>,
 }
@@ -236,16 +239,12 @@ impl Machine<'_, '_> {
             Stmt::Scatter { view, indices, value, loc } => {
                 let (shape, mut addresses) = self.gathered(*view, indices, Some(*value), *loc)?;
                 let tile = self.val(*value).to_tile(&shape);
-                drop_absent(&mut addresses, &tile);
+                self.present(&shape, &mut addresses, &[*value]);
                 self.check_scatter(stmt, *view, &addresses, *loc)?;
                 self.write(*view, &addresses, &tile, *loc)
             }
-            Stmt::Atomic { op, view, indices, value, loc, .. } => {
-                let (shape, mut addresses) = self.gathered(*view, indices, Some(*value), *loc)?;
-                let tile = self.val(*value).to_tile(&shape);
-                drop_absent(&mut addresses, &tile);
-                self.update(*op, *view, &addresses, &tile, *loc)
-            }
+            Stmt::Atomic { update, view, loc, .. } => self.update(update, *view, *loc),
+            Stmt::Shared(access) => self.shared_access(access),
             Stmt::Tiles(l) => self.tiles(l),
             Stmt::Range { var, start, end, carries, body, loc } => self.range(*var, *start, *end, carries, body, *loc),
             Stmt::While { carries, header, condition, body, loc } => {
@@ -357,25 +356,6 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    fn update(&mut self, op: AtomicOp, view: ViewId, addresses: &[i64], tile: &TileVal, loc: SourceLoc) -> Result<(), EvalError> {
-        let (window, dtype) = (self.window(view, loc)?, self.kernel.view(view).dtype);
-        let combine = match op {
-            AtomicOp::Add => self.numbers.binary(BinaryOp::Add, dtype),
-            AtomicOp::Min => self.numbers.binary(BinaryOp::Min, dtype),
-            AtomicOp::Max => self.numbers.binary(BinaryOp::Max, dtype),
-            AtomicOp::And => self.numbers.binary(BinaryOp::And, dtype),
-            AtomicOp::Or => self.numbers.binary(BinaryOp::Or, dtype),
-            AtomicOp::Xor => self.numbers.binary(BinaryOp::Xor, dtype),
-            AtomicOp::Exchange => Box::new(|_, new| new),
-            AtomicOp::CompareSwap => panic!("eval: a compare-and-swap on tiles has no expected value; it exists in SIMT IR only"),
-        };
-        for (i, a) in addresses.iter().enumerate().filter(|(_, a)| **a != ABSENT) {
-            let old = self.numbers.load(dtype, window.read(self.buffers, *a));
-            window.write(self.buffers, *a, self.numbers.store(dtype, combine(old, tile.data[i])));
-        }
-        Ok(())
-    }
-
     fn check_scatter(&mut self, stmt: &Stmt, view: ViewId, addresses: &[i64], loc: SourceLoc) -> Result<(), EvalError> {
         let window = self.window(view, loc)?;
         let bytes = (window.span.1 - window.span.0) as usize;
@@ -392,7 +372,8 @@ impl Machine<'_, '_> {
     }
 }
 
-fn drop_absent(addresses: &mut [i64], tile: &TileVal) {
+/// Marks the addresses of absent elements.
+pub(super) fn drop_absent(addresses: &mut [i64], tile: &TileVal) {
     for (i, a) in addresses.iter_mut().enumerate() {
         if tile.at(i).is_none() {
             *a = ABSENT;

@@ -4,7 +4,7 @@ use super::*;
 use crate::schedule::{Choice, Knob, KnobKind};
 use crate::tile::{
     Block, Carry, Combine, Form, Index, KnobId, Op, Operator, Param, ParamKind, Requirement, RequirementKind, Size, Stmt, TileLoop, Ty,
-    Value, ValueId, View, ViewAxis, ViewId,
+    Update, Value, ValueId, View, ViewAxis, ViewId,
 };
 use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, MemoryOrder, Scope, UnaryOp};
 
@@ -28,6 +28,7 @@ impl Builder {
             knobs,
             values: vec![],
             views: vec![],
+            shared: vec![],
             requirements: vec![],
             body: vec![],
         };
@@ -148,7 +149,8 @@ impl Builder {
 
     pub(crate) fn atomic(&mut self, view: ViewId, index: ValueId, value: ValueId) {
         let (scope, order) = (Scope::Device, MemoryOrder::Relaxed);
-        self.push(Stmt::Atomic { op: AtomicOp::Add, view, indices: vec![index], value, scope, order, loc: LOC });
+        let update = Update { op: AtomicOp::Add, indices: vec![index], value, expected: None, result: None };
+        self.push(Stmt::Atomic { update, view, scope, order, loc: LOC });
     }
 
     pub(crate) fn finish(mut self) -> Kernel {

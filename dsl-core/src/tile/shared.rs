@@ -1,0 +1,140 @@
+//! Shared arrays: memory of one block, and the statements that access it.
+//!
+//! Accesses happen in the order of the text, each as a whole: a gather sees everything that the atomics above it did. Lowering puts
+//! barriers where the order needs them. Positions outside of the array, and absent ones, are left alone.
+//!
+//! An array belongs to one block. One that is made before a strided grid loop keeps its contents over the turns that its block takes;
+//! what changes in a grid loop that is not strided must be made inside.
+
+use super::{Size, ValueId};
+use crate::loc::SourceLoc;
+use crate::types::{AtomicOp, BinaryOp, DType, Literal};
+
+/// Index of a [`SharedArray`] in its kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SharedId(pub u32);
+
+/// An array in shared memory.
+#[derive(Clone, Debug)]
+pub struct SharedArray {
+    /// The author's name for it, if it has one.
+    pub name: Option<String>,
+    /// Element type.
+    pub dtype: DType,
+    /// Extent per axis, at least one axis.
+    pub shape: Vec<Size>,
+    /// Where it was made.
+    pub loc: SourceLoc,
+}
+
+/// A statement that accesses a shared array.
+#[derive(Clone, Debug)]
+pub struct SharedAccess {
+    /// Unique in the kernel; copies of a statement keep it.
+    pub number: u32,
+    /// The array.
+    pub array: SharedId,
+    /// What is done.
+    pub kind: SharedKind,
+    /// The author's line.
+    pub loc: SourceLoc,
+}
+
+/// Read-modify-write of elements of a view or of a shared array, one after the other in any order. Scalars count once for the block.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The operation.
+    pub op: AtomicOp,
+    /// One integer tile (or scalar) per axis.
+    pub indices: Vec<ValueId>,
+    /// The operand; for a compare-and-swap the new value.
+    pub value: ValueId,
+    /// The expected value of a compare-and-swap.
+    pub expected: Option<ValueId>,
+    /// The old values, if wanted; absent where nothing was accessed.
+    pub result: Option<ValueId>,
+}
+
+impl Update {
+    /// The value and the expected value.
+    pub fn operands(&self) -> Vec<ValueId> {
+        [self.value].into_iter().chain(self.expected).collect()
+    }
+
+    /// All values that it uses.
+    pub fn uses(&self) -> Vec<ValueId> {
+        self.indices.iter().copied().chain(self.operands()).collect()
+    }
+
+    /// All values that it uses, to replace them.
+    pub fn uses_mut(&mut self) -> Vec<&mut ValueId> {
+        self.indices.iter_mut().chain([&mut self.value]).chain(&mut self.expected).collect()
+    }
+}
+
+/// What a [`SharedAccess`] does.
+#[derive(Clone, Debug)]
+pub enum SharedKind {
+    /// Sets every element to a scalar.
+    Fill(ValueId),
+    /// Reads elements at computed positions.
+    Gather {
+        /// One integer tile (or scalar) per axis.
+        indices: Vec<ValueId>,
+        /// The elements; a scalar where the indices are scalars.
+        result: ValueId,
+    },
+    /// Writes elements at computed positions; no two of them meet.
+    Scatter {
+        /// One integer tile (or scalar) per axis.
+        indices: Vec<ValueId>,
+        /// What.
+        value: ValueId,
+    },
+    /// Read-modify-write of elements.
+    Atomic(Update),
+}
+
+impl SharedKind {
+    /// The values that it uses.
+    pub fn operands(&self) -> Vec<ValueId> {
+        match self {
+            SharedKind::Fill(v) => vec![*v],
+            SharedKind::Gather { indices, .. } => indices.clone(),
+            SharedKind::Scatter { indices, value } => indices.iter().copied().chain([*value]).collect(),
+            SharedKind::Atomic(update) => update.uses(),
+        }
+    }
+
+    /// The values that it uses, to replace them.
+    pub fn operands_mut(&mut self) -> Vec<&mut ValueId> {
+        match self {
+            SharedKind::Fill(v) => vec![v],
+            SharedKind::Gather { indices, .. } => indices.iter_mut().collect(),
+            SharedKind::Scatter { indices, value } => indices.iter_mut().chain([value]).collect(),
+            SharedKind::Atomic(update) => update.uses_mut(),
+        }
+    }
+
+    /// The value that it makes.
+    pub fn result(&self) -> Option<ValueId> {
+        match self {
+            SharedKind::Gather { result, .. } => Some(*result),
+            SharedKind::Atomic(update) => update.result,
+            SharedKind::Fill(_) | SharedKind::Scatter { .. } => None,
+        }
+    }
+}
+
+/// What an atomic computes, and the value that changes nothing; `None` for exchanges.
+pub fn operation(op: AtomicOp, dtype: DType) -> Option<(BinaryOp, Literal)> {
+    Some(match op {
+        AtomicOp::Add => (BinaryOp::Add, Literal::from_i64(dtype, 0)),
+        AtomicOp::Min => (BinaryOp::Min, Literal::extreme(dtype, true)),
+        AtomicOp::Max => (BinaryOp::Max, Literal::extreme(dtype, false)),
+        AtomicOp::And => (BinaryOp::And, Literal::from_i64(dtype, -1)),
+        AtomicOp::Or => (BinaryOp::Or, Literal::from_i64(dtype, 0)),
+        AtomicOp::Xor => (BinaryOp::Xor, Literal::from_i64(dtype, 0)),
+        AtomicOp::Exchange | AtomicOp::CompareSwap => return None,
+    })
+}
