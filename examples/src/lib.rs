@@ -8,6 +8,7 @@ pub mod convolution_1d;
 pub mod convolution_2d;
 pub mod gaussian_blur;
 pub mod geglu;
+pub mod histogramming;
 pub mod jacobi_stencil_2d;
 pub mod leaky_relu;
 pub mod matrix_addition;

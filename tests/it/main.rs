@@ -25,6 +25,7 @@ mod programs;
 mod properties;
 mod rungs;
 mod scans;
+mod shared;
 mod snapshots;
 mod tidy;
 mod tuner;

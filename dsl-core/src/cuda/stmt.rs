@@ -282,6 +282,8 @@ impl Writer<'_> {
             return format!("{}(&{at}, {value})", if min { "atomic_min" } else { "atomic_max" });
         }
         let suffix = match scope {
+            // Shared memory is the block's own.
+            Scope::Warp | Scope::Block if matches!(place.space, Space::Shared(_)) => "",
             Scope::Warp | Scope::Block => "_block",
             Scope::Cluster | Scope::Device => "",
             Scope::System => "_system",

@@ -62,6 +62,11 @@ pub(crate) fn resolve(k: &mut KernelBuilder, request: &Request, dtype: DType, ra
             *i = ops::splat_to(k, *i, &shape, loc);
         }
     }
+    if shape.is_empty() && k.in_where() {
+        let message = "an atomic stands under a per-element condition, but with no element of its own";
+        k.error(Diagnostic::new(loc, message).help("give it one value per element: `v.like(1)` instead of `1`"));
+        return None;
+    }
     for v in &mut operands {
         *v = fitting(k, *v, &shape, loc)?;
     }

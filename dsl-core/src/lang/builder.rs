@@ -211,6 +211,12 @@ impl KernelBuilder {
     /// Integer tiles beside a neutral constant.
     fn fold_tile(&self, op: &Op, ty: &Ty) -> Option<ValueId> {
         let Op::Binary(o, a, b) = op else { return None };
+        // A product with 0 is absent where its factor is.
+        if *o == BinaryOp::Mul
+            && [a, b].iter().any(|v| matches!(self.op(**v), Some(Op::Splat(s)) if self.constant(*s).is_some_and(|l| l.to_i64() == 0)))
+        {
+            return None;
+        }
         let spread = |v: &ValueId| match self.op(*v) {
             Some(Op::Splat(s)) => self.constant(*s),
             _ => None,

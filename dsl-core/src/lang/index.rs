@@ -284,7 +284,7 @@ pub(crate) fn spread(k: &mut KernelBuilder, parts: &[Part], extents: &[Size], lo
             Part::All(length) => {
                 let size = length.map_or_else(|| extent.clone(), Size::constant);
                 shape.push(size.clone());
-                (k.emit(Op::Iota, Ty::Tile(DType::I64, vec![size]), loc), Some(axis))
+                (k.emit(Op::Iota, Ty::Tile(DType::I32, vec![size]), loc), Some(axis))
             }
             Part::At(h) => (k.operand(*h, loc)?, None),
             Part::Constant(c) => (k.index(*c, loc), None),
@@ -299,7 +299,8 @@ pub(crate) fn spread(k: &mut KernelBuilder, parts: &[Part], extents: &[Size], lo
         Some(_) if shape.len() == 1 => v,
         Some(axis) => {
             let from = (0..shape.len()).map(|a| (a == axis).then_some(0)).collect();
-            k.emit(Op::Broadcast(v, from), Ty::Tile(DType::I64, shape.clone()), loc)
+            let ty = Ty::Tile(k.kernel.ty(v).dtype().unwrap_or(DType::I64), shape.clone());
+            k.emit(Op::Broadcast(v, from), ty, loc)
         }
     };
     let values = along.into_iter().map(|a| whole(k, a)).collect();

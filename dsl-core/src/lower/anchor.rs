@@ -140,7 +140,7 @@ impl Lowering<'_> {
         for (n, k) in order.iter().rev().zip(along).map(|(k, n)| (n, *k)) {
             threads[k] = n;
         }
-        let lanes = Some(full_lanes(vector, bytes));
+        let lanes = (shape.len() > 1).then_some(full_lanes(vector, bytes));
         Layout::dealt(&Deal { shape, threads: &threads, order: &order, vector, lanes, block: plan.threads })
     }
 

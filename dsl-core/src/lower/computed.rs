@@ -6,7 +6,7 @@ use super::memory::{Kind, TileAxis};
 use super::values::At;
 use crate::layout::Layout;
 use crate::simt::{Expr, Place, Space, Stmt};
-use crate::tile::{SharedId, Update, ValueId, ViewId};
+use crate::tile::{SharedId, Size, Update, ValueId, ViewId};
 use crate::types::{CompareOp, DType, MemoryOrder, Scope};
 
 /// What is accessed.
@@ -167,12 +167,8 @@ impl Lowering<'_> {
 
     /// The layout of a tile that fits every layout: that of the grid loop's own tile, or one dealt to the same threads.
     pub fn natural_layout(&self, value: ValueId) -> Layout {
-        let shape: Vec<i64> = self.kernel.ty(value).shape().unwrap_or(&[]).iter().map(|s| self.plan.size(s)).collect();
-        let anchor = self.anchor_layout();
-        if anchor.shape() == shape {
-            return anchor;
-        }
-        let axes: Vec<TileAxis> = shape.iter().map(|n| (None, *n)).collect();
+        let shape = self.kernel.ty(value).shape().unwrap_or(&[]);
+        let axes: Vec<(Option<ValueId>, Size)> = shape.iter().map(|s| (None, s.clone())).collect();
         self.deal(&axes, axes.len().saturating_sub(1), 4)
     }
 

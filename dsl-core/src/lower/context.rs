@@ -11,7 +11,7 @@ use crate::tile::access::{dim_classes, dim_constants, loop_lengths};
 use crate::tile::host::HostExpr;
 use crate::tile::{Kernel, Op, ValueId};
 use crate::types::DType;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Which elements of a tile exist: coordinates along an axis below a length, and sides of per-element choices.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -114,8 +114,8 @@ pub(crate) struct Lowering<'a> {
     pub shared: Vec<SharedArray>,
     /// The author's shared arrays.
     pub arrays: HashMap<crate::tile::SharedId, super::shared::Array>,
-    /// Accesses of shared arrays before which the block meets.
-    pub barriers: HashSet<u32>,
+    /// Where the block meets between accesses of shared arrays.
+    pub barriers: super::barriers::Barriers,
     /// Shared arrays of a path that excludes this one.
     pub reusable: Vec<SharedId>,
     /// Open blocks, innermost last.

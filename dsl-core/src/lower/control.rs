@@ -4,7 +4,7 @@ use super::computed::Memory;
 use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
 use super::index::literal;
 use crate::layout::Layout;
-use crate::simt::{Expr, Stmt, VarId};
+use crate::simt::{Barrier, Expr, Stmt, VarId};
 use crate::tile::{self, Block, Branch, Carry, Op, TileLoop, Ty, ValueId};
 use crate::types::{BinaryOp, DType, TernaryOp};
 
@@ -28,6 +28,9 @@ impl Lowering<'_> {
     }
 
     fn lower_stmt(&mut self, stmt: &tile::Stmt) -> Lowered<()> {
+        if super::barriers::loop_key(stmt).is_some_and(|key| self.barriers.loops.contains(&key)) {
+            self.emit(Stmt::Barrier(Barrier::Block));
+        }
         match stmt {
             tile::Stmt::Let(value, op) => self.lower_let(*value, op),
             tile::Stmt::Combine(c) => self.combine(c),

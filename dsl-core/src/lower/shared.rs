@@ -63,7 +63,7 @@ impl Lowering<'_> {
 
     /// Lowers one access, with the barrier that it needs.
     pub fn shared_access(&mut self, access: &SharedAccess) -> Lowered<()> {
-        if self.barriers.contains(&access.number) {
+        if self.barriers.accesses.contains(&access.number) {
             self.emit(Stmt::Barrier(Barrier::Block));
         }
         match &access.kind {

@@ -92,6 +92,7 @@ pub fn classify(kernel: &Kernel) -> Result<Vec<ClassifiedStore>, Vec<Diagnostic>
         classes.extend(list.iter().map(|a| ClassifiedStore { param: kernel.view(a.view).param, class, loc: a.loc }));
     }
     check_in_place(kernel, &all, &mut errors);
+    super::shared::check(kernel, &mut errors);
     if errors.is_empty() {
         return Ok(classes);
     }

@@ -6,7 +6,8 @@
 //! An array belongs to one block. One that is made before a strided grid loop keeps its contents over the turns that its block takes;
 //! what changes in a grid loop that is not strided must be made inside.
 
-use super::{Size, ValueId};
+use super::{Kernel, Op, Size, Stmt, TileLoop, ValueId, access};
+use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::types::{AtomicOp, BinaryOp, DType, Literal};
 
@@ -136,5 +137,55 @@ pub fn operation(op: AtomicOp, dtype: DType) -> Option<(BinaryOp, Literal)> {
         AtomicOp::Or => (BinaryOp::Or, Literal::from_i64(dtype, 0)),
         AtomicOp::Xor => (BinaryOp::Xor, Literal::from_i64(dtype, 0)),
         AtomicOp::Exchange | AtomicOp::CompareSwap => return None,
+    })
+}
+
+/// What is wrong with arrays that the grid loop changes: an array belongs to one block.
+pub(crate) fn check(kernel: &Kernel, errors: &mut Vec<Diagnostic>) {
+    let Some(grid) = kernel.grid_loop() else { return };
+    for (id, array) in kernel.shared.iter().enumerate() {
+        let id = SharedId(id as u32);
+        let made_inside = !before(kernel, grid).any(|a| a.array == id);
+        let mut changes = None;
+        access::visit(&grid.body, &mut |stmt| {
+            if let Stmt::Shared(a) = stmt
+                && a.array == id
+                && !matches!(a.kind, SharedKind::Gather { .. })
+            {
+                changes.get_or_insert(a);
+            }
+        });
+        let Some(change) = changes.filter(|_| !made_inside) else { continue };
+        let name = array.name.clone().unwrap_or_else(|| "a shared array".into());
+        if !grid.strided {
+            let message = format!("`{name}` changes in the grid loop, whose turns run at the same time in different blocks");
+            let help = "make it inside of the loop, or write `.tiles(..).strided()`: each block then takes several tiles and keeps an array of its own";
+            errors.push(Diagnostic::new(change.loc, message).note("it is made here", array.loc).help(help));
+        } else if let SharedKind::Atomic(update) = &change.kind
+            && let Some((_, identity)) = operation(update.op, array.dtype)
+            && let Some(start) = before(kernel, grid).filter(|a| a.array == id).find_map(|a| filled_with(kernel, a))
+            && start != identity
+        {
+            let message =
+                format!("each block starts `{name}` with {start} and updates it: the result would depend on the number of blocks");
+            let help = format!("start it with {identity}, which changes nothing");
+            errors.push(Diagnostic::new(array.loc, message).note("changed here", change.loc).help(help));
+        }
+    }
+}
+
+/// The accesses of shared arrays before the grid loop.
+fn before<'a>(kernel: &'a Kernel, grid: &TileLoop) -> impl Iterator<Item = &'a SharedAccess> {
+    let is_grid = |s: &Stmt| matches!(s, Stmt::Tiles(l) if l.vars == grid.vars);
+    let end = kernel.body.iter().position(is_grid).unwrap_or(kernel.body.len());
+    kernel.body[..end].iter().filter_map(|s| if let Stmt::Shared(a) = s { Some(a) } else { None })
+}
+
+/// The constant that a fill stores.
+fn filled_with(kernel: &Kernel, access: &SharedAccess) -> Option<Literal> {
+    let SharedKind::Fill(value) = access.kind else { return None };
+    kernel.body.iter().find_map(|s| match s {
+        Stmt::Let(v, Op::Literal(l)) if *v == value => Some(*l),
+        _ => None,
     })
 }
