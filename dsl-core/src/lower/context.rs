@@ -244,7 +244,9 @@ impl<'a> Lowering<'a> {
     pub fn new_shared(&mut self, name: &str, dtype: DType, len: i64) -> SharedId {
         let fits = |id: &SharedId| {
             let a = &self.shared[id.0 as usize];
-            a.dtype == dtype && a.len == len as u32
+            // What the author named keeps its contents.
+            let free = self.arrays.values().all(|own| own.id != *id);
+            free && a.dtype == dtype && a.len == len as u32
         };
         if let Some(at) = self.reusable.iter().position(fits) {
             return self.reusable.remove(at);
