@@ -41,12 +41,14 @@ fn barriers(def: KernelDef, schedule: &[(&str, i64)]) -> usize {
 #[test]
 fn barriers_stand_between_conflicting_accesses_only() {
     // Fill, add, read.
-    assert_eq!(barriers(kernels::alike_in_tile::Kernel::def(), &[("G", 0)]), 2 * 2, "one path for full tiles, one for the tail");
+    assert_eq!(barriers(kernels::alike_in_tile::Kernel::def(), &[("G", 0)]), 2);
     // Taken again, the fill waits for the reads of the last turn.
-    assert_eq!(barriers(kernels::alike_in_tile::Kernel::def(), &[("G", 1)]), 3 * 2);
+    assert_eq!(barriers(kernels::alike_in_tile::Kernel::def(), &[("G", 1)]), 3);
     // Adds of all turns commute: the block meets before the loop and after it.
     use girih_examples::histogramming::histogram_256;
     assert_eq!(barriers(histogram_256::Kernel::def(), &[]), 2);
+    // The fill before the loop needs none: the loop fills again first. Write, read, and the next turn's fill.
+    assert_eq!(barriers(kernels::mirrored_tiles::Kernel::def(), &[("G", 1)]), 3);
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn a_missing_barrier_is_a_race() {
             }
         }
     }
-    assert!(caught >= 8, "{caught}");
+    assert!(caught >= 7, "{caught}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Works on tile IR, before any code exists: each access has a number, and what is found holds for every copy of the statement.
 //! Where a loop meets what was done before it, the block meets once, before the loop, and not at every turn.
 
-use crate::tile::{Block, Kernel, SharedId, SharedKind, Stmt, ValueId};
+use crate::tile::{Block, Kernel, SharedId, SharedKind, Stmt, TileLoop, ValueId};
 use crate::types::AtomicOp;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 enum Done {
     Read,
     Write,
+    /// The same threads write the same elements at every fill.
+    Fill,
     /// Commutes with atomics of its own operation.
     Update(u8),
     /// An atomic whose order matters: an exchange, or one that gives the old value.
@@ -22,7 +24,8 @@ impl Done {
     fn of(kind: &SharedKind) -> Done {
         match kind {
             SharedKind::Gather { .. } => Done::Read,
-            SharedKind::Fill(_) | SharedKind::Scatter { .. } => Done::Write,
+            SharedKind::Fill(_) => Done::Fill,
+            SharedKind::Scatter { .. } => Done::Write,
             SharedKind::Atomic(u) if u.result.is_some() || matches!(u.op, AtomicOp::Exchange | AtomicOp::CompareSwap) => Done::Ordered,
             SharedKind::Atomic(u) => Done::Update(u.op as u8),
         }
@@ -30,7 +33,7 @@ impl Done {
 
     fn conflicts(self, other: Done) -> bool {
         match (self, other) {
-            (Done::Read, Done::Read) => false,
+            (Done::Read, Done::Read) | (Done::Fill, Done::Fill) => false,
             (Done::Update(a), Done::Update(b)) => a != b,
             _ => true,
         }
@@ -78,24 +81,6 @@ pub(crate) fn place(kernel: &Kernel, repeats: bool) -> Barriers {
     walk.found
 }
 
-/// Everything that a block may do to shared arrays, whatever happens in between.
-fn all_done(block: &Block) -> State {
-    let mut state = State::new();
-    crate::tile::access::visit(block, &mut |stmt| {
-        if let Stmt::Shared(access) = stmt {
-            state.entry(access.array).or_default().insert(Done::of(&access.kind));
-        }
-    });
-    state
-}
-
-fn conflict(earlier: &State, later: &State) -> bool {
-    later.iter().any(|(array, done)| {
-        let before = earlier.get(array);
-        before.is_some_and(|before| before.iter().any(|e| done.iter().any(|d| e.conflicts(*d))))
-    })
-}
-
 impl Walk<'_> {
     fn block(&mut self, block: &Block, state: &mut State) {
         for stmt in block {
@@ -118,18 +103,11 @@ impl Walk<'_> {
                 state.entry(access.array).or_default().insert(done);
             }
             Stmt::Tiles(l) => {
-                self.before_loop(stmt, &[&l.body], state);
                 let grid = self.kernel.grid_loop().is_some_and(|g| g.vars == l.vars);
-                if grid && !self.repeats { self.once(&[&l.body], state) } else { self.turns(&[&l.body], state) }
+                self.loop_(stmt, &[&l.body], !grid || self.repeats, state);
             }
-            Stmt::Range { body, .. } => {
-                self.before_loop(stmt, &[body], state);
-                self.turns(&[body], state);
-            }
-            Stmt::While { header, body, .. } => {
-                self.before_loop(stmt, &[header, body], state);
-                self.turns(&[header, body], state);
-            }
+            Stmt::Range { body, .. } => self.loop_(stmt, &[body], true, state),
+            Stmt::While { header, body, .. } => self.loop_(stmt, &[header, body], true, state),
             Stmt::If { then, otherwise, .. } => {
                 let mut other = state.clone();
                 self.block(then, state);
@@ -141,27 +119,59 @@ impl Walk<'_> {
         }
     }
 
-    /// What was done before a loop and conflicts with what it does: the block meets before the loop.
-    fn before_loop(&mut self, stmt: &Stmt, parts: &[&Block], state: &mut State) {
-        let Some(key) = loop_key(stmt) else { return };
-        let inside = parts.iter().any(|b| conflict(state, &all_done(b)));
-        if inside {
-            self.found.loops.insert(key);
+    /// A loop. Where what was done before it conflicts with what it does, the block meets before the loop.
+    fn loop_(&mut self, stmt: &Stmt, parts: &[&Block], repeats: bool, state: &mut State) {
+        // The barriers that the turns need among themselves.
+        self.turns(parts, repeats, &mut State::new());
+        let mut earlier = state.clone();
+        let key = loop_key(stmt);
+        if parts.iter().any(|b| self.meets(b, &mut earlier)) {
+            self.found.loops.extend(key);
         }
-        if self.found.loops.contains(&key) {
+        if key.is_some_and(|key| self.found.loops.contains(&key)) {
             state.clear();
         }
+        self.turns(parts, repeats, state);
     }
 
-    /// At most one turn.
-    fn once(&mut self, parts: &[&Block], state: &mut State) {
-        let skipped = state.clone();
-        parts.iter().for_each(|b| self.block(b, state));
-        join(state, &skipped);
+    /// Whether a block conflicts with what was done `earlier` before it reaches one of the barriers found so far.
+    fn meets(&self, block: &Block, earlier: &mut State) -> bool {
+        block.iter().any(|stmt| match stmt {
+            Stmt::Shared(access) => {
+                if self.found.accesses.contains(&access.number) {
+                    earlier.clear();
+                }
+                let done = Done::of(&access.kind);
+                earlier.get(&access.array).is_some_and(|e| e.iter().any(|e| e.conflicts(done)))
+            }
+            Stmt::Tiles(TileLoop { body, .. }) | Stmt::Range { body, .. } => self.meets_inside(stmt, &[body], earlier),
+            Stmt::While { header, body, .. } => self.meets_inside(stmt, &[header, body], earlier),
+            Stmt::If { then, otherwise, .. } => {
+                let mut other = earlier.clone();
+                let meets = self.meets(then, earlier) || self.meets(otherwise, &mut other);
+                join(earlier, &other);
+                meets
+            }
+            Stmt::Where { body, .. } => self.meets(body, earlier),
+            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => false,
+        })
     }
 
-    /// Any number of turns: walked until nothing new is found.
-    fn turns(&mut self, parts: &[&Block], state: &mut State) {
+    fn meets_inside(&self, stmt: &Stmt, parts: &[&Block], earlier: &mut State) -> bool {
+        if loop_key(stmt).is_some_and(|key| self.found.loops.contains(&key)) {
+            earlier.clear();
+        }
+        let mut inside = earlier.clone();
+        parts.iter().any(|b| self.meets(b, &mut inside))
+    }
+
+    /// At most one turn, or any number of turns: walked until nothing new is found.
+    fn turns(&mut self, parts: &[&Block], repeats: bool, state: &mut State) {
+        if !repeats {
+            let skipped = state.clone();
+            parts.iter().for_each(|b| self.block(b, state));
+            return join(state, &skipped);
+        }
         loop {
             let (entry, known) = (state.clone(), self.found.clone());
             let mut end = state.clone();
