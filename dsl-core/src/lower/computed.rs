@@ -59,22 +59,11 @@ impl Lowering<'_> {
         let mut guards = Vec::new();
         for ((value, e), len) in indices.iter().zip(elements).zip(&array.lens) {
             let dtype = self.register_type(*value);
-            if !self.surely_below(*value, e, *len) {
-                guards.extend(self.in_range(dtype, e, ix.lit(*len), ix));
-            }
+            guards.extend(self.in_range(dtype, e, ix.lit(*len), ix));
             address = ix.add(ix.mul(address, ix.lit(*len)), ix.cast(dtype, e.clone()));
         }
         let index = ix.mul(address, ix.lit(array.copies));
         (Place { space: Space::Shared(array.id), dtype: array.dtype, index }, all(guards))
-    }
-
-    /// Whether positions need no check against a constant length.
-    fn surely_below(&self, value: ValueId, e: &Expr, len: i64) -> bool {
-        if let Some(c) = as_literal(e) {
-            return (0..len).contains(&c);
-        }
-        let iota = matches!(self.rep(value), Rep::Tile(TileRep { data: Data::Iota, .. }));
-        iota && self.kernel.ty(value).shape().is_some_and(|s| self.plan.size(&s[0]) <= len)
     }
 
     /// `0 <= e < len`, compared in a type that holds both.

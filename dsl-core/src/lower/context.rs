@@ -11,7 +11,7 @@ use crate::tile::access::{dim_classes, dim_constants, loop_lengths};
 use crate::tile::host::HostExpr;
 use crate::tile::{Kernel, Op, ValueId};
 use crate::types::DType;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Which elements of a tile exist: coordinates along an axis below a length, and sides of per-element choices.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -127,6 +127,8 @@ pub(crate) struct Lowering<'a> {
     pub copies_end: Option<(usize, usize)>,
     /// How often and where each value is used.
     pub uses: Vec<Uses>,
+    /// Between which numbers variables, and all elements of arrays, surely lie.
+    pub ranges: HashMap<VarId, super::range::Range>,
     /// Known divisors of variables.
     pub multiples: HashMap<VarId, i64>,
     pub coordinates: Vec<Coordinate>,
@@ -184,6 +186,7 @@ impl<'a> Lowering<'a> {
             near: super::near::Near::new(kernel),
             copies_end: None,
             uses: super::uses::count(kernel),
+            ranges: HashMap::new(),
             multiples: HashMap::new(),
             coordinates: Vec::new(),
             mode: Mode::Tail,
@@ -232,10 +235,12 @@ impl<'a> Lowering<'a> {
     /// A variable that never changes; remembers by what it is divisible.
     pub fn declare_let(&mut self, name: &str, dtype: DType, value: Expr) -> Expr {
         let divisor = self.multiple(&value);
+        let range = self.range(&value);
         let var = self.new_var(name, dtype, None);
         if divisor > 1 {
             self.multiples.insert(var, divisor);
         }
+        self.ranges.extend(range.map(|r| (var, r)));
         self.emit(Stmt::Let { var, value });
         Expr::Var(var)
     }
@@ -287,6 +292,12 @@ impl<'a> Lowering<'a> {
             ParamKind::Host { value, .. } => self.host_multiple(value),
             _ => 1,
         })
+    }
+
+    /// Between which numbers an integer surely lies; `None` for floats and u64.
+    pub fn range(&self, e: &Expr) -> Option<super::range::Range> {
+        let known = super::range::Known { vars: &self.vars, params: &self.params, ranges: &self.ranges, threads: self.plan.threads };
+        known.range(e)
     }
 
     /// A scalar i64 value (length, stride, offset) in index arithmetic.

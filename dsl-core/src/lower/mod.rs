@@ -30,6 +30,7 @@ mod params;
 mod pipeline;
 mod plan;
 mod scan;
+mod range;
 mod shared;
 mod simplify;
 mod staged;
