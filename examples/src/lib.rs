@@ -3,6 +3,8 @@
 //! Kernels, programs and challenges register themselves; the `autotune` binary beside this library lists, checks, tunes, times and
 //! exports them.
 
+pub mod batch_normalization;
+pub mod categorical_cross_entropy_loss;
 pub mod color_inversion;
 pub mod convolution_1d;
 pub mod convolution_2d;
@@ -10,17 +12,32 @@ pub mod gaussian_blur;
 pub mod geglu;
 pub mod histogramming;
 pub mod jacobi_stencil_2d;
+pub mod count_2d_array_element;
+pub mod count_3d_array_element;
+pub mod count_array_element;
+pub mod dot_product;
+pub mod fp16_dot_product;
+pub mod fused_residual_add_rms_norm;
+pub mod layer_normalization;
 pub mod leaky_relu;
 pub mod matrix_addition;
 pub mod matrix_copy;
 pub mod matrix_transpose;
 pub mod max_pooling_2d;
+pub mod mean_squared_error;
+pub mod monte_carlo_integration;
 pub mod rainbow_table;
+pub mod reduction;
 pub mod relu;
 pub mod reverse_array;
 pub mod rgb_to_grayscale;
+pub mod rms_normalization;
 pub mod sigmoid;
 pub mod silu;
+pub mod softmax;
+pub mod subarray_sum;
+pub mod subarray_sum_2d;
+pub mod subarray_sum_3d;
 pub mod swiglu;
 pub mod value_clipping;
 pub mod vector_add;

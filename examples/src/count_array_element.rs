@@ -1,0 +1,38 @@
+//! How many elements equal a given one. The counts of two and three axes share this file's kernel: without gaps an array is one long row.
+
+use girih::prelude::*;
+
+/// count = how many elements of x equal k.
+#[kernel(
+    tile(T = [512, 1024, 2048, 4096, 8192, 16384]),
+    coarsen(C of T = [1, 4, 8, 16, 32]),
+    vector(V = [1, 2, 4]),
+    stages(S = [1, 2]),
+    grid(G = [1, 2, 4, 8])
+)]
+pub fn count_equal(x: &Tensor<i32, 1>, count: &mut Tensor<i32, 1>, k: Scalar<i32>) {
+    let mut acc = zeros::<i32>([T]);
+    for t in x.tiles([T]).strided() {
+        acc += (x.load(t) == k).cast::<i32>();
+    }
+    count.store_at(0, acc.sum().sum_grid());
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(input: &Tensor<i32, 1>, output: &mut Tensor<i32, 1>, k: Scalar<i32>) {
+    count_equal(input, output, k);
+}
+
+girih::challenge! {
+    Challenge::new(
+        "count_array_element",
+        solve::Program::def,
+        "void solve(const int* input[N], int* output[1], int N, int K)",
+    )
+    .input("input", integers(1, 100_000))
+    .output("output", |x, _| (0..x.len("N")).filter(|i| x.at("input", *i) == x.scalar("K")).count() as f64)
+    .check_at(["N=0", "N=1", "N=31 K=7", "N=511 K=501", "N=2049 K=50000", "N=4099 K=99999"])
+    .perf_at("N=100_000_000, K=501_010")
+    .int_ops(|s| 2.0 * s.size("N"))
+}
