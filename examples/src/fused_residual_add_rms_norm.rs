@@ -4,10 +4,9 @@ use girih::prelude::*;
 
 /// y = z / √(mean over the row of z² + eps) · weight, where z = x + residual.
 #[kernel(
-    tile(R = [1, 2, 4], C = [128, 256, 512, 1024, 2048, 4096]),
+    tile(R = [1, 2, 4], C = [256, 512, 1024, 2048, 4096]),
     coarsen(CR of R = [1, 2], CC of C = [1, 4, 8, 16]),
     vector(V = [1, 2, 4]),
-    grid(G = [0, 2, 4]),
     cache(H = [Default, Streaming])
 )]
 pub fn fused_residual_add_rms_norm(

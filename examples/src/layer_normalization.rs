@@ -7,10 +7,9 @@ use girih::prelude::*;
 
 /// y = (x − mean of the row) / √(variance of the row + eps) · weight + bias.
 #[kernel(
-    tile(R = [1, 2, 4, 8, 16], C = [128, 256, 512, 1024, 2048, 4096]),
-    coarsen(CR of R = [1, 2, 4], CC of C = [1, 4, 8, 16, 32]),
+    tile(R = [1, 2, 4, 8], C = [256, 512, 1024, 2048, 4096]),
+    coarsen(CR of R = [1, 2, 4], CC of C = [1, 4, 8, 16]),
     vector(V = [1, 2, 4]),
-    grid(G = [0, 2, 4, 8]),
     cache(H = [Default, Streaming])
 )]
 pub fn layer_normalization(x: &Tensor<f32, 2>, weight: &Tensor<f32, 1>, bias: &Tensor<f32, 1>, y: &mut Tensor<f32, 2>, eps: Scalar<f32>) {

@@ -24,8 +24,10 @@ pub fn softmax_statistics(x: &Tensor<f32, 1>, statistics: &mut Tensor<f32, 1>) {
         sum = sum * (largest - next).exp_approx() + (v - next).exp_approx();
         largest = next;
     }
-    let own = (largest, sum).commutative().reduce_all(NOTHING, joined);
-    let (largest, sum) = own.commutative().reduce_grid(NOTHING, joined);
+    // Inside of a block a maximum and a sum are shorter chains than one operator on pairs.
+    let own = largest.max_all();
+    let sum = (sum * (largest - own).exp_approx()).sum();
+    let (largest, sum) = (own, sum).commutative().reduce_grid(NOTHING, joined);
     statistics.store_at(0, largest);
     statistics.store_at(1, sum);
 }

@@ -1,9 +1,9 @@
-//! The sum of a part of an array, both ends included. The part starts anywhere, and a vector only where an address is divisible by its size:
-//! the kernel reads from the last such place before the start, and leaves out what lies in front of it.
+//! The sum of a part of an array, both ends included. The part starts and ends anywhere, and a vector only where an address is divisible by
+//! its size: the kernel reads whole vectors around the part, and leaves out what lies outside of it.
 
 use girih::prelude::*;
 
-/// total = the sum of x without its first `skip` elements.
+/// total = the sum of x from element `start` to before `end`.
 #[kernel(
     tile(T = [512, 1024, 2048, 4096, 8192, 16384]),
     coarsen(C of T = [1, 4, 8, 16, 32]),
@@ -11,21 +11,28 @@ use girih::prelude::*;
     stages(S = [1, 2]),
     grid(G = [1, 2, 4, 8])
 )]
-pub fn subarray_sum(x: &Tensor<i32, 1>, total: &mut Tensor<i32, 1>, skip: Scalar<i64>) {
+pub fn subarray_sum(x: &Tensor<i32, 1>, total: &mut Tensor<i32, 1>, start: Scalar<i32>, end: Scalar<i32>) {
     let mut acc = zeros::<i32>([T]);
     for t in x.tiles([T]).strided() {
         let v = x.load(t);
-        acc += if t.coords() >= skip { v } else { v.like(0) };
+        let at = t.coords().cast::<i32>();
+        acc += if at >= start && at < end { v } else { v.like(0) };
     }
     total.store_at(0, acc.sum().sum_grid());
+}
+
+/// The whole vectors of four around the elements `s` to `e` of an axis: the first element, and how many.
+pub fn around(s: Scalar<i32>, e: Scalar<i32>, axis: Scalar<i64>) -> (Scalar<i64>, Scalar<i64>) {
+    let first = s.cast::<i64>() / 4 * 4;
+    let end = ((e.cast::<i64>() + 4) / 4 * 4).min(axis);
+    (first, end - first)
 }
 
 /// What the judge calls.
 #[program]
 pub fn solve(input: &Tensor<i32, 1>, output: &mut Tensor<i32, 1>, s: Scalar<i32>, e: Scalar<i32>) {
-    let (start, end) = (s.cast::<i64>(), e.cast::<i64>() + 1);
-    let first = start / 4 * 4;
-    subarray_sum(&input.slice(0, first, end - first), output, start - first);
+    let (first, length) = around(s, e, input.len(0));
+    subarray_sum(&input.slice(0, first, length), output, s - first.cast::<i32>(), e + 1 - first.cast::<i32>());
 }
 
 girih::challenge! {

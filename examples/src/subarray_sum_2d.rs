@@ -1,10 +1,11 @@
-//! The sum of a rectangle of a matrix, ends included. As in `subarray_sum` every row is read from a place where a vector may lie, and what
-//! lies left of the rectangle is left out.
+//! The sum of a rectangle of a matrix, ends included. As in `subarray_sum` whole vectors of every row are read, and what lies left and right
+//! of the rectangle is left out.
 
+use crate::subarray_sum::around;
 use girih::challenge::Sizes;
 use girih::prelude::*;
 
-/// total = the sum of x without its first `skip` columns.
+/// total = the sum of x's columns from `start` to before `end`.
 #[kernel(
     tile(R = [1, 2, 4, 8, 16], C = [256, 512, 1024, 2048]),
     coarsen(CR of R = [1, 2, 4, 8], CC of C = [1, 4, 8]),
@@ -12,11 +13,12 @@ use girih::prelude::*;
     stages(S = [1, 2]),
     grid(G = [1, 2, 4, 8])
 )]
-pub fn rectangle_sum(x: &Tensor<i32, 2>, total: &mut Tensor<i32, 1>, skip: Scalar<i64>) {
+pub fn rectangle_sum(x: &Tensor<i32, 2>, total: &mut Tensor<i32, 1>, start: Scalar<i32>, end: Scalar<i32>) {
     let mut acc = zeros::<i32>([R, C]);
     for (r, c) in x.tiles([R, C]).strided() {
         let v = x.load((r, c));
-        acc += if c.coords().expand(0, R) >= skip { v } else { v.like(0) };
+        let at = c.coords().cast::<i32>().expand(0, R);
+        acc += if at >= start && at < end { v } else { v.like(0) };
     }
     total.store_at(0, acc.sum().sum_grid());
 }
@@ -32,9 +34,9 @@ pub fn solve(
     e_col: Scalar<i32>,
 ) {
     let rows = e_row.cast::<i64>() + 1 - s_row.cast::<i64>();
-    let (start, end) = (s_col.cast::<i64>(), e_col.cast::<i64>() + 1);
-    let first = start / 4 * 4;
-    rectangle_sum(&input.slice(0, s_row.cast::<i64>(), rows).slice(1, first, end - first), output, start - first);
+    let (first, length) = around(s_col, e_col, input.len(1));
+    let rectangle = input.slice(0, s_row.cast::<i64>(), rows).slice(1, first, length);
+    rectangle_sum(&rectangle, output, s_col - first.cast::<i32>(), e_col + 1 - first.cast::<i32>());
 }
 
 /// Elements of the rectangle.

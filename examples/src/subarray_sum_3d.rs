@@ -1,10 +1,11 @@
-//! The sum of a box of an array of three axes, ends included. As in `subarray_sum` every row is read from a place where a vector may lie,
-//! and what lies in front of the box is left out.
+//! The sum of a box of an array of three axes, ends included. As in `subarray_sum` whole vectors of every row are read, and what lies outside
+//! of the box is left out.
 
+use crate::subarray_sum::around;
 use girih::challenge::Sizes;
 use girih::prelude::*;
 
-/// total = the sum of x without the first `skip` elements of its last axis.
+/// total = the sum of x from `start` to before `end` along its last axis.
 #[kernel(
     tile(R = [1, 2, 4, 8, 16, 32], C = [64, 128, 256, 512]),
     coarsen(CR of R = [1, 2, 4, 8], CC of C = [1, 4, 8]),
@@ -12,11 +13,12 @@ use girih::prelude::*;
     stages(S = [1, 2]),
     grid(G = [1, 2, 4, 8])
 )]
-pub fn box_sum(x: &Tensor<i32, 3>, total: &mut Tensor<i32, 1>, skip: Scalar<i64>) {
+pub fn box_sum(x: &Tensor<i32, 3>, total: &mut Tensor<i32, 1>, start: Scalar<i32>, end: Scalar<i32>) {
     let mut acc = zeros::<i32>([1.into(), R, C]);
     for (d, r, c) in x.tiles([1.into(), R, C]).strided() {
         let v = x.load((d, r, c));
-        acc += if c.coords().expand(0, R).expand(0, 1) >= skip { v } else { v.like(0) };
+        let at = c.coords().cast::<i32>().expand(0, R).expand(0, 1);
+        acc += if at >= start && at < end { v } else { v.like(0) };
     }
     total.store_at(0, acc.sum().sum_grid());
 }
@@ -34,11 +36,10 @@ pub fn solve(
     e_col: Scalar<i32>,
 ) {
     let (dep, row) = (s_dep.cast::<i64>(), s_row.cast::<i64>());
-    let (start, end) = (s_col.cast::<i64>(), e_col.cast::<i64>() + 1);
-    let first = start / 4 * 4;
+    let (first, length) = around(s_col, e_col, input.len(2));
     let planes = input.slice(0, dep, e_dep.cast::<i64>() + 1 - dep);
     let rows = planes.slice(1, row, e_row.cast::<i64>() + 1 - row);
-    box_sum(&rows.slice(2, first, end - first), output, start - first);
+    box_sum(&rows.slice(2, first, length), output, s_col - first.cast::<i32>(), e_col + 1 - first.cast::<i32>());
 }
 
 /// Elements of the box.
