@@ -250,6 +250,8 @@ pub enum UnaryOp {
     Trunc,
     /// eˣ by the fast unit (`__expf`).
     ExpApprox,
+    /// 2ˣ by the fast unit; denormal results may be 0.
+    Exp2Approx,
     /// ln x by the fast unit (`__logf`).
     LogApprox,
     /// 1/x by the fast unit (`__frcp_rn` is IEEE; this is `__fdividef(1, x)`).

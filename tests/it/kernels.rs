@@ -140,3 +140,13 @@ pub fn mirrored(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
         y.store((r, c), w.at((-1, 0)) - w.at((1, 2)) + w.at((0, 1)).t().t());
     }
 }
+
+/// Chunks of an axis as an axis of their own, whose tiles know their number.
+#[kernel(tile(R = [1, 4], C = 8, E = 16), coarsen(CR of R = [1, 2], CE of E = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [0, 1]))]
+pub fn chunk_numbers(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    let (x, mut y) = (x.chunked(1, 16), y.chunked(1, 16));
+    for (r, c, e) in y.tiles([R, C, E]) {
+        let number = (c.number() * 100 + e.number()).cast::<f32>();
+        y.store((r, c, e), x.load((r, c, e)).exp2_approx() + number);
+    }
+}

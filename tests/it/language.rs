@@ -326,8 +326,11 @@ pub fn mistakes_in(source: &'static str, body: impl FnOnce(&Tensor<f32, 2>, &mut
     let loc = SourceLoc { file: file!(), line: 1, column: 1 };
     let params = vec![tensor("x", false), tensor("y", true)];
     let header = Header { name: "wrong", module: module_path!(), loc, source, params };
-    let knob = |name: &str| Knob { name: name.into(), kind: KnobKind::Tile, choices: vec![Choice::Int(64)], loc };
-    let built = build::kernel(header, &[], vec![knob("M"), knob("N")], || {
+    let knob = |name: &str, sizes: &[i64]| {
+        let choices = sizes.iter().map(|s| Choice::Int(*s)).collect();
+        Knob { name: name.into(), kind: KnobKind::Tile, choices, loc }
+    };
+    let built = build::kernel(header, &[], vec![knob("M", &[64]), knob("N", &[64, 128])], || {
         body(&Tensor::symbol(0), &mut Tensor::symbol(1), Size::knob(0), Size::knob(1));
     });
     match built {
@@ -373,6 +376,7 @@ fn wrong_loops(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
     let mut acc = zeros::<f32>([m, n]);
     let mut kept = Vec::new();
     for (i, j) in x.tiles([m, n]) {
+        let _ = (i.number(), j.number());
         acc += x.load((i, j));
         let mut growing = zeros::<f32>([m]);
         for _ in 0..x.len(0) {
@@ -395,6 +399,7 @@ fn wrong_loops(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
 fn loops_and_branches_are_checked() {
     let text = mistakes(wrong_loops);
     says(&text, &["`acc` changes from turn to turn of the grid loop", "strided()"]);
+    says(&text, &["the number of a tile of N elements depends on the schedule", "give the knob one choice"]);
     says(&text, &["`growing` is [M] before the loop and [M, N] after a turn"]);
     says(&text, &["a store cannot depend on a per-element condition"]);
     says(&text, &["store to `x.reversed(0)`, but `x` is taken by `&`"]);

@@ -190,6 +190,10 @@ impl Writer<'_> {
             UnaryOp::Trunc => call(self, "truncf"),
             UnaryOp::ExpApprox => call(self, "__expf"),
             UnaryOp::LogApprox => call(self, "__logf"),
+            UnaryOp::Exp2Approx => {
+                self.uses(Helper::Exp2Approx);
+                call(self, "exp2_approx")
+            }
             UnaryOp::RecipApprox => {
                 let a = self.expr(a);
                 Text::primary(format!("__fdividef(1.0f, {a})"))

@@ -12,6 +12,7 @@ pub(super) enum Helper {
     NanMin,
     NanMax,
     TanhApprox,
+    Exp2Approx,
     AbsWrap,
     DivInt,
     DivLong,
@@ -34,7 +35,7 @@ pub(super) enum Helper {
 }
 
 impl Helper {
-    pub const ALL: [Helper; 28] = [
+    pub const ALL: [Helper; 29] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -44,6 +45,7 @@ impl Helper {
         Helper::NanMin,
         Helper::NanMax,
         Helper::TanhApprox,
+        Helper::Exp2Approx,
         Helper::AbsWrap,
         Helper::DivInt,
         Helper::DivLong,
@@ -77,6 +79,7 @@ impl Helper {
             Helper::NanMin => &["nan_min"],
             Helper::NanMax => &["nan_max"],
             Helper::TanhApprox => &["tanh_approx"],
+            Helper::Exp2Approx => &["exp2_approx"],
             Helper::AbsWrap => &["abs_wrap"],
             Helper::DivInt | Helper::DivLong | Helper::DivUint | Helper::DivUlong => &["divide"],
             Helper::RemInt | Helper::RemLong | Helper::RemUint | Helper::RemUlong => &["modulo"],
@@ -114,6 +117,7 @@ impl Helper {
             Helper::NanMin => NAN_MIN,
             Helper::NanMax => NAN_MAX,
             Helper::TanhApprox => TANH_APPROX,
+            Helper::Exp2Approx => EXP2_APPROX,
             Helper::AbsWrap => ABS_WRAP,
             Helper::DivInt => DIV_INT,
             Helper::DivLong => DIV_LONG,
@@ -224,6 +228,16 @@ __device__ __forceinline__ float tanh_approx(float x)
 {
     float result;
     asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x));
+    return result;
+}
+";
+
+const EXP2_APPROX: &str = "\
+// 2^x by one instruction; what would be denormal is 0.
+__device__ __forceinline__ float exp2_approx(float x)
+{
+    float result;
+    asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x));
     return result;
 }
 ";

@@ -153,6 +153,8 @@ macro_rules! functions {
             trunc Trunc;
             /// eˣ by the fast unit.
             exp_approx ExpApprox;
+            /// 2ˣ by the fast unit, in one instruction; denormal results may be 0.
+            exp2_approx Exp2Approx;
             /// Natural logarithm by the fast unit.
             log_approx LogApprox;
             /// 1/x by the fast unit.

@@ -91,7 +91,8 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
         | Op::Broadcast(a, _)
         | Op::Transpose(a, _)
         | Op::Coordinates(a)
-        | Op::Start(a) => replace(a),
+        | Op::Start(a)
+        | Op::Number(a) => replace(a),
         Op::Pick { tile, .. } => replace(tile),
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => {
             replace(a);

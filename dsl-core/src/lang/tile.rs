@@ -44,6 +44,27 @@ impl TileIdx {
     }
 }
 
+impl TileIdx {
+    /// The number of the tile along its axis, from 0: where the results of a tile are kept, one per tile. Its size must be a constant
+    /// or a knob with one choice: else the number would depend on the schedule.
+    #[track_caller]
+    pub fn number(self) -> Scalar<i64> {
+        let loc = SourceLoc::caller();
+        Scalar::of(session::with(|s| {
+            let Some(k) = s.kernel("a tile's number", loc) else { return Handle::POISON };
+            let Some(index) = k.operand(self.0, loc) else { return Handle::POISON };
+            let Ty::TileIdx(size) = k.kernel.ty(index).clone() else { panic!("language: a tile index has another type") };
+            if !size.is_pinned(&k.kernel.knobs) {
+                let message = format!("the number of a tile of {} elements depends on the schedule", size.display(&k.kernel.knobs));
+                k.error(Diagnostic::new(loc, message).help("give the knob one choice, `tile(T = 1024)`, or use `.coords()`"));
+                return Handle::POISON;
+            }
+            let v = k.emit(Op::Number(index), Ty::Scalar(DType::I64), loc);
+            k.handle(v)
+        }))
+    }
+}
+
 /// A tile of zeros (`false` for bool).
 #[track_caller]
 pub fn zeros<T: Elem>(shape: impl Shape) -> Tile<T> {

@@ -195,6 +195,36 @@ impl<T: Elem> Tensor<T, 1> {
     }
 }
 
+macro_rules! chunked {
+    ($($n:literal to $more:literal),*) => {$(
+        impl<T: Elem> Tensor<T, $n> {
+            /// One axis cut into chunks of `len` elements: two axes in its place, the chunk and the position in it. The length of the axis
+            /// must be a multiple of `len`: checked at every launch.
+            #[track_caller]
+            pub fn chunked(&self, axis: usize, len: impl Coordinate) -> Tensor<T, $more> {
+                let loc = SourceLoc::caller();
+                let len = len.part();
+                let view = self.view(axis, loc, |k, mut v| {
+                    let (len, text) = bound(k, len, "the length of a chunk", loc)?;
+                    let one = k.index(1, loc);
+                    at_most(k, one, len, "a chunk has 1 element or more", loc)?;
+                    let ViewAxis { len: whole, stride } = v.axes[axis];
+                    let chunks = k.index_op(BinaryOp::Div, whole, len, loc);
+                    let covered = k.index_op(BinaryOp::Mul, chunks, len, loc);
+                    k.require(RequirementKind::Equal(whole, covered), loc);
+                    let jump = k.index_op(BinaryOp::Mul, stride, len, loc);
+                    v.axes[axis] = ViewAxis { len: chunks, stride: jump };
+                    v.axes.insert(axis + 1, ViewAxis { len, stride });
+                    v.text = format!("{}.chunked({axis}, {text})", v.text);
+                    Some(v)
+                });
+                Tensor::of(view.handle())
+            }
+        }
+    )*};
+}
+chunked!(1 to 2, 2 to 3, 3 to 4);
+
 /// `len` elements of an axis from `start` on.
 fn window(k: &mut KernelBuilder, mut v: View, axis: usize, start: ValueId, len: ValueId, loc: SourceLoc) -> View {
     let shift = k.index_op(BinaryOp::Mul, start, v.axes[axis].stride, loc);

@@ -25,7 +25,8 @@ pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
         | Op::Broadcast(a, _)
         | Op::Transpose(a, _)
         | Op::Coordinates(a)
-        | Op::Start(a) => {
+        | Op::Start(a)
+        | Op::Number(a) => {
             vec![*a]
         }
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],

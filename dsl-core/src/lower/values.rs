@@ -102,6 +102,10 @@ impl Lowering<'_> {
                 let index: Vec<Index> = indices.iter().map(|v| Index::At(*v)).collect();
                 self.scalar_load(*view, &index)
             }
+            Op::Number(index) => match self.rep(*index).clone() {
+                Rep::TileIndex(number) => super::index::Index { dtype: DType::I64 }.cast(self.ix.dtype, number),
+                other => panic!("lowering: {index:?} is no tile index but {other:?}"),
+            },
             _ if HostExpr::of_value(self.kernel, value).is_some() => return Ok(()),
             _ => {
                 let operands: Vec<Expr> = super::uses::operands(op).into_iter().map(|v| self.scalar(v)).collect();

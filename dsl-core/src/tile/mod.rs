@@ -121,6 +121,10 @@ impl Size {
             _ => None,
         }
     }
+    /// The same under every schedule: each knob that occurs has one choice.
+    pub fn is_pinned(&self, knobs: &[Knob]) -> bool {
+        self.knobs().iter().all(|k| knobs[k.0 as usize].choices.len() == 1)
+    }
     /// The knobs that occur.
     pub fn knobs(&self) -> Vec<KnobId> {
         let mut all: Vec<KnobId> = self.terms.keys().flatten().copied().collect();
@@ -349,6 +353,9 @@ pub enum Op {
     Start(ValueId),
     /// 0, 1, .. along a tile of one axis, of an integer type.
     Iota,
+    /// The number of a tile along its axis, from 0 (i64 scalar). The tile's size is a constant or a knob with one choice, so that no
+    /// schedule can change it.
+    Number(ValueId),
     /// The elements of a view at a tile (result: tile), or one element (all indices `At`; result: scalar).
     Load(ViewId, Vec<Index>),
     /// Elements of a view at computed positions: one integer tile (or scalar) per axis of the view, all of the result's shape.

@@ -246,6 +246,7 @@ impl Printer<'_> {
             }
             Op::Near(window, offsets) => format!("near {} ({})", self.v(*window), self.list(offsets)),
             Op::Iota => "iota".into(),
+            Op::Number(a) => format!("number {}", self.v(*a)),
             Op::Load(view, index) => format!("load {} ({})", self.view(*view), self.index(index)),
             Op::Gather(view, indices) => format!("gather {} ({})", self.view(*view), self.list(indices)),
         }

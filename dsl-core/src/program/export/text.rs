@@ -295,7 +295,7 @@ impl Names<'_> {
                 Text::new(format!("{x} < 0 ? -{x} : {x}"), Prec::Select)
             }
             UnaryOp::Exp | UnaryOp::ExpApprox => call("expf"),
-            UnaryOp::Exp2 => call("exp2f"),
+            UnaryOp::Exp2 | UnaryOp::Exp2Approx => call("exp2f"),
             UnaryOp::Log | UnaryOp::LogApprox => call("logf"),
             UnaryOp::Log2 => call("log2f"),
             UnaryOp::Sqrt => call("sqrtf"),
