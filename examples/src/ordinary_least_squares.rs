@@ -1,0 +1,203 @@
+//! Least squares by the normal equations: (XᵀX) β = Xᵀy.
+//!
+//! Few features: everything happens in one block, in one launch. Otherwise the sums over samples are cut into chunks that run at the
+//! same time, and the system, which is positive definite, is eliminated without pivoting, a column per launch; the launches depend on
+//! sizes alone, so the host is never waited for.
+
+use girih::inputs::Rng;
+use girih::prelude::*;
+
+/// Into how many chunks the samples are cut.
+const CHUNKS: i64 = 32;
+
+/// The solution of a positive definite system of a block's own, by elimination. Rows and columns from `count` on are zero.
+#[device]
+pub fn solve_in_block(matrix: Tile<f32>, right: Tile<f32>, t: TileIdx, count: Scalar<i64>, size: Size) -> Tile<f32> {
+    let (mut m, mut b) = (matrix, right);
+    let at = t.coords();
+    let (row, col) = (at.expand(1, size), at.expand(0, size));
+    for p in 0..count {
+        let pivots = select(row == p, m, 0.0).sum_axis(0);
+        let column = select(col == p, m, 0.0).sum_axis(1);
+        let pivot = select(at == p, pivots, 0.0).sum();
+        let factor = select(at == p, 0.0, column / pivot);
+        b = b - factor * select(at == p, b, 0.0).sum();
+        m = m - factor.expand(1, size) * pivots.expand(0, size);
+    }
+    b / select(row == col, m, 0.0).sum_axis(1)
+}
+
+/// At most 32 features: one block sums and solves.
+#[kernel(tile(F = 32, R = [8, 16, 32]), coarsen(C of F = [1, 2]), threads(N = [256, 512, 1024]))]
+pub fn least_squares_in_block(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) {
+    for f in beta.tiles([F]) {
+        let mut gram = zeros::<f32>([F, F]);
+        let mut right = zeros::<f32>([F]);
+        for r in x.axis(0).tiles(R) {
+            let rows = x.load((r, f));
+            gram = dot(rows.t(), rows, gram);
+            right += (rows * y.load(r).expand(1, F)).sum_axis(0);
+        }
+        beta.store(f, solve_in_block(gram, right, f, x.len(1), F));
+    }
+}
+
+/// The samples with their targets as a last column.
+#[kernel(tile(R = [1, 2, 4], C = [32, 64, 128, 256]), coarsen(C1 of C = [1, 2, 4]))]
+pub fn with_targets(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, z: &mut Tensor<f32, 2>) {
+    for (r, c) in z.tiles([R, C]) {
+        let last = (c.coords() == x.len(1)).expand(0, R);
+        z.store((r, c), select(last, y.load(r).expand(1, C), x.load((r, c))));
+    }
+}
+
+/// Xᵀ · Z over each chunk of the samples.
+#[kernel(tile(R = [32, 64], C = [32, 64]), coarsen(CR of R = [2, 4, 8], CC of C = [2, 4]), vector(V = [1, 2, 4]))]
+pub fn chunk_products(x: &Tensor<f32, 2>, z: &Tensor<f32, 2>, products: &mut Tensor<f32, 3>) {
+    let samples = x.len(0);
+    let share = (samples + CHUNKS - 1) / CHUNKS;
+    let one = Size::from(1);
+    for (s, i, j) in products.tiles([one, R, C]) {
+        let mut acc = zeros::<f32>([R, C]);
+        for group in 0..(share + 3) / 4 {
+            // Four samples at a time, so that their loads are in flight together; past the chunk's end they weigh nothing.
+            for k in 0..4i64 {
+                let within = group * 4 + k;
+                let sample = s.number() * share + within;
+                let weight = if within < share && sample < samples { 1.0f32 } else { 0.0f32 };
+                let sample = sample.min(samples - 1);
+                let left = x.load((sample, i)) * weight;
+                acc = left.expand(1, C).fma(z.load((sample, j)).expand(0, R), acc);
+            }
+        }
+        products.store((s, i, j), acc.expand(0, 1));
+    }
+}
+
+/// The chunks' products together, and what pulls the solution towards zero: `ridge` on the diagonal, `ridge` · `beta` on the right.
+#[kernel(tile(R = [1, 2, 4], C = [32, 64, 128]), vector(V = [1, 2, 4]))]
+pub fn system(products: &Tensor<f32, 3>, beta: &Tensor<f32, 1>, system: &mut Tensor<f32, 2>, ridge: Scalar<f32>) {
+    for (i, j) in system.tiles([R, C]) {
+        let mut acc = zeros::<f32>([R, C]);
+        for s in 0..CHUNKS as usize {
+            acc = acc + products.load((s, i, j));
+        }
+        let (row, col) = (i.coords().expand(1, C), j.coords().expand(0, R));
+        let pull = select(col == products.len(1), beta.load(i).expand(1, C), select(row == col, acc.like(1.0), acc.like(0.0)));
+        system.store((i, j), acc + ridge * pull);
+    }
+}
+
+/// One step of elimination: column `p` vanishes but for its diagonal element.
+#[kernel(tile(R = [1, 2, 4, 8], C = [32, 64, 128, 256]), coarsen(CC of C = [1, 2, 4]))]
+pub fn eliminate(from: &Tensor<f32, 2>, to: &mut Tensor<f32, 2>, p: Scalar<i64>) {
+    let pivot = from.at((p, p));
+    for (i, j) in to.tiles([R, C]) {
+        let here = from.load((i, j));
+        let factor = (from.load((i, p)) / pivot).expand(1, C);
+        let reduced = here - factor * from.load((p, j)).expand(0, R);
+        to.store((i, j), select((i.coords() == p).expand(1, C), here, reduced));
+    }
+}
+
+/// The solution of a diagonal system whose right side is its last column.
+#[kernel(tile(T = [32, 64, 128]))]
+pub fn diagonal_solution(system: &Tensor<f32, 2>, beta: &mut Tensor<f32, 1>) {
+    for t in beta.tiles([T]) {
+        let at = t.coords();
+        beta.store(t, system.load((t, system.len(0))) / system.gather((at, at)));
+    }
+}
+
+/// Solves a positive definite system whose right side is its last column. The system is used up.
+#[program]
+pub fn solve_system(system: &mut Tensor<f32, 2>, solution: &mut Tensor<f32, 1>) {
+    let count = system.len(0);
+    let mut other = temp([count, count + 1]);
+    for half in 0..(count + 1) / 2 {
+        let p = half * 2;
+        eliminate(system, &mut other, p);
+        if p + 1 < count {
+            eliminate(&other, system, p + 1);
+        } else {
+            system.copy_from(&other);
+        }
+    }
+    diagonal_solution(system, solution);
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) {
+    let (samples, features) = (x.len(0), x.len(1));
+    if features <= 32 {
+        least_squares_in_block(x, y, beta);
+    } else {
+        let mut z = temp([samples, features + 1]);
+        let mut products = temp([scalar(CHUNKS), features, features + 1]);
+        let mut equations = temp([features, features + 1]);
+        let nothing = temp_filled([features], 0.0f32);
+        with_targets(x, y, &mut z);
+        chunk_products(x, &z, &mut products);
+        system(&products, &nothing, &mut equations, scalar(0.0f32));
+        solve_system(&mut equations, beta);
+    }
+}
+
+/// The identity, repeated downwards; noise on top of it below the first `clean` copies.
+pub fn identities(lens: &[i64], i: usize, clean: i64) -> f64 {
+    let (row, col) = (i as i64 / lens[1], i as i64 % lens[1]);
+    let noise = if row < clean * lens[1] { 0.0 } else { Rng::new(i as u64).unit() - 0.5 };
+    noise + f64::from(row % lens[1] == col)
+}
+
+girih::challenge! {
+    Challenge::new(
+        "ordinary_least_squares",
+        solve::Program::def,
+        "void solve(const float* X[n_samples, n_features], const float* y[n_samples], float* beta[n_features], int n_samples, int n_features)",
+    )
+    // The judge's input is the identity with targets of 1.
+    .input("X", formula(|lens, i| identities(lens, i, 1)))
+    .input("y", formula(|lens, i| if lens[0] == 32 { 1.0 } else { Rng::new(!(i as u64)).normal() }))
+    .output_all("beta", |c| {
+        let (samples, features) = (c.len("n_samples"), c.len("n_features"));
+        let mut system = vec![vec![0.0; features + 1]; features];
+        for r in 0..samples {
+            let row: Vec<f64> = (0..features).map(|f| c.at("X", r * features + f)).chain([c.at("y", r)]).collect();
+            add_outer(&mut system, &row, 1.0);
+        }
+        solved(system)
+    })
+    .tolerance(1e-2, 1e-2)
+    .check_at([
+        "n_samples=1 n_features=1",
+        "n_samples=7 n_features=5",
+        "n_samples=32 n_features=32",
+        "n_samples=97 n_features=31",
+        "n_samples=67 n_features=33",
+        "n_samples=129 n_features=40",
+    ])
+    .perf_at("n_samples=32, n_features=32")
+    .flops(|s| s.size("n_samples") * s.size("n_features").powi(2) + s.size("n_features").powi(3) / 3.0)
+}
+
+/// Adds a weighted product of a row with itself to a system with its right side: the row's last element is the target.
+pub fn add_outer(system: &mut [Vec<f64>], row: &[f64], weight: f64) {
+    for (f, equation) in system.iter_mut().enumerate() {
+        equation.iter_mut().zip(row).for_each(|(e, v)| *e += weight * row[f] * v);
+    }
+}
+
+/// The solution of a positive definite system with its right side as a last column.
+pub fn solved(mut system: Vec<Vec<f64>>) -> Vec<f64> {
+    let count = system.len();
+    for p in 0..count {
+        let pivot = system[p].clone();
+        for (_, row) in system.iter_mut().enumerate().filter(|(i, _)| *i != p) {
+            let factor = row[p] / pivot[p];
+            row.iter_mut().zip(&pivot).for_each(|(r, v)| *r -= factor * v);
+        }
+    }
+    (0..count).map(|i| system[i][count] / system[i][i]).collect()
+}
