@@ -53,16 +53,17 @@ pub fn newton_in_block(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor
 /// The rows of one step's right factor: samples times their weights, and the residuals as a last column.
 #[kernel(tile(R = [1, 2, 4, 8], C = [32, 64, 128, 256]), coarsen(CC of C = [1, 2, 4]))]
 pub fn weighted(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &Tensor<f32, 1>, z: &mut Tensor<f32, 2>) {
+    let (mut samples, mut residuals) = z.split_at(1, x.len(1));
     for r in x.axis(0).tiles(R) {
         let mut odds = zeros::<f32>([R, C]);
         for c in x.axis(1).tiles(C) {
             odds += x.load((r, c)) * beta.load(c).expand(0, R);
         }
         let (residual, weight) = residual_and_weight(odds.sum_axis(1), y.load(r));
-        for c in z.axis(1).tiles(C) {
-            let last = (c.coords() == x.len(1)).expand(0, R);
-            z.store((r, c), select(last, residual.expand(1, C), x.load((r, c)) * weight.expand(1, C)));
+        for c in x.axis(1).tiles(C) {
+            samples.store((r, c), x.load((r, c)) * weight.expand(1, C));
         }
+        residuals.store((r, 0), residual);
     }
 }
 

@@ -21,10 +21,10 @@ pub fn chunk_rises(
     window: Scalar<i32>,
 ) {
     let length = window.cast::<i64>();
-    let enters = x.slice(0, length, x.len(0) - length);
     for t in x.tiles([T]) {
         let here = x.load(t);
-        let step = enters.load(t) - here;
+        // Past the end nothing enters: the step is absent.
+        let step = x.gather(t.coords() + length) - here;
         let (moved, risen) = (step, step.max(0)).reduce_all((0, 0), then);
         let zero = here.like(0);
         first.scatter(t.number(), select(t.coords() < length, here, zero).sum());
@@ -34,16 +34,16 @@ pub fn chunk_rises(
 }
 
 /// The chunks one after the other, in one block.
-#[kernel(tile(O = 1, S = [32, 128, 256]), threads(N = [32, 128]))]
+#[kernel(tile(O = 1, S = [32, 128, 256]), coarsen(C of S = [1, 2]))]
 pub fn join_rises(first: &Tensor<i32, 1>, change: &Tensor<i32, 1>, rise: &Tensor<i32, 1>, out: &mut Tensor<i32, 1>) {
     for o in out.tiles([O]) {
-        let mut start = scalar(0i32);
+        let mut start = zeros::<i32>([S]);
         let mut way = (scalar(0i32), scalar(0i32));
         for s in first.axis(0).tiles(S) {
-            start += first.load(s).sum();
+            start += first.load(s);
             way = then(way, (change.load(s), rise.load(s)).reduce_all((0, 0), then));
         }
-        out.store(o, (start + way.1).splat([O]));
+        out.store(o, (start.sum() + way.1).splat([O]));
     }
 }
 

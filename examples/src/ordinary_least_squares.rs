@@ -43,11 +43,14 @@ pub fn least_squares_in_block(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut
 }
 
 /// The samples with their targets as a last column.
-#[kernel(tile(R = [1, 2, 4], C = [32, 64, 128, 256]), coarsen(C1 of C = [1, 2, 4]))]
+#[kernel(tile(R = [1, 2, 4], C = [32, 64, 128, 256]), coarsen(CC of C = [1, 2, 4]))]
 pub fn with_targets(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, z: &mut Tensor<f32, 2>) {
-    for (r, c) in z.tiles([R, C]) {
-        let last = (c.coords() == x.len(1)).expand(0, R);
-        z.store((r, c), select(last, y.load(r).expand(1, C), x.load((r, c))));
+    let (mut samples, mut targets) = z.split_at(1, x.len(1));
+    for r in x.axis(0).tiles(R) {
+        for c in x.axis(1).tiles(C) {
+            samples.store((r, c), x.load((r, c)));
+        }
+        targets.store((r, 0), y.load(r));
     }
 }
 

@@ -10,6 +10,8 @@ use girih::prelude::*;
 
 /// Steps of a chunk.
 const CHUNK: i64 = 256;
+/// States that a thread's registers hold: the tile of all kernels below, which take at most as many.
+const STATES: i64 = 16;
 /// Steps that are loaded together.
 const STEPS: i64 = 8;
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
@@ -142,8 +144,7 @@ pub fn scan_chunks(
                 for step in inputs.steps(at, t) {
                     h = inputs.advance(h, rate, at, &step);
                     let mix = outgoing.load((i.number(), chunk.number(), step.inside, n)).expand(1, D);
-                    let before =
-                        if n.number() == 0 { skip.load(d) * step.x } else { y.load((i, chunk, step.row, d)).pick(0, 0).pick(0, 0) };
+                    let before = skip.load(d) * step.x;
                     y.store((i, chunk, step.row, d), (before + (h * mix).sum_axis(0)).expand(0, 1).expand(0, 1));
                 }
             }
@@ -178,8 +179,7 @@ pub fn scan_in_order(
                     h = inputs.advance(h, rate, at, &step);
                     time += step.dt;
                     let mix = outgoing.load((i.number(), chunk.number(), step.inside, n)).expand(1, D);
-                    let before =
-                        if n.number() == 0 { skip.load(d) * step.x } else { y.load((i, chunk, step.row, d)).pick(0, 0).pick(0, 0) };
+                    let before = skip.load(d) * step.x;
                     y.store((i, chunk, step.row, d), (before + (h * mix).sum_axis(0)).expand(0, 1).expand(0, 1));
                 }
             }
@@ -199,12 +199,46 @@ pub fn solve(
     skip: &Tensor<f32, 1>,
     y: &mut Tensor<f32, 3>,
 ) {
-    let (batch, length, channels, states) = (u.len(0), u.len(1), u.len(2), a.len(1));
+    scan_states(u, delta, &a.slice(1, 0, a.len(1).min(STATES)), b, c, skip, y);
+    if a.len(1) > STATES {
+        // What further states add.
+        let nothing = temp_filled([u.len(2)], 0.0f32);
+        let mut more = temp([u.len(0), u.len(1), u.len(2)]);
+        for group in 1..(a.len(1) + STATES - 1) / STATES {
+            let (first, count) = (group * STATES, (a.len(1) - group * STATES).min(STATES));
+            let (a, b, c) = (a.slice(1, first, count), b.slice(2, first, count), c.slice(2, first, count));
+            scan_states(u, delta, &a, &b, &c, &nothing, &mut more);
+            add_to(&more, y);
+        }
+    }
+}
+
+/// y += x.
+#[kernel(tile(R = [1, 2, 4], D = [32, 64, 128, 256]), vector(V = [1, 2, 4]))]
+pub fn add_to(x: &Tensor<f32, 3>, y: &mut Tensor<f32, 3>) {
+    let one = Size::from(1);
+    for (i, r, d) in y.tiles([one, R, D]) {
+        y.store((i, r, d), y.load((i, r, d)) + x.load((i, r, d)));
+    }
+}
+
+/// The outputs of up to 16 states.
+#[program]
+pub fn scan_states(
+    u: &Tensor<f32, 3>,
+    delta: &Tensor<f32, 3>,
+    a: &Tensor<f32, 2>,
+    b: &Tensor<f32, 3>,
+    c: &Tensor<f32, 3>,
+    skip: &Tensor<f32, 1>,
+    y: &mut Tensor<f32, 3>,
+) {
+    let (batch, length, channels) = (u.len(0), u.len(1), u.len(2));
     // One chunk at least: the walk in order keeps a time, too.
     let chunks = (length / CHUNK).max(1);
     let mut times = temp([batch, chunks, channels]);
     if length % CHUNK == 0 {
-        let mut left = temp([batch, chunks, states, channels]);
+        let mut left = temp([batch, chunks, scalar(STATES), channels]);
         chunk_states(u, delta, a, b, &mut times, &mut left);
         scan_chunks(u, delta, a, b, c, skip, &times, &left, y);
     } else {

@@ -103,6 +103,9 @@ impl Lowering<'_> {
         self.lower_block(body)?;
         self.end_carries(carries, &carried)?;
         let turn = self.leave_turn(outer);
+        self.blocks.push(header.clone());
+        let condition = self.agreed(condition, &[&header, &turn]);
+        let header = self.close();
         self.emit(Stmt::While { header, condition, body: turn });
         self.finish_carries(carries, &carried);
         Ok(())
@@ -290,6 +293,7 @@ impl Lowering<'_> {
         }
         let otherwise = sides.pop().unwrap_or_default();
         let then = sides.pop().unwrap_or_default();
+        let condition = self.agreed(condition, &[&then, &otherwise]);
         self.emit(Stmt::If { condition, then, otherwise });
         for (r, slot) in results.iter().zip(slots) {
             let (var, layout, mask) = slot.unwrap_or_else(|| panic!("control: a branch without result"));

@@ -88,6 +88,7 @@ impl Lowering<'_> {
         shared: &SharedLayout,
     ) -> Lowered<()> {
         let axes = from.axes.len();
+        let writes = self.first_replica(from);
         self.for_elements(&[value], from, true, &mut |cx, at, mut elements| {
             // The same registers, seen as rows and columns.
             let digits = at
@@ -102,7 +103,7 @@ impl Lowering<'_> {
             let at = At { layout: flat.clone(), flat: at.flat.clone(), digits, axes: vec![0, 1] };
             let place = cx.shared_place(id, dtype, flat, shared, &at, None);
             let value = cx.to_storage(dtype, elements.remove(0));
-            cx.emit(Stmt::Store { place, value, predicate: None, cache: Default::default() });
+            cx.emit(Stmt::Store { place, value, predicate: writes.clone(), cache: Default::default() });
             Ok(())
         })
     }
@@ -135,10 +136,11 @@ impl Lowering<'_> {
         let at = At { layout: flat.clone(), flat: register.clone(), digits: known, axes: vec![0, 1] };
         let place = self.shared_place(id, dtype, flat, shared, &at, None);
         let cache = Default::default();
+        let predicate = if write { self.first_replica(flat) } else { None };
         self.emit(match (width, write) {
-            (1, true) => Stmt::Store { place, value: Expr::Element(var, Box::new(register)), predicate: None, cache },
+            (1, true) => Stmt::Store { place, value: Expr::Element(var, Box::new(register)), predicate, cache },
             (1, false) => Stmt::Assign { var, index: Some(register), value: load(place) },
-            (_, true) => Stmt::StoreVector { place, var, at: register, lanes: width as u32, predicate: None, cache },
+            (_, true) => Stmt::StoreVector { place, var, at: register, lanes: width as u32, predicate, cache },
             (_, false) => Stmt::LoadVector { var, at: register, place, lanes: width as u32, predicate: None, cache },
         });
         for (v, extent) in loops.into_iter().rev() {

@@ -3,7 +3,7 @@
 //! 1. [`crate::tile::access::classify`]: is every store safe?
 //! 2. `plan`: the schedule in numbers, and the rules that they obey.
 //! 3. `grid`, `tail`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
-//! 4. `control`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
+//! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //!    `observed`: which absent elements nobody looks at.
 //!    `window` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at once.
@@ -11,6 +11,7 @@
 //! 5. `simplify`: loops of one turn and unused variables vanish.
 //! 6. [`crate::simt::verify`].
 
+mod agree;
 mod anchor;
 mod barriers;
 mod combine;

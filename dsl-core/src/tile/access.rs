@@ -143,7 +143,7 @@ fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>)
     let writes: Vec<&Access> = all.stores.iter().chain(&all.scatters).chain(&all.atomics).collect();
     for (i, write) in writes.iter().enumerate() {
         for load in all.loads.iter().filter(|l| tensor(l) == tensor(write)) {
-            if !disjoint(kernel, load.view, write.view) && !same_place(kernel, load, write) {
+            if !disjoint(kernel, load.view, write.view) && !same_place(kernel, load, write) && !own_part(kernel, load, write) {
                 let (from, to) = (&kernel.view(load.view).text, &kernel.view(write.view).text);
                 let message = format!("`{from}` is loaded where another block may already have stored to `{to}`");
                 let help = "load and store the same tensor at the same coordinates, or split it (`split_at`) into parts of which each block owns its own";
@@ -153,7 +153,8 @@ fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>)
         for other in writes[i + 1..].iter().filter(|o| tensor(o) == tensor(write)) {
             let atomics = all.atomics.iter().any(|a| a.loc == write.loc) && all.atomics.iter().any(|a| a.loc == other.loc);
             let ordered = write.place == Place::Last && other.place == Place::Last && one_after_the_other(kernel, write, other);
-            if !disjoint(kernel, other.view, write.view) && !same_place(kernel, other, write) && !atomics && !ordered {
+            let apart = disjoint(kernel, other.view, write.view) || own_part(kernel, other, write);
+            if !apart && !same_place(kernel, other, write) && !atomics && !ordered {
                 let message = format!("`{}` is stored at two places that may meet in different blocks", kernel.params[tensor(write)].name);
                 errors.push(
                     Diagnostic::new(other.loc, message)
@@ -174,6 +175,16 @@ fn same_place(kernel: &Kernel, a: &Access, b: &Access) -> bool {
     let (At::Tiles(x), At::Tiles(y)) = (&a.at, &b.at) else { return false };
     let (v, w) = (kernel.view(a.view), kernel.view(b.view));
     a.view == b.view && x == y || x == y && v.dtype == w.dtype && v.axes == w.axes && v.offset == w.offset
+}
+
+/// Both are in the part of one view that the block's own grid coordinates cut out, wherever they are inside of it.
+fn own_part(kernel: &Kernel, a: &Access, b: &Access) -> bool {
+    let (At::Tiles(x), At::Tiles(y)) = (&a.at, &b.at) else { return false };
+    let (v, w) = (kernel.view(a.view), kernel.view(b.view));
+    let same_view = a.view == b.view || v.dtype == w.dtype && v.axes == w.axes && v.offset == w.offset;
+    let in_turn = a.place == Place::Grid && b.place == Place::Grid;
+    let cut = |var: &ValueId| x.iter().zip(y).any(|(i, j)| *i == Index::Tile(*var) && i == j);
+    same_view && v.injective && in_turn && kernel.grid_loop().is_some_and(|l| l.vars.iter().all(cut))
 }
 
 /// In one block, stores of single elements are one thread's, in order; others must go to different constant coordinates.
