@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 13] = [
+const GROUPS: [(&str, &[&str], i64); 14] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),

@@ -1,7 +1,7 @@
 //! Gathers, scatters and atomics: accesses of tensors and shared arrays at computed positions.
 
 use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
-use super::index::{Index, all, as_literal, compare};
+use super::index::{Index, all, compare};
 use super::memory::{Kind, TileAxis};
 use super::values::At;
 use crate::layout::Layout;

@@ -235,7 +235,7 @@ impl<'a> Lowering<'a> {
     /// A variable that never changes; remembers by what it is divisible.
     pub fn declare_let(&mut self, name: &str, dtype: DType, value: Expr) -> Expr {
         let divisor = self.multiple(&value);
-        let range = self.range(&value);
+        let range = self.range_of(&value);
         let var = self.new_var(name, dtype, None);
         if divisor > 1 {
             self.multiples.insert(var, divisor);
@@ -295,7 +295,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Between which numbers an integer surely lies; `None` for floats and u64.
-    pub fn range(&self, e: &Expr) -> Option<super::range::Range> {
+    pub fn range_of(&self, e: &Expr) -> Option<super::range::Range> {
         let known = super::range::Known { vars: &self.vars, params: &self.params, ranges: &self.ranges, threads: self.plan.threads };
         known.range(e)
     }

@@ -69,9 +69,9 @@ impl Flow<'_> {
                 let leaves_out = tiles.get(self.bound.axis).is_some_and(|i| **i == Index::Tile(self.bound.index));
                 self.observed |= self.any(&[*value]) && !leaves_out;
             }
-            Stmt::Scatter { indices, value, .. } | Stmt::Atomic { indices, value, .. } => {
-                self.observed |= self.any(&[*value]) || self.any(indices);
-            }
+            Stmt::Scatter { indices, value, .. } => self.observed |= self.any(&[*value]) || self.any(indices),
+            Stmt::Atomic { update, .. } => self.observed |= self.any(&update.uses()),
+            Stmt::Shared(access) => self.observed |= self.any(&access.kind.operands()),
             Stmt::Combine(c) => self.observed |= self.any(&c.inputs),
             Stmt::Tiles(l) => {
                 self.carries(&l.carries);

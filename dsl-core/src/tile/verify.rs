@@ -359,6 +359,7 @@ impl Checker<'_> {
                 let sizes: Vec<Size> = reach.iter().map(|r| r.size.clone()).collect();
                 ensure(offsets.len() == reach.len() && (result == &Ty::Scalar(*dtype) || result == &Ty::Tile(*dtype, sizes)), wrong)?;
                 offsets.iter().try_for_each(|o| ensure(*self.used(*o)? == Ty::Scalar(DType::I64), wrong))
+            }
             Op::Number(a) => {
                 let Ty::TileIdx(size) = self.used(*a)? else { return Err(wrong()) };
                 ensure(*result == Ty::Scalar(DType::I64) && size.is_pinned(&kernel.knobs), wrong)
