@@ -1,6 +1,7 @@
 //! Facts: what a launch promises about its arguments. Caches and stores are keyed by facts, never by exact shapes.
 
-use crate::tile::access::dim_constants;
+use crate::schedule::Schedule;
+use crate::tile::access::{dim_constants, walked_tiles};
 use crate::tile::{Kernel, ParamKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,6 +12,8 @@ pub const MAX_ALIGN: u32 = 16;
 pub const MAX_DIVISOR: u32 = 16;
 /// How far indices may run beyond the end of a tensor: a tile's overhang, and tiles whose loads a pipeline starts ahead.
 pub const INDEX32_OVERHANG: i64 = 1 << 27;
+/// The longest axis whose length facts bound: no tile is longer.
+pub const MAX_BOUND: i64 = 1 << 16;
 /// [`Facts::index32`] holds where lengths and offsets of last elements lie below this.
 pub const INDEX32_LIMIT: i64 = i32::MAX as i64 - INDEX32_OVERHANG;
 
@@ -25,6 +28,10 @@ pub struct TensorFacts {
     pub lens: Vec<u32>,
     /// Each stride (elements) is a multiple of this power of two, at most [`MAX_DIVISOR`]; says nothing of packed tensors' last axis.
     pub strides: Vec<u32>,
+    /// Each length is at least 1 and at most this power of two, 0 where nothing is known; empty where that is so of every axis. Only axes
+    /// that a block walks tile by tile are bounded (see [`Facts::bounded`]): a row that fits one tile needs no loop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub most: Vec<u32>,
 }
 
 /// What a launch promises. `compile` may use nothing else of the arguments.
@@ -76,14 +83,15 @@ pub fn packed_strides(lens: &[i64]) -> Vec<i64> {
 impl Facts {
     /// Nothing is promised (but natural alignment). Every kernel compiles with this.
     pub fn none(kernel: &Kernel) -> Facts {
-        Facts::uniform(kernel, |size, rank| TensorFacts { align: size, packed: false, lens: vec![1; rank], strides: vec![1; rank] }, false)
+        Facts::uniform(kernel, |size, rank| TensorFacts { align: size, packed: false, lens: vec![1; rank], strides: vec![1; rank], most: vec![] }, false)
     }
 
     /// The most that can be promised: aligned, packed, divisible, small, not aliased. A length that the kernel fixes is as divisible
     /// as it is.
     pub fn best(kernel: &Kernel) -> Facts {
+        let (lens, strides) = (|rank| vec![MAX_DIVISOR; rank], |rank| vec![MAX_DIVISOR; rank]);
         let tensor =
-            |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: vec![MAX_DIVISOR; rank], strides: vec![MAX_DIVISOR; rank] };
+            |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: lens(rank), strides: strides(rank), most: vec![] };
         let mut facts = Facts { noalias: true, ..Facts::uniform(kernel, tensor, true) };
         for ((p, k), len) in dim_constants(kernel) {
             let tensor = facts.tensors[p].as_mut().expect("facts: a length belongs to a tensor");
@@ -101,7 +109,7 @@ impl Facts {
 
     /// Packed tensors of any length and natural alignment: what a judge's `solve` may be called with.
     pub fn packed(kernel: &Kernel, index32: bool) -> Facts {
-        let tensor = |size, rank| TensorFacts { align: size, packed: true, lens: vec![1; rank], strides: vec![1; rank] };
+        let tensor = |size, rank| TensorFacts { align: size, packed: true, lens: vec![1; rank], strides: vec![1; rank], most: vec![] };
         Facts { noalias: true, ..Facts::uniform(kernel, tensor, index32) }
     }
 
@@ -127,12 +135,42 @@ impl Facts {
         Facts { tensors, index32, noalias }
     }
 
+    /// These facts with the bounds of the axes (parameter, axis) that a block walks: see [`crate::tile::access::walked_axes`].
+    pub fn bounded(mut self, walked: &[(usize, usize)], args: &[Option<TensorArg>]) -> Facts {
+        for (p, k) in walked {
+            let (Some(facts), Some(arg)) = (&mut self.tensors[*p], &args[*p]) else { continue };
+            facts.bound(*k, arg.lens[*k]);
+        }
+        self
+    }
+
+    /// These facts, and that under this schedule one tile spans each axis that a block walks, as far as facts can say so.
+    pub fn fitting(mut self, kernel: &Kernel, schedule: &Schedule) -> Facts {
+        let walked = walked_tiles(kernel);
+        for ((p, k), _) in &walked {
+            let sizes = walked.iter().filter(|(axis, _)| axis == &(*p, *k)).map(|(_, size)| size.value(|knob| schedule.int(knob)));
+            let most = sizes.min().filter(|most| *most <= MAX_BOUND);
+            if let (Some(most), Some(facts)) = (most, &mut self.tensors[*p]) {
+                facts.most.resize(facts.lens.len(), 0);
+                facts.most[*k] = most as u32;
+            }
+        }
+        self
+    }
+
+    /// The largest length that an axis (parameter, axis) surely has; `None` where nothing is known or it may be empty.
+    pub fn most(&self, p: usize, k: usize) -> Option<i64> {
+        let most = *self.tensors.get(p)?.as_ref()?.most.get(k)?;
+        (most > 0).then_some(most as i64)
+    }
+
     /// Whatever has these facts also has `other`'s: code compiled for `other` may be launched.
     pub fn imply(&self, other: &Facts) -> bool {
         let tensor = |a: &TensorFacts, b: &TensorFacts| {
             a.align.is_multiple_of(b.align)
                 && (a.packed || !b.packed)
                 && a.lens.iter().zip(&b.lens).all(|(x, y)| x.is_multiple_of(*y))
+                && b.most.iter().enumerate().all(|(k, b)| *b == 0 || a.most.get(k).is_some_and(|a| *a > 0 && a <= b))
                 && (b.packed || a.strides.iter().zip(&b.strides).all(|(x, y)| x.is_multiple_of(*y)))
         };
         self.tensors.len() == other.tensors.len()
@@ -154,6 +192,15 @@ impl TensorFacts {
             packed: arg.is_packed(),
             lens: arg.lens.iter().map(|l| power_within(*l as u64, MAX_DIVISOR)).collect(),
             strides: arg.strides.iter().map(|s| power_within(s.unsigned_abs(), MAX_DIVISOR)).collect(),
+            most: vec![],
+        }
+    }
+
+    /// Bounds an axis by the next power of two, if its length is from 1 to [`MAX_BOUND`].
+    pub fn bound(&mut self, axis: usize, len: i64) {
+        if (1..=MAX_BOUND).contains(&len) {
+            self.most.resize(self.lens.len(), 0);
+            self.most[axis] = (len as u32).next_power_of_two();
         }
     }
 }
@@ -163,7 +210,7 @@ pub(crate) fn power_within(x: u64, max: u32) -> u32 {
     if x == 0 { max } else { (1u32 << x.trailing_zeros().min(31)).min(max) }
 }
 
-/// The key text of caches and stores: `16p/16 4p/1x16 - i32 noalias`.
+/// The key text of caches and stores: `16p/16 4p/1x16<0x512 - i32 noalias`.
 impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         for t in &self.tensors {
@@ -174,6 +221,9 @@ impl fmt::Display for Facts {
                     write!(f, "{}{}/{}", t.align, if t.packed { "p" } else { "s" }, list(&t.lens))?;
                     if !t.packed {
                         write!(f, "@{}", list(&t.strides))?;
+                    }
+                    if !t.most.is_empty() {
+                        write!(f, "<{}", list(&t.most))?;
                     }
                     write!(f, " ")?;
                 }

@@ -11,6 +11,7 @@ use girih_core::loc::SourceLoc;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::space::Space;
+use girih_core::tile::access::walked_axes;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{self, ParamKind, RequirementKind};
 use girih_core::types::{DType, Literal};
@@ -93,6 +94,8 @@ impl Identity {
 struct Known {
     kernel: Arc<tile::Kernel>,
     requirements: Vec<Check>,
+    /// Axes whose lengths the facts bound.
+    walked: Vec<(usize, usize)>,
     variants: Mutex<Variants>,
 }
 
@@ -136,7 +139,7 @@ pub fn prepare(device: &Device, def: &KernelDef, schedule: Option<&Schedule>, ar
     if let Some((_, _, prepared)) = variants.recent.iter().find(|(s, a, _)| a == args && s.as_ref() == schedule) {
         return Ok(prepared.clone());
     }
-    let facts = check(&known.kernel, &known.requirements, args, device.multiprocessors())?;
+    let facts = check(&known.kernel, &known.requirements, &known.walked, args, device.multiprocessors())?;
     let found = variants.prepared.iter().find(|(s, p)| s.as_ref() == schedule && p.facts == facts).map(|(_, p)| p.clone());
     let prepared = match found {
         Some(prepared) => prepared,
@@ -210,7 +213,7 @@ fn known(device: &Device, def: &KernelDef) -> Result<Arc<Known>, Error> {
         return Ok(known.clone());
     }
     let kernel = Arc::new((def.build)()?);
-    let known = Arc::new(Known { requirements: checks(&kernel), kernel, variants: Mutex::default() });
+    let known = Arc::new(Known { requirements: checks(&kernel), walked: walked_axes(&kernel), kernel, variants: Mutex::default() });
     all.insert(identity, known.clone());
     Ok(known)
 }
@@ -231,10 +234,16 @@ fn checks(kernel: &tile::Kernel) -> Vec<Check> {
 
 /// The facts of a launch, or what is wrong with its arguments.
 pub fn check_arguments(kernel: &tile::Kernel, args: &[Argument], multiprocessors: i64) -> Result<Facts, Error> {
-    check(kernel, &checks(kernel), args, multiprocessors)
+    check(kernel, &checks(kernel), &walked_axes(kernel), args, multiprocessors)
 }
 
-fn check(kernel: &tile::Kernel, requirements: &[Check], args: &[Argument], multiprocessors: i64) -> Result<Facts, Error> {
+fn check(
+    kernel: &tile::Kernel,
+    requirements: &[Check],
+    walked: &[(usize, usize)],
+    args: &[Argument],
+    multiprocessors: i64,
+) -> Result<Facts, Error> {
     let wrong = |message: String, loc: SourceLoc| Error::Launch { kernel: kernel.full_name(), message, loc };
     if args.len() != kernel.params.len() {
         let names: Vec<&str> = kernel.params.iter().map(|p| p.name.as_str()).collect();
@@ -255,7 +264,7 @@ fn check(kernel: &tile::Kernel, requirements: &[Check], args: &[Argument], multi
             HostArg::Scalar(_) => None,
         })
         .collect();
-    Ok(Facts::of_launch(&tensors, true))
+    Ok(Facts::of_launch(&tensors, true).bounded(walked, &tensors))
 }
 
 /// Whether an argument is of its parameter's kind, type and rank.

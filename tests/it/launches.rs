@@ -6,7 +6,7 @@ use girih_core::facts::{Facts, TensorArg, packed_strides};
 use girih_core::schedule::Schedule;
 use girih_core::sim;
 use girih_core::simt;
-use girih_core::tile::access::{shape_requirements, visit};
+use girih_core::tile::access::{shape_requirements, visit, walked_axes};
 use girih_core::tile::eval::{EvalOptions, EvalRef, eval_in};
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{Kernel, Op, ParamKind, RequirementKind, Stmt};
@@ -191,7 +191,7 @@ fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
 /// The most that a launch can promise: packed, aligned tensors with axes of 48 elements where the kernel leaves that open.
 pub fn best_facts(kernel: &Kernel) -> Facts {
     let shape = shapes(kernel, &[48, 32], 1, 0).pop().unwrap_or_else(|| panic!("{}: no shapes meet its requirements", kernel.name));
-    Launch::new(kernel, &shape, Placement::Aligned, 0).facts()
+    Launch::new(kernel, &shape, Placement::Aligned, 0).facts(kernel)
 }
 
 impl Launch {
@@ -232,12 +232,13 @@ impl Launch {
     }
 
     /// Everything that holds for these arguments.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self, kernel: &Kernel) -> Facts {
         let arg = |a: &Argument| match a {
             Argument::Tensor { shape, .. } => Some(shape.clone()),
             Argument::Scalar(_) => None,
         };
-        Facts::of_launch(&self.args.iter().map(arg).collect::<Vec<_>>(), true)
+        let args: Vec<_> = self.args.iter().map(arg).collect();
+        Facts::of_launch(&args, true).bounded(&walked_axes(kernel), &args)
     }
 
     /// The buffers after the launch, by the evaluator.

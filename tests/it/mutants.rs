@@ -137,7 +137,7 @@ fn cases() -> Vec<Case> {
             (best_facts(&kernel), Placement::Aligned),
         ] {
             for (n, (schedule, simt)) in structures(&kernel, &facts).into_iter().enumerate() {
-                let fits = |l: &Launch| l.facts().imply(&facts);
+                let fits = |l: &Launch| l.facts(&kernel).imply(&facts);
                 let shapes = shapes(&kernel, &lengths(&kernel, &schedule), 16, n as u64);
                 let launches: Vec<Launch> = shapes.iter().map(|s| Launch::new(&kernel, s, placement, 3)).filter(fits).collect();
                 let what = format!("{} {} with {facts}", kernel.name, schedule.short(&kernel));

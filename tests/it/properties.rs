@@ -106,6 +106,7 @@ fn weakened(facts: &TensorFacts, by: u32) -> TensorFacts {
         lens: facts.lens.iter().map(weaker).collect(),
         // A packed tensor's strides follow from its lengths, so weaker facts say what those give.
         strides: facts.strides.iter().map(weaker).collect(),
+        most: facts.most.iter().map(|most| if by == 0 { *most } else { 0 }).collect(),
     }
 }
 

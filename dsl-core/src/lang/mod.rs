@@ -43,4 +43,4 @@ mod loops;
 mod ops;
 mod recorder;
 mod session;
-mod substitute;
+pub(crate) mod substitute;

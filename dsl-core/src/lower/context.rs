@@ -134,6 +134,8 @@ pub(crate) struct Lowering<'a> {
     pub coordinates: Vec<Coordinate>,
     pub mode: Mode,
     pub lengths: HashMap<ValueId, ValueId>,
+    /// Tile indices of axes that fit one tile: always 0.
+    pub fitting: HashSet<ValueId>,
     pub grid_vars: Vec<ValueId>,
     /// Neighbours of the anchor's fast axis in a warp, where its other lanes lie along the next axis.
     pub anchor_lanes: Option<i64>,
@@ -191,6 +193,7 @@ impl<'a> Lowering<'a> {
             coordinates: Vec::new(),
             mode: Mode::Tail,
             lengths: loop_lengths(kernel),
+            fitting: HashSet::new(),
             grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),
             anchor_lanes: super::anchor::lanes(kernel, plan),
             wheres: Vec::new(),

@@ -54,6 +54,9 @@ impl Lowering<'_> {
 
     /// A loop over the tiles of an axis inside a block.
     fn sequential(&mut self, l: &TileLoop) -> Lowered<()> {
+        if l.vars.iter().all(|v| self.fitting.contains(v)) {
+            return self.single_turn(l);
+        }
         let carried = self.start_carries(&l.carries)?;
         let mut loops = Vec::new();
         for (var, axis) in l.vars.iter().zip(&l.axes) {
@@ -73,6 +76,19 @@ impl Lowering<'_> {
             turn = vec![Stmt::For { var, start: self.ix.lit(0), end, step: self.ix.lit(1), unroll: false, body: turn }];
         }
         turn.into_iter().for_each(|s| self.emit(s));
+        self.finish_carries(&l.carries, &carried);
+        Ok(())
+    }
+
+    /// A loop whose axes fit one tile takes one turn, whose values stay known behind it.
+    fn single_turn(&mut self, l: &TileLoop) -> Lowered<()> {
+        for v in &l.vars {
+            let first = self.ix.lit(0);
+            self.set(*v, Rep::TileIndex(first));
+        }
+        let carried = self.start_carries(&l.carries)?;
+        self.lower_block(&l.body)?;
+        self.end_carries(&l.carries, &carried)?;
         self.finish_carries(&l.carries, &carried);
         Ok(())
     }

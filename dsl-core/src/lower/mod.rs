@@ -1,6 +1,7 @@
 //! Lowering: tile IR, facts, schedule and target become SIMT IR. All decisions are made here, in this order:
 //!
 //! 1. [`crate::tile::access::classify`]: is every store safe?
+//!    `fit`: which loops the facts make superfluous, and what is loaded once because of it.
 //! 2. `plan`: the schedule in numbers, and the rules that they obey.
 //! 3. `grid`, `tail`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
 //! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
@@ -22,6 +23,7 @@ mod convert;
 mod elements;
 mod exchange;
 mod finish;
+mod fit;
 mod grid;
 mod index;
 mod memory;
@@ -61,8 +63,11 @@ use plan::Plan;
 /// [`CompileError::Kernel`] where the kernel is wrong under every schedule, [`CompileError::Schedule`] where this one is illegal.
 pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
+    let fitted = fit::fit(kernel, facts, schedule);
+    let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
     let plan = plan::plan(kernel, schedule, target)?;
     let mut lowering = context::Lowering::new(kernel, facts, &plan);
+    lowering.fitting = fitting;
     lowering.lower_block(&kernel.body)?;
     let grid = grid_size(kernel, &plan, &lowering);
     let min_blocks = (target.threads_per_multiprocessor as i64 / plan.threads).clamp(1, plan.grid.max(1)) as u32;
@@ -169,6 +174,10 @@ fn describe_facts(kernel: &tile::Kernel, facts: &Facts) -> String {
         }
         if t.lens.iter().any(|l| *l > 1) {
             list.push(format!("lengths multiples of {}", t.lens.iter().map(u32::to_string).collect::<Vec<_>>().join(" x ")));
+        }
+        if t.most.iter().any(|m| *m > 0) {
+            let most = |m: &u32| if *m > 0 { m.to_string() } else { "any".to_string() };
+            list.push(format!("lengths at most {}", t.most.iter().map(most).collect::<Vec<_>>().join(" x ")));
         }
         if !list.is_empty() {
             words.push(format!("{} {}", param.name, list.join(", ")));

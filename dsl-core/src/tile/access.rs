@@ -238,6 +238,35 @@ pub fn loop_lengths(kernel: &Kernel) -> HashMap<ValueId, ValueId> {
     lengths
 }
 
+/// Axes of parameters (parameter, axis) that a block walks tile by tile, and on which the code depends on whether one tile spans them.
+pub fn walked_axes(kernel: &Kernel) -> Vec<(usize, usize)> {
+    let mut axes = Vec::new();
+    for (axis, _) in walked_tiles(kernel) {
+        if !axes.contains(&axis) {
+            axes.push(axis);
+        }
+    }
+    axes
+}
+
+/// As [`walked_axes`], with the size of each loop's tiles.
+pub fn walked_tiles(kernel: &Kernel) -> Vec<((usize, usize), super::Size)> {
+    let mut found = Vec::new();
+    let grid = kernel.grid_loop().map(|l| l.vars.clone());
+    visit(&kernel.body, &mut |stmt| {
+        let Stmt::Tiles(l) = stmt else { return };
+        if grid.as_ref() == Some(&l.vars) {
+            return;
+        }
+        for (var, axis) in l.vars.iter().zip(&l.axes) {
+            if let Some(HostExpr::Dim(p, k)) = HostExpr::of_value(kernel, kernel.view(l.view).axes[*axis].len) {
+                found.push(((p, k), tile_size(kernel, *var).clone()));
+            }
+        }
+    });
+    found
+}
+
 /// What a launch must satisfy besides [`Kernel::requirements`]: a tile index may be used only on axes as long as the one its loop walks
 /// (tensors that are walked together have the same shape), and a whole axis `..` has the constant length that its tile has.
 /// Lengths that the host can't compute are left to predicates.

@@ -56,6 +56,8 @@ pub enum Preset {
 enum FactsChoice {
     /// Aligned, packed, divisible, small, not aliased.
     Best,
+    /// As best, and the rows that a block walks fit one tile of the schedule.
+    Fitting,
     /// Packed tensors of any length and natural alignment.
     Packed,
     /// Nothing.
@@ -87,12 +89,13 @@ pub fn run(args: &Args) -> Result<(), String> {
     for (site, def) in defs.into_iter().filter(|(n, _)| only.as_ref().is_none_or(|o| o == n)) {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let facts = match args.facts {
-            FactsChoice::Best => Facts::best(&kernel),
+            FactsChoice::Best | FactsChoice::Fitting => Facts::best(&kernel),
             FactsChoice::Packed => Facts::packed(&kernel, true),
             FactsChoice::None => Facts::none(&kernel),
         };
         let own = joint.as_ref().and_then(|j| j.schedule(&site, &kernel));
         let (schedule, from) = schedule(&kernel, &facts, target, args.preset, args.set.as_deref(), own)?;
+        let facts = if args.facts == FactsChoice::Fitting { facts.fitting(&kernel, &schedule) } else { facts };
         let text = level(&kernel, &facts, &schedule, target, args.ir)?;
         if args.json {
             print_json(&json!({

@@ -6,6 +6,7 @@ use girih_core::loc::SourceLoc;
 use girih_core::program::walk::{Executor, LaunchArg, ProgramArg, Region, walk};
 use girih_core::program::{Base, Program, Temp};
 use girih_core::registry::KernelDef;
+use girih_core::tile::access::walked_axes;
 use girih_core::types::Literal;
 
 /// The first launch of a site.
@@ -70,7 +71,8 @@ impl Executor for Recorder {
             })
             .collect();
         // A launch whose stored tensors overlap another argument is refused, so nothing is aliased.
-        let facts = Facts::of_launch(&tensors, true);
+        let built = (kernel.build)().map_err(|e| e.to_string())?;
+        let facts = Facts::of_launch(&tensors, true).bounded(&walked_axes(&built), &tensors);
         self.found.push(Launch { site, kernel: *kernel, args: args.to_vec(), facts, count: 1 });
         Ok(())
     }

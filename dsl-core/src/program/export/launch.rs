@@ -177,7 +177,10 @@ impl Body<'_> {
         let divisibility = tensors()
             .flat_map(|(facts, view)| view.lens.iter().zip(&facts.lens))
             .map(|(len, divisor)| self.divisor_condition(len, *divisor));
-        for condition in range.into_iter().chain(alignment).chain(divisibility) {
+        let lengths = tensors()
+            .flat_map(|(facts, view)| view.lens.iter().zip(&facts.most))
+            .flat_map(|(len, most)| self.length_conditions(len, i64::from(*most)));
+        for condition in range.into_iter().chain(alignment).chain(divisibility).chain(lengths) {
             match condition {
                 Condition::Never => return None,
                 Condition::Always => {}
@@ -206,6 +209,17 @@ impl Body<'_> {
             Some(0) => Condition::Always,
             Some(_) => Condition::Never,
             None => Condition::Test(format!("{} == 0", rest.text)),
+        }
+    }
+
+    /// A length from 1 to `most`, 0 for any.
+    fn length_conditions(&self, len: &Expr, most: i64) -> Vec<Condition> {
+        let len = self.names.index(len);
+        match len.constant {
+            _ if most == 0 => vec![],
+            Some(n) if (1..=most).contains(&n) => vec![],
+            Some(_) => vec![Condition::Never],
+            None => vec![Condition::Test(format!("{} > 0", len.text)), Condition::Test(format!("{} <= {most}", len.text))],
         }
     }
 

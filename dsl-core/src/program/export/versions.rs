@@ -97,7 +97,7 @@ impl Known {
                     let power = |n: i64| power_within(n as u64, MAX_DIVISOR);
                     let lens = known.lens.iter().map(|l| l.map_or(divisor, power)).collect();
                     let strides = vec![1; known.lens.len()];
-                    Some(TensorFacts { align: align.max(dtype.size() as u32), packed: known.packed, lens, strides })
+                    Some(TensorFacts { align: align.max(dtype.size() as u32), packed: known.packed, lens, strides, most: vec![] })
                 }
                 _ => None,
             })
@@ -107,10 +107,11 @@ impl Known {
 }
 
 /// The versions that an export of a launch contains, best first:
-/// 1. aligned to 16 bytes and divisible as far as that changes the code, 32-bit indices;
-/// 2. the same with lengths that need not be divisible;
-/// 3. any alignment, 32-bit indices;
-/// 4. any alignment, 64-bit indices: packed tensors are all it asks for.
+/// 1. aligned to 16 bytes and divisible as far as that changes the code, 32-bit indices, and rows that fit the schedule's tile;
+/// 2. the same with rows of any length;
+/// 3. the same with lengths that need not be divisible;
+/// 4. any alignment, 32-bit indices;
+/// 5. any alignment, 64-bit indices: packed tensors are all it asks for.
 ///
 /// Versions with the same code are merged. Where the schedule is illegal under weaker facts the naive one stands in.
 ///
@@ -121,7 +122,8 @@ pub fn versions_for_export(kernel: &Kernel, schedule: &Schedule, target: &Target
     let code = lower::lower(kernel, &best, schedule, target)?;
     let fast = weakest(kernel, schedule, target, known, best, &code);
     let candidates = [
-        (fast, ""),
+        (fast.clone().fitting(kernel, schedule), ""),
+        (fast, "_any_length"),
         (known.facts(kernel, MAX_ALIGN, 1, true), "_any_size"),
         (known.facts(kernel, 1, 1, true), "_any_align"),
         (known.facts(kernel, 1, 1, false), "_64bit"),
