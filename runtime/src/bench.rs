@@ -20,10 +20,29 @@ use girih_core::tile::Kernel;
 pub trait Peers {
     /// Prepares for a subject at sizes; the names of the peers there are, or why there are none.
     fn setup(&mut self, name: &str, sizes: &Sizes) -> Result<Vec<String>, String>;
-    /// One more peer, `copy`: copies a tensor of so many bytes.
-    fn setup_copy(&mut self, bytes: usize) -> Result<(), String>;
+    /// One more peer, named after the yardstick, over a tensor of so many bytes.
+    fn setup_yardstick(&mut self, yardstick: Yardstick, bytes: usize) -> Result<(), String>;
     /// Microseconds of one run with a cold L2.
     fn sample(&mut self, peer: &str) -> Result<f64, String>;
+}
+
+/// Simple work that shows what the memory gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Yardstick {
+    /// PyTorch's `copy_`.
+    Copy,
+    /// The plainest hand-written sum that is right: zero the result, then 16-byte loads, shuffles and one atomic per block.
+    Sum,
+}
+
+impl Yardstick {
+    /// The peer's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Yardstick::Copy => "copy",
+            Yardstick::Sum => "sum",
+        }
+    }
 }
 
 /// What came out for one subject.
@@ -60,7 +79,11 @@ impl Row {
     }
     /// The fastest peer that does the same work.
     pub fn best_peer(&self) -> Option<f64> {
-        self.peers.iter().filter(|(n, _)| n != "copy").map(|(_, t)| *t).min_by(f64::total_cmp)
+        self.peers.iter().filter(|(n, _)| n != "copy" && n != "sum").map(|(_, t)| *t).min_by(f64::total_cmp)
+    }
+    /// Median of the peer `sum`.
+    pub fn plain_sum(&self) -> Option<f64> {
+        self.peers.iter().find(|(n, _)| n == "sum").map(|(_, t)| *t)
     }
     /// Bandwidth of the peer `copy`.
     pub fn copy_bandwidth(&self) -> Option<f64> {
@@ -142,9 +165,14 @@ fn beside(
     });
     if options.copy {
         let largest = largest_tensor(call);
-        peers.setup_copy(largest)?;
-        names.push("copy".into());
+        peers.setup_yardstick(Yardstick::Copy, largest)?;
+        names.push(Yardstick::Copy.name().into());
         row.copy_bytes = 2.0 * largest as f64;
+    }
+    if reads_mostly(call, row.bytes) {
+        // A sum of the same bytes, in whole vectors.
+        peers.setup_yardstick(Yardstick::Sum, (row.bytes as usize).div_ceil(16) * 16)?;
+        names.push(Yardstick::Sum.name().into());
     }
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
     // The first three rounds warm up clocks and caches and are not counted.
@@ -162,6 +190,15 @@ fn beside(
     }
     row.peers = names.into_iter().zip(&times).map(|(n, t)| (n, median(t).unwrap_or(f64::NAN))).collect();
     Ok(())
+}
+
+/// Whether what a call stores to is a small part of what it must move: a sum of the same bytes is then what it is measured by.
+fn reads_mostly(call: &Call, bytes: f64) -> bool {
+    let stored = |a: &CallArg| match a {
+        CallArg::Tensor { data, mutable: true, .. } => data.bytes.len(),
+        _ => 0,
+    };
+    call.args.iter().map(stored).sum::<usize>() as f64 * 50.0 <= bytes
 }
 
 /// Bytes of the largest tensor of a call.

@@ -2,7 +2,7 @@
 //! placed with guard zones and gaps, outputs that hold nothing before.
 
 use girih::inputs::{Distribution, POISON, Rng};
-use girih_core::facts::{Facts, TensorArg, packed_strides};
+use girih_core::facts::{Facts, TensorFacts, TensorArg, packed_strides};
 use girih_core::schedule::Schedule;
 use girih_core::sim;
 use girih_core::simt;
@@ -191,7 +191,9 @@ fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
 /// The most that a launch can promise: packed, aligned tensors with axes of 48 elements where the kernel leaves that open.
 pub fn best_facts(kernel: &Kernel) -> Facts {
     let shape = shapes(kernel, &[48, 32], 1, 0).pop().unwrap_or_else(|| panic!("{}: no shapes meet its requirements", kernel.name));
-    Launch::new(kernel, &shape, Placement::Aligned, 0).facts(kernel)
+    let facts = Launch::new(kernel, &shape, Placement::Aligned, 0).facts(kernel);
+    let tensors = facts.tensors.into_iter().map(|t| t.map(|t| TensorFacts { most: vec![], ..t })).collect();
+    Facts { tensors, ..facts }
 }
 
 impl Launch {

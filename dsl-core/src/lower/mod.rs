@@ -202,5 +202,5 @@ fn describe_launch(lowered: &simt::Kernel, kernel: &tile::Kernel) -> String {
         HostExpr::Scalar(p) => kernel.params[*p].name.clone(),
         _ => "multiprocessors".to_string(),
     };
-    format!("grid {}, block {}, shared {} B", lowered.launch.grid.to_c(&leaf), lowered.launch.block, lowered.shared_bytes())
+    format!("grid {}, block {}, shared {} B", lowered.launch.grid.to_words(&leaf), lowered.launch.block, lowered.shared_bytes())
 }

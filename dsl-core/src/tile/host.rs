@@ -32,6 +32,17 @@ pub enum HostArg {
 }
 
 impl HostExpr {
+    /// As [`HostExpr::to_c`], with `min(a, b)` and `max(a, b)`: for people.
+    pub fn to_words(&self, leaf: &dyn Fn(&HostExpr) -> String) -> String {
+        match self {
+            HostExpr::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b) => {
+                let name = if *op == BinaryOp::Min { "min" } else { "max" };
+                format!("{name}({}, {})", a.to_words(leaf), b.to_words(leaf))
+            }
+            other => other.to_c(leaf),
+        }
+    }
+
     /// `a op b`, folded where both are constants or one is neutral.
     pub fn binary(op: BinaryOp, a: HostExpr, b: HostExpr) -> HostExpr {
         use HostExpr::Const;

@@ -136,11 +136,13 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
         format!("\n{}, PyTorch {torch}; medians in microseconds, L2 flushed before every sample, taken in turn.\n\n", device.name());
     let copy = rows.iter().any(|r| r.copy_bandwidth().is_some());
     let copy_head = if copy { " copy_ GB/s | of copy_ |" } else { "" };
+    let sums = rows.iter().any(|r| r.plain_sum().is_some());
+    let sum_head = if sums { " plain sum | girih / sum |" } else { "" };
     let _ = writeln!(
         text,
-        "| kernel | size | girih | eager | compiled | best peer / girih | floor | floor / girih | GB/s |{copy_head} schedule |"
+        "| kernel | size | girih | eager | compiled | best peer / girih | floor | floor / girih | GB/s |{copy_head}{sum_head} schedule |"
     );
-    let _ = writeln!(text, "|---|---|--:|--:|--:|--:|--:|--:|--:|{}---|", if copy { "--:|--:|" } else { "" });
+    let _ = writeln!(text, "|---|---|--:|--:|--:|--:|--:|--:|--:|{}{}---|", if copy { "--:|--:|" } else { "" }, if sums { "--:|--:|" } else { "" });
     for row in rows {
         let peer = |name: &str| row.peers.iter().find(|(n, _)| n == name).map_or("–".to_string(), |(_, t)| format!("{t:.2}"));
         let ratio = row.best_peer().map_or("–".to_string(), |p| format!("{:.3}", p / row.median_us));
@@ -149,9 +151,14 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
             None if copy => " – | – |".into(),
             None => String::new(),
         };
+        let sum_cells = match row.plain_sum() {
+            Some(t) => format!(" {t:.2} | {:.3} |", row.median_us / t),
+            None if sums => " – | – |".into(),
+            None => String::new(),
+        };
         let _ = writeln!(
             text,
-            "| {} | {} | {:.2} | {} | {} | {ratio} | {:.2} | {:.3} | {:.0} |{copy_cells} {} |",
+            "| {} | {} | {:.2} | {} | {} | {ratio} | {:.2} | {:.3} | {:.0} |{copy_cells}{sum_cells} {} |",
             row.name,
             row.sizes,
             row.median_us,

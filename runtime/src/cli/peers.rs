@@ -1,6 +1,6 @@
 //! PyTorch as a peer: a Python process that samples on request, so that its runs and ours alternate.
 
-use crate::bench::Peers;
+use crate::bench::{Peers, Yardstick};
 use crate::challenge::Sizes;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -73,8 +73,8 @@ impl Peers for Torch {
         Ok(names(&reply["peers"]))
     }
 
-    fn setup_copy(&mut self, bytes: usize) -> Result<(), String> {
-        self.ask(json!({ "copy": bytes })).map(|_| ())
+    fn setup_yardstick(&mut self, yardstick: Yardstick, bytes: usize) -> Result<(), String> {
+        self.ask(json!({ (yardstick.name()): bytes })).map(|_| ())
     }
 
     fn sample(&mut self, peer: &str) -> Result<f64, String> {

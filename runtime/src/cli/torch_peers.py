@@ -3,6 +3,7 @@
 One JSON request a line on stdin, one JSON reply a line on stdout:
   {"setup": {"name": "relu", "sizes": {"N": 1000}}}  ->  {"peers": ["eager", "compiled"]} or {"error": "..."}
   {"copy": 1048576}                                  ->  {"peers": ["copy"]}      copy_ of a tensor of so many bytes
+  {"sum": 1048576}                                   ->  {"peers": ["sum"]}       the plainest sum of so many bytes of floats
   {"sample": "eager"}                                ->  {"us": 12.3}
 Every sample: 256 MiB written to flush the L2, then CUDA events around the work. The GPU is kept busy in front of them, so that
 Python queues everything before the first event: what is measured is the GPU's work, not Python's.
@@ -181,6 +182,27 @@ PEERS = {
     "jacobi_stencil_2d": (lambda s: [uniform(-1, 1, s["rows"], s["cols"])], jacobi),
 }
 
+# What a plain CUDA C programmer writes first: 16-byte loads, shuffles, one atomic per block.
+PLAIN_SUM = """
+extern "C" __global__ void __launch_bounds__(512) plain_sum(const float4* __restrict__ x, float* total, int vectors)
+{
+    float sum = 0.0f;
+    for (int i = blockIdx.x * 512 + threadIdx.x; i < vectors; i += gridDim.x * 512) {
+        const float4 v = x[i];
+        sum += v.x + v.y + v.z + v.w;
+    }
+    __shared__ float parts[16];
+    for (int k = 16; k > 0; k /= 2) sum += __shfl_down_sync(0xffffffffu, sum, k);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        sum = threadIdx.x < 16 ? parts[threadIdx.x] : 0.0f;
+        for (int k = 8; k > 0; k /= 2) sum += __shfl_down_sync(0xffffffffu, sum, k);
+        if (threadIdx.x == 0) atomicAdd(total, sum);
+    }
+}
+"""
+
 
 class Timer:
     def __init__(self):
@@ -229,6 +251,27 @@ class Timer:
         torch.cuda.synchronize()
         return {"peers": ["copy"], "errors": []}
 
+    def sum(self, size):
+        source = torch.empty(size // 4, device="cuda", dtype=torch.float32).uniform_(-1, 1)
+        total = torch.zeros(1, device="cuda", dtype=torch.float32)
+        kernel = torch.cuda._compile_kernel(PLAIN_SUM, "plain_sum")
+        vectors = size // 16
+        most = 4 * torch.cuda.get_device_properties(0).multi_processor_count
+        blocks = max(1, min((vectors + 511) // 512, most))
+
+        def work():
+            total.zero_()
+            kernel((blocks, 1, 1), (512, 1, 1), (source, total, vectors))
+
+        self.works["sum"] = work
+        for _ in range(5):
+            work()
+        torch.cuda.synchronize()
+        expected = source.double().sum().item()
+        if abs(total.item() - expected) > 1e-3 * source.numel() ** 0.5 + 1.0:
+            return {"error": f"the plain sum is {total.item()}, not {expected}"}
+        return {"peers": ["sum"], "errors": []}
+
 
 def main():
     timer = Timer()
@@ -240,6 +283,8 @@ def main():
                 reply = timer.setup(**request["setup"])
             elif "copy" in request:
                 reply = timer.copy(request["copy"])
+            elif "sum" in request:
+                reply = timer.sum(request["sum"])
             else:
                 reply = {"us": timer.sample(request["sample"])}
         except Exception as e:
