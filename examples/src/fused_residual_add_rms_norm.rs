@@ -46,15 +46,12 @@ girih::challenge! {
     .input("x", normal(0.0, 1.0))
     .input("residual", normal(0.0, 1.0))
     .input("weight", uniform(0.5, 1.5))
-    .output_all("out", |x| {
+    .output_rows("out", |x, i| {
         let width = x.len("C");
-        let of_row = |i: usize| {
-            let row: Vec<f64> = (0..width).map(|j| x.at("x", i * width + j) + x.at("residual", i * width + j)).collect();
-            let mean = row.iter().map(|z| z * z).sum::<f64>() / width as f64;
-            let scale = 1.0 / (mean + x.scalar("eps")).sqrt();
-            (0..width).map(move |j| row[j] * scale * x.at("weight", j)).collect::<Vec<_>>()
-        };
-        (0..x.len("N")).flat_map(of_row).collect()
+        let row: Vec<f64> = (0..width).map(|j| x.at("x", i * width + j) + x.at("residual", i * width + j)).collect();
+        let mean = row.iter().map(|z| z * z).sum::<f64>() / width as f64;
+        let scale = 1.0 / (mean + x.scalar("eps")).sqrt();
+        (0..width).map(|j| row[j] * scale * x.at("weight", j)).collect()
     })
     .tolerance(1e-5, 1e-5)
     .check_at(["N=0 C=5", "N=1 C=1", "N=3 C=127", "N=5 C=128", "N=7 C=129", "N=2 C=4096", "N=2 C=1031"])

@@ -48,16 +48,13 @@ girih::challenge! {
     .input("input", uniform(-5.0, 10.0))
     .input("weight", uniform(0.5, 2.0))
     .input("bias", uniform(-1.0, 1.0))
-    .output_all("output", |x| {
+    .output_rows("output", |x, i| {
         let width = x.len("C");
-        let of_row = |i: usize| {
-            let row: Vec<f64> = (0..width).map(|j| x.at("input", i * width + j)).collect();
-            let mean = row.iter().sum::<f64>() / width as f64;
-            let variance = row.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / width as f64;
-            let scale = 1.0 / (variance + x.scalar("eps")).sqrt();
-            (0..width).map(move |j| (row[j] - mean) * scale * x.at("weight", j) + x.at("bias", j)).collect::<Vec<_>>()
-        };
-        (0..x.len("N")).flat_map(of_row).collect()
+        let row: Vec<f64> = (0..width).map(|j| x.at("input", i * width + j)).collect();
+        let mean = row.iter().sum::<f64>() / width as f64;
+        let variance = row.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / width as f64;
+        let scale = 1.0 / (variance + x.scalar("eps")).sqrt();
+        (0..width).map(|j| (row[j] - mean) * scale * x.at("weight", j) + x.at("bias", j)).collect()
     })
     .tolerance(1e-4, 1e-4)
     .check_at(["N=0 C=5", "N=1 C=1", "N=3 C=127", "N=5 C=128", "N=7 C=129", "N=9 C=512", "N=2 C=1031"])

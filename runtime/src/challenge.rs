@@ -60,6 +60,8 @@ pub enum Reference {
     Each(fn(&Case, usize) -> f64),
     /// All elements in row-major order, where one follows from its neighbours: scans, recurrences, solutions of systems.
     All(fn(&Case) -> Vec<f64>),
+    /// Row `r`, all elements along the last axis: where these need the whole row.
+    Rows(fn(&Case, usize) -> Vec<f64>),
 }
 
 /// A program with its judge's signature, inputs, reference, tolerance and sizes.
@@ -125,6 +127,13 @@ impl Challenge {
     /// Says what all elements of the tensor `name` must hold after the call.
     pub fn output_all(mut self, name: &'static str, reference: fn(&Case) -> Vec<f64>) -> Challenge {
         self.outputs.push((name, Reference::All(reference)));
+        self
+    }
+
+    /// Says what row `r` of the tensor `name` must hold after the call: all elements along its last axis, at the other axes' `r`-th place.
+    /// For large outputs whose elements need their whole row: only some rows of these are computed.
+    pub fn output_rows(mut self, name: &'static str, reference: fn(&Case, usize) -> Vec<f64>) -> Challenge {
+        self.outputs.push((name, Reference::Rows(reference)));
         self
     }
 

@@ -226,19 +226,22 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
 }
 
 /// A pseudo-random permutation of `0..n`: a Feistel network over the next power of four, walked until it lands inside.
-pub(crate) struct Permutation {
+#[derive(Clone, Copy, Debug)]
+pub struct Permutation {
     n: u64,
     half: u32,
     seed: u64,
 }
 
 impl Permutation {
-    pub(crate) fn new(n: u64, seed: u64) -> Permutation {
+    /// One of `0..n`, chosen by the seed.
+    pub fn new(n: u64, seed: u64) -> Permutation {
         let bits = 64 - n.saturating_sub(1).leading_zeros();
         Permutation { n, half: bits.div_ceil(2).max(1), seed }
     }
 
-    pub(crate) fn at(&self, index: u64) -> u64 {
+    /// Where `index`, which is below `n`, goes.
+    pub fn at(&self, index: u64) -> u64 {
         let mut x = index;
         loop {
             x = self.round_trip(x);

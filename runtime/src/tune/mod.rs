@@ -55,6 +55,13 @@ pub struct Options {
     pub only: Option<String>,
 }
 
+impl Options {
+    /// How long the model may take to put candidates in order: a small part of the budget, which is better spent on trials.
+    fn ordering(&self) -> Duration {
+        self.budget.time.map_or(Duration::from_secs(30), |t| t / 6)
+    }
+}
+
 /// What gives times.
 #[derive(Clone, Debug)]
 pub enum By {
@@ -154,7 +161,7 @@ impl Site<'_> {
         let mut prediction = prediction.beside(others_us);
         // The order matters only where the budget may leave candidates untried.
         let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < candidates.len());
-        let rough = if limited && self.options.strategy == Strategy::Model { prediction.rough() } else { Vec::new() };
+        let rough = if limited && self.options.strategy == Strategy::Model { prediction.rough(self.options.ordering()) } else { Vec::new() };
         let order = self.options.strategy.order(candidates.len(), &rough);
         // The schedule known so far comes first: whatever the budget, the result is no worse than before.
         let first = names.iter().position(|n| *n == schedules[self.launch.site]);

@@ -4,7 +4,7 @@
 //! with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers.
 
 use super::launches::{Launch, launches};
-use super::search::Measure;
+use super::search::{Measure, median};
 use crate::bench::scaled_sizes;
 use crate::challenge::Sizes;
 use crate::check::{On, Options, Report, check_ways};
@@ -15,6 +15,7 @@ use crate::store::{Status, Trial};
 use crate::subject::Subject;
 use girih_core::model;
 use girih_core::program::walk::LaunchArg;
+use girih_core::schedule::space::Permutation;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::sim::{Class, Counters};
 use girih_core::target::Target;
@@ -22,6 +23,7 @@ use girih_core::tile::host::HostArg;
 use girih_core::tile::{Kernel, ParamKind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Predicts the candidates of one launch site.
 pub struct Prediction<'a> {
@@ -75,22 +77,28 @@ impl<'a> Prediction<'a> {
     }
 
     /// A time in microseconds for every candidate, with guessed registers: good enough to order trials. Infinite where a candidate
-    /// fails on the simulator.
-    pub fn rough(&self) -> Vec<f64> {
-        let times: Vec<Mutex<f64>> = self.candidates.iter().map(|_| Mutex::new(f64::INFINITY)).collect();
-        let next = AtomicUsize::new(0);
+    /// fails on the simulator. What `limit` leaves no time for is taken for average.
+    pub fn rough(&self, limit: Duration) -> Vec<f64> {
+        let times: Vec<Mutex<f64>> = self.candidates.iter().map(|_| Mutex::new(f64::NAN)).collect();
+        let order = Permutation::new(times.len() as u64, 1);
+        let (next, end) = (AtomicUsize::new(0), Instant::now() + limit);
         let work = || {
-            while let Some((time, schedule)) = {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                times.get(i).zip(self.candidates.get(i))
-            } {
-                let seconds = self.predict(schedule, None).map_or(f64::INFINITY, |p| p.seconds);
-                *time.lock().expect("no panic while predicting") = seconds * 1e6;
+            while let i = next.fetch_add(1, Ordering::Relaxed)
+                && i < times.len()
+                && Instant::now() < end
+            {
+                let at = order.at(i as u64) as usize;
+                let seconds = self.predict(&self.candidates[at], None).map_or(f64::INFINITY, |p| p.seconds);
+                *times[at].lock().expect("no panic while predicting") = seconds * 1e6;
             }
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-        times.into_iter().map(|t| t.into_inner().expect("no panic while predicting")).collect()
+        let mut times: Vec<f64> = times.into_iter().map(|t| t.into_inner().expect("no panic while predicting")).collect();
+        let known: Vec<f64> = times.iter().copied().filter(|t| t.is_finite()).collect();
+        let average = median(&known).unwrap_or(1.0);
+        times.iter_mut().filter(|t| t.is_nan()).for_each(|t| *t = average);
+        times
     }
 
     /// The model's word on one schedule.
