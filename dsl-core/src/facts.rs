@@ -83,15 +83,18 @@ pub fn packed_strides(lens: &[i64]) -> Vec<i64> {
 impl Facts {
     /// Nothing is promised (but natural alignment). Every kernel compiles with this.
     pub fn none(kernel: &Kernel) -> Facts {
-        Facts::uniform(kernel, |size, rank| TensorFacts { align: size, packed: false, lens: vec![1; rank], strides: vec![1; rank], most: vec![] }, false)
+        Facts::uniform(
+            kernel,
+            |size, rank| TensorFacts { align: size, packed: false, lens: vec![1; rank], strides: vec![1; rank], most: vec![] },
+            false,
+        )
     }
 
     /// The most that can be promised: aligned, packed, divisible, small, not aliased. A length that the kernel fixes is as divisible
     /// as it is.
     pub fn best(kernel: &Kernel) -> Facts {
         let (lens, strides) = (|rank| vec![MAX_DIVISOR; rank], |rank| vec![MAX_DIVISOR; rank]);
-        let tensor =
-            |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: lens(rank), strides: strides(rank), most: vec![] };
+        let tensor = |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: lens(rank), strides: strides(rank), most: vec![] };
         let mut facts = Facts { noalias: true, ..Facts::uniform(kernel, tensor, true) };
         for ((p, k), len) in dim_constants(kernel) {
             let tensor = facts.tensors[p].as_mut().expect("facts: a length belongs to a tensor");

@@ -3,6 +3,7 @@
 //! Everything is seeded: the same seed gives the same data on every machine.
 
 use girih_core::types::{DType, Literal};
+use std::sync::Mutex;
 
 /// A tensor in host memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,15 +34,34 @@ impl HostTensor {
 
     /// Random elements. The same `seed` gives the same elements.
     pub fn random(dtype: DType, lens: &[i64], distribution: &Distribution, seed: u64) -> HostTensor {
+        /// Elements that one generator draws: a large tensor is filled by several threads.
+        const CHUNK: usize = 1 << 18;
         let mut tensor = HostTensor::zeros(dtype, lens);
-        let mut rng = Rng::new(seed);
-        for i in 0..tensor.numel() {
-            let bits = match distribution {
-                Distribution::Formula(value) => Literal::from_f64(dtype, value(lens, i)).bits,
-                random => random.draw(dtype, &mut rng),
-            };
-            tensor.set_bits(i, bits);
+        let size = dtype.size();
+        let fill = |chunk: usize, bytes: &mut [u8]| {
+            let mut rng = Rng::new(seed ^ ((chunk as u64) << 32));
+            for (i, element) in bytes.chunks_exact_mut(size).enumerate() {
+                let bits = match distribution {
+                    Distribution::Formula(value) => Literal::from_f64(dtype, value(lens, chunk * CHUNK + i)).bits,
+                    random => random.draw(dtype, &mut rng),
+                };
+                element.copy_from_slice(&bits.to_le_bytes()[..size]);
+            }
+        };
+        let chunks = Mutex::new(tensor.bytes.chunks_mut(CHUNK * size).enumerate());
+        let next = || chunks.lock().expect("no panic while drawing").next();
+        let threads =
+            if lens.iter().product::<i64>() as usize > CHUNK { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+        let work = || {
+            while let Some((chunk, bytes)) = next() {
+                fill(chunk, bytes);
+            }
+        };
+        match threads {
+            1 => work(),
+            _ => std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work)))),
         }
+        drop(chunks);
         tensor
     }
 

@@ -2,7 +2,7 @@
 //! placed with guard zones and gaps, outputs that hold nothing before.
 
 use girih::inputs::{Distribution, POISON, Rng};
-use girih_core::facts::{Facts, TensorFacts, TensorArg, packed_strides};
+use girih_core::facts::{Facts, TensorArg, TensorFacts, packed_strides};
 use girih_core::schedule::Schedule;
 use girih_core::sim;
 use girih_core::simt;

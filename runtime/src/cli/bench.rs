@@ -142,7 +142,12 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
         text,
         "| kernel | size | girih | eager | compiled | best peer / girih | floor | floor / girih | GB/s |{copy_head}{sum_head} schedule |"
     );
-    let _ = writeln!(text, "|---|---|--:|--:|--:|--:|--:|--:|--:|{}{}---|", if copy { "--:|--:|" } else { "" }, if sums { "--:|--:|" } else { "" });
+    let _ = writeln!(
+        text,
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|{}{}---|",
+        if copy { "--:|--:|" } else { "" },
+        if sums { "--:|--:|" } else { "" }
+    );
     for row in rows {
         let peer = |name: &str| row.peers.iter().find(|(n, _)| n == name).map_or("–".to_string(), |(_, t)| format!("{t:.2}"));
         let ratio = row.best_peer().map_or("–".to_string(), |p| format!("{:.3}", p / row.median_us));

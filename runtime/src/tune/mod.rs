@@ -161,7 +161,8 @@ impl Site<'_> {
         let mut prediction = prediction.beside(others_us);
         // The order matters only where the budget may leave candidates untried.
         let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < candidates.len());
-        let rough = if limited && self.options.strategy == Strategy::Model { prediction.rough(self.options.ordering()) } else { Vec::new() };
+        let rough =
+            if limited && self.options.strategy == Strategy::Model { prediction.rough(self.options.ordering()) } else { Vec::new() };
         let order = self.options.strategy.order(candidates.len(), &rough);
         // The schedule known so far comes first: whatever the budget, the result is no worse than before.
         let first = names.iter().position(|n| *n == schedules[self.launch.site]);
