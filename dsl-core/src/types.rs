@@ -359,6 +359,30 @@ pub enum Scope {
     System,
 }
 
+/// How a shuffle picks the lane that it reads from, given a number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ShuffleKind {
+    /// lane ^ number.
+    Xor,
+    /// lane − number; the lane itself where there is none.
+    Up,
+    /// lane + number; the lane itself where there is none.
+    Down,
+    /// number.
+    Index,
+}
+
+/// What the lanes of a warp find out about their conditions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum VoteKind {
+    /// Whether any holds.
+    Any,
+    /// Whether all hold.
+    All,
+    /// Which hold: bit `l` of a u32 is lane `l`'s.
+    Ballot,
+}
+
 /// What an atomic or fence orders around it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum MemoryOrder {

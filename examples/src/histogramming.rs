@@ -78,6 +78,17 @@ girih::challenge! {
         .perf_at("N=50_000_000, num_bins=256")
 }
 
+/// The worst input there is: every value falls into one bin.
+pub mod one_bin {
+    girih::challenge! {
+        Challenge::new("histogramming_one_bin", super::solve::Program::def, "void solve(const int* input[N], int* histogram[num_bins], int N, int num_bins)")
+            .input("input", integers(200, 200))
+            .output_all("histogram", |x| super::count((0..x.len("N")).map(|i| x.at("input", i)), x.len("num_bins")))
+            .check_at(["N=20011 num_bins=256"])
+            .perf_at("N=50_000_000, num_bins=256")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -84,19 +84,25 @@ fn run(kernel: &Kernel, facts: &Facts, placement: Placement, failures: &Mutex<Ve
     launches
 }
 
+/// All kernels, or those whose names `GIRIH_TEST_KERNEL` lists.
+pub fn chosen() -> Vec<Kernel> {
+    let names = std::env::var("GIRIH_TEST_KERNEL").ok();
+    all_kernels().into_iter().filter(|k| names.as_ref().is_none_or(|n| n.split(',').any(|n| k.name == n))).collect()
+}
+
 #[test]
 fn every_schedule_computes_what_eval_computes() {
-    let kernels: Vec<Kernel> = all_kernels().into_iter().filter(|k| !k.path.contains("cooperating") && !k.path.contains("scans")).collect();
+    let kernels: Vec<Kernel> =
+        chosen().into_iter().filter(|k| !["cooperating", "scans", "threads::kernels"].iter().any(|p| k.path.contains(p))).collect();
     compare(&kernels);
 }
 
 #[test]
 fn every_schedule_of_cooperating_threads_computes_what_eval_computes() {
-    let chosen = std::env::var("GIRIH_TEST_KERNEL").ok();
-    let mut kernels: Vec<Kernel> = all_kernels().into_iter().filter(|k| k.path.contains("cooperating")).collect();
+    let kernels: Vec<Kernel> = all_kernels().into_iter().filter(|k| k.path.contains("cooperating")).collect();
     assert!(kernels.len() >= 7, "{} kernels whose threads cooperate", kernels.len());
-    kernels.retain(|k| chosen.as_ref().is_none_or(|c| k.name == *c));
-    compare(&kernels);
+    let chosen = chosen();
+    compare(&kernels.into_iter().filter(|k| chosen.iter().any(|c| c.path == k.path)).collect::<Vec<_>>());
 }
 
 /// Sampled schedules, facts and sizes of these kernels.

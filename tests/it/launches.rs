@@ -233,6 +233,22 @@ impl Launch {
         launch
     }
 
+    /// Sets all elements of a tensor to zero.
+    pub fn zero(&mut self, kernel: &Kernel, name: &str) {
+        let param = kernel.params.iter().position(|p| p.name == name).unwrap_or_else(|| panic!("no parameter {name}"));
+        let Argument::Tensor { dtype, shape, .. } = &self.args[param] else { panic!("{name} is no tensor") };
+        let buffer = self.args[..param].iter().filter(|a| matches!(a, Argument::Tensor { .. })).count();
+        for at in elements(shape, dtype.size()) {
+            self.buffers[buffer][at..at + dtype.size()].fill(0);
+        }
+    }
+
+    /// The bytes of a tensor's elements before the launch; all parameters before it are tensors.
+    pub fn elements_of(&self, param: usize) -> Vec<u8> {
+        let Argument::Tensor { dtype, shape, .. } = &self.args[param] else { panic!("parameter {param} is no tensor") };
+        elements(shape, dtype.size()).flat_map(|at| self.buffers[param][at..at + dtype.size()].to_vec()).collect()
+    }
+
     /// Everything that holds for these arguments.
     pub fn facts(&self, kernel: &Kernel) -> Facts {
         let arg = |a: &Argument| match a {
@@ -355,6 +371,20 @@ impl Launch {
 pub struct Simulated {
     memory: sim::Memory,
     ids: Vec<Option<sim::BufferId>>,
+}
+
+impl Simulated {
+    /// The bytes of a tensor's elements after the launch; zero where nothing was ever written.
+    pub fn elements_of(&self, launch: &Launch, param: usize) -> Vec<u8> {
+        let (Argument::Tensor { dtype, shape, .. }, Some(id)) = (&launch.args[param], self.ids[param]) else {
+            panic!("parameter {param} is no tensor")
+        };
+        let element = |at| match self.memory.first_uninitialised(id, at, dtype.size()) {
+            Some(_) => vec![0; dtype.size()],
+            None => self.memory.read(id, at, dtype.size()).to_vec(),
+        };
+        elements(shape, dtype.size()).flat_map(element).collect()
+    }
 }
 
 impl Argument {

@@ -27,6 +27,7 @@ mod rungs;
 mod scans;
 mod shared;
 mod snapshots;
+mod threads;
 mod tidy;
 mod tuner;
 mod typed_launches;

@@ -5,7 +5,6 @@
 
 use super::launches::{Launch, Placement, best_facts, shapes};
 use super::mutator::{Mutant, Removed, mutants};
-use super::rungs::all_kernels;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::schedule::space::Space;
@@ -31,7 +30,31 @@ struct Harmless {
 }
 
 /// What may be taken out without any launch noticing.
-const HARMLESS: [Harmless; 5] = [
+const HARMLESS: [Harmless; 9] = [
+    Harmless {
+        kernel: "mirrored_tiles",
+        removed: Removed::Barrier,
+        place: "full tiles and the tail alike",
+        reason: "with one element per thread, the thread that fills an element also writes it",
+    },
+    Harmless {
+        kernel: "ranks",
+        removed: Removed::Barrier,
+        place: "change the layout",
+        reason: "the barrier with which a turn begins stands before it",
+    },
+    Harmless {
+        kernel: "ranks",
+        removed: Removed::Barrier,
+        place: "kept by hand",
+        reason: "the barrier of the change of layout that follows stands before the next access, too",
+    },
+    Harmless {
+        kernel: "votes",
+        removed: Removed::Barrier,
+        place: "change the layout",
+        reason: "the barriers of a turn's other changes of layout stand between the last read and the next write",
+    },
     Harmless {
         kernel: "chosen",
         removed: Removed::LoadPredicate,
@@ -63,6 +86,10 @@ const HARMLESS: [Harmless; 5] = [
         reason: "the barrier of the other reduction of a turn stands between the last read and the next write, too",
     },
 ];
+
+/// Kernels whose atomics show nothing of an element more or less: minima, unions, updates by zero. `a_missing_barrier_is_a_race` takes
+/// out the barriers of some.
+const LEFT_OUT: [&str; 3] = ["shared::kernels::extremes", "shared::kernels::slots", "shared::kernels::global_updates"];
 
 /// A lowered kernel and the launches that its mutants are tried on.
 struct Case {
@@ -130,7 +157,7 @@ fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
 
 fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for kernel in all_kernels() {
+    for kernel in super::differential::chosen().into_iter().filter(|k| !LEFT_OUT.iter().any(|l| k.path.ends_with(l))) {
         for (facts, placement) in [
             (Facts::none(&kernel), Placement::Strided),
             (Facts::packed(&kernel, true), Placement::Shifted),
@@ -184,7 +211,8 @@ fn every_guard_matters() {
     };
     std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
     let (count, survivors) = found.into_inner().expect("no panic while reporting");
-    assert!(count > 200, "only {count} mutants were made");
+    let all = std::env::var("GIRIH_TEST_KERNEL").is_err();
+    assert!(count > 200 || !all, "only {count} mutants were made");
     let fits = |h: &Harmless, m: &Mutant| h.kernel == m.kernel.name && h.removed == m.removed && m.place.contains(h.place);
     let listed = |m: &Mutant| HARMLESS.iter().position(|h| fits(h, m));
     let missed: Vec<String> = survivors
@@ -196,6 +224,6 @@ fn every_guard_matters() {
     assert!(missed.is_empty(), "{} of {count} mutants were not caught, first ones:\n{shown}", missed.len());
     let used: BTreeSet<usize> = survivors.iter().filter_map(|(m, _)| listed(m)).collect();
     for (i, h) in HARMLESS.iter().enumerate() {
-        assert!(used.contains(&i), "every {:?} of {} is caught now ({}): take it off the list", h.removed, h.kernel, h.reason);
+        assert!(used.contains(&i) || !all, "every {:?} of {} is caught now ({}): take it off the list", h.removed, h.kernel, h.reason);
     }
 }

@@ -28,6 +28,8 @@ pub(super) enum Helper {
     FloatToUlong,
     AtomicFloatMin,
     AtomicFloatMax,
+    AtomicFloatMinSystem,
+    AtomicFloatMaxSystem,
     CopyAsync,
     Mbarrier,
     BulkCopy,
@@ -35,7 +37,7 @@ pub(super) enum Helper {
 }
 
 impl Helper {
-    pub const ALL: [Helper; 29] = [
+    pub const ALL: [Helper; 31] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -61,6 +63,8 @@ impl Helper {
         Helper::FloatToUlong,
         Helper::AtomicFloatMin,
         Helper::AtomicFloatMax,
+        Helper::AtomicFloatMinSystem,
+        Helper::AtomicFloatMaxSystem,
         Helper::CopyAsync,
         Helper::Mbarrier,
         Helper::BulkCopy,
@@ -89,6 +93,8 @@ impl Helper {
             Helper::FloatToUlong => &["float_to_ulong"],
             Helper::AtomicFloatMin => &["atomic_min"],
             Helper::AtomicFloatMax => &["atomic_max"],
+            Helper::AtomicFloatMinSystem => &["atomic_min_system"],
+            Helper::AtomicFloatMaxSystem => &["atomic_max_system"],
             Helper::CopyAsync => &["copy_async", "copy_async_commit", "copy_async_wait"],
             Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect", "mbarrier_wait"],
             Helper::BulkCopy => &["copy_bulk"],
@@ -99,8 +105,8 @@ impl Helper {
     /// Helpers that its text calls.
     pub fn needs(self) -> &'static [Helper] {
         match self {
-            Helper::AtomicFloatMin => &[Helper::NanMin],
-            Helper::AtomicFloatMax => &[Helper::NanMax],
+            Helper::AtomicFloatMin | Helper::AtomicFloatMinSystem => &[Helper::NanMin],
+            Helper::AtomicFloatMax | Helper::AtomicFloatMaxSystem => &[Helper::NanMax],
             _ => &[],
         }
     }
@@ -133,6 +139,8 @@ impl Helper {
             Helper::FloatToUlong => FLOAT_TO_ULONG,
             Helper::AtomicFloatMin => ATOMIC_FLOAT_MIN,
             Helper::AtomicFloatMax => ATOMIC_FLOAT_MAX,
+            Helper::AtomicFloatMinSystem => ATOMIC_FLOAT_MIN_SYSTEM,
+            Helper::AtomicFloatMaxSystem => ATOMIC_FLOAT_MAX_SYSTEM,
             Helper::CopyAsync => COPY_ASYNC,
             Helper::Mbarrier => MBARRIER,
             Helper::BulkCopy => BULK_COPY,
@@ -320,33 +328,37 @@ const FLOAT_TO_ULONG: &str = "\
 __device__ __forceinline__ unsigned long long float_to_ulong(float x) { return x != x ? 0 : __float2ull_rz(x); }
 ";
 
-const ATOMIC_FLOAT_MIN: &str = "\
-// There is no atomic minimum of floats: compare and swap until nobody came between.
-__device__ __forceinline__ float atomic_min(float* address, float value)
+/// The text of an atomic that floats have none of.
+macro_rules! atomic_float {
+    ($what:literal, $name:literal, $choice:literal, $swap:literal) => {
+        concat!(
+            "// There is no atomic ",
+            $what,
+            " of floats: compare and swap until nobody came between.\n__device__ __forceinline__ float ",
+            $name,
+            "(float* address, float value)
 {
     unsigned int* bits = reinterpret_cast<unsigned int*>(address);
     unsigned int old = *reinterpret_cast<volatile unsigned int*>(bits), seen;
     do {
         seen = old;
-        old = atomicCAS(bits, seen, __float_as_uint(nan_min(__uint_as_float(seen), value)));
+        old = ",
+            $swap,
+            "(bits, seen, __float_as_uint(",
+            $choice,
+            "(__uint_as_float(seen), value)));
     } while (old != seen);
     return __uint_as_float(old);
 }
-";
+"
+        )
+    };
+}
 
-const ATOMIC_FLOAT_MAX: &str = "\
-// There is no atomic maximum of floats: compare and swap until nobody came between.
-__device__ __forceinline__ float atomic_max(float* address, float value)
-{
-    unsigned int* bits = reinterpret_cast<unsigned int*>(address);
-    unsigned int old = *reinterpret_cast<volatile unsigned int*>(bits), seen;
-    do {
-        seen = old;
-        old = atomicCAS(bits, seen, __float_as_uint(nan_max(__uint_as_float(seen), value)));
-    } while (old != seen);
-    return __uint_as_float(old);
-}
-";
+const ATOMIC_FLOAT_MIN: &str = atomic_float!("minimum", "atomic_min", "nan_min", "atomicCAS");
+const ATOMIC_FLOAT_MAX: &str = atomic_float!("maximum", "atomic_max", "nan_max", "atomicCAS");
+const ATOMIC_FLOAT_MIN_SYSTEM: &str = atomic_float!("minimum", "atomic_min_system", "nan_min", "atomicCAS_system");
+const ATOMIC_FLOAT_MAX_SYSTEM: &str = atomic_float!("maximum", "atomic_max_system", "nan_max", "atomicCAS_system");
 
 const COPY_ASYNC: &str = "\
 // Starts a copy of Bytes bytes from global to shared memory; writes zeros where there is nothing to read.

@@ -4,7 +4,7 @@ use super::expr::special;
 use super::helpers::Helper;
 use super::literal::{c_type, vector_type, vector_zero, zero};
 use super::writer::Writer;
-use crate::simt::{Barrier, CacheHint, Expr, Place, ShuffleKind, Space, Stmt, VarId};
+use crate::simt::{Barrier, CacheHint, Expr, Place, ShuffleKind, Space, Stmt, VarId, VoteKind};
 use crate::types::{AtomicOp, BinaryOp, DType, MemoryOrder, Scope};
 
 /// Arrays up to this length list their initial values.
@@ -75,6 +75,7 @@ impl Writer<'_> {
                 self.line(format!("copy_bulk({to}, {from}, {bytes}, {barrier});"));
             }
             Stmt::Shuffle { var, value, kind, operand, width } => self.shuffle(*var, value, *kind, operand, *width),
+            Stmt::Vote { var, kind, value } => self.vote(*var, *kind, value),
             Stmt::Comment(text) => {
                 self.gap();
                 for line in text.lines() {
@@ -277,9 +278,15 @@ impl Writer<'_> {
         let float = dtype == DType::F32;
         if float && matches!(op, AtomicOp::Min | AtomicOp::Max) {
             let min = op == AtomicOp::Min;
-            self.uses(if min { Helper::AtomicFloatMin } else { Helper::AtomicFloatMax });
+            let helper = match (min, scope == Scope::System) {
+                (true, false) => Helper::AtomicFloatMin,
+                (false, false) => Helper::AtomicFloatMax,
+                (true, true) => Helper::AtomicFloatMinSystem,
+                (false, true) => Helper::AtomicFloatMaxSystem,
+            };
+            self.uses(helper);
             let at = self.element(place, false);
-            return format!("{}(&{at}, {value})", if min { "atomic_min" } else { "atomic_max" });
+            return format!("{}(&{at}, {value})", helper.names()[0]);
         }
         let suffix = match scope {
             // Shared memory is the block's own.
@@ -457,7 +464,23 @@ impl Writer<'_> {
         };
         let (value, operand) = (self.expr(value), self.index(operand));
         let width = if width == 32 { String::new() } else { format!(", {width}") };
-        let call = format!("{name}(0xffffffffu, {value}, {operand}{width})");
+        self.receive(var, format!("{name}(0xffffffffu, {value}, {operand}{width})"));
+    }
+
+    fn vote(&mut self, var: VarId, kind: VoteKind, value: &Expr) {
+        let value = self.expr(value);
+        self.receive(
+            var,
+            match kind {
+                VoteKind::Any => format!("__any_sync(0xffffffffu, {value}) != 0"),
+                VoteKind::All => format!("__all_sync(0xffffffffu, {value}) != 0"),
+                VoteKind::Ballot => format!("__ballot_sync(0xffffffffu, {value})"),
+            },
+        );
+    }
+
+    /// Sets a variable to what a call gives, and declares it where nothing else sets it.
+    fn receive(&mut self, var: VarId, call: String) {
         if self.declared[var.0 as usize] {
             let target = self.var_name(var);
             self.line(format!("{target} = {call};"));

@@ -37,7 +37,7 @@ impl Data {
                     let grows = multiplies_variable(value, declared);
                     changed |= self.set(var.0, grows || self.is_data(kernel, value));
                 }
-                Stmt::LoadVector { var, .. } | Stmt::Shuffle { var, .. } => changed |= self.set(var.0, true),
+                Stmt::LoadVector { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => changed |= self.set(var.0, true),
                 Stmt::Atomic { result: Some(var), .. } => changed |= self.set(var.0, true),
                 Stmt::If { then, otherwise, .. } => {
                     changed |= self.visit(kernel, then, declared);

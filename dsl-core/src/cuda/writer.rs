@@ -66,7 +66,7 @@ impl<'a> Writer<'a> {
     /// A variable that only ever receives from one shuffle or atomic is declared there.
     pub fn declared_by_next(&self, stmt: &Stmt, next: Option<&Stmt>) -> bool {
         let receives = match next {
-            Some(Stmt::Shuffle { var, .. } | Stmt::Atomic { result: Some(var), predicate: None, .. }) => *var,
+            Some(Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::Atomic { result: Some(var), predicate: None, .. }) => *var,
             _ => return false,
         };
         matches!(stmt, Stmt::Declare { var, init: None } if *var == receives) && self.sets[receives.0 as usize] == 1
@@ -84,7 +84,7 @@ impl<'a> Writer<'a> {
                     self.declared[var.0 as usize] = true;
                     self.mutable[var.0 as usize] = true;
                 }
-                Stmt::Assign { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Atomic { result: Some(var), .. } => {
+                Stmt::Assign { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::Atomic { result: Some(var), .. } => {
                     self.mutable[var.0 as usize] = true;
                 }
                 Stmt::LoadVector { var, place, lanes, .. } | Stmt::StoreVector { var, place, lanes, .. } => {
@@ -204,7 +204,9 @@ fn ends_with_comment(text: &str) -> bool {
 fn count_sets(body: &[Stmt], sets: &mut [u32]) {
     for stmt in body {
         match stmt {
-            Stmt::Assign { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Atomic { result: Some(var), .. } => sets[var.0 as usize] += 1,
+            Stmt::Assign { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::Atomic { result: Some(var), .. } => {
+                sets[var.0 as usize] += 1
+            }
             Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| count_sets(b, sets)),
             Stmt::For { body, .. } => count_sets(body, sets),
             Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| count_sets(b, sets)),

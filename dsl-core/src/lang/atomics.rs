@@ -121,7 +121,7 @@ impl<T: Elem, const N: usize> Updatable for Ordered<'_, T, N> {
     }
 }
 
-fn request<T: Elem>(op: AtomicOp, at: impl Positions, value: Handle, expected: Option<Handle>, fetch: Fetch) -> Request {
+fn request(op: AtomicOp, at: impl Positions, value: Handle, expected: Option<Handle>, fetch: Fetch) -> Request {
     Request { op, parts: at.parts(), value, expected, fetch, scope: Scope::Device, order: MemoryOrder::Relaxed }
 }
 
@@ -132,21 +132,21 @@ macro_rules! updates {
             #[track_caller]
             pub fn $name(&mut self, at: impl Positions, value: impl Operand<T>) {
                 let loc = SourceLoc::caller();
-                self.update(request::<T>(AtomicOp::$op, at, value.operand(loc), None, Fetch::Nothing), loc);
+                self.update(request(AtomicOp::$op, at, value.operand(loc), None, Fetch::Nothing), loc);
             }
             $(#[$doc])*
             /// Gives the old elements.
             #[track_caller]
             pub fn $fetch(&mut self, at: impl Positions, value: impl Operand<T>) -> Tile<T> {
                 let loc = SourceLoc::caller();
-                Tile::of(self.update(request::<T>(AtomicOp::$op, at, value.operand(loc), None, Fetch::Tile), loc))
+                Tile::of(self.update(request(AtomicOp::$op, at, value.operand(loc), None, Fetch::Tile), loc))
             }
             $(#[$doc])*
             /// On one element, once for the block; gives the old element.
             #[track_caller]
             pub fn $fetch_at(&mut self, at: impl Positions, value: impl Operand<T> + ScalarRhs) -> Scalar<T> {
                 let loc = SourceLoc::caller();
-                Scalar::of(self.update(request::<T>(AtomicOp::$op, at, value.operand(loc), None, Fetch::Scalar), loc))
+                Scalar::of(self.update(request(AtomicOp::$op, at, value.operand(loc), None, Fetch::Scalar), loc))
             }
         )*}
     };
@@ -178,7 +178,7 @@ macro_rules! all_updates {
             pub fn compare_swap(&mut self, at: impl Positions, expected: impl Operand<T>, value: impl Operand<T>) -> Tile<T> {
                 let loc = SourceLoc::caller();
                 let (value, expected) = (value.operand(loc), Some(expected.operand(loc)));
-                Tile::of(self.update(request::<T>(AtomicOp::CompareSwap, at, value, expected, Fetch::Tile), loc))
+                Tile::of(self.update(request(AtomicOp::CompareSwap, at, value, expected, Fetch::Tile), loc))
             }
             /// As [`Self::compare_swap`] on one element, once for the block.
             #[track_caller]
@@ -190,7 +190,7 @@ macro_rules! all_updates {
             ) -> Scalar<T> {
                 let loc = SourceLoc::caller();
                 let (value, expected) = (value.operand(loc), Some(expected.operand(loc)));
-                Scalar::of(self.update(request::<T>(AtomicOp::CompareSwap, at, value, expected, Fetch::Scalar), loc))
+                Scalar::of(self.update(request(AtomicOp::CompareSwap, at, value, expected, Fetch::Scalar), loc))
             }
         }
     };

@@ -34,6 +34,7 @@ pub mod tensor;
 pub mod tile;
 pub mod tile_type;
 pub mod views;
+pub mod warp;
 pub mod window;
 pub mod world;
 

@@ -16,6 +16,7 @@ pub use super::size::Size;
 pub use super::tensor::Tensor;
 pub use super::tile::{Tile, TileIdx, dot, full, select, stack, zeros};
 pub use super::tile_type::TileType;
+pub use super::warp::{barrier, lanes, threads, warp_barrier, warps};
 pub use super::window::{Boundary, Window};
 pub use super::world::{On, World};
 pub use crate::types::{MemoryOrder, Scope};

@@ -34,7 +34,7 @@ pub fn shared<T: Elem>(shape: impl Shape, value: impl Operand<T> + ScalarRhs) ->
             k.error(Diagnostic::new(loc, "a shared array without axes").help("give it at least one: `shared([N], 0)`"));
             return Handle::POISON;
         }
-        k.kernel.shared.push(SharedArray { name: None, dtype: T::DTYPE, shape, loc });
+        k.kernel.shared.push(SharedArray { name: None, dtype: T::DTYPE, shape, by_hand: false, loc });
         Handle::new(k.kernel.shared.len() as u32 - 1, k.build)
     });
     let made = Shared { handle, elem: PhantomData };
@@ -55,6 +55,20 @@ pub fn iota<T: Int>(size: impl Into<Size>) -> Tile<T> {
 }
 
 impl<T: Elem> Shared<T> {
+    /// The array without the compiler's barriers: accesses are ordered by [`barrier`](super::warp::barrier) and
+    /// [`warp_barrier`](super::warp::warp_barrier) where you write them. The evaluator and the simulator report an access that needs a
+    /// barrier which is not there. One tile of the grid loop still follows the other in order.
+    pub fn by_hand(self) -> Shared<T> {
+        session::with(|s| {
+            if let Session::Kernel(k) = s
+                && let Some(array) = self.handle.get(k.build)
+            {
+                k.kernel.shared[array as usize].by_hand = true;
+            }
+        });
+        self
+    }
+
     /// Sets every element.
     #[track_caller]
     pub fn fill(&mut self, value: impl Operand<T> + ScalarRhs) {

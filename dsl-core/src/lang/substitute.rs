@@ -34,6 +34,7 @@ pub(crate) fn stmt(stmt: &mut Stmt, replace: &dyn Fn(&mut ValueId)) {
         }
         Stmt::Scatter { indices, value, .. } => indices.iter_mut().chain([value]).for_each(replace),
         Stmt::Atomic { update, .. } => update.uses_mut().into_iter().for_each(replace),
+        Stmt::Barrier { .. } => {}
         Stmt::Shared(access) => access.kind.operands_mut().into_iter().for_each(replace),
         Stmt::Tiles(l) => {
             carries(&mut l.carries);
@@ -103,6 +104,11 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
             replace(b);
             replace(c);
         }
+        Op::Shuffle { value, lane, .. } => {
+            replace(value);
+            replace(lane);
+        }
+        Op::Vote(_, mask) => replace(mask),
         Op::Stack(all) | Op::Gather(_, all) => all.iter_mut().for_each(replace),
         Op::Window { index, shift, .. } => {
             index.iter_mut().for_each(replace);

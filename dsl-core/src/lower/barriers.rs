@@ -4,7 +4,7 @@
 //! Where a loop meets what was done before it, the block meets once, before the loop, and not at every turn.
 
 use crate::tile::{Block, Kernel, SharedId, SharedKind, Stmt, TileLoop, ValueId};
-use crate::types::AtomicOp;
+use crate::types::{AtomicOp, Scope};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What was done to an array since the last barrier.
@@ -67,6 +67,15 @@ pub(crate) fn loop_key(stmt: &Stmt) -> Option<ValueId> {
     }
 }
 
+/// Whether statements access shared arrays that the author orders by hand.
+pub(crate) fn kept_by_hand(kernel: &Kernel, block: &[Stmt]) -> bool {
+    let mut found = false;
+    crate::tile::access::visit(block, &mut |stmt| {
+        found |= matches!(stmt, Stmt::Shared(access) if kernel.shared_array(access.array).by_hand);
+    });
+    found
+}
+
 struct Walk<'a> {
     kernel: &'a Kernel,
     /// Turns of the grid loop follow each other in one block.
@@ -90,6 +99,7 @@ impl Walk<'_> {
 
     fn stmt(&mut self, stmt: &Stmt, state: &mut State) {
         match stmt {
+            Stmt::Shared(access) if self.kernel.shared_array(access.array).by_hand => {}
             Stmt::Shared(access) => {
                 let done = Done::of(&access.kind);
                 let conflict = state.get(&access.array).is_some_and(|earlier| earlier.iter().any(|e| e.conflicts(done)));
@@ -115,6 +125,11 @@ impl Walk<'_> {
                 join(state, &other);
             }
             Stmt::Where { body, .. } => self.block(body, state),
+            Stmt::Barrier { scope, .. } => {
+                if *scope == Scope::Block {
+                    state.clear();
+                }
+            }
             Stmt::Let(..) | Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
         }
     }
@@ -137,6 +152,7 @@ impl Walk<'_> {
     /// Whether a block conflicts with what was done `earlier` before it reaches one of the barriers found so far.
     fn meets(&self, block: &Block, earlier: &mut State) -> bool {
         block.iter().any(|stmt| match stmt {
+            Stmt::Shared(access) if self.kernel.shared_array(access.array).by_hand => false,
             Stmt::Shared(access) => {
                 if self.found.accesses.contains(&access.number) {
                     earlier.clear();
@@ -153,6 +169,12 @@ impl Walk<'_> {
                 meets
             }
             Stmt::Where { body, .. } => self.meets(body, earlier),
+            Stmt::Barrier { scope, .. } => {
+                if *scope == Scope::Block {
+                    earlier.clear();
+                }
+                false
+            }
             Stmt::Let(..) | Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => false,
         })
     }

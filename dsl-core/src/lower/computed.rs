@@ -1,11 +1,11 @@
 //! Gathers, scatters and atomics: accesses of tensors and shared arrays at computed positions.
 
 use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
-use super::index::{Index, all, compare};
+use super::index::{Index, all, compare, literal};
 use super::memory::{Kind, TileAxis};
 use super::values::At;
 use crate::layout::Layout;
-use crate::simt::{Expr, Place, Space, Stmt};
+use crate::simt::{Barrier, Expr, Place, Space, Stmt};
 use crate::tile::{SharedId, Size, Update, ValueId, ViewId};
 use crate::types::{CompareOp, DType, MemoryOrder, Scope};
 
@@ -40,11 +40,11 @@ impl Lowering<'_> {
         let mut terms = Vec::new();
         let mut guards = Vec::new();
         for ((value, e), axis) in indices.iter().zip(elements).zip(&v.axes) {
-            let dtype = self.register_type(*value);
+            let (dtype, e) = self.narrowed(self.register_type(*value), e);
             let len = self.index_of(axis.len);
-            guards.extend(self.in_range(dtype, e, len, self.ix));
+            guards.extend(self.in_range(dtype, &e, len, self.ix));
             let stride = self.index_of(axis.stride);
-            terms.push((self.ix.cast(dtype, e.clone()), stride));
+            terms.push((self.ix.cast(dtype, e), stride));
         }
         let offset = self.index_of(v.offset);
         let address = self.linear(offset, terms);
@@ -58,15 +58,24 @@ impl Lowering<'_> {
         let mut address = ix.lit(0);
         let mut guards = Vec::new();
         for ((value, e), len) in indices.iter().zip(elements).zip(&array.lens) {
-            let dtype = self.register_type(*value);
-            guards.extend(self.in_range(dtype, e, ix.lit(*len), ix));
-            address = ix.add(ix.mul(address, ix.lit(*len)), ix.cast(dtype, e.clone()));
+            let (dtype, e) = self.narrowed(self.register_type(*value), e);
+            guards.extend(self.in_range(dtype, &e, ix.lit(*len), ix));
+            address = ix.add(ix.mul(address, ix.lit(*len)), ix.cast(dtype, e));
         }
         let index = ix.mul(address, ix.lit(array.copies));
         (Place { space: Space::Shared(array.id), dtype: array.dtype, index }, all(guards))
     }
 
-    /// `0 <= e < len`, compared in a type that holds both.
+    /// A position of 64 bits that was widened from 32, or a constant that 32 hold, as it was before.
+    fn narrowed(&self, dtype: DType, e: &Expr) -> (DType, Expr) {
+        match e {
+            Expr::Cast(DType::I64, inner) if self.dtype_of(inner) == DType::I32 => (DType::I32, (**inner).clone()),
+            Expr::Literal(l) if dtype == DType::I64 && i32::try_from(l.to_i64()).is_ok() => (DType::I32, literal(DType::I32, l.to_i64())),
+            _ => (dtype, e.clone()),
+        }
+    }
+
+    /// `0 <= e < len`, compared in a type that holds both, as far as it is not known.
     fn in_range(&self, dtype: DType, e: &Expr, len: Expr, ix: Index) -> Vec<Expr> {
         let common = if dtype == ix.dtype {
             dtype
@@ -75,10 +84,17 @@ impl Lowering<'_> {
         } else {
             DType::I64
         };
+        let (known, limit) = (self.range_of(e), self.range_of(&len));
         let to = Index { dtype: common };
         let (e, len) = (to.cast(dtype, e.clone()), to.cast(ix.dtype, len));
-        let below = compare(CompareOp::Lt, e.clone(), len);
-        if dtype.is_signed() || dtype == DType::U64 { vec![compare(CompareOp::Ge, e, to.lit(0)), below] } else { vec![below] }
+        let mut terms = Vec::new();
+        if (dtype.is_signed() || dtype == DType::U64) && known.is_none_or(|(least, _)| least < 0) {
+            terms.push(compare(CompareOp::Ge, e.clone(), to.lit(0)));
+        }
+        if known.zip(limit).is_none_or(|((_, most), (fewest, _))| most >= fewest) {
+            terms.push(compare(CompareOp::Lt, e, len));
+        }
+        terms
     }
 
     /// Loads a tile from computed positions of a tensor; absent where a position is out of range.
@@ -104,7 +120,7 @@ impl Lowering<'_> {
             self.set(value, Rep::Scalar(e));
             return Ok(());
         }
-        let (layout, mask) = self.meeting(&tiles)?;
+        let (layout, mask) = self.meeting(memory, &tiles)?;
         let fallback = match memory {
             Memory::View(view) => format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name),
             Memory::Shared(_) => "element".into(),
@@ -139,7 +155,7 @@ impl Lowering<'_> {
     }
 
     /// The layout in which these tiles meet (that of a scalar if there is none), and where all of them are present.
-    fn meeting(&mut self, tiles: &[ValueId]) -> Lowered<(Layout, Mask)> {
+    fn meeting(&mut self, memory: Memory, tiles: &[ValueId]) -> Lowered<(Layout, Mask)> {
         let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
         tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
         let known = tiles.iter().find_map(|v| self.tile(*v).layout.clone());
@@ -148,6 +164,9 @@ impl Lowering<'_> {
             (None, Some(v)) => self.natural_layout(*v),
             (None, None) => Layout { axes: vec![], threads: self.plan.threads, registers: 1 },
         };
+        // The author's barriers count on it that an element is always the same thread's, and 32 neighbours one warp's.
+        let by_hand = matches!(memory, Memory::Shared(id) if self.kernel.shared_array(id).by_hand);
+        let layout = if by_hand { self.by_lanes(layout.clone()).unwrap_or(layout) } else { layout };
         for (v, _) in mask.wheres.clone() {
             self.prepare(v, &layout)?;
         }
@@ -185,8 +204,12 @@ impl Lowering<'_> {
             Memory::Shared(id) => self.array(id).copies,
             Memory::View(_) => 1,
         };
+        // One thread's release or acquire is the block's: what others did before is done, what they do afterwards is later.
+        if matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease) {
+            self.emit(Stmt::Barrier(Barrier::Block));
+        }
         let old = match update.result {
-            Some(result) => Some(self.declare_old(result, &update.uses())?),
+            Some(result) => Some(self.declare_old(memory, result, &update.uses())?),
             None => None,
         };
         let ix = Index { dtype: DType::I32 };
@@ -214,6 +237,9 @@ impl Lowering<'_> {
                 }
                 Ok(())
             })?;
+        if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) {
+            self.emit(Stmt::Barrier(Barrier::Block));
+        }
         let (Some(result), Some((var, array))) = (update.result, old) else { return Ok(()) };
         let rep = match self.rep_kind(result) {
             Kind::Scalar => Rep::Scalar(Expr::Var(var)),
@@ -227,9 +253,9 @@ impl Lowering<'_> {
     }
 
     /// The variable of an atomic's old values, and whether it is an array.
-    fn declare_old(&mut self, result: ValueId, uses: &[ValueId]) -> Lowered<(crate::simt::VarId, bool)> {
+    fn declare_old(&mut self, memory: Memory, result: ValueId, uses: &[ValueId]) -> Lowered<(crate::simt::VarId, bool)> {
         let tiles = self.tiles_of(uses);
-        let (layout, _) = self.meeting(&tiles)?;
+        let (layout, _) = self.meeting(memory, &tiles)?;
         let (dtype, name) = (self.register_type(result), self.name_of(result, "old"));
         let array = layout.registers > 1;
         let var = self.new_var(&name, dtype, array.then_some(layout.registers as u32));
@@ -241,7 +267,7 @@ impl Lowering<'_> {
     /// and the condition under which it is accessed.
     fn each_position(&mut self, memory: Memory, values: &[ValueId], axes: usize, body: EachPosition) -> Lowered<(Layout, Mask)> {
         let tiles = self.tiles_of(values);
-        let (layout, mask) = self.meeting(&tiles)?;
+        let (layout, mask) = self.meeting(memory, &tiles)?;
         // Coordinates of the tile, for its bounds.
         let bounded = self.bound_axes(&mask, &layout);
         let base = self.base_coordinates(&bounded, &layout);

@@ -6,7 +6,7 @@ use super::index::literal;
 use crate::layout::Layout;
 use crate::simt::{Barrier, Expr, Stmt, VarId};
 use crate::tile::{self, Block, Branch, Carry, Op, TileLoop, Ty, ValueId};
-use crate::types::{BinaryOp, DType, TernaryOp};
+use crate::types::{BinaryOp, DType, Scope, TernaryOp};
 
 /// A variable that stands for a carried value.
 pub(crate) struct Carried {
@@ -38,6 +38,10 @@ impl Lowering<'_> {
             tile::Stmt::Scatter { view, indices, value, .. } => self.scatter(Memory::View(*view), indices, *value),
             tile::Stmt::Atomic { update, view, scope, order, .. } => self.update(Memory::View(*view), update, *scope, *order),
             tile::Stmt::Shared(access) => self.shared_access(access),
+            tile::Stmt::Barrier { scope, .. } => {
+                self.emit(Stmt::Barrier(if *scope == Scope::Warp { Barrier::Warp } else { Barrier::Block }));
+                Ok(())
+            }
             tile::Stmt::Tiles(l) if self.grid_vars == l.vars => self.grid(l),
             tile::Stmt::Tiles(l) => self.sequential(l),
             tile::Stmt::Range { var, start, end, carries, body, .. } => self.range(*var, *start, *end, carries, body),

@@ -38,6 +38,8 @@ impl Lowering<'_> {
                 let e = cx.element(*v, at, &known);
                 let e = match arrays.get(v) {
                     Some(var) => {
+                        let range = cx.range_of(&e);
+                        cx.ranges.extend(range.map(|r| (*var, r)));
                         cx.emit(Stmt::Assign { var: *var, index: Some(at.flat.clone()), value: e });
                         cx.register(*var, at.flat.clone())
                     }
@@ -79,6 +81,7 @@ impl Lowering<'_> {
         let list = layout.register_digits();
         if !digits || list.len() == 1 {
             let (var, e) = self.loop_var(if list.len() == 1 && digits { "u" } else { "e" });
+            self.ranges.insert(var, (0, layout.registers - 1));
             self.open();
             let known = if list.len() == 1 { vec![(list[0].0, list[0].1.place, e.clone())] } else { vec![] };
             body(self, &At { layout: layout.clone(), flat: e, digits: known, axes })?;
@@ -94,6 +97,7 @@ impl Lowering<'_> {
         for (axis, d) in &list {
             let name = if *axis == fast { if d.stride == 1 { "v" } else { "u" } } else { "r" };
             let (var, e) = self.loop_var(name);
+            self.ranges.insert(var, (0, d.extent - 1));
             flat = ix.add(flat, ix.mul(e.clone(), ix.lit(d.stride)));
             known.push((*axis, d.place, e));
             loops.push((var, d.extent));
@@ -260,6 +264,12 @@ impl Lowering<'_> {
         }
         let name = index.map_or("at".to_string(), |i| self.coordinate_name(i));
         let base = self.declare_let(&name, self.ix.dtype, base);
+        if let (Some(_), Expr::Var(var)) = (index, &base) {
+            // Coordinates of all of the thread's elements fit the type of indices.
+            let own: i64 = layout.axes[axis].iter().filter(|d| d.source == Source::Register).map(|d| (d.extent - 1) * d.place).sum();
+            let most = if self.ix.dtype == DType::I32 { i32::MAX as i64 } else { i64::MAX };
+            self.ranges.insert(*var, (0, most - own));
+        }
         self.coordinates.push(Coordinate { index, digits, base: base.clone(), depth: self.blocks.len() });
         base
     }

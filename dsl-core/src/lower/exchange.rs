@@ -51,9 +51,14 @@ impl Lowering<'_> {
 
     /// Another lane's value of an expression.
     pub fn shuffle(&mut self, value: Expr, kind: ShuffleKind, operand: Expr) -> Expr {
+        self.shuffle_as("other", value, kind, operand)
+    }
+
+    /// As [`Self::shuffle`], in a variable of this name.
+    pub fn shuffle_as(&mut self, name: &str, value: Expr, kind: ShuffleKind, operand: Expr) -> Expr {
         let dtype = self.dtype_of(&value);
         let word = |cx: &mut Self, value: Expr, dtype: DType| {
-            let var = cx.new_var("other", dtype, None);
+            let var = cx.new_var(name, dtype, None);
             cx.emit(Stmt::Declare { var, init: None });
             cx.emit(Stmt::Shuffle { var, value, kind, operand: operand.clone(), width: 32 });
             Expr::Var(var)

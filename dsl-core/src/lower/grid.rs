@@ -5,10 +5,10 @@ use super::control::Carried;
 use super::index::{all, compare, literal};
 use super::pipeline::Waiting;
 use crate::layout::Layout;
-use crate::simt::{Expr, SharedId, Special, Stmt};
+use crate::simt::{Barrier, Expr, SharedId, Special, Stmt};
 use crate::tile::host::HostExpr;
 use crate::tile::{self, Index, Op, TileLoop, ValueId, ViewId};
-use crate::types::{BinaryOp, CompareOp, DType};
+use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder};
 
 impl Lowering<'_> {
     /// Lowers the grid loop.
@@ -18,6 +18,7 @@ impl Lowering<'_> {
         if self.plan.grid == 0 {
             let block = self.block_index();
             self.set_tiles(l, block, &counts);
+            self.begin_by_hand(l, false);
             self.tile_of_block(l, &carried)?;
             self.finish_carries(&l.carries, &carried);
             return Ok(());
@@ -39,6 +40,7 @@ impl Lowering<'_> {
         }
         self.open();
         self.set_tiles(l, Expr::Var(counter), &counts);
+        self.begin_by_hand(l, true);
         if early.is_empty() {
             self.tile_of_block(l, &carried)?;
         } else {
@@ -52,6 +54,16 @@ impl Lowering<'_> {
         self.emit(Stmt::For { var: counter, start: block, end: tiles, step: stride, unroll: false, body });
         self.finish_carries(&l.carries, &carried);
         Ok(())
+    }
+
+    /// A turn of the grid loop begins when all threads are done with what came before it: the last turn, or the statements before the loop.
+    fn begin_by_hand(&mut self, l: &TileLoop, repeats: bool) {
+        use super::barriers::kept_by_hand;
+        let before = self.kernel.body.iter().position(|s| matches!(s, tile::Stmt::Tiles(_))).unwrap_or(0);
+        if kept_by_hand(self.kernel, &l.body) && (repeats || kept_by_hand(self.kernel, &self.kernel.body[..before])) {
+            self.comment("shared arrays that are kept by hand: a tile begins when all is done before it");
+            self.emit(Stmt::Barrier(Barrier::Block));
+        }
     }
 
     fn block_index(&mut self) -> Expr {
@@ -239,9 +251,10 @@ impl Lowering<'_> {
                     straight(self, *view, index)
                 }
                 tile::Stmt::Let(_, Op::Window { .. }) if self.plan.shared_windows => return None,
-                tile::Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..)) | tile::Stmt::Combine(_) | tile::Stmt::Shared(_) => return None,
+                tile::Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..) | Op::Shuffle { .. } | Op::Vote(..)) => return None,
+                tile::Stmt::Combine(_) | tile::Stmt::Shared(_) | tile::Stmt::Barrier { .. } => return None,
                 // Threads that hold the same element, or the same scalar, meet at barriers to exchange an old value.
-                tile::Stmt::Atomic { update, .. } if update.result.is_some() => return None,
+                tile::Stmt::Atomic { update, order, .. } if update.result.is_some() || *order != MemoryOrder::Relaxed => return None,
                 tile::Stmt::Let(..) | tile::Stmt::Scatter { .. } | tile::Stmt::Atomic { .. } => {}
                 tile::Stmt::Store { view, .. } if self.stored_layout(&layout, self.kernel.view(*view).dtype.size() as i64) != layout => {
                     return None;

@@ -9,6 +9,7 @@
 //!    `observed`: which absent elements nobody looks at.
 //!    `window` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at once.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
+//!    `warp`: what the lanes of a warp exchange by the author's own hand.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
 //! 6. [`crate::simt::verify`].
 
@@ -41,6 +42,7 @@ mod tail;
 mod transfer;
 mod uses;
 mod values;
+mod warp;
 mod window;
 
 #[cfg(test)]

@@ -63,7 +63,8 @@ impl Plan {
     }
 }
 
-fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, rule: String) -> ScheduleError {
+/// The error for a choice that breaks a rule.
+pub(crate) fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, rule: String) -> ScheduleError {
     let names: Vec<&str> = knobs.iter().map(|k| kernel.knob(*k).name.as_str()).collect();
     ScheduleError { knob: names.join(" / "), found, rule, loc: knobs.first().map(|k| kernel.knob(*k).loc) }
 }

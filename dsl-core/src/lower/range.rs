@@ -39,7 +39,8 @@ impl Known<'_> {
             Expr::Literal(_) => as_literal(e).map(|x| (x, x)),
             Expr::Var(v) | Expr::Element(v, _) => self.ranges.get(v).copied(),
             Expr::Special(Special::Thread) => Some((0, self.threads - 1)),
-            Expr::Special(Special::Lane) => Some((0, 31)),
+            Expr::Special(Special::Lane | Special::Warp) => Some((0, 31)),
+            Expr::Special(Special::Block | Special::GridDim) => Some((0, i32::MAX as i64)),
             Expr::Cast(_, a) => self.range(a),
             Expr::Select(_, a, b) => self.range(a).zip(self.range(b)).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))),
             Expr::Binary(op, a, b) => self.range(a).zip(self.range(b)).and_then(|(a, b)| binary(*op, a, b)),
@@ -65,6 +66,8 @@ fn binary(op: BinaryOp, a: Range, b: Range) -> Option<Range> {
             let most = [a, b].iter().filter(|r| r.0 >= 0).map(|r| r.1).min()?;
             Some((0, most))
         }
+        // No bit above the highest one of either.
+        BinaryOp::Or | BinaryOp::Xor if a.0 >= 0 && b.0 >= 0 => Some((0, i64::MAX >> ((a.1 | b.1).leading_zeros() - 1))),
         BinaryOp::Shr if b.0 == b.1 && (0..63).contains(&b.0) => Some((a.0 >> b.0, a.1 >> b.0)),
         BinaryOp::Min => Some((a.0.min(b.0), a.1.min(b.1))),
         BinaryOp::Max => Some((a.0.max(b.0), a.1.max(b.1))),
@@ -91,6 +94,9 @@ mod tests {
         assert_eq!(of(&apply(BinaryOp::Rem, x.clone(), lit(8))), whole, "negative remainders");
         assert_eq!(of(&apply(BinaryOp::Add, apply(BinaryOp::Mul, thread.clone(), lit(4)), lit(3))), Some((3, 1023)));
         assert_eq!(of(&apply(BinaryOp::Rem, thread.clone(), lit(32))), Some((0, 31)));
+        assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(96))), Some((0, 255)));
+        assert_eq!(of(&apply(BinaryOp::Or, lit(4), lit(8))), Some((0, 15)));
+        assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(-1))), whole);
         assert_eq!(of(&apply(BinaryOp::Sub, lit(63), thread.clone())), Some((-192, 63)));
         assert_eq!(of(&Expr::Cast(DType::U32, Box::new(apply(BinaryOp::Sub, lit(0), thread)))), Some((0, u32::MAX as i64)), "wraps");
     }

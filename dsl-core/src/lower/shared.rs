@@ -102,7 +102,10 @@ impl Lowering<'_> {
         let array = self.array(id);
         let value = self.scalar(value);
         let len = array.lens.iter().product::<i64>() * array.copies;
-        let (var, i) = self.loop_var("i");
+        let thread = self.thread_i32();
+        // At most one element per thread needs no loop.
+        let var = (len > self.plan.threads).then(|| self.new_var("i", DType::I32, None));
+        let i = var.map_or(thread.clone(), Expr::Var);
         let mut stored = self.to_storage(array.dtype, value.clone());
         if let Some((_, identity)) = array.join
             && array.copies > 1
@@ -112,12 +115,16 @@ impl Lowering<'_> {
             stored = Expr::Select(Box::new(first), Box::new(stored), Box::new(Expr::Literal(identity)));
         }
         let place = Place { space: Space::Shared(array.id), dtype: array.dtype, index: i };
-        let store = Stmt::Store { place, value: stored, predicate: None, cache: Default::default() };
-        let thread = self.thread_i32();
+        let predicate = (len < self.plan.threads).then(|| compare(CompareOp::Lt, thread.clone(), IX.lit(len)));
+        let store = Stmt::Store { place, value: stored, predicate, cache: Default::default() };
         if array.copies > 1 {
             self.comment(format!("{} copies of each element against contention", array.copies));
         }
-        self.emit(Stmt::For { var, start: thread, end: IX.lit(len), step: IX.lit(self.plan.threads), unroll: false, body: vec![store] });
+        let step = IX.lit(self.plan.threads);
+        self.emit(match var {
+            None => store,
+            Some(var) => Stmt::For { var, start: thread, end: IX.lit(len), step, unroll: false, body: vec![store] },
+        });
         Ok(())
     }
 

@@ -94,6 +94,7 @@ pub(super) fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             f(bytes);
             place(barrier, f);
         }
+        Stmt::Vote { value, .. } => f(value),
         Stmt::Shuffle { value, operand, .. } => {
             f(value);
             f(operand);

@@ -35,6 +35,8 @@ pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
         Op::Stack(list) | Op::Gather(_, list) => list.clone(),
         Op::Load(_, index) => index_values(index),
         Op::Window { index, shift, .. } => index.iter().copied().chain(shift.iter().flatten().copied()).collect(),
+        Op::Shuffle { value, lane, .. } => vec![*value, *lane],
+        Op::Vote(_, mask) => vec![*mask],
         Op::Near(window, offsets) => [*window].into_iter().chain(offsets.iter().copied()).collect(),
     }
 }
@@ -110,6 +112,7 @@ impl Counter<'_> {
                     self.uses(&update.uses(), block);
                     update.result.iter().for_each(|r| self.uses[r.0 as usize].def_block = block);
                 }
+                Stmt::Barrier { .. } => {}
                 Stmt::Shared(access) => {
                     self.uses(&access.kind.operands(), block);
                     access.kind.result().iter().for_each(|r| self.uses[r.0 as usize].def_block = block);

@@ -138,6 +138,7 @@ impl Lowering<'_> {
             Op::Load(view, index) => return self.load_tile(value, *view, index),
             Op::Near(..) => return self.near(value),
             Op::Gather(view, indices) => return self.gather_tile(value, *view, indices),
+            Op::Shuffle { .. } | Op::Vote(..) => return self.warp_op(value, op),
             Op::Stack(parts) => return self.stack(value, parts),
             Op::Pick { tile, axis, at } => return self.pick(value, *tile, *axis, *at),
             Op::Transpose(tile, perm) => return self.transpose(value, *tile, perm),

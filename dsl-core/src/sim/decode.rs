@@ -477,6 +477,10 @@ impl<'a> Decoder<'a> {
                 let (shared, global, barrier) = (self.place(shared), self.place(global), self.place(barrier));
                 (Op::BulkCopy(Box::new(BulkStep { shared, global, bytes, barrier })), Class::Memory)
             }
+            Stmt::Vote { var, kind, value } => {
+                let value = self.value(value);
+                (Op::Vote { dst: self.base(*var), kind: *kind, value }, Class::Shuffle)
+            }
             Stmt::Shuffle { var, value, kind, operand, width } => {
                 let (value, operand) = (self.value(value), self.value(operand));
                 let step = ShuffleStep { dst: self.base(*var), value, kind: *kind, operand, width: *width };

@@ -1,7 +1,7 @@
 //! Operations of the flat code: what one warp does in one step.
 
 use crate::scalar::{BinaryFn, CompareFn, TernaryFn, UnaryFn};
-use crate::simt::{Barrier, ShuffleKind, Space, Special};
+use crate::simt::{Barrier, ShuffleKind, Space, Special, VoteKind};
 use crate::types::{AtomicOp, DType, MemoryOrder, Scope};
 
 /// Index of a register slot.
@@ -214,5 +214,10 @@ pub(super) enum Op {
     },
     BulkCopy(Box<BulkStep>),
     Shuffle(Box<ShuffleStep>),
+    Vote {
+        dst: Slot,
+        kind: VoteKind,
+        value: Slot,
+    },
     End,
 }

@@ -7,7 +7,7 @@ use super::op::{ElementsOp, Op, ShuffleStep, Slot};
 use super::order::LaneOrder;
 use super::trap::TrapKind;
 use crate::scalar;
-use crate::simt::{Barrier, ShuffleKind, Special};
+use crate::simt::{Barrier, ShuffleKind, Special, VoteKind};
 use crate::types::{DType, Literal};
 
 /// Values of one slot in 32 lanes.
@@ -305,6 +305,7 @@ impl Step<'_, '_> {
                 }
             }
             Op::Shuffle(step) => self.shuffle(step)?,
+            Op::Vote { dst, kind, value } => self.vote(*dst, *kind, *value)?,
             Op::End => {
                 self.warp.status = Status::Done;
                 return Ok(Some(Pause::Done));
@@ -356,12 +357,33 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    fn shuffle(&mut self, step: &ShuffleStep) -> Exec {
-        let warp = &mut *self.warp;
-        if warp.active != warp.present {
-            let found = format!("lanes {:08x} of {:08x} reach the shuffle", warp.active, warp.present);
-            return fault(TrapKind::Divergent { found }, (warp.present & !warp.active).trailing_zeros() as usize);
+    /// All lanes of the warp that exist must be here.
+    fn together(&self, what: &str) -> Exec {
+        let warp = &*self.warp;
+        if warp.active == warp.present {
+            return Ok(());
         }
+        let found = format!("lanes {:08x} of {:08x} reach the {what}", warp.active, warp.present);
+        fault(TrapKind::Divergent { found }, (warp.present & !warp.active).trailing_zeros() as usize)
+    }
+
+    fn vote(&mut self, dst: Slot, kind: VoteKind, value: Slot) -> Exec {
+        self.together("vote")?;
+        let warp = &mut *self.warp;
+        let values = *warp.reg(value);
+        let ballot = active_lanes(warp.active).fold(0u32, |bits, lane| bits | u32::from(values[lane] != 0) << lane);
+        let found = match kind {
+            VoteKind::Any => u64::from(ballot != 0),
+            VoteKind::All => u64::from(ballot == warp.active),
+            VoteKind::Ballot => u64::from(ballot),
+        };
+        warp.set(dst, &[found; 32], warp.active);
+        Ok(())
+    }
+
+    fn shuffle(&mut self, step: &ShuffleStep) -> Exec {
+        self.together("shuffle")?;
+        let warp = &mut *self.warp;
         let (values, operands) = (*warp.reg(step.value), *warp.reg(step.operand));
         let mut out = values;
         let width = step.width as i64;
@@ -385,11 +407,8 @@ impl Step<'_, '_> {
     }
 
     fn barrier(&mut self, barrier: Barrier) -> Exec<Option<Pause>> {
+        self.together("barrier")?;
         let warp = &mut *self.warp;
-        if warp.active != warp.present {
-            let found = format!("lanes {:08x} of {:08x} reach the barrier", warp.active, warp.present);
-            return fault(TrapKind::Divergent { found }, (warp.present & !warp.active).trailing_zeros() as usize);
-        }
         if barrier == Barrier::Warp {
             super::order::meet(&mut [warp]);
             return Ok(None);

@@ -20,6 +20,7 @@ pub mod verify;
 use crate::loc::SourceLoc;
 use crate::tile::host::{HostArg, HostExpr};
 use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
+pub use crate::types::{ShuffleKind, VoteKind};
 
 /// Index of a [`Var`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -229,19 +230,6 @@ pub enum Barrier {
     Grid,
 }
 
-/// How a shuffle picks its source lane.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ShuffleKind {
-    /// lane ^ operand.
-    Xor,
-    /// lane − operand.
-    Up,
-    /// lane + operand.
-    Down,
-    /// operand.
-    Index,
-}
-
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
@@ -435,6 +423,16 @@ pub enum Stmt {
         operand: Expr,
         /// Lanes per group: a power of two up to 32.
         width: u32,
+    },
+    /// What the lanes of a warp find out together: bool, or u32 for a ballot, the same in all of them. All lanes of the warp that exist
+    /// reach it together; those that don't count as false in a ballot and are left out otherwise. It orders no memory access.
+    Vote {
+        /// Receives.
+        var: VarId,
+        /// What is found out.
+        kind: VoteKind,
+        /// Bool.
+        value: Expr,
     },
     /// A full-line comment.
     Comment(String),

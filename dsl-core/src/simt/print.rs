@@ -132,6 +132,7 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
         Stmt::BulkCopy { shared, global, bytes, barrier } => {
             format!("bulk copy {} = {}, {} bytes, completes on {};", p(shared), p(global), e(bytes), p(barrier))
         }
+        Stmt::Vote { var, kind, value } => format!("{} = vote {} {};", v(*var), format!("{kind:?}").to_lowercase(), e(value)),
         Stmt::Shuffle { var, value, kind, operand, width } => {
             let kind = match kind {
                 ShuffleKind::Xor => "xor",

@@ -16,7 +16,7 @@
 use super::print;
 use super::{Barrier, Expr, Kernel, ParamKind, Place, Space, Special, Stmt, VarId};
 use crate::scalar;
-use crate::types::{AtomicOp, DType};
+use crate::types::{AtomicOp, DType, VoteKind};
 use std::fmt;
 
 /// Panics where the kernel is not well formed; `pass` is named as the culprit.
@@ -223,6 +223,11 @@ impl Verifier<'_> {
                 self.copy(shared, global)?;
                 self.index(bytes)?;
                 self.mbarrier(barrier)
+            }
+            Stmt::Vote { var, kind, value } => {
+                let dtype = self.expr(value)?;
+                self.require(dtype == DType::Bool, || format!("a vote is on conditions, not on {dtype}"))?;
+                self.scalar_target(*var, if *kind == VoteKind::Ballot { DType::U32 } else { DType::Bool })
             }
             Stmt::Shuffle { var, value, operand, width, .. } => {
                 let dtype = self.expr(value)?;
@@ -483,7 +488,7 @@ impl Verifier<'_> {
                     let varies = self.varies(&place.index) || self.varies(at) || predicate.as_ref().is_some_and(|p| self.varies(p));
                     self.mark(*var, divergent || varies);
                 }
-                Stmt::Atomic { result: Some(var), .. } | Stmt::Shuffle { var, .. } => self.mark(*var, true),
+                Stmt::Atomic { result: Some(var), .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => self.mark(*var, true),
                 Stmt::If { condition, then, otherwise } => {
                     let divergent = divergent || self.varies(condition);
                     self.mark_varying(then, divergent);

@@ -208,7 +208,7 @@ fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {
                 }
             }
             Stmt::Store { view, index, loc, .. } => all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, place }),
-            Stmt::Combine(_) | Stmt::Shared(_) => {}
+            Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } => {}
             Stmt::Scatter { view, loc, .. } => all.scatters.push(Access { view: *view, at: At::Computed, loc: *loc, place }),
             Stmt::Atomic { view, loc, .. } => all.atomics.push(Access { view: *view, at: At::Computed, loc: *loc, place }),
             Stmt::Tiles(l) => collect(kernel, &l.body, if place == Place::Outside { Place::Grid } else { place }, all),
@@ -360,7 +360,8 @@ pub fn visit<'a>(block: &'a [Stmt], f: &mut impl FnMut(&'a Stmt)) {
                 visit(then, f);
                 visit(otherwise, f);
             }
-            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } => {}
+            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
         }
     }
 }

@@ -27,6 +27,15 @@
 //! # Shared arrays
 //! See [`shared`]: memory of one block, accessed in the order of the text.
 //!
+//! # Warps
+//! A warp is a run of 32 elements along the last axis of a tile, from a multiple of 32 on; the extent of that axis is a multiple of 32.
+//! [`Op::Shuffle`] and [`Op::Vote`] exchange values inside of it. An element that is absent gives zero to a shuffle, is false to
+//! [`VoteKind::Any`] and [`VoteKind::Ballot`] and true to [`VoteKind::All`]; every element of the result is present. Distances and lane numbers
+//! count modulo 32.
+//!
+//! # Barriers
+//! [`Stmt::Barrier`] orders accesses of shared arrays that are kept by hand ([`SharedArray::by_hand`]); it changes no value.
+//!
 //! # Grid loops
 //! The outermost [`TileLoop`] is the grid: its turns run in any order and concurrently. A value carried across its turns starts at its operator's identity
 //! and belongs to one block. A body without a tile loop runs once, in one block.
@@ -40,15 +49,16 @@ pub mod eval;
 pub mod host;
 pub mod print;
 pub mod shared;
+pub mod size;
 pub mod verify;
 
 pub use combine::{Combine, Form, Operator};
 pub use shared::{SharedAccess, SharedArray, SharedId, SharedKind, Update};
+pub use size::Size;
 
 use crate::loc::SourceLoc;
 use crate::schedule::Knob;
-use crate::types::{BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
-use std::collections::BTreeMap;
+use crate::types::{BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, ShuffleKind, TernaryOp, UnaryOp, VoteKind};
 use std::fmt;
 
 /// Index of a [`Value`] in its kernel.
@@ -65,91 +75,6 @@ pub struct KnobId(pub u32);
 
 /// Index of a parameter in [`Kernel::params`].
 pub type ParamId = usize;
-
-/// A size in elements, known once the schedule is: a polynomial over knobs with integer coefficients, divided by a constant
-/// nowhere (tile sizes add and multiply). Normalised, so equal sizes compare equal.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Size {
-    /// Monomial (sorted knobs, repeated for powers) → coefficient, never 0. The empty monomial is the constant.
-    terms: BTreeMap<Vec<KnobId>, i64>,
-}
-
-impl Size {
-    /// A constant.
-    pub fn constant(value: i64) -> Size {
-        let terms = if value == 0 { BTreeMap::new() } else { BTreeMap::from([(vec![], value)]) };
-        Size { terms }
-    }
-    /// The value of a knob.
-    pub fn knob(knob: KnobId) -> Size {
-        Size { terms: BTreeMap::from([(vec![knob], 1)]) }
-    }
-    /// The sum.
-    pub fn plus(&self, other: &Size) -> Size {
-        let mut terms = self.terms.clone();
-        for (m, c) in &other.terms {
-            *terms.entry(m.clone()).or_insert(0) += c;
-        }
-        terms.retain(|_, c| *c != 0);
-        Size { terms }
-    }
-    /// The product.
-    pub fn times(&self, other: &Size) -> Size {
-        let mut terms: BTreeMap<Vec<KnobId>, i64> = BTreeMap::new();
-        for (a, x) in &self.terms {
-            for (b, y) in &other.terms {
-                let mut m: Vec<KnobId> = a.iter().chain(b).copied().collect();
-                m.sort();
-                *terms.entry(m).or_insert(0) += x * y;
-            }
-        }
-        terms.retain(|_, c| *c != 0);
-        Size { terms }
-    }
-    /// The constant, if no knob occurs.
-    pub fn as_constant(&self) -> Option<i64> {
-        match self.terms.len() {
-            0 => Some(0),
-            1 => self.terms.get(&vec![]).copied(),
-            _ => None,
-        }
-    }
-    /// The knob, if the size is just that knob.
-    pub fn as_knob(&self) -> Option<KnobId> {
-        match self.terms.iter().next() {
-            Some((m, 1)) if self.terms.len() == 1 && m.len() == 1 => Some(m[0]),
-            _ => None,
-        }
-    }
-    /// The same under every schedule: each knob that occurs has one choice.
-    pub fn is_pinned(&self, knobs: &[Knob]) -> bool {
-        self.knobs().iter().all(|k| knobs[k.0 as usize].choices.len() == 1)
-    }
-    /// The knobs that occur.
-    pub fn knobs(&self) -> Vec<KnobId> {
-        let mut all: Vec<KnobId> = self.terms.keys().flatten().copied().collect();
-        all.sort();
-        all.dedup();
-        all
-    }
-    /// Its value where knob `k` has the value `of(k)`.
-    pub fn value(&self, of: impl Fn(KnobId) -> i64) -> i64 {
-        self.terms.iter().map(|(m, c)| c * m.iter().map(|k| of(*k)).product::<i64>()).sum()
-    }
-    /// Text with the knobs' names: `BM`, `2*T + 1`.
-    pub fn display(&self, knobs: &[Knob]) -> String {
-        let mut parts = Vec::new();
-        for (m, c) in self.terms.iter().rev() {
-            let names: Vec<&str> = m.iter().map(|k| knobs[k.0 as usize].name.as_str()).collect();
-            parts.push(match (names.is_empty(), *c) {
-                (true, c) => c.to_string(),
-                (false, 1) => names.join("*"),
-                (false, c) => format!("{c}*{}", names.join("*")),
-            });
-        }
-        if parts.is_empty() { "0".into() } else { parts.join(" + ") }
-    }
-}
 
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -374,6 +299,17 @@ pub enum Op {
     /// A window at an offset (scalar i64) per axis: the moved tile (result: tile of the window's size), or the element there, counted
     /// from the tile's first (result: scalar).
     Near(ValueId, Vec<ValueId>),
+    /// Each element of a tile takes that of another lane of its warp.
+    Shuffle {
+        /// What each lane gives.
+        value: ValueId,
+        /// How a lane finds the one it reads.
+        kind: ShuffleKind,
+        /// Distance or lane, i32: a scalar, or one per element.
+        lane: ValueId,
+    },
+    /// What the lanes of each warp find out about a bool tile, the same in each of them: bool, or u32 for a ballot.
+    Vote(VoteKind, ValueId),
 }
 
 /// A value that changes over the turns of a loop.
@@ -466,6 +402,14 @@ pub enum Stmt {
     Combine(Combine),
     /// Accesses a shared array.
     Shared(SharedAccess),
+    /// Elements of the block (or of each warp: the scope is one of these) meet: what was done to shared arrays that are kept by hand is
+    /// done before anything that follows.
+    Barrier {
+        /// Block or warp.
+        scope: Scope,
+        /// The author's line.
+        loc: SourceLoc,
+    },
     /// A loop over tiles: the grid if outermost, sequential otherwise.
     Tiles(TileLoop),
     /// `for var in start..end` over scalars.

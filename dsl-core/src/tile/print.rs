@@ -123,7 +123,8 @@ impl Printer<'_> {
         }
         for (i, array) in k.shared.iter().enumerate() {
             let ty = self.ty(&Ty::Tile(array.dtype, array.shape.clone()));
-            self.located(&format!("shared {}: {ty}", self.array(SharedId(i as u32))), array.loc);
+            let by_hand = if array.by_hand { ", by hand" } else { "" };
+            self.located(&format!("shared {}: {ty}{by_hand}", self.array(SharedId(i as u32))), array.loc);
         }
     }
 
@@ -158,6 +159,7 @@ impl Printer<'_> {
                 self.atomic(update, &how, &place, *loc);
             }
             Stmt::Shared(access) => self.shared(access),
+            Stmt::Barrier { scope, loc } => self.located(&format!("barrier {scope:?}").to_lowercase(), *loc),
             Stmt::Tiles(l) => {
                 let vars: Vec<String> = l
                     .vars
@@ -244,6 +246,10 @@ impl Printer<'_> {
                 let axes: Vec<String> = index.iter().zip(shift).map(axis).collect();
                 format!("window {} ({}) {}", self.view(*view), axes.join(", "), lower(boundary))
             }
+            Op::Shuffle { value, kind, lane } => {
+                format!("shuffle {} {} {}", format!("{kind:?}").to_lowercase(), self.v(*value), self.v(*lane))
+            }
+            Op::Vote(kind, mask) => format!("vote {} {}", format!("{kind:?}").to_lowercase(), self.v(*mask)),
             Op::Near(window, offsets) => format!("near {} ({})", self.v(*window), self.list(offsets)),
             Op::Iota => "iota".into(),
             Op::Number(a) => format!("number {}", self.v(*a)),
@@ -388,7 +394,7 @@ pub(crate) fn definitions<'a>(block: &'a Block, out: &mut Vec<(ValueId, Option<&
             }
             Stmt::Atomic { update, .. } => out.extend(update.result.map(|r| (r, None))),
             Stmt::Shared(access) => out.extend(access.kind.result().map(|r| (r, None))),
-            Stmt::Store { .. } | Stmt::Scatter { .. } => {}
+            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier { .. } => {}
             Stmt::Tiles(l) => {
                 out.extend(l.vars.iter().map(|v| (*v, None)));
                 inner(&l.carries, out);

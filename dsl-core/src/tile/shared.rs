@@ -24,6 +24,8 @@ pub struct SharedArray {
     pub dtype: DType,
     /// Extent per axis, at least one axis.
     pub shape: Vec<Size>,
+    /// The author's barriers alone order its accesses: lowering adds none, and an access must not need one that is not there.
+    pub by_hand: bool,
     /// Where it was made.
     pub loc: SourceLoc,
 }

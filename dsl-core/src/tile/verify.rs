@@ -4,7 +4,7 @@
 
 use super::{Block, Carry, Combine, Form, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Size, Stmt, Ty, ValueId, ViewId};
 use super::{SharedAccess, SharedKind, Update};
-use crate::types::{AtomicOp, DType};
+use crate::types::{AtomicOp, DType, Scope, VoteKind};
 
 /// Checks every invariant that the module's page states.
 ///
@@ -128,6 +128,7 @@ impl Checker<'_> {
                 self.update(update, dtype, &shape)
             }
             Stmt::Shared(access) => self.shared(access),
+            Stmt::Barrier { scope, .. } => ensure(matches!(scope, Scope::Block | Scope::Warp), || format!("a barrier of {scope:?}")),
             Stmt::Tiles(l) => {
                 ensure(l.axes.len() == l.vars.len(), || "a loop over tiles with more axes than variables".into())?;
                 for (v, axis) in l.vars.iter().zip(&l.axes) {
@@ -360,6 +361,17 @@ impl Checker<'_> {
                 ensure(offsets.len() == reach.len() && (result == &Ty::Scalar(*dtype) || result == &Ty::Tile(*dtype, sizes)), wrong)?;
                 offsets.iter().try_for_each(|o| ensure(*self.used(*o)? == Ty::Scalar(DType::I64), wrong))
             }
+            Op::Shuffle { value, lane, .. } => {
+                let (from, lane) = (self.used(*value)?.clone(), self.used(*lane)?);
+                let lanes = lane.dtype() == Some(DType::I32) && (matches!(lane, Ty::Scalar(_)) || shape(lane) == shape(result));
+                ensure(lanes && from == *result && !shape(result).is_empty(), wrong)
+            }
+            Op::Vote(kind, mask) => {
+                let mask = self.used(*mask)?;
+                let gives = if *kind == VoteKind::Ballot { DType::U32 } else { DType::Bool };
+                let fits = mask.dtype() == Some(DType::Bool) && result.dtype() == Some(gives) && shape(mask) == shape(result);
+                ensure(fits && !shape(result).is_empty(), wrong)
+            }
             Op::Number(a) => {
                 let Ty::TileIdx(size) = self.used(*a)? else { return Err(wrong()) };
                 ensure(*result == Ty::Scalar(DType::I64) && size.is_pinned(&kernel.knobs), wrong)
@@ -418,7 +430,7 @@ fn stores(block: &Block) -> bool {
         Stmt::Store { .. } => true,
         // Computed positions have the mask of the choice.
         Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) => false,
-        Stmt::Let(..) | Stmt::Combine(_) => false,
+        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Barrier { .. } => false,
         Stmt::Tiles(l) => stores(&l.body),
         Stmt::Range { body, .. } | Stmt::Where { body, .. } => stores(body),
         Stmt::While { header, body, .. } => stores(header) || stores(body),

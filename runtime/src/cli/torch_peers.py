@@ -179,6 +179,15 @@ PEERS = {
         ],
         F.max_pool2d,
     ),
+    # torch.bincount waits for the host to know the largest value.
+    "histogramming": (
+        lambda s: [ints(0, 256, torch.int32, s["N"]), s["num_bins"]],
+        lambda x, bins: torch.histc(x, bins, 0, bins - 1),
+    ),
+    "histogramming_one_bin": (
+        lambda s: [ints(200, 201, torch.int32, s["N"]), s["num_bins"]],
+        lambda x, bins: torch.histc(x, bins, 0, bins - 1),
+    ),
     "jacobi_stencil_2d": (lambda s: [uniform(-1, 1, s["rows"], s["cols"])], jacobi),
 }
 

@@ -6,6 +6,7 @@
 //! Floats compute in f32 as on the GPU, or in double precision throughout ([`EvalOptions::float64`]), which gives the value that
 //! tolerances are measured from. Values of f16 and bf16 are held as f32 and round at casts to them and at stores.
 
+mod by_hand;
 mod combine;
 mod memory;
 mod number;
@@ -13,6 +14,7 @@ mod ops;
 mod run;
 mod shared;
 mod value;
+mod warp;
 mod window;
 
 use super::Kernel;
@@ -113,6 +115,19 @@ pub enum EvalError {
         /// `the loop bound`, `the condition`.
         what: String,
         /// Where it is needed.
+        loc: SourceLoc,
+    },
+    /// An access of a shared array that is kept by hand is not ordered behind another thread's.
+    #[error(
+        "{loc}: element {element} of {array} was accessed by another thread since the last barrier; write `barrier()` between them, or \
+         `warp_barrier()` where both are in one warp"
+    )]
+    MissingBarrier {
+        /// The array's name.
+        array: String,
+        /// The element, in row-major order.
+        element: i64,
+        /// The later access.
         loc: SourceLoc,
     },
     /// A window is read beyond its halo.

@@ -72,6 +72,8 @@ impl Machine<'_, '_> {
             Op::Start(index) => Val::Scalar(Some(self.first(*index) as u64)),
             Op::Window { view, index, shift, boundary } => self.frame(id, *view, index, shift, *boundary, loc)?,
             Op::Near(window, offsets) => self.near(id, *window, offsets, loc)?,
+            Op::Shuffle { value, kind, lane } => self.shuffle(*value, *kind, *lane, loc)?,
+            Op::Vote(kind, mask) => self.vote(*kind, *mask, loc)?,
             Op::Number(index) => match self.val(*index) {
                 Val::Index(number) => Val::Scalar(Some(*number as u64)),
                 other => panic!("eval: %{} is no tile index: {other:?}", index.0),

@@ -1,5 +1,6 @@
 //! Statements: loops, choices, stores.
 
+use super::by_hand::{Epoch, Marks};
 use super::memory::{ABSENT, Tensor, Window};
 use super::number::Numbers;
 use super::value::{TileVal, Val};
@@ -10,7 +11,7 @@ use crate::schedule::space::Permutation;
 use crate::schedule::{Choice, Schedule};
 use crate::tile::host::{HostArg, HostExpr};
 use crate::tile::{Block, Branch, Carry, Kernel, ParamKind, RequirementKind, Size, Stmt, TileLoop, Ty, ValueId, ViewId};
-use crate::types::{BinaryOp, DType};
+use crate::types::{BinaryOp, DType, Scope};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -37,6 +38,8 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         buffers,
         env: vec![None; kernel.values.len()],
         shared: vec![Vec::new(); kernel.shared.len()],
+        marks: vec![Vec::new(); kernel.shared.len()],
+        epoch: Epoch::default(),
         sides: Vec::new(),
         scattered: HashMap::new(),
     };
@@ -125,6 +128,10 @@ pub(super) struct Machine<'a, 'b> {
     env: Vec<Option<Val>>,
     /// Cells of the shared arrays.
     pub(super) shared: Vec<Vec<u64>>,
+    /// Who accessed the elements of those that are kept by hand.
+    pub(super) marks: Vec<Vec<Marks>>,
+    /// How often threads have met.
+    pub(super) epoch: Epoch,
     /// For each scatter statement one bit per byte address of its tensor that it has written.
     scattered: HashMap<*const Stmt, Vec<u64>>,
 }
@@ -245,6 +252,10 @@ impl Machine<'_, '_> {
             }
             Stmt::Atomic { update, view, loc, .. } => self.update(update, *view, *loc),
             Stmt::Shared(access) => self.shared_access(access),
+            Stmt::Barrier { scope, .. } => {
+                self.epoch = self.epoch.next(*scope);
+                Ok(())
+            }
             Stmt::Tiles(l) => self.tiles(l),
             Stmt::Range { var, start, end, carries, body, loc } => self.range(*var, *start, *end, carries, body, *loc),
             Stmt::While { carries, header, condition, body, loc } => {
@@ -320,6 +331,10 @@ impl Machine<'_, '_> {
             for (var, count) in l.vars.iter().zip(&counts).rev() {
                 self.set(*var, Val::Index(index % count));
                 index /= count;
+            }
+            if grid {
+                // Turns follow each other, or run in different blocks.
+                self.epoch = self.epoch.next(Scope::Block);
             }
             self.block(&l.body)?;
             self.advance(&l.carries);

@@ -1,5 +1,6 @@
 //! Shared arrays, and read-modify-write of any memory.
 
+use super::by_hand::Kind;
 use super::memory::ABSENT;
 use super::number::{Binary, Numbers};
 use super::run::Machine;
@@ -51,9 +52,11 @@ impl Machine<'_, '_> {
                 let len = array.shape.iter().map(|s| self.size(s) as usize).product();
                 let cell = self.numbers.load(dtype, self.numbers.store(dtype, cell));
                 self.shared[access.array.0 as usize] = vec![cell; len];
+                self.filled_by_hand(access.array, access.loc)?;
             }
             SharedKind::Gather { indices, result } => {
                 let (shape, at) = self.shared_positions(access.array, indices, &[])?;
+                self.by_hand(access.array, Kind::Read, shape.is_empty(), &at, access.loc)?;
                 let cells = &self.shared[access.array.0 as usize];
                 let found = at.iter().map(|a| a.map(|a| cells[a])).collect();
                 let scalar = matches!(self.kernel.ty(*result), Ty::Scalar(_));
@@ -61,6 +64,7 @@ impl Machine<'_, '_> {
             }
             SharedKind::Scatter { indices, value } => {
                 let (shape, at) = self.shared_positions(access.array, indices, &[*value])?;
+                self.by_hand(access.array, Kind::Write, shape.is_empty(), &at, access.loc)?;
                 let tile = self.val(*value).to_tile(&shape);
                 let mut met = HashSet::new();
                 for (i, a) in at.iter().enumerate() {
@@ -74,6 +78,7 @@ impl Machine<'_, '_> {
             }
             SharedKind::Atomic(update) => {
                 let (shape, at) = self.shared_positions(access.array, &update.indices, &update.operands())?;
+                self.by_hand(access.array, Kind::Atomic, shape.is_empty(), &at, access.loc)?;
                 let rule = Rule::new(self.numbers, update.op, dtype);
                 let (value, expected) = self.atomic_operands(&shape, update);
                 let cells = &mut self.shared[access.array.0 as usize];
