@@ -1,21 +1,21 @@
-//! The mean over all rows of log Σ e^logit − the logit of the row's label. One launch: a block takes several rows, keeps each in registers
-//! between finding the largest logit and adding up, and carries its sums to the meeting of the blocks. The label's logit is picked out of
-//! the row as it comes by, so nothing waits for a label to know what to read.
+//! The mean over all rows of log Σ e^logit − the logit of the row's label. One launch: a block takes several rows and carries its sum to the
+//! meeting of the blocks. A row that fits one tile stays in registers between finding the largest logit and adding up; a longer one is read
+//! again, from the cache. The label's logit is read behind the row, when the label has long arrived.
 
 use girih::prelude::*;
 
 /// loss = the mean loss of the rows of `logits`.
 #[kernel(
     tile(R = [1, 2, 4, 8], C = [256, 512, 1024, 2048, 4096]),
-    coarsen(CC of C = [1, 4, 8, 16]),
+    coarsen(CC of C = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8, 16])
 )]
 pub fn categorical_cross_entropy(logits: &Tensor<f32, 2>, labels: &Tensor<i32, 1>, loss: &mut Tensor<f32, 1>) {
-    let mut log_sums = zeros::<f32>([R]);
-    let mut of_labels = zeros::<f32>([R, C]);
+    let mut losses = zeros::<f32>([R]);
     for r in logits.axis(0).tiles(R).strided() {
-        let label = labels.load(r).expand(1, C);
+        let label = labels.load(r);
+        // The largest of nothing is a number, too: −∞ − −∞ is none.
         let mut largest = full([R, C], f32::MIN);
         for c in logits.axis(1).tiles(C) {
             largest = largest.max(logits.load((r, c)));
@@ -23,15 +23,11 @@ pub fn categorical_cross_entropy(logits: &Tensor<f32, 2>, labels: &Tensor<i32, 1
         let largest = largest.max_axis(1);
         let mut sum = zeros::<f32>([R, C]);
         for c in logits.axis(1).tiles(C) {
-            let v = logits.load((r, c));
-            sum += (v - largest.expand(1, C)).exp_approx();
-            of_labels += if c.coords().cast::<i32>().expand(0, R) == label { v } else { v.like(0.0) };
+            sum += (logits.load((r, c)) - largest.expand(1, C)).exp_approx();
         }
-        // The largest and the sum of nothing are numbers, too: rows behind the last one add nothing.
-        let log_sum = sum.sum_axis(1).log() + largest;
-        log_sums += if r.coords() < logits.len(0) { log_sum } else { log_sum.like(0.0) };
+        losses += sum.sum_axis(1).log() + largest - logits.gather((r.coords(), label));
     }
-    let total = (log_sums.sum() - of_labels.sum()).sum_grid();
+    let total = losses.sum().sum_grid();
     loss.store_at(0, total / logits.len(0).cast::<f32>());
 }
 

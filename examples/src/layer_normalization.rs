@@ -7,10 +7,10 @@ use girih::prelude::*;
 
 /// y = (x − mean of the row) / √(variance of the row + eps) · weight + bias.
 #[kernel(
-    tile(R = [1, 2, 4, 8], C = [256, 512, 1024, 2048, 4096]),
+    tile(R = [1, 2, 4, 8, 16], C = [256, 512, 1024, 2048, 4096]),
     coarsen(CR of R = [1, 2, 4], CC of C = [1, 4, 8, 16]),
     vector(V = [1, 2, 4]),
-    cache(H = [Default, Streaming])
+    cache(H = [Default, Streaming, Stores])
 )]
 pub fn layer_normalization(x: &Tensor<f32, 2>, weight: &Tensor<f32, 1>, bias: &Tensor<f32, 1>, y: &mut Tensor<f32, 2>, eps: Scalar<f32>) {
     let width = x.len(1).cast::<f32>();
@@ -19,15 +19,15 @@ pub fn layer_normalization(x: &Tensor<f32, 2>, weight: &Tensor<f32, 1>, bias: &T
         for c in x.axis(1).tiles(C) {
             sum += x.load((r, c));
         }
-        let mean = (sum.sum_axis(1) / width).expand(1, C);
+        let mean = sum.sum_axis(1) / width;
         let mut squares = zeros::<f32>([R, C]);
         for c in x.axis(1).tiles(C) {
-            let difference = x.load((r, c)) - mean;
+            let difference = x.load((r, c)) - mean.expand(1, C);
             squares += difference * difference;
         }
-        let scale = (squares.sum_axis(1) / width + eps).rsqrt().expand(1, C);
+        let scale = (squares.sum_axis(1) / width + eps).rsqrt();
         for c in x.axis(1).tiles(C) {
-            let normal = (x.load((r, c)) - mean) * scale;
+            let normal = (x.load((r, c)) - mean.expand(1, C)) * scale.expand(1, C);
             y.store((r, c), normal * weight.load(c).expand(0, R) + bias.load(c).expand(0, R));
         }
     }

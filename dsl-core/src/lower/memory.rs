@@ -5,7 +5,7 @@ use super::elements::unrolled;
 use super::index::{all, as_literal, compare};
 use super::plan::gcd;
 use super::values::{At, not};
-use crate::layout::{Layout, Source};
+use crate::layout::{Digit, Layout, Source};
 use crate::simt::{Expr, Place, Space};
 use crate::tile::host::HostExpr;
 use crate::tile::{Index, Size, ValueId, ViewId};
@@ -226,11 +226,11 @@ impl Lowering<'_> {
                 body(cx, at, address, guard)
             });
         }
-        // The run's registers become one position that steps by whole instructions.
+        // The run's registers become positions that step by whole instructions.
         let ix = super::index::Index { dtype: DType::I32 };
         let list = layout.register_digits();
         let outer: Vec<_> = list.iter().filter(|(_, d)| d.stride >= cut.run).copied().collect();
-        let inner: Vec<_> = list.iter().filter(|(_, d)| d.stride < cut.run).copied().collect();
+        let inner = merged(list.iter().filter(|(_, d)| d.stride < cut.run).copied());
         let fast = layout.fast_axis();
         let (mut known, mut loops, mut flat) = (Vec::new(), Vec::new(), ix.lit(0));
         for (axis, d) in &outer {
@@ -240,23 +240,31 @@ impl Lowering<'_> {
             loops.push((var, d.extent));
             self.open();
         }
-        let steps = cut.run / cut.width;
-        let mut offset = ix.lit(0);
-        if steps > 1 {
+        let (whole, mut offset) = (inner.last().is_none_or(|(_, d)| d.extent % cut.width != 0), ix.lit(0));
+        if whole && cut.run > cut.width {
+            // An instruction spans several axes: all elements of the run exist or none does, so only the address steps.
             let (var, e) = self.loop_var("v");
             offset = ix.mul(e, ix.lit(cut.width));
             flat = ix.add(flat, offset.clone());
-            loops.push((var, steps));
+            loops.push((var, cut.run / cut.width));
             self.open();
         }
-        if inner.len() == 1 && steps > 1 {
-            known.push((inner[0].0, 1, offset.clone()));
+        for (axis, d) in inner.iter().filter(|_| !whole) {
+            let unit = if d.stride == 1 { cut.width } else { 1 };
+            if d.extent > unit {
+                let (var, e) = self.loop_var(if *axis == fast { "v" } else { "r" });
+                let part = ix.mul(e, ix.lit(unit));
+                flat = ix.add(flat, ix.mul(part.clone(), ix.lit(d.stride)));
+                known.push((*axis, d.place, part));
+                loops.push((var, d.extent / unit));
+                self.open();
+            }
         }
         let at = At { layout: layout.clone(), flat, digits: known, axes: (0..layout.axes.len()).collect() };
         let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| self.ix.add(b.clone(), at.register_part(self, k))).collect();
         let guard = self.bounds_hold(mask, &coordinates);
         let mut address = self.address(view, index, &coordinates);
-        if inner.len() > 1 && steps > 1 {
+        if as_literal(&offset).is_none() {
             let offset = self.ix.cast(DType::I32, offset);
             address = if cut.reversed { self.ix.sub(address, offset) } else { self.ix.add(address, offset) };
         }
@@ -319,6 +327,20 @@ impl Lowering<'_> {
             _ => Kind::Scalar,
         }
     }
+}
+
+/// Register digits, slowest first, with those that continue one another along an axis made one.
+fn merged(digits: impl Iterator<Item = (usize, Digit)>) -> Vec<(usize, Digit)> {
+    let mut all: Vec<(usize, Digit)> = Vec::new();
+    for (axis, d) in digits {
+        match all.last_mut() {
+            Some((before, slow)) if *before == axis && slow.place == d.place * d.extent && slow.stride == d.stride * d.extent => {
+                *slow = Digit { extent: slow.extent * d.extent, ..d };
+            }
+            _ => all.push((axis, d)),
+        }
+    }
+    all
 }
 
 /// Tile or scalar.
