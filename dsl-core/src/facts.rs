@@ -28,7 +28,7 @@ pub struct TensorFacts {
     pub lens: Vec<u32>,
     /// Each stride (elements) is a multiple of this power of two, at most [`MAX_DIVISOR`]; says nothing of packed tensors' last axis.
     pub strides: Vec<u32>,
-    /// Each length is at least 1 and at most this power of two, 0 where nothing is known; empty where that is so of every axis. Only axes
+    /// Each length is at least 1 and at most this number, 0 where nothing is known; empty where that is so of every axis. Only axes
     /// that a block walks tile by tile are bounded (see [`Facts::bounded`]): a row that fits one tile needs no loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub most: Vec<u32>,
@@ -199,11 +199,14 @@ impl TensorFacts {
         }
     }
 
-    /// Bounds an axis by the next power of two, if its length is from 1 to [`MAX_BOUND`].
+    /// Bounds an axis whose length is from 1 to [`MAX_BOUND`]: by the next power of two, above 64 in steps of an eighth of that, so that
+    /// there are few bounds, and none far above the length.
     pub fn bound(&mut self, axis: usize, len: i64) {
         if (1..=MAX_BOUND).contains(&len) {
+            let power = (len as u32).next_power_of_two();
+            let step = if power > 64 { power / 8 } else { power };
             self.most.resize(self.lens.len(), 0);
-            self.most[axis] = (len as u32).next_power_of_two();
+            self.most[axis] = (len as u32).next_multiple_of(step);
         }
     }
 }

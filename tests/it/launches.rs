@@ -249,6 +249,32 @@ impl Launch {
         elements(shape, dtype.size()).flat_map(|at| self.buffers[param][at..at + dtype.size()].to_vec()).collect()
     }
 
+    /// The same with these words as the elements of the 32-bit tensors that are read, in the order of the parameters.
+    pub fn holding(mut self, contents: &[Vec<u32>]) -> Launch {
+        let tensors = self.args.iter().filter_map(|a| match a {
+            Argument::Tensor { shape, read, .. } => Some((shape, *read)),
+            Argument::Scalar(_) => None,
+        });
+        let read = tensors.zip(&mut self.buffers).filter(|((_, read), _)| *read);
+        for (((shape, _), buffer), words) in read.zip(contents) {
+            elements(shape, 4).zip(words).for_each(|(at, word)| buffer[at..at + 4].copy_from_slice(&word.to_le_bytes()));
+        }
+        self
+    }
+
+    /// The words of the tensors that are not read, after a simulation. Every one of them must have been written.
+    pub fn results(&self, after: &Simulated) -> Vec<Vec<u32>> {
+        let tensors = self.args.iter().zip(&after.ids).filter_map(|(a, id)| match a {
+            Argument::Tensor { shape, read: false, .. } => Some((shape, id.expect("a tensor has memory"))),
+            _ => None,
+        });
+        let word = |id, at| {
+            assert_eq!(after.memory.first_uninitialised(id, at, 4), None, "an element of a result was not written");
+            u32::from_le_bytes(after.memory.read(id, at, 4).try_into().expect("four bytes"))
+        };
+        tensors.map(|(shape, id)| elements(shape, 4).map(|at| word(id, at)).collect()).collect()
+    }
+
     /// Everything that holds for these arguments.
     pub fn facts(&self, kernel: &Kernel) -> Facts {
         let arg = |a: &Argument| match a {

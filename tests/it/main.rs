@@ -23,6 +23,7 @@ mod nvrtc;
 mod on_devices;
 mod programs;
 mod properties;
+mod reductions;
 mod rungs;
 mod scans;
 mod shared;

@@ -1,0 +1,233 @@
+//! Reductions of numbers that are trouble: NaN, infinities, zeros of both signs, equal elements, orders that lose digits. Lanes, warps, blocks
+//! and the grid; every sum stays within the bound of its own tree, which is far below that of a plain loop.
+
+use girih::prelude::*;
+use girih::{Device, Stream};
+use girih_core::target::Target;
+use girih_examples::softmax::{softmax_chunks, softmax_join, softmax_normalise, softmax_statistics};
+
+/// Sum, least and largest element of each row.
+#[kernel(
+    tile(R = [1, 2, 8], C = [16, 32, 128, 512]),
+    coarsen(CR of R = [1, 2], CC of C = [1, 2, 4]),
+    vector(V = [1, 2, 4])
+)]
+pub fn of_rows(x: &Tensor<f32, 2>, sum: &mut Tensor<f32, 1>, least: &mut Tensor<f32, 1>, most: &mut Tensor<f32, 1>) {
+    for r in x.axis(0).tiles(R) {
+        let mut total = zeros::<f32>([R, C]);
+        let (mut low, mut high) = (full([R, C], f32::INFINITY), full([R, C], f32::NEG_INFINITY));
+        for c in x.axis(1).tiles(C) {
+            let v = x.load((r, c));
+            total += v;
+            low = low.min(v);
+            high = high.max(v);
+        }
+        sum.store(r, total.sum_axis(1));
+        least.store(r, low.min_axis(1));
+        most.store(r, high.max_axis(1));
+    }
+}
+
+/// The same of all elements, over the grid.
+#[kernel(tile(T = [64, 256, 1024]), coarsen(C of T = [1, 2, 4, 8]), vector(V = [1, 2, 4]), grid(G = [1, 2]))]
+pub fn of_all(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
+    let mut total = zeros::<f32>([T]);
+    let (mut low, mut high) = (full([T], f32::INFINITY), full([T], f32::NEG_INFINITY));
+    for t in x.tiles([T]).strided() {
+        let v = x.load(t);
+        total += v;
+        low = low.min(v);
+        high = high.max(v);
+    }
+    let (total, low, high) = (total.sum().sum_grid(), low.min_all().min_grid(), high.max_all().max_grid());
+    out.store_at(0, total);
+    out.store_at(1, low);
+    out.store_at(2, high);
+}
+
+/// The simulator, and the first GPU where there is one.
+fn streams() -> Vec<Stream> {
+    let mut all = vec![Stream::on(&Device::sim(Target::h200()))];
+    all.extend(Device::cuda(0).ok().map(|gpu| Stream::on(&gpu)));
+    all
+}
+
+/// Sequences of `n` elements with their names.
+fn troubles(n: usize) -> Vec<(&'static str, Vec<f32>)> {
+    let noise = |i: usize| ((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / (1 << 24) as f32 - 0.5;
+    let plain = || (0..n).map(noise).collect::<Vec<f32>>();
+    let with = |at: &[(usize, f32)]| {
+        let mut x = plain();
+        at.iter().for_each(|(i, v)| x[*i] = *v);
+        x
+    };
+    let (last, mid) = (n - 1, n / 2);
+    let mut sorted = plain();
+    sorted.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let descending = sorted.iter().rev().copied().collect();
+    let powers = |i: usize| 2f32.powi(i as i32 % 24) * if i.is_multiple_of(3) { -1.0 } else { 1.0 };
+    vec![
+        ("noise", plain()),
+        ("NaN first", with(&[(0, f32::NAN)])),
+        ("NaN in the middle", with(&[(mid, f32::NAN)])),
+        ("NaN last", with(&[(last, f32::NAN)])),
+        ("NaN among infinities", with(&[(0, f32::INFINITY), (last, f32::NEG_INFINITY), (mid, f32::NAN)])),
+        ("+inf", with(&[(mid, f32::INFINITY)])),
+        ("-inf", with(&[(last, f32::NEG_INFINITY)])),
+        ("both infinities", with(&[(0, f32::INFINITY), (last, f32::NEG_INFINITY)])),
+        ("+0 after -0", (0..n).map(|i| if i == last { 0.0 } else { -0.0 }).collect()),
+        ("-0 after +0", (0..n).map(|i| if i == last { -0.0 } else { 0.0 }).collect()),
+        ("all -0", vec![-0.0; n]),
+        ("all equal", vec![0.1; n]),
+        ("ones", vec![1.0; n]),
+        ("smallest first", sorted),
+        ("largest first", descending),
+        ("one large, many small", (0..n).map(|i| if i == 0 { 1.6777216e7 } else { 1.0 }).collect()),
+        ("cancelling", (0..n).map(|i| if i.is_multiple_of(2) { 1e8 + i as f32 } else { -1e8 }).collect()),
+        ("powers of two", (0..n).map(powers).collect()),
+        ("subnormal", (0..n).map(|i| f32::from_bits(1 + i as u32 % 7)).collect()),
+    ]
+}
+
+/// The extremes as the language defines them: NaN goes through, -0 lies below +0.
+fn extreme(x: &[f32], above: bool) -> f32 {
+    let key = |v: &f32| if above { *v } else { -*v };
+    match x.iter().find(|v| v.is_nan()) {
+        Some(nan) => *nan,
+        None => x.iter().copied().max_by(|a, b| key(a).total_cmp(&key(b))).expect("some elements"),
+    }
+}
+
+fn same(got: f32, want: f32) -> bool {
+    got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan()
+}
+
+/// What is wrong with a sum whose terms went through at most `depth` additions: each of them errs by half an eps of its result.
+fn wrong_sum(x: &[f32], got: f32, depth: usize) -> Option<String> {
+    let plain: f32 = x.iter().sum();
+    if !plain.is_finite() {
+        return (!same(got, plain)).then(|| format!("{got}, not {plain}"));
+    }
+    let exact: f64 = x.iter().map(|v| f64::from(*v)).sum();
+    let sizes: f64 = x.iter().map(|v| f64::from(v.abs())).sum();
+    let unit = f64::from(f32::EPSILON) / 2.0;
+    let bound = depth as f64 * unit / (1.0 - depth as f64 * unit) * sizes;
+    ((f64::from(got) - exact).abs() > bound).then(|| format!("{got}, not {exact}: further off than {bound:e} for {depth} additions"))
+}
+
+/// Additions on the way of a term through lanes and warps: a tree over the lanes, then one warp after the other.
+fn block_depth(threads: usize) -> usize {
+    threads.min(32).next_power_of_two().ilog2() as usize + threads.div_ceil(32)
+}
+
+#[test]
+fn rows_of_trouble() {
+    let schedule = |r, c, cr, cc, v| of_rows::Schedule { r, c, cr, cc, v };
+    // A thread's own row, a few lanes, a warp, a warp beside others, warps together.
+    let schedules = [
+        schedule(2, 16, 1, 4, 1),
+        schedule(8, 32, 2, 2, 2),
+        schedule(1, 32, 1, 1, 1),
+        schedule(8, 128, 1, 4, 4),
+        schedule(2, 512, 1, 4, 4),
+        schedule(1, 512, 1, 1, 1),
+    ];
+    for (stream, n) in streams().into_iter().flat_map(|s| [1, 31, 257, 1000].map(|n| (s.clone(), n))) {
+        let rows = troubles(n);
+        let x = stream.tensor(&rows.iter().flat_map(|r| r.1.clone()).collect::<Vec<f32>>(), [rows.len(), n]).unwrap();
+        for schedule in &schedules {
+            let mut out: [_; 3] = std::array::from_fn(|_| stream.zeros([rows.len()]).unwrap());
+            let [sum, least, most] = &mut out;
+            of_rows(&stream.with(schedule.clone()), &x, sum, least, most).unwrap();
+            let [sum, least, most] = out.map(|t| stream.read(&t).unwrap());
+            let (tile, own) = (schedule.c as usize, schedule.cc as usize);
+            let depth = n.div_ceil(tile) + own + block_depth(tile / own);
+            for (r, (name, row)) in rows.iter().enumerate() {
+                let what = format!("{name}, {n} elements, {schedule}");
+                assert_eq!(wrong_sum(row, sum[r], depth), None, "{what}");
+                assert!(same(least[r], extreme(row, false)), "{what}: the least is {}", least[r]);
+                assert!(same(most[r], extreme(row, true)), "{what}: the largest is {}", most[r]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_grid_of_trouble() {
+    let schedule = |t, c, v, g| of_all::Schedule { t, c, v, g };
+    let schedules = [schedule(64, 1, 1, 1), schedule(256, 4, 4, 2), schedule(1024, 8, 4, 1), schedule(1024, 1, 1, 1)];
+    for (stream, n) in streams().into_iter().flat_map(|s| [1, 257, 4099].map(|n| (s.clone(), n))) {
+        for ((name, x), schedule) in troubles(n).iter().flat_map(|x| schedules.iter().map(move |s| (x, s))) {
+            let input = stream.tensor(x, [n]).unwrap();
+            let mut out = stream.zeros([3]).unwrap();
+            of_all(&stream.with(schedule.clone()), &input, &mut out).unwrap();
+            let got = stream.read(&out).unwrap();
+            let (tile, own) = (schedule.t as usize, schedule.c as usize);
+            let (tiles, block) = (n.div_ceil(tile), block_depth(tile / own));
+            // A GPU of at least one multiprocessor: each block has at most all tiles, or there are at most as many blocks.
+            let depth = tiles + own + block + tiles.div_ceil(tile / own) + block;
+            let what = format!("{name}, {n} elements, {schedule}");
+            assert_eq!(wrong_sum(x, got[0], depth), None, "{what}");
+            assert!(same(got[1], extreme(x, false)), "{what}: the least is {}", got[1]);
+            assert!(same(got[2], extreme(x, true)), "{what}: the largest is {}", got[2]);
+        }
+    }
+}
+
+#[test]
+fn bounds_of_trees_are_sharp_enough() {
+    // What a plain loop gives is no sum within a tree's bound.
+    let x = &troubles(4099)[15];
+    assert_eq!(x.0, "one large, many small");
+    let plain: f32 = x.1.iter().sum();
+    assert!(wrong_sum(&x.1, plain, 30).is_some(), "{plain}");
+}
+
+#[test]
+fn empty_tensors_give_the_identity() {
+    for stream in streams() {
+        let (x, mut out) = (stream.tensor::<f32, 1>(&[], [0]).unwrap(), stream.zeros([3]).unwrap());
+        of_all(&stream, &x, &mut out).unwrap();
+        assert_eq!(stream.read(&out).unwrap(), [0.0, f32::INFINITY, f32::NEG_INFINITY]);
+    }
+}
+
+#[test]
+fn softmaxes_of_trouble() {
+    let n = 5000;
+    let noise = |i: usize| (i * 7919 % 1000) as f32 / 50.0 - 10.0;
+    let with = |at: &[(usize, f32)]| {
+        let mut x: Vec<f32> = (0..n).map(noise).collect();
+        at.iter().for_each(|(i, v)| x[*i] = *v);
+        x
+    };
+    let some = [
+        ("all equal", vec![3.25; n]),
+        ("large", (0..n).map(|i| noise(i) * 1e37).collect()),
+        ("far below", with(&[(17, f32::NEG_INFINITY), (4999, f32::NEG_INFINITY)])),
+        ("one chunk of nothing", (0..n).map(|i| if i < 4096 { f32::NEG_INFINITY } else { noise(i) }).collect()),
+        ("one above all", with(&[(4200, 1000.0)])),
+        ("NaN", with(&[(4321, f32::NAN)])),
+        ("+inf", with(&[(1, f32::INFINITY)])),
+        ("nothing", vec![f32::NEG_INFINITY; n]),
+    ];
+    for (stream, (name, x)) in streams().into_iter().flat_map(|s| some.iter().map(move |x| (s.clone(), x))) {
+        let largest = x.iter().copied().fold(f64::NEG_INFINITY, |a, b| if f64::from(b) > a { f64::from(b) } else { a });
+        let sum: f64 = x.iter().map(|v| (f64::from(*v) - largest).exp()).sum();
+        let input = stream.tensor(x, [n]).unwrap();
+        let (mut y, mut z) = (stream.zeros([n]).unwrap(), stream.zeros([n]).unwrap());
+        let mut statistics = stream.zeros([2]).unwrap();
+        softmax_statistics(&stream, &input, &mut statistics).unwrap();
+        softmax_normalise(&stream, &input, &statistics, &mut y).unwrap();
+        let (mut chunks, mut sums) = (stream.zeros([2]).unwrap(), stream.zeros([2]).unwrap());
+        softmax_chunks(&stream, &input, &mut chunks, &mut sums).unwrap();
+        softmax_join(&stream, &input, &chunks, &sums, &mut z).unwrap();
+        for got in [stream.read(&y).unwrap(), stream.read(&z).unwrap()] {
+            for (i, got) in got.iter().map(|v| f64::from(*v)).enumerate() {
+                let want = (f64::from(x[i]) - largest).exp() / sum;
+                let fine = got.is_nan() && want.is_nan() || (got - want).abs() <= 1e-5 * want + 1e-12;
+                assert!(fine, "{name}: element {i} is {got}, not {want}");
+            }
+        }
+    }
+}
