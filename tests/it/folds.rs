@@ -12,8 +12,8 @@ use girih_core::loc::SourceLoc;
 use girih_core::lower::lower;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, Knob, KnobKind};
-use girih_core::tile::eval::{EvalArg, EvalOptions, eval};
 use girih_core::target::Target;
+use girih_core::tile::eval::{EvalArg, EvalOptions, eval};
 use girih_core::tile::{Kernel, KnobId, Param, ParamKind};
 use girih_core::types::DType;
 use proptest::prelude::*;
@@ -436,7 +436,9 @@ proptest! {
 #[test]
 fn folds_have_schedules() {
     let words = |n: usize| vec![(0..n as u32).collect::<Vec<u32>>(); 2];
-    for (work, lens, tile) in [(Work::Axis(1), [7, 40], [4, 48]), (Work::All, [3, 5], [3, 5]), (Work::Scan(0, true, false), [12, 9], [16, 8])] {
+    for (work, lens, tile) in
+        [(Work::Axis(1), [7, 40], [4, 48]), (Work::All, [3, 5], [3, 5]), (Work::Scan(0, true, false), [12, 9], [16, 8])]
+    {
         let case = Case { by: By::Affine, work, lens, tile, words: words(lens[0] * lens[1]) };
         assert!(simulate(&case, 1) > 0, "{work:?}");
     }

@@ -3,7 +3,7 @@
 //! Where NVRTC is missing it is fetched as NVIDIA's wheel into girih's cache, with python3 and pip.
 
 use super::launches::best_facts;
-use super::rungs::{gallery, rungs};
+use super::rungs::{chosen, gallery, rungs};
 use girih::nvrtc;
 use girih_core::cuda::{emit, function_name};
 use girih_core::error::CompileError;
@@ -34,14 +34,11 @@ pub fn provide() {
     });
 }
 
-/// `GIRIH_TEST_KERNEL` names the only kernels to compile, separated by commas.
 #[test]
 fn nvrtc_accepts_every_rung_everywhere() {
     provide();
-    let chosen = std::env::var("GIRIH_TEST_KERNEL").ok();
-    let is_chosen = |name: &str| chosen.as_ref().is_none_or(|list| list.split(',').any(|c| c == name));
     let (mut units, mut illegal) = (Vec::new(), Vec::new());
-    for kernel in gallery().into_iter().filter(|k| is_chosen(&k.name)) {
+    for kernel in gallery() {
         for rung in rungs(&kernel, Target::h200()) {
             for arch in ARCHS {
                 let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
@@ -58,7 +55,7 @@ fn nvrtc_accepts_every_rung_everywhere() {
     }
     let failures = compile_all(&units);
     assert!(failures.is_empty(), "{} of {} kernels failed:\n{}", failures.len(), units.len(), failures.join("\n\n"));
-    if chosen.is_some() {
+    if chosen().is_some() {
         return;
     }
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {

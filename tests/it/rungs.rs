@@ -16,6 +16,11 @@ pub struct Rung {
     pub schedule: Schedule,
 }
 
+/// The kernels that `GIRIH_TEST_KERNEL` names, separated by commas, if it is set: a test of all of them is then one of these alone.
+pub fn chosen() -> Option<Vec<String>> {
+    std::env::var("GIRIH_TEST_KERNEL").ok().map(|list| list.split(',').map(str::to_string).collect())
+}
+
 /// Every kernel of the gallery, in a fixed order.
 pub fn gallery() -> Vec<Kernel> {
     // Links the gallery in.
@@ -23,7 +28,8 @@ pub fn gallery() -> Vec<Kernel> {
     let defs = girih_core::registry::kernels().into_iter().filter(|d| d.module.starts_with("girih_examples"));
     let kernels: Vec<Kernel> = defs.map(|d| (d.build)().unwrap_or_else(|e| panic!("{}: {e}", d.path()))).collect();
     assert!(kernels.len() >= 15, "the gallery has {} kernels", kernels.len());
-    kernels
+    let chosen = chosen();
+    kernels.into_iter().filter(|k| chosen.as_ref().is_none_or(|c| c.contains(&k.name))).collect()
 }
 
 /// The gallery's kernels and those of [`super::kernels`].
