@@ -8,7 +8,7 @@ use girih_core::sim;
 use girih_core::simt;
 use girih_core::tile::access::{shape_requirements, visit, walked_axes};
 use girih_core::tile::eval::{EvalOptions, EvalRef, eval_in};
-use girih_core::tile::host::{HostArg, HostExpr};
+use girih_core::tile::host::{HostArg, HostExpr, work};
 use girih_core::tile::{Kernel, Op, ParamKind, RequirementKind, Stmt};
 use girih_core::types::{DType, Literal};
 
@@ -83,7 +83,7 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
         }
         meet_equalities(kernel, &mut shape);
         let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 17);
-        if small && work(kernel, &shape) <= MOST_WORK && requirements_hold(kernel, &shape) && !found.contains(&shape) {
+        if small && work(kernel, &host_args(&shape)) <= MOST_WORK && requirements_hold(kernel, &shape) && !found.contains(&shape) {
             found.push(shape);
         }
         if found.len() == most {
@@ -91,22 +91,6 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
         }
     }
     found
-}
-
-/// Elements that a kernel visits: the product of what its nested loops over tiles walk.
-fn work(kernel: &Kernel, shape: &Shape) -> i64 {
-    fn inside(kernel: &Kernel, block: &[Stmt], args: &[HostArg]) -> i64 {
-        let of = |stmt: &Stmt| match stmt {
-            Stmt::Tiles(l) => {
-                let len = |axis: &usize| HostExpr::of_value(kernel, kernel.view(l.view).axes[*axis].len).map_or(1, |e| e.eval(args, 1));
-                l.axes.iter().map(len).product::<i64>().saturating_mul(inside(kernel, &l.body, args))
-            }
-            Stmt::Range { body, .. } => inside(kernel, body, args),
-            _ => 1,
-        };
-        block.iter().map(of).max().unwrap_or(1)
-    }
-    inside(kernel, &kernel.body, &host_args(shape))
 }
 
 fn host_args(shape: &Shape) -> Vec<HostArg> {

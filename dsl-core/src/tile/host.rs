@@ -137,6 +137,23 @@ impl HostExpr {
     }
 }
 
+/// Elements that a launch visits: the product of what nested loops over tiles walk, of the deepest such nest. Loops over scalars count
+/// once, and so does what only the GPU knows.
+pub fn work(kernel: &Kernel, args: &[HostArg]) -> i64 {
+    fn inside(kernel: &Kernel, block: &[Stmt], args: &[HostArg]) -> i64 {
+        let of = |stmt: &Stmt| match stmt {
+            Stmt::Tiles(l) => {
+                let len = |axis: &usize| HostExpr::of_value(kernel, kernel.view(l.view).axes[*axis].len).map_or(1, |e| e.eval(args, 1));
+                l.axes.iter().map(len).fold(inside(kernel, &l.body, args), i64::saturating_mul)
+            }
+            Stmt::Range { body, .. } => inside(kernel, body, args),
+            _ => 1,
+        };
+        block.iter().map(of).max().unwrap_or(1)
+    }
+    inside(kernel, &kernel.body, args)
+}
+
 fn apply(op: BinaryOp, a: i64, b: i64) -> i64 {
     match op {
         BinaryOp::Add => a.wrapping_add(b),
