@@ -15,7 +15,8 @@ const GROUP: i32 = 16;
     tile(T = [512, 1024, 2048, 4096]),
     coarsen(C of T = [1, 4, 8, 16, 32]),
     vector(V = [1, 4]),
-    copy(P = [Registers, Async])
+    copy(P = [Registers, Async]),
+    stages(S = [1, 2, 3])
 )]
 pub fn convolution_1d(x: &Tensor<f32, 1>, w: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     for t in y.tiles([T]) {

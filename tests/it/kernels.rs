@@ -114,7 +114,14 @@ pub fn volume(x: &Tensor<f32, 3>, y: &mut Tensor<f32, 3>) {
 }
 
 /// A filter of any length, eight taps at a time, read at offsets that are computed; the halo is as wide as the tile.
-#[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 4]), halo(H = [Shared, Direct]))]
+#[kernel(
+    tile(T = [64, 128]),
+    coarsen(C of T = [1, 2, 4]),
+    vector(V = [1, 4]),
+    halo(H = [Shared, Direct]),
+    copy(P = [Registers, Async]),
+    stages(S = [1, 2, 3])
+)]
 pub fn filtered(x: &Tensor<f32, 1>, w: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, back: Scalar<i32>) {
     for t in y.tiles([T]) {
         let mut acc = zeros([T]);

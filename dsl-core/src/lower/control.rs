@@ -61,6 +61,9 @@ impl Lowering<'_> {
         if l.vars.iter().all(|v| self.fitting.contains(v)) {
             return self.single_turn(l);
         }
+        if let Some(ahead) = self.windows_ahead(l) {
+            return self.sequential_ahead(l, &ahead);
+        }
         let carried = self.start_carries(&l.carries)?;
         let mut loops = Vec::new();
         for (var, axis) in l.vars.iter().zip(&l.axes) {
@@ -132,14 +135,14 @@ impl Lowering<'_> {
     }
 
     /// Opens the block of a loop's turn. What values become inside is forgotten outside.
-    fn enter_turn(&mut self) -> (Vec<Option<Rep>>, bool) {
+    pub fn enter_turn(&mut self) -> (Vec<Option<Rep>>, bool) {
         let outer = (self.values.clone(), self.repeated);
         self.repeated = true;
         self.open();
         outer
     }
 
-    fn leave_turn(&mut self, outer: (Vec<Option<Rep>>, bool)) -> Vec<Stmt> {
+    pub fn leave_turn(&mut self, outer: (Vec<Option<Rep>>, bool)) -> Vec<Stmt> {
         (self.values, self.repeated) = outer;
         self.close()
     }

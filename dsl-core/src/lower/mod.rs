@@ -8,12 +8,14 @@
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //!    `observed`: which absent elements nobody looks at.
 //!    `window` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at once.
+//!    `ahead`: copies of windows that start some turns of their loop early.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
 //!    `warp`: what the lanes of a warp exchange by the author's own hand.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
 //! 6. [`crate::simt::verify`].
 
 mod agree;
+mod ahead;
 mod anchor;
 mod barriers;
 mod combine;

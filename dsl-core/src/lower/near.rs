@@ -142,6 +142,8 @@ struct Rectangle {
     fast: usize,
     /// Elements per access.
     width: i64,
+    /// Registers before the first one of a row, which stay empty: wide accesses begin at multiples of their width.
+    lead: i64,
     /// Rows are read in whole accesses, beyond what is needed.
     whole: bool,
     registers: i64,
@@ -197,7 +199,8 @@ impl Lowering<'_> {
         self.emit(Stmt::Declare { var, init: None });
         self.read_rectangle(group, &window, &rectangle, &origin, var);
         for (value, offsets) in &group.members {
-            let at: i64 = offsets.iter().zip(&rectangle.axes).map(|(o, (low, _, step))| (o - low) * step).sum();
+            let within: i64 = offsets.iter().zip(&rectangle.axes).map(|(o, (low, _, step))| (o - low) * step).sum();
+            let at = rectangle.lead + within;
             let data = if group.scalar || window.layout.registers == 1 {
                 Data::One(self.register(var, LOCAL.lit(at)))
             } else {
@@ -251,7 +254,8 @@ impl Lowering<'_> {
     fn origin(&mut self, group: &Group, window: &WindowRep) -> Origin {
         let bases: Vec<Option<Expr>> = group.bases.iter().map(|b| b.map(|b| self.index_of(b))).collect();
         if let Some(copy) = &window.copy {
-            let mut base = if group.scalar { LOCAL.lit(0) } else { self.copy_part(copy, &window.layout) };
+            let own = if group.scalar { LOCAL.lit(0) } else { self.copy_part(copy, &window.layout) };
+            let mut base = LOCAL.add(copy.first.clone(), own);
             for (k, b) in bases.iter().enumerate().filter(|(k, _)| *k != copy.fast) {
                 if let Some(b) = b {
                     let b = LOCAL.cast(self.ix.dtype, b.clone());
@@ -297,11 +301,14 @@ impl Lowering<'_> {
                 axes[fast].1 = (axes[fast].1 + width - 1).div_euclid(width) * width;
                 width
             }
+            (_, Origin::Global(_)) if axes[fast].1 - axes[fast].0 == 1 => 1,
             (_, Origin::Global(first)) => self.access_width(window, first),
             _ => panic!("near: a copy without its window"),
         };
-        let mut registers = 1;
-        for k in [fast].into_iter().chain((0..rank).rev().filter(|k| *k != fast)) {
+        let lead = axes[fast].0.rem_euclid(width);
+        axes[fast].2 = 1;
+        let mut registers = (lead + axes[fast].1 - axes[fast].0 + width - 1) / width * width;
+        for k in (0..rank).rev().filter(|k| *k != fast) {
             axes[k].2 = registers;
             registers *= axes[k].1 - axes[k].0;
         }
@@ -314,7 +321,7 @@ impl Lowering<'_> {
                 }
             }
         }
-        Rectangle { runs, outer, axes, fast, width, whole: window.copy.is_some(), registers }
+        Rectangle { runs, outer, axes, fast, width, lead, whole: window.copy.is_some(), registers }
     }
 
     /// The view's axis whose elements are neighbours in memory; the last one if none is.
@@ -390,7 +397,7 @@ impl Lowering<'_> {
                 *a = Reached { at: LOCAL.add(by.clone(), a.at.clone()), least: a.least, most: a.most + most };
             }
             let (place, predicate) = self.near_place(group, window, r, origin, &at);
-            let index = LOCAL.add(register.clone(), LOCAL.sub(along, LOCAL.lit(r.axes[r.fast].0)));
+            let index = LOCAL.add(register.clone(), LOCAL.sub(along, LOCAL.lit(r.axes[r.fast].0 - r.lead)));
             let cache = if matches!(place.space, Space::Global(_)) { self.plan.load_cache } else { Default::default() };
             self.emit(if width == 1 {
                 let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };

@@ -46,6 +46,8 @@ pub(crate) struct Shift {
 #[derive(Clone, Debug)]
 pub(crate) struct WindowCopy {
     pub id: SharedId,
+    /// Where it begins in the array: 0, or the stage's part of a ring.
+    pub first: Expr,
     /// Per axis: elements before the tile, all elements, and array elements from one to the next.
     pub axes: Vec<CopyAxis>,
     /// The axis whose elements are neighbours.
@@ -56,6 +58,8 @@ pub(crate) struct WindowCopy {
     pub gap: i64,
     /// Widest access to a thread's run.
     pub width: i64,
+    /// Elements from one copy of a ring to the next.
+    pub stage: i64,
 }
 
 /// One axis of a [`WindowCopy`].
@@ -76,12 +80,17 @@ impl WindowCopy {
         LOCAL.add(at, gaps)
     }
 
+    /// The copy at a stage of a ring.
+    pub fn at_stage(&self, stage: &Expr) -> WindowCopy {
+        WindowCopy { first: LOCAL.mul(stage.clone(), LOCAL.lit(self.stage)), ..self.clone() }
+    }
+
     /// As [`WindowCopy::column`], of a number.
     pub fn column_at(&self, at: i64) -> i64 {
         at + if self.gap == 0 { 0 } else { at / self.run * self.gap }
     }
 
-    /// Elements of the array.
+    /// Elements from the first to the last one.
     fn len(&self) -> i64 {
         let last =
             self.axes.iter().enumerate().map(|(k, a)| if k == self.fast { self.column_at(a.extent - 1) } else { (a.extent - 1) * a.pitch });
@@ -104,21 +113,37 @@ struct Fill {
 impl Lowering<'_> {
     /// Lowers a window: the block copies it to shared memory, unless the schedule reads it where it is.
     pub fn open_window(&mut self, value: ValueId, op: &Op) -> Lowered<()> {
-        let Op::Window { view, index, shift, boundary } = op else { panic!("window: {op:?} makes no window") };
-        let Ty::Window(_, reach) = self.kernel.ty(value) else { panic!("window: {value:?} is no window") };
-        let halo: Vec<(i64, i64)> = reach.iter().map(|r| (self.plan.size(&r.before), self.plan.size(&r.after))).collect();
-        let shift = shift.iter().map(|s| self.shift(*s)).collect();
-        let tiles: Vec<TileIndex> = index.iter().map(|v| TileIndex::Tile(*v)).collect();
-        let layout = self.preferred_layout(*view, &tiles);
-        let mut window = WindowRep { view: *view, index: index.clone(), boundary: *boundary, shift, halo, layout, copy: None };
+        let mut window = self.window_at(value, op);
         if self.plan.shared_windows && self.used(value).count > 0 {
-            let name = format!("{}_smem", self.name_of(value, "window"));
-            let copy = self.place_window(value, &window, &name);
+            let name = self.copy_name(value);
+            let copy = self.place_window(value, &window, &name, 1);
             self.copy_window(&window, &copy, &name);
             window.copy = Some(copy);
         }
         self.set(value, Rep::Window(Box::new(window)));
         Ok(())
+    }
+
+    /// The name of a window's copy.
+    pub fn copy_name(&self, value: ValueId) -> String {
+        format!("{}_smem", self.name_of(value, "window"))
+    }
+
+    /// A window at the tiles that its indices stand for now, without a copy.
+    pub fn window_at(&mut self, value: ValueId, op: &Op) -> WindowRep {
+        let Op::Window { shift, .. } = op else { panic!("window: {op:?} makes no window") };
+        let shift = shift.iter().map(|s| self.shift(*s)).collect();
+        WindowRep { shift, ..self.window_anywhere(value, op) }
+    }
+
+    /// A window without its place.
+    pub fn window_anywhere(&mut self, value: ValueId, op: &Op) -> WindowRep {
+        let Op::Window { view, index, boundary, .. } = op else { panic!("window: {op:?} makes no window") };
+        let Ty::Window(_, reach) = self.kernel.ty(value) else { panic!("window: {value:?} is no window") };
+        let halo: Vec<(i64, i64)> = reach.iter().map(|r| (self.plan.size(&r.before), self.plan.size(&r.after))).collect();
+        let tiles: Vec<TileIndex> = index.iter().map(|v| TileIndex::Tile(*v)).collect();
+        let layout = self.preferred_layout(*view, &tiles);
+        WindowRep { view: *view, index: index.clone(), boundary: *boundary, shift: vec![], halo, layout, copy: None }
     }
 
     fn shift(&mut self, shift: Option<ValueId>) -> Shift {
@@ -144,8 +169,8 @@ impl Lowering<'_> {
         self.plan.size(crate::tile::access::tile_size(self.kernel, window.index[axis]))
     }
 
-    /// Lays a window out in shared memory.
-    fn place_window(&mut self, value: ValueId, window: &WindowRep, name: &str) -> WindowCopy {
+    /// Lays a window out in shared memory, with room for so many copies one after the other.
+    pub fn place_window(&mut self, value: ValueId, window: &WindowRep, name: &str, copies: i64) -> WindowCopy {
         let dtype = self.kernel.view(window.view).dtype;
         let (bytes, rank) = (dtype.size() as i64, window.index.len());
         let widest = 16 / bytes;
@@ -164,7 +189,7 @@ impl Lowering<'_> {
                 CopyAxis { before, extent: round_up(before + self.window_size(window, k) + after, round), pitch: 1 }
             })
             .collect();
-        let mut copy = WindowCopy { id: SharedId(0), axes: axes.clone(), fast, run, gap, width };
+        let mut copy = WindowCopy { id: SharedId(0), first: LOCAL.lit(0), stage: 0, axes: axes.clone(), fast, run, gap, width };
         let row = round_up(copy.column_at(axes[fast].extent - 1) + 1, unit);
         // Rows are moved apart until the lanes of a warp meet in as few banks as they can.
         let best = (0..8).min_by_key(|extra| {
@@ -174,20 +199,32 @@ impl Lowering<'_> {
         });
         set_pitches(&mut axes, fast, row + best.unwrap_or(0) * unit);
         copy.axes = axes;
-        copy.id = self.new_shared(name, dtype, copy.len());
+        copy.stage = round_up(copy.len(), unit);
+        copy.id = self.new_shared(name, dtype, if copies == 1 { copy.len() } else { copies * copy.stage });
         copy
     }
 
     /// Copies the window: all threads together, item by item.
     fn copy_window(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) {
         let fill = self.plan_fill(window, copy, name);
-        let items: i64 = fill.counts.iter().product();
-        let threads = self.plan.threads;
         if !self.join_copies() && self.repeated {
             // Some threads may still read what the last turn left there.
             self.emit(Stmt::Barrier(Barrier::Block));
         }
+        self.fill_copy(window, copy, &fill);
+        self.finish_copies();
+    }
+
+    /// Starts a window's copy, by all threads together.
+    pub fn start_copy(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) {
+        let fill = self.plan_fill(window, copy, name);
+        self.fill_copy(window, copy, &fill);
+    }
+
+    fn fill_copy(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill) {
         self.comment(describe(window, copy, &self.kernel.view(window.view).text));
+        let items: i64 = fill.counts.iter().product();
+        let threads = self.plan.threads;
         let turns = (items + threads - 1) / threads;
         let thread = self.local_thread();
         let (counter, at) = self.loop_var("item");
@@ -196,7 +233,7 @@ impl Lowering<'_> {
             let n = LOCAL.add(thread, LOCAL.mul(at, LOCAL.lit(threads)));
             let n = self.declare_let("n", DType::I32, n);
             self.open();
-            self.copy_item(window, copy, &fill, n.clone());
+            self.copy_item(window, copy, fill, n.clone());
             let item = self.close();
             if items % threads == 0 {
                 item.into_iter().for_each(|s| self.emit(s));
@@ -207,12 +244,11 @@ impl Lowering<'_> {
             // A block of its own: its variables end with it.
             self.emit(unrolled(counter, turns, turn));
         } else {
-            self.copy_item(window, copy, &fill, at);
+            self.copy_item(window, copy, fill, at);
             let body = self.close();
             let (end, step) = (LOCAL.lit(items), LOCAL.lit(threads));
             self.emit(Stmt::For { var: counter, start: thread, end, step, unroll: false, body });
         }
-        self.finish_copies();
     }
 
     /// Waits for the copies and meets.
@@ -344,7 +380,7 @@ impl Lowering<'_> {
         let dtype = self.kernel.view(window.view).dtype;
         let upper = vec![true; global.len()];
         let (place, predicate) = self.outside_place(window, global, negative, &upper, inside);
-        let index = (0..local.len()).fold(LOCAL.lit(0), |sum, k| {
+        let index = (0..local.len()).fold(copy.first.clone(), |sum, k| {
             let part =
                 if k == copy.fast { copy.column(local[k].clone()) } else { LOCAL.mul(local[k].clone(), LOCAL.lit(copy.axes[k].pitch)) };
             LOCAL.add(sum, part)

@@ -1,0 +1,195 @@
+//! Windows of a loop over tiles that are copied ahead of their turn: a ring of copies in shared memory, filled by `cp.async`.
+//!
+//! At each turn the block waits for the turn's own copies and meets once: then everybody sees them, and nobody reads any more what the
+//! turn before has read, whose place the copies of a later turn take.
+
+use super::context::{Lowered, Lowering, Rep};
+use super::index::{Index, binary, compare, literal};
+use super::window::WindowCopy;
+use crate::simt::{Barrier, Expr, Stmt};
+use crate::tile::{self, Op, TileLoop, ValueId};
+use crate::types::{BinaryOp, CompareOp, DType};
+use std::collections::{HashMap, HashSet};
+
+/// Index arithmetic in shared memory.
+const LOCAL: Index = Index { dtype: DType::I32 };
+
+/// What of a loop's body can be done before its turn.
+pub(crate) struct Ahead<'k> {
+    /// The windows.
+    windows: Vec<(ValueId, &'k Op)>,
+    /// The scalars that say where they lie, in order.
+    before: Vec<(ValueId, &'k Op)>,
+}
+
+/// The turns of a loop over tiles, as one loop.
+struct Turns {
+    /// Tiles along each axis.
+    counts: Vec<Expr>,
+    total: Expr,
+}
+
+impl Lowering<'_> {
+    /// The windows of a loop's body, if the schedule copies them ahead of their turn: their places may depend on nothing but the turn.
+    pub fn windows_ahead<'k>(&self, l: &'k TileLoop) -> Option<Ahead<'k>> {
+        if !self.plan.async_windows || self.plan.stages < 2 {
+            return None;
+        }
+        let lets: HashMap<ValueId, &Op> =
+            l.body.iter().filter_map(|s| if let tile::Stmt::Let(v, op) = s { Some((*v, op)) } else { None }).collect();
+        let (mut windows, mut wanted, mut pending) = (Vec::new(), HashSet::new(), Vec::new());
+        for stmt in &l.body {
+            let tile::Stmt::Let(value, op @ Op::Window { view, shift, .. }) = stmt else { continue };
+            if self.used(*value).count == 0 {
+                continue;
+            }
+            windows.push((*value, op));
+            let v = self.kernel.view(*view);
+            pending.extend(shift.iter().flatten().chain([&v.offset]).copied());
+            pending.extend(v.axes.iter().flat_map(|a| [a.len, a.stride]));
+        }
+        while let Some(v) = pending.pop() {
+            match lets.get(&v) {
+                Some(op) if is_arithmetic(op) => {
+                    if wanted.insert(v) {
+                        pending.extend(super::uses::operands(op));
+                    }
+                }
+                Some(_) => return None,
+                // What is made by a statement of its own, but not here, is made outside.
+                None if l.vars.contains(&v) || self.near.op(v).is_some() || self.values[v.0 as usize].is_some() => {}
+                None => return None,
+            }
+        }
+        let before = l.body.iter().filter_map(|s| match s {
+            tile::Stmt::Let(v, op) if wanted.contains(v) => Some((*v, op)),
+            _ => None,
+        });
+        (!windows.is_empty()).then(|| Ahead { windows, before: before.collect() })
+    }
+
+    /// A loop over tiles whose windows are copied `stages - 1` turns ahead.
+    pub fn sequential_ahead(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
+        let carried = self.start_carries(&l.carries)?;
+        let stages = self.plan.stages;
+        let turns = self.turns(l);
+        let mut rings = Vec::new();
+        for (value, op) in &ahead.windows {
+            let (window, name) = (self.window_anywhere(*value, op), self.copy_name(*value));
+            rings.push(self.place_window(*value, &window, &name, stages));
+        }
+        if self.repeated {
+            // Some threads may still read what the loop's last turns left there.
+            self.emit(Stmt::Barrier(Barrier::Block));
+        }
+        self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
+        for stage in 0..stages - 1 {
+            let number = self.ix.lit(stage);
+            self.copy_ahead(l, ahead, &rings, &turns, number, LOCAL.lit(stage))?;
+        }
+        let counter = self.new_var("turn", self.ix.dtype, None);
+        let stage_var = self.new_var("stage", DType::I32, None);
+        self.emit(Stmt::Declare { var: stage_var, init: Some(literal(DType::I32, 0)) });
+        let stage = Expr::Var(stage_var);
+        let outer = self.enter_turn();
+        self.emit(Stmt::AsyncWait { pending: stages as u32 - 2 });
+        self.emit(Stmt::Barrier(Barrier::Block));
+        let later = self.ix.add(Expr::Var(counter), self.ix.lit(stages - 1));
+        self.comment(format!("start the copies of the turn {} ahead", stages - 1));
+        let free = LOCAL.rem(LOCAL.add(stage.clone(), LOCAL.lit(stages - 1)), stages);
+        self.copy_ahead(l, ahead, &rings, &turns, later, free)?;
+        self.set_turn(l, &turns, Expr::Var(counter));
+        for stmt in &l.body {
+            let window = ahead.windows.iter().position(|(v, _)| matches!(stmt, tile::Stmt::Let(w, _) if w == v));
+            let Some(at) = window else {
+                self.lower_block(std::slice::from_ref(stmt))?;
+                continue;
+            };
+            let (value, op) = ahead.windows[at];
+            let mut window = self.window_at(value, op);
+            window.copy = Some(rings[at].at_stage(&stage));
+            self.set(value, Rep::Window(Box::new(window)));
+        }
+        self.end_carries(&l.carries, &carried)?;
+        let next = LOCAL.add(stage, LOCAL.lit(1));
+        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
+        let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
+        self.emit(Stmt::Assign { var: stage_var, index: None, value });
+        let body = self.leave_turn(outer);
+        let (start, step) = (self.ix.lit(0), self.ix.lit(1));
+        self.emit(Stmt::For { var: counter, start, end: turns.total, step, unroll: false, body });
+        self.finish_carries(&l.carries, &carried);
+        Ok(())
+    }
+
+    fn turns(&mut self, l: &TileLoop) -> Turns {
+        let (mut counts, mut total) = (Vec::new(), self.ix.lit(1));
+        for (var, axis) in l.vars.iter().zip(&l.axes) {
+            let size = self.plan.size(tile::access::tile_size(self.kernel, *var));
+            let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
+            let tiles = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
+            let name = format!("{}_tiles", self.name_of(*var, "axis"));
+            let count = self.declare_let(&name, self.ix.dtype, tiles);
+            total = self.ix.mul(total, count.clone());
+            counts.push(count);
+        }
+        let total = if l.vars.len() > 1 { self.declare_let("turns", self.ix.dtype, total) } else { total };
+        Turns { counts, total }
+    }
+
+    /// Sets the tile indices of a turn, the last axis fastest.
+    fn set_turn(&mut self, l: &TileLoop, turns: &Turns, number: Expr) {
+        let mut left = number;
+        for k in (1..l.vars.len()).rev() {
+            let name = self.name_of(l.vars[k], "tile");
+            let index = self.declare_let(&name, self.ix.dtype, binary(BinaryOp::Rem, left.clone(), turns.counts[k].clone()));
+            self.set(l.vars[k], Rep::TileIndex(index));
+            left = binary(BinaryOp::Div, left, turns.counts[k].clone());
+        }
+        let name = self.name_of(l.vars[0], "tile");
+        let first = self.declare_let(&name, self.ix.dtype, left);
+        self.set(l.vars[0], Rep::TileIndex(first));
+    }
+
+    /// Starts the copies of a turn, if there is one of this number, and closes their group.
+    fn copy_ahead(&mut self, l: &TileLoop, ahead: &Ahead, rings: &[WindowCopy], turns: &Turns, number: Expr, stage: Expr) -> Lowered<()> {
+        let values = self.values.clone();
+        let coordinates = std::mem::take(&mut self.coordinates);
+        self.open();
+        self.set_turn(l, turns, number.clone());
+        for (value, op) in &ahead.before {
+            self.lower_block(&[tile::Stmt::Let(*value, (*op).clone())])?;
+        }
+        for ((value, op), ring) in ahead.windows.iter().zip(rings) {
+            let (window, name) = (self.window_at(*value, op), self.copy_name(*value));
+            self.start_copy(&window, &ring.at_stage(&stage), &name);
+        }
+        let then = self.close();
+        let condition = compare(CompareOp::Lt, number, turns.total.clone());
+        self.emit(Stmt::If { condition, then, otherwise: vec![] });
+        self.emit(Stmt::AsyncCommit);
+        self.values = values;
+        self.coordinates = coordinates;
+        Ok(())
+    }
+}
+
+/// Arithmetic on scalars, which may be done twice.
+fn is_arithmetic(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Literal(_)
+            | Op::Param(_)
+            | Op::Dim(..)
+            | Op::Stride(..)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Ternary(..)
+            | Op::Compare(..)
+            | Op::Select(..)
+            | Op::Cast(_)
+            | Op::Bitcast(_)
+            | Op::Start(_)
+            | Op::Number(_)
+    )
+}
