@@ -10,7 +10,8 @@ const SIDE: i32 = 8;
     tile(R = [4, 8, 16, 32], C = [32, 64, 128]),
     coarsen(CR of R = [1, 2, 4], CC of C = [1, 2, 4]),
     vector(V = [1, 2, 4]),
-    halo(H = [Shared, Direct])
+    halo(H = [Shared, Direct]),
+    copy(P = [Registers, Async])
 )]
 pub fn gaussian_blur(x: &Tensor<f32, 2>, w: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
     x.same_shape(y);

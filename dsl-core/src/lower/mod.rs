@@ -7,8 +7,8 @@
 //! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //!    `observed`: which absent elements nobody looks at.
-//!    `window` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at once.
-//!    `ahead`: copies of windows that start some turns of their loop early.
+//!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
+//!    once. `ahead`: copies of windows that start some turns of their loop early.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
 //!    `warp`: what the lanes of a warp exchange by the author's own hand.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
@@ -25,6 +25,7 @@ mod control;
 mod convert;
 mod elements;
 mod exchange;
+mod fill;
 mod finish;
 mod fit;
 mod grid;

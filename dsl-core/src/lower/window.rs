@@ -1,18 +1,15 @@
-//! Windows: where they are kept, and how a block copies a tile with its halo to shared memory. `near` reads them.
+//! Windows: where they are kept, and how they lie in shared memory. `fill` copies them there, `near` reads them.
 //!
 //! The copy lies row by row. A thread that owns a run of neighbours reads it in wide accesses, so that the lanes of a warp lie a run
 //! apart: every run is followed by a gap where that would put them into the same banks.
 
 use super::context::{Lowered, Lowering, Rep};
-use super::elements::unrolled;
-use super::index::{Index, all, binary, compare, literal};
+use super::index::{Index, all, binary, compare};
 use crate::layout::{Layout, Source, bank_wavefronts};
-use crate::simt::{Barrier, Expr, Place, SharedId, Space, Stmt};
+use crate::simt::{Expr, Place, SharedId, Space};
 use crate::tile::{Boundary, Index as TileIndex, Op, Ty, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType};
 
-/// Turns of a thread's copy loop that are written out; more are counted at run time.
-const UNROLLED_TURNS: i64 = 8;
 /// Index arithmetic in shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
 
@@ -90,24 +87,22 @@ impl WindowCopy {
         at + if self.gap == 0 { 0 } else { at / self.run * self.gap }
     }
 
+    /// The place of the element at these positions, counted from the copy's first one.
+    pub fn place(&self, dtype: DType, local: &[Expr]) -> Place {
+        let index = (0..local.len()).fold(self.first.clone(), |sum, k| {
+            let part =
+                if k == self.fast { self.column(local[k].clone()) } else { LOCAL.mul(local[k].clone(), LOCAL.lit(self.axes[k].pitch)) };
+            LOCAL.add(sum, part)
+        });
+        Place { space: Space::Shared(self.id), dtype, index }
+    }
+
     /// Elements from the first to the last one.
     fn len(&self) -> i64 {
         let last =
             self.axes.iter().enumerate().map(|(k, a)| if k == self.fast { self.column_at(a.extent - 1) } else { (a.extent - 1) * a.pitch });
         last.sum::<i64>() + 1
     }
-}
-
-/// A window's items along each axis, in the order in which neighbouring threads copy them.
-struct Fill {
-    /// Axes from slowest to fastest.
-    order: Vec<usize>,
-    /// Items along each axis, in that order.
-    counts: Vec<i64>,
-    /// Elements per item along the last of them.
-    width: i64,
-    /// The view's coordinate of the copy's first element, per axis.
-    first: Vec<Expr>,
 }
 
 impl Lowering<'_> {
@@ -204,102 +199,6 @@ impl Lowering<'_> {
         copy
     }
 
-    /// Copies the window: all threads together, item by item.
-    fn copy_window(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) {
-        let fill = self.plan_fill(window, copy, name);
-        if !self.join_copies() && self.repeated {
-            // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
-        }
-        self.fill_copy(window, copy, &fill);
-        self.finish_copies();
-    }
-
-    /// Starts a window's copy, by all threads together.
-    pub fn start_copy(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) {
-        let fill = self.plan_fill(window, copy, name);
-        self.fill_copy(window, copy, &fill);
-    }
-
-    fn fill_copy(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill) {
-        self.comment(describe(window, copy, &self.kernel.view(window.view).text));
-        let items: i64 = fill.counts.iter().product();
-        let threads = self.plan.threads;
-        let turns = (items + threads - 1) / threads;
-        let thread = self.local_thread();
-        let (counter, at) = self.loop_var("item");
-        self.open();
-        if turns <= UNROLLED_TURNS {
-            let n = LOCAL.add(thread, LOCAL.mul(at, LOCAL.lit(threads)));
-            let n = self.declare_let("n", DType::I32, n);
-            self.open();
-            self.copy_item(window, copy, fill, n.clone());
-            let item = self.close();
-            if items % threads == 0 {
-                item.into_iter().for_each(|s| self.emit(s));
-            } else {
-                self.emit(Stmt::If { condition: compare(CompareOp::Lt, n, LOCAL.lit(items)), then: item, otherwise: vec![] });
-            }
-            let turn = self.close();
-            // A block of its own: its variables end with it.
-            self.emit(unrolled(counter, turns, turn));
-        } else {
-            self.copy_item(window, copy, fill, at);
-            let body = self.close();
-            let (end, step) = (LOCAL.lit(items), LOCAL.lit(threads));
-            self.emit(Stmt::For { var: counter, start: thread, end, step, unroll: false, body });
-        }
-    }
-
-    /// Waits for the copies and meets.
-    fn finish_copies(&mut self) {
-        let first = self.blocks.last().map_or(0, Vec::len);
-        if self.plan.async_windows {
-            self.emit(Stmt::AsyncCommit);
-            self.emit(Stmt::AsyncWait { pending: 0 });
-        }
-        self.emit(Stmt::Barrier(Barrier::Block));
-        self.copies_end = Some((self.blocks.len(), first));
-    }
-
-    /// Windows that are copied one after the other meet once: takes back the end of the copy just before. False if there is none.
-    fn join_copies(&mut self) -> bool {
-        let Some((depth, first)) = self.copies_end.take() else { return false };
-        let count = if self.plan.async_windows { 3 } else { 1 };
-        let Some(block) = (if depth == self.blocks.len() { self.blocks.last_mut() } else { None }) else { return false };
-        let reads = |s: &Stmt| !matches!(s, Stmt::Let { value, .. } if !loads(value));
-        if block.len() < first + count || block[first + count..].iter().any(reads) {
-            return false;
-        }
-        block.drain(first..first + count);
-        true
-    }
-
-    /// The order of the copy and how wide its accesses may be, by strides, alignment and divisibility.
-    fn plan_fill(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) -> Fill {
-        let rank = window.index.len();
-        let strides: Vec<ValueId> = self.kernel.view(window.view).axes.iter().map(|a| a.stride).collect();
-        let fast = (0..rank).rev().find(|k| self.constant(strides[*k]) == Some(1)).unwrap_or(copy.fast);
-        let mut first = Vec::new();
-        for k in 0..rank {
-            let mut start = self.tile_start(window.index[k]);
-            if let Some(by) = &window.shift[k].by {
-                start = self.ix.add(start, by.clone());
-            }
-            let start = self.ix.sub(start, self.ix.lit(copy.axes[k].before));
-            let from = format!("{name}_from{}", if rank == 1 { String::new() } else { k.to_string() });
-            first.push(self.declare_let(&from, self.ix.dtype, start));
-        }
-        let mut width = if fast == copy.fast { self.access_width(window, &first) } else { 1 };
-        while width > 1 && (copy.axes[fast].extent % width != 0) {
-            width /= 2;
-        }
-        let mut order: Vec<usize> = (0..rank).filter(|k| *k != fast).collect();
-        order.push(fast);
-        let counts = order.iter().map(|k| if *k == fast { copy.axes[*k].extent / width } else { copy.axes[*k].extent }).collect();
-        Fill { order, counts, width, first }
-    }
-
     /// Elements per access to global memory from these coordinates on, along the fast axis: all of them lie inside or outside.
     pub fn access_width(&mut self, window: &WindowRep, first: &[Expr]) -> i64 {
         let view = self.kernel.view(window.view);
@@ -325,84 +224,6 @@ impl Lowering<'_> {
             width *= 2;
         }
         width
-    }
-
-    /// Copies item `n`.
-    fn copy_item(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, n: Expr) {
-        let rank = fill.order.len();
-        let mut local = vec![LOCAL.lit(0); rank];
-        let mut left = n;
-        for (at, axis) in fill.order.iter().enumerate().rev() {
-            let c = if at == 0 { left.clone() } else { binary(BinaryOp::Rem, left.clone(), LOCAL.lit(fill.counts[at])) };
-            let c = if at + 1 == rank { LOCAL.mul(c, LOCAL.lit(fill.width)) } else { c };
-            left = LOCAL.div(left, fill.counts[at]);
-            local[*axis] =
-                if rank == 1 { c } else { self.declare_let(["plane", "r", "c"][3 - rank.min(3) + (*axis).min(2)], DType::I32, c) };
-        }
-        let global: Vec<Expr> = (0..rank).map(|k| self.ix.add(fill.first[k].clone(), self.ix.cast(DType::I32, local[k].clone()))).collect();
-        let negative: Vec<bool> = (0..rank).map(|k| copy.axes[k].before > 0 || !window.shift[k].forward).collect();
-        let fast = fill.order[rank - 1];
-        if window.boundary == Boundary::Clamp && fill.width > 1 {
-            let len = self.window_len(window, fast);
-            let end = self.ix.add(global[fast].clone(), self.ix.lit(fill.width));
-            let low = negative[fast].then(|| compare(CompareOp::Ge, global[fast].clone(), self.ix.lit(0)));
-            let inside = all(low.into_iter().chain([compare(CompareOp::Le, end, len)])).unwrap_or_else(|| panic!("window: no bound"));
-            self.open();
-            self.copy_elements(window, copy, &local, &global, &negative, Some(fast), fill.width);
-            let then = self.close();
-            self.open();
-            let (var, e) = self.loop_var("e");
-            self.open();
-            let (mut local, mut global) = (local, global);
-            local[fast] = LOCAL.add(local[fast].clone(), e.clone());
-            global[fast] = self.ix.add(global[fast].clone(), self.ix.cast(DType::I32, e));
-            self.copy_elements(window, copy, &local, &global, &negative, None, 1);
-            let turn = self.close();
-            self.emit(unrolled(var, fill.width, turn));
-            let otherwise = self.close();
-            self.emit(Stmt::If { condition: inside, then, otherwise });
-        } else {
-            self.copy_elements(window, copy, &local, &global, &negative, None, fill.width);
-        }
-    }
-
-    /// Copies `width` neighbours. The axis `inside` is known to need no clamp.
-    fn copy_elements(
-        &mut self,
-        window: &WindowRep,
-        copy: &WindowCopy,
-        local: &[Expr],
-        global: &[Expr],
-        negative: &[bool],
-        inside: Option<usize>,
-        width: i64,
-    ) {
-        let dtype = self.kernel.view(window.view).dtype;
-        let upper = vec![true; global.len()];
-        let (place, predicate) = self.outside_place(window, global, negative, &upper, inside);
-        let index = (0..local.len()).fold(copy.first.clone(), |sum, k| {
-            let part =
-                if k == copy.fast { copy.column(local[k].clone()) } else { LOCAL.mul(local[k].clone(), LOCAL.lit(copy.axes[k].pitch)) };
-            LOCAL.add(sum, part)
-        });
-        let shared = Place { space: Space::Shared(copy.id), dtype, index };
-        let bytes = width * dtype.size() as i64;
-        if self.plan.async_windows && bytes >= 4 {
-            self.emit(Stmt::AsyncCopy { shared, global: place, bytes: bytes as u32, predicate });
-            return;
-        }
-        let cache = self.plan.load_cache;
-        if width == 1 {
-            let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };
-            self.emit(Stmt::Store { place: shared, value, predicate: None, cache: Default::default() });
-        } else {
-            let name = format!("{}_part", self.kernel.params[self.kernel.view(window.view).param].name);
-            let var = self.new_var(&name, dtype, Some(width as u32));
-            let zero = literal(DType::I32, 0);
-            self.emit(Stmt::Declare { var, init: None });
-            self.emit(Stmt::LoadVector { var, at: zero.clone(), place, lanes: width as u32, predicate, cache });
-            self.emit(Stmt::StoreVector { place: shared, var, at: zero, lanes: width as u32, predicate: None, cache: Default::default() });
-        }
     }
 
     /// The place in global memory of these coordinates, and the condition under which it is read. `negative` and `upper` say along
@@ -483,17 +304,6 @@ pub(crate) fn own_run(layout: &Layout, axis: usize) -> i64 {
     }
 }
 
-/// Whether an expression reads memory.
-fn loads(e: &Expr) -> bool {
-    match e {
-        Expr::Load { .. } => true,
-        Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => false,
-        Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => loads(a),
-        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => loads(a) || loads(b),
-        Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => loads(a) || loads(b) || loads(c),
-    }
-}
-
 fn round_up(n: i64, to: i64) -> i64 {
     (n + to - 1) / to * to
 }
@@ -515,14 +325,4 @@ fn first_wavefronts(copy: &WindowCopy, layout: &Layout, bytes: i64) -> i64 {
     };
     let starts: Vec<i64> = (0..layout.threads.min(32)).map(address).collect();
     bank_wavefronts(&starts, copy.width * bytes)
-}
-
-fn describe(window: &WindowRep, copy: &WindowCopy, text: &str) -> String {
-    let dims = copy.axes.iter().map(|a| a.extent.to_string()).collect::<Vec<_>>().join(" x ");
-    let gaps = if copy.gap > 0 { format!(", {} elements left out after every {}", copy.gap, copy.run) } else { String::new() };
-    let outside = match window.boundary {
-        Boundary::Valid | Boundary::Zero => "zeros",
-        Boundary::Clamp => "the nearest element",
-    };
-    format!("copy a window of {dims} elements of {text} to shared memory{gaps}; outside of the tensor {outside}")
 }
