@@ -38,10 +38,10 @@ fn schedules(kernel: &Kernel, facts: &Facts, seed: u64) -> Vec<Schedule> {
     all
 }
 
-/// 0, 1, primes, and lengths about the tiles of a schedule.
+/// 0, a multiple of 16 that fits every tile of facts, 1, a prime, and lengths about the tiles of a schedule.
 fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
     let tiles = kernel.knobs.iter().zip(&schedule.choices).enumerate().filter(|(_, (k, _))| k.kind == KnobKind::Tile);
-    let mut all = vec![0, 1, 97];
+    let mut all = vec![0, 48, 1, 97];
     for (i, _) in tiles {
         let t = schedule.int(girih_core::tile::KnobId(i as u32));
         all.extend([t - 1, t, t + 1, 2 * t + 16, 5 * t + 3]);
