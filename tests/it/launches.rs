@@ -58,7 +58,7 @@ pub struct Shape {
 }
 
 /// Elements that a kernel may visit in one launch: a long filter on a long tensor takes too long to evaluate.
-const MOST_WORK: i64 = 1 << 18;
+const MOST_WORK: i64 = 1 << 20;
 
 /// Shapes with axes of the given lengths that meet the kernel's requirements: all axes alike first, then mixtures.
 pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {

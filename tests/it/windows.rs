@@ -173,3 +173,32 @@ fn the_halo_knob_decides_where_windows_are_read() {
     assert!(of("Direct").shared.is_empty());
     assert_eq!(of("Shared").shared.len(), 1);
 }
+
+/// Statements of some kind, wherever they stand.
+fn count(block: &[simt::Stmt], of: fn(&simt::Stmt) -> bool) -> usize {
+    let inside = |s: &simt::Stmt| match s {
+        simt::Stmt::For { body, .. } => count(body, of),
+        simt::Stmt::If { then, otherwise, .. } => count(then, of) + count(otherwise, of),
+        _ => 0,
+    };
+    block.iter().map(|s| usize::from(of(s)) + inside(s)).sum()
+}
+
+#[test]
+fn windows_are_copied_ahead_of_their_turn() {
+    let of = |stages: u32| lowered("convolution_1d", &format!("T=512,C=4,V=4,P=Async,S={stages}"));
+    let (single, ring) = (of(1), of(3));
+    // One barrier a turn instead of two, three copies of each window, and a wait that leaves the next turn's copies in flight.
+    let barriers = |k: &simt::Kernel| count(&k.body, |s| matches!(s, simt::Stmt::Barrier(_)));
+    assert_eq!((barriers(&single), barriers(&ring)), (barriers(&ring) + 1, barriers(&ring)));
+    let near = |k: &simt::Kernel| k.shared.iter().find(|s| s.name.contains("near")).map(|s| s.len).expect("the inputs' copy");
+    assert!((3 * near(&single)..3 * near(&single) + 16).contains(&near(&ring)), "{} and {}", near(&single), near(&ring));
+    assert_eq!(count(&ring.body, |s| matches!(s, simt::Stmt::AsyncWait { pending: 1 })), 1);
+    assert_eq!(count(&ring.body, |s| matches!(s, simt::Stmt::AsyncCommit)), 3);
+    // A filter that fits one chunk has no turns to copy ahead of.
+    let kernel = build(girih_examples::convolution_1d::convolution_1d::Kernel::def());
+    let schedule = parse_schedule(&kernel, "T=512,C=4,V=4,P=Async,S=3").unwrap_or_else(|e| panic!("{e}"));
+    let facts = best_facts(&kernel).fitting(&kernel, &schedule);
+    let fits = lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(count(&fits.body, |s| matches!(s, simt::Stmt::AsyncWait { pending: 1 })), 0);
+}
