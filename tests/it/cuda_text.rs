@@ -7,7 +7,7 @@ use girih_core::cuda::{emit, emit_kernels};
 use girih_core::loc::SourceLoc;
 use girih_core::simt::{
     Barrier, CacheHint, Expr, Kernel, LaunchRecord, Param, ParamKind, Place, Provenance, SharedArray, SharedId, ShuffleKind, Space,
-    Special, Stmt, Var, VarId,
+    Special, Stmt, Var, VarId, VoteKind,
 };
 use girih_core::tile::host::HostExpr;
 use girih_core::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
@@ -272,6 +272,13 @@ fn statements() -> Kernel {
             global(pf, DType::F32, int(i as i32)),
             Expr::Binary(BinaryOp::Mul, Box::new(Expr::Var(var)), Box::new(Expr::Param(alpha))),
         ));
+    }
+    for kind in [VoteKind::Any, VoteKind::All, VoteKind::Ballot] {
+        let dtype = if kind == VoteKind::Ballot { DType::U32 } else { DType::Bool };
+        let var = b.var("vote", dtype, None);
+        b.push(Stmt::Declare { var, init: None });
+        b.push(Stmt::Vote { var, kind, value: less(thread.clone(), int(7)) });
+        b.push(store(global(pu, DType::U32, int(0)), Expr::Cast(DType::U32, Box::new(Expr::Var(var)))));
     }
     b.push(Stmt::Shuffle { var: sum, value: Expr::Var(sum), kind: ShuffleKind::Xor, operand: int(16), width: 32 });
     for (p, dtype) in [(pf, DType::F32), (pi, DType::I32), (pu, DType::U32), (pl, DType::I64)] {

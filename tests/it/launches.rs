@@ -229,8 +229,13 @@ impl Launch {
 
     /// The bytes of a tensor's elements before the launch; all parameters before it are tensors.
     pub fn elements_of(&self, param: usize) -> Vec<u8> {
+        self.elements_in(&self.buffers, param)
+    }
+
+    /// The same in buffers after a launch.
+    pub fn elements_in(&self, buffers: &[Vec<u8>], param: usize) -> Vec<u8> {
         let Argument::Tensor { dtype, shape, .. } = &self.args[param] else { panic!("parameter {param} is no tensor") };
-        elements(shape, dtype.size()).flat_map(|at| self.buffers[param][at..at + dtype.size()].to_vec()).collect()
+        elements(shape, dtype.size()).flat_map(|at| buffers[param][at..at + dtype.size()].to_vec()).collect()
     }
 
     /// The same with these words as the elements of the 32-bit tensors that are read, in the order of the parameters.

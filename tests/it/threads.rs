@@ -28,6 +28,28 @@ fn every_schedule_of_kernels_by_hand_computes_what_eval_computes() {
 }
 
 #[test]
+fn lanes_count_what_lies_before_them() {
+    let kernel = built(kernels::ranks::Kernel::def());
+    let shape = of_lengths(&kernel, vec![vec![700], vec![700], vec![1]]);
+    let mut launch = Launch::new(&kernel, &shape, Placement::Aligned, 11);
+    launch.zero(&kernel, "kept");
+    let after = launch.evaluate(&kernel).unwrap_or_else(|e| panic!("{e}"));
+    let x = numbers(&launch.elements_of(0));
+    let before = |i: usize| x[i / 256 * 256..i].iter().filter(|v| **v > 0).count() as i32;
+    assert_eq!(numbers(&launch.elements_in(&after, 1)), (0..700).map(before).collect::<Vec<_>>());
+    // The first warp of each block counts for all.
+    let first: usize = [0, 256, 512].map(|b| x[b..b + 32].iter().filter(|v| **v > 0).count()).iter().sum();
+    assert_eq!(numbers(&launch.elements_in(&after, 2)), [first as i32]);
+}
+
+/// A shape with these lengths.
+fn of_lengths(kernel: &Kernel, lens: Vec<Vec<i64>>) -> super::launches::Shape {
+    let mut shape = shapes(kernel, &[64], 1, 0).pop().expect("a shape");
+    shape.lens = lens;
+    shape
+}
+
+#[test]
 fn kernels_by_hand_read_like_cuda() {
     let shown = [
         (kernels::warp_row_sums::Kernel::def(), "W=4,L=32"),
@@ -135,8 +157,7 @@ fn counters_append() {
         let kernel = built(def);
         let space = girih_core::schedule::space::Space::new(&kernel, &best_facts(&kernel), Target::h200());
         for (n, schedule) in space.sample(6, 1).into_iter().enumerate() {
-            let mut shape = shapes(&kernel, &[777], 1, 0).pop().expect("a shape");
-            shape.lens = vec![vec![777], vec![777], vec![1]];
+            let shape = of_lengths(&kernel, vec![vec![777], vec![777], vec![1]]);
             let mut launch = Launch::new(&kernel, &shape, Placement::Shifted, n as u64);
             launch.zero(&kernel, "count");
             let simt =
@@ -159,8 +180,7 @@ fn blocks_meet_by_atomics() {
     let kernel = built(last_block_sums::Kernel::def());
     let schedule = girih_core::schedule::Schedule::default_of(&kernel);
     let simt = lower(&kernel, &best_facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
-    let mut shape = shapes(&kernel, &[640], 1, 0).pop().expect("a shape");
-    shape.lens = vec![vec![640], vec![10], vec![1], vec![1]];
+    let shape = of_lengths(&kernel, vec![vec![640], vec![10], vec![1], vec![1]]);
     let mut launch = Launch::new(&kernel, &shape, Placement::Aligned, 3);
     launch.zero(&kernel, "done");
     let after = launch.simulate(&simt, 1 << 26).unwrap_or_else(|t| panic!("{t}"));

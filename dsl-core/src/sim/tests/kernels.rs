@@ -1,7 +1,7 @@
 //! Correct kernels: their results, for many seeds. The traps' tests mutate them.
 
 use super::build::*;
-use crate::simt::{Barrier, CacheHint, Expr, Kernel, Place, ShuffleKind, Special, Stmt};
+use crate::simt::{Barrier, CacheHint, Expr, Kernel, Place, ShuffleKind, Special, Stmt, VoteKind};
 use crate::types::{AtomicOp, DType, Literal, MemoryOrder, Scope};
 
 pub fn numbers(n: usize) -> Vec<f32> {
@@ -299,6 +299,28 @@ fn shuffles_pick_lanes() {
     assert_eq!(pick(ShuffleKind::Down, 2, 8)[..9], [2, 3, 4, 5, 6, 7, 6, 7, 10]);
     assert_eq!(pick(ShuffleKind::Up, 1, 4)[..6], [0, 0, 1, 2, 4, 4]);
     assert_eq!(pick(ShuffleKind::Index, 3, 16)[15..18], [3, 19, 19]);
+}
+
+#[test]
+fn votes_are_those_of_one_warp() {
+    // The second warp has 16 lanes.
+    let vote = |kind, limit: i32| {
+        let mut k = Build::new(48);
+        let out = k.pointer("out", DType::U32, true);
+        let thread = k.special(Special::Thread);
+        let v = k.declare("v", if kind == VoteKind::Ballot { DType::U32 } else { DType::Bool }, None);
+        k.push(Stmt::Vote { var: v, kind, value: less(thread.clone(), int(limit)) });
+        k.push(store(of(DType::U32, global(out, thread)), Expr::Cast(DType::U32, Box::new(Expr::Var(v)))));
+        let all = launch(&k.done(), 1, &[Given::Raw(192)]).i32(0);
+        assert!(all[..32].iter().all(|v| *v == all[0]) && all[32..].iter().all(|v| *v == all[32]), "{all:?}");
+        (all[0], all[32])
+    };
+    assert_eq!(vote(VoteKind::Ballot, 35), (-1, 7));
+    assert_eq!(vote(VoteKind::Ballot, 3), (7, 0));
+    assert_eq!(vote(VoteKind::Any, 33), (1, 1));
+    assert_eq!(vote(VoteKind::Any, 32), (1, 0));
+    assert_eq!(vote(VoteKind::All, 48), (1, 1));
+    assert_eq!(vote(VoteKind::All, 47), (1, 0));
 }
 
 /// Every block writes a number, all meet, every block reads its neighbour's.

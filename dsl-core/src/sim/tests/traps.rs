@@ -3,7 +3,7 @@
 use super::build::*;
 use super::kernels::{bulk, double_buffer, last_block, numbers, reduction, transpose, vector_add, vectors};
 use crate::sim::{Trap, TrapKind};
-use crate::simt::{Barrier, CacheHint, Expr, Kernel, ShuffleKind, Special, Stmt};
+use crate::simt::{Barrier, CacheHint, Expr, Kernel, ShuffleKind, Special, Stmt, VoteKind};
 use crate::types::{AtomicOp, DType, MemoryOrder, Scope};
 
 /// Removes the statement of that number (in text order) among those that `wanted` picks.
@@ -142,7 +142,12 @@ fn divergent_barriers_and_shuffles() {
     let v = k.var("v", DType::I32, None);
     let shuffle = Stmt::Shuffle { var: v, value: thread.clone(), kind: ShuffleKind::Xor, operand: int(1), width: 32 };
     *k.kernel.body.last_mut().expect("a body") = Stmt::Declare { var: v, init: None };
+    let lanes = thread.clone();
     k.push(when(less(thread, int(3)), vec![shuffle.clone()]));
+    expect("divergent", &trap(&k.kernel, 1, &[]));
+    let any = k.var("any", DType::Bool, None);
+    let vote = Stmt::Vote { var: any, kind: VoteKind::Any, value: less(lanes.clone(), int(1)) };
+    *k.kernel.body.last_mut().expect("a body") = when(less(lanes, int(3)), vec![Stmt::Declare { var: any, init: None }, vote]);
     expect("divergent", &trap(&k.kernel, 1, &[]));
     *k.kernel.body.last_mut().expect("a body") = shuffle;
     k.kernel.launch.block = 63;
