@@ -139,6 +139,11 @@ struct Site<'a> {
     shortlist: Option<Vec<String>>,
 }
 
+/// Candidates one step away from one of them.
+fn neighbours(space: &Space, candidates: &[Schedule], of: usize) -> Vec<usize> {
+    space.neighbours(&candidates[of]).iter().filter_map(|n| candidates.iter().position(|c| c == n)).collect()
+}
+
 impl Site<'_> {
     fn tune(&self, schedules: &[String], worker: Option<&mut WorkerMeasure>, progress: &mut dyn Progress) -> Result<SiteOutcome, String> {
         let key = self.key(schedules);
@@ -171,6 +176,7 @@ impl Site<'_> {
         head.dedup();
         let order: Vec<usize> = head.iter().copied().chain(order.into_iter().filter(|c| !head.contains(c))).collect();
 
+        let near = |c: usize| neighbours(&space, &candidates, c);
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
         let unknown: Vec<usize> = order.iter().copied().filter(|c| known[*c].is_none()).collect();
         let all_facts = match &worker {
@@ -188,7 +194,7 @@ impl Site<'_> {
                 None => &mut prediction,
             };
             let mut counted = Counted { inner, tried: &tried };
-            let outcome = search::search(&order, &known, &complexity, self.options.budget, &mut counted, &mut log);
+            let outcome = search::search(&order, &near, &known, &complexity, self.options.budget, &mut counted, &mut log);
             ahead.store(true, Ordering::Relaxed);
             outcome
         });

@@ -77,11 +77,39 @@ const ROUNDS: usize = 31;
 /// Finalists this close are equals; the simpler one wins.
 const TIE: f64 = 1.001;
 
-/// Tries candidates in order within the budget, then measures the best few again in turn and elects one.
+/// Trials in the given order before the neighbours of the best so far come first.
+const FIRST: usize = 16;
+
+/// Which candidate comes next: those in order, but from [`FIRST`] trials on first what is near the fastest one.
+struct Queue<'a> {
+    order: &'a [usize],
+    next: usize,
+    done: Vec<bool>,
+    near: &'a dyn Fn(usize) -> Vec<usize>,
+}
+
+impl Queue<'_> {
+    fn take(&mut self, times: &[(usize, f64)]) -> Option<usize> {
+        let around = if times.len() < FIRST { None } else { fastest(times).map(|(best, _)| (self.near)(best)) };
+        let close = around.into_iter().flatten().find(|c| !self.done[*c]);
+        let found = close.or_else(|| {
+            let rest = &self.order[self.next..];
+            let skipped = rest.iter().position(|c| !self.done[*c])?;
+            self.next += skipped + 1;
+            Some(rest[skipped])
+        })?;
+        self.done[found] = true;
+        Some(found)
+    }
+}
+
+/// Tries candidates within the budget, in order at first, then what is `near` the best (see [`Queue`]); measures the best few again in turn
+/// and elects one.
 ///
 /// `known` has the trial of each candidate that was tried before, so that a run resumes. `complexity` orders candidates for ties.
 pub fn search(
     order: &[usize],
+    near: &dyn Fn(usize) -> Vec<usize>,
     known: &[Option<Trial>],
     complexity: &[u64],
     budget: Budget,
@@ -91,7 +119,10 @@ pub fn search(
     let start = Instant::now();
     let mut times: Vec<(usize, f64)> = Vec::new();
     let (mut tried, mut left) = (0, 0);
-    for &candidate in order {
+    let mut done = vec![true; known.len()];
+    order.iter().for_each(|c| done[*c] = false);
+    let mut queue = Queue { order, next: 0, done, near };
+    while let Some(candidate) = queue.take(&times) {
         if let Some(former) = &known[candidate] {
             times.extend(former.median_us.map(|t| (candidate, t)));
             continue;
@@ -196,14 +227,14 @@ mod tests {
     #[test]
     fn the_final_comparison_decides() {
         let mut r = recording(&[10.0, 9.9, 20.0, f64::NAN], &[9.0, 10.5, 1.0, 1.0]);
-        let outcome = search(&[0, 1, 2, 3], &vec![None; 4], &[1, 2, 3, 0], FREE, &mut r, &mut Log::default());
+        let outcome = search(&[0, 1, 2, 3], &|_| vec![], &vec![None; 4], &[1, 2, 3, 0], FREE, &mut r, &mut Log::default());
         assert_eq!(outcome, Outcome { best: Some((0, 9.0)), tried: 4, left: 0 });
     }
 
     #[test]
     fn equals_go_to_the_simpler() {
         let mut r = recording(&[10.0, 10.0], &[10.0, 10.005]);
-        let outcome = search(&[0, 1], &vec![None; 2], &[7, 3], FREE, &mut r, &mut Log::default());
+        let outcome = search(&[0, 1], &|_| vec![], &vec![None; 2], &[7, 3], FREE, &mut r, &mut Log::default());
         assert_eq!(outcome.best, Some((1, 10.005)));
     }
 
@@ -212,7 +243,7 @@ mod tests {
         let known = vec![Some(trial(Some(5.0))), None, Some(trial(None))];
         let mut r = recording(&[1.0, 6.0, 1.0], &[5.0, 6.0, 1.0]);
         let mut log = Log::default();
-        let outcome = search(&[2, 1, 0], &known, &[0, 0, 0], FREE, &mut r, &mut log);
+        let outcome = search(&[2, 1, 0], &|_| vec![], &known, &[0, 0, 0], FREE, &mut r, &mut log);
         assert_eq!((outcome.best, outcome.tried), (Some((0, 5.0)), 1));
         assert_eq!((r.asked, log.tried), (vec![1], vec![1]));
     }
@@ -221,11 +252,24 @@ mod tests {
     fn budgets_and_interrupts_keep_what_was_found() {
         let mut r = recording(&[3.0, 2.0, 1.0], &[3.0, 2.0, 1.0]);
         let budget = Budget { trials: Some(2), ..FREE };
-        let outcome = search(&[0, 1, 2], &vec![None; 3], &[0; 3], budget, &mut r, &mut Log::default());
+        let outcome = search(&[0, 1, 2], &|_| vec![], &vec![None; 3], &[0; 3], budget, &mut r, &mut Log::default());
         assert_eq!(outcome, Outcome { best: Some((1, 2.0)), tried: 2, left: 1 });
         let mut log = Log { stop_after: Some(1), ..Log::default() };
-        let outcome = search(&[0, 1, 2], &vec![None; 3], &[0; 3], FREE, &mut r, &mut log);
+        let outcome = search(&[0, 1, 2], &|_| vec![], &vec![None; 3], &[0; 3], FREE, &mut r, &mut log);
         assert_eq!(outcome, Outcome { best: Some((0, 3.0)), tried: 1, left: 2 });
+    }
+
+    #[test]
+    fn what_is_near_the_best_comes_first() {
+        // The best is far down the order, at the end of a path of ever better neighbours that begins at the best of the first trials.
+        let times: Vec<f64> = (0..100).map(|c| 100.0 + (c as f64 - 70.0).abs()).collect();
+        let order: Vec<usize> = (0..100).collect();
+        let near = |c: usize| vec![c + 3, c + 1];
+        let budget = Budget { trials: Some(60), ..FREE };
+        let outcome = search(&order, &near, &vec![None; 100], &[0; 100], budget, &mut recording(&times, &times), &mut Log::default());
+        assert!(outcome.best.is_some_and(|(_, t)| t < 102.0), "{outcome:?}");
+        let plain = search(&order, &|_| vec![], &vec![None; 100], &[0; 100], budget, &mut recording(&times, &times), &mut Log::default());
+        assert_eq!(plain.best, Some((59, 111.0)));
     }
 
     #[test]
