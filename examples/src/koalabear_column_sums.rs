@@ -27,7 +27,7 @@ impl std::ops::Add for KoalaBearScalar {
 }
 
 /// The sums of each chunk of rows.
-#[kernel(tile(R = 64, C = [32, 64, 128, 256]), coarsen(CR of R = [4, 8, 16, 32], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
+#[kernel(tile(R = 256, C = [8, 16, 32, 64]), coarsen(CR of R = [4, 8, 16, 32], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
 pub fn chunk_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 2>) {
     for (r, c) in x.tiles([R, C]) {
         let elements = KoalaBearTile { v: x.load((r, c)) };
@@ -37,7 +37,7 @@ pub fn chunk_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 2>) {
 }
 
 /// The sums of all chunks.
-#[kernel(tile(R = [8, 16, 32], C = [32, 64, 128]), coarsen(CR of R = [1, 2, 4], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
+#[kernel(tile(R = [32, 64, 128, 256], C = [4, 8, 16, 32]), coarsen(CR of R = [1, 2, 4, 8, 16], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
 pub fn column_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>) {
     for c in x.axis(1).tiles(C) {
         let mut acc = ZERO.tile([R, C]);
@@ -51,7 +51,7 @@ pub fn column_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>) {
 /// Sums of the columns of `x`.
 #[program]
 pub fn solve(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>) {
-    let mut chunks = temp([(x.len(0) + 63) / 64, x.len(1)]);
+    let mut chunks = temp([(x.len(0) + 255) / 256, x.len(1)]);
     chunk_sums(x, &mut chunks);
     column_sums(&chunks, sums);
 }
@@ -67,7 +67,7 @@ girih::challenge! {
         let cols = x.len("cols");
         (0..x.len("rows")).fold(0, |sum, r| (sum + x.at("x", r * cols + c) as u64) % P as u64) as f64
     })
-    .check_at(["rows=0 cols=3", "rows=1 cols=1", "rows=63 cols=31", "rows=64 cols=128", "rows=65 cols=257", "rows=1031 cols=37"])
+    .check_at(["rows=0 cols=3", "rows=1 cols=1", "rows=255 cols=31", "rows=256 cols=64", "rows=257 cols=65", "rows=1031 cols=7"])
     .perf_at("rows=65_536, cols=256")
     .int_ops(|s| 3.0 * s.size("rows") * s.size("cols"))
 }

@@ -3,7 +3,7 @@
 //! A step solves (XᵀWX + ridge) s = Xᵀ(p − y) + ridge · β. With few features the whole iteration is one launch of one block. Otherwise it
 //! is a loop of the program: the launches of a step, then one number read back that says whether to go on.
 
-use super::ordinary_least_squares::{add_outer, chunk_products, identities, solve_in_block, solve_system, solved, system};
+use super::ordinary_least_squares::{add_outer, add_products, chunk_products, identities, solve_in_block, solve_system, solved, system};
 use girih::prelude::*;
 
 /// Weight of the ridge.
@@ -21,32 +21,55 @@ fn residual_and_weight(odds: Tile<f32>, y: Tile<f32>) -> (Tile<f32>, Tile<f32>) 
     (residual, (e / ((1.0 + e) * (1.0 + e))).max(1e-8))
 }
 
-/// At most 32 features: all steps in one block.
-#[kernel(tile(F = 32, R = [8, 16, 32]), coarsen(C of F = [1, 2]), threads(N = [256, 512, 1024]))]
-pub fn newton_in_block(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) {
-    for f in beta.tiles([F]) {
-        let at = f.coords();
-        let diagonal = at.expand(1, F) == at.expand(0, F);
-        let mut b = zeros::<f32>([F]);
-        let mut turns = scalar::<i32>(0);
-        let mut far = scalar(true);
-        while far && turns < STEPS {
-            let mut hessian = select(diagonal, full::<f32>([F, F], RIDGE), 0.0);
-            let mut gradient = b * RIDGE;
-            for r in x.axis(0).tiles(R) {
-                let rows = x.load((r, f));
-                let odds = (rows * b.expand(0, R)).sum_axis(1);
-                let (residual, weight) = residual_and_weight(odds, y.load(r));
-                hessian = dot(rows.t(), rows * weight.expand(1, F), hessian);
-                gradient += (rows * residual.expand(1, F)).sum_axis(0);
-            }
-            // Rows and columns that are not there have only the ridge: their step is 0.
-            let step = solve_in_block(hessian, gradient, f, x.len(1), F);
-            b = b - step;
-            far = (step * step).sum() > (b * b).sum() * (ENOUGH * ENOUGH);
-            turns += 1;
+/// Samples that are summed up together.
+const ROWS: i32 = 16;
+
+/// All steps in one block, for at most `size` features.
+#[device]
+fn newton(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, f: TileIdx, size: Size) -> Tile<f32> {
+    let rows = Size::from(ROWS as usize);
+    let at = iota::<i32>(size);
+    let diagonal = at.expand(1, size) == at.expand(0, size);
+    let features = x.len(1).cast::<i32>().min(32);
+    let mut b = zeros::<f32>([size]);
+    let mut turns = scalar::<i32>(0);
+    let mut far = scalar(true);
+    while far && turns < STEPS {
+        let mut sums = (select(diagonal, full::<f32>([size, size], RIDGE), 0.0), b * RIDGE);
+        for r in x.axis(0).tiles(rows) {
+            let here = x.load((r, f));
+            let odds = (here * b.expand(0, rows)).sum_axis(1);
+            let (residual, weight) = residual_and_weight(odds, y.load(r));
+            let mut samples = shared::<f32>([rows, size], 0.0);
+            let mut weights = shared::<f32>([rows], 0.0);
+            let mut residuals = shared::<f32>([rows], 0.0);
+            samples.store((.., ..), here);
+            weights.store(.., weight);
+            residuals.store(.., residual);
+            let left = (x.len(0) - r.start()).cast::<i32>().min(ROWS);
+            sums = add_products(sums, &samples, Some(&weights), &residuals, left, size);
         }
-        beta.store(f, b);
+        let step = solve_in_block(sums.0, sums.1, features, size);
+        b = b - step;
+        far = (step * step).sum() > (b * b).sum() * (ENOUGH * ENOUGH);
+        turns += 1;
+    }
+    b
+}
+
+/// At most 8 features, in a block of one or two warps.
+#[kernel(tile(F = 8), threads(N = [32, 64]))]
+pub fn newton_of_8(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) {
+    for f in beta.tiles([F]) {
+        beta.store(f, newton(x, y, f, F));
+    }
+}
+
+/// At most 32 features.
+#[kernel(tile(F = 32), threads(N = [256, 512, 1024]))]
+pub fn newton_of_32(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) {
+    for f in beta.tiles([F]) {
+        beta.store(f, newton(x, y, f, F));
     }
 }
 
@@ -87,8 +110,10 @@ pub fn take_step(step: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>, far: &mut Ten
 #[program]
 pub fn solve(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) {
     let (samples, features) = (x.len(0), x.len(1));
-    if features <= 32 {
-        newton_in_block(x, y, beta);
+    if features <= 8 && samples <= 1024 {
+        newton_of_8(x, y, beta);
+    } else if features <= 32 && samples <= 1024 {
+        newton_of_32(x, y, beta);
     } else {
         let mut z = temp([samples, features + 1]);
         let mut products = temp([scalar(32i64), features, features + 1]);
@@ -147,9 +172,9 @@ girih::challenge! {
     .check_at([
         "n_samples=1 n_features=1",
         "n_samples=16 n_features=8",
-        "n_samples=97 n_features=5",
-        "n_samples=200 n_features=31",
-        "n_samples=300 n_features=37",
+        "n_samples=37 n_features=5",
+        "n_samples=65 n_features=11",
+        "n_samples=67 n_features=33",
     ])
     .perf_at("n_samples=16, n_features=8")
     .flops(|s| 2.0 * s.size("n_samples") * s.size("n_features").powi(2))

@@ -3,8 +3,8 @@
 //! Exponentials are what it costs. A thread keeps the states of one channel in registers and walks through a chunk of the time axis;
 //! channels are neighbours in memory, so that every access is a row. Chunks run at the same time: the first launch finds what each adds to
 //! the state (its whole decay needs one exponential per state, that of the sum of its steps), the second joins what the chunks before
-//! leave, walks again and writes.
-//! A length that is no multiple of a chunk takes one walk from the first step to the last.
+//! leave, walks again and writes. One step in eight has its exponentials from multiplications, which leaves the special-function unit,
+//! of which they take all, an eighth less to do.
 
 use girih::prelude::*;
 
@@ -16,66 +16,72 @@ const STATES: i64 = 16;
 const STEPS: i64 = 8;
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
 
-/// What changes with time: `[batch, chunk, step, channel or state]`.
-struct Inputs {
-    u: Tensor<f32, 4>,
-    delta: Tensor<f32, 4>,
-    b: Tensor<f32, 4>,
-    /// Chunks are multiples of [`STEPS`].
-    whole: bool,
+/// What changes with time: `[batch, step, channel or state]`.
+struct Inputs<'a> {
+    u: &'a Tensor<f32, 3>,
+    delta: &'a Tensor<f32, 3>,
+    b: &'a Tensor<f32, 3>,
 }
 
 /// Where a block is.
 #[derive(Clone, Copy)]
 struct Place {
     batch: TileIdx,
-    chunk: TileIdx,
     channel: TileIdx,
     state: TileIdx,
     /// Tile sizes: states, channels.
     sizes: (Size, Size),
 }
 
-/// One step of a channel: how long it is and what comes in.
+/// One step of a channel: how long it is, what comes in and where it goes.
 struct Step {
     dt: Tile<f32>,
     x: Tile<f32>,
-    /// Which step of the chunk; past the end for steps that are not there.
+    b: Tile<f32>,
     row: Scalar<i64>,
-    /// The same, for loads: within the chunk.
-    inside: Scalar<i64>,
 }
 
 #[device]
-impl Inputs {
-    /// Some neighbouring steps. Those past the end last no time and bring nothing in.
-    fn steps(&self, at: Place, t: TileIdx) -> Vec<Step> {
-        let index = (at.batch.number(), at.chunk.number(), t, at.channel);
-        let (mut dt, mut x) = (self.delta.load(index), self.u.load(index));
-        if !self.whole {
-            let there = (t.coords() < self.u.len(2)).expand(1, at.sizes.1);
-            dt = select(there, dt, 0.0);
-            x = select(there, x, 0.0);
-        }
-        let step = |k: i64| {
-            let row = t.number() * STEPS + k;
-            let inside = if self.whole { row } else { row.min(self.u.len(2) - 1) };
-            Step { dt: dt.pick(0, k as usize), x: x.pick(0, k as usize), row, inside }
-        };
-        (0..STEPS).map(step).collect()
+impl Inputs<'_> {
+    fn step(&self, at: Place, row: Scalar<i64>) -> Step {
+        let batch = at.batch.number();
+        let (dt, x) = (self.delta.load((batch, row, at.channel)), self.u.load((batch, row, at.channel)));
+        Step { dt, x, b: self.b.load((batch, row, at.state)), row }
     }
 
-    /// The states after one step.
-    fn advance(&self, h: Tile<f32>, rate: Tile<f32>, at: Place, step: &Step) -> Tile<f32> {
-        let (n, d) = at.sizes;
-        let b = self.b.load((at.batch.number(), at.chunk.number(), step.inside, at.state));
-        decayed(h, rate, step.dt, n) + (step.dt * step.x).expand(0, n) * b.expand(1, d)
+    /// Some neighbouring steps, so that their loads are in flight together.
+    fn steps(&self, at: Place, first: Scalar<i64>) -> Vec<Step> {
+        (0..STEPS).map(|k| self.step(at, first + k)).collect()
+    }
+
+    /// First and number of the steps of a chunk.
+    fn span(&self, chunk: TileIdx) -> (Scalar<i64>, Scalar<i64>) {
+        let first = chunk.number() * CHUNK;
+        (first, (self.u.len(1) - first).min(CHUNK))
     }
 }
 
-/// States after a time. The rate is in units of ln 2.
-fn decayed(h: Tile<f32>, rate: Tile<f32>, time: Tile<f32>, n: Size) -> Tile<f32> {
-    (rate * time.expand(0, n)).exp2_approx() * h
+/// The states after one step.
+fn advance(h: Tile<f32>, decay: Tile<f32>, at: Place, step: &Step) -> Tile<f32> {
+    let (n, d) = at.sizes;
+    (step.dt * step.x).expand(0, n).fma(step.b.expand(1, d), decay * h)
+}
+
+/// By how much states decay in a time. The rate is in units of ln 2.
+fn decay(rate: Tile<f32>, time: Tile<f32>, n: Size) -> Tile<f32> {
+    (rate * time.expand(0, n)).exp2_approx()
+}
+
+/// The same from multiplications: 2^(k + f) with a polynomial for 2^f, |f| <= 1/2, wrong by less than 3e-7 of it, and k in the exponent.
+fn decay_by_multiplying(rate: Tile<f32>, time: Tile<f32>, n: Size) -> Tile<f32> {
+    /// Adding it rounds to an integer, which then lies in the lowest bits.
+    const ROUND: f64 = 12_582_912.0;
+    const POLYNOMIAL: [f64; 6] = [1.000_000_075, 0.693_147_188, 0.240_221_075, 0.055_503_571, 0.009_676_032, 0.001_339_086];
+    let x = (rate * time.expand(0, n)).max(-126.0);
+    let shifted = x + ROUND;
+    let f = x - (shifted - ROUND);
+    let power = POLYNOMIAL.iter().rev().skip(1).fold(x.like(POLYNOMIAL[5]), |sum, c| sum.fma(f, x.like(*c)));
+    (power.bitcast::<i32>() + (shifted.bitcast::<i32>() << 23)).bitcast::<f32>()
 }
 
 /// What each chunk leaves of states that start at 0, and how long it is.
@@ -88,19 +94,27 @@ pub fn chunk_states(
     times: &mut Tensor<f32, 3>,
     states: &mut Tensor<f32, 4>,
 ) {
-    let inputs = Inputs { u: u.chunked(1, CHUNK), delta: delta.chunked(1, CHUNK), b: b.chunked(1, CHUNK), whole: true };
+    let inputs = Inputs { u, delta, b };
     let one = Size::from(1);
     for (i, c, d) in times.tiles([one, one, D]) {
+        let (first, count) = inputs.span(c);
         for n in a.axis(1).tiles(N) {
-            let at = Place { batch: i, chunk: c, channel: d, state: n, sizes: (N, D) };
-            let rate = LOG2_E * a.load((d, n)).t();
+            let at = Place { batch: i, channel: d, state: n, sizes: (N, D) };
+            let rate = a.load((d, n)).t() * LOG2_E;
             let mut h = zeros::<f32>([N, D]);
             let mut time = zeros::<f32>([D]);
-            for t in inputs.u.axis(2).tiles(STEPS) {
-                for step in inputs.steps(at, t) {
-                    h = inputs.advance(h, rate, at, &step);
+            for group in 0..count / STEPS {
+                let steps = inputs.steps(at, first + group * STEPS);
+                for (k, step) in steps.iter().enumerate() {
+                    let decay = if k == 7 { decay_by_multiplying(rate, step.dt, N) } else { decay(rate, step.dt, N) };
+                    h = advance(h, decay, at, step);
                     time += step.dt;
                 }
+            }
+            for k in 0..count % STEPS {
+                let step = inputs.step(at, first + count - count % STEPS + k);
+                h = advance(h, decay(rate, step.dt, N), at, &step);
+                time += step.dt;
             }
             times.store((i, c, d), time.expand(0, 1).expand(0, 1));
             states.store((i, c, n, d), h.expand(0, 1).expand(0, 1));
@@ -121,13 +135,13 @@ pub fn scan_chunks(
     states: &Tensor<f32, 4>,
     y: &mut Tensor<f32, 3>,
 ) {
-    let inputs = Inputs { u: u.chunked(1, CHUNK), delta: delta.chunked(1, CHUNK), b: b.chunked(1, CHUNK), whole: true };
-    let (outgoing, mut y) = (c.chunked(1, CHUNK), y.chunked(1, CHUNK));
+    let inputs = Inputs { u, delta, b };
     let one = Size::from(1);
     for (i, chunk, d) in times.tiles([one, one, D]) {
+        let (first, count) = inputs.span(chunk);
         for n in a.axis(1).tiles(N) {
-            let at = Place { batch: i, chunk, channel: d, state: n, sizes: (N, D) };
-            let rate = LOG2_E * a.load((d, n)).t();
+            let at = Place { batch: i, channel: d, state: n, sizes: (N, D) };
+            let rate = a.load((d, n)).t() * LOG2_E;
             let mut h = zeros::<f32>([N, D]);
             // Four chunks at a time, so that their loads are in flight together.
             for group in 0..(chunk.number() + 3) / 4 {
@@ -136,54 +150,29 @@ pub fn scan_chunks(
                     let from = earlier.min(chunk.number() - 1);
                     let left = states.load((i.number(), from, n, d));
                     let time = times.load((i.number(), from, d));
-                    let joined = decayed(h, rate, time, N) + left;
+                    let joined = decay(rate, time, N) * h + left;
                     h = if earlier < chunk.number() { joined } else { h };
                 }
             }
-            for t in inputs.u.axis(2).tiles(STEPS) {
-                for step in inputs.steps(at, t) {
-                    h = inputs.advance(h, rate, at, &step);
-                    let mix = outgoing.load((i.number(), chunk.number(), step.inside, n)).expand(1, D);
-                    let before = skip.load(d) * step.x;
-                    y.store((i, chunk, step.row, d), (before + (h * mix).sum_axis(0)).expand(0, 1).expand(0, 1));
+            let weight = skip.load(d);
+            let batch = i.number();
+            for group in 0..count / STEPS {
+                let steps = inputs.steps(at, first + group * STEPS);
+                let mixes: Vec<Tile<f32>> = steps.iter().map(|s| c.load((batch, s.row, n))).collect();
+                for (k, step) in steps.iter().enumerate() {
+                    let decay = if k == 7 { decay_by_multiplying(rate, step.dt, N) } else { decay(rate, step.dt, N) };
+                    h = advance(h, decay, at, step);
+                    let out = weight.fma(step.x, (h * mixes[k].expand(1, D)).sum_axis(0));
+                    y.scatter((batch, step.row, d.coords()), out);
                 }
             }
-        }
-    }
-}
-
-/// The outputs in one walk. `times` has one element per sequence and channel: the time that the walk took.
-#[kernel(tile(N = 16, D = [32, 64, 128]), coarsen(CN of N = [16, 8, 4, 1]))]
-pub fn scan_in_order(
-    u: &Tensor<f32, 3>,
-    delta: &Tensor<f32, 3>,
-    a: &Tensor<f32, 2>,
-    b: &Tensor<f32, 3>,
-    c: &Tensor<f32, 3>,
-    skip: &Tensor<f32, 1>,
-    times: &mut Tensor<f32, 3>,
-    y: &mut Tensor<f32, 3>,
-) {
-    let length = u.len(1);
-    let inputs = Inputs { u: u.chunked(1, length), delta: delta.chunked(1, length), b: b.chunked(1, length), whole: false };
-    let (outgoing, mut y) = (c.chunked(1, length), y.chunked(1, length));
-    let one = Size::from(1);
-    for (i, chunk, d) in times.tiles([one, one, D]) {
-        for n in a.axis(1).tiles(N) {
-            let at = Place { batch: i, chunk, channel: d, state: n, sizes: (N, D) };
-            let rate = LOG2_E * a.load((d, n)).t();
-            let mut h = zeros::<f32>([N, D]);
-            let mut time = zeros::<f32>([D]);
-            for t in inputs.u.axis(2).tiles(STEPS) {
-                for step in inputs.steps(at, t) {
-                    h = inputs.advance(h, rate, at, &step);
-                    time += step.dt;
-                    let mix = outgoing.load((i.number(), chunk.number(), step.inside, n)).expand(1, D);
-                    let before = skip.load(d) * step.x;
-                    y.store((i, chunk, step.row, d), (before + (h * mix).sum_axis(0)).expand(0, 1).expand(0, 1));
-                }
+            for k in 0..count % STEPS {
+                let step = inputs.step(at, first + count - count % STEPS + k);
+                h = advance(h, decay(rate, step.dt, N), at, &step);
+                let mix = c.load((batch, step.row, n));
+                let out = weight.fma(step.x, (h * mix.expand(1, D)).sum_axis(0));
+                y.scatter((batch, step.row, d.coords()), out);
             }
-            times.store((i, chunk, d), time.expand(0, 1).expand(0, 1));
         }
     }
 }
@@ -233,17 +222,12 @@ pub fn scan_states(
     skip: &Tensor<f32, 1>,
     y: &mut Tensor<f32, 3>,
 ) {
-    let (batch, length, channels) = (u.len(0), u.len(1), u.len(2));
-    // One chunk at least: the walk in order keeps a time, too.
-    let chunks = (length / CHUNK).max(1);
+    let (batch, channels) = (u.len(0), u.len(2));
+    let chunks = (u.len(1) + CHUNK - 1) / CHUNK;
     let mut times = temp([batch, chunks, channels]);
-    if length % CHUNK == 0 {
-        let mut left = temp([batch, chunks, scalar(STATES), channels]);
-        chunk_states(u, delta, a, b, &mut times, &mut left);
-        scan_chunks(u, delta, a, b, c, skip, &times, &left, y);
-    } else {
-        scan_in_order(u, delta, a, b, c, skip, &mut times.slice(1, 0, 1), y);
-    }
+    let mut left = temp([batch, chunks, a.len(1), channels]);
+    chunk_states(u, delta, a, b, &mut times, &mut left);
+    scan_chunks(u, delta, a, b, c, skip, &times, &left, y);
 }
 
 girih::challenge! {
@@ -268,7 +252,7 @@ girih::challenge! {
         "batch=1 seq_len=33 d_model=33 d_state=16",
         "batch=1 seq_len=67 d_model=8 d_state=17",
         "batch=1 seq_len=256 d_model=7 d_state=4",
-        "batch=1 seq_len=1536 d_model=3 d_state=16",
+        "batch=1 seq_len=773 d_model=3 d_state=16",
     ])
     .perf_at("batch=4, seq_len=4096, d_model=512, d_state=16")
     .flops(|s| 7.0 * s.size("batch") * s.size("seq_len") * s.size("d_model") * s.size("d_state"))

@@ -208,12 +208,10 @@ impl Lowering<'_> {
     fn each_element(&mut self, c: &Combine, layout: &Layout, sink: super::elements::Sink) -> Lowered<()> {
         let mut mask = Mask::default();
         c.inputs.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
-        for (v, _) in mask.wheres.clone() {
-            self.prepare(v, layout)?;
-        }
+        self.prepare_sides(&mask, layout)?;
         let identity = self.identities(c);
         let zeros = c.inputs.iter().zip(&identity).all(|(v, l)| l.bits == 0 && self.zero_where_absent(*v));
-        let checked = !mask.bounds.is_empty() || !mask.wheres.is_empty();
+        let checked = !mask.bounds.is_empty() || !mask.sides.is_empty();
         let masked = checked && !zeros;
         let axes = self.bound_axes(&mask, layout);
         let base = if masked { self.base_coordinates(&axes, layout) } else { vec![] };

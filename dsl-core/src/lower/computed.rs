@@ -1,6 +1,6 @@
 //! Gathers, scatters and atomics: accesses of tensors and shared arrays at computed positions.
 
-use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Mask, Rep, Test, TileRep};
 use super::index::{Index, all, compare, literal};
 use super::memory::{Kind, TileAxis};
 use super::values::At;
@@ -120,7 +120,7 @@ impl Lowering<'_> {
             self.set(value, Rep::Scalar(e));
             return Ok(());
         }
-        let (layout, mask) = self.meeting(memory, &tiles)?;
+        let (layout, mut mask) = self.meeting(memory, &tiles)?;
         let fallback = match memory {
             Memory::View(view) => format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name),
             Memory::Shared(_) => "element".into(),
@@ -130,11 +130,28 @@ impl Lowering<'_> {
         if let Some(var) = var {
             self.emit(Stmt::Declare { var, init: None });
         }
-        let mut single = None;
+        let (mut single, mut found_single) = (None, None);
+        let found = (layout.registers > 1).then(|| self.new_var(&format!("{name}_found"), DType::Bool, Some(layout.registers as u32)));
+        if let Some(found) = found {
+            self.emit(Stmt::Declare { var: found, init: None });
+        }
+        let mut checked = false;
         self.for_elements(&tiles, &layout, false, &mut |cx, at, elements| {
             let positions = cx.positions(indices, elements);
             let (place, guard) = cx.computed_place(memory, indices, &positions);
             let sides = cx.sides_hold(&mask, at);
+            checked = guard.is_some();
+            let guard = match (guard, found) {
+                (Some(guard), Some(var)) => {
+                    cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value: guard });
+                    Some(Expr::Element(var, Box::new(at.flat.clone())))
+                }
+                (Some(guard), None) => {
+                    found_single = Some(cx.declare_let("found", DType::Bool, guard));
+                    found_single.clone()
+                }
+                (None, _) => None,
+            };
             let load = read(cx, place, all(guard.into_iter().chain(sides)));
             match var {
                 Some(var) => cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value: load }),
@@ -146,6 +163,14 @@ impl Lowering<'_> {
             Ok(())
         })?;
         let data = var.map(Data::Array).or(single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
+        if let (true, Some(condition)) = (checked, self.found.get(&value).copied()) {
+            let bits = found.map(Data::Array).or(found_single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
+            self.set(condition, Rep::Tile(TileRep { layout: Some(layout.clone()), mask: Mask::default(), data: bits }));
+            if let Some(var) = var.filter(|_| mask.bounds.is_empty()) {
+                self.zero_filled.insert(var);
+            }
+            mask.sides.push(vec![Test { condition, holds: true, axes: (0..layout.axes.len()).collect() }]);
+        }
         self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data }));
         Ok(())
     }
@@ -156,7 +181,7 @@ impl Lowering<'_> {
 
     /// The layout in which these tiles meet (that of a scalar if there is none), and where all of them are present.
     fn meeting(&mut self, memory: Memory, tiles: &[ValueId]) -> Lowered<(Layout, Mask)> {
-        let mut mask = Mask { bounds: vec![], wheres: self.wheres.clone() };
+        let mut mask = Mask { bounds: vec![], sides: self.sides.clone() };
         tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
         let known = tiles.iter().find_map(|v| self.tile(*v).layout.clone());
         let layout = match (known, tiles.first()) {
@@ -167,9 +192,7 @@ impl Lowering<'_> {
         // The author's barriers count on it that an element is always the same thread's, and 32 neighbours one warp's.
         let by_hand = matches!(memory, Memory::Shared(id) if self.kernel.shared_array(id).by_hand);
         let layout = if by_hand { self.by_lanes(layout.clone()).unwrap_or(layout) } else { layout };
-        for (v, _) in mask.wheres.clone() {
-            self.prepare(v, &layout)?;
-        }
+        self.prepare_sides(&mask, &layout)?;
         Ok((layout, mask))
     }
 

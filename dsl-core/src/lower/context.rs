@@ -17,9 +17,21 @@ use std::collections::{HashMap, HashSet};
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Mask {
     pub bounds: Vec<Bound>,
-    /// Bool tile, and whether it is negated.
-    pub wheres: Vec<(ValueId, bool)>,
+    /// What must hold per element: all of them.
+    pub sides: Vec<Side>,
 }
+
+/// A test of an element: a bool tile holds, or does not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Test {
+    pub condition: ValueId,
+    pub holds: bool,
+    /// Which axis of the masked tile each axis of the condition is.
+    pub axes: Vec<usize>,
+}
+
+/// An element exists where one of the tests succeeds: it lies on its side of a choice, a gather found it, or nobody chose it.
+pub(crate) type Side = Vec<Test>;
 
 /// Elements of `axis` exist where the coordinate of tile index `index` is below the length value `len`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,9 +49,9 @@ impl Mask {
                 self.bounds.push(*b);
             }
         }
-        for w in &other.wheres {
-            if !self.wheres.contains(w) {
-                self.wheres.push(*w);
+        for side in &other.sides {
+            if !self.sides.contains(side) {
+                self.sides.push(side.clone());
             }
         }
     }
@@ -139,7 +151,10 @@ pub(crate) struct Lowering<'a> {
     pub grid_vars: Vec<ValueId>,
     /// Neighbours of the anchor's fast axis in a warp, where its other lanes lie along the next axis.
     pub anchor_lanes: Option<i64>,
-    pub wheres: Vec<(ValueId, bool)>,
+    /// The choices around the statement at hand.
+    pub sides: Vec<Side>,
+    /// What says whether a gather found each element: a value of its own behind those of the kernel's author.
+    pub found: HashMap<ValueId, ValueId>,
     /// Tensor parameters that the kernel writes.
     pub written: Vec<bool>,
     /// The code may run several times in one block: shared memory may still be read from the last time.
@@ -168,7 +183,7 @@ pub(crate) struct Uses {
 }
 
 impl<'a> Lowering<'a> {
-    pub fn new(kernel: &'a Kernel, facts: &'a Facts, plan: &'a Plan) -> Lowering<'a> {
+    pub fn new(kernel: &'a Kernel, found: HashMap<ValueId, ValueId>, facts: &'a Facts, plan: &'a Plan) -> Lowering<'a> {
         let ix = Index { dtype: if facts.index32 { DType::I32 } else { DType::I64 } };
         let written = super::uses::written_params(kernel);
         let params = kernel.params.iter().enumerate().map(|(p, param)| pointer_or_scalar(kernel, facts, &written, p, param)).collect();
@@ -196,7 +211,8 @@ impl<'a> Lowering<'a> {
             fitting: HashSet::new(),
             grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),
             anchor_lanes: super::anchor::lanes(kernel, plan),
-            wheres: Vec::new(),
+            sides: Vec::new(),
+            found,
             written,
             repeated: false,
             thread: Expr::Special(Special::Thread),

@@ -1,7 +1,7 @@
 //! Statements: loops with carried values, branches, and the statements of a block in order.
 
 use super::computed::Memory;
-use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Mask, Rep, Test, TileRep};
 use super::index::literal;
 use crate::layout::Layout;
 use crate::simt::{Barrier, Expr, Stmt, VarId};
@@ -48,9 +48,10 @@ impl Lowering<'_> {
             tile::Stmt::While { carries, header, condition, body, .. } => self.repeat(carries, header, *condition, body),
             tile::Stmt::If { condition, then, otherwise, results, .. } => self.branch(*condition, then, otherwise, results),
             tile::Stmt::Where { mask, negate, body, .. } => {
-                self.wheres.push((*mask, *negate));
+                let rank = self.kernel.ty(*mask).shape().map_or(0, <[_]>::len);
+                self.sides.push(vec![Test { condition: *mask, holds: !*negate, axes: (0..rank).collect() }]);
                 let lowered = self.lower_block(body);
-                self.wheres.pop();
+                self.sides.pop();
                 lowered
             }
         }
@@ -106,6 +107,8 @@ impl Lowering<'_> {
         let dtype = self.register_type(var);
         let name = self.name_of(var, "n");
         let counter = self.new_var(&name, dtype, None);
+        let ends = self.range_of(&start).zip(self.range_of(&end));
+        self.ranges.extend(ends.and_then(|(start, end)| Some((counter, (start.0, end.1.checked_sub(1)?.max(start.0))))));
         self.set(var, Rep::Scalar(Expr::Var(counter)));
         let outer = self.enter_turn();
         self.lower_block(body)?;
@@ -221,7 +224,7 @@ impl Lowering<'_> {
             let nexts: Vec<ValueId> = members.iter().map(|i| carries[*i].next).collect();
             let vars: Vec<VarId> = members.iter().map(|i| carried[*i].var).collect();
             let absent: Vec<Mask> = members.iter().map(|i| self.newly_absent(&carries[*i])).collect();
-            let guarded = absent.iter().any(|m| !m.bounds.is_empty() || !m.wheres.is_empty());
+            let guarded = absent.iter().any(|m| !m.bounds.is_empty() || !m.sides.is_empty());
             let bases: Vec<Vec<Expr>> = absent
                 .iter()
                 .map(|m| {
@@ -229,9 +232,7 @@ impl Lowering<'_> {
                     self.base_coordinates(&axes, &layout)
                 })
                 .collect();
-            for (v, _) in absent.iter().flat_map(|m| m.wheres.clone()) {
-                self.prepare(v, &layout)?;
-            }
+            absent.iter().try_for_each(|m| self.prepare_sides(m, &layout))?;
             let array = layout.registers > 1;
             let mut late = Vec::new();
             self.for_elements(&nexts, &layout, guarded, &mut |cx, at, elements| {
@@ -261,7 +262,7 @@ impl Lowering<'_> {
         }
         let mut mask = self.tile(c.next).mask.clone();
         mask.bounds.retain(|b| !before.bounds.contains(b) && !self.unobserved(c, b));
-        mask.wheres.retain(|w| !before.wheres.contains(w));
+        mask.sides.retain(|s| !before.sides.contains(s));
         mask
     }
 

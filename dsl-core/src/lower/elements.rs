@@ -177,7 +177,8 @@ impl Lowering<'_> {
         self.prepare_through(value, layout, &axes)
     }
 
-    fn prepare_through(&mut self, value: ValueId, layout: &Layout, axes: &[usize]) -> Lowered<()> {
+    /// As [`Lowering::prepare`] for a tile whose axis `k` is axis `axes[k]` of the layout.
+    pub fn prepare_through(&mut self, value: ValueId, layout: &Layout, axes: &[usize]) -> Lowered<()> {
         let rep = self.tile(value).clone();
         match &rep.data {
             Data::Splat(_) => Ok(()),

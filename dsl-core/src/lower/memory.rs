@@ -1,6 +1,6 @@
 //! Global memory: which elements of an access lie together, how wide it may be, and what guards it.
 
-use super::context::{Bound, Lowered, Lowering, Mask, Mode};
+use super::context::{Bound, Lowered, Lowering, Mask, Mode, Test};
 use super::elements::unrolled;
 use super::index::{all, as_literal, compare};
 use super::plan::gcd;
@@ -9,7 +9,7 @@ use crate::layout::{Digit, Layout, Source};
 use crate::simt::{Expr, Place, Space};
 use crate::tile::host::HostExpr;
 use crate::tile::{Index, Size, ValueId, ViewId};
-use crate::types::{CompareOp, DType};
+use crate::types::{BinaryOp, CompareOp, DType};
 use std::collections::HashMap;
 
 /// How a tile access is cut into instructions.
@@ -73,7 +73,7 @@ impl Lowering<'_> {
 
     /// Which elements of a tile at `index` exist.
     pub fn mask_at(&self, view: ViewId, index: &[Index]) -> Mask {
-        let mut mask = Mask { bounds: Vec::new(), wheres: self.wheres.clone() };
+        let mut mask = Mask { bounds: Vec::new(), sides: self.sides.clone() };
         let mut axis = 0;
         for (at, own) in index.iter().zip(&self.kernel.view(view).axes) {
             if let Index::Tile(v) = at {
@@ -151,7 +151,7 @@ impl Lowering<'_> {
     /// How wide the instructions of a tile access may be, by layout, strides, alignment, divisibility and bounds.
     pub fn cut(&mut self, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Cut {
         let single = Cut { run: 1, width: 1, reversed: false };
-        if !mask.wheres.is_empty() {
+        if !mask.sides.is_empty() {
             return single;
         }
         let v = self.kernel.view(view);
@@ -287,15 +287,23 @@ impl Lowering<'_> {
 
     /// The sides of enclosing choices on which an element must lie, given what is known of it.
     pub fn sides_hold(&mut self, mask: &Mask, at: &At) -> Option<Expr> {
-        let wheres = mask.wheres.clone();
-        let terms: Vec<Expr> = wheres
-            .iter()
-            .map(|(v, negated)| {
-                let e = self.element(*v, at, &HashMap::new());
-                if *negated { not(e) } else { e }
-            })
-            .collect();
+        let mut terms = Vec::new();
+        for side in &mask.sides {
+            let tests: Vec<Expr> = side.iter().map(|t| self.test_holds(t, at)).collect();
+            terms.extend(tests.into_iter().reduce(|a, b| super::index::binary(BinaryOp::Or, a, b)));
+        }
         all(terms)
+    }
+
+    fn test_holds(&mut self, test: &Test, at: &At) -> Expr {
+        let at = At { axes: test.axes.iter().map(|k| at.axes[*k]).collect(), ..at.clone() };
+        let e = self.element(test.condition, &at, &HashMap::new());
+        if test.holds { e } else { not(e) }
+    }
+
+    /// Makes the tests of a mask evaluable for elements dealt by `layout`.
+    pub fn prepare_sides(&mut self, mask: &Mask, layout: &Layout) -> Lowered<()> {
+        mask.sides.iter().flatten().try_for_each(|t| self.prepare_through(t.condition, layout, &t.axes))
     }
 
     /// Where several threads hold one element: the condition of the one that acts, whose other digits are all zero.

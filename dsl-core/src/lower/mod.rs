@@ -10,6 +10,7 @@
 //!    `combine`, `scan`, `exchange`, `finish`: what threads, warps and blocks have, combined.
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
+//!    `found`: which elements of a gather are there.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
 //!    `warp`: what the lanes of a warp exchange by the author's own hand.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
@@ -29,6 +30,7 @@ mod exchange;
 mod fill;
 mod finish;
 mod fit;
+mod found;
 mod grid;
 mod index;
 mod memory;
@@ -72,7 +74,9 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     let fitted = fit::fit(kernel, facts, schedule);
     let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
     let plan = plan::plan(kernel, schedule, target)?;
-    let mut lowering = context::Lowering::new(kernel, facts, &plan);
+    let (kernel, found) = found::with_values(kernel);
+    let kernel = kernel.as_ref();
+    let mut lowering = context::Lowering::new(kernel, found, facts, &plan);
     lowering.fitting = fitting;
     lowering.lower_block(&kernel.body)?;
     let grid = grid_size(kernel, &plan, &lowering);

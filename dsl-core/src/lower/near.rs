@@ -173,7 +173,7 @@ impl Lowering<'_> {
             self.read_group(&group)?;
         }
         if let Some(Rep::Tile(rep)) = &mut self.values[value.0 as usize] {
-            rep.mask.wheres.clone_from(&self.wheres);
+            rep.mask.sides.clone_from(&self.sides);
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Lowering<'_> {
             (_, data) => {
                 let bound = |(axis, index): (usize, &ValueId)| super::context::Bound { axis, index: *index, len: self.lengths[index] };
                 let bounds = window.index.iter().enumerate().map(bound).collect();
-                Rep::Tile(TileRep { layout: Some(window.layout.clone()), mask: Mask { bounds, wheres: vec![] }, data })
+                Rep::Tile(TileRep { layout: Some(window.layout.clone()), mask: Mask { bounds, sides: vec![] }, data })
             }
         };
         self.set(value, rep);

@@ -1,7 +1,8 @@
 //! Between which numbers an integer surely lies: what makes a check of a computed position unnecessary.
 
 use super::index::as_literal;
-use crate::simt::{Expr, Special, VarId, expr_dtype};
+use crate::simt::{Expr, ParamKind, Special, VarId, expr_dtype};
+use crate::tile::host::HostExpr;
 use crate::types::{BinaryOp, DType};
 use std::collections::HashMap;
 
@@ -38,6 +39,10 @@ impl Known<'_> {
         let known = match e {
             Expr::Literal(_) => as_literal(e).map(|x| (x, x)),
             Expr::Var(v) | Expr::Element(v, _) => self.ranges.get(v).copied(),
+            Expr::Param(p) => match &self.params[*p].kind {
+                ParamKind::Host { value, .. } => host(value),
+                _ => None,
+            },
             Expr::Special(Special::Thread) => Some((0, self.threads - 1)),
             Expr::Special(Special::Lane | Special::Warp) => Some((0, 31)),
             Expr::Special(Special::Block | Special::GridDim) => Some((0, i32::MAX as i64)),
@@ -47,6 +52,17 @@ impl Known<'_> {
             _ => None,
         };
         Some(known.filter(|k| whole.0 <= k.0 && k.1 <= whole.1).unwrap_or(whole))
+    }
+}
+
+/// Between which numbers what the host computes lies.
+fn host(value: &HostExpr) -> Option<Range> {
+    match value {
+        HostExpr::Const(c) => Some((*c, *c)),
+        HostExpr::Dim(..) => Some((0, i64::MAX)),
+        HostExpr::Multiprocessors => Some((1, i64::MAX)),
+        HostExpr::Binary(op, a, b) => binary(*op, host(a)?, host(b)?),
+        HostExpr::Stride(..) | HostExpr::Scalar(_) => None,
     }
 }
 

@@ -25,7 +25,7 @@ impl Lowering<'_> {
     pub fn load_staged(&mut self, value: ValueId, view: ViewId, index: &[Index]) -> Lowered<bool> {
         let Some(rows) = self.whole_rows(view, index).filter(|_| self.plan.shared_rows) else { return Ok(false) };
         let mask = self.mask_at(view, index);
-        if !mask.wheres.is_empty() {
+        if !mask.sides.is_empty() {
             return Ok(false);
         }
         let dtype = self.kernel.view(view).dtype;

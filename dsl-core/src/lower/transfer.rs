@@ -27,9 +27,7 @@ impl Lowering<'_> {
         }
         let layout = self.preferred_layout(view, index);
         let mask = self.mask_at(view, index);
-        for (v, _) in &mask.wheres {
-            self.prepare(*v, &layout)?;
-        }
+        self.prepare_sides(&mask, &layout)?;
         if layout.registers == 1 {
             return self.load_single(value, view, index, layout, mask);
         }
@@ -137,11 +135,9 @@ impl Lowering<'_> {
         };
         self.prepare(value, &layout)?;
         let mut mask = self.mask_at(view, index);
-        mask.wheres.clear();
+        mask.sides.clear();
         mask.and(&self.tile(value).mask.clone());
-        for (v, _) in mask.wheres.clone() {
-            self.prepare(v, &layout)?;
-        }
+        self.prepare_sides(&mask, &layout)?;
         let cut = self.cut(view, index, &layout, &mask);
         if cut.width == 1 {
             self.store_elements(view, index, value, &layout, &mask)

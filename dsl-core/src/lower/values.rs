@@ -1,6 +1,6 @@
 //! Values: scalars, and tiles as expressions of one element.
 
-use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Mask, Rep, Test, TileRep};
 use super::index::literal;
 use crate::error::{CompileError, Diagnostic};
 use crate::layout::{Digit, Layout, Source};
@@ -203,7 +203,11 @@ impl Lowering<'_> {
             Op::Select(condition, a, b) => {
                 let side = |v: ValueId, negated: bool| {
                     let mut m = self.tile(v).mask.clone();
-                    m.wheres.retain(|w| *w != (*condition, negated));
+                    let axes: Vec<usize> = (0..self.kernel.ty(*condition).shape().map_or(0, <[_]>::len)).collect();
+                    let test = |holds| Test { condition: *condition, holds, axes: axes.clone() };
+                    // Where the other operand is chosen, this one need not exist.
+                    m.sides.retain(|s| !s.contains(&test(!negated)));
+                    m.sides.iter_mut().filter(|s| !s.contains(&test(negated))).for_each(|s| s.push(test(negated)));
                     m
                 };
                 mask.and(&side(*a, false));
@@ -212,7 +216,10 @@ impl Lowering<'_> {
             }
             Op::Broadcast(v, from) => {
                 let inner = self.tile(*v).mask.clone();
-                mask.wheres = inner.wheres;
+                mask.sides = inner.sides;
+                for a in mask.sides.iter_mut().flatten().flat_map(|t| &mut t.axes) {
+                    *a = from.iter().position(|f| *f == Some(*a)).unwrap_or_else(|| panic!("lowering: an axis vanished in a broadcast"));
+                }
                 for b in inner.bounds {
                     if let Some(axis) = from.iter().position(|f| *f == Some(b.axis)) {
                         mask.bounds.push(super::context::Bound { axis, ..b });
@@ -238,6 +245,9 @@ impl Lowering<'_> {
         for b in &mut mask.bounds {
             b.axis = perm.iter().position(|k| *k == b.axis).unwrap_or(b.axis);
         }
+        for a in mask.sides.iter_mut().flatten().flat_map(|t| &mut t.axes) {
+            *a = perm.iter().position(|k| k == a).unwrap_or(*a);
+        }
         let layout = source.layout.map(|l| l.permuted(perm));
         self.set(value, Rep::Tile(TileRep { layout, mask, data: source.data }));
         Ok(())
@@ -253,6 +263,9 @@ impl Lowering<'_> {
         if extent > 1 && layout.axes[axis] != whole {
             return Err(self.unsupported(self.kernel.value(value).loc, "a pick from an axis that is spread over threads"));
         }
+        if self.tile(tile).mask.sides.iter().flatten().any(|t| t.axes.contains(&axis)) {
+            return Err(self.unsupported(self.kernel.value(value).loc, "a pick from a tile that was loaded per element"));
+        }
         let var = self.in_array(tile, &layout)?;
         let mut rest = layout.without(axis);
         for d in rest.axes.iter_mut().flatten().filter(|d| d.source == Source::Register) {
@@ -262,6 +275,7 @@ impl Lowering<'_> {
         let mut mask = self.tile(tile).mask.clone();
         mask.bounds.retain(|b| b.axis != axis);
         mask.bounds.iter_mut().filter(|b| b.axis > axis).for_each(|b| b.axis -= 1);
+        mask.sides.iter_mut().flatten().flat_map(|t| &mut t.axes).filter(|a| **a > axis).for_each(|a| *a -= 1);
         let data = if rest.registers == 1 {
             Data::One(self.register(var, literal(DType::I32, at)))
         } else {

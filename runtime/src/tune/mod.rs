@@ -162,12 +162,19 @@ impl Site<'_> {
             ways.push(parse_schedule(kernel, text).map_err(|e| e.to_string())?);
         }
         let others_us = self.others_us(&ways)?;
-        let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, &candidates, ways)?;
-        let mut prediction = prediction.beside(others_us);
+        let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, &candidates, ways);
+        let mut prediction = match prediction {
+            Ok(prediction) => Some(prediction.beside(others_us)),
+            // Measurements can do without an order of trials, where scalars do not fit a smaller size.
+            Err(_) if worker.is_some() => None,
+            Err(e) => return Err(e),
+        };
         // The order matters only where the budget may leave candidates untried.
         let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < candidates.len());
-        let rough =
-            if limited && self.options.strategy == Strategy::Model { prediction.rough(self.options.ordering()) } else { Vec::new() };
+        let rough = match &prediction {
+            Some(p) if limited && self.options.strategy == Strategy::Model => p.rough(self.options.ordering()),
+            _ => Vec::new(),
+        };
         let order = self.options.strategy.order(candidates.len(), &rough);
         // The schedule known so far comes first: whatever the budget, the result is no worse than before.
         let first = names.iter().position(|n| *n == schedules[self.launch.site]);
@@ -191,7 +198,7 @@ impl Site<'_> {
                     worker.take(self.launch.site, names.clone(), schedules.to_vec());
                     worker
                 }
-                None => &mut prediction,
+                None => prediction.as_mut().expect("without measurements a failed prediction has ended this"),
             };
             let mut counted = Counted { inner, tried: &tried };
             let outcome = search::search(&order, &near, &known, &complexity, self.options.budget, &mut counted, &mut log);
