@@ -165,6 +165,11 @@ impl Layout {
             .unwrap_or(self.axes.len() - 1)
     }
 
+    /// The axis along which neighbouring threads lie, if there is one.
+    pub fn lane_axis(&self) -> Option<usize> {
+        self.axes.iter().position(|a| a.iter().any(|d| d.source == Source::Thread && d.stride == 1))
+    }
+
     /// The register digits from the slowest to the fastest, over all axes: the loop nest over a thread's elements.
     pub fn register_digits(&self) -> Vec<(usize, Digit)> {
         let mut digits: Vec<(usize, Digit)> = Vec::new();

@@ -92,9 +92,19 @@ impl Lowering<'_> {
     }
 
     /// The bounds of a mask that the code has to check.
-    fn open_bounds(&self, mask: &Mask) -> Vec<Bound> {
-        let checked = |b: &&Bound| !(self.mode == Mode::Full && self.grid_vars.contains(&b.index) && b.len == self.lengths[&b.index]);
-        mask.bounds.iter().filter(checked).copied().collect()
+    fn open_bounds(&mut self, mask: &Mask) -> Vec<Bound> {
+        let full = |cx: &Self, b: &Bound| cx.mode == Mode::Full && cx.grid_vars.contains(&b.index) && b.len == cx.lengths[&b.index];
+        mask.bounds.iter().copied().filter(|b| !full(self, b) && !self.surely_full(b)).collect()
+    }
+
+    /// Whether every tile of a loop inside of the block lies inside: its length is a multiple of the tile.
+    fn surely_full(&mut self, bound: &Bound) -> bool {
+        if self.grid_vars.contains(&bound.index) || bound.len != self.lengths[&bound.index] {
+            return false;
+        }
+        let size = self.plan.size(crate::tile::access::tile_size(self.kernel, bound.index));
+        let len = self.index_of(bound.len);
+        self.multiple(&len) % size == 0
     }
 
     /// The condition under which the element with these coordinates exists; sides of choices excepted.

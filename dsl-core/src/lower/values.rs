@@ -171,8 +171,12 @@ impl Lowering<'_> {
         }
         let layout = self.tile(value).layout.clone();
         match layout {
-            // Used inside a loop or branch: computed once, here.
-            Some(layout) if uses.escapes => self.in_array(value, &layout).map(|_| ()),
+            // Used inside a loop or branch: computed once, here, and turned once, not at every turn.
+            Some(layout) if uses.escapes => {
+                self.in_array(value, &layout)?;
+                let natural = self.layout_of_shape(self.kernel.ty(value).shape().unwrap_or(&[]));
+                if natural.lane_axis() == layout.lane_axis() { Ok(()) } else { self.convert(value, &natural) }
+            }
             _ => Ok(()),
         }
     }
