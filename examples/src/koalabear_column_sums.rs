@@ -28,7 +28,7 @@ impl std::ops::Add for KoalaBearScalar {
 
 /// The sums of each chunk of rows.
 #[kernel(tile(R = 256, C = [8, 16, 32, 64]), coarsen(CR of R = [4, 8, 16, 32], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
-pub fn chunk_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 2>) {
+pub fn field_chunk_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 2>) {
     for (r, c) in x.tiles([R, C]) {
         let elements = KoalaBearTile { v: x.load((r, c)) };
         let sum = elements.commutative().reduce_axis(0, ZERO, |a, b| a + b);
@@ -38,7 +38,7 @@ pub fn chunk_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 2>) {
 
 /// The sums of all chunks.
 #[kernel(tile(R = [32, 64, 128, 256], C = [4, 8, 16, 32]), coarsen(CR of R = [1, 2, 4, 8, 16], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
-pub fn column_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>) {
+pub fn field_column_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>) {
     for c in x.axis(1).tiles(C) {
         let mut acc = ZERO.tile([R, C]);
         for r in x.axis(0).tiles(R) {
@@ -52,8 +52,8 @@ pub fn column_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>) {
 #[program]
 pub fn solve(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>) {
     let mut chunks = temp([(x.len(0) + 255) / 256, x.len(1)]);
-    chunk_sums(x, &mut chunks);
-    column_sums(&chunks, sums);
+    field_chunk_sums(x, &mut chunks);
+    field_column_sums(&chunks, sums);
 }
 
 girih::challenge! {

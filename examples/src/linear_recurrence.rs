@@ -29,7 +29,7 @@ pub fn chunk_maps(a: &Tensor<f32, 2>, x: &Tensor<f32, 2>, factors: &mut Tensor<f
 
 /// The recurrence in each chunk, from where the chunks before it lead.
 #[kernel(tile(R = 1, T = 2048, S = [8, 32]), coarsen(C of T = [2, 4, 8, 16]), vector(V = [1, 2, 4]))]
-pub fn scan_chunks(a: &Tensor<f32, 2>, x: &Tensor<f32, 2>, factors: &Tensor<f32, 2>, addends: &Tensor<f32, 2>, h: &mut Tensor<f32, 2>) {
+pub fn apply_maps(a: &Tensor<f32, 2>, x: &Tensor<f32, 2>, factors: &Tensor<f32, 2>, addends: &Tensor<f32, 2>, h: &mut Tensor<f32, 2>) {
     for (r, t) in h.tiles([R, T]) {
         let mut from = zeros::<f32>([R]);
         for s in factors.axis(1).tiles(S) {
@@ -49,7 +49,7 @@ pub fn solve(a: &Tensor<f32, 2>, x: &Tensor<f32, 2>, h: &mut Tensor<f32, 2>) {
     let chunks = (x.len(1) + 2047) / 2048;
     let (mut factors, mut addends) = (temp([x.len(0), chunks]), temp([x.len(0), chunks]));
     chunk_maps(a, x, &mut factors, &mut addends);
-    scan_chunks(a, x, &factors, &addends, h);
+    apply_maps(a, x, &factors, &addends, h);
 }
 
 girih::challenge! {

@@ -125,7 +125,7 @@ pub fn chunk_states(
 
 /// The outputs of all chunks, each starting from what the ones before it leave.
 #[kernel(tile(N = 16, D = [32, 64, 128]), coarsen(CN of N = [16, 8]))]
-pub fn scan_chunks(
+pub fn selective_chunks(
     u: &Tensor<f32, 3>,
     delta: &Tensor<f32, 3>,
     a: &Tensor<f32, 2>,
@@ -228,7 +228,7 @@ pub fn scan_states(
     let room = temp([batch, chunks, scalar(STATES), channels]);
     let mut left = room.slice(2, 0, a.len(1));
     chunk_states(u, delta, a, b, &mut times, &mut left);
-    scan_chunks(u, delta, a, b, c, skip, &times, &left, y);
+    selective_chunks(u, delta, a, b, c, skip, &times, &left, y);
 }
 
 girih::challenge! {

@@ -94,6 +94,8 @@ const LEFT_OUT: [&str; 3] = ["shared::kernels::extremes", "shared::kernels::slot
 /// A lowered kernel and the launches that its mutants are tried on.
 struct Case {
     kernel: Kernel,
+    /// Of kernels that show where their tiles begin.
+    tiles: Option<Schedule>,
     simt: simt::Kernel,
     what: String,
     launches: Vec<Launch>,
@@ -169,7 +171,8 @@ fn cases() -> Vec<Case> {
                 let launches: Vec<Launch> = shapes.iter().map(|s| Launch::new(&kernel, s, placement, 3)).filter(fits).collect();
                 let what = format!("{} {} with {facts}", kernel.name, schedule.short(&kernel));
                 assert!(!launches.is_empty(), "{what}: no launch meets these facts");
-                all.push(Case { kernel: kernel.clone(), simt, what, launches });
+                let tiles = kernel.path.contains("scans").then_some(schedule);
+                all.push(Case { kernel: kernel.clone(), tiles, simt, what, launches });
             }
         }
     }
@@ -187,7 +190,7 @@ fn noticed(case: &Case, simt: &simt::Kernel, launch: &Launch, expected: &[Vec<u8
 /// Mutants that no launch noticed.
 fn survivors(case: &Case) -> (usize, Vec<Mutant>) {
     let expected: Vec<Vec<Vec<u8>>> =
-        case.launches.iter().map(|l| l.evaluate(&case.kernel).unwrap_or_else(|e| panic!("{}: {e}", case.what))).collect();
+        case.launches.iter().map(|l| l.evaluate_under(&case.kernel, case.tiles.clone()).unwrap_or_else(|e| panic!("{}: {e}", case.what))).collect();
     for (launch, expected) in case.launches.iter().zip(&expected) {
         assert!(!noticed(case, &case.simt, launch, expected), "{}: the kernel itself is wrong", case.what);
     }

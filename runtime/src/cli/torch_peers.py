@@ -80,6 +80,75 @@ def jacobi(x):
     return y
 
 
+def linear_recurrence(a, x):
+    # Scans of pairs by doubling: PyTorch has none for such operators.
+    a, h, step = a.clone(), x.clone(), 1
+    a[:, 0] = 0
+    while step < x.shape[1]:
+        h = torch.cat([h[:, :step], a[:, step:] * h[:, :-step] + h[:, step:]], 1)
+        a = torch.cat([a[:, :step], a[:, step:] * a[:, :-step]], 1)
+        step *= 2
+    return h
+
+
+def selective_scan(u, delta, a, b, c, skip):
+    decay = torch.exp(delta.unsqueeze(-1) * a)
+    inputs = (delta * u).unsqueeze(-1) * b.unsqueeze(2)
+    h = torch.zeros_like(inputs[:, 0])
+    rows = []
+    for t in range(u.shape[1]):
+        h = decay[:, t] * h + inputs[:, t]
+        rows.append((h * c[:, t].unsqueeze(1)).sum(-1))
+    return torch.stack(rows, 1) + skip * u
+
+
+def largest_window(x, window):
+    sums = F.pad(x.cumsum(0), (1, 0))
+    return (sums[window:] - sums[:-window]).max()
+
+
+def dpo_loss(chosen, rejected, chosen_ref, rejected_ref, beta):
+    return F.softplus(-beta * ((chosen - rejected) - (chosen_ref - rejected_ref))).mean()
+
+
+def grpo_loss(rewards, log_pi, log_pi_old, log_ref, eps, beta):
+    mean = rewards.mean(1, keepdim=True)
+    advantage = ((rewards - mean) / (rewards.std(1, keepdim=True, correction=0) + 1e-8)).view(-1, 1)
+    ratio = torch.exp(log_pi - log_pi_old)
+    surrogate = torch.minimum(ratio * advantage, ratio.clamp(1 - eps, 1 + eps) * advantage)
+    d = log_ref - log_pi
+    return -(surrogate - beta * (torch.exp(d) - d - 1)).mean()
+
+
+def sparse_dense(rows, cols, low, high):
+    x = uniform(low, high, rows, cols)
+    return x * (torch.rand_like(x) < 0.35)
+
+
+def least_squares(x, y):
+    factor = torch.linalg.cholesky(x.T @ x)
+    return torch.cholesky_solve((x.T @ y).unsqueeze(1), factor).squeeze(1)
+
+
+def logistic(x, y, steps):
+    beta = torch.zeros_like(x[0])
+    ridge = 1e-6 * torch.eye(x.shape[1], device=x.device)
+    for _ in range(steps):
+        p = torch.sigmoid(x @ beta)
+        w = (p * (1 - p)).clamp(min=1e-8)
+        hessian = x.T @ (w.unsqueeze(1) * x) + ridge
+        beta = beta - torch.linalg.solve(hessian, x.T @ (p - y) + 1e-6 * beta)
+    return beta
+
+
+def row_reductions(x):
+    return x.amax(1), x.sum(1), torch.linalg.vector_norm(x, dim=1), x.min()
+
+
+def eyes(rows, cols):
+    return (torch.arange(rows).unsqueeze(1) % cols == torch.arange(cols)).float().cuda()
+
+
 # name -> (arguments for sizes, the operation). In-place challenges change their argument; the others return a new tensor,
 # so that eager PyTorch needs no copy that a compiled kernel would not need.
 PEERS = {
@@ -188,6 +257,60 @@ PEERS = {
         lambda s: [ints(200, 201, torch.int32, s["N"]), s["num_bins"]],
         lambda x, bins: torch.histc(x, bins, 0, bins - 1),
     ),
+    # Scans, and what is solved or summed by them.
+    "prefix_sum": (lambda s: [uniform(-100, 100, s["N"])], lambda x: x.cumsum(0)),
+    "linear_recurrence": (
+        lambda s: [uniform(0, 1, s["B"], s["L"]), torch.randn(s["B"], s["L"], device="cuda")],
+        linear_recurrence,
+    ),
+    "ssm_selective_scan": (
+        lambda s: [
+            torch.randn(s["batch"], s["seq_len"], s["d_model"], device="cuda"),
+            uniform(0.01, 1.01, s["batch"], s["seq_len"], s["d_model"]),
+            uniform(-1.01, -0.01, s["d_model"], s["d_state"]),
+            torch.randn(s["batch"], s["seq_len"], s["d_state"], device="cuda"),
+            torch.randn(s["batch"], s["seq_len"], s["d_state"], device="cuda"),
+            uniform(0, 1, s["d_model"]),
+        ],
+        # A graph of thousands of steps takes the compiler many minutes.
+        torch.compiler.disable(selective_scan),
+    ),
+    "max_subarray_sum": (lambda s: [ints(-10, 11, torch.int32, s["N"]), s["window_size"]], largest_window),
+    "dpo_sequence_loss": (
+        lambda s: [*(torch.randn(s["B"], device="cuda") for _ in range(4)), s["beta"]],
+        dpo_loss,
+    ),
+    "grpo_surrogate_loss": (
+        lambda s: [
+            torch.randn(s["B"], s["G"], device="cuda"),
+            *(torch.randn(s["B"] * s["G"], s["S"], device="cuda") for _ in range(3)),
+            s["clip_eps"],
+            s["beta"],
+        ],
+        grpo_loss,
+    ),
+    "sparse_matrix_vector_multiplication": (
+        lambda s: [sparse_dense(s["M"], s["N"], -10, 10), uniform(-5, 5, s["N"])],
+        lambda a, x: a @ x,
+    ),
+    "ordinary_least_squares": (
+        lambda s: [eyes(s["n_samples"], s["n_features"]), torch.ones(s["n_samples"], device="cuda")],
+        least_squares,
+    ),
+    # As many Newton steps as this input takes in f32; asking after each whether to go on would cost PyTorch more.
+    "logistic_regression": (
+        lambda s: [
+            eyes(s["n_samples"], s["n_features"]),
+            (torch.arange(s["n_samples"], device="cuda") % 2).float(),
+            16,
+        ],
+        logistic,
+    ),
+    "koalabear_column_sums": (
+        lambda s: [ints(0, 2**31 - 2**24 + 1, torch.int32, s["rows"], s["cols"])],
+        lambda x: x.sum(0, dtype=torch.int64) % (2**31 - 2**24 + 1),
+    ),
+    "row_reductions": (lambda s: [uniform(-10, 10, s["rows"], s["cols"])], row_reductions),
     "jacobi_stencil_2d": (lambda s: [uniform(-1, 1, s["rows"], s["cols"])], jacobi),
 }
 
