@@ -189,8 +189,11 @@ fn noticed(case: &Case, simt: &simt::Kernel, launch: &Launch, expected: &[Vec<u8
 
 /// Mutants that no launch noticed.
 fn survivors(case: &Case) -> (usize, Vec<Mutant>) {
-    let expected: Vec<Vec<Vec<u8>>> =
-        case.launches.iter().map(|l| l.evaluate_under(&case.kernel, case.tiles.clone()).unwrap_or_else(|e| panic!("{}: {e}", case.what))).collect();
+    let expected: Vec<Vec<Vec<u8>>> = case
+        .launches
+        .iter()
+        .map(|l| l.evaluate_under(&case.kernel, case.tiles.clone()).unwrap_or_else(|e| panic!("{}: {e}", case.what)))
+        .collect();
     for (launch, expected) in case.launches.iter().zip(&expected) {
         assert!(!noticed(case, &case.simt, launch, expected), "{}: the kernel itself is wrong", case.what);
     }

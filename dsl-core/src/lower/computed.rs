@@ -164,7 +164,8 @@ impl Lowering<'_> {
         })?;
         let data = var.map(Data::Array).or(single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
         if let (true, Some(condition)) = (checked, self.found.get(&value).copied()) {
-            let bits = found.map(Data::Array).or(found_single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
+            let bits =
+                found.map(Data::Array).or(found_single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
             self.set(condition, Rep::Tile(TileRep { layout: Some(layout.clone()), mask: Mask::default(), data: bits }));
             if let Some(var) = var.filter(|_| mask.bounds.is_empty()) {
                 self.zero_filled.insert(var);

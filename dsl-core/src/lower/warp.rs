@@ -26,9 +26,7 @@ impl Lowering<'_> {
         for v in &inputs {
             self.prepare(*v, &layout)?;
             let mask = self.tile(*v).mask.clone();
-            for (side, _) in &mask.wheres {
-                self.prepare(*side, &layout)?;
-            }
+            self.prepare_sides(&mask, &layout)?;
             let instead = Literal { dtype: self.register_type(*v), bits: u64::from(matches!(op, Op::Vote(VoteKind::All, _))) };
             let zeros = instead.bits == 0 && self.zero_where_absent(*v);
             let axes = self.bound_axes(&mask, &layout);
