@@ -45,6 +45,16 @@ pub fn of_all(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     out.store_at(2, high);
 }
 
+/// The sum of what is found at computed positions, and 1 for each that is found.
+#[kernel(tile(T = [64, 256]), coarsen(C of T = [1, 2]), grid(G = [1]))]
+pub fn of_found(x: &Tensor<f32, 1>, at: &Tensor<i32, 1>, out: &mut Tensor<f32, 1>) {
+    let mut total = zeros::<f32>([T]);
+    for t in at.tiles([T]).strided() {
+        total += x.gather(at.load(t)) + 1.0;
+    }
+    out.store_at(0, total.sum().sum_grid());
+}
+
 /// The simulator, and the first GPU where there is one.
 fn streams() -> Vec<Stream> {
     let mut all = vec![Stream::on(&Device::sim(Target::h200()))];
@@ -189,6 +199,20 @@ fn empty_tensors_give_the_identity() {
         let (x, mut out) = (stream.tensor::<f32, 1>(&[], [0]).unwrap(), stream.zeros([3]).unwrap());
         of_all(&stream, &x, &mut out).unwrap();
         assert_eq!(stream.read(&out).unwrap(), [0.0, f32::INFINITY, f32::NEG_INFINITY]);
+    }
+}
+
+#[test]
+fn what_is_not_found_adds_nothing() {
+    for stream in streams() {
+        for n in [1usize, 63, 64, 300] {
+            let at: Vec<i32> = (0..n as i32).map(|i| if i % 3 == 0 { -1 - i } else { i % 7 }).collect();
+            let (x, mut out) = (stream.tensor(&[1.0f32, 2.0, 4.0, 8.0, 16.0], [5]).unwrap(), stream.zeros([1]).unwrap());
+            of_found(&stream, &x, &stream.tensor(&at, [n]).unwrap(), &mut out).unwrap();
+            let found = at.iter().filter(|i| (0..5).contains(*i));
+            let want = found.fold(0.0, |sum, i| sum + (1 << i) as f32 + 1.0);
+            assert_eq!(stream.read(&out).unwrap(), [want], "{n} positions on {}", stream.device().name());
+        }
     }
 }
 
