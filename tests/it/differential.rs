@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Warp instructions after which a launch of these sizes is taken for endless.
-const FUEL: u64 = 50_000_000;
+const FUEL: u64 = 200_000_000;
 /// Schedules sampled per kernel and facts, besides the naive one and the default.
 const SAMPLES: usize = 6;
 
