@@ -1,6 +1,7 @@
 //! Every kernel × sampled schedules × facts × odd sizes and placements: the simulator leaves what the evaluator leaves, and traps nowhere.
 
 use super::launches::{Launch, Placement, best_facts, shapes};
+use super::mutants::stood_for;
 use super::rungs::all_kernels;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
@@ -92,8 +93,10 @@ pub fn chosen() -> Vec<Kernel> {
 
 #[test]
 fn every_schedule_computes_what_eval_computes() {
-    let kernels: Vec<Kernel> =
-        chosen().into_iter().filter(|k| !["cooperating", "scans", "threads::kernels"].iter().any(|p| k.path.contains(p))).collect();
+    let kernels: Vec<Kernel> = chosen()
+        .into_iter()
+        .filter(|k| !["cooperating", "scans", "threads::kernels"].iter().any(|p| k.path.contains(p)) && !stood_for(k))
+        .collect();
     compare(&kernels);
 }
 

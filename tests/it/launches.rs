@@ -265,6 +265,11 @@ impl Launch {
         tensors.map(|(shape, id)| elements(shape, 4).map(|at| word(id, at)).collect()).collect()
     }
 
+    /// The launch, without slack for sums in another order.
+    pub fn exact(self) -> Launch {
+        Launch { slack: 0.0, ..self }
+    }
+
     /// Everything that holds for these arguments.
     pub fn facts(&self, kernel: &Kernel) -> Facts {
         let arg = |a: &Argument| match a {
@@ -390,6 +395,16 @@ pub struct Simulated {
 }
 
 impl Simulated {
+    /// The bytes of each tensor's buffer after the launch, poison where nothing was ever written.
+    pub fn buffers(&self, launch: &Launch) -> Vec<Vec<u8>> {
+        let lens = launch.args.iter().filter_map(|a| if let Argument::Tensor { len, .. } = a { Some(*len) } else { None });
+        let byte = |id, at| match self.memory.first_uninitialised(id, at, 1) {
+            Some(_) => POISON,
+            None => self.memory.read(id, at, 1)[0],
+        };
+        self.ids.iter().flatten().zip(lens).map(|(id, len)| (0..len).map(|at| byte(*id, at)).collect()).collect()
+    }
+
     /// The bytes of a tensor's elements after the launch; zero where nothing was ever written.
     pub fn elements_of(&self, launch: &Launch, param: usize) -> Vec<u8> {
         let (Argument::Tensor { dtype, shape, .. }, Some(id)) = (&launch.args[param], self.ids[param]) else {

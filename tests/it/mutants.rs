@@ -11,13 +11,14 @@ use girih_core::schedule::space::Space;
 use girih_core::schedule::{KnobKind, Schedule};
 use girih_core::simt::{self, Stmt};
 use girih_core::target::Target;
+use girih_core::tile::access::visit;
 use girih_core::tile::{Kernel, KnobId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Warp instructions after which a launch of these sizes is taken for endless.
-const FUEL: u64 = 20_000_000;
+const FUEL: u64 = 2_000_000;
 
 /// A kind of mutant that changes nothing.
 struct Harmless {
@@ -94,8 +95,6 @@ const LEFT_OUT: [&str; 3] = ["shared::kernels::extremes", "shared::kernels::slot
 /// A lowered kernel and the launches that its mutants are tried on.
 struct Case {
     kernel: Kernel,
-    /// Of kernels that show where their tiles begin.
-    tiles: Option<Schedule>,
     simt: simt::Kernel,
     what: String,
     launches: Vec<Launch>,
@@ -157,9 +156,21 @@ fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
     all
 }
 
+/// Gallery kernels whose threads cooperate are too much to simulate this often: small kernels of `cooperating`, `scans`, `shared`,
+/// `threads` and `windows` stand for them, which lower by the same code.
+pub fn stood_for(kernel: &Kernel) -> bool {
+    let mut cooperate = false;
+    visit(&kernel.body, &mut |stmt| {
+        use girih_core::tile::{Op, Stmt};
+        cooperate |=
+            matches!(stmt, Stmt::Combine(_) | Stmt::Shared(_) | Stmt::While { .. } | Stmt::Let(_, Op::Window { .. } | Op::Gather(..)));
+    });
+    cooperate && kernel.path.starts_with("girih_examples")
+}
+
 fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for kernel in super::differential::chosen().into_iter().filter(|k| !LEFT_OUT.iter().any(|l| k.path.ends_with(l))) {
+    for kernel in super::differential::chosen().into_iter().filter(|k| !LEFT_OUT.iter().any(|l| k.path.ends_with(l)) && !stood_for(k)) {
         for (facts, placement) in [
             (Facts::none(&kernel), Placement::Strided),
             (Facts::packed(&kernel, true), Placement::Shifted),
@@ -168,18 +179,17 @@ fn cases() -> Vec<Case> {
             for (n, (schedule, simt)) in structures(&kernel, &facts).into_iter().enumerate() {
                 let fits = |l: &Launch| l.facts(&kernel).imply(&facts);
                 let shapes = shapes(&kernel, &lengths(&kernel, &schedule), 16, n as u64);
-                let launches: Vec<Launch> = shapes.iter().map(|s| Launch::new(&kernel, s, placement, 3)).filter(fits).collect();
+                let launches: Vec<Launch> = shapes.iter().map(|s| Launch::new(&kernel, s, placement, 3).exact()).filter(fits).collect();
                 let what = format!("{} {} with {facts}", kernel.name, schedule.short(&kernel));
                 assert!(!launches.is_empty(), "{what}: no launch meets these facts");
-                let tiles = kernel.path.contains("scans").then_some(schedule);
-                all.push(Case { kernel: kernel.clone(), tiles, simt, what, launches });
+                all.push(Case { kernel: kernel.clone(), simt, what, launches });
             }
         }
     }
     all
 }
 
-/// Whether a launch of the kernel is unlike the evaluator's.
+/// Whether a launch of the kernel is unlike the expected one, by more than the last bit of an element.
 fn noticed(case: &Case, simt: &simt::Kernel, launch: &Launch, expected: &[Vec<u8>]) -> bool {
     match launch.simulate(simt, FUEL) {
         Err(_) => true,
@@ -189,17 +199,19 @@ fn noticed(case: &Case, simt: &simt::Kernel, launch: &Launch, expected: &[Vec<u8
 
 /// Mutants that no launch noticed.
 fn survivors(case: &Case) -> (usize, Vec<Mutant>) {
-    let expected: Vec<Vec<Vec<u8>>> = case
-        .launches
-        .iter()
-        .map(|l| l.evaluate_under(&case.kernel, case.tiles.clone()).unwrap_or_else(|e| panic!("{}: {e}", case.what)))
-        .collect();
-    for (launch, expected) in case.launches.iter().zip(&expected) {
-        assert!(!noticed(case, &case.simt, launch, expected), "{}: the kernel itself is wrong", case.what);
+    // The kernel itself is right, other tests say: a mutant must do what it does, in the same order of operations.
+    let mut launches = Vec::new();
+    for launch in &case.launches {
+        match launch.simulate(&case.simt, FUEL) {
+            Ok(after) => launches.push((launch, after.buffers(launch))),
+            Err(trap) => assert!(trap.to_string().contains("not finished"), "{}: the kernel itself is wrong: {trap}", case.what),
+        }
     }
+    // Launches of much work are left to the differential test, where a kernel has smaller ones.
+    assert!(!launches.is_empty(), "{}: no launch finishes in {FUEL} warp instructions", case.what);
     let all = mutants(&case.simt);
     let count = all.len();
-    let lives = |m: &Mutant| !case.launches.iter().zip(&expected).any(|(l, e)| noticed(case, &m.kernel, l, e));
+    let lives = |m: &Mutant| !launches.iter().any(|(l, e)| noticed(case, &m.kernel, l, e));
     (count, all.into_iter().filter(lives).collect())
 }
 
