@@ -151,7 +151,7 @@ fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
         (0..kernel.knobs.len()).filter(|i| kernel.knobs[*i].kind == KnobKind::Tile).map(|i| schedule.int(KnobId(i as u32))).collect();
     let mut all: Vec<i64> =
         tiles.iter().flat_map(|t| [3 * t + 16, 3 * t - 16, 2 * t + 1, t - 1, (t - 16).max(0), *t, 5 * t, (3 * t + 16) / 16 * 16]).collect();
-    all.extend([1, 16, 37]);
+    all.extend([0, 1, 16, 37]);
     all.retain(|l| *l >= 0);
     all
 }

@@ -9,7 +9,7 @@ use super::window::{WindowCopy, WindowRep, own_run};
 use crate::error::CompileError;
 use crate::schedule::ScheduleError;
 use crate::simt::{Expr, Place, Space, Stmt, VarId};
-use crate::tile::{Block, Kernel, Op, Size, Stmt as TileStmt, Ty, ValueId};
+use crate::tile::{Block, Boundary, Kernel, Op, Size, Stmt as TileStmt, Ty, ValueId};
 use crate::types::{BinaryOp, DType};
 use std::collections::{BTreeMap, HashMap};
 
@@ -387,7 +387,7 @@ impl Lowering<'_> {
         register: Expr,
         range: (i64, i64),
     ) {
-        for (low, count, width) in self.segments(window, r, range) {
+        for (low, count, width) in self.segments(group, window, r, range) {
             let (v, e) = self.loop_var("v");
             self.open();
             let along = LOCAL.add(LOCAL.mul(e, LOCAL.lit(width)), LOCAL.lit(low));
@@ -411,12 +411,15 @@ impl Lowering<'_> {
     }
 
     /// A row cut into accesses: first offset, number of accesses, elements of each.
-    fn segments(&mut self, window: &WindowRep, r: &Rectangle, (low, high): (i64, i64)) -> Vec<(i64, i64, i64)> {
+    fn segments(&mut self, group: &Group, window: &WindowRep, r: &Rectangle, (low, high): (i64, i64)) -> Vec<(i64, i64, i64)> {
         let mut found: Vec<(i64, i64, i64)> = Vec::new();
         let mut at = low;
         while at < high {
-            let own = (0..r.runs[r.fast]).contains(&at) && self.mode == Mode::Full;
-            let clamps = window.copy.is_none() && window.boundary == crate::tile::Boundary::Clamp && !own;
+            let reached = Reached { at: LOCAL.lit(at), least: at, most: at + r.width - 1 };
+            // Elements that may be outside are clamped one by one.
+            let clamps = window.copy.is_none()
+                && window.boundary == Boundary::Clamp
+                && (at < 0 || !self.surely_before_end(group, window, r, r.fast, &reached));
             let fits = at.rem_euclid(r.width) == 0 && at + r.width <= high && !clamps;
             let width = if fits { r.width } else { 1 };
             match found.last_mut().filter(|(_, _, w)| *w == width) {
@@ -449,7 +452,7 @@ impl Lowering<'_> {
                 for (k, a) in at.iter().enumerate() {
                     let forward = window.shift[k].forward && group.bases[k].is_none_or(|b| self.near.is_forward(b));
                     negative.push(a.least < 0 || !forward);
-                    upper.push(!self.surely_inside(group, window, r, k, a));
+                    upper.push(!self.surely_before_end(group, window, r, k, a));
                 }
                 self.outside_place(window, &global, &negative, &upper, None)
             }
@@ -457,15 +460,18 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether a position lies in the grid's own tile, which lies inside as a whole.
-    fn surely_inside(&mut self, group: &Group, window: &WindowRep, r: &Rectangle, axis: usize, at: &Reached) -> bool {
+    /// Whether a position surely lies before the tensor's end: not behind the grid's own tile, which lies inside as a whole, or promised
+    /// with it.
+    fn surely_before_end(&mut self, group: &Group, window: &WindowRep, r: &Rectangle, axis: usize, at: &Reached) -> bool {
         let index = window.index[axis];
         let still = window.shift[axis].by.is_none() && group.bases[axis].is_none();
+        if group.scalar || !still || self.mode != Mode::Full || !self.grid_vars.contains(&index) {
+            return false;
+        }
         let outer: i64 = r.outer.iter().filter(|(k, ..)| *k == axis).map(|(_, place, extent, _)| place * (extent - 1)).sum();
         let walked = self.lengths[&index];
         let same = self.index_of(walked) == self.window_len(window, axis);
-        let own = !group.scalar && at.least >= 0 && at.most < r.runs[axis] + outer;
-        self.mode == Mode::Full && self.grid_vars.contains(&index) && still && same && own
+        window.boundary == Boundary::Valid || (same && at.most < r.runs[axis] + outer)
     }
 
     /// The place along the fast axis of a copy, gaps included.
