@@ -82,9 +82,6 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
             }
         }
         meet_equalities(kernel, &mut shape);
-        if most > 1 && attempt % 4 == 3 {
-            meet_bounds(kernel, &mut shape);
-        }
         let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 17);
         if small && work(kernel, &host_args(&shape)) <= MOST_WORK && requirements_hold(kernel, &shape) && !found.contains(&shape) {
             found.push(shape);
@@ -93,7 +90,41 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
             break;
         }
     }
+    if most > 1 {
+        let more = unusual(kernel, &found);
+        found.extend(more);
+    }
     found
+}
+
+/// Shapes of which tests would find few by chance: one axis empty, one tensor shorter than the others, and lengths that just suffice.
+fn unusual(kernel: &Kernel, found: &[Shape]) -> Vec<Shape> {
+    let all = |s: &Shape, holds: fn(i64) -> bool| s.lens.iter().flatten().all(|l| holds(*l));
+    // Multiples of 16, but of as few tiles as can be.
+    let rough = |s: &&Shape| s.lens.iter().flatten().filter(|l| **l % 32 != 0).count();
+    let whole = found.iter().filter(|s| all(s, |l| l > 16 && l % 16 == 0)).max_by_key(rough);
+    let cut = found.iter().find(|s| all(s, |l| l > 16 && l % 16 != 0));
+    let mut more = Vec::new();
+    for base in whole.into_iter().chain(cut) {
+        for at in 0..base.lens.len() {
+            for axis in 0..base.lens[at].len() {
+                let mut shape = base.clone();
+                shape.lens[at][axis] = 0;
+                more.push(shape);
+            }
+            let mut shape = base.clone();
+            shape.lens[at].iter_mut().for_each(|l| *l -= 16);
+            more.push(shape);
+        }
+        for multiple in [1, 16] {
+            let mut shape = base.clone();
+            meet_bounds(kernel, &mut shape, multiple);
+            more.push(shape);
+        }
+    }
+    more.iter_mut().for_each(|s| meet_equalities(kernel, s));
+    more.retain(|s| !found.contains(s) && requirements_hold(kernel, s) && work(kernel, &host_args(s)) <= MOST_WORK);
+    more
 }
 
 fn host_args(shape: &Shape) -> Vec<HostArg> {
@@ -124,12 +155,12 @@ fn meet_equalities(kernel: &Kernel, shape: &mut Shape) {
     }
 }
 
-/// Makes axes that must have a length at least just as long: reads past their end leave the tensor.
-fn meet_bounds(kernel: &Kernel, shape: &mut Shape) {
+/// Makes axes that must have a length at least just as long, rounded up: reads past their end leave the tensor.
+fn meet_bounds(kernel: &Kernel, shape: &mut Shape, multiple: i64) {
     for kind in requirements(kernel) {
         let RequirementKind::AtMost(least, len) = kind else { continue };
         let (Some(least), Some(HostExpr::Dim(p, k))) = (HostExpr::of_value(kernel, least), HostExpr::of_value(kernel, len)) else { continue };
-        shape.lens[p][k] = least.eval(&host_args(shape), 1);
+        shape.lens[p][k] = (least.eval(&host_args(shape), 1) + multiple - 1) / multiple * multiple;
     }
 }
 

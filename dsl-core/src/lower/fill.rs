@@ -132,7 +132,7 @@ impl Lowering<'_> {
         let (threads, width, cache) = (self.plan.threads, fill.width, self.plan.load_cache);
         let var = self.new_var(&name, dtype, Some((turns * width) as u32));
         self.emit(Stmt::Declare { var, init: None });
-        let upper = vec![true; fill.order.len()];
+        let upper = self.item_ends(window, copy);
         let phases: &[&[bool]] = if turns == 1 { &[&[false, true]] } else { &[&[false], &[true]] };
         for phase in phases {
             let (counter, item) = self.loop_var("item");
@@ -190,6 +190,15 @@ impl Lowering<'_> {
         (global, negative)
     }
 
+    /// Along which axes an item may lie behind the end.
+    fn item_ends(&mut self, window: &WindowRep, copy: &WindowCopy) -> Vec<bool> {
+        let inside = |cx: &mut Self, k: usize| {
+            let within = copy.axes[k].extent - copy.axes[k].before <= cx.window_size(window, k);
+            within && window.shift[k].by.is_none() && cx.walks_itself(window, k) && cx.tile_lies_inside(window, k)
+        };
+        (0..copy.axes.len()).map(|k| !inside(self, k)).collect()
+    }
+
     /// Copies item `n`.
     fn copy_item(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, n: Expr) {
         let local = self.item_at(fill, n);
@@ -232,7 +241,7 @@ impl Lowering<'_> {
         width: i64,
     ) {
         let dtype = self.kernel.view(window.view).dtype;
-        let upper = vec![true; global.len()];
+        let upper = self.item_ends(window, copy);
         let (place, predicate) = self.outside_place(window, global, negative, &upper, inside);
         let shared = copy.place(dtype, local);
         let bytes = width * dtype.size() as i64;

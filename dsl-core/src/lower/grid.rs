@@ -143,7 +143,8 @@ impl Lowering<'_> {
     /// One tile: guarded as a whole, or a full tile without checks and a tail with them, or checked access by access.
     fn tile_of_block(&mut self, l: &TileLoop, carried: &[Carried]) -> Lowered<()> {
         let before = self.values.clone();
-        if let Some(layout) = self.guard_layout(l) {
+        let tails = !self.never_tail(l);
+        if let Some(layout) = if tails { self.guard_layout(l) } else { None } {
             self.mode = Mode::Full;
             let axes: Vec<super::memory::TileAxis> = l.vars.iter().zip(&self.plan.grid_tile).map(|(v, n)| (Some(*v), *n)).collect();
             let base = self.base_coordinates(&axes, &layout);
@@ -153,7 +154,7 @@ impl Lowering<'_> {
             self.lower_block(&l.body)?;
             let then = self.close();
             self.emit(Stmt::If { condition, then, otherwise: vec![] });
-        } else if l.carries.is_empty() && self.never_tail(l) {
+        } else if l.carries.is_empty() && !tails {
             self.mode = Mode::Full;
             self.turn(l, carried)?;
         } else if self.both_worthwhile(l) {

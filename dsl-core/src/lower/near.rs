@@ -2,7 +2,7 @@
 //! that it needs once, in wide accesses, and every moved tile is a part of these registers. A run of `C` elements that is read at `K`
 //! neighbouring offsets takes `C + K - 1` reads.
 
-use super::context::{Data, Lowered, Lowering, Mask, Mode, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::Index;
 use super::window::{WindowCopy, WindowRep, own_run};
@@ -463,15 +463,16 @@ impl Lowering<'_> {
     /// Whether a position surely lies before the tensor's end: not behind the grid's own tile, which lies inside as a whole, or promised
     /// with it.
     fn surely_before_end(&mut self, group: &Group, window: &WindowRep, r: &Rectangle, axis: usize, at: &Reached) -> bool {
-        let index = window.index[axis];
         let still = window.shift[axis].by.is_none() && group.bases[axis].is_none();
-        if group.scalar || !still || self.mode != Mode::Full || !self.grid_vars.contains(&index) {
+        if !still || !self.tile_lies_inside(window, axis) {
             return false;
         }
-        let outer: i64 = r.outer.iter().filter(|(k, ..)| *k == axis).map(|(_, place, extent, _)| place * (extent - 1)).sum();
-        let walked = self.lengths[&index];
-        let same = self.index_of(walked) == self.window_len(window, axis);
-        window.boundary == Boundary::Valid || (same && at.most < r.runs[axis] + outer)
+        let own = if group.scalar {
+            self.window_size(window, axis)
+        } else {
+            r.runs[axis] + r.outer.iter().filter(|(k, ..)| *k == axis).map(|(_, place, extent, _)| place * (extent - 1)).sum::<i64>()
+        };
+        window.boundary == Boundary::Valid || (self.walks_itself(window, axis) && at.most < own)
     }
 
     /// The place along the fast axis of a copy, gaps included.

@@ -3,7 +3,7 @@
 //! The copy lies row by row. A thread that owns a run of neighbours reads it in wide accesses, so that the lanes of a warp lie a run
 //! apart: every run is followed by a gap where that would put them into the same banks.
 
-use super::context::{Lowered, Lowering, Rep};
+use super::context::{Lowered, Lowering, Mode, Rep};
 use super::index::{Index, all, binary, compare};
 use crate::layout::{Layout, Source, bank_wavefronts};
 use crate::simt::{Expr, Place, SharedId, Space};
@@ -160,7 +160,7 @@ impl Lowering<'_> {
     }
 
     /// Extent of the window's tile along an axis.
-    fn window_size(&self, window: &WindowRep, axis: usize) -> i64 {
+    pub fn window_size(&self, window: &WindowRep, axis: usize) -> i64 {
         self.plan.size(crate::tile::access::tile_size(self.kernel, window.index[axis]))
     }
 
@@ -244,7 +244,7 @@ impl Lowering<'_> {
             match window.boundary {
                 Boundary::Clamp => {
                     let walked = self.lengths[&window.index[k]];
-                    if self.index_of(walked) != len {
+                    if inside != Some(k) && self.index_of(walked) != len {
                         guards.push(compare(CompareOp::Gt, len.clone(), self.ix.lit(0)));
                     }
                     if negative[k] && inside != Some(k) {
@@ -264,6 +264,24 @@ impl Lowering<'_> {
         let offset = self.index_of(view.offset);
         let address = self.linear(offset, terms);
         (self.place(window.view, address), all(guards))
+    }
+
+    /// Whether the tile that a window lies about is surely whole along an axis: a full one of the grid, or one of tiles that divide the
+    /// length that is walked.
+    pub fn tile_lies_inside(&mut self, window: &WindowRep, axis: usize) -> bool {
+        let index = window.index[axis];
+        if self.mode == Mode::Full && self.grid_vars.contains(&index) {
+            return true;
+        }
+        let (walked, size) = (self.lengths[&index], self.window_size(window, axis));
+        let walked = self.index_of(walked);
+        self.multiple(&walked) % size == 0
+    }
+
+    /// Whether the loop walks an axis of just this length.
+    pub fn walks_itself(&mut self, window: &WindowRep, axis: usize) -> bool {
+        let walked = self.lengths[&window.index[axis]];
+        self.index_of(walked) == self.window_len(window, axis)
     }
 
     /// The length of the view's axis.
