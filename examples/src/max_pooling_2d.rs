@@ -29,16 +29,19 @@ pub fn max_pooling_2d(x: &Tensor<f32, 3>, y: &mut Tensor<f32, 3>, size: Scalar<i
 pub fn max_pooling_3_by_2(x: &Tensor<f32, 3>, y: &mut Tensor<f32, 3>) {
     let (even_rows, odd_rows) = (x.strided(1, 2), x.slice(1, 1, x.len(1) - 1).strided(1, 2));
     for (p, r, c) in y.tiles([P, R, C]) {
-        let mut best = None;
+        let mut near = Vec::new();
         for (rows, above) in [(&even_rows, 0), (&odd_rows, 1)] {
             let (even, odd) = (rows.strided(2, 2), rows.slice(2, 1, rows.len(2) - 1).strided(2, 2));
-            for (half, before) in [(&even, 0), (&odd, 1)] {
-                let near = half.window((p, r, c), [(0, 0), (above, 0), (before, 0)], Boundary::Clamp);
-                for i in -above..=0 {
-                    for j in -before..=0 {
-                        let v = near.at((0, i, j));
-                        best = Some(best.map_or(v, |b: Tile<f32>| b.max(v)));
-                    }
+            for (half, before) in [(even, 0), (odd, 1)] {
+                near.push((half.window((p, r, c), [(0, 0), (above, 0), (before, 0)], Boundary::Clamp), above, before));
+            }
+        }
+        let mut best = None;
+        for (window, above, before) in near {
+            for i in -above..=0 {
+                for j in -before..=0 {
+                    let v = window.at((0, i, j));
+                    best = Some(best.map_or(v, |b: Tile<f32>| b.max(v)));
                 }
             }
         }

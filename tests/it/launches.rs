@@ -103,9 +103,11 @@ fn unusual(kernel: &Kernel, found: &[Shape]) -> Vec<Shape> {
     // Multiples of 16, but of as few tiles as can be.
     let rough = |s: &&Shape| s.lens.iter().flatten().filter(|l| **l % 32 != 0).count();
     let whole = found.iter().filter(|s| all(s, |l| l > 16 && l % 16 == 0)).max_by_key(rough);
+    let first = found.iter().find(|s| all(s, |l| l > 16 && l % 16 == 0));
+    let small = found.iter().filter(|s| all(s, |l| l > 0 && l % 16 == 0)).max_by_key(rough);
     let cut = found.iter().find(|s| all(s, |l| l > 16 && l % 16 != 0));
     let mut more = Vec::new();
-    for base in whole.into_iter().chain(cut) {
+    for base in [first, whole, small, cut].into_iter().flatten() {
         for at in 0..base.lens.len() {
             for axis in 0..base.lens[at].len() {
                 let mut shape = base.clone();
@@ -123,6 +125,7 @@ fn unusual(kernel: &Kernel, found: &[Shape]) -> Vec<Shape> {
         }
     }
     more.iter_mut().for_each(|s| meet_equalities(kernel, s));
+    more.dedup();
     more.retain(|s| !found.contains(s) && requirements_hold(kernel, s) && work(kernel, &host_args(s)) <= MOST_WORK);
     more
 }
