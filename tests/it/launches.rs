@@ -162,7 +162,9 @@ fn meet_equalities(kernel: &Kernel, shape: &mut Shape) {
 fn meet_bounds(kernel: &Kernel, shape: &mut Shape, multiple: i64) {
     for kind in requirements(kernel) {
         let RequirementKind::AtMost(least, len) = kind else { continue };
-        let (Some(least), Some(HostExpr::Dim(p, k))) = (HostExpr::of_value(kernel, least), HostExpr::of_value(kernel, len)) else { continue };
+        let (Some(least), Some(HostExpr::Dim(p, k))) = (HostExpr::of_value(kernel, least), HostExpr::of_value(kernel, len)) else {
+            continue;
+        };
         shape.lens[p][k] = (least.eval(&host_args(shape), 1) + multiple - 1) / multiple * multiple;
     }
 }
