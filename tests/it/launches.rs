@@ -90,10 +90,17 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
             break;
         }
     }
-    if most > 1 {
+    if most > 1 && reads_windows(kernel) {
         let more = unusual(kernel, &found);
         found.extend(more);
     }
+    found
+}
+
+/// Whether a kernel reads windows: of tensors that may have other lengths than what it walks.
+fn reads_windows(kernel: &Kernel) -> bool {
+    let mut found = false;
+    visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Let(_, Op::Window { .. })));
     found
 }
 
