@@ -48,7 +48,8 @@ impl HostTensor {
                 element.copy_from_slice(&bits.to_le_bytes()[..size]);
             }
         };
-        let chunks = Mutex::new(tensor.bytes.chunks_mut(CHUNK * size).enumerate());
+        let mut bytes = std::mem::take(&mut tensor.bytes);
+        let chunks = Mutex::new(bytes.chunks_mut(CHUNK * size).enumerate());
         let next = || chunks.lock().expect("no panic while drawing").next();
         let threads =
             if lens.iter().product::<i64>() as usize > CHUNK { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
@@ -61,7 +62,7 @@ impl HostTensor {
             1 => work(),
             _ => std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work)))),
         }
-        drop(chunks);
+        tensor.bytes = bytes;
         tensor
     }
 

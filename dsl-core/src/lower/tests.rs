@@ -179,7 +179,9 @@ fn every_schedule_of_vector_add_computes_what_eval_computes() {
                 sch.choices[5] = Choice::Word(p.into());
                 let mut all = vec![Facts::none(&k), Facts::packed(&k, true)];
                 all.extend((n % 16 == 0).then(|| Facts::best(&k)));
-                all.iter().for_each(|f| drop(differ(&k, f, &sch, &[vec![n], vec![n], vec![n]])));
+                for f in &all {
+                    let _ = differ(&k, f, &sch, &[vec![n], vec![n], vec![n]]);
+                }
             }
         }
     }
@@ -194,7 +196,9 @@ fn every_schedule_of_transpose_computes_what_eval_computes() {
                 let sch = schedule(&k, &[r, c, cr, cc, v, if cr > 2 { 3 } else { 1 }]);
                 let mut all = vec![Facts::none(&k), Facts::packed(&k, true)];
                 all.extend((rows % 16 == 0 && cols % 16 == 0).then(|| Facts::best(&k)));
-                all.iter().for_each(|f| drop(differ(&k, f, &sch, &[vec![rows, cols], vec![cols, rows]])));
+                for f in &all {
+                    let _ = differ(&k, f, &sch, &[vec![rows, cols], vec![cols, rows]]);
+                }
             }
         }
     }

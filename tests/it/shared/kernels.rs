@@ -1,5 +1,8 @@
 //! Kernels with shared arrays and atomics of every kind. Their results do not depend on the order of atomics.
 
+// `v & 0` is a zero that only the data know.
+#![allow(clippy::erasing_op)]
+
 use girih::prelude::*;
 
 /// How often the lowest bits of each element occur in its tile: updates, then reads.
