@@ -10,7 +10,7 @@ const CHUNK: i32 = 512;
 /// Taps that are written out.
 const GROUP: i32 = 16;
 
-/// y[i] = Σ x[i + j] · w[j], as far as both exist.
+/// `y[i] = Σ x[i + j] · w[j]`, as far as both exist.
 #[kernel(
     tile(T = [512, 1024, 2048, 4096]),
     coarsen(C of T = [1, 4, 8, 16, 32]),

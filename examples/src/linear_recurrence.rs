@@ -1,4 +1,4 @@
-//! h[t] = a[t] · h[t − 1] + x[t] in every row: a scan by an operator that keeps order.
+//! `h[t] = a[t] · h[t − 1] + x[t]` in every row: a scan by an operator that keeps order.
 //!
 //! A step is an affine map, and maps compose: (a₁, x₁) then (a₂, x₂) is (a₂ a₁, a₂ x₁ + x₂). Rows are few and long, so each is cut into
 //! chunks. The first launch composes every chunk to one map; in the second every block composes the maps of the chunks before its own,

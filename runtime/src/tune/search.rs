@@ -103,7 +103,7 @@ impl Queue<'_> {
     }
 }
 
-/// Tries candidates within the budget, in order at first, then what is `near` the best (see [`Queue`]); measures the best few again in turn
+/// Tries candidates within the budget, in order at first, then what is `near` the best (the queue of those left); measures the best few again in turn
 /// and elects one.
 ///
 /// `known` has the trial of each candidate that was tried before, so that a run resumes. `complexity` orders candidates for ties.
