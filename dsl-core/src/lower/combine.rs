@@ -180,7 +180,10 @@ impl Lowering<'_> {
         let vars = self.component_vars(c, kept.registers, true);
         let index = |cx: &Lowering, at: &At| (kept.registers > 1).then(|| cx.kept_register(&kept, at));
         let (operator, targets) = (c.operator.clone(), vars.clone());
-        self.each_element(c, layout, &mut |cx, at, elements| {
+        let mask = self.inputs_mask(c, layout)?;
+        // What is absent along all of the reduced axes at once is left out at the end.
+        let late = mask.as_ref().is_some_and(|m| m.sides.is_empty() && self.open_bounds(m).iter().all(|b| !axes.contains(&b.axis)));
+        self.each_element(c, layout, mask.as_ref().filter(|_| !late), &mut |cx, at, elements| {
             let at = index(cx, at);
             let elements = cx.settled(&operator, elements);
             let old = targets.iter().map(|v| cx.slot(*v, at.as_ref())).collect();
@@ -188,14 +191,35 @@ impl Lowering<'_> {
             cx.assign_components(&targets, at.as_ref(), new);
             Ok(())
         })?;
+        if let Some(mask) = mask.filter(|m| late && !self.open_bounds(m).is_empty()) {
+            self.leave_out(c, &vars, &kept, &mask)?;
+        }
         Ok(Partial { vars, layout: kept })
+    }
+
+    /// Sets what was combined of absent elements alone to the identity.
+    fn leave_out(&mut self, c: &Combine, vars: &[VarId], layout: &Layout, mask: &Mask) -> Lowered<()> {
+        let identity = self.identities(c);
+        let axes = self.bound_axes(mask, layout);
+        let base = self.base_coordinates(&axes, layout);
+        self.nest(layout, true, &mut |cx, at| {
+            let slot = (layout.registers > 1).then(|| at.flat.clone());
+            let Some(present) = cx.present(mask, &base, at) else { return Ok(()) };
+            for (var, l) in vars.iter().zip(&identity) {
+                let old = cx.slot(*var, slot.as_ref());
+                let value = Expr::Select(Box::new(present.clone()), Box::new(old), Box::new(Expr::Literal(*l)));
+                cx.emit(Stmt::Assign { var: *var, index: slot.clone(), value });
+            }
+            Ok(())
+        })
     }
 
     /// Every element in registers of its own, absent ones as the identity.
     pub fn elements_of(&mut self, c: &Combine, layout: &Layout) -> Lowered<Partial> {
         let vars = self.component_vars(c, layout.registers, false);
         let (array, targets) = (layout.registers > 1, vars.clone());
-        self.each_element(c, layout, &mut |cx, at, elements| {
+        let mask = self.inputs_mask(c, layout)?;
+        self.each_element(c, layout, mask.as_ref(), &mut |cx, at, elements| {
             for (var, value) in targets.iter().zip(elements) {
                 cx.emit(Stmt::Assign { var: *var, index: array.then(|| at.flat.clone()), value });
             }
@@ -204,19 +228,29 @@ impl Lowering<'_> {
         Ok(Partial { vars, layout: layout.clone() })
     }
 
-    /// Runs `sink` on every element of a combination's inputs; an absent element is the identity.
-    fn each_element(&mut self, c: &Combine, layout: &Layout, sink: super::elements::Sink) -> Lowered<()> {
+    /// Which elements of a combination's inputs exist, if that has to be checked: zeros that are the identity need not.
+    fn inputs_mask(&mut self, c: &Combine, layout: &Layout) -> Lowered<Option<Mask>> {
         let mut mask = Mask::default();
         c.inputs.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
         self.prepare_sides(&mask, layout)?;
         let identity = self.identities(c);
         let zeros = c.inputs.iter().zip(&identity).all(|(v, l)| l.bits == 0 && self.zero_where_absent(*v));
         let checked = !mask.bounds.is_empty() || !mask.sides.is_empty();
-        let masked = checked && !zeros;
-        let axes = self.bound_axes(&mask, layout);
-        let base = if masked { self.base_coordinates(&axes, layout) } else { vec![] };
+        Ok((checked && !zeros).then_some(mask))
+    }
+
+    /// Runs `sink` on every element of a combination's inputs; an element that is absent by the mask is the identity.
+    fn each_element(&mut self, c: &Combine, layout: &Layout, mask: Option<&Mask>, sink: super::elements::Sink) -> Lowered<()> {
+        let identity = self.identities(c);
+        let base = match mask {
+            Some(mask) => {
+                let axes = self.bound_axes(mask, layout);
+                self.base_coordinates(&axes, layout)
+            }
+            None => vec![],
+        };
         self.for_elements(&c.inputs, layout, true, &mut |cx, at, elements| {
-            let present = if masked { cx.present(&mask, &base, at) } else { None };
+            let present = mask.and_then(|m| cx.present(m, &base, at));
             let elements = match present {
                 None => elements,
                 Some(present) => elements

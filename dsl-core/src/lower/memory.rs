@@ -92,7 +92,7 @@ impl Lowering<'_> {
     }
 
     /// The bounds of a mask that the code has to check.
-    fn open_bounds(&mut self, mask: &Mask) -> Vec<Bound> {
+    pub fn open_bounds(&mut self, mask: &Mask) -> Vec<Bound> {
         let full = |cx: &Self, b: &Bound| cx.mode == Mode::Full && cx.grid_vars.contains(&b.index) && b.len == cx.lengths[&b.index];
         mask.bounds.iter().copied().filter(|b| !full(self, b) && !self.surely_full(b)).collect()
     }
