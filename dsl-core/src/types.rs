@@ -99,6 +99,16 @@ impl DType {
             other => other,
         }
     }
+
+    /// The types in which a dot may add up products of this type; products of 16-bit floats and 8-bit integers are exact in them.
+    pub const fn dot_accumulators(self) -> &'static [DType] {
+        match self {
+            DType::F32 | DType::F16 | DType::BF16 => &[DType::F32],
+            DType::I8 | DType::U8 | DType::I32 => &[DType::I32],
+            DType::U32 => &[DType::U32],
+            _ => &[],
+        }
+    }
 }
 
 impl fmt::Display for DType {

@@ -70,6 +70,7 @@ fn field_type(knob: &Knob) -> TokenStream {
         "unit" => quote!(::girih::__private::DotUnit),
         "rows" => quote!(::girih::__private::RowPath),
         "halo" => quote!(::girih::__private::HaloPath),
+        "operands" => quote!(::girih::__private::OperandPath),
         "cache" => quote!(::girih::__private::CacheHint),
         _ => quote!(i64),
     }

@@ -27,6 +27,7 @@ pub mod linear_recurrence;
 pub mod logistic_regression;
 pub mod matrix_addition;
 pub mod matrix_copy;
+pub mod matrix_multiplication;
 pub mod matrix_transpose;
 pub mod max_pooling_2d;
 pub mod max_subarray_sum;

@@ -7,6 +7,7 @@ mod cubin_cache;
 mod cuda_text;
 mod differential;
 mod docs;
+mod dots;
 mod elements;
 mod evaluator;
 mod exports;

@@ -9,7 +9,7 @@ pub use super::control::{range, range_inclusive, start, while_loop};
 pub use super::elementwise::Elementwise;
 pub use super::plan::Plan;
 pub use super::schedule::{
-    CacheHint, CopyPath, DotUnit, HaloPath, KernelSchedule, KnobValue, RowPath, deserialize, display, field, serialize,
+    CacheHint, CopyPath, DotUnit, HaloPath, KernelSchedule, KnobValue, OperandPath, RowPath, deserialize, display, field, serialize,
 };
 pub use super::session::Handle;
 pub use super::size::{Shape, Size};

@@ -13,6 +13,7 @@ pub mod carry;
 pub mod compare;
 pub mod components;
 pub mod control;
+pub mod dot;
 pub mod elem;
 pub mod elementwise;
 #[doc(hidden)]

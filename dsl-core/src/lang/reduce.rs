@@ -27,11 +27,6 @@ fn along<R: Components>(operator: Option<Operator>, inputs: &[Handle], axis: usi
     record(operator, Form::Reduce { axes: vec![axis] }, inputs, WHAT, loc)
 }
 
-/// The sum along one axis, untyped.
-pub(crate) fn sum_axis(tile: Handle, axis: usize, loc: SourceLoc) -> Handle {
-    record::<Tile<f32>>(Some(Operator::Sum), Form::Reduce { axes: vec![axis] }, &[tile], WHAT, loc).handle()
-}
-
 macro_rules! reductions {
     ($($whole:ident $axis:ident $op:ident, $what:literal;)*) => {
         impl<T: Num> Tile<T> {$(

@@ -108,6 +108,13 @@ words! {
         /// Global memory.
         Direct,
     }
+    /// Where a dot's operands are read from: the values of `operands(..)`.
+    OperandPath {
+        /// A copy in shared memory.
+        Shared,
+        /// Global memory.
+        Direct,
+    }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint {
         /// None.

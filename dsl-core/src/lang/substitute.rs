@@ -109,6 +109,7 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
             replace(lane);
         }
         Op::Vote(_, mask) => replace(mask),
+        Op::Dot { a, b, acc } => [a, b, acc].into_iter().for_each(replace),
         Op::Stack(all) | Op::Gather(_, all) => all.iter_mut().for_each(replace),
         Op::Window { index, shift, .. } => {
             index.iter_mut().for_each(replace);

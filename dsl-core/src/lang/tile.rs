@@ -1,6 +1,6 @@
 //! `Tile<T>`: a value of the whole block, one element per position of its shape; and `TileIdx`, which says which tile.
 
-use super::elem::{Elem, Float, Num};
+use super::elem::{Elem, Num};
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
 use super::scalar::Scalar;
@@ -108,49 +108,6 @@ pub fn stack<T: Elem, const N: usize>(tiles: [Tile<T>; N]) -> Tile<T> {
 pub fn select<T: Elem>(condition: Tile<bool>, a: impl Operand<T>, b: impl Operand<T>) -> Tile<T> {
     let loc = SourceLoc::caller();
     Tile::of(ops::select(condition.handle, a.operand(loc), b.operand(loc), loc))
-}
-
-/// `acc + a · b` for `[M, K] · [K, N]` into `[M, N]`, computed in `acc`'s element type.
-#[track_caller]
-pub fn dot<T: Elem, A: Float>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
-    let loc = SourceLoc::caller();
-    let shapes = session::with(|s| {
-        let k = s.kernel("`dot`", loc)?;
-        let mut shapes = Vec::new();
-        for h in [a.handle, b.handle, acc.handle] {
-            let v = k.operand(h, loc)?;
-            shapes.push(k.kernel.ty(v).shape()?.to_vec());
-        }
-        let [x, y, z] = [&shapes[0], &shapes[1], &shapes[2]];
-        let fits = x.len() == 2 && y.len() == 2 && z.len() == 2 && x[1] == y[0] && z[0] == x[0] && z[1] == y[1];
-        if fits {
-            return Some(shapes);
-        }
-        let text = |k: &super::builder::KernelBuilder, s: &[tile::Size]| k.shape_text(s);
-        let message = format!("dot of {} and {} into {}: expected [M, K], [K, N] into [M, N]", text(k, x), text(k, y), text(k, z));
-        k.error(Diagnostic::new(loc, message).help("transpose an operand with `.t()`, or swap the tile indices of its load"));
-        None
-    });
-    let Some(shapes) = shapes else { return Tile::of(Handle::POISON) };
-    let (m, n) = (shapes[2][0].clone(), shapes[2][1].clone());
-    let cube =
-        |t: Tile<T>, from: &[Option<usize>], new: &tile::Size, at: usize| broadcast(ops::cast(A::DTYPE, t.handle, loc), from, new, at, loc);
-    let left = cube(a, &[Some(0), Some(1), None], &n, 2);
-    let right = cube(b, &[None, Some(0), Some(1)], &m, 0);
-    let product = ops::binary(crate::types::BinaryOp::Mul, left, right, loc);
-    let sum = super::reduce::sum_axis(product, 1, loc);
-    Tile::of(ops::binary(crate::types::BinaryOp::Add, acc.handle, sum, loc))
-}
-
-fn broadcast(a: Handle, from: &[Option<usize>], size: &tile::Size, at: usize, loc: SourceLoc) -> Handle {
-    session::with(|s| {
-        let Some(k) = s.kernel("a tile", loc) else { return Handle::POISON };
-        let Some(v) = k.operand(a, loc) else { return Handle::POISON };
-        let Ty::Tile(dtype, mut shape) = k.kernel.ty(v).clone() else { return Handle::POISON };
-        shape.insert(at, size.clone());
-        let v = k.emit(Op::Broadcast(v, from.to_vec()), Ty::Tile(dtype, shape), loc);
-        k.handle(v)
-    })
 }
 
 impl<T: Elem> Tile<T> {

@@ -17,35 +17,47 @@ const LOCAL: Index = Index { dtype: DType::I32 };
 /// What of a loop's body can be done before its turn.
 pub(crate) struct Ahead<'k> {
     /// The windows.
-    windows: Vec<(ValueId, &'k Op)>,
+    pub windows: Vec<(ValueId, &'k Op)>,
     /// The scalars that say where they lie, in order.
-    before: Vec<(ValueId, &'k Op)>,
+    pub before: Vec<(ValueId, &'k Op)>,
 }
 
 /// The turns of a loop over tiles, as one loop.
-struct Turns {
+pub(crate) struct Turns {
     /// Tiles along each axis.
     counts: Vec<Expr>,
-    total: Expr,
+    pub total: Expr,
 }
 
 impl Lowering<'_> {
     /// The windows of a loop's body, if the schedule copies them ahead of their turn: their places may depend on nothing but the turn.
     pub fn windows_ahead<'k>(&self, l: &'k TileLoop) -> Option<Ahead<'k>> {
-        if !self.plan.async_windows || self.plan.stages < 2 {
+        let by_registers = self.plan.shared_operands && self.plan.stages == 2;
+        if !(self.plan.async_windows && self.plan.stages > 1 || by_registers) {
             return None;
         }
         let lets: HashMap<ValueId, &Op> =
             l.body.iter().filter_map(|s| if let tile::Stmt::Let(v, op) = s { Some((*v, op)) } else { None }).collect();
         let (mut windows, mut wanted, mut pending) = (Vec::new(), HashSet::new(), Vec::new());
         for stmt in &l.body {
-            let tile::Stmt::Let(value, op @ Op::Window { view, shift, .. }) = stmt else { continue };
+            let tile::Stmt::Let(value, op) = stmt else { continue };
+            let view = match op {
+                Op::Window { view, shift, .. } => {
+                    pending.extend(shift.iter().flatten());
+                    view
+                }
+                Op::Load(view, index) if self.dots.is_load(*value) => {
+                    pending.extend(index.iter().filter_map(|i| if let tile::Index::At(v) = i { Some(*v) } else { None }));
+                    view
+                }
+                _ => continue,
+            };
             if self.used(*value).count == 0 {
                 continue;
             }
             windows.push((*value, op));
             let v = self.kernel.view(*view);
-            pending.extend(shift.iter().flatten().chain([&v.offset]).copied());
+            pending.push(v.offset);
             pending.extend(v.axes.iter().flat_map(|a| [a.len, a.stride]));
         }
         while let Some(v) = pending.pop() {
@@ -70,14 +82,14 @@ impl Lowering<'_> {
 
     /// A loop over tiles whose windows are copied `stages - 1` turns ahead.
     pub fn sequential_ahead(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
+        if !self.plan.async_windows {
+            return self.sequential_double(l, ahead);
+        }
         let carried = self.start_carries(&l.carries)?;
+        self.begin_dots(&l.body);
         let stages = self.plan.stages;
         let turns = self.turns(l);
-        let mut rings = Vec::new();
-        for (value, op) in &ahead.windows {
-            let (window, name) = (self.window_anywhere(*value, op), self.copy_name(*value));
-            rings.push(self.place_window(*value, &window, &name, stages));
-        }
+        let rings = self.rings(ahead, stages);
         if self.repeated {
             // Some threads may still read what the loop's last turns left there.
             self.emit(Stmt::Barrier(Barrier::Block));
@@ -99,17 +111,7 @@ impl Lowering<'_> {
         let free = LOCAL.rem(LOCAL.add(stage.clone(), LOCAL.lit(stages - 1)), stages);
         self.copy_ahead(l, ahead, &rings, &turns, later, free)?;
         self.set_turn(l, &turns, Expr::Var(counter));
-        for stmt in &l.body {
-            let window = ahead.windows.iter().position(|(v, _)| matches!(stmt, tile::Stmt::Let(w, _) if w == v));
-            let Some(at) = window else {
-                self.lower_block(std::slice::from_ref(stmt))?;
-                continue;
-            };
-            let (value, op) = ahead.windows[at];
-            let mut window = self.window_at(value, op);
-            window.copy = Some(rings[at].at_stage(&stage));
-            self.set(value, Rep::Window(Box::new(window)));
-        }
+        self.lower_turn(l, ahead, &rings, &stage)?;
         self.end_carries(&l.carries, &carried)?;
         let next = LOCAL.add(stage, LOCAL.lit(1));
         let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
@@ -122,7 +124,32 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn turns(&mut self, l: &TileLoop) -> Turns {
+    /// The statements of a turn, with its windows at their stage.
+    pub fn lower_turn(&mut self, l: &TileLoop, ahead: &Ahead, rings: &[WindowCopy], stage: &Expr) -> Lowered<()> {
+        for stmt in &l.body {
+            let window = ahead.windows.iter().position(|(v, _)| matches!(stmt, tile::Stmt::Let(w, _) if w == v));
+            let Some(at) = window else {
+                self.lower_block(std::slice::from_ref(stmt))?;
+                continue;
+            };
+            let (value, op) = ahead.windows[at];
+            let mut window = self.window_at(value, op);
+            window.copy = Some(rings[at].at_stage(stage));
+            self.set(value, Rep::Window(Box::new(window)));
+        }
+        Ok(())
+    }
+
+    /// Room in shared memory for every window, so many copies of each.
+    pub fn rings(&mut self, ahead: &Ahead, copies: i64) -> Vec<WindowCopy> {
+        let place = |(value, op): &(ValueId, &Op)| {
+            let (window, name) = (self.window_anywhere(*value, op), self.copy_name(*value));
+            self.place_copy(*value, &window, &name, copies)
+        };
+        ahead.windows.iter().map(place).collect()
+    }
+
+    pub fn turns(&mut self, l: &TileLoop) -> Turns {
         let (mut counts, mut total) = (Vec::new(), self.ix.lit(1));
         for (var, axis) in l.vars.iter().zip(&l.axes) {
             let size = self.plan.size(tile::access::tile_size(self.kernel, *var));
@@ -138,7 +165,7 @@ impl Lowering<'_> {
     }
 
     /// Sets the tile indices of a turn, the last axis fastest.
-    fn set_turn(&mut self, l: &TileLoop, turns: &Turns, number: Expr) {
+    pub fn set_turn(&mut self, l: &TileLoop, turns: &Turns, number: Expr) {
         let mut left = number;
         for k in (1..l.vars.len()).rev() {
             let name = self.name_of(l.vars[k], "tile");

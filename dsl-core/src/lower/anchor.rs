@@ -56,6 +56,9 @@ fn full_lanes(vector: i64, bytes: i64) -> i64 {
 
 /// How many lanes lie side by side along the anchor's last axis, if a transposition asks for fewer than all of a warp.
 pub(crate) fn lanes(kernel: &Kernel, plan: &Plan) -> Option<i64> {
+    if plan.dots {
+        return dot_lanes(plan);
+    }
     let turns = |op: &Op| matches!(op, Op::Transpose(_, perm) if perm.iter().enumerate().any(|(k, p)| k != *p));
     let (mut transposed, mut combined) = (false, false);
     crate::tile::access::visit(&kernel.body, &mut |stmt| {
@@ -66,6 +69,12 @@ pub(crate) fn lanes(kernel: &Kernel, plan: &Plan) -> Option<i64> {
     let lanes = full_lanes(plan.vector, bytes);
     // Threads that combine along the last axis had better lie side by side.
     (transposed && !combined && plan.anchor.len() == 2 && lanes < 32).then_some(lanes)
+}
+
+/// A warp of a dot is 8 threads wide and 4 high: it reads the fewest different elements of both operands.
+fn dot_lanes(plan: &Plan) -> Option<i64> {
+    let [rows, columns] = plan.thread_shape[..] else { return None };
+    (rows % 4 == 0 && columns % 8 == 0).then_some(8)
 }
 
 impl Lowering<'_> {

@@ -135,6 +135,8 @@ pub(crate) struct Lowering<'a> {
     pub values: Vec<Option<Rep>>,
     /// Reads of windows.
     pub near: super::near::Near<'a>,
+    /// What dots read.
+    pub dots: super::dots::Dots,
     /// Where the copy of a window to shared memory has just ended: open blocks, and its first statement there.
     pub copies_end: Option<(usize, usize)>,
     /// How often and where each value is used.
@@ -162,6 +164,8 @@ pub(crate) struct Lowering<'a> {
     pub thread: Expr,
     /// The number of this block, once the grid loop has begun.
     pub block: Option<Expr>,
+    /// Variables of one register that may change.
+    pub carried: HashSet<VarId>,
     /// Variables whose absent elements hold zeros: they were loaded so.
     pub zero_filled: HashSet<VarId>,
     /// Representative of each class of equal lengths.
@@ -186,6 +190,8 @@ impl<'a> Lowering<'a> {
     pub fn new(kernel: &'a Kernel, found: HashMap<ValueId, ValueId>, facts: &'a Facts, plan: &'a Plan) -> Lowering<'a> {
         let ix = Index { dtype: if facts.index32 { DType::I32 } else { DType::I64 } };
         let written = super::uses::written_params(kernel);
+        let uses = super::uses::count(kernel);
+        let dots = super::dots::Dots::new(kernel, &uses, &written);
         let params = kernel.params.iter().enumerate().map(|(p, param)| pointer_or_scalar(kernel, facts, &written, p, param)).collect();
         let mut lowering = Lowering {
             kernel,
@@ -201,8 +207,9 @@ impl<'a> Lowering<'a> {
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],
             near: super::near::Near::new(kernel),
+            dots,
             copies_end: None,
-            uses: super::uses::count(kernel),
+            uses,
             ranges: HashMap::new(),
             multiples: HashMap::new(),
             coordinates: Vec::new(),
@@ -217,6 +224,7 @@ impl<'a> Lowering<'a> {
             repeated: false,
             thread: Expr::Special(Special::Thread),
             block: None,
+            carried: HashSet::new(),
             zero_filled: HashSet::new(),
             dim_class: dim_classes(kernel),
             dim_constant: dim_constants(kernel),

@@ -76,6 +76,7 @@ impl Lowering<'_> {
             loops.push((counter, tiles));
             self.set(*var, Rep::TileIndex(Expr::Var(counter)));
         }
+        self.begin_dots(&l.body);
         let outer = self.enter_turn();
         self.lower_block(&l.body)?;
         self.end_carries(&l.carries, &carried)?;
@@ -166,6 +167,7 @@ impl Lowering<'_> {
                         let init = self.element(c.init, &at, &Default::default());
                         let var = self.new_var(&name, dtype, None);
                         self.emit(Stmt::Declare { var, init: Some(init) });
+                        self.carried.insert(var);
                         (var, Data::One(Expr::Var(var)))
                     } else {
                         let var = self.fill_array(c.init, &layout, &name, dtype)?;
@@ -206,7 +208,7 @@ impl Lowering<'_> {
         }
         let mut groups: Vec<(Layout, Vec<usize>)> = Vec::new();
         for (i, slot) in carried.iter().enumerate() {
-            let Some(layout) = &slot.layout else { continue };
+            let Some(layout) = slot.layout.as_ref().filter(|_| !self.kept_in_place(&carries[i], slot.var)) else { continue };
             match groups.iter_mut().find(|(l, _)| l == layout) {
                 Some((_, members)) => members.push(i),
                 None => groups.push((layout.clone(), vec![i])),

@@ -263,7 +263,7 @@ impl Lowering<'_> {
         if base == self.thread || super::index::as_literal(&base).is_some() {
             return base;
         }
-        let name = index.map_or("at".to_string(), |i| self.coordinate_name(i));
+        let name = index.map_or_else(|| self.position_name(axis), |i| self.coordinate_name(i));
         let base = self.declare_let(&name, self.ix.dtype, base);
         if let (Some(_), Expr::Var(var)) = (index, &base) {
             // Coordinates of all of the thread's elements fit the type of indices.
@@ -279,6 +279,10 @@ impl Lowering<'_> {
     pub fn thread_digit(&self, d: &Digit, threads: i64) -> Expr {
         let quotient = self.ix.div(self.thread.clone(), d.stride);
         if d.stride * d.extent == threads { quotient } else { self.ix.rem(quotient, d.extent) }
+    }
+
+    fn position_name(&self, axis: usize) -> String {
+        if self.plan.dots { ["thread_row", "thread_col"][axis.min(1)] } else { "at" }.into()
     }
 
     fn coordinate_name(&self, index: ValueId) -> String {

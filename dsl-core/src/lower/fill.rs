@@ -4,7 +4,7 @@ use super::context::Lowering;
 use super::elements::unrolled;
 use super::index::{Index, all, binary, compare, literal};
 use super::window::{WindowCopy, WindowRep};
-use crate::simt::{Barrier, Expr, Stmt};
+use crate::simt::{Barrier, Expr, Stmt, VarId};
 use crate::tile::{Boundary, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 
@@ -23,6 +23,32 @@ struct Fill {
     width: i64,
     /// The view's coordinate of the copy's first element, per axis.
     first: Vec<Expr>,
+}
+
+/// The registers in which the items that a thread copies wait.
+struct Parts {
+    var: VarId,
+    dtype: DType,
+    /// Items.
+    turns: i64,
+    /// Elements per item.
+    width: i64,
+}
+
+/// An item that a thread copies.
+struct Item {
+    /// Its number among the thread's.
+    number: Expr,
+    /// Whether there is one, where some threads have fewer.
+    exists: Option<Expr>,
+    /// Where it lies in the copy.
+    local: Vec<Expr>,
+}
+
+/// A copy whose loads are under way, in registers.
+pub(crate) struct Begun {
+    fill: Fill,
+    parts: Parts,
 }
 
 impl Lowering<'_> {
@@ -49,7 +75,7 @@ impl Lowering<'_> {
         let threads = self.plan.threads;
         let turns = (items + threads - 1) / threads;
         if turns <= UNROLLED_TURNS && !self.plan.async_windows && !(window.boundary == Boundary::Clamp && fill.width > 1) {
-            return self.copy_by_registers(window, copy, fill, (turns, items));
+            return self.copy_by_registers(window, copy, fill, turns);
         }
         let thread = self.local_thread();
         let (counter, at) = self.loop_var("item");
@@ -126,46 +152,91 @@ impl Lowering<'_> {
     }
 
     /// Copies a few items per thread: reads all of them before it stores the first, so that their latencies pass at the same time.
-    fn copy_by_registers(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, (turns, items): (i64, i64)) {
-        let dtype = self.kernel.view(window.view).dtype;
-        let name = format!("{}_part", self.kernel.params[self.kernel.view(window.view).param].name);
-        let (threads, width, cache) = (self.plan.threads, fill.width, self.plan.load_cache);
-        let var = self.new_var(&name, dtype, Some((turns * width) as u32));
-        self.emit(Stmt::Declare { var, init: None });
-        let upper = self.item_ends(window, copy);
-        let phases: &[&[bool]] = if turns == 1 { &[&[false, true]] } else { &[&[false], &[true]] };
-        for phase in phases {
-            let (counter, item) = self.loop_var("item");
-            self.open();
-            let n = LOCAL.add(self.local_thread(), LOCAL.mul(item.clone(), LOCAL.lit(threads)));
-            let n = self.declare_let("n", DType::I32, n);
-            let exists = (items % threads != 0).then(|| compare(CompareOp::Lt, n.clone(), LOCAL.lit(items)));
-            let local = self.item_at(fill, n);
-            let at = LOCAL.mul(item, LOCAL.lit(width));
-            let lanes = width as u32;
-            for store in *phase {
-                if *store {
-                    let (place, predicate, cache) = (copy.place(dtype, &local), exists.clone(), Default::default());
-                    self.emit(if width == 1 {
-                        Stmt::Store { place, value: Expr::Element(var, Box::new(at.clone())), predicate, cache }
-                    } else {
-                        Stmt::StoreVector { place, var, at: at.clone(), lanes, predicate, cache }
-                    });
-                    continue;
-                }
-                let (global, negative) = self.item_outside(window, copy, fill, &local);
-                let (place, inside) = self.outside_place(window, &global, &negative, &upper, None);
-                let predicate = all(exists.clone().into_iter().chain(inside));
-                self.emit(if width == 1 {
-                    let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };
-                    Stmt::Assign { var, index: Some(at.clone()), value }
-                } else {
-                    Stmt::LoadVector { var, at: at.clone(), place, lanes, predicate, cache }
-                });
-            }
-            let turn = self.close();
-            self.emit(unrolled(counter, turns, turn));
+    fn copy_by_registers(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, turns: i64) {
+        let parts = self.declare_parts(window, fill, turns);
+        if turns == 1 {
+            self.each_item(fill, 1, &mut |cx, at| {
+                cx.load_part(window, copy, fill, &parts, at);
+                cx.store_part(window, copy, &parts, at);
+            });
+            return;
         }
+        self.load_parts(window, copy, fill, &parts);
+        self.store_parts(window, copy, fill, &parts);
+    }
+
+    /// Registers for the items that each thread copies.
+    fn declare_parts(&mut self, window: &WindowRep, fill: &Fill, turns: i64) -> Parts {
+        let view = self.kernel.view(window.view);
+        let (dtype, name) = (view.dtype, format!("{}_part", self.kernel.params[view.param].name));
+        let var = self.new_var(&name, dtype, Some((turns * fill.width) as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        Parts { var, dtype, turns, width: fill.width }
+    }
+
+    fn load_parts(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, parts: &Parts) {
+        self.each_item(fill, parts.turns, &mut |cx, at| cx.load_part(window, copy, fill, parts, at));
+    }
+
+    fn store_parts(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, parts: &Parts) {
+        self.each_item(fill, parts.turns, &mut |cx, at| cx.store_part(window, copy, parts, at));
+    }
+
+    /// Loops over the items that a thread copies.
+    fn each_item(&mut self, fill: &Fill, turns: i64, body: &mut dyn FnMut(&mut Self, &Item)) {
+        let (items, threads) = (fill.counts.iter().product::<i64>(), self.plan.threads);
+        let (counter, item) = self.loop_var("item");
+        self.open();
+        let n = LOCAL.add(self.local_thread(), LOCAL.mul(item.clone(), LOCAL.lit(threads)));
+        let n = self.declare_let("n", DType::I32, n);
+        let exists = (items % threads != 0).then(|| compare(CompareOp::Lt, n.clone(), LOCAL.lit(items)));
+        let local = self.item_at(fill, n);
+        body(self, &Item { number: item, exists, local });
+        let turn = self.close();
+        self.emit(unrolled(counter, turns, turn));
+    }
+
+    fn load_part(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, parts: &Parts, item: &Item) {
+        let (upper, cache) = (self.item_ends(window, copy), self.plan.load_cache);
+        let (global, negative) = self.item_outside(window, copy, fill, &item.local);
+        let (place, inside) = self.outside_place(window, &global, &negative, &upper, None);
+        let predicate = all(item.exists.clone().into_iter().chain(inside));
+        let (var, at) = (parts.var, LOCAL.mul(item.number.clone(), LOCAL.lit(parts.width)));
+        self.emit(if parts.width == 1 {
+            let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };
+            Stmt::Assign { var, index: Some(at), value }
+        } else {
+            Stmt::LoadVector { var, at, place, lanes: parts.width as u32, predicate, cache }
+        });
+    }
+
+    fn store_part(&mut self, window: &WindowRep, copy: &WindowCopy, parts: &Parts, item: &Item) {
+        debug_assert_eq!(self.kernel.view(window.view).dtype, parts.dtype);
+        let (place, predicate, cache) = (copy.place(parts.dtype, &item.local), item.exists.clone(), Default::default());
+        let (var, at) = (parts.var, LOCAL.mul(item.number.clone(), LOCAL.lit(parts.width)));
+        self.emit(if parts.width == 1 {
+            Stmt::Store { place, value: Expr::Element(var, Box::new(at)), predicate, cache }
+        } else {
+            Stmt::StoreVector { place, var, at, lanes: parts.width as u32, predicate, cache }
+        });
+    }
+
+    /// Starts the loads of a window: a thread's items stay in registers until [`Lowering::land_copy`] stores them.
+    pub fn begin_copy(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) -> Begun {
+        let fill = self.plan_fill(window, copy, name);
+        let items: i64 = fill.counts.iter().product();
+        let parts = self.declare_parts(window, &fill, (items + self.plan.threads - 1) / self.plan.threads);
+        Begun { fill, parts }
+    }
+
+    /// Loads what was begun.
+    pub fn take_copy(&mut self, window: &WindowRep, copy: &WindowCopy, begun: &Begun) {
+        self.load_parts(window, copy, &begun.fill, &begun.parts);
+    }
+
+    /// Stores what was loaded.
+    pub fn land_copy(&mut self, window: &WindowRep, copy: &WindowCopy, begun: &Begun) {
+        self.store_parts(window, copy, &begun.fill, &begun.parts);
     }
 
     /// Where item `n` lies, from the copy's first element.
@@ -282,5 +353,6 @@ fn describe(window: &WindowRep, copy: &WindowCopy, text: &str) -> String {
         Boundary::Valid | Boundary::Zero => "zeros",
         Boundary::Clamp => "the nearest element",
     };
-    format!("copy a window of {dims} elements of {text} to shared memory{gaps}; outside of the tensor {outside}")
+    let what = if copy.axes.iter().all(|a| a.before == 0) && window.halo.iter().all(|h| *h == (0, 0)) { "" } else { "a window of " };
+    format!("copy {what}{dims} elements of {text} to shared memory{gaps}; outside of the tensor {outside}")
 }

@@ -30,7 +30,7 @@ impl Lowering<'_> {
         let stride = self.ix.cast(DType::I32, stride);
         self.comment(format!("the tiles are dealt to {} blocks per multiprocessor", self.plan.grid));
         let counter = self.new_var("tile", self.ix.dtype, None);
-        let early = if self.plan.stages > 1 { self.early_loads(l)? } else { vec![] };
+        let early = if self.plan.stages > 1 && !self.plan.dots { self.early_loads(l)? } else { vec![] };
         let before = self.values.clone();
         self.repeated = true;
         let waiting = self.pipeline_prologue(l, &counts, &early, &block, &stride)?;
@@ -221,8 +221,8 @@ impl Lowering<'_> {
     fn both_worthwhile(&self, l: &TileLoop) -> bool {
         let mut statements = 0;
         tile::access::visit(&l.body, &mut |_| statements += 1);
-        // A window's copy checks its bounds in any case.
-        statements <= 60 && !self.plan.shared_windows
+        // The copy of a window, or of a dot's operand, checks its bounds in any case.
+        statements <= 60 && !self.plan.shared_windows && !self.plan.dots
     }
 
     /// Where each thread owns one run and every access is at the grid's own tile, one `if` around the body does: the layout of

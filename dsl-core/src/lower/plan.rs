@@ -46,8 +46,12 @@ pub(crate) struct Plan {
     pub shared_rows: bool,
     /// Windows are copied to shared memory.
     pub shared_windows: bool,
-    /// Those copies go by `cp.async`.
+    /// Those copies, and those of dots' operands, go by `cp.async`.
     pub async_windows: bool,
+    /// The kernel has dots.
+    pub dots: bool,
+    /// Operands of dots are copied to shared memory.
+    pub shared_operands: bool,
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
     pub blocked: bool,
     /// Hint for global loads.
@@ -76,7 +80,7 @@ fn knob_of_kind(kernel: &Kernel, kind: KnobKind) -> Option<KnobId> {
 /// Checks the rules that need no lowering and works out the numbers.
 pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<Plan, ScheduleError> {
     check_choices(kernel, schedule)?;
-    let knobs: Vec<i64> = (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect();
+    let mut knobs: Vec<i64> = (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect();
     let value = |k: KnobId| knobs[k.0 as usize];
     let grid_tile: Vec<i64> = super::anchor::grid_sizes(kernel).iter().map(|s| s.value(value)).collect();
     let sizes = super::anchor::sizes(kernel);
@@ -132,7 +136,12 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     };
     let blocked = reads_windows(kernel);
     let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
-    let async_windows = shared_windows && check_async_windows(kernel, schedule, target)?;
+    let dots = super::dots::has_dots(kernel);
+    let shared_operands = dots && !matches!(schedule.of_kind(kernel, KnobKind::Operands), Some(Choice::Word(w)) if w == "Direct");
+    if dots && !shared_operands {
+        walk_one_by_one(kernel, schedule, &mut knobs)?;
+    }
+    let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
     let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
     if !(copies as u64).is_power_of_two() || copies > 32 {
@@ -155,6 +164,8 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
         shared_rows,
         shared_windows,
         async_windows,
+        dots,
+        shared_operands,
         blocked,
         load_cache,
         store_cache,
@@ -264,6 +275,20 @@ fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, 
         }
         _ => Ok(Fill::Registers),
     }
+}
+
+/// Operands that are read where they are have no tiles along the axis of the sum: it is walked element by element, and the knobs of its
+/// tiles have no effect.
+fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, knobs: &mut [i64]) -> Result<(), ScheduleError> {
+    for id in super::dots::inner_tiles(kernel) {
+        let (knob, choice) = (kernel.knob(id), &schedule.choices[id.0 as usize]);
+        if *choice != knob.choices[0] {
+            let rule = format!("has no effect where operands are read directly: only its first value, {}, is allowed", knob.choices[0]);
+            return Err(illegal(kernel, &[id], choice.to_string(), rule));
+        }
+        knobs[id.0 as usize] = 1;
+    }
+    Ok(())
 }
 
 /// Whether the body reads moved tiles of windows.

@@ -37,6 +37,7 @@ pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
         Op::Window { index, shift, .. } => index.iter().copied().chain(shift.iter().flatten().copied()).collect(),
         Op::Shuffle { value, lane, .. } => vec![*value, *lane],
         Op::Vote(_, mask) => vec![*mask],
+        Op::Dot { a, b, acc } => vec![*a, *b, *acc],
         Op::Near(window, offsets) => [*window].into_iter().chain(offsets.iter().copied()).collect(),
     }
 }

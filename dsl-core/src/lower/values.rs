@@ -135,6 +135,9 @@ impl Lowering<'_> {
 
     fn lower_tile(&mut self, value: ValueId, dtype: DType, op: &Op) -> Lowered<()> {
         match op {
+            Op::Load(..) if self.dots.is_load(value) => return self.open_operand(value, op),
+            _ if self.dots.is_absorbed(value) => return Ok(()),
+            Op::Dot { a, b, acc } => return self.dot(value, [*a, *b, *acc]),
             Op::Load(view, index) => return self.load_tile(value, *view, index),
             Op::Near(..) => return self.near(value),
             Op::Gather(view, indices) => return self.gather_tile(value, *view, indices),
@@ -398,7 +401,7 @@ impl Lowering<'_> {
     }
 
     /// `op` on operands in their register types; the result in the value's register type.
-    fn apply(&mut self, value: ValueId, op: &Op, mut operands: Vec<Expr>) -> Expr {
+    pub fn apply(&mut self, value: ValueId, op: &Op, mut operands: Vec<Expr>) -> Expr {
         let mut next = || Box::new(operands.remove(0));
         let to = self.kernel.ty(value).dtype().unwrap_or(DType::I64);
         match op {

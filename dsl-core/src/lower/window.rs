@@ -4,6 +4,7 @@
 //! apart: every run is followed by a gap where that would put them into the same banks.
 
 use super::context::{Lowered, Lowering, Mode, Rep};
+use super::dots::is_tile_index;
 use super::index::{Index, all, binary, compare};
 use crate::layout::{Layout, Source, bank_wavefronts};
 use crate::simt::{Expr, Place, SharedId, Space};
@@ -17,7 +18,7 @@ const LOCAL: Index = Index { dtype: DType::I32 };
 #[derive(Clone, Debug)]
 pub(crate) struct WindowRep {
     pub view: ViewId,
-    /// The tile index of each axis.
+    /// The tile index of each axis; of an operand of a dot also scalars, where one coordinate is meant.
     pub index: Vec<ValueId>,
     pub boundary: Boundary,
     /// What is added to the loop's coordinates, per axis.
@@ -121,18 +122,29 @@ impl Lowering<'_> {
 
     /// The name of a window's copy.
     pub fn copy_name(&self, value: ValueId) -> String {
-        format!("{}_smem", self.name_of(value, "window"))
+        let source = match self.near.op(value) {
+            Some(Op::Load(view, _)) => self.kernel.params[self.kernel.view(*view).param].name.as_str(),
+            _ => "window",
+        };
+        format!("{}_smem", self.name_of(value, source))
     }
 
     /// A window at the tiles that its indices stand for now, without a copy.
     pub fn window_at(&mut self, value: ValueId, op: &Op) -> WindowRep {
-        let Op::Window { shift, .. } = op else { panic!("window: {op:?} makes no window") };
-        let shift = shift.iter().map(|s| self.shift(*s)).collect();
+        let shift: Vec<Option<ValueId>> = match op {
+            Op::Window { shift, .. } => shift.clone(),
+            Op::Load(_, index) => vec![None; index.len()],
+            _ => panic!("window: {op:?} makes no window"),
+        };
+        let shift = shift.into_iter().map(|s| self.shift(s)).collect();
         WindowRep { shift, ..self.window_anywhere(value, op) }
     }
 
     /// A window without its place.
     pub fn window_anywhere(&mut self, value: ValueId, op: &Op) -> WindowRep {
+        if let Op::Load(view, index) = op {
+            return self.operand_anywhere(*view, index);
+        }
         let Op::Window { view, index, boundary, .. } = op else { panic!("window: {op:?} makes no window") };
         let Ty::Window(_, reach) = self.kernel.ty(value) else { panic!("window: {value:?} is no window") };
         let halo: Vec<(i64, i64)> = reach.iter().map(|r| (self.plan.size(&r.before), self.plan.size(&r.after))).collect();
@@ -152,6 +164,9 @@ impl Lowering<'_> {
 
     /// The first coordinate of a tile, in index arithmetic.
     pub fn tile_start(&mut self, index: ValueId) -> Expr {
+        if !is_tile_index(self.kernel, index) {
+            return self.index_of(index);
+        }
         let size = self.plan.size(crate::tile::access::tile_size(self.kernel, index));
         match self.rep(index) {
             Rep::TileIndex(e) => self.ix.mul(e.clone(), self.ix.lit(size)),
@@ -161,7 +176,10 @@ impl Lowering<'_> {
 
     /// Extent of the window's tile along an axis.
     pub fn window_size(&self, window: &WindowRep, axis: usize) -> i64 {
-        self.plan.size(crate::tile::access::tile_size(self.kernel, window.index[axis]))
+        match self.kernel.ty(window.index[axis]) {
+            Ty::TileIdx(size) => self.plan.size(size),
+            _ => 1,
+        }
     }
 
     /// Lays a window out in shared memory, with room for so many copies one after the other.
@@ -270,6 +288,9 @@ impl Lowering<'_> {
     /// length that is walked.
     pub fn tile_lies_inside(&mut self, window: &WindowRep, axis: usize) -> bool {
         let index = window.index[axis];
+        if !is_tile_index(self.kernel, index) {
+            return true;
+        }
         if self.mode == Mode::Full && self.grid_vars.contains(&index) {
             return true;
         }
@@ -280,6 +301,9 @@ impl Lowering<'_> {
 
     /// Whether the loop walks an axis of just this length.
     pub fn walks_itself(&mut self, window: &WindowRep, axis: usize) -> bool {
+        if !is_tile_index(self.kernel, window.index[axis]) {
+            return true;
+        }
         let walked = self.lengths[&window.index[axis]];
         self.index_of(walked) == self.window_len(window, axis)
     }

@@ -37,6 +37,9 @@ pub enum KnobKind {
     Rows,
     /// `halo(H = [Shared, Direct])`: where a window is read from: a copy in shared memory that the block makes, or global memory.
     Halo,
+    /// `operands(O = [Shared, Direct])`: where a dot's operands are read from: a copy in shared memory that the block makes, or global
+    /// memory.
+    Operands,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
     /// `copies(K = [1, 8, ..])`: copies of each element of a shared array that is only updated by one kind of atomic: lanes update
@@ -62,6 +65,7 @@ impl KnobKind {
             KnobKind::Unit => "unit",
             KnobKind::Rows => "rows",
             KnobKind::Halo => "halo",
+            KnobKind::Operands => "operands",
             KnobKind::Raster => "raster",
             KnobKind::Copies => "copies",
             KnobKind::Cache => "cache",
@@ -74,6 +78,7 @@ impl KnobKind {
             KnobKind::Unit => &["Ffma", "Mma", "Wgmma"],
             KnobKind::Rows => &["Direct", "Shared"],
             KnobKind::Halo => &["Shared", "Direct"],
+            KnobKind::Operands => &["Direct", "Shared"],
             KnobKind::Cache => &["Default", "Streaming", "Stores", "Loads"],
             _ => &[],
         }

@@ -218,7 +218,7 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
         KnobKind::Coarsen { .. } | KnobKind::Vector | KnobKind::Stages | KnobKind::Raster | KnobKind::Copies => vec![Choice::Int(1)],
         KnobKind::Grid => vec![Choice::Int(0)],
         KnobKind::Threads | KnobKind::Warps => listed.to_vec(),
-        KnobKind::Copy | KnobKind::Unit | KnobKind::Cache | KnobKind::Rows | KnobKind::Halo => {
+        KnobKind::Copy | KnobKind::Unit | KnobKind::Cache | KnobKind::Rows | KnobKind::Halo | KnobKind::Operands => {
             let first = Choice::Word(kind.words()[0].to_string());
             vec![if listed.contains(&first) { first } else { listed[0].clone() }]
         }

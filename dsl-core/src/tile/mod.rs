@@ -33,6 +33,11 @@
 //! [`VoteKind::Any`] and [`VoteKind::Ballot`] and true to [`VoteKind::All`]; every element of the result is present. Distances and lane numbers
 //! count modulo 32.
 //!
+//! # Dots
+//! [`Op::Dot`] adds the products along `K` to the accumulator, in the accumulator's type: products of f16, bf16 and 8-bit integers are
+//! exact in f32 and i32, of f32 fused with the addition. The order of the additions is open; the evaluator takes `K` in ascending order. An
+//! absent element of an operand is zero; operands are rounded to their element type; an element of the result is absent where the accumulator's is.
+//!
 //! # Barriers
 //! [`Stmt::Barrier`] orders accesses of shared arrays that are kept by hand ([`SharedArray::by_hand`]); it changes no value.
 //!
@@ -310,6 +315,15 @@ pub enum Op {
     },
     /// What the lanes of each warp find out about a bool tile, the same in each of them: bool, or u32 for a ballot.
     Vote(VoteKind, ValueId),
+    /// `acc + a · b`: `[M, K] · [K, N]` into `[M, N]`. See the page's section on dots.
+    Dot {
+        /// Left operand.
+        a: ValueId,
+        /// Right operand, of the same element type.
+        b: ValueId,
+        /// What the products are added to; gives the result's type.
+        acc: ValueId,
+    },
 }
 
 /// A value that changes over the turns of a loop.

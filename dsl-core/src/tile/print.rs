@@ -250,6 +250,7 @@ impl Printer<'_> {
                 format!("shuffle {} {} {}", format!("{kind:?}").to_lowercase(), self.v(*value), self.v(*lane))
             }
             Op::Vote(kind, mask) => format!("vote {} {}", format!("{kind:?}").to_lowercase(), self.v(*mask)),
+            Op::Dot { a, b, acc } => format!("dot {}", self.list(&[*a, *b, *acc])),
             Op::Near(window, offsets) => format!("near {} ({})", self.v(*window), self.list(offsets)),
             Op::Iota => "iota".into(),
             Op::Number(a) => format!("number {}", self.v(*a)),

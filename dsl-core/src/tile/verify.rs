@@ -372,6 +372,16 @@ impl Checker<'_> {
                 let fits = mask.dtype() == Some(DType::Bool) && result.dtype() == Some(gives) && shape(mask) == shape(result);
                 ensure(fits && !shape(result).is_empty(), wrong)
             }
+            Op::Dot { a, b, acc } => {
+                let (x, y) = (self.used(*a)?.clone(), self.used(*b)?.clone());
+                ensure(x.dtype() == y.dtype(), wrong)?;
+                let fits = match (shape(&x).as_slice(), shape(&y).as_slice(), shape(result).as_slice()) {
+                    ([m, k], [l, n], [r, c]) => m == r && k == l && n == c,
+                    _ => false,
+                };
+                let types = matches!((x.dtype(), result.dtype()), (Some(a), Some(b)) if a.dot_accumulators().contains(&b));
+                ensure(self.used(*acc)? == result && fits && types, wrong)
+            }
             Op::Number(a) => {
                 let Ty::TileIdx(size) = self.used(*a)? else { return Err(wrong()) };
                 ensure(*result == Ty::Scalar(DType::I64) && size.is_pinned(&kernel.knobs), wrong)

@@ -8,6 +8,7 @@
 
 mod by_hand;
 mod combine;
+mod dot;
 mod memory;
 mod number;
 mod ops;

@@ -1,0 +1,47 @@
+//! Matrix multiplication in fp32: one body, from one thread per element that reads global memory to tiles in registers and shared memory.
+
+use girih::prelude::*;
+
+/// c = a · b.
+#[kernel(
+    tile(BM = [128, 32, 64, 16, 256], BN = [128, 32, 64, 16, 256], BK = [16, 8, 32]),
+    coarsen(TM of BM = [8, 4, 2, 1, 16], TN of BN = [8, 4, 2, 1, 16]),
+    vector(V = [4, 2, 1]),
+    operands(O = [Shared, Direct]),
+    stages(S = [3, 2, 1, 4]),
+    copy(P = [Async, Registers]),
+    raster(X = [8, 1])
+)]
+pub fn matrix_multiplication(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), acc);
+    }
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
+    matrix_multiplication(a, b, c);
+}
+
+girih::challenge! {
+    Challenge::new(
+        "matrix_multiplication",
+        solve::Program::def,
+        "void solve(const float* A[M, N], const float* B[N, K], float* C[M, K], int M, int N, int K)",
+    )
+    .input("A", uniform(-10.0, 10.0))
+    .input("B", uniform(-10.0, 10.0))
+    .output("C", |x, i| {
+        let (inner, cols) = (x.len("N"), x.len("K"));
+        (0..inner).map(|l| x.at("A", i / cols * inner + l) * x.at("B", l * cols + i % cols)).sum()
+    })
+    .tolerance(1e-2, 1e-4)
+    .check_at(["M=0 N=3 K=2", "M=1 N=0 K=5", "M=1 N=1 K=1", "M=17 N=33 K=65", "M=64 N=32 K=128", "M=129 N=67 K=31"])
+    .perf_at("M=8192, N=6144, K=4096")
+    .flops(|s| 2.0 * s.size("M") * s.size("N") * s.size("K"))
+}

@@ -1,0 +1,14 @@
+//! Dots: every schedule computes what `eval` computes; what the generated code does, counted; what is refused.
+
+pub mod kernels;
+
+use super::differential::compare;
+use super::rungs::all_kernels;
+
+#[test]
+fn every_schedule_of_dots_computes_what_eval_computes() {
+    let chosen = super::differential::chosen();
+    let kernels: Vec<_> = all_kernels().into_iter().filter(|k| k.path.contains("dots::kernels")).collect();
+    assert!(kernels.len() >= 9, "{} kernels with dots", kernels.len());
+    compare(&kernels.into_iter().filter(|k| chosen.iter().any(|c| c.path == k.path)).collect::<Vec<_>>());
+}
