@@ -5,7 +5,7 @@
 //! stretched where the last wave of blocks is partly empty, plus the cost of the launch. Memory runs at full bandwidth only if
 //! enough bytes are in flight: occupancy × the independent bytes that a thread requests before it waits.
 
-use crate::target::Target;
+use crate::target::{MatrixRates, Target};
 
 /// What a launch does, scaled to the whole grid. Numbers are totals over all blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -24,6 +24,12 @@ pub struct Work {
     pub float_operations: f64,
     /// Special functions (exponentials, roots, divisions), counted per thread.
     pub special_functions: f64,
+    /// Multiply-adds of matrix instructions on f16 or bf16.
+    pub matrix_half: f64,
+    /// Multiply-adds of matrix instructions on tf32.
+    pub matrix_tf32: f64,
+    /// Multiply-adds of matrix instructions on 8-bit integers.
+    pub matrix_int8: f64,
     /// Atomic operations, counted per thread.
     pub atomics: f64,
     /// Dependent rounds of global loads along a thread: turns of its loop over tiles, at least 1 where anything is loaded.
@@ -89,6 +95,8 @@ pub enum Bottleneck {
     Shared,
     /// fp32 or special-function units.
     Arithmetic,
+    /// Tensor cores.
+    Tensor,
     /// Instructions issued.
     Issue,
     /// Atomics.
@@ -108,6 +116,7 @@ impl Bottleneck {
             Bottleneck::L2 => "L2 bandwidth",
             Bottleneck::Shared => "shared memory",
             Bottleneck::Arithmetic => "arithmetic",
+            Bottleneck::Tensor => "tensor pipe",
             Bottleneck::Issue => "instruction issue",
             Bottleneck::Atomics => "atomics",
             Bottleneck::Launch => "launch",
@@ -201,6 +210,7 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
             cycles(work.float_operations, f64::from(target.ffma_per_clock)).max(cycles(work.special_functions, SPECIAL_PER_CLOCK)),
             Bottleneck::Arithmetic,
         ),
+        (matrix_clocks(work, &target.matrix) / (busy * target.clock), Bottleneck::Tensor),
         (cycles(work.instructions, ISSUE_PER_CLOCK), Bottleneck::Issue),
         (work.atomics / (ATOMICS_PER_CLOCK * target.clock), Bottleneck::Atomics),
     ];
@@ -211,6 +221,13 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
         bottleneck = Bottleneck::Launch;
     }
     Prediction { seconds, occupancy, bottleneck, bytes_in_flight, bandwidth_share }
+}
+
+/// Clocks of one multiprocessor for all matrix instructions.
+fn matrix_clocks(work: &Work, rates: &MatrixRates) -> f64 {
+    let kinds = [(work.matrix_half, rates.half), (work.matrix_tf32, rates.tf32), (work.matrix_int8, rates.int8)];
+    let clocks = |(amount, rate): (f64, u32)| if amount > 0.0 { amount / (f64::from(rate) * rates.mma_share) } else { 0.0 };
+    kinds.into_iter().map(clocks).sum()
 }
 
 /// Bytes that the resident threads of a multiprocessor request before they wait: one round of loads, times the stages of a pipeline.
@@ -315,5 +332,41 @@ mod tests {
         assert_eq!(predict(&conflicts, &launch, &SMALL, Target::h200()).bottleneck, Bottleneck::Shared);
         let arithmetic = Work { float_operations: 25e6 * 200.0, instructions: 25e6 / 32.0 * 200.0, ..base };
         assert_eq!(predict(&arithmetic, &launch, &SMALL, Target::h200()).bottleneck, Bottleneck::Arithmetic);
+    }
+
+    #[test]
+    fn matrix_instructions_are_bound_by_the_tensor_pipe() {
+        // 4096³ in f16, with blocks of 128 × 128 that read each operand once per 128 elements of the other.
+        let (n, block) = (4096f64, 128.0);
+        let products = n * n * n;
+        let work = Work {
+            load_sectors: 2.0 * n * n * n / block * 2.0 / 32.0,
+            store_sectors: n * n * 4.0 / 32.0,
+            memory_bytes: n * n * 8.0,
+            instructions: products / 2048.0 * 1.5,
+            shared_wavefronts: products / 2048.0 * 1.5,
+            matrix_half: products,
+            rounds: 1.0,
+            ..Default::default()
+        };
+        let launch = Launch { grid: 1024, block: 128, stages: 3 };
+        for (name, tflops) in [("t4", 55.0), ("a100", 312.0), ("h200", 0.62 * 989.0), ("b200", 0.25 * 2250.0)] {
+            let target = Target::find(name).expect("a target");
+            let found = predict(&work, &launch, &Resources { registers: 128, shared: 16 << 10, spills: 0 }, target);
+            assert_eq!(found.bottleneck, Bottleneck::Tensor, "{name}");
+            // The clock under load is lower than that of the data sheet, and the last wave is partly empty.
+            let reached = 2.0 * products / found.seconds / 1e12;
+            assert!((0.6 * tflops..1.01 * tflops).contains(&reached), "{name}: {reached}");
+        }
+    }
+
+    #[test]
+    fn rates_of_tensor_cores_are_those_of_the_data_sheets() {
+        for (name, half, int8) in [("t4", 65.0, 130.0), ("a100", 312.0, 624.0), ("b200", 2250.0, 4500.0), ("rtx5090", 209.5, 838.0)] {
+            let target = Target::find(name).expect("a target");
+            let peak = |rate: u32| 2.0 * f64::from(rate) * f64::from(target.multiprocessors) * target.boost / 1e12;
+            assert!((peak(target.matrix.half) / half - 1.0).abs() < 0.07, "{name}: {}", peak(target.matrix.half));
+            assert!((peak(target.matrix.int8) / int8 - 1.0).abs() < 0.07, "{name}: {}", peak(target.matrix.int8));
+        }
     }
 }

@@ -144,6 +144,7 @@ pub fn unary_fn(op: UnaryOp, dtype: DType) -> Option<UnaryFn> {
             UnaryOp::Round => |a| to_f32(of_f32(a).round_ties_even()),
             UnaryOp::Trunc => |a| to_f32(of_f32(a).trunc()),
             UnaryOp::RecipApprox => |a| to_f32(1.0 / of_f32(a)),
+            UnaryOp::RoundTf32 => |a| to_f32(round_tf32(of_f32(a))),
             UnaryOp::Exp | UnaryOp::ExpApprox => by_f64!(Exp),
             UnaryOp::Exp2Approx => by_f64!(Exp2),
             UnaryOp::Exp2 => by_f64!(Exp2),
@@ -273,6 +274,14 @@ pub fn bitcast(from: DType, to: DType, a: u64) -> u64 {
     if to == DType::Bool { (a != 0) as u64 } else { a }
 }
 
+/// `cvt.rna.tf32.f32`: half a unit is added to the magnitude and the lower 13 bits are dropped; what gets too large is infinite.
+fn round_tf32(x: f32) -> f32 {
+    match x.is_finite() {
+        true => f32::from_bits((x.to_bits() + 0x1000) & !0x1fff),
+        false => x,
+    }
+}
+
 fn min_f64(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() {
         f64::NAN
@@ -314,6 +323,7 @@ pub fn unary_f64(op: UnaryOp, x: f64) -> f64 {
         UnaryOp::Round => x.round_ties_even(),
         UnaryOp::Trunc => x.trunc(),
         UnaryOp::RecipApprox => 1.0 / x,
+        UnaryOp::RoundTf32 => round_tf32(x as f32) as f64,
         UnaryOp::Not | UnaryOp::Popcount | UnaryOp::LeadingZeros => panic!("scalar: {op:?} is not defined on floats"),
     }
 }

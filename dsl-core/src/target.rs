@@ -1,5 +1,7 @@
 //! Targets: the limits and rates of a GPU, as plain data.
 
+use crate::fragments::Atom;
+
 /// Features that code generation asks for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Target {
@@ -33,8 +35,24 @@ pub struct Target {
     pub boost: f64,
     /// fp32 fused multiply-adds per clock and multiprocessor.
     pub ffma_per_clock: u32,
+    /// Rates of the tensor cores.
+    pub matrix: MatrixRates,
     /// Cost of a launch, seconds.
     pub launch: f64,
+}
+
+/// Dense multiply-adds per clock and multiprocessor of the tensor cores, with f32 (integers: i32) accumulators; 0 where a format is
+/// unknown to them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MatrixRates {
+    /// f16, and bf16 where there is any.
+    pub half: u32,
+    /// tf32.
+    pub tf32: u32,
+    /// 8-bit integers.
+    pub int8: u32,
+    /// Share of these rates that `mma.sync` reaches; the rest is for newer instructions.
+    pub mma_share: f64,
 }
 
 /// Bytes of the widest global access: 32 on sm_100 and later, else 16.
@@ -45,6 +63,11 @@ pub const fn max_vector_bytes(capability: u32) -> u32 {
 const KB: u32 = 1024;
 
 /// The GPUs that girih knows. Sources: NVIDIA's tuning guides and data sheets; bytes in flight from CUB's `tuning_transform`.
+///
+/// Rates of tensor cores are the data sheets' dense peaks, divided by multiprocessors and boost clock: T4 65 TFLOP/s in f16 and 130 TOP/s
+/// in int8, A100 312, 156 (tf32) and 624, H100 and H200 989, 495 and 1979, B200 2250, 1125 and 4500, RTX 5090 209.5 (f32 accumulators),
+/// 104.8 and 838. Of Hopper's peak `mma.sync` reaches 62 % (Luo et al.: Benchmarking and Dissecting the Nvidia Hopper GPU
+/// Architecture via Microbenchmarking); for the B200 we assume that it runs as fast per multiprocessor as on the A100.
 pub const TARGETS: [Target; 6] = [
     Target {
         name: "t4",
@@ -62,6 +85,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.35e9,
         boost: 1.59e9,
         ffma_per_clock: 64,
+        matrix: MatrixRates { half: 512, tf32: 0, int8: 1024, mma_share: 1.0 },
         launch: 3.0e-6,
     },
     Target {
@@ -80,6 +104,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.41e9,
         boost: 1.41e9,
         ffma_per_clock: 64,
+        matrix: MatrixRates { half: 1024, tf32: 512, int8: 2048, mma_share: 1.0 },
         launch: 2.5e-6,
     },
     Target {
@@ -98,6 +123,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.75e9,
         boost: 1.98e9,
         ffma_per_clock: 128,
+        matrix: MatrixRates { half: 2048, tf32: 1024, int8: 4096, mma_share: 0.62 },
         launch: 2.2e-6,
     },
     Target {
@@ -116,6 +142,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.75e9,
         boost: 1.98e9,
         ffma_per_clock: 128,
+        matrix: MatrixRates { half: 2048, tf32: 1024, int8: 4096, mma_share: 0.62 },
         launch: 2.2e-6,
     },
     Target {
@@ -134,6 +161,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.85e9,
         boost: 1.965e9,
         ffma_per_clock: 128,
+        matrix: MatrixRates { half: 4096, tf32: 2048, int8: 8192, mma_share: 0.25 },
         launch: 2.2e-6,
     },
     Target {
@@ -152,6 +180,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 2.4e9,
         boost: 2.41e9,
         ffma_per_clock: 128,
+        matrix: MatrixRates { half: 256, tf32: 128, int8: 1024, mma_share: 1.0 },
         launch: 2.2e-6,
     },
 ];
@@ -172,6 +201,10 @@ impl Target {
     /// Has `cp.async`.
     pub fn has_async_copy(&self) -> bool {
         self.capability >= 80
+    }
+    /// Has this matrix instruction. All targets have `ldmatrix`.
+    pub fn has(&self, atom: &Atom) -> bool {
+        self.capability >= atom.capability
     }
     /// Has bulk copies that complete on mbarriers.
     pub fn has_bulk_copy(&self) -> bool {

@@ -268,6 +268,8 @@ pub enum UnaryOp {
     RecipApprox,
     /// tanh by the hardware instruction (sm_75 on).
     TanhApprox,
+    /// The nearest number with 10 bits of fraction, ties away from zero, as `tf32` operands of matrix instructions need it.
+    RoundTf32,
     /// Number of one bits.
     Popcount,
     /// Number of leading zero bits.

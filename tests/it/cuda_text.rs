@@ -13,9 +13,9 @@ use girih_core::tile::host::HostExpr;
 use girih_core::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
 
 /// Architectures with their capability.
-const ARCHS: [(&str, u32); 5] = [("sm_75", 75), ("sm_80", 80), ("sm_90a", 90), ("sm_100a", 100), ("sm_120", 120)];
+pub const ARCHS: [(&str, u32); 5] = [("sm_75", 75), ("sm_80", 80), ("sm_90a", 90), ("sm_100a", 100), ("sm_120", 120)];
 
-const UNARY: [UnaryOp; 23] = [
+const UNARY: [UnaryOp; 24] = [
     UnaryOp::Neg,
     UnaryOp::Not,
     UnaryOp::Abs,
@@ -37,6 +37,7 @@ const UNARY: [UnaryOp; 23] = [
     UnaryOp::LogApprox,
     UnaryOp::RecipApprox,
     UnaryOp::TanhApprox,
+    UnaryOp::RoundTf32,
     UnaryOp::Popcount,
     UnaryOp::LeadingZeros,
 ];
@@ -62,12 +63,12 @@ const BINARY: [BinaryOp; 15] = [
 const COMPARE: [CompareOp; 6] = [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge, CompareOp::Eq, CompareOp::Ne];
 
 /// A kernel that grows.
-struct Build {
-    kernel: Kernel,
+pub struct Build {
+    pub kernel: Kernel,
 }
 
 impl Build {
-    fn new(name: &str) -> Build {
+    pub fn new(name: &str) -> Build {
         let launch = LaunchRecord { grid: HostExpr::Const(1), block: 128, cluster: 1, cooperative: false, min_blocks: 1, roles: vec![] };
         let provenance = Provenance {
             signature: format!("{name}()"),
@@ -79,57 +80,57 @@ impl Build {
         let empty = || vec![];
         Build { kernel: Kernel { name: name.into(), params: vec![], vars: vec![], shared: vec![], body: empty(), launch, provenance } }
     }
-    fn param(&mut self, name: &str, kind: ParamKind) -> usize {
+    pub fn param(&mut self, name: &str, kind: ParamKind) -> usize {
         self.kernel.params.push(Param { name: name.into(), kind });
         self.kernel.params.len() - 1
     }
-    fn pointer(&mut self, name: &str, dtype: DType) -> usize {
+    pub fn pointer(&mut self, name: &str, dtype: DType) -> usize {
         let tensor = self.kernel.params.len();
         self.param(name, ParamKind::Pointer { tensor, dtype, writable: true, restrict: true, align: 16 })
     }
-    fn var(&mut self, name: &str, dtype: DType, len: Option<u32>) -> VarId {
+    pub fn var(&mut self, name: &str, dtype: DType, len: Option<u32>) -> VarId {
         self.kernel.vars.push(Var { name: name.into(), dtype, len });
         VarId(self.kernel.vars.len() as u32 - 1)
     }
-    fn shared(&mut self, name: &str, dtype: DType, len: u32) -> SharedId {
+    pub fn shared(&mut self, name: &str, dtype: DType, len: u32) -> SharedId {
         self.kernel.shared.push(SharedArray { name: name.into(), dtype, len, align: 128 });
         SharedId(self.kernel.shared.len() as u32 - 1)
     }
-    fn let_(&mut self, name: &str, value: Expr) -> Expr {
+    pub fn let_(&mut self, name: &str, value: Expr) -> Expr {
         let dtype = self.kernel.dtype(&value);
         let var = self.var(name, dtype, None);
         self.kernel.body.push(Stmt::Let { var, value });
         Expr::Var(var)
     }
-    fn push(&mut self, stmt: Stmt) {
+    pub fn push(&mut self, stmt: Stmt) {
         self.kernel.body.push(stmt);
     }
-    fn thread(&mut self) -> Expr {
+    pub fn thread(&mut self) -> Expr {
         self.let_("thread", Expr::Special(Special::Thread))
     }
 }
 
-fn int(value: i32) -> Expr {
+pub fn int(value: i32) -> Expr {
     Expr::Literal(Literal::i32(value))
 }
 
-fn global(param: usize, dtype: DType, index: Expr) -> Place {
+pub fn global(param: usize, dtype: DType, index: Expr) -> Place {
     Place { space: Space::Global(param), dtype, index }
 }
 
-fn smem(id: SharedId, dtype: DType, index: Expr) -> Place {
+pub fn smem(id: SharedId, dtype: DType, index: Expr) -> Place {
     Place { space: Space::Shared(id), dtype, index }
 }
 
-fn load(place: Place) -> Expr {
+pub fn load(place: Place) -> Expr {
     Expr::Load { place: Box::new(place), predicate: None, cache: CacheHint::Default }
 }
 
-fn store(place: Place, value: Expr) -> Stmt {
+pub fn store(place: Place, value: Expr) -> Stmt {
     Stmt::Store { place, value, predicate: None, cache: CacheHint::Default }
 }
 
-fn less(a: Expr, b: Expr) -> Expr {
+pub fn less(a: Expr, b: Expr) -> Expr {
     Expr::Compare(CompareOp::Lt, Box::new(a), Box::new(b))
 }
 

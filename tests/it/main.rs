@@ -18,6 +18,7 @@ mod joint_tuning;
 mod kernels;
 mod language;
 mod launches;
+mod matrix_units;
 mod mutants;
 mod mutator;
 mod nvrtc;

@@ -161,8 +161,12 @@ impl Mutator<'_> {
                 self.expr(value, text);
                 self.expr(operand, text);
             }
+            Stmt::LoadMatrix { at, place, .. } => {
+                self.expr(at, text);
+                self.place(place, text);
+            }
             // Their operands hold no loads.
-            Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::BulkCopy { .. } | Stmt::AsyncCommit => {}
+            Stmt::Mma { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::BulkCopy { .. } | Stmt::AsyncCommit => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => {
                 unreachable!("taken out whole")
             }

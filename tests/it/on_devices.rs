@@ -100,7 +100,7 @@ fn inputs(dtype: DType, skip: usize) -> Vec<u8> {
 }
 
 /// Runs a kernel whose parameters are pointers, and gives their contents afterwards.
-fn run(device: &Device, kernel: &Kernel, contents: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub fn run(device: &Device, kernel: &Kernel, contents: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut compiled = Compiled::of(kernel.clone(), device.target());
     if device.needs_cubin() {
         compiled = compiled.with_cubin().unwrap_or_else(|e| panic!("{e}"));

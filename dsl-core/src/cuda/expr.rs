@@ -202,6 +202,10 @@ impl Writer<'_> {
                 self.uses(Helper::TanhApprox);
                 call(self, "tanh_approx")
             }
+            UnaryOp::RoundTf32 => {
+                self.uses(Helper::RoundTf32);
+                call(self, "round_tf32")
+            }
             UnaryOp::Popcount => {
                 let a = self.bits(a);
                 result_as(dtype, format!("{}({a})", if wide { "__popcll" } else { "__popc" }))

@@ -1,5 +1,9 @@
 //! The `__device__` functions and types that emitted kernels may use. Only those used are printed.
 
+use super::matrix;
+use crate::fragments::{ATOMS, Atom, LoadMatrix};
+use std::borrow::Cow;
+
 /// A helper. The order is the order in the file: later ones may call earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Helper {
@@ -13,6 +17,7 @@ pub(super) enum Helper {
     NanMax,
     TanhApprox,
     Exp2Approx,
+    RoundTf32,
     AbsWrap,
     DivInt,
     DivLong,
@@ -34,10 +39,13 @@ pub(super) enum Helper {
     Mbarrier,
     BulkCopy,
     GridBarrier,
+    LoadMatrix(LoadMatrix),
+    Mma(Atom),
 }
 
 impl Helper {
-    pub const ALL: [Helper; 31] = [
+    /// All but those of matrix instructions.
+    const PLAIN: [Helper; 32] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -48,6 +56,7 @@ impl Helper {
         Helper::NanMax,
         Helper::TanhApprox,
         Helper::Exp2Approx,
+        Helper::RoundTf32,
         Helper::AbsWrap,
         Helper::DivInt,
         Helper::DivLong,
@@ -71,7 +80,14 @@ impl Helper {
         Helper::GridBarrier,
     ];
 
-    /// The names that the helper defines.
+    /// The names that helpers define, used or not.
+    pub fn all_names() -> impl Iterator<Item = String> {
+        let plain = Helper::PLAIN.into_iter().flat_map(|h| h.names().iter().map(|n| n.to_string()));
+        let loads = [1, 2, 4].into_iter().flat_map(|count| [false, true].map(|transposed| LoadMatrix { count, transposed }));
+        plain.chain(loads.map(matrix::load_name)).chain(ATOMS.into_iter().map(matrix::mma_name))
+    }
+
+    /// The names that the helper defines; those of matrix instructions are made by [`matrix`].
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Helper::Vector32 => &["Vector32"],
@@ -84,6 +100,7 @@ impl Helper {
             Helper::NanMax => &["nan_max"],
             Helper::TanhApprox => &["tanh_approx"],
             Helper::Exp2Approx => &["exp2_approx"],
+            Helper::RoundTf32 => &["round_tf32"],
             Helper::AbsWrap => &["abs_wrap"],
             Helper::DivInt | Helper::DivLong | Helper::DivUint | Helper::DivUlong => &["divide"],
             Helper::RemInt | Helper::RemLong | Helper::RemUint | Helper::RemUlong => &["modulo"],
@@ -99,6 +116,7 @@ impl Helper {
             Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect", "mbarrier_wait"],
             Helper::BulkCopy => &["copy_bulk"],
             Helper::GridBarrier => &["grid_barrier"],
+            Helper::LoadMatrix(_) | Helper::Mma(_) => &[],
         }
     }
 
@@ -112,8 +130,10 @@ impl Helper {
     }
 
     /// Its CUDA C.
-    pub fn text(self) -> &'static str {
-        match self {
+    pub fn text(self) -> Cow<'static, str> {
+        let text = match self {
+            Helper::LoadMatrix(load) => return matrix::load_text(load).into(),
+            Helper::Mma(atom) => return matrix::mma_text(atom).into(),
             Helper::Vector32 => VECTOR_32,
             Helper::TensorMap => TENSOR_MAP,
             Helper::HalfToFloat => HALF_TO_FLOAT,
@@ -124,6 +144,7 @@ impl Helper {
             Helper::NanMax => NAN_MAX,
             Helper::TanhApprox => TANH_APPROX,
             Helper::Exp2Approx => EXP2_APPROX,
+            Helper::RoundTf32 => ROUND_TF32,
             Helper::AbsWrap => ABS_WRAP,
             Helper::DivInt => DIV_INT,
             Helper::DivLong => DIV_LONG,
@@ -145,7 +166,8 @@ impl Helper {
             Helper::Mbarrier => MBARRIER,
             Helper::BulkCopy => BULK_COPY,
             Helper::GridBarrier => GRID_BARRIER,
-        }
+        };
+        text.into()
     }
 }
 
@@ -247,6 +269,21 @@ __device__ __forceinline__ float exp2_approx(float x)
     float result;
     asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x));
     return result;
+}
+";
+
+const ROUND_TF32: &str = "\
+// The nearest number with 10 bits of fraction, ties away from zero.
+__device__ __forceinline__ float round_tf32(float x)
+{
+#if __CUDA_ARCH__ >= 800
+    unsigned int result;
+    asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(result) : \"f\"(x));
+    return __uint_as_float(result);
+#else
+    const unsigned int bits = __float_as_uint(x);
+    return isfinite(x) ? __uint_as_float((bits + 0x1000u) & 0xffffe000u) : x;
+#endif
 }
 ";
 

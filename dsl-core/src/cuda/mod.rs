@@ -6,6 +6,7 @@
 mod expr;
 mod helpers;
 mod literal;
+mod matrix;
 mod names;
 mod stmt;
 mod wrap;
@@ -43,7 +44,7 @@ pub fn emit_kernels(kernels: &[Kernel]) -> String {
     let texts: Vec<String> = kernels.iter().map(|k| function(k, &mut helpers)).collect();
     let mut out = String::new();
     for helper in &helpers {
-        out.push_str(helper.text());
+        out.push_str(&helper.text());
         out.push('\n');
     }
     out.push_str(&texts.join("\n"));

@@ -163,8 +163,8 @@ pub(super) struct Namer {
 
 impl Namer {
     /// A namer with one open scope, in which `taken` (helpers' names) cannot be used.
-    pub fn new(taken: impl Iterator<Item = &'static str>) -> Namer {
-        Namer { scopes: vec![taken.map(str::to_string).collect()] }
+    pub fn new(taken: impl Iterator<Item = String>) -> Namer {
+        Namer { scopes: vec![taken.collect()] }
     }
     /// Opens a scope.
     pub fn open(&mut self) {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_where_visible_and_free_again_afterwards() {
-        let mut namer = Namer::new(["nan_min"].into_iter());
+        let mut namer = Namer::new(["nan_min".to_string()].into_iter());
         assert_eq!(namer.name("x"), "x");
         namer.open();
         assert_eq!(namer.name("x"), "x2");

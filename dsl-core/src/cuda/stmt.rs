@@ -76,6 +76,8 @@ impl Writer<'_> {
             }
             Stmt::Shuffle { var, value, kind, operand, width } => self.shuffle(*var, value, *kind, operand, *width),
             Stmt::Vote { var, kind, value } => self.vote(*var, *kind, value),
+            Stmt::Mma { atom, d, a, b, c } => self.mma(*atom, [d, a, b, c]),
+            Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
             Stmt::Comment(text) => {
                 self.gap();
                 for line in text.lines() {
@@ -446,7 +448,7 @@ impl Writer<'_> {
     }
 
     /// `&tile[i]`, or `tile + i` read as bytes: any pointer will do for a copy.
-    fn pointer(&mut self, place: &Place, reads: bool) -> String {
+    pub fn pointer(&mut self, place: &Place, reads: bool) -> String {
         format!("&{}", self.element(place, reads))
     }
 

@@ -5,7 +5,7 @@
 //! author's data is done on unsigned numbers. Data are what comes from memory, other lanes, scalar parameters, narrowing and
 //! float casts and bitcasts, or what is computed from data; so are products by large constants, as random numbers use them.
 
-use crate::simt::{Expr, Kernel, ParamKind, Stmt};
+use crate::simt::{Expr, Fragment, Kernel, ParamKind, Stmt};
 use crate::types::{BinaryOp, DType, TernaryOp, UnaryOp};
 
 /// Constants above this are no tile size or vector width.
@@ -37,7 +37,11 @@ impl Data {
                     let grows = multiplies_variable(value, declared);
                     changed |= self.set(var.0, grows || self.is_data(kernel, value));
                 }
-                Stmt::LoadVector { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => changed |= self.set(var.0, true),
+                Stmt::LoadVector { var, .. }
+                | Stmt::LoadMatrix { var, .. }
+                | Stmt::Mma { d: Fragment { var, .. }, .. }
+                | Stmt::Shuffle { var, .. }
+                | Stmt::Vote { var, .. } => changed |= self.set(var.0, true),
                 Stmt::Atomic { result: Some(var), .. } => changed |= self.set(var.0, true),
                 Stmt::If { then, otherwise, .. } => {
                     changed |= self.visit(kernel, then, declared);

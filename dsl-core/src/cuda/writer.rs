@@ -38,7 +38,7 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub fn new(kernel: &'a Kernel, helpers: &'a mut BTreeSet<Helper>) -> Writer<'a> {
-        let mut namer = Namer::new(Helper::ALL.into_iter().flat_map(|h| h.names().iter().copied()));
+        let mut namer = Namer::new(Helper::all_names());
         namer.name(&kernel.name);
         let params = kernel.params.iter().map(|p| namer.name(&p.name)).collect();
         let shared = kernel.shared.iter().map(|s| namer.name(&s.name)).collect();
@@ -92,6 +92,8 @@ impl<'a> Writer<'a> {
                     let align = &mut self.var_align[var.0 as usize];
                     *align = (*align).max(bytes);
                 }
+                Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| self.align_words(f.var)),
+                Stmt::LoadMatrix { var, .. } => self.align_words(*var),
                 Stmt::If { then, otherwise, .. } => {
                     self.survey(then);
                     self.survey(otherwise);
@@ -107,6 +109,12 @@ impl<'a> Writer<'a> {
                 _ => {}
             }
         }
+    }
+
+    /// Matrix instructions take arrays by words of 32 bits.
+    fn align_words(&mut self, var: VarId) {
+        let align = &mut self.var_align[var.0 as usize];
+        *align = (*align).max(4);
     }
 
     /// The name and element type of an access's memory.

@@ -95,6 +95,11 @@ pub(super) fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             place(barrier, f);
         }
         Stmt::Vote { value, .. } => f(value),
+        Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|fragment| f(&mut fragment.at)),
+        Stmt::LoadMatrix { at, place: p, .. } => {
+            f(at);
+            place(p, f);
+        }
         Stmt::Shuffle { value, operand, .. } => {
             f(value);
             f(operand);
@@ -180,8 +185,11 @@ fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
     }
     for stmt in block {
         each_expr(stmt, &mut |e| expr(e, counts));
-        if let Stmt::StoreVector { var, .. } = stmt {
-            counts[var.0 as usize] += 1;
+        match stmt {
+            Stmt::StoreVector { var, .. } => counts[var.0 as usize] += 1,
+            // Its result counts as read, too: the statement stays, and with it the declaration.
+            Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| counts[f.var.0 as usize] += 1),
+            _ => {}
         }
         for inner in blocks(stmt) {
             count_block(inner, counts);
@@ -193,7 +201,7 @@ fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
 fn remove_unused(block: &mut Vec<Stmt>, counts: &[u32]) -> bool {
     let before = block.len();
     let unused = |v: &VarId| counts[v.0 as usize] == 0;
-    block.retain(|s| !matches!(s, Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::LoadVector { var, .. } if unused(var)));
+    block.retain(|s| !matches!(s, Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } if unused(var)));
     let mut changed = block.len() != before;
     for stmt in block.iter_mut() {
         for inner in blocks(stmt) {

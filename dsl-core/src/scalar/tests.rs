@@ -154,3 +154,21 @@ fn undefined_operations_are_named() {
     assert!(compare_fn(CompareOp::Lt, DType::BF16).is_none());
     assert!(ternary_fn(TernaryOp::Fma, DType::Bool).is_none());
 }
+
+#[test]
+fn tf32_rounds_ties_away_from_zero() {
+    let unit = 2f32.powi(-10);
+    for (x, expected) in [
+        (1.0 + 0.5 * unit, 1.0 + unit),
+        (-1.0 - 0.5 * unit, -1.0 - unit),
+        (1.0 + 0.49 * unit, 1.0),
+        (1.0 + 1.5 * unit, 1.0 + 2.0 * unit),
+        (f32::MAX, f32::INFINITY),
+        (f32::NEG_INFINITY, f32::NEG_INFINITY),
+        (0.0, 0.0),
+    ] {
+        assert_eq!(unary(UnaryOp::RoundTf32, DType::F32, f(x)), f(expected), "{x}");
+    }
+    assert!(f32::from_bits(unary(UnaryOp::RoundTf32, DType::F32, f(f32::NAN)) as u32).is_nan());
+    assert_eq!(unary_f64(UnaryOp::RoundTf32, 1.0 + f64::from(unit) * 0.5), f64::from(1.0 + unit));
+}

@@ -1,6 +1,7 @@
 //! Counters as `ncu` counts, and the rules that turn lane addresses into sectors and wavefronts.
 
 use super::warp::active_lanes;
+use crate::fragments::Number;
 
 /// What a statement's instructions occupy.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -27,13 +28,15 @@ pub enum Class {
     Barrier,
     /// Shuffles.
     Shuffle,
+    /// Matrix instructions.
+    Matrix,
     /// Register moves, which mostly vanish in compiled code.
     Move,
 }
 
 impl Class {
     /// Number of classes.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 13;
     /// All of them, in the order of the enum.
     pub const ALL: [Class; Class::COUNT] = [
         Class::Fma,
@@ -47,6 +50,7 @@ impl Class {
         Class::Control,
         Class::Barrier,
         Class::Shuffle,
+        Class::Matrix,
         Class::Move,
     ];
 }
@@ -73,6 +77,27 @@ pub struct SharedTraffic {
     pub conflicts: u64,
 }
 
+/// Multiply-adds of matrix instructions, by the formats that a tensor core tells apart.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct MatrixWork {
+    /// f16 and bf16.
+    pub half: u64,
+    /// tf32.
+    pub tf32: u64,
+    /// 8-bit integers.
+    pub int8: u64,
+}
+
+impl MatrixWork {
+    pub(super) fn add(&mut self, number: Number, multiply_adds: u64) {
+        *match number {
+            Number::F16 | Number::BF16 => &mut self.half,
+            Number::Tf32 => &mut self.tf32,
+            Number::I8 | Number::U8 => &mut self.int8,
+        } += multiply_adds;
+    }
+}
+
 /// What a launch did.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
@@ -94,6 +119,8 @@ pub struct Counters {
     pub shared_store: SharedTraffic,
     /// Atomics on shared memory.
     pub shared_atomic: SharedTraffic,
+    /// Multiply-adds of matrix instructions.
+    pub matrix: MatrixWork,
     /// Bytes of the distinct 32-byte sectors that were read from global memory: what an ideal cache fetches.
     pub unique_read_bytes: u64,
     /// Bytes of the distinct 32-byte sectors that were written to global memory.

@@ -4,7 +4,7 @@
 //! and temporaries. Control flow keeps a stack of masks; see the machine for what each operation does with it.
 
 use super::counters::Class;
-use super::op::{AccessOp, AtomicStep, BulkStep, CopyStep, ElementsOp, Op, PlaceOp, ShuffleStep, Slot};
+use super::op::{AccessOp, AtomicStep, BulkStep, CopyStep, ElementsOp, MatrixStep, MmaStep, Op, PlaceOp, ShuffleStep, Slot};
 use crate::scalar;
 use crate::simt::{Expr, Kernel, ParamKind, Place, Stmt, VarId};
 use crate::types::{BinaryOp, DType, UnaryOp};
@@ -477,6 +477,14 @@ impl<'a> Decoder<'a> {
                 let (shared, global, barrier) = (self.place(shared), self.place(global), self.place(barrier));
                 (Op::BulkCopy(Box::new(BulkStep { shared, global, bytes, barrier })), Class::Memory)
             }
+            Stmt::Mma { atom, d, a, b, c } => {
+                let fragments = [d, a, b, c].map(|f| self.elements(f.var, &f.at));
+                (Op::Mma(Box::new(MmaStep::new(*atom, fragments))), Class::Matrix)
+            }
+            Stmt::LoadMatrix { load, var, at, place } => {
+                let (of, place) = (self.elements(*var, at), self.place(place));
+                (Op::LoadMatrix(Box::new(MatrixStep::new(*load, of, place))), Class::Memory)
+            }
             Stmt::Vote { var, kind, value } => {
                 let value = self.value(value);
                 (Op::Vote { dst: self.base(*var), kind: *kind, value }, Class::Shuffle)
@@ -507,7 +515,7 @@ fn unary_class(op: UnaryOp, dtype: DType) -> Class {
     match op {
         UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Popcount | UnaryOp::LeadingZeros if dtype.is_float() => Class::FloatAdd,
         UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Popcount | UnaryOp::LeadingZeros => Class::Integer,
-        UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc => Class::Convert,
+        UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc | UnaryOp::RoundTf32 => Class::Convert,
         _ => Class::SpecialFunction,
     }
 }

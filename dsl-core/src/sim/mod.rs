@@ -16,6 +16,7 @@
 //! access.rs    loads, stores, atomics
 //! order.rs     what orders accesses: fences, asynchronous copies, mbarriers
 //! clock.rs     vector clocks;  shadow.rs: who accessed what, and races
+//! matrix.rs    matrix instructions and their numbers
 //! memory.rs    bytes and what was written;  counters.rs;  trap.rs
 //! ```
 
@@ -24,6 +25,7 @@ mod clock;
 mod counters;
 mod decode;
 mod machine;
+mod matrix;
 mod memory;
 mod op;
 mod order;
@@ -34,7 +36,7 @@ mod warp;
 #[cfg(test)]
 mod tests;
 
-pub use counters::{Class, Counters, GlobalTraffic, SharedTraffic};
+pub use counters::{Class, Counters, GlobalTraffic, MatrixWork, SharedTraffic};
 pub use decode::Program;
 pub use memory::{BufferId, Memory};
 pub use trap::{RaceSide, Trap, TrapKind};

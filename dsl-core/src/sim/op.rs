@@ -1,5 +1,7 @@
 //! Operations of the flat code: what one warp does in one step.
 
+use super::matrix::Places;
+use crate::fragments::{Atom, LoadMatrix};
 use crate::scalar::{BinaryFn, CompareFn, TernaryFn, UnaryFn};
 use crate::simt::{Barrier, ShuffleKind, Space, Special, VoteKind};
 use crate::types::{AtomicOp, DType, MemoryOrder, Scope};
@@ -68,6 +70,27 @@ pub(super) struct ShuffleStep {
     pub(super) kind: ShuffleKind,
     pub(super) operand: Slot,
     pub(super) width: u32,
+}
+
+/// A matrix instruction, and where the elements of A, B and the accumulators lie.
+#[derive(Clone, Debug)]
+pub(super) struct MmaStep {
+    pub(super) atom: Atom,
+    pub(super) d: ElementsOp,
+    pub(super) a: ElementsOp,
+    pub(super) b: ElementsOp,
+    pub(super) c: ElementsOp,
+    pub(super) places: [Places; 3],
+}
+
+/// A load of matrices, with the lane that gives each row's address and where the elements go.
+#[derive(Clone, Debug)]
+pub(super) struct MatrixStep {
+    pub(super) load: LoadMatrix,
+    pub(super) of: ElementsOp,
+    pub(super) place: PlaceOp,
+    pub(super) givers: Vec<usize>,
+    pub(super) received: Places,
 }
 
 /// One warp-level operation. Pure operations write all lanes of their destination, which is never one of their operands.
@@ -219,5 +242,7 @@ pub(super) enum Op {
         kind: VoteKind,
         value: Slot,
     },
+    Mma(Box<MmaStep>),
+    LoadMatrix(Box<MatrixStep>),
     End,
 }

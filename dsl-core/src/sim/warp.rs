@@ -321,6 +321,8 @@ impl Step<'_, '_> {
             Op::MbarrierInit { barrier, count } => self.mbarrier_init(barrier, *count)?,
             Op::MbarrierArrive { barrier, expect } => self.mbarrier_arrive(barrier, *expect)?,
             Op::BulkCopy(step) => self.bulk_copy(step)?,
+            Op::Mma(step) => self.mma(step)?,
+            Op::LoadMatrix(step) => self.load_matrix(step)?,
         }
         Ok(None)
     }
@@ -358,7 +360,7 @@ impl Step<'_, '_> {
     }
 
     /// All lanes of the warp that exist must be here.
-    fn together(&self, what: &str) -> Exec {
+    pub(super) fn together(&self, what: &str) -> Exec {
         let warp = &*self.warp;
         if warp.active == warp.present {
             return Ok(());

@@ -17,6 +17,7 @@
 pub mod print;
 pub mod verify;
 
+use crate::fragments::{Atom, LoadMatrix};
 use crate::loc::SourceLoc;
 use crate::tile::host::{HostArg, HostExpr};
 use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
@@ -160,6 +161,15 @@ pub struct Place {
     pub dtype: DType,
     /// Element index.
     pub index: Expr,
+}
+
+/// Neighbouring elements of an array variable: a thread's part of an operand of a matrix instruction, as many as the atom says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fragment {
+    /// Array variable.
+    pub var: VarId,
+    /// First element; a multiple of the elements in a 32-bit word.
+    pub at: Expr,
 }
 
 /// Cache hint of a global access.
@@ -433,6 +443,32 @@ pub enum Stmt {
         kind: VoteKind,
         /// Bool.
         value: Expr,
+    },
+    /// `D = A · B + C` by all 32 lanes of the warp together, each with its part of the fragments ([`Atom::layout`]). `d` may be `c`.
+    /// It orders no memory access.
+    Mma {
+        /// The instruction.
+        atom: Atom,
+        /// Receives, m × n.
+        d: Fragment,
+        /// m × k. Of f32 elements the upper 19 bits are read.
+        a: Fragment,
+        /// k × n.
+        b: Fragment,
+        /// m × n.
+        c: Fragment,
+    },
+    /// All 32 lanes of the warp together read matrices from shared memory, each with the address of a row ([`LoadMatrix::addresses`])
+    /// and its part of the elements ([`LoadMatrix::received`]) for elements `at..` of an array variable. Every lane reads every row.
+    LoadMatrix {
+        /// How many matrices, and whether they are transposed.
+        load: LoadMatrix,
+        /// Array variable of the place's dtype.
+        var: VarId,
+        /// First element set; a multiple of the elements in a 32-bit word.
+        at: Expr,
+        /// First element of this lane's row, in a shared array; aligned to 16 bytes. Legal in every lane, also where it is not read.
+        place: Place,
     },
     /// A full-line comment.
     Comment(String),

@@ -2,7 +2,8 @@
 //!
 //! Variables are printed as `name%id`, shared arrays as `name#id`, so that two of one name stay apart.
 
-use super::{Barrier, Expr, Kernel, ParamKind, Place, ShuffleKind, Space, Special, Stmt, VarId};
+use super::{Barrier, Expr, Fragment, Kernel, ParamKind, Place, ShuffleKind, Space, Special, Stmt, VarId};
+use crate::fragments::Operand;
 use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 use std::fmt::Write;
 
@@ -141,6 +142,15 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
                 ShuffleKind::Index => "index",
             };
             format!("{} = shuffle {kind}({}, {}, width {width});", v(*var), e(value), e(operand))
+        }
+        Stmt::Mma { atom, d, a, b, c } => {
+            let part = |f: &Fragment, operand| format!("{}[{}..+{}]", v(f.var), e(&f.at), atom.registers(operand));
+            let [d, c] = [d, c].map(|f| part(f, Operand::Accumulator));
+            format!("{d} = mma {atom}({}, {}, {c});", part(a, Operand::A), part(b, Operand::B))
+        }
+        Stmt::LoadMatrix { load, var, at, place } => {
+            let count = load.registers(place.dtype);
+            format!("{}[{}..+{count}] = load matrix {load} {};", v(*var), e(at), p(place))
         }
         Stmt::Comment(text) => format!("// {text}"),
     }

@@ -11,10 +11,14 @@
 //! - Shared arrays: power-of-two alignment that suits the type; sizes sum without overflow.
 //! - Block, cluster and grid barriers stand under no condition that depends on the thread, as far as that shows statically (the
 //!   simulator catches the rest, and divergent shuffles). Named barriers cover whole warps of the block.
+//! - Matrix instructions: fragments are array variables of the atom's types with enough elements, starting at whole words; blocks are
+//!   whole warps; matrices are loaded from shared arrays that are aligned to their rows, and only 16-bit elements are transposed.
 //! - Launch: 1 to 1024 threads; roles, where given, cover all warps; a grid barrier needs a cooperative launch.
 
+mod matrix;
+
 use super::print;
-use super::{Barrier, Expr, Kernel, ParamKind, Place, Space, Special, Stmt, VarId};
+use super::{Barrier, Expr, Fragment, Kernel, ParamKind, Place, Space, Special, Stmt, VarId};
 use crate::scalar;
 use crate::types::{AtomicOp, DType, VoteKind};
 use std::fmt;
@@ -224,6 +228,8 @@ impl Verifier<'_> {
                 self.index(bytes)?;
                 self.mbarrier(barrier)
             }
+            Stmt::Mma { atom, d, a, b, c } => self.mma(atom, [d, a, b, c]),
+            Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
             Stmt::Vote { var, kind, value } => {
                 let dtype = self.expr(value)?;
                 self.require(dtype == DType::Bool, || format!("a vote is on conditions, not on {dtype}"))?;
@@ -488,7 +494,11 @@ impl Verifier<'_> {
                     let varies = self.varies(&place.index) || self.varies(at) || predicate.as_ref().is_some_and(|p| self.varies(p));
                     self.mark(*var, divergent || varies);
                 }
-                Stmt::Atomic { result: Some(var), .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => self.mark(*var, true),
+                Stmt::Atomic { result: Some(var), .. }
+                | Stmt::Shuffle { var, .. }
+                | Stmt::Vote { var, .. }
+                | Stmt::Mma { d: Fragment { var, .. }, .. }
+                | Stmt::LoadMatrix { var, .. } => self.mark(*var, true),
                 Stmt::If { condition, then, otherwise } => {
                     let divergent = divergent || self.varies(condition);
                     self.mark_varying(then, divergent);

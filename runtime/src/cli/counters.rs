@@ -56,6 +56,7 @@ fn class_name(class: Class) -> &'static str {
         Class::Control => "control",
         Class::Barrier => "barrier",
         Class::Shuffle => "shuffle",
+        Class::Matrix => "matrix",
         Class::Move => "move",
     }
 }
@@ -79,6 +80,7 @@ pub fn as_json(launch: &LaunchReport) -> Value {
     json!({
         "kernel": launch.function, "grid": launch.grid, "block": launch.block, "schedule": launch.schedule,
         "global": global, "shared": shared, "instructions": instructions, "block_barriers": c.block_barriers,
+        "matrix_multiply_adds": { "half": c.matrix.half, "tf32": c.matrix.tf32, "int8": c.matrix.int8 },
         "unique_read_bytes": c.unique_read_bytes, "unique_written_bytes": c.unique_written_bytes,
     })
 }
@@ -96,6 +98,10 @@ pub fn text(launch: &LaunchReport) -> String {
         line(format_args!("shared {name}: {} requests, {} wavefronts, {} bank conflicts", t.requests, t.wavefronts, t.conflicts));
     }
     line(format_args!("distinct sectors: {} bytes read, {} bytes written", c.unique_read_bytes, c.unique_written_bytes));
+    let matrix = [("f16 and bf16", c.matrix.half), ("tf32", c.matrix.tf32), ("int8", c.matrix.int8)];
+    for (name, products) in matrix.into_iter().filter(|(_, products)| *products > 0) {
+        line(format_args!("matrix instructions, {name}: {products} multiply-adds"));
+    }
     line(format_args!("{:<16} {:>12} {:>14}", "instructions", "warp", "thread"));
     for class in Class::ALL.into_iter().filter(|k| c.warps(*k) > 0) {
         line(format_args!("{:<16} {:>12} {:>14}", class_name(class), c.warps(class), c.threads(class)));

@@ -2,5 +2,6 @@
 
 mod build;
 mod kernels;
+mod matrix;
 mod traffic;
 mod traps;

@@ -1,10 +1,11 @@
 //! One malformed kernel per invariant, and the text form.
 
 use super::check;
+use crate::fragments::{Atom, LoadMatrix, Number};
 use crate::loc::SourceLoc;
 use crate::simt::{
-    Barrier, CacheHint, Expr, Kernel, LaunchRecord, Param, ParamKind, Place, Provenance, SharedArray, SharedId, Space, Special, Stmt, Var,
-    VarId,
+    Barrier, CacheHint, Expr, Fragment, Kernel, LaunchRecord, Param, ParamKind, Place, Provenance, SharedArray, SharedId, Space, Special,
+    Stmt, Var, VarId,
 };
 use crate::tile::host::HostExpr;
 use crate::types::{BinaryOp, CompareOp, DType, Literal};
@@ -197,4 +198,63 @@ kernel k(
 ";
     let printed = crate::simt::print::print(&kernel(vec![looped, choice]));
     assert_eq!(printed, expected, "\n{printed}");
+}
+
+/// A kernel of one warp with arrays of f16 (8 elements), f32 (4) and i8 (4), a shared array of f16, and one statement.
+fn units(block: u32, statement: Stmt) -> Kernel {
+    let mut k = kernel(vec![]);
+    let array = |dtype, len| Var { name: "part".into(), dtype, len: Some(len) };
+    k.vars = vec![array(DType::F16, 8), array(DType::F32, 4), array(DType::I8, 4)];
+    k.shared = vec![
+        SharedArray { name: "rows".into(), dtype: DType::F16, len: 64, align: 16 },
+        SharedArray { name: "loose".into(), dtype: DType::F16, len: 64, align: 8 },
+    ];
+    k.body = (0..3).map(|v| Stmt::Declare { var: VarId(v), init: None }).collect();
+    k.body.push(statement);
+    k.launch.block = block;
+    k
+}
+
+#[test]
+fn matrix_instructions_need_their_fragments() {
+    let atom = Atom::all_of(Number::F16, Number::F16, DType::F32, 80).next().expect("an atom");
+    let part = |var, at| Fragment { var: VarId(var), at: int(at) };
+    let mma = |d, a, b| Stmt::Mma { atom, d, a, b, c: part(1, 0) };
+    assert_eq!(check(&units(32, mma(part(1, 0), part(0, 0), part(0, 4)))), Ok(()));
+    for (block, statement, expected) in [
+        (48, mma(part(1, 0), part(0, 0), part(0, 0)), "a matrix instruction needs whole warps, the block has 48 threads"),
+        (32, mma(part(1, 0), part(2, 0), part(0, 0)), "elements 0..+8 lie outside of an array of 4"),
+        (32, mma(part(1, 0), part(0, 0), part(0, 6)), "elements 6..+4 lie outside of an array of 8"),
+        (32, mma(part(1, 0), part(0, 0), part(0, 1)), "a fragment starts within a word, at element 1"),
+        (32, mma(part(0, 0), part(0, 0), part(0, 0)), "types differ: f16 where f32 is expected"),
+    ] {
+        let violation = check(&units(block, statement)).expect_err(expected);
+        assert_eq!(violation.invariant, expected);
+    }
+}
+
+#[test]
+fn matrices_are_loaded_from_aligned_rows() {
+    let load = |count, transposed, var, space, dtype| Stmt::LoadMatrix {
+        load: LoadMatrix { count, transposed },
+        var: VarId(var),
+        at: int(0),
+        place: Place { space, dtype, index: int(0) },
+    };
+    let (rows, loose) = (Space::Shared(SharedId(0)), Space::Shared(SharedId(1)));
+    let good = units(32, load(4, true, 0, rows, DType::F16));
+    assert_eq!(check(&good), Ok(()));
+    let printed = crate::simt::print::print(&good);
+    assert!(printed.contains("part%0[0..+8] = load matrix x4_transposed rows#0[0];"), "{printed}");
+    for (statement, expected) in [
+        (load(3, false, 0, rows, DType::F16), "1, 2 or 4 matrices are loaded at once, not 3"),
+        (load(1, true, 2, rows, DType::I8), "16-bit elements are transposed, not i8"),
+        (load(4, false, 1, rows, DType::F16), "elements 0..+8 lie outside of an array of 4"),
+        (load(1, false, 1, rows, DType::F16), "types differ: f32 where f16 is expected"),
+        (load(1, false, 0, Space::Global(0), DType::F16), "matrices are loaded from shared memory"),
+        (load(1, false, 0, loose, DType::F16), "rows of matrices lie in an array that is aligned to 8 bytes only"),
+    ] {
+        let violation = check(&units(32, statement)).expect_err(expected);
+        assert_eq!(violation.invariant, expected);
+    }
 }
