@@ -111,7 +111,7 @@ impl Step<'_, '_> {
         let starts = self.warp.element_slots(self.core.program, of, count)?;
         for lane in 0..32 {
             let element = starts.of(lane) - of.base;
-            if element % per_word != 0 {
+            if !element.is_multiple_of(per_word) {
                 let found = format!("the fragment starts within a word, at element {element}");
                 return fault(TrapKind::Misuse { found }, lane);
             }
