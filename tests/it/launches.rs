@@ -2,6 +2,7 @@
 //! placed with guard zones and gaps, outputs that hold nothing before.
 
 use girih::inputs::{Distribution, POISON, Rng};
+use girih_core::schedule::KnobKind;
 use girih_core::facts::{Facts, TensorArg, TensorFacts, packed_strides};
 use girih_core::schedule::Schedule;
 use girih_core::sim;
@@ -57,6 +58,8 @@ pub struct Shape {
     pub scalars: Vec<Option<Literal>>,
 }
 
+/// The largest product of two random floats.
+const LARGEST_PRODUCT: f64 = 64.0;
 /// Elements that a kernel may visit in one launch: a long filter on a long tensor takes too long to evaluate.
 const MOST_WORK: i64 = 1 << 20;
 
@@ -245,7 +248,15 @@ impl Launch {
         let (read, written) = uses(kernel);
         // A sum of n terms of size 1 in any order: n - 1 roundings of at most eps times the sum of sizes.
         let terms = shape.lens.iter().map(|l| l.iter().product::<i64>()).max().unwrap_or(1) as f64;
-        let slack = if kernel.path.contains("cooperating") { terms * f32::EPSILON as f64 } else { 0.0 };
+        // Matrix instructions add up the products of one element in blocks, whose bits below the largest one's last are cut off.
+        let longest = shape.lens.iter().flatten().copied().max().unwrap_or(1) as f64;
+        let slack = match &kernel.path {
+            p if p.contains("cooperating") => terms * f32::EPSILON as f64,
+            p if p.contains("dots::kernels") && kernel.knobs.iter().any(|k| k.kind == KnobKind::Unit) => {
+                2.0 * longest * f32::EPSILON as f64 * LARGEST_PRODUCT
+            }
+            _ => 0.0,
+        };
         let mut launch = Launch { args: Vec::new(), buffers: Vec::new(), slack };
         for (p, param) in kernel.params.iter().enumerate() {
             let ParamKind::Tensor { dtype, .. } = param.kind else {

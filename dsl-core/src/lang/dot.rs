@@ -1,12 +1,13 @@
 //! Dots of tiles.
 
 use super::elem::Num;
+use super::ops;
 use super::session::{self, Handle};
 use super::tile::Tile;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::tile::{Op, Size, Ty, ValueId};
-use crate::types::DType;
+use crate::types::{DType, UnaryOp};
 
 /// `acc + a · b` for `[M, K] · [K, N]` into `[M, N]`, added up in `acc`'s type: f32 for floats, i32 for `i8`, `u8` and `i32`, u32 for
 /// `u32`. Products of 16-bit floats and 8-bit integers are exact; those of f32 are fused with the addition. The order of the additions is
@@ -41,6 +42,15 @@ pub fn dot<T: Num, A: Num>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
         let v = k.emit(Op::Dot { a, b, acc }, Ty::Tile(A::DTYPE, z), loc);
         Some(k.handle(v))
     }).unwrap_or(Handle::POISON))
+}
+
+impl Tile<f32> {
+    /// Rounded to the 11 significant bits that matrix instructions read of an f32 (tf32), ties away from zero: what a `dot` of such tiles
+    /// computes is exact in the products, on any unit.
+    #[track_caller]
+    pub fn round_tf32(self) -> Tile<f32> {
+        Tile::of(ops::unary(UnaryOp::RoundTf32, self.handle(), SourceLoc::caller()))
+    }
 }
 
 fn wrong_types(operands: DType, accumulator: DType, loc: SourceLoc) -> Diagnostic {

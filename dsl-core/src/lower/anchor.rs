@@ -73,7 +73,7 @@ pub(crate) fn lanes(kernel: &Kernel, plan: &Plan) -> Option<i64> {
 
 /// A warp of a dot is 8 threads wide and 4 high: it reads the fewest different elements of both operands.
 fn dot_lanes(plan: &Plan) -> Option<i64> {
-    let [rows, columns] = plan.thread_shape[..] else { return None };
+    let [.., rows, columns] = plan.thread_shape[..] else { return None };
     (rows % 4 == 0 && columns % 8 == 0).then_some(8)
 }
 
@@ -84,6 +84,9 @@ impl Lowering<'_> {
         let plan = self.plan;
         if plan.anchor.is_empty() {
             return Layout { axes: vec![], threads: plan.threads, registers: 1 };
+        }
+        if let Some(mma) = &plan.mma {
+            return mma.layout(&plan.anchor);
         }
         let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();
         let (shape, threads) = (&plan.anchor[..], &plan.thread_shape[..]);

@@ -29,7 +29,7 @@ impl Lowering<'_> {
             // Some threads may still read what the last turn left there.
             self.emit(Stmt::Barrier(Barrier::Block));
         }
-        self.store_elements(own, &layout, dtype, &copy);
+        self.land_elements(own, &layout, dtype, &copy);
         self.emit(Stmt::Barrier(Barrier::Block));
         Ok(self.operand_in(value, copy, reader))
     }
@@ -58,7 +58,7 @@ impl Lowering<'_> {
     }
 
     /// Stores a thread's elements to a copy, neighbours together.
-    fn store_elements(&mut self, var: VarId, layout: &Layout, dtype: DType, copy: &WindowCopy) {
+    fn land_elements(&mut self, var: VarId, layout: &Layout, dtype: DType, copy: &WindowCopy) {
         let run = layout.run(copy.fast);
         let width = [16, 8, 4, 2].into_iter().find(|w| w * dtype.size() as i64 <= 16 && run % w == 0).unwrap_or(1);
         let mut local: Vec<Expr> = (0..layout.axes.len())

@@ -21,7 +21,16 @@ impl Lowering<'_> {
     pub fn dot(&mut self, value: ValueId, [a, b, acc]: [ValueId; 3]) -> Lowered<()> {
         let (left, right) = (self.operand(a, acc, true)?, self.operand(b, acc, false)?);
         let var = self.accumulator(value, acc)?;
-        self.multiply_add(var, &left, &right, acc)?;
+        match self.plan.mma.clone() {
+            Some(warps) => {
+                let (layout, shape) = (self.dot_layout(acc), self.dot_layout(acc).shape());
+                if layout != warps.layout(&shape) {
+                    return Err(self.unsupported(self.kernel.value(value).loc, "a matrix instruction whose result is not the block's tile"));
+                }
+                self.matrix_multiply(var, &left, &right, [shape[0], shape[1]], &warps)?;
+            }
+            None => self.multiply_add(var, &left, &right, acc)?,
+        }
         let (layout, mask) = (self.dot_layout(acc), self.tile(acc).mask.clone());
         let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
         self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data }));

@@ -2,6 +2,7 @@
 //! halo, and the dot reads its fragments there.
 
 use super::context::Uses;
+use crate::schedule::{Choice, KnobKind, Schedule};
 use crate::tile::access::visit;
 use crate::tile::{Block, Index, Kernel, KnobId, Op, Size, Stmt, Ty, ValueId};
 use crate::types::UnaryOp;
@@ -33,6 +34,16 @@ pub(crate) fn inner_tiles(kernel: &Kernel) -> Vec<KnobId> {
     let mut list: Vec<KnobId> = inner.difference(&outer).copied().collect();
     list.sort_unstable();
     list
+}
+
+/// Whether the schedule reads operands where they are.
+pub(crate) fn are_direct(kernel: &Kernel, schedule: &Schedule) -> bool {
+    matches!(schedule.of_kind(kernel, KnobKind::Operands), Some(Choice::Word(w)) if w == "Direct")
+}
+
+/// Operands that are read where they are have no tiles along the axis of the sum: it is walked element by element. The knobs of those tiles.
+pub(crate) fn one_by_one(kernel: &Kernel, schedule: &Schedule) -> Vec<KnobId> {
+    if are_direct(kernel, schedule) { inner_tiles(kernel) } else { vec![] }
 }
 
 /// An operand that is read where it was loaded from, or from a copy as it lies.

@@ -10,7 +10,7 @@ use crate::lang::substitute;
 use crate::schedule::Schedule;
 use crate::tile::access::{dim_classes, tile_size};
 use crate::tile::host::HostExpr;
-use crate::tile::{Block, Index, Kernel, Op, Size, Stmt, TileLoop, ValueId, ViewId};
+use crate::tile::{Block, Index, Kernel, KnobId, Op, Size, Stmt, TileLoop, ValueId, ViewId};
 use std::collections::{HashMap, HashSet};
 
 /// The kernel with shared tile indices and loads, and its tile indices that are always 0; `None` if no axis is known to fit.
@@ -20,6 +20,7 @@ pub(crate) fn fit(kernel: &Kernel, facts: &Facts, schedule: &Schedule) -> Option
     }
     let grid = kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default();
     let mut pass = Pass {
+        one_by_one: super::dots::one_by_one(kernel, schedule),
         kernel,
         facts,
         schedule,
@@ -47,6 +48,8 @@ struct Pass<'k> {
     grid: Vec<ValueId>,
     classes: HashMap<(usize, usize), (usize, usize)>,
     written: Vec<bool>,
+    /// Tiles of axes that are walked element by element.
+    one_by_one: Vec<KnobId>,
     /// The tile index that stands for all of an axis by tiles of a size.
     tiles: HashMap<((usize, usize), Size), ValueId>,
     /// What stands for a value.
@@ -117,6 +120,9 @@ impl Pass<'_> {
             let len = self.kernel.view(l.view).axes[*axis].len;
             let Some(HostExpr::Dim(p, k)) = HostExpr::of_value(self.kernel, len) else { return false };
             let size = tile_size(self.kernel, *var).clone();
+            if size.as_knob().is_some_and(|k| self.one_by_one.contains(&k)) {
+                return false;
+            }
             let Some(most) = self.facts.most(p, k) else { return false };
             if most > size.value(|knob| self.schedule.int(knob)) {
                 return false;

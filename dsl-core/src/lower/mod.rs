@@ -38,6 +38,7 @@ mod found;
 mod grid;
 mod index;
 mod memory;
+mod mma;
 mod near;
 mod observed;
 mod operand;

@@ -50,6 +50,8 @@ pub(crate) struct Plan {
     pub async_windows: bool,
     /// The kernel has dots.
     pub dots: bool,
+    /// The matrix instruction that dots become, and how warps share the anchor.
+    pub mma: Option<super::mma::Warps>,
     /// Operands of dots are copied to shared memory.
     pub shared_operands: bool,
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
@@ -98,9 +100,13 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
             }
         }
     }
+    let dots = super::dots::has_dots(kernel);
+    let mma = super::mma::warps(kernel, schedule, target, &anchor, &knobs)?;
     let mut thread_shape: Vec<i64> = anchor.iter().zip(&coarsen).map(|(t, c)| t / c).collect();
-    let override_ = override_threads(kernel, schedule);
-    if let Some((id, threads)) = override_ {
+    let override_ = override_threads(kernel, schedule).filter(|_| !dots);
+    if let Some(mma) = &mma {
+        thread_shape = mma.thread_shape();
+    } else if let Some((id, threads)) = override_ {
         let elements: i64 = anchor.iter().product();
         if elements % threads != 0 {
             return Err(illegal(kernel, &[id], threads.to_string(), format!("threads must divide the tile's {elements} elements")));
@@ -120,7 +126,9 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
         return Err(illegal(kernel, &ids, found, format!("gives {threads} threads per block; a block has at most 1024")));
     }
     let vector = schedule.int_of_kind(kernel, KnobKind::Vector, 1);
-    check_vector(kernel, target, vector, &anchor, &thread_shape)?;
+    if mma.is_none() {
+        check_vector(kernel, target, vector, &anchor, &thread_shape)?;
+    }
     let grid = schedule.int_of_kind(kernel, KnobKind::Grid, 0);
     let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
     let fill = check_fill(kernel, schedule, target, grid, stages)?;
@@ -136,11 +144,8 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     };
     let blocked = reads_windows(kernel);
     let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
-    let dots = super::dots::has_dots(kernel);
-    let shared_operands = dots && !matches!(schedule.of_kind(kernel, KnobKind::Operands), Some(Choice::Word(w)) if w == "Direct");
-    if dots && !shared_operands {
-        walk_one_by_one(kernel, schedule, &mut knobs)?;
-    }
+    let shared_operands = dots && !super::dots::are_direct(kernel, schedule);
+    walk_one_by_one(kernel, schedule, &mut knobs)?;
     let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
     let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
@@ -165,6 +170,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
         shared_windows,
         async_windows,
         dots,
+        mma,
         shared_operands,
         blocked,
         load_cache,
@@ -277,10 +283,9 @@ fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, 
     }
 }
 
-/// Operands that are read where they are have no tiles along the axis of the sum: it is walked element by element, and the knobs of its
-/// tiles have no effect.
+/// Knobs of tiles that are walked element by element have no effect.
 fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, knobs: &mut [i64]) -> Result<(), ScheduleError> {
-    for id in super::dots::inner_tiles(kernel) {
+    for id in super::dots::one_by_one(kernel, schedule) {
         let (knob, choice) = (kernel.knob(id), &schedule.choices[id.0 as usize]);
         if *choice != knob.choices[0] {
             let rule = format!("has no effect where operands are read directly: only its first value, {}, is allowed", knob.choices[0]);

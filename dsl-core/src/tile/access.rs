@@ -11,6 +11,7 @@
 
 use super::host::HostExpr;
 use super::{Combine, Form, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, ViewId};
+use crate::schedule::Choice;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use std::collections::HashMap;
@@ -115,7 +116,14 @@ fn class_of_store(kernel: &Kernel, grid: Option<&TileLoop>, store: &Access) -> R
         return Ok(Class::Disjoint);
     }
     let At::Tiles(index) = &store.at else { panic!("access: a plain store at computed positions") };
-    let used: Vec<ValueId> = index.iter().filter_map(|i| if let Index::Tile(v) = i { Some(*v) } else { None }).collect();
+    let used: Vec<ValueId> = index
+        .iter()
+        .filter_map(|i| match i {
+            Index::Tile(v) => Some(*v),
+            Index::At(v) => number_of_single(kernel, *v),
+            Index::All(_) => None,
+        })
+        .collect();
     for var in &grid.vars {
         if used.iter().filter(|v| *v == var).count() != 1 {
             let name = kernel.value(*var).name.clone().unwrap_or_else(|| "_".into());
@@ -128,6 +136,25 @@ fn class_of_store(kernel: &Kernel, grid: Option<&TileLoop>, store: &Access) -> R
     let own: Vec<ValueId> = used.into_iter().filter(|v| grid.vars.contains(v)).collect();
     let straight = own == grid.vars && view.axes.iter().all(|a| !matches!(literal(kernel, a.stride), Some(s) if s < 0));
     Ok(if straight { Class::Disjoint } else { Class::Permuted })
+}
+
+/// The tile index whose number a coordinate is, where its tiles have one element: then it is that element's coordinate.
+fn number_of_single(kernel: &Kernel, value: ValueId) -> Option<ValueId> {
+    let mut found = None;
+    visit(&kernel.body, &mut |s| {
+        if let Stmt::Let(v, Op::Number(index)) = s
+            && *v == value
+        {
+            found = Some(*index);
+        }
+    });
+    let size = tile_size(kernel, found?);
+    let one = size.is_pinned(&kernel.knobs)
+        && size.value(|k| match &kernel.knob(k).choices[0] {
+            Choice::Int(n) => *n,
+            Choice::Word(_) => 0,
+        }) == 1;
+    if one { found } else { None }
 }
 
 fn literal(kernel: &Kernel, value: ValueId) -> Option<i64> {

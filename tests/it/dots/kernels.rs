@@ -82,7 +82,7 @@ pub fn batched_product(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, alpha: Scalar<f32
     }
 }
 
-/// Two dots of one operand, whose results meet; and an accumulator that is looked at between the turns.
+/// Two dots of one operand, whose results meet.
 #[kernel(
     tile(BM = [16, 8], BN = [16, 32], BK = [8, 16]),
     coarsen(TM of BM = [2, 1], TN of BN = [2, 4]),
@@ -90,19 +90,32 @@ pub fn batched_product(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, alpha: Scalar<f32
     stages(S = [1, 2, 3]),
     copy(P = [Async, Registers])
 )]
-pub fn gated_product(x: &Tensor<f32, 2>, gate: &Tensor<f32, 2>, up: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, most: &mut Tensor<f32, 2>) {
+pub fn gated_product(x: &Tensor<f32, 2>, gate: &Tensor<f32, 2>, up: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
     for (m, n) in y.tiles([BM, BN]) {
         let mut g = zeros::<f32>([BM, BN]);
         let mut u = zeros::<f32>([BM, BN]);
-        let mut peak = full::<f32>([BM, BN], -1e30);
         for k in x.axis(1).tiles(BK) {
             let left = x.load((m, k));
             g = dot(left, gate.load((k, n)), g);
-            peak = peak.max(u);
             u = dot(left, up.load((k, n)), u);
         }
         y.store((m, n), g * u);
-        most.store((m, n), peak);
+    }
+}
+
+/// An accumulator that is looked at between the turns: its changes add up to it.
+#[kernel(tile(BM = [16, 8], BN = [16, 8], BK = [8, 16]), coarsen(TM of BM = [2, 1], TN of BN = [2, 1]), stages(S = [1, 2]))]
+pub fn watched_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, c: &mut Tensor<i32, 2>, changes: &mut Tensor<i32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<i32>([BM, BN]);
+        let mut sum = zeros::<i32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            let before = acc;
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+            sum += acc - before;
+        }
+        c.store((m, n), acc);
+        changes.store((m, n), sum);
     }
 }
 
@@ -120,5 +133,87 @@ pub fn short_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32,
             let sum = dot(a.load((m, k)), b.load((k, n)), before);
             c.store((m, n), sum + before);
         }
+    }
+}
+
+/// c = a · b by fused multiply-adds or matrix instructions.
+#[kernel(
+    types(T = [f16, bf16]),
+    tile(BM = [32, 16], BN = [16, 32], BK = [16, 32]),
+    coarsen(TM of BM = [4, 2], TN of BN = [2, 4]),
+    vector(V = [8, 2, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [2, 1, 4]),
+    stages(S = [1, 2, 3]),
+    copy(P = [Registers, Async])
+)]
+pub fn matrix_unit_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor<T, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), acc.cast());
+    }
+}
+
+/// The same of operands that lie the other way round, in fewer bits of f32, with a bias.
+#[kernel(
+    tile(BM = [16, 32], BN = [16, 8], BK = [8, 16]),
+    coarsen(TM of BM = [4, 2], TN of BN = [2, 4]),
+    vector(V = [2, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2]),
+    stages(S = [2, 1, 3]),
+    copy(P = [Async, Registers])
+)]
+pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, c: &mut Tensor<f32, 2>) {
+    let a = at.permuted([1, 0]);
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)).round_tf32(), bt.load((n, k)).round_tf32().t(), acc);
+        }
+        c.store((m, n), acc + bias.load(n).expand(0, BM));
+    }
+}
+
+/// 8-bit integers by matrix instructions, requantised; operands along the axis of the sum or across it.
+#[kernel(
+    tile(BM = [16, 32], BN = [16, 32], BK = [32, 64]),
+    coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
+    vector(V = [4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2]),
+    stages(S = [1, 2]),
+    copy(P = [Registers, Async])
+)]
+pub fn quantized_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, scale: Scalar<f32>, c: &mut Tensor<i8, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<i32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), (acc.cast::<f32>() * scale).round().cast::<i8>());
+    }
+}
+
+/// Operands that are computed: weights of 8 bits with a scale per column, and a nonlinearity of which zero is no fixed point.
+#[kernel(
+    tile(BM = [16, 32], BN = [16, 32], BK = [16, 32]),
+    coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
+    vector(V = [2, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2])
+)]
+pub fn dequantized_product(x: &Tensor<f16, 2>, w: &Tensor<i8, 2>, scales: &Tensor<f16, 1>, y: &mut Tensor<f32, 2>) {
+    for (m, n) in y.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        let scale = scales.load(n).expand(0, BK);
+        for k in x.axis(1).tiles(BK) {
+            let weights = w.load((k, n)).cast::<f16>() * 0.0078125 * scale;
+            acc = dot((x.load((m, k)) + 1.0).cast::<f16>(), weights.cast::<f16>(), acc);
+        }
+        y.store((m, n), acc);
     }
 }
