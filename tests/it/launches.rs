@@ -438,7 +438,12 @@ impl Launch {
                 let unknown = after.memory.first_uninitialised(*id, at, size).is_some();
                 let untouched = expected[at..at + size].iter().all(|b| *b == POISON);
                 let (got, want) = (after.memory.read(*id, at, size), &expected[at..at + size]);
-                let fine = if unknown { !*read && untouched } else { near(*dtype, got, want, self.slack) };
+                // Nothing at all is near to what was there before: 0 is, as a float.
+                let fine = match (unknown, untouched) {
+                    (true, _) => !*read && untouched,
+                    (false, true) => got == want,
+                    (false, false) => near(*dtype, got, want, self.slack),
+                };
                 if !fine {
                     let got = if unknown { "nothing".to_string() } else { literal(*dtype, got).to_string() };
                     let want = literal(*dtype, want);

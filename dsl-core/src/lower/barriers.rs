@@ -76,6 +76,13 @@ pub(crate) fn kept_by_hand(kernel: &Kernel, block: &[Stmt]) -> bool {
     found
 }
 
+/// Whether the author has placed barriers: what they order is the author's to know.
+pub(crate) fn has_own(kernel: &Kernel) -> bool {
+    let mut found = false;
+    crate::tile::access::visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Barrier { .. }));
+    found
+}
+
 struct Walk<'a> {
     kernel: &'a Kernel,
     /// Turns of the grid loop follow each other in one block.

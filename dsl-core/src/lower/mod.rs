@@ -14,6 +14,7 @@
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
 //!    `warp`: what the lanes of a warp exchange by the author's own hand.
 //! 5. `simplify`: loops of one turn and unused variables vanish.
+//!    `spare`: barriers that order nothing vanish, too.
 //! 6. [`crate::simt::verify`].
 
 mod agree;
@@ -49,6 +50,7 @@ mod range;
 mod scan;
 mod shared;
 mod simplify;
+mod spare;
 mod staged;
 mod tail;
 mod transfer;
@@ -91,6 +93,9 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     let provenance = provenance(kernel, facts, schedule);
     let mut lowered = lowering.finish(launch, provenance);
     simplify::simplify(&mut lowered);
+    if !barriers::has_own(kernel) {
+        spare::spare_barriers(&mut lowered);
+    }
     check_shared(kernel, schedule, &lowered, target)?;
     simt::verify::verify(&lowered, "lower");
     lowered.provenance.launch = describe_launch(&lowered, kernel);

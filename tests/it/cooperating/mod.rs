@@ -2,13 +2,23 @@
 
 pub mod kernels;
 
+use super::launches::{Launch, Placement, Shape};
 use super::snapshots::page;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
 use girih_core::schedule::parse::parse_schedule;
+use girih_core::sim::Class;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+
+fn kernel(module: &str, name: &str) -> Kernel {
+    let def = girih_core::registry::kernels().into_iter().find(|d| d.module.ends_with(module) && d.name == name);
+    (def.unwrap_or_else(|| panic!("no kernel {name}")).build)().unwrap_or_else(|e| panic!("{name}: {e}"))
+}
 
 /// Source, schedule and CUDA C of one of these kernels.
 fn shown(name: &str, schedule: &str) -> String {
-    let def = girih_core::registry::kernels().into_iter().find(|d| d.module.ends_with("cooperating::kernels") && d.name == name);
-    let kernel = (def.unwrap_or_else(|| panic!("no kernel {name}")).build)().unwrap_or_else(|e| panic!("{name}: {e}"));
+    let kernel = kernel("cooperating::kernels", name);
     page(&kernel, &parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
@@ -19,5 +29,27 @@ fn registers_lanes_and_warps_are_combined() {
         insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(format!("cooperating.{name}"), shown(name, schedule));
         });
+    }
+}
+
+#[test]
+fn turns_meet_once_for_each_exchange() {
+    // Two exchanges in a turn keep each other's turns apart, one alone has two copies of its parts.
+    for (module, name, schedule, axis, tile, warps, meetings) in [
+        ("cooperating::kernels", "softmax_rows", "R=1,C=512,CC=4,V=4", 1, 512, 4, 2),
+        ("scans::kernels", "prefix_rows", "R=1,C=256,CR=1,CC=2,V=1,G=0", 1, 256, 4, 2),
+        ("scans::kernels", "most_so_far", "R=64,C=2,CR=1,CC=1,V=1,G=1", 0, 64, 4, 1),
+    ] {
+        let kernel = kernel(module, name);
+        let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let simt = lower(&kernel, &Facts::packed(&kernel, true), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let barriers = |turns: i64| {
+            let lens = [turns * tile, 1];
+            let lens = vec![lens[axis], lens[1 - axis]];
+            let shape = Shape { lens: vec![lens; 2], scalars: vec![None; 2] };
+            let counters = Launch::new(&kernel, &shape, Placement::Aligned, 1).counters(&simt).unwrap_or_else(|t| panic!("{name}: {t}"));
+            counters.warp[Class::Barrier as usize]
+        };
+        assert_eq!(barriers(5) - barriers(2), 3 * warps * meetings, "{name}");
     }
 }
