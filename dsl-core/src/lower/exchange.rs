@@ -140,7 +140,33 @@ impl Lowering<'_> {
         let writer = all(agreed.iter().map(|(s, n)| compare(CompareOp::Eq, self.thread_part(*s, *n), int(0))));
         let meeting = self.meet(partial, agreed, parts, writer)?;
         let vars = partial.vars.clone();
+        if self.lanes_share(c, &meeting) {
+            self.each_slot(partial.layout.registers, &mut |cx, slot| {
+                let lane = super::index::Index { dtype: DType::I32 }.rem(cx.thread32(), count);
+                cx.read_one(&vars, slot, &meeting, lane);
+                Ok(())
+            })?;
+            return self.combine_lanes(c, partial, 1, count);
+        }
         self.each_slot(partial.layout.registers, &mut |cx, slot| cx.combine_run(c, &vars, slot, &meeting))
+    }
+
+    /// Whether the lanes of each warp read one part each and exchange them: fewer instructions than all parts read by every thread, from
+    /// some number of parts on; lanes that keep an order also find out who is left and who is right. It takes one group for all lanes.
+    fn lanes_share(&self, c: &Combine, meeting: &Meeting) -> bool {
+        let (count, few) = (meeting.count, if c.operator.commutative() { 8 } else { 16 });
+        meeting.groups == 1 && count > few && count <= 32 && (count as u64).is_power_of_two() && self.plan.threads % 32 == 0
+    }
+
+    /// Sets `vars` to part `number` of their group.
+    fn read_one(&mut self, vars: &[VarId], slot: Option<&Expr>, meeting: &Meeting, number: Expr) {
+        let ix = super::index::Index { dtype: DType::I32 };
+        for (var, array) in vars.iter().zip(&meeting.arrays) {
+            let dtype = self.vars[var.0 as usize].dtype;
+            let place = Place { space: Space::Shared(*array), dtype, index: ix.add(meeting.first(slot), number.clone()) };
+            let value = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
+            self.emit(Stmt::Assign { var: *var, index: slot.cloned(), value });
+        }
     }
 
     /// Threads that differ in `parts` leave their values in shared memory, and all meet. Of the lanes that are the `same`, the `writer` does.
