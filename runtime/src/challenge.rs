@@ -81,6 +81,8 @@ pub struct Challenge {
     pub atol: f64,
     /// Allowed relative difference.
     pub rtol: f64,
+    /// Absolute difference that is allowed besides at a size: what the arithmetic itself may lose.
+    pub rounding: fn(&Sizes) -> f64,
     /// Sizes that correctness is checked at: 0, 1, primes, one below and above a tile.
     pub checks: Vec<Sizes>,
     /// The size that is tuned and timed.
@@ -104,6 +106,7 @@ impl Challenge {
             outputs: Vec::new(),
             atol: 0.0,
             rtol: 0.0,
+            rounding: |_| 0.0,
             checks: Vec::new(),
             perf: Sizes::default(),
             flops: |_| 0.0,
@@ -143,6 +146,13 @@ impl Challenge {
         self
     }
 
+    /// Absolute difference that is allowed besides at a size, where long sums lose more than the judge's tolerance by the order of their
+    /// terms alone: see [`sum_rounding`].
+    pub fn rounding(mut self, rounding: fn(&Sizes) -> f64) -> Challenge {
+        self.rounding = rounding;
+        self
+    }
+
     /// Sizes to check at, as `N=257, R=3`. What a text leaves out is as at the perf size.
     pub fn check_at<const N: usize>(mut self, sizes: [&str; N]) -> Challenge {
         self.checks = sizes.iter().map(|s| self.parse_sizes(s)).collect();
@@ -177,10 +187,22 @@ impl Challenge {
         Sizes::parse(text).unwrap_or_else(|e| panic!("challenge {}: {e}", self.slug))
     }
 
-    /// Whether `got` is near enough to `expected`. NaN equals NaN, an infinity only itself.
-    pub fn accepts(&self, got: f64, expected: f64) -> bool {
-        near(got, expected, self.atol, self.rtol)
+    /// Allowed absolute difference at a size.
+    pub fn absolute(&self, sizes: &Sizes) -> f64 {
+        self.atol + (self.rounding)(sizes)
     }
+
+    /// Whether `got` is near enough to `expected` at a size. NaN equals NaN, an infinity only itself.
+    pub fn accepts(&self, sizes: &Sizes, got: f64, expected: f64) -> bool {
+        near(got, expected, self.absolute(sizes), self.rtol)
+    }
+}
+
+/// What a sum of `terms` products of at most `largest` may be off by in fp32, in whatever order: `λ √n u Σ|a b|` with u = 2⁻²⁴ holds but
+/// for a chance of `2 exp(−λ² / 2)` per sum (Higham, Mary: A new approach to probabilistic rounding error analysis, 2019); λ = 7 leaves
+/// one sum in 10 milliards. The products' mean size is at most half of the largest one's.
+pub fn sum_rounding(terms: f64, largest: f64) -> f64 {
+    7.0 * terms.sqrt() * 2f64.powi(-24) * terms * largest / 2.0
 }
 
 /// `|got − expected| ≤ atol + rtol · |expected|`; NaN equals NaN, an infinity only itself.

@@ -267,7 +267,7 @@ impl Subject {
                         let got = after.get(i);
                         // The reference says what the exact result is; the output can only hold its own type's values.
                         let rounded = Literal::from_f64(data.dtype, expected).to_f64();
-                        let fine = challenge.accepts(got, expected) || got == rounded;
+                        let fine = challenge.accepts(&call.sizes, got, expected) || got == rounded;
                         if fine { Ok(()) } else { Err(difference(name, data, i, got, expected, &call.sizes)) }
                     };
                     match reference {
@@ -294,7 +294,7 @@ impl Subject {
     /// The first difference, in words.
     pub fn compare(&self, call: &Call, after: &[Option<HostTensor>], expected: &[Option<HostTensor>]) -> Result<(), String> {
         // A bare kernel's values are as large as its inputs make them: compared as single precision allows.
-        let (atol, rtol) = self.challenge.as_ref().map_or((1e-5, 1e-5), |c| (c.atol, c.rtol));
+        let (atol, rtol) = self.challenge.as_ref().map_or((1e-5, 1e-5), |c| (c.absolute(&call.sizes), c.rtol));
         for (arg, (after, expected)) in call.args.iter().zip(after.iter().zip(expected)) {
             let (CallArg::Tensor { name, data, .. }, Some(after), Some(expected)) = (arg, after, expected) else { continue };
             if after.bytes == expected.bytes {

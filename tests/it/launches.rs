@@ -2,8 +2,8 @@
 //! placed with guard zones and gaps, outputs that hold nothing before.
 
 use girih::inputs::{Distribution, POISON, Rng};
-use girih_core::schedule::KnobKind;
 use girih_core::facts::{Facts, TensorArg, TensorFacts, packed_strides};
+use girih_core::schedule::KnobKind;
 use girih_core::schedule::Schedule;
 use girih_core::sim;
 use girih_core::simt;

@@ -18,30 +18,33 @@ use crate::types::{DType, UnaryOp};
 #[track_caller]
 pub fn dot<T: Num, A: Num>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
     let loc = SourceLoc::caller();
-    Tile::of(session::with(|s| {
-        let k = s.kernel("`dot`", loc)?;
-        let mut operands = Vec::new();
-        for h in [a.handle(), b.handle(), acc.handle()] {
-            operands.push(k.operand(h, loc)?);
-        }
-        let [a, b, acc] = operands[..] else { return None };
-        let shape = |v: ValueId| k.kernel.ty(v).shape().map(<[Size]>::to_vec);
-        let [x, y, z] = [shape(a)?, shape(b)?, shape(acc)?];
-        let fits = x.len() == 2 && y.len() == 2 && z.len() == 2 && x[1] == y[0] && z[0] == x[0] && z[1] == y[1];
-        if !fits {
-            let [x, y, z] = [&x, &y, &z].map(|s| k.shape_text(s));
-            let message = format!("dot of {x} and {y} into {z}: expected [M, K], [K, N] into [M, N]");
-            k.error(Diagnostic::new(loc, message).help("transpose an operand with `.t()`, or swap the tile indices of its load"));
-            return None;
-        }
-        let allowed = T::DTYPE.dot_accumulators();
-        if !allowed.contains(&A::DTYPE) {
-            k.error(wrong_types(T::DTYPE, A::DTYPE, loc));
-            return None;
-        }
-        let v = k.emit(Op::Dot { a, b, acc }, Ty::Tile(A::DTYPE, z), loc);
-        Some(k.handle(v))
-    }).unwrap_or(Handle::POISON))
+    Tile::of(
+        session::with(|s| {
+            let k = s.kernel("`dot`", loc)?;
+            let mut operands = Vec::new();
+            for h in [a.handle(), b.handle(), acc.handle()] {
+                operands.push(k.operand(h, loc)?);
+            }
+            let [a, b, acc] = operands[..] else { return None };
+            let shape = |v: ValueId| k.kernel.ty(v).shape().map(<[Size]>::to_vec);
+            let [x, y, z] = [shape(a)?, shape(b)?, shape(acc)?];
+            let fits = x.len() == 2 && y.len() == 2 && z.len() == 2 && x[1] == y[0] && z[0] == x[0] && z[1] == y[1];
+            if !fits {
+                let [x, y, z] = [&x, &y, &z].map(|s| k.shape_text(s));
+                let message = format!("dot of {x} and {y} into {z}: expected [M, K], [K, N] into [M, N]");
+                k.error(Diagnostic::new(loc, message).help("transpose an operand with `.t()`, or swap the tile indices of its load"));
+                return None;
+            }
+            let allowed = T::DTYPE.dot_accumulators();
+            if !allowed.contains(&A::DTYPE) {
+                k.error(wrong_types(T::DTYPE, A::DTYPE, loc));
+                return None;
+            }
+            let v = k.emit(Op::Dot { a, b, acc }, Ty::Tile(A::DTYPE, z), loc);
+            Some(k.handle(v))
+        })
+        .unwrap_or(Handle::POISON),
+    )
 }
 
 impl Tile<f32> {

@@ -3,6 +3,7 @@
 pub use super::arg::{ArgPair, Position};
 pub use super::components::{Components, TileLike};
 pub use super::control::Tiles;
+pub use super::dot::dot;
 pub use super::elem::{Elem, Float, Int, Num};
 pub use super::elementwise::Elementwise;
 pub use super::grid::ReduceGrid;
@@ -14,7 +15,6 @@ pub use super::scan::{Scan, along};
 pub use super::shared::{Shared, iota, shared};
 pub use super::size::Size;
 pub use super::tensor::Tensor;
-pub use super::dot::dot;
 pub use super::tile::{Tile, TileIdx, full, select, stack, zeros};
 pub use super::tile_type::TileType;
 pub use super::warp::{barrier, lanes, threads, warp_barrier, warps};

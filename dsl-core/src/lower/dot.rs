@@ -44,7 +44,9 @@ impl Lowering<'_> {
         let name = self.name_of(value, "acc");
         let rep = self.tile(acc).clone();
         match rep.data {
-            Data::Array(var) if self.dots.in_place(value) && rep.layout.as_ref() == Some(&layout) && self.vars[var.0 as usize].dtype == dtype => {
+            Data::Array(var)
+                if self.dots.in_place(value) && rep.layout.as_ref() == Some(&layout) && self.vars[var.0 as usize].dtype == dtype =>
+            {
                 return Ok(var);
             }
             Data::One(Expr::Var(var)) if self.dots.in_place(value) && self.carried.contains(&var) => return Ok(var),
@@ -101,9 +103,8 @@ impl Lowering<'_> {
         acc: ValueId,
     ) -> Lowered<()> {
         let layout = self.dot_layout(acc);
-        let strides = |axis: usize| -> Vec<i64> {
-            layout.axes[axis].iter().filter(|d| d.source == Source::Register).map(|d| d.stride).collect()
-        };
+        let strides =
+            |axis: usize| -> Vec<i64> { layout.axes[axis].iter().filter(|d| d.source == Source::Register).map(|d| d.stride).collect() };
         let (rows, columns) = (strides(0), strides(1));
         let mut loops: Vec<(VarId, i64)> = Vec::new();
         let mut walk = |cx: &mut Self, operand: &Operand, strides: &[i64], name: &str| {

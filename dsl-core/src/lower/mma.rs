@@ -71,8 +71,11 @@ pub(crate) fn warps(
     match splits.filter(fits).min_by_key(|a| (rows / a[0] + columns / a[1], a[0])) {
         Some(along) if count <= 32 => Ok(Some(Warps { atom, along, leading: anchor.len() - 2 })),
         _ => {
-            let ids: Vec<KnobId> =
-                (0..kernel.knobs.len()).filter(|k| kernel.knobs[*k].kind == KnobKind::Warps).map(|k| KnobId(k as u32)).chain(unit).collect();
+            let ids: Vec<KnobId> = (0..kernel.knobs.len())
+                .filter(|k| kernel.knobs[*k].kind == KnobKind::Warps)
+                .map(|k| KnobId(k as u32))
+                .chain(unit)
+                .collect();
             let rule = format!("{count} warps cannot share a tile of {rows} x {columns} in pieces of {} x {}", atom.m, atom.n);
             Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
         }

@@ -222,7 +222,21 @@ impl Lowering<'_> {
         let (width, depth) = self.read_widths(reader, extent, copy.fast == outer, dtype.size() as i64);
         let (base, digits) = (self.outer_base(reader), self.outer_digits(reader));
         let name = self.name_of(value, "operand");
-        Operand { lies: Lies::Shared(copy), dtype, taken: dtype, chain: vec![], name, rank: 2, outer, inner, extent, base, digits, width, depth }
+        Operand {
+            lies: Lies::Shared(copy),
+            dtype,
+            taken: dtype,
+            chain: vec![],
+            name,
+            rank: 2,
+            outer,
+            inner,
+            extent,
+            base,
+            digits,
+            width,
+            depth,
+        }
     }
 
     /// Reads a thread's fragment at position `k` of the inner axis: `own × depth` elements.

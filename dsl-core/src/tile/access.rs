@@ -11,9 +11,9 @@
 
 use super::host::HostExpr;
 use super::{Combine, Form, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, ViewId};
-use crate::schedule::Choice;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
+use crate::schedule::Choice;
 use std::collections::HashMap;
 
 /// Why a store is safe.

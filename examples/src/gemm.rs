@@ -1,0 +1,59 @@
+//! General matrix multiplication of 16-bit floats: scaled and added to what is there, in f32, rounded once.
+
+use girih::prelude::*;
+
+/// c = alpha · a · b + beta · c.
+#[kernel(
+    tile(BM = [128, 32, 64, 256], BN = [128, 32, 64, 256], BK = [32, 64, 16]),
+    coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
+    vector(V = [8, 4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [8, 4]),
+    operands(O = [Shared, Direct]),
+    stages(S = [3, 2, 1, 4]),
+    copy(P = [Async, Registers]),
+    raster(X = [8, 1])
+)]
+pub fn gemm(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f16, 2>, alpha: Scalar<f32>, beta: Scalar<f32>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        let before = c.load((m, n)).cast::<f32>();
+        c.store((m, n), (acc * alpha + before * beta).cast());
+    }
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f16, 2>, alpha: Scalar<f32>, beta: Scalar<f32>) {
+    gemm(a, b, c, alpha, beta);
+}
+
+girih::challenge! {
+    Challenge::new(
+        "gemm",
+        solve::Program::def,
+        "void solve(const half* A[M, K], const half* B[K, N], half* C[M, N], int M, int N, int K, float alpha, float beta)",
+    )
+    .input("A", uniform(-1.0, 1.0))
+    .input("B", uniform(-1.0, 1.0))
+    .input("C", uniform(-1.0, 1.0))
+    .output("C", |x, i| {
+        let (inner, cols) = (x.len("K"), x.len("N"));
+        let product: f64 = (0..inner).map(|l| x.at("A", i / cols * inner + l) * x.at("B", l * cols + i % cols)).sum();
+        x.scalar("alpha") * product + x.scalar("beta") * x.at("C", i)
+    })
+    .tolerance(0.05, 0.05)
+    .check_at([
+        "M=0 N=3 K=2 alpha=1 beta=1",
+        "M=1 N=5 K=0 alpha=1 beta=0.5",
+        "M=1 N=1 K=1 alpha=-1 beta=0",
+        "M=17 N=33 K=65 alpha=2 beta=1",
+        "M=64 N=32 K=128 alpha=1 beta=1",
+        "M=129 N=67 K=31 alpha=0.5 beta=-1",
+    ])
+    .perf_at("M=1024, N=1024, K=1024, alpha=1.0, beta=1.0")
+    .flops(|s| 2.0 * s.size("M") * s.size("N") * s.size("K"))
+}

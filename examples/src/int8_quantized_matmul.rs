@@ -1,0 +1,116 @@
+//! Quantised matrix multiplication: exact in integers, then scaled and rounded to 8 bits.
+
+use girih::prelude::*;
+
+/// What becomes of a sum: scaled from left to right in f32, rounded to the nearest even, moved and kept within 8 bits.
+#[device]
+fn requantised(acc: Tile<i32>, scales: [Scalar<f32>; 3], zero: Scalar<i32>) -> Tile<i8> {
+    let v = acc.cast::<f32>() * scales[0] * scales[1] / scales[2];
+    // Beyond 2³⁰ every zero point leaves it outside of 8 bits.
+    let r = v.round().max(-1_073_741_824.0).min(1_073_741_824.0).cast::<i32>() + zero;
+    r.max(-128).min(127).cast::<i8>()
+}
+
+/// c = requantised(a · b), for zero points of 0.
+#[kernel(
+    tile(BM = [128, 32, 64], BN = [128, 32, 64], BK = [64, 32]),
+    coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
+    vector(V = [16, 4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [8, 4]),
+    stages(S = [3, 2, 1]),
+    copy(P = [Async, Registers]),
+    raster(X = [8, 1])
+)]
+pub fn int8_product(
+    a: &Tensor<i8, 2>,
+    b: &Tensor<i8, 2>,
+    scale_a: Scalar<f32>,
+    scale_b: Scalar<f32>,
+    scale_c: Scalar<f32>,
+    zero_c: Scalar<i32>,
+    c: &mut Tensor<i8, 2>,
+) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<i32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), requantised(acc, [scale_a, scale_b, scale_c], zero_c));
+    }
+}
+
+/// The same with zero points, in 32-bit integers.
+#[kernel(
+    tile(BM = [64, 32], BN = [64, 32], BK = [16, 32]),
+    coarsen(TM of BM = [4, 1], TN of BN = [4, 1]),
+    vector(V = [4, 1])
+)]
+pub fn int8_product_with_zeros(
+    a: &Tensor<i8, 2>,
+    b: &Tensor<i8, 2>,
+    scale_a: Scalar<f32>,
+    scale_b: Scalar<f32>,
+    scale_c: Scalar<f32>,
+    zero_a: Scalar<i32>,
+    zero_b: Scalar<i32>,
+    zero_c: Scalar<i32>,
+    c: &mut Tensor<i8, 2>,
+) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<i32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)).cast::<i32>() - zero_a, b.load((k, n)).cast::<i32>() - zero_b, acc);
+        }
+        c.store((m, n), requantised(acc, [scale_a, scale_b, scale_c], zero_c));
+    }
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(
+    a: &Tensor<i8, 2>,
+    b: &Tensor<i8, 2>,
+    c: &mut Tensor<i8, 2>,
+    scale_a: Scalar<f32>,
+    scale_b: Scalar<f32>,
+    scale_c: Scalar<f32>,
+    zero_a: Scalar<i32>,
+    zero_b: Scalar<i32>,
+    zero_c: Scalar<i32>,
+) {
+    if zero_a == 0 && zero_b == 0 {
+        int8_product(a, b, scale_a, scale_b, scale_c, zero_c, c);
+    } else {
+        int8_product_with_zeros(a, b, scale_a, scale_b, scale_c, zero_a, zero_b, zero_c, c);
+    }
+}
+
+girih::challenge! {
+    Challenge::new(
+        "int8_quantized_matmul",
+        solve::Program::def,
+        "void solve(const int8_t* A[M, K], const int8_t* B[K, N], int8_t* C[M, N], int M, int N, int K, float scale_A, float scale_B, float scale_C, int zero_point_A, int zero_point_B, int zero_point_C)",
+    )
+    .input("A", Distribution::Bits)
+    .input("B", Distribution::Bits)
+    .output("C", |x, i| {
+        let (inner, cols) = (x.len("K"), x.len("N"));
+        let (za, zb) = (x.scalar("zero_point_A"), x.scalar("zero_point_B"));
+        let term = |l: usize| (x.at("A", i / cols * inner + l) - za) * (x.at("B", l * cols + i % cols) - zb);
+        let acc: f64 = (0..inner).map(term).sum();
+        let scale = |name: &str| x.scalar(name) as f32;
+        let v = acc as f32 * scale("scale_A") * scale("scale_B") / scale("scale_C");
+        (f64::from(v.round_ties_even()) + x.scalar("zero_point_C")).clamp(-128.0, 127.0)
+    })
+    .check_at([
+        "M=0 N=3 K=2 scale_A=0.1 scale_B=0.1 scale_C=0.01 zero_point_A=0 zero_point_B=0 zero_point_C=0",
+        "M=2 N=3 K=0 scale_A=0.1 scale_B=0.1 scale_C=0.01 zero_point_A=0 zero_point_B=0 zero_point_C=7",
+        "M=1 N=1 K=1 scale_A=0.5 scale_B=0.25 scale_C=8 zero_point_A=3 zero_point_B=-4 zero_point_C=1",
+        "M=17 N=33 K=65 scale_A=0.1 scale_B=0.05 scale_C=4 zero_point_A=0 zero_point_B=0 zero_point_C=-3",
+        "M=64 N=32 K=64 scale_A=0.1 scale_B=0.1 scale_C=20 zero_point_A=0 zero_point_B=0 zero_point_C=0",
+        "M=33 N=67 K=31 scale_A=0.1 scale_B=0.1 scale_C=9 zero_point_A=-5 zero_point_B=11 zero_point_C=2",
+    ])
+    .perf_at("M=8192, N=4096, K=2048, scale_A=0.1, scale_B=0.1, scale_C=0.01, zero_point_A=0, zero_point_B=0, zero_point_C=0")
+    .int_ops(|s| s.size("M") * s.size("N"))
+}
