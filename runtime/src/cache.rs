@@ -9,10 +9,11 @@ use girih_core::scalar::fnv1a64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const MAGIC: &[u8; 8] = b"GIRIHC01";
+const MAGIC: &[u8; 8] = b"GIRIHC03";
 /// Magic, check of the key, length of the cubin, checksum of all that follows it.
 const HEADER: usize = 8 + 8 + 8 + 8;
-const RESOURCES: usize = 5 * 4;
+/// What ptxas said, and the length of the warnings, in words of four bytes.
+const NUMBERS: usize = 6 * 4;
 
 /// Everything that a cubin depends on.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,8 @@ pub struct Key<'a> {
 pub struct Entry {
     /// What ptxas said of the kernel.
     pub resources: Resources,
+    /// What NVRTC warned of; empty for most.
+    pub warnings: String,
     /// The machine code.
     pub cubin: Vec<u8>,
 }
@@ -68,10 +71,11 @@ pub fn write(folder: &Path, key: &Key, entry: &Entry) -> Result<(), Error> {
 
 fn encode(entry: &Entry, check: u64) -> Vec<u8> {
     let r = &entry.resources;
-    let mut payload = Vec::with_capacity(RESOURCES + entry.cubin.len());
-    for number in [r.registers, r.spill_store_bytes, r.spill_load_bytes, r.shared_bytes, r.stack] {
+    let mut payload = Vec::with_capacity(NUMBERS + entry.warnings.len() + entry.cubin.len());
+    for number in [r.registers, r.spill_store_bytes, r.spill_load_bytes, r.shared_bytes, r.stack, entry.warnings.len() as u32] {
         payload.extend(number.to_le_bytes());
     }
+    payload.extend(entry.warnings.as_bytes());
     payload.extend(&entry.cubin);
     let mut data = MAGIC.to_vec();
     for number in [check, payload.len() as u64, fnv1a64(&payload)] {
@@ -87,7 +91,7 @@ fn decode(data: &[u8], check: u64) -> Option<Entry> {
     let whole = data.starts_with(MAGIC)
         && number(8)? == check
         && number(16)? == payload.len() as u64
-        && payload.len() > RESOURCES
+        && payload.len() > NUMBERS
         && number(24)? == fnv1a64(payload);
     if !whole {
         return None;
@@ -95,7 +99,8 @@ fn decode(data: &[u8], check: u64) -> Option<Entry> {
     let word = |i: usize| u32::from_le_bytes(payload[i * 4..i * 4 + 4].try_into().expect("four bytes"));
     let resources =
         Resources { registers: word(0), spill_store_bytes: word(1), spill_load_bytes: word(2), shared_bytes: word(3), stack: word(4) };
-    Some(Entry { resources, cubin: payload[RESOURCES..].to_vec() })
+    let (warnings, cubin) = payload[NUMBERS..].split_at_checked(word(5) as usize)?;
+    Some(Entry { resources, warnings: String::from_utf8(warnings.to_vec()).ok()?, cubin: cubin.to_vec() })
 }
 
 /// Writes a file so that other processes see it whole or not at all.
@@ -123,7 +128,7 @@ mod tests {
     }
 
     fn entry() -> Entry {
-        Entry { resources: Resources { registers: 32, ..Resources::default() }, cubin: (0..=255).collect() }
+        Entry { resources: Resources { registers: 32, ..Resources::default() }, warnings: "unused".into(), cubin: (0..=255).collect() }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::cache::{self, Entry, Key};
 use crate::error::Error;
 use crate::nvrtc;
 use crate::resources::Resources;
+use crate::sass::{self, Listing};
 use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use girih_core::simt;
@@ -24,6 +25,8 @@ pub struct Compiled {
     pub cubin: Option<Arc<Vec<u8>>>,
     /// What ptxas said of it, if there is a cubin.
     pub resources: Option<Resources>,
+    /// What NVRTC warned of when it made the cubin; empty for most.
+    pub warnings: String,
 }
 
 /// How far to compile.
@@ -49,7 +52,7 @@ impl Compiled {
     /// CUDA C of a SIMT kernel.
     pub fn of(simt: simt::Kernel, target: &Target) -> Compiled {
         let source = girih_core::cuda::emit(&simt);
-        Compiled { simt: Arc::new(simt), source, arch: target.arch.to_string(), cubin: None, resources: None }
+        Compiled { simt: Arc::new(simt), source, arch: target.arch.to_string(), cubin: None, resources: None, warnings: String::new() }
     }
 
     /// The same with its cubin and resources: from the disk cache, which needs no NVRTC, or compiled and cached.
@@ -70,6 +73,7 @@ impl Compiled {
         };
         self.arch = arch;
         self.resources = Some(entry.resources);
+        self.warnings = entry.warnings;
         self.cubin = Some(Arc::new(entry.cubin));
         Ok(self)
     }
@@ -79,7 +83,19 @@ impl Compiled {
         let place = self.simt.provenance.loc.to_string();
         let cubin = nvrtc::compile(&self.source, arch, &[], &name, &place)?;
         let resources = cubin.resources.iter().find(|(n, _)| *n == name).map(|(_, r)| *r).unwrap_or_default();
-        Ok(Entry { resources, cubin: cubin.code })
+        let warnings: Vec<&str> = cubin.log.lines().filter(|l| l.contains("warning")).collect();
+        Ok(Entry { resources, warnings: warnings.join("\n"), cubin: cubin.code })
+    }
+
+    /// The machine code with what ptxas said of it, for reading: through NVIDIA's disassembler.
+    ///
+    /// # Errors
+    /// As [`Compiled::with_cubin`] and [`sass::disassemble`].
+    pub fn sass(&self) -> Result<Listing, Error> {
+        match &self.cubin {
+            Some(cubin) => sass::disassemble(cubin),
+            None => self.clone().with_cubin()?.sass(),
+        }
     }
 
     /// The PTX, for reading: compiled anew with NVRTC, not cached.

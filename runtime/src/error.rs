@@ -17,6 +17,9 @@ pub enum Error {
     /// NVRTC was not found or could not be loaded. The text says where it was looked for and how to get it.
     #[error("{0}")]
     NoNvrtc(String),
+    /// NVIDIA's disassembler was not found, failed, or wrote what can't be read. The text says where it was looked for and how to get it.
+    #[error("{0}")]
+    NoDisassembler(String),
     /// NVRTC rejected the CUDA C: a compiler bug of girih, or an architecture that this NVRTC does not know.
     #[error("NVRTC could not compile kernel `{kernel}` ({place}) for {arch}:\n{log}")]
     Nvrtc {

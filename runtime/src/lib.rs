@@ -14,6 +14,8 @@ pub mod cache;
 pub mod compile;
 pub mod nvrtc;
 pub mod resources;
+pub mod sass;
+mod wheel;
 
 pub mod launch;
 pub mod program;

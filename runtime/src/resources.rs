@@ -44,12 +44,12 @@ fn entry(line: &str) -> IResult<&str, &str> {
     preceded((take_until("Compiling entry function "), tag("Compiling entry function ")), name).parse(line)
 }
 
-/// `    0 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads`
+/// `    0 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads`, which NVRTC writes behind `ptxas         .`
 fn frame(line: &str) -> IResult<&str, (u32, u32, u32)> {
     let stack = terminated(number, tag(" bytes stack frame, "));
     let stores = terminated(number, tag(" bytes spill stores, "));
     let loads = terminated(number, tag(" bytes spill loads"));
-    (stack, stores, loads).parse(line.trim_start())
+    (stack, stores, loads).parse(line.trim_start_matches(|c: char| !c.is_ascii_digit()))
 }
 
 /// `ptxas info    : Used 32 registers, used 1 barriers, 1024 bytes smem`
@@ -85,6 +85,18 @@ ptxas info    : Used 8 registers, used 0 barriers
         let second = Resources { registers: 255, spill_store_bytes: 16, spill_load_bytes: 24, shared_bytes: 1024, stack: 8 };
         let first = Resources { registers: 8, ..Resources::default() };
         assert_eq!(parse(log), vec![("second".to_string(), second), ("first".to_string(), first)]);
+    }
+
+    #[test]
+    fn the_report_as_nvrtc_writes_it() {
+        let log = "\
+ptxas info    : Compiling entry function 'indexed' for 'sm_90a'
+ptxas info    : Function properties for indexed
+ptxas         .     256 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 32 registers, used 0 barriers, 256 bytes cumulative stack size
+";
+        let indexed = Resources { registers: 32, spill_store_bytes: 4, spill_load_bytes: 8, stack: 256, ..Resources::default() };
+        assert_eq!(parse(log), vec![("indexed".to_string(), indexed)]);
     }
 
     #[test]

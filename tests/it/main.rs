@@ -27,6 +27,7 @@ mod programs;
 mod properties;
 mod reductions;
 mod rungs;
+mod sass;
 mod scans;
 mod shared;
 mod snapshots;

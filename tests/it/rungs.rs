@@ -6,6 +6,8 @@ use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A named schedule.
 #[derive(Clone, Debug)]
@@ -40,8 +42,17 @@ pub fn all_kernels() -> Vec<Kernel> {
     gallery().into_iter().chain(own).collect()
 }
 
-/// Three different schedules: the textbook kernel, vectors alone, and the best one known for the target.
-pub fn rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
+/// Three different schedules: the textbook kernel, vectors alone, and the best one known for the H200. Found once per process, since the
+/// whole space is looked through.
+pub fn rungs(kernel: &Kernel) -> Vec<Rung> {
+    type Found = HashMap<(String, u64), Arc<OnceLock<Vec<Rung>>>>;
+    static ALL: Mutex<Option<Found>> = Mutex::new(None);
+    let key = (kernel.path.clone(), kernel.identity());
+    let own = ALL.lock().expect("no panic in between").get_or_insert_default().entry(key).or_default().clone();
+    own.get_or_init(|| find_rungs(kernel, Target::h200())).clone()
+}
+
+fn find_rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
     let facts = best_facts(kernel);
     let space = Space::new(kernel, &facts, target);
     let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));

@@ -30,7 +30,7 @@ fn snapshots_of_every_kernel() {
     let mut names = BTreeSet::new();
     let mut changed = Vec::new();
     for kernel in gallery() {
-        for rung in rungs(&kernel, Target::h200()) {
+        for rung in rungs(&kernel) {
             let name = format!("{}.{}", kernel.name, rung.name);
             let text = page(&kernel, &rung.schedule);
             let outcome = std::panic::catch_unwind(|| {
@@ -57,7 +57,7 @@ fn snapshots_of_every_kernel() {
 #[test]
 fn every_rung_is_another_kernel() {
     for kernel in gallery() {
-        let pages: BTreeSet<String> = rungs(&kernel, Target::h200()).iter().map(|r| page(&kernel, &r.schedule)).collect();
+        let pages: BTreeSet<String> = rungs(&kernel).iter().map(|r| page(&kernel, &r.schedule)).collect();
         assert_eq!(pages.len(), 3, "{}", kernel.name);
     }
 }
@@ -65,7 +65,7 @@ fn every_rung_is_another_kernel() {
 #[test]
 fn lowering_and_emission_are_pure() {
     for kernel in gallery() {
-        for rung in rungs(&kernel, Target::h200()) {
+        for rung in rungs(&kernel) {
             assert_eq!(page(&kernel, &rung.schedule), page(&kernel, &rung.schedule));
         }
     }

@@ -4,12 +4,12 @@ use super::peers::Torch;
 use super::print_json;
 use crate::device::Device;
 use crate::store::{self, Store};
-use crate::{cuda, nvrtc, winners};
+use crate::{cuda, nvrtc, sass, winners};
 use serde_json::json;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Fetch NVRTC (NVIDIA's wheel, by python3 and pip) into girih's cache if it is missing.
+    /// Fetch NVRTC and the disassembler (NVIDIA's wheels, by python3 and pip) into girih's cache if they are missing.
     #[arg(long)]
     fetch: bool,
     /// One JSON object per finding.
@@ -28,6 +28,10 @@ struct Finding {
 pub fn run(args: &Args) -> Result<(), String> {
     if args.fetch && nvrtc::find().is_err() {
         let path = nvrtc::fetch().map_err(|e| e.to_string())?;
+        eprintln!("fetched {}", path.display());
+    }
+    if args.fetch && sass::find().is_err() {
+        let path = sass::fetch().map_err(|e| e.to_string())?;
         eprintln!("fetched {}", path.display());
     }
     for finding in findings() {
@@ -74,6 +78,11 @@ fn findings() -> Vec<Finding> {
             what: "NVRTC",
             found: compiler.map_err(|e| e.to_string()),
             without: "CUDA C can be shown and exported, but not compiled; `doctor --fetch` gets NVIDIA's wheel",
+        },
+        Finding {
+            what: "disassembler",
+            found: sass::find().map(|p| p.display().to_string()).map_err(|searched| format!("no nvdisasm in {}", searched.join(", "))),
+            without: "`show --ir sass` and tests of machine code need it; `doctor --fetch` gets NVIDIA's wheel",
         },
         Finding { what: "cache folder", found: Ok(store::default_folder().display().to_string()), without: "" },
         Finding { what: "tuner's store", found: store, without: "trials are not kept" },

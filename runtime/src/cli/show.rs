@@ -14,8 +14,6 @@ use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use serde_json::json;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -159,34 +157,20 @@ fn level(kernel: &Kernel, facts: &Facts, schedule: &Schedule, target: &Target, l
         Level::Simt => Ok(girih_core::simt::print::print(&compiled.simt)),
         Level::Cuda => Ok(compiled.source),
         Level::Ptx => compiled.ptx().map_err(|e| e.to_string()),
-        Level::Sass => sass(&compiled),
+        Level::Sass => sass(kernel, schedule, &compiled),
     }
 }
 
-/// Machine code as text, by NVIDIA's disassembler.
-fn sass(compiled: &Compiled) -> Result<String, String> {
-    let cubin = compiled.cubin.as_ref().expect("compiled to a cubin");
-    let file = std::env::temp_dir().join(format!("girih-{}.cubin", std::process::id()));
-    std::fs::write(&file, cubin.as_slice()).map_err(|e| format!("{}: {e}", file.display()))?;
-    let text = disassemble(&file);
-    let _ = std::fs::remove_file(&file);
-    text
-}
-
-fn disassemble(file: &Path) -> Result<String, String> {
-    let homes = ["CUDA_HOME", "CUDA_PATH"].map(|v| std::env::var_os(v).map(PathBuf::from));
-    let folders: Vec<PathBuf> = homes.into_iter().flatten().map(|h| h.join("bin")).chain([PathBuf::from("/usr/local/cuda/bin")]).collect();
-    for (tool, flag) in [("nvdisasm", "-c"), ("cuobjdump", "-sass")] {
-        for program in folders.iter().map(|f| f.join(tool)).chain([PathBuf::from(tool)]) {
-            let Ok(output) = Command::new(&program).arg(flag).arg(file).output() else { continue };
-            return if output.status.success() {
-                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-            } else {
-                Err(format!("{}: {}", program.display(), String::from_utf8_lossy(&output.stderr).trim()))
-            };
-        }
+/// The machine code behind a summary in comments: schedule, registers, instructions by class.
+fn sass(kernel: &Kernel, schedule: &Schedule, compiled: &Compiled) -> Result<String, String> {
+    let listing = compiled.sass().map_err(|e| e.to_string())?;
+    let mut text = format!("// {}({}) for {}\n", kernel.full_name(), schedule.short(kernel), compiled.arch);
+    if let Some(r) = &compiled.resources {
+        let spilled = r.spill_store_bytes + r.spill_load_bytes;
+        text += &format!("// {} registers, {} bytes of static shared memory, {spilled} bytes spilled\n", r.registers, r.shared_bytes);
     }
-    Err("SASS needs NVIDIA's nvdisasm or cuobjdump in PATH, CUDA_HOME/bin or /usr/local/cuda/bin (they come with the CUDA toolkit); \
-         --ir ptx needs neither"
-        .into())
+    for function in &listing.functions {
+        text += &format!("// {}: {}\n", function.name, function.summary());
+    }
+    Ok(format!("{text}{listing}"))
 }
