@@ -8,15 +8,19 @@ nvcc="$("$(dirname "$0")/nvcc.sh")"
 libraries="$(dirname "$(dirname "$nvcc")")/lib"
 out="$(mktemp -d)"
 trap 'rm -rf "$out"' EXIT
-failed=0
-for file in "$dir"/*.cu; do
+compile() {
+    local file="$1" flags name
+    name="$(basename "$file" .cu)"
     flags="$(sed -n 's|^// build: nvcc ||p' "$file" | head -1)"
     # Linked as a library, as judges do. The wheels have lib, not lib64.
-    if "$nvcc" $flags -Werror all-warnings -shared -Xcompiler -fPIC -L"$libraries" -o "$out/solve.so" "$file"; then
-        echo "ok      $(basename "$file")  ($flags)"
+    if "$nvcc" $flags -Werror all-warnings -shared -Xcompiler -fPIC -L"$libraries" -o "$out/$name.so" "$file"; then
+        echo "ok      $name.cu  ($flags)"
     else
-        echo "FAILED  $(basename "$file")  ($flags)"
-        failed=1
+        echo "FAILED  $name.cu  ($flags)"
+        return 1
     fi
-done
-exit $failed
+}
+export -f compile
+export nvcc libraries out
+# One file per core at a time; xargs fails where one of them does.
+printf '%s\0' "$dir"/*.cu | xargs -0 -P "$(nproc)" -I{} bash -c 'compile "$1"' compile {}

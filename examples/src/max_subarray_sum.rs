@@ -33,6 +33,9 @@ pub fn chunk_rises(
     }
 }
 
+/// A way that is none: it rises less than any other.
+const NO_WAY: (i32, i32) = (0, i32::MIN / 2);
+
 /// The chunks one after the other, in one block.
 #[kernel(tile(O = 1, S = [32, 128, 256]), coarsen(C of S = [1, 2]))]
 pub fn join_rises(first: &Tensor<i32, 1>, change: &Tensor<i32, 1>, rise: &Tensor<i32, 1>, out: &mut Tensor<i32, 1>) {
@@ -41,7 +44,7 @@ pub fn join_rises(first: &Tensor<i32, 1>, change: &Tensor<i32, 1>, rise: &Tensor
         let mut way = (scalar(0i32), scalar(0i32));
         for s in first.axis(0).tiles(S) {
             start += first.load(s);
-            way = then(way, (change.load(s), rise.load(s)).reduce_all((0, 0), then));
+            way = then(way, (change.load(s), rise.load(s)).reduce_all(NO_WAY, then));
         }
         out.store(o, (start.sum() + way.1).splat([O]));
     }

@@ -102,6 +102,8 @@ pub fn with_targets(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, z: &mut Tensor<f32, 
 #[kernel(tile(R = [32, 64], C = [32, 64]), coarsen(CR of R = [2, 4, 8], CC of C = [2, 4]), vector(V = [1, 2, 4]))]
 pub fn chunk_products(x: &Tensor<f32, 2>, z: &Tensor<f32, 2>, products: &mut Tensor<f32, 3>) {
     let samples = x.len(0);
+    // As many rows as samples: a launch with fewer is refused.
+    let z = z.slice(0, 0, samples);
     let share = (samples + CHUNKS - 1) / CHUNKS;
     let one = Size::from(1);
     for (s, i, j) in products.tiles([one, R, C]) {
@@ -124,6 +126,8 @@ pub fn chunk_products(x: &Tensor<f32, 2>, z: &Tensor<f32, 2>, products: &mut Ten
 /// The chunks' products together, and what pulls the solution towards zero: `ridge` on the diagonal, `ridge` · `beta` on the right.
 #[kernel(tile(R = [1, 2, 4], C = [32, 64, 128]), vector(V = [1, 2, 4]))]
 pub fn system(products: &Tensor<f32, 3>, beta: &Tensor<f32, 1>, system: &mut Tensor<f32, 2>, ridge: Scalar<f32>) {
+    // A launch without all chunks is refused.
+    let products = products.slice(0, 0, CHUNKS);
     for (i, j) in system.tiles([R, C]) {
         let mut acc = zeros::<f32>([R, C]);
         for s in 0..CHUNKS as usize {
@@ -150,6 +154,8 @@ pub fn eliminate(from: &Tensor<f32, 2>, to: &mut Tensor<f32, 2>, p: Scalar<i64>)
 /// The solution of a diagonal system whose right side is its last column.
 #[kernel(tile(T = [32, 64, 128]))]
 pub fn diagonal_solution(system: &Tensor<f32, 2>, beta: &mut Tensor<f32, 1>) {
+    // A launch without a right side is refused.
+    let system = system.slice(1, 0, system.len(0) + 1);
     for t in beta.tiles([T]) {
         let at = t.coords();
         beta.store(t, system.load((t, system.len(0))) / system.gather((at, at)));

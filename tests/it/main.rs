@@ -1,6 +1,7 @@
 //! All integration tests, in one binary.
 
 mod access;
+mod by_cargo;
 mod combining;
 mod cooperating;
 mod cubin_cache;
@@ -35,7 +36,6 @@ mod threads;
 mod tidy;
 mod tuner;
 mod typed_launches;
-mod ui;
-mod user_crate;
 mod windows;
 mod workspaces;
+mod wrong;

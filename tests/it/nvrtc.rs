@@ -22,6 +22,8 @@ const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"];
 struct Unit {
     what: String,
     arch: &'static str,
+    /// The winner where it was measured, as best it can be.
+    tuned: bool,
     compiled: Compiled,
 }
 
@@ -47,9 +49,11 @@ fn nvrtc_accepts_every_rung_everywhere() {
                 let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
                 for (facts, promised) in &tiers {
                     let what = format!("{} {} {arch}, {promised}", kernel.name, rung.name);
+                    let best = *promised == "best facts";
+                    let tuned = best && rung.name == "winner" && arch == Target::h200().arch;
                     match lower(&kernel, facts, &rung.schedule, target) {
-                        Ok(_) if chosen().is_none() && !compiled(number, r, a, *promised == "best facts") => {}
-                        Ok(simt) => units.push(Unit { what, arch, compiled: Compiled::of(simt, target) }),
+                        Ok(_) if chosen().is_none() && !compiled(number, r, a, best) => {}
+                        Ok(simt) => units.push(Unit { what, arch, tuned, compiled: Compiled::of(simt, target) }),
                         Err(CompileError::Schedule(e)) => illegal.push(format!("{what}: {e}")),
                         Err(e) => panic!("{what}: {e}"),
                     }
@@ -105,7 +109,8 @@ fn failure(unit: &Unit) -> Option<String> {
     } else if !compiled.warnings.is_empty() {
         Some(format!("{what}: {}", compiled.warnings))
     } else {
-        let local = resources.spill_store_bytes > 0 || resources.stack > 0;
+        // Elsewhere registers may not suffice: 64-bit indices, 1024 threads, another architecture's winner.
+        let local = unit.tuned && (resources.spill_store_bytes > 0 || resources.stack > 0);
         local.then(|| format!("{what}: keeps values in local memory: {resources:?}"))
     }
 }

@@ -22,8 +22,10 @@ fn subjects() -> Vec<Subject> {
 
 fn assert_right(subjects: &[Subject], schedules: usize) {
     let options = CheckOptions { on: On::Simulator(Target::h200().clone()), schedules, seed: 1 };
-    for report in check(subjects, &options, &|_| {}) {
-        assert!(report.failures.is_empty(), "{}: {:#?}", report.name, report.failures);
+    let reports = check(subjects, &options, &|_| {});
+    let wrong: Vec<String> = reports.iter().filter(|r| !r.failures.is_empty()).map(|r| format!("{}: {:#?}", r.name, r.failures)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for report in reports {
         assert!(report.runs > 0, "{} was not run", report.name);
     }
 }

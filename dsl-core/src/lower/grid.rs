@@ -79,7 +79,11 @@ impl Lowering<'_> {
         for (k, axis) in l.axes.iter().enumerate().skip(1) {
             let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
             let size = self.plan.grid_tile[k];
-            let count = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
+            let mut count = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
+            if self.plan.grid == 0 && super::finish::combines_grid(self.kernel) {
+                // There is a block even where there are no tiles: it must not divide by their number.
+                count = super::index::binary(BinaryOp::Max, count, self.ix.lit(1));
+            }
             let name = format!("{}_tiles", self.name_of(l.vars[k], "axis"));
             counts.push(self.declare_let(&name, self.ix.dtype, count));
         }

@@ -1,0 +1,4 @@
+//! Tests that wait for cargo. They take long, and tests start in the order of their names: theirs come early.
+
+mod ui;
+mod user_crate;
