@@ -30,8 +30,8 @@ pub fn int4_product(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<
 
 /// What the judge calls.
 #[program]
-pub fn solve(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>, group: Scalar<i32>) {
-    int4_product(x, packed, scales, y, group);
+pub fn solve(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>, group_size: Scalar<i32>) {
+    int4_product(x, packed, scales, y, group_size);
 }
 
 girih::challenge! {

@@ -62,11 +62,14 @@ pub struct Shape {
 const LARGEST_PRODUCT: f64 = 64.0;
 /// Elements that a kernel may visit in one launch: a long filter on a long tensor takes too long to evaluate.
 const MOST_WORK: i64 = 1 << 20;
+/// The same where each of them is a multiply-add of a dot, many of which are computed by each thread.
+const MOST_PRODUCTS: i64 = 1 << 17;
 
 /// Shapes with axes of the given lengths that meet the kernel's requirements: all axes alike first, then mixtures.
 pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
     let mut rng = Rng::new(seed);
     let mut found: Vec<Shape> = Vec::new();
+    let most_work = if has_dots(kernel) { MOST_PRODUCTS } else { MOST_WORK };
     for attempt in 0..lengths.len() + 300 {
         let mut pick = |alike: usize| lengths[if attempt < lengths.len() { alike } else { rng.below(lengths.len()) }];
         let shared: Vec<i64> = (0..8).map(|_| pick(attempt)).collect();
@@ -86,7 +89,7 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
         }
         meet_equalities(kernel, &mut shape);
         let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 17);
-        if small && work(kernel, &host_args(&shape)) <= MOST_WORK && requirements_hold(kernel, &shape) && !found.contains(&shape) {
+        if small && work(kernel, &host_args(&shape)) <= most_work && requirements_hold(kernel, &shape) && !found.contains(&shape) {
             found.push(shape);
         }
         if found.len() == most {
@@ -97,6 +100,12 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
         let more = unusual(kernel, &found);
         found.extend(more);
     }
+    found
+}
+
+fn has_dots(kernel: &Kernel) -> bool {
+    let mut found = false;
+    visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Let(_, Op::Dot { .. })));
     found
 }
 

@@ -187,7 +187,7 @@ fn small_shapes(kernel: &Kernel, schedule: &Schedule, seed: u64) -> Vec<Shape> {
     all
 }
 
-/// Gallery kernels whose threads cooperate are too much to simulate this often: small kernels of `cooperating`, `scans`, `shared`,
+/// Gallery kernels whose threads cooperate are too much to simulate this often: small kernels of `cooperating`, `dots`, `scans`, `shared`,
 /// `threads` and `windows` stand for them, which lower by the same code.
 pub fn stood_for(kernel: &Kernel) -> bool {
     let mut cooperate = false;
@@ -195,7 +195,11 @@ pub fn stood_for(kernel: &Kernel) -> bool {
         use girih_core::tile::{Op, Stmt};
         cooperate |= matches!(
             stmt,
-            Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::Let(_, Op::Window { .. } | Op::Gather(..))
+            Stmt::Combine(_)
+                | Stmt::Shared(_)
+                | Stmt::Range { .. }
+                | Stmt::While { .. }
+                | Stmt::Let(_, Op::Window { .. } | Op::Gather(..) | Op::Dot { .. })
         );
     });
     // What a solver's launches share are shapes that only their program knows.

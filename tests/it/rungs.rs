@@ -76,6 +76,15 @@ fn product(kernel: &Kernel, schedule: &Schedule, of: impl Fn(KnobKind) -> bool) 
 }
 
 /// Of the candidates with the widest vectors the one that owns no more than they need and whose tile is nearest to 1024 elements.
+/// Spaces beyond this take too long to look through.
+const MOST_POINTS: u64 = 1 << 14;
+
+/// Of a large space its author's first choice, if it is another kernel than the naive one.
+fn default_of_large(space: &Space, naive: &Schedule) -> Option<Schedule> {
+    let default = space.canonical(&Schedule::default_of(space.kernel()));
+    (space.points() > MOST_POINTS && space.check(&default).is_ok() && default != *naive).then_some(default)
+}
+
 fn guess(space: &Space, naive: &Schedule) -> Schedule {
     let kernel = space.kernel();
     let rank = |s: &Schedule| {
@@ -84,6 +93,9 @@ fn guess(space: &Space, naive: &Schedule) -> Schedule {
         let words = kernel.knobs.iter().zip(&s.choices).filter(|(k, c)| **c != k.choices[0]).count();
         (-product(kernel, s, |k| k == KnobKind::Vector), coarsen, (tile - 1024).abs(), words, s.clone())
     };
+    if let Some(default) = default_of_large(space, naive) {
+        return default;
+    }
     let all = space.candidates().filter(|s| s != naive);
     all.min_by_key(rank).unwrap_or_else(|| panic!("{} has one schedule only", kernel.name))
 }
@@ -98,6 +110,7 @@ fn middle(space: &Space, naive: &Schedule, winner: &Schedule) -> Schedule {
         let changed = others.filter(|(k, (a, b))| !matches!(k.kind, KnobKind::Coarsen { .. }) && a != b).count();
         (vector, (coarsen - 4).abs(), changed, s.clone())
     };
-    let all = space.candidates().filter(|s| s != naive && s != winner);
+    let all: Vec<Schedule> = if space.points() > MOST_POINTS { space.sample(100, 1) } else { space.enumerate() };
+    let all = all.into_iter().filter(|s| s != naive && s != winner);
     all.min_by_key(rank).unwrap_or_else(|| panic!("{} has two schedules only", kernel.name))
 }

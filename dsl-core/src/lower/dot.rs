@@ -24,7 +24,7 @@ impl Lowering<'_> {
         match self.plan.mma.clone() {
             Some(warps) => {
                 let (layout, shape) = (self.dot_layout(acc), self.dot_layout(acc).shape());
-                if layout != warps.layout(&shape) {
+                if layout.axes != warps.layout(&shape).axes[warps.leading..] {
                     return Err(self.unsupported(self.kernel.value(value).loc, "a matrix instruction whose result is not the block's tile"));
                 }
                 self.matrix_multiply(var, &left, &right, [shape[0], shape[1]], &warps)?;

@@ -28,7 +28,7 @@ pub(crate) struct Warps {
     /// Warps along the rows and the columns of the anchor's last two axes.
     pub along: [i64; 2],
     /// Axes of the anchor before those.
-    leading: usize,
+    pub leading: usize,
 }
 
 /// The matrix instruction that a schedule asks for and how its warps share the anchor; `None` for fused multiply-adds.
@@ -254,27 +254,18 @@ impl Lowering<'_> {
         }
         let count = matrices.len() as i64;
         debug_assert!([1, 2, 4].contains(&count), "mma: {count} matrices at once");
-        let lane = LOCAL.rem(self.local_thread(), 32);
-        let eighth = |lane: &Expr, bit: i64| LOCAL.rem(LOCAL.div(lane.clone(), 8 << bit), 2);
-        // A lane gives the address of row `lane % 8` of matrix `lane / 8`, whose origin is linear in the bits of its number.
+        // A lane gives the address of row `lane % 8` of matrix `lane / 8`, whose origin is linear in the bits of its number. The rows of a
+        // matrix in memory lie along the axis that is not contiguous.
+        let thread = self.local_thread();
+        let along_rows = usize::from(transposed == (side.role == Role::A));
         let coordinate = |axis: usize| {
-            let mut at = LOCAL.lit(matrices[0][axis]);
-            for bit in 0..count.trailing_zeros() as i64 {
-                let step = matrices[1 << bit][axis] - matrices[0][axis];
-                at = LOCAL.add(at, LOCAL.mul(eighth(&lane, bit), LOCAL.lit(step)));
+            let mut digits = vec![(1, 8, i64::from(axis == along_rows))];
+            for bit in 0..count.trailing_zeros() {
+                digits.push((8 << bit, 2, matrices[1 << bit][axis] - matrices[0][axis]));
             }
-            at
+            positions(&thread, &digits, matrices[0][axis])
         };
-        let (mut row, mut column) = (coordinate(0), coordinate(1));
-        let in_matrix = LOCAL.rem(lane.clone(), 8);
-        // The rows of a matrix in memory lie along the axis that is not contiguous.
-        let k_contiguous = !transposed;
-        let rows_are_outer = k_contiguous;
-        if rows_are_outer == (side.role == Role::A) {
-            row = LOCAL.add(row, in_matrix);
-        } else {
-            column = LOCAL.add(column, in_matrix);
-        }
+        let (row, column) = (coordinate(0), coordinate(1));
         let (counter, e) = self.loop_var("i");
         let outer = LOCAL.mul(e.clone(), LOCAL.lit(side.step * together));
         let place = self.fragment_place(side, row, column, outer, k);
@@ -286,7 +277,7 @@ impl Lowering<'_> {
     /// Element by element, where no `ldmatrix` does it.
     fn load_fragment_elements(&mut self, side: &Side, atom: Atom, k: &Expr, var: VarId) {
         let layout = atom.layout(side.role);
-        let lane = LOCAL.rem(self.local_thread(), 32);
+        let thread = self.local_thread();
         let (counter, e) = self.loop_var("i");
         let outer = LOCAL.mul(e.clone(), LOCAL.lit(side.step));
         let mut loops = Vec::new();
@@ -294,7 +285,7 @@ impl Lowering<'_> {
         for (axis, digits) in layout.axes.iter().enumerate() {
             for d in digits {
                 let digit = match d.source {
-                    Source::Thread => LOCAL.rem(LOCAL.div(lane.clone(), d.stride), d.extent),
+                    Source::Thread => LOCAL.rem(LOCAL.div(thread.clone(), d.stride), d.extent),
                     Source::Register => {
                         let (counter, e) = self.loop_var("r");
                         loops.push((counter, d.extent));
@@ -314,4 +305,19 @@ impl Lowering<'_> {
         }
         self.emit(unrolled(counter, side.atoms, turn));
     }
+}
+
+/// `first + Σ (thread / stride % extent) · step` of digits (stride, extent, step), with those that continue one another made one.
+fn positions(thread: &Expr, digits: &[(i64, i64, i64)], first: i64) -> Expr {
+    let mut merged: Vec<(i64, i64, i64)> = Vec::new();
+    for (stride, extent, step) in digits.iter().copied().filter(|d| d.2 != 0) {
+        match merged.last_mut() {
+            Some((s, e, p)) if stride == *s * *e && step == *p * *e => *e *= extent,
+            _ => merged.push((stride, extent, step)),
+        }
+    }
+    merged.into_iter().fold(LOCAL.lit(first), |sum, (stride, extent, step)| {
+        let digit = LOCAL.rem(LOCAL.div(thread.clone(), stride), extent);
+        LOCAL.add(sum, LOCAL.mul(digit, LOCAL.lit(step)))
+    })
 }

@@ -73,7 +73,7 @@ pub(crate) fn spare_barriers(kernel: &mut Kernel) {
             roles[n] = Role::Gone;
         }
     }
-    let groups = turn_sides(kernel, &outline.steps, &mut roles);
+    let groups = turn_sides(kernel, &outline, &mut roles);
     if roles.iter().all(|r| *r == Role::Meets) {
         return;
     }
@@ -84,10 +84,11 @@ pub(crate) fn spare_barriers(kernel: &mut Kernel) {
 }
 
 /// Groups of small arrays that change sides in place of the barriers before their writes.
-fn turn_sides(kernel: &mut Kernel, steps: &[Step], roles: &mut Vec<Role>) -> Vec<Group> {
+fn turn_sides(kernel: &mut Kernel, outline: &Outline, roles: &mut Vec<Role>) -> Vec<Group> {
+    let steps = &outline.steps;
     let mut wanted: BTreeMap<BTreeSet<SharedId>, Vec<usize>> = BTreeMap::new();
     for n in (0..roles.len()).filter(|n| roles[*n] == Role::Meets) {
-        if let Some(arrays) = only_kept_apart(kernel, &orders(steps, roles, n)) {
+        if let Some(arrays) = only_kept_apart(kernel, outline, &orders(steps, roles, n)) {
             wanted.entry(arrays).or_default().push(n);
         }
     }
@@ -100,7 +101,8 @@ fn turn_sides(kernel: &mut Kernel, steps: &[Step], roles: &mut Vec<Role>) -> Vec
         places.iter().for_each(|n| roles[*n] = Role::Turns(groups.len()));
         groups.push(Group { arrays, side: VarId(kernel.vars.len() as u32) });
         let group = &groups[groups.len() - 1];
-        let own = |n: &usize| only_kept_apart(kernel, &orders(steps, roles, *n)).is_some_and(|arrays| arrays.is_subset(&group.arrays));
+        let own =
+            |n: &usize| only_kept_apart(kernel, outline, &orders(steps, roles, *n)).is_some_and(|arrays| arrays.is_subset(&group.arrays));
         if places.iter().all(own) && groups.iter().enumerate().all(|(g, group)| sides_hold(steps, roles, g, &group.arrays)) {
             kernel.vars.push(Var { name: "side".to_string(), dtype: DType::I32, len: None });
         } else {
@@ -112,7 +114,7 @@ fn turn_sides(kernel: &mut Kernel, steps: &[Step], roles: &mut Vec<Role>) -> Vec
 }
 
 /// The small arrays whose later writes stay behind earlier reads, if a barrier orders nothing else.
-fn only_kept_apart(kernel: &Kernel, ordered: &BTreeSet<(Access, Access)>) -> Option<BTreeSet<SharedId>> {
+fn only_kept_apart(kernel: &Kernel, outline: &Outline, ordered: &BTreeSet<(Access, Access)>) -> Option<BTreeSet<SharedId>> {
     let arrays: Option<BTreeSet<SharedId>> = ordered
         .iter()
         .map(|(before, after)| match (before.memory, after.memory) {
@@ -122,7 +124,8 @@ fn only_kept_apart(kernel: &Kernel, ordered: &BTreeSet<(Access, Access)>) -> Opt
         .collect();
     let small = |id: &SharedId| {
         let array = &kernel.shared[id.0 as usize];
-        array.len * array.dtype.size() as u32 <= SMALL
+        // What asynchronous copies have written since the last change of sides is not known.
+        array.len * array.dtype.size() as u32 <= SMALL && !outline.copied.contains(id)
     };
     arrays.filter(|arrays| arrays.iter().all(small))
 }
@@ -211,6 +214,8 @@ fn sides_hold(steps: &[Step], roles: &[Role], group: usize, arrays: &BTreeSet<Sh
 /// A kernel's accesses and block barriers.
 struct Outline {
     steps: Vec<Step>,
+    /// Shared arrays that asynchronous copies fill.
+    copied: BTreeSet<SharedId>,
     barriers: usize,
 }
 
@@ -221,9 +226,9 @@ impl Outline {
         let mut builder = Builder { kernel, copied: BTreeSet::new(), barriers: 0, foreign: false };
         builder.find_copied(&mut body);
         let steps = builder.block(&mut body);
-        let (barriers, foreign) = (builder.barriers, builder.foreign);
+        let (barriers, foreign, copied) = (builder.barriers, builder.foreign, builder.copied);
         kernel.body = body;
-        (barriers > 0 && !foreign).then_some(Outline { steps, barriers })
+        (barriers > 0 && !foreign).then_some(Outline { steps, copied, barriers })
     }
 }
 
