@@ -1,6 +1,6 @@
 //! Every kernel × sampled schedules × facts × odd sizes and placements: the simulator leaves what the evaluator leaves, and traps nowhere.
 
-use super::launches::{Launch, Placement, best_facts, shapes};
+use super::launches::{Launch, Placement, best_facts, even_facts, shapes_within};
 use super::mutants::stood_for;
 use super::rungs::all_kernels;
 use girih_core::facts::Facts;
@@ -14,16 +14,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Warp instructions after which a launch of these sizes is taken for endless.
 const FUEL: u64 = 200_000_000;
+/// Elements that a launch visits at most.
+const MOST_WORK: i64 = 1 << 16;
 /// Schedules sampled per kernel and facts, besides the naive one and the default.
 const SAMPLES: usize = 6;
 
 /// The facts that code is compiled for, and the launches it is tried on.
-fn tiers(kernel: &Kernel) -> [(Facts, Placement); 4] {
+struct Tier {
+    facts: Facts,
+    placement: Placement,
+    /// Lengths of the axes of these launches, given those of [`lengths`].
+    round: fn(i64) -> i64,
+}
+
+fn tiers(kernel: &Kernel) -> [Tier; 5] {
+    let any: fn(i64) -> i64 = |len| len;
     [
-        (Facts::none(kernel), Placement::Strided),
-        (Facts::none(kernel), Placement::Shifted),
-        (Facts::packed(kernel, true), Placement::Shifted),
-        (best_facts(kernel), Placement::Aligned),
+        Tier { facts: Facts::none(kernel), placement: Placement::Strided, round: any },
+        Tier { facts: Facts::none(kernel), placement: Placement::Shifted, round: any },
+        Tier { facts: Facts::packed(kernel, true), placement: Placement::Shifted, round: any },
+        // Multiples of 2, but not of 4.
+        Tier { facts: even_facts(kernel), placement: Placement::Even, round: |len| if len > 1 { len / 4 * 4 + 2 } else { len * 2 } },
+        Tier { facts: best_facts(kernel), placement: Placement::Aligned, round: any },
     ]
 }
 
@@ -39,7 +51,7 @@ fn schedules(kernel: &Kernel, facts: &Facts, seed: u64) -> Vec<Schedule> {
     all
 }
 
-/// 0, a multiple of 16 that fits every tile of facts, 1, a prime, and lengths about the tiles of a schedule.
+/// 0, a multiple of 16 that fits every tier of facts, 1, a prime, and lengths about the tiles of a schedule.
 fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
     let tiles = kernel.knobs.iter().zip(&schedule.choices).enumerate().filter(|(_, (k, _))| k.kind == KnobKind::Tile);
     let mut all = vec![0, 48, 1, 97];
@@ -51,7 +63,8 @@ fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
 }
 
 /// Runs one kernel under one tier; what was wrong, and the number of launches.
-fn run(kernel: &Kernel, facts: &Facts, placement: Placement, failures: &Mutex<Vec<String>>) -> usize {
+fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> usize {
+    let (facts, placement) = (&tier.facts, tier.placement);
     let mut launches = 0;
     for (n, schedule) in schedules(kernel, facts, kernel.identity()).iter().enumerate() {
         let simt = lower(kernel, facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
@@ -59,7 +72,9 @@ fn run(kernel: &Kernel, facts: &Facts, placement: Placement, failures: &Mutex<Ve
         let fitting = facts.clone().fitting(kernel, schedule);
         let single = (n % 2 == 0 && fitting != *facts)
             .then(|| lower(kernel, &fitting, schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name)));
-        let shapes = shapes(kernel, &lengths(kernel, schedule), 10, n as u64);
+        let mut lengths: Vec<i64> = lengths(kernel, schedule).into_iter().map(tier.round).collect();
+        lengths.dedup();
+        let shapes = shapes_within(MOST_WORK, kernel, &lengths, 10, n as u64);
         assert!(shapes.len() > 1, "{}: no shapes meet its requirements", kernel.name);
         for shape in shapes {
             let launch = Launch::new(kernel, &shape, placement, n as u64);
@@ -110,15 +125,14 @@ fn every_schedule_of_cooperating_threads_computes_what_eval_computes() {
 
 /// Sampled schedules, facts and sizes of these kernels.
 pub fn compare(kernels: &[Kernel]) {
-    let tasks: Vec<(&Kernel, Facts, Placement)> =
-        kernels.iter().flat_map(|k| tiers(k).into_iter().map(move |(facts, placement)| (k, facts, placement))).collect();
+    let tasks: Vec<(&Kernel, Tier)> = kernels.iter().flat_map(|k| tiers(k).into_iter().map(move |tier| (k, tier))).collect();
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let launches = Mutex::new(vec![0; tasks.len()]);
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((kernel, facts, placement)) = tasks.get(at) else { break };
-            let count = run(kernel, facts, *placement, &failures);
+            let Some((kernel, tier)) = tasks.get(at) else { break };
+            let count = run(kernel, tier, &failures);
             launches.lock().expect("no panic while counting")[at] = count;
         }
     };
@@ -126,7 +140,7 @@ pub fn compare(kernels: &[Kernel]) {
     let failures = failures.into_inner().expect("no panic while reporting");
     let shown = failures.iter().take(10).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(failures.is_empty(), "{} launches differ, first ones:\n{shown}", failures.len());
-    for ((kernel, facts, placement), count) in tasks.iter().zip(launches.into_inner().expect("no panic while counting")) {
+    for ((kernel, Tier { facts, placement, .. }), count) in tasks.iter().zip(launches.into_inner().expect("no panic while counting")) {
         assert!(count > 0, "{} with {facts}, {placement:?}: no launch meets these facts", kernel.name);
     }
 }

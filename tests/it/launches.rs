@@ -2,7 +2,7 @@
 //! placed with guard zones and gaps, outputs that hold nothing before.
 
 use girih::inputs::{Distribution, POISON, Rng};
-use girih_core::facts::{Facts, TensorArg, TensorFacts, packed_strides};
+use girih_core::facts::{Facts, MAX_DIVISOR, TensorArg, TensorFacts, packed_strides};
 use girih_core::schedule::KnobKind;
 use girih_core::schedule::Schedule;
 use girih_core::sim;
@@ -21,6 +21,8 @@ const GUARD: usize = 256;
 pub enum Placement {
     /// Packed and aligned.
     Aligned,
+    /// Packed, aligned to 8 bytes and no more.
+    Even,
     /// Packed, one element off.
     Shifted,
     /// One element off, with gaps between rows and between elements, where the kernel allows it.
@@ -67,6 +69,11 @@ const MOST_PRODUCTS: i64 = 1 << 17;
 
 /// Shapes with axes of the given lengths that meet the kernel's requirements: all axes alike first, then mixtures.
 pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
+    shapes_within(MOST_WORK, kernel, lengths, most, seed)
+}
+
+/// The same of launches that visit at most so many elements: where every axis has each length once, they need not all be long at once.
+pub fn shapes_within(most_work: i64, kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
     let mut rng = Rng::new(seed);
     let mut found: Vec<Shape> = Vec::new();
     let most_work = if has_dots(kernel) { MOST_PRODUCTS } else { MOST_WORK };
@@ -248,6 +255,21 @@ pub fn best_facts(kernel: &Kernel) -> Facts {
     Facts { tensors, ..facts }
 }
 
+/// As [`best_facts`], but lengths are multiples of 2 at most, and pointers of 8 bytes.
+pub fn even_facts(kernel: &Kernel) -> Facts {
+    let mut facts = best_facts(kernel);
+    for tensor in facts.tensors.iter_mut().flatten() {
+        tensor.align = tensor.align.min(8);
+        let mut stride = 1;
+        for (own, len) in tensor.strides.iter_mut().zip(&mut tensor.lens).rev() {
+            *len = (*len).min(2);
+            *own = stride;
+            stride = (stride * *len).min(MAX_DIVISOR);
+        }
+    }
+    facts
+}
+
 impl Launch {
     /// Places tensors of a shape and fills those that are read with random elements.
     pub fn new(kernel: &Kernel, shape: &Shape, placement: Placement, seed: u64) -> Launch {
@@ -274,8 +296,12 @@ impl Launch {
             };
             let strided = placement == Placement::Strided && !packed(p);
             let strides = if strided { gapped_strides(&shape.lens[p]) } else { packed_strides(&shape.lens[p]) };
-            let aligned = placement == Placement::Aligned || wider(p);
-            let start = GUARD + if aligned { 0 } else { dtype.size() };
+            let start = match placement {
+                Placement::Aligned => GUARD,
+                _ if wider(p) => GUARD,
+                Placement::Even => GUARD + 8,
+                Placement::Shifted | Placement::Strided => GUARD + dtype.size(),
+            };
             let shape = TensorArg { address: start as u64, lens: shape.lens[p].clone(), strides };
             let reach: i64 = shape.lens.iter().zip(&shape.strides).map(|(l, s)| (l - 1).max(0) * s).sum();
             let len = (start + (reach as usize + 1) * dtype.size() + GUARD).next_multiple_of(16);

@@ -209,6 +209,20 @@ proptest! {
     }
 }
 
+/// Facts of even lengths lie between those of packed tensors and the best ones.
+#[test]
+fn even_facts_are_weaker_than_the_best_ones() {
+    let mut even_lengths = 0;
+    for kernel in super::rungs::all_kernels() {
+        let (even, best) = (super::launches::even_facts(&kernel), super::launches::best_facts(&kernel));
+        assert!(best.imply(&even) && even.imply(&Facts::none(&kernel)), "{}: {even} and {best}", kernel.name);
+        let tensors = || even.tensors.iter().flatten();
+        assert!(tensors().all(|t| t.align <= 8 && t.lens.iter().all(|l| *l <= 2)), "{}: {even}", kernel.name);
+        even_lengths += usize::from(tensors().any(|t| t.lens.contains(&2)) && !even.imply(&best));
+    }
+    assert!(even_lengths > 60, "only {even_lengths} kernels have axes that may be even");
+}
+
 /// For every kernel there are launches that have all of the best facts, lengths that the kernel fixes included.
 #[test]
 fn the_best_facts_can_hold() {
