@@ -57,7 +57,7 @@ fn full_lanes(vector: i64, bytes: i64) -> i64 {
 /// How many lanes lie side by side along the anchor's last axis, if a transposition asks for fewer than all of a warp.
 pub(crate) fn lanes(kernel: &Kernel, plan: &Plan) -> Option<i64> {
     if plan.dots {
-        return dot_lanes(plan);
+        return if plan.shared_operands { dot_lanes(plan) } else { None };
     }
     let turns = |op: &Op| matches!(op, Op::Transpose(_, perm) if perm.iter().enumerate().any(|(k, p)| k != *p));
     let (mut transposed, mut combined) = (false, false);
