@@ -33,6 +33,7 @@ pub mod check;
 mod effort;
 pub mod placed;
 mod random_sizes;
+pub mod rungs;
 pub mod store;
 pub mod subject;
 pub mod timing;

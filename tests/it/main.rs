@@ -17,6 +17,7 @@ mod gallery;
 mod identity;
 mod joint_tuning;
 mod kernels;
+mod ladders;
 mod language;
 mod launches;
 mod matrix_units;

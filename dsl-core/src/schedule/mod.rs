@@ -1,5 +1,6 @@
 //! Schedules: one complete choice of knobs. A schedule changes speed, never results.
 
+pub mod ladder;
 pub mod parse;
 pub mod space;
 

@@ -5,6 +5,7 @@
 
 use super::parse::Choices;
 use super::{Choice, KnobKind, Schedule, ScheduleError};
+use crate::error::CompileError;
 use crate::facts::Facts;
 use crate::lower;
 use crate::target::Target;
@@ -98,6 +99,16 @@ impl<'a> Space<'a> {
         code
     }
 
+    /// Whether two schedules are the same kernel, or both illegal.
+    pub(super) fn same_code(&self, a: &Schedule, b: &Schedule) -> bool {
+        self.code(a) == self.code(b)
+    }
+
+    /// Whether a schedule gives a kernel: as [`Space::check`], and what lowering can't do yet is a refusal too.
+    pub(super) fn lowers(&self, schedule: &Schedule) -> Result<(), CompileError> {
+        lower::lower(self.kernel, &self.facts, schedule, self.target).map(|_| ())
+    }
+
     /// Whether a schedule can be lowered for the space's facts and target. It need not lie in the space.
     pub fn check(&self, schedule: &Schedule) -> Result<(), ScheduleError> {
         lower::check(self.kernel, &self.facts, schedule, self.target)
@@ -133,13 +144,18 @@ impl<'a> Space<'a> {
     /// # Errors
     /// The kernel has no legal schedule at all here: why its first one is illegal.
     pub fn naive(&self) -> Result<Schedule, ScheduleError> {
+        self.plain().map(|s| self.canonical(&s))
+    }
+
+    /// The naive schedule before knobs that have no effect are set to their first value.
+    pub(super) fn plain(&self) -> Result<Schedule, ScheduleError> {
         let plain: Vec<Vec<Choice>> = self.kernel.knobs.iter().map(|k| naive_choices(k.kind, &k.choices)).collect();
         let plain = Space { choices: plain, ..self.clone() };
         let best = plain.points_by_tile().into_iter().find(|s| self.check(s).is_ok());
         // Listed coarsenings only where one element per thread makes too many threads for every listed tile.
         let legal = best.or_else(|| self.points_by_tile().into_iter().find(|s| self.check(s).is_ok()));
         match legal {
-            Some(schedule) => Ok(self.canonical(&schedule)),
+            Some(schedule) => Ok(schedule),
             None => Err(self.check(&Schedule::default_of(self.kernel)).err().unwrap_or_else(|| ScheduleError {
                 knob: "schedule".into(),
                 found: "no legal point".into(),

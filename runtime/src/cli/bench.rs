@@ -1,12 +1,13 @@
 //! `bench`: medians at the perf size, beside PyTorch in the same run.
 
 use super::peers::Torch;
-use super::{device, names, print_json};
+use super::{device, names, presets, print_json};
 use crate::bench::{Options, Peers, Row, bench, scaled_sizes};
 use crate::challenge::Sizes;
 use crate::device::Device;
 use crate::program::Way;
 use crate::store::Store;
+use crate::tune::By;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -33,6 +34,9 @@ pub struct Args {
     /// Leave PyTorch out.
     #[arg(long)]
     no_torch: bool,
+    /// Time the named presets of `show --preset` one after another, from naive up, instead of the best schedule. Predicted without a GPU.
+    #[arg(long, conflicts_with_all = ["bytes", "log", "no_graph"])]
+    presets: bool,
     /// Append the table, as markdown, to this file.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -43,6 +47,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), String> {
     let subjects = names::subjects(&args.names, args.all)?;
+    if args.presets {
+        let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
+        return presets::run(&subjects, &asked, &measured_or_predicted()?, args.rounds, args.json);
+    }
     let device = device::gpu().map_err(|e| format!("bench measures, so it needs a GPU (`tune` predicts without one): {e}"))?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
     let store = Store::open_default().ok();
@@ -81,6 +89,19 @@ pub fn run(args: &Args) -> Result<(), String> {
         eprintln!("appended to {}", path.display());
     }
     if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} could not be timed", subjects.len())) }
+}
+
+/// The GPU, or the model where there is none.
+fn measured_or_predicted() -> Result<By, String> {
+    match device::gpu() {
+        Ok(device) => Ok(By::Measurement(device)),
+        Err(e) => {
+            eprintln!("note: no GPU can be used, so times are predicted: {e}");
+            // Predictions read registers from compiled kernels.
+            device::provide_nvrtc();
+            Ok(By::Prediction(device::target(None)?))
+        }
+    }
 }
 
 fn append(path: &PathBuf, text: &str) -> std::io::Result<()> {

@@ -16,6 +16,7 @@ mod export;
 mod list;
 pub mod names;
 mod peers;
+mod presets;
 mod run;
 mod show;
 mod tune;

@@ -9,6 +9,7 @@ use crate::winners::{self, Origin};
 use girih_core::facts::Facts;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
+use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::parse::parse_settings;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
@@ -39,7 +40,7 @@ pub struct Args {
     json: bool,
 }
 
-/// A schedule to start from.
+/// A schedule to start from. Those after `naive` are the rungs of kernels that multiply tiles: each is the one before with one more idea.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Preset {
     /// The best known: tuned here, a committed winner, or the default.
@@ -48,6 +49,37 @@ pub enum Preset {
     Default,
     /// One element per thread and access: the textbook kernel.
     Naive,
+    /// And operands through shared memory.
+    Shared,
+    /// And several elements per thread along every axis.
+    Register,
+    /// And the widest accesses.
+    Vector,
+    /// And two stages, the second in registers.
+    Double,
+    /// And asynchronous copies in at least three stages.
+    Pipeline,
+    /// And blocks in an order that shares the cache.
+    Raster,
+    /// And matrix instructions.
+    Mma,
+}
+
+impl Preset {
+    /// The rung of a ladder that it names.
+    fn step(self) -> Option<Step> {
+        match self {
+            Preset::Best | Preset::Default => None,
+            Preset::Naive => Some(Step::Naive),
+            Preset::Shared => Some(Step::Shared),
+            Preset::Register => Some(Step::Register),
+            Preset::Vector => Some(Step::Vector),
+            Preset::Double => Some(Step::Double),
+            Preset::Pipeline => Some(Step::Pipeline),
+            Preset::Raster => Some(Step::Raster),
+            Preset::Mma => Some(Step::Mma),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -128,11 +160,11 @@ pub fn schedule(
     own: Option<Schedule>,
 ) -> Result<(Schedule, &'static str), String> {
     let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, target).is_ok();
-    let (base, from) = match preset {
-        Preset::Default => (Schedule::default_of(kernel), Origin::Default.name()),
-        Preset::Naive => (Space::new(kernel, facts, target).naive().map_err(|e| e.to_string())?, "naive"),
-        Preset::Best if own.as_ref().is_some_and(legal) => (own.expect("checked in the guard"), "tuned with the program"),
-        Preset::Best => {
+    let (base, from) = match (preset, preset.step()) {
+        (_, Some(step)) => (rung(kernel, facts, target, step)?, step.name()),
+        (Preset::Default, _) => (Schedule::default_of(kernel), Origin::Default.name()),
+        _ if own.as_ref().is_some_and(legal) => (own.expect("checked in the guard"), "tuned with the program"),
+        _ => {
             let store = Store::open_default().ok();
             let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
             let known = store.as_ref().zip(here.as_deref());
@@ -143,6 +175,16 @@ pub fn schedule(
     match set {
         None => Ok((base, from)),
         Some(text) => Ok((parse_settings(kernel, text, &base).map_err(|e| e.to_string())?, "set")),
+    }
+}
+
+/// A rung of a kernel's ladder; kernels that multiply no tiles have the lowest one only.
+fn rung(kernel: &Kernel, facts: &Facts, target: &Target, step: Step) -> Result<Schedule, String> {
+    let space = Space::new(kernel, facts, target);
+    match Ladder::new(&space).map_err(|e| e.to_string())? {
+        Some(ladder) => Ok(ladder.rung(step).map_err(|e| format!("{e}, default, best"))?.clone()),
+        None if step == Step::Naive => space.naive().map_err(|e| e.to_string()),
+        None => Err(format!("{} has no rung `{step}`: it multiplies no tiles; it has naive, default, best", kernel.name)),
     }
 }
 

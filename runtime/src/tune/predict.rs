@@ -15,6 +15,7 @@ use crate::store::{Status, Trial};
 use crate::subject::Subject;
 use girih_core::model;
 use girih_core::program::walk::LaunchArg;
+use girih_core::schedule::ladder::multiplies_tiles;
 use girih_core::schedule::space::Permutation;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::sim::{Class, Counters};
@@ -32,6 +33,8 @@ pub struct Prediction<'a> {
     launch: &'a Launch,
     /// The same site's launch at a reduced size.
     small: Launch,
+    /// How much more work the launch is than the small one.
+    scale: f64,
     target: &'a Target,
     candidates: &'a [Schedule],
     /// Schedules of all launch sites; the tuned site's is replaced by each candidate.
@@ -62,7 +65,8 @@ impl<'a> Prediction<'a> {
         let call = subject.call(&reduced, 1)?;
         let found = launches(&subject.program, &call, 0)?;
         let small = found.into_iter().find(|l| l.site == launch.site).unwrap_or_else(|| launch.clone());
-        Ok(Prediction { subject, kernel, launch, small, target, candidates, schedules, others_us: 0.0 })
+        let scale = scale(subject, kernel, (launch, sizes), (&small, &reduced));
+        Ok(Prediction { subject, kernel, launch, small, scale, target, candidates, schedules, others_us: 0.0 })
     }
 
     /// Predicts the whole program, whose other launch sites take so many microseconds.
@@ -109,8 +113,7 @@ impl<'a> Prediction<'a> {
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
         let dealt = schedule.int_of_kind(self.kernel, KnobKind::Grid, 0) > 0;
         let tiles = if dealt { self.tiles(schedule).unwrap_or(grid) } else { grid };
-        let scale = elements(&self.launch.args) / elements(&self.small.args).max(1.0);
-        let work = scaled(&counters, scale, (tiles as f64 / grid as f64).ceil().max(1.0));
+        let work = scaled(&counters, self.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
         let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1) as u32;
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
         let guess = model::Resources { registers: GUESSED_REGISTERS, shared: simt.shared_bytes(), spills: 0 };
@@ -172,6 +175,16 @@ impl<'a> Prediction<'a> {
             spills: r.spill_store_bytes + r.spill_load_bytes,
         })
     }
+}
+
+/// How much more work a launch is than one at a reduced size. Elements say that, but for products of matrices: these grow faster than their
+/// tensors, by as much as the challenge's operations.
+fn scale(subject: &Subject, kernel: &Kernel, large: (&Launch, &Sizes), small: (&Launch, &Sizes)) -> f64 {
+    let elements = elements(&large.0.args) / elements(&small.0.args).max(1.0);
+    let Some(challenge) = subject.challenge.as_ref().filter(|_| multiplies_tiles(kernel)) else { return elements };
+    let flops = |of: (&Launch, &Sizes)| (challenge.flops)(of.1) / of.0.count.max(1) as f64;
+    let operations = flops(large) / flops(small);
+    if operations.is_finite() && operations > 0.0 { operations } else { elements }
 }
 
 impl Measure for Prediction<'_> {

@@ -1,0 +1,157 @@
+//! The ladder of a subject: its named schedules one after another, measured on a GPU or predicted without one.
+
+use crate::bench::floor;
+use crate::challenge::Sizes;
+use crate::check::run;
+use crate::device::Device;
+use crate::joint;
+use crate::placed::Placed;
+use crate::program::Runner;
+use crate::store::Store;
+use crate::subject::{Call, Subject};
+use crate::timing::Timer;
+use crate::tune::By;
+use crate::tune::launches::{Launch, launches};
+use crate::tune::predict::Prediction;
+use crate::tune::search::median;
+use girih_core::facts::Facts;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::ladder::{Ladder, Step};
+use girih_core::schedule::space::Space;
+use girih_core::tile::Kernel;
+
+/// A named schedule for every launch site, and how long a call takes under them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Timed {
+    /// `naive`, `shared`, ..
+    pub name: &'static str,
+    /// A text for each launch site.
+    pub schedules: Vec<String>,
+    /// Microseconds, or why there are none.
+    pub us: Result<f64, String>,
+}
+
+/// All rungs of a subject at one size.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Climb {
+    /// The sizes.
+    pub sizes: String,
+    /// From the bottom.
+    pub rungs: Vec<Timed>,
+    /// Floating-point operations of the call; 0 where the challenge does not say.
+    pub flops: f64,
+    /// The least time that memory and arithmetic allow, in microseconds.
+    pub floor_us: f64,
+}
+
+/// Elements of each output that are compared with the reference.
+const SAMPLED: usize = 20_000;
+
+/// Times the rungs of a subject, the lowest first. Where no kernel multiplies tiles they are the naive, the default and the best schedule;
+/// else the ladder's, during which launch sites that multiply nothing keep their best schedule, and the best one known at the end.
+///
+/// # Errors
+/// Sizes that do not fit, or a kernel that has no legal schedule.
+pub fn climb(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>, rounds: usize) -> Result<Climb, String> {
+    let call = subject.call(sizes, 1)?;
+    let name = by.device_name();
+    let (joint, subject) =
+        joint::best(subject, by.target(), store.map(|s| (s, name.as_str()))).map_or((None, subject.clone()), |(j, s)| (Some(j), s));
+    let launches = launches(&subject.program, &call, 0)?;
+    let facts = |site: usize, kernel: &Kernel| {
+        let launch = launches.iter().find(|l| l.site == site);
+        launch.map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone())
+    };
+    let best = joint::schedules(&subject, joint.as_ref(), by.target(), store.map(|s| (s, name.as_str())), &facts)?;
+    let (kernels, best): (Vec<Kernel>, Vec<Schedule>) = best.into_iter().map(|(s, k, _)| (k, s)).unzip();
+    let named = named(&kernels, &best, by, &facts)?;
+    let sites = subject.program.site_names();
+    let text = |schedules: &[Schedule]| {
+        let one = |((s, k), site): ((&Schedule, &Kernel), &String)| {
+            let text = s.short(k);
+            if sites.len() > 1 { format!("{site}: {text}") } else { text }
+        };
+        schedules.iter().zip(&kernels).zip(&sites).map(one).collect()
+    };
+    let ways: Vec<Vec<Schedule>> = named.iter().map(|(_, s)| s.clone()).collect();
+    let times: Vec<Result<f64, String>> = match by {
+        By::Measurement(device) => measured(&subject, &call, device, &ways, rounds)?,
+        By::Prediction(_) => ways.iter().map(|w| predicted(&subject, sizes, by, &kernels, &launches, w)).collect(),
+    };
+    let rungs = named.iter().zip(times).map(|((name, s), us)| Timed { name, schedules: text(s), us }).collect();
+    let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(&call.sizes), (c.int_ops)(&call.sizes)));
+    let floor_us = floor(by.target(), subject.compulsory_bytes(&call), flops, int_ops) * 1e6;
+    Ok(Climb { sizes: call.sizes.to_string(), rungs, flops, floor_us })
+}
+
+/// The rungs' names and schedules of all launch sites. One that equals the rung before is left out.
+fn named(
+    kernels: &[Kernel],
+    best: &[Schedule],
+    by: &By,
+    facts: &dyn Fn(usize, &Kernel) -> Facts,
+) -> Result<Vec<(&'static str, Vec<Schedule>)>, String> {
+    let facts: Vec<Facts> = kernels.iter().enumerate().map(|(site, k)| facts(site, k)).collect();
+    let spaces: Vec<Space> = kernels.iter().zip(&facts).map(|(k, f)| Space::new(k, f, by.target())).collect();
+    let ladders: Vec<Option<Ladder>> = spaces.iter().map(Ladder::new).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let mut found: Vec<(&'static str, Vec<Schedule>)> = Vec::new();
+    if ladders.iter().all(Option::is_none) {
+        let naive = spaces.iter().map(Space::naive).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+        found.push(("naive", naive));
+        let default: Vec<Schedule> = kernels.iter().map(Schedule::default_of).collect();
+        if default.iter().zip(&spaces).all(|(s, space)| space.check(s).is_ok()) {
+            found.push(("default", default));
+        }
+    }
+    for step in Step::ALL.iter().filter(|s| ladders.iter().flatten().any(|l| l.rung(**s).is_ok())) {
+        let site = |(ladder, best): (&Option<Ladder>, &Schedule)| ladder.as_ref().map_or(best, |l| l.up_to(*step)).clone();
+        found.push((step.name(), ladders.iter().zip(best).map(site).collect()));
+    }
+    found.push(("best", best.to_vec()));
+    let canonical = |s: &[Schedule]| -> Vec<Schedule> { s.iter().zip(&spaces).map(|(s, space)| space.canonical(s)).collect() };
+    found.dedup_by(|b, a| canonical(&a.1) == canonical(&b.1));
+    Ok(found)
+}
+
+/// Medians on a GPU with a cold L2. A rung whose result is wrong, or that fails, says so in its place.
+fn measured(
+    subject: &Subject,
+    call: &Call,
+    device: &Device,
+    ways: &[Vec<Schedule>],
+    rounds: usize,
+) -> Result<Vec<Result<f64, String>>, String> {
+    let text = |e: crate::Error| e.to_string();
+    let placed = Placed::new(device, call, 0).map_err(text)?;
+    let arguments = placed.arguments();
+    let timer = Timer::new(device).map_err(text)?;
+    let time = |way: &Vec<Schedule>| {
+        let mut runner = Runner::new(device, subject.program.clone());
+        runner.schedules = way.iter().cloned().map(Some).collect();
+        placed.restore().map_err(text)?;
+        let after = run(&mut runner, &placed, &arguments).map_err(|e| e.to_string())?;
+        subject.verify(call, &after, Some(SAMPLED))?;
+        let mut samples = Vec::new();
+        // The first three warm up clocks and caches and are not counted.
+        for round in 0..rounds.max(1) + 3 {
+            let sample = timer.sample(&placed, &mut || runner.run(&arguments)).map_err(text)?;
+            if round >= 3 {
+                samples.push(sample);
+            }
+        }
+        median(&samples).ok_or_else(|| "no samples".to_string())
+    };
+    Ok(ways.iter().map(time).collect())
+}
+
+/// What the model says of all launches of a call.
+fn predicted(subject: &Subject, sizes: &Sizes, by: &By, kernels: &[Kernel], launches: &[Launch], way: &[Schedule]) -> Result<f64, String> {
+    let mut sum = 0.0;
+    for launch in launches {
+        let (kernel, schedule) = (&kernels[launch.site], &way[launch.site]);
+        let only = std::slice::from_ref(schedule);
+        let prediction = Prediction::new(subject, sizes, (kernel, launch), by.target(), only, way.to_vec())?;
+        sum += prediction.site_us(schedule).ok_or("the model can't say")?;
+    }
+    Ok(sum)
+}

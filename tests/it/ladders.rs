@@ -1,0 +1,159 @@
+//! The ladder of kernels that multiply tiles: named rungs, each legal and another kernel than the one before.
+
+use super::launches::best_facts;
+use super::rungs::{chosen, gallery};
+use super::snapshots::page;
+use girih::challenge::Sizes;
+use girih::cli::names::subject;
+use girih::rungs::{Climb, climb};
+use girih::tune::By;
+use girih::tune::launches::launches;
+use girih::tune::predict::Prediction;
+use girih_core::cuda::emit;
+use girih_core::lower::lower;
+use girih_core::schedule::KnobKind;
+use girih_core::schedule::ladder::{Ladder, Step};
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use girih_examples::{batched_matrix_multiplication, gemm, matrix_multiplication, relu};
+
+const ACCEPT: &str = "accept new output with: INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p girih-tests ladders";
+
+fn ladder(kernel: &Kernel, target: &Target) -> Option<Ladder> {
+    let facts = best_facts(kernel);
+    Ladder::new(&Space::new(kernel, &facts, target)).unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
+}
+
+fn built(def: girih_core::registry::KernelDef) -> Kernel {
+    (def.build)().expect("a kernel of the gallery")
+}
+
+fn names(ladder: &Ladder) -> Vec<&'static str> {
+    ladder.rungs.iter().map(|r| r.step.name()).collect()
+}
+
+#[test]
+fn rungs_are_those_of_the_knobs() {
+    let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
+    let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
+    assert_eq!(names(&own), ["naive", "shared", "register", "vector", "double", "pipeline", "raster"]);
+    let kernel = built(gemm::gemm::Kernel::def());
+    let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
+    assert_eq!(names(&own), Step::ALL.map(Step::name));
+    let kernel = built(relu::relu::Kernel::def());
+    assert_eq!(ladder(&kernel, Target::h200()), None);
+}
+
+#[test]
+fn every_rung_is_legal_and_another_kernel_than_the_one_before() {
+    let mut ladders = 0;
+    for kernel in gallery() {
+        let Some(ladder) = ladder(&kernel, Target::h200()) else { continue };
+        ladders += 1;
+        let facts = best_facts(&kernel);
+        let space = Space::new(&kernel, &facts, Target::h200());
+        let mut before = String::new();
+        for rung in &ladder.rungs {
+            assert_eq!(space.check(&rung.schedule), Ok(()), "{} {}", kernel.name, rung.step);
+            let simt =
+                lower(&kernel, &facts, &rung.schedule, Target::h200()).unwrap_or_else(|e| panic!("{} {}: {e}", kernel.name, rung.step));
+            // All but the line that shows the schedule, which always differs.
+            let text: String = emit(&simt).lines().filter(|l| !l.starts_with("// schedule:")).collect();
+            assert_ne!(text, before, "{} {}", kernel.name, rung.step);
+            before = text;
+        }
+        for step in Step::ALL {
+            assert_eq!(ladder.rung(step).is_ok(), ladder.rungs.iter().any(|r| r.step == step), "{} {step}", kernel.name);
+            assert!(ladder.rungs.iter().any(|r| r.step <= step && r.schedule == *ladder.up_to(step)), "{} {step}", kernel.name);
+        }
+    }
+    assert!(chosen().is_some() || ladders >= 5, "{ladders} kernels have ladders");
+}
+
+#[test]
+fn rungs_change_what_they_speak_of() {
+    let kernel = built(gemm::gemm::Kernel::def());
+    let ladder = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
+    let of = |step, kind| ladder.rung(step).expect("a rung").of_kind(&kernel, kind).expect("a knob").to_string();
+    assert_eq!([Step::Naive, Step::Shared].map(|s| of(s, KnobKind::Operands)), ["Direct", "Shared"]);
+    assert_eq!([Step::Register, Step::Vector].map(|s| of(s, KnobKind::Vector)), ["1", "8"]);
+    assert_eq!([Step::Vector, Step::Double, Step::Pipeline].map(|s| of(s, KnobKind::Stages)), ["1", "2", "4"]);
+    assert_eq!([Step::Double, Step::Pipeline].map(|s| of(s, KnobKind::Copy)), ["Registers", "Async"]);
+    assert_eq!([Step::Pipeline, Step::Raster].map(|s| of(s, KnobKind::Raster)), ["1", "8"]);
+    assert_eq!([Step::Raster, Step::Mma].map(|s| of(s, KnobKind::Unit)), ["Ffma", "Mma"]);
+}
+
+#[test]
+fn missing_rungs_say_why_and_what_there_is() {
+    let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
+    let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
+    let text = own.rung(Step::Mma).expect_err("it has no matrix instructions").to_string();
+    assert_eq!(
+        text,
+        "matrix_multiplication has no rung `mma`: it has no knob unit; it has naive, shared, register, vector, double, pipeline, raster"
+    );
+    let old = ladder(&kernel, Target::find("sm_75").expect("Turing is known")).expect("it multiplies tiles");
+    let text = old.rung(Step::Pipeline).expect_err("Turing copies nothing asynchronously").to_string();
+    assert!(text.contains("no rung `pipeline`") && text.contains("cp.async"), "{text}");
+    assert!(old.rung(Step::Raster).is_ok(), "a missing rung does not end the ladder");
+}
+
+#[test]
+fn ladders_are_what_they_are() {
+    let mut changed = Vec::new();
+    let learned = built(matrix_multiplication::matrix_multiplication::Kernel::def());
+    let units = built(gemm::gemm::Kernel::def());
+    let pages = Step::ALL[..6].iter().map(|s| (&learned, *s)).chain([(&units, Step::Mma)]);
+    for (kernel, step) in pages {
+        let ladder = ladder(kernel, Target::h200()).expect("it multiplies tiles");
+        let text = page(kernel, ladder.rung(step).unwrap_or_else(|e| panic!("{e}")));
+        let at = Step::ALL.iter().position(|s| *s == step).expect("one of all") + 1;
+        let name = format!("{}.ladder-{at}-{step}", kernel.name);
+        let outcome = std::panic::catch_unwind(|| {
+            insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true, description => ACCEPT }, {
+                insta::assert_snapshot!(name.clone(), text);
+            });
+        });
+        if outcome.is_err() {
+            changed.push(name);
+        }
+    }
+    assert!(changed.is_empty(), "generated code changed: {}\n{ACCEPT}", changed.join(", "));
+}
+
+fn climbed(name: &str, sizes: &str) -> Climb {
+    let subject = subject(name).expect("a challenge of the gallery");
+    let sizes = subject.perf_sizes(&Sizes::parse(sizes).expect("sizes")).expect("sizes of the challenge");
+    climb(&subject, &sizes, &By::Prediction(Target::h200()), None, 1).expect("rungs with times")
+}
+
+#[test]
+fn rungs_are_timed_in_order() {
+    let names = |c: &Climb| c.rungs.iter().map(|r| r.name).collect::<Vec<_>>();
+    let product = climbed("matrix_multiplication", "M=64 N=64 K=64");
+    assert_eq!(names(&product), ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "best"]);
+    assert!(product.rungs.iter().all(|r| r.us.as_ref().is_ok_and(|us| *us > 0.0)), "{product:?}");
+    assert_eq!(product.flops, 2.0 * 64.0 * 64.0 * 64.0);
+    let plain = climbed("relu", "N=1024");
+    assert!(plain.rungs.len() >= 2 && plain.rungs[0].name == "naive", "{plain:?}");
+    assert!(plain.rungs.iter().all(|r| ["naive", "default", "best"].contains(&r.name)), "{plain:?}");
+}
+
+#[test]
+fn predictions_of_products_grow_with_their_operations() {
+    let subject = subject("batched_matrix_multiplication").expect("a challenge of the gallery");
+    let kernel = built(batched_matrix_multiplication::batched_matrix_multiplication::Kernel::def());
+    let ladder = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
+    let only = [ladder.rungs[0].schedule.clone()];
+    let naive = |sizes: &str| {
+        let sizes = Sizes::parse(sizes).expect("sizes");
+        let call = subject.call(&sizes, 1).expect("a call");
+        let launch = &launches(&subject.program, &call, 0).expect("launches")[0];
+        let prediction = Prediction::new(&subject, &sizes, (&kernel, launch), Target::h200(), &only, only.to_vec());
+        prediction.expect("a smaller size").site_us(&only[0]).expect("a time")
+    };
+    // The tensors grow four times, the operations eight times.
+    let ratio = naive("BATCH=8 M=512 N=512 K=512") / naive("BATCH=8 M=256 N=256 K=256");
+    assert!((6.0..10.0).contains(&ratio), "{ratio}");
+}
