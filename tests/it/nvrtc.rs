@@ -18,6 +18,9 @@ use std::sync::{Mutex, Once};
 
 const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"];
 
+/// Winners of which a few bytes spill: 1024 threads, of which two blocks share a multiprocessor, have 32 registers each.
+const SPILLS: [&str; 1] = ["count_equal"];
+
 /// A kernel for one architecture.
 struct Unit {
     what: String,
@@ -110,7 +113,8 @@ fn failure(unit: &Unit) -> Option<String> {
         Some(format!("{what}: {}", compiled.warnings))
     } else {
         // Elsewhere registers may not suffice: 64-bit indices, 1024 threads, another architecture's winner.
-        let local = unit.tuned && (resources.spill_store_bytes > 0 || resources.stack > 0);
+        let expected = SPILLS.iter().any(|name| what.starts_with(&format!("{name} "))) && resources.stack <= 16;
+        let local = unit.tuned && !expected && (resources.spill_store_bytes > 0 || resources.stack > 0);
         local.then(|| format!("{what}: keeps values in local memory: {resources:?}"))
     }
 }
