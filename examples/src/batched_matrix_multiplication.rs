@@ -2,7 +2,7 @@
 
 use girih::prelude::*;
 
-/// c[i] = a[i] · b[i].
+/// `c[i] = a[i] · b[i]`.
 #[kernel(
     tile(B = 1, BM = [64, 32, 128, 16], BN = [64, 32, 128, 16], BK = [16, 8, 32]),
     coarsen(TM of BM = [4, 8, 2, 1], TN of BN = [4, 8, 2, 1]),
@@ -12,6 +12,7 @@ use girih::prelude::*;
     copy(P = [Async, Registers])
 )]
 pub fn batched_matrix_multiplication(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, c: &mut Tensor<f32, 3>) {
+    let (a, b) = (a.slice(0, 0, c.len(0)), b.slice(0, 0, c.len(0)));
     for (i, m, n) in c.tiles([B, BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for k in a.axis(2).tiles(BK) {

@@ -2,7 +2,7 @@
 
 use girih::prelude::*;
 
-/// c[i] = a[i] · b[i].
+/// `c[i] = a[i] · b[i]`.
 #[kernel(
     tile(B = 1, BM = [128, 32, 64, 256], BN = [128, 32, 64, 256], BK = [32, 64, 16]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
@@ -14,6 +14,7 @@ use girih::prelude::*;
     copy(P = [Async, Registers])
 )]
 pub fn fp16_batched_matmul(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f16, 3>) {
+    let (a, b) = (a.slice(0, 0, c.len(0)), b.slice(0, 0, c.len(0)));
     for (i, m, n) in c.tiles([B, BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for k in a.axis(2).tiles(BK) {

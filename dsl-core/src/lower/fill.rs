@@ -353,6 +353,6 @@ fn describe(window: &WindowRep, copy: &WindowCopy, text: &str) -> String {
         Boundary::Valid | Boundary::Zero => "zeros",
         Boundary::Clamp => "the nearest element",
     };
-    let what = if copy.axes.iter().all(|a| a.before == 0) && window.halo.iter().all(|h| *h == (0, 0)) { "" } else { "a window of " };
+    let what = if window.halo.is_empty() { "" } else { "a window of " };
     format!("copy {what}{dims} elements of {text} to shared memory{gaps}; outside of the tensor {outside}")
 }

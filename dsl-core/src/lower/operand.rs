@@ -80,8 +80,7 @@ impl Lowering<'_> {
                 Index::All(_) => panic!("operand: a whole axis is not copied"),
             })
             .collect();
-        let halo = vec![(0, 0); index.len()];
-        WindowRep { view, index, boundary: Boundary::Zero, shift: vec![], halo, layout, copy: None }
+        WindowRep { view, index, boundary: Boundary::Zero, shift: vec![], halo: vec![], layout, copy: None }
     }
 
     /// The view's axes that are tiles.

@@ -23,7 +23,7 @@ pub(crate) struct WindowRep {
     pub boundary: Boundary,
     /// What is added to the loop's coordinates, per axis.
     pub shift: Vec<Shift>,
-    /// Halo before and after the tile, per axis.
+    /// Halo before and after the tile, per axis; empty for an operand of a dot.
     pub halo: Vec<(i64, i64)>,
     /// The layout of moved tiles.
     pub layout: Layout,

@@ -73,6 +73,7 @@ pub fn turned_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f3
     copy(P = [Registers, Async])
 )]
 pub fn batched_product(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, alpha: Scalar<f32>, c: &mut Tensor<f32, 3>) {
+    let (a, b) = (a.slice(0, 0, c.len(0)), b.slice(0, 0, c.len(0)));
     for (i, m, n) in c.tiles([B, BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for k in a.axis(2).tiles(BK) {
