@@ -201,7 +201,7 @@ mod tests {
         for (r, c) in z.tiles([R, C]) {
             let mut acc = zeros::<f32>([R, C]);
             for k in x.axis(1).tiles(1) {
-                acc += x.load((r, k)).expand(1, C) * y.load((c, k)).expand(0, R);
+                acc += x.load((r, k.number())).expand(1, C) * y.load((c, k.number())).expand(0, R);
             }
             z.store((r, c), acc);
         }

@@ -218,6 +218,6 @@ scaled:
     #[test]
     fn other_lines_are_errors() {
         let error = parse(&TEXT.replace("EXIT ;", "EXIT")).unwrap_err();
-        assert_eq!(error, "line 20 of the listing is neither code nor a directive: `/*0090*/                   EXIT`");
+        assert_eq!(error, "line 21 of the listing is neither code nor a directive: `/*0090*/                   EXIT`");
     }
 }
