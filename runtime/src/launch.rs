@@ -10,7 +10,6 @@ use girih_core::facts::{Facts, TensorArg};
 use girih_core::loc::SourceLoc;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
-use girih_core::schedule::space::Space;
 use girih_core::tile::access::walked_axes;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{self, ParamKind, RequirementKind};
@@ -201,9 +200,7 @@ pub fn choose(device: &Device, kernel: &tile::Kernel, facts: &Facts) -> Result<S
     }
     let default = Schedule::default_of(kernel);
     let Err(error) = check(&default) else { return Ok(default) };
-    // The first listed values need not be legal for every launch; the naive schedule is.
-    let space = Space::new(kernel, facts, device.target());
-    space.naive().ok().or_else(|| space.candidates().next()).ok_or(Error::from(error))
+    winners::instead(kernel, facts, device.target()).ok_or(Error::from(error))
 }
 
 fn known(device: &Device, def: &KernelDef) -> Result<Arc<Known>, Error> {

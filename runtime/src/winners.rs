@@ -18,7 +18,9 @@ use crate::store::{Elected, Store, default_folder};
 use girih_core::facts::Facts;
 use girih_core::linkme::distributed_slice;
 use girih_core::schedule::Schedule;
+use girih_core::schedule::ladder::Ladder;
 use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::fmt;
@@ -192,7 +194,16 @@ pub fn choose(
     let stored = stored.iter().filter_map(|s| parse_schedule(kernel, s).ok()).map(|s| (s, Origin::Store));
     let winners = candidates(kernel, facts, target).into_iter().map(|s| (s, Origin::Winner));
     let default = std::iter::once((Schedule::default_of(kernel), Origin::Default));
-    stored.chain(winners).chain(default).find(|(s, _)| legal(s))
+    let known = stored.chain(winners).chain(default).find(|(s, _)| legal(s));
+    known.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)).map(|s| (s, Origin::Default)))
+}
+
+/// What stands in for first listed values that are illegal here: they need not be legal for every target and every launch. Of a kernel that
+/// multiplies tiles the highest rung of its ladder, of others the naive schedule, or any that is legal.
+pub fn instead(kernel: &Kernel, facts: &Facts, target: &Target) -> Option<Schedule> {
+    let space = Space::new(kernel, facts, target);
+    let highest = Ladder::new(&space).ok().flatten().and_then(|l| l.rungs.last().map(|r| r.schedule.clone()));
+    highest.or_else(|| space.naive().ok()).or_else(|| space.candidates().next())
 }
 
 /// `sm_90a` → 90.
