@@ -76,7 +76,7 @@ pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<S
 pub fn shapes_within(most_work: i64, kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
     let mut rng = Rng::new(seed);
     let mut found: Vec<Shape> = Vec::new();
-    let most_work = if has_dots(kernel) { most_work.min(MOST_PRODUCTS) } else { most_work };
+    let most_work = if kernel.has_dots() { most_work.min(MOST_PRODUCTS) } else { most_work };
     for attempt in 0..lengths.len() + 300 {
         let mut pick = |alike: usize| lengths[if attempt < lengths.len() { alike } else { rng.below(lengths.len()) }];
         let shared: Vec<i64> = (0..8).map(|_| pick(attempt)).collect();
@@ -107,12 +107,6 @@ pub fn shapes_within(most_work: i64, kernel: &Kernel, lengths: &[i64], most: usi
         let more = unusual(kernel, &found);
         found.extend(more);
     }
-    found
-}
-
-fn has_dots(kernel: &Kernel) -> bool {
-    let mut found = false;
-    visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Let(_, Op::Dot { .. })));
     found
 }
 

@@ -1,6 +1,11 @@
 //! Names: the source's, made valid and unique where they are visible.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
+
+/// Functions with C linkage that `cuda_runtime.h` declares to the host, and those of POSIX that a library must not stand before: a kernel has
+/// C linkage, too, and an export is compiled for the host and linked. Local names may hide them.
+static LIBRARY: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("c_library.txt").split_whitespace().collect());
 
 /// Words that mean something in CUDA C, or that our helpers and the launch syntax use.
 const RESERVED: &[&str] = &[
@@ -191,10 +196,10 @@ impl Namer {
     }
 }
 
-/// The name of a function: a kernel may be called `double`.
+/// The name of a function: a kernel may be called `double` or `system`.
 pub(crate) fn function(hint: &str) -> String {
     let name = identifier(hint);
-    if RESERVED.contains(&name.as_str()) { format!("{name}_kernel") } else { name }
+    if RESERVED.contains(&name.as_str()) || LIBRARY.contains(name.as_str()) { format!("{name}_kernel") } else { name }
 }
 
 /// `hint` with everything that C does not allow in a name replaced; names that start with `__` belong to the compiler.
@@ -229,6 +234,7 @@ mod tests {
     #[test]
     fn hints_become_identifiers() {
         assert_eq!((function("double").as_str(), function("relu").as_str()), ("double_kernel", "relu"));
+        assert_eq!((function("system").as_str(), function("write").as_str()), ("system_kernel", "write_kernel"));
         assert_eq!(identifier("2x"), "v2x");
         assert_eq!(identifier("a.b"), "a_b");
         assert_eq!(identifier("__syncthreads"), "syncthreads");

@@ -4,7 +4,7 @@ use super::context::{Lowered, Lowering};
 use super::dots::Reader;
 use super::elements::unrolled;
 use super::index::Index;
-use super::operand::Operand;
+use super::operand::{Operand, Rows};
 use super::window::WindowCopy;
 use crate::layout::{Layout, Source};
 use crate::simt::{Barrier, Expr, Stmt, VarId};
@@ -23,8 +23,10 @@ impl Lowering<'_> {
         let own = self.stored_elements(value, &layout, dtype, &name)?;
         let reader = Reader { acc, left, transposed: false };
         let (extents, fast) = (layout.shape(), layout.fast_axis());
-        let copy = self.place_rows(reader, dtype, &extents, (fast, 1 - fast), reader.outer() == fast, &format!("{name}_smem"), 1);
-        self.comment(format!("bring {} x {} elements of {name} to shared memory", extents[0], extents[1]));
+        let text = format!("bring {} x {} elements of {name} to shared memory", extents[0], extents[1]);
+        let rows = Rows { dtype, extents, fast, slow: 1 - fast, outer_is_fast: reader.outer() == fast };
+        let copy = self.place_rows(reader, &rows, &format!("{name}_smem"), 1);
+        self.comment(text);
         if self.repeated {
             // Some threads may still read what the last turn left there.
             self.emit(Stmt::Barrier(Barrier::Block));

@@ -8,13 +8,6 @@ use crate::tile::{Block, Index, Kernel, KnobId, Op, Size, Stmt, Ty, ValueId};
 use crate::types::UnaryOp;
 use std::collections::{HashMap, HashSet};
 
-/// Whether a kernel has dots.
-pub(crate) fn has_dots(kernel: &Kernel) -> bool {
-    let mut found = false;
-    visit(&kernel.body, &mut |s| found |= matches!(s, Stmt::Let(_, Op::Dot { .. })));
-    found
-}
-
 /// Tile knobs that cut nothing but the axis of dots' sums.
 pub(crate) fn inner_tiles(kernel: &Kernel) -> Vec<KnobId> {
     let (mut inner, mut outer) = (HashSet::new(), HashSet::new());
@@ -90,7 +83,7 @@ impl Dots {
     /// Finds the dots and what they alone read.
     pub fn new(kernel: &Kernel, uses: &[Uses], written: &[bool]) -> Dots {
         let mut dots = Dots::default();
-        if !has_dots(kernel) {
+        if !kernel.has_dots() {
             return dots;
         }
         let mut ops: HashMap<ValueId, &Op> = HashMap::new();

@@ -61,6 +61,18 @@ impl Operand {
     }
 }
 
+/// A copy of an operand, before it has its place.
+pub(crate) struct Rows {
+    pub dtype: DType,
+    /// Elements along every axis.
+    pub extents: Vec<i64>,
+    /// The axis along which rows lie, and the one across them.
+    pub fast: usize,
+    pub slow: usize,
+    /// The axis that the result has, too, is the one along the rows.
+    pub outer_is_fast: bool,
+}
+
 /// What a thread has of an operand.
 pub(crate) enum Fragment {
     /// One element.
@@ -107,22 +119,13 @@ impl Lowering<'_> {
         let extents: Vec<i64> = (0..window.index.len()).map(|k| self.window_size(window, k)).collect();
         let (fast, tiles) = (self.contiguous(window), self.tile_positions(window));
         let slow = if tiles[0] == fast { tiles[1] } else { tiles[0] };
-        self.place_rows(reader, dtype, &extents, (fast, slow), tiles[reader.outer()] == fast, name, copies)
+        let outer_is_fast = tiles[reader.outer()] == fast;
+        self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast }, name, copies)
     }
 
-    /// Room in shared memory for rows along `fast`, moved apart so that the reads of a warp meet in few banks. `outer_is_fast`: the axis
-    /// that the result has, too, is the contiguous one.
-    #[allow(clippy::too_many_arguments)]
-    pub fn place_rows(
-        &mut self,
-        reader: Reader,
-        dtype: DType,
-        extents: &[i64],
-        (fast, slow): (usize, usize),
-        outer_is_fast: bool,
-        name: &str,
-        copies: i64,
-    ) -> WindowCopy {
+    /// Room in shared memory for rows, moved apart so that the reads of a warp meet in few banks, so many copies one after the other.
+    pub fn place_rows(&mut self, reader: Reader, rows: &Rows, name: &str, copies: i64) -> WindowCopy {
+        let Rows { dtype, ref extents, fast, slow, outer_is_fast } = *rows;
         let bytes = dtype.size() as i64;
         let unit = 16 / bytes;
         let row = (extents[fast] + unit - 1) / unit * unit;

@@ -100,7 +100,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
             }
         }
     }
-    let dots = super::dots::has_dots(kernel);
+    let dots = kernel.has_dots();
     let mma = super::mma::warps(kernel, schedule, target, &anchor, &knobs)?;
     let mut thread_shape: Vec<i64> = anchor.iter().zip(&coarsen).map(|(t, c)| t / c).collect();
     let override_ = override_threads(kernel, schedule).filter(|_| !dots);

@@ -6,8 +6,6 @@
 use super::space::Space;
 use super::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::error::CompileError;
-use crate::tile::access::visit;
-use crate::tile::{Kernel, Op, Stmt};
 use std::fmt;
 
 /// An idea that makes a product of matrices faster, in the order in which they are taught.
@@ -47,6 +45,20 @@ impl Step {
             Step::Pipeline => "pipeline",
             Step::Raster => "raster",
             Step::Mma => "mma",
+        }
+    }
+
+    /// What it adds to the rung before, in words.
+    pub fn idea(self) -> &'static str {
+        match self {
+            Step::Naive => "One element per thread and access: the textbook kernel",
+            Step::Shared => "And operands through shared memory",
+            Step::Register => "And several elements per thread along every axis",
+            Step::Vector => "And the widest accesses",
+            Step::Double => "And two stages, the second in registers",
+            Step::Pipeline => "And asynchronous copies in at least three stages",
+            Step::Raster => "And blocks in an order that shares the cache",
+            Step::Mma => "And matrix instructions",
         }
     }
 
@@ -113,7 +125,7 @@ impl Ladder {
     /// The kernel has no legal schedule at all here: why its first one is illegal.
     pub fn new(space: &Space) -> Result<Option<Ladder>, ScheduleError> {
         let kernel = space.kernel();
-        if !multiplies_tiles(kernel) {
+        if !kernel.has_dots() {
             return Ok(None);
         }
         let mut rungs = vec![Rung { step: Step::Naive, schedule: space.plain()? }];
@@ -146,13 +158,6 @@ impl Ladder {
         let at = self.rungs.iter().rposition(|r| r.step <= step).unwrap_or(0);
         &self.rungs[at].schedule
     }
-}
-
-/// Whether a kernel multiplies tiles.
-pub fn multiplies_tiles(kernel: &Kernel) -> bool {
-    let mut found = false;
-    visit(&kernel.body, &mut |s| found |= matches!(s, Stmt::Let(_, Op::Dot { .. })));
-    found
 }
 
 /// The rung above `before` by one step: of the choices that the step allows the first in its order that is legal and another kernel. Else why

@@ -510,6 +510,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Whether it multiplies tiles.
+    pub fn has_dots(&self) -> bool {
+        let mut found = false;
+        access::visit(&self.body, &mut |s| found |= matches!(s, Stmt::Let(_, Op::Dot { .. })));
+        found
+    }
     /// The value's description.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0 as usize]

@@ -6,6 +6,8 @@ use crate::joint::{self, Joint};
 use crate::store::Store;
 use crate::subject::Subject;
 use crate::winners::{self, Origin};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use girih_core::facts::Facts;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
@@ -15,6 +17,7 @@ use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use serde_json::json;
+use std::sync::LazyLock;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -40,45 +43,29 @@ pub struct Args {
     json: bool,
 }
 
-/// A schedule to start from. Those after `naive` are the rungs of kernels that multiply tiles: each is the one before with one more idea.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+/// A schedule to start from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preset {
-    /// The best known: tuned here, a committed winner, or the default.
+    /// The best known.
     Best,
     /// The first value of every knob.
     Default,
-    /// One element per thread and access: the textbook kernel.
-    Naive,
-    /// And operands through shared memory.
-    Shared,
-    /// And several elements per thread along every axis.
-    Register,
-    /// And the widest accesses.
-    Vector,
-    /// And two stages, the second in registers.
-    Double,
-    /// And asynchronous copies in at least three stages.
-    Pipeline,
-    /// And blocks in an order that shares the cache.
-    Raster,
-    /// And matrix instructions.
-    Mma,
+    /// A rung of the ladder. All but the lowest are for kernels that multiply tiles.
+    Rung(Step),
 }
 
-impl Preset {
-    /// The rung of a ladder that it names.
-    fn step(self) -> Option<Step> {
-        match self {
-            Preset::Best | Preset::Default => None,
-            Preset::Naive => Some(Step::Naive),
-            Preset::Shared => Some(Step::Shared),
-            Preset::Register => Some(Step::Register),
-            Preset::Vector => Some(Step::Vector),
-            Preset::Double => Some(Step::Double),
-            Preset::Pipeline => Some(Step::Pipeline),
-            Preset::Raster => Some(Step::Raster),
-            Preset::Mma => Some(Step::Mma),
-        }
+impl ValueEnum for Preset {
+    fn value_variants<'a>() -> &'a [Preset] {
+        static ALL: LazyLock<Vec<Preset>> =
+            LazyLock::new(|| [Preset::Best, Preset::Default].into_iter().chain(Step::ALL.map(Preset::Rung)).collect());
+        &ALL
+    }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Preset::Best => PossibleValue::new("best").help("The best known: tuned here, a committed winner, or the default"),
+            Preset::Default => PossibleValue::new("default").help("The first value of every knob"),
+            Preset::Rung(step) => PossibleValue::new(step.name()).help(step.idea()),
+        })
     }
 }
 
@@ -160,9 +147,9 @@ pub fn schedule(
     own: Option<Schedule>,
 ) -> Result<(Schedule, &'static str), String> {
     let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, target).is_ok();
-    let (base, from) = match (preset, preset.step()) {
-        (_, Some(step)) => (rung(kernel, facts, target, step)?, step.name()),
-        (Preset::Default, _) => (Schedule::default_of(kernel), Origin::Default.name()),
+    let (base, from) = match preset {
+        Preset::Rung(step) => (rung(kernel, facts, target, step)?, step.name()),
+        Preset::Default => (Schedule::default_of(kernel), Origin::Default.name()),
         _ if own.as_ref().is_some_and(legal) => (own.expect("checked in the guard"), "tuned with the program"),
         _ => {
             let store = Store::open_default().ok();

@@ -15,7 +15,6 @@ use crate::store::{Status, Trial};
 use crate::subject::Subject;
 use girih_core::model;
 use girih_core::program::walk::LaunchArg;
-use girih_core::schedule::ladder::multiplies_tiles;
 use girih_core::schedule::space::Permutation;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::sim::{Class, Counters};
@@ -181,7 +180,7 @@ impl<'a> Prediction<'a> {
 /// tensors, by as much as the challenge's operations.
 fn scale(subject: &Subject, kernel: &Kernel, large: (&Launch, &Sizes), small: (&Launch, &Sizes)) -> f64 {
     let elements = elements(&large.0.args) / elements(&small.0.args).max(1.0);
-    let Some(challenge) = subject.challenge.as_ref().filter(|_| multiplies_tiles(kernel)) else { return elements };
+    let Some(challenge) = subject.challenge.as_ref().filter(|_| kernel.has_dots()) else { return elements };
     let flops = |of: (&Launch, &Sizes)| (challenge.flops)(of.1) / of.0.count.max(1) as f64;
     let operations = flops(large) / flops(small);
     if operations.is_finite() && operations > 0.0 { operations } else { elements }

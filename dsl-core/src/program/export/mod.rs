@@ -177,14 +177,11 @@ fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Ve
                 of_site.push(there.name.clone());
                 continue;
             }
-            let base = format!("{}{}", version.kernel.name, version.suffix);
-            let mut name = cuda::identifier(&base);
-            if is_library_function(&name) {
-                name.push_str("_kernel");
-            }
+            let base = cuda::function_identifier(&format!("{}{}", version.kernel.name, version.suffix));
+            let mut name = base.clone();
             let mut next = 2;
             while taken.contains(&name) {
-                name = format!("{}_{next}", cuda::identifier(&base));
+                name = format!("{base}_{next}");
                 next += 1;
             }
             taken.insert(name.clone());
@@ -194,70 +191,6 @@ fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Ve
         names.push(of_site);
     }
     (kernels.into_iter().map(|(_, k)| k).collect(), names)
-}
-
-/// Functions of the C library that an `extern "C"` kernel of the same name would clash with.
-fn is_library_function(name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "abs",
-        "acos",
-        "asin",
-        "atan",
-        "atan2",
-        "cbrt",
-        "ceil",
-        "copysign",
-        "cos",
-        "cosh",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "fabs",
-        "fdim",
-        "floor",
-        "fma",
-        "fmax",
-        "fmin",
-        "fmod",
-        "frexp",
-        "gamma",
-        "hypot",
-        "index",
-        "ldexp",
-        "lgamma",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "logb",
-        "main",
-        "max",
-        "memcpy",
-        "memset",
-        "min",
-        "modf",
-        "nearbyint",
-        "pow",
-        "remainder",
-        "remquo",
-        "rint",
-        "round",
-        "rsqrt",
-        "scalbn",
-        "select",
-        "signbit",
-        "sin",
-        "sincos",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-        "tgamma",
-        "trunc",
-    ];
-    NAMES.contains(&name)
 }
 
 fn header(program: &Program, signature: &Signature, sites: &[Site], target: &Target) -> String {

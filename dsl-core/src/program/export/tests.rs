@@ -234,6 +234,19 @@ fn fills_and_requirements_have_text() {
 }
 
 #[test]
+fn a_kernel_named_like_a_function_of_the_host_is_launched_by_its_own_name() {
+    let program = program(vec![], vec![], vec![launch(0, Base::Param(0), Base::Param(1))]);
+    let signature = Signature::parse(SIGNATURE).unwrap();
+    let mut sites = compile_sites(&program, &signature, Target::h200(), &mut |_, k| Schedule::default_of(k)).unwrap();
+    for version in &mut sites[0].versions {
+        version.kernel.name = "system".into();
+    }
+    let text = export(&program, &signature, &sites, Target::h200()).unwrap();
+    assert!(text.contains("\nsystem_kernel(") && text.contains("system_kernel<<<"), "{text}");
+    assert!(!text.contains("system(") && !text.contains("system<<<"), "{text}");
+}
+
+#[test]
 fn kernels_keep_their_own_memory_between_calls() {
     let program = program(vec![], vec![], vec![launch(0, Base::Param(0), Base::Param(1)), launch(1, Base::Param(0), Base::Param(1))]);
     let signature = Signature::parse(SIGNATURE).unwrap();
