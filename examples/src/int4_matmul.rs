@@ -1,6 +1,11 @@
-//! Weights of 4 bits with a scale for each group of them: unpacked and scaled on their way to the matrix unit.
+//! Weights of 4 bits with a scale for each group of them. Few rows of x: what counts is to read the weights in 4 bits, and they are unpacked
+//! and scaled on their way to the matrix unit. Many rows: every weight is used often, so they are unpacked once, to memory that the caches
+//! hold, and multiplied by a kernel whose copies run ahead.
 
 use girih::prelude::*;
+
+/// Rows of x up to which its product is a matter of reading the weights.
+const FEW: i64 = 64;
 
 /// y = x · wᵀ. A byte of `packed` holds an even weight above and an odd one below, so the sum goes over both halves of pairs.
 #[kernel(
@@ -18,7 +23,7 @@ pub fn int4_product(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<
         for k in packed.axis(1).tiles(BK) {
             let both = pairs.load((m, k, ..2));
             let bytes = packed.load((n, k)).cast::<i32>();
-            let (row, at) = (n.coords().expand(1, BK), (k.coords() * 2 / group.cast::<i64>()).expand(0, BN));
+            let (row, at) = (n.coords().cast::<i32>().expand(1, BK), (k.coords().cast::<i32>() * 2 / group).expand(0, BN));
             let scale = scales.gather((row, at)).cast::<f32>();
             let weight = |nibble: Tile<i32>| ((nibble - 8).cast::<f32>() * scale).cast::<f16>().t();
             acc = dot(both.pick(2, 0), weight(bytes >> 4), acc);
@@ -28,10 +33,50 @@ pub fn int4_product(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<
     }
 }
 
+/// w = the weights in 16 bits.
+#[kernel(tile(R = [1, 4, 8], C = [256, 512, 128]), coarsen(CC of C = [8, 4, 16, 1]), vector(V = [8, 4, 1]))]
+pub fn int4_unpacked(packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, w: &mut Tensor<f16, 2>, group: Scalar<i32>) {
+    let mut pairs = w.chunked(1, 2);
+    for (n, k) in packed.tiles([R, C]) {
+        let bytes = packed.load((n, k)).cast::<i32>();
+        let (row, at) = (n.coords().cast::<i32>().expand(1, C), (k.coords().cast::<i32>() * 2 / group).expand(0, R));
+        let scale = scales.gather((row, at)).cast::<f32>();
+        let weight = |nibble: Tile<i32>| ((nibble - 8).cast::<f32>() * scale).cast::<f16>();
+        pairs.store((n, k, ..2), stack([weight(bytes >> 4), weight(bytes & 15)]));
+    }
+}
+
+/// y = x · wᵀ.
+#[kernel(
+    tile(BM = [128, 256, 64], BN = [128, 256, 64], BK = [32, 64]),
+    coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
+    vector(V = [8, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [8, 4]),
+    stages(S = [3, 4, 2, 1]),
+    copy(P = [Async, Registers]),
+    raster(X = [8, 1])
+)]
+pub fn unpacked_product(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>) {
+    for (m, n) in y.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in x.axis(1).tiles(BK) {
+            acc = dot(x.load((m, k)), w.load((n, k)).t(), acc);
+        }
+        y.store((m, n), acc.cast());
+    }
+}
+
 /// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>, group_size: Scalar<i32>) {
-    int4_product(x, packed, scales, y, group_size);
+    if x.len(0) <= FEW {
+        int4_product(x, packed, scales, y, group_size);
+    } else {
+        let mut w = temp([packed.len(0), packed.len(1) * 2]);
+        int4_unpacked(packed, scales, &mut w, group_size);
+        unpacked_product(x, &w, y);
+    }
 }
 
 girih::challenge! {
@@ -62,6 +107,8 @@ girih::challenge! {
         "M=17 N=33 K=60 group_size=20",
         "M=64 N=32 K=64 group_size=32",
         "M=33 N=65 K=34 group_size=2",
+        "M=65 N=33 K=60 group_size=20",
+        "M=128 N=64 K=64 group_size=32",
     ])
     .perf_at("M=4096, N=4096, K=4096, group_size=128")
     .flops(|s| 2.0 * s.size("M") * s.size("N") * s.size("K"))

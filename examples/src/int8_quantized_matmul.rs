@@ -40,15 +40,46 @@ pub fn int8_product(
     }
 }
 
-/// The same with zero points, in 32-bit integers.
+/// The sums of the rows of a.
+#[kernel(tile(R = [8, 4, 1, 32], C = [256, 512]), coarsen(CC of C = [16, 8, 4, 1]), vector(V = [16, 4, 1]))]
+pub fn int8_row_sums(a: &Tensor<i8, 2>, sums: &mut Tensor<i32, 1>) {
+    for r in a.axis(0).tiles(R) {
+        let mut acc = zeros::<i32>([R, C]);
+        for c in a.axis(1).tiles(C) {
+            acc += a.load((r, c)).cast();
+        }
+        sums.store(r, acc.sum_axis(1));
+    }
+}
+
+/// The sums of the columns of b.
+#[kernel(tile(R = [32, 64, 128], C = [32, 16, 64]), coarsen(CR of R = [4, 8, 1], CC of C = [4, 1]), vector(V = [4, 1]))]
+pub fn int8_column_sums(b: &Tensor<i8, 2>, sums: &mut Tensor<i32, 1>) {
+    for c in b.axis(1).tiles(C) {
+        let mut acc = zeros::<i32>([R, C]);
+        for r in b.axis(0).tiles(R) {
+            acc += b.load((r, c)).cast();
+        }
+        sums.store(c, acc.sum_axis(0));
+    }
+}
+
+/// The same with zero points. Σ (a − p)(b − q) = Σ ab − q Σ a − p Σ b + K p q, which holds in 32 bits that wrap, too.
 #[kernel(
-    tile(BM = [64, 32], BN = [64, 32], BK = [16, 32]),
-    coarsen(TM of BM = [4, 1], TN of BN = [4, 1]),
-    vector(V = [4, 1])
+    tile(BM = [128, 32, 64], BN = [128, 32, 64], BK = [64, 32]),
+    coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
+    vector(V = [16, 4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [8, 4]),
+    stages(S = [3, 2, 1]),
+    copy(P = [Async, Registers]),
+    raster(X = [8, 1])
 )]
 pub fn int8_product_with_zeros(
     a: &Tensor<i8, 2>,
     b: &Tensor<i8, 2>,
+    rows: &Tensor<i32, 1>,
+    columns: &Tensor<i32, 1>,
     scale_a: Scalar<f32>,
     scale_b: Scalar<f32>,
     scale_c: Scalar<f32>,
@@ -60,8 +91,11 @@ pub fn int8_product_with_zeros(
     for (m, n) in c.tiles([BM, BN]) {
         let mut acc = zeros::<i32>([BM, BN]);
         for k in a.axis(1).tiles(BK) {
-            acc = dot(a.load((m, k)).cast::<i32>() - zero_a, b.load((k, n)).cast::<i32>() - zero_b, acc);
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
         }
+        let row = zero_a * zero_b * a.len(1).cast::<i32>() - rows.load(m) * zero_b;
+        let column = columns.load(n) * zero_a;
+        let acc = acc + row.expand(1, BN) - column.expand(0, BM);
         c.store((m, n), requantised(acc, [scale_a, scale_b, scale_c], zero_c));
     }
 }
@@ -82,7 +116,11 @@ pub fn solve(
     if zero_a == 0 && zero_b == 0 {
         int8_product(a, b, scale_a, scale_b, scale_c, zero_c, c);
     } else {
-        int8_product_with_zeros(a, b, scale_a, scale_b, scale_c, zero_a, zero_b, zero_c, c);
+        let mut rows = temp([a.len(0)]);
+        let mut columns = temp([b.len(1)]);
+        int8_row_sums(a, &mut rows);
+        int8_column_sums(b, &mut columns);
+        int8_product_with_zeros(a, b, &rows, &columns, scale_a, scale_b, scale_c, zero_a, zero_b, zero_c, c);
     }
 }
 

@@ -81,7 +81,7 @@ impl Lowering<'_> {
             Ty::Scalar(_) => Rep::Scalar(Expr::Var(var)),
             _ => {
                 let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
-                Rep::Tile(TileRep { layout: Some(layout.clone()), mask: Mask::default(), data })
+                Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask: Mask::default(), data })
             }
         };
         self.set(value, rep);

@@ -7,7 +7,7 @@ use super::values::At;
 use crate::layout::Layout;
 use crate::simt::{Barrier, Expr, Place, Space, Stmt};
 use crate::tile::{SharedId, Size, Update, ValueId, ViewId};
-use crate::types::{CompareOp, DType, MemoryOrder, Scope};
+use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 
 /// What is accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,7 +137,11 @@ impl Lowering<'_> {
         }
         let mut checked = false;
         self.for_elements(&tiles, &layout, false, &mut |cx, at, elements| {
-            let positions = cx.positions(indices, elements);
+            let mut positions = cx.positions(indices, elements);
+            // The guard and the address read each of them.
+            for e in positions.iter_mut().filter_map(|e| divides(e).then_some(e)) {
+                *e = cx.declare_let("position", cx.dtype_of(e), e.clone());
+            }
             let (place, guard) = cx.computed_place(memory, indices, &positions);
             let sides = cx.sides_hold(&mask, at);
             checked = guard.is_some();
@@ -166,13 +170,13 @@ impl Lowering<'_> {
         if let (true, Some(condition)) = (checked, self.found.get(&value).copied()) {
             let bits =
                 found.map(Data::Array).or(found_single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
-            self.set(condition, Rep::Tile(TileRep { layout: Some(layout.clone()), mask: Mask::default(), data: bits }));
+            self.set(condition, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask: Mask::default(), data: bits }));
             if let Some(var) = var.filter(|_| mask.bounds.is_empty()) {
                 self.zero_filled.insert(var);
             }
             mask.sides.push(vec![Test { condition, holds: true, axes: (0..layout.axes.len()).collect() }]);
         }
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
         Ok(())
     }
 
@@ -269,7 +273,7 @@ impl Lowering<'_> {
             Kind::Scalar => Rep::Scalar(Expr::Var(var)),
             Kind::Tile => {
                 let data = if array { Data::Array(var) } else { Data::One(Expr::Var(var)) };
-                Rep::Tile(TileRep { layout: Some(layout.clone()), mask, data })
+                Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask, data })
             }
         };
         self.set(result, rep);
@@ -319,4 +323,14 @@ type EachPosition<'b> = &'b mut dyn FnMut(&mut Lowering, &At, Place, &[Expr], Op
 
 fn zero(dtype: DType) -> crate::types::Literal {
     crate::types::Literal::from_i64(dtype, 0)
+}
+
+/// Whether an expression divides by what is not a constant.
+fn divides(e: &mut Expr) -> bool {
+    if matches!(e, Expr::Binary(BinaryOp::Div | BinaryOp::Rem, _, by) if !matches!(**by, Expr::Literal(_))) {
+        return true;
+    }
+    let mut found = false;
+    super::simplify::children(e, &mut |e| found |= divides(e));
+    found
 }

@@ -84,6 +84,24 @@ pub(crate) struct TileRep {
     pub layout: Option<Layout>,
     pub mask: Mask,
     pub data: Data,
+    /// Where it lies in other layouts, too: it was brought there for an expression that wanted it so.
+    pub elsewhere: Vec<(Layout, Data)>,
+}
+
+impl TileRep {
+    /// Whether its elements lie in a layout.
+    pub fn lies_in(&self, layout: &Layout) -> bool {
+        self.layout.as_ref() == Some(layout) || self.elsewhere.iter().any(|(l, _)| l == layout)
+    }
+
+    /// Looks at its elements in this layout, if they lie there, too.
+    pub fn lie_in(&mut self, layout: &Layout) {
+        if self.layout.as_ref() != Some(layout)
+            && let Some((l, data)) = self.elsewhere.iter().find(|(l, _)| l == layout).cloned()
+        {
+            (self.layout, self.data) = (Some(l), data);
+        }
+    }
 }
 
 /// A value during lowering.

@@ -173,7 +173,7 @@ impl Lowering<'_> {
                         let var = self.fill_array(c.init, &layout, &name, dtype)?;
                         (var, Data::Array(var))
                     };
-                    self.set(c.inner, Rep::Tile(TileRep { layout: Some(layout.clone()), mask, data }));
+                    self.set(c.inner, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask, data }));
                     Carried { var, layout: Some(layout) }
                 }
                 _ => {
@@ -295,7 +295,7 @@ impl Lowering<'_> {
                 Some(layout) => {
                     let data = if layout.registers == 1 { Data::One(Expr::Var(slot.var)) } else { Data::Array(slot.var) };
                     let mask = self.tile(c.init).mask.clone();
-                    Rep::Tile(TileRep { layout: Some(layout.clone()), mask, data })
+                    Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask, data })
                 }
             };
             self.set(c.result, rep);
@@ -327,7 +327,7 @@ impl Lowering<'_> {
                 None => Rep::Scalar(Expr::Var(var)),
                 Some(layout) => {
                     let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
-                    Rep::Tile(TileRep { layout: Some(layout), mask, data })
+                    Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data })
                 }
             };
             self.set(r.result, rep);

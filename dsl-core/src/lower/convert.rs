@@ -65,8 +65,10 @@ impl Lowering<'_> {
             Data::Array(var)
         };
         let mut rep = self.tile(value).clone();
-        rep.layout = Some(to.clone());
-        rep.data = data;
+        let (before, lay) = (std::mem::replace(&mut rep.data, data), rep.layout.replace(to.clone()));
+        if let (Data::Array(_) | Data::One(_), Some(layout)) = (&before, lay) {
+            rep.elsewhere.push((layout, before));
+        }
         self.set(value, Rep::Tile(rep));
         Ok(())
     }

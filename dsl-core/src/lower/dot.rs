@@ -33,7 +33,7 @@ impl Lowering<'_> {
         }
         let (layout, mask) = (self.dot_layout(acc), self.tile(acc).mask.clone());
         let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
         Ok(())
     }
 
@@ -52,10 +52,10 @@ impl Lowering<'_> {
             Data::One(Expr::Var(var)) if self.dots.in_place(value) && self.carried.contains(&var) => return Ok(var),
             _ => {}
         }
+        self.prepare(acc, &layout)?;
         if layout.registers > 1 {
             return self.fill_array(acc, &layout, &name, dtype);
         }
-        self.prepare(acc, &layout)?;
         let first = self.element(acc, &At::only(&layout, literal(DType::I32, 0)), &HashMap::new());
         let var = self.new_var(&name, dtype, None);
         self.emit(Stmt::Declare { var, init: Some(first) });

@@ -209,7 +209,7 @@ impl Lowering<'_> {
             },
             _ => {
                 let wanted = projected(layout, axes);
-                if rep.layout.as_ref() == Some(&wanted) { Ok(()) } else { self.convert(value, &wanted) }
+                if rep.lies_in(&wanted) { Ok(()) } else { self.convert(value, &wanted) }
             }
         }
     }
@@ -217,7 +217,9 @@ impl Lowering<'_> {
     /// Computes a tile into an array of registers (or finds it there).
     pub fn in_array(&mut self, value: ValueId, layout: &Layout) -> Lowered<VarId> {
         self.prepare(value, layout)?;
-        if let Data::Array(var) = self.tile(value).data {
+        let mut rep = self.tile(value).clone();
+        rep.lie_in(layout);
+        if let Data::Array(var) = rep.data {
             return Ok(var);
         }
         let dtype = self.register_type(value);

@@ -217,7 +217,7 @@ impl Lowering<'_> {
             (_, data) => {
                 let bound = |(axis, index): (usize, &ValueId)| super::context::Bound { axis, index: *index, len: self.lengths[index] };
                 let bounds = window.index.iter().enumerate().map(bound).collect();
-                Rep::Tile(TileRep { layout: Some(window.layout.clone()), mask: Mask { bounds, sides: vec![] }, data })
+                Rep::Tile(TileRep { elsewhere: vec![], layout: Some(window.layout.clone()), mask: Mask { bounds, sides: vec![] }, data })
             }
         };
         self.set(value, rep);

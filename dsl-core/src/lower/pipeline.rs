@@ -208,7 +208,7 @@ impl Lowering<'_> {
                     *array
                 }
             };
-            self.set(e.value, Rep::Tile(TileRep { layout: Some(e.layout.clone()), mask, data: Data::Array(var) }));
+            self.set(e.value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(e.layout.clone()), mask, data: Data::Array(var) }));
         }
         self.mode = Mode::Tail;
         let done: Vec<ValueId> = early.iter().map(|e| e.value).collect();

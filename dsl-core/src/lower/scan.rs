@@ -50,7 +50,7 @@ impl Lowering<'_> {
         for ((value, input), var) in c.results.iter().zip(&c.inputs).zip(results) {
             let mask = self.tile(*input).mask.clone();
             let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
-            self.set(*value, Rep::Tile(TileRep { layout: Some(layout.clone()), mask, data }));
+            self.set(*value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask, data }));
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ impl Lowering<'_> {
         let var = self.new_var(&name, dtype, Some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: None });
         self.take_rows(var, space, dtype, &layout, rows.columns);
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::Array(var) }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data: Data::Array(var) }));
         Ok(true)
     }
 

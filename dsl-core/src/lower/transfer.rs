@@ -35,7 +35,7 @@ impl Lowering<'_> {
         let var = self.new_var(&name, self.kernel.view(view).dtype, Some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: None });
         self.load_array(var, view, index, &layout, &mask)?;
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::Array(var) }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data: Data::Array(var) }));
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl Lowering<'_> {
         if let Expr::Var(var) = &e {
             self.zero_filled.insert(*var);
         }
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::One(e) }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data: Data::One(e) }));
         Ok(())
     }
 

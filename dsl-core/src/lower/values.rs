@@ -147,22 +147,25 @@ impl Lowering<'_> {
             Op::Transpose(tile, perm) => return self.transpose(value, *tile, perm),
             Op::Splat(scalar) => {
                 let e = self.scalar(*scalar);
-                self.set(value, Rep::Tile(TileRep { layout: None, mask: Mask::default(), data: Data::Splat(e) }));
+                self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: None, mask: Mask::default(), data: Data::Splat(e) }));
                 return Ok(());
             }
             Op::Iota => {
-                self.set(value, Rep::Tile(TileRep { layout: None, mask: Mask::default(), data: Data::Iota }));
+                self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: None, mask: Mask::default(), data: Data::Iota }));
                 return Ok(());
             }
             Op::Coordinates(index) => {
-                self.set(value, Rep::Tile(TileRep { layout: None, mask: Mask::default(), data: Data::Coordinates(*index) }));
+                self.set(
+                    value,
+                    Rep::Tile(TileRep { elsewhere: vec![], layout: None, mask: Mask::default(), data: Data::Coordinates(*index) }),
+                );
                 return Ok(());
             }
             _ => {}
         }
         debug_assert!(dtype.compute() == self.register_type(value));
         let operands = tile_operands(self, op);
-        let mut rep = TileRep { layout: None, mask: self.mask_of(op, &operands), data: Data::Pending(op.clone()) };
+        let mut rep = TileRep { elsewhere: vec![], layout: None, mask: self.mask_of(op, &operands), data: Data::Pending(op.clone()) };
         if !matches!(op, Op::Broadcast(..)) {
             rep.layout = operands.iter().find_map(|v| self.tile(*v).layout.clone());
         }
@@ -199,7 +202,7 @@ impl Lowering<'_> {
             e
         };
         let mask = self.tile(value).mask.clone();
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask, data: Data::One(e) }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data: Data::One(e) }));
         Ok(())
     }
 
@@ -256,7 +259,7 @@ impl Lowering<'_> {
             *a = perm.iter().position(|k| k == a).unwrap_or(*a);
         }
         let layout = source.layout.map(|l| l.permuted(perm));
-        self.set(value, Rep::Tile(TileRep { layout, mask, data: source.data }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout, mask, data: source.data }));
         Ok(())
     }
 
@@ -288,7 +291,7 @@ impl Lowering<'_> {
         } else {
             Data::Pending(Op::Pick { tile, axis, at })
         };
-        self.set(value, Rep::Tile(TileRep { layout: Some(rest), mask, data }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(rest), mask, data }));
         Ok(())
     }
 
@@ -310,7 +313,7 @@ impl Lowering<'_> {
             }
             Ok(())
         })?;
-        self.set(value, Rep::Tile(TileRep { layout: Some(wide), mask, data: Data::Array(var) }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(wide), mask, data: Data::Array(var) }));
         Ok(())
     }
 
@@ -325,7 +328,10 @@ impl Lowering<'_> {
         if let Some(e) = known.get(&value) {
             return e.clone();
         }
-        let rep = self.tile(value).clone();
+        let mut rep = self.tile(value).clone();
+        if !rep.elsewhere.is_empty() {
+            rep.lie_in(&super::elements::projected(&at.layout, &at.axes));
+        }
         match &rep.data {
             Data::One(e) | Data::Splat(e) => e.clone(),
             Data::Array(var) => {
@@ -415,7 +421,11 @@ impl Lowering<'_> {
             Op::Select(..) => Expr::Select(next(), next(), next()),
             Op::Cast(v) => {
                 let from = self.register_type(*v);
-                cast_register(from, to, *next())
+                match *next() {
+                    // Widened and narrowed again.
+                    Expr::Cast(DType::I64, e) if to == DType::I32 && self.dtype_of(&e) == DType::I32 => *e,
+                    e => cast_register(from, to, e),
+                }
             }
             Op::Bitcast(v) => {
                 // Through storage where registers are wider than memory.

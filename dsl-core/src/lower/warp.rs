@@ -70,7 +70,7 @@ impl Lowering<'_> {
             Ok(())
         })?;
         let data = array.map(Data::Array).or(single.map(Data::One)).unwrap_or_else(|| panic!("warp: a tile without elements"));
-        self.set(value, Rep::Tile(TileRep { layout: Some(layout), mask: Mask::default(), data }));
+        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask: Mask::default(), data }));
         Ok(())
     }
 

@@ -1,0 +1,61 @@
+//! Dots whose results the body goes on with: reduced along their rows, read by another dot.
+
+use girih::prelude::*;
+
+/// The largest element and the sum of every row of a · b, which is nowhere stored.
+#[kernel(
+    tile(BM = [16, 32], BN = [32, 16], BK = [16, 8]),
+    coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
+    vector(V = [4, 1]),
+    stages(S = [1, 2, 3]),
+    copy(P = [Async, Registers])
+)]
+pub fn product_rows(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, largest: &mut Tensor<f32, 1>, sums: &mut Tensor<f32, 1>) {
+    for m in a.axis(0).tiles(BM) {
+        let mut most = full([BM], f32::MIN);
+        let mut total = zeros::<f32>([BM]);
+        for n in b.axis(1).tiles(BN) {
+            let mut acc = zeros::<f32>([BM, BN]);
+            for k in a.axis(1).tiles(BK) {
+                acc = dot(a.load((m, k)), b.load((k, n)), acc);
+            }
+            let there = (n.coords() < b.len(1)).expand(0, BM);
+            most = most.max(select(there, acc, f32::MIN).max_axis(1));
+            total += acc.sum_axis(1);
+        }
+        largest.store(m, most);
+        sums.store(m, total);
+    }
+}
+
+/// softmax(q · kᵀ · scale) · v in one pass over the keys: a row's largest score and sum are corrected as they grow.
+#[kernel(
+    types(T = [f16, f32]),
+    tile(BM = [16, 32], BD = [32, 16], BN = [16, 32], BE = 16),
+    coarsen(TM of BM = [2, 4], TD of BD = [4, 2]),
+    vector(V = [4, 1]),
+    unit(U = [Ffma, Mma]),
+    warps(W = [1, 2])
+)]
+pub fn attention<T: Float>(q: &Tensor<T, 2>, k: &Tensor<T, 2>, v: &Tensor<T, 2>, scale: Scalar<f32>, o: &mut Tensor<f32, 2>) {
+    for (m, d) in o.tiles([BM, BD]) {
+        let mut acc = zeros::<f32>([BM, BD]);
+        let mut most = full([BM], f32::MIN);
+        let mut total = zeros::<f32>([BM]);
+        for n in k.axis(0).tiles(BN) {
+            let mut scores = zeros::<f32>([BM, BN]);
+            for e in q.axis(1).tiles(BE) {
+                scores = dot(q.load((m, e)), k.load((n, e)).t(), scores);
+            }
+            let there = (n.coords() < k.len(0)).expand(0, BM);
+            let scores = select(there, scores * scale, f32::MIN);
+            let next = most.max(scores.max_axis(1));
+            let weights = select(there, (scores - next.expand(1, BN)).exp(), 0.0);
+            let factor = (most - next).exp();
+            total = total * factor + weights.sum_axis(1);
+            acc = dot(weights.cast::<T>(), v.load((n, d)), acc * factor.expand(1, BD));
+            most = next;
+        }
+        o.store((m, d), acc / total.expand(1, BD));
+    }
+}
