@@ -215,6 +215,22 @@ impl SharedLayout {
         SharedLayout { pitch: columns, chunk: 0, shift: 0, mask: 0 }
     }
 
+    /// Rows without padding in which parts of `together` bytes change places by the row, so that 128 bytes of neighbours lie in different
+    /// banks, and so do the parts one below the other in as many rows as it takes to fill 128 bytes. `None` where plain rows do that.
+    pub fn swizzled(columns: i64, bytes: i64, together: i64) -> Option<SharedLayout> {
+        // Parts change places within segments of which rows have a whole number; segments shorter than 128 bytes share lines of that
+        // length, in which they move alike.
+        let row = (columns * bytes).max(1);
+        let segment = (1 << row.trailing_zeros()).min(128);
+        let (shift, chunk) = ((128i64 / segment).ilog2(), (together / bytes).max(1).ilog2());
+        (segment > together).then_some(SharedLayout { pitch: columns, chunk, shift, mask: segment / together - 1 })
+    }
+
+    /// Rows after which parts lie in the same places again.
+    pub fn period(&self) -> i64 {
+        if self.mask == 0 { 1 } else { (self.mask + 1) << self.shift }
+    }
+
     /// Element address of (row, column).
     pub fn address(&self, row: i64, column: i64) -> i64 {
         row * self.pitch + (column ^ (((row >> self.shift) & self.mask) << self.chunk))

@@ -5,6 +5,7 @@ pub mod chained {
     pub mod kernels;
 }
 pub mod kernels;
+mod traffic;
 
 use super::differential::compare;
 use super::rungs::all_kernels;

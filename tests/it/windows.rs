@@ -194,7 +194,8 @@ fn windows_are_copied_ahead_of_their_turn() {
     let near = |k: &simt::Kernel| k.shared.iter().find(|s| s.name.contains("near")).map(|s| s.len).expect("the inputs' copy");
     assert!((3 * near(&single)..3 * near(&single) + 16).contains(&near(&ring)), "{} and {}", near(&single), near(&ring));
     assert_eq!(count(&ring.body, |s| matches!(s, simt::Stmt::AsyncWait { pending: 1 })), 1);
-    assert_eq!(count(&ring.body, |s| matches!(s, simt::Stmt::AsyncCommit)), 3);
+    // Those of the first turns are started by one loop.
+    assert_eq!(count(&ring.body, |s| matches!(s, simt::Stmt::AsyncCommit)), 2);
     // A filter that fits one chunk has no turns to copy ahead of.
     let kernel = build(girih_examples::convolution_1d::convolution_1d::Kernel::def());
     let schedule = parse_schedule(&kernel, "T=512,C=4,V=4,P=Async,S=3").unwrap_or_else(|e| panic!("{e}"));

@@ -4,6 +4,7 @@
 //! turn before has read, whose place the copies of a later turn take.
 
 use super::context::{Lowered, Lowering, Rep};
+use super::elements::unrolled;
 use super::index::{Index, binary, compare, literal};
 use super::window::WindowCopy;
 use crate::simt::{Barrier, Expr, Stmt};
@@ -95,10 +96,12 @@ impl Lowering<'_> {
             self.emit(Stmt::Barrier(Barrier::Block));
         }
         self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
-        for stage in 0..stages - 1 {
-            let number = self.ix.lit(stage);
-            self.copy_ahead(l, ahead, &rings, &turns, number, LOCAL.lit(stage))?;
-        }
+        let (early, stage) = self.loop_var("stage");
+        let number = self.ix.cast(DType::I32, stage.clone());
+        self.open();
+        self.copy_ahead(l, ahead, &rings, &turns, number, stage)?;
+        let body = self.close();
+        self.emit(unrolled(early, stages - 1, body));
         let counter = self.new_var("turn", self.ix.dtype, None);
         let stage_var = self.new_var("stage", DType::I32, None);
         self.emit(Stmt::Declare { var: stage_var, init: Some(literal(DType::I32, 0)) });

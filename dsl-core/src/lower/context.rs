@@ -164,6 +164,8 @@ pub(crate) struct Lowering<'a> {
     /// Known divisors of variables.
     pub multiples: HashMap<VarId, i64>,
     pub coordinates: Vec<Coordinate>,
+    /// What was computed before the loop or branch at hand: value, variable, and the open blocks where it is.
+    pub hoisted: Vec<(Expr, Expr, usize)>,
     pub mode: Mode,
     pub lengths: HashMap<ValueId, ValueId>,
     /// Tile indices of axes that fit one tile: always 0.
@@ -231,6 +233,7 @@ impl<'a> Lowering<'a> {
             ranges: HashMap::new(),
             multiples: HashMap::new(),
             coordinates: Vec::new(),
+            hoisted: Vec::new(),
             mode: Mode::Tail,
             lengths: loop_lengths(kernel),
             fitting: HashSet::new(),
@@ -269,6 +272,7 @@ impl<'a> Lowering<'a> {
         self.copies_end = None;
         let depth = self.blocks.len();
         self.coordinates.retain(|c| c.depth < depth);
+        self.hoisted.retain(|(_, _, at)| *at < depth);
         self.blocks.pop().expect("lowering: no open block")
     }
 
@@ -288,6 +292,22 @@ impl<'a> Lowering<'a> {
         self.ranges.extend(range.map(|r| (var, r)));
         self.emit(Stmt::Let { var, value });
         Expr::Var(var)
+    }
+
+    /// As [`Self::declare_let`], before the loop or branch at hand, and once for equal values: for what depends on the thread alone.
+    pub fn declare_before(&mut self, name: &str, value: Expr) -> Expr {
+        if matches!(value, Expr::Literal(_) | Expr::Var(_)) {
+            return value;
+        }
+        if let Some((_, var, _)) = self.hoisted.iter().find(|(v, _, _)| *v == value) {
+            return var.clone();
+        }
+        let inner = if self.blocks.len() > 1 { self.blocks.pop() } else { None };
+        let (dtype, depth) = (self.dtype_of(&value), self.blocks.len());
+        let var = self.declare_let(name, dtype, value.clone());
+        self.blocks.extend(inner);
+        self.hoisted.push((value, var.clone(), depth));
+        var
     }
 
     /// A shared array. One that the other of two exclusive paths used is used again.

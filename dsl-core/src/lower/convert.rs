@@ -176,18 +176,40 @@ impl Lowering<'_> {
             }
             at.digits.iter().filter(|(a, _, _)| *a == axis).fold(sum, |sum, (_, place, e)| ix.add(sum, ix.mul(e.clone(), ix.lit(*place))))
         };
-        let (row, mut column) = (coordinate(0), coordinate(1));
-        if shared.mask != 0 {
-            let shifted = if shared.shift == 0 { row.clone() } else { binary(BinaryOp::Shr, row.clone(), ix.lit(shared.shift as i64)) };
-            let bits = binary(BinaryOp::And, shifted, ix.lit(shared.mask));
-            let flip = if shared.chunk == 0 { bits } else { binary(BinaryOp::Shl, bits, ix.lit(shared.chunk as i64)) };
-            column = if as_literal(&column) == Some(0) { flip } else { binary(BinaryOp::Xor, column, flip) };
-        }
+        let (row, column) = (coordinate(0), coordinate(1));
+        let column = swizzled(shared, &row, column);
         let mut index = ix.add(ix.mul(row, ix.lit(shared.pitch)), column);
         if let Some(stage) = stage {
             index = ix.add(stage, index);
         }
         Place { space: Space::Shared(id), dtype, index }
+    }
+}
+
+/// The column at which an element of this row and column lies.
+pub(crate) fn swizzled(shared: &SharedLayout, row: &Expr, column: Expr) -> Expr {
+    let ix = super::index::Index { dtype: DType::I32 };
+    if shared.mask == 0 {
+        return column;
+    }
+    let flip = match as_literal(row) {
+        Some(row) => ix.lit(shared.address(row, 0) - row * shared.pitch),
+        None => {
+            let shifted = if shared.shift == 0 { row.clone() } else { binary(BinaryOp::Shr, row.clone(), ix.lit(shared.shift as i64)) };
+            let bits = binary(BinaryOp::And, shifted, ix.lit(shared.mask));
+            if shared.chunk == 0 { bits } else { binary(BinaryOp::Shl, bits, ix.lit(shared.chunk as i64)) }
+        }
+    };
+    exclusive_or(column, flip)
+}
+
+/// `a ^ b`.
+pub(crate) fn exclusive_or(a: Expr, b: Expr) -> Expr {
+    match (as_literal(&a), as_literal(&b)) {
+        (Some(x), Some(y)) => literal(DType::I32, x ^ y),
+        (Some(0), None) => b,
+        (None, Some(0)) => a,
+        _ => binary(BinaryOp::Xor, a, b),
     }
 }
 

@@ -1,10 +1,11 @@
 //! How a block copies a window to shared memory: all threads together, item by item, each as wide as strides, alignment and lengths allow.
 
 use super::context::Lowering;
+use super::convert::swizzled;
 use super::elements::unrolled;
 use super::index::{Index, all, binary, compare, literal};
 use super::window::{WindowCopy, WindowRep};
-use crate::simt::{Barrier, Expr, Stmt, VarId};
+use crate::simt::{Barrier, Expr, Place, Stmt, VarId};
 use crate::tile::{Boundary, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 
@@ -23,6 +24,22 @@ struct Fill {
     width: i64,
     /// The view's coordinate of the copy's first element, per axis.
     first: Vec<Expr>,
+    /// What the copy's variables are called after.
+    name: String,
+    /// The thread's first item, where the others follow below it.
+    own: Option<Own>,
+}
+
+/// The items of a thread, one below the other.
+struct Own {
+    /// The axis along which they lie, and elements from one to the next.
+    down: usize,
+    step: i64,
+    /// The first one's position along that axis and along the fastest one.
+    row: Expr,
+    column: Expr,
+    /// The column as it lies in memory, the same in all of the thread's rows.
+    lies: Option<Expr>,
 }
 
 /// The registers in which the items that a thread copies wait.
@@ -43,6 +60,8 @@ struct Item {
     exists: Option<Expr>,
     /// Where it lies in the copy.
     local: Vec<Expr>,
+    /// Its column as it lies in memory, where that is known.
+    lies: Option<Expr>,
 }
 
 /// A copy whose loads are under way, in registers.
@@ -77,29 +96,26 @@ impl Lowering<'_> {
         if turns <= UNROLLED_TURNS && !self.plan.async_windows && !(window.boundary == Boundary::Clamp && fill.width > 1) {
             return self.copy_by_registers(window, copy, fill, turns);
         }
-        let thread = self.local_thread();
-        let (counter, at) = self.loop_var("item");
-        self.open();
         if turns <= UNROLLED_TURNS {
-            let n = LOCAL.add(thread, LOCAL.mul(at, LOCAL.lit(threads)));
-            let n = self.declare_let("n", DType::I32, n);
-            self.open();
-            self.copy_item(window, copy, fill, n.clone());
-            let item = self.close();
-            if items % threads == 0 {
-                item.into_iter().for_each(|s| self.emit(s));
-            } else {
-                self.emit(Stmt::If { condition: compare(CompareOp::Lt, n, LOCAL.lit(items)), then: item, otherwise: vec![] });
-            }
-            let turn = self.close();
-            // A block of its own: its variables end with it.
-            self.emit(unrolled(counter, turns, turn));
-        } else {
-            self.copy_item(window, copy, fill, at);
-            let body = self.close();
-            let (end, step) = (LOCAL.lit(items), LOCAL.lit(threads));
-            self.emit(Stmt::For { var: counter, start: thread, end, step, unroll: false, body });
+            self.each_item(fill, turns, &mut |cx, item| {
+                cx.open();
+                cx.copy_item(window, copy, fill, &item.local, item.lies.clone());
+                let inner = cx.close();
+                match item.exists.clone() {
+                    None => inner.into_iter().for_each(|s| cx.emit(s)),
+                    Some(condition) => cx.emit(Stmt::If { condition, then: inner, otherwise: vec![] }),
+                }
+            });
+            return;
         }
+        let thread = self.local_thread();
+        let (counter, at) = self.loop_var("chunk");
+        self.open();
+        let local = self.item_at(fill, at);
+        self.copy_item(window, copy, fill, &local, None);
+        let body = self.close();
+        let (end, step) = (LOCAL.lit(items), LOCAL.lit(threads));
+        self.emit(Stmt::For { var: counter, start: thread, end, step, unroll: false, body });
     }
 
     /// Waits for the copies and meets.
@@ -131,6 +147,7 @@ impl Lowering<'_> {
         let rank = window.index.len();
         let strides: Vec<ValueId> = self.kernel.view(window.view).axes.iter().map(|a| a.stride).collect();
         let fast = (0..rank).rev().find(|k| self.constant(strides[*k]) == Some(1)).unwrap_or(copy.fast);
+        let name = name.strip_suffix("_smem").unwrap_or(name).to_string();
         let mut first = Vec::new();
         for k in 0..rank {
             let mut start = self.tile_start(window.index[k]);
@@ -138,8 +155,7 @@ impl Lowering<'_> {
                 start = self.ix.add(start, by.clone());
             }
             let start = self.ix.sub(start, self.ix.lit(copy.axes[k].before));
-            let from = format!("{name}_from{}", if rank == 1 { String::new() } else { k.to_string() });
-            first.push(self.declare_let(&from, self.ix.dtype, start));
+            first.push(self.declare_let(&format!("{name}_{}0", axis_name(k, rank)), self.ix.dtype, start));
         }
         let mut width = if fast == copy.fast { self.access_width(window, &first) } else { 1 };
         while width > 1 && (copy.axes[fast].extent % width != 0) {
@@ -148,7 +164,31 @@ impl Lowering<'_> {
         let mut order: Vec<usize> = (0..rank).filter(|k| *k != fast).collect();
         order.push(fast);
         let counts = order.iter().map(|k| if *k == fast { copy.axes[*k].extent / width } else { copy.axes[*k].extent }).collect();
-        Fill { order, counts, width, first }
+        let mut fill = Fill { order, counts, width, first, name, own: None };
+        fill.own = self.own_items(copy, &fill);
+        fill
+    }
+
+    /// Where a thread's items lie, if the threads fill whole rows: one below the other.
+    fn own_items(&mut self, copy: &WindowCopy, fill: &Fill) -> Option<Own> {
+        let (threads, rank) = (self.plan.threads, fill.order.len());
+        let (fast, across) = (fill.order[rank - 1], fill.counts[rank - 1]);
+        let mut long = fill.order[..rank - 1].iter().zip(&fill.counts).filter(|(_, n)| **n > 1);
+        let down = *long.next()?.0;
+        if long.next().is_some() || threads % across != 0 {
+            return None;
+        }
+        let (thread, step) = (self.local_thread(), threads / across);
+        let position = |what: &str, axis: usize| format!("{}_{what}{}", fill.name, axis_name(axis, rank));
+        let column = LOCAL.mul(LOCAL.rem(thread.clone(), across), LOCAL.lit(fill.width));
+        let row = self.declare_let(&position("own_", down), DType::I32, LOCAL.div(thread, across));
+        let column = self.declare_let(&position("own_", fast), DType::I32, column);
+        let swizzle = copy.swizzle.filter(|(slow, rows)| *slow == down && step % rows.period() == 0 && fast == copy.fast);
+        let lies = swizzle.map(|(_, rows)| {
+            let lies = swizzled(&rows, &row, column.clone());
+            self.declare_let(&position("smem_", fast), DType::I32, lies)
+        });
+        Some(Own { down, step, row, column, lies })
     }
 
     /// Copies a few items per thread: reads all of them before it stores the first, so that their latencies pass at the same time.
@@ -185,14 +225,29 @@ impl Lowering<'_> {
     /// Loops over the items that a thread copies.
     fn each_item(&mut self, fill: &Fill, turns: i64, body: &mut dyn FnMut(&mut Self, &Item)) {
         let (items, threads) = (fill.counts.iter().product::<i64>(), self.plan.threads);
-        let (counter, item) = self.loop_var("item");
+        let (counter, number) = self.loop_var("i");
         self.open();
-        let n = LOCAL.add(self.local_thread(), LOCAL.mul(item.clone(), LOCAL.lit(threads)));
-        let n = self.declare_let("n", DType::I32, n);
-        let exists = (items % threads != 0).then(|| compare(CompareOp::Lt, n.clone(), LOCAL.lit(items)));
-        let local = self.item_at(fill, n);
-        body(self, &Item { number: item, exists, local });
+        let item = match &fill.own {
+            Some(own) => {
+                let rank = fill.order.len();
+                let mut local = vec![LOCAL.lit(0); rank];
+                local[own.down] = LOCAL.add(own.row.clone(), LOCAL.mul(number.clone(), LOCAL.lit(own.step)));
+                local[fill.order[rank - 1]] = own.column.clone();
+                let rows = LOCAL.lit(items / fill.counts[rank - 1]);
+                let exists = (items % threads != 0).then(|| compare(CompareOp::Lt, local[own.down].clone(), rows));
+                Item { number, exists, local, lies: own.lies.clone() }
+            }
+            None => {
+                let n = LOCAL.add(self.local_thread(), LOCAL.mul(number.clone(), LOCAL.lit(threads)));
+                let n = self.declare_let("chunk", DType::I32, n);
+                let exists = (items % threads != 0).then(|| compare(CompareOp::Lt, n.clone(), LOCAL.lit(items)));
+                let local = self.item_at(fill, n);
+                Item { number, exists, local, lies: None }
+            }
+        };
+        body(self, &item);
         let turn = self.close();
+        // A block of its own: its variables end with it.
         self.emit(unrolled(counter, turns, turn));
     }
 
@@ -212,7 +267,8 @@ impl Lowering<'_> {
 
     fn store_part(&mut self, window: &WindowRep, copy: &WindowCopy, parts: &Parts, item: &Item) {
         debug_assert_eq!(self.kernel.view(window.view).dtype, parts.dtype);
-        let (place, predicate, cache) = (copy.place(parts.dtype, &item.local), item.exists.clone(), Default::default());
+        let place = item_place(copy, parts.dtype, &item.local, item.lies.clone());
+        let (predicate, cache) = (item.exists.clone(), Default::default());
         let (var, at) = (parts.var, LOCAL.mul(item.number.clone(), LOCAL.lit(parts.width)));
         self.emit(if parts.width == 1 {
             Stmt::Store { place, value: Expr::Element(var, Box::new(at)), predicate, cache }
@@ -245,11 +301,15 @@ impl Lowering<'_> {
         let mut local = vec![LOCAL.lit(0); rank];
         let mut left = n;
         for (at, axis) in fill.order.iter().enumerate().rev() {
-            let c = if at == 0 { left.clone() } else { binary(BinaryOp::Rem, left.clone(), LOCAL.lit(fill.counts[at])) };
+            if fill.counts[at] == 1 {
+                continue;
+            }
+            let last = fill.counts[..at].iter().all(|n| *n == 1);
+            let c = if last { left.clone() } else { binary(BinaryOp::Rem, left.clone(), LOCAL.lit(fill.counts[at])) };
             let c = if at + 1 == rank { LOCAL.mul(c, LOCAL.lit(fill.width)) } else { c };
             left = LOCAL.div(left, fill.counts[at]);
-            local[*axis] =
-                if rank == 1 { c } else { self.declare_let(["plane", "r", "c"][3 - rank.min(3) + (*axis).min(2)], DType::I32, c) };
+            let name = format!("{}_own_{}", fill.name, axis_name(*axis, rank));
+            local[*axis] = if rank == 1 { c } else { self.declare_let(&name, DType::I32, c) };
         }
         local
     }
@@ -270,33 +330,34 @@ impl Lowering<'_> {
         (0..copy.axes.len()).map(|k| !inside(self, k)).collect()
     }
 
-    /// Copies item `n`.
-    fn copy_item(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, n: Expr) {
-        let local = self.item_at(fill, n);
-        let (global, negative) = self.item_outside(window, copy, fill, &local);
-        let rank = fill.order.len();
-        let fast = fill.order[rank - 1];
+    /// Copies the item at these positions.
+    fn copy_item(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, local: &[Expr], lies: Option<Expr>) {
+        let (global, negative) = self.item_outside(window, copy, fill, local);
+        let (dtype, fast) = (self.kernel.view(window.view).dtype, fill.order[fill.order.len() - 1]);
         if window.boundary == Boundary::Clamp && fill.width > 1 {
             let len = self.window_len(window, fast);
             let end = self.ix.add(global[fast].clone(), self.ix.lit(fill.width));
             let low = negative[fast].then(|| compare(CompareOp::Ge, global[fast].clone(), self.ix.lit(0)));
             let inside = all(low.into_iter().chain([compare(CompareOp::Le, end, len)])).unwrap_or_else(|| panic!("window: no bound"));
             self.open();
-            self.copy_elements(window, copy, &local, &global, &negative, Some(fast), fill.width);
+            let shared = item_place(copy, dtype, local, lies);
+            self.copy_elements(window, copy, shared, &global, &negative, Some(fast), fill.width);
             let then = self.close();
             self.open();
             let (var, e) = self.loop_var("e");
             self.open();
-            let (mut local, mut global) = (local, global);
+            let (mut local, mut global) = (local.to_vec(), global);
             local[fast] = LOCAL.add(local[fast].clone(), e.clone());
             global[fast] = self.ix.add(global[fast].clone(), self.ix.cast(DType::I32, e));
-            self.copy_elements(window, copy, &local, &global, &negative, None, 1);
+            let shared = copy.place(dtype, &local);
+            self.copy_elements(window, copy, shared, &global, &negative, None, 1);
             let turn = self.close();
             self.emit(unrolled(var, fill.width, turn));
             let otherwise = self.close();
             self.emit(Stmt::If { condition: inside, then, otherwise });
         } else {
-            self.copy_elements(window, copy, &local, &global, &negative, None, fill.width);
+            let shared = item_place(copy, dtype, local, lies);
+            self.copy_elements(window, copy, shared, &global, &negative, None, fill.width);
         }
     }
 
@@ -305,7 +366,7 @@ impl Lowering<'_> {
         &mut self,
         window: &WindowRep,
         copy: &WindowCopy,
-        local: &[Expr],
+        shared: Place,
         global: &[Expr],
         negative: &[bool],
         inside: Option<usize>,
@@ -314,7 +375,6 @@ impl Lowering<'_> {
         let dtype = self.kernel.view(window.view).dtype;
         let upper = self.item_ends(window, copy);
         let (place, predicate) = self.outside_place(window, global, negative, &upper, inside);
-        let shared = copy.place(dtype, local);
         let bytes = width * dtype.size() as i64;
         if self.plan.async_windows && bytes >= 4 {
             self.emit(Stmt::AsyncCopy { shared, global: place, bytes: bytes as u32, predicate });
@@ -332,6 +392,25 @@ impl Lowering<'_> {
             self.emit(Stmt::LoadVector { var, at: zero.clone(), place, lanes: width as u32, predicate, cache });
             self.emit(Stmt::StoreVector { place: shared, var, at: zero, lanes: width as u32, predicate: None, cache: Default::default() });
         }
+    }
+}
+
+/// The place of an item, whose column in memory may be known already.
+fn item_place(copy: &WindowCopy, dtype: DType, local: &[Expr], lies: Option<Expr>) -> Place {
+    match lies {
+        Some(column) => copy.place_in_row(dtype, local, column),
+        None => copy.place(dtype, local),
+    }
+}
+
+/// What positions along an axis are called.
+fn axis_name(axis: usize, rank: usize) -> &'static str {
+    match (rank, rank - axis) {
+        (1, _) => "at",
+        (_, 1) => "col",
+        (_, 2) => "row",
+        (_, 3) => "plane",
+        _ => "cube",
     }
 }
 

@@ -1,14 +1,16 @@
 //! Dots by matrix instructions: warps share the result, and each multiplies fragments that it loads from shared memory.
 
 use super::context::{Lowered, Lowering};
+use super::convert::{exclusive_or, swizzled};
 use super::elements::unrolled;
 use super::index::Index;
 use super::operand::{Lies, Operand};
-use super::plan::illegal;
+use super::plan::{gcd, illegal};
+use super::window::WindowCopy;
 use crate::fragments::{Atom, LoadMatrix, Number, Operand as Role};
-use crate::layout::{Digit, Layout, Source};
+use crate::layout::{Digit, Layout, SharedLayout, Source};
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
-use crate::simt::{Expr, Fragment, Stmt, VarId};
+use crate::simt::{Expr, Fragment, Place, Stmt, VarId};
 use crate::target::Target;
 use crate::tile::access::visit;
 use crate::tile::{Kernel, KnobId, Op, Stmt as TileStmt, ValueId};
@@ -97,7 +99,7 @@ fn numbers(kernel: &Kernel, size: &dyn Fn(&crate::tile::Size) -> i64) -> Option<
         let number = number(kernel, &ops, *a).filter(|n| number(kernel, &ops, *b) == Some(*n))?;
         let (accumulator, inner) = (kernel.ty(*acc).dtype()?, size(&kernel.ty(*a).shape()?[1]));
         found = match found {
-            Some((n, d, k)) if n == number && d == accumulator => Some((n, d, super::plan::gcd(k, inner))),
+            Some((n, d, k)) if n == number && d == accumulator => Some((n, d, gcd(k, inner))),
             None => Some((number, accumulator, inner)),
             Some(_) => return None,
         };
@@ -157,12 +159,48 @@ impl Warps {
 /// A warp's part of an operand.
 struct Side<'o> {
     operand: &'o Operand,
+    copy: &'o WindowCopy,
     role: Role,
     /// Atoms along the axis that the result has, too, and the elements from one to the next.
     atoms: i64,
     step: i64,
-    /// The warp's first position along that axis.
-    first: Expr,
+    way: Way,
+    lane: Lane,
+}
+
+/// How fragments are loaded.
+enum Way {
+    /// By `ldmatrix`, the matrices of so many atoms together.
+    Matrices { load: LoadMatrix, atoms: i64 },
+    /// Element by element, where no `ldmatrix` does it.
+    Elements,
+}
+
+/// Which rows and columns of a fragment a lane reads.
+struct Reach {
+    /// By its number: digits (stride, extent, step).
+    digits: [Vec<(i64, i64, i64)>; 2],
+    /// By its register: steps.
+    steps: [Vec<i64>; 2],
+}
+
+/// The first element that a lane reads: where it lies in the copy, and how the swizzle moves those after it.
+struct Lane {
+    row: Expr,
+    column: Expr,
+    swizzle: Moves,
+}
+
+/// How a lane's column moves with the swizzle.
+enum Moves {
+    /// Not at all: there is no swizzle.
+    Not,
+    /// The lane's column has the swizzle in it, and steps share no bit with it: they are exclusive-ored with it.
+    Steps,
+    /// All rows that the lane reads are swizzled by this.
+    Always(Expr),
+    /// By each row.
+    ByRow(SharedLayout),
 }
 
 impl Lowering<'_> {
@@ -177,13 +215,13 @@ impl Lowering<'_> {
             }
             let quotient = LOCAL.div(warp.clone(), stride);
             let digit = if stride == 1 { LOCAL.rem(quotient, extent) } else { quotient };
-            cx.declare_let(name, DType::I32, LOCAL.mul(digit, LOCAL.lit(rows)))
+            cx.declare_before(name, LOCAL.mul(digit, LOCAL.lit(rows)))
         };
         let [warps_down, warps_right] = warps.along;
         let row = part(self, warps_right, warps_down, shape[0] / warps_down, "warp_row");
         let column = part(self, 1, warps_right, shape[1] / warps_right, "warp_col");
-        let a = Side { operand: left, role: Role::A, atoms: down, step: atom.m as i64, first: row };
-        let b = Side { operand: right, role: Role::B, atoms: across, step: atom.n as i64, first: column };
+        let a = self.side(left, Role::A, atom, down, row);
+        let b = self.side(right, Role::B, atom, across, column);
         let depth = left.extent / atom.k as i64;
         let (counter, e) = self.loop_var("kk");
         self.open();
@@ -202,24 +240,94 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// How a warp reads its `atoms` of an operand, which begin at `first` along the axis that the result has, too.
+    fn side<'o>(&mut self, operand: &'o Operand, role: Role, atom: Atom, atoms: i64, first: Expr) -> Side<'o> {
+        let Lies::Shared(copy) = &operand.lies else { panic!("mma: an operand in global memory") };
+        let step = if role == Role::A { atom.m } else { atom.n } as i64;
+        // Of A, rows are the outer axis; of B, columns are.
+        let contiguous = usize::from((copy.fast == operand.inner) == (role == Role::A));
+        let same = operand.dtype == atom.dtype(role);
+        let (way, together, reach) = match atom.matrices(role, contiguous).filter(|_| same) {
+            Some((transposed, origins)) => {
+                // Two fragments of two words make four matrices.
+                let together = if origins.len() == 2 && atoms % 2 == 0 { 2 } else { 1 };
+                let mut matrices: Vec<[i64; 2]> = Vec::new();
+                for n in 0..together {
+                    let shift = if role == Role::A { [n * step, 0] } else { [0, n * step] };
+                    matrices.extend(origins.iter().map(|o| [o[0] + shift[0], o[1] + shift[1]]));
+                }
+                let load = LoadMatrix { count: matrices.len() as u32, transposed };
+                let digits = address_digits(role, load, &matrices);
+                (Way::Matrices { load, atoms: together }, together, Reach { digits, steps: [vec![], vec![]] })
+            }
+            None => {
+                let axes = atom.layout(role).axes;
+                let of = |source| move |d: &&Digit| d.source == source;
+                let lanes = |k: usize| axes[k].iter().filter(of(Source::Thread)).map(|d| (d.stride, d.extent, d.place)).collect();
+                let steps = |k: usize| axes[k].iter().filter(of(Source::Register)).map(|d| d.place).collect();
+                (Way::Elements, 1, Reach { digits: [lanes(0), lanes(1)], steps: [steps(0), steps(1)] })
+            }
+        };
+        let lane = self.lane(operand, copy, role, first, &reach, [step * together, atom.k as i64, atoms * step]);
+        Side { operand, copy, role, atoms, step, way, lane }
+    }
+
+    /// Where a lane begins to read. `outer`, `inner`: elements from one turn of a loop to the next along the operand's axes; `part`: elements
+    /// of the warp.
+    fn lane(
+        &mut self,
+        operand: &Operand,
+        copy: &WindowCopy,
+        role: Role,
+        first: Expr,
+        Reach { digits, steps }: &Reach,
+        [outer, inner, part]: [i64; 3],
+    ) -> Lane {
+        let thread = self.local_thread();
+        let along_k = usize::from(role == Role::A);
+        let by_outer = copy.fast == operand.inner;
+        // Rows and columns of the copy: the fragment's axis, and the step from one atom to the next.
+        let ((row_axis, row_step), (column_axis, column_step)) =
+            if by_outer { ((1 - along_k, outer), (along_k, inner)) } else { ((along_k, inner), (1 - along_k, outer)) };
+        let position = |axis: usize| {
+            let own = positions(&thread, &digits[axis]);
+            if axis == along_k { own } else { LOCAL.add(first.clone(), own) }
+        };
+        let (row, column) = (position(row_axis), position(column_axis));
+        let name = |what: &str| format!("{}_lane_{what}", operand.name);
+        let row = self.declare_before(&name("row"), row);
+        let Some((_, swizzle)) = copy.swizzle else {
+            return Lane { row, column: self.declare_before(&name("col"), column), swizzle: Moves::Not };
+        };
+        let least = |axis: usize, step: i64| steps[axis].iter().fold(step, |all, s| gcd(all, *s));
+        if least(row_axis, row_step) % swizzle.period() != 0 {
+            return Lane { row, column: self.declare_before(&name("col"), column), swizzle: Moves::ByRow(swizzle) };
+        }
+        let lanes: i64 = digits[column_axis].iter().map(|(_, extent, step)| (extent - 1) * step).sum();
+        let apart = least(column_axis, column_step) > lanes;
+        if apart && (by_outer || (part as u64).is_power_of_two()) {
+            let column = swizzled(&swizzle, &row, column);
+            return Lane { row, column: self.declare_before(&name("col"), column), swizzle: Moves::Steps };
+        }
+        let column = self.declare_before(&name("col"), column);
+        let flip = swizzled(&swizzle, &row, LOCAL.lit(0));
+        Lane { row, column, swizzle: Moves::Always(self.declare_before(&name("swizzle"), flip)) }
+    }
+
     /// Loads a warp's fragments of an operand at position `k` of the sum's axis, atom after atom.
     fn matrices_of(&mut self, side: &Side, atom: Atom, k: &Expr) -> Lowered<VarId> {
         let operand = side.operand;
         let len = side.atoms * atom.registers(side.role) as i64;
         let var = self.new_var(&format!("{}_frag", operand.name), operand.dtype, Some(len as u32));
         self.emit(Stmt::Declare { var, init: None });
-        let Lies::Shared(copy) = &operand.lies else { panic!("mma: an operand in global memory") };
-        // Of A, rows are the outer axis; of B, columns are.
-        let contiguous = usize::from((copy.fast == operand.inner) == (side.role == Role::A));
-        let same = operand.dtype == atom.dtype(side.role);
-        match atom.matrices(side.role, contiguous).filter(|_| same) {
-            Some((transposed, origins)) => self.load_matrices(side, atom, k, var, transposed, &origins),
-            None => self.load_fragment_elements(side, atom, k, var),
-        }
-        if same && operand.chain.is_empty() {
-            return Ok(var);
+        match side.way {
+            Way::Matrices { load, atoms } => self.load_matrices(side, atom, k, var, load, atoms),
+            Way::Elements => self.load_fragment_elements(side, atom, k, var),
         }
         let taken = atom.dtype(side.role);
+        if operand.dtype == taken && operand.chain.is_empty() {
+            return Ok(var);
+        }
         let name = format!("{}_frag_{}", operand.name, taken);
         let converted = self.new_var(&name, taken, Some(len as u32));
         self.emit(Stmt::Declare { var: converted, init: None });
@@ -231,73 +339,50 @@ impl Lowering<'_> {
         Ok(converted)
     }
 
-    /// Row and column of a fragment become the operand's outer and inner position.
-    fn fragment_place(&self, side: &Side, row: Expr, column: Expr, outer: Expr, k: &Expr) -> crate::simt::Place {
-        let operand = side.operand;
-        let Lies::Shared(copy) = &operand.lies else { panic!("mma: an operand in global memory") };
-        let (along_outer, along_k) = if side.role == Role::A { (row, column) } else { (column, row) };
+    /// The place so far from the first that the lane reads, along the operand's outer axis and along `k`.
+    fn lane_place(&self, side: &Side, outer: Expr, k: Expr) -> Place {
+        let Side { operand, copy, lane, .. } = side;
+        let (down, right) = if copy.fast == operand.inner { (outer, k) } else { (k, outer) };
+        let row = LOCAL.add(lane.row.clone(), down);
+        let along = |right: Expr| LOCAL.add(lane.column.clone(), right);
+        let column = match &lane.swizzle {
+            Moves::Not => along(right),
+            Moves::Steps => exclusive_or(lane.column.clone(), right),
+            Moves::Always(flip) => exclusive_or(along(right), flip.clone()),
+            Moves::ByRow(swizzle) => swizzled(swizzle, &row, along(right)),
+        };
         let mut local = vec![LOCAL.lit(0); operand.rank];
-        local[operand.outer] = LOCAL.add(LOCAL.add(side.first.clone(), outer), along_outer);
-        local[operand.inner] = LOCAL.add(k.clone(), along_k);
-        copy.place(operand.dtype, &local)
+        local[if copy.fast == operand.inner { operand.outer } else { operand.inner }] = row;
+        copy.place_in_row(operand.dtype, &local, column)
     }
 
     /// By `ldmatrix`: as many matrices at once as the fragments of one or two atoms have.
-    fn load_matrices(&mut self, side: &Side, atom: Atom, k: &Expr, var: VarId, transposed: bool, origins: &[[i64; 2]]) {
-        let words = origins.len() as i64;
-        // Two fragments of two words make four matrices.
-        let together = if words == 2 && side.atoms % 2 == 0 { 2 } else { 1 };
-        let mut matrices: Vec<[i64; 2]> = Vec::new();
-        for n in 0..together {
-            let shift = if side.role == Role::A { [n * side.step, 0] } else { [0, n * side.step] };
-            matrices.extend(origins.iter().map(|o| [o[0] + shift[0], o[1] + shift[1]]));
-        }
-        let count = matrices.len() as i64;
-        debug_assert!([1, 2, 4].contains(&count), "mma: {count} matrices at once");
-        // A lane gives the address of row `lane % 8` of matrix `lane / 8`, whose origin is linear in the bits of its number. The rows of a
-        // matrix in memory lie along the axis that is not contiguous.
-        let thread = self.local_thread();
-        let along_rows = usize::from(transposed == (side.role == Role::A));
-        let coordinate = |axis: usize| {
-            let mut digits = vec![(1, 8, i64::from(axis == along_rows))];
-            for bit in 0..count.trailing_zeros() {
-                digits.push((8 << bit, 2, matrices[1 << bit][axis] - matrices[0][axis]));
-            }
-            positions(&thread, &digits, matrices[0][axis])
-        };
-        let (row, column) = (coordinate(0), coordinate(1));
+    fn load_matrices(&mut self, side: &Side, atom: Atom, k: &Expr, var: VarId, load: LoadMatrix, atoms: i64) {
         let (counter, e) = self.loop_var("i");
-        let outer = LOCAL.mul(e.clone(), LOCAL.lit(side.step * together));
-        let place = self.fragment_place(side, row, column, outer, k);
-        let at = LOCAL.mul(e, LOCAL.lit(atom.registers(side.role) as i64 * together));
-        let load = LoadMatrix { count: count as u32, transposed };
-        self.emit(unrolled(counter, side.atoms / together, vec![Stmt::LoadMatrix { load, var, at, place }]));
+        let place = self.lane_place(side, LOCAL.mul(e.clone(), LOCAL.lit(side.step * atoms)), k.clone());
+        let at = LOCAL.mul(e, LOCAL.lit(atom.registers(side.role) as i64 * atoms));
+        self.emit(unrolled(counter, side.atoms / atoms, vec![Stmt::LoadMatrix { load, var, at, place }]));
     }
 
     /// Element by element, where no `ldmatrix` does it.
     fn load_fragment_elements(&mut self, side: &Side, atom: Atom, k: &Expr, var: VarId) {
         let layout = atom.layout(side.role);
-        let thread = self.local_thread();
         let (counter, e) = self.loop_var("i");
-        let outer = LOCAL.mul(e.clone(), LOCAL.lit(side.step));
         let mut loops = Vec::new();
-        let (mut at, mut position) = (LOCAL.mul(e, LOCAL.lit(layout.registers)), [LOCAL.lit(0), LOCAL.lit(0)]);
+        let along_k = usize::from(side.role == Role::A);
+        let mut steps = [LOCAL.mul(e.clone(), LOCAL.lit(side.step)), k.clone()];
+        let mut at = LOCAL.mul(e, LOCAL.lit(layout.registers));
         for (axis, digits) in layout.axes.iter().enumerate() {
-            for d in digits {
-                let digit = match d.source {
-                    Source::Thread => LOCAL.rem(LOCAL.div(thread.clone(), d.stride), d.extent),
-                    Source::Register => {
-                        let (counter, e) = self.loop_var("r");
-                        loops.push((counter, d.extent));
-                        at = LOCAL.add(at, LOCAL.mul(e.clone(), LOCAL.lit(d.stride)));
-                        e
-                    }
-                };
-                position[axis] = LOCAL.add(position[axis].clone(), LOCAL.mul(digit, LOCAL.lit(d.place)));
+            let step = &mut steps[usize::from(axis == along_k)];
+            for d in digits.iter().filter(|d| d.source == Source::Register) {
+                let (counter, e) = self.loop_var("r");
+                loops.push((counter, d.extent));
+                at = LOCAL.add(at, LOCAL.mul(e.clone(), LOCAL.lit(d.stride)));
+                *step = LOCAL.add(step.clone(), LOCAL.mul(e, LOCAL.lit(d.place)));
             }
         }
-        let [row, column] = position;
-        let place = self.fragment_place(side, row, column, outer, k);
+        let [outer, k] = steps;
+        let place = self.lane_place(side, outer, k);
         let value = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
         let mut turn = vec![Stmt::Assign { var, index: Some(at), value }];
         for (counter, extent) in loops.into_iter().rev() {
@@ -307,8 +392,22 @@ impl Lowering<'_> {
     }
 }
 
-/// `first + Σ (thread / stride % extent) · step` of digits (stride, extent, step), with those that continue one another made one.
-fn positions(thread: &Expr, digits: &[(i64, i64, i64)], first: i64) -> Expr {
+/// Which rows and columns of fragments a lane gives `ldmatrix` the addresses of: digits of the lane (stride, extent, step). A lane gives the
+/// address of row `lane % 8` of matrix `lane / 8`, whose origin is linear in the bits of its number. The rows of a matrix in memory lie along
+/// the axis that is not contiguous.
+fn address_digits(role: Role, load: LoadMatrix, matrices: &[[i64; 2]]) -> [Vec<(i64, i64, i64)>; 2] {
+    debug_assert!([1, 2, 4].contains(&load.count), "mma: {} matrices at once", load.count);
+    debug_assert!(matrices[0] == [0, 0], "mma: the first matrix is not the first of the fragment");
+    let along_rows = usize::from(load.transposed == (role == Role::A));
+    [0, 1].map(|axis| {
+        let mut digits = vec![(1, 8, i64::from(axis == along_rows))];
+        digits.extend((0..load.count.trailing_zeros()).map(|bit| (8 << bit, 2, matrices[1 << bit][axis])));
+        digits
+    })
+}
+
+/// `Σ (thread / stride % extent) · step` of digits (stride, extent, step), with those that continue one another made one.
+fn positions(thread: &Expr, digits: &[(i64, i64, i64)]) -> Expr {
     let mut merged: Vec<(i64, i64, i64)> = Vec::new();
     for (stride, extent, step) in digits.iter().copied().filter(|d| d.2 != 0) {
         match merged.last_mut() {
@@ -316,7 +415,7 @@ fn positions(thread: &Expr, digits: &[(i64, i64, i64)], first: i64) -> Expr {
             _ => merged.push((stride, extent, step)),
         }
     }
-    merged.into_iter().fold(LOCAL.lit(first), |sum, (stride, extent, step)| {
+    merged.into_iter().fold(LOCAL.lit(0), |sum, (stride, extent, step)| {
         let digit = LOCAL.rem(LOCAL.div(thread.clone(), stride), extent);
         LOCAL.add(sum, LOCAL.mul(digit, LOCAL.lit(step)))
     })

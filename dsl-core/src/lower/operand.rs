@@ -1,15 +1,17 @@
 //! Operands of dots: where they lie, and the fragments that a thread reads of them.
 //!
 //! A copy in shared memory keeps the order that the tensor has: its contiguous axis stays contiguous, so that copies are as wide as the
-//! facts allow. Where that is the axis of the sum, a thread reads neighbours along it, and rows are moved apart until the lanes of a warp
-//! meet in as few banks as they can. `computed` brings operands there that were computed.
+//! facts allow. For matrix units its rows are swizzled. For multiply-adds, where the contiguous axis is that of the sum, a thread reads
+//! neighbours along it, and rows are moved apart until the lanes of a warp meet in as few banks as they can. `computed_operand` brings
+//! operands there that were computed.
 
 use super::context::{Lowered, Lowering, Rep};
 use super::dots::{Loaded, Reader, is_tile_index};
 use super::elements::unrolled;
 use super::index::{Index as Ix, literal};
 use super::window::{CopyAxis, WindowCopy, WindowRep};
-use crate::layout::{Digit, Layout, Source, bank_wavefronts};
+use crate::fragments::Operand as Role;
+use crate::layout::{Digit, Layout, SharedLayout, Source, bank_wavefronts};
 use crate::simt::{Expr, Place, SharedId, Stmt, VarId};
 use crate::tile::{Boundary, Index, Op, ValueId, ViewId};
 use crate::types::DType;
@@ -123,21 +125,15 @@ impl Lowering<'_> {
         self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast }, name, copies)
     }
 
-    /// Room in shared memory for rows, moved apart so that the reads of a warp meet in few banks, so many copies one after the other.
+    /// Room in shared memory for rows, swizzled or moved apart so that the reads of a warp meet in few banks, so many copies one after the
+    /// other.
     pub fn place_rows(&mut self, reader: Reader, rows: &Rows, name: &str, copies: i64) -> WindowCopy {
-        let Rows { dtype, ref extents, fast, slow, outer_is_fast } = *rows;
+        let Rows { dtype, ref extents, fast, slow, .. } = *rows;
         let bytes = dtype.size() as i64;
         let unit = 16 / bytes;
         let row = (extents[fast] + unit - 1) / unit * unit;
-        let positions = self.row_positions(reader, outer_is_fast);
-        let (width, depth) = self.read_widths(reader, extents[if outer_is_fast { slow } else { fast }], outer_is_fast, bytes);
-        let access = if self.plan.mma.is_some() { 16 } else { width.max(depth) * bytes };
-        let waves = |extra: i64| {
-            let starts: Vec<i64> = positions.iter().map(|(r, c)| (r * (row + extra * unit) + c) * bytes).collect();
-            bank_wavefronts(&starts, access)
-        };
-        let extra = (0..4).min_by_key(|extra| (waves(*extra), *extra)).unwrap_or(0);
-        let pitch = row + extra * unit;
+        let swizzle = self.swizzled_rows(reader, rows, name);
+        let pitch = row + if swizzle.is_some() { 0 } else { unit * self.padding(reader, rows, row) };
         let axis = |k: usize| CopyAxis { before: 0, extent: extents[k], pitch: if k == slow { pitch } else { 1 } };
         let stage = (extents[slow] * pitch + unit - 1) / unit * unit;
         let mut copy = WindowCopy {
@@ -149,17 +145,48 @@ impl Lowering<'_> {
             run: extents[fast],
             gap: 0,
             width: unit,
+            swizzle: swizzle.map(|layout| (slow, layout)),
         };
         copy.id = self.new_shared(name, dtype, copies * stage);
         copy
     }
 
+    /// How rows are swizzled that matrix units read: `ldmatrix` reads chunks of 16 bytes one below the other; lanes that read 4-byte
+    /// elements lie in 4 rows, 8 neighbours in each.
+    fn swizzled_rows(&mut self, reader: Reader, rows: &Rows, name: &str) -> Option<SharedLayout> {
+        let atom = self.plan.mma.as_ref()?.atom;
+        let role = if reader.left { Role::A } else { Role::B };
+        let contiguous = usize::from(rows.outer_is_fast != reader.left);
+        let by_matrices = atom.matrices(role, contiguous).is_some() && atom.dtype(role) == rows.dtype;
+        let bytes = rows.dtype.size() as i64;
+        let together = if by_matrices { 16 } else { 8 * bytes.max(2) };
+        let layout = SharedLayout::swizzled(rows.extents[rows.fast], bytes, together)?;
+        let row = if layout.shift == 0 { "row".to_string() } else { format!("row / {}", 1 << layout.shift) };
+        let text = format!("{name} is swizzled: chunk c of {together} bytes of a row lies at chunk c ^ {row} % {}", layout.mask + 1);
+        self.comment(text);
+        Some(layout)
+    }
+
+    /// By how many units of 16 bytes rows are moved apart until the reads of a warp meet in as few banks as they can. What matrix units
+    /// read is swizzled where that is needed.
+    fn padding(&self, reader: Reader, rows: &Rows, row: i64) -> i64 {
+        if self.plan.mma.is_some() {
+            return 0;
+        }
+        let bytes = rows.dtype.size() as i64;
+        let unit = 16 / bytes;
+        let positions = self.row_positions(reader, rows.outer_is_fast);
+        let inner = rows.extents[if rows.outer_is_fast { rows.slow } else { rows.fast }];
+        let (width, depth) = self.read_widths(reader, inner, rows.outer_is_fast, bytes);
+        let waves = |extra: i64| {
+            let starts: Vec<i64> = positions.iter().map(|(r, c)| (r * (row + extra * unit) + c) * bytes).collect();
+            bank_wavefronts(&starts, width.max(depth) * bytes)
+        };
+        (0..4).min_by_key(|extra| (waves(*extra), *extra)).unwrap_or(0)
+    }
+
     /// Row and column in the copy at which the lanes of the first warp begin to read.
     fn row_positions(&self, reader: Reader, outer_is_fast: bool) -> Vec<(i64, i64)> {
-        if self.plan.mma.is_some() {
-            // Matrices of eight rows.
-            return (0..8).map(|row| (row, 0)).collect();
-        }
         let (layout, axis) = (self.dot_layout(reader.acc), usize::from(!reader.left));
         let lanes = (0..layout.threads.min(32)).map(|lane| layout.coordinates(lane, 0)[axis]);
         lanes.map(|p| if outer_is_fast { (0, p) } else { (p, 0) }).collect()

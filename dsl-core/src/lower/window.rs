@@ -4,9 +4,10 @@
 //! apart: every run is followed by a gap where that would put them into the same banks.
 
 use super::context::{Lowered, Lowering, Mode, Rep};
+use super::convert::swizzled;
 use super::dots::is_tile_index;
 use super::index::{Index, all, binary, compare};
-use crate::layout::{Layout, Source, bank_wavefronts};
+use crate::layout::{Layout, SharedLayout, Source, bank_wavefronts};
 use crate::simt::{Expr, Place, SharedId, Space};
 use crate::tile::{Boundary, Index as TileIndex, Op, Ty, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType};
@@ -58,6 +59,8 @@ pub(crate) struct WindowCopy {
     pub width: i64,
     /// Elements from one copy of a ring to the next.
     pub stage: i64,
+    /// How the rows along this axis are swizzled.
+    pub swizzle: Option<(usize, SharedLayout)>,
 }
 
 /// One axis of a [`WindowCopy`].
@@ -90,9 +93,18 @@ impl WindowCopy {
 
     /// The place of the element at these positions, counted from the copy's first one.
     pub fn place(&self, dtype: DType, local: &[Expr]) -> Place {
+        let column = self.column(local[self.fast].clone());
+        let column = match &self.swizzle {
+            Some((slow, rows)) => swizzled(rows, &local[*slow], column),
+            None => column,
+        };
+        self.place_in_row(dtype, local, column)
+    }
+
+    /// The place at a column as it lies in memory, in the row of these positions.
+    pub fn place_in_row(&self, dtype: DType, local: &[Expr], column: Expr) -> Place {
         let index = (0..local.len()).fold(self.first.clone(), |sum, k| {
-            let part =
-                if k == self.fast { self.column(local[k].clone()) } else { LOCAL.mul(local[k].clone(), LOCAL.lit(self.axes[k].pitch)) };
+            let part = if k == self.fast { column.clone() } else { LOCAL.mul(local[k].clone(), LOCAL.lit(self.axes[k].pitch)) };
             LOCAL.add(sum, part)
         });
         Place { space: Space::Shared(self.id), dtype, index }
@@ -202,7 +214,8 @@ impl Lowering<'_> {
                 CopyAxis { before, extent: round_up(before + self.window_size(window, k) + after, round), pitch: 1 }
             })
             .collect();
-        let mut copy = WindowCopy { id: SharedId(0), first: LOCAL.lit(0), stage: 0, axes: axes.clone(), fast, run, gap, width };
+        let mut copy =
+            WindowCopy { id: SharedId(0), first: LOCAL.lit(0), stage: 0, axes: axes.clone(), fast, run, gap, width, swizzle: None };
         let row = round_up(copy.column_at(axes[fast].extent - 1) + 1, unit);
         // Rows are moved apart until the lanes of a warp meet in as few banks as they can.
         let best = (0..8).min_by_key(|extra| {

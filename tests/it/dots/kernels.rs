@@ -158,6 +158,27 @@ pub fn matrix_unit_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut
     }
 }
 
+/// The same of operands that lie the other way round.
+#[kernel(
+    tile(BM = [32, 16], BN = [16, 48], BK = [16, 32]),
+    coarsen(TM of BM = [4, 2], TN of BN = [2, 4]),
+    vector(V = [2, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [2, 1]),
+    stages(S = [2, 1]),
+    copy(P = [Async, Registers])
+)]
+pub fn turned_unit_product(at: &Tensor<f16, 2>, bt: &Tensor<f16, 2>, c: &mut Tensor<f32, 2>) {
+    let (a, b) = (at.permuted([1, 0]), bt.permuted([1, 0]));
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), acc);
+    }
+}
+
 /// The same of operands that lie the other way round, in fewer bits of f32, with a bias.
 #[kernel(
     tile(BM = [16, 32], BN = [16, 8], BK = [8, 16]),

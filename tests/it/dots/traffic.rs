@@ -1,0 +1,60 @@
+//! What matrix units cost: how their operands are copied to shared memory and read, and how results are stored, as the simulator counts.
+
+use super::super::launches::{Launch, Placement, Shape, best_facts};
+use super::super::rungs::all_kernels;
+use girih_core::lower::lower;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::sim::Counters;
+use girih_core::target::Target;
+use girih_core::tile::{Kernel, ParamKind};
+
+/// The test kernels of this name, one per element type.
+fn kernels(name: &str) -> Vec<Kernel> {
+    let found: Vec<_> = all_kernels().into_iter().filter(|k| k.path.contains("dots::kernels") && k.name.starts_with(name)).collect();
+    assert!(!found.is_empty(), "no kernel is called {name}");
+    found
+}
+
+/// What a block does for one tile and two turns of the sum's loop; `None` where the schedule is illegal.
+fn of_one_tile(kernel: &Kernel, [bm, bn, bk]: [i64; 3], rest: &str) -> Option<Counters> {
+    let text = format!("BM={bm},BN={bn},BK={bk},{rest}");
+    let schedule = parse_schedule(kernel, &text).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let simt = lower(kernel, &best_facts(kernel), &schedule, Target::h200()).ok()?;
+    let (m, n, k) = (bm, bn, 2 * bk);
+    let lens = kernel.params.iter().map(|p| match (p.name.as_str(), &p.kind) {
+        ("a", _) => vec![m, k],
+        ("at", _) => vec![k, m],
+        ("b", _) => vec![k, n],
+        ("bt", _) => vec![n, k],
+        ("bias", _) => vec![n],
+        (_, ParamKind::Tensor { .. }) => vec![m, n],
+        (_, ParamKind::Scalar(_)) => vec![],
+    });
+    let lens: Vec<Vec<i64>> = lens.collect();
+    let shape = Shape { scalars: vec![None; lens.len()], lens };
+    let counters = Launch::new(kernel, &shape, Placement::Aligned, 1).counters(&simt);
+    Some(counters.unwrap_or_else(|e| panic!("{} {text}: {e}", kernel.name)))
+}
+
+/// Rows of operands from 16 bytes to more than 128, powers of two and others.
+const TILES: [[i64; 3]; 9] =
+    [[32, 16, 16], [32, 32, 32], [64, 64, 64], [64, 48, 32], [128, 96, 32], [64, 128, 96], [32, 192, 32], [64, 80, 16], [16, 8, 32]];
+
+#[test]
+fn operands_of_matrix_units_have_no_bank_conflicts() {
+    for name in ["matrix_unit_product", "turned_unit_product", "tf32_product"] {
+        for kernel in kernels(name) {
+            let mut legal = 0;
+            for tile in TILES {
+                for rest in ["V=8,U=Mma,W=1,S=2,P=Async", "V=8,U=Mma,W=2,S=1,P=Registers", "V=2,U=Mma,W=4,S=3,P=Async"] {
+                    let Some(counters) = of_one_tile(&kernel, tile, rest) else { continue };
+                    legal += 1;
+                    let Counters { shared_load: load, shared_store: store, .. } = &counters;
+                    assert!(load.requests > 0 && store.requests > 0, "{name} {tile:?} {rest}");
+                    assert_eq!((load.conflicts, store.conflicts), (0, 0), "{} {tile:?} {rest}: {load:?} {store:?}", kernel.path);
+                }
+            }
+            assert!(legal >= 12, "{name}: {legal} schedules");
+        }
+    }
+}
