@@ -207,11 +207,27 @@ impl Lowering<'_> {
                     operands.into_iter().try_for_each(|v| self.prepare_through(v, layout, axes))
                 }
             },
+            Data::Pending(op) if self.moves_with_operand(op, rep.layout.as_ref(), layout, axes) => {
+                let moved = super::context::TileRep { layout: Some(layout.clone()), ..rep.clone() };
+                self.set(value, Rep::Tile(moved));
+                self.prepare_through(value, layout, axes)
+            }
             _ => {
                 let wanted = projected(layout, axes);
                 if rep.lies_in(&wanted) { Ok(()) } else { self.convert(value, &wanted) }
             }
         }
+    }
+
+    /// Whether an operation that is not computed yet is better computed in another layout, by lanes that exchange its one operand that lies
+    /// elsewhere: that has not been rounded yet.
+    fn moves_with_operand(&self, op: &Op, own: Option<&Layout>, wanted: &Layout, axes: &[usize]) -> bool {
+        let whole = axes.iter().copied().eq(0..wanted.axes.len());
+        if matches!(op, Op::Broadcast(..) | Op::Pick { .. }) || !whole || !own.is_some_and(|l| self.can_exchange(l, wanted)) {
+            return false;
+        }
+        let tiles = super::uses::operands(op).into_iter().filter(|v| matches!(self.kernel.ty(*v), Ty::Tile(..)));
+        tiles.filter(|v| self.tile(*v).layout.is_some() && !self.tile(*v).lies_in(wanted)).count() == 1
     }
 
     /// Computes a tile into an array of registers (or finds it there).

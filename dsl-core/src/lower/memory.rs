@@ -68,6 +68,9 @@ impl Lowering<'_> {
         for (k, axis) in axes.iter().enumerate().filter(|(_, a)| a.0.is_none()) {
             layout = layout.with_register_axis(k, axis.1);
         }
+        if fast.is_none_or(|at| at + 1 == tiles.len()) && dealt.len() == axes.len() {
+            return self.in_runs(&layout).unwrap_or(layout);
+        }
         layout
     }
 
@@ -97,14 +100,17 @@ impl Lowering<'_> {
         mask.bounds.iter().copied().filter(|b| !full(self, b) && !self.surely_full(b)).collect()
     }
 
-    /// Whether every tile of a loop inside of the block lies inside: its length is a multiple of the tile.
+    /// Whether every tile of a loop lies inside: its length is a multiple of the tile. Of the tiles that are dealt to a block, some are
+    /// loaded ahead of their turn, and need not be there; nor need the first one, where one block runs in any case.
     fn surely_full(&mut self, bound: &Bound) -> bool {
-        if self.grid_vars.contains(&bound.index) || bound.len != self.lengths[&bound.index] {
+        let dealt = self.grid_vars.contains(&bound.index) && self.plan.grid > 0;
+        if dealt || bound.len != self.lengths[&bound.index] {
             return false;
         }
         let size = self.plan.size(crate::tile::access::tile_size(self.kernel, bound.index));
         let len = self.index_of(bound.len);
-        self.multiple(&len) % size == 0
+        let lies_there = !(self.grid_vars.contains(&bound.index) && super::finish::combines_grid(self.kernel));
+        self.multiple(&len) % size == 0 && lies_there
     }
 
     /// The condition under which the element with these coordinates exists; sides of choices excepted.

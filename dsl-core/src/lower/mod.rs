@@ -11,7 +11,7 @@
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
 //!    `dots`, `operand`, `computed_operand`, `dot`, `mma`: what dots read and where it lies, products by multiply-adds of a thread or matrix
-//!    instructions of a warp. `double`: operands that are loaded to registers a turn early.
+//!    instructions of a warp. `quads`: what four lanes exchange of their results. `double`: operands that are loaded to registers a turn early.
 //!    `found`: which elements of a gather are there.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
 //!    `warp`: what the lanes of a warp exchange by the author's own hand.
@@ -48,6 +48,7 @@ mod operand;
 mod params;
 mod pipeline;
 mod plan;
+mod quads;
 mod range;
 mod scan;
 mod shared;

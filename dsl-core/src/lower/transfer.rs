@@ -127,6 +127,8 @@ impl Lowering<'_> {
         let wanted = self.preferred_layout(view, index);
         let own = self.tile(value).layout.clone();
         let layout = match own {
+            // What lanes exchange by shuffles is stored with longer runs.
+            Some(l) if self.can_exchange(&l, &wanted) => wanted,
             // Registers that lie together in memory, or no better layout at hand: store from where the tile is.
             Some(l) if l.fast_axis() == wanted.fast_axis() && l.distinct_threads() == l.threads => {
                 self.stored_layout(&l, dtype.size() as i64)

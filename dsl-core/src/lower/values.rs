@@ -168,6 +168,14 @@ impl Lowering<'_> {
         let mut rep = TileRep { elsewhere: vec![], layout: None, mask: self.mask_of(op, &operands), data: Data::Pending(op.clone()) };
         if !matches!(op, Op::Broadcast(..)) {
             rep.layout = operands.iter().find_map(|v| self.tile(*v).layout.clone());
+            // Where an operand came from memory in longer runs than accumulators have, these go there, too.
+            let longer = |l: &&Layout| rep.layout.as_ref().is_some_and(|own| own.run(own.axes.len() - 1) < l.run(l.axes.len() - 1));
+            if let Some(own) = rep.layout.clone()
+                && let Some(l) = operands.iter().filter_map(|v| self.tile(*v).layout.as_ref()).find(longer)
+                && self.can_exchange(&own, l)
+            {
+                rep.layout = Some(l.clone());
+            }
         }
         let uses = self.used(value);
         let single = rep.layout.as_ref().is_some_and(|l| l.registers == 1);

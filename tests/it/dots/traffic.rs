@@ -4,7 +4,7 @@ use super::super::launches::{Launch, Placement, Shape, best_facts};
 use super::super::rungs::all_kernels;
 use girih_core::lower::lower;
 use girih_core::schedule::parse::parse_schedule;
-use girih_core::sim::Counters;
+use girih_core::sim::{Class, Counters};
 use girih_core::target::Target;
 use girih_core::tile::{Kernel, ParamKind};
 
@@ -57,4 +57,23 @@ fn operands_of_matrix_units_have_no_bank_conflicts() {
             assert!(legal >= 12, "{name}: {legal} schedules");
         }
     }
+}
+
+#[test]
+fn results_of_matrix_units_are_stored_in_16_bytes() {
+    let exchanges = |c: &Counters| c.warps(Class::Shuffle);
+    for (name, bytes, shuffles) in [("matrix_unit_product", 2, 8 * 8), ("turned_unit_product", 4, 4 * 8), ("tf32_product", 4, 4 * 8)] {
+        for kernel in kernels(name) {
+            // 64 elements per lane: 8 or 16 accesses of 16 bytes, each of which fills its sectors.
+            let counters = of_one_tile(&kernel, [64, 128, 32], "V=2,U=Mma,W=4,S=1,P=Registers").expect("a legal schedule");
+            let store = &counters.global_store;
+            assert_eq!((store.requests, store.bytes), (4 * 64 * bytes / 16, 64 * 128 * bytes), "{}: {store:?}", kernel.path);
+            assert_eq!(store.sectors * 32, store.bytes, "{}: {store:?}", kernel.path);
+            assert_eq!(exchanges(&counters), 4 * shuffles, "{}", kernel.path);
+        }
+    }
+    // Too few columns for whole runs: the longest there are.
+    let kernel = &kernels("matrix_unit_product")[0];
+    let narrow = of_one_tile(kernel, [64, 16, 32], "V=2,U=Mma,W=4,S=1,P=Registers").expect("a legal schedule");
+    assert_eq!((narrow.global_store.requests, narrow.global_store.bytes), (4 * 2, 64 * 16 * 2), "{:?}", narrow.global_store);
 }
