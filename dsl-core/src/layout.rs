@@ -216,14 +216,15 @@ impl SharedLayout {
     }
 
     /// Rows without padding in which parts of `together` bytes change places by the row, so that 128 bytes of neighbours lie in different
-    /// banks, and so do the parts one below the other in as many rows as it takes to fill 128 bytes. `None` where plain rows do that.
-    pub fn swizzled(columns: i64, bytes: i64, together: i64) -> Option<SharedLayout> {
+    /// banks, and so do parts one below the other in `meeting` rows, each `apart` rows below the last. `None` where plain rows do that, or
+    /// where a row has too few parts.
+    pub fn swizzled(columns: i64, bytes: i64, together: i64, [meeting, apart]: [i64; 2]) -> Option<SharedLayout> {
         // Parts change places within segments of which rows have a whole number; segments shorter than 128 bytes share lines of that
         // length, in which they move alike.
         let row = (columns * bytes).max(1);
         let segment = (1 << row.trailing_zeros()).min(128);
-        let (shift, chunk) = ((128i64 / segment).ilog2(), (together / bytes).max(1).ilog2());
-        (segment > together).then_some(SharedLayout { pitch: columns, chunk, shift, mask: segment / together - 1 })
+        let (shift, chunk) = ((128 / segment).max(apart).ilog2(), (together / bytes).max(1).ilog2());
+        (segment > together).then_some(SharedLayout { pitch: columns, chunk, shift, mask: (segment / together).min(meeting) - 1 })
     }
 
     /// Rows after which parts lie in the same places again.

@@ -180,8 +180,8 @@ enum Way {
 struct Reach {
     /// By its number: digits (stride, extent, step).
     digits: [Vec<(i64, i64, i64)>; 2],
-    /// By its register: steps.
-    steps: [Vec<i64>; 2],
+    /// By its register: how many, and steps.
+    steps: [Vec<(i64, i64)>; 2],
 }
 
 /// The first element that a lane reads: where it lies in the copy, and how the swizzle moves those after it.
@@ -264,7 +264,7 @@ impl Lowering<'_> {
                 let axes = atom.layout(role).axes;
                 let of = |source| move |d: &&Digit| d.source == source;
                 let lanes = |k: usize| axes[k].iter().filter(of(Source::Thread)).map(|d| (d.stride, d.extent, d.place)).collect();
-                let steps = |k: usize| axes[k].iter().filter(of(Source::Register)).map(|d| d.place).collect();
+                let steps = |k: usize| axes[k].iter().filter(of(Source::Register)).map(|d| (d.extent, d.place)).collect();
                 (Way::Elements, 1, Reach { digits: [lanes(0), lanes(1)], steps: [steps(0), steps(1)] })
             }
         };
@@ -299,12 +299,17 @@ impl Lowering<'_> {
         let Some((_, swizzle)) = copy.swizzle else {
             return Lane { row, column: self.declare_before(&name("col"), column), swizzle: Moves::Not };
         };
-        let least = |axis: usize, step: i64| steps[axis].iter().fold(step, |all, s| gcd(all, *s));
-        if least(row_axis, row_step) % swizzle.period() != 0 {
+        // Rows that the lane reads are swizzled alike where steps are whole periods, or stay within the rows that are.
+        let alike = 1 << swizzle.shift;
+        let short = steps[row_axis].iter().filter(|(_, step)| step % swizzle.period() != 0);
+        let within: i64 = short.map(|(extent, step)| (extent - 1) * step).sum();
+        let begins = digits[row_axis].iter().all(|(_, _, step)| step % alike == 0);
+        if row_step % swizzle.period() != 0 || within >= if begins && row_axis == along_k { alike } else { 1 } {
             return Lane { row, column: self.declare_before(&name("col"), column), swizzle: Moves::ByRow(swizzle) };
         }
+        let least = steps[column_axis].iter().fold(column_step, |all, (_, step)| gcd(all, *step));
         let lanes: i64 = digits[column_axis].iter().map(|(_, extent, step)| (extent - 1) * step).sum();
-        let apart = least(column_axis, column_step) > lanes;
+        let apart = least > lanes;
         if apart && (by_outer || (part as u64).is_power_of_two()) {
             let column = swizzled(&swizzle, &row, column);
             return Lane { row, column: self.declare_before(&name("col"), column), swizzle: Moves::Steps };

@@ -151,16 +151,16 @@ impl Lowering<'_> {
         copy
     }
 
-    /// How rows are swizzled that matrix units read: `ldmatrix` reads chunks of 16 bytes one below the other; lanes that read 4-byte
-    /// elements lie in 4 rows, 8 neighbours in each.
+    /// How rows are swizzled that matrix units read: `ldmatrix` reads 16 bytes of 8 rows; lanes that read element by element lie in 4 rows,
+    /// as many apart as elements share a register, with 8 neighbours in each.
     fn swizzled_rows(&mut self, reader: Reader, rows: &Rows, name: &str) -> Option<SharedLayout> {
         let atom = self.plan.mma.as_ref()?.atom;
         let role = if reader.left { Role::A } else { Role::B };
         let contiguous = usize::from(rows.outer_is_fast != reader.left);
         let by_matrices = atom.matrices(role, contiguous).is_some() && atom.dtype(role) == rows.dtype;
         let bytes = rows.dtype.size() as i64;
-        let together = if by_matrices { 16 } else { 8 * bytes.max(2) };
-        let layout = SharedLayout::swizzled(rows.extents[rows.fast], bytes, together)?;
+        let (together, meeting) = if by_matrices { (16, [8, 1]) } else { (8 * bytes.max(2), [4, atom.per_word(role) as i64]) };
+        let layout = SharedLayout::swizzled(rows.extents[rows.fast], bytes, together, meeting)?;
         let row = if layout.shift == 0 { "row".to_string() } else { format!("row / {}", 1 << layout.shift) };
         let text = format!("{name} is swizzled: chunk c of {together} bytes of a row lies at chunk c ^ {row} % {}", layout.mask + 1);
         self.comment(text);

@@ -307,6 +307,10 @@ impl Lowering<'_> {
         if self.mode == Mode::Full && self.grid_vars.contains(&index) {
             return true;
         }
+        // One block of a grid that combines runs in any case: its first tile need not be there.
+        if self.grid_vars.contains(&index) && super::finish::combines_grid(self.kernel) {
+            return false;
+        }
         let (walked, size) = (self.lengths[&index], self.window_size(window, axis));
         let walked = self.index_of(walked);
         self.multiple(&walked) % size == 0

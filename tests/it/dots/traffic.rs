@@ -7,6 +7,7 @@ use girih_core::schedule::parse::parse_schedule;
 use girih_core::sim::{Class, Counters};
 use girih_core::target::Target;
 use girih_core::tile::{Kernel, ParamKind};
+use girih_core::types::Literal;
 
 /// The test kernels of this name, one per element type.
 fn kernels(name: &str) -> Vec<Kernel> {
@@ -31,7 +32,11 @@ fn of_one_tile(kernel: &Kernel, [bm, bn, bk]: [i64; 3], rest: &str) -> Option<Co
         (_, ParamKind::Scalar(_)) => vec![],
     });
     let lens: Vec<Vec<i64>> = lens.collect();
-    let shape = Shape { scalars: vec![None; lens.len()], lens };
+    let scalars = kernel.params.iter().map(|p| match p.kind {
+        ParamKind::Scalar(dtype) => Some(Literal::from_f64(dtype, 0.5)),
+        ParamKind::Tensor { .. } => None,
+    });
+    let shape = Shape { scalars: scalars.collect(), lens };
     let counters = Launch::new(kernel, &shape, Placement::Aligned, 1).counters(&simt);
     Some(counters.unwrap_or_else(|e| panic!("{} {text}: {e}", kernel.name)))
 }
@@ -55,6 +60,14 @@ fn operands_of_matrix_units_have_no_bank_conflicts() {
                 }
             }
             assert!(legal >= 12, "{name}: {legal} schedules");
+        }
+    }
+    // Bytes that lie across the axis of the sum are read one by one, from rows of 64 bytes or more without a conflict.
+    for kernel in kernels("quantized_product") {
+        for tile in [[64, 64, 64], [64, 128, 96], [32, 192, 32], [128, 128, 64]] {
+            let counters = of_one_tile(&kernel, tile, "V=4,U=Mma,W=2,S=2,P=Async").expect("a legal schedule");
+            let Counters { shared_load: load, shared_store: store, .. } = &counters;
+            assert_eq!((load.conflicts, store.conflicts), (0, 0), "{} {tile:?}: {load:?} {store:?}", kernel.path);
         }
     }
 }
