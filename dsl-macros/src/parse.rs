@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 15] = [
+const GROUPS: [(&str, &[&str], i64); 16] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),
@@ -17,6 +17,7 @@ const GROUPS: [(&str, &[&str], i64); 15] = [
     ("threads", &[], 1),
     ("warps", &[], 1),
     ("raster", &[], 1),
+    ("split", &[], 0),
     ("copies", &[], 1),
     ("rows", &["Direct", "Shared"], 0),
     ("halo", &["Shared", "Direct"], 0),

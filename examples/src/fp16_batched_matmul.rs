@@ -11,7 +11,8 @@ use girih::prelude::*;
     warps(W = [8, 4]),
     operands(O = [Shared, Direct]),
     stages(S = [3, 2, 1, 4]),
-    copy(P = [Async, Registers])
+    copy(P = [Async, Registers]),
+    split(Z = [1, 2, 0])
 )]
 pub fn fp16_batched_matmul(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f16, 3>) {
     let (a, b) = (a.slice(0, 0, c.len(0)), b.slice(0, 0, c.len(0)));

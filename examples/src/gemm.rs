@@ -12,7 +12,8 @@ use girih::prelude::*;
     operands(O = [Shared, Direct]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
-    raster(X = [8, 1])
+    raster(X = [8, 1]),
+    split(Z = [1, 2, 4, 8, 0])
 )]
 pub fn gemm(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f16, 2>, alpha: Scalar<f32>, beta: Scalar<f32>) {
     for (m, n) in c.tiles([BM, BN]) {

@@ -20,7 +20,8 @@ fn requantised(acc: Tile<i32>, scales: [Scalar<f32>; 3], zero: Scalar<i32>) -> T
     warps(W = [8, 4]),
     stages(S = [3, 2, 1]),
     copy(P = [Async, Registers]),
-    raster(X = [8, 1])
+    raster(X = [8, 1]),
+    split(Z = [1, 2, 0])
 )]
 pub fn int8_product(
     a: &Tensor<i8, 2>,

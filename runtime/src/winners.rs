@@ -18,7 +18,7 @@ use crate::store::{Elected, Store, default_folder};
 use girih_core::facts::Facts;
 use girih_core::linkme::distributed_slice;
 use girih_core::schedule::Schedule;
-use girih_core::schedule::ladder::Ladder;
+use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
@@ -202,7 +202,7 @@ pub fn choose(
 /// multiplies tiles the highest rung of its ladder, of others the naive schedule, or any that is legal.
 pub fn instead(kernel: &Kernel, facts: &Facts, target: &Target) -> Option<Schedule> {
     let space = Space::new(kernel, facts, target);
-    let highest = Ladder::new(&space).ok().flatten().and_then(|l| l.rungs.last().map(|r| r.schedule.clone()));
+    let highest = Ladder::new(&space).ok().flatten().map(|l| l.up_to(Step::Mma).clone());
     highest.or_else(|| space.naive().ok()).or_else(|| space.candidates().next())
 }
 

@@ -5,6 +5,7 @@ pub mod chained {
     pub mod kernels;
 }
 pub mod kernels;
+mod splits;
 mod traffic;
 
 use super::differential::compare;

@@ -273,7 +273,8 @@ impl Launch {
         let (read, written) = uses(kernel);
         // A sum of n terms of size 1 in any order: n - 1 roundings of at most eps times the sum of sizes.
         let terms = shape.lens.iter().map(|l| l.iter().product::<i64>()).max().unwrap_or(1) as f64;
-        // Matrix instructions add up the products of one element in blocks, whose bits below the largest one's last are cut off.
+        // Matrix instructions add up the products of one element in blocks, whose bits below the largest one's last are cut off; and
+        // blocks that share a sum add up its parts.
         let longest = shape.lens.iter().flatten().copied().max().unwrap_or(1) as f64;
         let slack = match &kernel.path {
             p if p.contains("cooperating") => terms * f32::EPSILON as f64,
@@ -282,7 +283,7 @@ impl Launch {
                 let weights = if kernel.path.contains("f16") { 2f64.powi(-10) } else { 0.0 };
                 (4.0 * terms * f32::EPSILON as f64 + weights) * LARGEST_PRODUCT
             }
-            p if p.contains("dots::kernels") && kernel.knobs.iter().any(|k| k.kind == KnobKind::Unit) => {
+            p if p.contains("dots::kernels") && kernel.knobs.iter().any(|k| matches!(k.kind, KnobKind::Unit | KnobKind::Split)) => {
                 2.0 * longest * f32::EPSILON as f64 * LARGEST_PRODUCT
             }
             _ => 0.0,
@@ -407,6 +408,11 @@ impl Launch {
     /// Runs a lowered kernel on the simulator, on a GPU of one multiprocessor, so that dealt grids take several turns.
     pub fn simulate(&self, kernel: &simt::Kernel, fuel: u64) -> Result<Simulated, Box<sim::Trap>> {
         self.run(kernel, &sim::Options { fuel, count: false, ..sim::Options::default() }).map(|(simulated, _)| simulated)
+    }
+
+    /// The same with threads stepped in another order.
+    pub fn simulate_in_order(&self, kernel: &simt::Kernel, seed: u64) -> Result<Simulated, Box<sim::Trap>> {
+        self.run(kernel, &sim::Options { seed, count: false, ..sim::Options::default() }).map(|(simulated, _)| simulated)
     }
 
     /// What a lowered kernel does, counted on the simulator.

@@ -24,10 +24,14 @@ pub(crate) struct Ahead<'k> {
 }
 
 /// The turns of a loop over tiles, as one loop.
+#[derive(Clone)]
 pub(crate) struct Turns {
     /// Tiles along each axis.
-    counts: Vec<Expr>,
-    pub total: Expr,
+    pub counts: Vec<Expr>,
+    /// The first turn: 0, unless blocks share them.
+    pub start: Expr,
+    /// One past the last.
+    pub end: Expr,
 }
 
 impl Lowering<'_> {
@@ -87,6 +91,7 @@ impl Lowering<'_> {
             return self.sequential_double(l, ahead);
         }
         let carried = self.start_carries(&l.carries)?;
+        self.start_shared(l, &carried);
         self.begin_dots(&l.body);
         let stages = self.plan.stages;
         let turns = self.turns(l);
@@ -97,7 +102,7 @@ impl Lowering<'_> {
         }
         self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
         let (early, stage) = self.loop_var("stage");
-        let number = self.ix.cast(DType::I32, stage.clone());
+        let number = self.ix.add(turns.start.clone(), self.ix.cast(DType::I32, stage.clone()));
         self.open();
         self.copy_ahead(l, ahead, &rings, &turns, number, stage)?;
         let body = self.close();
@@ -121,8 +126,8 @@ impl Lowering<'_> {
         let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
         self.emit(Stmt::Assign { var: stage_var, index: None, value });
         let body = self.leave_turn(outer);
-        let (start, step) = (self.ix.lit(0), self.ix.lit(1));
-        self.emit(Stmt::For { var: counter, start, end: turns.total, step, unroll: false, body });
+        let step = self.ix.lit(1);
+        self.emit(Stmt::For { var: counter, start: turns.start, end: turns.end, step, unroll: false, body });
         self.finish_carries(&l.carries, &carried);
         Ok(())
     }
@@ -152,7 +157,11 @@ impl Lowering<'_> {
         ahead.windows.iter().map(place).collect()
     }
 
+    /// The turns that this block takes of a loop: all, unless blocks share them.
     pub fn turns(&mut self, l: &TileLoop) -> Turns {
+        if let Some(own) = self.shared_turns(l) {
+            return own;
+        }
         let (mut counts, mut total) = (Vec::new(), self.ix.lit(1));
         for (var, axis) in l.vars.iter().zip(&l.axes) {
             let size = self.plan.size(tile::access::tile_size(self.kernel, *var));
@@ -164,7 +173,7 @@ impl Lowering<'_> {
             counts.push(count);
         }
         let total = if l.vars.len() > 1 { self.declare_let("turns", self.ix.dtype, total) } else { total };
-        Turns { counts, total }
+        Turns { counts, start: self.ix.lit(0), end: total }
     }
 
     /// Sets the tile indices of a turn, the last axis fastest.
@@ -195,7 +204,7 @@ impl Lowering<'_> {
             self.start_copy(&window, &ring.at_stage(&stage), &name);
         }
         let then = self.close();
-        let condition = compare(CompareOp::Lt, number, turns.total.clone());
+        let condition = compare(CompareOp::Lt, number, turns.end.clone());
         self.emit(Stmt::If { condition, then, otherwise: vec![] });
         self.emit(Stmt::AsyncCommit);
         self.values = values;

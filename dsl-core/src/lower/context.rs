@@ -184,6 +184,8 @@ pub(crate) struct Lowering<'a> {
     pub thread: Expr,
     /// The number of this block, once the grid loop has begun.
     pub block: Option<Expr>,
+    /// The turns of a shared loop that the block takes, while that loop is lowered.
+    pub share: Option<super::parts::Share>,
     /// Variables of one register that may change.
     pub carried: HashSet<VarId>,
     /// Variables whose absent elements hold zeros: they were loaded so.
@@ -245,6 +247,7 @@ impl<'a> Lowering<'a> {
             repeated: false,
             thread: Expr::Special(Special::Thread),
             block: None,
+            share: None,
             carried: HashSet::new(),
             zero_filled: HashSet::new(),
             dim_class: dim_classes(kernel),

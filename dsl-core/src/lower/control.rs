@@ -10,9 +10,9 @@ use crate::types::{BinaryOp, DType, Scope, TernaryOp};
 
 /// A variable that stands for a carried value.
 pub(crate) struct Carried {
-    var: VarId,
+    pub var: VarId,
     /// `None` for scalars.
-    layout: Option<Layout>,
+    pub layout: Option<Layout>,
 }
 
 impl Lowering<'_> {
@@ -65,6 +65,9 @@ impl Lowering<'_> {
         if let Some(ahead) = self.windows_ahead(l) {
             return self.sequential_ahead(l, &ahead);
         }
+        if let Some(turns) = self.shared_turns(l) {
+            return self.sequential_shared(l, &turns);
+        }
         let carried = self.start_carries(&l.carries)?;
         let mut loops = Vec::new();
         for (var, axis) in l.vars.iter().zip(&l.axes) {
@@ -85,6 +88,30 @@ impl Lowering<'_> {
             turn = vec![Stmt::For { var, start: self.ix.lit(0), end, step: self.ix.lit(1), unroll: false, body: turn }];
         }
         turn.into_iter().for_each(|s| self.emit(s));
+        self.finish_carries(&l.carries, &carried);
+        Ok(())
+    }
+
+    /// The turns of a loop that this block takes.
+    fn sequential_shared(&mut self, l: &TileLoop, turns: &super::ahead::Turns) -> Lowered<()> {
+        let carried = self.start_carries(&l.carries)?;
+        self.start_shared(l, &carried);
+        let single = l.vars.len() == 1;
+        let name = if single { self.name_of(l.vars[0], "tile") } else { "turn".to_string() };
+        let counter = self.new_var(&name, self.ix.dtype, None);
+        if single {
+            self.set(l.vars[0], Rep::TileIndex(Expr::Var(counter)));
+        }
+        self.begin_dots(&l.body);
+        let outer = self.enter_turn();
+        if !single {
+            self.set_turn(l, turns, Expr::Var(counter));
+        }
+        self.lower_block(&l.body)?;
+        self.end_carries(&l.carries, &carried)?;
+        let body = self.leave_turn(outer);
+        let (start, end, step) = (turns.start.clone(), turns.end.clone(), self.ix.lit(1));
+        self.emit(Stmt::For { var: counter, start, end, step, unroll: false, body });
         self.finish_carries(&l.carries, &carried);
         Ok(())
     }

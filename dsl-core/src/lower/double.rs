@@ -24,6 +24,7 @@ impl Lowering<'_> {
     /// A loop over tiles whose operands are loaded a turn ahead.
     pub fn sequential_double(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
         let carried = self.start_carries(&l.carries)?;
+        self.start_shared(l, &carried);
         self.begin_dots(&l.body);
         let turns = self.turns(l);
         let rings = self.rings(ahead, 2);
@@ -32,13 +33,13 @@ impl Lowering<'_> {
             self.emit(Stmt::Barrier(Barrier::Block));
         }
         self.comment("prologue: copy what the first turn reads");
-        let first = self.ix.lit(0);
+        let first = turns.start.clone();
         self.open();
         let next = self.begin_turn(l, ahead, &rings, &turns, first.clone(), &LOCAL.lit(0))?;
         self.take_turn(&next);
         self.land_turn(&next);
         let then = self.close();
-        self.emit(Stmt::If { condition: compare(CompareOp::Lt, first, turns.total.clone()), then, otherwise: vec![] });
+        self.emit(Stmt::If { condition: compare(CompareOp::Lt, first, turns.end.clone()), then, otherwise: vec![] });
 
         let counter = self.new_var("turn", self.ix.dtype, None);
         let stage_var = self.new_var("stage", DType::I32, None);
@@ -47,7 +48,7 @@ impl Lowering<'_> {
         let outer = self.enter_turn();
         self.emit(Stmt::Barrier(Barrier::Block));
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(1));
-        let is_there = compare(CompareOp::Lt, later.clone(), turns.total.clone());
+        let is_there = compare(CompareOp::Lt, later.clone(), turns.end.clone());
         let free = LOCAL.sub(LOCAL.lit(1), stage.clone());
         let next = self.begin_turn(l, ahead, &rings, &turns, later, &free)?;
         self.comment("load what the next turn reads");
@@ -65,8 +66,8 @@ impl Lowering<'_> {
         self.emit(Stmt::If { condition: is_there, then, otherwise: vec![] });
         self.emit(Stmt::Assign { var: stage_var, index: None, value: free });
         let body = self.leave_turn(outer);
-        let (start, step) = (self.ix.lit(0), self.ix.lit(1));
-        self.emit(Stmt::For { var: counter, start, end: turns.total, step, unroll: false, body });
+        let step = self.ix.lit(1);
+        self.emit(Stmt::For { var: counter, start: turns.start, end: turns.end, step, unroll: false, body });
         self.finish_carries(&l.carries, &carried);
         Ok(())
     }

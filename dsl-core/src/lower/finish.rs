@@ -45,7 +45,7 @@ impl Lowering<'_> {
         }
         let counter = self.workspace("arrived", DType::U32, HostExpr::Const(1));
         let total = self.declare_let("parts", DType::I32, Expr::Special(Special::GridDim));
-        let last = self.take_ticket(counter, &total);
+        let last = self.take_ticket(counter, int(0), &total);
         self.open();
         let outer = self.values.clone();
         for l in &left {
@@ -54,10 +54,7 @@ impl Lowering<'_> {
         for stmt in after {
             self.lower_block(std::slice::from_ref(stmt))?;
         }
-        self.comment("ready for the next launch");
-        let place = Place { space: Space::Global(counter), dtype: DType::U32, index: int(0) };
-        let value = Expr::Literal(Literal::u32(0));
-        self.emit(Stmt::Store { place, value, predicate: self.is_first_thread(), cache: Default::default() });
+        self.clear_counter(counter, int(0));
         let then = self.close();
         self.values = outer;
         self.emit(Stmt::If { condition: last, then, otherwise: vec![] });
@@ -102,7 +99,8 @@ impl Lowering<'_> {
         Ok(Split { before, combines, after })
     }
 
-    fn workspace(&mut self, name: &str, dtype: DType, len: HostExpr) -> usize {
+    /// Memory of the kernel's own, so many elements.
+    pub fn workspace(&mut self, name: &str, dtype: DType, len: HostExpr) -> usize {
         let taken = |n: &str| self.params.iter().any(|p| p.name == n);
         let name = (0..).map(|k| if k == 0 { name.to_string() } else { format!("{name}{k}") }).find(|n| !taken(n));
         let name = name.expect("finish: some number is free");
@@ -160,8 +158,16 @@ impl Lowering<'_> {
         Ok(Left { combine: c, spaces })
     }
 
-    /// Counts this block; whether it is the last one. What all blocks left is visible to it.
-    fn take_ticket(&mut self, counter: usize, total: &Expr) -> Expr {
+    /// Sets a counter of blocks to zero, as the next launch needs it.
+    pub fn clear_counter(&mut self, counter: usize, index: Expr) {
+        self.comment("ready for the next launch");
+        let place = Place { space: Space::Global(counter), dtype: DType::U32, index };
+        let value = Expr::Literal(Literal::u32(0));
+        self.emit(Stmt::Store { place, value, predicate: self.is_first_thread(), cache: Default::default() });
+    }
+
+    /// Counts this block at a counter; whether it is the last one of so many. What all of them left is visible to it.
+    pub fn take_ticket(&mut self, counter: usize, index: Expr, total: &Expr) -> Expr {
         let flag = self.new_shared("is_last", DType::U32, 1);
         let ticket = self.new_var("ticket", DType::U32, None);
         let one = Expr::Literal(Literal::u32(1));
@@ -170,7 +176,7 @@ impl Lowering<'_> {
         self.emit(Stmt::Atomic {
             result: Some(ticket),
             op: AtomicOp::Add,
-            place: Place { space: Space::Global(counter), dtype: DType::U32, index: int(0) },
+            place: Place { space: Space::Global(counter), dtype: DType::U32, index },
             value: one.clone(),
             expected: None,
             predicate: None,
@@ -178,7 +184,7 @@ impl Lowering<'_> {
             order: MemoryOrder::AcquireRelease,
         });
         let arrived = binary(BinaryOp::Add, Expr::Var(ticket), one.clone());
-        let all_there = compare(CompareOp::Eq, arrived, Expr::Cast(DType::U32, Box::new(total.clone())));
+        let all_there = compare(CompareOp::Eq, arrived, super::index::Index { dtype: DType::U32 }.cast(DType::I32, total.clone()));
         let value = Expr::Select(Box::new(all_there), Box::new(one.clone()), Box::new(Expr::Literal(Literal::u32(0))));
         let place = Place { space: Space::Shared(flag), dtype: DType::U32, index: int(0) };
         self.emit(Stmt::Store { place: place.clone(), value, predicate: None, cache: Default::default() });

@@ -13,6 +13,9 @@ use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder};
 impl Lowering<'_> {
     /// Lowers the grid loop.
     pub fn grid(&mut self, l: &TileLoop) -> Lowered<()> {
+        if let Some(split) = self.plan.split {
+            return self.grid_shared(l, split);
+        }
         let carried = self.start_carries(&l.carries)?;
         let counts = self.tile_counts(l);
         if self.plan.grid == 0 {
@@ -57,7 +60,7 @@ impl Lowering<'_> {
     }
 
     /// A turn of the grid loop begins when all threads are done with what came before it: the last turn, or the statements before the loop.
-    fn begin_by_hand(&mut self, l: &TileLoop, repeats: bool) {
+    pub fn begin_by_hand(&mut self, l: &TileLoop, repeats: bool) {
         use super::barriers::kept_by_hand;
         let before = self.kernel.body.iter().position(|s| matches!(s, tile::Stmt::Tiles(_))).unwrap_or(0);
         if kept_by_hand(self.kernel, &l.body) && (repeats || kept_by_hand(self.kernel, &self.kernel.body[..before])) {
@@ -66,7 +69,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn block_index(&mut self) -> Expr {
+    pub fn block_index(&mut self) -> Expr {
         let block = self.declare_let("block", DType::I32, Expr::Special(Special::Block));
         let block = self.ix.cast(DType::I32, block);
         self.block = Some(block.clone());
@@ -74,7 +77,7 @@ impl Lowering<'_> {
     }
 
     /// Tiles along each axis but the first, as index expressions.
-    fn tile_counts(&mut self, l: &TileLoop) -> Vec<Expr> {
+    pub fn tile_counts(&mut self, l: &TileLoop) -> Vec<Expr> {
         let mut counts = vec![self.ix.lit(1)];
         for (k, axis) in l.axes.iter().enumerate().skip(1) {
             let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
@@ -204,7 +207,7 @@ impl Lowering<'_> {
     }
 
     /// Every length is surely a multiple of its tile.
-    fn never_tail(&mut self, l: &TileLoop) -> bool {
+    pub fn never_tail(&mut self, l: &TileLoop) -> bool {
         let bounds = self.loop_bounds(l);
         bounds.iter().zip(&self.plan.grid_tile).all(|(len, tile)| self.multiple(len) % tile == 0)
     }

@@ -12,6 +12,7 @@
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
 //!    `dots`, `operand`, `computed_operand`, `dot`, `mma`: what dots read and where it lies, products by multiply-adds of a thread or matrix
 //!    instructions of a warp. `quads`: what four lanes exchange of their results. `double`: operands that are loaded to registers a turn early.
+//!    `split`, `parts`, `part_sums`: sums that several blocks share, and who adds up what they have.
 //!    `found`: which elements of a gather are there.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
 //!    `warp`: what the lanes of a warp exchange by the author's own hand.
@@ -46,6 +47,8 @@ mod near;
 mod observed;
 mod operand;
 mod params;
+mod part_sums;
+mod parts;
 mod pipeline;
 mod plan;
 mod quads;
@@ -54,6 +57,7 @@ mod scan;
 mod shared;
 mod simplify;
 mod spare;
+mod split;
 mod staged;
 mod tail;
 mod transfer;
@@ -75,6 +79,7 @@ use crate::tile::{self, ParamKind};
 use crate::types::BinaryOp;
 
 use plan::Plan;
+use split::Split;
 
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.
 ///
@@ -84,7 +89,7 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
     let fitted = fit::fit(kernel, facts, schedule);
     let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
-    let plan = plan::plan(kernel, schedule, target)?;
+    let plan = plan::plan(kernel, schedule, target, &fitting)?;
     let (kernel, found) = found::with_values(kernel);
     let kernel = kernel.as_ref();
     let mut lowering = context::Lowering::new(kernel, found, facts, &plan);
@@ -137,6 +142,11 @@ pub fn canonical(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, targ
 fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -> HostExpr {
     let Some(l) = kernel.grid_loop() else { return HostExpr::Const(1) };
     let mut blocks = lowering.total_tiles(l);
+    match plan.split {
+        Some(Split::Stream(each)) => return split::blocks(kernel, plan, l, (blocks, each), lowering.ix.dtype),
+        Some(Split::Parts(parts)) => blocks = HostExpr::binary(BinaryOp::Mul, blocks, HostExpr::Const(parts)),
+        None => {}
+    }
     if plan.grid > 0 {
         let most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
         blocks = HostExpr::binary(BinaryOp::Min, blocks, most);

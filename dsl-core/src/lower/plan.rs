@@ -1,10 +1,12 @@
 //! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
 
+use super::split::Split;
 use crate::facts::INDEX32_OVERHANG;
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::simt::CacheHint;
 use crate::target::{Target, max_vector_bytes};
-use crate::tile::{Kernel, KnobId, Op, ParamKind, Size, Stmt};
+use crate::tile::{Kernel, KnobId, Op, ParamKind, Size, Stmt, ValueId};
+use std::collections::HashSet;
 
 /// How a stage of the pipeline is filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct Plan {
     pub fill: Fill,
     /// 0: one tile per block. k: k blocks per multiprocessor, to which tiles are dealt.
     pub grid: i64,
+    /// How blocks share the sum of a tile.
+    pub split: Option<Split>,
     /// Rows of tiles that blocks walk together; 1 for row after row.
     pub raster: i64,
     /// Copies of each element of a shared array that is only updated.
@@ -80,7 +84,8 @@ fn knob_of_kind(kernel: &Kernel, kind: KnobKind) -> Option<KnobId> {
 }
 
 /// Checks the rules that need no lowering and works out the numbers.
-pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<Plan, ScheduleError> {
+/// `fitting` has the tile indices of loops of one turn.
+pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fitting: &HashSet<ValueId>) -> Result<Plan, ScheduleError> {
     check_choices(kernel, schedule)?;
     let mut knobs: Vec<i64> = (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect();
     let value = |k: KnobId| knobs[k.0 as usize];
@@ -129,7 +134,11 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     if mma.is_none() {
         check_vector(kernel, target, vector, &anchor, &thread_shape)?;
     }
-    let grid = schedule.int_of_kind(kernel, KnobKind::Grid, 0);
+    let split = super::split::split(kernel, schedule, fitting, threads)?;
+    let grid = match split {
+        Some(Split::Stream(blocks)) => blocks,
+        _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
+    };
     let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
     let fill = check_fill(kernel, schedule, target, grid, stages)?;
     if grid > 0 && stages > 1 {
@@ -155,6 +164,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Res
     }
     Ok(Plan {
         copies,
+        split,
         raster,
         knobs,
         grid_tile,
@@ -192,7 +202,7 @@ fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), ScheduleErr
             Choice::Int(n) if !words.is_empty() => {
                 return Err(illegal(kernel, &id, n.to_string(), format!("must be one of {}", words.join(", "))));
             }
-            Choice::Int(n) if *n < 0 || (*n == 0 && knob.kind != KnobKind::Grid) => {
+            Choice::Int(n) if *n < 0 || (*n == 0 && !matches!(knob.kind, KnobKind::Grid | KnobKind::Split)) => {
                 return Err(illegal(kernel, &id, n.to_string(), "must be positive".into()));
             }
             Choice::Int(n) if knob.kind == KnobKind::Tile && *n > 1 << 16 => {

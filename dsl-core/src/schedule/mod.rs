@@ -43,6 +43,9 @@ pub enum KnobKind {
     Operands,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
+    /// `split(Z = [1, 4, 0, ..])`: blocks that share the turns of a sum of dots; 0 deals the turns of all tiles to as many blocks as fit,
+    /// each as many of them.
+    Split,
     /// `copies(K = [1, 8, ..])`: copies of each element of a shared array that is only updated by one kind of atomic: lanes update
     /// different ones, and a read combines them.
     Copies,
@@ -68,6 +71,7 @@ impl KnobKind {
             KnobKind::Halo => "halo",
             KnobKind::Operands => "operands",
             KnobKind::Raster => "raster",
+            KnobKind::Split => "split",
             KnobKind::Copies => "copies",
             KnobKind::Cache => "cache",
         }

@@ -34,13 +34,7 @@ pub enum HostArg {
 impl HostExpr {
     /// As [`HostExpr::to_c`], with `min(a, b)` and `max(a, b)`: for people.
     pub fn to_words(&self, leaf: &dyn Fn(&HostExpr) -> String) -> String {
-        match self {
-            HostExpr::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b) => {
-                let name = if *op == BinaryOp::Min { "min" } else { "max" };
-                format!("{name}({}, {})", a.to_words(leaf), b.to_words(leaf))
-            }
-            other => other.to_c(leaf),
-        }
+        self.text(leaf, true)
     }
 
     /// `a op b`, folded where both are constants or one is neutral.
@@ -112,13 +106,22 @@ impl HostExpr {
 
     /// C text, with the caller's spelling of dims, strides, scalars and multiprocessors; parenthesised where needed.
     pub fn to_c(&self, leaf: &dyn Fn(&HostExpr) -> String) -> String {
+        self.text(leaf, false)
+    }
+
+    /// Text for people (`words`) or for the C compiler.
+    fn text(&self, leaf: &dyn Fn(&HostExpr) -> String, words: bool) -> String {
         match self {
             HostExpr::Const(c) => c.to_string(),
+            HostExpr::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b) if words => {
+                let name = if *op == BinaryOp::Min { "min" } else { "max" };
+                format!("{name}({}, {})", a.text(leaf, words), b.text(leaf, words))
+            }
             HostExpr::Binary(op, a, b) => {
                 let side = |e: &HostExpr| match e {
-                    HostExpr::Binary(BinaryOp::Min | BinaryOp::Max, ..) => e.to_c(leaf),
-                    HostExpr::Binary(..) => format!("({})", e.to_c(leaf)),
-                    _ => e.to_c(leaf),
+                    HostExpr::Binary(BinaryOp::Min | BinaryOp::Max, ..) => e.text(leaf, words),
+                    HostExpr::Binary(..) => format!("({})", e.text(leaf, words)),
+                    _ => e.text(leaf, words),
                 };
                 let (x, y) = (side(a), side(b));
                 match op {

@@ -12,7 +12,8 @@ use girih::prelude::*;
     stages(S = [1, 2, 3]),
     copy(P = [Registers, Async]),
     grid(G = [0, 1]),
-    raster(X = [1, 2])
+    raster(X = [1, 2]),
+    split(Z = [1, 2, 0, 3])
 )]
 pub fn product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor<f32, 2>) {
     for (m, n) in c.tiles([BM, BN]) {
@@ -32,7 +33,9 @@ pub fn product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor<f32,
     vector(V = [2, 1, 4]),
     operands(O = [Shared, Direct]),
     stages(S = [2, 1, 3]),
-    copy(P = [Async, Registers])
+    copy(P = [Async, Registers]),
+    grid(G = [0, 2]),
+    split(Z = [1, 0, 4, 2])
 )]
 pub fn integer_product<T: Num>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor<i32, 2>) {
     for (m, n) in c.tiles([BM, BN]) {
@@ -51,7 +54,8 @@ pub fn integer_product<T: Num>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tenso
     vector(V = [2, 1]),
     operands(O = [Shared, Direct]),
     stages(S = [1, 2, 4]),
-    copy(P = [Async, Registers])
+    copy(P = [Async, Registers]),
+    split(Z = [1, 3, 0])
 )]
 pub fn turned_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, c: &mut Tensor<f32, 2>) {
     let a = at.permuted([1, 0]);
@@ -70,7 +74,8 @@ pub fn turned_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f3
     coarsen(TM of BM = [1, 2], TN of BN = [2, 4]),
     vector(V = [1, 2]),
     stages(S = [1, 2, 3]),
-    copy(P = [Registers, Async])
+    copy(P = [Registers, Async]),
+    split(Z = [1, 2, 0])
 )]
 pub fn batched_product(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, alpha: Scalar<f32>, c: &mut Tensor<f32, 3>) {
     let (a, b) = (a.slice(0, 0, c.len(0)), b.slice(0, 0, c.len(0)));
@@ -89,7 +94,8 @@ pub fn batched_product(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, alpha: Scalar<f32
     coarsen(TM of BM = [2, 1], TN of BN = [2, 4]),
     vector(V = [2, 1]),
     stages(S = [1, 2, 3]),
-    copy(P = [Async, Registers])
+    copy(P = [Async, Registers]),
+    split(Z = [1, 2, 0])
 )]
 pub fn gated_product(x: &Tensor<f32, 2>, gate: &Tensor<f32, 2>, up: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
     for (m, n) in y.tiles([BM, BN]) {
@@ -100,12 +106,12 @@ pub fn gated_product(x: &Tensor<f32, 2>, gate: &Tensor<f32, 2>, up: &Tensor<f32,
             g = dot(left, gate.load((k, n)), g);
             u = dot(left, up.load((k, n)), u);
         }
-        y.store((m, n), g * u);
+        y.store((m, n), g - u);
     }
 }
 
 /// An accumulator that is looked at between the turns: its changes add up to it.
-#[kernel(tile(BM = [16, 8], BN = [16, 8], BK = [8, 16]), coarsen(TM of BM = [2, 1], TN of BN = [2, 1]), stages(S = [1, 2]))]
+#[kernel(tile(BM = [16, 8], BN = [16, 8], BK = [8, 16]), coarsen(TM of BM = [2, 1], TN of BN = [2, 1]), stages(S = [1, 2]), split(Z = [1, 2]))]
 pub fn watched_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, c: &mut Tensor<i32, 2>, changes: &mut Tensor<i32, 2>) {
     for (m, n) in c.tiles([BM, BN]) {
         let mut acc = zeros::<i32>([BM, BN]);
@@ -125,7 +131,8 @@ pub fn watched_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, c: &mut Tensor<i32,
     tile(BM = [16, 32], BN = [16, 8]),
     coarsen(TM of BM = [1, 4], TN of BN = [1, 2]),
     vector(V = [1, 2]),
-    operands(O = [Shared, Direct])
+    operands(O = [Shared, Direct]),
+    split(Z = [1, 0])
 )]
 pub fn short_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
     for (m, n) in c.tiles([BM, BN]) {
@@ -146,7 +153,8 @@ pub fn short_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32,
     unit(U = [Mma, Ffma]),
     warps(W = [2, 1, 4]),
     stages(S = [1, 2, 3]),
-    copy(P = [Registers, Async])
+    copy(P = [Registers, Async]),
+    split(Z = [1, 2, 0, 5])
 )]
 pub fn matrix_unit_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor<T, 2>) {
     for (m, n) in c.tiles([BM, BN]) {
@@ -187,7 +195,8 @@ pub fn turned_unit_product(at: &Tensor<f16, 2>, bt: &Tensor<f16, 2>, c: &mut Ten
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [2, 1, 3]),
-    copy(P = [Async, Registers])
+    copy(P = [Async, Registers]),
+    split(Z = [1, 4, 0])
 )]
 pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, c: &mut Tensor<f32, 2>) {
     let a = at.permuted([1, 0]);
@@ -208,7 +217,8 @@ pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32,
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [1, 2]),
-    copy(P = [Registers, Async])
+    copy(P = [Registers, Async]),
+    split(Z = [1, 2, 0])
 )]
 pub fn quantized_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, scale: Scalar<f32>, c: &mut Tensor<i8, 2>) {
     for (m, n) in c.tiles([BM, BN]) {
@@ -226,7 +236,8 @@ pub fn quantized_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, scale: Scalar<f32
     coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
     vector(V = [2, 1]),
     unit(U = [Mma, Ffma]),
-    warps(W = [1, 2])
+    warps(W = [1, 2]),
+    split(Z = [1, 2, 0])
 )]
 pub fn dequantized_product(x: &Tensor<f16, 2>, w: &Tensor<i8, 2>, scales: &Tensor<f16, 1>, y: &mut Tensor<f32, 2>) {
     for (m, n) in y.tiles([BM, BN]) {
