@@ -34,6 +34,29 @@ pub struct Work {
     pub atomics: f64,
     /// Dependent rounds of global loads along a thread: turns of its loop over tiles, at least 1 where anything is loaded.
     pub rounds: f64,
+    /// Of these, rounds in which all threads of a block wait for what they have just asked for: none where copies run ahead.
+    pub waits: f64,
+}
+
+impl Work {
+    /// Each number made of this one's and another's.
+    pub fn with(&self, other: &Work, of: &dyn Fn(f64, f64) -> f64) -> Work {
+        Work {
+            load_sectors: of(self.load_sectors, other.load_sectors),
+            store_sectors: of(self.store_sectors, other.store_sectors),
+            memory_bytes: of(self.memory_bytes, other.memory_bytes),
+            shared_wavefronts: of(self.shared_wavefronts, other.shared_wavefronts),
+            instructions: of(self.instructions, other.instructions),
+            float_operations: of(self.float_operations, other.float_operations),
+            special_functions: of(self.special_functions, other.special_functions),
+            matrix_half: of(self.matrix_half, other.matrix_half),
+            matrix_tf32: of(self.matrix_tf32, other.matrix_tf32),
+            matrix_int8: of(self.matrix_int8, other.matrix_int8),
+            atomics: of(self.atomics, other.atomics),
+            rounds: of(self.rounds, other.rounds),
+            waits: of(self.waits, other.waits),
+        }
+    }
 }
 
 /// What the compiled kernel occupies.
@@ -216,7 +239,10 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     ];
     let (longest, mut bottleneck) =
         times.into_iter().fold((0.0, Bottleneck::Launch), |best, next| if next.0 > best.0 * 1.000_001 { next } else { best });
-    let seconds = longest / wave_efficiency(grid, multiprocessors * f64::from(occupancy.blocks), bottleneck) + target.launch;
+    let slots = multiprocessors * f64::from(occupancy.blocks);
+    // While the threads of one block wait, those of the others on its multiprocessor compute.
+    let waiting = MEMORY_LATENCY * work.waits * (grid / slots).ceil() / resident;
+    let seconds = longest / wave_efficiency(grid, slots, bottleneck) + waiting + target.launch;
     if longest < target.launch {
         bottleneck = Bottleneck::Launch;
     }

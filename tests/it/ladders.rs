@@ -141,6 +141,19 @@ fn rungs_are_timed_in_order() {
 }
 
 #[test]
+fn products_are_predicted_from_one_tile() {
+    let climb = climbed("matrix_multiplication", "");
+    let tflops = |name: &str| {
+        let rung = climb.rungs.iter().find(|r| r.name == name).expect("a rung");
+        climb.flops / rung.us.as_ref().expect("a time") / 1e6
+    };
+    // The H200's multiply-adds end at about 60 TFLOP/s; a thread that reads two numbers for each is far from that.
+    assert!((40.0..62.0).contains(&tflops("pipeline")), "{climb:?}");
+    assert!(tflops("naive") < 8.0, "{climb:?}");
+    assert!(tflops("register") < tflops("double") && tflops("shared") < tflops("register"), "{climb:?}");
+}
+
+#[test]
 fn predictions_of_products_grow_with_their_operations() {
     let subject = subject("batched_matrix_multiplication").expect("a challenge of the gallery");
     let kernel = built(batched_matrix_multiplication::batched_matrix_multiplication::Kernel::def());

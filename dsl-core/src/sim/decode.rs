@@ -5,6 +5,7 @@
 
 use super::counters::Class;
 use super::op::{AccessOp, AtomicStep, BulkStep, CopyStep, ElementsOp, MatrixStep, MmaStep, Op, PlaceOp, ShuffleStep, Slot};
+use super::unrolled::{Unrolled, is_written_out};
 use crate::scalar;
 use crate::simt::{Expr, Kernel, ParamKind, Place, Stmt, VarId};
 use crate::types::{BinaryOp, DType, UnaryOp};
@@ -97,7 +98,7 @@ fn find(kernel: &Kernel, stmts: &[Stmt], wanted: &mut u32, comment: &mut Option<
     None
 }
 
-fn bodies(stmt: &Stmt) -> [&[Stmt]; 2] {
+pub(super) fn bodies(stmt: &Stmt) -> [&[Stmt]; 2] {
     match stmt {
         Stmt::If { then, otherwise, .. } => [then, otherwise],
         Stmt::For { body, .. } => [body, &[]],
@@ -124,6 +125,9 @@ struct Decoder<'a> {
     constants: HashMap<u64, Slot>,
     scalars: HashMap<usize, Slot>,
     bulk: bool,
+    unrolled: Unrolled,
+    /// What is evaluated now vanishes in compiled code.
+    folds: bool,
 }
 
 impl<'a> Decoder<'a> {
@@ -152,6 +156,8 @@ impl<'a> Decoder<'a> {
             constants: HashMap::new(),
             scalars: HashMap::new(),
             bulk: false,
+            unrolled: Unrolled::default(),
+            folds: false,
         }
     }
 
@@ -209,6 +215,14 @@ impl<'a> Decoder<'a> {
 
     /// Evaluates an expression; into `dst` if given.
     fn value_into(&mut self, e: &Expr, dst: Option<Slot>) -> Slot {
+        let outer = self.folds;
+        self.folds |= self.unrolled.folds(e, self.kernel);
+        let slot = self.evaluated(e, dst);
+        self.folds = outer;
+        slot
+    }
+
+    fn evaluated(&mut self, e: &Expr, dst: Option<Slot>) -> Slot {
         let k = self.kernel;
         match e {
             Expr::Literal(l) => {
@@ -291,6 +305,7 @@ impl<'a> Decoder<'a> {
 
     fn pure(&mut self, dst: Option<Slot>, class: Class, op: impl FnOnce(Slot) -> Op) -> Slot {
         let dst = dst.unwrap_or_else(|| self.temporary());
+        let class = if self.folds { Class::Move } else { class };
         self.push(op(dst), class);
         dst
     }
@@ -385,7 +400,16 @@ impl<'a> Decoder<'a> {
                 self.push(Op::Atomic(Box::new(step)), Class::Atomic);
             }
             Stmt::If { condition, then, otherwise } => self.choice(condition, then, otherwise),
-            Stmt::For { var, start, end, step, body, .. } => self.counted(*var, [start, end, step], body),
+            Stmt::For { var, start, end, step, unroll, body } => {
+                let bounds = [start, end, step];
+                if is_written_out(*unroll, bounds) {
+                    self.unrolled.enter(*var, body);
+                    self.counted(*var, bounds, body, [Class::Move; 2]);
+                    self.unrolled.leave();
+                } else {
+                    self.counted(*var, bounds, body, [Class::Integer, Class::Control]);
+                }
+            }
             Stmt::While { header, condition, body } => {
                 self.push(Op::Loop, Class::Control);
                 let top = self.here();
@@ -393,7 +417,7 @@ impl<'a> Decoder<'a> {
                 let condition = self.value(condition);
                 let test = self.push(Op::LoopTest { condition, end: 0 }, Class::Control);
                 self.block(body);
-                self.close(test, top);
+                self.close(test, top, Class::Control);
             }
             Stmt::Comment(_) => {}
             other => self.synchronisation(other),
@@ -413,7 +437,8 @@ impl<'a> Decoder<'a> {
         self.code[middle] = Op::Else { end };
     }
 
-    fn counted(&mut self, var: VarId, [start, end, step]: [&Expr; 3], body: &[Stmt]) {
+    /// A loop over numbers, whose arithmetic and branches are of these classes.
+    fn counted(&mut self, var: VarId, [start, end, step]: [&Expr; 3], body: &[Stmt], [arithmetic, branch]: [Class; 2]) {
         let dtype = self.kernel.var(var).dtype;
         let counter = self.base(var);
         // Bounds are evaluated once; a variable among them may change inside of the loop.
@@ -433,18 +458,18 @@ impl<'a> Decoder<'a> {
         let less = scalar::compare_fn(crate::types::CompareOp::Lt, dtype).expect("a loop counts integers");
         let add = scalar::binary_fn(BinaryOp::Add, dtype).expect("a loop counts integers");
         self.push(Op::Loop, Class::Move);
-        let top = self.push(Op::Compare { f: less, dst: condition, a: counter, b: fixed[0] }, Class::Integer) as u32;
-        let test = self.push(Op::LoopTest { condition, end: 0 }, Class::Control);
+        let top = self.push(Op::Compare { f: less, dst: condition, a: counter, b: fixed[0] }, arithmetic) as u32;
+        let test = self.push(Op::LoopTest { condition, end: 0 }, branch);
         self.free.append(&mut self.used);
         self.block(body);
-        self.push(Op::Binary { f: add, dst: sum, a: counter, b: fixed[1] }, Class::Integer);
+        self.push(Op::Binary { f: add, dst: sum, a: counter, b: fixed[1] }, arithmetic);
         self.push(Op::Move { dst: counter, a: sum }, Class::Move);
-        self.close(test, top);
+        self.close(test, top, branch);
     }
 
     /// Jumps back to the top and lets the loop's test leave to what follows.
-    fn close(&mut self, test: usize, top: u32) {
-        self.push(Op::Jump { to: top }, Class::Control);
+    fn close(&mut self, test: usize, top: u32, branch: Class) {
+        self.push(Op::Jump { to: top }, branch);
         let after = self.here();
         if let Op::LoopTest { end, .. } = &mut self.code[test] {
             *end = after;

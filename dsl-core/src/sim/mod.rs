@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! mod.rs       what callers see
-//! decode.rs    structured body → flat code (op.rs)
+//! decode.rs    structured body → flat code (op.rs);  unrolled.rs: what compilers leave of unrolled loops
 //! machine.rs   blocks, stepping, barriers that several warps meet at
 //! warp.rs      registers, masks, arithmetic, shuffles
 //! access.rs    loads, stores, atomics
@@ -31,6 +31,7 @@ mod op;
 mod order;
 mod shadow;
 mod trap;
+mod unrolled;
 mod warp;
 
 #[cfg(test)]

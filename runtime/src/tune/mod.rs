@@ -10,6 +10,7 @@
 pub mod client;
 pub mod launches;
 pub mod predict;
+mod products;
 pub mod program;
 pub mod protocol;
 pub mod search;

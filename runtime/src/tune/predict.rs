@@ -4,6 +4,7 @@
 //! with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers.
 
 use super::launches::{Launch, launches};
+use super::products::{self, Axes};
 use super::search::{Measure, median};
 use crate::bench::scaled_sizes;
 use crate::challenge::Sizes;
@@ -20,7 +21,7 @@ use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::sim::{Class, Counters};
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
-use girih_core::tile::{Kernel, ParamKind};
+use girih_core::tile::{Kernel, KnobId, ParamKind, Size};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -40,12 +41,16 @@ pub struct Prediction<'a> {
     schedules: Vec<Schedule>,
     /// What the other launch sites take, microseconds.
     others_us: f64,
+    /// How the kernel walks its operands, if it multiplies tiles.
+    axes: Option<Axes>,
 }
 
 /// Bytes of the largest tensor at the reduced size: many tiles, little to simulate.
 const SMALL: f64 = 256.0 * 1024.0;
 /// Registers per thread where NVRTC can't be asked.
 const GUESSED_REGISTERS: u32 = 32;
+/// Registers that a thread may have.
+const MOST_REGISTERS: u32 = 255;
 
 impl<'a> Prediction<'a> {
     /// For the launch of a kernel on a target.
@@ -65,7 +70,7 @@ impl<'a> Prediction<'a> {
         let found = launches(&subject.program, &call, 0)?;
         let small = found.into_iter().find(|l| l.site == launch.site).unwrap_or_else(|| launch.clone());
         let scale = scale(subject, kernel, (launch, sizes), (&small, &reduced));
-        Ok(Prediction { subject, kernel, launch, small, scale, target, candidates, schedules, others_us: 0.0 })
+        Ok(Prediction { subject, kernel, launch, small, scale, target, candidates, schedules, others_us: 0.0, axes: Axes::of(kernel) })
     }
 
     /// Predicts the whole program, whose other launch sites take so many microseconds.
@@ -106,7 +111,10 @@ impl<'a> Prediction<'a> {
 
     /// The model's word on one schedule.
     fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<model::Prediction, String> {
-        let counters = self.count(schedule)?;
+        if let Some(predicted) = self.predict_product(schedule, registers)? {
+            return Ok(predicted);
+        }
+        let counters = self.count(&self.small.args, schedule)?;
         let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
         let multiprocessors = self.target.multiprocessors as i64;
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
@@ -119,6 +127,32 @@ impl<'a> Prediction<'a> {
         Ok(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target))
     }
 
+    /// Of a kernel that multiplies tiles, from one tile of the result.
+    fn predict_product(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<Option<model::Prediction>, String> {
+        let knob = |k: KnobId| if let Choice::Int(i) = schedule.choices[k.0 as usize] { i } else { 1 };
+        let size = |s: &Size| s.value(knob);
+        let Some(axes) = &self.axes else { return Ok(None) };
+        let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1);
+        let part = |turns| axes.part(&self.launch.args, &size, turns);
+        let (Some(few), Some(more), Some(depth)) = (part(stages.max(2)), part(stages.max(2) + 2), axes.depth(&self.launch.args)) else {
+            return Ok(None);
+        };
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
+        let blocks = |args: &[LaunchArg]| simt.launch.grid.eval(&host_arguments(args), self.target.multiprocessors as i64).max(1);
+        let grid = blocks(&self.launch.args);
+        let work = |part: &products::Part| Ok::<_, String>((scaled(&self.count(&part.args, schedule)?, 1.0, 1.0), part.depth));
+        let (few, more, one) = (work(&few)?, work(&more)?, blocks(&few.args));
+        let mut work = products::whole(few, more, depth, (one, grid));
+        work.memory_bytes = tensor_bytes(&self.launch.args);
+        work.rounds = (depth as f64 / axes.turn(&size) as f64).ceil().max(1.0);
+        work.waits = if products::runs_ahead(self.kernel, schedule) { 0.0 } else { work.rounds };
+        let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: stages as u32 };
+        let wanted = products::registers(&simt);
+        let spills = 8 * wanted.saturating_sub(MOST_REGISTERS);
+        let guess = model::Resources { registers: wanted.min(MOST_REGISTERS), shared: simt.shared_bytes(), spills };
+        Ok(Some(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target)))
+    }
+
     /// Tiles of the whole launch: the blocks there would be with one tile each.
     fn tiles(&self, schedule: &Schedule) -> Option<i64> {
         let at = self.kernel.knobs.iter().position(|k| k.kind == KnobKind::Grid)?;
@@ -128,13 +162,13 @@ impl<'a> Prediction<'a> {
         Some(simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64))
     }
 
-    /// Counters of the reduced launch.
-    fn count(&self, schedule: &Schedule) -> Result<Counters, String> {
+    /// Counters of a reduced launch with these arguments.
+    fn count(&self, reduced: &[LaunchArg], schedule: &Schedule) -> Result<Counters, String> {
         let device = Device::sim(self.target);
         let text = |e: crate::Error| e.to_string();
         let mut buffers = Vec::new();
         let mut args = Vec::new();
-        for (arg, param) in self.small.args.iter().zip(&self.kernel.params) {
+        for (arg, param) in reduced.iter().zip(&self.kernel.params) {
             args.push(match (arg, param.kind) {
                 (LaunchArg::Tensor(region), ParamKind::Tensor { mutable, .. }) => {
                     let (start, end) = region.span();
@@ -229,12 +263,25 @@ fn elements(args: &[LaunchArg]) -> f64 {
     args.iter().map(of).sum()
 }
 
+/// Bytes of all tensors of a launch.
+fn tensor_bytes(args: &[LaunchArg]) -> f64 {
+    let of = |a: &LaunchArg| match a {
+        LaunchArg::Tensor(r) => r.bytes() as f64,
+        LaunchArg::Scalar(_) => 0.0,
+    };
+    args.iter().map(of).sum()
+}
+
 fn arguments(launch: &Launch) -> Vec<HostArg> {
+    host_arguments(&launch.args)
+}
+
+fn host_arguments(args: &[LaunchArg]) -> Vec<HostArg> {
     let of = |a: &LaunchArg| match a {
         LaunchArg::Tensor(r) => HostArg::Tensor(r.tensor_arg(0)),
         LaunchArg::Scalar(l) => HostArg::Scalar(*l),
     };
-    launch.args.iter().map(of).collect()
+    args.iter().map(of).collect()
 }
 
 fn scaled(c: &Counters, scale: f64, rounds: f64) -> model::Work {
@@ -254,5 +301,6 @@ fn scaled(c: &Counters, scale: f64, rounds: f64) -> model::Work {
         matrix_int8: times(c.matrix.int8),
         atomics: times(c.threads(Class::Atomic)),
         rounds,
+        waits: 0.0,
     }
 }

@@ -4,6 +4,7 @@ use super::build::*;
 use super::kernels::{numbers, transpose, vector_add, vectors};
 use crate::sim::counters::{sectors, wavefronts};
 use crate::sim::{Class, GlobalTraffic, SharedTraffic};
+use crate::simt::Expr;
 
 fn lanes(f: impl Fn(u64) -> u64) -> [u64; 32] {
     std::array::from_fn(|l| f(l as u64))
@@ -68,4 +69,34 @@ fn transposes_conflict_unless_padded() {
     assert_eq!(shared(32).shared_load, SharedTraffic { requests: 32, wavefronts: 1024, conflicts: 992 });
     assert_eq!(shared(32).shared_store.conflicts, 0);
     assert_eq!(shared(33).block_barriers, 8);
+}
+
+#[test]
+fn loops_that_are_written_out_cost_their_work_alone() {
+    use crate::simt::{Special, Stmt};
+    use crate::types::DType;
+    let count = |unroll: bool, inside: bool| {
+        let mut k = Build::new(32);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let thread = k.special(Special::Thread);
+        let (i, own) = (k.var("i", DType::I32, None), k.var("own", DType::I32, None));
+        let at = add(thread.clone(), mul(Expr::Var(i), int(32)));
+        let body = match inside {
+            // What is read in the loop is no constant.
+            true => {
+                let value = Expr::Cast(DType::I32, Box::new(load(global(x, at))));
+                vec![Stmt::Let { var: own, value }, store(global(y, add(Expr::Var(own), mul(Expr::Var(i), int(32)))), float(1.0))]
+            }
+            false => vec![store(global(y, at), float(1.0))],
+        };
+        k.push(Stmt::For { var: i, start: int(0), end: int(4), step: int(1), unroll, body });
+        let lanes: Vec<f32> = (0..128).map(|i| (i % 32) as f32).collect();
+        let c = launch(&k.done(), 1, &[Given::F32(&lanes), Given::Raw(512)]).report.counters;
+        [Class::Integer, Class::Control, Class::Memory].map(|class| c.warps(class))
+    };
+    // The end of the kernel counts as a branch.
+    assert_eq!(count(true, false), [0, 1, 4]);
+    // Test, step, address: 5 + 4 + 4 * 2; five tests, four jumps and the end.
+    assert_eq!(count(false, false), [17, 10, 4]);
+    assert_eq!(count(true, true), [4, 1, 8]);
 }
