@@ -8,7 +8,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{BinOp, Block, Expr, ExprForLoop, ExprIf, ExprWhile, Ident, Pat, Stmt};
+use syn::{BinOp, Block, Expr, ExprForLoop, ExprIf, ExprWhile, Ident, Pat, PathArguments, Stmt, parse_quote};
 
 /// Compound assignment.
 pub fn is_assignment(op: &BinOp) -> bool {
@@ -361,12 +361,15 @@ impl Rewriter<'_> {
     }
 }
 
-/// A launch of a program gets the plan as its first argument.
+/// A launch of a program gets the plan as its first argument, and its type behind the types that the author gives.
 fn launch(expr: &mut Expr) {
     if let Expr::Call(call) = expr
-        && let Expr::Path(path) = &*call.func
+        && let Expr::Path(path) = &mut *call.func
     {
         let plan = quote_spanned!(path.span()=> &::girih::__private::Plan);
+        if let Some(PathArguments::AngleBracketed(types)) = path.path.segments.last_mut().map(|s| &mut s.arguments) {
+            types.args.push(parse_quote!(_));
+        }
         call.args.insert(0, Expr::Verbatim(plan));
     }
 }

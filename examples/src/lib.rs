@@ -30,6 +30,7 @@ pub mod layer_normalization;
 pub mod leaky_relu;
 pub mod linear_recurrence;
 pub mod logistic_regression;
+pub mod lower_precision_gemm;
 pub mod matrix_addition;
 pub mod matrix_copy;
 pub mod matrix_multiplication;

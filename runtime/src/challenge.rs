@@ -205,6 +205,14 @@ pub fn sum_rounding(terms: f64, largest: f64) -> f64 {
     7.0 * terms.sqrt() * 2f64.powi(-24) * terms * largest / 2.0
 }
 
+/// What a sum of `terms` products of at most `largest` may be off by on a matrix unit: it adds blocks of at least four products and the sum
+/// so far, and drops what lies below the 24th bit of the largest of these five (see [`girih_core::fragments::Atom::error_bound`]). The sums
+/// on the way are those of random products, of a third of the largest one's size on average of squares, at seven standard deviations.
+pub fn matrix_rounding(terms: f64, largest: f64) -> f64 {
+    let sum = largest * (1.0 + 7.0 * terms.sqrt() / 3.0);
+    (terms / 4.0).ceil() * 5.0 * 2f64.powi(-23) * sum
+}
+
 /// `|got − expected| ≤ atol + rtol · |expected|`; NaN equals NaN, an infinity only itself.
 pub fn near(got: f64, expected: f64, atol: f64, rtol: f64) -> bool {
     got == expected
