@@ -1,7 +1,9 @@
 //! Benchmarks: a subject at one size, each sample with a cold L2, beside its peers in turn (ours, eager, compiled, ours, ..).
 
+use crate::acceptance::Acceptance;
 use crate::challenge::Sizes;
 use crate::check::run;
+use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::joint;
 use crate::placed::Placed;
@@ -70,6 +72,8 @@ pub struct Row {
     pub copy_bytes: f64,
     /// Why a peer is missing.
     pub note: Option<String>,
+    /// The verdicts on the cubins of the launch sites that the call reaches, by the sites' names.
+    pub verdicts: Vec<(String, Acceptance)>,
 }
 
 impl Row {
@@ -126,6 +130,7 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     drop(after);
 
     let mut row = empty_row(subject, &call, device.target());
+    row.verdicts = verdicts(subject, &call, device.target(), &chosen)?;
     row.schedules = chosen.into_iter().map(|(_, text, origin)| (text, origin)).collect();
     let timer = Timer::new(device).map_err(|e| e.to_string())?;
     let arguments = placed.arguments();
@@ -233,6 +238,23 @@ fn chosen(subject: &Subject, call: &Call, options: &Options) -> Result<Chosen, S
     Ok((subject, schedules))
 }
 
+/// Whether the cubins of a call's launches are what was meant; nothing of kernels that could not be compiled by themselves.
+fn verdicts(
+    subject: &Subject,
+    call: &Call,
+    target: &Target,
+    chosen: &[(Schedule, String, &'static str)],
+) -> Result<Vec<(String, Acceptance)>, String> {
+    let names = subject.program.site_names();
+    let mut all = Vec::new();
+    for launch in launches(&subject.program, call, 0)? {
+        let kernel = (launch.kernel.build)().map_err(|e| e.to_string())?;
+        let compiled = compile(&kernel, &launch.facts, &chosen[launch.site].0, target, Output::Cubin);
+        all.extend(compiled.and_then(|c| c.acceptance()).ok().map(|verdict| (names[launch.site].clone(), verdict)));
+    }
+    Ok(all)
+}
+
 fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
     let bytes = subject.compulsory_bytes(call);
     let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(&call.sizes), (c.int_ops)(&call.sizes)));
@@ -248,6 +270,7 @@ fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
         peers: Vec::new(),
         copy_bytes: 0.0,
         note: None,
+        verdicts: Vec::new(),
     }
 }
 

@@ -26,6 +26,7 @@ pub mod tensor;
 pub mod inputs;
 pub mod joint;
 
+pub mod acceptance;
 mod bare_kernel;
 pub mod bench;
 pub mod challenge;

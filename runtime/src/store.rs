@@ -74,6 +74,8 @@ pub struct Trial {
     pub samples_us: Vec<f64>,
     /// Registers per thread, where compiled.
     pub registers: Option<u32>,
+    /// Why the cubin is not what the kernel was meant to become, where it is not: see [`crate::acceptance`].
+    pub flaw: Option<String>,
 }
 
 /// A schedule that the tuner elected.
@@ -109,7 +111,7 @@ const SCHEMA: &str = "
         identity TEXT NOT NULL, kernel TEXT NOT NULL, facts TEXT NOT NULL, sizes TEXT NOT NULL,
         device TEXT NOT NULL, arch TEXT NOT NULL, schedule TEXT NOT NULL,
         status TEXT NOT NULL, reason TEXT NOT NULL, median_us REAL, samples_us TEXT NOT NULL, registers INTEGER,
-        versions TEXT NOT NULL, at INTEGER NOT NULL,
+        versions TEXT NOT NULL, at INTEGER NOT NULL, flaw TEXT,
         PRIMARY KEY (identity, facts, sizes, device, arch, schedule));
     CREATE TABLE IF NOT EXISTS elected (
         identity TEXT NOT NULL, kernel TEXT NOT NULL, facts TEXT NOT NULL, sizes TEXT NOT NULL,
@@ -133,6 +135,10 @@ impl Store {
             db.busy_timeout(Duration::from_secs(10))?;
             db.pragma_update(None, "journal_mode", "wal")?;
             db.execute_batch(SCHEMA)?;
+            // Stores of former versions have no such column; those that have it refuse another one.
+            if !has_column(&db, "flaw")? {
+                db.execute_batch("ALTER TABLE trials ADD COLUMN flaw TEXT")?;
+            }
             Ok(db)
         };
         let db = open().map_err(|e| StoreError::Database(path.to_path_buf(), e))?;
@@ -148,7 +154,9 @@ impl Store {
     pub fn record(&self, key: &TrialKey, trial: &Trial) -> Result<(), StoreError> {
         let samples: Vec<String> = trial.samples_us.iter().map(|s| format!("{s:.3}")).collect();
         self.done(self.db.execute(
-            "INSERT OR REPLACE INTO trials VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+            "INSERT OR REPLACE INTO trials (identity, kernel, facts, sizes, device, arch, schedule, status, reason, median_us, samples_us,
+                                            registers, versions, at, flaw)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             params![
                 hex(key.identity),
                 key.kernel,
@@ -163,7 +171,8 @@ impl Store {
                 samples.join(" "),
                 trial.registers,
                 VERSIONS,
-                now()
+                now(),
+                trial.flaw
             ],
         ))
     }
@@ -172,7 +181,7 @@ impl Store {
     pub fn trials(&self, key: &TrialKey) -> Result<Vec<Trial>, StoreError> {
         let query = || -> rusqlite::Result<Vec<Trial>> {
             let mut rows = self.db.prepare_cached(
-                "SELECT schedule, status, reason, median_us, samples_us, registers FROM trials
+                "SELECT schedule, status, reason, median_us, samples_us, registers, flaw FROM trials
                  WHERE identity = ?1 AND facts = ?2 AND sizes = ?3 AND device = ?4 AND arch = ?5 AND versions = ?6 ORDER BY at, rowid",
             )?;
             let key = params![hex(key.identity), key.facts, key.sizes, key.device, key.arch, VERSIONS];
@@ -186,6 +195,7 @@ impl Store {
                     median_us: r.get(3)?,
                     samples_us: samples.split(' ').filter_map(|s| s.parse().ok()).collect(),
                     registers: r.get(5)?,
+                    flaw: r.get(6)?,
                 })
             })?
             .collect()
@@ -278,6 +288,11 @@ impl Store {
     }
 }
 
+fn has_column(db: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let mut columns = db.prepare("SELECT 1 FROM pragma_table_info('trials') WHERE name = ?1")?;
+    columns.exists([name])
+}
+
 /// Trials of another version of girih are not resumed: its code may be faster or slower.
 const VERSIONS: &str = concat!("girih ", env!("CARGO_PKG_VERSION"));
 
@@ -310,7 +325,8 @@ mod tests {
     fn trial(schedule: &str, median_us: Option<f64>) -> Trial {
         let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
         let samples_us = median_us.into_iter().collect();
-        Trial { schedule: schedule.into(), status, reason: String::new(), median_us, samples_us, registers: Some(32) }
+        let flaw = median_us.filter(|us| *us > 5.0).map(|_| "48 bytes spilled per thread".to_string());
+        Trial { schedule: schedule.into(), status, reason: String::new(), median_us, samples_us, registers: Some(32), flaw }
     }
 
     #[test]
@@ -328,6 +344,20 @@ mod tests {
         assert_eq!(trials, [trial("T=1", Some(3.5)), trial("T=2", None)]);
         let other = TrialKey { sizes: "N=9".into(), ..key() };
         assert_eq!(store.trials(&other).unwrap(), []);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn stores_of_former_versions_are_read_and_written() {
+        let folder = std::env::temp_dir().join(format!("girih-former-{}", std::process::id()));
+        let path = folder.join("tune.sqlite");
+        std::fs::create_dir_all(&folder).unwrap();
+        Connection::open(&path).unwrap().execute_batch(&SCHEMA.replace(", flaw TEXT", "")).unwrap();
+        for _ in 0..2 {
+            let store = Store::open(&path).unwrap();
+            store.record(&key(), &trial("T=1", Some(9.0))).unwrap();
+            assert_eq!(store.trials(&key()).unwrap(), [trial("T=1", Some(9.0))]);
+        }
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -4,9 +4,10 @@ use super::kernels::saxpy;
 use super::launches::best_facts;
 use super::nvrtc::provide;
 use super::rungs::rungs;
-use girih::compile::{Output, compile};
+use girih::compile::{Compiled, Output, compile};
 use girih::nvrtc;
 use girih::sass::{self, Class, Function};
+use girih_core::lower::lower;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
@@ -63,6 +64,71 @@ fn schedules_become_the_instructions_that_they_mean() {
     assert!(copied("Async") >= 2 && copied("Registers") == 0);
 }
 
+/// Schedules of kernels whose cubins must be what was meant, with the architectures they are for.
+fn accepted_schedules() -> Vec<(KernelDef, &'static str)> {
+    use girih_examples::lower_precision_gemm::{Bf16F32, F16F16, Int8, NN, NT, TN, Tf32, lower_precision_gemm};
+    use girih_examples::{gemm, matrix_multiplication};
+    const MMA: &str = "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,S=3,P=Async,X=8";
+    const PLAIN: &str = "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,S=2,P=Registers,X=1";
+    vec![
+        (gemm::gemm::Kernel::def(), "BM=128,BN=128,BK=32,TM=8,TN=8,V=8,U=Mma,W=8,O=Shared,S=3,P=Async,X=8"),
+        (gemm::gemm::Kernel::def(), "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,O=Shared,S=1,P=Registers,X=1"),
+        (matrix_multiplication::matrix_multiplication::Kernel::def(), "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=3,P=Async,X=8"),
+        (matrix_multiplication::matrix_multiplication::Kernel::def(), "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=2,P=Registers,X=1"),
+        (lower_precision_gemm::Kernel::<F16F16, TN>::def(), PLAIN),
+        (lower_precision_gemm::Kernel::<Bf16F32, NT>::def(), MMA),
+        (lower_precision_gemm::Kernel::<Tf32, NT>::def(), MMA),
+        (lower_precision_gemm::Kernel::<Int8, NT>::def(), MMA),
+        (lower_precision_gemm::Kernel::<Int8, NN>::def(), PLAIN),
+    ]
+}
+
+#[test]
+fn cubins_of_dots_are_what_was_meant() {
+    provide();
+    provide_disassembler();
+    let (mut accepted, mut failures) = (0, Vec::new());
+    for (def, schedule) in accepted_schedules() {
+        let kernel = (def.build)().expect("a kernel builds");
+        let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"));
+        for arch in ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"] {
+            let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
+            let Ok(simt) = lower(&kernel, &best_facts(&kernel), &schedule, target) else { continue };
+            let verdict = Compiled::of(simt, target).acceptance().unwrap_or_else(|e| panic!("{e}"));
+            assert!(verdict.instructions.as_ref().is_ok_and(|c| !c.is_empty()), "{}: {verdict}", kernel.full_name());
+            match verdict.accepted() {
+                true => accepted += 1,
+                false => failures.push(format!("{} {} for {arch}: {verdict}", kernel.full_name(), schedule.short(&kernel))),
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    // Turing has neither asynchronous copies nor bf16 and tf32.
+    assert!(accepted >= 36, "{accepted} cubins were looked at");
+}
+
+/// A cubin of another schedule has none of the instructions that were meant.
+#[test]
+fn cubins_that_lack_what_was_meant_are_not_accepted() {
+    provide();
+    provide_disassembler();
+    let kernel = (girih_examples::gemm::gemm::Kernel::def().build)().expect("a kernel builds");
+    let compiled = |schedule: &str| {
+        let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"));
+        let target = Target::h200();
+        compile(&kernel, &best_facts(&kernel), &schedule, target, Output::Cubin).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let meant = compiled("BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,O=Shared,S=3,P=Async,X=1");
+    let other = compiled("BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Ffma,W=8,O=Shared,S=1,P=Registers,X=1");
+    let mixed = Compiled { cubin: other.cubin.clone(), resources: other.resources, ..meant.clone() };
+    let verdict = mixed.acceptance().unwrap_or_else(|e| panic!("{e}"));
+    let flaws = verdict.flaws();
+    for missing in ["0 MMA where ", "0 LDSM where ", "0 LDGSTS.128 where "] {
+        assert!(flaws.iter().any(|f| f.starts_with(missing)), "{verdict}");
+    }
+    assert!(meant.acceptance().is_ok_and(|v| v.accepted()) && other.acceptance().is_ok_and(|v| v.accepted()));
+}
+
 /// What the disassembler shows of local memory is what ptxas says, which `nvrtc_accepts_every_rung_everywhere` holds to be nothing.
 #[test]
 fn local_memory_is_what_ptxas_reports() {
@@ -98,6 +164,10 @@ fn a_machine_without_the_disassembler_says_where_it_looked() {
     if std::env::var_os(CHILD).is_some() {
         let error = sass::disassemble(&[]).expect_err("there is no disassembler");
         println!("said: {error}");
+        provide();
+        let kernel = (saxpy::Kernel::def().build)().expect("a kernel builds");
+        let compiled = compile(&kernel, &best_facts(&kernel), &Schedule::default_of(&kernel), Target::h200(), Output::Cubin);
+        println!("verdict: {}", compiled.unwrap_or_else(|e| panic!("{e}")).acceptance().unwrap_or_else(|e| panic!("{e}")));
         return;
     }
     let said = |variable: &str, value: &Path| {
@@ -109,7 +179,9 @@ fn a_machine_without_the_disassembler_says_where_it_looked() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let text = said("GIRIH_NVDISASM", Path::new("/nowhere/nvdisasm"));
-    for part in ["GIRIH_NVDISASM=/nowhere/nvdisasm", "autotune doctor --fetch", sass::WHEEL] {
+    let verdict =
+        "verdict: accepted: nothing spilled; only registers and memory were checked: NVIDIA's disassembler (nvdisasm) was not found\n";
+    for part in ["GIRIH_NVDISASM=/nowhere/nvdisasm", "autotune doctor --fetch", sass::WHEEL, verdict] {
         assert!(text.contains(part), "no {part} in {text}");
     }
 }

@@ -1,7 +1,7 @@
 //! `bench`: medians at the perf size, beside PyTorch in the same run.
 
 use super::peers::Torch;
-use super::{device, names, presets, print_json};
+use super::{acceptance_json, device, names, presets, print_json};
 use crate::bench::{Options, Peers, Row, bench, scaled_sizes};
 use crate::challenge::Sizes;
 use crate::device::Device;
@@ -123,6 +123,9 @@ fn print(row: &Row, device: &Device) {
     if row.way != Way::OneStep.to_string() {
         println!("{:<20} {}", "", row.way);
     }
+    for (site, verdict) in &row.verdicts {
+        println!("{:<20} {site}: {verdict}", "");
+    }
     if let Some(copy) = row.copy_bandwidth() {
         println!("{:<20} {:.1} % of the bandwidth of copy_ ({:.0} GB/s)", "", 100.0 * row.bandwidth() / copy, copy / 1e9);
     }
@@ -149,6 +152,7 @@ fn as_json(row: &Row, device: &Device) -> serde_json::Value {
         "gb_per_s": row.bandwidth() / 1e9, "tflop_per_s": row.operations / row.median_us * 1e-6, "floor_us": row.floor_us,
         "share_of_floor": row.floor_us / row.median_us, "peers_us": peers, "copy_gb_per_s": row.copy_bandwidth().map(|b| b / 1e9),
         "schedules": row.schedules.iter().map(|(s, o)| json!({ "schedule": s, "from": o })).collect::<Vec<_>>(), "note": row.note, "runs": row.way,
+        "acceptance": row.verdicts.iter().map(|(site, v)| json!({ "site": site, "verdict": acceptance_json(v) })).collect::<Vec<_>>(),
     })
 }
 
@@ -195,6 +199,13 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
             row.bandwidth() / 1e9,
             shown_schedules(row),
         );
+    }
+    for row in rows.iter().filter(|r| !r.verdicts.is_empty()) {
+        let _ = writeln!(text, "\n{}:", row.name);
+        for (site, verdict) in &row.verdicts {
+            let r = verdict.resources;
+            let _ = writeln!(text, "- {site}: {verdict}; {} registers, {} bytes of static shared memory", r.registers, r.shared_bytes);
+        }
     }
     text
 }

@@ -22,6 +22,7 @@ mod show;
 mod tune;
 mod winners;
 
+use crate::acceptance::Acceptance;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -96,6 +97,14 @@ fn end_with_the_reader() {
         }
         report(info);
     }));
+}
+
+/// A verdict for a program to read.
+fn acceptance_json(verdict: &Acceptance) -> serde_json::Value {
+    let counts: Option<Vec<serde_json::Value>> = verdict.instructions.as_ref().ok().map(|counts| {
+        counts.iter().map(|c| serde_json::json!({ "instruction": c.kind.to_string(), "meant": c.meant, "found": c.found })).collect()
+    });
+    serde_json::json!({ "accepted": verdict.accepted(), "verdict": verdict.to_string(), "resources": verdict.resources, "instructions": counts })
 }
 
 /// Prints a line for a program to read.

@@ -1,6 +1,7 @@
 //! `show`: a kernel at one schedule, at any level from tile IR to SASS.
 
-use super::{device, names, print_json};
+use super::{acceptance_json, device, names, print_json};
+use crate::acceptance::Acceptance;
 use crate::compile::{Compiled, Output, compile};
 use crate::joint::{self, Joint};
 use crate::store::Store;
@@ -113,11 +114,12 @@ pub fn run(args: &Args) -> Result<(), String> {
         let own = joint.as_ref().and_then(|j| j.schedule(&site, &kernel));
         let (schedule, from) = schedule(&kernel, &facts, target, args.preset, args.set.as_deref(), own)?;
         let facts = if args.facts == FactsChoice::Fitting { facts.fitting(&kernel, &schedule) } else { facts };
-        let text = level(&kernel, &facts, &schedule, target, args.ir)?;
+        let (text, verdict) = level(&kernel, &facts, &schedule, target, args.ir)?;
         if args.json {
             print_json(&json!({
                 "kernel": def.path(), "site": site, "arch": target.arch, "facts": facts.to_string(), "schedule": schedule.short(&kernel),
                 "attribute": schedule.attribute(&kernel), "from": from, "text": text,
+                "acceptance": verdict.as_ref().map(acceptance_json),
             }));
         } else {
             print!("{text}{}", if text.ends_with('\n') { "" } else { "\n" });
@@ -175,29 +177,41 @@ fn rung(kernel: &Kernel, facts: &Facts, target: &Target, step: Step) -> Result<S
     }
 }
 
-fn level(kernel: &Kernel, facts: &Facts, schedule: &Schedule, target: &Target, level: Level) -> Result<String, String> {
+/// A kernel's text, and the verdict on its cubin at the level that makes one.
+fn level(
+    kernel: &Kernel,
+    facts: &Facts,
+    schedule: &Schedule,
+    target: &Target,
+    level: Level,
+) -> Result<(String, Option<Acceptance>), String> {
     if level == Level::Tile {
-        return Ok(girih_core::tile::print::print(kernel));
+        return Ok((girih_core::tile::print::print(kernel), None));
     }
     let output = if level == Level::Sass { Output::Cubin } else { Output::Source };
     let compiled = compile(kernel, facts, schedule, target, output).map_err(|e| e.to_string())?;
-    match level {
+    let text = match level {
         Level::Tile => unreachable!("returned above"),
-        Level::Simt => Ok(girih_core::simt::print::print(&compiled.simt)),
-        Level::Cuda => Ok(compiled.source),
-        Level::Ptx => compiled.ptx().map_err(|e| e.to_string()),
-        Level::Sass => sass(kernel, schedule, &compiled),
-    }
+        Level::Simt => girih_core::simt::print::print(&compiled.simt),
+        Level::Cuda => compiled.source,
+        Level::Ptx => compiled.ptx().map_err(|e| e.to_string())?,
+        Level::Sass => {
+            let verdict = compiled.acceptance().map_err(|e| e.to_string())?;
+            return Ok((sass(kernel, schedule, &compiled, &verdict)?, Some(verdict)));
+        }
+    };
+    Ok((text, None))
 }
 
-/// The machine code behind a summary in comments: schedule, registers, instructions by class.
-fn sass(kernel: &Kernel, schedule: &Schedule, compiled: &Compiled) -> Result<String, String> {
+/// The machine code behind a summary in comments: schedule, registers, the verdict, instructions by class.
+fn sass(kernel: &Kernel, schedule: &Schedule, compiled: &Compiled, verdict: &Acceptance) -> Result<String, String> {
     let listing = compiled.sass().map_err(|e| e.to_string())?;
     let mut text = format!("// {}({}) for {}\n", kernel.full_name(), schedule.short(kernel), compiled.arch);
     if let Some(r) = &compiled.resources {
         let spilled = r.spill_store_bytes + r.spill_load_bytes;
         text += &format!("// {} registers, {} bytes of static shared memory, {spilled} bytes spilled\n", r.registers, r.shared_bytes);
     }
+    text += &format!("// {verdict}\n");
     for function in &listing.functions {
         text += &format!("// {}: {}\n", function.name, function.summary());
     }

@@ -1,7 +1,7 @@
 //! `tune`: the best schedule, measured on a GPU or predicted without one.
 
 use super::device::{self, DeviceChoice};
-use super::{names, print_json};
+use super::{acceptance_json, names, print_json};
 use crate::challenge::Sizes;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
@@ -149,11 +149,15 @@ fn print(outcome: &SiteOutcome, by: &By) {
             let gain = outcome.naive_us.map_or(String::new(), |n| format!(", {:.2} x the naive schedule's speed", n / us));
             println!("  best {schedule}: {verb} {us:.2} us{gain}");
             println!("  {attribute}");
+            if let Some(verdict) = &outcome.acceptance {
+                println!("  {verdict}");
+            }
         }
         _ => println!("  no candidate was right and timed"),
     }
     for t in outcome.ranking.iter().skip(1).take(4) {
-        println!("       {:<40} {:.2} us", t.schedule, t.median_us.unwrap_or(f64::NAN));
+        let flaw = t.flaw.as_ref().map_or(String::new(), |f| format!(", not accepted: {f}"));
+        println!("       {:<40} {:.2} us{flaw}", t.schedule, t.median_us.unwrap_or(f64::NAN));
     }
     for (reason, count) in &outcome.dropped {
         println!("  dropped {count}: {reason}");
@@ -166,7 +170,7 @@ fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
         "kernel": outcome.kernel, "site": outcome.site, "sizes": sizes.0, "device": by.device_name(), "arch": by.target().arch,
         "predicted": matches!(by, By::Prediction(_)),
         "schedule": outcome.winner.as_ref().map(|w| &w.0), "attribute": outcome.winner.as_ref().map(|w| &w.1),
-        "median_us": outcome.median_us, "naive_us": outcome.naive_us,
+        "median_us": outcome.median_us, "naive_us": outcome.naive_us, "acceptance": outcome.acceptance.as_ref().map(acceptance_json),
         "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
     })
 }

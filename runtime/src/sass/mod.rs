@@ -3,9 +3,11 @@
 //! What a kernel was meant to become shows here only: the width of its memory accesses, copies that pass by the registers, matrix
 //! instructions, and registers that did not suffice.
 
+mod expected;
 mod find;
 mod parse;
 
+pub use expected::{Count, Kind, compare, expected};
 pub use find::{WHEEL, fetch, find};
 pub use parse::parse;
 

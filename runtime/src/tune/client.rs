@@ -123,7 +123,7 @@ impl Measure for WorkerMeasure {
             Err(Gone::TimedOut) => (Status::TimedOut, format!("no result after {} s", self.limit.as_secs()), Vec::new()),
             Err(Gone::Died(status)) => (Status::Crashed, format!("the worker process died ({status})"), Vec::new()),
         };
-        Trial { schedule, status, reason, median_us: median(&samples_us), samples_us, registers: None }
+        Trial { schedule, status, reason, median_us: median(&samples_us), samples_us, registers: None, flaw: None }
     }
 
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {

@@ -17,6 +17,7 @@ pub mod search;
 mod settle;
 pub mod worker;
 
+use crate::acceptance::Acceptance;
 use crate::challenge::Sizes;
 use crate::compile::{Output, compile};
 use crate::device::Device;
@@ -111,6 +112,8 @@ pub struct SiteOutcome {
     pub winner: Option<(String, String)>,
     /// The winner's median in microseconds, of the whole program.
     pub median_us: Option<f64>,
+    /// The verdict on its cubin, where there is one.
+    pub acceptance: Option<Acceptance>,
     /// The naive schedule's, if it was tried.
     pub naive_us: Option<f64>,
     /// The best few, the fastest first.
@@ -201,7 +204,7 @@ impl Site<'_> {
                 }
                 None => prediction.as_mut().expect("without measurements a failed prediction has ended this"),
             };
-            let mut counted = Counted { inner, tried: &tried };
+            let mut counted = Counted { inner, tried: &tried, flaw: &|c| self.flaw(&candidates[c]) };
             let outcome = search::search(&order, &near, &known, &complexity, self.options.budget, &mut counted, &mut log);
             ahead.store(true, Ordering::Relaxed);
             outcome
@@ -214,6 +217,20 @@ impl Site<'_> {
                 self.conclude(&key, &names, &candidates, naive, outcome, known_count, trials)
             }
         }
+    }
+
+    /// The registers of a candidate's cubin under the tuned launch's facts, and what is amiss with it as far as ptxas says: that is known
+    /// without a look at the machine code. `None` where there is no cubin: predictions can do without NVRTC.
+    fn flaw(&self, candidate: &Schedule) -> Option<(u32, Option<String>)> {
+        let compiled = compile(self.kernel, &self.launch.facts, candidate, self.target, Output::Cubin).ok()?;
+        let resources = compiled.resources?;
+        let flaws = Acceptance::of_resources(resources).flaws();
+        Some((resources.registers, (!flaws.is_empty()).then(|| flaws.join(", "))))
+    }
+
+    /// The whole verdict on a candidate's cubin.
+    fn acceptance(&self, candidate: &Schedule) -> Option<Acceptance> {
+        compile(self.kernel, &self.launch.facts, candidate, self.target, Output::Cubin).ok()?.acceptance().ok()
     }
 
     /// Lets large tensors decide between candidates that are equals at a small size.
@@ -293,6 +310,7 @@ impl Site<'_> {
             kernel: key.kernel.clone(),
             winner: outcome.best.map(|(b, _)| (names[b].clone(), candidates[b].attribute(self.kernel))),
             median_us: outcome.best.map(|(_, t)| t),
+            acceptance: outcome.best.and_then(|(b, _)| self.acceptance(&candidates[b])),
             naive_us,
             ranking,
             counts: (outcome.tried, known, outcome.left),
@@ -333,16 +351,22 @@ fn compile_ahead<'scope, 'env: 'scope>(
     }
 }
 
-/// Counts trials for the threads that compile ahead.
+/// Counts trials for the threads that compile ahead, and says what is amiss with the cubins of those that went well.
 struct Counted<'a> {
     inner: &'a mut dyn Measure,
     tried: &'a AtomicUsize,
+    flaw: &'a dyn Fn(usize) -> Option<(u32, Option<String>)>,
 }
 
 impl Measure for Counted<'_> {
     fn trial(&mut self, candidate: usize) -> Trial {
-        let trial = self.inner.trial(candidate);
+        let mut trial = self.inner.trial(candidate);
         self.tried.fetch_add(1, Ordering::Relaxed);
+        if trial.median_us.is_some()
+            && let Some((registers, flaw)) = (self.flaw)(candidate)
+        {
+            (trial.registers, trial.flaw) = (Some(registers), flaw);
+        }
         trial
     }
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {

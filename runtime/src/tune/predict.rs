@@ -230,6 +230,7 @@ impl Measure for Prediction<'_> {
             median_us: None,
             samples_us: Vec::new(),
             registers: None,
+            flaw: None,
         };
         if let Some(failure) = self.check(schedule).failures.first() {
             (trial.status, trial.reason) = (Status::Wrong, failure.clone());

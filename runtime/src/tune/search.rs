@@ -1,5 +1,6 @@
 //! The search itself: which candidate next, until when, and which one wins. It sees schedules and durations, nothing else.
 
+use crate::acceptance::PREFERENCE;
 use crate::inputs::Rng;
 use crate::store::{Status, Trial};
 use std::time::{Duration, Instant};
@@ -118,6 +119,7 @@ pub fn search(
 ) -> Outcome {
     let start = Instant::now();
     let mut times: Vec<(usize, f64)> = Vec::new();
+    let mut flawed = vec![false; known.len()];
     let (mut tried, mut left) = (0, 0);
     let mut done = vec![true; known.len()];
     order.iter().for_each(|c| done[*c] = false);
@@ -125,6 +127,7 @@ pub fn search(
     while let Some(candidate) = queue.take(&times) {
         if let Some(former) = &known[candidate] {
             times.extend(former.median_us.map(|t| (candidate, t)));
+            flawed[candidate] = former.flaw.is_some();
             continue;
         }
         let spent = budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
@@ -141,8 +144,9 @@ pub fn search(
         observer.tried(candidate, &trial);
         tried += 1;
         times.extend(trial.median_us.map(|t| (candidate, t)));
+        flawed[candidate] = trial.flaw.is_some();
     }
-    let best = if observer.stopped() { fastest(&times) } else { elect(times, complexity, measure) };
+    let best = if observer.stopped() { preferred(&times, &flawed) } else { elect(times, complexity, &flawed, measure) };
     Outcome { best, tried, left }
 }
 
@@ -150,18 +154,28 @@ fn fastest(times: &[(usize, f64)]) -> Option<(usize, f64)> {
     times.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn elect(mut times: Vec<(usize, f64)>, complexity: &[u64], measure: &mut dyn Measure) -> Option<(usize, f64)> {
+/// The fastest, but one whose cubin is not accepted only where it is faster than every accepted one by more than [`PREFERENCE`].
+fn preferred(times: &[(usize, f64)], flawed: &[bool]) -> Option<(usize, f64)> {
+    let accepted: Vec<(usize, f64)> = times.iter().copied().filter(|(c, _)| !flawed[*c]).collect();
+    let best = fastest(times)?;
+    Some(fastest(&accepted).filter(|(_, t)| *t <= best.1 * PREFERENCE).unwrap_or(best))
+}
+
+fn elect(mut times: Vec<(usize, f64)>, complexity: &[u64], flawed: &[bool], measure: &mut dyn Measure) -> Option<(usize, f64)> {
     times.sort_by(|a, b| a.1.total_cmp(&b.1));
     let limit = times.first()?.1 * FINALIST_SLACK;
-    let finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
+    let mut finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
+    // An accepted one that may be preferred takes part, however many others are a little faster.
+    let accepted = times.iter().find(|(c, t)| !flawed[*c] && *t <= limit).map(|(c, _)| *c);
+    finalists.extend(accepted.filter(|a| !finalists.contains(a)));
     let samples = measure.interleaved(&finalists, ROUNDS);
     let again: Vec<(usize, f64)> = finalists.iter().zip(&samples).filter_map(|(c, s)| Some((*c, median(s)?))).collect();
     // Without a final comparison (it failed, or a model has nothing to measure) the first times decide, without ties.
     if again.is_empty() {
-        return fastest(&times);
+        return preferred(&times, flawed);
     }
-    let (_, lowest) = fastest(&again)?;
-    again.into_iter().filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| complexity[*c])
+    let (chosen, lowest) = preferred(&again, flawed)?;
+    again.into_iter().filter(|(c, _)| flawed[*c] == flawed[chosen]).filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| complexity[*c])
 }
 
 /// The middle of the samples (the mean of the middle two); `None` without samples.
@@ -214,7 +228,7 @@ mod tests {
 
     fn trial(median_us: Option<f64>) -> Trial {
         let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
-        Trial { schedule: String::new(), status, reason: String::new(), median_us, samples_us: Vec::new(), registers: None }
+        Trial { schedule: String::new(), status, reason: String::new(), median_us, samples_us: Vec::new(), registers: None, flaw: None }
     }
 
     fn recording(first: &[f64], again: &[f64]) -> Recording {
@@ -236,6 +250,19 @@ mod tests {
         let mut r = recording(&[10.0, 10.0], &[10.0, 10.005]);
         let outcome = search(&[0, 1], &|_| vec![], &vec![None; 2], &[7, 3], FREE, &mut r, &mut Log::default());
         assert_eq!(outcome.best, Some((1, 10.005)));
+    }
+
+    #[test]
+    fn accepted_candidates_are_preferred_to_slightly_faster_ones() {
+        let spilled = |us| Some(Trial { flaw: Some("48 bytes spilled per thread".into()), ..trial(Some(us)) });
+        let elected = |times: [f64; 3]| {
+            let known = vec![spilled(times[0]), Some(trial(Some(times[1]))), Some(trial(Some(times[2])))];
+            let mut r = recording(&times, &times);
+            search(&[0, 1, 2], &|_| vec![], &known, &[0, 2, 1], FREE, &mut r, &mut Log::default()).best
+        };
+        assert_eq!(elected([9.9, 10.0, 10.1]), Some((1, 10.0)));
+        assert_eq!(elected([9.9, 10.0, 10.005]), Some((2, 10.005)), "ties among the accepted go to the simpler one");
+        assert_eq!(elected([9.0, 10.0, 10.1]), Some((0, 9.0)), "five per cent are worth a spill");
     }
 
     #[test]

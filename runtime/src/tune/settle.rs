@@ -35,7 +35,8 @@ pub(super) fn settle(
     let limit = f64::max(winner_us * 1.02, winner_us + SLACK_US);
     let mut near: Vec<(String, f64)> = Vec::new();
     for t in trials {
-        if let Some(us) = t.median_us.filter(|us| *us <= limit && t.schedule != winner) {
+        // What is not accepted has lost to the winner for that.
+        if let Some(us) = t.median_us.filter(|us| *us <= limit && t.schedule != winner && t.flaw.is_none()) {
             near.push((t.schedule.clone(), us));
         }
     }

@@ -1,0 +1,117 @@
+//! Whether a cubin is what its kernel was meant to become: nothing spilled, and the intended instructions in its machine code.
+//!
+//! A verdict is a note and no refusal: a kernel that is not accepted is right and runs, but something that its schedule counts on did not
+//! happen. The tuner prefers schedules whose cubins are accepted.
+
+use crate::compile::Compiled;
+use crate::error::Error;
+use crate::resources::Resources;
+use crate::sass::{self, Count};
+use std::fmt;
+
+/// A tuner's candidate that is not accepted is elected only where every accepted one is slower by more than this factor.
+pub const PREFERENCE: f64 = 1.02;
+
+/// The verdict on one cubin.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Acceptance {
+    /// What ptxas said.
+    pub resources: Resources,
+    /// Instructions that the kernel was meant to become, with those there are; or why the machine code was not looked at, in words.
+    pub instructions: Result<Vec<Count>, String>,
+}
+
+impl Acceptance {
+    /// The verdict by what ptxas said alone.
+    pub fn of_resources(resources: Resources) -> Acceptance {
+        Acceptance { resources, instructions: Err("machine code was not looked at".into()) }
+    }
+
+    /// What is not as it was meant, in words; empty for a cubin that is accepted.
+    pub fn flaws(&self) -> Vec<String> {
+        let Resources { spill_store_bytes, spill_load_bytes, stack, .. } = self.resources;
+        let mut flaws = Vec::new();
+        if spill_store_bytes + spill_load_bytes > 0 {
+            flaws.push(format!("{} bytes spilled per thread", spill_store_bytes.max(spill_load_bytes)));
+        } else if stack > 0 {
+            flaws.push(format!("{stack} bytes of local memory per thread"));
+        }
+        let missing = self.instructions.iter().flatten().filter(|c| c.found < c.meant);
+        flaws.extend(missing.map(|c| format!("{} {} where {} were meant", c.found, c.kind, c.meant)));
+        flaws
+    }
+
+    /// Whether nothing is amiss.
+    pub fn accepted(&self) -> bool {
+        self.flaws().is_empty()
+    }
+}
+
+/// One line: `accepted: nothing spilled; 64 MMA, 24 LDSM as meant`, or `not accepted: 48 bytes spilled per thread`.
+impl fmt::Display for Acceptance {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let flaws = self.flaws();
+        match flaws[..] {
+            [] => f.write_str("accepted: nothing spilled")?,
+            _ => write!(f, "not accepted: {}", flaws.join(", "))?,
+        }
+        match &self.instructions {
+            Err(why) => write!(f, "; only registers and memory were checked: {why}"),
+            Ok(counts) => {
+                let fine: Vec<String> = counts.iter().filter(|c| c.found >= c.meant).map(|c| format!("{} {}", c.found, c.kind)).collect();
+                if fine.is_empty() { Ok(()) } else { write!(f, "; {} as meant", fine.join(", ")) }
+            }
+        }
+    }
+}
+
+impl Compiled {
+    /// Whether the cubin is what the kernel was meant to become. Without NVIDIA's disassembler only registers and memory are checked, and
+    /// the verdict says so.
+    ///
+    /// # Errors
+    /// As [`Compiled::with_cubin`].
+    pub fn acceptance(&self) -> Result<Acceptance, Error> {
+        let Some(resources) = self.resources else { return self.clone().with_cubin()?.acceptance() };
+        let mut verdict = Acceptance::of_resources(resources);
+        let name = girih_core::cuda::function_name(&self.simt);
+        verdict.instructions = match self.sass() {
+            // The whole sentence says where it was looked for.
+            Err(e) => Err(e.to_string().lines().next().unwrap_or("no disassembler").split(". ").next().unwrap_or("").to_string()),
+            Ok(listing) => match listing.functions.iter().find(|f| f.name == name) {
+                Some(function) => Ok(sass::compare(&self.simt, function)),
+                None => Err(format!("the listing has no function {name}")),
+            },
+        };
+        Ok(verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sass::Kind;
+
+    fn verdict(resources: Resources, counts: &[(Kind, u64, u64)]) -> Acceptance {
+        let counts = counts.iter().map(|(kind, meant, found)| Count { kind: *kind, meant: *meant, found: *found });
+        Acceptance { resources, instructions: Ok(counts.collect()) }
+    }
+
+    #[test]
+    fn verdicts_say_what_is_amiss() {
+        let clean = Resources { registers: 128, ..Resources::default() };
+        let spilled = Resources { spill_store_bytes: 48, spill_load_bytes: 40, stack: 48, ..clean };
+        let fine = verdict(clean, &[(Kind::Matrix, 64, 64), (Kind::LoadMatrix, 24, 32)]);
+        assert!(fine.accepted());
+        assert_eq!(fine.to_string(), "accepted: nothing spilled; 64 MMA, 32 LDSM as meant");
+        let lost = verdict(clean, &[(Kind::Matrix, 64, 64), (Kind::AsyncCopy(128), 8, 0)]);
+        assert!(!lost.accepted());
+        assert_eq!(lost.to_string(), "not accepted: 0 LDGSTS.128 where 8 were meant; 64 MMA as meant");
+        assert_eq!(verdict(spilled, &[]).to_string(), "not accepted: 48 bytes spilled per thread");
+        let indexed = Resources { stack: 256, ..clean };
+        assert_eq!(verdict(indexed, &[]).flaws(), ["256 bytes of local memory per thread"]);
+        let blind = Acceptance { instructions: Err("nvdisasm was not found".into()), ..fine };
+        assert!(blind.accepted());
+        assert_eq!(blind.to_string(), "accepted: nothing spilled; only registers and memory were checked: nvdisasm was not found");
+    }
+}
