@@ -4,7 +4,9 @@ use crate::acceptance::Acceptance;
 use crate::challenge::Sizes;
 use crate::check::run;
 use crate::compile::{Output, compile};
+use crate::deviation::Deviation;
 use crate::device::Device;
+use crate::inputs::HostTensor;
 use crate::joint;
 use crate::placed::Placed;
 use crate::program::Runner;
@@ -26,6 +28,11 @@ pub trait Peers {
     fn setup_yardstick(&mut self, yardstick: Yardstick, bytes: usize) -> Result<(), String>;
     /// Microseconds of one run with a cold L2.
     fn sample(&mut self, peer: &str) -> Result<f64, String>;
+    /// What the operation that was set up gives for a call's own inputs, as a tensor like `output`, with the peer's name.
+    ///
+    /// # Errors
+    /// Inputs that are not the operation's, in number or size; or what went wrong.
+    fn result(&mut self, inputs: &[&HostTensor], output: &HostTensor) -> Result<(String, HostTensor), String>;
 }
 
 /// Simple work that shows what the memory gives.
@@ -72,6 +79,8 @@ pub struct Row {
     pub copy_bytes: f64,
     /// Why a peer is missing.
     pub note: Option<String>,
+    /// Errors against the reference in double precision, ours first and the peer's on the same inputs, where matrices are multiplied.
+    pub errors: Vec<(String, Deviation)>,
     /// The verdicts on the cubins of the launch sites that the call reaches, by the sites' names.
     pub verdicts: Vec<(String, Acceptance)>,
 }
@@ -126,10 +135,13 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     runner.schedules = chosen.iter().map(|(s, _, _)| Some(s.clone())).collect();
     let placed = Placed::new(device, &call, 0).map_err(|e| e.to_string())?;
     let after = run(&mut runner, &placed, &placed.arguments()).map_err(|e| e.to_string())?;
-    subject.verify(&call, &after, Some(SAMPLED))?;
+    let deviation = subject.judge(&call, &after, Some(SAMPLED), true)?;
     drop(after);
 
     let mut row = empty_row(subject, &call, device.target());
+    if subject.multiplies() && subject.challenge.is_some() {
+        row.errors.push(("girih".to_string(), deviation));
+    }
     row.verdicts = verdicts(subject, &call, device.target(), &chosen)?;
     row.schedules = chosen.into_iter().map(|(_, text, origin)| (text, origin)).collect();
     let timer = Timer::new(device).map_err(|e| e.to_string())?;
@@ -193,8 +205,35 @@ fn beside(
             }
         }
     }
+    if !row.errors.is_empty() && !names.is_empty() {
+        match peer_error(peers, subject, call) {
+            Ok(error) => row.errors.push(error),
+            Err(e) => row.note = Some(format!("no error of the peer: {e}")),
+        }
+    }
     row.peers = names.into_iter().zip(&times).map(|(n, t)| (n, median(t).unwrap_or(f64::NAN))).collect();
     Ok(())
+}
+
+/// How far a peer is from the reference for the very inputs of a call, at the elements at which ours was looked at.
+fn peer_error(peers: &mut dyn Peers, subject: &Subject, call: &Call) -> Result<(String, Deviation), String> {
+    let challenge = subject.challenge.as_ref().ok_or("there is no reference")?;
+    let [(output, _)] = challenge.outputs[..] else { return Err("there are several outputs".into()) };
+    let (mut inputs, mut wanted) = (Vec::new(), None);
+    for (at, arg) in call.args.iter().enumerate() {
+        let CallArg::Tensor { name, data, read, .. } = arg else { continue };
+        if *read {
+            inputs.push(data);
+        }
+        if name == output {
+            wanted = Some((at, data));
+        }
+    }
+    let (at, like) = wanted.ok_or("there is no output")?;
+    let (peer, result) = peers.result(&inputs, like)?;
+    let mut after: Vec<Option<HostTensor>> = vec![None; call.args.len()];
+    after[at] = Some(result);
+    Ok((peer, subject.judge(call, &after, Some(SAMPLED), false)?))
 }
 
 /// Whether what a call stores to is a small part of what it must move: a sum of the same bytes is then what it is measured by.
@@ -270,6 +309,7 @@ fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
         peers: Vec::new(),
         copy_bytes: 0.0,
         note: None,
+        errors: Vec::new(),
         verdicts: Vec::new(),
     }
 }

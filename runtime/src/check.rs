@@ -4,6 +4,7 @@
 //! come out unchanged. A schedule that is illegal for the facts at hand is counted with its reason and is no failure.
 
 use crate::compile::{Output, compile};
+use crate::deviation::Deviation;
 use crate::device::Device;
 use crate::error::Error;
 use crate::inputs::HostTensor;
@@ -57,6 +58,8 @@ pub struct Report {
     pub schedules: usize,
     /// Runs that were compared.
     pub runs: usize,
+    /// The worst error against the references in double precision, of a subject that multiplies matrices.
+    pub deviation: Option<Deviation>,
     /// Illegal schedules by reason.
     pub rejected: BTreeMap<String, usize>,
     /// Everything that was wrong: schedule, size and difference.
@@ -151,6 +154,8 @@ struct Plan<'a> {
     schedules: Vec<Vec<Schedule>>,
     /// Why nothing can be run.
     broken: Option<String>,
+    /// Errors are worth a report.
+    multiplies: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -159,7 +164,8 @@ impl<'a> Plan<'a> {
             Ok(schedules) => (schedules, None),
             Err(e) => (Vec::new(), Some(e)),
         };
-        let mut plan = Plan { subject, sizes: subject.check_sizes(options.seed), schedules, broken };
+        let multiplies = subject.multiplies() && subject.challenge.is_some();
+        let mut plan = Plan { subject, sizes: subject.check_sizes(options.seed), schedules, broken, multiplies };
         if plan.sizes.is_empty() && plan.broken.is_none() {
             plan.broken = Some("no sizes to check at: random ones did not meet the kernel's requirements".into());
         }
@@ -203,8 +209,10 @@ impl<'a> Plan<'a> {
                 Err(e) => report.failures.push(format!("{}: at {}: {e}", self.shown(schedules), call.sizes)),
                 Ok(after) => {
                     report.runs += 1;
-                    if let Err(e) = self.compare(&call, &placed, &after, &expected) {
-                        report.failures.push(format!("{}: {e}", self.shown(schedules)));
+                    match self.compare(&call, &placed, &after, &expected) {
+                        Ok(deviation) if self.multiplies => report.deviate(deviation),
+                        Ok(_) => {}
+                        Err(e) => report.failures.push(format!("{}: {e}", self.shown(schedules))),
                     }
                 }
             }
@@ -212,11 +220,17 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    fn compare(&self, call: &Call, placed: &Placed, after: &[Option<HostTensor>], expected: &[Option<HostTensor>]) -> Result<(), String> {
-        self.subject.verify(call, after, None)?;
+    fn compare(
+        &self,
+        call: &Call,
+        placed: &Placed,
+        after: &[Option<HostTensor>],
+        expected: &[Option<HostTensor>],
+    ) -> Result<Deviation, String> {
+        let deviation = self.subject.judge(call, after, None, true)?;
         self.subject.compare(call, after, expected).map_err(|e| format!("differs from eval: {e}"))?;
         match placed.guards_intact() {
-            Ok(true) => Ok(()),
+            Ok(true) => Ok(deviation),
             Ok(false) => Err(format!("wrote outside of its tensors at {}", call.sizes)),
             Err(e) => Err(e.to_string()),
         }
@@ -233,7 +247,12 @@ impl<'a> Plan<'a> {
 }
 
 impl Report {
+    fn deviate(&mut self, deviation: Deviation) {
+        self.deviation = Some(self.deviation.map_or(deviation, |d| d.or_worse(deviation)));
+    }
+
     fn merge(&mut self, part: Report) {
+        part.deviation.into_iter().for_each(|d| self.deviate(d));
         self.sizes += part.sizes;
         self.runs += part.runs;
         self.failures.extend(part.failures);

@@ -31,12 +31,14 @@ mod bare_kernel;
 pub mod bench;
 pub mod challenge;
 pub mod check;
+pub mod deviation;
 mod effort;
 pub mod placed;
 mod random_sizes;
 pub mod rungs;
 pub mod store;
 pub mod subject;
+pub mod sweep;
 pub mod timing;
 pub mod winners;
 

@@ -18,6 +18,7 @@ use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::space::Space;
+use girih_core::target::Target;
 use girih_core::tile::Kernel;
 
 /// A named schedule for every launch site, and how long a call takes under them.
@@ -53,35 +54,68 @@ const SAMPLED: usize = 20_000;
 /// # Errors
 /// Sizes that do not fit, or a kernel that has no legal schedule.
 pub fn climb(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>, rounds: usize) -> Result<Climb, String> {
-    let call = subject.call(sizes, 1)?;
-    let name = by.device_name();
-    let (joint, subject) =
-        joint::best(subject, by.target(), store.map(|s| (s, name.as_str()))).map_or((None, subject.clone()), |(j, s)| (Some(j), s));
-    let launches = launches(&subject.program, &call, 0)?;
-    let facts = |site: usize, kernel: &Kernel| {
-        let launch = launches.iter().find(|l| l.site == site);
-        launch.map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone())
+    let known = Known::new(subject, sizes, by, store)?;
+    let Known { subject, call, launches, kernels, best } = &known;
+    let named = named(kernels, best, by, &|site, kernel| known.facts(site, kernel))?;
+    let ways: Vec<Vec<Schedule>> = named.iter().map(|(_, s)| s.clone()).collect();
+    let times: Vec<Result<f64, String>> = match by {
+        By::Measurement(device) => measured(subject, call, device, &ways, rounds)?,
+        By::Prediction(_) => ways.iter().map(|w| predicted(subject, sizes, by, kernels, launches, w)).collect(),
     };
-    let best = joint::schedules(&subject, joint.as_ref(), by.target(), store.map(|s| (s, name.as_str())), &facts)?;
-    let (kernels, best): (Vec<Kernel>, Vec<Schedule>) = best.into_iter().map(|(s, k, _)| (k, s)).unzip();
-    let named = named(&kernels, &best, by, &facts)?;
-    let sites = subject.program.site_names();
-    let text = |schedules: &[Schedule]| {
+    let rungs = named.iter().zip(times).map(|((name, s), us)| Timed { name, schedules: known.text(s), us }).collect();
+    let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(&call.sizes), (c.int_ops)(&call.sizes)));
+    let floor_us = floor(by.target(), subject.compulsory_bytes(call), flops, int_ops) * 1e6;
+    Ok(Climb { sizes: call.sizes.to_string(), rungs, flops, floor_us })
+}
+
+/// What the model says of a subject under the best schedules known, without a GPU: microseconds, and a schedule for each launch site.
+///
+/// # Errors
+/// As [`climb`]; or what keeps the model from a time.
+pub fn predict(subject: &Subject, sizes: &Sizes, target: &'static Target, store: Option<&Store>) -> Result<(f64, Vec<String>), String> {
+    let by = By::Prediction(target);
+    let known = Known::new(subject, sizes, &by, store)?;
+    let us = predicted(&known.subject, sizes, &by, &known.kernels, &known.launches, &known.best)?;
+    Ok((us, known.text(&known.best)))
+}
+
+/// A call of a subject under the best schedules known.
+struct Known {
+    /// With the best variants.
+    subject: Subject,
+    call: Call,
+    launches: Vec<Launch>,
+    /// By launch site.
+    kernels: Vec<Kernel>,
+    best: Vec<Schedule>,
+}
+
+impl Known {
+    fn new(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>) -> Result<Known, String> {
+        let call = subject.call(sizes, 1)?;
+        let name = by.device_name();
+        let store = store.map(|s| (s, name.as_str()));
+        let (joint, subject) = joint::best(subject, by.target(), store).map_or((None, subject.clone()), |(j, s)| (Some(j), s));
+        let launches = launches(&subject.program, &call, 0)?;
+        let mut known = Known { subject, call, launches, kernels: Vec::new(), best: Vec::new() };
+        let best = joint::schedules(&known.subject, joint.as_ref(), by.target(), store, &|site, kernel| known.facts(site, kernel))?;
+        (known.kernels, known.best) = best.into_iter().map(|(s, k, _)| (k, s)).unzip();
+        Ok(known)
+    }
+
+    fn facts(&self, site: usize, kernel: &Kernel) -> Facts {
+        let launch = self.launches.iter().find(|l| l.site == site);
+        launch.map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone())
+    }
+
+    fn text(&self, schedules: &[Schedule]) -> Vec<String> {
+        let sites = self.subject.program.site_names();
         let one = |((s, k), site): ((&Schedule, &Kernel), &String)| {
             let text = s.short(k);
             if sites.len() > 1 { format!("{site}: {text}") } else { text }
         };
-        schedules.iter().zip(&kernels).zip(&sites).map(one).collect()
-    };
-    let ways: Vec<Vec<Schedule>> = named.iter().map(|(_, s)| s.clone()).collect();
-    let times: Vec<Result<f64, String>> = match by {
-        By::Measurement(device) => measured(&subject, &call, device, &ways, rounds)?,
-        By::Prediction(_) => ways.iter().map(|w| predicted(&subject, sizes, by, &kernels, &launches, w)).collect(),
-    };
-    let rungs = named.iter().zip(times).map(|((name, s), us)| Timed { name, schedules: text(s), us }).collect();
-    let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(&call.sizes), (c.int_ops)(&call.sizes)));
-    let floor_us = floor(by.target(), subject.compulsory_bytes(&call), flops, int_ops) * 1e6;
-    Ok(Climb { sizes: call.sizes.to_string(), rungs, flops, floor_us })
+        schedules.iter().zip(&self.kernels).zip(&sites).map(one).collect()
+    }
 }
 
 /// The rungs' names and schedules of all launch sites. One that equals the rung before is left out.

@@ -4,6 +4,7 @@
 
 use crate::bare_kernel::{kernel_call, numel, single_launch};
 use crate::challenge::{Case, Challenge, Reference, Sizes, near};
+use crate::deviation::{Deviation, Tally};
 use crate::inputs::{HostTensor, Rng};
 use crate::random_sizes::random_sizes;
 use girih_core::program::Program;
@@ -256,19 +257,30 @@ impl Subject {
     /// # Errors
     /// The first difference, in words.
     pub fn verify(&self, call: &Call, after: &[Option<HostTensor>], samples: Option<usize>) -> Result<(), String> {
-        let Some(challenge) = &self.challenge else { return Ok(()) };
+        self.judge(call, after, samples, true).map(|_| ())
+    }
+
+    /// As [`Subject::verify`], and how far the elements are from the references; without a limit to that, and without a look at tensors
+    /// that are no output, unless `strict`.
+    ///
+    /// # Errors
+    /// As [`Subject::verify`], where `strict`.
+    pub fn judge(&self, call: &Call, after: &[Option<HostTensor>], samples: Option<usize>, strict: bool) -> Result<Deviation, String> {
+        let tally = Tally::default();
+        let Some(challenge) = &self.challenge else { return Ok(tally.total()) };
         let case = call.case();
         for (arg, after) in call.args.iter().zip(after) {
             let (CallArg::Tensor { name, data, .. }, Some(after)) = (arg, after) else { continue };
             match challenge.outputs.iter().find(|(n, _)| n == name) {
-                None if after.bytes != data.bytes => return Err(format!("the input `{name}` was changed")),
+                None if strict && after.bytes != data.bytes => return Err(format!("the input `{name}` was changed")),
                 None => {}
                 Some((_, reference)) => {
                     let check = |i: usize, expected: f64| {
                         let got = after.get(i);
+                        tally.add(got, expected);
                         // The reference says what the exact result is; the output can only hold its own type's values.
                         let rounded = Literal::from_f64(data.dtype, expected).to_f64();
-                        let fine = challenge.accepts(&call.sizes, got, expected) || got == rounded;
+                        let fine = !strict || challenge.accepts(&call.sizes, got, expected) || got == rounded;
                         if fine { Ok(()) } else { Err(difference(name, data, i, got, expected, &call.sizes)) }
                     };
                     match reference {
@@ -286,7 +298,12 @@ impl Subject {
                 }
             }
         }
-        Ok(())
+        Ok(tally.total())
+    }
+
+    /// Whether a kernel of the program multiplies tiles: what makes errors worth a report.
+    pub fn multiplies(&self) -> bool {
+        self.program.sites().iter().any(|d| (d.build)().is_ok_and(|k| k.has_dots()))
     }
 
     /// Compares the tensors after a call with those after another way of running it, at every element.

@@ -5,6 +5,7 @@ pub mod chained {
     pub mod kernels;
 }
 pub mod kernels;
+mod numerics;
 mod splits;
 mod traffic;
 

@@ -1,8 +1,12 @@
 //! The gallery by the evaluator: every challenge's program against its plain-Rust reference, at all its sizes.
 
-use girih::challenge::challenges;
-use girih::check::evaluate;
+use girih::challenge::{Sizes, challenges};
+use girih::check::{On, Options, check, evaluate};
+use girih::cli::names;
+use girih::rungs;
 use girih::subject::Subject;
+use girih::sweep;
+use girih_core::target::Target;
 use girih_examples as _;
 
 #[test]
@@ -22,4 +26,51 @@ fn every_program_computes_what_its_reference_says() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_sweep_has_shapes_of_both_units() {
+    let entries = sweep::parse(include_str!("../../examples/sweep.txt")).unwrap_or_else(|e| panic!("{e}"));
+    for unit in ["ffma", "mma"] {
+        assert_eq!(entries.iter().filter(|e| e.group == unit).count(), 20, "{unit}");
+    }
+    let flops = |e: &sweep::Entry| {
+        let subject = names::subject(&e.name).unwrap_or_else(|e| panic!("{e}"));
+        let sizes = subject.perf_sizes(&e.sizes).unwrap_or_else(|e| panic!("{e}"));
+        (subject.challenge.expect("shapes are of challenges").flops)(&sizes)
+    };
+    let all: Vec<f64> = entries.iter().map(flops).collect();
+    // Both units do the same work, shape by shape.
+    assert_eq!(all[..20], all[20..]);
+}
+
+#[test]
+fn shapes_are_predicted_without_a_gpu() {
+    let subject = names::subject("gemm_f16_nn").unwrap_or_else(|e| panic!("{e}"));
+    let us = |sizes: &str| {
+        let sizes = subject.perf_sizes(&Sizes::parse(sizes).expect("sizes")).expect("sizes of the challenge");
+        let (us, schedules) = rungs::predict(&subject, &sizes, Target::h200(), None).unwrap_or_else(|e| panic!("{e}"));
+        assert!(schedules.len() == 1 && schedules[0].contains("BM="), "{schedules:?}");
+        us
+    };
+    let (small, odd, large) = (us("M=256 N=256 K=256"), us("M=255 N=255 K=255"), us("M=1024 N=1024 K=1024"));
+    assert!(0.0 < small && small < large && odd > 0.0, "{small} {odd} {large}");
+}
+
+/// Products are as near to their references as sums in f32 can be; what multiplies nothing reports no error.
+#[test]
+fn checks_report_errors_of_products() {
+    let error = |name: &str| {
+        let subject = names::subject(name).unwrap_or_else(|e| panic!("{e}"));
+        let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
+        let report = check(&[subject], &options, &|_| {}).remove(0);
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        report.deviation
+    };
+    let [plain, half, exact] = ["gemm_f16_f32_nn", "gemm_f16_nn", "gemm_int8_nn"].map(|n| error(n).expect("an error"));
+    assert!(plain.frobenius() > 0.0 && plain.frobenius() < 1e-6, "{plain}");
+    // Rounded once more, to 11 bits.
+    assert!(half.frobenius() > 1e-5 && half.frobenius() < 5e-4, "{half}");
+    assert_eq!((exact.maximal(), exact.frobenius()), (0.0, 0.0));
+    assert_eq!(error("relu"), None);
 }

@@ -321,11 +321,16 @@ impl Launch {
 
     /// Sets all elements of a tensor to zero.
     pub fn zero(&mut self, kernel: &Kernel, name: &str) {
+        self.set(kernel, name, &|_| 0);
+    }
+
+    /// Sets the elements of a tensor to these bit patterns, by their row-major number.
+    pub fn set(&mut self, kernel: &Kernel, name: &str, bits: &dyn Fn(usize) -> u64) {
         let param = kernel.params.iter().position(|p| p.name == name).unwrap_or_else(|| panic!("no parameter {name}"));
         let Argument::Tensor { dtype, shape, .. } = &self.args[param] else { panic!("{name} is no tensor") };
-        let buffer = self.args[..param].iter().filter(|a| matches!(a, Argument::Tensor { .. })).count();
-        for at in elements(shape, dtype.size()) {
-            self.buffers[buffer][at..at + dtype.size()].fill(0);
+        let (buffer, size) = (self.args[..param].iter().filter(|a| matches!(a, Argument::Tensor { .. })).count(), dtype.size());
+        for (i, at) in elements(shape, size).enumerate() {
+            self.buffers[buffer][at..at + size].copy_from_slice(&bits(i).to_le_bytes()[..size]);
         }
     }
 

@@ -51,7 +51,7 @@ fn nvrtc_accepts_every_rung_everywhere() {
             for (a, arch) in ARCHS.into_iter().enumerate() {
                 let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
                 for (facts, promised) in &tiers {
-                    let what = format!("{} {} {arch}, {promised}", kernel.name, rung.name);
+                    let what = format!("{} {} {arch}, {promised}", kernel.full_name(), rung.name);
                     let best = *promised == "best facts";
                     let tuned = best && rung.name == "winner" && arch == Target::h200().arch;
                     match lower(&kernel, facts, &rung.schedule, target) {

@@ -1,7 +1,7 @@
 //! `bench`: medians at the perf size, beside PyTorch in the same run.
 
 use super::peers::Torch;
-use super::{acceptance_json, device, names, presets, print_json};
+use super::{acceptance_json, deviation_json, device, names, presets, print_json, sweeps};
 use crate::bench::{Options, Peers, Row, bench, scaled_sizes};
 use crate::challenge::Sizes;
 use crate::device::Device;
@@ -10,7 +10,7 @@ use crate::store::Store;
 use crate::tune::By;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -37,6 +37,10 @@ pub struct Args {
     /// Time the named presets of `show --preset` one after another, from naive up, instead of the best schedule. Predicted without a GPU.
     #[arg(long, conflicts_with_all = ["bytes", "log", "no_graph"])]
     presets: bool,
+    /// Time the shapes of a file (see examples/sweep.txt), those of the names if some are given, and say how fast they are beside the
+    /// best peer on average and at worst. Predicted without a GPU.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "size", "bytes", "presets"])]
+    sweep: Option<PathBuf>,
     /// Append the table, as markdown, to this file.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -46,6 +50,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
+    if let Some(file) = &args.sweep {
+        return sweep(args, file);
+    }
     let subjects = names::subjects(&args.names, args.all)?;
     if args.presets {
         let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
@@ -54,10 +61,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let device = device::gpu().map_err(|e| format!("bench measures, so it needs a GPU (`tune` predicts without one): {e}"))?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
     let store = Store::open_default().ok();
-    let mut torch = if args.no_torch { Err("left out".to_string()) } else { Torch::start() };
-    if let Err(e) = &torch {
-        eprintln!("note: no PyTorch beside it: {e}");
-    }
+    let mut torch = torch(args);
     let copy = args.bytes.is_some() && torch.is_ok();
     let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.no_graph, copy };
     let (mut rows, mut failures) = (Vec::new(), 0);
@@ -82,13 +86,68 @@ pub fn run(args: &Args) -> Result<(), String> {
             }
         }
     }
-    if let Some(path) = &args.log {
-        let version = torch.as_ref().map_or("none", |t| &t.version);
-        let text = markdown(&rows, &device, version);
-        append(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
-        eprintln!("appended to {}", path.display());
-    }
+    log(args, &rows, &device, &torch, "")?;
     if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} could not be timed", subjects.len())) }
+}
+
+fn torch(args: &Args) -> Result<Torch, String> {
+    let torch = if args.no_torch { Err("left out".to_string()) } else { Torch::start() };
+    if let Err(e) = &torch {
+        eprintln!("note: no PyTorch beside it: {e}");
+    }
+    torch
+}
+
+/// Appends what came out, and more text, to the file that `--log` names.
+fn log(args: &Args, rows: &[Row], device: &Device, torch: &Result<Torch, String>, more: &str) -> Result<(), String> {
+    let Some(path) = &args.log else { return Ok(()) };
+    let version = torch.as_ref().map_or("none", |t| &t.version);
+    let text = markdown(rows, device, version) + more;
+    append(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
+    eprintln!("appended to {}", path.display());
+    Ok(())
+}
+
+/// Times or predicts the shapes of a file.
+fn sweep(args: &Args, file: &Path) -> Result<(), String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{shown}: {e}"))?;
+    let mut entries = crate::sweep::parse(&text).map_err(|e| format!("{shown}, {e}"))?;
+    entries.retain(|e| args.names.is_empty() || args.names.contains(&e.name));
+    if entries.is_empty() {
+        return Err(format!("{shown} has no shape of {}", args.names.join(", ")));
+    }
+    let store = Store::open_default().ok();
+    let device = match measured_or_predicted()? {
+        By::Prediction(target) => return sweeps::predict(&entries, target, store.as_ref(), args.json),
+        By::Measurement(device) => device,
+    };
+    let mut torch = torch(args);
+    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.no_graph, copy: false };
+    let (mut rows, mut failures) = (Vec::new(), 0);
+    for entry in &entries {
+        let peers = torch.as_mut().ok().map(|t| t as &mut dyn Peers);
+        let subject = names::subject(&entry.name)?;
+        match subject.perf_sizes(&entry.sizes).and_then(|s| bench(&subject, &s, &options, peers)) {
+            Ok(row) => {
+                if args.json {
+                    print_json(&as_json(&row, &device))
+                } else {
+                    print(&row, &device)
+                }
+                rows.push((entry.group.clone(), row));
+            }
+            Err(e) => {
+                eprintln!("{} at {}: {e}", entry.name, entry.sizes);
+                failures += 1;
+            }
+        }
+    }
+    let summaries = sweeps::beside_peers(&rows);
+    sweeps::print(&summaries, args.json);
+    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
+    log(args, &rows, &device, &torch, &sweeps::markdown(&summaries))?;
+    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} shapes could not be timed", entries.len())) }
 }
 
 /// The GPU, or the model where there is none.
@@ -123,6 +182,9 @@ fn print(row: &Row, device: &Device) {
     if row.way != Way::OneStep.to_string() {
         println!("{:<20} {}", "", row.way);
     }
+    for (name, error) in &row.errors {
+        println!("{:<20} {name}: {error}, against float64", "");
+    }
     for (site, verdict) in &row.verdicts {
         println!("{:<20} {site}: {verdict}", "");
     }
@@ -152,6 +214,7 @@ fn as_json(row: &Row, device: &Device) -> serde_json::Value {
         "gb_per_s": row.bandwidth() / 1e9, "tflop_per_s": row.operations / row.median_us * 1e-6, "floor_us": row.floor_us,
         "share_of_floor": row.floor_us / row.median_us, "peers_us": peers, "copy_gb_per_s": row.copy_bandwidth().map(|b| b / 1e9),
         "schedules": row.schedules.iter().map(|(s, o)| json!({ "schedule": s, "from": o })).collect::<Vec<_>>(), "note": row.note, "runs": row.way,
+        "errors": row.errors.iter().map(|(n, d)| (n.clone(), deviation_json(d))).collect::<serde_json::Map<_, _>>(),
         "acceptance": row.verdicts.iter().map(|(site, v)| json!({ "site": site, "verdict": acceptance_json(v) })).collect::<Vec<_>>(),
     })
 }
@@ -200,8 +263,11 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
             shown_schedules(row),
         );
     }
-    for row in rows.iter().filter(|r| !r.verdicts.is_empty()) {
-        let _ = writeln!(text, "\n{}:", row.name);
+    for row in rows.iter().filter(|r| !r.verdicts.is_empty() || !r.errors.is_empty()) {
+        let _ = writeln!(text, "\n{} at {}:", row.name, row.sizes);
+        for (name, error) in &row.errors {
+            let _ = writeln!(text, "- {name}: {error}, against float64");
+        }
         for (site, verdict) in &row.verdicts {
             let r = verdict.resources;
             let _ = writeln!(text, "- {site}: {verdict}; {} registers, {} bytes of static shared memory", r.registers, r.shared_bytes);

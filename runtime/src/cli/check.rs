@@ -1,7 +1,7 @@
 //! `check`: eval = simulator (or GPU) = reference, over odd sizes and sampled schedules.
 
 use super::device::{self, DeviceChoice};
-use super::{names, print_json};
+use super::{deviation_json, names, print_json};
 use crate::check::{On, Options, Report};
 use serde_json::json;
 use std::time::Instant;
@@ -62,7 +62,11 @@ fn print(report: &Report) {
     let verdict = if report.failures.is_empty() { "ok   " } else { "WRONG" };
     let rejected: usize = report.rejected.values().sum();
     let illegal = if rejected > 0 { format!(", {rejected} illegal there") } else { String::new() };
-    println!("{verdict} {:<24} {} sizes x {} schedules: {} runs{illegal}", report.name, report.sizes, report.schedules, report.runs);
+    let deviation = report.deviation.map_or(String::new(), |d| format!("; {d}"));
+    println!(
+        "{verdict} {:<24} {} sizes x {} schedules: {} runs{illegal}{deviation}",
+        report.name, report.sizes, report.schedules, report.runs
+    );
     for failure in report.failures.iter().take(5) {
         println!("      {failure}");
     }
@@ -74,6 +78,6 @@ fn print(report: &Report) {
 fn as_json(report: &Report) -> serde_json::Value {
     json!({
         "name": report.name, "ok": report.failures.is_empty(), "sizes": report.sizes, "schedules": report.schedules,
-        "runs": report.runs, "rejected": report.rejected, "failures": report.failures,
+        "runs": report.runs, "error": report.deviation.as_ref().map(deviation_json), "rejected": report.rejected, "failures": report.failures,
     })
 }

@@ -19,10 +19,12 @@ mod peers;
 mod presets;
 mod run;
 mod show;
+mod sweeps;
 mod tune;
 mod winners;
 
 use crate::acceptance::Acceptance;
+use crate::deviation::Deviation;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -105,6 +107,11 @@ fn acceptance_json(verdict: &Acceptance) -> serde_json::Value {
         counts.iter().map(|c| serde_json::json!({ "instruction": c.kind.to_string(), "meant": c.meant, "found": c.found })).collect()
     });
     serde_json::json!({ "accepted": verdict.accepted(), "verdict": verdict.to_string(), "resources": verdict.resources, "instructions": counts })
+}
+
+/// Errors against the reference for a program to read.
+fn deviation_json(deviation: &Deviation) -> serde_json::Value {
+    serde_json::json!({ "maximal": deviation.maximal(), "frobenius": deviation.frobenius() })
 }
 
 /// Prints a line for a program to read.

@@ -2,6 +2,8 @@
 
 use crate::bench::{Peers, Yardstick};
 use crate::challenge::Sizes;
+use crate::inputs::HostTensor;
+use girih_core::types::DType;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -25,8 +27,12 @@ impl Torch {
     /// No Python, no torch, or no GPU for it: what it said last.
     pub fn start() -> Result<Torch, String> {
         let python = std::env::var("GIRIH_PYTHON").unwrap_or_else(|_| "python3".into());
-        let mut command = Command::new(&python);
-        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Torch::of(&python, SCRIPT)
+    }
+
+    fn of(python: &str, script: &str) -> Result<Torch, String> {
+        let mut command = Command::new(python);
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| format!("{python} could not be started: {e}"))?;
         let requests = child.stdin.take().expect("piped");
         let errors = child.stderr.take().expect("piped");
@@ -81,11 +87,83 @@ impl Peers for Torch {
         let reply = self.ask(json!({ "sample": peer }))?;
         reply["us"].as_f64().ok_or_else(|| format!("PyTorch's process answered {reply}"))
     }
+
+    fn result(&mut self, inputs: &[&HostTensor], output: &HostTensor) -> Result<(String, HostTensor), String> {
+        let folder = std::env::temp_dir().join(format!("girih-peers-{}", std::process::id()));
+        let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        let path = |name: &str| folder.join(name).display().to_string();
+        let exchanged = (|| {
+            let mut given = Vec::new();
+            for (i, tensor) in inputs.iter().enumerate() {
+                let path = path(&format!("input-{i}"));
+                std::fs::write(&path, &tensor.bytes).map_err(failed)?;
+                given.push(json!({ "path": path, "dtype": dtype_name(tensor.dtype)? }));
+            }
+            let to = path("output");
+            let reply = self.ask(json!({ "result": { "inputs": given, "output": to, "dtype": dtype_name(output.dtype)? } }))?;
+            let bytes = std::fs::read(&to).map_err(failed)?;
+            if bytes.len() != output.bytes.len() {
+                return Err(format!("PyTorch's result has {} bytes, the output {}", bytes.len(), output.bytes.len()));
+            }
+            let peer = reply["peer"].as_str().unwrap_or("eager").to_string();
+            Ok((peer, HostTensor { bytes, ..output.clone() }))
+        })();
+        let _ = std::fs::remove_dir_all(&folder);
+        exchanged
+    }
+}
+
+/// PyTorch's name of an element type.
+fn dtype_name(dtype: DType) -> Result<&'static str, String> {
+    match dtype {
+        DType::F32 => Ok("float32"),
+        DType::F16 => Ok("float16"),
+        DType::BF16 => Ok("bfloat16"),
+        DType::I8 => Ok("int8"),
+        DType::U8 => Ok("uint8"),
+        DType::I32 => Ok("int32"),
+        DType::I64 => Ok("int64"),
+        DType::U32 | DType::U64 | DType::Bool => Err(format!("PyTorch does not compute with {dtype}")),
+    }
 }
 
 impl Drop for Torch {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer whose result is its second input, and which says what it was asked for.
+    const ECHO: &str = r#"
+import json, sys
+print(json.dumps({"ready": "0"}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)["result"]
+    if asked["dtype"] != "float16":
+        print(json.dumps({"error": "wanted " + asked["dtype"]}), flush=True)
+        continue
+    second = asked["inputs"][1]
+    assert second["dtype"] == "int8", second
+    open(asked["output"], "wb").write(open(second["path"], "rb").read())
+    print(json.dumps({"peer": "eager"}), flush=True)
+"#;
+
+    #[test]
+    fn peers_compute_with_our_inputs() {
+        let mut torch = Torch::of("python3", ECHO).unwrap();
+        let tensor = |dtype, bytes: &[u8]| HostTensor { dtype, lens: vec![(bytes.len() / dtype.size()) as i64], bytes: bytes.to_vec() };
+        let (a, b) = (tensor(DType::F32, &[0; 8]), tensor(DType::I8, &[1, 2, 3, 4]));
+        let output = tensor(DType::F16, &[0; 4]);
+        let result = torch.result(&[&a, &b], &output).unwrap();
+        assert_eq!(result, ("eager".to_string(), tensor(DType::F16, &[1, 2, 3, 4])));
+        let short = torch.result(&[&a, &b], &tensor(DType::F16, &[0; 2])).unwrap_err();
+        assert_eq!(short, "PyTorch's result has 4 bytes, the output 2");
+        assert_eq!(torch.result(&[&a, &b], &a).unwrap_err(), "wanted float32");
     }
 }

@@ -5,10 +5,13 @@ One JSON request a line on stdin, one JSON reply a line on stdout:
   {"copy": 1048576}                                  ->  {"peers": ["copy"]}      copy_ of a tensor of so many bytes
   {"sum": 1048576}                                   ->  {"peers": ["sum"]}       the plainest sum of so many bytes of floats
   {"sample": "eager"}                                ->  {"us": 12.3}
+  {"result": {"inputs": [{"path": "a", "dtype": "float32"}], "output": "c", "dtype": "float32"}}  ->  {"peer": "eager"}
+      what the operation set up last gives for these inputs, written to a file; elements are row-major, as in memory
 Every sample: 256 MiB written to flush the L2, then CUDA events around the work. The GPU is kept busy in front of them, so that
 Python queues everything before the first event: what is measured is the GPU's work, not Python's.
 """
 
+import ctypes
 import json
 import sys
 
@@ -457,6 +460,7 @@ class Timer:
         self.start = torch.cuda.Event(enable_timing=True)
         self.end = torch.cuda.Event(enable_timing=True)
         self.works = {}
+        self.operation, self.arguments = None, []
 
     def sample(self, peer):
         work = self.works[peer]
@@ -469,12 +473,13 @@ class Timer:
         return self.start.elapsed_time(self.end) * 1000.0
 
     def setup(self, name, sizes):
-        self.works = {}
+        self.works, self.operation = {}, None
         if name not in PEERS:
             return {"error": f"no PyTorch version of {name} is written down"}
         make, operation = PEERS[name]
         whole = {k: int(v) if float(v).is_integer() and k not in ("lo", "hi") else float(v) for k, v in sizes.items()}
         arguments = make(whole)
+        self.operation, self.arguments = operation, arguments
         self.works["eager"] = lambda: operation(*arguments)
         errors = []
         try:
@@ -488,6 +493,25 @@ class Timer:
                 work()
         torch.cuda.synchronize()
         return {"peers": list(self.works), "errors": errors}
+
+    def result(self, inputs, output, dtype):
+        if self.operation is None:
+            return {"error": "nothing was set up"}
+        arguments = list(self.arguments)
+        tensors = [i for i, a in enumerate(arguments) if torch.is_tensor(a)]
+        if len(tensors) != len(inputs):
+            return {"error": f"PyTorch's version takes {len(tensors)} tensors, not {len(inputs)}"}
+        for i, given in zip(tensors, inputs):
+            with open(given["path"], "rb") as file:
+                flat = torch.frombuffer(bytearray(file.read()), dtype=getattr(torch, given["dtype"]))
+            if flat.numel() != arguments[i].numel():
+                return {"error": f"tensor {i} has {flat.numel()} elements, PyTorch's version wants {arguments[i].numel()}"}
+            arguments[i] = flat.cuda().to(arguments[i].dtype).reshape(arguments[i].shape)
+        found = self.operation(*arguments).to(getattr(torch, dtype)).contiguous().cpu()
+        with open(output, "wb") as file:
+            # NumPy, which knows no bf16, need not be there.
+            file.write(ctypes.string_at(found.data_ptr(), found.numel() * found.element_size()))
+        return {"peer": "eager"}
 
     def copy(self, size):
         source = torch.empty(size // 4, device="cuda", dtype=torch.float32).uniform_(-1, 1)
@@ -530,6 +554,8 @@ def main():
                 reply = timer.setup(**request["setup"])
             elif "copy" in request:
                 reply = timer.copy(request["copy"])
+            elif "result" in request:
+                reply = timer.result(**request["result"])
             elif "sum" in request:
                 reply = timer.sum(request["sum"])
             else:

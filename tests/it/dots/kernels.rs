@@ -250,3 +250,25 @@ pub fn dequantized_product(x: &Tensor<f16, 2>, w: &Tensor<i8, 2>, scales: &Tenso
         y.store((m, n), acc);
     }
 }
+
+/// A batch of parts of larger matrices: rows and matrices lie further apart than they are long.
+#[kernel(
+    tile(B = 1, BM = [16, 32], BN = [16, 32], BK = [16, 32]),
+    coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
+    vector(V = [8, 2, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2]),
+    stages(S = [1, 3]),
+    copy(P = [Registers, Async])
+)]
+pub fn parts_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32, 3>) {
+    let a = a.slice(0, 0, c.len(0)).slice(1, 0, c.len(1)).slice(2, 0, b.len(1));
+    let b = b.slice(0, 0, c.len(0)).slice(2, 0, c.len(2));
+    for (i, m, n) in c.tiles([B, BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(2).tiles(BK) {
+            acc = dot(a.load((i.number(), m, k)), b.load((i.number(), k, n)), acc);
+        }
+        c.store((i.number(), m, n), acc);
+    }
+}
