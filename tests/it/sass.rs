@@ -71,10 +71,10 @@ fn accepted_schedules() -> Vec<(KernelDef, &'static str)> {
     const MMA: &str = "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,S=3,P=Async,X=8";
     const PLAIN: &str = "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,S=2,P=Registers,X=1";
     vec![
-        (gemm::gemm::Kernel::def(), "BM=128,BN=128,BK=32,TM=8,TN=8,V=8,U=Mma,W=8,O=Shared,S=3,P=Async,X=8"),
-        (gemm::gemm::Kernel::def(), "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,O=Shared,S=1,P=Registers,X=1"),
-        (matrix_multiplication::matrix_multiplication::Kernel::def(), "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=3,P=Async,X=8"),
-        (matrix_multiplication::matrix_multiplication::Kernel::def(), "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=2,P=Registers,X=1"),
+        (gemm::gemm::Kernel::def(), "BM=128,BN=128,BK=32,TM=8,TN=8,V=8,U=Mma,W=8,O=Shared,S=3,P=Async,X=8,Z=1"),
+        (gemm::gemm::Kernel::def(), "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,O=Shared,S=1,P=Registers,X=1,Z=1"),
+        (matrix_multiplication::matrix_multiplication::Kernel::def(), "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=3,P=Async,X=8,Z=1"),
+        (matrix_multiplication::matrix_multiplication::Kernel::def(), "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=2,P=Registers,X=1,Z=1"),
         (lower_precision_gemm::Kernel::<F16F16, TN>::def(), PLAIN),
         (lower_precision_gemm::Kernel::<Bf16F32, NT>::def(), MMA),
         (lower_precision_gemm::Kernel::<Tf32, NT>::def(), MMA),
@@ -118,8 +118,8 @@ fn cubins_that_lack_what_was_meant_are_not_accepted() {
         let target = Target::h200();
         compile(&kernel, &best_facts(&kernel), &schedule, target, Output::Cubin).unwrap_or_else(|e| panic!("{e}"))
     };
-    let meant = compiled("BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,O=Shared,S=3,P=Async,X=1");
-    let other = compiled("BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Ffma,W=8,O=Shared,S=1,P=Registers,X=1");
+    let meant = compiled("BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,O=Shared,S=3,P=Async,X=1,Z=1");
+    let other = compiled("BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Ffma,W=8,O=Shared,S=1,P=Registers,X=1,Z=1");
     let mixed = Compiled { cubin: other.cubin.clone(), resources: other.resources, ..meant.clone() };
     let verdict = mixed.acceptance().unwrap_or_else(|e| panic!("{e}"));
     let flaws = verdict.flaws();

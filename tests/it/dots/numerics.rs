@@ -47,9 +47,9 @@ fn products() -> Vec<Product> {
 fn schedules(kernel: &Kernel) -> &'static [(&'static str, bool)] {
     match kernel.name.as_str() {
         "matrix_multiplication" => &[
-            ("BM=32,BN=32,BK=8,TM=4,TN=4,V=4,O=Shared,S=3,P=Async,X=8", false),
-            ("BM=32,BN=32,BK=16,TM=2,TN=4,V=1,O=Shared,S=2,P=Registers,X=1", false),
-            ("BM=16,BN=16,BK=8,TM=1,TN=1,V=1,O=Direct,S=1,P=Registers,X=1", false),
+            ("BM=32,BN=32,BK=8,TM=4,TN=4,V=4,O=Shared,S=3,P=Async,X=8,Z=1", false),
+            ("BM=32,BN=32,BK=16,TM=2,TN=4,V=1,O=Shared,S=2,P=Registers,X=1,Z=1", false),
+            ("BM=16,BN=16,BK=8,TM=1,TN=1,V=1,O=Direct,S=1,P=Registers,X=1,Z=1", false),
         ],
         _ => &[
             ("BM=32,BN=32,BK=32,TM=4,TN=4,V=4,U=Mma,W=4,S=3,P=Async,X=8", true),
