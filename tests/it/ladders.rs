@@ -11,9 +11,9 @@ use girih::tune::launches::launches;
 use girih::tune::predict::Prediction;
 use girih_core::cuda::emit;
 use girih_core::lower::lower;
-use girih_core::schedule::KnobKind;
 use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::space::Space;
+use girih_core::schedule::{KnobKind, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use girih_examples::{batched_matrix_multiplication, gemm, matrix_multiplication, relu};
@@ -37,7 +37,7 @@ fn names(ladder: &Ladder) -> Vec<&'static str> {
 fn rungs_are_those_of_the_knobs() {
     let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
     let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
-    assert_eq!(names(&own), ["naive", "shared", "register", "vector", "double", "pipeline", "raster"]);
+    assert_eq!(names(&own), ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "split", "stream"]);
     let kernel = built(gemm::gemm::Kernel::def());
     let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
     assert_eq!(names(&own), Step::ALL.map(Step::name));
@@ -82,6 +82,7 @@ fn rungs_change_what_they_speak_of() {
     assert_eq!([Step::Double, Step::Pipeline].map(|s| of(s, KnobKind::Copy)), ["Registers", "Async"]);
     assert_eq!([Step::Pipeline, Step::Raster].map(|s| of(s, KnobKind::Raster)), ["1", "8"]);
     assert_eq!([Step::Raster, Step::Mma].map(|s| of(s, KnobKind::Unit)), ["Ffma", "Mma"]);
+    assert_eq!([Step::Mma, Step::Split, Step::Stream].map(|s| of(s, KnobKind::Split)), ["1", "2", "0"]);
 }
 
 #[test]
@@ -91,7 +92,8 @@ fn missing_rungs_say_why_and_what_there_is() {
     let text = own.rung(Step::Mma).expect_err("it has no matrix instructions").to_string();
     assert_eq!(
         text,
-        "matrix_multiplication has no rung `mma`: it has no knob unit; it has naive, shared, register, vector, double, pipeline, raster"
+        "matrix_multiplication has no rung `mma`: it has no knob unit; it has naive, shared, register, vector, double, pipeline, raster, \
+         split, stream"
     );
     let old = ladder(&kernel, Target::find("sm_75").expect("Turing is known")).expect("it multiplies tiles");
     let text = old.rung(Step::Pipeline).expect_err("Turing copies nothing asynchronously").to_string();
@@ -104,7 +106,8 @@ fn ladders_are_what_they_are() {
     let mut changed = Vec::new();
     let learned = built(matrix_multiplication::matrix_multiplication::Kernel::def());
     let units = built(gemm::gemm::Kernel::def());
-    let pages = Step::ALL[..6].iter().map(|s| (&learned, *s)).chain([(&units, Step::Mma)]);
+    let pages =
+        Step::ALL[..6].iter().map(|s| (&learned, *s)).chain([(&units, Step::Mma), (&learned, Step::Split), (&learned, Step::Stream)]);
     for (kernel, step) in pages {
         let ladder = ladder(kernel, Target::h200()).expect("it multiplies tiles");
         let text = page(kernel, ladder.rung(step).unwrap_or_else(|e| panic!("{e}")));
@@ -132,12 +135,23 @@ fn climbed(name: &str, sizes: &str) -> Climb {
 fn rungs_are_timed_in_order() {
     let names = |c: &Climb| c.rungs.iter().map(|r| r.name).collect::<Vec<_>>();
     let product = climbed("matrix_multiplication", "M=64 N=64 K=64");
-    assert_eq!(names(&product), ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "best"]);
+    assert_eq!(names(&product), ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "split", "stream", "best"]);
     assert!(product.rungs.iter().all(|r| r.us.as_ref().is_ok_and(|us| *us > 0.0)), "{product:?}");
     assert_eq!(product.flops, 2.0 * 64.0 * 64.0 * 64.0);
     let plain = climbed("relu", "N=1024");
     assert!(plain.rungs.len() >= 2 && plain.rungs[0].name == "naive", "{plain:?}");
     assert!(plain.rungs.iter().all(|r| ["naive", "default", "best"].contains(&r.name)), "{plain:?}");
+}
+
+/// Microseconds that the model gives a challenge of one kernel under a schedule.
+fn predicted(name: &str, kernel: &Kernel, schedule: &Schedule, sizes: &str) -> f64 {
+    let subject = subject(name).expect("a challenge of the gallery");
+    let sizes = Sizes::parse(sizes).expect("sizes");
+    let call = subject.call(&sizes, 1).expect("a call");
+    let launch = &launches(&subject.program, &call, 0).expect("launches")[0];
+    let only = [schedule.clone()];
+    let prediction = Prediction::new(&subject, &sizes, (kernel, launch), Target::h200(), &only, only.to_vec());
+    prediction.expect("a smaller size").site_us(schedule).expect("a time")
 }
 
 #[test]
@@ -155,17 +169,9 @@ fn products_are_predicted_from_one_tile() {
 
 #[test]
 fn predictions_of_products_grow_with_their_operations() {
-    let subject = subject("batched_matrix_multiplication").expect("a challenge of the gallery");
     let kernel = built(batched_matrix_multiplication::batched_matrix_multiplication::Kernel::def());
     let ladder = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
-    let only = [ladder.rungs[0].schedule.clone()];
-    let naive = |sizes: &str| {
-        let sizes = Sizes::parse(sizes).expect("sizes");
-        let call = subject.call(&sizes, 1).expect("a call");
-        let launch = &launches(&subject.program, &call, 0).expect("launches")[0];
-        let prediction = Prediction::new(&subject, &sizes, (&kernel, launch), Target::h200(), &only, only.to_vec());
-        prediction.expect("a smaller size").site_us(&only[0]).expect("a time")
-    };
+    let naive = |sizes: &str| predicted("batched_matrix_multiplication", &kernel, &ladder.rungs[0].schedule, sizes);
     // The tensors grow four times, the operations eight times.
     let ratio = naive("BATCH=8 M=512 N=512 K=512") / naive("BATCH=8 M=256 N=256 K=256");
     assert!((6.0..10.0).contains(&ratio), "{ratio}");

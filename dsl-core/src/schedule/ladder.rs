@@ -27,12 +27,26 @@ pub enum Step {
     Raster,
     /// Matrix instructions.
     Mma,
+    /// Several blocks for the sum of each tile.
+    Split,
+    /// As many blocks as fit, with equal shares of all sums.
+    Stream,
 }
 
 impl Step {
     /// All, from the bottom.
-    pub const ALL: [Step; 8] =
-        [Step::Naive, Step::Shared, Step::Register, Step::Vector, Step::Double, Step::Pipeline, Step::Raster, Step::Mma];
+    pub const ALL: [Step; 10] = [
+        Step::Naive,
+        Step::Shared,
+        Step::Register,
+        Step::Vector,
+        Step::Double,
+        Step::Pipeline,
+        Step::Raster,
+        Step::Mma,
+        Step::Split,
+        Step::Stream,
+    ];
 
     /// `naive`, `shared`, ..
     pub fn name(self) -> &'static str {
@@ -45,6 +59,8 @@ impl Step {
             Step::Pipeline => "pipeline",
             Step::Raster => "raster",
             Step::Mma => "mma",
+            Step::Split => "split",
+            Step::Stream => "stream",
         }
     }
 
@@ -59,6 +75,8 @@ impl Step {
             Step::Pipeline => "And asynchronous copies in at least three stages",
             Step::Raster => "And blocks in an order that shares the cache",
             Step::Mma => "And matrix instructions",
+            Step::Split => "And several blocks for the sum of each tile",
+            Step::Stream => "And as many blocks as fit, with equal shares of all sums",
         }
     }
 
@@ -73,6 +91,7 @@ impl Step {
             Step::Pipeline => &["stages", "copy"],
             Step::Raster => &["raster"],
             Step::Mma => &["unit"],
+            Step::Split | Step::Stream => &["split"],
         }
     }
 }
@@ -217,6 +236,8 @@ fn wishes_of(step: Step, kind: KnobKind, listed: &[Choice]) -> Option<Vec<Choice
         (Step::Raster, KnobKind::Raster) => ints(numbers(&|i| i > 1)),
         (Step::Mma, KnobKind::Unit) => word("Mma"),
         (Step::Mma, KnobKind::Warps) => Some(listed.to_vec()),
+        (Step::Split, KnobKind::Split) => ints(numbers(&|i| i > 1)),
+        (Step::Stream, KnobKind::Split) => ints(numbers(&|i| i == 0)),
         _ => None,
     }
 }
