@@ -13,7 +13,7 @@ use girih_core::cuda::emit;
 use girih_core::lower::lower;
 use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::space::Space;
-use girih_core::schedule::{KnobKind, Schedule};
+use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use girih_examples::{batched_matrix_multiplication, gemm, matrix_multiplication, relu};
@@ -152,6 +152,22 @@ fn predicted(name: &str, kernel: &Kernel, schedule: &Schedule, sizes: &str) -> f
     let only = [schedule.clone()];
     let prediction = Prediction::new(&subject, &sizes, (kernel, launch), Target::h200(), &only, only.to_vec());
     prediction.expect("a smaller size").site_us(schedule).expect("a time")
+}
+
+/// Many blocks for few long sums; but for many short ones what they leave each other costs more than they gain.
+#[test]
+fn predictions_know_what_sharing_sums_gains_and_costs() {
+    let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
+    let at = kernel.knobs.iter().position(|k| k.kind == KnobKind::Split).expect("it can share sums");
+    let with_parts = |parts: i64, sizes: &str| {
+        let mut schedule = Schedule::default_of(&kernel);
+        schedule.choices[at] = Choice::Int(parts);
+        predicted("matrix_multiplication", &kernel, &schedule, sizes)
+    };
+    let long = [1, 8, 0].map(|parts| with_parts(parts, "M=256 N=16384 K=256"));
+    assert!(long[1] < 0.3 * long[0] && long[2] < long[1], "{long:?}");
+    let short = [1, 8].map(|parts| with_parts(parts, "M=4096 N=64 K=4096"));
+    assert!(short[1] > 1.2 * short[0], "{short:?}");
 }
 
 #[test]

@@ -137,14 +137,20 @@ impl<'a> Prediction<'a> {
         let (Some(few), Some(more), Some(depth)) = (part(stages.max(2)), part(stages.max(2) + 2), axes.depth(&self.launch.args)) else {
             return Ok(None);
         };
-        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
-        let blocks = |args: &[LaunchArg]| simt.launch.grid.eval(&host_arguments(args), self.target.multiprocessors as i64).max(1);
-        let grid = blocks(&self.launch.args);
-        let work = |part: &products::Part| Ok::<_, String>((scaled(&self.count(&part.args, schedule)?, 1.0, 1.0), part.depth));
-        let (few, more, one) = (work(&few)?, work(&more)?, blocks(&few.args));
-        let mut work = products::whole(few, more, depth, (one, grid));
+        let lowered = |s: &Schedule| girih_core::lower::lower(self.kernel, &self.launch.facts, s, self.target).map_err(|e| e.to_string());
+        // Blocks that share tiles do together what one block a tile would do, and leave each other parts.
+        let alone = self.alone(schedule);
+        let (simt, one_each) = (lowered(schedule)?, lowered(&alone)?);
+        let multiprocessors = self.target.multiprocessors as i64;
+        let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
+        let tiles = |args: &[LaunchArg]| one_each.launch.grid.eval(&host_arguments(args), multiprocessors).max(1);
+        let work = |part: &products::Part| Ok::<_, String>((scaled(&self.count(&part.args, &alone)?, 1.0, 1.0), part.depth));
+        let (few, more, one, all) = (work(&few)?, work(&more)?, tiles(&few.args), tiles(&self.launch.args));
+        let mut work = products::whole(few, more, depth, (one, all));
         work.memory_bytes = tensor_bytes(&self.launch.args);
-        work.rounds = (depth as f64 / axes.turn(&size) as f64).ceil().max(1.0);
+        self.pass_parts(&simt, &mut work);
+        let turns = (depth as f64 / axes.turn(&size) as f64).ceil();
+        work.rounds = (turns * all as f64 / grid as f64).ceil().max(1.0);
         work.waits = if products::runs_ahead(self.kernel, schedule) { 0.0 } else { work.rounds };
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: stages as u32 };
         let wanted = products::registers(&simt);
@@ -153,12 +159,32 @@ impl<'a> Prediction<'a> {
         Ok(Some(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target)))
     }
 
+    /// Adds what blocks that share tiles leave each other: each part is stored once and loaded once, from memory where the cache is too
+    /// small for all of them.
+    fn pass_parts(&self, simt: &girih_core::simt::Kernel, work: &mut model::Work) {
+        let spaces = simt.workspaces(&arguments(self.launch), self.target.multiprocessors as i64);
+        let bytes = spaces.into_iter().map(|(_, bytes)| bytes as f64).sum::<f64>();
+        work.load_sectors += bytes / 32.0;
+        work.store_sectors += bytes / 32.0;
+        work.memory_bytes += if bytes > 0.5 * self.target.l2 as f64 { 2.0 * bytes } else { 0.0 };
+    }
+
+    /// The schedule with one block for each tile.
+    fn alone(&self, schedule: &Schedule) -> Schedule {
+        let mut plain = schedule.clone();
+        for (knob, choice) in self.kernel.knobs.iter().zip(&mut plain.choices) {
+            match knob.kind {
+                KnobKind::Grid => *choice = Choice::Int(0),
+                KnobKind::Split => *choice = Choice::Int(1),
+                _ => {}
+            }
+        }
+        plain
+    }
+
     /// Tiles of the whole launch: the blocks there would be with one tile each.
     fn tiles(&self, schedule: &Schedule) -> Option<i64> {
-        let at = self.kernel.knobs.iter().position(|k| k.kind == KnobKind::Grid)?;
-        let mut plain = schedule.clone();
-        plain.choices[at] = Choice::Int(0);
-        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, &plain, self.target).ok()?;
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, &self.alone(schedule), self.target).ok()?;
         Some(simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64))
     }
 
