@@ -313,7 +313,8 @@ impl<'a> Machine<'a> {
                 other.status = Status::Ready;
             }
         }
-        let pause = result.map_err(|fault| self.trap(*fault, index, first, pc - 1))?;
+        // A warp may be given up before its first operation.
+        let pause = result.map_err(|fault| self.trap(*fault, index, first, pc.saturating_sub(1)))?;
         match pause {
             Pause::Slice => Ok(()),
             Pause::Barrier | Pause::Done => self.release(b),

@@ -176,6 +176,15 @@ fn endless_loops_run_out_of_fuel() {
 }
 
 #[test]
+fn a_warp_may_get_no_fuel_at_all() {
+    let mut k = Build::new(32);
+    k.special(Special::Lane);
+    let options = crate::sim::Options { fuel: 0, ..Default::default() };
+    let run = crate::sim::simulate(&crate::sim::Program::decode(&k.done()), 1, &[], &mut crate::sim::Memory::new(), &options);
+    assert!(matches!(run.expect_err("no fuel").kind, TrapKind::FuelExhausted { fuel: 0 }));
+}
+
+#[test]
 fn races_within_a_warp() {
     // Neighbours exchange through shared memory; a warp barrier orders it, nothing else does.
     let mut k = Build::new(32);
