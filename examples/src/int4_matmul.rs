@@ -2,6 +2,7 @@
 //! and scaled on their way to the matrix unit. Many rows: every weight is used often, so they are unpacked once, to memory that the caches
 //! hold, and multiplied by a kernel whose copies run ahead.
 
+use super::lower_precision_gemm::{F16F16, NT, lower_precision_gemm};
 use girih::prelude::*;
 
 /// Rows of x up to which its product is a matter of reading the weights.
@@ -46,27 +47,6 @@ pub fn int4_unpacked(packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, w: &mut Te
     }
 }
 
-/// y = x · wᵀ.
-#[kernel(
-    tile(BM = [128, 256, 64], BN = [128, 256, 64], BK = [32, 64]),
-    coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
-    vector(V = [8, 1]),
-    unit(U = [Mma, Ffma]),
-    warps(W = [8, 4]),
-    stages(S = [3, 4, 2, 1]),
-    copy(P = [Async, Registers]),
-    raster(X = [8, 1])
-)]
-pub fn unpacked_product(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>) {
-    for (m, n) in y.tiles([BM, BN]) {
-        let mut acc = zeros::<f32>([BM, BN]);
-        for k in x.axis(1).tiles(BK) {
-            acc = dot(x.load((m, k)), w.load((n, k)).t(), acc);
-        }
-        y.store((m, n), acc.cast());
-    }
-}
-
 /// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>, group_size: Scalar<i32>) {
@@ -75,7 +55,7 @@ pub fn solve(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>
     } else {
         let mut w = temp([packed.len(0), packed.len(1) * 2]);
         int4_unpacked(packed, scales, &mut w, group_size);
-        unpacked_product(x, &w, y);
+        lower_precision_gemm::<F16F16, NT>(x, &w, y);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A gated block of a language model: two products that share an operand meet in one kernel, a third one brings them back. Operands are
 //! rounded to tf32, which the tolerance allows, sums are f32.
 
+use super::lower_precision_gemm::{NN, Tf32, lower_precision_gemm};
 use girih::prelude::*;
 
 /// hidden = silu(x · gate) · (x · up).
@@ -28,34 +29,12 @@ pub fn gated_products(x: &Tensor<f32, 2>, gate: &Tensor<f32, 2>, up: &Tensor<f32
     }
 }
 
-/// c = a · b in tf32.
-#[kernel(
-    tile(BM = [64, 128, 32], BN = [64, 128, 32], BK = [16, 32, 8]),
-    coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
-    vector(V = [4, 1]),
-    unit(U = [Mma, Ffma]),
-    warps(W = [8, 4]),
-    operands(O = [Shared, Direct]),
-    stages(S = [3, 2, 1, 4]),
-    copy(P = [Async, Registers]),
-    raster(X = [8, 1])
-)]
-pub fn tf32_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
-    for (m, n) in c.tiles([BM, BN]) {
-        let mut acc = zeros::<f32>([BM, BN]);
-        for k in a.axis(1).tiles(BK) {
-            acc = dot(a.load((m, k)).round_tf32(), b.load((k, n)).round_tf32(), acc);
-        }
-        c.store((m, n), acc);
-    }
-}
-
 /// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<f32, 2>, gate: &Tensor<f32, 2>, up: &Tensor<f32, 2>, down: &Tensor<f32, 2>, output: &mut Tensor<f32, 2>) {
     let mut hidden = temp([x.len(0), gate.len(1)]);
     gated_products(x, gate, up, &mut hidden);
-    tf32_product(&hidden, down, output);
+    lower_precision_gemm::<Tf32, NN>(&hidden, down, output);
 }
 
 girih::challenge! {
