@@ -161,6 +161,8 @@ pub struct Prediction {
     pub bytes_in_flight: f64,
     /// Share of the memory's bandwidth that the bytes in flight can use, 0 to 1.
     pub bandwidth_share: f64,
+    /// Seconds of all other bounds together: what overlaps with the longest one, if all goes well.
+    pub beside: f64,
 }
 
 /// Registers are given to warps in units of this many.
@@ -203,7 +205,7 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     let occupancy = occupancy(target, launch, resources);
     if occupancy.blocks == 0 {
         let (seconds, bottleneck) = (f64::INFINITY, Bottleneck::Resources);
-        return Prediction { seconds, occupancy, bottleneck, bytes_in_flight: 0.0, bandwidth_share: 0.0 };
+        return Prediction { seconds, occupancy, bottleneck, bytes_in_flight: 0.0, bandwidth_share: 0.0, beside: 0.0 };
     }
     let multiprocessors = f64::from(target.multiprocessors);
     let grid = launch.grid.max(1) as f64;
@@ -246,7 +248,8 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     if longest < target.launch {
         bottleneck = Bottleneck::Launch;
     }
-    Prediction { seconds, occupancy, bottleneck, bytes_in_flight, bandwidth_share }
+    let beside = times.iter().map(|(time, _)| time).sum::<f64>() - longest;
+    Prediction { seconds, occupancy, bottleneck, bytes_in_flight, bandwidth_share, beside }
 }
 
 /// Clocks of one multiprocessor for all matrix instructions.

@@ -329,11 +329,19 @@ pub fn floor(target: &Target, bytes: f64, flops: f64, int_ops: f64) -> f64 {
 /// # Errors
 /// A subject without sizes of its own, or whose tensors do not grow.
 pub fn scaled_sizes(subject: &Subject, asked: &Sizes, bytes: f64) -> Result<Sizes, String> {
+    scaled_extents(subject, asked, bytes, &subject.extents(), 32.0)
+}
+
+/// As [`scaled_sizes`], with nothing but the named sizes scaled, to multiples of `unit`.
+///
+/// # Errors
+/// The subject has no perf size.
+pub fn scaled_extents(subject: &Subject, asked: &Sizes, bytes: f64, extents: &[String], unit: f64) -> Result<Sizes, String> {
     let perf = subject.perf_sizes(asked)?;
-    let extents = subject.extents();
     let at = |factor: f64| {
         let scale = |(name, value): (&String, &f64)| {
-            let scaled = if extents.contains(name) { (value * factor / 32.0).round().max(1.0) * 32.0 } else { *value };
+            let least = if factor < 1.0 { value.min(unit) } else { unit };
+            let scaled = if extents.contains(name) { ((value * factor / unit).round() * unit).max(least) } else { *value };
             (name.clone(), scaled)
         };
         Sizes(perf.0.iter().map(scale).collect())

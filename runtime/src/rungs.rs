@@ -183,8 +183,7 @@ fn predicted(subject: &Subject, sizes: &Sizes, by: &By, kernels: &[Kernel], laun
     let mut sum = 0.0;
     for launch in launches {
         let (kernel, schedule) = (&kernels[launch.site], &way[launch.site]);
-        let only = std::slice::from_ref(schedule);
-        let prediction = Prediction::new(subject, sizes, (kernel, launch), by.target(), only, way.to_vec())?;
+        let prediction = Prediction::new(subject, sizes, (kernel, launch), by.target(), way.to_vec())?;
         sum += prediction.site_us(schedule).ok_or("the model can't say")?;
     }
     Ok(sum)

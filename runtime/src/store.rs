@@ -31,6 +31,8 @@ pub struct TrialKey {
 pub enum Status {
     /// Right, and timed.
     Measured,
+    /// Timed and found so much slower than the best that it was not checked: nothing is known of its result.
+    Slow,
     /// Right on the simulator, and its time predicted by the model.
     Predicted,
     /// Could not be lowered, compiled or launched.
@@ -44,12 +46,14 @@ pub enum Status {
 }
 
 impl Status {
-    const ALL: [Status; 6] = [Status::Measured, Status::Predicted, Status::Rejected, Status::Wrong, Status::TimedOut, Status::Crashed];
+    const ALL: [Status; 7] =
+        [Status::Measured, Status::Slow, Status::Predicted, Status::Rejected, Status::Wrong, Status::TimedOut, Status::Crashed];
 
     /// The word in the store and in tables.
     pub fn name(self) -> &'static str {
         match self {
             Status::Measured => "measured",
+            Status::Slow => "slow",
             Status::Predicted => "predicted",
             Status::Rejected => "rejected",
             Status::Wrong => "wrong",
@@ -76,6 +80,13 @@ pub struct Trial {
     pub registers: Option<u32>,
     /// Why the cubin is not what the kernel was meant to become, where it is not: see [`crate::acceptance`].
     pub flaw: Option<String>,
+}
+
+impl Trial {
+    /// Its median in microseconds, if its result is known to be right.
+    pub fn right_us(&self) -> Option<f64> {
+        self.median_us.filter(|_| self.status != Status::Slow)
+    }
 }
 
 /// A schedule that the tuner elected.

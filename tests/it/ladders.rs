@@ -149,8 +149,7 @@ fn predicted(name: &str, kernel: &Kernel, schedule: &Schedule, sizes: &str) -> f
     let sizes = Sizes::parse(sizes).expect("sizes");
     let call = subject.call(&sizes, 1).expect("a call");
     let launch = &launches(&subject.program, &call, 0).expect("launches")[0];
-    let only = [schedule.clone()];
-    let prediction = Prediction::new(&subject, &sizes, (kernel, launch), Target::h200(), &only, only.to_vec());
+    let prediction = Prediction::new(&subject, &sizes, (kernel, launch), Target::h200(), vec![schedule.clone()]);
     prediction.expect("a smaller size").site_us(schedule).expect("a time")
 }
 

@@ -36,6 +36,7 @@ mod snapshots;
 mod threads;
 mod tidy;
 mod tuner;
+mod tuning;
 mod typed_launches;
 mod windows;
 mod workspaces;

@@ -50,6 +50,14 @@ impl<'a> Space<'a> {
         self.choices.iter().map(|c| c.len() as u64).product()
     }
 
+    /// Number of candidates, and whether it is exact: looks at no more than `most` points, chosen evenly, and takes the rest to be like them.
+    pub fn estimate(&self, most: u64) -> (u64, bool) {
+        let (points, order) = (self.points(), Permutation::new(self.points(), 1));
+        let looked = points.min(most.max(1));
+        let found = (0..looked).filter(|i| self.is_candidate(&self.point(order.at(*i)))).count() as u64;
+        ((found as f64 * points as f64 / looked.max(1) as f64).round() as u64, looked == points)
+    }
+
     /// Number of candidates. Checks every point.
     pub fn size(&self) -> usize {
         self.candidates().count()
@@ -82,6 +90,20 @@ impl<'a> Space<'a> {
             simpler.choices[i] = knob.choices[0].clone();
             self.code(&simpler) != Some(code)
         })
+    }
+
+    /// As [`Space::canonical`], with what points lower to remembered; `None` where the schedule is illegal.
+    fn simplest(&self, schedule: Schedule) -> Option<Schedule> {
+        let code = self.code(&schedule)?;
+        let mut best = schedule;
+        for (i, knob) in self.kernel.knobs.iter().enumerate().filter(|(_, k)| k.kind != KnobKind::Tile) {
+            let mut simpler = best.clone();
+            simpler.choices[i] = knob.choices[0].clone();
+            if simpler != best && self.code(&simpler) == Some(code) {
+                best = simpler;
+            }
+        }
+        Some(best)
     }
 
     /// A hash of what a schedule lowers to, without where it comes from.
@@ -126,10 +148,7 @@ impl<'a> Space<'a> {
         for moves in self.moves() {
             for up in [false, true] {
                 let Some(next) = self.step(schedule, &moves, up) else { continue };
-                if self.check(&next).is_err() {
-                    continue;
-                }
-                let next = self.canonical(&next);
+                let Some(next) = self.simplest(next) else { continue };
                 if next != *schedule && !found.contains(&next) && self.is_candidate(&next) {
                     found.push(next);
                 }
@@ -177,7 +196,8 @@ impl<'a> Space<'a> {
         points
     }
 
-    fn point(&self, mut index: u64) -> Schedule {
+    /// A point by its number, below [`Space::points`]: the last knob varies fastest. It need not be legal.
+    pub fn point(&self, mut index: u64) -> Schedule {
         let mut choices = vec![Choice::Int(0); self.choices.len()];
         for (slot, options) in choices.iter_mut().zip(&self.choices).rev() {
             *slot = options[(index % options.len() as u64) as usize].clone();

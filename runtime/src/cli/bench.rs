@@ -2,12 +2,13 @@
 
 use super::peers::Torch;
 use super::{acceptance_json, deviation_json, device, names, presets, print_json, sweeps};
-use crate::bench::{Options, Peers, Row, bench, scaled_sizes};
+use crate::bench::{Options, Peers, Row, bench};
 use crate::challenge::Sizes;
 use crate::device::Device;
 use crate::program::Way;
 use crate::store::Store;
 use crate::tune::By;
+use crate::tune::reduced::scaled_tiles;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let (mut rows, mut failures) = (Vec::new(), 0);
     for subject in &subjects {
         let sizes = match args.bytes {
-            Some(bytes) => scaled_sizes(subject, &asked, bytes),
+            Some(bytes) => scaled_tiles(subject, &asked, device.target(), bytes),
             None => subject.perf_sizes(&asked),
         };
         let peers = torch.as_mut().ok().map(|t| t as &mut dyn Peers);

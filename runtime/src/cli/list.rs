@@ -9,6 +9,9 @@ use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use serde_json::json;
 
+/// Points of a space that are looked at; of larger ones the number of schedules is an estimate.
+const ESTIMATED: u64 = 128;
+
 #[derive(clap::Args)]
 pub struct Args {
     /// One JSON object per challenge and kernel.
@@ -39,7 +42,7 @@ pub fn run(args: &Args) -> Result<(), String> {
             print_json(&json!({ "challenge": c.slug, "program": c.program.path(), "signature": c.signature, "perf": c.perf.0 }));
         }
     } else if !kernels.is_empty() {
-        println!("kernels (schedules legal on an {} / listed)", Target::h200().name);
+        println!("kernels (schedules legal on an {} / listed; ~ estimated)", Target::h200().name);
     }
     for def in &kernels {
         let kernel = match (def.build)() {
@@ -53,13 +56,15 @@ pub fn run(args: &Args) -> Result<(), String> {
         let space = Space::new(&kernel, &facts, Target::h200());
         let knobs: Vec<String> = kernel.knobs.iter().map(|k| format!("{}({})", k.kind.group(), k.name)).collect();
         if args.json {
-            let (size, points) = (space.size(), space.points());
+            let (size, points) = (space.estimate(ESTIMATED), space.points());
             print_json(&json!({
                 "kernel": def.path(), "challenges": uses(def), "place": def.loc.to_string(), "knobs": knobs,
-                "schedules": size, "points": points, "identity": format!("{:016x}", kernel.identity()),
+                "schedules": size.0, "estimated": !size.1, "points": points, "identity": format!("{:016x}", kernel.identity()),
             }));
         } else {
-            println!("  {:<52} {:>5} / {:<6} {}", def.path(), space.size(), space.points(), knobs.join(" "));
+            let (size, exact) = space.estimate(ESTIMATED);
+            let size = if exact { size.to_string() } else { format!("~{size}") };
+            println!("  {:<52} {:>7} / {:<7} {}", def.path(), size, space.points(), knobs.join(" "));
         }
     }
     Ok(())

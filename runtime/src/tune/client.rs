@@ -1,7 +1,7 @@
 //! The tuner's side of the worker process: a time limit on every request, and a new process when one is lost.
 
 use super::protocol::{Reply, Request, Setup};
-use super::search::{Measure, median};
+use super::search::median;
 use crate::store::{Status, Trial};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -41,7 +41,6 @@ pub struct WorkerMeasure {
     /// The schedule of every launch site; the tuned site's is replaced by each candidate.
     schedules: Vec<String>,
     site: usize,
-    candidates: Vec<String>,
     worker: Option<Worker>,
 }
 
@@ -63,14 +62,14 @@ impl WorkerMeasure {
     /// # Errors
     /// It could not be started or set up: no GPU, or a naive schedule that is wrong.
     pub fn new(launcher: Launcher, setup: Setup, limit: Duration, schedules: Vec<String>) -> Result<WorkerMeasure, String> {
-        let mut measure = WorkerMeasure { launcher, setup, limit, schedules, site: 0, candidates: Vec::new(), worker: None };
+        let mut measure = WorkerMeasure { launcher, setup, limit, schedules, site: 0, worker: None };
         measure.worker = Some(measure.start()?);
         Ok(measure)
     }
 
-    /// Goes on to another launch site with its candidates; `schedules` are those of all sites.
-    pub fn take(&mut self, site: usize, candidates: Vec<String>, schedules: Vec<String>) {
-        (self.site, self.candidates, self.schedules) = (site, candidates, schedules);
+    /// Goes on to another launch site; `schedules` are those of all sites.
+    pub fn take(&mut self, site: usize, schedules: Vec<String>) {
+        (self.site, self.schedules) = (site, schedules);
     }
 
     fn start(&self) -> Result<Worker, String> {
@@ -103,19 +102,19 @@ impl WorkerMeasure {
         answer
     }
 
-    fn way(&self, candidate: usize) -> Vec<String> {
+    fn way(&self, candidate: &str) -> Vec<String> {
         let mut way = self.schedules.clone();
-        way[self.site] = self.candidates[candidate].clone();
+        way[self.site] = candidate.to_string();
         way
     }
-}
 
-impl Measure for WorkerMeasure {
-    fn trial(&mut self, candidate: usize) -> Trial {
-        let schedule = self.candidates[candidate].clone();
-        let request = Request::Trial { schedules: self.way(candidate) };
+    /// Times one schedule of the site, given by its short name, and checks it unless it takes longer than `limit_us`.
+    pub fn trial(&mut self, schedule: &str, limit_us: Option<f64>) -> Trial {
+        let request = Request::Trial { schedules: self.way(schedule), limit_us };
+        let schedule = schedule.to_string();
         let (status, reason, samples_us) = match self.ask(&request, self.limit) {
             Ok(Reply::Measured { samples_us }) => (Status::Measured, String::new(), samples_us),
+            Ok(Reply::Slow { samples_us }) => (Status::Slow, String::new(), samples_us),
             Ok(Reply::Rejected { reason }) => (Status::Rejected, reason, Vec::new()),
             Ok(Reply::Wrong { reason }) => (Status::Wrong, reason, Vec::new()),
             Ok(Reply::Lost { reason }) => (Status::Crashed, reason, Vec::new()),
@@ -126,8 +125,9 @@ impl Measure for WorkerMeasure {
         Trial { schedule, status, reason, median_us: median(&samples_us), samples_us, registers: None, flaw: None }
     }
 
-    fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
-        let ways = candidates.iter().map(|c| self.way(*c)).collect();
+    /// Times several in turn: so many samples of each in microseconds. Empty where one failed.
+    pub fn interleaved(&mut self, candidates: &[&str], rounds: usize) -> Vec<Vec<f64>> {
+        let ways = candidates.iter().map(|c| self.way(c)).collect();
         let limit = self.limit * candidates.len() as u32;
         match self.ask(&Request::Interleaved { ways, rounds }, limit) {
             Ok(Reply::Interleaved { samples_us }) => samples_us,
@@ -170,29 +170,36 @@ mod tests {
         let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
         let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0 };
         let mut measure = WorkerMeasure::new(launcher, setup, Duration::from_millis(300), vec![String::new()]).unwrap();
-        measure.take(0, vec!["T=1".into(), "T=2".into()], vec![String::new()]);
+        measure.take(0, vec![String::new()]);
         measure
     }
 
     #[test]
     fn a_trial_is_what_the_worker_measured() {
         let mut measure = worker(r#"read trial; echo '{"measured":{"samples_us":[3.0,1.0,2.0]}}'"#);
-        let trial = measure.trial(1);
+        let trial = measure.trial("T=2", None);
         assert_eq!((trial.status, trial.median_us, trial.schedule.as_str()), (Status::Measured, Some(2.0), "T=2"));
+    }
+
+    #[test]
+    fn slow_ones_are_told_apart() {
+        let mut measure = worker(r#"read trial; case $trial in *'"limit_us":2.5'*) echo '{"slow":{"samples_us":[3.0]}}';; esac"#);
+        let trial = measure.trial("T=2", Some(2.5));
+        assert_eq!((trial.status, trial.median_us), (Status::Slow, Some(3.0)));
     }
 
     #[test]
     fn workers_that_hang_or_die_cost_one_trial() {
         let mut measure = worker("read trial; sleep 60");
-        assert_eq!(measure.trial(0).status, Status::TimedOut);
+        assert_eq!(measure.trial("T=1", None).status, Status::TimedOut);
         // The next trial starts a new worker, which hangs, too.
-        assert_eq!(measure.trial(1).status, Status::TimedOut);
+        assert_eq!(measure.trial("T=2", None).status, Status::TimedOut);
         let mut measure = worker("read trial; kill -9 $$");
-        let trial = measure.trial(0);
+        let trial = measure.trial("T=1", None);
         assert_eq!(trial.status, Status::Crashed);
         assert!(trial.reason.contains("signal: 9"), "{}", trial.reason);
         let mut measure = worker(r#"read trial; echo '{"lost":{"reason":"illegal address"}}'; read next; echo no"#);
-        let (first, second) = (measure.trial(0), measure.trial(0));
+        let (first, second) = (measure.trial("T=1", None), measure.trial("T=1", None));
         assert_eq!((first.status, first.reason.as_str()), (Status::Crashed, "illegal address"));
         assert_eq!(second.reason, "illegal address", "a lost worker is replaced");
     }

@@ -7,6 +7,7 @@ use girih_core::program::walk::{Executor, LaunchArg, ProgramArg, Region, walk};
 use girih_core::program::{Base, Program, Temp};
 use girih_core::registry::KernelDef;
 use girih_core::tile::access::walked_axes;
+use girih_core::tile::host::HostArg;
 use girih_core::types::Literal;
 
 /// The first launch of a site.
@@ -43,6 +44,15 @@ pub fn launches(program: &Program, call: &Call, misalign: usize) -> Result<Vec<L
     walk(program, &args, &mut recorder).map_err(|e| e.to_string())?;
     recorder.found.sort_by_key(|l| l.site);
     Ok(recorder.found)
+}
+
+/// What the host knows of a launch's arguments.
+pub(super) fn host_arguments(args: &[LaunchArg]) -> Vec<HostArg> {
+    let of = |a: &LaunchArg| match a {
+        LaunchArg::Tensor(r) => HostArg::Tensor(r.tensor_arg(0)),
+        LaunchArg::Scalar(l) => HostArg::Scalar(*l),
+    };
+    args.iter().map(of).collect()
 }
 
 struct Recorder {

@@ -1,5 +1,6 @@
 //! The tuner: space × strategy × measure × store.
 //!
+//! - `pool` holds the candidates: all of a small space; of a large one a sample, and what lies near the best.
 //! - [`search`] picks candidates and elects a winner; it sees schedules and durations only.
 //! - [`client`] measures a candidate in a worker process ([`worker`]) under a time limit; [`predict`] asks the model instead.
 //! - [`crate::store`] gets every trial at once, so a killed run resumes where it stopped.
@@ -7,12 +8,15 @@
 //! A program is tuned as a whole ([`program`]): site by site, the time of a candidate being the whole program's with the other sites at
 //! their best so far, until no site changes any more; and so for each choice of its variants.
 
+mod ahead;
 pub mod client;
 pub mod launches;
+mod pool;
 pub mod predict;
 mod products;
 pub mod program;
 pub mod protocol;
+pub mod reduced;
 pub mod search;
 mod settle;
 pub mod worker;
@@ -25,19 +29,21 @@ use crate::joint::Joint;
 use crate::store::{Elected, Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::winners;
+use ahead::Ahead;
 use client::WorkerMeasure;
-use girih_core::facts::Facts;
+use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
-use girih_core::schedule::{Choice, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use launches::Launch;
+use pool::Pool;
 use predict::Prediction;
 pub use program::{Tuned, tune};
-use search::{Budget, Measure, Observer, Outcome, Strategy};
+use search::{Budget, Candidates, Measure, Observer, Outcome, Strategy};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// How to tune.
@@ -124,6 +130,9 @@ pub struct SiteOutcome {
     pub dropped: BTreeMap<String, usize>,
 }
 
+/// What takes this much longer than the best so far is not checked: it can't win.
+const SLOW: f64 = 1.25;
+
 /// Of the data that candidates are checked and timed on.
 const SEED: u64 = 1;
 
@@ -143,80 +152,78 @@ struct Site<'a> {
     shortlist: Option<Vec<String>>,
 }
 
-/// Candidates one step away from one of them.
-fn neighbours(space: &Space, candidates: &[Schedule], of: usize) -> Vec<usize> {
-    space.neighbours(&candidates[of]).iter().filter_map(|n| candidates.iter().position(|c| c == n)).collect()
-}
-
 impl Site<'_> {
     fn tune(&self, schedules: &[String], worker: Option<&mut WorkerMeasure>, progress: &mut dyn Progress) -> Result<SiteOutcome, String> {
         let key = self.key(schedules);
         let space = Space::new(self.kernel, &self.launch.facts, self.target);
-        let listed = |s: &Schedule| self.shortlist.as_ref().is_none_or(|list| list.contains(&s.short(self.kernel)));
-        let candidates: Vec<Schedule> = space.enumerate().into_iter().filter(listed).collect();
-        let names: Vec<String> = candidates.iter().map(|s| s.short(self.kernel)).collect();
         let former = if self.options.fresh { Vec::new() } else { self.store.trials(&key).map_err(|e| e.to_string())? };
-        let known: Vec<Option<Trial>> = names.iter().map(|n| former.iter().find(|t| t.schedule == *n).cloned()).collect();
-        let known_count = known.iter().flatten().count();
-        progress.begin(&self.program.names[self.launch.site], candidates.len(), known_count);
-        let complexity: Vec<u64> = candidates.iter().map(|s| complexity(self.kernel, s)).collect();
+        let first = &schedules[self.launch.site];
+        let whole = self.options.strategy == Strategy::Exhaustive;
+        let mut pool = match &self.shortlist {
+            Some(names) => Pool::of_names(&space, &former, names),
+            None => Pool::of_space(&space, &former, first, whole, self.options.ordering() / 2),
+        };
+        let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count();
+        progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
 
         let mut ways = Vec::new();
         for (kernel, text) in self.program.kernels.iter().zip(schedules) {
             ways.push(parse_schedule(kernel, text).map_err(|e| e.to_string())?);
         }
         let others_us = self.others_us(&ways)?;
-        let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, &candidates, ways);
-        let mut prediction = match prediction {
+        let prediction = match Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways) {
             Ok(prediction) => Some(prediction.beside(others_us)),
             // Measurements can do without an order of trials, where scalars do not fit a smaller size.
             Err(_) if worker.is_some() => None,
             Err(e) => return Err(e),
         };
-        // The order matters only where the budget may leave candidates untried.
-        let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < candidates.len());
-        let rough = match &prediction {
-            Some(p) if limited && self.options.strategy == Strategy::Model => p.rough(self.options.ordering()),
-            _ => Vec::new(),
-        };
-        let order = self.options.strategy.order(candidates.len(), &rough);
-        // The schedule known so far comes first: whatever the budget, the result is no worse than before.
-        let first = names.iter().position(|n| *n == schedules[self.launch.site]);
-        let naive = space.naive().ok().and_then(|n| candidates.iter().position(|c| *c == n));
-        let mut head: Vec<usize> = first.into_iter().chain(naive).collect();
-        head.dedup();
-        let order: Vec<usize> = head.iter().copied().chain(order.into_iter().filter(|c| !head.contains(c))).collect();
-
-        let near = |c: usize| neighbours(&space, &candidates, c);
+        let naive = space.naive().ok();
+        let order = self.order(&pool, prediction.as_ref(), [parse_schedule(self.kernel, first).ok(), naive.clone()]);
+        let best_us = former.iter().filter_map(Trial::right_us).reduce(f64::min);
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
-        let unknown: Vec<usize> = order.iter().copied().filter(|c| known[*c].is_none()).collect();
-        let all_facts = match &worker {
-            Some(_) => worker::facts_of_trial(self.subject, self.launch, SEED),
-            None => vec![self.launch.facts.clone()],
-        };
-        let (tried, next, ahead) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let unknown = order.iter().filter(|c| pool.known(**c).is_none()).map(|c| pool.get(*c).schedule).collect();
+        let (later, announced) = channel();
+        pool.announce(later);
+        let ahead = Ahead::new((self.kernel, self.target), &self.launch.facts, unknown, announced);
         let outcome = std::thread::scope(|scope| {
-            compile_ahead(scope, (self.kernel, self.target), &all_facts, &candidates, &unknown, &tried, &ahead, &next);
-            let inner: &mut dyn Measure = match worker {
-                Some(worker) => {
-                    worker.take(self.launch.site, names.clone(), schedules.to_vec());
-                    worker
+            ahead.start(scope);
+            let inner = match (worker, &prediction) {
+                (Some(worker), _) => {
+                    worker.take(self.launch.site, schedules.to_vec());
+                    Inner::Worker(worker)
                 }
-                None => prediction.as_mut().expect("without measurements a failed prediction has ended this"),
+                (None, Some(prediction)) => Inner::Model(prediction),
+                (None, None) => unreachable!("without measurements a failed prediction has ended this"),
             };
-            let mut counted = Counted { inner, tried: &tried, flaw: &|c| self.flaw(&candidates[c]) };
-            let outcome = search::search(&order, &near, &known, &complexity, self.options.budget, &mut counted, &mut log);
-            ahead.store(true, Ordering::Relaxed);
+            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us };
+            let outcome = search::search(&order, &pool, self.options.budget, &mut measure, &mut log);
+            ahead.stop();
             outcome
         });
         let (trials, error) = (std::mem::take(&mut log.trials), log.error.take());
         match error {
             Some(e) => Err(e),
             None => {
-                let outcome = self.settle(outcome, &names, schedules, &trials);
-                self.conclude(&key, &names, &candidates, naive, outcome, known_count, trials)
+                let outcome = self.settle(outcome, &pool, schedules, &trials);
+                self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)
             }
         }
+    }
+
+    /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before.
+    fn order(&self, pool: &Pool, prediction: Option<&Prediction>, first: [Option<Schedule>; 2]) -> Vec<usize> {
+        // The order matters only where the budget may leave candidates untried.
+        let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < pool.len());
+        let rough = match prediction {
+            Some(p) if limited && self.options.strategy == Strategy::Model => p.rough(&pool.schedules(), self.options.ordering()),
+            _ => Vec::new(),
+        };
+        let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
+        let rest = self.options.strategy.order(pool.len(), &rough);
+        order.dedup();
+        let head = order.clone();
+        order.extend(rest.into_iter().filter(|c| !head.contains(c)));
+        order
     }
 
     /// The registers of a candidate's cubin under the tuned launch's facts, and what is amiss with it as far as ptxas says: that is known
@@ -234,15 +241,15 @@ impl Site<'_> {
     }
 
     /// Lets large tensors decide between candidates that are equals at a small size.
-    fn settle(&self, outcome: Outcome, names: &[String], schedules: &[String], trials: &[Trial]) -> Outcome {
+    fn settle(&self, outcome: Outcome, pool: &Pool, schedules: &[String], trials: &[Trial]) -> Outcome {
         let (By::Measurement(_), Some((best, us))) = (&self.options.by, outcome.best) else { return outcome };
         if self.stop.load(Ordering::Relaxed) {
             return outcome;
         }
         let place = (self.launch.site, schedules);
         let l2 = self.target.l2 as f64;
-        let settled = settle::settle(self.subject, self.sizes, l2, self.options, place, (&names[best], us), trials);
-        let best = settled.and_then(|(name, us)| Some((names.iter().position(|n| *n == name)?, us))).or(outcome.best);
+        let settled = settle::settle(self.subject, self.sizes, l2, self.options, place, (&pool.get(best).name, us), trials);
+        let best = settled.and_then(|(name, us)| Some((pool.named(&name)?, us))).or(outcome.best);
         Outcome { best, ..outcome }
     }
 
@@ -254,8 +261,7 @@ impl Site<'_> {
         }
         for launch in self.program.launches.iter().filter(|l| l.site != self.launch.site) {
             let (kernel, schedule) = (&self.program.kernels[launch.site], &ways[launch.site]);
-            let only = std::slice::from_ref(schedule);
-            let other = Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, only, ways.to_vec())?;
+            let other = Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?;
             sum += other.site_us(schedule).unwrap_or(0.0);
         }
         Ok(sum)
@@ -284,16 +290,15 @@ impl Site<'_> {
     fn conclude(
         &self,
         key: &TrialKey,
-        names: &[String],
-        candidates: &[Schedule],
-        naive: Option<usize>,
+        pool: &Pool,
+        naive: Option<&Schedule>,
         outcome: Outcome,
         known: usize,
         trials: Vec<Trial>,
     ) -> Result<SiteOutcome, String> {
         if let Some((best, median_us)) = outcome.best {
             let key = TrialKey { sizes: self.sizes.to_string(), ..key.clone() };
-            let elected = Elected { key, schedule: names[best].clone(), median_us };
+            let elected = Elected { key, schedule: pool.get(best).name, median_us };
             self.store.elect(&elected).map_err(|e| e.to_string())?;
         }
         let mut dropped = BTreeMap::new();
@@ -301,16 +306,16 @@ impl Site<'_> {
             *dropped.entry(format!("{}: {}", t.status.name(), t.reason.lines().next().unwrap_or(""))).or_default() += 1;
         }
         let time = |name: &str| trials.iter().rev().find(|t| t.schedule == name).and_then(|t| t.median_us);
-        let naive_us = naive.and_then(|n| time(&names[n]));
-        let mut ranking: Vec<Trial> = trials.into_iter().filter(|t| t.median_us.is_some()).collect();
+        let naive_us = naive.and_then(|n| time(&n.short(self.kernel)));
+        let mut ranking: Vec<Trial> = trials.into_iter().filter(|t| t.right_us().is_some()).collect();
         ranking.sort_by(|a, b| a.median_us.unwrap_or(f64::MAX).total_cmp(&b.median_us.unwrap_or(f64::MAX)));
         ranking.truncate(10);
         Ok(SiteOutcome {
             site: self.program.names[self.launch.site].clone(),
             kernel: key.kernel.clone(),
-            winner: outcome.best.map(|(b, _)| (names[b].clone(), candidates[b].attribute(self.kernel))),
+            winner: outcome.best.map(|(b, _)| pool.get(b)).map(|c| (c.name, c.schedule.attribute(self.kernel))),
             median_us: outcome.best.map(|(_, t)| t),
-            acceptance: outcome.best.and_then(|(b, _)| self.acceptance(&candidates[b])),
+            acceptance: outcome.best.and_then(|(b, _)| self.acceptance(&pool.get(b).schedule)),
             naive_us,
             ranking,
             counts: (outcome.tried, known, outcome.left),
@@ -319,58 +324,46 @@ impl Site<'_> {
     }
 }
 
-/// Compiles candidates into the disk cache on the cores that trials leave idle, a few ahead of it. Failures are the
-/// worker's to report.
-fn compile_ahead<'scope, 'env: 'scope>(
-    scope: &'scope std::thread::Scope<'scope, 'env>,
-    (kernel, target): (&'env Kernel, &'env Target),
-    all_facts: &'env [Facts],
-    candidates: &'env [Schedule],
-    order: &'env [usize],
-    tried: &'env AtomicUsize,
-    done: &'env AtomicBool,
-    next: &'env AtomicUsize,
-) {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).clamp(1, 8);
-    for _ in 0..threads {
-        scope.spawn(move || {
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(candidate) = order.get(at) else { return };
-                while at > tried.load(Ordering::Relaxed) + 4 * threads && !done.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                for facts in all_facts {
-                    if done.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let _ = compile(kernel, facts, &candidates[*candidate], target, Output::Cubin);
-                }
-            }
-        });
-    }
+/// What gives the times of a site's candidates.
+enum Inner<'a> {
+    Worker(&'a mut WorkerMeasure),
+    Model(&'a Prediction<'a>),
 }
 
-/// Counts trials for the threads that compile ahead, and says what is amiss with the cubins of those that went well.
-struct Counted<'a> {
-    inner: &'a mut dyn Measure,
-    tried: &'a AtomicUsize,
-    flaw: &'a dyn Fn(usize) -> Option<(u32, Option<String>)>,
+/// Makes trials by number: the pool knows what they are of.
+struct Trials<'a> {
+    inner: Inner<'a>,
+    pool: &'a Pool<'a>,
+    ahead: &'a Ahead<'a>,
+    site: &'a Site<'a>,
+    /// The least time of a candidate that was right.
+    best_us: Option<f64>,
 }
 
-impl Measure for Counted<'_> {
+impl Measure for Trials<'_> {
     fn trial(&mut self, candidate: usize) -> Trial {
-        let mut trial = self.inner.trial(candidate);
-        self.tried.fetch_add(1, Ordering::Relaxed);
+        let candidate = self.pool.get(candidate);
+        let mut trial = match &mut self.inner {
+            Inner::Worker(worker) => worker.trial(&candidate.name, self.best_us.map(|us| us * SLOW)),
+            Inner::Model(prediction) => prediction.trial(&candidate.schedule),
+        };
+        self.ahead.tried();
+        self.best_us = [self.best_us, trial.right_us()].into_iter().flatten().reduce(f64::min);
         if trial.median_us.is_some()
-            && let Some((registers, flaw)) = (self.flaw)(candidate)
+            && let Some((registers, flaw)) = self.site.flaw(&candidate.schedule)
         {
             (trial.registers, trial.flaw) = (Some(registers), flaw);
         }
         trial
     }
+
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
-        self.inner.interleaved(candidates, rounds)
+        let names: Vec<String> = candidates.iter().map(|c| self.pool.get(*c).name).collect();
+        match &mut self.inner {
+            Inner::Worker(worker) => worker.interleaved(&names.iter().map(String::as_str).collect::<Vec<_>>(), rounds),
+            // A prediction does not change when it is made again.
+            Inner::Model(_) => vec![Vec::new(); candidates.len()],
+        }
     }
 }
 
@@ -400,18 +393,4 @@ impl Observer for Log<'_> {
     fn stopped(&self) -> bool {
         self.site.stop.load(Ordering::Relaxed) || self.error.is_some()
     }
-}
-
-/// How much a schedule asks of a reader: fewer elements per thread, stages and special copies are simpler.
-fn complexity(kernel: &Kernel, schedule: &Schedule) -> u64 {
-    kernel
-        .knobs
-        .iter()
-        .zip(&schedule.choices)
-        .map(|(knob, choice)| match choice {
-            _ if knob.kind == girih_core::schedule::KnobKind::Tile => 0,
-            Choice::Int(i) => i.unsigned_abs(),
-            Choice::Word(w) => knob.kind.words().iter().position(|x| x == w).unwrap_or(0) as u64 * 4,
-        })
-        .sum()
 }

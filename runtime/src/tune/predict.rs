@@ -3,10 +3,10 @@
 //! A candidate is simulated at a reduced size, its counters are scaled to the whole launch, and the model turns them into a time
 //! with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers.
 
-use super::launches::{Launch, launches};
+use super::launches::{Launch, host_arguments, launches};
 use super::products::{self, Axes};
-use super::search::{Measure, median};
-use crate::bench::scaled_sizes;
+use super::reduced::{one_tile_each, reduced};
+use super::search::median;
 use crate::challenge::Sizes;
 use crate::check::{On, Options, Report, check_ways};
 use crate::compile::{Output, compile};
@@ -36,7 +36,6 @@ pub struct Prediction<'a> {
     /// How much more work the launch is than the small one.
     scale: f64,
     target: &'a Target,
-    candidates: &'a [Schedule],
     /// Schedules of all launch sites; the tuned site's is replaced by each candidate.
     schedules: Vec<Schedule>,
     /// What the other launch sites take, microseconds.
@@ -49,6 +48,8 @@ pub struct Prediction<'a> {
 const SMALL: f64 = 256.0 * 1024.0;
 /// Registers per thread where NVRTC can't be asked.
 const GUESSED_REGISTERS: u32 = 32;
+/// Part of what should overlap with the slowest unit's work and doesn't: it orders candidates that the model takes for equals.
+const UNHIDDEN: f64 = 0.05;
 /// Registers that a thread may have.
 const MOST_REGISTERS: u32 = 255;
 
@@ -62,15 +63,14 @@ impl<'a> Prediction<'a> {
         sizes: &Sizes,
         (kernel, launch): (&'a Kernel, &'a Launch),
         target: &'a Target,
-        candidates: &'a [Schedule],
         schedules: Vec<Schedule>,
     ) -> Result<Prediction<'a>, String> {
-        let reduced = if subject.largest_bytes(sizes)? > SMALL { scaled_sizes(subject, sizes, SMALL)? } else { sizes.clone() };
+        let reduced = reduced(subject, sizes, (launch.site, kernel), target, SMALL)?;
         let call = subject.call(&reduced, 1)?;
         let found = launches(&subject.program, &call, 0)?;
         let small = found.into_iter().find(|l| l.site == launch.site).unwrap_or_else(|| launch.clone());
         let scale = scale(subject, kernel, (launch, sizes), (&small, &reduced));
-        Ok(Prediction { subject, kernel, launch, small, scale, target, candidates, schedules, others_us: 0.0, axes: Axes::of(kernel) })
+        Ok(Prediction { subject, kernel, launch, small, scale, target, schedules, others_us: 0.0, axes: Axes::of(kernel) })
     }
 
     /// Predicts the whole program, whose other launch sites take so many microseconds.
@@ -86,8 +86,8 @@ impl<'a> Prediction<'a> {
 
     /// A time in microseconds for every candidate, with guessed registers: good enough to order trials. Infinite where a candidate
     /// fails on the simulator. What `limit` leaves no time for is taken for average.
-    pub fn rough(&self, limit: Duration) -> Vec<f64> {
-        let times: Vec<Mutex<f64>> = self.candidates.iter().map(|_| Mutex::new(f64::NAN)).collect();
+    pub fn rough(&self, candidates: &[Schedule], limit: Duration) -> Vec<f64> {
+        let times: Vec<Mutex<f64>> = candidates.iter().map(|_| Mutex::new(f64::NAN)).collect();
         let order = Permutation::new(times.len() as u64, 1);
         let (next, end) = (AtomicUsize::new(0), Instant::now() + limit);
         let work = || {
@@ -96,7 +96,7 @@ impl<'a> Prediction<'a> {
                 && Instant::now() < end
             {
                 let at = order.at(i as u64) as usize;
-                let seconds = self.predict(&self.candidates[at], None).map_or(f64::INFINITY, |p| p.seconds);
+                let seconds = self.predict(&candidates[at], None).map_or(f64::INFINITY, |p| p.seconds + UNHIDDEN * p.beside);
                 *times[at].lock().expect("no panic while predicting") = seconds * 1e6;
             }
         };
@@ -139,7 +139,7 @@ impl<'a> Prediction<'a> {
         };
         let lowered = |s: &Schedule| girih_core::lower::lower(self.kernel, &self.launch.facts, s, self.target).map_err(|e| e.to_string());
         // Blocks that share tiles do together what one block a tile would do, and leave each other parts.
-        let alone = self.alone(schedule);
+        let alone = one_tile_each(self.kernel, schedule);
         let (simt, one_each) = (lowered(schedule)?, lowered(&alone)?);
         let multiprocessors = self.target.multiprocessors as i64;
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
@@ -169,22 +169,9 @@ impl<'a> Prediction<'a> {
         work.memory_bytes += if bytes > 0.5 * self.target.l2 as f64 { 2.0 * bytes } else { 0.0 };
     }
 
-    /// The schedule with one block for each tile.
-    fn alone(&self, schedule: &Schedule) -> Schedule {
-        let mut plain = schedule.clone();
-        for (knob, choice) in self.kernel.knobs.iter().zip(&mut plain.choices) {
-            match knob.kind {
-                KnobKind::Grid => *choice = Choice::Int(0),
-                KnobKind::Split => *choice = Choice::Int(1),
-                _ => {}
-            }
-        }
-        plain
-    }
-
     /// Tiles of the whole launch: the blocks there would be with one tile each.
     fn tiles(&self, schedule: &Schedule) -> Option<i64> {
-        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, &self.alone(schedule), self.target).ok()?;
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, &one_tile_each(self.kernel, schedule), self.target).ok()?;
         Some(simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64))
     }
 
@@ -246,9 +233,9 @@ fn scale(subject: &Subject, kernel: &Kernel, large: (&Launch, &Sizes), small: (&
     if operations.is_finite() && operations > 0.0 { operations } else { elements }
 }
 
-impl Measure for Prediction<'_> {
-    fn trial(&mut self, candidate: usize) -> Trial {
-        let schedule = &self.candidates[candidate];
+impl Prediction<'_> {
+    /// A schedule checked on the simulator, with the model's time.
+    pub fn trial(&self, schedule: &Schedule) -> Trial {
         let mut trial = Trial {
             schedule: schedule.short(self.kernel),
             status: Status::Predicted,
@@ -274,11 +261,6 @@ impl Measure for Prediction<'_> {
         }
         trial
     }
-
-    /// A prediction does not change when it is made again.
-    fn interleaved(&mut self, candidates: &[usize], _rounds: usize) -> Vec<Vec<f64>> {
-        vec![Vec::new(); candidates.len()]
-    }
 }
 
 /// Elements of all tensors of a launch.
@@ -301,14 +283,6 @@ fn tensor_bytes(args: &[LaunchArg]) -> f64 {
 
 fn arguments(launch: &Launch) -> Vec<HostArg> {
     host_arguments(&launch.args)
-}
-
-fn host_arguments(args: &[LaunchArg]) -> Vec<HostArg> {
-    let of = |a: &LaunchArg| match a {
-        LaunchArg::Tensor(r) => HostArg::Tensor(r.tensor_arg(0)),
-        LaunchArg::Scalar(l) => HostArg::Scalar(*l),
-    };
-    args.iter().map(of).collect()
 }
 
 fn scaled(c: &Counters, scale: f64, rounds: f64) -> model::Work {

@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 pub enum Request {
     /// Open the GPU, place a subject's arguments, run its naive schedule and check that. The first request, once.
     Setup(Setup),
-    /// Check and time one way to run the program.
+    /// Time and check one way to run the program.
     Trial {
         /// A schedule per launch site, as `T=1024 C=4`.
         schedules: Vec<String>,
+        /// Microseconds that it may take; what is slower need not be checked.
+        limit_us: Option<f64>,
     },
     /// Time several ways to run the program in turn.
     Interleaved {
@@ -48,6 +50,11 @@ pub enum Reply {
         /// In the order in which they were taken.
         samples_us: Vec<f64>,
     },
+    /// Slower than the limit, and not checked.
+    Slow {
+        /// In the order in which they were taken.
+        samples_us: Vec<f64>,
+    },
     /// Could not be lowered, compiled or launched.
     Rejected {
         /// Why.
@@ -76,9 +83,9 @@ mod tests {
 
     #[test]
     fn requests_and_replies_are_single_lines() {
-        let request = Request::Trial { schedules: vec!["T=1 C=2".into()] };
+        let request = Request::Trial { schedules: vec!["T=1 C=2".into()], limit_us: Some(2.5) };
         let line = serde_json::to_string(&request).unwrap();
-        assert_eq!(line, r#"{"trial":{"schedules":["T=1 C=2"]}}"#);
+        assert_eq!(line, r#"{"trial":{"schedules":["T=1 C=2"],"limit_us":2.5}}"#);
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
         let reply = Reply::Wrong { reason: "a\nb".into() };
         assert!(!serde_json::to_string(&reply).unwrap().contains('\n'));

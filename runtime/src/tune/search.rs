@@ -3,6 +3,8 @@
 use crate::acceptance::PREFERENCE;
 use crate::inputs::Rng;
 use crate::store::{Status, Trial};
+use girih_core::schedule::space::Permutation;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// In which order candidates are tried.
@@ -24,7 +26,11 @@ impl Strategy {
     pub fn order(self, candidates: usize, predicted: &[f64]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..candidates).collect();
         match self {
-            Strategy::Model if predicted.len() == candidates => order.sort_by(|a, b| predicted[*a].total_cmp(&predicted[*b])),
+            Strategy::Model if predicted.len() == candidates => {
+                // Equals come in random order: neighbours in the space are much alike.
+                let mix = Permutation::new(candidates as u64, 1);
+                order.sort_by(|a, b| predicted[*a].total_cmp(&predicted[*b]).then_with(|| mix.at(*a as u64).cmp(&mix.at(*b as u64))));
+            }
             Strategy::Model | Strategy::Exhaustive => {}
             Strategy::Random { seed } => order = Rng::new(seed).permutation(candidates),
         }
@@ -34,11 +40,23 @@ impl Strategy {
 
 /// Measures candidates, given by their place in the space. A worker process, a model, or a recording.
 pub trait Measure {
-    /// Checks and times one candidate.
+    /// Times one candidate, and checks it unless it is much slower than the best so far.
     fn trial(&mut self, candidate: usize) -> Trial;
 
     /// Times several candidates in turn (A B C A B C ..): `rounds` samples of each, in microseconds. Empty where one failed.
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>>;
+}
+
+/// The candidates of a search by number. Others may come to be known while it runs: what is near one of them.
+pub trait Candidates {
+    /// What lies one step away.
+    fn near(&self, candidate: usize) -> Vec<usize>;
+
+    /// Its trial in an earlier run.
+    fn known(&self, candidate: usize) -> Option<Trial>;
+
+    /// How much it asks of a reader; equals go to the simpler one.
+    fn complexity(&self, candidate: usize) -> u64;
 }
 
 /// When to stop.
@@ -85,21 +103,21 @@ const FIRST: usize = 16;
 struct Queue<'a> {
     order: &'a [usize],
     next: usize,
-    done: Vec<bool>,
-    near: &'a dyn Fn(usize) -> Vec<usize>,
+    done: HashSet<usize>,
+    candidates: &'a dyn Candidates,
 }
 
 impl Queue<'_> {
     fn take(&mut self, times: &[(usize, f64)]) -> Option<usize> {
-        let around = if times.len() < FIRST { None } else { fastest(times).map(|(best, _)| (self.near)(best)) };
-        let close = around.into_iter().flatten().find(|c| !self.done[*c]);
+        let around = if times.len() < FIRST { None } else { fastest(times).map(|(best, _)| self.candidates.near(best)) };
+        let close = around.into_iter().flatten().find(|c| !self.done.contains(c));
         let found = close.or_else(|| {
             let rest = &self.order[self.next..];
-            let skipped = rest.iter().position(|c| !self.done[*c])?;
+            let skipped = rest.iter().position(|c| !self.done.contains(c))?;
             self.next += skipped + 1;
             Some(rest[skipped])
         })?;
-        self.done[found] = true;
+        self.done.insert(found);
         Some(found)
     }
 }
@@ -107,27 +125,23 @@ impl Queue<'_> {
 /// Tries candidates within the budget, in order at first, then what is `near` the best (the queue of those left); measures the best few again in turn
 /// and elects one.
 ///
-/// `known` has the trial of each candidate that was tried before, so that a run resumes. `complexity` orders candidates for ties.
+/// Candidates that were tried before have known trials, so that a run resumes.
 pub fn search(
     order: &[usize],
-    near: &dyn Fn(usize) -> Vec<usize>,
-    known: &[Option<Trial>],
-    complexity: &[u64],
+    candidates: &dyn Candidates,
     budget: Budget,
     measure: &mut dyn Measure,
     observer: &mut dyn Observer,
 ) -> Outcome {
     let start = Instant::now();
     let mut times: Vec<(usize, f64)> = Vec::new();
-    let mut flawed = vec![false; known.len()];
+    let mut flawed = HashSet::new();
     let (mut tried, mut left) = (0, 0);
-    let mut done = vec![true; known.len()];
-    order.iter().for_each(|c| done[*c] = false);
-    let mut queue = Queue { order, next: 0, done, near };
+    let mut queue = Queue { order, next: 0, done: HashSet::new(), candidates };
     while let Some(candidate) = queue.take(&times) {
-        if let Some(former) = &known[candidate] {
-            times.extend(former.median_us.map(|t| (candidate, t)));
-            flawed[candidate] = former.flaw.is_some();
+        if let Some(former) = candidates.known(candidate) {
+            times.extend(former.right_us().map(|t| (candidate, t)));
+            flawed.extend(former.flaw.is_some().then_some(candidate));
             continue;
         }
         let spent = budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
@@ -143,10 +157,10 @@ pub fn search(
         }
         observer.tried(candidate, &trial);
         tried += 1;
-        times.extend(trial.median_us.map(|t| (candidate, t)));
-        flawed[candidate] = trial.flaw.is_some();
+        times.extend(trial.right_us().map(|t| (candidate, t)));
+        flawed.extend(trial.flaw.is_some().then_some(candidate));
     }
-    let best = if observer.stopped() { preferred(&times, &flawed) } else { elect(times, complexity, &flawed, measure) };
+    let best = if observer.stopped() { preferred(&times, &flawed) } else { elect(times, candidates, &flawed, measure) };
     Outcome { best, tried, left }
 }
 
@@ -155,18 +169,23 @@ fn fastest(times: &[(usize, f64)]) -> Option<(usize, f64)> {
 }
 
 /// The fastest, but one whose cubin is not accepted only where it is faster than every accepted one by more than [`PREFERENCE`].
-fn preferred(times: &[(usize, f64)], flawed: &[bool]) -> Option<(usize, f64)> {
-    let accepted: Vec<(usize, f64)> = times.iter().copied().filter(|(c, _)| !flawed[*c]).collect();
+fn preferred(times: &[(usize, f64)], flawed: &HashSet<usize>) -> Option<(usize, f64)> {
+    let accepted: Vec<(usize, f64)> = times.iter().copied().filter(|(c, _)| !flawed.contains(c)).collect();
     let best = fastest(times)?;
     Some(fastest(&accepted).filter(|(_, t)| *t <= best.1 * PREFERENCE).unwrap_or(best))
 }
 
-fn elect(mut times: Vec<(usize, f64)>, complexity: &[u64], flawed: &[bool], measure: &mut dyn Measure) -> Option<(usize, f64)> {
+fn elect(
+    mut times: Vec<(usize, f64)>,
+    candidates: &dyn Candidates,
+    flawed: &HashSet<usize>,
+    measure: &mut dyn Measure,
+) -> Option<(usize, f64)> {
     times.sort_by(|a, b| a.1.total_cmp(&b.1));
     let limit = times.first()?.1 * FINALIST_SLACK;
     let mut finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
     // An accepted one that may be preferred takes part, however many others are a little faster.
-    let accepted = times.iter().find(|(c, t)| !flawed[*c] && *t <= limit).map(|(c, _)| *c);
+    let accepted = times.iter().find(|(c, t)| !flawed.contains(c) && *t <= limit).map(|(c, _)| *c);
     finalists.extend(accepted.filter(|a| !finalists.contains(a)));
     let samples = measure.interleaved(&finalists, ROUNDS);
     let again: Vec<(usize, f64)> = finalists.iter().zip(&samples).filter_map(|(c, s)| Some((*c, median(s)?))).collect();
@@ -175,7 +194,11 @@ fn elect(mut times: Vec<(usize, f64)>, complexity: &[u64], flawed: &[bool], meas
         return preferred(&times, flawed);
     }
     let (chosen, lowest) = preferred(&again, flawed)?;
-    again.into_iter().filter(|(c, _)| flawed[*c] == flawed[chosen]).filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| complexity[*c])
+    again
+        .into_iter()
+        .filter(|(c, _)| flawed.contains(c) == flawed.contains(&chosen))
+        .filter(|(_, t)| *t <= lowest * TIE)
+        .min_by_key(|(c, _)| candidates.complexity(*c))
 }
 
 /// The middle of the samples (the mean of the middle two); `None` without samples.
@@ -226,6 +249,29 @@ mod tests {
         }
     }
 
+    /// Candidates that are all listed.
+    struct Listed<'a> {
+        known: Vec<Option<Trial>>,
+        complexity: Vec<u64>,
+        near: &'a dyn Fn(usize) -> Vec<usize>,
+    }
+
+    impl Candidates for Listed<'_> {
+        fn near(&self, candidate: usize) -> Vec<usize> {
+            (self.near)(candidate)
+        }
+        fn known(&self, candidate: usize) -> Option<Trial> {
+            self.known.get(candidate).cloned().flatten()
+        }
+        fn complexity(&self, candidate: usize) -> u64 {
+            self.complexity.get(candidate).copied().unwrap_or(0)
+        }
+    }
+
+    fn listed(known: Vec<Option<Trial>>, complexity: &[u64]) -> Listed<'static> {
+        Listed { known, complexity: complexity.to_vec(), near: &|_| Vec::new() }
+    }
+
     fn trial(median_us: Option<f64>) -> Trial {
         let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
         Trial { schedule: String::new(), status, reason: String::new(), median_us, samples_us: Vec::new(), registers: None, flaw: None }
@@ -241,14 +287,14 @@ mod tests {
     #[test]
     fn the_final_comparison_decides() {
         let mut r = recording(&[10.0, 9.9, 20.0, f64::NAN], &[9.0, 10.5, 1.0, 1.0]);
-        let outcome = search(&[0, 1, 2, 3], &|_| vec![], &vec![None; 4], &[1, 2, 3, 0], FREE, &mut r, &mut Log::default());
+        let outcome = search(&[0, 1, 2, 3], &listed(vec![], &[1, 2, 3, 0]), FREE, &mut r, &mut Log::default());
         assert_eq!(outcome, Outcome { best: Some((0, 9.0)), tried: 4, left: 0 });
     }
 
     #[test]
     fn equals_go_to_the_simpler() {
         let mut r = recording(&[10.0, 10.0], &[10.0, 10.005]);
-        let outcome = search(&[0, 1], &|_| vec![], &vec![None; 2], &[7, 3], FREE, &mut r, &mut Log::default());
+        let outcome = search(&[0, 1], &listed(vec![], &[7, 3]), FREE, &mut r, &mut Log::default());
         assert_eq!(outcome.best, Some((1, 10.005)));
     }
 
@@ -258,7 +304,7 @@ mod tests {
         let elected = |times: [f64; 3]| {
             let known = vec![spilled(times[0]), Some(trial(Some(times[1]))), Some(trial(Some(times[2])))];
             let mut r = recording(&times, &times);
-            search(&[0, 1, 2], &|_| vec![], &known, &[0, 2, 1], FREE, &mut r, &mut Log::default()).best
+            search(&[0, 1, 2], &listed(known, &[0, 2, 1]), FREE, &mut r, &mut Log::default()).best
         };
         assert_eq!(elected([9.9, 10.0, 10.1]), Some((1, 10.0)));
         assert_eq!(elected([9.9, 10.0, 10.005]), Some((2, 10.005)), "ties among the accepted go to the simpler one");
@@ -270,19 +316,27 @@ mod tests {
         let known = vec![Some(trial(Some(5.0))), None, Some(trial(None))];
         let mut r = recording(&[1.0, 6.0, 1.0], &[5.0, 6.0, 1.0]);
         let mut log = Log::default();
-        let outcome = search(&[2, 1, 0], &|_| vec![], &known, &[0, 0, 0], FREE, &mut r, &mut log);
+        let outcome = search(&[2, 1, 0], &listed(known, &[]), FREE, &mut r, &mut log);
         assert_eq!((outcome.best, outcome.tried), (Some((0, 5.0)), 1));
         assert_eq!((r.asked, log.tried), (vec![1], vec![1]));
+    }
+
+    #[test]
+    fn what_was_not_checked_is_not_elected() {
+        let slow = Trial { status: Status::Slow, ..trial(Some(5.0)) };
+        let mut r = recording(&[5.0, 6.0], &[5.0, 6.0]);
+        let known = listed(vec![Some(slow), Some(trial(Some(6.0)))], &[]);
+        assert_eq!(search(&[0, 1], &known, FREE, &mut r, &mut Log::default()).best, Some((1, 6.0)));
     }
 
     #[test]
     fn budgets_and_interrupts_keep_what_was_found() {
         let mut r = recording(&[3.0, 2.0, 1.0], &[3.0, 2.0, 1.0]);
         let budget = Budget { trials: Some(2), ..FREE };
-        let outcome = search(&[0, 1, 2], &|_| vec![], &vec![None; 3], &[0; 3], budget, &mut r, &mut Log::default());
+        let outcome = search(&[0, 1, 2], &listed(vec![], &[]), budget, &mut r, &mut Log::default());
         assert_eq!(outcome, Outcome { best: Some((1, 2.0)), tried: 2, left: 1 });
         let mut log = Log { stop_after: Some(1), ..Log::default() };
-        let outcome = search(&[0, 1, 2], &|_| vec![], &vec![None; 3], &[0; 3], FREE, &mut r, &mut log);
+        let outcome = search(&[0, 1, 2], &listed(vec![], &[]), FREE, &mut r, &mut log);
         assert_eq!(outcome, Outcome { best: Some((0, 3.0)), tried: 1, left: 2 });
     }
 
@@ -292,10 +346,11 @@ mod tests {
         let times: Vec<f64> = (0..100).map(|c| 100.0 + (c as f64 - 70.0).abs()).collect();
         let order: Vec<usize> = (0..100).collect();
         let near = |c: usize| vec![c + 3, c + 1];
+        let downhill = Listed { near: &near, ..listed(vec![], &[]) };
         let budget = Budget { trials: Some(60), ..FREE };
-        let outcome = search(&order, &near, &vec![None; 100], &[0; 100], budget, &mut recording(&times, &times), &mut Log::default());
+        let outcome = search(&order, &downhill, budget, &mut recording(&times, &times), &mut Log::default());
         assert!(outcome.best.is_some_and(|(_, t)| t < 102.0), "{outcome:?}");
-        let plain = search(&order, &|_| vec![], &vec![None; 100], &[0; 100], budget, &mut recording(&times, &times), &mut Log::default());
+        let plain = search(&order, &listed(vec![], &[]), budget, &mut recording(&times, &times), &mut Log::default());
         assert_eq!(plain.best, Some((59, 111.0)));
     }
 

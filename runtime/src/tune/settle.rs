@@ -3,7 +3,6 @@
 
 use super::client::{Launcher, WorkerMeasure};
 use super::protocol::Setup;
-use super::search::Measure;
 use super::{Options, SEED};
 use crate::bench::scaled_sizes;
 use crate::challenge::Sizes;
@@ -36,7 +35,7 @@ pub(super) fn settle(
     let mut near: Vec<(String, f64)> = Vec::new();
     for t in trials {
         // What is not accepted has lost to the winner for that.
-        if let Some(us) = t.median_us.filter(|us| *us <= limit && t.schedule != winner && t.flaw.is_none()) {
+        if let Some(us) = t.right_us().filter(|us| *us <= limit && t.schedule != winner && t.flaw.is_none()) {
             near.push((t.schedule.clone(), us));
         }
     }
@@ -49,8 +48,8 @@ pub(super) fn settle(
     }
     let setup = Setup { name: subject.name.clone(), variants: subject.variants.clone(), sizes: large.to_string(), seed: SEED, ordinal: 0 };
     let mut worker = WorkerMeasure::new(Launcher::this_program().ok()?, setup, options.limit, schedules.to_vec()).ok()?;
-    worker.take(site, near.iter().map(|(n, _)| n.clone()).collect(), schedules.to_vec());
-    let times: Vec<f64> = (0..near.len()).map(|c| worker.trial(c).median_us.unwrap_or(f64::MAX)).collect();
+    worker.take(site, schedules.to_vec());
+    let times: Vec<f64> = near.iter().map(|(name, _)| worker.trial(name, None).median_us.unwrap_or(f64::MAX)).collect();
     let best = (0..near.len()).min_by(|a, b| times[*a].total_cmp(&times[*b]))?;
     (times[best] < f64::MAX).then(|| near.swap_remove(best))
 }

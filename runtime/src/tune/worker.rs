@@ -1,11 +1,12 @@
 //! The worker process: checks and times candidates on the GPU. One that hangs, traps or crashes takes this process with it,
 //! and nothing else; the tuner starts another one.
 
-use super::launches::{Launch, launches};
+use super::launches::launches;
 use super::protocol::{Reply, Request, Setup};
 use crate::challenge::Sizes;
 use crate::check::{evaluate, run};
 use crate::cli::names;
+use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::error::Error;
 use crate::inputs::HostTensor;
@@ -37,7 +38,7 @@ pub fn serve() -> Result<(), String> {
                 }
                 Err(reason) => Reply::Lost { reason },
             },
-            (Request::Trial { schedules }, Some(worker)) => worker.trial(&schedules),
+            (Request::Trial { schedules, limit_us }, Some(worker)) => worker.trial(&schedules, limit_us),
             (Request::Interleaved { ways, rounds }, Some(worker)) => worker.interleaved(&ways, rounds),
             (_, None) => Reply::Lost { reason: "no set-up came before the first trial".into() },
         };
@@ -49,12 +50,15 @@ pub fn serve() -> Result<(), String> {
 }
 
 struct Worker {
+    device: Device,
     subject: Subject,
     kernels: Vec<Kernel>,
     runner: Runner,
     timer: Timer,
     /// Small awkward calls with the evaluator's results.
     small: Vec<Placement>,
+    /// Facts of what they launch, by site, without repetitions.
+    small_facts: Vec<(usize, Facts)>,
     /// The call at the tuned size with the naive schedules' results.
     tuned: Placement,
     /// Host memory that each trial's result at the tuned size is read into.
@@ -81,6 +85,8 @@ impl Placement {
 
 /// Elements of each output at the tuned size that the naive schedule's result is compared with the reference at.
 const SAMPLED: usize = 20_000;
+/// Samples by which a candidate is found too slow.
+const HASTY: usize = 2;
 /// Samples of a trial, after one run that warms up.
 const SAMPLES: usize = 11;
 
@@ -112,11 +118,26 @@ impl Worker {
             })
             .collect::<Result<_, String>>()?;
         let timer = Timer::new(&device).map_err(text)?;
-        Ok(Worker { subject, kernels, runner, timer, small, tuned, scratch: Vec::new() })
+        let small_facts = small_facts(&subject, setup.seed);
+        Ok(Worker { device, subject, kernels, runner, timer, small, small_facts, tuned, scratch: Vec::new() })
     }
 
-    fn trial(&mut self, schedules: &[String]) -> Reply {
-        if let Err(reply) = self.take(schedules).and_then(|()| self.check()) {
+    fn trial(&mut self, schedules: &[String], limit_us: Option<f64>) -> Reply {
+        if let Err(reply) = self.take(schedules) {
+            return reply;
+        }
+        // Most candidates are slow; checking them would take most of the time.
+        if let Some(limit_us) = limit_us {
+            match self.tuned.placed.restore().and_then(|()| self.sample(1 + HASTY)) {
+                Ok(samples_us) if samples_us[1..].iter().all(|us| *us > limit_us) => {
+                    return Reply::Slow { samples_us: samples_us[1..].to_vec() };
+                }
+                Ok(_) => {}
+                Err(e) => return failed(&e),
+            }
+        }
+        self.compile_small();
+        if let Err(reply) = self.check() {
             return reply;
         }
         match self.sample(SAMPLES) {
@@ -150,6 +171,19 @@ impl Worker {
         let parsed: Vec<Option<Schedule>> = self.kernels.iter().zip(schedules).map(parse).collect::<Result<_, _>>()?;
         self.runner.schedules = parsed;
         Ok(())
+    }
+
+    /// Compiles what the small calls launch on all cores: one after another is slow, and failures are the check's to report.
+    fn compile_small(&self) {
+        let target = self.device.target();
+        std::thread::scope(|scope| {
+            for (site, facts) in &self.small_facts {
+                if let Some(schedule) = &self.runner.schedules[*site] {
+                    let kernel = &self.kernels[*site];
+                    scope.spawn(move || drop(compile(kernel, facts, schedule, target, Output::Cubin)));
+                }
+            }
+        });
     }
 
     fn check(&mut self) -> Result<(), Reply> {
@@ -194,17 +228,14 @@ fn small_calls(subject: &Subject, seed: u64) -> Result<Vec<(Call, usize)>, Strin
     Ok(chosen)
 }
 
-/// Facts of the launch in all calls of a trial, without repetitions: what a trial compiles.
-pub fn facts_of_trial(subject: &Subject, launch: &Launch, seed: u64) -> Vec<Facts> {
-    let mut all = vec![launch.facts.clone()];
+/// Facts of the launches of the small calls, by site, without repetitions.
+fn small_facts(subject: &Subject, seed: u64) -> Vec<(usize, Facts)> {
+    let mut seen: Vec<(usize, Facts)> = Vec::new();
     for (call, misalign) in small_calls(subject, seed).unwrap_or_default() {
-        let there = launches(&subject.program, &call, misalign).unwrap_or_default();
-        all.extend(there.into_iter().filter(|l| l.site == launch.site).map(|l| l.facts));
-    }
-    let mut seen: Vec<Facts> = Vec::new();
-    for facts in all {
-        if !seen.contains(&facts) {
-            seen.push(facts);
+        for launch in launches(&subject.program, &call, misalign).unwrap_or_default() {
+            if !seen.contains(&(launch.site, launch.facts.clone())) {
+                seen.push((launch.site, launch.facts));
+            }
         }
     }
     seen

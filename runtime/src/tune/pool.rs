@@ -1,0 +1,205 @@
+//! The candidates of a search. All of a small space are known from the beginning; of a large one a sample, the rungs of its ladder and
+//! what was tried before, and others as they turn out to lie near the best.
+
+use super::search::Candidates;
+use crate::store::Trial;
+use girih_core::schedule::ladder::Ladder;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::{Permutation, Space};
+use girih_core::schedule::{Choice, KnobKind, Schedule};
+use girih_core::tile::Kernel;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Points of the largest space whose candidates are all looked for: each costs about ten lowerings, of which none takes a millisecond.
+pub const WHOLE: u64 = 2048;
+/// Candidates that are drawn from a larger space.
+const SAMPLE: usize = 1024;
+
+/// One schedule of the tuned launch site.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Its short name, `T=1024 C=4`.
+    pub name: String,
+}
+
+/// The candidates that are known so far.
+pub struct Pool<'a> {
+    space: &'a Space<'a>,
+    former: HashMap<String, Trial>,
+    /// Whether there are no others than those of the beginning.
+    closed: bool,
+    found: RefCell<Found>,
+    /// Hears of candidates that come to be known later.
+    ahead: Option<Sender<Schedule>>,
+}
+
+#[derive(Default)]
+struct Found {
+    candidates: Vec<Candidate>,
+    places: HashMap<Schedule, usize>,
+    near: HashMap<usize, Vec<usize>>,
+}
+
+impl Found {
+    fn add(&mut self, kernel: &Kernel, schedule: Schedule) -> usize {
+        let next = self.candidates.len();
+        let place = *self.places.entry(schedule.clone()).or_insert(next);
+        if place == next {
+            let name = schedule.short(kernel);
+            self.candidates.push(Candidate { schedule, name });
+        }
+        place
+    }
+}
+
+impl<'a> Pool<'a> {
+    /// The candidates of a space. `former` has the trials of earlier runs; `first` is the schedule known so far, which takes part even
+    /// where it is no point of the space; sampling a large space takes no longer than `limit`, unless `whole` asks for everything.
+    pub fn of_space(space: &'a Space<'a>, former: &[Trial], first: &str, whole: bool, limit: Duration) -> Pool<'a> {
+        let kernel = space.kernel();
+        let closed = whole || space.points() <= WHOLE;
+        let mut found = Found::default();
+        if closed {
+            for schedule in space.enumerate() {
+                found.add(kernel, schedule);
+            }
+        } else {
+            let known = std::iter::once(first).chain(former.iter().map(|t| t.schedule.as_str()));
+            let known = known.filter_map(|text| parse_schedule(kernel, text).ok()).filter(|s| space.check(s).is_ok());
+            let ladder = Ladder::new(space).ok().flatten().map_or(Vec::new(), |l| l.rungs);
+            let rungs = ladder.into_iter().map(|rung| space.canonical(&rung.schedule));
+            let start = known.chain(space.naive()).chain(rungs).chain(sample(space, SAMPLE, limit));
+            for schedule in start {
+                found.add(kernel, schedule);
+            }
+        }
+        Pool::over(space, former, closed, found)
+    }
+
+    /// Nothing but the listed schedules.
+    pub fn of_names(space: &'a Space<'a>, former: &[Trial], names: &[String]) -> Pool<'a> {
+        let mut found = Found::default();
+        for schedule in names.iter().filter_map(|n| parse_schedule(space.kernel(), n).ok()).filter(|s| space.check(s).is_ok()) {
+            found.add(space.kernel(), schedule);
+        }
+        Pool::over(space, former, true, found)
+    }
+
+    fn over(space: &'a Space<'a>, former: &[Trial], closed: bool, found: Found) -> Pool<'a> {
+        let former = former.iter().map(|t| (t.schedule.clone(), t.clone())).collect();
+        Pool { space, former, closed, found: RefCell::new(found), ahead: None }
+    }
+
+    /// Tells of every candidate that comes to be known from now on.
+    pub fn announce(&mut self, ahead: Sender<Schedule>) {
+        self.ahead = Some(ahead);
+    }
+
+    /// All known now.
+    pub fn schedules(&self) -> Vec<Schedule> {
+        self.found.borrow().candidates.iter().map(|c| c.schedule.clone()).collect()
+    }
+
+    /// Number of candidates known now.
+    pub fn len(&self) -> usize {
+        self.found.borrow().candidates.len()
+    }
+
+    /// One of them.
+    pub fn get(&self, candidate: usize) -> Candidate {
+        self.found.borrow().candidates[candidate].clone()
+    }
+
+    /// The place of a schedule.
+    pub fn place(&self, schedule: &Schedule) -> Option<usize> {
+        self.found.borrow().places.get(schedule).copied()
+    }
+
+    /// The place of a schedule by its short name.
+    pub fn named(&self, name: &str) -> Option<usize> {
+        self.found.borrow().candidates.iter().position(|c| c.name == name)
+    }
+}
+
+impl Candidates for Pool<'_> {
+    fn near(&self, candidate: usize) -> Vec<usize> {
+        if let Some(known) = self.found.borrow().near.get(&candidate) {
+            return known.clone();
+        }
+        let around = self.space.neighbours(&self.get(candidate).schedule);
+        let mut found = self.found.borrow_mut();
+        let mut near = Vec::new();
+        for schedule in around {
+            if self.closed {
+                near.extend(found.places.get(&schedule).copied());
+                continue;
+            }
+            let before = found.candidates.len();
+            let place = found.add(self.space.kernel(), schedule.clone());
+            near.push(place);
+            if let Some(ahead) = self.ahead.as_ref().filter(|_| place == before) {
+                // Whoever would compile it ahead of its trial may have ended.
+                let _ = ahead.send(schedule);
+            }
+        }
+        found.near.insert(candidate, near.clone());
+        near
+    }
+
+    fn known(&self, candidate: usize) -> Option<Trial> {
+        self.former.get(&self.found.borrow().candidates[candidate].name).cloned()
+    }
+
+    fn complexity(&self, candidate: usize) -> u64 {
+        complexity(self.space.kernel(), &self.found.borrow().candidates[candidate].schedule)
+    }
+}
+
+/// Up to `n` candidates of a space within the time limit, on all cores.
+fn sample(space: &Space, n: usize, limit: Duration) -> Vec<Schedule> {
+    let order = Permutation::new(space.points(), 1);
+    let (next, end) = (AtomicU64::new(0), Instant::now() + limit);
+    let (send, receive) = channel();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (send, space, next) = (send.clone(), space.clone(), &next);
+            scope.spawn(move || {
+                while let i = next.fetch_add(1, Ordering::Relaxed)
+                    && i < space.points()
+                    && Instant::now() < end
+                {
+                    let schedule = space.point(order.at(i));
+                    // Nobody listens any more once there are enough.
+                    if space.is_candidate(&schedule) && send.send((i, schedule)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        let mut found: Vec<(u64, Schedule)> = receive.into_iter().take(n).collect();
+        found.sort_by_key(|(i, _)| *i);
+        found.into_iter().map(|(_, schedule)| schedule).collect()
+    })
+}
+
+/// How much a schedule asks of a reader: fewer elements per thread, stages and special copies are simpler.
+fn complexity(kernel: &Kernel, schedule: &Schedule) -> u64 {
+    kernel
+        .knobs
+        .iter()
+        .zip(&schedule.choices)
+        .map(|(knob, choice)| match choice {
+            _ if knob.kind == KnobKind::Tile => 0,
+            Choice::Int(i) => i.unsigned_abs(),
+            Choice::Word(w) => knob.kind.words().iter().position(|x| x == w).unwrap_or(0) as u64 * 4,
+        })
+        .sum()
+}
