@@ -200,6 +200,12 @@ pub fn occupancy(target: &Target, launch: &Launch, resources: &Resources) -> Occ
     Occupancy { blocks, fraction, limit }
 }
 
+/// Registers that the compiler gives each of a block's threads at most, where so many blocks are to fit a multiprocessor.
+pub fn most_registers(block: u32, min_blocks: u32) -> u32 {
+    let threads = block.next_multiple_of(32).max(32) * min_blocks.max(1);
+    (REGISTERS / threads / 8 * 8).min(255)
+}
+
 /// Predicts the time of one launch.
 pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Target) -> Prediction {
     let occupancy = occupancy(target, launch, resources);
@@ -351,6 +357,17 @@ mod tests {
         let large = Resources { shared: 300 << 10, ..SMALL };
         let none = predict(&streaming(1000.0, 12.0), &launch, &large, Target::h200());
         assert_eq!((none.bottleneck, none.seconds), (Bottleneck::Resources, f64::INFINITY));
+    }
+
+    #[test]
+    fn launch_bounds_leave_registers_for_as_many_blocks() {
+        assert_eq!([1, 2, 3, 4].map(|blocks| most_registers(256, blocks)), [255, 128, 80, 64]);
+        assert_eq!((most_registers(1024, 1), most_registers(1024, 2), most_registers(33, 1)), (64, 32, 255));
+        let launch = |block| Launch { grid: 1, block, stages: 1 };
+        for (block, blocks) in [(256, 2), (256, 3), (128, 5), (96, 7), (1024, 2)] {
+            let resources = Resources { registers: most_registers(block, blocks), shared: 0, spills: 0 };
+            assert!(occupancy(Target::h200(), &launch(block), &resources).blocks >= blocks, "{blocks} blocks of {block}");
+        }
     }
 
     #[test]

@@ -106,11 +106,7 @@ fn table_entry(attribute: &Attribute, knob: &Knob) -> TokenStream {
             let of = of.unwrap_or(0) as u32;
             quote!(Coarsen { of: ::girih::__private::KnobId(#of) })
         }
-        (group, _) => {
-            let mut variant = group.to_string();
-            variant[..1].make_ascii_uppercase();
-            format_ident!("{variant}").into_token_stream()
-        }
+        (group, _) => variant(group).into_token_stream(),
     };
     let choices = knob.choices.iter().map(|c| match c {
         Choice::Int(i) => quote!(::girih::__private::int(#i)),
@@ -126,6 +122,16 @@ fn table_entry(attribute: &Attribute, knob: &Knob) -> TokenStream {
             ::girih::__private::SourceLoc { file: ::core::file!(), line: #line, column: #column },
         )
     }
+}
+
+/// The variant of `KnobKind` for a group: `MinBlocks` for `min_blocks`.
+fn variant(group: &str) -> Ident {
+    let mut name = String::new();
+    for word in group.split('_') {
+        name.push_str(&word[..1].to_ascii_uppercase());
+        name.push_str(&word[1..]);
+    }
+    format_ident!("{name}")
 }
 
 /// `T = [f32, f16]`.

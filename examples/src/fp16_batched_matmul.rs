@@ -12,7 +12,8 @@ use girih::prelude::*;
     operands(O = [Shared, Direct]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
-    split(Z = [1, 2, 0])
+    split(Z = [1, 2, 0]),
+    min_blocks(Q = [2, 1])
 )]
 pub fn fp16_batched_matmul(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f16, 3>) {
     let (a, b) = (a.slice(0, 0, c.len(0)), b.slice(0, 0, c.len(0)));

@@ -13,7 +13,8 @@ use girih::prelude::*;
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
     raster(X = [8, 1]),
-    split(Z = [1, 2, 4, 8, 0])
+    split(Z = [1, 2, 4, 8, 0]),
+    min_blocks(Q = [2, 1])
 )]
 pub fn gemm(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f16, 2>, alpha: Scalar<f32>, beta: Scalar<f32>) {
     for (m, n) in c.tiles([BM, BN]) {

@@ -15,7 +15,8 @@ const FEW: i64 = 64;
     vector(V = [8, 1]),
     unit(U = [Mma, Ffma]),
     warps(W = [8, 4]),
-    raster(X = [8, 1])
+    raster(X = [8, 1]),
+    min_blocks(Q = [1, 2])
 )]
 pub fn int4_product(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>, group: Scalar<i32>) {
     let pairs = x.chunked(1, 2);

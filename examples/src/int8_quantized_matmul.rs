@@ -21,7 +21,8 @@ fn requantised(acc: Tile<i32>, scales: [Scalar<f32>; 3], zero: Scalar<i32>) -> T
     stages(S = [3, 2, 1]),
     copy(P = [Async, Registers]),
     raster(X = [8, 1]),
-    split(Z = [1, 2, 0])
+    split(Z = [1, 2, 0]),
+    min_blocks(Q = [2, 1])
 )]
 pub fn int8_product(
     a: &Tensor<i8, 2>,
@@ -74,7 +75,8 @@ pub fn int8_column_sums(b: &Tensor<i8, 2>, sums: &mut Tensor<i32, 1>) {
     warps(W = [8, 4]),
     stages(S = [3, 2, 1]),
     copy(P = [Async, Registers]),
-    raster(X = [8, 1])
+    raster(X = [8, 1]),
+    min_blocks(Q = [2, 1])
 )]
 pub fn int8_product_with_zeros(
     a: &Tensor<i8, 2>,

@@ -85,7 +85,9 @@ layouts! {
     warps(W = [8, 4]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
-    raster(X = [8, 1])
+    raster(X = [8, 1]),
+    split(Z = [1, 2, 4, 8, 0]),
+    min_blocks(Q = [2, 1])
 )]
 pub fn lower_precision_gemm<E: Precision, L: Layout>(a: &Tensor<E::In, 2>, b: &Tensor<E::In, 2>, c: &mut Tensor<E::Out, 2>) {
     let inner = if L::A_TURNED { 0 } else { 1 };

@@ -14,7 +14,8 @@ use girih::prelude::*;
     operands(O = [Shared, Direct]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
-    raster(X = [8, 1])
+    raster(X = [8, 1]),
+    min_blocks(Q = [2, 1])
 )]
 pub fn gated_products(x: &Tensor<f32, 2>, gate: &Tensor<f32, 2>, up: &Tensor<f32, 2>, hidden: &mut Tensor<f32, 2>) {
     for (m, n) in hidden.tiles([BM, BN]) {

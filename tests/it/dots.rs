@@ -4,6 +4,7 @@ pub mod chained {
     //! Dots whose results the body goes on with.
     pub mod kernels;
 }
+mod blocks;
 pub mod kernels;
 mod numerics;
 mod splits;

@@ -12,11 +12,13 @@ use girih::tune::predict::Prediction;
 use girih_core::cuda::emit;
 use girih_core::lower::lower;
 use girih_core::schedule::ladder::{Ladder, Step};
+use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use girih_examples::{batched_matrix_multiplication, gemm, matrix_multiplication, relu};
+use std::time::Duration;
 
 const ACCEPT: &str = "accept new output with: INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p girih-tests ladders";
 
@@ -37,7 +39,7 @@ fn names(ladder: &Ladder) -> Vec<&'static str> {
 fn rungs_are_those_of_the_knobs() {
     let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
     let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
-    assert_eq!(names(&own), ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "split", "stream"]);
+    assert_eq!(names(&own), ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "blocks", "split", "stream"]);
     let kernel = built(gemm::gemm::Kernel::def());
     let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
     assert_eq!(names(&own), Step::ALL.map(Step::name));
@@ -81,6 +83,7 @@ fn rungs_change_what_they_speak_of() {
     assert_eq!([Step::Vector, Step::Double, Step::Pipeline].map(|s| of(s, KnobKind::Stages)), ["1", "2", "4"]);
     assert_eq!([Step::Double, Step::Pipeline].map(|s| of(s, KnobKind::Copy)), ["Registers", "Async"]);
     assert_eq!([Step::Pipeline, Step::Raster].map(|s| of(s, KnobKind::Raster)), ["1", "8"]);
+    assert_eq!([Step::Raster, Step::Blocks, Step::Mma].map(|s| of(s, KnobKind::MinBlocks)), ["1", "2", "2"]);
     assert_eq!([Step::Raster, Step::Mma].map(|s| of(s, KnobKind::Unit)), ["Ffma", "Mma"]);
     assert_eq!([Step::Mma, Step::Split, Step::Stream].map(|s| of(s, KnobKind::Split)), ["1", "2", "0"]);
 }
@@ -93,7 +96,7 @@ fn missing_rungs_say_why_and_what_there_is() {
     assert_eq!(
         text,
         "matrix_multiplication has no rung `mma`: it has no knob unit; it has naive, shared, register, vector, double, pipeline, raster, \
-         split, stream"
+         blocks, split, stream"
     );
     let old = ladder(&kernel, Target::find("sm_75").expect("Turing is known")).expect("it multiplies tiles");
     let text = old.rung(Step::Pipeline).expect_err("Turing copies nothing asynchronously").to_string();
@@ -135,7 +138,10 @@ fn climbed(name: &str, sizes: &str) -> Climb {
 fn rungs_are_timed_in_order() {
     let names = |c: &Climb| c.rungs.iter().map(|r| r.name).collect::<Vec<_>>();
     let product = climbed("matrix_multiplication", "M=64 N=64 K=64");
-    assert_eq!(names(&product), ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "split", "stream", "best"]);
+    assert_eq!(
+        names(&product),
+        ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "blocks", "split", "stream", "best"]
+    );
     assert!(product.rungs.iter().all(|r| r.us.as_ref().is_ok_and(|us| *us > 0.0)), "{product:?}");
     assert_eq!(product.flops, 2.0 * 64.0 * 64.0 * 64.0);
     let plain = climbed("relu", "N=1024");
@@ -167,6 +173,26 @@ fn predictions_know_what_sharing_sums_gains_and_costs() {
     assert!(long[1] < 0.3 * long[0] && long[2] < long[1], "{long:?}");
     let short = [1, 8].map(|parts| with_parts(parts, "M=4096 N=64 K=4096"));
     assert!(short[1] > 1.2 * short[0], "{short:?}");
+}
+
+/// Where threads wait for their loads, a second block computes: the model knows that launch bounds make room for it, by what NVRTC says
+/// and by guess.
+#[test]
+fn predictions_know_that_registers_are_kept_low() {
+    let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
+    let sizes = "M=2048 N=2048 K=2048";
+    let candidates = [1, 2].map(|blocks| {
+        let text = format!("S=1 P=Registers Q={blocks}");
+        parse_schedule(&kernel, &text).unwrap_or_else(|e| panic!("{e}"))
+    });
+    let compiled = candidates.each_ref().map(|s| predicted("matrix_multiplication", &kernel, s, sizes));
+    assert!(compiled[1] < 0.95 * compiled[0], "{compiled:?}");
+    let subject = subject("matrix_multiplication").expect("a challenge of the gallery");
+    let sizes = Sizes::parse(sizes).expect("sizes");
+    let launch = &launches(&subject.program, &subject.call(&sizes, 1).expect("a call"), 0).expect("launches")[0];
+    let prediction = Prediction::new(&subject, &sizes, (&kernel, launch), Target::h200(), &candidates, vec![candidates[0].clone()]);
+    let guessed = prediction.expect("a smaller size").rough(Duration::from_secs(60));
+    assert!(guessed[1] < 0.95 * guessed[0], "{guessed:?}");
 }
 
 #[test]

@@ -74,7 +74,10 @@ fn accepted_schedules() -> Vec<(KernelDef, &'static str)> {
         (gemm::gemm::Kernel::def(), "BM=128,BN=128,BK=32,TM=8,TN=8,V=8,U=Mma,W=8,O=Shared,S=3,P=Async,X=8,Z=1"),
         (gemm::gemm::Kernel::def(), "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,O=Shared,S=1,P=Registers,X=1,Z=1"),
         (matrix_multiplication::matrix_multiplication::Kernel::def(), "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=3,P=Async,X=8,Z=1"),
-        (matrix_multiplication::matrix_multiplication::Kernel::def(), "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=2,P=Registers,X=1,Z=1"),
+        (
+            matrix_multiplication::matrix_multiplication::Kernel::def(),
+            "BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=2,P=Registers,X=1,Z=1,Q=1",
+        ),
         (lower_precision_gemm::Kernel::<F16F16, TN>::def(), PLAIN),
         (lower_precision_gemm::Kernel::<Bf16F32, NT>::def(), MMA),
         (lower_precision_gemm::Kernel::<Tf32, NT>::def(), MMA),

@@ -96,7 +96,9 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     lowering.fitting = fitting;
     lowering.lower_block(&kernel.body)?;
     let grid = grid_size(kernel, &plan, &lowering);
-    let min_blocks = (target.threads_per_multiprocessor as i64 / plan.threads).clamp(1, plan.grid.max(1)) as u32;
+    // Tiles are dealt to blocks that should all be resident.
+    let dealt = (target.threads_per_multiprocessor as i64 / plan.threads).clamp(1, plan.grid.max(1));
+    let min_blocks = dealt.max(plan.min_blocks) as u32;
     let launch = simt::LaunchRecord { grid, block: plan.threads as u32, cluster: 1, cooperative: false, min_blocks, roles: vec![] };
     let provenance = provenance(kernel, facts, schedule);
     let mut lowered = lowering.finish(launch, provenance);
@@ -105,6 +107,7 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
         spare::spare_barriers(&mut lowered);
     }
     check_shared(kernel, schedule, &lowered, target)?;
+    check_shared_of_blocks(kernel, schedule, &lowered, target)?;
     simt::verify::verify(&lowered, "lower");
     lowered.provenance.launch = describe_launch(&lowered, kernel);
     Ok(lowered)
@@ -172,6 +175,29 @@ fn check_shared(kernel: &tile::Kernel, schedule: &Schedule, lowered: &simt::Kern
         rule: format!("takes {bytes} bytes of shared memory per block; {} has {most}", target.arch),
         loc: kernel.knobs.first().map(|k| k.loc),
     })
+}
+
+/// The blocks that registers are kept low for find shared memory, too.
+fn check_shared_of_blocks(
+    kernel: &tile::Kernel,
+    schedule: &Schedule,
+    lowered: &simt::Kernel,
+    target: &Target,
+) -> Result<(), ScheduleError> {
+    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::MinBlocks) else { return Ok(()) };
+    let id = tile::KnobId(at as u32);
+    let (blocks, each) = (schedule.int(id), (lowered.shared_bytes() + target.shared_reserved) as i64);
+    let most = target.shared_per_multiprocessor as i64;
+    if blocks == 1 || blocks * each <= most {
+        return Ok(());
+    }
+    let rule = format!(
+        "as many blocks take {} bytes of shared memory, {each} each; a multiprocessor of {} has {most}, room for {}",
+        blocks * each,
+        target.arch,
+        most / each
+    );
+    Err(plan::illegal(kernel, &[id], blocks.to_string(), rule))
 }
 
 fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule) -> simt::Provenance {

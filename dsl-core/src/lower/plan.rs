@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub grid: i64,
     /// How blocks share the sum of a tile.
     pub split: Option<Split>,
+    /// Blocks per multiprocessor that registers must leave room for.
+    pub min_blocks: i64,
     /// Rows of tiles that blocks walk together; 1 for row after row.
     pub raster: i64,
     /// Copies of each element of a shared array that is only updated.
@@ -134,7 +136,8 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
     if mma.is_none() {
         check_vector(kernel, target, vector, &anchor, &thread_shape)?;
     }
-    let split = super::split::split(kernel, schedule, fitting, threads)?;
+    let min_blocks = check_min_blocks(kernel, schedule, target, threads)?;
+    let split = super::split::split(kernel, schedule, fitting, threads, min_blocks)?;
     let grid = match split {
         Some(Split::Stream(blocks)) => blocks,
         _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
@@ -165,6 +168,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
     Ok(Plan {
         copies,
         split,
+        min_blocks,
         raster,
         knobs,
         grid_tile,
@@ -262,6 +266,22 @@ fn check_vector(kernel: &Kernel, target: &Target, vector: i64, anchor: &[i64], t
         return Err(illegal(kernel, &[id], vector.to_string(), rule));
     }
     Ok(())
+}
+
+/// Blocks that a multiprocessor holds at least. The threads it can hold have 32 registers each on every target, so none has fewer.
+fn check_min_blocks(kernel: &Kernel, schedule: &Schedule, target: &Target, threads: i64) -> Result<i64, ScheduleError> {
+    let Some(id) = knob_of_kind(kernel, KnobKind::MinBlocks) else { return Ok(1) };
+    let (blocks, most) = (schedule.int(id), target.threads_per_multiprocessor as i64);
+    let refused = |rule: String| Err(illegal(kernel, &[id], blocks.to_string(), rule));
+    if blocks > target.blocks_per_multiprocessor as i64 {
+        return refused(format!("a multiprocessor of {} holds at most {} blocks", target.arch, target.blocks_per_multiprocessor));
+    }
+    let per_warp = (threads + 31) / 32 * 32;
+    if blocks > 1 && blocks * per_warp > most {
+        let rule = format!("as many blocks have {} threads; a multiprocessor of {} holds at most {most}", blocks * per_warp, target.arch);
+        return refused(rule);
+    }
+    Ok(blocks)
 }
 
 /// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free.

@@ -34,12 +34,13 @@ pub(crate) fn shared_loop(grid: &TileLoop) -> Option<(usize, &TileLoop)> {
 }
 
 /// How many blocks share a tile, by the schedule; `None` where each has one of its own. `fitting` has the tile indices of loops of one
-/// turn, which there is nothing to share of.
+/// turn, which there is nothing to share of. Of blocks with `threads` at least `min_blocks` fit a multiprocessor.
 pub(crate) fn split(
     kernel: &Kernel,
     schedule: &Schedule,
     fitting: &HashSet<ValueId>,
     threads: i64,
+    min_blocks: i64,
 ) -> Result<Option<Split>, ScheduleError> {
     let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Split) else { return Ok(None) };
     let parts = schedule.int(KnobId(at as u32));
@@ -55,7 +56,7 @@ pub(crate) fn split(
         return Ok(Some(Split::Parts(parts)));
     }
     let blocks = schedule.int_of_kind(kernel, KnobKind::Grid, 0);
-    Ok(Some(Split::Stream(if blocks > 0 { blocks } else { (ROOMY / threads).max(1) })))
+    Ok(Some(Split::Stream(if blocks > 0 { blocks } else { (ROOMY / threads).max(min_blocks) })))
 }
 
 /// Blocks of a grid whose blocks share all turns: so many per multiprocessor, but not more than there are turns. `index` is the type of

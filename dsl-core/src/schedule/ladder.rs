@@ -25,6 +25,8 @@ pub enum Step {
     Pipeline,
     /// Blocks in an order that shares the cache.
     Raster,
+    /// Few enough registers that two blocks share a multiprocessor.
+    Blocks,
     /// Matrix instructions.
     Mma,
     /// Several blocks for the sum of each tile.
@@ -35,7 +37,7 @@ pub enum Step {
 
 impl Step {
     /// All, from the bottom.
-    pub const ALL: [Step; 10] = [
+    pub const ALL: [Step; 11] = [
         Step::Naive,
         Step::Shared,
         Step::Register,
@@ -43,6 +45,7 @@ impl Step {
         Step::Double,
         Step::Pipeline,
         Step::Raster,
+        Step::Blocks,
         Step::Mma,
         Step::Split,
         Step::Stream,
@@ -58,6 +61,7 @@ impl Step {
             Step::Double => "double",
             Step::Pipeline => "pipeline",
             Step::Raster => "raster",
+            Step::Blocks => "blocks",
             Step::Mma => "mma",
             Step::Split => "split",
             Step::Stream => "stream",
@@ -74,6 +78,7 @@ impl Step {
             Step::Double => "And two stages, the second in registers",
             Step::Pipeline => "And asynchronous copies in at least three stages",
             Step::Raster => "And blocks in an order that shares the cache",
+            Step::Blocks => "And two blocks per multiprocessor, which hide each other's waits",
             Step::Mma => "And matrix instructions",
             Step::Split => "And several blocks for the sum of each tile",
             Step::Stream => "And as many blocks as fit, with equal shares of all sums",
@@ -90,6 +95,7 @@ impl Step {
             Step::Double => &["stages"],
             Step::Pipeline => &["stages", "copy"],
             Step::Raster => &["raster"],
+            Step::Blocks => &["min_blocks"],
             Step::Mma => &["unit"],
             Step::Split | Step::Stream => &["split"],
         }
@@ -234,6 +240,7 @@ fn wishes_of(step: Step, kind: KnobKind, listed: &[Choice]) -> Option<Vec<Choice
         (Step::Pipeline, KnobKind::Stages) => descending(numbers(&|i| i > 2)),
         (Step::Pipeline, KnobKind::Copy) => word("Async"),
         (Step::Raster, KnobKind::Raster) => ints(numbers(&|i| i > 1)),
+        (Step::Blocks, KnobKind::MinBlocks) => ints(numbers(&|i| i == 2)),
         (Step::Mma, KnobKind::Unit) => word("Mma"),
         (Step::Mma, KnobKind::Warps) => Some(listed.to_vec()),
         (Step::Split, KnobKind::Split) => ints(numbers(&|i| i > 1)),

@@ -46,6 +46,8 @@ pub enum KnobKind {
     /// `split(Z = [1, 4, 0, ..])`: blocks that share the turns of a sum of dots; 0 deals the turns of all tiles to as many blocks as fit,
     /// each as many of them.
     Split,
+    /// `min_blocks(Q = [1, 2, 3])`: blocks per multiprocessor that registers are kept low for: the second argument of `__launch_bounds__`.
+    MinBlocks,
     /// `copies(K = [1, 8, ..])`: copies of each element of a shared array that is only updated by one kind of atomic: lanes update
     /// different ones, and a read combines them.
     Copies,
@@ -72,6 +74,7 @@ impl KnobKind {
             KnobKind::Operands => "operands",
             KnobKind::Raster => "raster",
             KnobKind::Split => "split",
+            KnobKind::MinBlocks => "min_blocks",
             KnobKind::Copies => "copies",
             KnobKind::Cache => "cache",
         }

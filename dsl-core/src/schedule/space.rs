@@ -251,9 +251,8 @@ fn number(choice: &Choice) -> i64 {
 fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
     match kind {
         KnobKind::Tile => listed.to_vec(),
-        KnobKind::Coarsen { .. } | KnobKind::Vector | KnobKind::Stages | KnobKind::Raster | KnobKind::Split | KnobKind::Copies => {
-            vec![Choice::Int(1)]
-        }
+        KnobKind::Coarsen { .. } | KnobKind::Vector | KnobKind::Stages | KnobKind::Raster => vec![Choice::Int(1)],
+        KnobKind::Split | KnobKind::MinBlocks | KnobKind::Copies => vec![Choice::Int(1)],
         KnobKind::Grid => vec![Choice::Int(0)],
         KnobKind::Threads | KnobKind::Warps => listed.to_vec(),
         KnobKind::Copy | KnobKind::Unit | KnobKind::Cache | KnobKind::Rows | KnobKind::Halo | KnobKind::Operands => {

@@ -50,8 +50,6 @@ const SMALL: f64 = 256.0 * 1024.0;
 const GUESSED_REGISTERS: u32 = 32;
 /// Part of what should overlap with the slowest unit's work and doesn't: it orders candidates that the model takes for equals.
 const UNHIDDEN: f64 = 0.05;
-/// Registers that a thread may have.
-const MOST_REGISTERS: u32 = 255;
 
 impl<'a> Prediction<'a> {
     /// For the launch of a kernel on a target.
@@ -123,7 +121,7 @@ impl<'a> Prediction<'a> {
         let work = scaled(&counters, self.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
         let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1) as u32;
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
-        let guess = model::Resources { registers: GUESSED_REGISTERS, shared: simt.shared_bytes(), spills: 0 };
+        let guess = model::Resources { registers: GUESSED_REGISTERS.min(most_registers(&simt)), shared: simt.shared_bytes(), spills: 0 };
         Ok(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target))
     }
 
@@ -153,9 +151,9 @@ impl<'a> Prediction<'a> {
         work.rounds = (turns * all as f64 / grid as f64).ceil().max(1.0);
         work.waits = if products::runs_ahead(self.kernel, schedule) { 0.0 } else { work.rounds };
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: stages as u32 };
-        let wanted = products::registers(&simt);
-        let spills = 8 * wanted.saturating_sub(MOST_REGISTERS);
-        let guess = model::Resources { registers: wanted.min(MOST_REGISTERS), shared: simt.shared_bytes(), spills };
+        let (wanted, most) = (products::registers(&simt), most_registers(&simt));
+        let spills = 8 * wanted.saturating_sub(most);
+        let guess = model::Resources { registers: wanted.min(most), shared: simt.shared_bytes(), spills };
         Ok(Some(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target)))
     }
 
@@ -279,6 +277,11 @@ fn tensor_bytes(args: &[LaunchArg]) -> f64 {
         LaunchArg::Scalar(_) => 0.0,
     };
     args.iter().map(of).sum()
+}
+
+/// Registers that the launch bounds leave a thread.
+fn most_registers(simt: &girih_core::simt::Kernel) -> u32 {
+    model::most_registers(simt.launch.block, simt.launch.min_blocks)
 }
 
 fn arguments(launch: &Launch) -> Vec<HostArg> {
