@@ -145,16 +145,19 @@ impl<'a> Space<'a> {
     /// (which keeps the threads). Steps that land on a point with idle knobs are brought to its canonical form.
     pub fn neighbours(&self, schedule: &Schedule) -> Vec<Schedule> {
         let mut found: Vec<Schedule> = Vec::new();
-        for moves in self.moves() {
-            for up in [false, true] {
-                let Some(next) = self.step(schedule, &moves, up) else { continue };
-                let Some(next) = self.simplest(next) else { continue };
-                if next != *schedule && !found.contains(&next) && self.is_candidate(&next) {
-                    found.push(next);
-                }
+        for next in self.steps(schedule) {
+            let Some(next) = self.simplest(next) else { continue };
+            if next != *schedule && !found.contains(&next) && self.is_candidate(&next) {
+                found.push(next);
             }
         }
         found
+    }
+
+    /// Points one step away, legal or not.
+    pub fn steps(&self, schedule: &Schedule) -> Vec<Schedule> {
+        let both = |moves: Vec<usize>| [false, true].map(|up| self.step(schedule, &moves, up));
+        self.moves().into_iter().flat_map(both).flatten().collect()
     }
 
     /// The naive schedule: coarsen, vector and stages 1, one tile per block, plain copies, the scalar unit, and the largest listed

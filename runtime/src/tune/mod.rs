@@ -10,6 +10,7 @@
 
 mod ahead;
 pub mod client;
+mod forecast;
 pub mod launches;
 mod pool;
 pub mod predict;
@@ -214,12 +215,12 @@ impl Site<'_> {
     fn order(&self, pool: &Pool, prediction: Option<&Prediction>, first: [Option<Schedule>; 2]) -> Vec<usize> {
         // The order matters only where the budget may leave candidates untried.
         let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < pool.len());
-        let rough = match prediction {
-            Some(p) if limited && self.options.strategy == Strategy::Model => p.rough(&pool.schedules(), self.options.ordering()),
+        let forecasts = match prediction {
+            Some(p) if limited && self.options.strategy == Strategy::Model => forecast::forecast(p, pool, self.options.ordering()),
             _ => Vec::new(),
         };
         let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
-        let rest = self.options.strategy.order(pool.len(), &rough);
+        let rest = self.options.strategy.order(pool.len(), &forecasts);
         order.dedup();
         let head = order.clone();
         order.extend(rest.into_iter().filter(|c| !head.contains(c)));

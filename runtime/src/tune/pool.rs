@@ -116,6 +116,21 @@ impl<'a> Pool<'a> {
         self.found.borrow().candidates[candidate].clone()
     }
 
+    /// The space.
+    pub fn space(&self) -> &Space<'a> {
+        self.space
+    }
+
+    /// Whether others than those of the beginning may come to be known.
+    pub fn is_open(&self) -> bool {
+        !self.closed
+    }
+
+    /// Makes a schedule, which must be canonical, a candidate; its place.
+    pub fn add(&self, schedule: Schedule) -> usize {
+        self.found.borrow_mut().add(self.space.kernel(), schedule)
+    }
+
     /// The place of a schedule.
     pub fn place(&self, schedule: &Schedule) -> Option<usize> {
         self.found.borrow().places.get(schedule).copied()

@@ -6,7 +6,6 @@
 use super::launches::{Launch, host_arguments, launches};
 use super::products::{self, Axes};
 use super::reduced::{one_tile_each, reduced};
-use super::search::median;
 use crate::challenge::Sizes;
 use crate::check::{On, Options, Report, check_ways};
 use crate::compile::{Output, compile};
@@ -16,15 +15,11 @@ use crate::store::{Status, Trial};
 use crate::subject::Subject;
 use girih_core::model;
 use girih_core::program::walk::LaunchArg;
-use girih_core::schedule::space::Permutation;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::sim::{Class, Counters};
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
 use girih_core::tile::{Kernel, KnobId, ParamKind, Size};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// Predicts the candidates of one launch site.
 pub struct Prediction<'a> {
@@ -82,29 +77,10 @@ impl<'a> Prediction<'a> {
         seconds.is_finite().then_some(seconds * 1e6 * self.launch.count as f64)
     }
 
-    /// A time in microseconds for every candidate, with guessed registers: good enough to order trials. Infinite where a candidate
-    /// fails on the simulator. What `limit` leaves no time for is taken for average.
-    pub fn rough(&self, candidates: &[Schedule], limit: Duration) -> Vec<f64> {
-        let times: Vec<Mutex<f64>> = candidates.iter().map(|_| Mutex::new(f64::NAN)).collect();
-        let order = Permutation::new(times.len() as u64, 1);
-        let (next, end) = (AtomicUsize::new(0), Instant::now() + limit);
-        let work = || {
-            while let i = next.fetch_add(1, Ordering::Relaxed)
-                && i < times.len()
-                && Instant::now() < end
-            {
-                let at = order.at(i as u64) as usize;
-                let seconds = self.predict(&candidates[at], None).map_or(f64::INFINITY, |p| p.seconds + UNHIDDEN * p.beside);
-                *times[at].lock().expect("no panic while predicting") = seconds * 1e6;
-            }
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-        let mut times: Vec<f64> = times.into_iter().map(|t| t.into_inner().expect("no panic while predicting")).collect();
-        let known: Vec<f64> = times.iter().copied().filter(|t| t.is_finite()).collect();
-        let average = median(&known).unwrap_or(1.0);
-        times.iter_mut().filter(|t| t.is_nan()).for_each(|t| *t = average);
-        times
+    /// A time in microseconds with guessed registers: good enough to order trials, also what the model takes for equals. Infinite where
+    /// the schedule is illegal or fails on the simulator.
+    pub fn rough_us(&self, schedule: &Schedule) -> f64 {
+        self.predict(schedule, None).map_or(f64::INFINITY, |p| (p.seconds + UNHIDDEN * p.beside) * 1e6)
     }
 
     /// The model's word on one schedule.

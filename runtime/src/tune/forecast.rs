@@ -1,0 +1,86 @@
+//! The model's first look at a space: a time for every candidate, as far as the time for it reaches. In a large space, of which the pool has a
+//! sample, it goes downhill from the best ones and brings what it finds into the pool.
+
+use super::pool::Pool;
+use super::predict::Prediction;
+use super::search::median;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::space::Permutation;
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Schedules whose neighbours are looked at together.
+const FRONT: usize = 16;
+/// The best schedules that are brought into the pool.
+const PROMISING: usize = 64;
+
+/// Microseconds by candidate; infinite where it fails. What the limit leaves no time for is taken for average.
+pub fn forecast(prediction: &Prediction, pool: &Pool, limit: Duration) -> Vec<f64> {
+    let start = Instant::now();
+    let mut known = HashMap::new();
+    let first = if pool.is_open() { start + limit / 2 } else { start + limit };
+    look(prediction, pool.schedules(), first, &mut known);
+    if pool.is_open() {
+        descend(prediction, pool, start + limit, &mut known);
+        bring(pool, &mut known);
+    }
+    let times: Vec<Option<f64>> = pool.schedules().iter().map(|s| known.get(s).copied()).collect();
+    let finite: Vec<f64> = times.iter().flatten().copied().filter(|t| t.is_finite()).collect();
+    let average = median(&finite).unwrap_or(1.0);
+    times.into_iter().map(|t| t.unwrap_or(average)).collect()
+}
+
+/// Looks at what is one step away from the best, and from the best of that, and so on.
+fn descend(prediction: &Prediction, pool: &Pool, end: Instant, known: &mut HashMap<Schedule, f64>) {
+    let mut left = HashSet::new();
+    while Instant::now() < end {
+        let front: Vec<Schedule> = best(known).into_iter().filter(|s| !left.contains(s)).take(FRONT).collect();
+        if front.is_empty() {
+            return;
+        }
+        let mut around: Vec<Schedule> = front.iter().flat_map(|s| pool.space().steps(s)).filter(|s| !known.contains_key(s)).collect();
+        let mut seen = HashSet::new();
+        around.retain(|s| seen.insert(s.clone()));
+        left.extend(front);
+        look(prediction, around, end, known);
+    }
+}
+
+/// Makes the best schedules candidates.
+fn bring(pool: &Pool, known: &mut HashMap<Schedule, f64>) {
+    for schedule in best(known).into_iter().take(PROMISING) {
+        let (canonical, time) = (pool.space().canonical(&schedule), known[&schedule]);
+        known.insert(canonical.clone(), time);
+        pool.add(canonical);
+    }
+}
+
+/// Those with a time, the fastest first; equals in a fixed order.
+fn best(known: &HashMap<Schedule, f64>) -> Vec<Schedule> {
+    let mut all: Vec<(&Schedule, f64)> = known.iter().filter(|(_, t)| t.is_finite()).map(|(s, t)| (s, *t)).collect();
+    all.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.choices.cmp(&b.0.choices)));
+    all.into_iter().map(|(s, _)| s.clone()).collect()
+}
+
+/// Asks the model on all cores, in an order that mixes neighbours, until the end.
+fn look(prediction: &Prediction, schedules: Vec<Schedule>, end: Instant, known: &mut HashMap<Schedule, f64>) {
+    let order = Permutation::new(schedules.len() as u64, 1);
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let i = next.fetch_add(1, Ordering::Relaxed)
+            && i < schedules.len()
+            && Instant::now() < end
+        {
+            let at = order.at(i as u64) as usize;
+            let time = prediction.rough_us(&schedules[at]);
+            found.lock().expect("no panic while predicting").push((at, time));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    for (at, time) in found.into_inner().expect("no panic while predicting") {
+        known.insert(schedules[at].clone(), time);
+    }
+}
