@@ -50,13 +50,18 @@ girih::challenge! {
     .input("W_down", Distribution::Normal(0.0, 0.02))
     .output_rows("output", |c, m| {
         let (model, ffn) = (c.len("d_model"), c.len("d_ffn"));
-        let product = |w: &str, j: usize| -> f64 { (0..model).map(|l| c.at("x", m * model + l) * c.at(w, l * ffn + j)).sum() };
-        let hidden = |j: usize| {
-            let g = product("W_gate", j);
-            g / (1.0 + (-g).exp()) * product("W_up", j)
+        // Row by row of the weights, as they lie in memory.
+        let product = |row: &[f64], weights: &str, cols: usize| {
+            let (weights, mut sums) = (c.tensor(weights), vec![0.0; cols]);
+            for (l, factor) in row.iter().enumerate() {
+                sums.iter_mut().enumerate().for_each(|(n, sum)| *sum += factor * weights.get(l * cols + n));
+            }
+            sums
         };
-        let hidden: Vec<f64> = (0..ffn).map(hidden).collect();
-        (0..model).map(|n| (0..ffn).map(|j| hidden[j] * c.at("W_down", j * model + n)).sum()).collect()
+        let x: Vec<f64> = (0..model).map(|l| c.at("x", m * model + l)).collect();
+        let (gate, up) = (product(&x, "W_gate", ffn), product(&x, "W_up", ffn));
+        let hidden: Vec<f64> = gate.iter().zip(up).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect();
+        product(&hidden, "W_down", model)
     })
     .tolerance(1e-4, 1e-4)
     .check_at([

@@ -3,6 +3,7 @@
 use super::peers::Torch;
 use super::{acceptance_json, deviation_json, device, names, presets, print_json, sweeps};
 use crate::bench::{Options, Peers, Row, bench};
+use crate::cache::write_atomically;
 use crate::challenge::Sizes;
 use crate::device::Device;
 use crate::program::Way;
@@ -65,6 +66,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let mut torch = torch(args);
     let copy = args.bytes.is_some() && torch.is_ok();
     let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.no_graph, copy };
+    let log = Log::open(args, &device, &torch)?;
     let (mut rows, mut failures) = (Vec::new(), 0);
     for subject in &subjects {
         let sizes = match args.bytes {
@@ -80,6 +82,7 @@ pub fn run(args: &Args) -> Result<(), String> {
                     print(&row, &device)
                 }
                 rows.push(row);
+                log.write(&rows, "")?;
             }
             Err(e) => {
                 eprintln!("{}: {e}", subject.name);
@@ -87,7 +90,7 @@ pub fn run(args: &Args) -> Result<(), String> {
             }
         }
     }
-    log(args, &rows, &device, &torch, "")?;
+    log.tell();
     if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} could not be timed", subjects.len())) }
 }
 
@@ -99,14 +102,39 @@ fn torch(args: &Args) -> Result<Torch, String> {
     torch
 }
 
-/// Appends what came out, and more text, to the file that `--log` names.
-fn log(args: &Args, rows: &[Row], device: &Device, torch: &Result<Torch, String>, more: &str) -> Result<(), String> {
-    let Some(path) = &args.log else { return Ok(()) };
-    let version = torch.as_ref().map_or("none", |t| &t.version);
-    let text = markdown(rows, device, version) + more;
-    append(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
-    eprintln!("appended to {}", path.display());
-    Ok(())
+/// The file that `--log` names. It is written again after every row, so that nothing is lost when the rest does not come.
+struct Log<'a> {
+    path: Option<&'a Path>,
+    before: String,
+    device: &'a Device,
+    torch: String,
+}
+
+impl<'a> Log<'a> {
+    fn open(args: &'a Args, device: &'a Device, torch: &Result<Torch, String>) -> Result<Log<'a>, String> {
+        let path = args.log.as_deref();
+        let before = match path.map(std::fs::read_to_string) {
+            Some(Ok(text)) => text,
+            Some(Err(e)) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(format!("{}: {e}", args.log.as_deref().unwrap_or(Path::new("")).display()));
+            }
+            _ => String::new(),
+        };
+        Ok(Log { path, before, device, torch: torch.as_ref().map_or("none".into(), |t| t.version.clone()) })
+    }
+
+    /// What was there before, the rows so far, and more text.
+    fn write(&self, rows: &[Row], more: &str) -> Result<(), String> {
+        let Some(path) = self.path else { return Ok(()) };
+        let text = self.before.clone() + &markdown(rows, self.device, &self.torch) + more;
+        write_atomically(path, text.as_bytes()).map_err(|e| e.to_string())
+    }
+
+    fn tell(&self) {
+        if let Some(path) = self.path {
+            eprintln!("appended to {}", path.display());
+        }
+    }
 }
 
 /// Times or predicts the shapes of a file.
@@ -125,7 +153,8 @@ fn sweep(args: &Args, file: &Path) -> Result<(), String> {
     };
     let mut torch = torch(args);
     let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.no_graph, copy: false };
-    let (mut rows, mut failures) = (Vec::new(), 0);
+    let log = Log::open(args, &device, &torch)?;
+    let (mut rows, mut groups, mut failures) = (Vec::new(), Vec::new(), 0);
     for entry in &entries {
         let peers = torch.as_mut().ok().map(|t| t as &mut dyn Peers);
         let subject = names::subject(&entry.name)?;
@@ -136,7 +165,9 @@ fn sweep(args: &Args, file: &Path) -> Result<(), String> {
                 } else {
                     print(&row, &device)
                 }
-                rows.push((entry.group.clone(), row));
+                rows.push(row);
+                groups.push(entry.group.clone());
+                log.write(&rows, "")?;
             }
             Err(e) => {
                 eprintln!("{} at {}: {e}", entry.name, entry.sizes);
@@ -144,10 +175,11 @@ fn sweep(args: &Args, file: &Path) -> Result<(), String> {
             }
         }
     }
-    let summaries = sweeps::beside_peers(&rows);
+    let grouped: Vec<(String, Row)> = groups.into_iter().zip(rows.iter().cloned()).collect();
+    let summaries = sweeps::beside_peers(&grouped);
     sweeps::print(&summaries, args.json);
-    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
-    log(args, &rows, &device, &torch, &sweeps::markdown(&summaries))?;
+    log.write(&rows, &sweeps::markdown(&summaries))?;
+    log.tell();
     if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} shapes could not be timed", entries.len())) }
 }
 
@@ -162,11 +194,6 @@ fn measured_or_predicted() -> Result<By, String> {
             Ok(By::Prediction(device::target(None)?))
         }
     }
-}
-
-fn append(path: &PathBuf, text: &str) -> std::io::Result<()> {
-    use std::io::Write as _;
-    std::fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(text.as_bytes())
 }
 
 fn print(row: &Row, device: &Device) {
