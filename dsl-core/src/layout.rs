@@ -290,13 +290,13 @@ impl SharedLayout {
                 (best, least) = (s, c);
             }
         };
-        for pad in [1, 2, 4, 8].into_iter().filter(|p| p % widest == 0) {
+        for pad in [1, 2, 4, 8, 16].into_iter().filter(|p| p % widest == 0) {
             consider(SharedLayout { pitch: columns + pad, ..SharedLayout::plain(columns) });
         }
         if columns > 0 && columns & (columns - 1) == 0 {
-            for chunk in 0..=3u32 {
+            for chunk in 0..=4u32 {
                 for mask in [31i64, 15, 7, 3] {
-                    for shift in 0..=3u32 {
+                    for shift in 0..=4u32 {
                         if (1 << chunk) % widest == 0 && (mask + 1) << chunk <= columns && mask << shift < rows {
                             consider(SharedLayout { pitch: columns, chunk, shift, mask });
                         }
@@ -416,6 +416,13 @@ mod tests {
         let shared = SharedLayout::choose(64, 64, 4, write, read);
         assert_eq!(wavefronts(&shared, read, 4), columns.registers, "{shared:?}");
         assert_eq!(wavefronts(&shared, write, 4), rows.registers / 4 * 4, "{shared:?}");
+        // Bytes: a 128 × 128 tile whose rows are read and written 16 at once.
+        let rows = Layout::dealt(&Deal { shape: &[128, 128], threads: &[32, 8], order: &[1, 0], vector: 16, lanes: None, block: 256 });
+        let columns = rows.permuted(&[1, 0]);
+        let (write, read) = (SharedUse { layout: &columns, width: 1 }, SharedUse { layout: &rows, width: 16 });
+        let shared = SharedLayout::choose(128, 128, 1, write, read);
+        assert_eq!(wavefronts(&shared, write, 1), columns.registers, "{shared:?}");
+        assert_eq!(wavefronts(&shared, read, 1), rows.registers / 16 * 4, "{shared:?}");
         // The textbook tile: one element a thread, padded by one column.
         let rows = Layout::dealt(&Deal { shape: &[32, 32], threads: &[32, 32], order: &[1, 0], vector: 1, lanes: None, block: 1024 });
         let columns = rows.permuted(&[1, 0]);

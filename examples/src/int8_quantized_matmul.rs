@@ -11,9 +11,22 @@ fn requantised(acc: Tile<i32>, scales: [Scalar<f32>; 3], zero: Scalar<i32>) -> T
     r.max(-128).min(127).cast::<i8>()
 }
 
-/// c = requantised(a · b), for zero points of 0.
+/// bᵀ: both operands of the products lie along the axis of the sum.
 #[kernel(
-    tile(BM = [128, 32, 64], BN = [128, 32, 64], BK = [64, 32]),
+    tile(R = [128, 64, 32], C = [128, 64, 32]),
+    coarsen(CR of R = [1, 4, 2, 8, 16], CC of C = [16, 4, 8, 1]),
+    vector(V = [16, 8, 4, 1]),
+    raster(X = [1, 1024])
+)]
+pub fn int8_transposed(b: &Tensor<i8, 2>, bt: &mut Tensor<i8, 2>) {
+    for (r, c) in b.tiles([R, C]) {
+        bt.store((c, r), b.load((r, c)).t());
+    }
+}
+
+/// c = requantised(a · b), for zero points of 0 and the transpose of b.
+#[kernel(
+    tile(BM = [128, 32, 64], BN = [128, 256, 32, 64], BK = [64, 128, 32]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [16, 4, 1]),
     unit(U = [Mma, Ffma]),
@@ -26,7 +39,7 @@ fn requantised(acc: Tile<i32>, scales: [Scalar<f32>; 3], zero: Scalar<i32>) -> T
 )]
 pub fn int8_product(
     a: &Tensor<i8, 2>,
-    b: &Tensor<i8, 2>,
+    bt: &Tensor<i8, 2>,
     scale_a: Scalar<f32>,
     scale_b: Scalar<f32>,
     scale_c: Scalar<f32>,
@@ -36,39 +49,27 @@ pub fn int8_product(
     for (m, n) in c.tiles([BM, BN]) {
         let mut acc = zeros::<i32>([BM, BN]);
         for k in a.axis(1).tiles(BK) {
-            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+            acc = dot(a.load((m, k)), bt.load((n, k)).t(), acc);
         }
         c.store((m, n), requantised(acc, [scale_a, scale_b, scale_c], zero_c));
     }
 }
 
-/// The sums of the rows of a.
+/// The sums of the rows of x.
 #[kernel(tile(R = [8, 4, 1, 32], C = [256, 512]), coarsen(CC of C = [16, 8, 4, 1]), vector(V = [16, 4, 1]))]
-pub fn int8_row_sums(a: &Tensor<i8, 2>, sums: &mut Tensor<i32, 1>) {
-    for r in a.axis(0).tiles(R) {
+pub fn int8_row_sums(x: &Tensor<i8, 2>, sums: &mut Tensor<i32, 1>) {
+    for r in x.axis(0).tiles(R) {
         let mut acc = zeros::<i32>([R, C]);
-        for c in a.axis(1).tiles(C) {
-            acc += a.load((r, c)).cast();
+        for c in x.axis(1).tiles(C) {
+            acc += x.load((r, c)).cast();
         }
         sums.store(r, acc.sum_axis(1));
     }
 }
 
-/// The sums of the columns of b.
-#[kernel(tile(R = [32, 64, 128], C = [32, 16, 64]), coarsen(CR of R = [4, 8, 1], CC of C = [4, 1]), vector(V = [4, 1]))]
-pub fn int8_column_sums(b: &Tensor<i8, 2>, sums: &mut Tensor<i32, 1>) {
-    for c in b.axis(1).tiles(C) {
-        let mut acc = zeros::<i32>([R, C]);
-        for r in b.axis(0).tiles(R) {
-            acc += b.load((r, c)).cast();
-        }
-        sums.store(c, acc.sum_axis(0));
-    }
-}
-
 /// The same with zero points. Σ (a − p)(b − q) = Σ ab − q Σ a − p Σ b + K p q, which holds in 32 bits that wrap, too.
 #[kernel(
-    tile(BM = [128, 32, 64], BN = [128, 32, 64], BK = [64, 32]),
+    tile(BM = [128, 32, 64], BN = [128, 256, 32, 64], BK = [64, 128, 32]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [16, 4, 1]),
     unit(U = [Mma, Ffma]),
@@ -80,7 +81,7 @@ pub fn int8_column_sums(b: &Tensor<i8, 2>, sums: &mut Tensor<i32, 1>) {
 )]
 pub fn int8_product_with_zeros(
     a: &Tensor<i8, 2>,
-    b: &Tensor<i8, 2>,
+    bt: &Tensor<i8, 2>,
     rows: &Tensor<i32, 1>,
     columns: &Tensor<i32, 1>,
     scale_a: Scalar<f32>,
@@ -94,7 +95,7 @@ pub fn int8_product_with_zeros(
     for (m, n) in c.tiles([BM, BN]) {
         let mut acc = zeros::<i32>([BM, BN]);
         for k in a.axis(1).tiles(BK) {
-            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+            acc = dot(a.load((m, k)), bt.load((n, k)).t(), acc);
         }
         let row = zero_a * zero_b * a.len(1).cast::<i32>() - rows.load(m) * zero_b;
         let column = columns.load(n) * zero_a;
@@ -116,14 +117,16 @@ pub fn solve(
     zero_b: Scalar<i32>,
     zero_c: Scalar<i32>,
 ) {
+    let mut bt = temp([b.len(1), b.len(0)]);
+    int8_transposed(b, &mut bt);
     if zero_a == 0 && zero_b == 0 {
-        int8_product(a, b, scale_a, scale_b, scale_c, zero_c, c);
+        int8_product(a, &bt, scale_a, scale_b, scale_c, zero_c, c);
     } else {
         let mut rows = temp([a.len(0)]);
         let mut columns = temp([b.len(1)]);
         int8_row_sums(a, &mut rows);
-        int8_column_sums(b, &mut columns);
-        int8_product_with_zeros(a, b, &rows, &columns, scale_a, scale_b, scale_c, zero_a, zero_b, zero_c, c);
+        int8_row_sums(&bt, &mut columns);
+        int8_product_with_zeros(a, &bt, &rows, &columns, scale_a, scale_b, scale_c, zero_a, zero_b, zero_c, c);
     }
 }
 
