@@ -18,7 +18,6 @@ use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use girih_examples::{batched_matrix_multiplication, gemm, matrix_multiplication, relu};
-use std::time::Duration;
 
 const ACCEPT: &str = "accept new output with: INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p girih-tests ladders";
 
@@ -190,8 +189,9 @@ fn predictions_know_that_registers_are_kept_low() {
     let subject = subject("matrix_multiplication").expect("a challenge of the gallery");
     let sizes = Sizes::parse(sizes).expect("sizes");
     let launch = &launches(&subject.program, &subject.call(&sizes, 1).expect("a call"), 0).expect("launches")[0];
-    let prediction = Prediction::new(&subject, &sizes, (&kernel, launch), Target::h200(), &candidates, vec![candidates[0].clone()]);
-    let guessed = prediction.expect("a smaller size").rough(Duration::from_secs(60));
+    let prediction =
+        Prediction::new(&subject, &sizes, (&kernel, launch), Target::h200(), vec![candidates[0].clone()]).expect("a smaller size");
+    let guessed = candidates.each_ref().map(|s| prediction.rough_us(s));
     assert!(guessed[1] < 0.95 * guessed[0], "{guessed:?}");
 }
 
