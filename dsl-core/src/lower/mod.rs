@@ -121,27 +121,6 @@ pub fn check(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     }
 }
 
-/// The schedule with every knob that has no effect at this point set to its first value: no two canonical schedules are the same kernel.
-/// Tile sizes are never without effect.
-pub fn canonical(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Schedule {
-    let same = |a: &simt::Kernel, b: &simt::Kernel| {
-        a.body == b.body && a.launch == b.launch && a.vars == b.vars && a.shared == b.shared && a.params == b.params
-    };
-    let mut best = schedule.clone();
-    let Ok(code) = lower(kernel, facts, schedule, target) else { return best };
-    for (i, knob) in kernel.knobs.iter().enumerate() {
-        if knob.kind == KnobKind::Tile || best.choices[i] == knob.choices[0] {
-            continue;
-        }
-        let mut simpler = best.clone();
-        simpler.choices[i] = knob.choices[0].clone();
-        if lower(kernel, facts, &simpler, target).is_ok_and(|other| same(&code, &other)) {
-            best = simpler;
-        }
-    }
-    best
-}
-
 fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -> HostExpr {
     let Some(l) = kernel.grid_loop() else { return HostExpr::Const(1) };
     let mut blocks = lowering.total_tiles(l);

@@ -1,7 +1,7 @@
 //! The legal schedules of a kernel for given facts and target, in a fixed order.
 //!
 //! A candidate is legal ([`lower::check`]) and canonical: a knob that has no effect at a point is fixed to its first value there
-//! ([`lower::canonical`]), so no two candidates are the same kernel.
+//! ([`Space::canonical`]), so no two candidates are the same kernel.
 
 use super::parse::Choices;
 use super::{Choice, KnobKind, Schedule, ScheduleError};
@@ -92,7 +92,7 @@ impl<'a> Space<'a> {
         })
     }
 
-    /// As [`Space::canonical`], with what points lower to remembered; `None` where the schedule is illegal.
+    /// As [`Space::canonical`]; `None` where the schedule is illegal.
     fn simplest(&self, schedule: Schedule) -> Option<Schedule> {
         let code = self.code(&schedule)?;
         let mut best = schedule;
@@ -138,7 +138,7 @@ impl<'a> Space<'a> {
 
     /// The schedule with knobs that have no effect set to their first value.
     pub fn canonical(&self, schedule: &Schedule) -> Schedule {
-        lower::canonical(self.kernel, &self.facts, schedule, self.target)
+        self.simplest(schedule.clone()).unwrap_or_else(|| schedule.clone())
     }
 
     /// Candidates one step away, in a fixed order: one knob moves to the next choice up or down, or a tile and its coarsening move together

@@ -59,8 +59,8 @@ impl Found {
 }
 
 impl<'a> Pool<'a> {
-    /// The candidates of a space. `former` has the trials of earlier runs; `first` is the schedule known so far, which takes part even
-    /// where it is no point of the space; sampling a large space takes no longer than `limit`, unless `whole` asks for everything.
+    /// The candidates of a space. `former` has the trials of earlier runs; In a large space `first`, the
+    /// schedule known so far, takes part even where it is no point of it; sampling one takes no longer than `limit`, unless `whole` asks for everything.
     pub fn of_space(space: &'a Space<'a>, former: &[Trial], first: &str, whole: bool, limit: Duration) -> Pool<'a> {
         let kernel = space.kernel();
         let closed = whole || space.points() <= WHOLE;

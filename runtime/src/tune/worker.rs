@@ -108,7 +108,9 @@ impl Worker {
         let expected = run(&mut runner, &placed, &placed.arguments()).map_err(text)?;
         subject.verify(&call, &expected, Some(SAMPLED)).map_err(|e| format!("the naive schedule is wrong: {e}"))?;
         let tuned = Placement { call, placed, expected };
-        let small = small_calls(&subject, setup.seed)?
+        let calls = small_calls(&subject, setup.seed)?;
+        let small_facts = small_facts(&subject, &calls);
+        let small = calls
             .into_iter()
             .map(|(call, misalign)| {
                 let expected = evaluate(&subject, &call)?;
@@ -118,7 +120,6 @@ impl Worker {
             })
             .collect::<Result<_, String>>()?;
         let timer = Timer::new(&device).map_err(text)?;
-        let small_facts = small_facts(&subject, setup.seed);
         Ok(Worker { device, subject, kernels, runner, timer, small, small_facts, tuned, scratch: Vec::new() })
     }
 
@@ -229,10 +230,10 @@ fn small_calls(subject: &Subject, seed: u64) -> Result<Vec<(Call, usize)>, Strin
 }
 
 /// Facts of the launches of the small calls, by site, without repetitions.
-fn small_facts(subject: &Subject, seed: u64) -> Vec<(usize, Facts)> {
+fn small_facts(subject: &Subject, calls: &[(Call, usize)]) -> Vec<(usize, Facts)> {
     let mut seen: Vec<(usize, Facts)> = Vec::new();
-    for (call, misalign) in small_calls(subject, seed).unwrap_or_default() {
-        for launch in launches(&subject.program, &call, misalign).unwrap_or_default() {
+    for (call, misalign) in calls {
+        for launch in launches(&subject.program, call, *misalign).unwrap_or_default() {
             if !seen.contains(&(launch.site, launch.facts.clone())) {
                 seen.push((launch.site, launch.facts));
             }
