@@ -45,6 +45,16 @@ pub struct DriverReport {
     pub devices: Vec<String>,
 }
 
+/// The folders of a library path without those that `cargo run` puts in front of it: beside this program, and the Rust toolchain's.
+fn own_library_path(path: &str) -> String {
+    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(std::path::Path::to_path_buf));
+    let of_cargo = |folder: &std::path::Path| {
+        beside.as_ref().is_some_and(|b| folder.starts_with(b)) || folder.components().any(|c| c.as_os_str() == "toolchains")
+    };
+    let own: Vec<std::path::PathBuf> = std::env::split_paths(path).filter(|folder| !of_cargo(folder)).collect();
+    std::env::join_paths(own).map_or_else(|_| path.to_string(), |joined| joined.to_string_lossy().into_owned())
+}
+
 /// Looks for the driver without opening a device.
 pub fn driver_report() -> Result<DriverReport, Error> {
     find_driver()?;
@@ -61,11 +71,11 @@ fn find_driver() -> Result<(), Error> {
     if unsafe { sys::is_culib_present() } {
         return Ok(());
     }
-    let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let path = own_library_path(&std::env::var("LD_LIBRARY_PATH").unwrap_or_default());
     Err(Error::NoDevice(format!(
         "no CUDA driver: libcuda.so and libcuda.so.1 are neither in the system's library folders nor in LD_LIBRARY_PATH ({}). \
          Install NVIDIA's driver to use a GPU; everything else runs on the simulator.",
-        if path.is_empty() { "which is not set" } else { &path }
+        if path.is_empty() { "which names none" } else { &path }
     )))
 }
 
@@ -259,4 +269,18 @@ fn target_of(context: &CudaContext, name: &str) -> Result<Target, Error> {
     target.shared_reserved = attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
     target.l2 = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64;
     Ok(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_library_path;
+
+    #[test]
+    fn folders_of_cargo_are_not_told() {
+        let exe = std::env::current_exe().expect("a path");
+        let beside = exe.parent().expect("a folder").display().to_string();
+        let path = format!("{beside}:{beside}/build/out:/home/me/.rustup/toolchains/stable/lib");
+        assert_eq!(own_library_path(&path), "");
+        assert_eq!(own_library_path(&format!("/opt/cuda/lib64:{path}:/usr/lib/nvidia")), "/opt/cuda/lib64:/usr/lib/nvidia");
+    }
 }
