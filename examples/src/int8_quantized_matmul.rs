@@ -32,7 +32,7 @@ pub fn int8_transposed(b: &Tensor<i8, 2>, bt: &mut Tensor<i8, 2>) {
     unit(U = [Mma, Ffma]),
     warps(W = [8, 4]),
     stages(S = [3, 2, 1]),
-    copy(P = [Async, Registers]),
+    copy(P = [Async, Overlap, Registers]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 0]),
     min_blocks(Q = [2, 1])
@@ -75,7 +75,7 @@ pub fn int8_row_sums(x: &Tensor<i8, 2>, sums: &mut Tensor<i32, 1>) {
     unit(U = [Mma, Ffma]),
     warps(W = [8, 4]),
     stages(S = [3, 2, 1]),
-    copy(P = [Async, Registers]),
+    copy(P = [Async, Overlap, Registers]),
     raster(X = [8, 1]),
     min_blocks(Q = [2, 1])
 )]

@@ -78,13 +78,13 @@ layouts! {
 /// c = a · b.
 #[kernel(
     types(E = [F16F32, F16F16, Bf16F32, Bf16Bf16, Tf32, Int8], L = [NN, NT, TN]),
-    tile(BM = [128, 64, 32], BN = [128, 256, 64, 32], BK = [32, 64]),
+    tile(BM = [128, 64, 32], BN = [128, 256, 64, 32], BK = [32, 64, 128]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [8, 16, 4, 1]),
     unit(U = [Mma, Ffma]),
     warps(W = [8, 4]),
     stages(S = [3, 2, 1, 4]),
-    copy(P = [Async, Registers]),
+    copy(P = [Async, Overlap, Registers]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 4, 8, 0]),
     min_blocks(Q = [2, 1])

@@ -111,23 +111,36 @@ impl Lowering<'_> {
         let stage_var = self.new_var("stage", DType::I32, None);
         self.emit(Stmt::Declare { var: stage_var, init: Some(literal(DType::I32, 0)) });
         let stage = Expr::Var(stage_var);
+        let next = LOCAL.add(stage.clone(), LOCAL.lit(1));
+        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
+        let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
+        let advance = Stmt::Assign { var: stage_var, index: None, value };
+        let wait = vec![Stmt::AsyncWait { pending: stages as u32 - 2 }, Stmt::Barrier(Barrier::Block)];
         let outer = self.enter_turn();
-        self.emit(Stmt::AsyncWait { pending: stages as u32 - 2 });
-        self.emit(Stmt::Barrier(Barrier::Block));
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(stages - 1));
-        self.comment(format!("start the copies of the turn {} ahead", stages - 1));
         let free = LOCAL.rem(LOCAL.add(stage.clone(), LOCAL.lit(stages - 1)), stages);
+        self.comment(format!("start the copies of the turn {} ahead", stages - 1));
         self.copy_ahead(l, ahead, &rings, &turns, later, free)?;
+        let turn = self.mark();
         self.set_turn(l, &turns, Expr::Var(counter));
         self.lower_turn(l, ahead, &rings, &stage)?;
         self.end_carries(&l.carries, &carried)?;
-        let next = LOCAL.add(stage, LOCAL.lit(1));
-        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
-        let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
-        self.emit(Stmt::Assign { var: stage_var, index: None, value });
-        let body = self.leave_turn(outer);
+        let steps = if self.plan.overlap { self.steps_of_turn(turn) } else { None };
+        let mut body = self.leave_turn(outer);
         let step = self.ix.lit(1);
+        let overlapped = steps.is_some();
+        if let Some(steps) = steps {
+            self.first_fragments(&steps, &wait);
+            body = self.overlapped_turn(steps, body, advance, wait);
+        } else {
+            body.splice(0..0, wait);
+            body.push(advance);
+        }
         self.emit(Stmt::For { var: counter, start: turns.start, end: turns.end, step, unroll: false, body });
+        if overlapped {
+            // Copies that write nothing but zeros are still on their way.
+            self.emit(Stmt::AsyncWait { pending: 0 });
+        }
         self.finish_carries(&l.carries, &carried);
         Ok(())
     }
@@ -194,8 +207,16 @@ impl Lowering<'_> {
     fn copy_ahead(&mut self, l: &TileLoop, ahead: &Ahead, rings: &[WindowCopy], turns: &Turns, number: Expr, stage: Expr) -> Lowered<()> {
         let values = self.values.clone();
         let coordinates = std::mem::take(&mut self.coordinates);
+        let is_there = compare(CompareOp::Lt, number.clone(), turns.end.clone());
         self.open();
-        self.set_turn(l, turns, number.clone());
+        if self.plan.overlap {
+            // Without a branch: what is not there is zeros.
+            let last = self.ix.sub(turns.end.clone(), self.ix.lit(1));
+            self.set_turn(l, turns, binary(BinaryOp::Min, number, last));
+            self.copies_if = Some(self.declare_let("is_there", DType::Bool, is_there.clone()));
+        } else {
+            self.set_turn(l, turns, number);
+        }
         for (value, op) in &ahead.before {
             self.lower_block(&[tile::Stmt::Let(*value, (*op).clone())])?;
         }
@@ -204,8 +225,10 @@ impl Lowering<'_> {
             self.start_copy(&window, &ring.at_stage(&stage), &name);
         }
         let then = self.close();
-        let condition = compare(CompareOp::Lt, number, turns.end.clone());
-        self.emit(Stmt::If { condition, then, otherwise: vec![] });
+        match self.copies_if.take() {
+            Some(_) => then.into_iter().for_each(|s| self.emit(s)),
+            None => self.emit(Stmt::If { condition: is_there, then, otherwise: vec![] }),
+        }
         self.emit(Stmt::AsyncCommit);
         self.values = values;
         self.coordinates = coordinates;

@@ -157,6 +157,8 @@ pub(crate) struct Lowering<'a> {
     pub dots: super::dots::Dots,
     /// Where the copy of a window to shared memory has just ended: open blocks, and its first statement there.
     pub copies_end: Option<(usize, usize)>,
+    /// Copies to shared memory write zeros where this is false.
+    pub copies_if: Option<Expr>,
     /// How often and where each value is used.
     pub uses: Vec<Uses>,
     /// Between which numbers variables, and all elements of arrays, surely lie.
@@ -231,6 +233,7 @@ impl<'a> Lowering<'a> {
             near: super::near::Near::new(kernel),
             dots,
             copies_end: None,
+            copies_if: None,
             uses,
             ranges: HashMap::new(),
             multiples: HashMap::new(),
@@ -260,6 +263,16 @@ impl<'a> Lowering<'a> {
 
     pub fn emit(&mut self, stmt: Stmt) {
         self.blocks.last_mut().expect("lowering: no open block").push(stmt);
+    }
+
+    /// How many statements the innermost block has.
+    pub fn mark(&self) -> usize {
+        self.blocks.last().expect("lowering: no open block").len()
+    }
+
+    /// Takes the statements behind a mark out of the innermost block.
+    pub fn take_from(&mut self, mark: usize) -> Vec<Stmt> {
+        self.blocks.last_mut().expect("lowering: no open block").split_off(mark)
     }
 
     pub fn comment(&mut self, text: impl Into<String>) {

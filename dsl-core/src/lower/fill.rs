@@ -415,7 +415,7 @@ fn axis_name(axis: usize, rank: usize) -> &'static str {
 }
 
 /// Whether an expression reads memory.
-fn loads(e: &Expr) -> bool {
+pub(super) fn loads(e: &Expr) -> bool {
     match e {
         Expr::Load { .. } => true,
         Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => false,

@@ -3,7 +3,7 @@
 use super::context::{Lowered, Lowering};
 use super::convert::{exclusive_or, swizzled};
 use super::elements::unrolled;
-use super::index::Index;
+use super::index::{Index, compare};
 use super::operand::{Lies, Operand};
 use super::plan::{gcd, illegal};
 use super::window::WindowCopy;
@@ -14,7 +14,7 @@ use crate::simt::{Expr, Fragment, Place, Stmt, VarId};
 use crate::target::Target;
 use crate::tile::access::visit;
 use crate::tile::{Kernel, KnobId, Op, Stmt as TileStmt, ValueId};
-use crate::types::{DType, UnaryOp};
+use crate::types::{CompareOp, DType, UnaryOp};
 use std::collections::HashMap;
 
 /// Index arithmetic in shared memory.
@@ -31,6 +31,8 @@ pub(crate) struct Warps {
     pub along: [i64; 2],
     /// Axes of the anchor before those.
     pub leading: usize,
+    /// Steps of the instruction along the tile of a sum; `None` where they are not written out.
+    pub steps: Option<i64>,
 }
 
 /// The matrix instruction that a schedule asks for and how its warps share the anchor; `None` for fused multiply-adds.
@@ -71,7 +73,11 @@ pub(crate) fn warps(
     let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
     // The fewest elements of both operands per warp.
     match splits.filter(fits).min_by_key(|a| (rows / a[0] + columns / a[1], a[0])) {
-        Some(along) if count <= 32 => Ok(Some(Warps { atom, along, leading: anchor.len() - 2 })),
+        Some(along) if count <= 32 => {
+            let products = inner * rows * columns / (along[0] * along[1] * atom.k as i64 * atom.m as i64 * atom.n as i64);
+            let steps = (products <= WRITTEN_OUT).then_some(inner / atom.k as i64);
+            Ok(Some(Warps { atom, along, leading: anchor.len() - 2, steps }))
+        }
         _ => {
             let ids: Vec<KnobId> = (0..kernel.knobs.len())
                 .filter(|k| kernel.knobs[*k].kind == KnobKind::Warps)
@@ -230,10 +236,21 @@ impl Lowering<'_> {
         let own = |role| atom.registers(role) as i64;
         let ((i, at_i), (j, at_j)) = (self.loop_var("i"), self.loop_var("j"));
         let fragment = |var, at: &Expr, step: i64| Fragment { var, at: LOCAL.mul(at.clone(), LOCAL.lit(step)) };
-        let sum = LOCAL.add(LOCAL.mul(at_i.clone(), LOCAL.lit(across)), at_j.clone());
+        self.open();
+        let column = if down > 1 && across > 1 {
+            // Neighbours in time share a fragment, which the unit then reads once.
+            self.comment("every other row backwards");
+            let back = LOCAL.sub(LOCAL.lit(across - 1), at_j.clone());
+            let forward = compare(CompareOp::Eq, LOCAL.rem(at_i.clone(), 2), LOCAL.lit(0));
+            self.declare_let("at", DType::I32, Expr::Select(Box::new(forward), Box::new(at_j), Box::new(back)))
+        } else {
+            at_j
+        };
+        let sum = LOCAL.add(LOCAL.mul(at_i.clone(), LOCAL.lit(across)), column.clone());
         let d = fragment(acc, &sum, own(Role::Accumulator));
-        let multiply = Stmt::Mma { atom, d: d.clone(), a: fragment(x, &at_i, own(Role::A)), b: fragment(y, &at_j, own(Role::B)), c: d };
-        self.emit(unrolled(i, down, vec![unrolled(j, across, vec![multiply])]));
+        self.emit(Stmt::Mma { atom, d: d.clone(), a: fragment(x, &at_i, own(Role::A)), b: fragment(y, &column, own(Role::B)), c: d });
+        let multiply = self.close();
+        self.emit(unrolled(i, down, vec![unrolled(j, across, multiply)]));
         let body = self.close();
         let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(depth), LOCAL.lit(1));
         self.emit(Stmt::For { var: counter, start, end, step, unroll: depth * down * across <= WRITTEN_OUT, body });

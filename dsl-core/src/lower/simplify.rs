@@ -118,7 +118,8 @@ pub(super) fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
     }
 }
 
-fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
+/// The statement with an expression in a variable's place.
+pub(super) fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
     fn expr(e: &mut Expr, var: VarId, by: &Expr) {
         if matches!(e, Expr::Var(v) if *v == var) {
             *e = by.clone();

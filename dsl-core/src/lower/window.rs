@@ -268,7 +268,7 @@ impl Lowering<'_> {
         inside: Option<usize>,
     ) -> (Place, Option<Expr>) {
         let view = self.kernel.view(window.view).clone();
-        let (mut guards, mut terms) = (Vec::new(), Vec::new());
+        let (mut guards, mut terms): (Vec<Expr>, _) = (self.copies_if.clone().into_iter().collect(), Vec::new());
         for (k, g) in global.iter().enumerate() {
             let len = self.index_of(view.axes[k].len);
             let mut at = g.clone();

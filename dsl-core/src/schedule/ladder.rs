@@ -29,6 +29,8 @@ pub enum Step {
     Blocks,
     /// Matrix instructions.
     Mma,
+    /// The first fragments of a turn are read while the last ones of the turn before are multiplied.
+    Overlap,
     /// Several blocks for the sum of each tile.
     Split,
     /// As many blocks as fit, with equal shares of all sums.
@@ -37,7 +39,7 @@ pub enum Step {
 
 impl Step {
     /// All, from the bottom.
-    pub const ALL: [Step; 11] = [
+    pub const ALL: [Step; 12] = [
         Step::Naive,
         Step::Shared,
         Step::Register,
@@ -47,6 +49,7 @@ impl Step {
         Step::Raster,
         Step::Blocks,
         Step::Mma,
+        Step::Overlap,
         Step::Split,
         Step::Stream,
     ];
@@ -63,6 +66,7 @@ impl Step {
             Step::Raster => "raster",
             Step::Blocks => "blocks",
             Step::Mma => "mma",
+            Step::Overlap => "overlap",
             Step::Split => "split",
             Step::Stream => "stream",
         }
@@ -80,6 +84,7 @@ impl Step {
             Step::Raster => "And blocks in an order that shares the cache",
             Step::Blocks => "And two blocks per multiprocessor, which hide each other's waits",
             Step::Mma => "And matrix instructions",
+            Step::Overlap => "And a turn's first fragments read under the products of the turn before",
             Step::Split => "And several blocks for the sum of each tile",
             Step::Stream => "And as many blocks as fit, with equal shares of all sums",
         }
@@ -94,6 +99,7 @@ impl Step {
             Step::Vector => &["vector"],
             Step::Double => &["stages"],
             Step::Pipeline => &["stages", "copy"],
+            Step::Overlap => &["unit", "copy"],
             Step::Raster => &["raster"],
             Step::Blocks => &["min_blocks"],
             Step::Mma => &["unit"],
@@ -243,6 +249,9 @@ fn wishes_of(step: Step, kind: KnobKind, listed: &[Choice]) -> Option<Vec<Choice
         (Step::Blocks, KnobKind::MinBlocks) => ints(numbers(&|i| i == 2)),
         (Step::Mma, KnobKind::Unit) => word("Mma"),
         (Step::Mma, KnobKind::Warps) => Some(listed.to_vec()),
+        (Step::Overlap, KnobKind::Copy) => word("Overlap"),
+        // Twice the fragments want registers, and an even number of steps.
+        (Step::Overlap, KnobKind::Tile | KnobKind::MinBlocks) => Some(listed.to_vec()),
         (Step::Split, KnobKind::Split) => ints(numbers(&|i| i > 1)),
         (Step::Stream, KnobKind::Split) => ints(numbers(&|i| i == 0)),
         _ => None,

@@ -141,8 +141,9 @@ impl<'a> Space<'a> {
         self.simplest(schedule.clone()).unwrap_or_else(|| schedule.clone())
     }
 
-    /// Candidates one step away, in a fixed order: one knob moves to the next choice up or down, or a tile and its coarsening move together
-    /// (which keeps the threads). Steps that land on a point with idle knobs are brought to its canonical form.
+    /// Candidates one step away, in a fixed order: one knob moves to the next choice up or down, or two that hang together move at once. A
+    /// tile moves with its coarsening (which keeps the threads) and with the warps (which keeps their parts), and against another tile or the
+    /// stages (which keeps the shared memory). Steps that land on a point with idle knobs are brought to its canonical form.
     pub fn neighbours(&self, schedule: &Schedule) -> Vec<Schedule> {
         let mut found: Vec<Schedule> = Vec::new();
         for next in self.steps(schedule) {
@@ -156,7 +157,7 @@ impl<'a> Space<'a> {
 
     /// Points one step away, legal or not.
     pub fn steps(&self, schedule: &Schedule) -> Vec<Schedule> {
-        let both = |moves: Vec<usize>| [false, true].map(|up| self.step(schedule, &moves, up));
+        let both = |moves: Vec<(usize, bool)>| [false, true].map(|up| self.step(schedule, &moves, up));
         self.moves().into_iter().flat_map(both).flatten().collect()
     }
 
@@ -209,23 +210,43 @@ impl<'a> Space<'a> {
         Schedule { choices }
     }
 
-    fn moves(&self) -> Vec<Vec<usize>> {
-        let single = (0..self.choices.len()).map(|i| vec![i]);
-        let pairs = self.kernel.knobs.iter().enumerate().filter_map(|(i, k)| match k.kind {
-            KnobKind::Coarsen { of } => Some(vec![of.0 as usize, i]),
-            _ => None,
-        });
-        single.chain(pairs).collect()
+    /// Knobs that move together, and whether each goes the way of the first.
+    fn moves(&self) -> Vec<Vec<(usize, bool)>> {
+        let knobs = &self.kernel.knobs;
+        let mut moves: Vec<Vec<(usize, bool)>> = (0..knobs.len()).map(|i| vec![(i, true)]).collect();
+        for (i, a) in knobs.iter().enumerate() {
+            for (j, b) in knobs.iter().enumerate() {
+                let with = match (a.kind, b.kind) {
+                    (KnobKind::Tile, KnobKind::Coarsen { of }) if of.0 as usize == i => true,
+                    (KnobKind::Tile, KnobKind::Warps) => true,
+                    (KnobKind::Tile, KnobKind::Stages) => false,
+                    (KnobKind::Tile, KnobKind::Tile) if i < j => false,
+                    _ => continue,
+                };
+                moves.push(vec![(i, true), (j, with)]);
+            }
+        }
+        moves
     }
 
-    fn step(&self, schedule: &Schedule, moves: &[usize], up: bool) -> Option<Schedule> {
+    fn step(&self, schedule: &Schedule, moves: &[(usize, bool)], up: bool) -> Option<Schedule> {
         let mut next = schedule.clone();
-        for i in moves {
-            let at = self.choices[*i].iter().position(|c| *c == schedule.choices[*i])?;
-            let to = if up { at + 1 } else { at.checked_sub(1)? };
-            next.choices[*i] = self.choices[*i].get(to)?.clone();
+        for (i, with) in moves {
+            next.choices[*i] = beside(&self.choices[*i], &schedule.choices[*i], up == *with)?.clone();
         }
         Some(next)
+    }
+}
+
+/// The next larger or smaller number of a list, or the word after or before.
+fn beside<'c>(choices: &'c [Choice], from: &Choice, up: bool) -> Option<&'c Choice> {
+    match from {
+        Choice::Int(n) if up => choices.iter().filter(|c| number(c) > *n).min_by_key(|c| number(c)),
+        Choice::Int(n) => choices.iter().filter(|c| number(c) < *n).max_by_key(|c| number(c)),
+        Choice::Word(_) => {
+            let at = choices.iter().position(|c| c == from)?;
+            choices.get(if up { at + 1 } else { at.checked_sub(1)? })
+        }
     }
 }
 

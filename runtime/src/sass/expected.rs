@@ -5,7 +5,7 @@
 
 use super::{Function, Instruction};
 use girih_core::simt::{Expr, Kernel, Space, Stmt, VarId};
-use girih_core::types::{DType, TernaryOp};
+use girih_core::types::{CompareOp, DType, TernaryOp};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -69,7 +69,7 @@ pub struct Count {
 /// What a kernel's SIMT IR asks for, by kind.
 pub fn expected(kernel: &Kernel) -> BTreeMap<Kind, u64> {
     let mut counts = BTreeMap::new();
-    count(kernel, &kernel.body, 1, &mut counts);
+    count(kernel, &kernel.body, 1, &mut Vec::new(), &mut counts);
     for kind in [Kind::WideLoad, Kind::WideStore] {
         counts.entry(kind).and_modify(|n| *n = 1);
     }
@@ -82,21 +82,37 @@ pub fn compare(kernel: &Kernel, function: &Function) -> Vec<Count> {
     expected(kernel).into_iter().map(|(kind, meant)| Count { kind, meant, found: found(kind) }).collect()
 }
 
-fn count(kernel: &Kernel, body: &[Stmt], times: u64, counts: &mut BTreeMap<Kind, u64>) {
+/// `unrolled`: the counters of the loops around that are written out, and their turns.
+fn count(kernel: &Kernel, body: &[Stmt], times: u64, unrolled: &mut Vec<(VarId, u64)>, counts: &mut BTreeMap<Kind, u64>) {
     for stmt in body {
         match stmt {
-            Stmt::For { start, end, step, unroll, body, .. } => {
+            Stmt::For { var, start, end, step, unroll, body } => {
                 let turns = if *unroll { turns(start, end, step) } else { 1 };
-                count(kernel, body, times * turns, counts);
+                unrolled.push((*var, turns));
+                count(kernel, body, times * turns, unrolled, counts);
+                unrolled.pop();
             }
-            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| count(kernel, b, times, counts)),
-            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| count(kernel, b, times, counts)),
+            Stmt::If { condition, then, otherwise } => {
+                let once = turns_of(condition, unrolled);
+                count(kernel, then, times / once, unrolled, counts);
+                count(kernel, otherwise, times - if once > 1 { times / once } else { 0 }, unrolled, counts);
+            }
+            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| count(kernel, b, times, unrolled, counts)),
             other => {
                 if let Some(kind) = kind(kernel, other) {
                     *counts.entry(kind).or_default() += times;
                 }
             }
         }
+    }
+}
+
+/// In one of how many turns a condition holds: in one of a written out loop's, where its counter is compared with a number.
+fn turns_of(condition: &Expr, unrolled: &[(VarId, u64)]) -> u64 {
+    let Expr::Compare(CompareOp::Eq, counter, number) = condition else { return 1 };
+    match (&**counter, &**number) {
+        (Expr::Var(var), Expr::Literal(_)) => unrolled.iter().find(|(v, _)| v == var).map_or(1, |(_, turns)| (*turns).max(1)),
+        _ => 1,
     }
 }
 
@@ -207,10 +223,13 @@ mod tests {
         };
         let turn = vec![repeated(2, true, vec![load, repeated(3, true, vec![mma()])]), copy(16), copy(4)];
         let one = Expr::Literal(Literal::from_f64(DType::F32, 1.0));
+        let third = Expr::Compare(CompareOp::Eq, Box::new(Expr::Var(VarId(1))), Box::new(int(2)));
         let all = kernel(vec![
             // A loop on the GPU is there once, however often it turns.
             repeated(100, false, turn),
             Stmt::If { condition: int(1), then: vec![copy(16)], otherwise: vec![fma(sum.clone()), fma(one)] },
+            // In one of the four turns that are written out.
+            repeated(4, true, vec![Stmt::If { condition: third, then: vec![copy(8)], otherwise: vec![copy(8), copy(8)] }]),
             wide(4),
             wide(4),
             wide(2),
@@ -219,6 +238,7 @@ mod tests {
             (Kind::Matrix, 6),
             (Kind::LoadMatrix, 2),
             (Kind::AsyncCopy(32), 1),
+            (Kind::AsyncCopy(64), 7),
             (Kind::AsyncCopy(128), 2),
             (Kind::MultiplyAdd, 1),
             (Kind::WideLoad, 1),

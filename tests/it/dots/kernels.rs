@@ -153,7 +153,7 @@ pub fn short_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32,
     unit(U = [Mma, Ffma]),
     warps(W = [2, 1, 4]),
     stages(S = [1, 2, 3]),
-    copy(P = [Registers, Async]),
+    copy(P = [Registers, Async, Overlap]),
     split(Z = [1, 2, 0, 5])
 )]
 pub fn matrix_unit_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor<T, 2>) {
@@ -195,7 +195,7 @@ pub fn turned_unit_product(at: &Tensor<f16, 2>, bt: &Tensor<f16, 2>, c: &mut Ten
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [2, 1, 3]),
-    copy(P = [Async, Registers]),
+    copy(P = [Async, Overlap, Registers]),
     split(Z = [1, 4, 0])
 )]
 pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, c: &mut Tensor<f32, 2>) {
@@ -217,7 +217,7 @@ pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32,
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [1, 2]),
-    copy(P = [Registers, Async]),
+    copy(P = [Registers, Async, Overlap]),
     split(Z = [1, 2, 0])
 )]
 pub fn quantized_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, scale: Scalar<f32>, c: &mut Tensor<i8, 2>) {
@@ -259,7 +259,7 @@ pub fn dequantized_product(x: &Tensor<f16, 2>, w: &Tensor<i8, 2>, scales: &Tenso
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [1, 3]),
-    copy(P = [Registers, Async])
+    copy(P = [Registers, Async, Overlap])
 )]
 pub fn parts_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32, 3>) {
     let a = a.slice(0, 0, c.len(0)).slice(1, 0, c.len(1)).slice(2, 0, b.len(1));

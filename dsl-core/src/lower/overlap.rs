@@ -1,0 +1,229 @@
+//! Turns that overlap: the first fragments of a turn are read while the matrix units still multiply the last ones of the turn before, and
+//! the copies of a later turn are started among the products. Nothing waits between two turns but the barrier itself. (The order of
+//! operations is that of CUTLASS's multistage mainloops.)
+//!
+//! Fragments have two halves for that: the steps of a turn multiply one and fill the other in turn.
+
+use super::context::Lowering;
+use super::index::{Index, binary, compare};
+use super::plan::illegal;
+use super::simplify::{blocks, children, each_expr, substitute};
+use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use crate::simt::{Expr, Stmt, VarId};
+use crate::tile::access::visit;
+use crate::tile::{Kernel, KnobId, Op, Stmt as TileStmt};
+use crate::types::{BinaryOp, CompareOp, DType};
+use std::collections::HashMap;
+
+/// Index arithmetic in registers.
+const LOCAL: Index = Index { dtype: DType::I32 };
+
+/// Whether the schedule overlaps turns: matrix instructions that take an even number of steps per turn, from a ring of copies.
+pub(crate) fn check(kernel: &Kernel, schedule: &Schedule, steps: Option<i64>, stages: i64) -> Result<bool, ScheduleError> {
+    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Copy) else { return Ok(false) };
+    if schedule.choices[at] != Choice::Word("Overlap".into()) {
+        return Ok(false);
+    }
+    let refuse = |rule: &str| Err(illegal(kernel, &[KnobId(at as u32)], "Overlap".into(), rule.into()));
+    let mut dots = 0;
+    visit(&kernel.body, &mut |s| dots += usize::from(matches!(s, TileStmt::Let(_, Op::Dot { .. }))));
+    match steps {
+        None => refuse(
+            "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
+        ),
+        _ if dots != 1 => refuse("overlaps the turns of one dot: use Async"),
+        _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
+        Some(n) if n % 2 != 0 => {
+            refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")
+        }
+        Some(_) => Ok(true),
+    }
+}
+
+/// The steps of a turn, with fragments of two halves.
+pub(crate) struct Steps {
+    /// What a turn does before them.
+    before: Vec<Stmt>,
+    counter: VarId,
+    step: i64,
+    end: i64,
+    /// The fragments, and elements of a half.
+    fragments: HashMap<VarId, i64>,
+    loads: Vec<Stmt>,
+    /// What is done with the fragments: they are converted and multiplied.
+    products: Vec<Stmt>,
+    /// What it does after them.
+    after: Vec<Stmt>,
+}
+
+impl Steps {
+    /// Takes a turn apart. `None` if it is not a loop of steps, written out, each of which loads fragments and then multiplies them.
+    fn of(mut turn: Vec<Stmt>) -> Result<Steps, Vec<Stmt>> {
+        let is_steps = |s: &Stmt| matches!(s, Stmt::For { unroll: true, body, .. } if has_products(body));
+        let Some(at) = turn.iter().position(is_steps) else { return Err(turn) };
+        let Stmt::For { var, end, step, body, .. } = &turn[at] else { return Err(turn) };
+        let (Some(end), Some(step)) = (literal(end), literal(step)) else { return Err(turn) };
+        let Some(first) = body.iter().position(|s| has_products(std::slice::from_ref(s))) else { return Err(turn) };
+        let others = body[..first].iter().any(|s| matches!(s, Stmt::Let { .. } | Stmt::Declare { init: Some(_), .. }));
+        if others || body[first..].iter().any(|s| !is_products(s)) || end % (2 * step) != 0 {
+            return Err(turn);
+        }
+        // What is only converted is converted when it is multiplied: nobody waits for loads then.
+        let (loads, converted): (Vec<Stmt>, Vec<Stmt>) = body[..first].iter().cloned().partition(|s| loads(std::slice::from_ref(s)));
+        let mut fragments = HashMap::new();
+        written(&loads, &mut fragments);
+        let is_fragment = |s: &Stmt| matches!(s, Stmt::Declare { var, .. } if fragments.contains_key(var));
+        let counter = *var;
+        let products = converted.into_iter().filter(|s| !is_fragment(s)).chain(body[first..].iter().cloned()).collect();
+        let after = turn.split_off(at + 1);
+        turn.pop();
+        Ok(Steps { before: turn, counter, step, end, fragments, loads, products, after })
+    }
+
+    /// The loads of the step at `position`.
+    fn loads_at(&self, position: &Expr) -> Vec<Stmt> {
+        let half = self.half(position);
+        let mut loads: Vec<Stmt> = self.loads.iter().map(|s| substitute(s.clone(), self.counter, position)).collect();
+        self.in_half(&mut loads, &half);
+        loads
+    }
+
+    /// Which half of the fragments the step at `position` multiplies.
+    fn half(&self, position: &Expr) -> Expr {
+        LOCAL.rem(LOCAL.div(position.clone(), self.step), 2)
+    }
+
+    /// Moves accesses to fragments to one of their halves.
+    fn in_half(&self, stmts: &mut [Stmt], half: &Expr) {
+        let moved = |var: VarId, at: &Expr| match self.fragments.get(&var) {
+            Some(len) => LOCAL.add(LOCAL.mul(half.clone(), LOCAL.lit(*len)), at.clone()),
+            None => at.clone(),
+        };
+        for stmt in stmts {
+            match stmt {
+                Stmt::LoadVector { var, at, .. } | Stmt::LoadMatrix { var, at, .. } => *at = moved(*var, at),
+                Stmt::Assign { var, index: Some(at), .. } => *at = moved(*var, at),
+                Stmt::Mma { a, b, .. } => [a, b].into_iter().for_each(|f| f.at = moved(f.var, &f.at)),
+                _ => {}
+            }
+            each_expr(stmt, &mut |e| {
+                deep(e, &mut |e| {
+                    if let Expr::Element(var, at) = e {
+                        **at = moved(*var, at);
+                    }
+                });
+            });
+            blocks(stmt).into_iter().for_each(|b| self.in_half(b, half));
+        }
+    }
+}
+
+impl Lowering<'_> {
+    /// Takes the turn apart that was just lowered into the innermost block, behind a mark; `None` and nothing changed where that cannot be.
+    pub fn steps_of_turn(&mut self, mark: usize) -> Option<Steps> {
+        let turn = self.take_from(mark);
+        match Steps::of(turn) {
+            Ok(mut steps) => {
+                for (var, len) in &mut steps.fragments {
+                    let own = &mut self.vars[var.0 as usize].len;
+                    *len = i64::from(own.unwrap_or(1));
+                    *own = Some(2 * *len as u32);
+                }
+                Some(steps)
+            }
+            Err(turn) => {
+                turn.into_iter().for_each(|s| self.emit(s));
+                None
+            }
+        }
+    }
+
+    /// Emits what comes before the loop: both halves of the fragments, and the first one filled.
+    pub fn first_fragments(&mut self, steps: &Steps, wait: &[Stmt]) {
+        let mut fragments: Vec<VarId> = steps.fragments.keys().copied().collect();
+        fragments.sort_by_key(|v| v.0);
+        fragments.into_iter().for_each(|var| self.emit(Stmt::Declare { var, init: None }));
+        self.comment("read what the first step multiplies");
+        wait.iter().cloned().for_each(|s| self.emit(s));
+        steps.loads_at(&LOCAL.lit(0)).into_iter().for_each(|s| self.emit(s));
+    }
+
+    /// A turn: every step reads what the next one multiplies, the last one that of the next turn, whose stage `advance` sets and for whose
+    /// copies `wait` waits. The first one starts `copies`.
+    pub fn overlapped_turn(&mut self, steps: Steps, copies: Vec<Stmt>, advance: Stmt, wait: Vec<Stmt>) -> Vec<Stmt> {
+        let here = Expr::Var(steps.counter);
+        let next = self.new_var("next", DType::I32, None);
+        let value = binary(BinaryOp::Rem, LOCAL.add(here.clone(), LOCAL.lit(steps.step)), LOCAL.lit(steps.end));
+        let when = |at: i64, then: Vec<Stmt>| {
+            let condition = compare(CompareOp::Eq, here.clone(), LOCAL.lit(at));
+            Stmt::If { condition, then, otherwise: vec![] }
+        };
+        let text = "the next turn: its copies have landed, and nobody reads any more what the turn before has read";
+        let mut last = vec![Stmt::Comment(text.into()), advance];
+        last.extend(wait);
+        let mut body = vec![when(steps.end - steps.step, last)];
+        body.push(Stmt::Let { var: next, value });
+        body.extend(steps.loads_at(&Expr::Var(next)));
+        body.push(when(0, copies));
+        let half = steps.half(&here);
+        let mut products = steps.products.clone();
+        steps.in_half(&mut products, &half);
+        body.extend(products);
+        let Steps { mut before, counter: var, step, end, after, .. } = steps;
+        before.push(Stmt::For { var, start: LOCAL.lit(0), end: LOCAL.lit(end), step: LOCAL.lit(step), unroll: true, body });
+        before.extend(after);
+        before
+    }
+}
+
+fn literal(e: &Expr) -> Option<i64> {
+    match e {
+        Expr::Literal(l) => Some(l.to_i64()),
+        _ => None,
+    }
+}
+
+/// Whether memory is read.
+fn loads(body: &[Stmt]) -> bool {
+    body.iter().any(|s| match s {
+        Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => true,
+        Stmt::Assign { value, .. } => super::fill::loads(value),
+        Stmt::For { body, .. } => loads(body),
+        _ => false,
+    })
+}
+
+/// The arrays that are written.
+fn written(body: &[Stmt], arrays: &mut HashMap<VarId, i64>) {
+    for stmt in body {
+        match stmt {
+            Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::Assign { var, .. } => _ = arrays.insert(*var, 0),
+            Stmt::For { body, .. } => written(body, arrays),
+            _ => {}
+        }
+    }
+}
+
+/// Whether there are matrix instructions among the statements.
+fn has_products(body: &[Stmt]) -> bool {
+    body.iter().any(|s| match s {
+        Stmt::Mma { .. } => true,
+        Stmt::For { body, .. } => has_products(body),
+        _ => false,
+    })
+}
+
+/// Whether it is matrix instructions and nothing else.
+fn is_products(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Mma { .. } | Stmt::Let { .. } | Stmt::Comment(_) => true,
+        Stmt::For { body, .. } => body.iter().all(is_products),
+        _ => false,
+    }
+}
+
+/// Calls `f` on an expression and on its operands.
+fn deep(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
+    f(e);
+    children(e, &mut |c| deep(c, f));
+}
