@@ -138,10 +138,22 @@ pub fn search(
     let mut flawed = HashSet::new();
     let (mut tried, mut left) = (0, 0);
     let mut queue = Queue { order, next: 0, done: HashSet::new(), candidates };
-    while let Some(candidate) = queue.take(&times) {
-        if let Some(former) = candidates.known(candidate) {
+    // What was measured before comes first: the search goes on around the best of it.
+    let recall = |candidate: usize, times: &mut Vec<(usize, f64)>, flawed: &mut HashSet<usize>| {
+        let former = candidates.known(candidate);
+        if let Some(former) = &former {
             times.extend(former.right_us().map(|t| (candidate, t)));
             flawed.extend(former.flaw.is_some().then_some(candidate));
+        }
+        former.is_some()
+    };
+    for candidate in order {
+        if recall(*candidate, &mut times, &mut flawed) {
+            queue.done.insert(*candidate);
+        }
+    }
+    while let Some(candidate) = queue.take(&times) {
+        if recall(candidate, &mut times, &mut flawed) {
             continue;
         }
         let spent = budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
@@ -352,6 +364,18 @@ mod tests {
         assert!(outcome.best.is_some_and(|(_, t)| t < 102.0), "{outcome:?}");
         let plain = search(&order, &listed(vec![], &[]), budget, &mut recording(&times, &times), &mut Log::default());
         assert_eq!(plain.best, Some((59, 111.0)));
+    }
+
+    #[test]
+    fn a_search_goes_on_around_the_best_of_an_earlier_one() {
+        let times: Vec<f64> = (0..100).map(|c| 100.0 + (c as f64 - 70.0).abs()).collect();
+        let order: Vec<usize> = (0..100).collect();
+        let near = |c: usize| vec![c + 1, c - 1];
+        let known = (0..100).map(|c| (c % 5 == 4).then(|| trial(Some(times[c])))).collect();
+        let resumed = Listed { near: &near, ..listed(known, &[]) };
+        let budget = Budget { trials: Some(3), ..FREE };
+        let outcome = search(&order, &resumed, budget, &mut recording(&times, &times), &mut Log::default());
+        assert_eq!(outcome.best, Some((70, 100.0)), "{outcome:?}");
     }
 
     #[test]
