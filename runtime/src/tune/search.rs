@@ -109,7 +109,8 @@ struct Queue<'a> {
 
 impl Queue<'_> {
     fn take(&mut self, times: &[(usize, f64)]) -> Option<usize> {
-        let around = if times.len() < FIRST { None } else { fastest(times).map(|(best, _)| self.candidates.near(best)) };
+        // Trials of slow candidates leave no times, and count all the same.
+        let around = if self.done.len() < FIRST { None } else { fastest(times).map(|(best, _)| self.candidates.near(best)) };
         let close = around.into_iter().flatten().find(|c| !self.done.contains(c));
         let found = close.or_else(|| {
             let rest = &self.order[self.next..];
@@ -364,6 +365,28 @@ mod tests {
         assert!(outcome.best.is_some_and(|(_, t)| t < 102.0), "{outcome:?}");
         let plain = search(&order, &listed(vec![], &[]), budget, &mut recording(&times, &times), &mut Log::default());
         assert_eq!(plain.best, Some((59, 111.0)));
+    }
+
+    #[test]
+    fn slow_candidates_do_not_delay_the_walk() {
+        // Of 200 candidates in order all but every tenth are too slow to be checked; a path of neighbours leads to the best.
+        let times: Vec<f64> = (0..200).map(|c| if c < 100 { 500.0 } else { 300.0 - c as f64 }).collect();
+        let near = |c: usize| if c < 100 { vec![100] } else { vec![(c + 1).min(199)] };
+        let status =
+            |c: usize| Trial { status: if c < 100 && c % 10 != 0 { Status::Slow } else { Status::Measured }, ..trial(Some(times[c])) };
+        struct MostlySlow<'t>(&'t dyn Fn(usize) -> Trial);
+        impl Measure for MostlySlow<'_> {
+            fn trial(&mut self, candidate: usize) -> Trial {
+                (self.0)(candidate)
+            }
+            fn interleaved(&mut self, _: &[usize], _: usize) -> Vec<Vec<f64>> {
+                Vec::new()
+            }
+        }
+        let order: Vec<usize> = (0..200).collect();
+        let budget = Budget { trials: Some(60), ..FREE };
+        let outcome = search(&order, &Listed { near: &near, ..listed(vec![], &[]) }, budget, &mut MostlySlow(&status), &mut Log::default());
+        assert!(outcome.best.is_some_and(|(_, t)| t < 170.0), "{outcome:?}");
     }
 
     #[test]
