@@ -372,8 +372,10 @@ mod tests {
         // Of 200 candidates in order all but every tenth are too slow to be checked; a path of neighbours leads to the best.
         let times: Vec<f64> = (0..200).map(|c| if c < 100 { 500.0 } else { 300.0 - c as f64 }).collect();
         let near = |c: usize| if c < 100 { vec![100] } else { vec![(c + 1).min(199)] };
-        let status =
-            |c: usize| Trial { status: if c < 100 && c % 10 != 0 { Status::Slow } else { Status::Measured }, ..trial(Some(times[c])) };
+        let status = |c: usize| Trial {
+            status: if c < 100 && !c.is_multiple_of(10) { Status::Slow } else { Status::Measured },
+            ..trial(Some(times[c]))
+        };
         struct MostlySlow<'t>(&'t dyn Fn(usize) -> Trial);
         impl Measure for MostlySlow<'_> {
             fn trial(&mut self, candidate: usize) -> Trial {
