@@ -12,6 +12,7 @@
 pub mod cuda;
 pub mod error;
 pub mod facts;
+pub mod facts_distance;
 pub mod fragments;
 pub mod lang;
 pub mod layout;

@@ -5,6 +5,7 @@
 //! sizes, the device and the schedule. The best schedule of a key is what the tuner elected after measuring the best few
 //! again, or the fastest trial if it never came that far.
 
+use girih_core::facts_distance::distance;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -235,20 +236,24 @@ impl Store {
     }
 
     /// The schedules to consider for a launch on a device, the best first: elected under the very facts, then the fastest
-    /// trial under the very facts, then elected under other facts. The caller proves that they are legal before it uses one.
+    /// trial under the very facts, then elected under other facts, the nearest first. The caller proves that they are legal before it uses one.
     pub fn candidates(&self, identity: u64, facts: &str, device: &str) -> Result<Vec<String>, StoreError> {
         let query = || -> rusqlite::Result<Vec<String>> {
             let mut rows = self.db.prepare_cached(
-                "SELECT schedule FROM (
-                     SELECT schedule, 0 AS class, -at AS quality FROM elected WHERE identity = ?1 AND device = ?3 AND facts = ?2
+                "SELECT schedule, facts FROM (
+                     SELECT schedule, facts, 0 AS class, -at AS quality FROM elected WHERE identity = ?1 AND device = ?3 AND facts = ?2
                      UNION ALL
-                     SELECT * FROM (SELECT schedule, 1, median_us FROM trials WHERE identity = ?1 AND device = ?3 AND facts = ?2
+                     SELECT * FROM (SELECT schedule, facts, 1, median_us FROM trials WHERE identity = ?1 AND device = ?3 AND facts = ?2
                                     AND status = 'measured' ORDER BY median_us LIMIT 1)
                      UNION ALL
-                     SELECT schedule, 2, -at FROM elected WHERE identity = ?1 AND device = ?3 AND facts <> ?2)
+                     SELECT schedule, facts, 2, -at FROM elected WHERE identity = ?1 AND device = ?3 AND facts <> ?2)
                  ORDER BY class, quality",
             )?;
-            rows.query_map(params![hex(identity), facts, device], |r| r.get(0))?.collect()
+            let found = rows.query_map(params![hex(identity), facts, device], |r| Ok((r.get(0)?, r.get(1)?)))?;
+            let mut found: Vec<(String, String)> = found.collect::<Result<_, _>>()?;
+            // Equally near ones stay in their order.
+            found.sort_by(|a, b| distance(&a.1, facts).total_cmp(&distance(&b.1, facts)));
+            Ok(found.into_iter().map(|(schedule, _)| schedule).collect())
         };
         query().map_err(|e| self.error(e))
     }
@@ -380,7 +385,9 @@ mod tests {
         store.elect(&Elected { key: key(), schedule: "T=2".into(), median_us: 1.01 }).unwrap();
         let other = TrialKey { facts: "4p/1".into(), ..key() };
         store.elect(&Elected { key: other, schedule: "T=3".into(), median_us: 2.0 }).unwrap();
-        assert_eq!(store.candidates(7, "16p/16", "GPU").unwrap(), ["T=2", "T=1", "T=3"]);
+        let far = TrialKey { facts: "4p/1<8".into(), ..key() };
+        store.elect(&Elected { key: far, schedule: "T=4".into(), median_us: 1.0 }).unwrap();
+        assert_eq!(store.candidates(7, "16p/16", "GPU").unwrap(), ["T=2", "T=1", "T=3", "T=4"]);
         assert_eq!(store.candidates(7, "16p/16", "another").unwrap(), [""; 0]);
         assert_eq!(store.elected_for(&key()).unwrap(), Some(("T=2".into(), 1.01)));
         std::fs::remove_dir_all(folder).unwrap();

@@ -16,6 +16,7 @@ use crate::joint;
 use crate::launch::{ScheduleSource, add_schedule_source};
 use crate::store::{Elected, Store, default_folder};
 use girih_core::facts::Facts;
+use girih_core::facts_distance;
 use girih_core::linkme::distributed_slice;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::ladder::{Ladder, Step};
@@ -138,23 +139,23 @@ pub fn programs(path: &str, target: &Target) -> Vec<String> {
     found.into_iter().map(|(_, schedule)| schedule).collect()
 }
 
-/// The compiled-in winners' schedules for a kernel, the nearest first: of this architecture and these facts, of this
-/// architecture, of the nearest other architecture. Schedules that don't name exactly the kernel's knobs are left out.
+/// The compiled-in winners' schedules for a kernel, the nearest first: of this architecture, of the nearest other one; of those under these
+/// facts, under the nearest others. Schedules that don't name exactly the kernel's knobs are left out.
 pub fn candidates(kernel: &Kernel, facts: &Facts, target: &Target) -> Vec<Schedule> {
     nearest(&all(), kernel, &facts.to_string(), target)
 }
 
 fn nearest(winners: &[Winner], kernel: &Kernel, facts: &str, target: &Target) -> Vec<Schedule> {
     let path = kernel_path(kernel);
-    let mut found: Vec<(u32, u32, Schedule)> = winners
+    let mut found: Vec<(u32, f64, Schedule)> = winners
         .iter()
         .filter(|w| w.kernel == path)
         .filter_map(|w| {
             let distance = capability(&w.arch)?.abs_diff(target.capability);
-            Some((distance, (w.facts != facts) as u32, parse_schedule(kernel, &w.schedule).ok()?))
+            Some((distance, facts_distance::distance(&w.facts, facts), parse_schedule(kernel, &w.schedule).ok()?))
         })
         .collect();
-    found.sort_by_key(|(distance, facts, _)| (*distance, *facts));
+    found.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     found.into_iter().map(|(_, _, s)| s).collect()
 }
 
