@@ -46,6 +46,7 @@ mod mma;
 mod near;
 mod observed;
 mod operand;
+mod operand_rows;
 mod overlap;
 mod params;
 mod part_sums;

@@ -1,25 +1,21 @@
 //! Operands of dots: where they lie, and the fragments that a thread reads of them.
 //!
 //! A copy in shared memory keeps the order that the tensor has: its contiguous axis stays contiguous, so that copies are as wide as the
-//! facts allow. For matrix units its rows are swizzled. For multiply-adds, where the contiguous axis is that of the sum, a thread reads
-//! neighbours along it, and rows are moved apart until the lanes of a warp meet in as few banks as they can. `computed_operand` brings
-//! operands there that were computed.
+//! facts allow; `operand_rows` says where its rows lie. `computed_operand` brings operands there that were computed.
 
 use super::context::{Lowered, Lowering, Rep};
 use super::dots::{Loaded, Reader, is_tile_index};
 use super::elements::unrolled;
 use super::index::{Index as Ix, literal};
-use super::window::{CopyAxis, WindowCopy, WindowRep};
-use crate::fragments::Operand as Role;
-use crate::layout::{Digit, Layout, SharedLayout, Source, bank_wavefronts};
-use crate::simt::{Expr, Place, SharedId, Stmt, VarId};
+use super::operand_rows::Rows;
+use super::window::{WindowCopy, WindowRep};
+use crate::layout::{Digit, Layout, Source};
+use crate::simt::{Expr, Place, Stmt, VarId};
 use crate::tile::{Boundary, Index, Op, ValueId, ViewId};
 use crate::types::DType;
 
 /// Index arithmetic in shared memory.
 const LOCAL: Ix = Ix { dtype: DType::I32 };
-/// Neighbours along the axis of the sum that a thread reads at once, at most.
-const MOST_INNER: i64 = 4;
 
 /// Where an operand lies.
 #[derive(Clone, Debug)]
@@ -61,18 +57,6 @@ impl Operand {
     pub fn own(&self) -> i64 {
         self.digits.iter().map(|d| d.extent).product()
     }
-}
-
-/// A copy of an operand, before it has its place.
-pub(crate) struct Rows {
-    pub dtype: DType,
-    /// Elements along every axis.
-    pub extents: Vec<i64>,
-    /// The axis along which rows lie, and the one across them.
-    pub fast: usize,
-    pub slow: usize,
-    /// The axis that the result has, too, is the one along the rows.
-    pub outer_is_fast: bool,
 }
 
 /// What a thread has of an operand.
@@ -125,83 +109,8 @@ impl Lowering<'_> {
         self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast }, name, copies)
     }
 
-    /// Room in shared memory for rows, swizzled or moved apart so that the reads of a warp meet in few banks, so many copies one after the
-    /// other.
-    pub fn place_rows(&mut self, reader: Reader, rows: &Rows, name: &str, copies: i64) -> WindowCopy {
-        let Rows { dtype, ref extents, fast, slow, .. } = *rows;
-        let bytes = dtype.size() as i64;
-        let unit = 16 / bytes;
-        let row = (extents[fast] + unit - 1) / unit * unit;
-        let swizzle = self.swizzled_rows(reader, rows, name);
-        let pitch = row + if swizzle.is_some() { 0 } else { unit * self.padding(reader, rows, row) };
-        let axis = |k: usize| CopyAxis { before: 0, extent: extents[k], pitch: if k == slow { pitch } else { 1 } };
-        let stage = (extents[slow] * pitch + unit - 1) / unit * unit;
-        let mut copy = WindowCopy {
-            id: SharedId(0),
-            first: LOCAL.lit(0),
-            stage,
-            axes: (0..extents.len()).map(axis).collect(),
-            fast,
-            run: extents[fast],
-            gap: 0,
-            width: unit,
-            swizzle: swizzle.map(|layout| (slow, layout)),
-        };
-        copy.id = self.new_shared(name, dtype, copies * stage);
-        copy
-    }
-
-    /// How rows are swizzled that matrix units read: `ldmatrix` reads 16 bytes of 8 rows; lanes that read element by element lie in 4 rows,
-    /// as many apart as elements share a register, with 8 neighbours in each.
-    fn swizzled_rows(&mut self, reader: Reader, rows: &Rows, name: &str) -> Option<SharedLayout> {
-        let atom = self.plan.mma.as_ref()?.atom;
-        let role = if reader.left { Role::A } else { Role::B };
-        let contiguous = usize::from(rows.outer_is_fast != reader.left);
-        let by_matrices = atom.matrices(role, contiguous).is_some() && atom.dtype(role) == rows.dtype;
-        let bytes = rows.dtype.size() as i64;
-        let (together, meeting) = if by_matrices { (16, [8, 1]) } else { (8 * bytes.max(2), [4, atom.per_word(role) as i64]) };
-        let layout = SharedLayout::swizzled(rows.extents[rows.fast], bytes, together, meeting)?;
-        let row = if layout.shift == 0 { "row".to_string() } else { format!("row / {}", 1 << layout.shift) };
-        let text = format!("{name} is swizzled: chunk c of {together} bytes of a row lies at chunk c ^ {row} % {}", layout.mask + 1);
-        self.comment(text);
-        Some(layout)
-    }
-
-    /// By how many units of 16 bytes rows are moved apart until the reads of a warp meet in as few banks as they can. What matrix units
-    /// read is swizzled where that is needed.
-    fn padding(&self, reader: Reader, rows: &Rows, row: i64) -> i64 {
-        if self.plan.mma.is_some() {
-            return 0;
-        }
-        let bytes = rows.dtype.size() as i64;
-        let unit = 16 / bytes;
-        let positions = self.row_positions(reader, rows.outer_is_fast);
-        let inner = rows.extents[if rows.outer_is_fast { rows.slow } else { rows.fast }];
-        let (width, depth) = self.read_widths(reader, inner, rows.outer_is_fast, bytes);
-        let waves = |extra: i64| {
-            let starts: Vec<i64> = positions.iter().map(|(r, c)| (r * (row + extra * unit) + c) * bytes).collect();
-            bank_wavefronts(&starts, width.max(depth) * bytes)
-        };
-        (0..4).min_by_key(|extra| (waves(*extra), *extra)).unwrap_or(0)
-    }
-
-    /// Row and column in the copy at which the lanes of the first warp begin to read.
-    fn row_positions(&self, reader: Reader, outer_is_fast: bool) -> Vec<(i64, i64)> {
-        let (layout, axis) = (self.dot_layout(reader.acc), usize::from(!reader.left));
-        let lanes = (0..layout.threads.min(32)).map(|lane| layout.coordinates(lane, 0)[axis]);
-        lanes.map(|p| if outer_is_fast { (0, p) } else { (p, 0) }).collect()
-    }
-
-    /// Elements per read along the outer and the inner axis.
-    fn read_widths(&self, reader: Reader, inner: i64, outer_is_fast: bool, bytes: i64) -> (i64, i64) {
-        let digits = self.outer_digits(reader);
-        let run = digits.first().filter(|d| d.place == 1).map_or(1, |d| d.extent);
-        let most = |n: i64, limit: i64| [16, 8, 4, 2].into_iter().find(|w| *w <= limit && n % w == 0).unwrap_or(1);
-        if outer_is_fast { (most(run, 16 / bytes), 1) } else { (1, most(inner, MOST_INNER.min(16 / bytes))) }
-    }
-
     /// A thread's registers along the axis that the result has, too.
-    fn outer_digits(&self, reader: Reader) -> Vec<Digit> {
+    pub fn outer_digits(&self, reader: Reader) -> Vec<Digit> {
         let (layout, axis) = (self.dot_layout(reader.acc), usize::from(!reader.left));
         layout.axes[axis].iter().filter(|d| d.source == Source::Register).copied().collect()
     }

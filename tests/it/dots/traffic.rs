@@ -73,6 +73,17 @@ fn operands_of_matrix_units_have_no_bank_conflicts() {
 }
 
 #[test]
+fn threads_that_own_neighbouring_rows_read_them_without_bank_conflicts() {
+    let kernel = &kernels("turned_product")[0];
+    for (tile, rest) in [([64, 64, 32], "TM=4,TN=4,V=4,O=Shared,S=2,P=Async"), ([32, 64, 64], "TM=4,TN=2,V=2,O=Shared,S=1,P=Registers")] {
+        let counters = of_one_tile(kernel, tile, rest).expect("a legal schedule");
+        let load = &counters.shared_load;
+        assert!(load.requests > 0);
+        assert_eq!(load.conflicts, 0, "{tile:?} {rest}: {load:?}");
+    }
+}
+
+#[test]
 fn results_of_matrix_units_are_stored_in_16_bytes() {
     let exchanges = |c: &Counters| c.warps(Class::Shuffle);
     for (name, bytes, shuffles) in [("matrix_unit_product", 2, 8 * 8), ("turned_unit_product", 4, 4 * 8), ("tf32_product", 4, 4 * 8)] {
