@@ -128,7 +128,6 @@ impl Lowering<'_> {
         let steps = if self.plan.overlap { self.steps_of_turn(turn) } else { None };
         let mut body = self.leave_turn(outer);
         let step = self.ix.lit(1);
-        let overlapped = steps.is_some();
         if let Some(steps) = steps {
             self.first_fragments(&steps, &wait);
             body = self.overlapped_turn(steps, body, advance, wait);
@@ -137,7 +136,7 @@ impl Lowering<'_> {
             body.push(advance);
         }
         self.emit(Stmt::For { var: counter, start: turns.start, end: turns.end, step, unroll: false, body });
-        if overlapped {
+        if self.plan.overlap {
             // Copies that write nothing but zeros are still on their way.
             self.emit(Stmt::AsyncWait { pending: 0 });
         }

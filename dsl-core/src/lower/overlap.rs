@@ -5,7 +5,7 @@
 //! Fragments have two halves for that: the steps of a turn multiply one and fill the other in turn.
 
 use super::context::Lowering;
-use super::index::{Index, binary, compare};
+use super::index::{Index, as_literal, binary, compare};
 use super::plan::illegal;
 use super::simplify::{blocks, children, each_expr, substitute};
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
@@ -62,7 +62,7 @@ impl Steps {
         let is_steps = |s: &Stmt| matches!(s, Stmt::For { unroll: true, body, .. } if has_products(body));
         let Some(at) = turn.iter().position(is_steps) else { return Err(turn) };
         let Stmt::For { var, end, step, body, .. } = &turn[at] else { return Err(turn) };
-        let (Some(end), Some(step)) = (literal(end), literal(step)) else { return Err(turn) };
+        let (Some(end), Some(step)) = (as_literal(end), as_literal(step)) else { return Err(turn) };
         let Some(first) = body.iter().position(|s| has_products(std::slice::from_ref(s))) else { return Err(turn) };
         let others = body[..first].iter().any(|s| matches!(s, Stmt::Let { .. } | Stmt::Declare { init: Some(_), .. }));
         if others || body[first..].iter().any(|s| !is_products(s)) || end % (2 * step) != 0 {
@@ -173,13 +173,6 @@ impl Lowering<'_> {
         before.push(Stmt::For { var, start: LOCAL.lit(0), end: LOCAL.lit(end), step: LOCAL.lit(step), unroll: true, body });
         before.extend(after);
         before
-    }
-}
-
-fn literal(e: &Expr) -> Option<i64> {
-    match e {
-        Expr::Literal(l) => Some(l.to_i64()),
-        _ => None,
     }
 }
 
