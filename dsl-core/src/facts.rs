@@ -1,5 +1,6 @@
-//! Facts: what a launch promises about its arguments. Caches and stores are keyed by facts, never by exact shapes.
+//! Facts: what a launch promises about its arguments. Cubins are compiled for facts, never for exact shapes.
 
+use crate::lengths::round_up;
 use crate::schedule::Schedule;
 use crate::tile::access::{dim_constants, walked_tiles};
 use crate::tile::{Kernel, ParamKind};
@@ -199,14 +200,11 @@ impl TensorFacts {
         }
     }
 
-    /// Bounds an axis whose length is from 1 to [`MAX_BOUND`]: by the next power of two, above 64 in steps of an eighth of that, so that
-    /// there are few bounds, and none far above the length.
+    /// Bounds an axis whose length is from 1 to [`MAX_BOUND`] by [`round_up`].
     pub fn bound(&mut self, axis: usize, len: i64) {
         if (1..=MAX_BOUND).contains(&len) {
-            let power = (len as u32).next_power_of_two();
-            let step = if power > 64 { power / 8 } else { power };
             self.most.resize(self.lens.len(), 0);
-            self.most[axis] = (len as u32).next_multiple_of(step);
+            self.most[axis] = round_up(len) as u32;
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod facts_distance;
 pub mod fragments;
 pub mod lang;
 pub mod layout;
+pub mod lengths;
 pub mod loc;
 pub mod lower;
 pub mod model;
