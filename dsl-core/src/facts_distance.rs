@@ -45,7 +45,7 @@ impl Occasion<'_> {
 
 /// The distance of two key texts of facts, in octaves of the lengths that blocks walk: 0 where they are equal. Alignments and divisors
 /// count a quarter of that.
-pub fn distance(a: &str, b: &str) -> f64 {
+fn distance(a: &str, b: &str) -> f64 {
     of_arguments(a, b, BOUND)
 }
 

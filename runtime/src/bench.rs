@@ -15,7 +15,6 @@ use crate::subject::{Call, CallArg, Subject};
 use crate::timing::Timer;
 use crate::tune::launches::launches;
 use crate::tune::search::median;
-use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
@@ -260,13 +259,10 @@ type Chosen = (Subject, Vec<(Schedule, String, &'static str)>);
 fn chosen(subject: &Subject, call: &Call, options: &Options) -> Result<Chosen, String> {
     let (target, device) = (options.device.target(), options.device.name());
     let store = options.store.map(|s| (s, device.as_str()));
-    let (joint, subject) = joint::best(subject, target, store).map_or((None, subject.clone()), |(j, s)| (Some(j), s));
+    let (joint, subject) =
+        joint::best(subject, Some(&call.lengths()), target, store).map_or((None, subject.clone()), |(j, s)| (Some(j), s));
     let launches = launches(&subject.program, call, 0)?;
-    let facts = |site: usize, kernel: &Kernel| {
-        let launch = launches.iter().find(|l| l.site == site);
-        launch.map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone())
-    };
-    let schedules = joint::schedules(&subject, joint.as_ref(), target, store, &facts)?;
+    let schedules = joint::schedules(&subject, joint.as_ref(), target, store, &launches)?;
     let names = subject.program.site_names();
     let labelled = |(site, (schedule, kernel, origin)): (usize, (Schedule, Kernel, &'static str))| {
         let text = schedule.short(&kernel);

@@ -312,7 +312,7 @@ fn site_schedules(kernel: &Kernel, target: &Target, options: &Options) -> Result
     let facts = Facts::best(kernel);
     let space = Space::new(kernel, &facts, target);
     let mut all = vec![space.naive().map_err(|e| e.to_string())?];
-    let known = std::iter::once(Schedule::default_of(kernel)).chain(winners::candidates(kernel, &facts, target));
+    let known = std::iter::once(Schedule::default_of(kernel)).chain(winners::candidates(kernel, &facts, None, target));
     for schedule in known.filter(|s| space.check(s).is_ok()).chain(space.sample(options.schedules, options.seed)) {
         if !all.contains(&schedule) && all.len() < options.schedules.max(1) {
             all.push(schedule);

@@ -4,9 +4,10 @@
 
 use crate::device::Device;
 use crate::store::{Store, TrialKey, default_folder};
-use crate::subject::Subject;
+use crate::subject::{Call, Subject};
+use crate::tune::launches::{Launch, promised};
 use crate::winners;
-use girih_core::facts::Facts;
+use girih_core::lengths::Lengths;
 use girih_core::program::Program;
 use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
@@ -96,39 +97,46 @@ pub fn identity(program: &Program) -> u64 {
     fnv1a64(text.as_bytes())
 }
 
-/// Under what a program's schedules are stored.
-pub fn key(subject: &Subject, sizes: &str, device: &str, target: &Target) -> TrialKey {
-    let text = |t: &str| t.to_string();
-    let (kernel, identity) = (subject.source.path.clone(), identity(&subject.source));
-    TrialKey { kernel, identity, facts: text(FACTS), sizes: text(sizes), device: text(device), arch: text(target.arch) }
+/// Under what a program's schedules for a call are stored.
+pub fn key(subject: &Subject, call: &Call, device: &str, target: &Target) -> TrialKey {
+    TrialKey {
+        kernel: subject.source.path.clone(),
+        identity: identity(&subject.source),
+        facts: FACTS.to_string(),
+        lengths: Some(call.lengths()),
+        sizes: call.sizes.to_string(),
+        device: device.to_string(),
+        arch: target.arch.to_string(),
+    }
 }
 
-/// The best schedule known for a program: the store's for a device, else a committed winner's. It is a proposal: each site's schedule is
-/// to be proved legal for its launch.
-pub fn best(subject: &Subject, target: &Target, store: Option<(&Store, &str)>) -> Option<(Joint, Subject)> {
+/// The best schedule known for a program called with arguments of these lengths, without which it is one for the longest: the store's for
+/// a device, else a committed winner's. It is a proposal: each site's schedule is to be proved legal for its launch.
+pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store: Option<(&Store, &str)>) -> Option<(Joint, Subject)> {
     if !is_joint(&subject.source) {
         return None;
     }
-    let stored = store.and_then(|(s, device)| s.candidates(identity(&subject.source), FACTS, device).ok()).unwrap_or_default();
-    let known = stored.into_iter().chain(winners::programs(&subject.source.path, target));
+    let stored = store.and_then(|(s, device)| s.candidates(identity(&subject.source), FACTS, lengths, device).ok()).unwrap_or_default();
+    let known = stored.into_iter().chain(winners::programs(&subject.source.path, lengths, target));
     known.filter_map(|text| Joint::parse(&text).ok()).find_map(|joint| joint.apply(subject).map(|s| (joint, s)))
 }
 
-/// A program with the variants that a launch on a device takes: those of the tuner's store, else of a committed winner, else the author's
-/// first sides. Each launch looks its schedule up itself.
-pub(crate) fn for_launch(program: &Program, device: &Device) -> Program {
+/// The side of each variant that a program takes when it is called with arguments of these lengths on a device: that of the tuner's store,
+/// else of a committed winner, else the author's first one. Each launch looks its schedule up itself.
+pub(crate) fn variants_for(program: &Program, lengths: &Lengths, device: &Device) -> Vec<bool> {
     if program.variants.is_empty() {
-        return program.clone();
+        return Vec::new();
     }
     // A launch does not make a store; only tuning does.
     let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
-    let stored = store.and_then(|s| s.candidates(identity(program), FACTS, &device.name()).ok()).unwrap_or_default();
-    let known = stored.into_iter().chain(winners::programs(&program.path, device.target()));
+    let stored = store.and_then(|s| s.candidates(identity(program), FACTS, Some(lengths), &device.name()).ok()).unwrap_or_default();
+    let known = stored.into_iter().chain(winners::programs(&program.path, Some(lengths), device.target()));
     let chosen = known.filter_map(|text| Joint::parse(&text).ok()).find_map(|joint| joint.variants_of(program));
-    program.with_variants(&chosen.unwrap_or_else(|| program.default_variants()))
+    chosen.unwrap_or_else(|| program.default_variants())
 }
 
-/// A schedule for each launch site of a subject, with where it came from: the program's own where it is legal, else the kernel's.
+/// A schedule for each launch site of a subject, with where it came from: the program's own where it is legal, else the kernel's for what
+/// a call launches.
 ///
 /// # Errors
 /// A kernel that is wrong, or has no legal schedule here.
@@ -137,19 +145,19 @@ pub fn schedules(
     joint: Option<&Joint>,
     target: &Target,
     store: Option<(&Store, &str)>,
-    facts: &dyn Fn(usize, &Kernel) -> Facts,
+    launches: &[Launch],
 ) -> Result<Vec<(Schedule, Kernel, &'static str)>, String> {
     let names = subject.program.site_names();
     let mut all = Vec::new();
     for (site, def) in subject.program.sites().iter().enumerate() {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
-        let facts = facts(site, &kernel);
+        let (facts, lengths) = promised(launches, site, &kernel);
         let legal = |s: &Schedule| girih_core::lower::check(&kernel, &facts, s, target).is_ok();
         let own = joint.and_then(|j| j.schedule(&names[site], &kernel)).filter(|s| legal(s));
         let (schedule, origin) = match own {
             Some(schedule) => (schedule, "tuned with the program"),
             None => {
-                let chosen = winners::choose(&kernel, &facts, target, store, legal);
+                let chosen = winners::choose(&kernel, &facts, lengths.as_ref(), target, store, legal);
                 let (schedule, origin) =
                     chosen.ok_or_else(|| format!("kernel `{}` has no legal schedule on {}", kernel.name, target.name))?;
                 (schedule, origin.name())

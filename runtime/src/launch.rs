@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::tensor::extent;
 use crate::winners;
 use girih_core::facts::{Facts, TensorArg};
+use girih_core::lengths::Lengths;
 use girih_core::loc::SourceLoc;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
@@ -100,10 +101,18 @@ struct Known {
 
 #[derive(Default)]
 struct Variants {
-    /// By facts and explicit schedule.
-    prepared: Vec<(Option<Schedule>, Arc<Prepared>)>,
+    prepared: Vec<(Wanted, Arc<Prepared>)>,
     /// Arguments that were checked, with what they lead to: programs launch a kernel with the same few sets of arguments again and again.
     recent: VecDeque<(Option<Schedule>, Vec<Argument>, Arc<Prepared>)>,
+}
+
+/// What, besides its facts, leads a launch to a variant of its kernel.
+#[derive(Clone, PartialEq)]
+enum Wanted {
+    /// The schedule that it names.
+    Explicit(Schedule),
+    /// What was chosen for the first launch of its lengths' class ([`Lengths::class`]).
+    Class(Lengths),
 }
 
 /// Sets of arguments that are remembered per kernel.
@@ -139,16 +148,20 @@ pub fn prepare(device: &Device, def: &KernelDef, schedule: Option<&Schedule>, ar
         return Ok(prepared.clone());
     }
     let facts = check(&known.kernel, &known.requirements, &known.walked, args, device.multiprocessors())?;
-    let found = variants.prepared.iter().find(|(s, p)| s.as_ref() == schedule && p.facts == facts).map(|(_, p)| p.clone());
+    let lengths = lengths(args);
+    let wanted = schedule.map_or_else(|| Wanted::Class(lengths.class()), |s| Wanted::Explicit(s.clone()));
+    let found = variants.prepared.iter().find(|(w, p)| *w == wanted && p.facts == facts).map(|(_, p)| p.clone());
     let prepared = match found {
         Some(prepared) => prepared,
         None => {
-            let chosen = match schedule {
-                Some(schedule) => schedule.clone(),
-                None => choose(device, &known.kernel, &facts)?,
+            let chosen = match &wanted {
+                Wanted::Explicit(schedule) => schedule.clone(),
+                Wanted::Class(_) => choose(device, &known.kernel, &facts, &lengths)?,
             };
-            let prepared = Arc::new(build(device, &known.kernel, facts, chosen)?);
-            variants.prepared.push((schedule.cloned(), prepared.clone()));
+            // Several classes, and explicit schedules, may lead to the same code.
+            let same = variants.prepared.iter().find(|(_, p)| p.schedule == chosen && p.facts == facts).map(|(_, p)| p.clone());
+            let prepared = same.map_or_else(|| build(device, &known.kernel, facts, chosen).map(Arc::new), Ok)?;
+            variants.prepared.push((wanted, prepared.clone()));
             prepared
         }
     };
@@ -162,6 +175,15 @@ pub fn host_args(args: &[Argument]) -> Vec<HostArg> {
     args.iter().cloned().map(Argument::into_host).collect()
 }
 
+/// How long the arguments are.
+pub fn lengths(args: &[Argument]) -> Lengths {
+    let lens = |arg: &Argument| match arg {
+        Argument::Tensor { tensor, .. } => Some(tensor.lens.clone()),
+        Argument::Scalar(_) | Argument::Dead => None,
+    };
+    Lengths(args.iter().map(lens).collect())
+}
+
 fn build(device: &Device, kernel: &Arc<tile::Kernel>, facts: Facts, schedule: Schedule) -> Result<Prepared, Error> {
     let output = if device.needs_cubin() { Output::Cubin } else { Output::Source };
     let compiled = Arc::new(compile::compile(kernel, &facts, &schedule, device.target(), output)?);
@@ -171,9 +193,9 @@ fn build(device: &Device, kernel: &Arc<tile::Kernel>, facts: Facts, schedule: Sc
 
 /// Where launches without an explicit schedule get theirs: the tuner's store and the committed winners implement it.
 pub trait ScheduleSource: Send + Sync {
-    /// The best known schedule for a kernel on a device (its name and target) under these facts. It need not be legal: the
-    /// launch proves that again and goes on to the next source if it is not.
-    fn schedule(&self, kernel: &tile::Kernel, facts: &Facts, device: &Device) -> Option<Schedule>;
+    /// The best known schedule for a kernel on a device (its name and target) under these facts and for these lengths. It need not be
+    /// legal: the launch proves that again and goes on to the next source if it is not.
+    fn schedule(&self, kernel: &tile::Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule>;
 }
 
 static SOURCES: RwLock<Vec<Arc<dyn ScheduleSource>>> = RwLock::new(Vec::new());
@@ -185,7 +207,7 @@ pub fn add_schedule_source(source: Arc<dyn ScheduleSource>) {
 }
 
 /// The schedule of a launch that names none: the first legal one of the sources, else the default.
-pub fn choose(device: &Device, kernel: &tile::Kernel, facts: &Facts) -> Result<Schedule, Error> {
+pub fn choose(device: &Device, kernel: &tile::Kernel, facts: &Facts, lengths: &Lengths) -> Result<Schedule, Error> {
     static STANDARD: Once = Once::new();
     STANDARD.call_once(|| {
         if SOURCES.read().unwrap_or_else(|e| e.into_inner()).is_empty() {
@@ -194,7 +216,7 @@ pub fn choose(device: &Device, kernel: &tile::Kernel, facts: &Facts) -> Result<S
     });
     let check = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target());
     let sources = SOURCES.read().unwrap_or_else(|e| e.into_inner());
-    let known = sources.iter().filter_map(|s| s.schedule(kernel, facts, device)).find(|s| check(s).is_ok());
+    let known = sources.iter().filter_map(|s| s.schedule(kernel, facts, lengths, device)).find(|s| check(s).is_ok());
     if let Some(schedule) = known {
         return Ok(schedule);
     }

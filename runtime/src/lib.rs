@@ -36,6 +36,7 @@ mod effort;
 pub mod placed;
 mod random_sizes;
 pub mod rungs;
+mod runners;
 pub mod store;
 pub mod subject;
 pub mod sweep;

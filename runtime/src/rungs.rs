@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::subject::{Call, Subject};
 use crate::timing::Timer;
 use crate::tune::By;
-use crate::tune::launches::{Launch, launches};
+use crate::tune::launches::{Launch, launches, promised};
 use crate::tune::predict::Prediction;
 use crate::tune::search::median;
 use girih_core::facts::Facts;
@@ -95,17 +95,16 @@ impl Known {
         let call = subject.call(sizes, 1)?;
         let name = by.device_name();
         let store = store.map(|s| (s, name.as_str()));
-        let (joint, subject) = joint::best(subject, by.target(), store).map_or((None, subject.clone()), |(j, s)| (Some(j), s));
+        let best = joint::best(subject, Some(&call.lengths()), by.target(), store);
+        let (joint, subject) = best.map_or((None, subject.clone()), |(j, s)| (Some(j), s));
         let launches = launches(&subject.program, &call, 0)?;
-        let mut known = Known { subject, call, launches, kernels: Vec::new(), best: Vec::new() };
-        let best = joint::schedules(&known.subject, joint.as_ref(), by.target(), store, &|site, kernel| known.facts(site, kernel))?;
-        (known.kernels, known.best) = best.into_iter().map(|(s, k, _)| (k, s)).unzip();
-        Ok(known)
+        let best = joint::schedules(&subject, joint.as_ref(), by.target(), store, &launches)?;
+        let (kernels, best) = best.into_iter().map(|(s, k, _)| (k, s)).unzip();
+        Ok(Known { subject, call, launches, kernels, best })
     }
 
     fn facts(&self, site: usize, kernel: &Kernel) -> Facts {
-        let launch = self.launches.iter().find(|l| l.site == site);
-        launch.map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone())
+        promised(&self.launches, site, kernel).0
     }
 
     fn text(&self, schedules: &[Schedule]) -> Vec<String> {

@@ -1,12 +1,13 @@
 //! The tuner's memory: every trial, stored at once in SQLite, so that a killed run loses nothing and the next one resumes.
 //!
 //! One file, by default `tune.sqlite` in girih's cache folder; several processes may use it (WAL).
-//! Trials are keyed by what was measured: the kernel's identity (a hash of its IR and space), the facts of the launch, the
-//! sizes, the device and the schedule. The best schedule of a key is what the tuner elected after measuring the best few
+//! Trials are keyed by what was measured: the kernel's identity (a hash of its IR and space), the facts and lengths of the launch,
+//! the sizes, the device and the schedule. The best schedule of a key is what the tuner elected after measuring the best few
 //! again, or the fastest trial if it never came that far.
 
-use girih_core::facts_distance::distance;
-use rusqlite::{Connection, OptionalExtension, params};
+use girih_core::facts_distance::Occasion;
+use girih_core::lengths::Lengths;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,6 +20,8 @@ pub struct TrialKey {
     pub identity: u64,
     /// The facts' key text.
     pub facts: String,
+    /// Of the launch's arguments, of the program's where it is tuned as a whole; `None` in rows of former versions.
+    pub lengths: Option<Lengths>,
     /// The sizes' text: `N=25000000`.
     pub sizes: String,
     /// The device's name as its driver gives it, or `simulated h200` for predictions.
@@ -112,6 +115,19 @@ pub enum StoreError {
     Database(PathBuf, rusqlite::Error),
 }
 
+/// A schedule that may serve a launch, and what it was tuned for.
+struct Found {
+    schedule: String,
+    facts: String,
+    lengths: Option<Lengths>,
+}
+
+impl Found {
+    fn occasion(&self) -> Occasion<'_> {
+        Occasion { facts: &self.facts, lengths: self.lengths.as_ref() }
+    }
+}
+
 /// The open store.
 pub struct Store {
     path: PathBuf,
@@ -123,13 +139,13 @@ const SCHEMA: &str = "
         identity TEXT NOT NULL, kernel TEXT NOT NULL, facts TEXT NOT NULL, sizes TEXT NOT NULL,
         device TEXT NOT NULL, arch TEXT NOT NULL, schedule TEXT NOT NULL,
         status TEXT NOT NULL, reason TEXT NOT NULL, median_us REAL, samples_us TEXT NOT NULL, registers INTEGER,
-        versions TEXT NOT NULL, at INTEGER NOT NULL, flaw TEXT,
+        versions TEXT NOT NULL, at INTEGER NOT NULL, flaw TEXT, lengths TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (identity, facts, sizes, device, arch, schedule));
     CREATE TABLE IF NOT EXISTS elected (
         identity TEXT NOT NULL, kernel TEXT NOT NULL, facts TEXT NOT NULL, sizes TEXT NOT NULL,
         device TEXT NOT NULL, arch TEXT NOT NULL, schedule TEXT NOT NULL, median_us REAL NOT NULL,
-        versions TEXT NOT NULL, at INTEGER NOT NULL,
-        PRIMARY KEY (identity, facts, sizes, device, arch));";
+        versions TEXT NOT NULL, at INTEGER NOT NULL, lengths TEXT NOT NULL DEFAULT '',
+        PRIMARY KEY (identity, facts, sizes, device, arch, lengths));";
 
 impl Store {
     /// Opens the store of this user, `tune.sqlite` in [`default_folder`], and makes it if need be.
@@ -143,14 +159,11 @@ impl Store {
             std::fs::create_dir_all(folder).map_err(|e| StoreError::Folder(folder.to_path_buf(), e))?;
         }
         let open = || -> rusqlite::Result<Connection> {
-            let db = Connection::open(path)?;
+            let mut db = Connection::open(path)?;
             db.busy_timeout(Duration::from_secs(10))?;
             db.pragma_update(None, "journal_mode", "wal")?;
             db.execute_batch(SCHEMA)?;
-            // Stores of former versions have no such column; those that have it refuse another one.
-            if !has_column(&db, "flaw")? {
-                db.execute_batch("ALTER TABLE trials ADD COLUMN flaw TEXT")?;
-            }
+            bring_up_to_date(&mut db)?;
             Ok(db)
         };
         let db = open().map_err(|e| StoreError::Database(path.to_path_buf(), e))?;
@@ -167,8 +180,8 @@ impl Store {
         let samples: Vec<String> = trial.samples_us.iter().map(|s| format!("{s:.3}")).collect();
         self.done(self.db.execute(
             "INSERT OR REPLACE INTO trials (identity, kernel, facts, sizes, device, arch, schedule, status, reason, median_us, samples_us,
-                                            registers, versions, at, flaw)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                                            registers, versions, at, flaw, lengths)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             params![
                 hex(key.identity),
                 key.kernel,
@@ -184,7 +197,8 @@ impl Store {
                 trial.registers,
                 VERSIONS,
                 now(),
-                trial.flaw
+                trial.flaw,
+                text(key.lengths.as_ref())
             ],
         ))
     }
@@ -215,11 +229,16 @@ impl Store {
         query().map_err(|e| self.error(e))
     }
 
-    /// Elects a schedule; a former one of the same key is replaced.
+    /// Elects a schedule; a former one of the same key is replaced, also one whose lengths nobody wrote down.
     pub fn elect(&self, elected: &Elected) -> Result<(), StoreError> {
         let key = &elected.key;
         self.done(self.db.execute(
-            "INSERT OR REPLACE INTO elected VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "DELETE FROM elected WHERE identity = ?1 AND facts = ?2 AND sizes = ?3 AND device = ?4 AND arch = ?5 AND lengths = ''",
+            params![hex(key.identity), key.facts, key.sizes, key.device, key.arch],
+        ))?;
+        self.done(self.db.execute(
+            "INSERT OR REPLACE INTO elected (identity, kernel, facts, sizes, device, arch, schedule, median_us, versions, at, lengths)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             params![
                 hex(key.identity),
                 key.kernel,
@@ -230,39 +249,49 @@ impl Store {
                 elected.schedule,
                 elected.median_us,
                 VERSIONS,
-                now()
+                now(),
+                text(key.lengths.as_ref())
             ],
         ))
     }
 
-    /// The schedules to consider for a launch on a device, the best first: elected under the very facts, then the fastest
-    /// trial under the very facts, then elected under other facts, the nearest first. The caller proves that they are legal before it uses one.
-    pub fn candidates(&self, identity: u64, facts: &str, device: &str) -> Result<Vec<String>, StoreError> {
-        let query = || -> rusqlite::Result<Vec<String>> {
-            let mut rows = self.db.prepare_cached(
-                "SELECT schedule, facts FROM (
-                     SELECT schedule, facts, 0 AS class, -at AS quality FROM elected WHERE identity = ?1 AND device = ?3 AND facts = ?2
-                     UNION ALL
-                     SELECT * FROM (SELECT schedule, facts, 1, median_us FROM trials WHERE identity = ?1 AND device = ?3 AND facts = ?2
-                                    AND status = 'measured' ORDER BY median_us LIMIT 1)
-                     UNION ALL
-                     SELECT schedule, facts, 2, -at FROM elected WHERE identity = ?1 AND device = ?3 AND facts <> ?2)
-                 ORDER BY class, quality",
-            )?;
-            let found = rows.query_map(params![hex(identity), facts, device], |r| Ok((r.get(0)?, r.get(1)?)))?;
-            let mut found: Vec<(String, String)> = found.collect::<Result<_, _>>()?;
-            // Equally near ones stay in their order.
-            found.sort_by(|a, b| distance(&a.1, facts).total_cmp(&distance(&b.1, facts)));
-            Ok(found.into_iter().map(|(schedule, _)| schedule).collect())
+    /// The schedules to consider for a launch on a device, the best first: the nearest elected one ([`Occasion::order`]), of several that
+    /// were elected for the very same launch the latest. The fastest trials of the very facts and lengths (of any lengths, if none are
+    /// given) follow those elected for the same. The caller proves that a schedule is legal before it uses it.
+    pub fn candidates(&self, identity: u64, facts: &str, lengths: Option<&Lengths>, device: &str) -> Result<Vec<String>, StoreError> {
+        let asked = Occasion { facts, lengths };
+        let mut found = self.elected_and_fastest(identity, asked, device).map_err(|e| self.error(e))?;
+        // Equally near ones stay in their order.
+        found.sort_by(|a, b| asked.order(&a.occasion(), &b.occasion()));
+        Ok(found.into_iter().map(|f| f.schedule).collect())
+    }
+
+    /// What is elected on a device, the latest first, then the fastest trials of the very facts and lengths.
+    fn elected_and_fastest(&self, identity: u64, asked: Occasion, device: &str) -> rusqlite::Result<Vec<Found>> {
+        let found = |r: &rusqlite::Row| -> rusqlite::Result<Found> {
+            Ok(Found { schedule: r.get(0)?, facts: r.get(1)?, lengths: lengths(&r.get::<_, String>(2)?) })
         };
-        query().map_err(|e| self.error(e))
+        let mut elected = self.db.prepare_cached(
+            "SELECT schedule, facts, lengths FROM elected WHERE identity = ?1 AND device = ?2 ORDER BY at DESC, rowid DESC",
+        )?;
+        let mut all: Vec<Found> = elected.query_map(params![hex(identity), device], found)?.collect::<Result<_, _>>()?;
+        // A group's other columns are those of the row with the least time.
+        let mut fastest = self.db.prepare_cached(
+            "SELECT schedule, facts, lengths, min(median_us) FROM trials
+             WHERE identity = ?1 AND device = ?2 AND facts = ?3 AND status = 'measured' AND (?4 = '' OR lengths = ?4) GROUP BY lengths",
+        )?;
+        for fast in fastest.query_map(params![hex(identity), device, asked.facts, text(asked.lengths)], found)? {
+            all.push(fast?);
+        }
+        Ok(all)
     }
 
     /// Every elected schedule, for the winners' file.
     pub fn elected(&self) -> Result<Vec<Elected>, StoreError> {
         let query = || -> rusqlite::Result<Vec<Elected>> {
             let mut rows = self.db.prepare(
-                "SELECT kernel, identity, facts, sizes, device, arch, schedule, median_us FROM elected ORDER BY arch, kernel, facts, sizes",
+                "SELECT kernel, identity, facts, sizes, device, arch, schedule, median_us, lengths FROM elected
+                 ORDER BY arch, kernel, facts, sizes",
             )?;
             rows.query_map([], |r| {
                 let identity: String = r.get(1)?;
@@ -270,6 +299,7 @@ impl Store {
                     kernel: r.get(0)?,
                     identity: u64::from_str_radix(&identity, 16).unwrap_or(0),
                     facts: r.get(2)?,
+                    lengths: lengths(&r.get::<_, String>(8)?),
                     sizes: r.get(3)?,
                     device: r.get(4)?,
                     arch: r.get(5)?,
@@ -287,8 +317,8 @@ impl Store {
             .db
             .query_row(
                 "SELECT schedule, median_us FROM elected
-                 WHERE identity = ?1 AND facts = ?2 AND sizes = ?3 AND device = ?4 AND arch = ?5 AND versions = ?6",
-                params![hex(key.identity), key.facts, key.sizes, key.device, key.arch, VERSIONS],
+                 WHERE identity = ?1 AND facts = ?2 AND sizes = ?3 AND device = ?4 AND arch = ?5 AND versions = ?6 AND lengths = ?7",
+                params![hex(key.identity), key.facts, key.sizes, key.device, key.arch, VERSIONS, text(key.lengths.as_ref())],
                 |r| Ok((r.get(0)?, r.get(1)?)),
             )
             .optional();
@@ -304,9 +334,40 @@ impl Store {
     }
 }
 
-fn has_column(db: &Connection, name: &str) -> rusqlite::Result<bool> {
-    let mut columns = db.prepare("SELECT 1 FROM pragma_table_info('trials') WHERE name = ?1")?;
-    columns.exists([name])
+/// Adds what a store of a former version lacks.
+fn bring_up_to_date(db: &mut Connection) -> rusqlite::Result<()> {
+    if has_column(db, "trials", "flaw")? && has_column(db, "trials", "lengths")? && has_column(db, "elected", "lengths")? {
+        return Ok(());
+    }
+    // Another process may do the same now: who comes second finds nothing left to do.
+    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if !has_column(&change, "trials", "flaw")? {
+        change.execute_batch("ALTER TABLE trials ADD COLUMN flaw TEXT")?;
+    }
+    if !has_column(&change, "trials", "lengths")? {
+        change.execute_batch("ALTER TABLE trials ADD COLUMN lengths TEXT NOT NULL DEFAULT ''")?;
+    }
+    if !has_column(&change, "elected", "lengths")? {
+        // Lengths belong to the key, so the table is made again.
+        change.execute_batch("ALTER TABLE elected RENAME TO elected_before")?;
+        change.execute_batch(SCHEMA)?;
+        change.execute_batch("INSERT INTO elected SELECT *, '' FROM elected_before; DROP TABLE elected_before")?;
+    }
+    change.commit()
+}
+
+fn has_column(db: &Connection, table: &str, column: &str) -> rusqlite::Result<bool> {
+    db.prepare("SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2")?.exists([table, column])
+}
+
+/// Lengths as a column has them; empty where they are not known.
+fn text(lengths: Option<&Lengths>) -> String {
+    lengths.map_or(String::new(), Lengths::to_string)
+}
+
+/// The inverse of [`text`]. What can't be read is not known.
+fn lengths(text: &str) -> Option<Lengths> {
+    Lengths::parse(text).ok().filter(|_| !text.is_empty())
 }
 
 /// Trials of another version of girih are not resumed: its code may be faster or slower.
@@ -335,7 +396,30 @@ mod tests {
 
     fn key() -> TrialKey {
         let text = |s: &str| s.to_string();
-        TrialKey { kernel: text("k"), identity: 7, facts: text("16p/16"), sizes: text("N=8"), device: text("GPU"), arch: text("sm_90a") }
+        let lengths = Lengths::parse("8").ok();
+        TrialKey {
+            kernel: text("k"),
+            identity: 7,
+            facts: text("16p/16"),
+            lengths,
+            sizes: text("N=8"),
+            device: text("GPU"),
+            arch: text("sm_90a"),
+        }
+    }
+
+    fn store(name: &str) -> (Store, PathBuf) {
+        let folder = std::env::temp_dir().join(format!("girih-{name}-{}", std::process::id()));
+        (Store::open(&folder.join("tune.sqlite")).unwrap(), folder)
+    }
+
+    /// The key at another size.
+    fn sized(n: i64) -> TrialKey {
+        TrialKey { sizes: format!("N={n}"), lengths: Lengths::parse(&n.to_string()).ok(), ..key() }
+    }
+
+    fn elect(store: &Store, key: TrialKey, schedule: &str) {
+        store.elect(&Elected { key, schedule: schedule.into(), median_us: 1.0 }).unwrap();
     }
 
     fn trial(schedule: &str, median_us: Option<f64>) -> Trial {
@@ -368,28 +452,63 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("girih-former-{}", std::process::id()));
         let path = folder.join("tune.sqlite");
         std::fs::create_dir_all(&folder).unwrap();
-        Connection::open(&path).unwrap().execute_batch(&SCHEMA.replace(", flaw TEXT", "")).unwrap();
+        let former = SCHEMA.replace(", flaw TEXT", "").replace(", lengths TEXT NOT NULL DEFAULT ''", "").replace(", lengths))", "))");
+        assert!(!former.contains("lengths"), "{former}");
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(&former).unwrap();
+        let old = "INSERT INTO elected VALUES ('0000000000000007', 'k', '16p/16', 'N=9', 'GPU', 'sm_90a', 'T=9', 1.0, ?1, 1)";
+        db.execute(old, [VERSIONS]).unwrap();
+        drop(db);
         for _ in 0..2 {
             let store = Store::open(&path).unwrap();
             store.record(&key(), &trial("T=1", Some(9.0))).unwrap();
             assert_eq!(store.trials(&key()).unwrap(), [trial("T=1", Some(9.0))]);
+            elect(&store, key(), "T=8");
+            // What was elected before is usable, in the middle between near and far.
+            elect(&store, sized(8 << 12), "T=64");
+            let at = |n: i64| store.candidates(7, "16p/16", sized(n).lengths.as_ref(), "GPU").unwrap();
+            assert_eq!(at(8), ["T=8", "T=1", "T=9", "T=64"]);
+            assert_eq!(at(8 << 10), ["T=64", "T=9", "T=8"]);
         }
+        // Tuned again, its lengths are known.
+        let store = Store::open(&path).unwrap();
+        elect(&store, sized(9), "T=10");
+        assert!(store.elected().unwrap().iter().all(|e| e.key.lengths.is_some() && e.schedule != "T=9"));
         std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn candidates_put_the_elected_first() {
-        let folder = std::env::temp_dir().join(format!("girih-elect-{}", std::process::id()));
-        let store = Store::open(&folder.join("tune.sqlite")).unwrap();
+        let (store, folder) = store("elect");
         store.record(&key(), &trial("T=1", Some(1.0))).unwrap();
-        store.elect(&Elected { key: key(), schedule: "T=2".into(), median_us: 1.01 }).unwrap();
-        let other = TrialKey { facts: "4p/1".into(), ..key() };
-        store.elect(&Elected { key: other, schedule: "T=3".into(), median_us: 2.0 }).unwrap();
-        let far = TrialKey { facts: "4p/1<8".into(), ..key() };
-        store.elect(&Elected { key: far, schedule: "T=4".into(), median_us: 1.0 }).unwrap();
-        assert_eq!(store.candidates(7, "16p/16", "GPU").unwrap(), ["T=2", "T=1", "T=3", "T=4"]);
-        assert_eq!(store.candidates(7, "16p/16", "another").unwrap(), [""; 0]);
-        assert_eq!(store.elected_for(&key()).unwrap(), Some(("T=2".into(), 1.01)));
+        store.record(&key(), &trial("T=5", Some(2.0))).unwrap();
+        elect(&store, key(), "T=2");
+        elect(&store, TrialKey { facts: "4p/1".into(), ..key() }, "T=3");
+        elect(&store, TrialKey { facts: "4s/1".into(), ..key() }, "T=4");
+        let candidates = |device| store.candidates(7, "16p/16", key().lengths.as_ref(), device).unwrap();
+        assert_eq!(candidates("GPU"), ["T=2", "T=1", "T=3", "T=4"]);
+        assert_eq!(candidates("another"), [""; 0]);
+        assert_eq!(store.elected_for(&key()).unwrap(), Some(("T=2".into(), 1.0)));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn candidates_are_those_of_the_nearest_lengths() {
+        let (store, folder) = store("lengths");
+        for n in [1 << 10, 1 << 27, 1 << 18] {
+            elect(&store, sized(n), &format!("T={n}"));
+        }
+        // Trials of other sizes are no word on this one: shorter tensors take less time.
+        store.record(&sized(64), &trial("T=7", Some(0.1))).unwrap();
+        let first = |n: i64| store.candidates(7, "16p/16", sized(n).lengths.as_ref(), "GPU").unwrap()[0].clone();
+        for (n, taken) in [(1 << 10, 1 << 10), (1 << 27, 1 << 27), (16, 1 << 10), (100_000, 1 << 18), (1 << 30, 1 << 27), (64, 7)] {
+            assert_eq!(first(n), format!("T={taken}"), "{n}");
+        }
+        let all = store.candidates(7, "16p/16", None, "GPU").unwrap();
+        assert_eq!(all, ["T=134217728", "T=262144", "T=1024", "T=7"], "the longest first");
+        // Two programs may call equal things by different sizes, and different things by equal ones.
+        elect(&store, TrialKey { lengths: Lengths::parse("512").ok(), ..sized(1 << 27) }, "T=1");
+        assert_eq!((first(512), first(1 << 27)), ("T=1".into(), "T=134217728".into()));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -3,9 +3,8 @@
 use crate::cuda::{self, Borrowed, BorrowedMut, CudaDevice, CudaStream, DevicePtr, DevicePtrMut};
 use crate::device::Device;
 use crate::error::Error;
-use crate::joint;
 use crate::launch::{self, Argument};
-use crate::program::Runner;
+use crate::runners::Runners;
 use crate::tensor::DeviceTensor;
 use girih_core::lang::elem::Elem;
 use girih_core::lang::schedule::KernelSchedule;
@@ -48,7 +47,7 @@ pub struct Stream {
     device: Device,
     schedule: Option<Explicit>,
     graphs: Option<bool>,
-    runners: Arc<Mutex<HashMap<String, Runner>>>,
+    runners: Arc<Mutex<HashMap<String, Runners>>>,
 }
 
 /// A schedule for one kernel.
@@ -173,15 +172,12 @@ impl World for Stream {
         let path = program.path();
         // Taken out while it runs, so that other threads may run other programs; two runs of one program have two workspaces.
         let known = self.runners.lock().unwrap_or_else(|e| e.into_inner()).remove(&path);
-        let mut runner = match known {
-            Some(runner) => runner,
-            None => Runner::new(&self.device, Arc::new(joint::for_launch(&(program.build)()?, &self.device))),
+        let mut runners = match known {
+            Some(runners) => runners,
+            None => Runners::new(&self.device, (program.build)()?),
         };
-        if let Some(graphs) = self.graphs {
-            runner.graphs = graphs;
-        }
-        let result = runner.run(&args);
-        self.runners.lock().unwrap_or_else(|e| e.into_inner()).insert(path, runner);
+        let result = runners.run(&args, self.graphs);
+        self.runners.lock().unwrap_or_else(|e| e.into_inner()).insert(path, runners);
         result
     }
 }

@@ -7,6 +7,7 @@ use crate::challenge::{Case, Challenge, Reference, Sizes, near};
 use crate::deviation::{Deviation, Tally};
 use crate::inputs::{HostTensor, Rng};
 use crate::random_sizes::random_sizes;
+use girih_core::lengths::Lengths;
 use girih_core::program::Program;
 use girih_core::program::signature::{Signature, SignatureParam};
 use girih_core::registry::KernelDef;
@@ -44,6 +45,17 @@ pub struct Call {
     pub sizes: Sizes,
     /// One per parameter of the program.
     pub args: Vec<CallArg>,
+}
+
+impl Call {
+    /// How long the program's arguments are.
+    pub fn lengths(&self) -> Lengths {
+        let lens = |a: &CallArg| match a {
+            CallArg::Tensor { data, .. } => Some(data.lens.clone()),
+            CallArg::Scalar(_) => None,
+        };
+        Lengths(self.args.iter().map(lens).collect())
+    }
 }
 
 /// One argument.

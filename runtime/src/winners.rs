@@ -6,17 +6,19 @@
 //! # The file
 //! One winner a line, fields separated by ` | `; `#` starts a comment:
 //! ```text
-//! # arch | kernel | facts | schedule | median us
-//! sm_90a | gallery::softmax::solve | program | row in registers=no; stats: T=1024; normalise: T=512 V=4 | 80.10
-//! sm_90a | gallery::vector_add::vector_add | 16p/16 16p/16 16p/16 i32 noalias | T=1024 C=4 V=4 S=1 | 73.90
+//! # arch | kernel | facts | lengths | schedule | median us
+//! sm_90a | gallery::softmax::solve | program | 500000 500000 - | row in registers=no; stats: T=1024; normalise: T=512 V=4 | 80.10
+//! sm_90a | gallery::vector_add::vector_add | 16p/16 16p/16 16p/16 i32 noalias | 25000000 25000000 25000000 | T=1024 C=4 V=4 S=1 | 73.90
 //! ```
+//! Lengths that nobody wrote down are `any`.
 
 use crate::device::Device;
 use crate::joint;
 use crate::launch::{ScheduleSource, add_schedule_source};
 use crate::store::{Elected, Store, default_folder};
 use girih_core::facts::Facts;
-use girih_core::facts_distance;
+use girih_core::facts_distance::Occasion;
+use girih_core::lengths::Lengths;
 use girih_core::linkme::distributed_slice;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::ladder::{Ladder, Step};
@@ -42,6 +44,11 @@ macro_rules! winners {
     };
 }
 
+/// The word for lengths that nobody wrote down.
+const ANY: &str = "any";
+/// The fields of a line.
+const FIELDS: &str = "arch | kernel | facts | lengths | schedule | median us";
+
 /// One line of a winners' file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Winner {
@@ -49,8 +56,10 @@ pub struct Winner {
     pub arch: String,
     /// `crate::module::name`.
     pub kernel: String,
-    /// The facts' key text.
+    /// The facts' key text, or `program`.
     pub facts: String,
+    /// Of the arguments of the launch that was tuned, or of the program; `None` where nobody wrote them down.
+    pub lengths: Option<Lengths>,
     /// `T=1024 C=4 V=4`.
     pub schedule: String,
     /// Median time in microseconds where it won.
@@ -59,8 +68,20 @@ pub struct Winner {
 
 impl fmt::Display for Winner {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Winner { arch, kernel, facts, schedule, median_us } = self;
-        write!(f, "{arch} | {kernel} | {facts} | {schedule} | {median_us:.2}")
+        let Winner { arch, kernel, facts, lengths, schedule, median_us } = self;
+        let lengths = lengths.as_ref().map_or(ANY.to_string(), Lengths::to_string);
+        write!(f, "{arch} | {kernel} | {facts} | {lengths} | {schedule} | {median_us:.2}")
+    }
+}
+
+impl Winner {
+    fn occasion(&self) -> Occasion<'_> {
+        Occasion { facts: &self.facts, lengths: self.lengths.as_ref() }
+    }
+
+    /// Whether it is of the same kernel, architecture and facts.
+    fn is_like(&self, other: &Winner) -> bool {
+        (&self.arch, &self.kernel, &self.facts) == (&other.arch, &other.kernel, &other.facts)
     }
 }
 
@@ -76,10 +97,14 @@ pub fn parse(text: &str) -> Result<Vec<Winner>, String> {
             continue;
         }
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-        let wrong = || format!("line {}: `{line}` is no winner: arch | kernel | facts | schedule | median us", number + 1);
-        let [arch, kernel, facts, schedule, median] = fields[..] else { return Err(wrong()) };
+        let wrong = || format!("line {}: `{line}` is no winner: {FIELDS}", number + 1);
+        let [arch, kernel, facts, lengths, schedule, median] = fields[..] else { return Err(wrong()) };
+        let lengths = match lengths {
+            ANY => None,
+            text => Some(Lengths::parse(text).map_err(|e| format!("line {}: {e}; `{ANY}` where they are not known", number + 1))?),
+        };
         let median_us = median.parse().map_err(|_| wrong())?;
-        all.push(Winner { arch: arch.into(), kernel: kernel.into(), facts: facts.into(), schedule: schedule.into(), median_us });
+        all.push(Winner { arch: arch.into(), kernel: kernel.into(), facts: facts.into(), lengths, schedule: schedule.into(), median_us });
     }
     Ok(all)
 }
@@ -99,64 +124,50 @@ pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
             arch: e.key.arch.clone(),
             kernel: e.key.kernel.clone(),
             facts: e.key.facts.clone(),
+            lengths: e.key.lengths.clone(),
             schedule: e.schedule.clone(),
             median_us: e.median_us,
         };
-        // Several sizes may have been tuned: the largest took longest and says most about bandwidth.
-        match lines.iter_mut().find(|w| same_key(w, &winner)) {
-            Some(w) if w.median_us < winner.median_us => *w = winner,
+        // Two programs may launch the same; times are those of whole programs.
+        match lines.iter_mut().find(|w| w.is_like(&winner) && w.lengths == winner.lengths) {
+            Some(w) if winner.median_us < w.median_us => *w = winner,
             Some(_) => {}
             None => lines.push(winner),
         }
     }
-    for w in former {
-        if !lines.iter().any(|l| same_key(l, w)) {
-            lines.push(w.clone());
-        }
-    }
-    lines.sort_by(|a, b| (&a.arch, &a.kernel, &a.facts).cmp(&(&b.arch, &b.kernel, &b.facts)));
-    let mut text = String::from(
-        "# The best schedules by architecture. Written by `autotune winners`.\n# arch | kernel | facts | schedule | median us\n",
-    );
+    let newer = |w: &Winner, l: &Winner| l.is_like(w) && (w.lengths.is_none() || l.lengths == w.lengths);
+    let kept: Vec<Winner> = former.iter().filter(|w| !lines.iter().any(|l| newer(w, l))).cloned().collect();
+    lines.extend(kept);
+    let octaves = |w: &Winner| w.lengths.as_ref().map_or(0.0, Lengths::octaves);
+    lines.sort_by(|a, b| (&a.arch, &a.kernel, &a.facts).cmp(&(&b.arch, &b.kernel, &b.facts)).then(octaves(a).total_cmp(&octaves(b))));
+    let mut text = format!("# The best schedules by architecture. Written by `autotune winners`.\n# {FIELDS}\n");
     for line in lines {
         text.push_str(&format!("{line}\n"));
     }
     text
 }
 
-fn same_key(a: &Winner, b: &Winner) -> bool {
-    (&a.arch, &a.kernel, &a.facts) == (&b.arch, &b.kernel, &b.facts)
+/// The compiled-in winners' schedules of a whole program ([`crate::joint`]): of the nearest architecture first, of those for the nearest
+/// lengths of the program's arguments; without lengths, for the longest.
+pub fn programs(path: &str, lengths: Option<&Lengths>, target: &Target) -> Vec<String> {
+    let found = nearest(all(), path, Occasion { facts: joint::FACTS, lengths }, target);
+    found.into_iter().filter(|w| w.facts == joint::FACTS).map(|w| w.schedule).collect()
 }
 
-/// The compiled-in winners' schedules of a whole program ([`crate::joint`]), of the nearest architecture first.
-pub fn programs(path: &str, target: &Target) -> Vec<String> {
-    let mut found: Vec<(u32, String)> = all()
-        .into_iter()
-        .filter(|w| w.kernel == path && w.facts == joint::FACTS)
-        .filter_map(|w| Some((capability(&w.arch)?.abs_diff(target.capability), w.schedule)))
-        .collect();
-    found.sort_by_key(|(distance, _)| *distance);
-    found.into_iter().map(|(_, schedule)| schedule).collect()
+/// The compiled-in winners' schedules for a kernel, the nearest first: of this architecture, of the nearest other one; of those for the
+/// nearest facts and lengths ([`Occasion::order`]), without lengths for the longest. Schedules that don't name exactly the kernel's knobs
+/// are left out.
+pub fn candidates(kernel: &Kernel, facts: &Facts, lengths: Option<&Lengths>, target: &Target) -> Vec<Schedule> {
+    let found = nearest(all(), &kernel_path(kernel), Occasion { facts: &facts.to_string(), lengths }, target);
+    found.iter().filter_map(|w| parse_schedule(kernel, &w.schedule).ok()).collect()
 }
 
-/// The compiled-in winners' schedules for a kernel, the nearest first: of this architecture, of the nearest other one; of those under these
-/// facts, under the nearest others. Schedules that don't name exactly the kernel's knobs are left out.
-pub fn candidates(kernel: &Kernel, facts: &Facts, target: &Target) -> Vec<Schedule> {
-    nearest(&all(), kernel, &facts.to_string(), target)
-}
-
-fn nearest(winners: &[Winner], kernel: &Kernel, facts: &str, target: &Target) -> Vec<Schedule> {
-    let path = kernel_path(kernel);
-    let mut found: Vec<(u32, f64, Schedule)> = winners
-        .iter()
-        .filter(|w| w.kernel == path)
-        .filter_map(|w| {
-            let distance = capability(&w.arch)?.abs_diff(target.capability);
-            Some((distance, facts_distance::distance(&w.facts, facts), parse_schedule(kernel, &w.schedule).ok()?))
-        })
-        .collect();
-    found.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    found.into_iter().map(|(_, _, s)| s).collect()
+/// The winners of a kernel or program in the order in which they are considered. Equally near ones stay in their order.
+fn nearest(winners: Vec<Winner>, path: &str, asked: Occasion, target: &Target) -> Vec<Winner> {
+    let of_path = winners.into_iter().filter(|w| w.kernel == path);
+    let mut found: Vec<(u32, Winner)> = of_path.filter_map(|w| Some((capability(&w.arch)?.abs_diff(target.capability), w))).collect();
+    found.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| asked.order(&x.occasion(), &y.occasion())));
+    found.into_iter().map(|(_, w)| w).collect()
 }
 
 /// Where a schedule came from.
@@ -183,17 +194,20 @@ impl Origin {
 
 /// The best schedule known that is legal: the store's for this device, else a winner, else the default, else the naive one.
 ///
-/// `legal` proves legality for the facts and target at hand (by lowering). `None` only if nothing is legal.
+/// Without lengths it is one for the longest tensors. `legal` proves legality for the facts and target at hand (by lowering). `None` only
+/// if nothing is legal.
 pub fn choose(
     kernel: &Kernel,
     facts: &Facts,
+    lengths: Option<&Lengths>,
     target: &Target,
     store: Option<(&Store, &str)>,
     mut legal: impl FnMut(&Schedule) -> bool,
 ) -> Option<(Schedule, Origin)> {
-    let stored = store.and_then(|(s, device)| s.candidates(kernel.identity(), &facts.to_string(), device).ok()).unwrap_or_default();
+    let text = facts.to_string();
+    let stored = store.and_then(|(s, device)| s.candidates(kernel.identity(), &text, lengths, device).ok()).unwrap_or_default();
     let stored = stored.iter().filter_map(|s| parse_schedule(kernel, s).ok()).map(|s| (s, Origin::Store));
-    let winners = candidates(kernel, facts, target).into_iter().map(|s| (s, Origin::Winner));
+    let winners = candidates(kernel, facts, lengths, target).into_iter().map(|s| (s, Origin::Winner));
     let default = std::iter::once((Schedule::default_of(kernel), Origin::Default));
     let known = stored.chain(winners).chain(default).find(|(s, _)| legal(s));
     known.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)).map(|s| (s, Origin::Default)))
@@ -224,18 +238,23 @@ pub fn add_sources() {
     if default_folder().join("tune.sqlite").exists()
         && let Ok(store) = Store::open_default()
     {
-        add_schedule_source(Arc::new(Stored(Mutex::new(store))));
+        add_schedule_source(stored(store));
     }
     add_schedule_source(Arc::new(Committed));
+}
+
+/// A tuner's store as launches ask it ([`add_schedule_source`]).
+pub fn stored(store: Store) -> Arc<dyn ScheduleSource> {
+    Arc::new(Stored(Mutex::new(store)))
 }
 
 /// The tuner's store as launches ask it.
 struct Stored(Mutex<Store>);
 
 impl ScheduleSource for Stored {
-    fn schedule(&self, kernel: &Kernel, facts: &Facts, device: &Device) -> Option<Schedule> {
+    fn schedule(&self, kernel: &Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule> {
         let store = self.0.lock().ok()?;
-        let found = store.candidates(kernel.identity(), &facts.to_string(), &device.name()).ok()?;
+        let found = store.candidates(kernel.identity(), &facts.to_string(), Some(lengths), &device.name()).ok()?;
         let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
         found.iter().filter_map(|s| parse_schedule(kernel, s).ok()).find(legal)
     }
@@ -245,27 +264,84 @@ impl ScheduleSource for Stored {
 struct Committed;
 
 impl ScheduleSource for Committed {
-    fn schedule(&self, kernel: &Kernel, facts: &Facts, device: &Device) -> Option<Schedule> {
+    fn schedule(&self, kernel: &Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule> {
         let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
-        candidates(kernel, facts, device.target()).into_iter().find(legal)
+        candidates(kernel, facts, Some(lengths), device.target()).into_iter().find(legal)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::TrialKey;
+
+    const FILE: &str = "
+        sm_90a | g::k | 16p/16x16<0x4096 i32 | 4096x4096 | T=4096 | 80.00
+        sm_90a | g::k | 16p/16x16<0x4096 i32 | 16x4096 | T=16 | 8.00   # skinny
+        sm_90a | g::k | 16p/16x16<0x4096 i32 | any | T=1 | 9.00
+        sm_80 | g::k | 16p/16x16<0x4096 i32 | 16x4096 | T=80 | 7.00
+        sm_90a | g::solve | program | 4096x4096 - | k: T=4096 | 80.00
+        sm_90a | g::solve | program | 16x4096 - | k: T=16 | 8.00
+    ";
+
+    fn lengths(text: &str) -> Option<Lengths> {
+        Some(Lengths::parse(text).unwrap())
+    }
+
+    fn elected(n: &str, schedule: &str, median_us: f64) -> Elected {
+        let key = TrialKey {
+            kernel: "g::k".into(),
+            identity: 7,
+            facts: "16p/16x16<0x4096 i32".into(),
+            lengths: lengths(n),
+            sizes: n.into(),
+            device: "GPU".into(),
+            arch: "sm_90a".into(),
+        };
+        Elected { key, schedule: schedule.into(), median_us }
+    }
 
     #[test]
     fn files_are_read_back_as_written() {
-        let w = Winner {
-            arch: "sm_90a".into(),
-            kernel: "g::k<f32>".into(),
-            facts: "16p/16 - i32".into(),
-            schedule: "T=8 V=4".into(),
-            median_us: 73.9,
+        let mut all = parse(FILE).unwrap();
+        assert_eq!((all.len(), all[1].lengths.clone(), all[2].lengths.clone()), (6, lengths("16x4096"), None));
+        let text = file_text(&[], &all);
+        let mut found = parse(&text).unwrap();
+        assert_eq!(file_text(&[], &found), text);
+        for list in [&mut all, &mut found] {
+            list.sort_by_key(Winner::to_string);
+        }
+        assert_eq!(found, all);
+        assert!(parse("sm_90a | k").unwrap_err().starts_with("line 1: `sm_90a | k` is no winner: arch | kernel | facts | lengths"));
+        let old = parse("sm_90a | g::k | 16p/16 i32 | 4y | T=1 | 80.00").unwrap_err();
+        assert!(old.starts_with("line 1: `4y` is no argument's lengths") && old.ends_with("; `any` where they are not known"), "{old}");
+    }
+
+    #[test]
+    fn several_sizes_of_a_kernel_stand_beside_each_other() {
+        let former = parse(FILE).unwrap();
+        let all = [elected("16x4096", "T=17", 9.0), elected("64x4096", "T=64", 12.0), elected("64x4096", "T=65", 11.0)];
+        let found = parse(&file_text(&all, &former)).unwrap();
+        let of_kernel: Vec<&str> = found.iter().filter(|w| w.is_like(&former[0])).map(|w| w.schedule.as_str()).collect();
+        // What is measured anew replaces the former line of its lengths, and those of which nobody knows the lengths.
+        assert_eq!(of_kernel, ["T=17", "T=65", "T=4096"]);
+        assert_eq!(found.len(), 6);
+    }
+
+    #[test]
+    fn the_nearest_winner_comes_first() {
+        let target = Target::h200();
+        let order = |path: &str, facts: &str, n: Option<Lengths>| -> Vec<String> {
+            let asked = Occasion { facts, lengths: n.as_ref() };
+            nearest(parse(FILE).unwrap(), path, asked, target).into_iter().map(|w| w.schedule).collect()
         };
-        let text = file_text(&[], std::slice::from_ref(&w));
-        assert_eq!(parse(&text).unwrap(), [w]);
-        assert!(parse("sm_90a | k").unwrap_err().starts_with("line 1: `sm_90a | k` is no winner"));
+        let kernel = |n: Option<Lengths>| order("g::k", "16p/16x16<0x4096 i32", n);
+        assert_eq!(kernel(lengths("16x4096")), ["T=16", "T=4096", "T=1", "T=80"]);
+        assert_eq!(kernel(lengths("8x4096"))[0], "T=16");
+        assert_eq!(kernel(lengths("8192x4096"))[0], "T=4096");
+        assert_eq!(kernel(None), ["T=4096", "T=16", "T=1", "T=80"], "the longest first");
+        let program = |n: Option<Lengths>| order("g::solve", joint::FACTS, n);
+        assert_eq!(program(lengths("32x4096 -")), ["k: T=16", "k: T=4096"]);
+        assert_eq!(program(None), ["k: T=4096", "k: T=16"]);
     }
 }

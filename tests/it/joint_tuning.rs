@@ -5,8 +5,8 @@ use girih::challenge::{Challenge, Sizes};
 use girih::check::{On, Options as CheckOptions, check, check_ways};
 use girih::joint::{self, Joint};
 use girih::prelude::*;
-use girih::store::{Status, Store, Trial};
-use girih::subject::Subject;
+use girih::store::{Elected, Status, Store, Trial};
+use girih::subject::{Call, Subject};
 use girih::tune::search::{Budget, Strategy};
 use girih::tune::{By, Options, Progress, Tuned, tune};
 use girih_core::program::Stmt;
@@ -43,6 +43,10 @@ fn subject(name: &'static str, program: fn() -> girih_core::program::ProgramDef)
         .check_at(["N=1", "N=300"])
         .perf_at("N=100000");
     Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn call(subject: &Subject, sizes: &str) -> Call {
+    subject.call(&Sizes::parse(sizes).expect("sizes"), 1).expect("a call")
 }
 
 /// What the tuner tells.
@@ -90,14 +94,14 @@ fn launch_sites_are_tuned_together() {
     let (store, folder) = store("sites");
     let twice = subject("twice", twice::Program::def);
     assert_eq!(twice.program.site_names(), ["affine", "affine_2"]);
-    assert!(joint::best(&twice, Target::h200(), Some((&store, DEVICE))).is_none());
+    assert!(joint::best(&twice, None, Target::h200(), Some((&store, DEVICE))).is_none());
     let (tuned, told) = predict(&twice, &store, None);
     let (joint, us) = tuned.program.expect("two sites are tuned as a whole");
     assert_eq!(tuned.sites.iter().map(|s| s.site.as_str()).collect::<Vec<_>>(), ["affine", "affine_2"]);
     assert!(told.searches[0].1 > 4 && told.tried >= 2 * told.searches[0].1.min(8), "{:?}", told.searches);
     // Both sites do the same, so they end up with the same schedule, and each takes half of the time.
     assert_eq!(joint.sites[0].1, joint.sites[1].1, "{joint}");
-    let key = joint::key(&twice, "N=100000", DEVICE, Target::h200());
+    let key = joint::key(&twice, &call(&twice, "N=100000"), DEVICE, Target::h200());
     let trials = store.trials(&key).unwrap();
     assert!(trials.iter().any(|t| t.schedule == joint.to_string() && t.status == Status::Predicted && t.median_us == Some(us)));
     assert_eq!(store.elected_for(&key).unwrap(), Some((joint.to_string(), us)));
@@ -105,7 +109,8 @@ fn launch_sites_are_tuned_together() {
     assert!((us - alone).abs() < 1e-6 * us, "the times of sites are the whole program's: {us} and {alone}");
 
     // What was found is found again, runs, and is where the next run starts: it has nothing to try.
-    let (found, ready) = joint::best(&twice, Target::h200(), Some((&store, DEVICE))).expect("it was stored");
+    let lengths = call(&twice, "N=100000").lengths();
+    let (found, ready) = joint::best(&twice, Some(&lengths), Target::h200(), Some((&store, DEVICE))).expect("it was stored");
     assert_eq!(found, joint);
     let kernels = ready.program.sites().into_iter().map(|d| (d.build)().expect("it builds"));
     let way = kernels.zip(&joint.sites).map(|(k, (_, text))| parse_schedule(&k, text).expect("its own text")).collect();
@@ -146,12 +151,12 @@ fn the_tuner_chooses_among_variants() {
     let (joint, us) = tuned.program.expect("a program with variants is tuned as a whole");
     assert_eq!(told.notes, ["once_or_twice (two launches=yes)", "once_or_twice (two launches=no)"]);
     assert_eq!((joint.variants[0].1, joint.sites.len()), (false, 1), "{joint}");
-    let key = joint::key(&subject, "N=100000", DEVICE, Target::h200());
+    let key = joint::key(&subject, &call(&subject, "N=100000"), DEVICE, Target::h200());
     let slower = store.trials(&key).unwrap().into_iter().find(|t| t.schedule.starts_with("two launches=yes")).expect("both were tried");
     assert!(slower.median_us > Some(us), "{slower:?}");
 
     // The choice is taken, and the exported text has nothing of the other side.
-    let (_, ready) = joint::best(&subject, Target::h200(), Some((&store, DEVICE))).expect("it was stored");
+    let (_, ready) = joint::best(&subject, None, Target::h200(), Some((&store, DEVICE))).expect("it was stored");
     assert_eq!(launches(&ready), 1);
     let signature = subject.signature().expect("a challenge has a signature");
     let kernel = (affine::Kernel::<f32>::def().build)().expect("it builds");
@@ -159,5 +164,23 @@ fn the_tuner_chooses_among_variants() {
     let text = export_program(&ready.program, signature, Target::h200(), &mut |_, _| schedule.clone()).unwrap();
     assert!(ready.program.temps.is_empty() && !text.contains("workspace("), "{text}");
     assert_eq!(Joint::parse(&joint.to_string()), Ok(joint));
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+#[test]
+fn programs_take_the_variants_of_the_nearest_lengths() {
+    let (store, folder) = store("lengths");
+    let subject = subject("once_or_twice", once_or_twice::Program::def);
+    for (sizes, schedule) in [("N=1000", "two launches=no; affine: T=512"), ("N=1000000", "two launches=yes; affine: T=512")] {
+        let key = joint::key(&subject, &call(&subject, sizes), DEVICE, Target::h200());
+        store.elect(&Elected { key, schedule: schedule.into(), median_us: 1.0 }).unwrap();
+    }
+    let two_launches = |sizes: Option<&str>| {
+        let lengths = sizes.map(|s| call(&subject, s).lengths());
+        let (joint, _) = joint::best(&subject, lengths.as_ref(), Target::h200(), Some((&store, DEVICE))).expect("it was stored");
+        joint.variants[0].1
+    };
+    let sizes = [Some("N=1000"), Some("N=1000000"), Some("N=8000"), Some("N=300000"), None];
+    assert_eq!(sizes.map(two_launches), [false, true, false, true, true]);
     std::fs::remove_dir_all(folder).expect("it was made above");
 }

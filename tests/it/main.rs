@@ -20,6 +20,7 @@ mod kernels;
 mod ladders;
 mod language;
 mod launches;
+mod lengths;
 mod matrix_units;
 mod mutants;
 mod mutator;

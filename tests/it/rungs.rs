@@ -57,7 +57,7 @@ fn find_rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
     let space = Space::new(kernel, &facts, target);
     let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let legal = |s: &Schedule| space.check(s).is_ok() && *s != naive;
-    let committed = winners::candidates(kernel, &facts, target).into_iter().map(|s| space.canonical(&s)).find(|s| legal(s));
+    let committed = winners::candidates(kernel, &facts, None, target).into_iter().map(|s| space.canonical(&s)).find(|s| legal(s));
     let winner = committed.unwrap_or_else(|| guess(&space, &naive));
     let middle = middle(&space, &naive, &winner);
     vec![Rung { name: "naive", schedule: naive }, Rung { name: "middle", schedule: middle }, Rung { name: "winner", schedule: winner }]

@@ -118,7 +118,7 @@ fn committed_winners_are_legal() {
         let target = Target::find(&winner.arch).unwrap_or_else(|| panic!("winner of an unknown architecture: {winner}"));
         let legal = girih_core::lower::check(&kernel, &Facts::best(&kernel), &schedule, target);
         assert_eq!(legal, Ok(()), "{winner}");
-        let chosen = winners::candidates(&kernel, &Facts::best(&kernel), target);
+        let chosen = winners::candidates(&kernel, &Facts::best(&kernel), None, target);
         assert!(chosen.contains(&schedule), "{winner} is not found again");
     }
 }

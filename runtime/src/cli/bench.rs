@@ -139,13 +139,7 @@ impl<'a> Log<'a> {
 
 /// Times or predicts the shapes of a file.
 fn sweep(args: &Args, file: &Path) -> Result<(), String> {
-    let shown = file.display();
-    let text = std::fs::read_to_string(file).map_err(|e| format!("{shown}: {e}"))?;
-    let mut entries = crate::sweep::parse(&text).map_err(|e| format!("{shown}, {e}"))?;
-    entries.retain(|e| args.names.is_empty() || args.names.contains(&e.name));
-    if entries.is_empty() {
-        return Err(format!("{shown} has no shape of {}", args.names.join(", ")));
-    }
+    let entries = sweeps::read(file, &args.names)?;
     let store = Store::open_default().ok();
     let device = match measured_or_predicted()? {
         By::Prediction(target) => return sweeps::predict(&entries, target, store.as_ref(), args.json),

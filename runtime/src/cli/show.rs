@@ -133,7 +133,7 @@ pub fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subj
     let store = Store::open_default().ok();
     let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
     let known = store.as_ref().zip(here.as_deref());
-    joint::best(subject, target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
+    joint::best(subject, None, target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
 }
 
 /// The schedule of a preset with settings, and where it came from. `own` is what the launch site has in its program's schedule.
@@ -157,7 +157,7 @@ pub fn schedule(
             let store = Store::open_default().ok();
             let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
             let known = store.as_ref().zip(here.as_deref());
-            let chosen = winners::choose(kernel, facts, target, known, legal);
+            let chosen = winners::choose(kernel, facts, None, target, known, legal);
             chosen.map_or_else(|| (Schedule::default_of(kernel), Origin::Default.name()), |(s, o)| (s, o.name()))
         }
     };

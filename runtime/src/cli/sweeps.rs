@@ -1,16 +1,35 @@
-//! `bench --sweep`: what many shapes come to, beside peers on a GPU, as the model has it without one.
+//! `--sweep`: the shapes of a file; for `bench` what they come to, beside peers on a GPU, as the model has it without one.
 
 use super::{names, print_json};
 use crate::bench::Row;
 use crate::rungs;
 use crate::store::Store;
 use crate::subject::Subject;
-use crate::sweep::{Entry, Summary, summary};
+use crate::sweep::{Entry, Summary, parse, summary};
 use girih_core::target::Target;
 use serde_json::json;
+use std::path::Path;
 
 /// A group with what its rates come to.
 pub type Summaries = Vec<(String, Summary)>;
+
+/// The shapes of a file, those of the names if some are given.
+///
+/// # Errors
+/// A file that can't be read, a line that is no shape, or no shape of these names.
+pub fn read(file: &Path, names: &[String]) -> Result<Vec<Entry>, String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{shown}: {e}"))?;
+    let mut entries = parse(&text).map_err(|e| format!("{shown}, {e}"))?;
+    if let Some(unknown) = names.iter().find(|n| !entries.iter().any(|e| e.name == **n)) {
+        let mut known: Vec<&str> = entries.iter().map(|e| e.name.as_str()).collect();
+        known.sort_unstable();
+        known.dedup();
+        return Err(format!("{shown} has no shape of {unknown}; it has some of {}", known.join(", ")));
+    }
+    entries.retain(|e| names.is_empty() || names.contains(&e.name));
+    if entries.is_empty() { Err(format!("{shown} has no shape")) } else { Ok(entries) }
+}
 
 /// Our speed in parts of the best peer's, by group; shapes without a peer are left out.
 pub fn beside_peers(rows: &[(String, Row)]) -> Summaries {

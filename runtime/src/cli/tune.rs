@@ -1,7 +1,7 @@
 //! `tune`: the best schedule, measured on a GPU or predicted without one.
 
 use super::device::{self, DeviceChoice};
-use super::{acceptance_json, names, print_json};
+use super::{acceptance_json, names, print_json, sweeps};
 use crate::challenge::Sizes;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
@@ -9,6 +9,7 @@ use crate::tune::search::{Budget, Strategy};
 use crate::tune::{By, Options, Progress, SiteOutcome, Tuned, tune};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,6 +30,10 @@ pub struct Args {
     /// Sizes, as in --size N=1000; the perf size without.
     #[arg(long, value_name = "SIZES")]
     size: Option<String>,
+    /// Tune every shape of a file (see examples/sweep.txt), those of the names if some are given, each under the budget. A launch without
+    /// a schedule takes the one of the nearest lengths.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "size"])]
+    sweep: Option<PathBuf>,
     /// Time for the trials of each kernel: 30s, 5m. All candidates without.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     budget: Option<Duration>,
@@ -56,9 +61,28 @@ enum StrategyChoice {
     Random,
 }
 
-pub fn run(args: &Args) -> Result<(), String> {
+/// One call to tune for.
+struct Task {
+    subject: Subject,
+    /// Only this launch site, by its name.
+    site: Option<String>,
+    /// What was said of its sizes.
+    asked: Sizes,
+}
+
+/// The shapes of a sweep, or the names at one size.
+fn tasks(args: &Args) -> Result<Vec<Task>, String> {
+    if let Some(file) = &args.sweep {
+        let shapes = sweeps::read(file, &args.names)?;
+        return shapes.into_iter().map(|e| Ok(Task { subject: names::subject(&e.name)?, site: None, asked: e.sizes })).collect();
+    }
     let subjects = names::subjects_sites(&args.names, args.all)?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
+    Ok(subjects.into_iter().map(|(subject, site)| Task { subject, site, asked: asked.clone() }).collect())
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let tasks = tasks(args)?;
     let by = by(args)?;
     // Predictions read registers from compiled kernels.
     device::provide_nvrtc();
@@ -72,14 +96,15 @@ pub fn run(args: &Args) -> Result<(), String> {
     let store = Store::open_default().map_err(|e| e.to_string())?;
     let stop = interrupt_flag();
     let mut failures = Vec::new();
-    for (subject, site) in &subjects {
-        options.only = site.clone();
+    for Task { subject, site, asked } in tasks {
+        options.only = site;
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        if let Err(e) = tune_one(subject, &asked, &options, &store, &stop, args.json) {
-            eprintln!("{}: {e}", subject.name);
-            failures.push(subject.name.clone());
+        if let Err(e) = tune_one(&subject, &asked, &options, &store, &stop, args.json) {
+            let name = if args.sweep.is_some() { format!("{} at {asked}", subject.name) } else { subject.name };
+            eprintln!("{name}: {e}");
+            failures.push(name);
         }
     }
     if stop.load(Ordering::Relaxed) {

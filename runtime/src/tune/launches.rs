@@ -1,11 +1,13 @@
-//! The launches of a program at given sizes, found by walking it without a device: kernel and facts of each site.
+//! The launches of a program at given sizes, found by walking it without a device: kernel, facts and lengths of each site.
 
 use crate::subject::{Call, CallArg};
 use girih_core::facts::{Facts, TensorArg};
+use girih_core::lengths::Lengths;
 use girih_core::loc::SourceLoc;
 use girih_core::program::walk::{Executor, LaunchArg, ProgramArg, Region, walk};
 use girih_core::program::{Base, Program, Temp};
 use girih_core::registry::KernelDef;
+use girih_core::tile::Kernel;
 use girih_core::tile::access::walked_axes;
 use girih_core::tile::host::HostArg;
 use girih_core::types::Literal;
@@ -21,6 +23,8 @@ pub struct Launch {
     pub args: Vec<LaunchArg>,
     /// What holds of them.
     pub facts: Facts,
+    /// How long they are.
+    pub lengths: Lengths,
     /// How often a call launches the site.
     pub count: usize,
 }
@@ -44,6 +48,12 @@ pub fn launches(program: &Program, call: &Call, misalign: usize) -> Result<Vec<L
     walk(program, &args, &mut recorder).map_err(|e| e.to_string())?;
     recorder.found.sort_by_key(|l| l.site);
     Ok(recorder.found)
+}
+
+/// What a site's launch promises, and its lengths; of a site that is not launched what packed tensors of any length promise.
+pub fn promised(launches: &[Launch], site: usize, kernel: &Kernel) -> (Facts, Option<Lengths>) {
+    let launch = launches.iter().find(|l| l.site == site);
+    launch.map_or_else(|| (Facts::packed(kernel, false), None), |l| (l.facts.clone(), Some(l.lengths.clone())))
 }
 
 /// What the host knows of a launch's arguments.
@@ -83,7 +93,8 @@ impl Executor for Recorder {
         // A launch whose stored tensors overlap another argument is refused, so nothing is aliased.
         let built = (kernel.build)().map_err(|e| e.to_string())?;
         let facts = Facts::of_launch(&tensors, true).bounded(&walked_axes(&built), &tensors);
-        self.found.push(Launch { site, kernel: *kernel, args: args.to_vec(), facts, count: 1 });
+        let lengths = Lengths::of(&tensors);
+        self.found.push(Launch { site, kernel: *kernel, args: args.to_vec(), facts, lengths, count: 1 });
         Ok(())
     }
 

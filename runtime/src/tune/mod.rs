@@ -20,6 +20,7 @@ pub mod protocol;
 pub mod reduced;
 pub mod search;
 mod settle;
+mod trials;
 pub mod worker;
 
 use crate::acceptance::Acceptance;
@@ -27,7 +28,7 @@ use crate::challenge::Sizes;
 use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::joint::Joint;
-use crate::store::{Elected, Status, Store, Trial, TrialKey};
+use crate::store::{Elected, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::winners;
 use ahead::Ahead;
@@ -41,11 +42,12 @@ use launches::Launch;
 use pool::Pool;
 use predict::Prediction;
 pub use program::{Tuned, tune};
-use search::{Budget, Candidates, Measure, Observer, Outcome, Strategy};
+use search::{Budget, Candidates, Outcome, Strategy};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use trials::{Inner, Log, Trials};
 
 /// How to tune.
 #[derive(Clone, Debug)]
@@ -130,9 +132,6 @@ pub struct SiteOutcome {
     /// Reasons why candidates were dropped, with their number.
     pub dropped: BTreeMap<String, usize>,
 }
-
-/// What takes this much longer than the best so far is not checked: it can't win.
-const SLOW: f64 = 1.25;
 
 /// Of the data that candidates are checked and timed on.
 const SEED: u64 = 1;
@@ -282,6 +281,7 @@ impl Site<'_> {
             kernel: winners::kernel_path(self.kernel),
             identity: self.kernel.identity(),
             facts: self.launch.facts.to_string(),
+            lengths: Some(self.launch.lengths.clone()),
             sizes,
             device: self.options.by.device_name(),
             arch: self.target.arch.to_string(),
@@ -322,76 +322,5 @@ impl Site<'_> {
             counts: (outcome.tried, known, outcome.left),
             dropped,
         })
-    }
-}
-
-/// What gives the times of a site's candidates.
-enum Inner<'a> {
-    Worker(&'a mut WorkerMeasure),
-    Model(&'a Prediction<'a>),
-}
-
-/// Makes trials by number: the pool knows what they are of.
-struct Trials<'a> {
-    inner: Inner<'a>,
-    pool: &'a Pool<'a>,
-    ahead: &'a Ahead<'a>,
-    site: &'a Site<'a>,
-    /// The least time of a candidate that was right.
-    best_us: Option<f64>,
-}
-
-impl Measure for Trials<'_> {
-    fn trial(&mut self, candidate: usize) -> Trial {
-        let candidate = self.pool.get(candidate);
-        let mut trial = match &mut self.inner {
-            Inner::Worker(worker) => worker.trial(&candidate.name, self.best_us.map(|us| us * SLOW)),
-            Inner::Model(prediction) => prediction.trial(&candidate.schedule),
-        };
-        self.ahead.tried();
-        self.best_us = [self.best_us, trial.right_us()].into_iter().flatten().reduce(f64::min);
-        if trial.median_us.is_some()
-            && let Some((registers, flaw)) = self.site.flaw(&candidate.schedule)
-        {
-            (trial.registers, trial.flaw) = (Some(registers), flaw);
-        }
-        trial
-    }
-
-    fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
-        let names: Vec<String> = candidates.iter().map(|c| self.pool.get(*c).name).collect();
-        match &mut self.inner {
-            Inner::Worker(worker) => worker.interleaved(&names.iter().map(String::as_str).collect::<Vec<_>>(), rounds),
-            // A prediction does not change when it is made again.
-            Inner::Model(_) => vec![Vec::new(); candidates.len()],
-        }
-    }
-}
-
-/// Stores trials as they come and passes them on.
-struct Log<'a> {
-    site: &'a Site<'a>,
-    key: &'a TrialKey,
-    progress: &'a mut dyn Progress,
-    trials: Vec<Trial>,
-    error: Option<String>,
-}
-
-impl Observer for Log<'_> {
-    fn tried(&mut self, _candidate: usize, trial: &Trial) {
-        if let Err(e) = self.site.store.record(self.key, trial) {
-            self.error.get_or_insert(e.to_string());
-        }
-        self.progress.tried(trial);
-        self.trials.retain(|t| t.schedule != trial.schedule);
-        self.trials.push(trial.clone());
-        if trial.status == Status::Wrong {
-            let name = &self.site.subject.name;
-            self.progress.note(&format!("{name} at {} is wrong: {}", trial.schedule, trial.reason));
-        }
-    }
-
-    fn stopped(&self) -> bool {
-        self.site.stop.load(Ordering::Relaxed) || self.error.is_some()
     }
 }

@@ -7,8 +7,7 @@ use super::{By, Options, Progress, SEED, Site, SiteOutcome};
 use crate::challenge::Sizes;
 use crate::joint::{self, Joint};
 use crate::store::{Elected, Status, Store, Trial};
-use crate::subject::Subject;
-use girih_core::facts::Facts;
+use crate::subject::{Call, Subject};
 use girih_core::tile::Kernel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,7 +49,8 @@ pub fn tune(
     progress: &mut dyn Progress,
 ) -> Result<Tuned, String> {
     let (target, device) = (options.by.target(), options.by.device_name());
-    let known = joint::best(subject, target, Some((store, &device)));
+    let call = subject.call(sizes, SEED)?;
+    let known = joint::best(subject, Some(&call.lengths()), target, Some((store, &device)));
     let mut ways = subject.ways();
     if let Some((_, best)) = &known {
         // The best known first: whatever the budget, the result is no worse than before.
@@ -69,7 +69,7 @@ pub fn tune(
             progress.note(&joint::way_name(way));
         }
         let former = known.as_ref().map(|(joint, _)| joint);
-        let search = Descent { subject: way, sizes, options, store, stop };
+        let search = Descent { subject: way, sizes, call: &call, options, store, stop };
         match search.run(former, progress) {
             Ok((outcomes, joint, us)) => {
                 if best.as_ref().is_none_or(|(.., least)| us < *least) {
@@ -91,7 +91,7 @@ pub fn tune(
     if !joint::is_joint(&subject.source) || !us.is_finite() {
         return Ok(Tuned { sites, program: None });
     }
-    let key = joint::key(subject, &sizes.to_string(), &device, target);
+    let key = joint::key(subject, &call, &device, target);
     let elected = Elected { key, schedule: joint.to_string(), median_us: us };
     store.elect(&elected).map_err(|e| e.to_string())?;
     Ok(Tuned { sites, program: Some((joint, us)) })
@@ -101,6 +101,7 @@ pub fn tune(
 struct Descent<'a> {
     subject: &'a Subject,
     sizes: &'a Sizes,
+    call: &'a Call,
     options: &'a Options,
     store: &'a Store,
     stop: &'a AtomicBool,
@@ -110,12 +111,8 @@ impl Descent<'_> {
     /// Each site's outcome, the schedules that were found, and the whole program's time under them (infinite if none was timed).
     fn run(&self, former: Option<&Joint>, progress: &mut dyn Progress) -> Result<(Vec<SiteOutcome>, Joint, f64), String> {
         let (target, device) = (self.options.by.target(), self.options.by.device_name());
-        let call = self.subject.call(self.sizes, SEED)?;
-        let launches = launches::launches(&self.subject.program, &call, 0)?;
-        let facts = |site: usize, kernel: &Kernel| {
-            launches.iter().find(|l| l.site == site).map_or_else(|| Facts::packed(kernel, false), |l| l.facts.clone())
-        };
-        let start = joint::schedules(self.subject, former, target, Some((self.store, &device)), &facts)?;
+        let launches = launches::launches(&self.subject.program, self.call, 0)?;
+        let start = joint::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
         let mut schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
         let kernels: Vec<Kernel> = start.into_iter().map(|(_, kernel, _)| kernel).collect();
         let sites = Sites { kernels, names: self.subject.program.site_names(), launches };
@@ -194,7 +191,7 @@ impl Descent<'_> {
         if !joint::is_joint(&self.subject.source) {
             return Ok(());
         }
-        let key = joint::key(self.subject, &self.sizes.to_string(), &self.options.by.device_name(), self.options.by.target());
+        let key = joint::key(self.subject, self.call, &self.options.by.device_name(), self.options.by.target());
         let status = if matches!(self.options.by, By::Measurement(_)) { Status::Measured } else { Status::Predicted };
         let schedule = Joint::of(self.subject, schedules).to_string();
         let trial =

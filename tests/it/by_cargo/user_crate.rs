@@ -1,5 +1,7 @@
 //! A user's own crate outside of the workspace: a few lines of Cargo.toml, a kernel, a one-line `main`, the same `autotune`.
 
+use crate::nvrtc::provide;
+use girih::nvrtc;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -34,8 +36,10 @@ fn build() -> PathBuf {
 
 fn run(program: &Path, args: &[&str]) -> String {
     let cache = target().join("user_crate_cache");
-    let Output { status, stdout, stderr } =
-        Command::new(program).args(args).env("GIRIH_CACHE", cache).output().expect("the crate's program starts");
+    let nvrtc = nvrtc::identity().expect("provided").path;
+    let mut command = Command::new(program);
+    command.args(args).env("GIRIH_CACHE", cache).env("GIRIH_NVRTC", nvrtc);
+    let Output { status, stdout, stderr } = command.output().expect("the crate's program starts");
     let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{args:?}: {status}\n{out}\n{err}");
     out.into_owned()
@@ -43,6 +47,7 @@ fn run(program: &Path, args: &[&str]) -> String {
 
 #[test]
 fn a_crate_of_its_own_has_autotune() {
+    provide();
     let saxpy = build();
     let list = run(&saxpy, &["list"]);
     assert!(list.contains("saxpy") && !list.contains("vector_add"), "{list}");
@@ -54,5 +59,16 @@ fn a_crate_of_its_own_has_autotune() {
     // 4096 elements of 4 bytes in tiles of 1024, 4 elements an access: 32 accesses of a warp to 16 sectors each, for each of x and y.
     for part in ["\"kernel\":\"saxpy\"", "\"grid\":4,", "\"block\":256,", "\"load\":{\"bytes\":32768,\"requests\":64,\"sectors\":1024,"] {
         assert!(counted.contains(part), "no {part} in {counted}");
+    }
+    let sweep = target().join("user_crate/sweep.txt");
+    std::fs::write(&sweep, "[short]\nsaxpy N=4096\n[long]\nsaxpy N=1000000\n").expect("writable");
+    let sweep = sweep.to_str().expect("a path in UTF-8");
+    let tuned = run(&saxpy, &["tune", "--sweep", sweep, "saxpy", "--trials", "2", "--device", "sim", "--fresh", "--json"]);
+    let lines: Vec<&str> = tuned.lines().collect();
+    assert_eq!(lines.len(), 2, "one for each shape: {tuned}");
+    for (line, sizes) in lines.iter().zip(["\"sizes\":{\"N\":4096", "\"sizes\":{\"N\":1000000"]) {
+        for part in [sizes, "\"kernel\":\"saxpy::saxpy\"", "\"tried\":2,", "\"predicted\":true", "\"schedule\":\"T="] {
+            assert!(line.contains(part), "no {part} in {line}");
+        }
     }
 }

@@ -1,0 +1,84 @@
+//! How the trials of a launch site are made, and where they go.
+
+use super::ahead::Ahead;
+use super::client::WorkerMeasure;
+use super::pool::Pool;
+use super::predict::Prediction;
+use super::search::{Measure, Observer};
+use super::{Progress, Site};
+use crate::store::{Status, Trial, TrialKey};
+use std::sync::atomic::Ordering;
+
+/// What takes this much longer than the best so far is not checked: it can't win.
+const SLOW: f64 = 1.25;
+
+/// What gives the times of a site's candidates.
+pub(super) enum Inner<'a> {
+    Worker(&'a mut WorkerMeasure),
+    Model(&'a Prediction<'a>),
+}
+
+/// Makes trials by number: the pool knows what they are of.
+pub(super) struct Trials<'a> {
+    pub inner: Inner<'a>,
+    pub pool: &'a Pool<'a>,
+    pub ahead: &'a Ahead<'a>,
+    pub site: &'a Site<'a>,
+    /// The least time of a candidate that was right.
+    pub best_us: Option<f64>,
+}
+
+impl Measure for Trials<'_> {
+    fn trial(&mut self, candidate: usize) -> Trial {
+        let candidate = self.pool.get(candidate);
+        let mut trial = match &mut self.inner {
+            Inner::Worker(worker) => worker.trial(&candidate.name, self.best_us.map(|us| us * SLOW)),
+            Inner::Model(prediction) => prediction.trial(&candidate.schedule),
+        };
+        self.ahead.tried();
+        self.best_us = [self.best_us, trial.right_us()].into_iter().flatten().reduce(f64::min);
+        if trial.median_us.is_some()
+            && let Some((registers, flaw)) = self.site.flaw(&candidate.schedule)
+        {
+            (trial.registers, trial.flaw) = (Some(registers), flaw);
+        }
+        trial
+    }
+
+    fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
+        let names: Vec<String> = candidates.iter().map(|c| self.pool.get(*c).name).collect();
+        match &mut self.inner {
+            Inner::Worker(worker) => worker.interleaved(&names.iter().map(String::as_str).collect::<Vec<_>>(), rounds),
+            // A prediction does not change when it is made again.
+            Inner::Model(_) => vec![Vec::new(); candidates.len()],
+        }
+    }
+}
+
+/// Stores trials as they come and passes them on.
+pub(super) struct Log<'a> {
+    pub site: &'a Site<'a>,
+    pub key: &'a TrialKey,
+    pub progress: &'a mut dyn Progress,
+    pub trials: Vec<Trial>,
+    pub error: Option<String>,
+}
+
+impl Observer for Log<'_> {
+    fn tried(&mut self, _candidate: usize, trial: &Trial) {
+        if let Err(e) = self.site.store.record(self.key, trial) {
+            self.error.get_or_insert(e.to_string());
+        }
+        self.progress.tried(trial);
+        self.trials.retain(|t| t.schedule != trial.schedule);
+        self.trials.push(trial.clone());
+        if trial.status == Status::Wrong {
+            let name = &self.site.subject.name;
+            self.progress.note(&format!("{name} at {} is wrong: {}", trial.schedule, trial.reason));
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.site.stop.load(Ordering::Relaxed) || self.error.is_some()
+    }
+}
