@@ -58,6 +58,7 @@ macro_rules! integer {
                 Some(match op {
                     UnaryOp::Neg => |a| to(of(a).wrapping_neg()),
                     UnaryOp::Not => |a| to(!of(a)),
+                    UnaryOp::Moved => |a| a,
                     UnaryOp::Abs => |a| to($abs(of(a))),
                     UnaryOp::Popcount => |a| of(a).count_ones() as u64,
                     UnaryOp::LeadingZeros => |a| of(a).leading_zeros() as u64,
@@ -145,6 +146,7 @@ pub fn unary_fn(op: UnaryOp, dtype: DType) -> Option<UnaryFn> {
             UnaryOp::Trunc => |a| to_f32(of_f32(a).trunc()),
             UnaryOp::RecipApprox => |a| to_f32(1.0 / of_f32(a)),
             UnaryOp::RoundTf32 => |a| to_f32(round_tf32(of_f32(a))),
+            UnaryOp::Moved => |a| a,
             UnaryOp::Exp | UnaryOp::ExpApprox => by_f64!(Exp),
             UnaryOp::Exp2Approx => by_f64!(Exp2),
             UnaryOp::Exp2 => by_f64!(Exp2),
@@ -274,10 +276,11 @@ pub fn bitcast(from: DType, to: DType, a: u64) -> u64 {
     if to == DType::Bool { (a != 0) as u64 } else { a }
 }
 
-/// `cvt.rna.tf32.f32`: half a unit is added to the magnitude and the lower 13 bits are dropped; what gets too large is infinite.
+/// `cvt.rn.tf32.f32`: to the nearest, ties to even; what gets too large is infinite.
 fn round_tf32(x: f32) -> f32 {
+    let bits = x.to_bits();
     match x.is_finite() {
-        true => f32::from_bits((x.to_bits() + 0x1000) & !0x1fff),
+        true => f32::from_bits((bits + 0xfff + (bits >> 13 & 1)) & !0x1fff),
         false => x,
     }
 }
@@ -324,6 +327,7 @@ pub fn unary_f64(op: UnaryOp, x: f64) -> f64 {
         UnaryOp::Trunc => x.trunc(),
         UnaryOp::RecipApprox => 1.0 / x,
         UnaryOp::RoundTf32 => round_tf32(x as f32) as f64,
+        UnaryOp::Moved => x,
         UnaryOp::Not | UnaryOp::Popcount | UnaryOp::LeadingZeros => panic!("scalar: {op:?} is not defined on floats"),
     }
 }

@@ -268,8 +268,10 @@ pub enum UnaryOp {
     RecipApprox,
     /// tanh by the hardware instruction (sm_75 on).
     TanhApprox,
-    /// The nearest number with 10 bits of fraction, ties away from zero, as `tf32` operands of matrix instructions need it.
+    /// The nearest number with 10 bits of fraction, ties to even, as `tf32` operands of matrix instructions need it.
     RoundTf32,
+    /// The same number, in a register of its own: compilers neither leave it out nor bind it to where the other one is. 4 bytes.
+    Moved,
     /// Number of one bits.
     Popcount,
     /// Number of leading zero bits.

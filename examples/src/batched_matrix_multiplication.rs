@@ -11,7 +11,8 @@ use girih::prelude::*;
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
     split(Z = [1, 2, 0]),
-    min_blocks(Q = [2, 1])
+    min_blocks(Q = [2, 1]),
+    opt_level(L = [3, 1])
 )]
 pub fn batched_matrix_multiplication(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, c: &mut Tensor<f32, 3>) {
     let (a, b) = (a.slice(0, 0, c.len(0)), b.slice(0, 0, c.len(0)));

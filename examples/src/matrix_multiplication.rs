@@ -12,7 +12,8 @@ use girih::prelude::*;
     copy(P = [Async, Registers]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 4, 8, 0]),
-    min_blocks(Q = [2, 1])
+    min_blocks(Q = [2, 1]),
+    opt_level(L = [3, 1])
 )]
 pub fn matrix_multiplication(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
     for (m, n) in c.tiles([BM, BN]) {

@@ -11,7 +11,8 @@ use girih::prelude::*;
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
     split(Z = [1, 2, 4, 0]),
-    min_blocks(Q = [2, 1])
+    min_blocks(Q = [2, 1]),
+    opt_level(L = [3, 1])
 )]
 pub fn linear(input: &Tensor<f32, 2>, weight: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, output: &mut Tensor<f32, 2>) {
     for (m, n) in output.tiles([BM, BN]) {

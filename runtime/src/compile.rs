@@ -59,7 +59,7 @@ impl Compiled {
     pub fn with_cubin(mut self) -> Result<Compiled, Error> {
         let identity = nvrtc::identity()?;
         let arch = nvrtc::clamp(&self.arch, &identity.archs)?;
-        let flags: Vec<String> = nvrtc::FLAGS.iter().map(|f| f.to_string()).collect();
+        let flags: Vec<String> = nvrtc::FLAGS.iter().map(|f| f.to_string()).chain(self.flags()).collect();
         let key = Key { source: &self.source, flags: &flags, nvrtc: identity.version, arch: &arch };
         let folder = cache::folder();
         let entry = match cache::read(&folder, &key) {
@@ -78,10 +78,15 @@ impl Compiled {
         Ok(self)
     }
 
+    /// What the compiler is given besides [`nvrtc::FLAGS`].
+    pub fn flags(&self) -> Vec<String> {
+        girih_core::cuda::ptxas_flag(self.simt.launch.opt_level).into_iter().collect()
+    }
+
     fn translate(&self, arch: &str) -> Result<Entry, Error> {
         let name = girih_core::cuda::function_name(&self.simt);
         let place = self.simt.provenance.loc.to_string();
-        let cubin = nvrtc::compile(&self.source, arch, &[], &name, &place)?;
+        let cubin = nvrtc::compile(&self.source, arch, &self.flags(), &name, &place)?;
         let resources = cubin.resources.iter().find(|(n, _)| *n == name).map(|(_, r)| *r).unwrap_or_default();
         let warnings: Vec<&str> = cubin.log.lines().filter(|l| l.contains("warning")).collect();
         Ok(Entry { resources, warnings: warnings.join("\n"), cubin: cubin.code })
@@ -102,6 +107,6 @@ impl Compiled {
     pub fn ptx(&self) -> Result<String, Error> {
         let arch = nvrtc::clamp(&self.arch, &nvrtc::identity()?.archs)?;
         let name = girih_core::cuda::function_name(&self.simt);
-        Ok(nvrtc::compile(&self.source, &arch, &[], &name, &self.simt.provenance.loc.to_string())?.ptx)
+        Ok(nvrtc::compile(&self.source, &arch, &self.flags(), &name, &self.simt.provenance.loc.to_string())?.ptx)
     }
 }

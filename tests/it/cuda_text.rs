@@ -15,7 +15,7 @@ use girih_core::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrd
 /// Architectures with their capability.
 pub const ARCHS: [(&str, u32); 5] = [("sm_75", 75), ("sm_80", 80), ("sm_90a", 90), ("sm_100a", 100), ("sm_120", 120)];
 
-const UNARY: [UnaryOp; 24] = [
+const UNARY: [UnaryOp; 25] = [
     UnaryOp::Neg,
     UnaryOp::Not,
     UnaryOp::Abs,
@@ -38,6 +38,7 @@ const UNARY: [UnaryOp; 24] = [
     UnaryOp::RecipApprox,
     UnaryOp::TanhApprox,
     UnaryOp::RoundTf32,
+    UnaryOp::Moved,
     UnaryOp::Popcount,
     UnaryOp::LeadingZeros,
 ];
@@ -69,7 +70,15 @@ pub struct Build {
 
 impl Build {
     pub fn new(name: &str) -> Build {
-        let launch = LaunchRecord { grid: HostExpr::Const(1), block: 128, cluster: 1, cooperative: false, min_blocks: 1, roles: vec![] };
+        let launch = LaunchRecord {
+            grid: HostExpr::Const(1),
+            block: 128,
+            cluster: 1,
+            cooperative: false,
+            min_blocks: 1,
+            opt_level: 3,
+            roles: vec![],
+        };
         let provenance = Provenance {
             signature: format!("{name}()"),
             loc: SourceLoc::NONE,

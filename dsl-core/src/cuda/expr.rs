@@ -206,6 +206,10 @@ impl Writer<'_> {
                 self.uses(Helper::RoundTf32);
                 call(self, "round_tf32")
             }
+            UnaryOp::Moved => {
+                self.uses(Helper::Moved);
+                call(self, "moved")
+            }
             UnaryOp::Popcount => {
                 let a = self.bits(a);
                 result_as(dtype, format!("{}({a})", if wide { "__popcll" } else { "__popc" }))

@@ -18,6 +18,7 @@ pub(super) enum Helper {
     TanhApprox,
     Exp2Approx,
     RoundTf32,
+    Moved,
     AbsWrap,
     DivInt,
     DivLong,
@@ -45,7 +46,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 32] = [
+    const PLAIN: [Helper; 33] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -57,6 +58,7 @@ impl Helper {
         Helper::TanhApprox,
         Helper::Exp2Approx,
         Helper::RoundTf32,
+        Helper::Moved,
         Helper::AbsWrap,
         Helper::DivInt,
         Helper::DivLong,
@@ -101,6 +103,7 @@ impl Helper {
             Helper::TanhApprox => &["tanh_approx"],
             Helper::Exp2Approx => &["exp2_approx"],
             Helper::RoundTf32 => &["round_tf32"],
+            Helper::Moved => &["moved"],
             Helper::AbsWrap => &["abs_wrap"],
             Helper::DivInt | Helper::DivLong | Helper::DivUint | Helper::DivUlong => &["divide"],
             Helper::RemInt | Helper::RemLong | Helper::RemUint | Helper::RemUlong => &["modulo"],
@@ -145,6 +148,7 @@ impl Helper {
             Helper::TanhApprox => TANH_APPROX,
             Helper::Exp2Approx => EXP2_APPROX,
             Helper::RoundTf32 => ROUND_TF32,
+            Helper::Moved => MOVED,
             Helper::AbsWrap => ABS_WRAP,
             Helper::DivInt => DIV_INT,
             Helper::DivLong => DIV_LONG,
@@ -273,18 +277,23 @@ __device__ __forceinline__ float exp2_approx(float x)
 ";
 
 const ROUND_TF32: &str = "\
-// The nearest number with 10 bits of fraction, ties away from zero.
+// The nearest number with 10 bits of fraction, ties to even.
 __device__ __forceinline__ float round_tf32(float x)
 {
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 900
     unsigned int result;
-    asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(result) : \"f\"(x));
+    asm(\"cvt.rn.tf32.f32 %0, %1;\" : \"=r\"(result) : \"f\"(x));
     return __uint_as_float(result);
 #else
     const unsigned int bits = __float_as_uint(x);
-    return isfinite(x) ? __uint_as_float((bits + 0x1000u) & 0xffffe000u) : x;
+    return isfinite(x) ? __uint_as_float((bits + 0xfffu + (bits >> 13 & 1u)) & 0xffffe000u) : x;
 #endif
 }
+";
+
+const MOVED: &str = "\
+// x in a register of its own: what becomes of it does not decide which register x is in.
+__device__ __forceinline__ float moved(float x) { return __uint_as_float(__byte_perm(__float_as_uint(x), 0, 0x3210)); }
 ";
 
 const ABS_WRAP: &str = "\

@@ -13,7 +13,7 @@ mod wrap;
 mod writer;
 
 use crate::loc::SourceLoc;
-use crate::simt::{Barrier, Kernel, ParamKind, Provenance, Stmt};
+use crate::simt::{Barrier, Kernel, OPT_LEVEL, ParamKind, Provenance, Stmt};
 use helpers::Helper;
 pub(crate) use literal::{c_type, typed};
 pub(crate) use names::{function as function_identifier, identifier};
@@ -59,6 +59,9 @@ fn function(kernel: &Kernel, helpers: &mut BTreeSet<Helper>) -> String {
     let body = writer.finish();
 
     let mut out = header(&kernel.provenance);
+    if let Some(flag) = ptxas_flag(kernel.launch.opt_level) {
+        out.push_str(&format!("// build:    {flag}\n"));
+    }
     if uses_grid_barrier(&kernel.body) {
         out.push_str(&format!("__device__ unsigned int {};\n\n", stmt::grid_counter(&kernel.name)));
     }
@@ -79,6 +82,11 @@ fn function(kernel: &Kernel, helpers: &mut BTreeSet<Helper>) -> String {
     out.push_str(&body);
     out.push_str("}\n");
     out
+}
+
+/// What nvcc and NVRTC are given for an optimisation level; nothing for ptxas's own.
+pub fn ptxas_flag(opt_level: u32) -> Option<String> {
+    (opt_level != OPT_LEVEL).then(|| format!("--ptxas-options=-O{opt_level}"))
 }
 
 /// The lines above a kernel.

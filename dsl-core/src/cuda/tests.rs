@@ -28,6 +28,7 @@ fn kernel(name: &str, pointers: &[(&str, bool)]) -> Kernel {
             cluster: 1,
             cooperative: false,
             min_blocks: 1,
+            opt_level: 3,
             roles: vec![],
         },
         provenance: Provenance {

@@ -4,7 +4,7 @@ use super::computed::Memory;
 use super::context::{Data, Lowered, Lowering, Mask, Rep, Test, TileRep};
 use super::index::literal;
 use crate::layout::Layout;
-use crate::simt::{Barrier, Expr, Stmt, VarId};
+use crate::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
 use crate::tile::{self, Block, Branch, Carry, Op, TileLoop, Ty, ValueId};
 use crate::types::{BinaryOp, DType, Scope, TernaryOp};
 
@@ -320,6 +320,9 @@ impl Lowering<'_> {
             let rep = match &slot.layout {
                 None => Rep::Scalar(Expr::Var(slot.var)),
                 Some(layout) => {
+                    if self.plan.opt_level < OPT_LEVEL && self.plan.mma.is_none() && self.dots.in_place(c.next) {
+                        self.move_sums(slot.var, layout.registers);
+                    }
                     let data = if layout.registers == 1 { Data::One(Expr::Var(slot.var)) } else { Data::Array(slot.var) };
                     let mask = self.tile(c.init).mask.clone();
                     Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask, data })

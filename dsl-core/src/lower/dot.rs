@@ -2,13 +2,13 @@
 //! a fragment of each operand and adding all products of the two.
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
-use super::index::{Index, literal};
+use super::index::{Index, compare, literal};
 use super::operand::{Fragment, Operand};
 use super::values::At;
 use crate::layout::Source;
 use crate::simt::{Expr, Stmt, VarId};
 use crate::tile::{Carry, Op, Stmt as TileStmt, ValueId};
-use crate::types::{BinaryOp, DType, TernaryOp};
+use crate::types::{BinaryOp, CompareOp, DType, TernaryOp, UnaryOp};
 use std::collections::HashMap;
 
 /// Index arithmetic in registers and shared memory.
@@ -106,12 +106,16 @@ impl Lowering<'_> {
         let strides =
             |axis: usize| -> Vec<i64> { layout.axes[axis].iter().filter(|d| d.source == Source::Register).map(|d| d.stride).collect() };
         let (rows, columns) = (strides(0), strides(1));
+        self.open();
         let mut loops: Vec<(VarId, i64)> = Vec::new();
         let mut walk = |cx: &mut Self, operand: &Operand, strides: &[i64], name: &str| {
+            let digits = merged(operand.digits.iter().map(|d| d.extent).zip(strides.iter().copied()));
+            let row = loops.last().filter(|_| digits.len() == 1).map(|(var, _)| Expr::Var(*var));
             let (mut flat, mut slot, mut own) = (LOCAL.lit(0), LOCAL.lit(0), 1);
             let mut nest = Vec::new();
-            for (extent, stride) in merged(operand.digits.iter().map(|d| d.extent).zip(strides.iter().copied())) {
+            for (extent, stride) in digits {
                 let (var, e) = cx.loop_var(name);
+                let e = row.as_ref().map_or(e.clone(), |row| cx.back_and_forth(row, e, extent));
                 flat = LOCAL.add(flat, LOCAL.mul(e.clone(), LOCAL.lit(own)));
                 slot = LOCAL.add(slot, LOCAL.mul(e, LOCAL.lit(stride)));
                 own *= extent;
@@ -125,12 +129,22 @@ impl Lowering<'_> {
         let (x, y) = (self.fragment_element(left, a, i, k.clone()), self.fragment_element(right, b, j, k.clone()));
         let index = (layout.registers > 1).then(|| LOCAL.add(row, column));
         let old = index.as_ref().map_or(Expr::Var(var), |i| Expr::Element(var, Box::new(i.clone())));
-        let mut turn = vec![Stmt::Assign { var, index, value: self.multiplied(x, y, old, acc) }];
+        let value = self.multiplied(x, y, old, acc);
+        self.emit(Stmt::Assign { var, index, value });
+        let mut turn = self.close();
         for (var, extent) in loops.into_iter().rev() {
             turn = vec![super::elements::unrolled(var, extent, turn)];
         }
         turn.into_iter().for_each(|s| self.emit(s));
         Ok(())
+    }
+
+    /// A column's number, backwards in every other row: neighbours in time share an operand, which is then read once.
+    pub fn back_and_forth(&mut self, row: &Expr, column: Expr, columns: i64) -> Expr {
+        self.comment("every other row backwards");
+        let back = LOCAL.sub(LOCAL.lit(columns - 1), column.clone());
+        let forward = compare(CompareOp::Eq, LOCAL.rem(row.clone(), 2), LOCAL.lit(0));
+        self.declare_let("at", DType::I32, Expr::Select(Box::new(forward), Box::new(column), Box::new(back)))
     }
 
     /// `a * b + c`: fused for floats; integers wrap.
@@ -152,6 +166,18 @@ impl Lowering<'_> {
                 self.base_coordinate(None, &layout, 1);
             }
         }
+    }
+
+    /// Moves sums out of the registers that products were added to. Stores of several elements want theirs in a row, and ptxas would keep
+    /// them so all the while, in the same banks of registers as the operand that lies along them.
+    pub fn move_sums(&mut self, var: VarId, registers: i64) {
+        if registers == 1 || self.vars[var.0 as usize].dtype != DType::F32 {
+            return;
+        }
+        self.comment("sums leave the registers that products were added to");
+        let (counter, e) = self.loop_var("e");
+        let value = Expr::Unary(UnaryOp::Moved, Box::new(Expr::Element(var, Box::new(e.clone()))));
+        self.emit(super::elements::unrolled(counter, registers, vec![Stmt::Assign { var, index: Some(e), value }]));
     }
 
     /// Whether a carried tile was changed where it is.

@@ -3,7 +3,7 @@
 use super::context::{Lowered, Lowering};
 use super::convert::{exclusive_or, swizzled};
 use super::elements::unrolled;
-use super::index::{Index, compare};
+use super::index::Index;
 use super::operand::{Lies, Operand};
 use super::plan::{gcd, illegal};
 use super::window::WindowCopy;
@@ -14,7 +14,7 @@ use crate::simt::{Expr, Fragment, Place, Stmt, VarId};
 use crate::target::Target;
 use crate::tile::access::visit;
 use crate::tile::{Kernel, KnobId, Op, Stmt as TileStmt, ValueId};
-use crate::types::{CompareOp, DType, UnaryOp};
+use crate::types::{DType, UnaryOp};
 use std::collections::HashMap;
 
 /// Index arithmetic in shared memory.
@@ -237,15 +237,7 @@ impl Lowering<'_> {
         let ((i, at_i), (j, at_j)) = (self.loop_var("i"), self.loop_var("j"));
         let fragment = |var, at: &Expr, step: i64| Fragment { var, at: LOCAL.mul(at.clone(), LOCAL.lit(step)) };
         self.open();
-        let column = if down > 1 && across > 1 {
-            // Neighbours in time share a fragment, which the unit then reads once.
-            self.comment("every other row backwards");
-            let back = LOCAL.sub(LOCAL.lit(across - 1), at_j.clone());
-            let forward = compare(CompareOp::Eq, LOCAL.rem(at_i.clone(), 2), LOCAL.lit(0));
-            self.declare_let("at", DType::I32, Expr::Select(Box::new(forward), Box::new(at_j), Box::new(back)))
-        } else {
-            at_j
-        };
+        let column = if down > 1 && across > 1 { self.back_and_forth(&at_i, at_j, across) } else { at_j };
         let sum = LOCAL.add(LOCAL.mul(at_i.clone(), LOCAL.lit(across)), column.clone());
         let d = fragment(acc, &sum, own(Role::Accumulator));
         self.emit(Stmt::Mma { atom, d: d.clone(), a: fragment(x, &at_i, own(Role::A)), b: fragment(y, &column, own(Role::B)), c: d });

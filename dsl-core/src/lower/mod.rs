@@ -101,7 +101,8 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     // Tiles are dealt to blocks that should all be resident.
     let dealt = (target.threads_per_multiprocessor as i64 / plan.threads).clamp(1, plan.grid.max(1));
     let min_blocks = dealt.max(plan.min_blocks) as u32;
-    let launch = simt::LaunchRecord { grid, block: plan.threads as u32, cluster: 1, cooperative: false, min_blocks, roles: vec![] };
+    let (block, opt_level) = (plan.threads as u32, plan.opt_level);
+    let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
     let provenance = provenance(kernel, facts, schedule);
     let mut lowered = lowering.finish(launch, provenance);
     simplify::simplify(&mut lowered);

@@ -3,7 +3,7 @@
 use super::split::Split;
 use crate::facts::INDEX32_OVERHANG;
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
-use crate::simt::CacheHint;
+use crate::simt::{CacheHint, OPT_LEVEL};
 use crate::target::{Target, max_vector_bytes};
 use crate::tile::{Kernel, KnobId, Op, ParamKind, Size, Stmt, ValueId};
 use std::collections::HashSet;
@@ -44,6 +44,8 @@ pub(crate) struct Plan {
     pub split: Option<Split>,
     /// Blocks per multiprocessor that registers must leave room for.
     pub min_blocks: i64,
+    /// See [`crate::simt::LaunchRecord::opt_level`].
+    pub opt_level: u32,
     /// Rows of tiles that blocks walk together; 1 for row after row.
     pub raster: i64,
     /// Copies of each element of a shared array that is only updated.
@@ -172,6 +174,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         copies,
         split,
         min_blocks,
+        opt_level: check_opt_level(kernel, schedule)?,
         raster,
         knobs,
         grid_tile,
@@ -286,6 +289,16 @@ fn check_min_blocks(kernel: &Kernel, schedule: &Schedule, target: &Target, threa
         return refused(rule);
     }
     Ok(blocks)
+}
+
+/// What ptxas is asked for.
+fn check_opt_level(kernel: &Kernel, schedule: &Schedule) -> Result<u32, ScheduleError> {
+    let level = schedule.int_of_kind(kernel, KnobKind::OptLevel, i64::from(OPT_LEVEL));
+    let id = knob_of_kind(kernel, KnobKind::OptLevel);
+    match u32::try_from(level) {
+        Ok(level @ 1..=OPT_LEVEL) => Ok(level),
+        _ => Err(illegal(kernel, &id.into_iter().collect::<Vec<_>>(), level.to_string(), format!("ptxas knows 1 to {OPT_LEVEL}"))),
+    }
 }
 
 /// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free.

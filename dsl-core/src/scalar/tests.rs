@@ -156,11 +156,12 @@ fn undefined_operations_are_named() {
 }
 
 #[test]
-fn tf32_rounds_ties_away_from_zero() {
+fn tf32_rounds_ties_to_even() {
     let unit = 2f32.powi(-10);
     for (x, expected) in [
-        (1.0 + 0.5 * unit, 1.0 + unit),
-        (-1.0 - 0.5 * unit, -1.0 - unit),
+        (1.0 + 0.5 * unit, 1.0),
+        (-1.0 - 0.5 * unit, -1.0),
+        (1.0 + 0.51 * unit, 1.0 + unit),
         (1.0 + 0.49 * unit, 1.0),
         (1.0 + 1.5 * unit, 1.0 + 2.0 * unit),
         (f32::MAX, f32::INFINITY),
@@ -170,5 +171,5 @@ fn tf32_rounds_ties_away_from_zero() {
         assert_eq!(unary(UnaryOp::RoundTf32, DType::F32, f(x)), f(expected), "{x}");
     }
     assert!(f32::from_bits(unary(UnaryOp::RoundTf32, DType::F32, f(f32::NAN)) as u32).is_nan());
-    assert_eq!(unary_f64(UnaryOp::RoundTf32, 1.0 + f64::from(unit) * 0.5), f64::from(1.0 + unit));
+    assert_eq!(unary_f64(UnaryOp::RoundTf32, 1.0 + f64::from(unit) * 1.5), f64::from(1.0 + 2.0 * unit));
 }

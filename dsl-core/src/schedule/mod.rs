@@ -48,6 +48,8 @@ pub enum KnobKind {
     Split,
     /// `min_blocks(Q = [1, 2, 3])`: blocks per multiprocessor that registers are kept low for: the second argument of `__launch_bounds__`.
     MinBlocks,
+    /// `opt_level(L = [3, 1])`: how hard ptxas tries (its `-O`); at 1 it keeps more of the order in which products are written.
+    OptLevel,
     /// `copies(K = [1, 8, ..])`: copies of each element of a shared array that is only updated by one kind of atomic: lanes update
     /// different ones, and a read combines them.
     Copies,
@@ -75,6 +77,7 @@ impl KnobKind {
             KnobKind::Raster => "raster",
             KnobKind::Split => "split",
             KnobKind::MinBlocks => "min_blocks",
+            KnobKind::OptLevel => "opt_level",
             KnobKind::Copies => "copies",
             KnobKind::Cache => "cache",
         }

@@ -277,6 +277,7 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
         KnobKind::Tile => listed.to_vec(),
         KnobKind::Coarsen { .. } | KnobKind::Vector | KnobKind::Stages | KnobKind::Raster => vec![Choice::Int(1)],
         KnobKind::Split | KnobKind::MinBlocks | KnobKind::Copies => vec![Choice::Int(1)],
+        KnobKind::OptLevel => vec![Choice::Int(3)],
         KnobKind::Grid => vec![Choice::Int(0)],
         KnobKind::Threads | KnobKind::Warps => listed.to_vec(),
         KnobKind::Copy | KnobKind::Unit | KnobKind::Cache | KnobKind::Rows | KnobKind::Halo | KnobKind::Operands => {

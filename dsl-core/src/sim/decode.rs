@@ -539,7 +539,7 @@ fn mark_unset(stmts: &[Stmt], unset: &mut [bool]) {
 fn unary_class(op: UnaryOp, dtype: DType) -> Class {
     match op {
         UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Popcount | UnaryOp::LeadingZeros if dtype.is_float() => Class::FloatAdd,
-        UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Popcount | UnaryOp::LeadingZeros => Class::Integer,
+        UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Popcount | UnaryOp::LeadingZeros | UnaryOp::Moved => Class::Integer,
         UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc | UnaryOp::RoundTf32 => Class::Convert,
         _ => Class::SpecialFunction,
     }

@@ -487,9 +487,14 @@ pub struct LaunchRecord {
     pub cooperative: bool,
     /// Blocks per multiprocessor that the schedule counts on (second argument of `__launch_bounds__`).
     pub min_blocks: u32,
+    /// The optimisation level that ptxas is asked for; it does what it can at [`OPT_LEVEL`], its default.
+    pub opt_level: u32,
     /// What groups of warps do; empty where all do the same.
     pub roles: Vec<WarpRole>,
 }
+
+/// ptxas's own optimisation level.
+pub const OPT_LEVEL: u32 = 3;
 
 /// A group of warps that runs its own part of the kernel.
 #[derive(Clone, PartialEq, Debug)]

@@ -178,7 +178,15 @@ mod tests {
             ],
             shared: Vec::new(),
             body,
-            launch: LaunchRecord { grid: HostExpr::Const(1), block: 32, cluster: 1, cooperative: false, min_blocks: 1, roles: Vec::new() },
+            launch: LaunchRecord {
+                grid: HostExpr::Const(1),
+                block: 32,
+                cluster: 1,
+                cooperative: false,
+                min_blocks: 1,
+                opt_level: 3,
+                roles: Vec::new(),
+            },
             provenance: Provenance { signature: text(), loc, schedule: text(), facts: text(), launch: text() },
         }
     }

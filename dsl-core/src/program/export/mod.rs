@@ -109,7 +109,7 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
     body.write()?;
     kernels.retain(|k| body.launches(&k.name));
 
-    let mut out = header(program, signature, sites, target);
+    let mut out = header(program, signature, sites, &kernels, target);
     out.push_str(&includes(signature, &body.headers));
     out.push('\n');
     out.push_str(&cuda::emit_kernels(&kernels));
@@ -193,9 +193,12 @@ fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Ve
     (kernels.into_iter().map(|(_, k)| k).collect(), names)
 }
 
-fn header(program: &Program, signature: &Signature, sites: &[Site], target: &Target) -> String {
+fn header(program: &Program, signature: &Signature, sites: &[Site], kernels: &[simt::Kernel], target: &Target) -> String {
     let mut out = format!("// {}, written by girih for {}\n", program.path, target.arch);
-    out.push_str(&format!("// build: nvcc -O3 -arch={}\n", target.arch));
+    // One file is built in one way: what one kernel gains from less of ptxas is more than the others lose.
+    let opt_level = kernels.iter().map(|k| k.launch.opt_level).min().unwrap_or(simt::OPT_LEVEL);
+    let flag = cuda::ptxas_flag(opt_level).map_or(String::new(), |f| format!(" {f}"));
+    out.push_str(&format!("// build: nvcc -O3 -arch={}{flag}\n", target.arch));
     let mut lines: Vec<String> = Vec::new();
     for site in sites {
         let line = format!("// schedule of {}: {}\n", site.kernel.full_name(), site.schedule.attribute(&site.kernel));

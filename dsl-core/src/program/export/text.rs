@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// A function that rounds as `UnaryOp::RoundTf32` does.
 const ROUND_TF32: &str = "[](float x) { unsigned int b; __builtin_memcpy(&b, &x, 4); \
-if ((b & 0x7f800000u) != 0x7f800000u) b = (b + 0x1000u) & 0xffffe000u; __builtin_memcpy(&x, &b, 4); return x; }";
+if ((b & 0x7f800000u) != 0x7f800000u) b = (b + 0xfffu + (b >> 13 & 1u)) & 0xffffe000u; __builtin_memcpy(&x, &b, 4); return x; }";
 
 /// How tightly a text binds; larger binds tighter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -314,6 +314,7 @@ impl Names<'_> {
             UnaryOp::Trunc => call("truncf"),
             UnaryOp::RecipApprox => Text::new(format!("1.0f / {}", x.at_least(Prec::Unary)), Prec::Mul),
             UnaryOp::RoundTf32 => Text::primary(format!("{ROUND_TF32}({})", x.text)),
+            UnaryOp::Moved => x,
             UnaryOp::Popcount if dtype.size() == 8 => call("__builtin_popcountll"),
             UnaryOp::Popcount => Text::primary(format!("__builtin_popcount((unsigned int){})", x.at_least(Prec::Unary))),
             UnaryOp::LeadingZeros => {
