@@ -84,6 +84,9 @@ pub struct Trial {
     pub registers: Option<u32>,
     /// Why the cubin is not what the kernel was meant to become, where it is not: see [`crate::acceptance`].
     pub flaw: Option<String>,
+    /// A digest of the CUDA C ([`crate::tune::code`]); `None` where the schedule has none. What girih generates now may differ: such a
+    /// trial says nothing.
+    pub code: Option<u64>,
 }
 
 impl Trial {
@@ -139,7 +142,7 @@ const SCHEMA: &str = "
         identity TEXT NOT NULL, kernel TEXT NOT NULL, facts TEXT NOT NULL, sizes TEXT NOT NULL,
         device TEXT NOT NULL, arch TEXT NOT NULL, schedule TEXT NOT NULL,
         status TEXT NOT NULL, reason TEXT NOT NULL, median_us REAL, samples_us TEXT NOT NULL, registers INTEGER,
-        versions TEXT NOT NULL, at INTEGER NOT NULL, flaw TEXT, lengths TEXT NOT NULL DEFAULT '',
+        versions TEXT NOT NULL, at INTEGER NOT NULL, flaw TEXT, lengths TEXT NOT NULL DEFAULT '', code TEXT,
         PRIMARY KEY (identity, facts, sizes, device, arch, schedule));
     CREATE TABLE IF NOT EXISTS elected (
         identity TEXT NOT NULL, kernel TEXT NOT NULL, facts TEXT NOT NULL, sizes TEXT NOT NULL,
@@ -180,8 +183,8 @@ impl Store {
         let samples: Vec<String> = trial.samples_us.iter().map(|s| format!("{s:.3}")).collect();
         self.done(self.db.execute(
             "INSERT OR REPLACE INTO trials (identity, kernel, facts, sizes, device, arch, schedule, status, reason, median_us, samples_us,
-                                            registers, versions, at, flaw, lengths)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                                            registers, versions, at, flaw, lengths, code)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
             params![
                 hex(key.identity),
                 key.kernel,
@@ -198,7 +201,8 @@ impl Store {
                 VERSIONS,
                 now(),
                 trial.flaw,
-                text(key.lengths.as_ref())
+                text(key.lengths.as_ref()),
+                trial.code.map(hex)
             ],
         ))
     }
@@ -207,13 +211,14 @@ impl Store {
     pub fn trials(&self, key: &TrialKey) -> Result<Vec<Trial>, StoreError> {
         let query = || -> rusqlite::Result<Vec<Trial>> {
             let mut rows = self.db.prepare_cached(
-                "SELECT schedule, status, reason, median_us, samples_us, registers, flaw FROM trials
+                "SELECT schedule, status, reason, median_us, samples_us, registers, flaw, code FROM trials
                  WHERE identity = ?1 AND facts = ?2 AND sizes = ?3 AND device = ?4 AND arch = ?5 AND versions = ?6 ORDER BY at, rowid",
             )?;
             let key = params![hex(key.identity), key.facts, key.sizes, key.device, key.arch, VERSIONS];
             rows.query_map(key, |r| {
                 let status: String = r.get(1)?;
                 let samples: String = r.get(4)?;
+                let code: Option<String> = r.get(7)?;
                 Ok(Trial {
                     schedule: r.get(0)?,
                     status: Status::ALL.into_iter().find(|s| s.name() == status).unwrap_or(Status::Crashed),
@@ -222,6 +227,7 @@ impl Store {
                     samples_us: samples.split(' ').filter_map(|s| s.parse().ok()).collect(),
                     registers: r.get(5)?,
                     flaw: r.get(6)?,
+                    code: code.and_then(|c| u64::from_str_radix(&c, 16).ok()),
                 })
             })?
             .collect()
@@ -336,16 +342,18 @@ impl Store {
 
 /// Adds what a store of a former version lacks.
 fn bring_up_to_date(db: &mut Connection) -> rusqlite::Result<()> {
-    if has_column(db, "trials", "flaw")? && has_column(db, "trials", "lengths")? && has_column(db, "elected", "lengths")? {
+    let trials = [("flaw", "TEXT"), ("lengths", "TEXT NOT NULL DEFAULT ''"), ("code", "TEXT")];
+    let whole: rusqlite::Result<bool> =
+        trials.iter().try_fold(has_column(db, "elected", "lengths")?, |all, (name, _)| Ok(all && has_column(db, "trials", name)?));
+    if whole? {
         return Ok(());
     }
     // Another process may do the same now: who comes second finds nothing left to do.
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if !has_column(&change, "trials", "flaw")? {
-        change.execute_batch("ALTER TABLE trials ADD COLUMN flaw TEXT")?;
-    }
-    if !has_column(&change, "trials", "lengths")? {
-        change.execute_batch("ALTER TABLE trials ADD COLUMN lengths TEXT NOT NULL DEFAULT ''")?;
+    for (name, kind) in trials {
+        if !has_column(&change, "trials", name)? {
+            change.execute_batch(&format!("ALTER TABLE trials ADD COLUMN {name} {kind}"))?;
+        }
     }
     if !has_column(&change, "elected", "lengths")? {
         // Lengths belong to the key, so the table is made again.
@@ -426,7 +434,8 @@ mod tests {
         let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
         let samples_us = median_us.into_iter().collect();
         let flaw = median_us.filter(|us| *us > 5.0).map(|_| "48 bytes spilled per thread".to_string());
-        Trial { schedule: schedule.into(), status, reason: String::new(), median_us, samples_us, registers: Some(32), flaw }
+        let (schedule, reason) = (schedule.to_string(), String::new());
+        Trial { schedule, status, reason, median_us, samples_us, registers: Some(32), flaw, code: median_us.map(|_| u64::MAX) }
     }
 
     #[test]
@@ -452,7 +461,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("girih-former-{}", std::process::id()));
         let path = folder.join("tune.sqlite");
         std::fs::create_dir_all(&folder).unwrap();
-        let former = SCHEMA.replace(", flaw TEXT", "").replace(", lengths TEXT NOT NULL DEFAULT ''", "").replace(", lengths))", "))");
+        let former = SCHEMA
+            .replace(", code TEXT", "")
+            .replace(", flaw TEXT", "")
+            .replace(", lengths TEXT NOT NULL DEFAULT ''", "")
+            .replace(", lengths))", "))");
         assert!(!former.contains("lengths"), "{former}");
         let db = Connection::open(&path).unwrap();
         db.execute_batch(&former).unwrap();

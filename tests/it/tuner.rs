@@ -99,6 +99,20 @@ fn a_second_run_resumes_the_first() {
 }
 
 #[test]
+fn trials_of_other_code_are_not_known() {
+    let (store, folder) = store("other-code");
+    predict(&store, 3, usize::MAX);
+    let key = store.elected().unwrap().remove(0).key;
+    for trial in store.trials(&key).unwrap() {
+        // As an earlier version would have left them, whose lowering was another.
+        store.record(&key, &Trial { code: trial.code.map(|c| c ^ 1), ..trial }).unwrap();
+    }
+    let (second, known) = predict(&store, 2, usize::MAX);
+    assert_eq!((known, second.counts.0), (0, 2));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn an_interrupt_keeps_what_was_found() {
     let (store, folder) = store("interrupt");
     let (outcome, _) = predict(&store, 10, 2);

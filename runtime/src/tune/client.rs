@@ -122,7 +122,7 @@ impl WorkerMeasure {
             Err(Gone::TimedOut) => (Status::TimedOut, format!("no result after {} s", self.limit.as_secs()), Vec::new()),
             Err(Gone::Died(status)) => (Status::Crashed, format!("the worker process died ({status})"), Vec::new()),
         };
-        Trial { schedule, status, reason, median_us: median(&samples_us), samples_us, registers: None, flaw: None }
+        Trial { schedule, status, reason, median_us: median(&samples_us), samples_us, registers: None, flaw: None, code: None }
     }
 
     /// Times several in turn: so many samples of each in microseconds. Empty where one failed.

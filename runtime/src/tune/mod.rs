@@ -33,6 +33,9 @@ use crate::subject::Subject;
 use crate::winners;
 use ahead::Ahead;
 use client::WorkerMeasure;
+use girih_core::facts::Facts;
+use girih_core::loc::SourceLoc;
+use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
@@ -136,6 +139,14 @@ pub struct SiteOutcome {
 /// Of the data that candidates are checked and timed on.
 const SEED: u64 = 1;
 
+/// A digest of the CUDA C that a schedule gives, wherever in a file the kernel stands; `None` for an illegal schedule. Trials are known by
+/// it: what an earlier version generated may have been slower, or wrong.
+pub fn code(kernel: &Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Option<u64> {
+    let mut simt = girih_core::lower::lower(kernel, facts, schedule, target).ok()?;
+    simt.provenance.loc = SourceLoc::NONE;
+    Some(fnv1a64(girih_core::cuda::emit(&simt).as_bytes()))
+}
+
 /// One launch site that is being tuned.
 struct Site<'a> {
     subject: &'a Subject,
@@ -156,7 +167,7 @@ impl Site<'_> {
     fn tune(&self, schedules: &[String], worker: Option<&mut WorkerMeasure>, progress: &mut dyn Progress) -> Result<SiteOutcome, String> {
         let key = self.key(schedules);
         let space = Space::new(self.kernel, &self.launch.facts, self.target);
-        let former = if self.options.fresh { Vec::new() } else { self.store.trials(&key).map_err(|e| e.to_string())? };
+        let former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
         let first = &schedules[self.launch.site];
         let whole = self.options.strategy == Strategy::Exhaustive;
         let mut pool = match &self.shortlist {
@@ -208,6 +219,17 @@ impl Site<'_> {
                 self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)
             }
         }
+    }
+
+    /// The trials of earlier runs, of code that is still what these schedules give.
+    fn former(&self, key: &TrialKey) -> Result<Vec<Trial>, String> {
+        let mut former = self.store.trials(key).map_err(|e| e.to_string())?;
+        former.retain(|t| parse_schedule(self.kernel, &t.schedule).is_ok_and(|s| t.code == self.code(&s)));
+        Ok(former)
+    }
+
+    fn code(&self, candidate: &Schedule) -> Option<u64> {
+        code(self.kernel, &self.launch.facts, candidate, self.target)
     }
 
     /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before.

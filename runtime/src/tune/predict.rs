@@ -218,6 +218,7 @@ impl Prediction<'_> {
             samples_us: Vec::new(),
             registers: None,
             flaw: None,
+            code: None,
         };
         if let Some(failure) = self.check(schedule).failures.first() {
             (trial.status, trial.reason) = (Status::Wrong, failure.clone());

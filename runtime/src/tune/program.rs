@@ -194,8 +194,16 @@ impl Descent<'_> {
         let key = joint::key(self.subject, self.call, &self.options.by.device_name(), self.options.by.target());
         let status = if matches!(self.options.by, By::Measurement(_)) { Status::Measured } else { Status::Predicted };
         let schedule = Joint::of(self.subject, schedules).to_string();
-        let trial =
-            Trial { schedule, status, reason: String::new(), median_us: Some(us), samples_us: Vec::new(), registers: None, flaw: None };
+        let trial = Trial {
+            schedule,
+            status,
+            reason: String::new(),
+            median_us: Some(us),
+            samples_us: Vec::new(),
+            registers: None,
+            flaw: None,
+            code: None,
+        };
         self.store.record(&key, &trial).map_err(|e| e.to_string())
     }
 }

@@ -287,7 +287,16 @@ mod tests {
 
     fn trial(median_us: Option<f64>) -> Trial {
         let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
-        Trial { schedule: String::new(), status, reason: String::new(), median_us, samples_us: Vec::new(), registers: None, flaw: None }
+        Trial {
+            schedule: String::new(),
+            status,
+            reason: String::new(),
+            median_us,
+            samples_us: Vec::new(),
+            registers: None,
+            flaw: None,
+            code: None,
+        }
     }
 
     fn recording(first: &[f64], again: &[f64]) -> Recording {

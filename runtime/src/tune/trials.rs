@@ -42,6 +42,7 @@ impl Measure for Trials<'_> {
         {
             (trial.registers, trial.flaw) = (Some(registers), flaw);
         }
+        trial.code = self.site.code(&candidate.schedule);
         trial
     }
 
