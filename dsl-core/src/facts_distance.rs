@@ -31,6 +31,8 @@ impl Occasion<'_> {
         match (self.lengths, tuned.lengths) {
             (Some(own), Some(other)) => promises(self.facts, tuned.facts) + own.distance(other),
             (Some(_), None) => distance(self.facts, tuned.facts) + UNKNOWN,
+            // Who asks neither for lengths nor for bounds means any: how long what was tuned is doesn't make it further.
+            (None, Some(_)) if !self.facts.contains('<') => promises(self.facts, tuned.facts),
             (None, _) => distance(self.facts, tuned.facts),
         }
     }
@@ -120,6 +122,16 @@ mod tests {
         use crate::facts::{Facts, TensorArg};
         let args = [[m, k], [k, n], [m, n]].map(|lens| Some(TensorArg::packed(0, &lens)));
         (Facts::of_launch(&args, true).bounded(&[(0, 1)], &args).to_string(), Lengths::of(&args))
+    }
+
+    #[test]
+    fn without_lengths_and_bounds_the_longest_tensors_come_first() {
+        let (square, long) = (product(8192, 8192, 8192), product(128, 65536, 128));
+        let asked = Occasion { facts: "16p/16x16 16p/16x16 16p/16x16 i32 noalias", lengths: None };
+        let [square, long] = [&square, &long].map(|(facts, lengths)| Occasion { facts, lengths: Some(lengths) });
+        assert_eq!(asked.order(&square, &long), Ordering::Less);
+        let bounded = Occasion { facts: long.facts, lengths: None };
+        assert_eq!(bounded.order(&square, &long), Ordering::Greater, "bounds that are asked for count");
     }
 
     fn elementwise(n: i64) -> (String, Lengths) {

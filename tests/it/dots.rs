@@ -6,6 +6,7 @@ pub mod chained {
 }
 mod blocks;
 pub mod kernels;
+mod levels;
 mod numerics;
 mod splits;
 mod traffic;

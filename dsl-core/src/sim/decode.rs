@@ -348,6 +348,7 @@ impl<'a> Decoder<'a> {
             Stmt::Let { var, value } => {
                 let dst = self.base(*var);
                 self.value_into(value, Some(dst));
+                self.unrolled.define(*var, value, self.kernel);
             }
             Stmt::Declare { var, init } => {
                 let (base, len) = (self.base(*var), self.len(*var));

@@ -33,6 +33,13 @@ impl Unrolled {
         }
     }
 
+    /// A name for what is made of counters is as constant as they are.
+    pub(super) fn define(&mut self, var: VarId, value: &Expr, kernel: &Kernel) {
+        if self.folds(value, kernel) {
+            self.inside.remove(&var);
+        }
+    }
+
     /// Whether an integer is made of counters and what is there before the loops.
     pub(super) fn folds(&self, e: &Expr, kernel: &Kernel) -> bool {
         !self.counters.is_empty() && self.folds_all(e, kernel)
