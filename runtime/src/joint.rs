@@ -3,10 +3,10 @@
 //! As text: `row in registers=no; stats: T=1024 C=4; normalise: T=512`, variants first.
 
 use crate::device::Device;
+use crate::known;
 use crate::store::{Store, TrialKey, default_folder};
 use crate::subject::{Call, Subject};
 use crate::tune::launches::{Launch, promised};
-use crate::winners;
 use girih_core::lengths::Lengths;
 use girih_core::program::Program;
 use girih_core::scalar::fnv1a64;
@@ -110,15 +110,14 @@ pub fn key(subject: &Subject, call: &Call, device: &str, target: &Target) -> Tri
     }
 }
 
-/// The best schedule known for a program called with arguments of these lengths, without which it is one for the longest: the store's for
-/// a device, else a committed winner's. It is a proposal: each site's schedule is to be proved legal for its launch.
+/// The best schedule known for a program called with arguments of these lengths, without which it is one for the longest: of the
+/// store's for a device and the committed winners' the nearest. It is a proposal: each site's schedule is to be proved legal for its launch.
 pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store: Option<(&Store, &str)>) -> Option<(Joint, Subject)> {
     if !is_joint(&subject.source) {
         return None;
     }
-    let stored = store.and_then(|(s, device)| s.candidates(identity(&subject.source), FACTS, lengths, device).ok()).unwrap_or_default();
-    let known = stored.into_iter().chain(winners::programs(&subject.source.path, lengths, target));
-    known.filter_map(|text| Joint::parse(&text).ok()).find_map(|joint| joint.apply(subject).map(|s| (joint, s)))
+    let known = known::of_program(&subject.source.path, identity(&subject.source), lengths, target, store);
+    known.iter().filter_map(|text| Joint::parse(text).ok()).find_map(|joint| joint.apply(subject).map(|s| (joint, s)))
 }
 
 /// The side of each variant that a program takes when it is called with arguments of these lengths on a device: that of the tuner's store,
@@ -129,9 +128,10 @@ pub(crate) fn variants_for(program: &Program, lengths: &Lengths, device: &Device
     }
     // A launch does not make a store; only tuning does.
     let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
-    let stored = store.and_then(|s| s.candidates(identity(program), FACTS, Some(lengths), &device.name()).ok()).unwrap_or_default();
-    let known = stored.into_iter().chain(winners::programs(&program.path, Some(lengths), device.target()));
-    let chosen = known.filter_map(|text| Joint::parse(&text).ok()).find_map(|joint| joint.variants_of(program));
+    let name = device.name();
+    let store = store.as_ref().map(|s| (s, name.as_str()));
+    let known = known::of_program(&program.path, identity(program), Some(lengths), device.target(), store);
+    let chosen = known.iter().filter_map(|text| Joint::parse(text).ok()).find_map(|joint| joint.variants_of(program));
     chosen.unwrap_or_else(|| program.default_variants())
 }
 
@@ -157,7 +157,7 @@ pub fn schedules(
         let (schedule, origin) = match own {
             Some(schedule) => (schedule, "tuned with the program"),
             None => {
-                let chosen = winners::choose(&kernel, &facts, lengths.as_ref(), target, store, legal);
+                let chosen = known::choose(&kernel, &facts, lengths.as_ref(), target, store, legal);
                 let (schedule, origin) =
                     chosen.ok_or_else(|| format!("kernel `{}` has no legal schedule on {}", kernel.name, target.name))?;
                 (schedule, origin.name())

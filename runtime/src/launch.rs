@@ -4,8 +4,8 @@ use crate::buffer::Buffer;
 use crate::compile::{self, Compiled, Output};
 use crate::device::{Device, Loaded};
 use crate::error::Error;
+use crate::known;
 use crate::tensor::extent;
-use crate::winners;
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::lengths::Lengths;
 use girih_core::loc::SourceLoc;
@@ -211,7 +211,7 @@ pub fn choose(device: &Device, kernel: &tile::Kernel, facts: &Facts, lengths: &L
     static STANDARD: Once = Once::new();
     STANDARD.call_once(|| {
         if SOURCES.read().unwrap_or_else(|e| e.into_inner()).is_empty() {
-            winners::add_sources();
+            known::add_sources();
         }
     });
     let check = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target());
@@ -222,7 +222,7 @@ pub fn choose(device: &Device, kernel: &tile::Kernel, facts: &Facts, lengths: &L
     }
     let default = Schedule::default_of(kernel);
     let Err(error) = check(&default) else { return Ok(default) };
-    winners::instead(kernel, facts, device.target()).ok_or(Error::from(error))
+    known::instead(kernel, facts, device.target()).ok_or(Error::from(error))
 }
 
 fn known(device: &Device, def: &KernelDef) -> Result<Arc<Known>, Error> {

@@ -17,6 +17,7 @@ pub mod resources;
 pub mod sass;
 mod wheel;
 
+pub mod known;
 pub mod launch;
 pub mod program;
 mod steps;

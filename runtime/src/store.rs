@@ -119,14 +119,19 @@ pub enum StoreError {
 }
 
 /// A schedule that may serve a launch, and what it was tuned for.
-struct Found {
-    schedule: String,
-    facts: String,
-    lengths: Option<Lengths>,
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// The schedule as `T=1024 C=4 V=4`; of a program as [`crate::joint::Joint`] writes it.
+    pub schedule: String,
+    /// The facts' key text.
+    pub facts: String,
+    /// Of the launch's, or the program's, arguments; `None` where nobody wrote them down.
+    pub lengths: Option<Lengths>,
 }
 
-impl Found {
-    fn occasion(&self) -> Occasion<'_> {
+impl Candidate {
+    /// What it was tuned for.
+    pub fn occasion(&self) -> Occasion<'_> {
         Occasion { facts: &self.facts, lengths: self.lengths.as_ref() }
     }
 }
@@ -264,23 +269,22 @@ impl Store {
     /// The schedules to consider for a launch on a device, the best first: the nearest elected one ([`Occasion::order`]), of several that
     /// were elected for the very same launch the latest. The fastest trials of the very facts and lengths (of any lengths, if none are
     /// given) follow those elected for the same. The caller proves that a schedule is legal before it uses it.
-    pub fn candidates(&self, identity: u64, facts: &str, lengths: Option<&Lengths>, device: &str) -> Result<Vec<String>, StoreError> {
-        let asked = Occasion { facts, lengths };
+    pub fn candidates(&self, identity: u64, asked: Occasion, device: &str) -> Result<Vec<Candidate>, StoreError> {
         let mut found = self.elected_and_fastest(identity, asked, device).map_err(|e| self.error(e))?;
         // Equally near ones stay in their order.
         found.sort_by(|a, b| asked.order(&a.occasion(), &b.occasion()));
-        Ok(found.into_iter().map(|f| f.schedule).collect())
+        Ok(found)
     }
 
     /// What is elected on a device, the latest first, then the fastest trials of the very facts and lengths.
-    fn elected_and_fastest(&self, identity: u64, asked: Occasion, device: &str) -> rusqlite::Result<Vec<Found>> {
-        let found = |r: &rusqlite::Row| -> rusqlite::Result<Found> {
-            Ok(Found { schedule: r.get(0)?, facts: r.get(1)?, lengths: lengths(&r.get::<_, String>(2)?) })
+    fn elected_and_fastest(&self, identity: u64, asked: Occasion, device: &str) -> rusqlite::Result<Vec<Candidate>> {
+        let found = |r: &rusqlite::Row| -> rusqlite::Result<Candidate> {
+            Ok(Candidate { schedule: r.get(0)?, facts: r.get(1)?, lengths: lengths(&r.get::<_, String>(2)?) })
         };
         let mut elected = self.db.prepare_cached(
             "SELECT schedule, facts, lengths FROM elected WHERE identity = ?1 AND device = ?2 ORDER BY at DESC, rowid DESC",
         )?;
-        let mut all: Vec<Found> = elected.query_map(params![hex(identity), device], found)?.collect::<Result<_, _>>()?;
+        let mut all: Vec<Candidate> = elected.query_map(params![hex(identity), device], found)?.collect::<Result<_, _>>()?;
         // A group's other columns are those of the row with the least time.
         let mut fastest = self.db.prepare_cached(
             "SELECT schedule, facts, lengths, min(median_us) FROM trials
@@ -430,6 +434,11 @@ mod tests {
         store.elect(&Elected { key, schedule: schedule.into(), median_us: 1.0 }).unwrap();
     }
 
+    fn schedules(store: &Store, lengths: Option<&Lengths>, device: &str) -> Vec<String> {
+        let asked = Occasion { facts: "16p/16", lengths };
+        store.candidates(7, asked, device).unwrap().into_iter().map(|c| c.schedule).collect()
+    }
+
     fn trial(schedule: &str, median_us: Option<f64>) -> Trial {
         let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
         let samples_us = median_us.into_iter().collect();
@@ -479,7 +488,7 @@ mod tests {
             elect(&store, key(), "T=8");
             // What was elected before is usable, in the middle between near and far.
             elect(&store, sized(8 << 12), "T=64");
-            let at = |n: i64| store.candidates(7, "16p/16", sized(n).lengths.as_ref(), "GPU").unwrap();
+            let at = |n: i64| schedules(&store, sized(n).lengths.as_ref(), "GPU");
             assert_eq!(at(8), ["T=8", "T=1", "T=9", "T=64"]);
             assert_eq!(at(8 << 10), ["T=64", "T=9", "T=8"]);
         }
@@ -498,7 +507,7 @@ mod tests {
         elect(&store, key(), "T=2");
         elect(&store, TrialKey { facts: "4p/1".into(), ..key() }, "T=3");
         elect(&store, TrialKey { facts: "4s/1".into(), ..key() }, "T=4");
-        let candidates = |device| store.candidates(7, "16p/16", key().lengths.as_ref(), device).unwrap();
+        let candidates = |device| schedules(&store, key().lengths.as_ref(), device);
         assert_eq!(candidates("GPU"), ["T=2", "T=1", "T=3", "T=4"]);
         assert_eq!(candidates("another"), [""; 0]);
         assert_eq!(store.elected_for(&key()).unwrap(), Some(("T=2".into(), 1.0)));
@@ -513,11 +522,11 @@ mod tests {
         }
         // Trials of other sizes are no word on this one: shorter tensors take less time.
         store.record(&sized(64), &trial("T=7", Some(0.1))).unwrap();
-        let first = |n: i64| store.candidates(7, "16p/16", sized(n).lengths.as_ref(), "GPU").unwrap()[0].clone();
+        let first = |n: i64| schedules(&store, sized(n).lengths.as_ref(), "GPU")[0].clone();
         for (n, taken) in [(1 << 10, 1 << 10), (1 << 27, 1 << 27), (16, 1 << 10), (100_000, 1 << 18), (1 << 30, 1 << 27), (64, 7)] {
             assert_eq!(first(n), format!("T={taken}"), "{n}");
         }
-        let all = store.candidates(7, "16p/16", None, "GPU").unwrap();
+        let all = schedules(&store, None, "GPU");
         assert_eq!(all, ["T=134217728", "T=262144", "T=1024", "T=7"], "the longest first");
         // Two programs may call equal things by different sizes, and different things by equal ones.
         elect(&store, TrialKey { lengths: Lengths::parse("512").ok(), ..sized(1 << 27) }, "T=1");

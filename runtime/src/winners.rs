@@ -12,22 +12,16 @@
 //! ```
 //! Lengths that nobody wrote down are `any`.
 
-use crate::device::Device;
-use crate::joint;
-use crate::launch::{ScheduleSource, add_schedule_source};
-use crate::store::{Elected, Store, default_folder};
+use crate::store::Elected;
 use girih_core::facts::Facts;
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
 use girih_core::linkme::distributed_slice;
 use girih_core::schedule::Schedule;
-use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::parse::parse_schedule;
-use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::fmt;
-use std::sync::{Arc, Mutex};
 
 /// The texts of every linked winners' file. Filled by [`winners!`](crate::winners!).
 #[distributed_slice]
@@ -75,7 +69,7 @@ impl fmt::Display for Winner {
 }
 
 impl Winner {
-    fn occasion(&self) -> Occasion<'_> {
+    pub(crate) fn occasion(&self) -> Occasion<'_> {
         Occasion { facts: &self.facts, lengths: self.lengths.as_ref() }
     }
 
@@ -147,78 +141,21 @@ pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
     text
 }
 
-/// The compiled-in winners' schedules of a whole program ([`crate::joint`]): of the nearest architecture first, of those for the nearest
-/// lengths of the program's arguments; without lengths, for the longest.
-pub fn programs(path: &str, lengths: Option<&Lengths>, target: &Target) -> Vec<String> {
-    let found = nearest(all(), path, Occasion { facts: joint::FACTS, lengths }, target);
-    found.into_iter().filter(|w| w.facts == joint::FACTS).map(|w| w.schedule).collect()
-}
-
 /// The compiled-in winners' schedules for a kernel, the nearest first: of this architecture, of the nearest other one; of those for the
 /// nearest facts and lengths ([`Occasion::order`]), without lengths for the longest. Schedules that don't name exactly the kernel's knobs
 /// are left out.
 pub fn candidates(kernel: &Kernel, facts: &Facts, lengths: Option<&Lengths>, target: &Target) -> Vec<Schedule> {
     let found = nearest(all(), &kernel_path(kernel), Occasion { facts: &facts.to_string(), lengths }, target);
-    found.iter().filter_map(|w| parse_schedule(kernel, &w.schedule).ok()).collect()
+    found.iter().filter_map(|(_, w)| parse_schedule(kernel, &w.schedule).ok()).collect()
 }
 
-/// The winners of a kernel or program in the order in which they are considered. Equally near ones stay in their order.
-fn nearest(winners: Vec<Winner>, path: &str, asked: Occasion, target: &Target) -> Vec<Winner> {
+/// The winners of a kernel or program in the order in which they are considered, with how far their architecture is. Equally near ones
+/// stay in their order.
+pub(crate) fn nearest(winners: Vec<Winner>, path: &str, asked: Occasion, target: &Target) -> Vec<(u32, Winner)> {
     let of_path = winners.into_iter().filter(|w| w.kernel == path);
     let mut found: Vec<(u32, Winner)> = of_path.filter_map(|w| Some((capability(&w.arch)?.abs_diff(target.capability), w))).collect();
     found.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| asked.order(&x.occasion(), &y.occasion())));
-    found.into_iter().map(|(_, w)| w).collect()
-}
-
-/// Where a schedule came from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// Tuned on this device.
-    Store,
-    /// A committed winner.
-    Winner,
-    /// The first legal one: the default, else the naive one.
-    Default,
-}
-
-impl Origin {
-    /// A word for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Origin::Store => "tuned here",
-            Origin::Winner => "committed winner",
-            Origin::Default => "default",
-        }
-    }
-}
-
-/// The best schedule known that is legal: the store's for this device, else a winner, else the default, else the naive one.
-///
-/// Without lengths it is one for the longest tensors. `legal` proves legality for the facts and target at hand (by lowering). `None` only
-/// if nothing is legal.
-pub fn choose(
-    kernel: &Kernel,
-    facts: &Facts,
-    lengths: Option<&Lengths>,
-    target: &Target,
-    store: Option<(&Store, &str)>,
-    mut legal: impl FnMut(&Schedule) -> bool,
-) -> Option<(Schedule, Origin)> {
-    let text = facts.to_string();
-    let stored = store.and_then(|(s, device)| s.candidates(kernel.identity(), &text, lengths, device).ok()).unwrap_or_default();
-    let stored = stored.iter().filter_map(|s| parse_schedule(kernel, s).ok()).map(|s| (s, Origin::Store));
-    let winners = candidates(kernel, facts, lengths, target).into_iter().map(|s| (s, Origin::Winner));
-    let default = std::iter::once((Schedule::default_of(kernel), Origin::Default));
-    let known = stored.chain(winners).chain(default).find(|(s, _)| legal(s));
-    known.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)).map(|s| (s, Origin::Default)))
-}
-
-/// What stands in for first listed values that are illegal here: they need not be legal for every target and every launch. Of a kernel that
-/// multiplies tiles the highest rung of its ladder, of others the naive schedule, or any that is legal.
-pub fn instead(kernel: &Kernel, facts: &Facts, target: &Target) -> Option<Schedule> {
-    let space = Space::new(kernel, facts, target);
-    let highest = Ladder::new(&space).ok().flatten().map(|l| l.up_to(Step::Mma).clone());
-    highest.or_else(|| space.naive().ok()).or_else(|| space.candidates().next())
+    found
 }
 
 /// `sm_90a` → 90.
@@ -230,44 +167,6 @@ fn capability(arch: &str) -> Option<u32> {
 pub fn kernel_path(kernel: &Kernel) -> String {
     let types: Vec<&str> = kernel.instance.iter().map(|(_, t)| t.as_str()).collect();
     if types.is_empty() { kernel.path.clone() } else { format!("{}<{}>", kernel.path, types.join(", ")) }
-}
-
-/// Makes launches without an explicit schedule use the tuner's store, then the committed winners. Once per process is enough.
-pub fn add_sources() {
-    // A launch does not make a store; only tuning does.
-    if default_folder().join("tune.sqlite").exists()
-        && let Ok(store) = Store::open_default()
-    {
-        add_schedule_source(stored(store));
-    }
-    add_schedule_source(Arc::new(Committed));
-}
-
-/// A tuner's store as launches ask it ([`add_schedule_source`]).
-pub fn stored(store: Store) -> Arc<dyn ScheduleSource> {
-    Arc::new(Stored(Mutex::new(store)))
-}
-
-/// The tuner's store as launches ask it.
-struct Stored(Mutex<Store>);
-
-impl ScheduleSource for Stored {
-    fn schedule(&self, kernel: &Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule> {
-        let store = self.0.lock().ok()?;
-        let found = store.candidates(kernel.identity(), &facts.to_string(), Some(lengths), &device.name()).ok()?;
-        let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
-        found.iter().filter_map(|s| parse_schedule(kernel, s).ok()).find(legal)
-    }
-}
-
-/// The committed winners as launches ask them.
-struct Committed;
-
-impl ScheduleSource for Committed {
-    fn schedule(&self, kernel: &Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule> {
-        let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
-        candidates(kernel, facts, Some(lengths), device.target()).into_iter().find(legal)
-    }
 }
 
 #[cfg(test)]
@@ -333,14 +232,14 @@ mod tests {
         let target = Target::h200();
         let order = |path: &str, facts: &str, n: Option<Lengths>| -> Vec<String> {
             let asked = Occasion { facts, lengths: n.as_ref() };
-            nearest(parse(FILE).unwrap(), path, asked, target).into_iter().map(|w| w.schedule).collect()
+            nearest(parse(FILE).unwrap(), path, asked, target).into_iter().map(|(_, w)| w.schedule).collect()
         };
         let kernel = |n: Option<Lengths>| order("g::k", "16p/16x16<0x4096 i32", n);
         assert_eq!(kernel(lengths("16x4096")), ["T=16", "T=4096", "T=1", "T=80"]);
         assert_eq!(kernel(lengths("8x4096"))[0], "T=16");
         assert_eq!(kernel(lengths("8192x4096"))[0], "T=4096");
         assert_eq!(kernel(None), ["T=4096", "T=16", "T=1", "T=80"], "the longest first");
-        let program = |n: Option<Lengths>| order("g::solve", joint::FACTS, n);
+        let program = |n: Option<Lengths>| order("g::solve", crate::joint::FACTS, n);
         assert_eq!(program(lengths("32x4096 -")), ["k: T=16", "k: T=4096"]);
         assert_eq!(program(None), ["k: T=4096", "k: T=16"]);
     }

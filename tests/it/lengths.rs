@@ -4,7 +4,7 @@ use girih::buffer::Buffer;
 use girih::launch::{self, Argument, Prepared, add_schedule_source};
 use girih::prelude::*;
 use girih::store::{Elected, Store, TrialKey};
-use girih::{Device, Stream, winners};
+use girih::{Device, Stream, known, winners};
 use girih_core::lengths::Lengths;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
@@ -88,7 +88,7 @@ fn launches_take_the_schedule_of_the_nearest_lengths() {
     let (small, large) = ("T=256 C=1 V=1", "T=1024 C=4 V=4");
     place.elect(&store, 1 << 10, small);
     place.elect(&store, MOST, large);
-    add_schedule_source(winners::stored(store));
+    add_schedule_source(known::stored(store));
 
     let sizes = [1 << 10, MOST, 1 << 12, 1 << 17, 16, 1 << 19];
     assert!(sizes.iter().all(|n| place.facts(*n) == place.facts(MOST)), "facts don't tell these sizes apart");

@@ -67,7 +67,7 @@ enum Command {
 pub fn main() -> ExitCode {
     end_with_the_reader();
     let cli = Cli::parse();
-    crate::winners::add_sources();
+    crate::known::add_sources();
     let result = match cli.command {
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),

@@ -4,9 +4,9 @@ use super::{acceptance_json, device, names, print_json};
 use crate::acceptance::Acceptance;
 use crate::compile::{Compiled, Output, compile};
 use crate::joint::{self, Joint};
+use crate::known::{self, Origin};
 use crate::store::Store;
 use crate::subject::Subject;
-use crate::winners::{self, Origin};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use girih_core::facts::Facts;
@@ -157,7 +157,7 @@ pub fn schedule(
             let store = Store::open_default().ok();
             let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
             let known = store.as_ref().zip(here.as_deref());
-            let chosen = winners::choose(kernel, facts, None, target, known, legal);
+            let chosen = known::choose(kernel, facts, None, target, known, legal);
             chosen.map_or_else(|| (Schedule::default_of(kernel), Origin::Default.name()), |(s, o)| (s, o.name()))
         }
     };

@@ -1,0 +1,170 @@
+//! What schedules are known for a launch or a program: the device's own from the tuner's store and the committed winners, in one order by how
+//! near what they were tuned for is to what is asked. Where both are equally near, the device's own comes first; winners of other
+//! architectures come last.
+
+use crate::device::Device;
+use crate::joint;
+use crate::launch::{ScheduleSource, add_schedule_source};
+use crate::store::{Candidate, Store, default_folder};
+use crate::winners::{self, kernel_path};
+use girih_core::facts::Facts;
+use girih_core::facts_distance::Occasion;
+use girih_core::lengths::Lengths;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::ladder::{Ladder, Step};
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use std::sync::{Arc, Mutex};
+
+/// Where a schedule came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Tuned on this device.
+    Store,
+    /// A committed winner.
+    Winner,
+    /// The first legal one: the default, else the naive one.
+    Default,
+}
+
+impl Origin {
+    /// A word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Store => "tuned here",
+            Origin::Winner => "committed winner",
+            Origin::Default => "default",
+        }
+    }
+}
+
+/// Who asks: a kernel or a program, by its path and its identity.
+struct Asker<'a> {
+    path: &'a str,
+    identity: u64,
+}
+
+/// The texts of the schedules known to `asker`, the first to consider first.
+fn nearest(asker: Asker, asked: Occasion, target: &Target, store: Option<(&Store, &str)>) -> Vec<(String, Origin)> {
+    let stored = store.and_then(|(s, device)| s.candidates(asker.identity, asked, device).ok()).unwrap_or_default();
+    let committed = winners::nearest(winners::all(), asker.path, asked, target);
+    merged(stored, committed, asked)
+}
+
+/// Both lists, each in its order, as one. A winner of another architecture, so far away, comes after all that is of this one.
+fn merged(stored: Vec<Candidate>, committed: Vec<(u32, winners::Winner)>, asked: Occasion) -> Vec<(String, Origin)> {
+    let stored = stored.into_iter().map(|c| (0, c, Origin::Store));
+    let committed = committed.into_iter().map(|(far, w)| {
+        let candidate = Candidate { schedule: w.schedule, facts: w.facts, lengths: w.lengths };
+        (far, candidate, Origin::Winner)
+    });
+    let mut all: Vec<(u32, Candidate, Origin)> = stored.chain(committed).collect();
+    all.sort_by(|(x, a, _), (y, b, _)| x.cmp(y).then_with(|| asked.order(&a.occasion(), &b.occasion())));
+    all.into_iter().map(|(_, candidate, origin)| (candidate.schedule, origin)).collect()
+}
+
+/// The schedules known for a kernel, the first to consider first. Those that don't name exactly its knobs are left out.
+fn of_kernel(
+    kernel: &Kernel,
+    facts: &Facts,
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+) -> Vec<(Schedule, Origin)> {
+    let (path, facts) = (kernel_path(kernel), facts.to_string());
+    let asker = Asker { path: &path, identity: kernel.identity() };
+    let known = nearest(asker, Occasion { facts: &facts, lengths }, target, store);
+    known.into_iter().filter_map(|(text, origin)| Some((parse_schedule(kernel, &text).ok()?, origin))).collect()
+}
+
+/// The schedules known for a program as a whole ([`crate::joint`]), the first to consider first.
+pub(crate) fn of_program(
+    path: &str,
+    identity: u64,
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+) -> Vec<String> {
+    let known = nearest(Asker { path, identity }, Occasion { facts: joint::FACTS, lengths }, target, store);
+    known.into_iter().map(|(text, _)| text).collect()
+}
+
+/// The best schedule known that is legal: of the store's for this device and the winners the nearest, else the default, else the naive one.
+///
+/// Without lengths it is one for the longest tensors. `legal` proves legality for the facts and target at hand (by lowering). `None` only
+/// if nothing is legal.
+pub fn choose(
+    kernel: &Kernel,
+    facts: &Facts,
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+    mut legal: impl FnMut(&Schedule) -> bool,
+) -> Option<(Schedule, Origin)> {
+    let default = std::iter::once((Schedule::default_of(kernel), Origin::Default));
+    let known = of_kernel(kernel, facts, lengths, target, store).into_iter().chain(default).find(|(s, _)| legal(s));
+    known.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)).map(|s| (s, Origin::Default)))
+}
+
+/// What stands in for first listed values that are illegal here: they need not be legal for every target and every launch. Of a kernel that
+/// multiplies tiles the highest rung of its ladder, of others the naive schedule, or any that is legal.
+pub fn instead(kernel: &Kernel, facts: &Facts, target: &Target) -> Option<Schedule> {
+    let space = Space::new(kernel, facts, target);
+    let highest = Ladder::new(&space).ok().flatten().map(|l| l.up_to(Step::Mma).clone());
+    highest.or_else(|| space.naive().ok()).or_else(|| space.candidates().next())
+}
+
+/// Makes launches without an explicit schedule use what the tuner's store and the committed winners know. Once per process is enough.
+pub fn add_sources() {
+    // A launch does not make a store; only tuning does.
+    let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
+    add_schedule_source(Arc::new(Known(store.map(Mutex::new))));
+}
+
+/// What a store and the committed winners know, as launches ask it ([`add_schedule_source`]).
+pub fn stored(store: Store) -> Arc<dyn ScheduleSource> {
+    Arc::new(Known(Some(Mutex::new(store))))
+}
+
+/// What is known, as launches ask it.
+struct Known(Option<Mutex<Store>>);
+
+impl ScheduleSource for Known {
+    fn schedule(&self, kernel: &Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule> {
+        let store = self.0.as_ref().and_then(|s| s.lock().ok());
+        let name = device.name();
+        let known = of_kernel(kernel, facts, Some(lengths), device.target(), store.as_deref().map(|s| (s, name.as_str())));
+        let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
+        known.into_iter().map(|(schedule, _)| schedule).find(legal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(schedule: &str, n: &str) -> Candidate {
+        Candidate { schedule: schedule.into(), facts: "16p/16 i32".into(), lengths: Lengths::parse(n).ok() }
+    }
+
+    #[test]
+    fn the_devices_own_and_the_winners_stand_in_one_order() {
+        let file = "
+            sm_90a | g::k | 16p/16 i32 | 1024 | T=1 | 1.00
+            sm_90a | g::k | 16p/16 i32 | 1048576 | T=2 | 9.00
+            sm_80 | g::k | 16p/16 i32 | 1024 | T=3 | 1.00";
+        let order = |n: &str| -> Vec<(String, Origin)> {
+            let lengths = Lengths::parse(n).unwrap();
+            let asked = Occasion { facts: "16p/16 i32", lengths: Some(&lengths) };
+            let committed = winners::nearest(winners::parse(file).unwrap(), "g::k", asked, Target::h200());
+            merged(vec![candidate("T=9", "1024")], committed, asked)
+        };
+        let named = |list: [(&str, Origin); 4]| list.map(|(s, o)| (s.to_string(), o));
+        // As near as a winner, what was tuned here comes first; a winner that is nearer comes before it.
+        let (store, winner) = (Origin::Store, Origin::Winner);
+        assert_eq!(order("1024"), named([("T=9", store), ("T=1", winner), ("T=2", winner), ("T=3", winner)]));
+        assert_eq!(order("524288"), named([("T=2", winner), ("T=9", store), ("T=1", winner), ("T=3", winner)]));
+    }
+}
