@@ -58,7 +58,6 @@ macro_rules! integer {
                 Some(match op {
                     UnaryOp::Neg => |a| to(of(a).wrapping_neg()),
                     UnaryOp::Not => |a| to(!of(a)),
-                    UnaryOp::Moved => |a| a,
                     UnaryOp::Abs => |a| to($abs(of(a))),
                     UnaryOp::Popcount => |a| of(a).count_ones() as u64,
                     UnaryOp::LeadingZeros => |a| of(a).leading_zeros() as u64,

@@ -270,7 +270,7 @@ pub enum UnaryOp {
     TanhApprox,
     /// The nearest number with 10 bits of fraction, ties to even, as `tf32` operands of matrix instructions need it.
     RoundTf32,
-    /// The same number, in a register of its own: compilers neither leave it out nor bind it to where the other one is. 4 bytes.
+    /// The same number, in a register of its own: compilers neither leave it out nor bind it to where the other one is. Of f32.
     Moved,
     /// Number of one bits.
     Popcount,

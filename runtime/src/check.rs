@@ -9,11 +9,11 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::inputs::HostTensor;
 use crate::joint;
+use crate::known;
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::subject::{Call, CallArg, Subject};
 use crate::tune::launches::launches;
-use crate::winners;
 use girih_core::error::CompileError;
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::program::eval::eval_program;
@@ -312,7 +312,8 @@ fn site_schedules(kernel: &Kernel, target: &Target, options: &Options) -> Result
     let facts = Facts::best(kernel);
     let space = Space::new(kernel, &facts, target);
     let mut all = vec![space.naive().map_err(|e| e.to_string())?];
-    let known = std::iter::once(Schedule::default_of(kernel)).chain(winners::candidates(kernel, &facts, None, target));
+    let committed = known::of_kernel(kernel, &facts, None, target, None).into_iter().map(|(schedule, _)| schedule);
+    let known = std::iter::once(Schedule::default_of(kernel)).chain(committed);
     for schedule in known.filter(|s| space.check(s).is_ok()).chain(space.sample(options.schedules, options.seed)) {
         if !all.contains(&schedule) && all.len() < options.schedules.max(1) {
             all.push(schedule);

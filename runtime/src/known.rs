@@ -65,8 +65,9 @@ fn merged(stored: Vec<Candidate>, committed: Vec<(u32, winners::Winner)>, asked:
     all.into_iter().map(|(_, candidate, origin)| (candidate.schedule, origin)).collect()
 }
 
-/// The schedules known for a kernel, the first to consider first. Those that don't name exactly its knobs are left out.
-fn of_kernel(
+/// The schedules known for a kernel, the first to consider first; without a store the committed ones, without lengths those of the longest
+/// tensors before others. Those that don't name exactly its knobs are left out.
+pub fn of_kernel(
     kernel: &Kernel,
     facts: &Facts,
     lengths: Option<&Lengths>,

@@ -191,7 +191,7 @@ fn build(device: &Device, kernel: &Arc<tile::Kernel>, facts: Facts, schedule: Sc
     Ok(Prepared { kernel: kernel.clone(), facts, schedule, compiled, loaded })
 }
 
-/// Where launches without an explicit schedule get theirs: the tuner's store and the committed winners implement it.
+/// Where launches without an explicit schedule get theirs; [`crate::known`] implements it for the tuner's store and the committed winners.
 pub trait ScheduleSource: Send + Sync {
     /// The best known schedule for a kernel on a device (its name and target) under these facts and for these lengths. It need not be
     /// legal: the launch proves that again and goes on to the next source if it is not.

@@ -13,12 +13,9 @@
 //! Lengths that nobody wrote down are `any`.
 
 use crate::store::Elected;
-use girih_core::facts::Facts;
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
 use girih_core::linkme::distributed_slice;
-use girih_core::schedule::Schedule;
-use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::fmt;
@@ -139,14 +136,6 @@ pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
         text.push_str(&format!("{line}\n"));
     }
     text
-}
-
-/// The compiled-in winners' schedules for a kernel, the nearest first: of this architecture, of the nearest other one; of those for the
-/// nearest facts and lengths ([`Occasion::order`]), without lengths for the longest. Schedules that don't name exactly the kernel's knobs
-/// are left out.
-pub fn candidates(kernel: &Kernel, facts: &Facts, lengths: Option<&Lengths>, target: &Target) -> Vec<Schedule> {
-    let found = nearest(all(), &kernel_path(kernel), Occasion { facts: &facts.to_string(), lengths }, target);
-    found.iter().filter_map(|(_, w)| parse_schedule(kernel, &w.schedule).ok()).collect()
 }
 
 /// The winners of a kernel or program in the order in which they are considered, with how far their architecture is. Equally near ones

@@ -1,7 +1,7 @@
 //! The schedules that snapshots show and NVRTC compiles: rungs of a learner's ladder, for every registered kernel.
 
 use super::launches::best_facts;
-use girih::winners;
+use girih::known;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
@@ -57,7 +57,8 @@ fn find_rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
     let space = Space::new(kernel, &facts, target);
     let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let legal = |s: &Schedule| space.check(s).is_ok() && *s != naive;
-    let committed = winners::candidates(kernel, &facts, None, target).into_iter().map(|s| space.canonical(&s)).find(|s| legal(s));
+    let committed = known::of_kernel(kernel, &facts, None, target, None);
+    let committed = committed.into_iter().map(|(s, _)| space.canonical(&s)).find(|s| legal(s));
     let winner = committed.unwrap_or_else(|| guess(&space, &naive));
     let middle = middle(&space, &naive, &winner);
     vec![Rung { name: "naive", schedule: naive }, Rung { name: "middle", schedule: middle }, Rung { name: "winner", schedule: winner }]

@@ -25,7 +25,7 @@ pub mod worker;
 
 use crate::acceptance::Acceptance;
 use crate::challenge::Sizes;
-use crate::compile::{Output, compile};
+use crate::compile::{Compiled, Output, compile};
 use crate::device::Device;
 use crate::joint::Joint;
 use crate::store::{Elected, Store, Trial, TrialKey};
@@ -33,12 +33,15 @@ use crate::subject::Subject;
 use crate::winners;
 use ahead::Ahead;
 use client::WorkerMeasure;
+use girih_core::cuda::emit;
 use girih_core::facts::Facts;
 use girih_core::loc::SourceLoc;
+use girih_core::lower::lower;
 use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
+use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use launches::Launch;
@@ -142,9 +145,13 @@ const SEED: u64 = 1;
 /// A digest of the CUDA C that a schedule gives, wherever in a file the kernel stands; `None` for an illegal schedule. Trials are known by
 /// it: what an earlier version generated may have been slower, or wrong.
 pub fn code(kernel: &Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Option<u64> {
-    let mut simt = girih_core::lower::lower(kernel, facts, schedule, target).ok()?;
-    simt.provenance.loc = SourceLoc::NONE;
-    Some(fnv1a64(girih_core::cuda::emit(&simt).as_bytes()))
+    lower(kernel, facts, schedule, target).ok().map(|simt| digest(&simt))
+}
+
+fn digest(simt: &simt::Kernel) -> u64 {
+    let mut nowhere = simt.clone();
+    nowhere.provenance.loc = SourceLoc::NONE;
+    fnv1a64(emit(&nowhere).as_bytes())
 }
 
 /// One launch site that is being tuned.
@@ -248,13 +255,17 @@ impl Site<'_> {
         order
     }
 
-    /// The registers of a candidate's cubin under the tuned launch's facts, and what is amiss with it as far as ptxas says: that is known
-    /// without a look at the machine code. `None` where there is no cubin: predictions can do without NVRTC.
-    fn flaw(&self, candidate: &Schedule) -> Option<(u32, Option<String>)> {
-        let compiled = compile(self.kernel, &self.launch.facts, candidate, self.target, Output::Cubin).ok()?;
-        let resources = compiled.resources?;
+    /// Adds to a candidate's trial what its code is under the tuned launch's facts; where it was timed also its registers, and what is amiss
+    /// as far as ptxas says: that is known without a look at the machine code. Predictions can do without NVRTC and its cubin.
+    fn describe(&self, candidate: &Schedule, trial: &mut Trial) {
+        let Ok(simt) = lower(self.kernel, &self.launch.facts, candidate, self.target) else { return };
+        trial.code = Some(digest(&simt));
+        if trial.median_us.is_none() {
+            return;
+        }
+        let Some(resources) = Compiled::of(simt, self.target).with_cubin().ok().and_then(|c| c.resources) else { return };
         let flaws = Acceptance::of_resources(resources).flaws();
-        Some((resources.registers, (!flaws.is_empty()).then(|| flaws.join(", "))))
+        (trial.registers, trial.flaw) = (Some(resources.registers), (!flaws.is_empty()).then(|| flaws.join(", ")));
     }
 
     /// The whole verdict on a candidate's cubin.

@@ -37,12 +37,7 @@ impl Measure for Trials<'_> {
         };
         self.ahead.tried();
         self.best_us = [self.best_us, trial.right_us()].into_iter().flatten().reduce(f64::min);
-        if trial.median_us.is_some()
-            && let Some((registers, flaw)) = self.site.flaw(&candidate.schedule)
-        {
-            (trial.registers, trial.flaw) = (Some(registers), flaw);
-        }
-        trial.code = self.site.code(&candidate.schedule);
+        self.site.describe(&candidate.schedule, &mut trial);
         trial
     }
 
