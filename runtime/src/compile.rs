@@ -59,7 +59,7 @@ impl Compiled {
     pub fn with_cubin(mut self) -> Result<Compiled, Error> {
         let identity = nvrtc::identity()?;
         let arch = nvrtc::clamp(&self.arch, &identity.archs)?;
-        let flags: Vec<String> = nvrtc::FLAGS.iter().map(|f| f.to_string()).chain(self.flags()).collect();
+        let flags: Vec<String> = nvrtc::flags(identity.version).into_iter().chain(self.flags()).collect();
         let key = Key { source: &self.source, flags: &flags, nvrtc: identity.version, arch: &arch };
         let folder = cache::folder();
         let entry = match cache::read(&folder, &key) {
@@ -78,7 +78,7 @@ impl Compiled {
         Ok(self)
     }
 
-    /// What the compiler is given besides [`nvrtc::FLAGS`].
+    /// What the compiler is given besides [`nvrtc::flags`].
     pub fn flags(&self) -> Vec<String> {
         girih_core::cuda::ptxas_flag(self.simt.launch.opt_level).into_iter().collect()
     }
@@ -87,7 +87,11 @@ impl Compiled {
         let name = girih_core::cuda::function_name(&self.simt);
         let place = self.simt.provenance.loc.to_string();
         let cubin = nvrtc::compile(&self.source, arch, &self.flags(), &name, &place)?;
-        let resources = cubin.resources.iter().find(|(n, _)| *n == name).map(|(_, r)| *r).unwrap_or_default();
+        let Some(resources) = cubin.resources.iter().find(|(n, _)| *n == name).map(|(_, r)| *r) else {
+            let log =
+                format!("ptxas did not report the registers of `{name}`, so nobody can tell whether it spills. Its log:\n{}", cubin.log);
+            return Err(Error::Nvrtc { kernel: name, place, arch: arch.into(), log });
+        };
         let warnings: Vec<&str> = cubin.log.lines().filter(|l| l.contains("warning")).collect();
         Ok(Entry { resources, warnings: warnings.join("\n"), cubin: cubin.code })
     }

@@ -43,8 +43,13 @@ pub struct Cubin {
     pub log: String,
 }
 
-/// Flags of every compilation. Contraction of `a * b + c` is NVRTC's default; nothing else is relaxed.
-pub const FLAGS: [&str; 2] = ["--std=c++17", "--ptxas-options=-v"];
+/// Flags of every compilation by an NVRTC of this version. Contraction of `a * b + c` is NVRTC's default; nothing else is relaxed.
+/// From 12.9 on it keeps cubins through the driver, by their PTX, and says nothing of the registers of one that it finds there: it is
+/// told not to, since girih keeps cubins itself.
+pub fn flags(version: (u32, u32)) -> Vec<String> {
+    let own_cache = (version >= (12, 9)).then_some("--no-cache");
+    ["--std=c++17", "--ptxas-options=-v"].into_iter().chain(own_cache).map(str::to_string).collect()
+}
 
 /// The NVRTC that compilations use. Reads the remembered identity if it still holds, else searches and loads.
 pub fn identity() -> Result<Identity, Error> {
@@ -90,8 +95,9 @@ pub fn clamp(arch: &str, archs: &[u32]) -> Result<String, Error> {
 
 /// Compiles CUDA C for exactly `arch`. `name` and `place` say in errors which kernel it is.
 pub fn compile(source: &str, arch: &str, flags: &[String], name: &str, place: &str) -> Result<Cubin, Error> {
-    let nvrtc = loaded(&identity()?.path)?;
-    let mut options: Vec<String> = FLAGS.iter().map(|f| f.to_string()).collect();
+    let identity = identity()?;
+    let nvrtc = loaded(&identity.path)?;
+    let mut options = self::flags(identity.version);
     options.push(format!("--gpu-architecture={arch}"));
     options.extend_from_slice(flags);
     let file = format!("{name}.cu");
@@ -177,6 +183,13 @@ mod tests {
         assert_eq!(clamp("sm_103a", &known).unwrap(), "sm_100");
         let error = clamp("sm_120", &known).unwrap_err().to_string();
         assert!(error.contains("cannot compile for sm_120; it knows sm_75"), "{error}");
+    }
+
+    #[test]
+    fn a_library_that_keeps_cubins_itself_is_told_not_to() {
+        assert_eq!(flags((12, 8)), ["--std=c++17", "--ptxas-options=-v"]);
+        assert_eq!(flags((12, 9)), ["--std=c++17", "--ptxas-options=-v", "--no-cache"]);
+        assert_eq!(flags((13, 0)), flags((12, 9)));
     }
 
     #[test]
