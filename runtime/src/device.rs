@@ -5,6 +5,7 @@ use crate::compile::Compiled;
 use crate::cuda::{CudaBound, CudaDevice, CudaLoaded, RawStream};
 use crate::error::Error;
 use crate::launch::Kernels;
+use crate::order::Access;
 use crate::sim_device::{SimDevice, SimLoaded};
 use girih_core::simt;
 use girih_core::target::Target;
@@ -63,6 +64,14 @@ impl Bound {
     pub(crate) fn preload(&self) {
         if let BoundLaunch::Cuda(bound) = &self.launch {
             bound.preload();
+        }
+    }
+
+    /// The memory that a launch on a GPU reads and writes.
+    pub(crate) fn accesses(&self) -> &[Access] {
+        match &self.launch {
+            BoundLaunch::Cuda(bound) => bound.accesses(),
+            BoundLaunch::Nothing | BoundLaunch::Sim(..) => &[],
         }
     }
 

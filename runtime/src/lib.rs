@@ -19,6 +19,7 @@ mod wheel;
 
 pub mod known;
 pub mod launch;
+mod order;
 pub mod program;
 mod steps;
 pub mod stream;

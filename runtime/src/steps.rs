@@ -1,9 +1,10 @@
 //! What one call of a program does, with every number computed: launches, fills and copies in order, to be repeated as they are.
-//! On a GPU the steps become one CUDA graph.
+//! On a GPU the steps become one CUDA graph, in which only those wait for each other that touch the same memory.
 
 use crate::cuda::{CudaDevice, CudaGraph, RawStream};
 use crate::device::{Bound, Device};
 use crate::error::Error;
+use crate::order::Access;
 
 /// One step. The memory that it names must still be there when it is issued.
 pub(crate) enum Step {
@@ -45,6 +46,16 @@ impl Step {
             Step::Launch(bound) => bound.launch_on(device, stream),
             Step::Fill { address, len, pattern } => device.fill_on(stream, *address, *len, pattern),
             Step::Copy { to, from, len } => device.copy_on(stream, *to, *from, *len),
+        }
+    }
+
+    /// The memory that it touches.
+    pub(crate) fn accesses(&self) -> Vec<Access> {
+        let of = |address: u64, len: usize, writes| Access { bytes: address..address + len as u64, writes };
+        match self {
+            Step::Launch(bound) => bound.accesses().to_vec(),
+            Step::Fill { address, len, .. } => vec![of(*address, *len, true)],
+            Step::Copy { to, from, len } => vec![of(*to, *len, true), of(*from, *len, false)],
         }
     }
 

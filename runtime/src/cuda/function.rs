@@ -3,6 +3,8 @@
 use super::{CudaDevice, RawStream, check};
 use crate::compile::Compiled;
 use crate::error::Error;
+use crate::order::Access;
+use crate::tensor::extent;
 use cudarc::driver::result;
 use cudarc::driver::{CudaContext, CudaStream, sys};
 use girih_core::simt::{self, ParamKind};
@@ -88,6 +90,7 @@ pub(crate) struct CudaBound {
     grid: u32,
     block: u32,
     cooperative: bool,
+    accesses: Vec<Access>,
     /// Memory that the kernel owns, which stays while this launch may be repeated, even where later launches needed more.
     _workspaces: Vec<Arc<OwnedMemory>>,
 }
@@ -95,6 +98,11 @@ pub(crate) struct CudaBound {
 impl CudaBound {
     pub(crate) fn launch(&self, device: &CudaDevice) -> Result<(), Error> {
         self.launch_on(device, device.stream.cu_stream())
+    }
+
+    /// The memory that the launch reads and writes: its tensors, and what the kernel owns.
+    pub(crate) fn accesses(&self) -> &[Access] {
+        &self.accesses
     }
 
     /// Has the driver load the kernel now, where it would at the first launch.
@@ -124,6 +132,15 @@ impl CudaBound {
             Err(e) => check(&format!("launching `{}` ({} blocks of {} threads)", module.name, self.grid, self.block), Err(e)),
         }
     }
+}
+
+/// The bytes of a tensor that a kernel may touch through a parameter.
+fn access(param: &simt::Param, args: &[HostArg]) -> Option<Access> {
+    let ParamKind::Pointer { tensor, dtype, writable, .. } = &param.kind else { return None };
+    let Some(HostArg::Tensor(t)) = args.get(*tensor) else { return None };
+    let (first, end) = extent(t);
+    let at = |element: i64| t.address.wrapping_add_signed(element * dtype.size() as i64);
+    Some(Access { bytes: at(first)..at(end), writes: *writable })
 }
 
 /// The value of one kernel parameter, where the driver reads it.
@@ -183,6 +200,8 @@ impl CudaDevice {
         for (param, bytes) in kernel.workspaces(args, multiprocessors) {
             workspaces.push((param, self.workspace(code, param, bytes)?));
         }
+        let own = workspaces.iter().map(|(_, m)| Access { bytes: m.address..m.address + m.bytes as u64, writes: true });
+        let accesses = own.chain(kernel.params.iter().filter_map(|p| access(p, args))).collect();
         let mut slots = Vec::with_capacity(kernel.params.len());
         for (p, param) in kernel.params.iter().enumerate() {
             slots.push(match workspaces.iter().find(|(at, _)| *at == p) {
@@ -192,7 +211,7 @@ impl CudaDevice {
         }
         let _workspaces = workspaces.into_iter().map(|(_, memory)| memory).collect();
         let (block, cooperative) = (kernel.launch.block, kernel.launch.cooperative);
-        Ok(Some(CudaBound { code: code.clone(), slots, grid, block, cooperative, _workspaces }))
+        Ok(Some(CudaBound { code: code.clone(), slots, grid, block, cooperative, accesses, _workspaces }))
     }
 
     /// The memory that a kernel owns as its parameter on this stream, at least `bytes` long; new memory is zero.

@@ -2,6 +2,7 @@
 
 use super::{CudaDevice, check};
 use crate::error::Error;
+use crate::order;
 use crate::steps::Step;
 use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::{CudaContext, result, sys};
@@ -45,6 +46,28 @@ impl Recorder {
         Ok(recorder)
     }
 
+    /// What is recorded next waits for these nodes, and for nothing else.
+    fn follow(&self, mut nodes: Vec<sys::CUgraphNode>) -> Result<(), Error> {
+        let flags = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES as u32;
+        // SAFETY: the stream records, and the nodes are of its recording; the driver copies the list.
+        let set = unsafe { sys::cuStreamUpdateCaptureDependencies(self.stream, nodes.as_mut_ptr(), nodes.len(), flags) };
+        check("cuStreamUpdateCaptureDependencies", set.result())
+    }
+
+    /// What has to be done for the latest step to be done: its nodes, or what it waits for if it has none.
+    fn newest(&self) -> Result<Vec<sys::CUgraphNode>, Error> {
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let (mut nodes, mut count, (id, graph)) = (std::ptr::null(), 0, (std::ptr::null_mut(), std::ptr::null_mut()));
+        // SAFETY: the stream records; identity and graph are not asked for.
+        let asked = unsafe { sys::cuStreamGetCaptureInfo_v2(self.stream, &mut status, id, graph, &mut nodes, &mut count) };
+        check("cuStreamGetCaptureInfo", asked.result())?;
+        if nodes.is_null() {
+            return Ok(vec![]);
+        }
+        // SAFETY: the list is the driver's, and stays until the next call that has to do with the stream.
+        Ok(unsafe { std::slice::from_raw_parts(nodes, count) }.to_vec())
+    }
+
     fn end(mut self) -> Result<Recorded, Error> {
         self.recording = false;
         // SAFETY: the stream records.
@@ -82,7 +105,7 @@ impl Drop for Recorded {
 }
 
 impl CudaDevice {
-    /// Records the steps, in order, as a graph. Nothing runs.
+    /// Records the steps as a graph, in which a step waits for those before it that touch the same memory. Nothing runs.
     pub(crate) fn graph(&self, steps: &[Step]) -> Result<CudaGraph, Error> {
         self.bind()?;
         // A kernel that the driver loads at its first launch must not be loaded while its launch is recorded.
@@ -90,8 +113,11 @@ impl CudaDevice {
             step.preload();
         }
         let recorder = Recorder::begin()?;
-        for step in steps {
+        let mut recorded: Vec<Vec<sys::CUgraphNode>> = Vec::with_capacity(steps.len());
+        for (step, waits) in steps.iter().zip(order::waits_for(steps.iter().map(Step::accesses))) {
+            recorder.follow(waits.iter().flat_map(|earlier| recorded[*earlier].iter().copied()).collect())?;
             step.issue_on(self, recorder.stream)?;
+            recorded.push(recorder.newest()?);
         }
         let recorded = recorder.end()?;
         // SAFETY: the graph was recorded just now.
