@@ -258,7 +258,7 @@ pub enum UnaryOp {
     Round,
     /// Round towards 0.
     Trunc,
-    /// eˣ by the fast unit (`__expf`).
+    /// eˣ by the fast unit (as `__expf`, but two instructions); denormal results may be 0.
     ExpApprox,
     /// 2ˣ by the fast unit; denormal results may be 0.
     Exp2Approx,

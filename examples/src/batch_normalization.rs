@@ -9,7 +9,8 @@ use girih::prelude::*;
 #[kernel(
     tile(R = [64, 256, 512, 1024, 5120], C = [4, 8, 16, 32]),
     coarsen(CR of R = [1, 2, 4, 5, 8, 10, 20], CC of C = [1, 2, 4]),
-    vector(V = [1, 2, 4])
+    vector(V = [1, 2, 4]),
+    cache(H = [Default, Loads])
 )]
 pub fn batch_normalization(x: &Tensor<f32, 2>, gamma: &Tensor<f32, 1>, beta: &Tensor<f32, 1>, y: &mut Tensor<f32, 2>, eps: Scalar<f32>) {
     let height = x.len(0).cast::<f32>();

@@ -1,15 +1,18 @@
 //! The mean over all rows of log Σ e^logit − the logit of the row's label. One launch: a block takes several rows and carries its sum to the
 //! meeting of the blocks. A row that fits one tile stays in registers between finding the largest logit and adding up; a longer one is read
-//! again, from the cache. The label's logit is read behind the row, when the label has long arrived.
+//! again, from the cache. The label's logit is asked for when the label has long arrived, and comes while the row is added up.
 
 use girih::prelude::*;
+use std::f64::consts::LOG2_E;
 
 /// loss = the mean loss of the rows of `logits`.
 #[kernel(
     tile(R = [1, 2, 4, 8], C = [256, 512, 1024, 2048, 4096]),
     coarsen(CC of C = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4]),
-    grid(G = [1, 2, 4, 8, 16])
+    stages(S = [1, 2]),
+    grid(G = [1, 2, 4, 8, 16, 0]),
+    cache(H = [Default, Loads])
 )]
 pub fn categorical_cross_entropy(logits: &Tensor<f32, 2>, labels: &Tensor<i32, 1>, loss: &mut Tensor<f32, 1>) {
     let mut losses = zeros::<f32>([R]);
@@ -21,11 +24,14 @@ pub fn categorical_cross_entropy(logits: &Tensor<f32, 2>, labels: &Tensor<i32, 1
             largest = largest.max(logits.load((r, c)));
         }
         let largest = largest.max_axis(1);
+        let scaled = largest * LOG2_E;
+        let chosen = logits.gather((r.coords(), label));
         let mut sum = zeros::<f32>([R, C]);
         for c in logits.axis(1).tiles(C) {
-            sum += (logits.load((r, c)) - largest.expand(1, C)).exp_approx();
+            // e^(x − largest) as a power of two: one multiply-add and the unit's instruction.
+            sum += (logits.load((r, c)) * LOG2_E - scaled.expand(1, C)).exp2_approx();
         }
-        losses += sum.sum_axis(1).log() + largest - logits.gather((r.coords(), label));
+        losses += sum.sum_axis(1).log() + largest - chosen;
     }
     let total = losses.sum().sum_grid();
     loss.store_at(0, total / logits.len(0).cast::<f32>());

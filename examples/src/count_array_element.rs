@@ -8,7 +8,8 @@ use girih::prelude::*;
     coarsen(C of T = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8]),
+    cache(H = [Default, Loads])
 )]
 pub fn count_equal(x: &Tensor<i32, 1>, count: &mut Tensor<i32, 1>, k: Scalar<i32>) {
     let mut acc = zeros::<i32>([T]);

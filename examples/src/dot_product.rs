@@ -9,7 +9,8 @@ use girih::prelude::*;
     coarsen(C of T = [1, 4, 8, 16]),
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8]),
+    cache(H = [Default, Loads])
 )]
 pub fn dot_product(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, result: &mut Tensor<f32, 1>) {
     let mut acc = zeros::<f32>([T]);

@@ -9,7 +9,8 @@ use girih::prelude::*;
     tile(T = [128, 256, 512, 1024, 2048, 4096]),
     coarsen(C of T = [1, 2, 4, 8]),
     vector(V = [1, 2, 4]),
-    grid(G = [1, 2, 4])
+    grid(G = [1, 2, 4]),
+    cache(H = [Default, Loads])
 )]
 pub fn mean_preference_loss(
     chosen: &Tensor<f32, 1>,

@@ -8,7 +8,8 @@ use girih::prelude::*;
     coarsen(C of T = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4, 8]),
     stages(S = [1, 2]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8]),
+    cache(H = [Default, Loads])
 )]
 pub fn fp16_dot_product(a: &Tensor<f16, 1>, b: &Tensor<f16, 1>, result: &mut Tensor<f16, 1>) {
     let mut acc = zeros::<f32>([T]);

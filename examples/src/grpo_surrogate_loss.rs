@@ -34,7 +34,8 @@ pub fn advantages(rewards: &Tensor<f32, 2>, advantage: &mut Tensor<f32, 2>) {
     tile(R = [1, 2, 4], T = [128, 256, 512, 1024, 2048, 4096]),
     coarsen(C of T = [1, 2, 4, 8, 16]),
     vector(V = [1, 2, 4]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8, 0]),
+    cache(H = [Default, Loads])
 )]
 pub fn surrogate_loss(
     advantage: &Tensor<f32, 1>,

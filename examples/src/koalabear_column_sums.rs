@@ -27,7 +27,12 @@ impl std::ops::Add for KoalaBearScalar {
 }
 
 /// The sums of each chunk of rows.
-#[kernel(tile(R = 256, C = [8, 16, 32, 64]), coarsen(CR of R = [4, 8, 16, 32], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
+#[kernel(
+    tile(R = 256, C = [8, 16, 32, 64]),
+    coarsen(CR of R = [4, 8, 16, 32], CC of C = [1, 2, 4]),
+    vector(V = [1, 2, 4]),
+    cache(H = [Default, Loads])
+)]
 pub fn field_chunk_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 2>) {
     // Columns that are not there have no sums.
     let mut sums = sums.slice(1, 0, x.len(1));
@@ -39,7 +44,12 @@ pub fn field_chunk_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 2>) {
 }
 
 /// The sums of all chunks.
-#[kernel(tile(R = [32, 64, 128, 256], C = [4, 8, 16, 32]), coarsen(CR of R = [1, 2, 4, 8, 16], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
+#[kernel(
+    tile(R = [32, 64, 128, 256], C = [4, 8, 16, 32]),
+    coarsen(CR of R = [1, 2, 4, 8, 16], CC of C = [1, 2, 4]),
+    vector(V = [1, 2, 4]),
+    cache(H = [Default, Loads])
+)]
 pub fn field_column_sums(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>) {
     for c in x.axis(1).tiles(C) {
         let mut acc = ZERO.tile([R, C]);

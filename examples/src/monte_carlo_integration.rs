@@ -8,7 +8,8 @@ use girih::prelude::*;
     coarsen(C of T = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8, 0]),
+    cache(H = [Default, Loads])
 )]
 pub fn monte_carlo_integration(y: &Tensor<f32, 1>, result: &mut Tensor<f32, 1>, a: Scalar<f32>, b: Scalar<f32>) {
     let mut acc = zeros::<f32>([T]);

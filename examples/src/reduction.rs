@@ -9,7 +9,8 @@ use girih::prelude::*;
     coarsen(C of T = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8, 0]),
+    cache(H = [Default, Loads])
 )]
 pub fn reduction(x: &Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
     let mut acc = zeros::<f32>([T]);

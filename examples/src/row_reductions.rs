@@ -5,7 +5,12 @@
 use girih::prelude::*;
 
 /// The largest element of each row; 4 to 16 lanes share a row, a warp has several.
-#[kernel(tile(R = [32, 64], C = [16, 32]), coarsen(CC of C = [2, 4]), vector(V = [1, 2, 4]))]
+#[kernel(
+    tile(R = [32, 64], C = [16, 32]),
+    coarsen(CC of C = [2, 4]),
+    vector(V = [1, 2, 4]),
+    cache(H = [Default, Loads])
+)]
 pub fn rows_by_lanes(x: &Tensor<f32, 2>, largest: &mut Tensor<f32, 1>) {
     for r in x.axis(0).tiles(R) {
         let mut acc = full::<f32>([R, C], f32::NEG_INFINITY);
@@ -17,7 +22,12 @@ pub fn rows_by_lanes(x: &Tensor<f32, 2>, largest: &mut Tensor<f32, 1>) {
 }
 
 /// The sum of each row; a warp has one row.
-#[kernel(tile(R = [1, 4, 8], C = [32, 64, 128]), coarsen(CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
+#[kernel(
+    tile(R = [1, 4, 8], C = [32, 64, 128]),
+    coarsen(CC of C = [1, 2, 4]),
+    vector(V = [1, 2, 4]),
+    cache(H = [Default, Loads])
+)]
 pub fn rows_by_warps(x: &Tensor<f32, 2>, sum: &mut Tensor<f32, 1>) {
     for r in x.axis(0).tiles(R) {
         let mut acc = zeros::<f32>([R, C]);
@@ -29,7 +39,12 @@ pub fn rows_by_warps(x: &Tensor<f32, 2>, sum: &mut Tensor<f32, 1>) {
 }
 
 /// The length of each row as a vector; a block has one row.
-#[kernel(tile(R = 1, C = [512, 1024, 2048]), coarsen(CC of C = [2, 4, 8]), vector(V = [1, 2, 4]))]
+#[kernel(
+    tile(R = 1, C = [512, 1024, 2048]),
+    coarsen(CC of C = [2, 4, 8]),
+    vector(V = [1, 2, 4]),
+    cache(H = [Default, Loads])
+)]
 pub fn rows_by_blocks(x: &Tensor<f32, 2>, norm: &mut Tensor<f32, 1>) {
     for r in x.axis(0).tiles(R) {
         let mut acc = zeros::<f32>([R, C]);
@@ -42,7 +57,13 @@ pub fn rows_by_blocks(x: &Tensor<f32, 2>, norm: &mut Tensor<f32, 1>) {
 }
 
 /// The smallest element of the matrix; all blocks share it.
-#[kernel(tile(R = [1, 2, 4], C = [256, 512, 1024]), coarsen(CC of C = [2, 4, 8]), vector(V = [1, 2, 4]), grid(G = [1, 2]))]
+#[kernel(
+    tile(R = [1, 2, 4], C = [256, 512, 1024]),
+    coarsen(CC of C = [2, 4, 8]),
+    vector(V = [1, 2, 4]),
+    grid(G = [1, 2]),
+    cache(H = [Default, Loads])
+)]
 pub fn matrix_by_grid(x: &Tensor<f32, 2>, smallest: &mut Tensor<f32, 1>) {
     let mut acc = full::<f32>([R, C], f32::INFINITY);
     for (r, c) in x.tiles([R, C]).strided() {

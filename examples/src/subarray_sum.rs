@@ -9,7 +9,8 @@ use girih::prelude::*;
     coarsen(C of T = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8]),
+    cache(H = [Default, Loads])
 )]
 pub fn subarray_sum(x: &Tensor<i32, 1>, total: &mut Tensor<i32, 1>, start: Scalar<i32>, end: Scalar<i32>) {
     let mut acc = zeros::<i32>([T]);

@@ -11,7 +11,8 @@ use girih::prelude::*;
     coarsen(CR of R = [1, 2, 4, 8], CC of C = [1, 4, 8]),
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
-    grid(G = [1, 2, 4, 8])
+    grid(G = [1, 2, 4, 8]),
+    cache(H = [Default, Loads])
 )]
 pub fn rectangle_sum(x: &Tensor<i32, 2>, total: &mut Tensor<i32, 1>, start: Scalar<i32>, end: Scalar<i32>) {
     let mut acc = zeros::<i32>([R, C]);

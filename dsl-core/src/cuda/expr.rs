@@ -188,7 +188,10 @@ impl Writer<'_> {
             UnaryOp::Ceil => call(self, "ceilf"),
             UnaryOp::Round => call(self, "rintf"),
             UnaryOp::Trunc => call(self, "truncf"),
-            UnaryOp::ExpApprox => call(self, "__expf"),
+            UnaryOp::ExpApprox => {
+                self.uses(Helper::ExpApprox);
+                call(self, "exp_approx")
+            }
             UnaryOp::LogApprox => call(self, "__logf"),
             UnaryOp::Exp2Approx => {
                 self.uses(Helper::Exp2Approx);

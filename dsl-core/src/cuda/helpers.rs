@@ -16,6 +16,7 @@ pub(super) enum Helper {
     NanMin,
     NanMax,
     TanhApprox,
+    ExpApprox,
     Exp2Approx,
     RoundTf32,
     Moved,
@@ -46,7 +47,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 33] = [
+    const PLAIN: [Helper; 34] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -56,6 +57,7 @@ impl Helper {
         Helper::NanMin,
         Helper::NanMax,
         Helper::TanhApprox,
+        Helper::ExpApprox,
         Helper::Exp2Approx,
         Helper::RoundTf32,
         Helper::Moved,
@@ -101,6 +103,7 @@ impl Helper {
             Helper::NanMin => &["nan_min"],
             Helper::NanMax => &["nan_max"],
             Helper::TanhApprox => &["tanh_approx"],
+            Helper::ExpApprox => &["exp_approx"],
             Helper::Exp2Approx => &["exp2_approx"],
             Helper::RoundTf32 => &["round_tf32"],
             Helper::Moved => &["moved"],
@@ -146,6 +149,7 @@ impl Helper {
             Helper::NanMin => NAN_MIN,
             Helper::NanMax => NAN_MAX,
             Helper::TanhApprox => TANH_APPROX,
+            Helper::ExpApprox => EXP_APPROX,
             Helper::Exp2Approx => EXP2_APPROX,
             Helper::RoundTf32 => ROUND_TF32,
             Helper::Moved => MOVED,
@@ -262,6 +266,16 @@ __device__ __forceinline__ float tanh_approx(float x)
 {
     float result;
     asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x));
+    return result;
+}
+";
+
+const EXP_APPROX: &str = "\
+// e^x by the fast unit; what would be denormal is 0.
+__device__ __forceinline__ float exp_approx(float x)
+{
+    float result;
+    asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(result) : \"f\"(x * 1.442695f));
     return result;
 }
 ";

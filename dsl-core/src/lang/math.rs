@@ -151,7 +151,7 @@ macro_rules! functions {
             round Round;
             /// Rounds towards 0.
             trunc Trunc;
-            /// eˣ by the fast unit.
+            /// eˣ by the fast unit, in two instructions; denormal results may be 0.
             exp_approx ExpApprox;
             /// 2ˣ by the fast unit, in one instruction; denormal results may be 0.
             exp2_approx Exp2Approx;

@@ -4,9 +4,10 @@
 //! An axis is a sum of digits (see [`crate::layout`]), and each digit is combined by itself. An operator that keeps order takes them from
 //! the least significant to the most; a commutative one takes all registers first, then lanes, then warps.
 
-use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::{renumbered, unrolled};
-use super::index::{all, literal};
+use super::index::literal;
+use super::mask::Mask;
 use super::values::At;
 use crate::layout::{Digit, Layout, Source};
 use crate::simt::{Expr, Stmt, VarId};
@@ -261,14 +262,6 @@ impl Lowering<'_> {
             };
             sink(cx, at, elements)
         })
-    }
-
-    /// The condition under which an element exists, if there is one to check.
-    pub fn present(&mut self, mask: &Mask, base: &[Expr], at: &At) -> Option<Expr> {
-        let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| self.ix.add(b.clone(), at.register_part(self, k))).collect();
-        let bounds = self.bounds_hold(mask, &coordinates);
-        let sides = self.sides_hold(mask, at);
-        all(bounds.into_iter().chain(sides))
     }
 
     /// Whether the absent elements of a tile surely hold zeros: it was loaded so, or computed from such tiles in a way that keeps zeros.

@@ -1,7 +1,8 @@
 //! Gathers, scatters and atomics: accesses of tensors and shared arrays at computed positions.
 
-use super::context::{Data, Lowered, Lowering, Mask, Rep, Test, TileRep};
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::{Index, all, compare, literal};
+use super::mask::{Mask, Test};
 use super::memory::{Kind, TileAxis};
 use super::values::At;
 use crate::layout::Layout;
@@ -303,10 +304,8 @@ impl Lowering<'_> {
         self.for_elements(&tiles, &layout, true, &mut |cx, at, elements| {
             let elements = cx.positions(values, elements);
             let (place, guard) = cx.computed_place(memory, &values[..axes], &elements[..axes]);
-            let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
-            let bounds = cx.bounds_hold(&mask, &coordinates);
-            let sides = cx.sides_hold(&mask, at);
-            let predicate = all(bounds.into_iter().chain(sides).chain(guard).chain(replicas.clone()));
+            let present = cx.present(&mask, &base, at);
+            let predicate = all(present.into_iter().chain(guard).chain(replicas.clone()));
             body(cx, at, place, &elements[axes..], predicate)
         })?;
         Ok((layout, mask))

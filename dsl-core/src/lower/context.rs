@@ -1,6 +1,7 @@
 //! The state of one lowering: the SIMT kernel that grows, and what became of each tile value.
 
 use super::index::{Index, multiple};
+use super::mask::{Mask, Side};
 use super::params::pointer_or_scalar;
 use super::plan::Plan;
 use crate::error::CompileError;
@@ -12,50 +13,6 @@ use crate::tile::host::HostExpr;
 use crate::tile::{Kernel, Op, ValueId};
 use crate::types::DType;
 use std::collections::{HashMap, HashSet};
-
-/// Which elements of a tile exist: coordinates along an axis below a length, and sides of per-element choices.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Mask {
-    pub bounds: Vec<Bound>,
-    /// What must hold per element: all of them.
-    pub sides: Vec<Side>,
-}
-
-/// A test of an element: a bool tile holds, or does not.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Test {
-    pub condition: ValueId,
-    pub holds: bool,
-    /// Which axis of the masked tile each axis of the condition is.
-    pub axes: Vec<usize>,
-}
-
-/// An element exists where one of the tests succeeds: it lies on its side of a choice, a gather found it, or nobody chose it.
-pub(crate) type Side = Vec<Test>;
-
-/// Elements of `axis` exist where the coordinate of tile index `index` is below the length value `len`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bound {
-    pub axis: usize,
-    pub index: ValueId,
-    pub len: ValueId,
-}
-
-impl Mask {
-    /// Present where both are.
-    pub fn and(&mut self, other: &Mask) {
-        for b in &other.bounds {
-            if !self.bounds.contains(b) {
-                self.bounds.push(*b);
-            }
-        }
-        for side in &other.sides {
-            if !self.sides.contains(side) {
-                self.sides.push(side.clone());
-            }
-        }
-    }
-}
 
 /// Where the elements of a tile are.
 #[derive(Clone, Debug)]
@@ -172,6 +129,8 @@ pub(crate) struct Lowering<'a> {
     pub lengths: HashMap<ValueId, ValueId>,
     /// Tile indices of axes that fit one tile: always 0.
     pub fitting: HashSet<ValueId>,
+    /// Loads that started before their tile's turn: their statements do nothing.
+    pub loaded_early: HashSet<ValueId>,
     pub grid_vars: Vec<ValueId>,
     /// Neighbours of the anchor's fast axis in a warp, where its other lanes lie along the next axis.
     pub anchor_lanes: Option<i64>,
@@ -242,6 +201,7 @@ impl<'a> Lowering<'a> {
             mode: Mode::Tail,
             lengths: loop_lengths(kernel),
             fitting: HashSet::new(),
+            loaded_early: HashSet::new(),
             grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),
             anchor_lanes: super::anchor::lanes(kernel, plan),
             sides: Vec::new(),

@@ -1,8 +1,9 @@
 //! Statements: loops with carried values, branches, and the statements of a block in order.
 
 use super::computed::Memory;
-use super::context::{Data, Lowered, Lowering, Mask, Rep, Test, TileRep};
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::literal;
+use super::mask::{Mask, Test};
 use crate::layout::Layout;
 use crate::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
 use crate::tile::{self, Block, Branch, Carry, Op, TileLoop, Ty, ValueId};
@@ -32,6 +33,7 @@ impl Lowering<'_> {
             self.emit(Stmt::Barrier(Barrier::Block));
         }
         match stmt {
+            tile::Stmt::Let(value, _) if self.loaded_early.contains(value) => Ok(()),
             tile::Stmt::Let(value, op) => self.lower_let(*value, op),
             tile::Stmt::Combine(c) => self.combine(c),
             tile::Stmt::Store { view, index, value, .. } => self.store(*view, index, *value),

@@ -1,16 +1,15 @@
 //! Global memory: which elements of an access lie together, how wide it may be, and what guards it.
 
-use super::context::{Bound, Lowered, Lowering, Mask, Mode, Test};
+use super::context::{Lowered, Lowering};
 use super::elements::unrolled;
 use super::index::{all, as_literal, compare};
+use super::mask::Mask;
 use super::plan::gcd;
-use super::values::{At, not};
+use super::values::At;
 use crate::layout::{Digit, Layout, Source};
 use crate::simt::{Expr, Place, Space};
-use crate::tile::host::HostExpr;
 use crate::tile::{Index, Size, ValueId, ViewId};
-use crate::types::{BinaryOp, CompareOp, DType};
-use std::collections::HashMap;
+use crate::types::{CompareOp, DType};
 
 /// How a tile access is cut into instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,58 +71,6 @@ impl Lowering<'_> {
             return self.in_runs(&layout).unwrap_or(layout);
         }
         layout
-    }
-
-    /// Which elements of a tile at `index` exist.
-    pub fn mask_at(&self, view: ViewId, index: &[Index]) -> Mask {
-        let mut mask = Mask { bounds: Vec::new(), sides: self.sides.clone() };
-        let mut axis = 0;
-        for (at, own) in index.iter().zip(&self.kernel.view(view).axes) {
-            if let Index::Tile(v) = at {
-                let walked = self.lengths[v];
-                let host = |l| HostExpr::of_value(self.kernel, l);
-                // Where the host can compute both, launches prove them equal.
-                let len = if host(own.len).is_some() && host(walked).is_some() { walked } else { own.len };
-                mask.bounds.push(Bound { axis, index: *v, len });
-                if len != walked {
-                    mask.bounds.push(Bound { axis, index: *v, len: walked });
-                }
-            }
-            axis += usize::from(!matches!(at, Index::At(_)));
-        }
-        mask
-    }
-
-    /// The bounds of a mask that the code has to check.
-    pub fn open_bounds(&mut self, mask: &Mask) -> Vec<Bound> {
-        let full = |cx: &Self, b: &Bound| cx.mode == Mode::Full && cx.grid_vars.contains(&b.index) && b.len == cx.lengths[&b.index];
-        mask.bounds.iter().copied().filter(|b| !full(self, b) && !self.surely_full(b)).collect()
-    }
-
-    /// Whether every tile of a loop lies inside: its length is a multiple of the tile. Of the tiles that are dealt to a block, some are
-    /// loaded ahead of their turn, and need not be there; nor need the first one, where one block runs in any case.
-    fn surely_full(&mut self, bound: &Bound) -> bool {
-        let dealt = self.grid_vars.contains(&bound.index) && self.plan.grid > 0;
-        if dealt || bound.len != self.lengths[&bound.index] {
-            return false;
-        }
-        let size = self.plan.size(crate::tile::access::tile_size(self.kernel, bound.index));
-        let len = self.index_of(bound.len);
-        let lies_there = !(self.grid_vars.contains(&bound.index) && super::finish::combines_grid(self.kernel));
-        self.multiple(&len) % size == 0 && lies_there
-    }
-
-    /// The condition under which the element with these coordinates exists; sides of choices excepted.
-    pub fn bounds_hold(&mut self, mask: &Mask, coordinates: &[Expr]) -> Option<Expr> {
-        let bounds = self.open_bounds(mask);
-        let terms: Vec<Expr> = bounds
-            .iter()
-            .map(|b| {
-                let len = self.index_of(b.len);
-                compare(CompareOp::Lt, coordinates[b.axis].clone(), len)
-            })
-            .collect();
-        all(terms)
     }
 
     /// A thread's first coordinate along each axis of a tile.
@@ -299,27 +246,6 @@ impl Lowering<'_> {
     pub fn place(&self, view: ViewId, address: Expr) -> Place {
         let v = self.kernel.view(view);
         Place { space: Space::Global(v.param), dtype: v.dtype, index: address }
-    }
-
-    /// The sides of enclosing choices on which an element must lie, given what is known of it.
-    pub fn sides_hold(&mut self, mask: &Mask, at: &At) -> Option<Expr> {
-        let mut terms = Vec::new();
-        for side in &mask.sides {
-            let tests: Vec<Expr> = side.iter().map(|t| self.test_holds(t, at)).collect();
-            terms.extend(tests.into_iter().reduce(|a, b| super::index::binary(BinaryOp::Or, a, b)));
-        }
-        all(terms)
-    }
-
-    fn test_holds(&mut self, test: &Test, at: &At) -> Expr {
-        let at = At { axes: test.axes.iter().map(|k| at.axes[*k]).collect(), ..at.clone() };
-        let e = self.element(test.condition, &at, &HashMap::new());
-        if test.holds { e } else { not(e) }
-    }
-
-    /// Makes the tests of a mask evaluable for elements dealt by `layout`.
-    pub fn prepare_sides(&mut self, mask: &Mask, layout: &Layout) -> Lowered<()> {
-        mask.sides.iter().flatten().try_for_each(|t| self.prepare_through(t.condition, layout, &t.axes))
     }
 
     /// Where several threads hold one element: the condition of the one that acts, whose other digits are all zero.

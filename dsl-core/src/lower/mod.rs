@@ -41,6 +41,7 @@ mod fit;
 mod found;
 mod grid;
 mod index;
+mod mask;
 mod memory;
 mod mma;
 mod near;

@@ -2,9 +2,10 @@
 //! that it needs once, in wide accesses, and every moved tile is a part of these registers. A run of `C` elements that is read at `K`
 //! neighbouring offsets takes `C + K - 1` reads.
 
-use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::Index;
+use super::mask::Mask;
 use super::window::{WindowCopy, WindowRep, own_run};
 use crate::error::CompileError;
 use crate::schedule::ScheduleError;
@@ -215,7 +216,7 @@ impl Lowering<'_> {
         let rep = match (group.scalar, data) {
             (true, Data::One(e)) => Rep::Scalar(e),
             (_, data) => {
-                let bound = |(axis, index): (usize, &ValueId)| super::context::Bound { axis, index: *index, len: self.lengths[index] };
+                let bound = |(axis, index): (usize, &ValueId)| super::mask::Bound { axis, index: *index, len: self.lengths[index] };
                 let bounds = window.index.iter().enumerate().map(bound).collect();
                 Rep::Tile(TileRep { elsewhere: vec![], layout: Some(window.layout.clone()), mask: Mask { bounds, sides: vec![] }, data })
             }

@@ -1,7 +1,8 @@
 //! Which absent elements nobody looks at: those of a carried tile that is only computed with element by element and stored where the
 //! store leaves the same elements out. Such an element need not keep its value when the next one is absent.
 
-use super::context::{Bound, Lowering};
+use super::context::Lowering;
+use super::mask::Bound;
 use crate::tile::{Block, Carry, Index, Op, Stmt, ValueId};
 use std::collections::HashSet;
 

@@ -3,11 +3,13 @@
 use super::context::{Data, Lowered, Lowering, Mode, Rep, TileRep};
 use super::index::{compare, literal};
 use super::plan::Fill;
+use super::uses::stored_tensor;
 use crate::layout::Layout;
 use crate::simt::{Expr, SharedId, Stmt, VarId};
 use crate::tile::host::HostExpr;
 use crate::tile::{self, Index, Op, TileLoop, ValueId, ViewId};
 use crate::types::{CompareOp, DType};
+use std::collections::HashSet;
 
 /// A load of the grid loop's body that can be started before its turn.
 pub(crate) struct Early<'k> {
@@ -26,25 +28,41 @@ pub(crate) enum Waiting {
 }
 
 impl Lowering<'_> {
-    /// Loads that depend on nothing but the grid's tile: they can start some turns early.
+    /// Loads that depend on nothing but the grid's tile, those of rows that fit one tile included: they can start some turns early.
     pub fn early_loads<'k>(&mut self, l: &'k TileLoop) -> Lowered<Vec<Early<'k>>> {
-        let mut early = Vec::new();
-        for stmt in &l.body {
-            let tile::Stmt::Let(value, Op::Load(view, index)) = stmt else { continue };
-            let v = self.kernel.view(*view);
-            let known = |x: ValueId| HostExpr::of_value(self.kernel, x).is_some();
-            let fixed = v.axes.iter().all(|a| known(a.len) && known(a.stride)) && known(v.offset);
-            let own = index.iter().all(|i| match i {
-                Index::Tile(t) => l.vars.contains(t),
-                Index::At(s) => known(*s),
-                Index::All(_) => true,
-            });
-            if fixed && own && matches!(self.kernel.ty(*value), tile::Ty::Tile(..)) {
-                let layout = self.preferred_layout(*view, index);
-                early.push(Early { value: *value, view: *view, index, layout });
+        let (mut early, mut stored) = (Vec::new(), HashSet::new());
+        self.collect_early(l, &l.body, &mut stored, &mut early);
+        Ok(early)
+    }
+
+    /// Those of one block of statements. `stored` has the tensors that statements before store to: what is loaded then must not be early.
+    fn collect_early<'k>(&mut self, l: &TileLoop, body: &'k [tile::Stmt], stored: &mut HashSet<usize>, early: &mut Vec<Early<'k>>) {
+        for stmt in body {
+            match stmt {
+                tile::Stmt::Let(value, Op::Load(view, index)) if !stored.contains(&self.kernel.view(*view).param) => {
+                    if self.is_early(l, *value, *view, index) {
+                        let layout = self.preferred_layout(*view, index);
+                        early.push(Early { value: *value, view: *view, index, layout });
+                    }
+                }
+                tile::Stmt::Tiles(row) if row.vars.iter().all(|v| self.fitting.contains(v)) => {
+                    self.collect_early(l, &row.body, stored, early);
+                }
+                _ => tile::access::visit(std::slice::from_ref(stmt), &mut |s| stored.extend(stored_tensor(self.kernel, s))),
             }
         }
-        Ok(early)
+    }
+
+    fn is_early(&self, l: &TileLoop, value: ValueId, view: ViewId, index: &[Index]) -> bool {
+        let v = self.kernel.view(view);
+        let known = |x: ValueId| HostExpr::of_value(self.kernel, x).is_some();
+        let fixed = v.axes.iter().all(|a| known(a.len) && known(a.stride)) && known(v.offset);
+        let own = index.iter().all(|i| match i {
+            Index::Tile(t) => l.vars.contains(t) || self.fitting.contains(t),
+            Index::At(s) => known(*s),
+            Index::All(_) => true,
+        });
+        fixed && own && matches!(self.kernel.ty(value), tile::Ty::Tile(..))
     }
 
     /// Declares where early tiles wait, and starts the loads of the first `stages - 1` turns.
@@ -66,6 +84,7 @@ impl Lowering<'_> {
             let dtype = self.kernel.view(e.view).dtype;
             let name = self.fragment_name(e.value, e.view);
             self.set_probe_tiles(l);
+            self.set_row(e.index);
             let mask = self.mask_at(e.view, e.index);
             let cut = self.cut(e.view, e.index, &e.layout, &mask);
             self.coordinates.clear();
@@ -109,6 +128,17 @@ impl Lowering<'_> {
         self.close();
     }
 
+    /// The only tile of each axis that fits.
+    fn set_row(&mut self, index: &[Index]) {
+        for i in index {
+            if let Index::Tile(t) = i
+                && self.fitting.contains(t)
+            {
+                self.set(*t, Rep::TileIndex(self.ix.lit(0)));
+            }
+        }
+    }
+
     /// Starts the loads of tile `number` into the slot of their stage.
     fn start_loads(
         &mut self,
@@ -126,6 +156,7 @@ impl Lowering<'_> {
         self.set_tiles(l, number, counts);
         self.mode = Mode::Tail;
         for (e, w) in early.iter().zip(waiting) {
+            self.set_row(e.index);
             let mask = self.mask_at(e.view, e.index);
             let cut = self.cut(e.view, e.index, &e.layout, &mask);
             match w {
@@ -211,13 +242,10 @@ impl Lowering<'_> {
             self.set(e.value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(e.layout.clone()), mask, data: Data::Array(var) }));
         }
         self.mode = Mode::Tail;
-        let done: Vec<ValueId> = early.iter().map(|e| e.value).collect();
-        for stmt in &l.body {
-            if !matches!(stmt, tile::Stmt::Let(v, _) if done.contains(v)) {
-                self.lower_block(std::slice::from_ref(stmt))?;
-            }
-        }
-        Ok(())
+        self.loaded_early = early.iter().map(|e| e.value).collect();
+        let lowered = self.lower_block(&l.body);
+        self.loaded_early.clear();
+        lowered
     }
 
     /// The end of a pipelined turn: the next stage is the oldest.

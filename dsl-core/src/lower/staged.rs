@@ -1,9 +1,10 @@
 //! Loads of whole rows through shared memory: all threads read the tile as the one contiguous run that it is in memory, then each
 //! thread takes its own rows. Structures of three or five numbers are then read by full vectors of neighbouring threads.
 
-use super::context::{Data, Lowered, Lowering, Mask, Mode, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Mode, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{all, compare};
+use super::mask::Mask;
 use crate::layout::{Layout, Source};
 use crate::simt::{Barrier, Expr, Place, Space, Stmt};
 use crate::tile::{Index, ValueId, ViewId};

@@ -1,8 +1,9 @@
 //! Loads and stores of tiles at tile indices.
 
-use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{all, compare, literal};
+use super::mask::Mask;
 use super::memory::{Cut, Kind};
 use super::values::At;
 use crate::layout::Layout;

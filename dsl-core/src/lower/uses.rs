@@ -6,12 +6,16 @@ use crate::tile::{Block, Index, Kernel, Op, Operator, Stmt, ValueId};
 /// Which tensor parameters the kernel writes.
 pub(crate) fn written_params(kernel: &Kernel) -> Vec<bool> {
     let mut written = vec![false; kernel.params.len()];
-    crate::tile::access::visit(&kernel.body, &mut |stmt| {
-        if let Stmt::Store { view, .. } | Stmt::Scatter { view, .. } | Stmt::Atomic { view, .. } = stmt {
-            written[kernel.view(*view).param] = true;
-        }
-    });
+    crate::tile::access::visit(&kernel.body, &mut |stmt| stored_tensor(kernel, stmt).into_iter().for_each(|p| written[p] = true));
     written
+}
+
+/// The tensor that a statement itself stores to.
+pub(crate) fn stored_tensor(kernel: &Kernel, stmt: &Stmt) -> Option<usize> {
+    match stmt {
+        Stmt::Store { view, .. } | Stmt::Scatter { view, .. } | Stmt::Atomic { view, .. } => Some(kernel.view(*view).param),
+        _ => None,
+    }
 }
 
 /// The operands of an operation, views' lengths and strides excepted.

@@ -1,7 +1,8 @@
 //! Values: scalars, and tiles as expressions of one element.
 
-use super::context::{Data, Lowered, Lowering, Mask, Rep, Test, TileRep};
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::literal;
+use super::mask::{Mask, Test};
 use crate::error::{CompileError, Diagnostic};
 use crate::layout::{Digit, Layout, Source};
 use crate::loc::SourceLoc;
@@ -240,7 +241,7 @@ impl Lowering<'_> {
                 }
                 for b in inner.bounds {
                     if let Some(axis) = from.iter().position(|f| *f == Some(b.axis)) {
-                        mask.bounds.push(super::context::Bound { axis, ..b });
+                        mask.bounds.push(super::mask::Bound { axis, ..b });
                     }
                 }
             }

@@ -1,7 +1,8 @@
 //! Shuffles and votes: operands come to a layout whose neighbours along the last axis are the lanes of a warp.
 
-use super::context::{Data, Lowered, Lowering, Mask, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::{as_literal, binary, literal};
+use super::mask::Mask;
 use super::plan::{illegal, spread};
 use crate::layout::{Deal, Digit, Layout, Source};
 use crate::simt::{Expr, ShuffleKind, Stmt, VoteKind};

@@ -91,3 +91,38 @@ pub fn extremes(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 1>) {
         y.atomic_max(1, if any { scalar(1) } else { scalar(0) });
     }
 }
+
+/// Variances of rows: a row that fits one tile is read once, and ahead of its turn where rows are dealt to blocks.
+#[kernel(
+    tile(R = [1, 2, 4], C = [32, 128, 512]),
+    coarsen(CC of C = [1, 4]),
+    vector(V = [1, 4]),
+    grid(G = [0, 1]),
+    stages(S = [1, 2, 3]),
+    copy(P = [Registers, Async])
+)]
+pub fn row_variances(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
+    let count = x.len(1).cast::<f32>();
+    for r in x.axis(0).tiles(R) {
+        let mut sum = zeros::<f32>([R, C]);
+        for c in x.axis(1).tiles(C) {
+            sum += x.load((r, c));
+        }
+        let mean = sum.sum_axis(1) / count;
+        let mut squares = zeros::<f32>([R, C]);
+        for c in x.axis(1).tiles(C) {
+            let off = x.load((r, c)) - mean.expand(1, C);
+            squares += off * off;
+        }
+        y.store(r, squares.sum_axis(1) / count);
+    }
+}
+
+/// y = 2 y + 1 in two steps: what is loaded behind a store is what was stored.
+#[kernel(tile(T = [64, 256]), coarsen(C of T = [1, 4]), vector(V = [1, 4]), grid(G = [0, 1]), stages(S = [1, 2]))]
+pub fn two_steps(y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, 2.0 * y.load(t));
+        y.store(t, y.load(t) + 1.0);
+    }
+}

@@ -2,7 +2,7 @@
 
 pub mod kernels;
 
-use super::launches::{Launch, Placement, Shape};
+use super::launches::{Launch, Placement, Shape, best_facts};
 use super::snapshots::page;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
@@ -52,4 +52,35 @@ fn turns_meet_once_for_each_exchange() {
         };
         assert_eq!(barriers(5) - barriers(2), 3 * warps * meetings, "{name}");
     }
+}
+
+#[test]
+fn rows_that_fit_are_loaded_ahead_of_their_turn_and_what_was_stored_is_not() {
+    let ahead = |name: &str, schedule: &str, fits: bool| {
+        let kernel = kernel("cooperating::kernels", name);
+        let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let facts = Facts::packed(&kernel, true);
+        let facts = if fits { facts.fitting(&kernel, &schedule) } else { facts };
+        let simt = lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        simt.vars.iter().filter(|v| v.name.contains("_next")).count()
+    };
+    let rows = "R=2,C=128,CC=4,V=4,G=1,P=Registers";
+    assert_eq!(ahead("row_variances", &format!("{rows},S=2"), true), 1, "one tensor, one turn");
+    assert_eq!(ahead("row_variances", &format!("{rows},S=3"), true), 2, "two turns");
+    assert_eq!(ahead("row_variances", &format!("{rows},S=2"), false), 0, "several tiles to a row");
+    assert_eq!(ahead("two_steps", "T=256,C=4,V=4,G=1,S=2", false), 1, "the load before the store alone");
+}
+
+#[test]
+fn one_comparison_tells_of_a_run_whether_it_exists() {
+    let text = |facts: fn(&Kernel) -> Facts| {
+        let kernel = kernel("cooperating::kernels", "row_variances");
+        let schedule = parse_schedule(&kernel, "R=1,C=512,CC=4,V=4").unwrap_or_else(|e| panic!("{e}"));
+        let simt = lower(&kernel, &facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+        girih_core::cuda::emit(&simt)
+    };
+    let divisible = text(best_facts);
+    assert!(divisible.contains(" < x_cols") && !divisible.contains("+ u < x_cols") && !divisible.contains("+ v < x_cols"), "{divisible}");
+    let any = text(|k| Facts::packed(k, true));
+    assert!(any.contains("+ u < x_cols"), "{any}");
 }
