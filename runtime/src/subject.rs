@@ -10,6 +10,7 @@ use crate::random_sizes::random_sizes;
 use girih_core::lengths::Lengths;
 use girih_core::program::Program;
 use girih_core::program::signature::{Signature, SignatureParam};
+use girih_core::program::walk::ProgramArg;
 use girih_core::registry::KernelDef;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{Kernel, ParamKind};
@@ -55,6 +56,15 @@ impl Call {
             CallArg::Scalar(_) => None,
         };
         Lengths(self.args.iter().map(lens).collect())
+    }
+
+    /// Lengths and scalars, without the data.
+    pub fn arguments(&self) -> Vec<ProgramArg> {
+        let arg = |a: &CallArg| match a {
+            CallArg::Tensor { data, .. } => ProgramArg::Tensor(data.lens.clone()),
+            CallArg::Scalar(l) => ProgramArg::Scalar(*l),
+        };
+        self.args.iter().map(arg).collect()
     }
 }
 
@@ -228,6 +238,29 @@ impl Subject {
         }
     }
 
+    /// What a call at these sizes passes to the program: lengths and scalars, without data.
+    ///
+    /// # Errors
+    /// As [`Subject::call`].
+    pub fn arguments(&self, sizes: &Sizes) -> Result<Vec<ProgramArg>, String> {
+        let Kind::Challenge { signature, bound } = &self.kind else { return Ok(self.call(sizes, 0)?.arguments()) };
+        let values = signature_values(&self.name, signature, sizes)?;
+        let arg = |(param, at): (&girih_core::tile::Param, &usize)| match param.kind {
+            ParamKind::Scalar(dtype) => Ok(ProgramArg::Scalar(Literal::from_f64(dtype, sizes.size(&signature.params[*at].name)))),
+            ParamKind::Tensor { .. } => self.lens(signature, *at, &values, sizes).map(ProgramArg::Tensor),
+        };
+        self.program.params.iter().zip(bound).map(arg).collect()
+    }
+
+    /// The lengths of a pointer's tensor.
+    fn lens(&self, signature: &Signature, at: usize, values: &[HostArg], sizes: &Sizes) -> Result<Vec<i64>, String> {
+        let lens = signature.shape(at, values).expect("bound to a pointer");
+        match lens.iter().find(|l| **l < 0) {
+            Some(len) => Err(format!("{}: {sizes} gives `{}` the length {len}", self.name, signature.params[at].name)),
+            None => Ok(lens),
+        }
+    }
+
     fn challenge_call(&self, signature: &Signature, bound: &[usize], sizes: &Sizes, seed: u64) -> Result<Call, String> {
         let challenge = self.challenge.as_ref().expect("a challenge's subject has its challenge");
         let values = signature_values(&self.name, signature, sizes)?;
@@ -236,10 +269,7 @@ impl Subject {
             match param.kind {
                 ParamKind::Scalar(dtype) => Ok(CallArg::Scalar(Literal::from_f64(dtype, sizes.size(&there.name)))),
                 ParamKind::Tensor { dtype, mutable, .. } => {
-                    let lens = signature.shape(*at, &values).expect("bound to a pointer");
-                    if let Some(len) = lens.iter().find(|l| **l < 0) {
-                        return Err(format!("{}: {sizes} gives `{}` the length {len}", self.name, there.name));
-                    }
+                    let lens = self.lens(signature, *at, &values, sizes)?;
                     let input = challenge.inputs.iter().find(|(n, _)| *n == there.name);
                     let data = match input {
                         Some((_, d)) => {

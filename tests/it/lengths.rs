@@ -1,10 +1,14 @@
 //! Launches without a schedule take the one that was tuned for the nearest lengths.
 
 use girih::buffer::Buffer;
+use girih::challenge::{Sizes, challenges};
 use girih::launch::{self, Argument, Prepared, add_schedule_source};
 use girih::prelude::*;
 use girih::store::{Elected, Store, TrialKey};
+use girih::subject::Subject;
+use girih::tune::launches::launches_of;
 use girih::{Device, Stream, known, winners};
+use girih_core::facts::Facts;
 use girih_core::lengths::Lengths;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
@@ -113,4 +117,38 @@ fn lengths_of_arguments_are_those_of_their_tensors() {
     let place = Place::new();
     assert_eq!(launch::lengths(&place.args(300)), Lengths::parse("300 300").expect("lengths"));
     assert_eq!(launch::lengths(&place.args(300)).class().to_string(), "320 320");
+}
+
+/// What `show` and `export` print is for the size that a challenge is judged at, even where a longer one was tuned for.
+#[test]
+fn a_challenges_own_size_is_known_without_its_data() {
+    let subjects = challenges().into_iter().map(|c| (Subject::of_challenge(&c).expect(c.slug), c));
+    let mut judged = None;
+    for (subject, challenge) in subjects {
+        for sizes in challenge.checks.iter().take(2) {
+            let sizes = subject.perf_sizes(sizes).unwrap_or_else(|e| panic!("{e}"));
+            let call = subject.call(&sizes, 1).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(subject.arguments(&sizes).unwrap_or_else(|e| panic!("{e}")), call.arguments(), "{} at {sizes}", subject.name);
+        }
+        let args = subject.arguments(&subject.perf_sizes(&Sizes::default()).expect("a challenge has sizes")).expect("that are good");
+        let launches = launches_of(&subject.program, &args).unwrap_or_else(|e| panic!("{}: {e}", subject.name));
+        assert!(!launches.is_empty(), "{}", subject.name);
+        if subject.name == "matrix_multiplication" {
+            judged = Some(launches[0].clone());
+        }
+    }
+    let judged = judged.expect("a challenge of the gallery");
+    let kernel = (judged.kernel.build)().unwrap_or_else(|e| panic!("{e}"));
+    let chosen = |lengths| {
+        let known = known::choose(&kernel, &Facts::best(&kernel), lengths, Target::h200(), None, |_| true);
+        known.map(|(schedule, _)| schedule.short(&kernel)).expect("a committed winner")
+    };
+    let tuned = |lengths: &str| {
+        let found = winners::all()
+            .into_iter()
+            .find(|w| w.kernel.ends_with("::matrix_multiplication") && w.lengths.as_ref().is_some_and(|l| l.to_string() == lengths));
+        found.map(|w| w.schedule).unwrap_or_else(|| panic!("no winner at {lengths}"))
+    };
+    assert_eq!(chosen(Some(&judged.lengths)), tuned("8192x6144 6144x4096 8192x4096"));
+    assert_eq!(chosen(None), tuned("8192x8192 8192x8192 8192x8192"), "without lengths");
 }

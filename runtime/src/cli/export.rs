@@ -55,11 +55,11 @@ pub fn run(args: &Args) -> Result<(), String> {
 fn export(subject: &Subject, target: &girih_core::target::Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
     let signature = subject.signature().ok_or("is no challenge, so it has no signature to export")?;
     let (joint, subject) = show::known_program(subject, target);
-    let names = subject.program.site_names();
+    let (names, at_perf) = (subject.program.site_names(), show::AtPerf::of(&subject));
     let (mut schedules, mut error) = (Vec::new(), None);
     let mut choose = |site: usize, kernel: &girih_core::tile::Kernel| {
         let own = joint.as_ref().and_then(|j| j.schedule(&names[site], kernel));
-        let chosen = show::schedule(kernel, &Facts::best(kernel), target, Preset::Best, set, own);
+        let chosen = show::schedule(kernel, &Facts::best(kernel), at_perf.of_site(site), target, Preset::Best, set, own);
         let (schedule, from) = chosen.unwrap_or_else(|e| {
             error.get_or_insert(e);
             (Schedule::default_of(kernel), "default")

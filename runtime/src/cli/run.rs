@@ -107,13 +107,14 @@ fn schedules(subject: &Subject, device: &Device, args: &Args) -> Result<Vec<Opti
     if args.set.is_none() && args.preset.is_none() {
         return Ok(vec![None; sites.len()]);
     }
-    let preset = args.preset.unwrap_or(Preset::Best);
-    let schedule = |def: &girih_core::registry::KernelDef| {
+    let (preset, at_perf) = (args.preset.unwrap_or(Preset::Best), show::AtPerf::of(subject));
+    let schedule = |(site, def): (usize, &girih_core::registry::KernelDef)| {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
-        let chosen = show::schedule(&kernel, &Facts::best(&kernel), device.target(), preset, args.set.as_deref(), None)?;
+        let chosen =
+            show::schedule(&kernel, &Facts::best(&kernel), at_perf.of_site(site), device.target(), preset, args.set.as_deref(), None)?;
         Ok(Some(chosen.0))
     };
-    sites.iter().map(schedule).collect()
+    sites.iter().enumerate().map(schedule).collect()
 }
 
 fn took(seconds: Option<f64>, start: Instant) -> String {

@@ -2,14 +2,18 @@
 
 use super::{acceptance_json, device, names, print_json};
 use crate::acceptance::Acceptance;
+use crate::challenge::Sizes;
 use crate::compile::{Compiled, Output, compile};
 use crate::joint::{self, Joint};
 use crate::known::{self, Origin};
 use crate::store::Store;
 use crate::subject::Subject;
+use crate::tune::launches::{Launch, launches_of};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use girih_core::facts::Facts;
+use girih_core::lengths::Lengths;
+use girih_core::program::walk::ProgramArg;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::ladder::{Ladder, Step};
@@ -103,8 +107,9 @@ pub fn run(args: &Args) -> Result<(), String> {
         subject = with.unwrap_or(subject);
     }
     let names = subject.program.site_names();
+    let at_perf = AtPerf::of(&subject);
     let defs: Vec<(String, KernelDef)> = names.into_iter().zip(subject.program.sites()).collect();
-    for (site, def) in defs.into_iter().filter(|(n, _)| only.as_ref().is_none_or(|o| o == n)) {
+    for (number, (site, def)) in defs.into_iter().enumerate().filter(|(_, (n, _))| only.as_ref().is_none_or(|o| o == n)) {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let facts = match args.facts {
             FactsChoice::Best | FactsChoice::Fitting => Facts::best(&kernel),
@@ -112,7 +117,8 @@ pub fn run(args: &Args) -> Result<(), String> {
             FactsChoice::None => Facts::none(&kernel),
         };
         let own = joint.as_ref().and_then(|j| j.schedule(&site, &kernel));
-        let (schedule, from) = schedule(&kernel, &facts, target, args.preset, args.set.as_deref(), own)?;
+        let lengths = at_perf.of_site(number);
+        let (schedule, from) = schedule(&kernel, &facts, lengths, target, args.preset, args.set.as_deref(), own)?;
         let facts = if args.facts == FactsChoice::Fitting { facts.fitting(&kernel, &schedule) } else { facts };
         let (text, verdict) = level(&kernel, &facts, &schedule, target, args.ir)?;
         if args.json {
@@ -128,12 +134,40 @@ pub fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
+/// How long tensors are at a challenge's own size, for which schedules are chosen where no other is asked for. A bare kernel has none, nor
+/// do launches that such a call doesn't reach: there a schedule for the longest is chosen.
+#[derive(Default)]
+pub struct AtPerf {
+    program: Option<Lengths>,
+    launches: Vec<Launch>,
+}
+
+impl AtPerf {
+    pub fn of(subject: &Subject) -> AtPerf {
+        let Ok(args) = subject.perf_sizes(&Sizes::default()).and_then(|sizes| subject.arguments(&sizes)) else {
+            return AtPerf::default();
+        };
+        let lens = |a: &ProgramArg| match a {
+            ProgramArg::Tensor(lens) => Some(lens.clone()),
+            ProgramArg::Scalar(_) => None,
+        };
+        let program = Some(Lengths(args.iter().map(lens).collect()));
+        AtPerf { program, launches: launches_of(&subject.program, &args).unwrap_or_default() }
+    }
+
+    /// Those of a launch site's tensors.
+    pub fn of_site(&self, site: usize) -> Option<&Lengths> {
+        self.launches.iter().find(|l| l.site == site).map(|l| &l.lengths)
+    }
+}
+
 /// The schedule of the whole program, if one is known, and the subject with its variants.
 pub fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subject) {
     let store = Store::open_default().ok();
     let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
     let known = store.as_ref().zip(here.as_deref());
-    joint::best(subject, None, target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
+    let lengths = AtPerf::of(subject).program;
+    joint::best(subject, lengths.as_ref(), target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
 }
 
 /// The schedule of a preset with settings, and where it came from. `own` is what the launch site has in its program's schedule.
@@ -143,6 +177,7 @@ pub fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subj
 pub fn schedule(
     kernel: &Kernel,
     facts: &Facts,
+    lengths: Option<&Lengths>,
     target: &Target,
     preset: Preset,
     set: Option<&str>,
@@ -157,7 +192,7 @@ pub fn schedule(
             let store = Store::open_default().ok();
             let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
             let known = store.as_ref().zip(here.as_deref());
-            let chosen = known::choose(kernel, facts, None, target, known, legal);
+            let chosen = known::choose(kernel, facts, lengths, target, known, legal);
             chosen.map_or_else(|| (Schedule::default_of(kernel), Origin::Default.name()), |(s, o)| (s, o.name()))
         }
     };

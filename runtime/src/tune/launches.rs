@@ -35,17 +35,24 @@ pub struct Launch {
 /// # Errors
 /// Arguments that do not fit the program, in words.
 pub fn launches(program: &Program, call: &Call, misalign: usize) -> Result<Vec<Launch>, String> {
-    let arg = |a: &CallArg| match a {
-        CallArg::Tensor { data, .. } => ProgramArg::Tensor(data.lens.clone()),
-        CallArg::Scalar(l) => ProgramArg::Scalar(*l),
-    };
-    let args: Vec<ProgramArg> = call.args.iter().map(arg).collect();
     let misaligned = call.args.iter().map(|a| match a {
         CallArg::Tensor { dtype, unit, .. } => (misalign * unit * dtype.size()) as u64,
         CallArg::Scalar(_) => 0,
     });
-    let mut recorder = Recorder { found: Vec::new(), misaligned: misaligned.collect() };
-    walk(program, &args, &mut recorder).map_err(|e| e.to_string())?;
+    found(program, &call.arguments(), misaligned.collect())
+}
+
+/// The same for arguments without data, all aligned.
+///
+/// # Errors
+/// As [`launches`].
+pub fn launches_of(program: &Program, args: &[ProgramArg]) -> Result<Vec<Launch>, String> {
+    found(program, args, vec![0; args.len()])
+}
+
+fn found(program: &Program, args: &[ProgramArg], misaligned: Vec<u64>) -> Result<Vec<Launch>, String> {
+    let mut recorder = Recorder { found: Vec::new(), misaligned };
+    walk(program, args, &mut recorder).map_err(|e| e.to_string())?;
     recorder.found.sort_by_key(|l| l.site);
     Ok(recorder.found)
 }
