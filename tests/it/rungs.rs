@@ -1,13 +1,17 @@
 //! The schedules that snapshots show and NVRTC compiles: rungs of a learner's ladder, for every registered kernel.
 
 use super::launches::best_facts;
+use girih::challenge::{Sizes, challenges};
 use girih::known;
+use girih::subject::Subject;
+use girih::tune::launches::launches_of;
+use girih_core::lengths::Lengths;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 /// A named schedule.
 #[derive(Clone, Debug)]
@@ -57,11 +61,29 @@ fn find_rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
     let space = Space::new(kernel, &facts, target);
     let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let legal = |s: &Schedule| space.check(s).is_ok() && *s != naive;
-    let committed = known::of_kernel(kernel, &facts, None, target, None);
+    let committed = known::of_kernel(kernel, &facts, lengths_at_perf(kernel), target, None);
     let committed = committed.into_iter().map(|(s, _)| space.canonical(&s)).find(|s| legal(s));
     let winner = committed.unwrap_or_else(|| guess(&space, &naive));
     let middle = middle(&space, &naive, &winner);
     vec![Rung { name: "naive", schedule: naive }, Rung { name: "middle", schedule: middle }, Rung { name: "winner", schedule: winner }]
+}
+
+/// How long a gallery kernel's tensors are where its challenge is judged.
+fn lengths_at_perf(kernel: &Kernel) -> Option<&'static Lengths> {
+    static ALL: LazyLock<HashMap<u64, Lengths>> = LazyLock::new(|| {
+        let mut all = HashMap::new();
+        for challenge in challenges() {
+            let subject = Subject::of_challenge(&challenge).expect(challenge.slug);
+            let args = subject.perf_sizes(&Sizes::default()).and_then(|sizes| subject.arguments(&sizes));
+            let launches = args.and_then(|args| launches_of(&subject.program, &args)).unwrap_or_else(|e| panic!("{e}"));
+            for launch in launches {
+                let identity = (launch.kernel.build)().expect("a kernel that a program launches builds").identity();
+                all.entry(identity).or_insert(launch.lengths);
+            }
+        }
+        all
+    });
+    ALL.get(&kernel.identity())
 }
 
 fn number(choice: &Choice) -> i64 {
