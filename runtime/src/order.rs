@@ -75,11 +75,8 @@ mod tests {
     /// Against the definition: two steps that clash are ordered through some chain, and every wait is for an earlier step.
     #[test]
     fn every_clash_is_ordered() {
-        let mut seed = 7u64;
-        let mut random = |below: u64| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (seed >> 33) % below
-        };
+        let mut rng = crate::inputs::Rng::new(7);
+        let mut random = |below| rng.below(below) as u64;
         for _ in 0..300 {
             let mut access = |writes| {
                 let start = random(12);

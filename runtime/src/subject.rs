@@ -51,11 +51,7 @@ pub struct Call {
 impl Call {
     /// How long the program's arguments are.
     pub fn lengths(&self) -> Lengths {
-        let lens = |a: &CallArg| match a {
-            CallArg::Tensor { data, .. } => Some(data.lens.clone()),
-            CallArg::Scalar(_) => None,
-        };
-        Lengths(self.args.iter().map(lens).collect())
+        ProgramArg::lengths(&self.arguments())
     }
 
     /// Lengths and scalars, without the data.

@@ -1,12 +1,12 @@
 //! Launches without a schedule take the one that was tuned for the nearest lengths.
 
 use girih::buffer::Buffer;
-use girih::challenge::{Sizes, challenges};
+use girih::challenge::challenges;
 use girih::launch::{self, Argument, Prepared, add_schedule_source};
 use girih::prelude::*;
 use girih::store::{Elected, Store, TrialKey};
 use girih::subject::Subject;
-use girih::tune::launches::launches_of;
+use girih::tune::launches::AtPerf;
 use girih::{Device, Stream, known, winners};
 use girih_core::facts::Facts;
 use girih_core::lengths::Lengths;
@@ -130,8 +130,7 @@ fn a_challenges_own_size_is_known_without_its_data() {
             let call = subject.call(&sizes, 1).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(subject.arguments(&sizes).unwrap_or_else(|e| panic!("{e}")), call.arguments(), "{} at {sizes}", subject.name);
         }
-        let args = subject.arguments(&subject.perf_sizes(&Sizes::default()).expect("a challenge has sizes")).expect("that are good");
-        let launches = launches_of(&subject.program, &args).unwrap_or_else(|e| panic!("{}: {e}", subject.name));
+        let launches = AtPerf::of(&subject).launches;
         assert!(!launches.is_empty(), "{}", subject.name);
         if subject.name == "matrix_multiplication" {
             judged = Some(launches[0].clone());

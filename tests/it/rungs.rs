@@ -1,10 +1,10 @@
 //! The schedules that snapshots show and NVRTC compiles: rungs of a learner's ladder, for every registered kernel.
 
 use super::launches::best_facts;
-use girih::challenge::{Sizes, challenges};
+use girih::challenge::challenges;
 use girih::known;
 use girih::subject::Subject;
-use girih::tune::launches::launches_of;
+use girih::tune::launches::AtPerf;
 use girih_core::lengths::Lengths;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
@@ -74,9 +74,7 @@ fn lengths_at_perf(kernel: &Kernel) -> Option<&'static Lengths> {
         let mut all = HashMap::new();
         for challenge in challenges() {
             let subject = Subject::of_challenge(&challenge).expect(challenge.slug);
-            let args = subject.perf_sizes(&Sizes::default()).and_then(|sizes| subject.arguments(&sizes));
-            let launches = args.and_then(|args| launches_of(&subject.program, &args)).unwrap_or_else(|e| panic!("{e}"));
-            for launch in launches {
+            for launch in AtPerf::of(&subject).launches {
                 let identity = (launch.kernel.build)().expect("a kernel that a program launches builds").identity();
                 all.entry(identity).or_insert(launch.lengths);
             }

@@ -33,7 +33,7 @@ impl Lowering<'_> {
         let stride = self.ix.cast(DType::I32, stride);
         self.comment(format!("the tiles are dealt to {} blocks per multiprocessor", self.plan.grid));
         let counter = self.new_var("tile", self.ix.dtype, None);
-        let early = if self.plan.stages > 1 && !self.plan.dots { self.early_loads(l)? } else { vec![] };
+        let early = if self.plan.stages > 1 && !self.plan.dots { self.early_loads(l) } else { vec![] };
         let before = self.values.clone();
         self.repeated = true;
         let waiting = self.pipeline_prologue(l, &counts, &early, &block, &stride)?;

@@ -29,10 +29,10 @@ pub(crate) enum Waiting {
 
 impl Lowering<'_> {
     /// Loads that depend on nothing but the grid's tile, those of rows that fit one tile included: they can start some turns early.
-    pub fn early_loads<'k>(&mut self, l: &'k TileLoop) -> Lowered<Vec<Early<'k>>> {
+    pub fn early_loads<'k>(&mut self, l: &'k TileLoop) -> Vec<Early<'k>> {
         let (mut early, mut stored) = (Vec::new(), HashSet::new());
         self.collect_early(l, &l.body, &mut stored, &mut early);
-        Ok(early)
+        early
     }
 
     /// Those of one block of statements. `stored` has the tensors that statements before store to: what is loaded then must not be early.

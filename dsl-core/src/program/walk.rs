@@ -3,6 +3,7 @@
 
 use super::{Arg, Base, Expr, Program, ScalarVar, Stmt, Temp, TensorView};
 use crate::facts::{TensorArg, packed_strides};
+use crate::lengths::Lengths;
 use crate::loc::SourceLoc;
 use crate::registry::KernelDef;
 use crate::scalar;
@@ -65,6 +66,17 @@ pub enum ProgramArg {
     Tensor(Vec<i64>),
     /// A scalar of the parameter's type.
     Scalar(Literal),
+}
+
+impl ProgramArg {
+    /// How long a call's arguments are.
+    pub fn lengths(args: &[ProgramArg]) -> Lengths {
+        let lens = |a: &ProgramArg| match a {
+            ProgramArg::Tensor(lens) => Some(lens.clone()),
+            ProgramArg::Scalar(_) => None,
+        };
+        Lengths(args.iter().map(lens).collect())
+    }
 }
 
 /// What runs a program's steps. Steps come in order; an executor may let them overlap as long as it seems they did not.

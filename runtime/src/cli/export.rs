@@ -3,6 +3,7 @@
 use super::show::{self, Preset};
 use super::{device, names, print_json};
 use crate::subject::Subject;
+use crate::tune::launches::AtPerf;
 use girih_core::facts::Facts;
 use girih_core::program::export::export_program;
 use girih_core::schedule::Schedule;
@@ -55,7 +56,7 @@ pub fn run(args: &Args) -> Result<(), String> {
 fn export(subject: &Subject, target: &girih_core::target::Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
     let signature = subject.signature().ok_or("is no challenge, so it has no signature to export")?;
     let (joint, subject) = show::known_program(subject, target);
-    let (names, at_perf) = (subject.program.site_names(), show::AtPerf::of(&subject));
+    let (names, at_perf) = (subject.program.site_names(), AtPerf::of(&subject));
     let (mut schedules, mut error) = (Vec::new(), None);
     let mut choose = |site: usize, kernel: &girih_core::tile::Kernel| {
         let own = joint.as_ref().and_then(|j| j.schedule(&names[site], kernel));

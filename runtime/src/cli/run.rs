@@ -10,6 +10,7 @@ use crate::inputs::HostTensor;
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::subject::{Call, CallArg, Subject};
+use crate::tune::launches::AtPerf;
 use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use image::{DynamicImage, GrayImage, RgbImage, RgbaImage};
@@ -107,7 +108,7 @@ fn schedules(subject: &Subject, device: &Device, args: &Args) -> Result<Vec<Opti
     if args.set.is_none() && args.preset.is_none() {
         return Ok(vec![None; sites.len()]);
     }
-    let (preset, at_perf) = (args.preset.unwrap_or(Preset::Best), show::AtPerf::of(subject));
+    let (preset, at_perf) = (args.preset.unwrap_or(Preset::Best), AtPerf::of(subject));
     let schedule = |(site, def): (usize, &girih_core::registry::KernelDef)| {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let chosen =

@@ -2,18 +2,16 @@
 
 use super::{acceptance_json, device, names, print_json};
 use crate::acceptance::Acceptance;
-use crate::challenge::Sizes;
 use crate::compile::{Compiled, Output, compile};
 use crate::joint::{self, Joint};
 use crate::known::{self, Origin};
 use crate::store::Store;
 use crate::subject::Subject;
-use crate::tune::launches::{Launch, launches_of};
+use crate::tune::launches::AtPerf;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use girih_core::facts::Facts;
 use girih_core::lengths::Lengths;
-use girih_core::program::walk::ProgramArg;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::ladder::{Ladder, Step};
@@ -132,33 +130,6 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// How long tensors are at a challenge's own size, for which schedules are chosen where no other is asked for. A bare kernel has none, nor
-/// do launches that such a call doesn't reach: there a schedule for the longest is chosen.
-#[derive(Default)]
-pub struct AtPerf {
-    program: Option<Lengths>,
-    launches: Vec<Launch>,
-}
-
-impl AtPerf {
-    pub fn of(subject: &Subject) -> AtPerf {
-        let Ok(args) = subject.perf_sizes(&Sizes::default()).and_then(|sizes| subject.arguments(&sizes)) else {
-            return AtPerf::default();
-        };
-        let lens = |a: &ProgramArg| match a {
-            ProgramArg::Tensor(lens) => Some(lens.clone()),
-            ProgramArg::Scalar(_) => None,
-        };
-        let program = Some(Lengths(args.iter().map(lens).collect()));
-        AtPerf { program, launches: launches_of(&subject.program, &args).unwrap_or_default() }
-    }
-
-    /// Those of a launch site's tensors.
-    pub fn of_site(&self, site: usize) -> Option<&Lengths> {
-        self.launches.iter().find(|l| l.site == site).map(|l| &l.lengths)
-    }
 }
 
 /// The schedule of the whole program, if one is known, and the subject with its variants.

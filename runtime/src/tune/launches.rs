@@ -1,6 +1,7 @@
 //! The launches of a program at given sizes, found by walking it without a device: kernel, facts and lengths of each site.
 
-use crate::subject::{Call, CallArg};
+use crate::challenge::Sizes;
+use crate::subject::{Call, CallArg, Subject};
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::lengths::Lengths;
 use girih_core::loc::SourceLoc;
@@ -42,12 +43,30 @@ pub fn launches(program: &Program, call: &Call, misalign: usize) -> Result<Vec<L
     found(program, &call.arguments(), misaligned.collect())
 }
 
-/// The same for arguments without data, all aligned.
-///
-/// # Errors
-/// As [`launches`].
-pub fn launches_of(program: &Program, args: &[ProgramArg]) -> Result<Vec<Launch>, String> {
-    found(program, args, vec![0; args.len()])
+/// How long tensors are at a challenge's own size, for which schedules are chosen where no other is asked for; found without making data. A
+/// bare kernel has no such size, and some launches are not reached by such a call: there a schedule for the longest tensors is chosen.
+#[derive(Default)]
+pub struct AtPerf {
+    /// Of the program's arguments.
+    pub program: Option<Lengths>,
+    /// The first launch of every site.
+    pub launches: Vec<Launch>,
+}
+
+impl AtPerf {
+    /// Of a challenge; nothing for a bare kernel.
+    pub fn of(subject: &Subject) -> AtPerf {
+        let Ok(args) = subject.perf_sizes(&Sizes::default()).and_then(|sizes| subject.arguments(&sizes)) else {
+            return AtPerf::default();
+        };
+        let launches = found(&subject.program, &args, vec![0; args.len()]).unwrap_or_default();
+        AtPerf { program: Some(ProgramArg::lengths(&args)), launches }
+    }
+
+    /// Those of a launch site's tensors.
+    pub fn of_site(&self, site: usize) -> Option<&Lengths> {
+        self.launches.iter().find(|l| l.site == site).map(|l| &l.lengths)
+    }
 }
 
 fn found(program: &Program, args: &[ProgramArg], misaligned: Vec<u64>) -> Result<Vec<Launch>, String> {
