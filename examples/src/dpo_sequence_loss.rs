@@ -1,6 +1,6 @@
 //! The loss of direct preference optimisation: the mean of softplus(−z) over a batch.
 //!
-//! A megabyte in one launch: every block sums its share, the last one to finish sums what the blocks have.
+//! A megabyte in one launch: every block sums its share, the last one sums what the blocks have.
 
 use girih::prelude::*;
 

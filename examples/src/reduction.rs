@@ -1,4 +1,4 @@
-//! The sum of all elements: the yardstick of reductions. Every block adds up its share in registers, and the last one to finish adds up what
+//! The sum of all elements: the yardstick of reductions. Every block adds up its share in registers, and the last one adds up what
 //! the blocks have, so one launch does it, and in the same order every time.
 
 use girih::prelude::*;

@@ -240,12 +240,13 @@ fn vectors(widest: u32) -> Kernel {
     b.kernel
 }
 
-/// Control flow, shuffles, atomics of every scope and order, barriers and fences.
+/// Control flow, shuffles, atomics of every scope and order, barriers, fences and words between blocks.
 fn statements() -> Kernel {
     let mut b = Build::new("statements");
     let (pf, pi, pu, pl) = (b.pointer("f", DType::F32), b.pointer("i", DType::I32), b.pointer("u", DType::U32), b.pointer("l", DType::I64));
+    let pw = b.pointer("w", DType::U64);
     let n = b.param("n", ParamKind::Host { dtype: DType::I32, value: HostExpr::Const(3) });
-    let alpha = b.param("alpha", ParamKind::Scalar { scalar: 5, dtype: DType::F32 });
+    let alpha = b.param("alpha", ParamKind::Scalar { scalar: 6, dtype: DType::F32 });
     let thread = b.thread();
     let lane = b.let_("lane", Expr::Special(Special::Lane));
     let warp = b.let_("warp", Expr::Special(Special::Warp));
@@ -300,6 +301,12 @@ fn statements() -> Kernel {
     for scope in [Scope::Warp, Scope::Block, Scope::Device, Scope::System] {
         b.push(Stmt::Fence { scope, order: MemoryOrder::AcquireRelease });
     }
+    let word = || global(pw, DType::U64, thread.clone());
+    let part = b.var("part", DType::U64, None);
+    b.push(Stmt::StoreRelaxed { place: word(), value: Expr::Literal(Literal::from_i64(DType::U64, 1)), predicate: None });
+    b.push(Stmt::Declare { var: part, init: None });
+    b.push(Stmt::WaitNonzero { var: part, place: word() });
+    b.push(Stmt::StoreRelaxed { place: word(), value: Expr::Var(part), predicate: Some(less(thread.clone(), int(7))) });
     b.kernel
 }
 

@@ -1,15 +1,17 @@
-//! Mutants of SIMT IR: a kernel with one barrier, wait or predicate taken out.
+//! Mutants of SIMT IR: a kernel with one barrier, wait, word between blocks or predicate taken out.
 
 use girih_core::simt::print;
-use girih_core::simt::{Expr, Kernel, Place, Stmt};
+use girih_core::simt::{CacheHint, Expr, Kernel, Place, Stmt};
 
 /// What can be taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Removed {
     /// A barrier of any kind.
     Barrier,
-    /// A wait for asynchronous copies or an mbarrier's phase.
+    /// A wait for asynchronous copies or an mbarrier's phase; of one for a word, the load is left.
     Wait,
+    /// A word that another block waits for, or the zero that is left for the next launch.
+    Word,
     /// A fence.
     Fence,
     /// The predicate of a load.
@@ -82,6 +84,7 @@ impl Mutator<'_> {
                 Stmt::Barrier(_) => Some(Removed::Barrier),
                 Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => Some(Removed::Wait),
                 Stmt::Fence { .. } => Some(Removed::Fence),
+                Stmt::StoreRelaxed { .. } => Some(Removed::Word),
                 _ => None,
             };
             match whole {
@@ -89,8 +92,7 @@ impl Mutator<'_> {
                     block.remove(i);
                     return;
                 }
-                Some(_) => {}
-                None => {
+                Some(Removed::Word) | None => {
                     if let Stmt::If { then, .. } = &mut block[i]
                         && self.hit(Removed::Condition, &text)
                     {
@@ -102,6 +104,7 @@ impl Mutator<'_> {
                     }
                     self.stmt(&mut block[i], &text);
                 }
+                Some(_) => {}
             }
             i += 1;
         }
@@ -136,6 +139,18 @@ impl Mutator<'_> {
                 self.place(place, text);
                 self.expr(value, text);
                 expected.iter_mut().for_each(|e| self.expr(e, text));
+            }
+            Stmt::StoreRelaxed { place, value, predicate } => {
+                self.predicate(predicate, Removed::StorePredicate, text);
+                self.place(place, text);
+                self.expr(value, text);
+            }
+            Stmt::WaitNonzero { var, place } => {
+                self.place(place, text);
+                if self.hit(Removed::Wait, text) {
+                    let value = Expr::Load { place: Box::new(place.clone()), predicate: None, cache: CacheHint::Default };
+                    *stmt = Stmt::Assign { var: *var, index: None, value };
+                }
             }
             Stmt::If { condition, then, otherwise } => {
                 self.expr(condition, text);

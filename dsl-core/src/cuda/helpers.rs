@@ -41,13 +41,14 @@ pub(super) enum Helper {
     Mbarrier,
     BulkCopy,
     GridBarrier,
+    Words,
     LoadMatrix(LoadMatrix),
     Mma(Atom),
 }
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 34] = [
+    const PLAIN: [Helper; 35] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -82,6 +83,7 @@ impl Helper {
         Helper::Mbarrier,
         Helper::BulkCopy,
         Helper::GridBarrier,
+        Helper::Words,
     ];
 
     /// The names that helpers define, used or not.
@@ -122,6 +124,7 @@ impl Helper {
             Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect", "mbarrier_wait"],
             Helper::BulkCopy => &["copy_bulk"],
             Helper::GridBarrier => &["grid_barrier"],
+            Helper::Words => &["store_relaxed", "wait_nonzero"],
             Helper::LoadMatrix(_) | Helper::Mma(_) => &[],
         }
     }
@@ -174,6 +177,7 @@ impl Helper {
             Helper::Mbarrier => MBARRIER,
             Helper::BulkCopy => BULK_COPY,
             Helper::GridBarrier => GRID_BARRIER,
+            Helper::Words => WORDS,
         };
         text.into()
     }
@@ -499,5 +503,22 @@ __device__ __forceinline__ void grid_barrier(unsigned int* counter)
         } while (!((old ^ now) & 0x80000000u));
     }
     __syncthreads();
+}
+";
+
+const WORDS: &str = "\
+// Stores a word for another block. What belongs together lies in one word, so nothing else has to be put in order.
+__device__ __forceinline__ void store_relaxed(unsigned long long* word, unsigned long long value)
+{
+    asm volatile(\"st.relaxed.gpu.global.u64 [%0], %1;\" ::\"l\"(word), \"l\"(value) : \"memory\");
+}
+// Waits until another block has stored a word that is not zero.
+__device__ __forceinline__ unsigned long long wait_nonzero(const unsigned long long* word)
+{
+    unsigned long long found;
+    do {
+        asm volatile(\"ld.relaxed.gpu.global.u64 %0, [%1];\" : \"=l\"(found) : \"l\"(word) : \"memory\");
+    } while (found == 0);
+    return found;
 }
 ";

@@ -33,6 +33,12 @@ impl Writer<'_> {
             }
             Stmt::Store { place, value, predicate, cache } => self.store(place, value, predicate.as_ref(), *cache),
             Stmt::Atomic { .. } => self.atomic(stmt),
+            Stmt::StoreRelaxed { place, value, predicate } => self.store_relaxed(place, value, predicate.as_ref()),
+            Stmt::WaitNonzero { var, place } => {
+                self.uses(Helper::Words);
+                let word = self.pointer(place, true);
+                self.receive(*var, format!("wait_nonzero({word})"));
+            }
             Stmt::If { condition, then, otherwise } => self.if_(condition, then, otherwise),
             Stmt::For { var, start, end, step, unroll, body } => {
                 self.for_(*var, [start, end, step], *unroll, body);
@@ -235,6 +241,12 @@ impl Writer<'_> {
             format!("{target} = {value};")
         };
         self.guarded(predicate, text);
+    }
+
+    fn store_relaxed(&mut self, place: &Place, value: &Expr, predicate: Option<&Expr>) {
+        self.uses(Helper::Words);
+        let (word, value) = (self.pointer(place, false), self.expr(value));
+        self.guarded(predicate, format!("store_relaxed({word}, {value});"));
     }
 
     fn guarded(&mut self, predicate: Option<&Expr>, text: String) {

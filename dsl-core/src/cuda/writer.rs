@@ -63,12 +63,13 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// A variable that only ever receives from one shuffle or atomic is declared there.
+    /// A variable that only ever receives from one statement, such as a shuffle or an atomic, is declared there.
     pub fn declared_by_next(&self, stmt: &Stmt, next: Option<&Stmt>) -> bool {
         let receives = match next {
-            Some(Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::Atomic { result: Some(var), predicate: None, .. }) => *var,
-            _ => return false,
+            Some(Stmt::Atomic { predicate: Some(_), .. }) | None => return false,
+            Some(next) => received(next),
         };
+        let Some(receives) = receives else { return false };
         matches!(stmt, Stmt::Declare { var, init: None } if *var == receives) && self.sets[receives.0 as usize] == 1
     }
 
@@ -84,9 +85,7 @@ impl<'a> Writer<'a> {
                     self.declared[var.0 as usize] = true;
                     self.mutable[var.0 as usize] = true;
                 }
-                Stmt::Assign { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::Atomic { result: Some(var), .. } => {
-                    self.mutable[var.0 as usize] = true;
-                }
+                Stmt::Assign { var, .. } => self.mutable[var.0 as usize] = true,
                 Stmt::LoadVector { var, place, lanes, .. } | Stmt::StoreVector { var, place, lanes, .. } => {
                     let bytes = lanes * place.dtype.size() as u32;
                     let align = &mut self.var_align[var.0 as usize];
@@ -106,7 +105,7 @@ impl<'a> Writer<'a> {
                     self.survey(header);
                     self.survey(body);
                 }
-                _ => {}
+                other => received(other).into_iter().for_each(|var| self.mutable[var.0 as usize] = true),
             }
         }
     }
@@ -212,13 +211,20 @@ fn ends_with_comment(text: &str) -> bool {
 fn count_sets(body: &[Stmt], sets: &mut [u32]) {
     for stmt in body {
         match stmt {
-            Stmt::Assign { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::Atomic { result: Some(var), .. } => {
-                sets[var.0 as usize] += 1
-            }
+            Stmt::Assign { var, .. } => sets[var.0 as usize] += 1,
             Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| count_sets(b, sets)),
             Stmt::For { body, .. } => count_sets(body, sets),
             Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| count_sets(b, sets)),
-            _ => {}
+            other => received(other).into_iter().for_each(|var| sets[var.0 as usize] += 1),
         }
+    }
+}
+
+/// The variable that a statement sets to what one call gives.
+fn received(stmt: &Stmt) -> Option<VarId> {
+    match stmt {
+        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::WaitNonzero { var, .. } => Some(*var),
+        Stmt::Atomic { result, .. } => *result,
+        _ => None,
     }
 }

@@ -1,5 +1,8 @@
-//! Combination over the grid: every block leaves its part in a workspace, the block that finishes last combines them and runs the rest of
-//! the body. The parts are combined in the blocks' order, so the result does not depend on who is last.
+//! Combination over the grid: every block leaves its part in a workspace, the last block combines them and runs the rest of the body. The
+//! parts are combined in the blocks' order, so the result does not depend on when they come.
+//!
+//! Who is last is decided in one of two ways. Where each part fits a word with a flag (`words`), it is the block with the highest number,
+//! which waits for the words of the others. Otherwise it is the one that finishes last, which a counter tells: each block takes a ticket.
 
 use super::combine::{Partial, int, steps};
 use super::context::{Lowered, Lowering, Rep};
@@ -14,6 +17,8 @@ use std::collections::HashSet;
 struct Left<'k> {
     combine: &'k Combine,
     spaces: Vec<usize>,
+    /// The parts are words with a flag.
+    words: bool,
 }
 
 /// The end of a body: what can be done before any block is known to be the last, the combinations over the grid, what follows them.
@@ -27,25 +32,30 @@ impl Lowering<'_> {
     /// Lowers a body from its first combination over the grid on.
     pub fn finish_grid(&mut self, rest: &[tile::Stmt]) -> Lowered<()> {
         let Split { before, combines, after } = self.split(rest)?;
-        for stmt in before {
-            self.lower_block(std::slice::from_ref(stmt))?;
+        for stmt in &before {
+            self.lower_block(std::slice::from_ref(*stmt))?;
         }
         if self.kernel.grid_loop().is_none() {
             return self.single_block(&combines, &after);
         }
-        let blocks = super::grid_size(self.kernel, self.plan, self);
-        self.comment("leave this block's part; the last block to do so goes on");
-        let block = match self.block.clone() {
-            Some(block) => block,
-            None => panic!("finish: a combination over the grid before the grid loop"),
-        };
-        let mut left = Vec::new();
-        for c in &combines {
-            left.push(self.leave_part(c, &blocks, &block)?);
+        let all_blocks = self.kernel.body.iter().take_while(|s| !is_over_grid(s)).chain(before);
+        let passed_on = self.memory_is_passed_on(all_blocks, &after);
+        let words = self.parts_are_words(&combines) && !passed_on;
+        self.comment(match words {
+            true => "leave this block's part and a flag in one word; the last block waits for all of them",
+            false => "leave this block's part; the last block to do so goes on",
+        });
+        let left = self.leave_parts_of(&combines, words)?;
+        if passed_on {
+            // The thread that takes the ticket speaks for what all threads have read and written.
+            self.emit(Stmt::Barrier(Barrier::Block));
         }
-        let counter = self.workspace("arrived", DType::U32, HostExpr::Const(1));
         let total = self.declare_let("parts", DType::I32, Expr::Special(Special::GridDim));
-        let last = self.take_ticket(counter, int(0), &total);
+        let counter = (!words).then(|| self.workspace("arrived", DType::U32, HostExpr::Const(1)));
+        let last = match counter {
+            Some(counter) => self.take_ticket(counter, int(0), &total),
+            None => self.has_highest_number(&total),
+        };
         self.open();
         let outer = self.values.clone();
         for l in &left {
@@ -54,7 +64,9 @@ impl Lowering<'_> {
         for stmt in after {
             self.lower_block(std::slice::from_ref(stmt))?;
         }
-        self.clear_counter(counter, int(0));
+        if let Some(counter) = counter {
+            self.clear_counter(counter, int(0));
+        }
         let then = self.close();
         self.values = outer;
         self.emit(Stmt::If { condition: last, then, otherwise: vec![] });
@@ -109,7 +121,7 @@ impl Lowering<'_> {
     }
 
     /// `thread == 0`, unless there is no other.
-    fn is_first_thread(&self) -> Option<Expr> {
+    pub fn is_first_thread(&self) -> Option<Expr> {
         (self.plan.threads > 1).then(|| compare(CompareOp::Eq, self.thread32(), int(0)))
     }
 
@@ -121,6 +133,33 @@ impl Lowering<'_> {
         }
     }
 
+    /// The number of this block, as an index.
+    pub fn block_number(&self) -> Expr {
+        self.block.clone().unwrap_or_else(|| panic!("finish: a combination over the grid before the grid loop"))
+    }
+
+    fn leave_parts_of<'k>(&mut self, combines: &[&'k Combine], words: bool) -> Lowered<Vec<Left<'k>>> {
+        let blocks = super::grid_size(self.kernel, self.plan, self);
+        let block = self.block_number();
+        combines.iter().map(|c| if words { Ok(self.leave_words(c, &blocks)) } else { self.leave_part(c, &blocks, &block) }).collect()
+    }
+
+    /// The name of the workspace for a component's parts.
+    fn parts_name(&self, c: &Combine, component: usize) -> String {
+        format!("{}_parts", self.name_of(c.results[component], &self.name_of(c.inputs[component], "block")))
+    }
+
+    /// Leaves the scalars of a combination in words, each with a flag.
+    fn leave_words<'k>(&mut self, c: &'k Combine, blocks: &HostExpr) -> Left<'k> {
+        let names: Vec<String> = (0..c.inputs.len()).map(|k| self.parts_name(c, k)).collect();
+        let spaces: Vec<usize> = names.iter().map(|name| self.workspace(name, DType::U64, blocks.clone())).collect();
+        for (input, space) in c.inputs.iter().zip(&spaces) {
+            let value = self.scalar(*input);
+            self.leave_word(*space, value);
+        }
+        Left { combine: c, spaces, words: true }
+    }
+
     fn leave_part<'k>(&mut self, c: &'k Combine, blocks: &HostExpr, block: &Expr) -> Lowered<Left<'k>> {
         let scalar = matches!(self.kernel.ty(c.inputs[0]), Ty::Scalar(_));
         let threads = self.plan.threads;
@@ -128,8 +167,7 @@ impl Lowering<'_> {
         let len = HostExpr::binary(BinaryOp::Mul, blocks.clone(), HostExpr::Const(each));
         let mut spaces = Vec::new();
         for (k, input) in c.inputs.iter().enumerate() {
-            let dtype = self.register_type(*input);
-            let name = format!("{}_parts", self.name_of(c.results[k], &self.name_of(*input, "block")));
+            let (dtype, name) = (self.register_type(*input), self.parts_name(c, k));
             spaces.push(self.workspace(&name, dtype, len.clone()));
         }
         if scalar {
@@ -138,7 +176,7 @@ impl Lowering<'_> {
                 let place = Place { space: Space::Global(*space), dtype, index: block.clone() };
                 self.emit(Stmt::Store { place, value, predicate: self.is_first_thread(), cache: Default::default() });
             }
-            return Ok(Left { combine: c, spaces });
+            return Ok(Left { combine: c, spaces, words: false });
         }
         let layout = self.layout_of(c.inputs[0]);
         let (ix, thread) = (self.ix, self.thread.clone());
@@ -155,7 +193,7 @@ impl Lowering<'_> {
         }
         // Thread 0 speaks for all of them.
         self.emit(Stmt::Barrier(Barrier::Block));
-        Ok(Left { combine: c, spaces })
+        Ok(Left { combine: c, spaces, words: false })
     }
 
     /// Sets a counter of blocks to zero, as the next launch needs it.
@@ -198,7 +236,10 @@ impl Lowering<'_> {
 
     fn combine_parts(&mut self, left: &Left, total: &Expr) -> Lowered<()> {
         let c = left.combine;
-        self.comment("combine what all blocks left");
+        self.comment(match left.words {
+            true => "combine what all blocks leave; their words are empty for the next launch",
+            false => "combine what all blocks left",
+        });
         if matches!(self.kernel.ty(c.inputs[0]), Ty::Scalar(_)) {
             return self.combine_scalars(left, total);
         }
@@ -254,15 +295,16 @@ impl Lowering<'_> {
     /// Combines one block's part into `vars`.
     fn take_part(&mut self, left: &Left, vars: &[crate::simt::VarId], slot: Option<&Expr>, index: Expr) -> Lowered<()> {
         let c = left.combine;
-        let right: Vec<Expr> = left
-            .spaces
-            .iter()
-            .zip(&c.inputs)
-            .map(|(space, input)| {
-                let place = Place { space: Space::Global(*space), dtype: self.register_type(*input), index: index.clone() };
+        let mut right = Vec::new();
+        for (space, input) in left.spaces.iter().zip(&c.inputs) {
+            let dtype = self.register_type(*input);
+            right.push(if left.words {
+                self.take_word(*space, dtype, index.clone())
+            } else {
+                let place = Place { space: Space::Global(*space), dtype, index: index.clone() };
                 Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() }
-            })
-            .collect();
+            });
+        }
         let right = self.settled(&c.operator, right);
         let mine = vars.iter().map(|v| self.slot(*v, slot)).collect();
         let new = self.apply_operator(&c.operator, mine, right)?;
@@ -273,7 +315,11 @@ impl Lowering<'_> {
 
 /// Whether the body combines something over the grid: it then runs in at least one block, however few tiles there are.
 pub(crate) fn combines_grid(kernel: &tile::Kernel) -> bool {
-    kernel.body.iter().any(|s| matches!(s, tile::Stmt::Combine(c) if c.form == Form::Grid))
+    kernel.body.iter().any(is_over_grid)
+}
+
+fn is_over_grid(stmt: &tile::Stmt) -> bool {
+    matches!(stmt, tile::Stmt::Combine(c) if c.form == Form::Grid)
 }
 
 /// An i32 index that is surely one.

@@ -7,7 +7,7 @@
 //! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //!    `observed`: which absent elements nobody looks at.
-//!    `combine`, `scan`, `exchange`, `finish`: what threads, warps and blocks have, combined.
+//!    `combine`, `scan`, `exchange`, `finish`, `words`: what threads, warps and blocks have, combined.
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
 //!    `dots`, `operand`, `computed_operand`, `dot`, `mma`: what dots read and where it lies, products by multiply-adds of a thread or matrix
@@ -68,6 +68,7 @@ mod uses;
 mod values;
 mod warp;
 mod window;
+mod words;
 
 #[cfg(test)]
 mod tests;

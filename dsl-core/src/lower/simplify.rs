@@ -61,7 +61,7 @@ pub(super) fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             place(p, f);
             predicate.iter_mut().for_each(f);
         }
-        Stmt::Store { place: p, value, predicate, .. } => {
+        Stmt::Store { place: p, value, predicate, .. } | Stmt::StoreRelaxed { place: p, value, predicate } => {
             place(p, f);
             f(value);
             predicate.iter_mut().for_each(f);
@@ -72,6 +72,7 @@ pub(super) fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             expected.iter_mut().for_each(&mut *f);
             predicate.iter_mut().for_each(f);
         }
+        Stmt::WaitNonzero { place: p, .. } => place(p, f),
         Stmt::If { condition, .. } | Stmt::While { condition, .. } => f(condition),
         Stmt::For { start, end, step, .. } => [start, end, step].into_iter().for_each(f),
         Stmt::AsyncCopy { shared, global, predicate, .. } => {
@@ -188,7 +189,8 @@ fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
         each_expr(stmt, &mut |e| expr(e, counts));
         match stmt {
             Stmt::StoreVector { var, .. } => counts[var.0 as usize] += 1,
-            // Its result counts as read, too: the statement stays, and with it the declaration.
+            // Their results count as read, too: the statements stay, and with them the declarations.
+            Stmt::WaitNonzero { var, .. } => counts[var.0 as usize] += 1,
             Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| counts[f.var.0 as usize] += 1),
             _ => {}
         }

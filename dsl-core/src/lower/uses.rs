@@ -18,6 +18,14 @@ pub(crate) fn stored_tensor(kernel: &Kernel, stmt: &Stmt) -> Option<usize> {
     }
 }
 
+/// The tensor that a statement itself loads from.
+pub(crate) fn loaded_tensor(kernel: &Kernel, stmt: &Stmt) -> Option<usize> {
+    match stmt {
+        Stmt::Let(_, Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. }) => Some(kernel.view(*view).param),
+        _ => None,
+    }
+}
+
 /// The operands of an operation, views' lengths and strides excepted.
 pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
     match op {

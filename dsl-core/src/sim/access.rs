@@ -301,6 +301,7 @@ impl Step<'_, '_> {
             self.synchronise(space, addresses[lane], lane, step.scope, step.order);
         }
         self.end_release(step.order);
+        self.core.wake = true;
         if let Some(result) = step.result {
             // A thread whose predicate is false gets no old value; it keeps what it had.
             self.warp.set(result, &old, lanes);

@@ -400,6 +400,15 @@ impl<'a> Decoder<'a> {
                 let step = AtomicStep { access, op: *op, value, expected, result, scope: *scope, order: *order };
                 self.push(Op::Atomic(Box::new(step)), Class::Atomic);
             }
+            Stmt::StoreRelaxed { place, value, predicate } => {
+                let value = self.value(value);
+                let access = self.access(place, predicate.as_ref(), 1);
+                self.push(Op::StoreRelaxed { access, value }, Class::Memory);
+            }
+            Stmt::WaitNonzero { var, place } => {
+                let place = self.place(place);
+                self.push(Op::WaitNonzero { dst: self.base(*var), place }, Class::Memory);
+            }
             Stmt::If { condition, then, otherwise } => self.choice(condition, then, otherwise),
             Stmt::For { var, start, end, step, unroll, body } => {
                 let bounds = [start, end, step];

@@ -9,10 +9,11 @@ use super::order::meet;
 use super::shadow::Shadow;
 use super::trap::{Trap, TrapKind};
 use super::warp::{Fault, Pause, Status, Step, Warp};
+use super::words::WORD;
 use super::{Arg, Options, Report};
 use crate::simt::{Barrier, ParamKind};
 use crate::types::Literal;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A pointer argument.
 pub(super) struct Pointer {
@@ -83,6 +84,10 @@ pub(super) struct Core<'a> {
     pub(super) locations: Locations,
     pub(super) counters: Counters,
     pub(super) fuel: u64,
+    /// Words that somebody waited for, by parameter and byte address, each with the instruction; zero again when the launch ends.
+    pub(super) awaited: BTreeMap<(usize, u64), u32>,
+    /// A word was stored: who waits for one may look again.
+    pub(super) wake: bool,
 }
 
 /// A resident block.
@@ -197,7 +202,8 @@ impl<'a> Machine<'a> {
         let mut random = Random(options.seed);
         let group = if kernel.launch.cooperative { grid } else { kernel.launch.cluster }.max(1);
         let mut waiting: Vec<Vec<u32>> = (0..grid.div_ceil(group)).map(|g| (g * group..grid.min((g + 1) * group)).collect()).collect();
-        for i in (1..waiting.len()).rev() {
+        // The last block starts last, so that it may wait for the others.
+        for i in (1..waiting.len().saturating_sub(1)).rev() {
             waiting.swap(i, random.below(i + 1));
         }
         let window = 1 + random.below(3);
@@ -212,6 +218,8 @@ impl<'a> Machine<'a> {
             locations: Locations::new(),
             counters: Counters::default(),
             fuel: options.fuel,
+            awaited: BTreeMap::new(),
+            wake: false,
         };
         Ok(Machine { core, scalars, waiting: waiting.into(), resident: Vec::new(), spare: Vec::new(), window, random })
     }
@@ -227,7 +235,7 @@ impl<'a> Machine<'a> {
                 }
             }
             if self.resident.is_empty() {
-                return Ok(());
+                return self.words_are_zero();
             }
             let Some((b, w)) = self.pick() else { return Err(self.deadlock()) };
             self.slice(b, w)?;
@@ -310,6 +318,11 @@ impl<'a> Machine<'a> {
         block.warps[w] = Some(warp);
         if std::mem::take(&mut block.wake) {
             for other in block.warps.iter_mut().flatten().filter(|o| o.status == Status::Mbarrier) {
+                other.status = Status::Ready;
+            }
+        }
+        if std::mem::take(&mut self.core.wake) {
+            for other in self.resident.iter_mut().flat_map(|b| b.warps.iter_mut().flatten()).filter(|o| o.status == Status::Words) {
                 other.status = Status::Ready;
             }
         }
@@ -426,14 +439,26 @@ impl<'a> Machine<'a> {
         let mut pc = 0;
         for block in &self.resident {
             for w in block.warps().filter(|w| w.status != Status::Done) {
-                // A warp that waits for an mbarrier stands before the wait, one at a barrier behind it.
-                pc = if w.status == Status::Mbarrier { w.pc } else { w.pc - 1 };
+                // A warp that waits for an mbarrier or a word stands before the wait, one at a barrier behind it.
+                pc = if matches!(w.status, Status::Mbarrier | Status::Words) { w.pc } else { w.pc - 1 };
                 waiting.push(format!("block {} warp {} waits at `{}`", block.index, w.index, self.core.program.statement(pc).0));
             }
         }
         let mut trap = self.trap(Fault { kind: TrapKind::Deadlock { waiting }, lane: None }, 0, 0, pc);
         trap.block = None;
         trap
+    }
+
+    /// Words that were waited for are zero again, or the next launch would not wait.
+    fn words_are_zero(&self) -> Result<(), Box<Trap>> {
+        let left = |(p, at): &(usize, u64)| self.core.memory.buffers[self.core.pointers[*p].buffer].load(*at as usize, WORD) != 0;
+        let Some(((p, at), pc)) = self.core.awaited.iter().find(|(word, _)| left(word)) else { return Ok(()) };
+        let name = &self.core.program.kernel.params[*p].name;
+        let element = (at - self.core.pointers[*p].offset) / WORD as u64;
+        let found = format!("{name}[{element}] is not zero when the launch ends: the next one would not wait for it");
+        let mut trap = self.trap(Fault { kind: TrapKind::Misuse { found }, lane: None }, 0, 0, *pc);
+        trap.block = None;
+        Err(trap)
     }
 
     fn trap(&self, fault: Fault, block: u32, first: u32, pc: u32) -> Box<Trap> {

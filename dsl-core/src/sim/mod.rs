@@ -14,6 +14,7 @@
 //! machine.rs   blocks, stepping, barriers that several warps meet at
 //! warp.rs      registers, masks, arithmetic, shuffles
 //! access.rs    loads, stores, atomics
+//! words.rs     what blocks leave for the grid's last one
 //! order.rs     what orders accesses: fences, asynchronous copies, mbarriers
 //! clock.rs     vector clocks;  shadow.rs: who accessed what, and races
 //! matrix.rs    matrix instructions and their numbers
@@ -33,6 +34,7 @@ mod shadow;
 mod trap;
 mod unrolled;
 mod warp;
+mod words;
 
 #[cfg(test)]
 mod tests;

@@ -187,6 +187,14 @@ pub(super) enum Op {
         access: AccessOp,
     },
     Atomic(Box<AtomicStep>),
+    StoreRelaxed {
+        access: AccessOp,
+        value: Slot,
+    },
+    WaitNonzero {
+        dst: Slot,
+        place: PlaceOp,
+    },
     /// Pushes the masks, continues with those where the condition holds, or jumps if there are none.
     If {
         condition: Slot,

@@ -85,7 +85,7 @@ pub enum TrapKind {
         /// The limit, in warp instructions.
         fuel: u64,
     },
-    /// An mbarrier, an asynchronous copy or a loop was used against its rules.
+    /// An mbarrier, an asynchronous copy, a word between blocks or a loop was used against its rules.
     Misuse {
         /// What was found.
         found: String,

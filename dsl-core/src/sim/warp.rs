@@ -36,6 +36,8 @@ pub(super) enum Status {
     At(Barrier),
     /// An mbarrier's phase.
     Mbarrier,
+    /// Words of global memory that are zero.
+    Words,
     /// It has finished.
     Done,
 }
@@ -218,7 +220,7 @@ pub(super) fn signed(bits: u64, dtype: DType) -> i64 {
 /// How a slice of steps ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Pause {
-    /// The slice is used up, or the warp waits for an mbarrier.
+    /// The slice is used up, or the warp waits for an mbarrier or for words.
     Slice,
     /// At a barrier of more than this warp.
     Barrier,
@@ -314,6 +316,8 @@ impl Step<'_, '_> {
             Op::MbarrierWait { barrier, parity } => return self.mbarrier_wait(barrier, *parity),
             Op::Load { .. } | Op::Store { .. } | Op::LoadVector { .. } | Op::StoreVector { .. } => self.memory(op)?,
             Op::Atomic(step) => self.atomic(step)?,
+            Op::StoreRelaxed { access, value } => self.store_relaxed(access, *value)?,
+            Op::WaitNonzero { dst, place } => return self.wait_nonzero(*dst, place),
             Op::Fence { scope, order } => self.fence(*scope, *order),
             Op::AsyncCopy(step) => self.async_copy(step)?,
             Op::AsyncCommit => self.async_commit(),

@@ -14,6 +14,7 @@
 //! Accesses of two threads to one byte, one of them a write, are a race unless a barrier, mbarrier phase, asynchronous group
 //! and barrier, atomic or fence orders them; also within a warp.
 
+mod params;
 pub mod print;
 pub mod verify;
 
@@ -22,6 +23,7 @@ use crate::loc::SourceLoc;
 use crate::tile::host::{HostArg, HostExpr};
 use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, TernaryOp, UnaryOp};
 pub use crate::types::{ShuffleKind, VoteKind};
+pub use params::{Param, ParamKind, TensorMap};
 
 /// Index of a [`Var`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -53,79 +55,6 @@ pub struct SharedArray {
     pub len: u32,
     /// Alignment in bytes.
     pub align: u32,
-}
-
-/// A kernel parameter.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Param {
-    /// Name, unique among parameters.
-    pub name: String,
-    /// What it is.
-    pub kind: ParamKind,
-}
-
-/// What a parameter is and where its argument comes from.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ParamKind {
-    /// The pointer of the tile kernel's tensor parameter `tensor`.
-    Pointer {
-        /// Parameter of the tile kernel.
-        tensor: usize,
-        /// Element type.
-        dtype: DType,
-        /// The kernel stores to it.
-        writable: bool,
-        /// Nothing else in the kernel reaches its memory (`__restrict__`).
-        restrict: bool,
-        /// What the facts promise of the pointer, in bytes.
-        align: u32,
-    },
-    /// The tile kernel's scalar parameter.
-    Scalar {
-        /// Parameter of the tile kernel.
-        scalar: usize,
-        /// Its type.
-        dtype: DType,
-    },
-    /// An integer that the host computes.
-    Host {
-        /// Type of the parameter: i32 or i64.
-        dtype: DType,
-        /// Its value.
-        value: HostExpr,
-    },
-    /// Global memory of the kernel's own, read and written, aligned to 256 bytes: partial results, counters. No other launch runs
-    /// on it at the same time. All its bytes are zero before the first launch on it; later launches find what the launches before
-    /// left there, so each leaves what it relies on zeroed (a counter at a fixed place; a kernel with memory that grows and
-    /// memory that stays has two workspaces). Memory that had to grow is zero again.
-    Workspace {
-        /// Element type.
-        dtype: DType,
-        /// Elements, at least; computed from the launch's arguments. Blocks are counted by [`LaunchRecord::grid`]'s expression.
-        len: HostExpr,
-    },
-    /// A tensor map (TMA descriptor) that the host encodes; an opaque 128-byte constant for the kernel.
-    TensorMap {
-        /// What it describes.
-        map: TensorMap,
-    },
-}
-
-/// What a tensor map describes: read as data by the simulator, encoded by the runtime and by exported code.
-#[derive(Clone, PartialEq, Debug)]
-pub struct TensorMap {
-    /// Parameter of the tile kernel.
-    pub tensor: usize,
-    /// Element type.
-    pub dtype: DType,
-    /// Extents, innermost first.
-    pub lens: Vec<HostExpr>,
-    /// Strides in elements of all axes but the innermost, innermost first.
-    pub strides: Vec<HostExpr>,
-    /// Elements per copy along each axis, innermost first.
-    pub box_lens: Vec<u32>,
-    /// Bytes of the shared-memory swizzle: 0, 32, 64 or 128.
-    pub swizzle_bytes: u32,
 }
 
 /// Hardware indices. i32; only as the whole initialiser of a [`Stmt::Let`].
@@ -325,6 +254,25 @@ pub enum Stmt {
         scope: Scope,
         /// What else it orders.
         order: MemoryOrder,
+    },
+    /// Writes one word (u64) of global memory by a relaxed store of device scope: it races with no atomic and no other of these, and
+    /// orders nothing. What another block waits for lies in the word itself; until it is taken, nothing but zero is stored over it.
+    StoreRelaxed {
+        /// Where.
+        place: Place,
+        /// Of the place's dtype.
+        value: Expr,
+        /// Nothing where false.
+        predicate: Option<Expr>,
+    },
+    /// Waits until one word (u64) of global memory is not zero and reads it, by relaxed loads of device scope; orders nothing. Only the
+    /// last block of a grid may wait: it starts when all others have started, so nobody lacks the room that it takes. Whoever waits
+    /// for a word leaves zero there for the next launch.
+    WaitNonzero {
+        /// Receives; u64.
+        var: VarId,
+        /// Where.
+        place: Place,
     },
     /// A choice per thread.
     If {

@@ -105,6 +105,8 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             let tail = format!("{}{expected}){}", e(value), when(predicate));
             format!("{result}atomic {op:?}.{}.{}({}, {tail};", self::scope(*scope), self::order(*order), p(place))
         }
+        Stmt::StoreRelaxed { place, value, predicate } => format!("store relaxed {} = {}{};", p(place), e(value), when(predicate)),
+        Stmt::WaitNonzero { var, place } => format!("{} = wait nonzero {};", v(*var), p(place)),
         Stmt::If { condition, .. } => format!("if {} {{", e(condition)),
         Stmt::For { var, start, end, step, unroll, .. } => {
             let unroll = if *unroll { "unroll " } else { "" };

@@ -193,6 +193,16 @@ impl Verifier<'_> {
                 let bits = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
                 self.require(!(bits && place.dtype.is_float()), || format!("{op:?} is not defined on {}", place.dtype))
             }
+            Stmt::StoreRelaxed { place, value, predicate } => {
+                self.word(place)?;
+                self.predicate(predicate)?;
+                let dtype = self.expr(value)?;
+                self.same(dtype, place.dtype)
+            }
+            Stmt::WaitNonzero { var, place } => {
+                self.word(place)?;
+                self.scalar_target(*var, place.dtype)
+            }
             Stmt::If { condition, then, otherwise } => {
                 self.boolean(condition)?;
                 let divergent = self.varies(condition) as u32;
@@ -389,6 +399,13 @@ impl Verifier<'_> {
         }
     }
 
+    /// A word that blocks leave each other; who waits for one leaves something there, too.
+    fn word(&self, place: &Place) -> Check {
+        let legal = matches!(place.space, Space::Global(_)) && place.dtype == DType::U64;
+        self.require(legal, || "a word between blocks is a u64 in global memory".to_string())?;
+        self.place(place, true)
+    }
+
     fn copy(&self, shared: &Place, global: &Place) -> Check {
         let spaces = matches!((shared.space, global.space), (Space::Shared(_), Space::Global(_)));
         self.require(spaces, || "an asynchronous copy goes from global to shared memory".to_string())?;
@@ -495,6 +512,7 @@ impl Verifier<'_> {
                     self.mark(*var, divergent || varies);
                 }
                 Stmt::Atomic { result: Some(var), .. }
+                | Stmt::WaitNonzero { var, .. }
                 | Stmt::Shuffle { var, .. }
                 | Stmt::Vote { var, .. }
                 | Stmt::Mma { d: Fragment { var, .. }, .. }

@@ -19,7 +19,7 @@ pub fn atomic_sum(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     out.atomic_add(0, acc.sum());
 }
 
-/// The mean, in the last block to finish.
+/// The mean, in the last block.
 #[kernel(tile(T = [64, 256, 1024]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [0, 1, 2]))]
 pub fn mean(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     let mut acc = zeros::<f32>([T]);
@@ -125,4 +125,58 @@ pub fn two_steps(y: &mut Tensor<f32, 1>) {
         y.store(t, 2.0 * y.load(t));
         y.store(t, y.load(t) + 1.0);
     }
+}
+
+/// The largest byte, the smallest one, and the sum of halves: parts that are narrower than a word.
+#[kernel(tile(T = [64, 256]), coarsen(C of T = [1, 4]), vector(V = [1, 4]), grid(G = [0, 2]))]
+pub fn narrow_parts(x: &Tensor<i8, 1>, ends: &mut Tensor<i8, 1>, half: &mut Tensor<f16, 1>) {
+    let (mut most, mut least) = (full([T], i8::MIN), full([T], i8::MAX));
+    let mut sum = zeros::<f16>([T]);
+    for t in x.tiles([T]).strided() {
+        let v = x.load(t);
+        most = most.max(v);
+        least = least.min(v);
+        sum += v.cast::<f16>() * 0.5;
+    }
+    let (most, least, sum) = (most.max_all().max_grid(), least.min_all().min_grid(), sum.sum().sum_grid());
+    ends.store_at(0, most);
+    ends.store_at(1, least);
+    half.store_at(0, sum);
+}
+
+/// The largest element and where it is: its index is too wide for a word with a flag.
+#[kernel(tile(T = [64, 256]), coarsen(C of T = [1, 4]), vector(V = [1, 4]), grid(G = [0, 2]))]
+pub fn largest_at(x: &Tensor<f32, 1>, most: &mut Tensor<f32, 1>, index: &mut Tensor<i64, 1>) {
+    let mut best = (scalar(f32::NEG_INFINITY), scalar(i64::MAX));
+    for t in x.tiles([T]).strided() {
+        best = best.arg_max(x.load(t).arg_max_all(t));
+    }
+    let (value, at) = best.arg_max_grid();
+    most.store_at(0, value);
+    index.store_at(0, at);
+}
+
+/// How many elements are positive, by an atomic of each block, its bits then flipped by their sum: the last block changes what all have
+/// counted.
+#[kernel(tile(T = [64, 256]), coarsen(C of T = [1, 4]), vector(V = [1, 4]), grid(G = [0, 2]))]
+pub fn flipped_count(x: &Tensor<i32, 1>, count: &mut Tensor<i32, 1>) {
+    let mut acc = zeros::<i32>([T]);
+    for t in x.tiles([T]).strided() {
+        let v = x.load(t);
+        acc += v;
+        count.atomic_add(0, (v > 0).cast::<i32>().sum());
+    }
+    let total = acc.sum().sum_grid();
+    count.atomic_xor(0, total);
+}
+
+/// A sum times what it was before: the last block overwrites what all have read.
+#[kernel(tile(T = [64, 256]), coarsen(C of T = [1, 4]), vector(V = [1, 4]), grid(G = [0, 2]))]
+pub fn scaled_by_last(x: &Tensor<i32, 1>, total: &mut Tensor<i32, 1>) {
+    let first = scalar(0i64);
+    let mut acc = zeros::<i32>([T]);
+    for t in x.tiles([T]).strided() {
+        acc += x.load(t) * total.at(first);
+    }
+    total.store_at(first, acc.sum().sum_grid());
 }

@@ -1,6 +1,7 @@
 //! Combinations inside of a block and over the grid: sums, rows, operators that keep order.
 
 pub mod kernels;
+mod meeting;
 
 use super::launches::{Launch, Placement, Shape, best_facts};
 use super::snapshots::page;

@@ -5,3 +5,4 @@ mod kernels;
 mod matrix;
 mod traffic;
 mod traps;
+mod words;

@@ -132,6 +132,9 @@ fn accesses() {
     rejected(copy(12, x(int(0))), "an async copy moves 4, 8 or 16 bytes, not 12");
     rejected(copy(4, shared(int(0))), "an asynchronous copy goes from global to shared memory");
     rejected(Stmt::MbarrierInit { barrier: shared(int(0)), count: 1 }, "an mbarrier is a u64 in shared memory");
+    let word = |place| Stmt::StoreRelaxed { place, value: sum(), predicate: None };
+    rejected(word(shared(int(0))), "a word between blocks is a u64 in global memory");
+    rejected(word(x(int(0))), "a word between blocks is a u64 in global memory");
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! What a kernel of SIMT IR takes: pointers, scalars, what the host computes, and memory of its own.
+
+use crate::tile::host::HostExpr;
+use crate::types::DType;
+
+/// A kernel parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    /// Name, unique among parameters.
+    pub name: String,
+    /// What it is.
+    pub kind: ParamKind,
+}
+
+/// What a parameter is and where its argument comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ParamKind {
+    /// The pointer of the tile kernel's tensor parameter `tensor`.
+    Pointer {
+        /// Parameter of the tile kernel.
+        tensor: usize,
+        /// Element type.
+        dtype: DType,
+        /// The kernel stores to it.
+        writable: bool,
+        /// Nothing else in the kernel reaches its memory (`__restrict__`).
+        restrict: bool,
+        /// What the facts promise of the pointer, in bytes.
+        align: u32,
+    },
+    /// The tile kernel's scalar parameter.
+    Scalar {
+        /// Parameter of the tile kernel.
+        scalar: usize,
+        /// Its type.
+        dtype: DType,
+    },
+    /// An integer that the host computes.
+    Host {
+        /// Type of the parameter: i32 or i64.
+        dtype: DType,
+        /// Its value.
+        value: HostExpr,
+    },
+    /// Global memory of the kernel's own, read and written, aligned to 256 bytes: partial results, words between blocks, counters. No other
+    /// launch runs on it at the same time. All its bytes are zero before the first launch on it; later launches find what the launches before
+    /// left there, so each leaves what it relies on zeroed (a counter at a fixed place; a kernel with memory that grows and
+    /// memory that stays has two workspaces). Memory that had to grow is zero again.
+    Workspace {
+        /// Element type.
+        dtype: DType,
+        /// Elements, at least; computed from the launch's arguments. Blocks are counted by [`super::LaunchRecord::grid`]'s expression.
+        len: HostExpr,
+    },
+    /// A tensor map (TMA descriptor) that the host encodes; an opaque 128-byte constant for the kernel.
+    TensorMap {
+        /// What it describes.
+        map: TensorMap,
+    },
+}
+
+/// What a tensor map describes: read as data by the simulator, encoded by the runtime and by exported code.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TensorMap {
+    /// Parameter of the tile kernel.
+    pub tensor: usize,
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, innermost first.
+    pub lens: Vec<HostExpr>,
+    /// Strides in elements of all axes but the innermost, innermost first.
+    pub strides: Vec<HostExpr>,
+    /// Elements per copy along each axis, innermost first.
+    pub box_lens: Vec<u32>,
+    /// Bytes of the shared-memory swizzle: 0, 32, 64 or 128.
+    pub swizzle_bytes: u32,
+}
