@@ -224,7 +224,8 @@ impl Lowering<'_> {
         let stage = stage_var.map_or(ix32.lit(0), Expr::Var);
         let later = self.ix.add(Expr::Var(counter), self.ix.mul(stride.clone(), self.ix.lit(stages - 1)));
         let free = if rings { ix32.rem(ix32.add(stage.clone(), ix32.lit(stages - 1)), stages) } else { ix32.lit(0) };
-        self.comment(format!("start the load of the tile {} turns ahead", stages - 1));
+        let ahead = if stages == 2 { "1 turn".to_string() } else { format!("{} turns", stages - 1) };
+        self.comment(format!("start the load of the tile {ahead} ahead"));
         self.start_loads(l, counts, early, waiting, later, stages as usize - 1, &free)?;
         if rings {
             self.emit(Stmt::AsyncWait { pending: stages as u32 - 1 });
