@@ -5,10 +5,10 @@ use std::f64::consts::FRAC_1_SQRT_2;
 
 /// y = first half of x · gelu(second half of x).
 #[kernel(
-    tile(T = [128, 256, 512, 1024, 2048]),
+    tile(T = [128, 256, 512, 1024, 2048, 4096]),
     coarsen(C of T = [1, 2, 4, 8]),
     vector(V = [1, 2, 4]),
-    cache(H = [Default, Streaming])
+    cache(H = [Default, Streaming, Loads])
 )]
 pub fn geglu(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     let (first, second) = x.split_at(0, y.len(0));

@@ -6,7 +6,7 @@ use girih::prelude::*;
 
 /// y = 0.299 red + 0.587 green + 0.114 blue.
 #[kernel(
-    tile(T = [128, 256, 512, 1024, 2048]),
+    tile(T = [128, 256, 512, 1024, 2048, 4096]),
     coarsen(C of T = [1, 2, 4, 8]),
     vector(V = [1, 2, 4]),
     rows(L = [Direct, Shared]),

@@ -16,11 +16,13 @@ use girih::prelude::*;
 )]
 pub fn linear(input: &Tensor<f32, 2>, weight: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, output: &mut Tensor<f32, 2>) {
     for (m, n) in output.tiles([BM, BN]) {
+        // Loaded ahead of the sum: behind it, its trip to memory would be waited for.
+        let bias = bias.load(n);
         let mut acc = zeros::<f32>([BM, BN]);
         for k in input.axis(1).tiles(BK) {
             acc = dot(input.load((m, k)), weight.load((n, k)).t(), acc);
         }
-        output.store((m, n), acc + bias.load(n).expand(0, BM));
+        output.store((m, n), acc + bias.expand(0, BM));
     }
 }
 

@@ -1,26 +1,24 @@
 //! The selective scan of a state-space model: 16 decaying states per channel, whose decay and input change with time.
 //!
-//! Exponentials are what it costs. A thread keeps the states of one channel in registers and walks through a chunk of the time axis;
-//! channels are neighbours in memory, so that every access is a row. Chunks run at the same time: the first launch finds what each adds to
-//! the state (its whole decay needs one exponential per state, that of the sum of its steps), the second joins what the chunks before
-//! leave, walks again and writes. One step in eight has its exponentials from multiplications, which leaves the special-function unit,
-//! of which they take all, an eighth less to do.
+//! A thread keeps the states of one channel in registers and walks through a chunk of the time axis; channels are neighbours in memory, so
+//! that every access is a row, and what all channels share of a chunk is brought to shared memory first. Chunks run at the same time: the
+//! first launch finds what each adds to the state (its whole decay needs one exponential per state, that of the sum of its steps), the
+//! second joins what the chunks before leave, walks again and writes. The next steps are loaded while these are walked.
 
 use girih::prelude::*;
 
 /// Steps of a chunk.
-const CHUNK: i64 = 256;
+const CHUNK: i64 = 128;
 /// States that a thread's registers hold: the tile of all kernels below, which take at most as many.
 const STATES: i64 = 16;
 /// Steps that are loaded together.
-const STEPS: i64 = 8;
+const STEPS: usize = 4;
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
 
 /// What changes with time: `[batch, step, channel or state]`.
 struct Inputs<'a> {
     u: &'a Tensor<f32, 3>,
     delta: &'a Tensor<f32, 3>,
-    b: &'a Tensor<f32, 3>,
 }
 
 /// Where a block is.
@@ -33,44 +31,45 @@ struct Place {
     sizes: (Size, Size),
 }
 
-/// One step of a channel: how long it is and what comes in.
-struct Step {
-    dt: Tile<f32>,
-    x: Tile<f32>,
-    b: Tile<f32>,
-    /// For further loads.
-    row: Scalar<i64>,
-}
+/// Some neighbouring steps of a channel: how long each is, and what comes in.
+type Steps = [(Tile<f32>, Tile<f32>); STEPS];
 
 #[device]
 impl Inputs<'_> {
-    /// Some neighbouring steps, so that their loads are in flight together. Those past the end last no time and bring nothing in.
-    fn steps(&self, at: Place, first: Scalar<i64>) -> Vec<Step> {
-        let (batch, length) = (at.batch.number(), self.u.len(1));
-        let mut steps = Vec::new();
-        for k in 0..STEPS {
-            let row = (first + k).min(length - 1);
-            let (dt, x) = (self.delta.load((batch, row, at.channel)), self.u.load((batch, row, at.channel)));
-            steps.push(Step { dt, x, b: self.b.load((batch, row, at.state)), row });
-        }
-        for k in 0..STEPS {
-            let (there, step) = (first + k < length, &mut steps[k as usize]);
-            step.dt = if there { step.dt } else { step.dt.like(0.0) };
-            step.x = if there { step.x } else { step.x.like(0.0) };
-        }
-        steps
+    /// Steps from a row on, loaded together; those past the end are the last one again.
+    fn steps(&self, at: Place, first: Scalar<i64>) -> Steps {
+        let (batch, last) = (at.batch.number(), self.u.len(1) - 1);
+        std::array::from_fn(|k| {
+            let row = (first + k as i64).min(last);
+            (self.delta.load((batch, row, at.channel)), self.u.load((batch, row, at.channel)))
+        })
+    }
+
+    /// How long a step is: past the end no time. Asked where it is used, so that nothing waits for steps that were loaded ahead.
+    fn duration(&self, row: Scalar<i64>, dt: Tile<f32>) -> Tile<f32> {
+        if row < self.u.len(1) { dt } else { dt.like(0.0) }
     }
 
     /// Groups of steps in a chunk, from a first step on.
     fn groups(&self, first: Scalar<i64>) -> Scalar<i64> {
-        ((self.u.len(1) - first).min(CHUNK) + STEPS - 1) / STEPS
+        ((self.u.len(1) - first).min(CHUNK) + STEPS as i64 - 1) / STEPS as i64
     }
 }
 
+/// A chunk's rows of a tensor that all channels share, in shared memory: `[step, state]`.
+fn rows_of_chunk(x: &Tensor<f32, 3>, at: Place, first: Scalar<i64>) -> Shared<f32> {
+    let (steps, states) = (Size::from(CHUNK as usize), at.sizes.0);
+    let mut rows = shared::<f32>([steps, states], 0.0);
+    let (step, state) = ((iota::<i64>(steps) + first).expand(1, states), at.state.coords().expand(0, steps));
+    // A sum of one counts what is absent as zero. So every element is stored, and no store waits for a load of its own.
+    rows.store((.., ..), x.gather((at.batch.number(), step, state)).expand(2, 1).sum_axis(2));
+    rows
+}
+
 /// The states after one step.
-fn advance(h: Tile<f32>, decay: Tile<f32>, at: Place, step: &Step) -> Tile<f32> {
+fn advance(h: Tile<f32>, decay: Tile<f32>, at: Place, x: Tile<f32>, b: Tile<f32>) -> Tile<f32> {
     let (n, d) = at.sizes;
-    (step.dt * step.x).expand(0, n).fma(step.b.expand(1, d), decay * h)
+    x.expand(0, n).fma(b.expand(1, d), decay * h)
 }
 
 /// By how much states decay in a time. The rate is in units of ln 2.
@@ -78,20 +77,8 @@ fn decay(rate: Tile<f32>, time: Tile<f32>, n: Size) -> Tile<f32> {
     (rate * time.expand(0, n)).exp2_approx()
 }
 
-/// The same from multiplications: 2^(k + f) with a polynomial for 2^f, |f| <= 1/2, wrong by less than 3e-7 of it, and k in the exponent.
-fn decay_by_multiplying(rate: Tile<f32>, time: Tile<f32>, n: Size) -> Tile<f32> {
-    /// Adding it rounds to an integer, which then lies in the lowest bits.
-    const ROUND: f64 = 12_582_912.0;
-    const POLYNOMIAL: [f64; 6] = [1.000_000_075, 0.693_147_188, 0.240_221_075, 0.055_503_571, 0.009_676_032, 0.001_339_086];
-    let x = (rate * time.expand(0, n)).max(-126.0);
-    let shifted = x + ROUND;
-    let f = x - (shifted - ROUND);
-    let power = POLYNOMIAL.iter().rev().skip(1).fold(x.like(POLYNOMIAL[5]), |sum, c| sum.fma(f, x.like(*c)));
-    (power.bitcast::<i32>() + (shifted.bitcast::<i32>() << 23)).bitcast::<f32>()
-}
-
 /// What each chunk leaves of states that start at 0, and how long it is.
-#[kernel(tile(N = 16, D = [32, 64, 128]), coarsen(CN of N = [16, 8]))]
+#[kernel(tile(N = 16, D = [32, 64, 128, 256]), coarsen(CN of N = [16, 8]), min_blocks(Q = [1, 2, 3, 4, 5, 6]), cache(H = [Default, Loads]))]
 pub fn chunk_states(
     u: &Tensor<f32, 3>,
     delta: &Tensor<f32, 3>,
@@ -100,22 +87,27 @@ pub fn chunk_states(
     times: &mut Tensor<f32, 3>,
     states: &mut Tensor<f32, 4>,
 ) {
-    let inputs = Inputs { u, delta, b };
+    u.same_shape(delta);
+    let inputs = Inputs { u, delta };
     let one = Size::from(1);
     for (i, c, d) in times.tiles([one, one, D]) {
         let first = c.number() * CHUNK;
         for n in a.axis(1).tiles(N) {
             let at = Place { batch: i, channel: d, state: n, sizes: (N, D) };
             let rate = a.load((d, n)).t() * LOG2_E;
-            let mut h = zeros::<f32>([N, D]);
+            let mut h = rate.like(0.0);
             let mut time = zeros::<f32>([D]);
+            let inflow = rows_of_chunk(b, at, first);
+            let mut steps = inputs.steps(at, first);
             for group in 0..inputs.groups(first) {
-                let steps = inputs.steps(at, first + group * STEPS);
-                for (k, step) in steps.iter().enumerate() {
-                    let decay = if k == 7 { decay_by_multiplying(rate, step.dt, N) } else { decay(rate, step.dt, N) };
-                    h = advance(h, decay, at, step);
-                    time += step.dt;
+                let next = inputs.steps(at, first + (group + 1) * STEPS as i64);
+                for (k, (dt, x)) in steps.into_iter().enumerate() {
+                    let k = group * STEPS as i64 + k as i64;
+                    let dt = inputs.duration(first + k, dt);
+                    h = advance(h, decay(rate, dt, N), at, dt * x, inflow.load((k, ..)));
+                    time += dt;
                 }
+                steps = next;
             }
             times.store((i, c, d), time.expand(0, 1).expand(0, 1));
             states.store((i, c, n, d), h.expand(0, 1).expand(0, 1));
@@ -124,7 +116,7 @@ pub fn chunk_states(
 }
 
 /// The outputs of all chunks, each starting from what the ones before it leave.
-#[kernel(tile(N = 16, D = [32, 64, 128]), coarsen(CN of N = [16, 8]))]
+#[kernel(tile(N = 16, D = [32, 64, 128, 256]), coarsen(CN of N = [16, 8]), min_blocks(Q = [1, 2, 3, 4, 5, 6]), cache(H = [Default, Loads]))]
 pub fn selective_chunks(
     u: &Tensor<f32, 3>,
     delta: &Tensor<f32, 3>,
@@ -136,41 +128,42 @@ pub fn selective_chunks(
     states: &Tensor<f32, 4>,
     y: &mut Tensor<f32, 3>,
 ) {
-    let inputs = Inputs { u, delta, b };
+    u.same_shape(delta);
+    u.same_shape(y);
+    let inputs = Inputs { u, delta };
     let one = Size::from(1);
     for (i, chunk, d) in times.tiles([one, one, D]) {
         let first = chunk.number() * CHUNK;
         for n in a.axis(1).tiles(N) {
             let at = Place { batch: i, channel: d, state: n, sizes: (N, D) };
             let rate = a.load((d, n)).t() * LOG2_E;
-            let mut h = zeros::<f32>([N, D]);
-            // Four chunks at a time, so that their loads are in flight together.
-            for group in 0..(chunk.number() + 3) / 4 {
-                for k in 0..4i64 {
-                    let earlier = group * 4 + k;
-                    let from = earlier.min(chunk.number() - 1);
-                    let left = states.load((i.number(), from, n, d));
-                    let time = times.load((i.number(), from, d));
-                    let joined = decay(rate, time, N) * h + left;
-                    h = if earlier < chunk.number() { joined } else { h };
-                }
+            let mut h = rate.like(0.0);
+            for earlier in 0..chunk.number() {
+                let (left, time) = (states.load((i.number(), earlier, n, d)), times.load((i.number(), earlier, d)));
+                h = decay(rate, time, N) * h + left;
             }
             let weight = skip.load(d);
             let batch = i.number();
+            let (inflow, mix) = (rows_of_chunk(b, at, first), rows_of_chunk(c, at, first));
+            let mut steps = inputs.steps(at, first);
             for group in 0..inputs.groups(first) {
-                let row = first + group * STEPS;
-                let steps = inputs.steps(at, row);
-                let mixes: Vec<Tile<f32>> = steps.iter().map(|s| c.load((batch, s.row, n))).collect();
+                let row = group * STEPS as i64;
+                let next = inputs.steps(at, first + row + STEPS as i64);
                 let mut out = Vec::new();
-                for (k, step) in steps.iter().enumerate() {
-                    let decay = if k == 7 { decay_by_multiplying(rate, step.dt, N) } else { decay(rate, step.dt, N) };
-                    h = advance(h, decay, at, step);
-                    out.push(weight.fma(step.x, (h * mixes[k].expand(1, D)).sum_axis(0)));
+                for (k, (dt, x)) in steps.into_iter().enumerate() {
+                    let k = row + k as i64;
+                    let dt = inputs.duration(first + k, dt);
+                    h = advance(h, decay(rate, dt, N), at, dt * x, inflow.load((k, ..)));
+                    out.push(weight.fma(x, (h * mix.load((k, ..)).expand(1, D)).sum_axis(0)));
                 }
                 // Steps past the end are out of range, so they are not stored.
-                let eight = Size::from(STEPS as usize);
-                let rows = (iota::<i64>(eight) + row).expand(0, D);
-                y.scatter((batch, rows, d.coords().expand(1, eight)), stack::<f32, 8>(out.try_into().unwrap_or_else(|_| unreachable!())));
+                let count = Size::from(STEPS);
+                let rows = (iota::<i64>(count) + first + row).expand(0, D);
+                y.scatter(
+                    (batch, rows, d.coords().expand(1, count)),
+                    stack::<f32, STEPS>(out.try_into().unwrap_or_else(|_| unreachable!())),
+                );
+                steps = next;
             }
         }
     }
