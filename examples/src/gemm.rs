@@ -18,13 +18,12 @@ use girih::prelude::*;
 )]
 pub fn gemm(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f16, 2>, alpha: Scalar<f32>, beta: Scalar<f32>) {
     for (m, n) in c.tiles([BM, BN]) {
-        // Loaded ahead of the sum: behind it, its trip to memory would be waited for.
-        let before = c.load((m, n));
         let mut acc = zeros::<f32>([BM, BN]);
         for k in a.axis(1).tiles(BK) {
             acc = dot(a.load((m, k)), b.load((k, n)), acc);
         }
-        c.store((m, n), (acc * alpha + before.cast::<f32>() * beta).cast());
+        let before = c.load((m, n)).cast::<f32>();
+        c.store((m, n), (acc * alpha + before * beta).cast());
     }
 }
 

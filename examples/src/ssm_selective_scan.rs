@@ -78,7 +78,7 @@ fn decay(rate: Tile<f32>, time: Tile<f32>, n: Size) -> Tile<f32> {
 }
 
 /// What each chunk leaves of states that start at 0, and how long it is.
-#[kernel(tile(N = 16, D = [32, 64, 128, 256]), coarsen(CN of N = [16, 8]), min_blocks(Q = [1, 2, 3, 4, 5, 6]), cache(H = [Default, Loads]))]
+#[kernel(tile(N = 16, D = [128, 32, 64, 256]), coarsen(CN of N = [16, 8]), min_blocks(Q = [2, 1, 3, 4, 5, 6]), cache(H = [Default, Loads]))]
 pub fn chunk_states(
     u: &Tensor<f32, 3>,
     delta: &Tensor<f32, 3>,
@@ -116,7 +116,7 @@ pub fn chunk_states(
 }
 
 /// The outputs of all chunks, each starting from what the ones before it leave.
-#[kernel(tile(N = 16, D = [32, 64, 128, 256]), coarsen(CN of N = [16, 8]), min_blocks(Q = [1, 2, 3, 4, 5, 6]), cache(H = [Default, Loads]))]
+#[kernel(tile(N = 16, D = [128, 32, 64, 256]), coarsen(CN of N = [16, 8]), min_blocks(Q = [2, 1, 3, 4, 5, 6]), cache(H = [Default, Loads]))]
 pub fn selective_chunks(
     u: &Tensor<f32, 3>,
     delta: &Tensor<f32, 3>,

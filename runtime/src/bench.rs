@@ -145,7 +145,12 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     row.schedules = chosen.into_iter().map(|(_, text, origin)| (text, origin)).collect();
     let timer = Timer::new(device).map_err(|e| e.to_string())?;
     let arguments = placed.arguments();
-    let mut ours = || timer.warm_sample(&placed, &mut || runner.run(&arguments)).map_err(|e| e.to_string());
+    let mut last = None;
+    let mut ours = || {
+        let sample = timer.warm_sample(last, &placed, &mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
+        last = Some(sample);
+        Ok(sample)
+    };
     let mut samples: Vec<f64> = Vec::new();
     match peers {
         None => {

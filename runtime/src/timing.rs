@@ -8,6 +8,10 @@ use crate::placed::Placed;
 /// Bytes written before every sample: more than any L2.
 pub const FLUSH: usize = 256 << 20;
 
+/// Works of so many microseconds and more need no run ahead of a sample: what it would warm up is below 1 % of them, and it would only heat
+/// the GPU, which then lowers its clock.
+const WARM_BELOW_US: f64 = 100.0;
+
 /// Takes samples on one device.
 pub struct Timer {
     device: Device,
@@ -20,14 +24,17 @@ impl Timer {
         Ok(Timer { device: device.clone(), flush: device.alloc(FLUSH)? })
     }
 
-    /// As [`Timer::sample`], behind a run that is not measured. Where others use the GPU between two samples, the work's own
-    /// instructions, address translations and clock are lost with each change of hands; they come back here, and the L2 is flushed after.
+    /// As [`Timer::sample`], behind a run that is not measured where the last sample took less than [`WARM_BELOW_US`]. Where others use
+    /// the GPU between two samples, a kernel's instructions and address translations are lost with each change of hands; they come back
+    /// here, and the L2 is flushed after.
     ///
     /// # Errors
     /// Those of [`Timer::sample`].
-    pub fn warm_sample(&self, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
-        placed.restore_inputs()?;
-        work()?;
+    pub fn warm_sample(&self, last: Option<f64>, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+        if last.is_none_or(|us| us < WARM_BELOW_US) {
+            placed.restore_inputs()?;
+            work()?;
+        }
         self.sample(placed, work)
     }
 

@@ -305,7 +305,9 @@ fn statements() -> Kernel {
     let part = b.var("part", DType::U64, None);
     b.push(Stmt::StoreRelaxed { place: word(), value: Expr::Literal(Literal::from_i64(DType::U64, 1)), predicate: None });
     b.push(Stmt::Declare { var: part, init: None });
-    b.push(Stmt::WaitNonzero { var: part, place: word() });
+    b.push(Stmt::LoadRelaxed { var: part, place: word(), wait: false, predicate: None });
+    b.push(Stmt::LoadRelaxed { var: part, place: word(), wait: false, predicate: Some(less(thread.clone(), int(7))) });
+    b.push(Stmt::LoadRelaxed { var: part, place: word(), wait: true, predicate: None });
     b.push(Stmt::StoreRelaxed { place: word(), value: Expr::Var(part), predicate: Some(less(thread.clone(), int(7))) });
     b.kernel
 }

@@ -145,9 +145,10 @@ impl Mutator<'_> {
                 self.place(place, text);
                 self.expr(value, text);
             }
-            Stmt::WaitNonzero { var, place } => {
+            Stmt::LoadRelaxed { var, place, wait, predicate } => {
+                self.predicate(predicate, Removed::LoadPredicate, text);
                 self.place(place, text);
-                if self.hit(Removed::Wait, text) {
+                if *wait && self.hit(Removed::Wait, text) {
                     let value = Expr::Load { place: Box::new(place.clone()), predicate: None, cache: CacheHint::Default };
                     *stmt = Stmt::Assign { var: *var, index: None, value };
                 }

@@ -124,7 +124,7 @@ impl Helper {
             Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect", "mbarrier_wait"],
             Helper::BulkCopy => &["copy_bulk"],
             Helper::GridBarrier => &["grid_barrier"],
-            Helper::Words => &["store_relaxed", "wait_nonzero"],
+            Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
             Helper::LoadMatrix(_) | Helper::Mma(_) => &[],
         }
     }
@@ -512,13 +512,19 @@ __device__ __forceinline__ void store_relaxed(unsigned long long* word, unsigned
 {
     asm volatile(\"st.relaxed.gpu.global.u64 [%0], %1;\" ::\"l\"(word), \"l\"(value) : \"memory\");
 }
-// Waits until another block has stored a word that is not zero.
-__device__ __forceinline__ unsigned long long wait_nonzero(const unsigned long long* word)
+// Loads a word that another block stores.
+__device__ __forceinline__ unsigned long long load_relaxed(const unsigned long long* word)
 {
     unsigned long long found;
-    do {
-        asm volatile(\"ld.relaxed.gpu.global.u64 %0, [%1];\" : \"=l\"(found) : \"l\"(word) : \"memory\");
-    } while (found == 0);
+    asm volatile(\"ld.relaxed.gpu.global.u64 %0, [%1];\" : \"=l\"(found) : \"l\"(word) : \"memory\");
+    return found;
+}
+// Waits until another block has stored a word that is not zero, unless such a one was found already.
+__device__ __forceinline__ unsigned long long wait_nonzero(const unsigned long long* word, unsigned long long found)
+{
+    while (found == 0) {
+        found = load_relaxed(word);
+    }
     return found;
 }
 ";

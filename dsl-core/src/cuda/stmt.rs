@@ -34,11 +34,7 @@ impl Writer<'_> {
             Stmt::Store { place, value, predicate, cache } => self.store(place, value, predicate.as_ref(), *cache),
             Stmt::Atomic { .. } => self.atomic(stmt),
             Stmt::StoreRelaxed { place, value, predicate } => self.store_relaxed(place, value, predicate.as_ref()),
-            Stmt::WaitNonzero { var, place } => {
-                self.uses(Helper::Words);
-                let word = self.pointer(place, true);
-                self.receive(*var, format!("wait_nonzero({word})"));
-            }
+            Stmt::LoadRelaxed { var, place, wait, predicate } => self.load_relaxed(*var, place, *wait, predicate.as_ref()),
             Stmt::If { condition, then, otherwise } => self.if_(condition, then, otherwise),
             Stmt::For { var, start, end, step, unroll, body } => {
                 self.for_(*var, [start, end, step], *unroll, body);
@@ -247,6 +243,17 @@ impl Writer<'_> {
         self.uses(Helper::Words);
         let (word, value) = (self.pointer(place, false), self.expr(value));
         self.guarded(predicate, format!("store_relaxed({word}, {value});"));
+    }
+
+    fn load_relaxed(&mut self, var: VarId, place: &Place, wait: bool, predicate: Option<&Expr>) {
+        self.uses(Helper::Words);
+        let word = self.pointer(place, true);
+        let call = if wait { format!("wait_nonzero({word}, {})", self.var_name(var)) } else { format!("load_relaxed({word})") };
+        let value = match predicate {
+            None => call,
+            Some(p) => format!("{} ? {call} : 0ull", self.expr(p)),
+        };
+        self.receive(var, value);
     }
 
     fn guarded(&mut self, predicate: Option<&Expr>, text: String) {

@@ -40,7 +40,7 @@ impl Data {
                 Stmt::LoadVector { var, .. }
                 | Stmt::LoadMatrix { var, .. }
                 | Stmt::Mma { d: Fragment { var, .. }, .. }
-                | Stmt::WaitNonzero { var, .. }
+                | Stmt::LoadRelaxed { var, .. }
                 | Stmt::Shuffle { var, .. }
                 | Stmt::Vote { var, .. } => changed |= self.set(var.0, true),
                 Stmt::Atomic { result: Some(var), .. } => changed |= self.set(var.0, true),

@@ -223,7 +223,7 @@ fn count_sets(body: &[Stmt], sets: &mut [u32]) {
 /// The variable that a statement sets to what one call gives.
 fn received(stmt: &Stmt) -> Option<VarId> {
     match stmt {
-        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::WaitNonzero { var, .. } => Some(*var),
+        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::LoadRelaxed { var, .. } => Some(*var),
         Stmt::Atomic { result, .. } => *result,
         _ => None,
     }

@@ -14,9 +14,9 @@ use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, S
 use std::collections::HashSet;
 
 /// A combination over the grid and where its blocks leave their parts: one workspace per component.
-struct Left<'k> {
-    combine: &'k Combine,
-    spaces: Vec<usize>,
+pub(super) struct Left<'k> {
+    pub(super) combine: &'k Combine,
+    pub(super) spaces: Vec<usize>,
     /// The parts are words with a flag.
     words: bool,
 }
@@ -268,21 +268,25 @@ impl Lowering<'_> {
     fn combine_scalars(&mut self, left: &Left, total: &Expr) -> Lowered<()> {
         let (c, threads) = (left.combine, self.plan.threads);
         let vars = self.component_vars(c, 1, true);
-        let part = self.new_var("b", DType::I32, None);
         let ix32 = super::index::Index { dtype: DType::I32 };
         let thread = self.thread32();
         let (start, end, step) = if c.operator.commutative() {
-            (thread, total.clone(), int(threads))
+            (thread, total.clone(), threads)
         } else {
             let chunk = self.declare_let("chunk", DType::I32, ix32.div(ix32.add(total.clone(), int(threads - 1)), threads));
             let start = self.declare_let("first", DType::I32, ix32.mul(thread, chunk.clone()));
-            (start.clone(), binary(BinaryOp::Min, ix32.add(start, chunk), total.clone()), int(1))
+            (start.clone(), binary(BinaryOp::Min, ix32.add(start, chunk), total.clone()), 1)
         };
-        self.open();
-        let index = self.ix.cast(DType::I32, Expr::Var(part));
-        self.take_part(left, &vars, None, index)?;
-        let body = self.close();
-        self.emit(Stmt::For { var: part, start, end, step, unroll: false, body });
+        if left.words {
+            self.combine_words(left, &vars, [start, end], step)?;
+        } else {
+            let part = self.new_var("b", DType::I32, None);
+            self.open();
+            let index = self.ix.cast(DType::I32, Expr::Var(part));
+            self.take_part(left, &vars, None, index)?;
+            let body = self.close();
+            self.emit(Stmt::For { var: part, start, end, step: int(step), unroll: false, body });
+        }
         let mut partial = Partial { vars, layout: self.one_each() };
         let steps = steps(&partial.layout, &[0], c.operator.commutative());
         self.take_steps(c, &mut partial, steps)?;
@@ -295,17 +299,17 @@ impl Lowering<'_> {
     /// Combines one block's part into `vars`.
     fn take_part(&mut self, left: &Left, vars: &[crate::simt::VarId], slot: Option<&Expr>, index: Expr) -> Lowered<()> {
         let c = left.combine;
-        let mut right = Vec::new();
-        for (space, input) in left.spaces.iter().zip(&c.inputs) {
-            let dtype = self.register_type(*input);
-            right.push(if left.words {
-                self.take_word(*space, dtype, index.clone())
-            } else {
-                let place = Place { space: Space::Global(*space), dtype, index: index.clone() };
-                Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() }
-            });
-        }
-        let right = self.settled(&c.operator, right);
+        let part = |(space, input): (&usize, &ValueId)| {
+            let place = Place { space: Space::Global(*space), dtype: self.register_type(*input), index: index.clone() };
+            Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() }
+        };
+        let right = left.spaces.iter().zip(&c.inputs).map(part).collect();
+        self.join_part(c, vars, slot, right)
+    }
+
+    /// Combines a part into `vars`.
+    pub fn join_part(&mut self, c: &Combine, vars: &[crate::simt::VarId], slot: Option<&Expr>, part: Vec<Expr>) -> Lowered<()> {
+        let right = self.settled(&c.operator, part);
         let mine = vars.iter().map(|v| self.slot(*v, slot)).collect();
         let new = self.apply_operator(&c.operator, mine, right)?;
         self.assign_components(vars, slot, new);

@@ -72,7 +72,10 @@ pub(super) fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             expected.iter_mut().for_each(&mut *f);
             predicate.iter_mut().for_each(f);
         }
-        Stmt::WaitNonzero { place: p, .. } => place(p, f),
+        Stmt::LoadRelaxed { place: p, predicate, .. } => {
+            place(p, f);
+            predicate.iter_mut().for_each(f);
+        }
         Stmt::If { condition, .. } | Stmt::While { condition, .. } => f(condition),
         Stmt::For { start, end, step, .. } => [start, end, step].into_iter().for_each(f),
         Stmt::AsyncCopy { shared, global, predicate, .. } => {
@@ -190,7 +193,7 @@ fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
         match stmt {
             Stmt::StoreVector { var, .. } => counts[var.0 as usize] += 1,
             // Their results count as read, too: the statements stay, and with them the declarations.
-            Stmt::WaitNonzero { var, .. } => counts[var.0 as usize] += 1,
+            Stmt::LoadRelaxed { var, .. } => counts[var.0 as usize] += 1,
             Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| counts[f.var.0 as usize] += 1),
             _ => {}
         }

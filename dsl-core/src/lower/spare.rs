@@ -274,7 +274,7 @@ impl Builder<'_> {
             Stmt::Store { place, .. } | Stmt::StoreVector { place, .. } => steps.push(self.access(place, true)),
             Stmt::Atomic { place, order: MemoryOrder::Relaxed, .. }
             | Stmt::StoreRelaxed { place, .. }
-            | Stmt::WaitNonzero { place, .. } => steps.push(self.access(place, true)),
+            | Stmt::LoadRelaxed { place, .. } => steps.push(self.access(place, true)),
             Stmt::Atomic { .. } | Stmt::Fence { .. } => steps.push(Step::Access(Access { memory: Memory::All, writes: true })),
             Stmt::AsyncCopy { shared, global, .. } => {
                 steps.push(self.access(global, false));
@@ -400,7 +400,7 @@ fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
         match stmt {
             Stmt::LoadVector { place, .. } | Stmt::LoadMatrix { place, .. } => f(place),
             Stmt::StoreVector { place, .. } | Stmt::Store { place, .. } | Stmt::Atomic { place, .. } => f(place),
-            Stmt::StoreRelaxed { place, .. } | Stmt::WaitNonzero { place, .. } => f(place),
+            Stmt::StoreRelaxed { place, .. } | Stmt::LoadRelaxed { place, .. } => f(place),
             Stmt::AsyncCopy { shared, global, .. } => {
                 f(shared);
                 f(global);

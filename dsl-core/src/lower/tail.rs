@@ -43,7 +43,7 @@ impl Shape {
                 global(place)
             }
             Stmt::Store { place, .. } | Stmt::Atomic { place, .. } => global(place),
-            Stmt::AsyncCopy { .. } | Stmt::BulkCopy { .. } | Stmt::StoreRelaxed { .. } | Stmt::WaitNonzero { .. } => true,
+            Stmt::AsyncCopy { .. } | Stmt::BulkCopy { .. } | Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } => true,
             Stmt::Barrier(_) => {
                 self.meets = true;
                 false

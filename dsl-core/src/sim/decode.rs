@@ -405,9 +405,9 @@ impl<'a> Decoder<'a> {
                 let access = self.access(place, predicate.as_ref(), 1);
                 self.push(Op::StoreRelaxed { access, value }, Class::Memory);
             }
-            Stmt::WaitNonzero { var, place } => {
-                let place = self.place(place);
-                self.push(Op::WaitNonzero { dst: self.base(*var), place }, Class::Memory);
+            Stmt::LoadRelaxed { var, place, wait, predicate } => {
+                let access = self.access(place, predicate.as_ref(), 1);
+                self.push(Op::LoadRelaxed { dst: self.base(*var), access, wait: *wait }, Class::Memory);
             }
             Stmt::If { condition, then, otherwise } => self.choice(condition, then, otherwise),
             Stmt::For { var, start, end, step, unroll, body } => {

@@ -191,9 +191,10 @@ pub(super) enum Op {
         access: AccessOp,
         value: Slot,
     },
-    WaitNonzero {
+    LoadRelaxed {
         dst: Slot,
-        place: PlaceOp,
+        access: AccessOp,
+        wait: bool,
     },
     /// Pushes the masks, continues with those where the condition holds, or jumps if there are none.
     If {

@@ -67,7 +67,7 @@ fn written(stmts: &[Stmt], set: &mut HashSet<VarId>) {
             Stmt::Let { var, .. }
             | Stmt::Declare { var, .. }
             | Stmt::Assign { var, .. }
-            | Stmt::WaitNonzero { var, .. }
+            | Stmt::LoadRelaxed { var, .. }
             | Stmt::Vote { var, .. }
             | Stmt::Shuffle { var, .. } => {
                 set.insert(*var);

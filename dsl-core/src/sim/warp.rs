@@ -317,7 +317,7 @@ impl Step<'_, '_> {
             Op::Load { .. } | Op::Store { .. } | Op::LoadVector { .. } | Op::StoreVector { .. } => self.memory(op)?,
             Op::Atomic(step) => self.atomic(step)?,
             Op::StoreRelaxed { access, value } => self.store_relaxed(access, *value)?,
-            Op::WaitNonzero { dst, place } => return self.wait_nonzero(*dst, place),
+            Op::LoadRelaxed { dst, access, wait } => return self.load_relaxed(*dst, access, *wait),
             Op::Fence { scope, order } => self.fence(*scope, *order),
             Op::AsyncCopy(step) => self.async_copy(step)?,
             Op::AsyncCommit => self.async_commit(),

@@ -265,14 +265,18 @@ pub enum Stmt {
         /// Nothing where false.
         predicate: Option<Expr>,
     },
-    /// Waits until one word (u64) of global memory is not zero and reads it, by relaxed loads of device scope; orders nothing. Only the
-    /// last block of a grid may wait: it starts when all others have started, so nobody lacks the room that it takes. Whoever waits
-    /// for a word leaves zero there for the next launch.
-    WaitNonzero {
+    /// Reads one word (u64) of global memory by a relaxed load of device scope; or waits where the variable is zero, by as many loads as it
+    /// takes until the word is not. Orders nothing. Only the last block of a grid may wait: it starts when all others have started, so nobody lacks the room that it
+    /// takes. Whoever waits for a word leaves zero there for the next launch.
+    LoadRelaxed {
         /// Receives; u64.
         var: VarId,
         /// Where.
         place: Place,
+        /// Only where the variable is zero, and until the word is not.
+        wait: bool,
+        /// Zero where false; none for a wait.
+        predicate: Option<Expr>,
     },
     /// A choice per thread.
     If {

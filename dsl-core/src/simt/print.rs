@@ -106,7 +106,8 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             format!("{result}atomic {op:?}.{}.{}({}, {tail};", self::scope(*scope), self::order(*order), p(place))
         }
         Stmt::StoreRelaxed { place, value, predicate } => format!("store relaxed {} = {}{};", p(place), e(value), when(predicate)),
-        Stmt::WaitNonzero { var, place } => format!("{} = wait nonzero {};", v(*var), p(place)),
+        Stmt::LoadRelaxed { var, place, wait: true, .. } => format!("{0} = wait nonzero({0}) {1};", v(*var), p(place)),
+        Stmt::LoadRelaxed { var, place, predicate, .. } => format!("{} = load relaxed {}{};", v(*var), p(place), when(predicate)),
         Stmt::If { condition, .. } => format!("if {} {{", e(condition)),
         Stmt::For { var, start, end, step, unroll, .. } => {
             let unroll = if *unroll { "unroll " } else { "" };

@@ -199,8 +199,10 @@ impl Verifier<'_> {
                 let dtype = self.expr(value)?;
                 self.same(dtype, place.dtype)
             }
-            Stmt::WaitNonzero { var, place } => {
+            Stmt::LoadRelaxed { var, place, wait, predicate } => {
                 self.word(place)?;
+                self.predicate(predicate)?;
+                self.require(!wait || predicate.is_none(), || "a wait for a word has no predicate".to_string())?;
                 self.scalar_target(*var, place.dtype)
             }
             Stmt::If { condition, then, otherwise } => {
@@ -512,7 +514,7 @@ impl Verifier<'_> {
                     self.mark(*var, divergent || varies);
                 }
                 Stmt::Atomic { result: Some(var), .. }
-                | Stmt::WaitNonzero { var, .. }
+                | Stmt::LoadRelaxed { var, .. }
                 | Stmt::Shuffle { var, .. }
                 | Stmt::Vote { var, .. }
                 | Stmt::Mma { d: Fragment { var, .. }, .. }

@@ -59,10 +59,10 @@ fn passed(wrong: Wrong) -> Kernel {
     });
     let (i, part) = (k.var("i", DType::I32, None), k.var("part", DType::U64, None));
     let at = || word(Expr::Var(i));
-    let mut body = vec![Stmt::Declare { var: part, init: None }];
+    let mut body = vec![Stmt::Declare { var: part, init: Some(long(0)) }];
     body.push(match wrong {
         Wrong::PlainLoad => Stmt::Assign { var: part, index: None, value: load(at()) },
-        _ => Stmt::WaitNonzero { var: part, place: at() },
+        _ => Stmt::LoadRelaxed { var: part, place: at(), wait: true, predicate: None },
     });
     match wrong {
         Wrong::NotEmptied => {}
