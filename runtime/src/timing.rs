@@ -24,7 +24,7 @@ impl Timer {
         Ok(Timer { device: device.clone(), flush: device.alloc(FLUSH)? })
     }
 
-    /// As [`Timer::sample`], behind a run that is not measured where the last sample took less than [`WARM_BELOW_US`]. Where others use
+    /// As [`Timer::sample`], behind a run that is not measured where the last sample took less than 100 µs. Where others use
     /// the GPU between two samples, a kernel's instructions and address translations are lost with each change of hands; they come back
     /// here, and the L2 is flushed after.
     ///
