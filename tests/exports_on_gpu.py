@@ -121,6 +121,96 @@ def rainbow_table(solve, n, m, rounds=3):
     return y.long() & 0xFFFFFFFF, h
 
 
+def folded(name, arrays, reference, low=0.0, high=1.0):
+    """One number of one or more arrays; of at least one element."""
+
+    def run(solve, n, m):
+        n = max(n, 1)
+        inputs, result = [tensor(n, m, low=low, high=high) for _ in range(arrays)], poison(1, 0)
+        solve(*(x.data_ptr() for x in inputs), result.data_ptr(), n)
+        return result, reference(*(x.double() for x in inputs)).view(1)
+
+    return name, run
+
+
+def monte_carlo_integration(solve, n, m):
+    n = max(n, 1)
+    y, result = tensor(n, m, low=0, high=1), poison(1, 0)
+    solve(y.data_ptr(), result.data_ptr(), ctypes.c_float(-1.0), ctypes.c_float(3.0), n)
+    return result, 4.0 * y.double().mean().view(1)
+
+
+def count_array_element(solve, n, m):
+    x, result = tensor(n, m, torch.int32) % 5, poison(1, 0, torch.int32)
+    solve(x.data_ptr(), result.data_ptr(), n, 3)
+    return result, (x == 3).sum().view(1)
+
+
+def subarray_sum(solve, n, m):
+    n = max(n, 1)
+    x, result = tensor(n, m, torch.int32) % 1000, poison(1, 0, torch.int32)
+    first, last = n // 3, n - 1 - n // 7
+    solve(x.data_ptr(), result.data_ptr(), n, first, last)
+    return result, x[first : last + 1].long().sum().to(torch.int32).view(1)
+
+
+def max_subarray_sum(solve, n, m):
+    n = max(n, 1)
+    x, result, window = tensor(n, m, torch.int32) % 2001 - 1000, poison(1, 0, torch.int32), 1 + n // 5
+    solve(x.data_ptr(), result.data_ptr(), n, window)
+    sums = torch.nn.functional.pad(x.long().cumsum(0), (1, 0))
+    return result, (sums[window:] - sums[:-window]).max().view(1)
+
+
+def histogramming(solve, n, m, bins=97):
+    x, found = tensor(n, m, torch.int32) % (bins + 3), poison(bins, 0, torch.int32)
+    solve(x.data_ptr(), found.data_ptr(), n, bins)
+    return found, torch.bincount(x, minlength=bins)[:bins]
+
+
+def softmax(solve, n, m):
+    x, y = tensor(n, m, low=-5, high=5), poison(n, m)
+    solve(x.data_ptr(), y.data_ptr(), n)
+    return y, x.double().softmax(0)
+
+
+def rms_normalization(solve, n, m):
+    x, y = tensor(n, m), poison(n, m)
+    solve(x.data_ptr(), ctypes.c_float(1.5), ctypes.c_float(0.25), y.data_ptr(), n, ctypes.c_float(1e-5))
+    return y, 1.5 * x.double() * torch.rsqrt(x.double().square().mean() + 1e-5) + 0.25
+
+
+def prefix_sum(solve, n, m):
+    x, y = tensor(n, m, low=0, high=1), poison(n, m)
+    solve(x.data_ptr(), y.data_ptr(), n)
+    return y, x.double().cumsum(0)
+
+
+def categorical_cross_entropy_loss(solve, n, m):
+    classes = 1 + n % 133
+    rows = max(n // classes, 1)
+    logits, labels, loss = tensor(rows * classes, m, low=-5, high=5), tensor(rows, m, torch.int32) % classes, poison(1, 0)
+    solve(logits.data_ptr(), labels.data_ptr(), loss.data_ptr(), rows, classes)
+    return loss, torch.nn.functional.cross_entropy(logits.view(rows, classes).double(), labels.long()).view(1)
+
+
+def ssm_selective_scan(solve, n, m):
+    batch, length, channels, states = 2, 1 + n % 300, 1 + n % 41, 1 + n % 19
+    u, delta = tensor(batch * length * channels, m, low=-1, high=1), tensor(batch * length * channels, m, low=0.01, high=1)
+    a, skip = tensor(channels * states, m, low=-1, high=-0.01), tensor(channels, m, low=0, high=1)
+    b, c = tensor(batch * length * states, m, low=-1, high=1), tensor(batch * length * states, m, low=-1, high=1)
+    y = poison(batch * length * channels, m)
+    solve(*(x.data_ptr() for x in (u, delta, a, b, c, skip, y)), batch, length, channels, states)
+    per_channel, per_state = (batch, length, channels, 1), (batch, length, 1, states)
+    decay = (delta.double().view(per_channel) * a.double().view(channels, states)).exp()
+    inflow = (delta * u).double().view(per_channel) * b.double().view(per_state)
+    h, rows = torch.zeros_like(inflow[:, 0]), []
+    for t in range(length):
+        h = decay[:, t] * h + inflow[:, t]
+        rows.append((h * c.double().view(per_state)[:, t]).sum(-1))
+    return y, (torch.stack(rows, 1) + skip.double() * u.double().view(batch, length, channels)).reshape(-1)
+
+
 CASES = dict(
     [
         unary("relu", torch.relu),
@@ -128,6 +218,9 @@ CASES = dict(
         unary("silu", lambda x: (x.double() * torch.sigmoid(x.double())).float()),
         unary("sigmoid", lambda x: torch.sigmoid(x.double()).float()),
         gated("swiglu", lambda a, b: (a.double() * torch.sigmoid(a.double()) * b.double()).float()),
+        folded("reduction", 1, torch.sum),
+        folded("dot_product", 2, torch.dot),
+        folded("mean_squared_error", 2, lambda a, b: (a - b).square().mean()),
         gated("geglu", lambda a, b: (a.double() * torch.nn.functional.gelu(b.double())).float()),
     ]
 )
@@ -141,6 +234,16 @@ for function in [
     rgb_to_grayscale,
     value_clipping,
     rainbow_table,
+    monte_carlo_integration,
+    count_array_element,
+    subarray_sum,
+    max_subarray_sum,
+    histogramming,
+    softmax,
+    rms_normalization,
+    prefix_sum,
+    categorical_cross_entropy_loss,
+    ssm_selective_scan,
 ]:
     CASES[function.__name__] = function
 
