@@ -108,7 +108,7 @@ fn words_order_nothing_but_themselves() {
 fn waits_and_words_keep_their_rules() {
     for (wrong, says) in [
         (Wrong::NotEmptied, "words[0] is not zero when the launch ends: the next one would not wait for it"),
-        (Wrong::NotStored, "deadlock: block 39 warp 0 waits at `part%4 = wait nonzero words[i%3];`"),
+        (Wrong::NotStored, "deadlock: block 39 warp 0 waits at `part%4 = wait nonzero(part%4) words[i%3];`"),
         (Wrong::StoredByAll, "is stored again before anybody has taken it"),
         (Wrong::FirstWaits, "a block waits for another one: only the last of the grid may"),
     ] {
