@@ -10,7 +10,9 @@ pub const FLUSH: usize = 256 << 20;
 
 /// Works of so many microseconds and more need no run ahead of a sample: what it would warm up is below 1 % of them, and it would only heat
 /// the GPU, which then lowers its clock.
-const WARM_BELOW_US: f64 = 100.0;
+pub(crate) const WARM_BELOW_US: f64 = 100.0;
+/// What the flush writes into every byte.
+pub(crate) const FLUSH_BYTE: u8 = 0x5a;
 
 /// Takes samples on one device.
 pub struct Timer {
@@ -31,7 +33,7 @@ impl Timer {
     /// # Errors
     /// Those of [`Timer::sample`].
     pub fn warm_sample(&self, last: Option<f64>, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
-        if last.is_none_or(|us| us < WARM_BELOW_US) {
+        if runs_ahead(last) {
             placed.restore_inputs()?;
             work()?;
         }
@@ -45,10 +47,26 @@ impl Timer {
     /// What `work` reports; also a device without a clock.
     pub fn sample(&self, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
         placed.restore_inputs()?;
-        self.device.fill(&self.flush, 0, FLUSH, &[0x5a])?;
+        self.device.fill(&self.flush, 0, FLUSH, &[FLUSH_BYTE])?;
         match self.device.time(work)? {
             Some(seconds) => Ok(seconds * 1e6),
             None => Err(Error::Buffer(format!("{} has no clock", self.device.name()))),
         }
+    }
+}
+
+/// Whether a work whose last sample took so long runs once before the next one.
+fn runs_ahead(last: Option<f64>) -> bool {
+    last.is_none_or(|us| us < WARM_BELOW_US)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_short_works_run_ahead_of_a_sample() {
+        assert!(runs_ahead(None) && runs_ahead(Some(5.5)) && runs_ahead(Some(99.9)));
+        assert!(!runs_ahead(Some(100.0)) && !runs_ahead(Some(8068.0)));
     }
 }

@@ -138,6 +138,7 @@ impl Drop for Torch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timing;
 
     /// A peer whose result is its second input, and which says what it was asked for.
     const ECHO: &str = r#"
@@ -153,6 +154,18 @@ for line in sys.stdin:
     open(asked["output"], "wb").write(open(second["path"], "rb").read())
     print(json.dumps({"peer": "eager"}), flush=True)
 "#;
+
+    #[test]
+    fn both_sides_flush_and_warm_up_alike() {
+        let constant = |name: &str| {
+            let line =
+                SCRIPT.lines().find_map(|l| l.strip_prefix(&format!("{name} = "))).unwrap_or_else(|| panic!("{name} is not in the script"));
+            line.to_string()
+        };
+        assert_eq!(constant("FLUSH_BYTES"), format!("{} << 20", timing::FLUSH >> 20));
+        assert_eq!(constant("FLUSH_BYTE"), format!("0x{:02X}", timing::FLUSH_BYTE));
+        assert_eq!(constant("WARM_BELOW_US"), format!("{:.1}", timing::WARM_BELOW_US));
+    }
 
     #[test]
     fn peers_compute_with_our_inputs() {
