@@ -166,10 +166,7 @@ impl Lowering<'_> {
         stage: Option<Expr>,
     ) -> Place {
         let ix = super::index::Index { dtype: DType::I32 };
-        let thread = match &self.thread {
-            Expr::Cast(_, inner) => (**inner).clone(),
-            other => other.clone(),
-        };
+        let thread = self.thread32();
         let coordinate = |axis: usize| {
             let mut sum = ix.lit(0);
             for d in flat.axes[axis].iter().filter(|d| d.source == crate::layout::Source::Thread) {

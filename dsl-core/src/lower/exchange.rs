@@ -3,7 +3,7 @@
 use super::combine::{Partial, int};
 use super::context::{Lowered, Lowering};
 use super::elements::unrolled;
-use super::index::{all, binary, compare};
+use super::index::{all, binary, compare, without_cast};
 use crate::layout::{Layout, Source};
 use crate::simt::{Barrier, Expr, Place, SharedId, ShuffleKind, Space, Stmt, VarId};
 use crate::tile::Combine;
@@ -36,10 +36,7 @@ impl Meeting {
 impl Lowering<'_> {
     /// `thread` as i32.
     pub fn thread32(&self) -> Expr {
-        match &self.thread {
-            Expr::Cast(_, inner) => (**inner).clone(),
-            other => other.clone(),
-        }
+        without_cast(self.thread.clone())
     }
 
     /// `thread / stride % extent` as i32.

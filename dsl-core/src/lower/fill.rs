@@ -108,7 +108,7 @@ impl Lowering<'_> {
             });
             return;
         }
-        let thread = self.local_thread();
+        let thread = self.thread32();
         let (counter, at) = self.loop_var("chunk");
         self.open();
         let local = self.item_at(fill, at);
@@ -178,7 +178,7 @@ impl Lowering<'_> {
         if long.next().is_some() || threads % across != 0 {
             return None;
         }
-        let (thread, step) = (self.local_thread(), threads / across);
+        let (thread, step) = (self.thread32(), threads / across);
         let position = |what: &str, axis: usize| format!("{}_{what}{}", fill.name, axis_name(axis, rank));
         let column = LOCAL.mul(LOCAL.rem(thread.clone(), across), LOCAL.lit(fill.width));
         let row = self.declare_let(&position("own_", down), DType::I32, LOCAL.div(thread, across));
@@ -238,7 +238,7 @@ impl Lowering<'_> {
                 Item { number, exists, local, lies: own.lies.clone() }
             }
             None => {
-                let n = LOCAL.add(self.local_thread(), LOCAL.mul(number.clone(), LOCAL.lit(threads)));
+                let n = LOCAL.add(self.thread32(), LOCAL.mul(number.clone(), LOCAL.lit(threads)));
                 let n = self.declare_let("chunk", DType::I32, n);
                 let exists = (items % threads != 0).then(|| compare(CompareOp::Lt, n.clone(), LOCAL.lit(items)));
                 let local = self.item_at(fill, n);

@@ -115,6 +115,14 @@ impl Index {
 }
 
 /// `a op b`.
+/// What a cast widens, or the expression itself.
+pub(crate) fn without_cast(e: Expr) -> Expr {
+    match e {
+        Expr::Cast(_, inner) => *inner,
+        other => other,
+    }
+}
+
 pub(crate) fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     Expr::Binary(op, Box::new(a), Box::new(b))
 }

@@ -214,7 +214,7 @@ impl Lowering<'_> {
     pub fn matrix_multiply(&mut self, acc: VarId, left: &Operand, right: &Operand, shape: [i64; 2], warps: &Warps) -> Lowered<()> {
         let atom = warps.atom;
         let [down, across] = warps.atoms(shape[0], shape[1]);
-        let warp = LOCAL.div(self.local_thread(), 32);
+        let warp = LOCAL.div(self.thread32(), 32);
         let part = |cx: &mut Self, stride: i64, extent: i64, rows: i64, name: &str| {
             if extent == 1 {
                 return LOCAL.lit(0);
@@ -292,7 +292,7 @@ impl Lowering<'_> {
         Reach { digits, steps }: &Reach,
         [outer, inner, part]: [i64; 3],
     ) -> Lane {
-        let thread = self.local_thread();
+        let thread = self.thread32();
         let along_k = usize::from(role == Role::A);
         let by_outer = copy.fast == operand.inner;
         // Rows and columns of the copy: the fragment's axis, and the step from one atom to the next.

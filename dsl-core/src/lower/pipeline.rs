@@ -197,10 +197,7 @@ impl Lowering<'_> {
     /// A thread's own slot in a ring: runs of all threads next to each other, so that neighbours use different banks.
     fn ring_place(&self, shared: SharedId, dtype: DType, layout: &Layout, flat: &Expr, width: i64, stage: &Expr) -> crate::simt::Place {
         let ix = super::index::Index { dtype: DType::I32 };
-        let thread = match &self.thread {
-            Expr::Cast(_, inner) => (**inner).clone(),
-            other => other.clone(),
-        };
+        let thread = self.thread32();
         let runs = ix.mul(flat.clone(), ix.lit(layout.threads));
         let own = ix.add(runs, ix.mul(thread, ix.lit(width)));
         let base = ix.mul(stage.clone(), ix.lit(layout.registers * layout.threads));

@@ -170,7 +170,7 @@ impl Lowering<'_> {
     /// All pairs of registers of one exchange: the upper lane of two gives its lower element for the other's upper one.
     fn swap_pairs(&mut self, source: VarId, target: VarId, swap: &Swap, mut digits: Vec<(i64, i64, i64)>) {
         let dtype = self.vars[source.0 as usize].dtype;
-        let thread = self.local_thread();
+        let thread = self.thread32();
         let bit = binary(BinaryOp::And, thread, literal(DType::I32, swap.lanes));
         let upper = self.declare_let("is_upper", DType::Bool, compare(CompareOp::Ne, bit, literal(DType::I32, 0)));
         digits.sort_by_key(|d| d.2);

@@ -91,10 +91,7 @@ impl Lowering<'_> {
         let steps = (elements + threads * width - 1) / (threads * width);
         let (turn, u) = self.loop_var("u");
         self.open();
-        let thread = match &self.thread {
-            Expr::Cast(_, inner) => (**inner).clone(),
-            other => other.clone(),
-        };
+        let thread = self.thread32();
         let ix = super::index::Index { dtype: DType::I32 };
         let own = ix.add(ix.mul(u, ix.lit(threads * width)), ix.mul(thread, ix.lit(width)));
         let own = self.declare_let("at", DType::I32, own);
@@ -122,10 +119,7 @@ impl Lowering<'_> {
     /// Each thread reads the registers of its own rows: runs of them lie together in shared memory.
     fn take_rows(&mut self, var: crate::simt::VarId, space: Space, dtype: DType, layout: &Layout, columns: i64) {
         let ix = super::index::Index { dtype: DType::I32 };
-        let thread = match &self.thread {
-            Expr::Cast(_, inner) => (**inner).clone(),
-            other => other.clone(),
-        };
+        let thread = self.thread32();
         let mut row = ix.lit(0);
         for d in layout.axes[0].iter().filter(|d| d.source == Source::Thread) {
             let quotient = ix.div(thread.clone(), d.stride);

@@ -1,7 +1,7 @@
 //! How often and where each value is used: decides what is inlined and what gets a variable.
 
 use super::context::Uses;
-use crate::tile::{Block, Index, Kernel, Op, Operator, Stmt, ValueId};
+use crate::tile::{Block, Index, Kernel, Op, Operator, Stmt, ValueId, ViewId};
 
 /// Which tensor parameters the kernel writes.
 pub(crate) fn written_params(kernel: &Kernel) -> Vec<bool> {
@@ -21,7 +21,15 @@ pub(crate) fn stored_tensor(kernel: &Kernel, stmt: &Stmt) -> Option<usize> {
 /// The tensor that a statement itself loads from.
 pub(crate) fn loaded_tensor(kernel: &Kernel, stmt: &Stmt) -> Option<usize> {
     match stmt {
-        Stmt::Let(_, Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. }) => Some(kernel.view(*view).param),
+        Stmt::Let(_, op) => loaded_view(op).map(|view| kernel.view(view).param),
+        _ => None,
+    }
+}
+
+/// The view that an operation loads from.
+fn loaded_view(op: &Op) -> Option<ViewId> {
+    match op {
+        Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. } => Some(*view),
         _ => None,
     }
 }
@@ -105,8 +113,8 @@ impl Counter<'_> {
             match stmt {
                 Stmt::Let(v, op) => {
                     self.uses[v.0 as usize].def_block = block;
-                    if let Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. } = op {
-                        self.view(*view, block);
+                    if let Some(view) = loaded_view(op) {
+                        self.view(view, block);
                     }
                     self.uses(&operands(op), block);
                 }

@@ -331,17 +331,9 @@ impl Lowering<'_> {
         self.index_of(len)
     }
 
-    /// The thread's number as i32.
-    pub fn local_thread(&self) -> Expr {
-        match &self.thread {
-            Expr::Cast(_, inner) => (**inner).clone(),
-            other => other.clone(),
-        }
-    }
-
     /// A thread's part of the address in a window's copy.
     pub fn copy_part(&self, copy: &WindowCopy, layout: &Layout) -> Expr {
-        let thread = self.local_thread();
+        let thread = self.thread32();
         let mut sum = LOCAL.lit(0);
         for (k, digits) in layout.axes.iter().enumerate() {
             for d in digits.iter().filter(|d| d.source == Source::Thread) {

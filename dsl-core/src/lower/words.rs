@@ -8,7 +8,7 @@ use super::combine::int;
 use super::context::{Lowered, Lowering};
 use super::elements::unrolled;
 use super::finish::Left;
-use super::index::{binary, compare, literal};
+use super::index::{binary, compare, literal, without_cast};
 use super::uses::{loaded_tensor, stored_tensor};
 use crate::simt::{Expr, Place, Space, Stmt, VarId};
 use crate::tile::access::visit;
@@ -36,11 +36,7 @@ impl Lowering<'_> {
 
     /// Whether this is the last block of so many, by its number.
     pub fn has_highest_number(&self, total: &Expr) -> Expr {
-        let block = match self.block_number() {
-            Expr::Cast(_, number) => *number,
-            number => number,
-        };
-        compare(CompareOp::Eq, block, binary(BinaryOp::Sub, total.clone(), int(1)))
+        compare(CompareOp::Eq, without_cast(self.block_number()), binary(BinaryOp::Sub, total.clone(), int(1)))
     }
 
     /// Leaves a scalar of the block, with the flag.

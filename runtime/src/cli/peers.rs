@@ -158,9 +158,7 @@ for line in sys.stdin:
     #[test]
     fn both_sides_flush_and_warm_up_alike() {
         let constant = |name: &str| {
-            let line =
-                SCRIPT.lines().find_map(|l| l.strip_prefix(&format!("{name} = "))).unwrap_or_else(|| panic!("{name} is not in the script"));
-            line.to_string()
+            SCRIPT.lines().find_map(|l| l.strip_prefix(&format!("{name} = "))).unwrap_or_else(|| panic!("{name} is not in the script"))
         };
         assert_eq!(constant("FLUSH_BYTES"), format!("{} << 20", timing::FLUSH >> 20));
         assert_eq!(constant("FLUSH_BYTE"), format!("0x{:02X}", timing::FLUSH_BYTE));

@@ -470,8 +470,8 @@ class Timer:
     def flush_l2(self):
         # The driver's own fill, as our side's timer does it: what a kernel of PyTorch's leaves in the L2 makes 1 % of difference.
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        to, bytes = ctypes.c_ulonglong(self.flush.data_ptr()), ctypes.c_size_t(FLUSH_BYTES)
-        status = self.driver.cuMemsetD8Async(to, ctypes.c_ubyte(FLUSH_BYTE), bytes, stream)
+        to, length = ctypes.c_ulonglong(self.flush.data_ptr()), ctypes.c_size_t(FLUSH_BYTES)
+        status = self.driver.cuMemsetD8Async(to, ctypes.c_ubyte(FLUSH_BYTE), length, stream)
         if status != 0:
             raise RuntimeError(f"cuMemsetD8Async: CUresult {status}")
 
