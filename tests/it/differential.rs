@@ -87,8 +87,8 @@ fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> usize {
                 _ => (facts, &simt),
             };
             let what = || format!("{} {} with {facts}, {placement:?} {:?}", kernel.name, schedule.short(kernel), shape.lens);
-            // A scan shows where its tile begins.
-            let tiles = kernel.path.contains("scans").then(|| schedule.clone());
+            // Scans and sums of a tile show where it begins.
+            let tiles = ["scans", "random"].iter().any(|m| kernel.path.contains(m)).then(|| schedule.clone());
             let outcome = match (launch.evaluate_under(kernel, tiles), launch.simulate(simt, FUEL)) {
                 (Err(e), _) => Some(format!("eval: {e}")),
                 (_, Err(trap)) => Some(trap.to_string()),

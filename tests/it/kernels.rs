@@ -35,6 +35,20 @@ pub fn half_product(a: &Tensor<f16, 1>, b: &Tensor<f16, 1>, c: &mut Tensor<f16, 
     }
 }
 
+/// Branches on scalars whose sides exist at different elements: what a gather finds, what another tensor has, everything.
+#[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]))]
+pub fn sided(at: &Tensor<i32, 1>, x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        // Lengths that tests try, with and without a tail, take each of the three ways.
+        let turn = y.len(0) / 16 % 12;
+        let mut v = full::<f32>([T], 3.0);
+        if turn == 1 || turn == 11 {
+            v = if turn == 1 { x.gather(at.load(t) * 3) } else { x.load(t) + 1.0 };
+        }
+        y.store(t, v);
+    }
+}
+
 /// Loads on one side of a per-element choice.
 #[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]))]
 pub fn chosen(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {

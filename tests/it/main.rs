@@ -28,6 +28,7 @@ mod nvrtc;
 mod on_devices;
 mod programs;
 mod properties;
+mod random;
 mod reductions;
 mod rungs;
 mod sass;

@@ -274,6 +274,10 @@ impl Lowering<'_> {
             Data::One(Expr::Var(var)) => self.zero_filled.contains(var),
             Data::One(Expr::Load { predicate: Some(_), .. }) => true,
             Data::Pending(Op::Unary(UnaryOp::Neg | UnaryOp::Abs, a) | Op::Cast(a)) => self.zero_where_absent(*a),
+            Data::Pending(Op::Select(condition, a, b)) => {
+                let zero = |v: ValueId| self.tile(v).mask == Mask::default() || self.zero_where_absent(v);
+                self.tile(*condition).mask == Mask::default() && zero(*a) && zero(*b)
+            }
             Data::Pending(Op::Binary(BinaryOp::Mul | BinaryOp::Add | BinaryOp::Sub, a, b)) => {
                 same(*a, *b) && self.zero_where_absent(*a) && self.zero_where_absent(*b)
             }

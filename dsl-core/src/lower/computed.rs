@@ -137,7 +137,8 @@ impl Lowering<'_> {
             self.emit(Stmt::Declare { var: found, init: None });
         }
         let mut checked = false;
-        self.for_elements(&tiles, &layout, false, &mut |cx, at, elements| {
+        let digits = self.sides_need_digits(&mask, &layout);
+        self.for_elements(&tiles, &layout, digits, &mut |cx, at, elements| {
             let mut positions = cx.positions(indices, elements);
             // The guard and the address read each of them.
             for e in positions.iter_mut().filter_map(|e| divides(e).then_some(e)) {
@@ -175,7 +176,7 @@ impl Lowering<'_> {
             if let Some(var) = var.filter(|_| mask.bounds.is_empty()) {
                 self.zero_filled.insert(var);
             }
-            mask.sides.push(vec![Test { condition, holds: true, axes: (0..layout.axes.len()).collect() }]);
+            mask.sides.push(vec![Test::of(condition, true, layout.axes.len())]);
         }
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
         Ok(())
@@ -187,7 +188,8 @@ impl Lowering<'_> {
 
     /// The layout in which these tiles meet (that of a scalar if there is none), and where all of them are present.
     fn meeting(&mut self, memory: Memory, tiles: &[ValueId]) -> Lowered<(Layout, Mask)> {
-        let mut mask = Mask { bounds: vec![], sides: self.sides.clone() };
+        let shape = tiles.first().and_then(|v| self.kernel.ty(*v).shape());
+        let mut mask = self.sides_of(shape);
         tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
         let known = tiles.iter().find_map(|v| self.tile(*v).layout.clone());
         let layout = match (known, tiles.first()) {

@@ -1,7 +1,7 @@
 //! The state of one lowering: the SIMT kernel that grows, and what became of each tile value.
 
 use super::index::{Index, multiple};
-use super::mask::{Mask, Side};
+use super::mask::Mask;
 use super::params::pointer_or_scalar;
 use super::plan::Plan;
 use crate::error::CompileError;
@@ -135,7 +135,7 @@ pub(crate) struct Lowering<'a> {
     /// Neighbours of the anchor's fast axis in a warp, where its other lanes lie along the next axis.
     pub anchor_lanes: Option<i64>,
     /// The choices around the statement at hand.
-    pub sides: Vec<Side>,
+    pub sides: Vec<(ValueId, Mask)>,
     /// What says whether a gather found each element: a value of its own behind those of the kernel's author.
     pub found: HashMap<ValueId, ValueId>,
     /// Tensor parameters that the kernel writes.

@@ -6,7 +6,7 @@ use super::index::literal;
 use super::mask::{Mask, Test};
 use crate::layout::Layout;
 use crate::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
-use crate::tile::{self, Block, Branch, Carry, Op, TileLoop, Ty, ValueId};
+use crate::tile::{self, Block, Carry, Op, TileLoop, Ty, ValueId};
 use crate::types::{BinaryOp, DType, Scope, TernaryOp};
 
 /// A variable that stands for a carried value.
@@ -45,13 +45,23 @@ impl Lowering<'_> {
                 Ok(())
             }
             tile::Stmt::Tiles(l) if self.grid_vars == l.vars => self.grid(l),
-            tile::Stmt::Tiles(l) => self.sequential(l),
+            tile::Stmt::Tiles(l) => {
+                // A choice says nothing of the tiles that a loop inside of it walks.
+                let sides = std::mem::take(&mut self.sides);
+                let lowered = self.sequential(l);
+                self.sides = sides;
+                lowered
+            }
             tile::Stmt::Range { var, start, end, carries, body, .. } => self.range(*var, *start, *end, carries, body),
             tile::Stmt::While { carries, header, condition, body, .. } => self.repeat(carries, header, *condition, body),
             tile::Stmt::If { condition, then, otherwise, results, .. } => self.branch(*condition, then, otherwise, results),
             tile::Stmt::Where { mask, negate, body, .. } => {
                 let rank = self.kernel.ty(*mask).shape().map_or(0, <[_]>::len);
-                self.sides.push(vec![Test { condition: *mask, holds: !*negate, axes: (0..rank).collect() }]);
+                let test = Test::of(*mask, !*negate, rank);
+                // Where nobody knows the condition neither side is.
+                let mut side = self.tile(*mask).mask.clone();
+                side.sides.push(vec![test]);
+                self.sides.push((*mask, side));
                 let lowered = self.lower_block(body);
                 self.sides.pop();
                 lowered
@@ -332,69 +342,5 @@ impl Lowering<'_> {
             };
             self.set(c.result, rep);
         }
-    }
-
-    fn branch(&mut self, condition: ValueId, then: &Block, otherwise: &Block, results: &[Branch]) -> Lowered<()> {
-        let condition = self.scalar(condition);
-        let outer = self.values.clone();
-        let mut slots: Vec<Option<(VarId, Option<Layout>, Mask)>> = vec![None; results.len()];
-        let mut sides = Vec::new();
-        for (block, first) in [(then, true), (otherwise, false)] {
-            self.open();
-            self.lower_block(block)?;
-            for (r, slot) in results.iter().zip(&mut slots) {
-                let value = if first { r.then } else { r.otherwise };
-                self.end_branch(value, r.result, slot)?;
-            }
-            sides.push(self.close());
-            self.values = outer.clone();
-        }
-        let otherwise = sides.pop().unwrap_or_default();
-        let then = sides.pop().unwrap_or_default();
-        let condition = self.agreed(condition, &[&then, &otherwise]);
-        self.emit(Stmt::If { condition, then, otherwise });
-        for (r, slot) in results.iter().zip(slots) {
-            let (var, layout, mask) = slot.unwrap_or_else(|| panic!("control: a branch without result"));
-            let rep = match layout {
-                None => Rep::Scalar(Expr::Var(var)),
-                Some(layout) => {
-                    let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
-                    Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data })
-                }
-            };
-            self.set(r.result, rep);
-        }
-        Ok(())
-    }
-
-    /// Sets the variable of a branch's result, declared before the branch by the first side.
-    fn end_branch(&mut self, value: ValueId, result: ValueId, slot: &mut Option<(VarId, Option<Layout>, Mask)>) -> Lowered<()> {
-        let name = self.name_of(result, "chosen");
-        let dtype = self.register_type(result);
-        let is_tile = matches!(self.kernel.ty(value), Ty::Tile(..));
-        if slot.is_none() {
-            let layout = if is_tile { Some(self.layout_of(value)) } else { None };
-            let len = layout.as_ref().filter(|l| l.registers > 1).map(|l| l.registers as u32);
-            let var = self.new_var(&name, dtype, len);
-            let parent = self.blocks.len() - 2;
-            self.blocks[parent].push(Stmt::Declare { var, init: None });
-            *slot = Some((var, layout, Mask::default()));
-        }
-        let Some((var, layout, mask)) = slot else { return Ok(()) };
-        match layout {
-            None => {
-                let value = self.scalar(value);
-                self.emit(Stmt::Assign { var: *var, index: None, value });
-            }
-            Some(layout) => {
-                mask.and(&self.tile(value).mask.clone());
-                let (var, array) = (*var, layout.registers > 1);
-                self.for_elements(&[value], layout, false, &mut |cx, at, mut elements| {
-                    cx.emit(Stmt::Assign { var, index: array.then(|| at.flat.clone()), value: elements.remove(0) });
-                    Ok(())
-                })?;
-            }
-        }
-        Ok(())
     }
 }

@@ -158,7 +158,7 @@ impl Lowering<'_> {
     }
 
     /// Whether an element depends on more than its register index.
-    fn needs_digits(&self, value: ValueId, layout: &Layout) -> bool {
+    pub fn needs_digits(&self, value: ValueId, layout: &Layout) -> bool {
         match &self.tile(value).data {
             Data::One(_) | Data::Splat(_) => false,
             Data::Array(_) => self.tile(value).layout.as_ref() != Some(layout),

@@ -1,6 +1,7 @@
-//! What gathers found: an element at a position out of range is absent, and whoever consumes the tile has to know which ones are.
+//! What gathers found: an element at a position out of range is absent, and whoever consumes the tile has to know which ones are. And what
+//! a branch on a scalar chose: an element of its result exists where the taken side's does.
 //!
-//! Lowering keeps that as a bool tile beside the gathered one. It is a value like the author's own, so that it takes part in changes of
+//! Lowering keeps that as a bool tile beside the tile itself. It is a value like the author's own, so that it takes part in changes of
 //! layout; such values are numbered behind the kernel's.
 
 use crate::tile::{Kernel, Op, SharedKind, Stmt, Ty, Value, ValueId};
@@ -8,7 +9,7 @@ use crate::types::DType;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// The kernel with a bool tile for each tile that is gathered, and which one it is.
+/// The kernel with a bool tile for each tile that is gathered or chosen by a branch, and which one it is.
 pub(crate) fn with_values(kernel: &Kernel) -> (Cow<'_, Kernel>, HashMap<ValueId, ValueId>) {
     let mut gathered = Vec::new();
     crate::tile::access::visit(&kernel.body, &mut |stmt| match stmt {
@@ -17,6 +18,7 @@ pub(crate) fn with_values(kernel: &Kernel) -> (Cow<'_, Kernel>, HashMap<ValueId,
             SharedKind::Gather { result, .. } => gathered.push(*result),
             SharedKind::Fill(_) | SharedKind::Scatter { .. } | SharedKind::Atomic(_) => {}
         },
+        Stmt::If { results, .. } => gathered.extend(results.iter().map(|r| r.result)),
         _ => {}
     });
     gathered.retain(|v| matches!(kernel.ty(*v), Ty::Tile(..)));

@@ -4,9 +4,9 @@ use super::context::{Lowered, Lowering, Mode};
 use super::index::{all, compare};
 use super::values::{At, not};
 use crate::layout::Layout;
-use crate::simt::Expr;
+use crate::simt::{Expr, VarId};
 use crate::tile::host::HostExpr;
-use crate::tile::{Index, ValueId, ViewId};
+use crate::tile::{Index, Size, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp};
 use std::collections::HashMap;
 
@@ -18,13 +18,36 @@ pub(crate) struct Mask {
     pub sides: Vec<Side>,
 }
 
-/// A test of an element: a bool tile holds, or does not.
+/// A test of an element.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Test {
-    pub condition: ValueId,
-    pub holds: bool,
-    /// Which axis of the masked tile each axis of the condition is.
-    pub axes: Vec<usize>,
+pub(crate) enum Test {
+    /// A bool tile holds, or does not.
+    Is {
+        condition: ValueId,
+        holds: bool,
+        /// Which axis of the masked tile each axis of the condition is.
+        axes: Vec<usize>,
+    },
+    /// It lies below a bound.
+    Below(Bound),
+    /// A branch went this way.
+    Went { taken: VarId, then: bool },
+}
+
+impl Test {
+    /// A bool tile of the masked tile's shape holds, or does not.
+    pub fn of(condition: ValueId, holds: bool, rank: usize) -> Test {
+        Test::Is { condition, holds, axes: (0..rank).collect() }
+    }
+
+    /// The axes of the masked tile that it depends on.
+    pub fn axes(&mut self) -> &mut [usize] {
+        match self {
+            Test::Is { axes, .. } => axes,
+            Test::Below(bound) => std::slice::from_mut(&mut bound.axis),
+            Test::Went { .. } => &mut [],
+        }
+    }
 }
 
 /// An element exists where one of the tests succeeds: it lies on its side of a choice, a gather found it, or nobody chose it.
@@ -51,13 +74,31 @@ impl Mask {
                 self.sides.push(side.clone());
             }
         }
+        let bounds = &self.bounds;
+        self.sides.retain(|side| !side.iter().any(|t| matches!(t, Test::Below(b) if bounds.contains(b))));
     }
 }
 
 impl Lowering<'_> {
+    /// Where elements of a tile of this shape lie on the sides of enclosing per-element choices: of those that choose among such tiles.
+    pub fn sides_of(&self, shape: Option<&[Size]>) -> Mask {
+        let mut mask = Mask::default();
+        let alike = self.sides.iter().filter(|(condition, _)| self.kernel.ty(*condition).shape() == shape);
+        alike.for_each(|(_, side)| mask.and(side));
+        mask
+    }
+
     /// Which elements of a tile at `index` exist.
     pub fn mask_at(&self, view: ViewId, index: &[Index]) -> Mask {
-        let mut mask = Mask { bounds: Vec::new(), sides: self.sides.clone() };
+        let shape: Vec<Size> = index
+            .iter()
+            .filter_map(|at| match at {
+                Index::Tile(v) => Some(crate::tile::access::tile_size(self.kernel, *v).clone()),
+                Index::All(extent) => Some(Size::constant(*extent)),
+                Index::At(_) => None,
+            })
+            .collect();
+        let mut mask = Mask::default();
         let mut axis = 0;
         for (at, own) in index.iter().zip(&self.kernel.view(view).axes) {
             if let Index::Tile(v) = at {
@@ -72,13 +113,18 @@ impl Lowering<'_> {
             }
             axis += usize::from(!matches!(at, Index::At(_)));
         }
+        mask.and(&self.sides_of(Some(&shape)));
         mask
     }
 
     /// The bounds of a mask that the code has to check.
     pub fn open_bounds(&mut self, mask: &Mask) -> Vec<Bound> {
-        let full = |cx: &Self, b: &Bound| cx.mode == Mode::Full && cx.grid_vars.contains(&b.index) && b.len == cx.lengths[&b.index];
-        mask.bounds.iter().copied().filter(|b| !full(self, b) && !self.surely_full(b)).collect()
+        mask.bounds.iter().copied().filter(|b| self.is_open(b)).collect()
+    }
+
+    fn is_open(&mut self, bound: &Bound) -> bool {
+        let full = self.mode == Mode::Full && self.grid_vars.contains(&bound.index) && bound.len == self.lengths[&bound.index];
+        !full && !self.surely_full(bound)
     }
 
     /// Whether every tile of a loop lies inside: its length is a multiple of the tile. Of the tiles that are dealt to a block, some are
@@ -94,14 +140,22 @@ impl Lowering<'_> {
         self.multiple(&len) % size == 0 && lies_there
     }
 
-    /// The condition under which the element with these coordinates exists; sides of choices excepted.
-    pub fn bounds_hold(&mut self, mask: &Mask, coordinates: &[Expr]) -> Option<Expr> {
+    /// The condition under which the element with these coordinates exists; sides of choices excepted. They are coordinates of the tile
+    /// index that the mask names first for their axis; where loops over other tiles meet, an axis has several.
+    pub fn bounds_hold(&mut self, mask: &Mask, coordinates: &[Expr], at: &At) -> Option<Expr> {
         let bounds = self.open_bounds(mask);
         let terms: Vec<Expr> = bounds
             .iter()
             .map(|b| {
                 let len = self.index_of(b.len);
-                compare(CompareOp::Lt, coordinates[b.axis].clone(), len)
+                let first = mask.bounds.iter().find(|other| other.axis == b.axis).map(|other| other.index);
+                let coordinate = if first == Some(b.index) {
+                    coordinates[b.axis].clone()
+                } else {
+                    let base = self.base_coordinate(b.index, &at.layout, b.axis);
+                    self.ix.add(base, at.register_part(self, b.axis))
+                };
+                compare(CompareOp::Lt, coordinate, len)
             })
             .collect();
         all(terms)
@@ -110,7 +164,7 @@ impl Lowering<'_> {
     /// The condition under which an element exists, if there is one to check.
     pub fn present(&mut self, mask: &Mask, base: &[Expr], at: &At) -> Option<Expr> {
         let coordinates: Vec<Expr> = (0..base.len()).map(|k| self.deciding_coordinate(mask, k, &base[k], at)).collect();
-        let bounds = self.bounds_hold(mask, &coordinates);
+        let bounds = self.bounds_hold(mask, &coordinates, at);
         let sides = self.sides_hold(mask, at);
         all(bounds.into_iter().chain(sides))
     }
@@ -139,20 +193,51 @@ impl Lowering<'_> {
     pub fn sides_hold(&mut self, mask: &Mask, at: &At) -> Option<Expr> {
         let mut terms = Vec::new();
         for side in &mask.sides {
-            let tests: Vec<Expr> = side.iter().map(|t| self.test_holds(t, at)).collect();
-            terms.extend(tests.into_iter().reduce(|a, b| super::index::binary(BinaryOp::Or, a, b)));
+            let tests: Option<Vec<Expr>> = side.iter().map(|t| self.test_holds(t, at)).collect();
+            terms.extend(tests.and_then(|all| all.into_iter().reduce(|a, b| super::index::binary(BinaryOp::Or, a, b))));
         }
         all(terms)
     }
 
-    fn test_holds(&mut self, test: &Test, at: &At) -> Expr {
-        let at = At { axes: test.axes.iter().map(|k| at.axes[*k]).collect(), ..at.clone() };
-        let e = self.element(test.condition, &at, &HashMap::new());
-        if test.holds { e } else { not(e) }
+    /// Whether the sides of a mask depend on where among a thread's elements an element is, not only on which register it lies in.
+    pub fn sides_need_digits(&self, mask: &Mask, layout: &Layout) -> bool {
+        mask.sides.iter().flatten().any(|t| match t {
+            Test::Is { condition, .. } => self.needs_digits(*condition, layout),
+            Test::Below(_) => true,
+            Test::Went { .. } => false,
+        })
+    }
+
+    /// `None` where the test holds for every element.
+    fn test_holds(&mut self, test: &Test, at: &At) -> Option<Expr> {
+        match test {
+            Test::Is { condition, holds, axes } => {
+                let at = At { axes: axes.iter().map(|k| at.axes[*k]).collect(), ..at.clone() };
+                let e = self.element(*condition, &at, &HashMap::new());
+                Some(if *holds { e } else { not(e) })
+            }
+            Test::Below(bound) if self.is_open(bound) => {
+                let axis = at.axes[bound.axis];
+                let base = self.base_coordinate(bound.index, &at.layout, axis);
+                let coordinate = self.ix.add(base, at.register_part(self, axis));
+                let len = self.index_of(bound.len);
+                Some(compare(CompareOp::Lt, coordinate, len))
+            }
+            Test::Below(_) => None,
+            Test::Went { taken, then } => Some(if *then { Expr::Var(*taken) } else { not(Expr::Var(*taken)) }),
+        }
     }
 
     /// Makes the tests of a mask evaluable for elements dealt by `layout`.
     pub fn prepare_sides(&mut self, mask: &Mask, layout: &Layout) -> Lowered<()> {
-        mask.sides.iter().flatten().try_for_each(|t| self.prepare_through(t.condition, layout, &t.axes))
+        mask.sides.iter().flatten().try_for_each(|t| match t {
+            Test::Is { condition, axes, .. } => self.prepare_through(*condition, layout, axes),
+            Test::Went { .. } => Ok(()),
+            Test::Below(bound) => {
+                // Named here, where all elements may use it.
+                self.base_coordinate(bound.index, layout, bound.axis);
+                Ok(())
+            }
+        })
     }
 }

@@ -184,7 +184,7 @@ impl Lowering<'_> {
         if cut.width == 1 {
             return self.nest(layout, true, &mut |cx, at| {
                 let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
-                let guard = cx.bounds_hold(mask, &coordinates);
+                let guard = cx.bounds_hold(mask, &coordinates, at);
                 let address = cx.address(view, index, &coordinates);
                 body(cx, at, address, guard)
             });
@@ -225,7 +225,7 @@ impl Lowering<'_> {
         }
         let at = At { layout: layout.clone(), flat, digits: known, axes: (0..layout.axes.len()).collect() };
         let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| self.ix.add(b.clone(), at.register_part(self, k))).collect();
-        let guard = self.bounds_hold(mask, &coordinates);
+        let guard = self.bounds_hold(mask, &coordinates, &at);
         let mut address = self.address(view, index, &coordinates);
         if as_literal(&offset).is_none() {
             let offset = self.ix.cast(DType::I32, offset);

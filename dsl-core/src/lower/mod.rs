@@ -24,6 +24,7 @@ mod agree;
 mod ahead;
 mod anchor;
 mod barriers;
+mod branch;
 mod combine;
 mod computed;
 mod computed_operand;

@@ -173,8 +173,10 @@ impl Lowering<'_> {
             let group = self.near.groups[self.near.of[&value]].clone();
             self.read_group(&group)?;
         }
+        let sides = self.sides_of(self.kernel.ty(value).shape());
         if let Some(Rep::Tile(rep)) = &mut self.values[value.0 as usize] {
-            rep.mask.sides.clone_from(&self.sides);
+            rep.mask.sides.clear();
+            rep.mask.and(&sides);
         }
         Ok(())
     }

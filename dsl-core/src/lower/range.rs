@@ -40,7 +40,7 @@ impl Known<'_> {
             Expr::Literal(_) => as_literal(e).map(|x| (x, x)),
             Expr::Var(v) | Expr::Element(v, _) => self.ranges.get(v).copied(),
             Expr::Param(p) => match &self.params[*p].kind {
-                ParamKind::Host { value, .. } => host(value),
+                ParamKind::Host { value, .. } => Some(host(value)),
                 _ => None,
             },
             Expr::Special(Special::Thread) => Some((0, self.threads - 1)),
@@ -55,15 +55,16 @@ impl Known<'_> {
     }
 }
 
-/// Between which numbers what the host computes lies.
-fn host(value: &HostExpr) -> Option<Range> {
-    match value {
+/// Between which numbers what the host computes lies: anywhere, where nothing is known.
+fn host(value: &HostExpr) -> Range {
+    let known = match value {
         HostExpr::Const(c) => Some((*c, *c)),
         HostExpr::Dim(..) => Some((0, i64::MAX)),
         HostExpr::Multiprocessors => Some((1, i64::MAX)),
-        HostExpr::Binary(op, a, b) => binary(*op, host(a)?, host(b)?),
+        HostExpr::Binary(op, a, b) => binary(*op, host(a), host(b)),
         HostExpr::Stride(..) | HostExpr::Scalar(_) => None,
-    }
+    };
+    known.unwrap_or((i64::MIN, i64::MAX))
 }
 
 /// The range of `a op b` without overflow of i64; overflow of the type is the caller's to look for.
@@ -115,5 +116,14 @@ mod tests {
         assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(-1))), whole);
         assert_eq!(of(&apply(BinaryOp::Sub, lit(63), thread.clone())), Some((-192, 63)));
         assert_eq!(of(&Expr::Cast(DType::U32, Box::new(apply(BinaryOp::Sub, lit(0), thread)))), Some((0, u32::MAX as i64)), "wraps");
+    }
+    #[test]
+    fn a_bound_of_what_the_host_computes_holds_though_the_rest_is_unknown() {
+        let both = |op, a, b| HostExpr::Binary(op, Box::new(a), Box::new(b));
+        let unknown = both(BinaryOp::Sub, HostExpr::Scalar(0), HostExpr::Const(1));
+        assert_eq!(host(&unknown), (i64::MIN, i64::MAX), "may wrap");
+        let at_most = both(BinaryOp::Min, unknown, HostExpr::Const(32));
+        assert_eq!(host(&at_most), (i64::MIN, 32));
+        assert_eq!(host(&both(BinaryOp::Max, at_most, HostExpr::Const(0))), (0, 32));
     }
 }

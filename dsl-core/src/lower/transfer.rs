@@ -43,8 +43,9 @@ impl Lowering<'_> {
     fn load_single(&mut self, value: ValueId, view: ViewId, index: &[Index], layout: Layout, mask: Mask) -> Lowered<()> {
         let axes = self.tile_axes(index);
         let base = self.base_coordinates(&axes, &layout);
-        let guard = self.bounds_hold(&mask, &base);
-        let sides = self.sides_hold(&mask, &At::only(&layout, literal(DType::I32, 0)));
+        let at = At::only(&layout, literal(DType::I32, 0));
+        let guard = self.bounds_hold(&mask, &base, &at);
+        let sides = self.sides_hold(&mask, &at);
         let address = self.address(view, index, &base);
         let place = self.place(view, address);
         let (dtype, param) = (place.dtype, self.kernel.view(view).param);
@@ -156,7 +157,7 @@ impl Lowering<'_> {
         let replicas = self.first_replica(layout);
         self.for_elements(&[value], layout, true, &mut |cx, at, mut elements| {
             let coordinates: Vec<Expr> = base.iter().enumerate().map(|(k, b)| cx.ix.add(b.clone(), at.register_part(cx, k))).collect();
-            let guard = cx.bounds_hold(mask, &coordinates);
+            let guard = cx.bounds_hold(mask, &coordinates, at);
             let sides = cx.sides_hold(mask, at);
             let address = cx.address(view, index, &coordinates);
             let place = cx.place(view, address);

@@ -2,7 +2,7 @@
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::literal;
-use super::mask::{Mask, Test};
+use super::mask::{Bound, Mask, Test};
 use crate::error::{CompileError, Diagnostic};
 use crate::layout::{Digit, Layout, Source};
 use crate::loc::SourceLoc;
@@ -220,23 +220,28 @@ impl Lowering<'_> {
         let mut mask = Mask::default();
         match op {
             Op::Select(condition, a, b) => {
+                let known = self.tile(*condition).mask.clone();
                 let side = |v: ValueId, negated: bool| {
                     let mut m = self.tile(v).mask.clone();
-                    let axes: Vec<usize> = (0..self.kernel.ty(*condition).shape().map_or(0, <[_]>::len)).collect();
-                    let test = |holds| Test { condition: *condition, holds, axes: axes.clone() };
+                    let rank = self.kernel.ty(*condition).shape().map_or(0, <[_]>::len);
+                    let test = |holds| Test::of(*condition, holds, rank);
                     // Where the other operand is chosen, this one need not exist.
+                    let other = self.tile(if negated { *a } else { *b }).mask.clone();
+                    let everywhere = |bound: &Bound| other.bounds.contains(bound) || known.bounds.contains(bound);
+                    let own: Vec<Bound> = m.bounds.extract_if(.., |b| !everywhere(b)).collect();
+                    m.sides.extend(own.into_iter().map(|bound| vec![Test::Below(bound)]));
                     m.sides.retain(|s| !s.contains(&test(!negated)));
                     m.sides.iter_mut().filter(|s| !s.contains(&test(negated))).for_each(|s| s.push(test(negated)));
                     m
                 };
                 mask.and(&side(*a, false));
                 mask.and(&side(*b, true));
-                mask.and(&self.tile(*condition).mask);
+                mask.and(&known);
             }
             Op::Broadcast(v, from) => {
                 let inner = self.tile(*v).mask.clone();
                 mask.sides = inner.sides;
-                for a in mask.sides.iter_mut().flatten().flat_map(|t| &mut t.axes) {
+                for a in mask.sides.iter_mut().flatten().flat_map(Test::axes) {
                     *a = from.iter().position(|f| *f == Some(*a)).unwrap_or_else(|| panic!("lowering: an axis vanished in a broadcast"));
                 }
                 for b in inner.bounds {
@@ -256,15 +261,17 @@ impl Lowering<'_> {
         {
             self.in_array(tile, &layout)?;
         }
-        let source = self.tile(tile).clone();
-        if matches!(source.data, Data::Pending(_) | Data::Coordinates(_) | Data::Iota) {
-            return Err(self.unsupported(self.kernel.value(value).loc, "the transposition of a tile that depends on coordinates alone"));
+        if self.tile(tile).layout.is_none() {
+            // It depends on coordinates alone.
+            let layout = self.natural_layout(tile);
+            self.in_array(tile, &layout)?;
         }
+        let source = self.tile(tile).clone();
         let mut mask = source.mask.clone();
         for b in &mut mask.bounds {
             b.axis = perm.iter().position(|k| *k == b.axis).unwrap_or(b.axis);
         }
-        for a in mask.sides.iter_mut().flatten().flat_map(|t| &mut t.axes) {
+        for a in mask.sides.iter_mut().flatten().flat_map(Test::axes) {
             *a = perm.iter().position(|k| k == a).unwrap_or(*a);
         }
         let layout = source.layout.map(|l| l.permuted(perm));
@@ -282,7 +289,7 @@ impl Lowering<'_> {
         if extent > 1 && layout.axes[axis] != whole {
             return Err(self.unsupported(self.kernel.value(value).loc, "a pick from an axis that is spread over threads"));
         }
-        if self.tile(tile).mask.sides.iter().flatten().any(|t| t.axes.contains(&axis)) {
+        if self.tile(tile).mask.clone().sides.iter_mut().flatten().any(|t| t.axes().contains(&axis)) {
             return Err(self.unsupported(self.kernel.value(value).loc, "a pick from a tile that was loaded per element"));
         }
         let var = self.in_array(tile, &layout)?;
@@ -294,7 +301,7 @@ impl Lowering<'_> {
         let mut mask = self.tile(tile).mask.clone();
         mask.bounds.retain(|b| b.axis != axis);
         mask.bounds.iter_mut().filter(|b| b.axis > axis).for_each(|b| b.axis -= 1);
-        mask.sides.iter_mut().flatten().flat_map(|t| &mut t.axes).filter(|a| **a > axis).for_each(|a| *a -= 1);
+        mask.sides.iter_mut().flatten().flat_map(Test::axes).filter(|a| **a > axis).for_each(|a| *a -= 1);
         let data = if rest.registers == 1 {
             Data::One(self.register(var, literal(DType::I32, at)))
         } else {

@@ -13,7 +13,8 @@
 //! *absent*. Elementwise operations are absent where any operand is; a select is absent where the chosen operand is. Who
 //! consumes a tile pads: a store stores nothing, a reduction takes its identity, a dot takes zero. A gather or scatter is
 //! absent where its index is absent or out of range. Where the next value of a [`Carry`] is absent, the carried element keeps its
-//! value: `acc += x.load(t)` is right at the tail.
+//! value: `acc += x.load(t)` is right at the tail. An element that is absent before a loop stays absent, whatever its turns make.
+//! The result of a branch on a scalar exists where the taken side's value does.
 //!
 //! # Windows
 //! A window ([`Op::Window`]) is a tile with the elements around it: as many before and after it along each axis as its [`Reach`] says.
@@ -467,7 +468,8 @@ pub enum Stmt {
         /// The author's `if`.
         loc: SourceLoc,
     },
-    /// One side of a per-element choice: loads inside are absent where the mask (negated if `negate`) is false. No stores inside.
+    /// One side of a per-element choice: loads inside of tiles of the mask's shape are absent where the mask (negated if `negate`) is false
+    /// or absent; those of loops over tiles inside are not. No stores inside.
     Where {
         /// Bool tile.
         mask: ValueId,

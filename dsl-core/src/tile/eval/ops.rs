@@ -227,7 +227,7 @@ impl Machine<'_, '_> {
 
     fn load(&mut self, id: ValueId, view: ViewId, shape: Vec<usize>, mut addresses: Vec<i64>, loc: SourceLoc) -> Result<Val, EvalError> {
         let (window, dtype) = (self.window(view, loc)?, self.kernel.view(view).dtype);
-        self.hide(&shape, &mut addresses);
+        self.hide(&[id], &mut addresses);
         let read = |a: i64| self.numbers.load(dtype, window.read(self.buffers, a));
         if let Ty::Scalar(_) = self.kernel.ty(id) {
             return Ok(Val::Scalar(addresses.first().filter(|a| **a != ABSENT).map(|a| read(*a))));
@@ -237,9 +237,14 @@ impl Machine<'_, '_> {
         Ok(TileVal { shape, data, mask }.into())
     }
 
-    /// Elements on the other side of the enclosing per-element choices are not accessed.
-    pub(super) fn hide(&self, shape: &[usize], addresses: &mut [i64]) {
-        for (mask, negate) in self.sides.iter().filter(|(m, _)| m.shape == shape) {
+    /// Elements on the other side of the enclosing per-element choices are not accessed: of tiles as the choices are, by what their axes
+    /// are called. The shape is that of the first tile among `values`.
+    pub(super) fn hide(&self, values: &[ValueId], addresses: &mut [i64]) {
+        let shape = values.iter().find_map(|v| self.kernel.ty(*v).shape());
+        for (condition, mask, negate) in &self.sides {
+            if self.kernel.ty(*condition).shape() != shape {
+                continue;
+            }
             for (i, a) in addresses.iter_mut().enumerate() {
                 if mask.at(i).is_none_or(|cell| (cell != 0) == *negate) {
                     *a = ABSENT;

@@ -118,7 +118,7 @@ pub(super) struct Machine<'a, 'b> {
     pub(super) numbers: Numbers,
     pub(super) buffers: &'a mut [&'b mut [u8]],
     /// Masks of the enclosing per-element choices; true for the side where the mask is false.
-    pub(super) sides: Vec<(Rc<TileVal>, bool)>,
+    pub(super) sides: Vec<(ValueId, Rc<TileVal>, bool)>,
     /// The length that the loop of each tile index walks.
     pub(super) lengths: HashMap<ValueId, ValueId>,
     tensors: Vec<Option<Tensor>>,
@@ -246,7 +246,7 @@ impl Machine<'_, '_> {
             Stmt::Scatter { view, indices, value, loc } => {
                 let (shape, mut addresses) = self.gathered(*view, indices, Some(*value), *loc)?;
                 let tile = self.val(*value).to_tile(&shape);
-                self.present(&shape, &mut addresses, &[*value]);
+                self.present(&shape, &mut addresses, indices, &[*value]);
                 self.check_scatter(stmt, *view, &addresses, *loc)?;
                 self.write(*view, &addresses, &tile, *loc)
             }
@@ -256,7 +256,12 @@ impl Machine<'_, '_> {
                 self.epoch = self.epoch.next(*scope);
                 Ok(())
             }
-            Stmt::Tiles(l) => self.tiles(l),
+            Stmt::Tiles(l) => {
+                let sides = std::mem::take(&mut self.sides);
+                let done = self.tiles(l);
+                self.sides = sides;
+                done
+            }
             Stmt::Range { var, start, end, carries, body, loc } => self.range(*var, *start, *end, carries, body, *loc),
             Stmt::While { carries, header, condition, body, loc } => {
                 self.enter(carries);
@@ -281,7 +286,7 @@ impl Machine<'_, '_> {
                 Ok(())
             }
             Stmt::Where { mask, negate, body, .. } => {
-                self.sides.push((self.tile(*mask), *negate));
+                self.sides.push((*mask, self.tile(*mask), *negate));
                 let done = self.block(body);
                 self.sides.pop();
                 done
@@ -350,7 +355,7 @@ impl Machine<'_, '_> {
 
     /// All values are read before any is set: they may be exchanged. Where a new value is absent the old one stays.
     fn advance(&mut self, carries: &[Carry]) {
-        let vals: Vec<Val> = carries.iter().map(|c| self.val(c.next).or(self.val(c.inner))).collect();
+        let vals: Vec<Val> = carries.iter().map(|c| self.val(c.next).after(self.val(c.inner))).collect();
         carries.iter().zip(vals).for_each(|(c, v)| self.set(c.inner, v));
     }
 

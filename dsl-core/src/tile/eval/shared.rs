@@ -134,22 +134,22 @@ impl Machine<'_, '_> {
         for v in operands {
             super::run::drop_absent(&mut at, &self.val(*v).to_tile(&shape));
         }
-        self.hide(&shape, &mut at);
+        self.hide(&[indices, operands].concat(), &mut at);
         Ok((shape, at.into_iter().map(|a| (a != ABSENT).then_some(a as usize)).collect()))
     }
 
     /// Where an access of a view is not absent for its operands and the enclosing choices.
-    pub(super) fn present(&self, shape: &[usize], addresses: &mut [i64], operands: &[ValueId]) {
+    pub(super) fn present(&self, shape: &[usize], addresses: &mut [i64], indices: &[ValueId], operands: &[ValueId]) {
         for v in operands {
             super::run::drop_absent(addresses, &self.val(*v).to_tile(shape));
         }
-        self.hide(shape, addresses);
+        self.hide(&[indices, operands].concat(), addresses);
     }
 
     /// Read-modify-write of elements of a view.
     pub(super) fn update(&mut self, update: &Update, view: ViewId, loc: SourceLoc) -> Result<(), EvalError> {
         let (shape, mut addresses) = self.gathered(view, &update.indices, Some(update.value), loc)?;
-        self.present(&shape, &mut addresses, &update.operands());
+        self.present(&shape, &mut addresses, &update.indices, &update.operands());
         let (window, dtype) = (self.window(view, loc)?, self.kernel.view(view).dtype);
         let rule = Rule::new(self.numbers, update.op, dtype);
         let (value, expected) = self.atomic_operands(&shape, update);

@@ -60,15 +60,13 @@ impl Val {
         }
     }
 
-    /// This value, and the other's elements where this one's are absent.
-    pub fn or(&self, other: &Val) -> Val {
+    /// The next value of what a loop carries, given the one before: where this is absent the old element, and nothing where that is absent.
+    pub fn after(&self, other: &Val) -> Val {
         match (self, other) {
             (Val::Scalar(None), Val::Scalar(_)) => other.clone(),
-            (Val::Tile(new), Val::Tile(old)) if new.mask.is_some() => {
-                let n = new.data.len();
-                let data = (0..n).map(|i| if new.at(i).is_some() { new.data[i] } else { old.data[i] }).collect();
-                let mask = old.mask.is_some().then(|| (0..n).map(|i| new.at(i).or(old.at(i)).is_some()).collect());
-                TileVal { shape: new.shape.clone(), data, mask }.into()
+            (Val::Tile(new), Val::Tile(old)) if new.mask != old.mask => {
+                let data = (0..new.data.len()).map(|i| if new.at(i).is_some() { new.data[i] } else { old.data[i] }).collect();
+                TileVal { shape: new.shape.clone(), data, mask: old.mask.clone() }.into()
             }
             _ => self.clone(),
         }

@@ -83,7 +83,7 @@ impl Machine<'_, '_> {
             outside = extend(&outside, &beyond);
         }
         let shape: Vec<usize> = if scalar { vec![] } else { self.extents(id) };
-        self.hide(&shape, &mut own);
+        self.hide(&[id], &mut own);
         let numbers = self.numbers;
         let dtype = self.kernel.view(frame.view).dtype;
         let data: Vec<u64> = (0..addresses.len())

@@ -1,0 +1,156 @@
+//! Branches on scalars, and which elements of their results exist: those of the side that was taken.
+
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
+use super::mask::{Bound, Mask, Test};
+use crate::layout::Layout;
+use crate::simt::{Expr, Stmt, VarId};
+use crate::tile::{Block, Branch, Ty, ValueId};
+use crate::types::DType;
+
+/// The variable of a branch's result.
+#[derive(Clone)]
+struct Chosen {
+    var: VarId,
+    /// `None` for scalars.
+    layout: Option<Layout>,
+}
+
+/// A side whose statements are known.
+struct Side {
+    block: Vec<Stmt>,
+    values: Vec<Option<Rep>>,
+    /// Of each result: where this side's value exists.
+    masks: Vec<Mask>,
+}
+
+impl Lowering<'_> {
+    pub fn branch(&mut self, condition: ValueId, then: &Block, otherwise: &Block, results: &[Branch]) -> Lowered<()> {
+        let condition = self.scalar(condition);
+        let outer = self.values.clone();
+        let mut slots: Vec<Option<Chosen>> = vec![None; results.len()];
+        let mut sides = Vec::new();
+        for (block, first) in [(then, true), (otherwise, false)] {
+            self.open();
+            self.lower_block(block)?;
+            let mut masks = Vec::new();
+            for (r, slot) in results.iter().zip(&mut slots) {
+                masks.push(self.end_branch(if first { r.then } else { r.otherwise }, r.result, slot)?);
+            }
+            sides.push(Side { block: self.close(), values: std::mem::replace(&mut self.values, outer.clone()), masks });
+        }
+        let condition = self.known_later(condition, &sides);
+        let mut reps = Vec::new();
+        for (k, slot) in slots.into_iter().enumerate() {
+            let Chosen { var, layout } = slot.unwrap_or_else(|| panic!("control: a branch without result"));
+            reps.push(match layout {
+                None => Rep::Scalar(Expr::Var(var)),
+                Some(layout) => {
+                    let mask = self.mask_of_either(&mut sides, k, results[k].result, (&layout, &condition))?;
+                    Rep::Tile(TileRep { elsewhere: vec![], data: data_of(var, &layout), layout: Some(layout), mask })
+                }
+            });
+        }
+        let [then, otherwise] = sides.try_into().unwrap_or_else(|_| panic!("control: a branch has two sides"));
+        let condition = self.agreed(condition, &[&then.block, &otherwise.block]);
+        self.emit(Stmt::If { condition, then: then.block, otherwise: otherwise.block });
+        for (r, rep) in results.iter().zip(reps) {
+            self.set(r.result, rep);
+        }
+        Ok(())
+    }
+
+    /// The condition, in a variable where sides have bounds of their own: whoever reads a result asks then which way it went.
+    fn known_later(&mut self, condition: Expr, sides: &[Side]) -> Expr {
+        let alike = sides[0]
+            .masks
+            .iter()
+            .zip(&sides[1].masks)
+            .all(|(a, b)| without(&a.bounds, &b.bounds).is_empty() && without(&b.bounds, &a.bounds).is_empty());
+        if alike { condition } else { self.declare_let("taken", DType::Bool, condition) }
+    }
+
+    /// Sets the variable of a branch's result, declared before the branch by the first side. Gives where the side's value exists.
+    fn end_branch(&mut self, value: ValueId, result: ValueId, slot: &mut Option<Chosen>) -> Lowered<Mask> {
+        if slot.is_none() {
+            let is_tile = matches!(self.kernel.ty(value), Ty::Tile(..));
+            let layout = is_tile.then(|| self.layout_of(value));
+            let name = self.name_of(result, "chosen");
+            let var = self.declare_chosen(&name, self.register_type(result), layout.as_ref(), self.blocks.len() - 2);
+            *slot = Some(Chosen { var, layout });
+        }
+        let Some(Chosen { var, layout }) = slot.clone() else { return Ok(Mask::default()) };
+        let Some(layout) = layout else {
+            let value = self.scalar(value);
+            self.emit(Stmt::Assign { var, index: None, value });
+            return Ok(Mask::default());
+        };
+        let array = layout.registers > 1;
+        self.for_elements(&[value], &layout, false, &mut |cx, at, mut elements| {
+            cx.emit(Stmt::Assign { var, index: array.then(|| at.flat.clone()), value: elements.remove(0) });
+            Ok(())
+        })?;
+        Ok(self.tile(value).mask.clone())
+    }
+
+    fn declare_chosen(&mut self, name: &str, dtype: DType, layout: Option<&Layout>, block: usize) -> VarId {
+        let len = layout.filter(|l| l.registers > 1).map(|l| l.registers as u32);
+        let var = self.new_var(name, dtype, len);
+        self.blocks[block].push(Stmt::Declare { var, init: None });
+        var
+    }
+
+    /// Where result `k` exists. What else only one side asks for than bounds goes into a bool beside the result, set by each side.
+    fn mask_of_either(&mut self, sides: &mut [Side], k: usize, result: ValueId, (layout, taken): (&Layout, &Expr)) -> Lowered<Mask> {
+        let own = [0, 1].map(|n| {
+            let (mine, others) = (&sides[n].masks[k], &sides[1 - n].masks[k]);
+            Mask { bounds: without(&mine.bounds, &others.bounds), sides: without(&mine.sides, &others.sides) }
+        });
+        let mut common = sides[0].masks[k].clone();
+        common.bounds = without(&common.bounds, &own[0].bounds);
+        common.sides = without(&common.sides, &own[0].sides);
+        for (mask, then) in own.iter().zip([true, false]) {
+            let Expr::Var(taken) = *taken else { continue };
+            let side = |bound: &Bound| vec![Test::Below(*bound), Test::Went { taken, then: !then }];
+            common.sides.extend(mask.bounds.iter().map(side));
+        }
+        if own.iter().all(|mask| mask.sides.is_empty()) {
+            return Ok(common);
+        }
+        let Some(condition) = self.found.get(&result).copied() else { panic!("control: nothing says where a result exists") };
+        let var = self.declare_chosen("there", DType::Bool, Some(layout), self.blocks.len() - 1);
+        let outer = self.values.clone();
+        for (side, own) in sides.iter_mut().zip(own) {
+            self.values = side.values.clone();
+            self.blocks.push(std::mem::take(&mut side.block));
+            self.set_present(&Mask { bounds: vec![], ..own }, var, layout)?;
+            side.block = self.close();
+        }
+        self.values = outer;
+        let there = TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask: Mask::default(), data: data_of(var, layout) };
+        self.set(condition, Rep::Tile(there));
+        common.sides.push(vec![Test::of(condition, true, layout.axes.len())]);
+        Ok(common)
+    }
+
+    /// Sets a bool per element to whether it exists.
+    fn set_present(&mut self, mask: &Mask, var: VarId, layout: &Layout) -> Lowered<()> {
+        self.prepare_sides(mask, layout)?;
+        let axes = self.bound_axes(mask, layout);
+        let base = self.base_coordinates(&axes, layout);
+        let array = layout.registers > 1;
+        self.for_elements(&[], layout, true, &mut |cx, at, _| {
+            let value = cx.present(mask, &base, at).unwrap_or_else(|| super::index::literal(DType::Bool, 1));
+            cx.emit(Stmt::Assign { var, index: array.then(|| at.flat.clone()), value });
+            Ok(())
+        })
+    }
+}
+
+fn data_of(var: VarId, layout: &Layout) -> Data {
+    if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) }
+}
+
+/// What is in `all` and not in `others`.
+fn without<T: PartialEq + Clone>(all: &[T], others: &[T]) -> Vec<T> {
+    all.iter().filter(|x| !others.contains(x)).cloned().collect()
+}

@@ -1,0 +1,172 @@
+//! Kernels whose bodies come from a seed.
+
+use super::SEED;
+use super::grow::{Grower, grower, small};
+use girih::prelude::*;
+
+#[kernel(tile(T = [64, 32, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]))]
+pub fn random_row(
+    a: &Tensor<f32, 1>,
+    b: &Tensor<f32, 1>,
+    at: &Tensor<i32, 1>,
+    y: &mut Tensor<f32, 1>,
+    z: &mut Tensor<f32, 1>,
+    s: Scalar<i32>,
+) {
+    for t in y.tiles([T]) {
+        let near = b.window(t, [(1, 2)], if SEED.get() % 2 == 0 { Boundary::Zero } else { Boundary::Clamp });
+        let leaf = |n: usize| match n {
+            0..5 => a.load(t) * 4.0,
+            5 => near.at(-1) * 4.0,
+            6 => near.at(s % 3) * 4.0,
+            7..9 => b.load(t) * 4.0,
+            9..11 => a.gather(at.load(t)) * 4.0,
+            11 => b.gather(t.coords() + (n as i64 - 12)) * 4.0,
+            12 => (t.coords() % 7).cast::<f32>(),
+            13 => full([T], 2.0),
+            14 => a.at(0) * 3.0 + zeros::<f32>([T]),
+            _ => at.load(t).cast::<f32>(),
+        };
+        let special = |g: &Grower<'_>, n: usize, depth: usize| match n {
+            11 => {
+                let v = g.grow(depth);
+                if g.below(2) == 0 { v.scan_sum(0) } else { v.scan_max(along(0).reversed()) }
+            }
+            12 if g.sides.get() == 0 => {
+                let mut own = shared::<f32>([T], 1.0);
+                own.store(.., g.grow(depth));
+                if g.below(2) == 0 { own.load(..) } else { own.gather(g.grow(depth).cast::<i32>() * 5 + 3) }
+            }
+            _ => {
+                let index = g.grow(depth).cast::<i64>() + t.coords();
+                a.gather(index) * 2.0
+            }
+        };
+        let g = grower(&leaf, &special, s);
+        let (first, second) = g.results();
+        y.store(t, first);
+        z.store(t, second);
+    }
+}
+
+#[kernel(tile(R = [4, 8], C = [32, 64]), coarsen(CR of R = [1, 2], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
+pub fn random_square(
+    a: &Tensor<f32, 2>,
+    b: &Tensor<f32, 2>,
+    u: &Tensor<f32, 1>,
+    v: &Tensor<f32, 1>,
+    y: &mut Tensor<f32, 2>,
+    sums: &mut Tensor<f32, 2>,
+    s: Scalar<i32>,
+) {
+    for (r, c) in y.tiles([R, C]) {
+        let leaf = |n: usize| match n {
+            0..5 => a.load((r, c)) * 4.0,
+            5..8 => b.load((c, r)).t() * 4.0,
+            8..10 => u.load(r).expand(1, C) * 4.0,
+            10..12 => v.load(c).expand(0, R) * 4.0,
+            12 => (r.coords() % 5).cast::<f32>().expand(1, C),
+            13 => full([R, C], -1.0),
+            14 => a.gather((r.coords().expand(1, C), c.coords().expand(0, R) + 1)) * 4.0,
+            _ => b.load((c, 0)).expand(0, R) * 4.0,
+        };
+        let special = |g: &Grower<'_>, n: usize, depth: usize| match n {
+            11 => {
+                let x = g.grow(depth);
+                match g.below(4) {
+                    0 => x.sum_axis(1).expand(1, C),
+                    1 => x.max_axis(0).expand(0, R),
+                    2 => x.scan_sum(g.below(2)),
+                    _ => x.t().min_axis(0).expand(1, C),
+                }
+            }
+            12 => {
+                let x = g.grow(depth);
+                let mut sum = zeros::<f32>([R]);
+                for k in a.axis(1).tiles(C) {
+                    sum += small(a.load((r, k)) * 4.0 + if g.below(2) == 0 { x } else { x.max_axis(1).expand(1, C) }).sum_axis(1);
+                    sum = sum.clamp(-1000.0, 1000.0);
+                }
+                sum.expand(1, C) / 8.0
+            }
+            _ if g.sides.get() > 0 => v.load(c).expand(0, R),
+            _ => {
+                let mut own = shared::<f32>([R, C], 1.0);
+                own.store((.., ..), g.grow(depth));
+                let (row, col) = (iota::<i32>(R).expand(1, C), iota::<i32>(C).expand(0, R));
+                if g.below(2) == 0 { own.gather((row, col + 1)) } else { own.load((0, ..)).expand(0, R) }
+            }
+        };
+        let g = grower(&leaf, &special, s);
+        let (first, second) = g.results();
+        y.store((r, c), first);
+        sums.store((r, c), second);
+    }
+}
+
+/// Sums over all tiles of a block and over all blocks.
+#[kernel(tile(T = [64, 32, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [1, 2]))]
+pub fn random_total(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, at: &Tensor<i32, 1>, totals: &mut Tensor<f32, 1>, s: Scalar<i32>) {
+    let mut sum = zeros::<f32>([T]);
+    let mut most = full::<f32>([T], f32::NEG_INFINITY);
+    for t in a.tiles([T]).strided() {
+        let leaf = |n: usize| match n {
+            0..6 => a.load(t) * 4.0,
+            6..9 => b.load(t) * 4.0,
+            9..12 => b.gather(at.load(t)) * 4.0,
+            12 => (t.coords() % 7).cast::<f32>(),
+            13 => full([T], 2.0),
+            _ => at.load(t).cast::<f32>(),
+        };
+        let special = |g: &Grower<'_>, _: usize, depth: usize| -g.grow(depth);
+        let g = grower(&leaf, &special, s);
+        let (first, second) = g.results();
+        sum += select(a.load(t) < 100.0, first, 0.0);
+        most = most.max(second + a.load(t) * 0.0);
+    }
+    let (sum, most) = (sum.sum().sum_grid(), most.max_all().max_grid());
+    totals.store_at(0, sum);
+    totals.store_at(1, most.max(-100.0));
+}
+
+/// Products of what random bodies make of their operands, and what they make of the products.
+#[kernel(
+    tile(M = [16, 8], N = [32, 16], K = [8, 16]),
+    coarsen(CM of M = [1, 2, 4], CN of N = [1, 4]),
+    vector(V = [1, 4]),
+    operands(O = [Shared, Direct]),
+    stages(S = [1, 2]),
+    copy(P = [Registers, Async]),
+    split(Z = [1, 2])
+)]
+pub fn random_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, c: &mut Tensor<f32, 2>, s: Scalar<i32>) {
+    for (m, n) in c.tiles([M, N]) {
+        let mut acc = zeros::<f32>([M, N]);
+        for k in a.axis(1).tiles(K) {
+            let (left, right) = (small(a.load((m, k)) * 4.0), small(b.load((k, n)) * 4.0));
+            let (left, right) = match SEED.get() % 4 {
+                0 => (left.max(0.0), right),
+                1 => (left, select(right > 0.0, right, -1.0)),
+                2 => (left + 1.0, right * bias.load(n).round().expand(0, K)),
+                _ => (left, right),
+            };
+            acc = dot(left, right, acc);
+        }
+        let acc = acc.clamp(-1000.0, 1000.0);
+        let leaf = |n_: usize| match n_ {
+            0..8 => acc / 16.0,
+            8..11 => c.load((m, n)) * 4.0,
+            11..13 => bias.load(n).expand(0, M) * 4.0,
+            13 => (m.coords() % 5).cast::<f32>().expand(1, N),
+            _ => full([M, N], 3.0),
+        };
+        let special = |g: &Grower<'_>, n: usize, depth: usize| match n {
+            11 => g.grow(depth).sum_axis(1).expand(1, N),
+            12 => g.grow(depth).max_axis(0).expand(0, M),
+            _ => -g.grow(depth),
+        };
+        let g = grower(&leaf, &special, s);
+        let (first, second) = g.results();
+        c.store((m, n), first + second);
+    }
+}
