@@ -1,4 +1,5 @@
-//! The challenge gallery: one file per challenge, with its kernels, program, plain-Rust reference, inputs, tolerance and sizes.
+//! The challenge gallery: one file per challenge, with its kernels, program, plain-Rust reference, inputs, tolerance and sizes; what two
+//! of them share that is a subject of its own has its own file (`positive_definite`).
 //!
 //! Kernels, programs and challenges register themselves; the `autotune` binary beside this library lists, checks, tunes, times and
 //! exports them.
@@ -41,6 +42,7 @@ pub mod max_subarray_sum;
 pub mod mean_squared_error;
 pub mod monte_carlo_integration;
 pub mod ordinary_least_squares;
+pub mod positive_definite;
 pub mod prefix_sum;
 pub mod rainbow_table;
 pub mod reduction;

@@ -3,7 +3,8 @@
 //! A step solves (XᵀWX + ridge) s = Xᵀ(p − y) + ridge · β. With few features the whole iteration is one launch of one block. Otherwise it
 //! is a loop of the program: the launches of a step, then one number read back that says whether to go on.
 
-use super::ordinary_least_squares::{add_outer, add_products, chunk_products, identities, solve_in_block, solve_system, solved, system};
+use super::ordinary_least_squares::{add_outer, add_products, behind, identities, normal_equations, padded, solved};
+use super::positive_definite::{solve_in_block, solve_system};
 use girih::prelude::*;
 
 /// Weight of the ridge.
@@ -25,13 +26,13 @@ fn residual_and_weight(odds: Tile<f32>, y: Tile<f32>) -> (Tile<f32>, Tile<f32>) 
 /// Samples that are summed up together.
 const ROWS: i32 = 16;
 
-/// All steps in one block, for at most `size` features.
+/// All steps in one block, for at most `most` features, which is the size of a tile.
 #[device]
-fn newton(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, f: TileIdx, size: Size) -> Tile<f32> {
+fn newton(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, f: TileIdx, (size, most): (Size, i32)) -> Tile<f32> {
     let rows = Size::from(ROWS as usize);
     let at = iota::<i32>(size);
     let diagonal = at.expand(1, size) == at.expand(0, size);
-    let features = x.len(1).cast::<i32>().min(32);
+    let features = x.len(1).cast::<i32>().min(most);
     let mut b = zeros::<f32>([size]);
     let mut turns = scalar::<i32>(0);
     let mut far = scalar(true);
@@ -50,7 +51,7 @@ fn newton(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, f: TileIdx, size: Size) -> Til
             let left = (x.len(0) - r.start()).cast::<i32>().min(ROWS);
             sums = add_products(sums, &samples, Some(&weights), &residuals, left, size);
         }
-        let step = solve_in_block(sums.0, sums.1, features, size);
+        let step = solve_in_block(sums.0, sums.1, features, size, None);
         b = b - step;
         far = (step * step).sum() > (b * b).sum() * (ENOUGH * ENOUGH);
         turns += 1;
@@ -62,7 +63,7 @@ fn newton(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, f: TileIdx, size: Size) -> Til
 #[kernel(tile(F = 8), threads(N = [32, 64]), cache(H = [Default, Stores]))]
 pub fn newton_of_8(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) {
     for f in beta.tiles([F]) {
-        beta.store(f, newton(x, y, f, F));
+        beta.store(f, newton(x, y, f, (F, 8)));
     }
 }
 
@@ -70,14 +71,15 @@ pub fn newton_of_8(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32
 #[kernel(tile(F = 32), threads(N = [256, 512, 1024]))]
 pub fn newton_of_32(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) {
     for f in beta.tiles([F]) {
-        beta.store(f, newton(x, y, f, F));
+        beta.store(f, newton(x, y, f, (F, 32)));
     }
 }
 
-/// The rows of one step's right factor: samples times their weights, and the residuals as a last column.
+/// The rows of one step's right factor: samples times their weights, and the residuals behind them.
 #[kernel(tile(R = [1, 2, 4, 8], C = [32, 64, 128, 256]), coarsen(CC of C = [1, 2, 4]))]
 pub fn weighted(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &Tensor<f32, 1>, z: &mut Tensor<f32, 2>) {
-    let (mut samples, mut residuals) = z.split_at(1, x.len(1));
+    let (mut samples, mut rest) = z.split_at(1, x.len(1));
+    let width = Size::from(4);
     for r in x.axis(0).tiles(R) {
         let mut odds = zeros::<f32>([R, C]);
         for c in x.axis(1).tiles(C) {
@@ -87,7 +89,9 @@ pub fn weighted(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &Tensor<f32, 1>, z
         for c in x.axis(1).tiles(C) {
             samples.store((r, c), x.load((r, c)) * weight.expand(1, C));
         }
-        residuals.store((r, 0), residual);
+        for c in rest.axis(1).tiles(width) {
+            rest.store((r, c), behind(c, residual, (R, width)));
+        }
     }
 }
 
@@ -116,17 +120,15 @@ pub fn solve(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>) 
     } else if features <= 32 && samples <= 128 {
         newton_of_32(x, y, beta);
     } else {
-        let mut z = temp([samples, features + 1]);
-        let mut products = temp([scalar(32i64), features, features + 1]);
-        let mut equations = temp([features, features + 1]);
+        let mut z = temp([samples, padded(features)]);
+        let mut equations = temp([features, padded(features)]);
         let mut step = temp([features]);
         let mut far = temp_filled([1], 1i32);
         beta.fill(0.0);
         let mut turns = scalar::<i32>(0);
         while far.at(0) == 1 && turns < STEPS {
             weighted(x, y, beta, &mut z);
-            chunk_products(x, &z, &mut products);
-            system(&products, beta, &mut equations, scalar(RIDGE));
+            normal_equations(x, &z, beta, &mut equations, scalar(RIDGE));
             solve_system(&mut equations, &mut step);
             take_step(&step, beta, &mut far);
             turns += 1;

@@ -62,19 +62,20 @@ fn wrong_kernels_are_found() {
 /// Shapes that only a solver's program guarantees are requirements of its kernels, too.
 #[test]
 fn solvers_refuse_shapes_that_do_not_fit() {
-    use girih_examples::ordinary_least_squares::{chunk_products, diagonal_solution, system};
+    use girih_examples::ordinary_least_squares::normal_equations;
+    use girih_examples::positive_definite::solution_column;
     let stream = Stream::on(&Device::sim(Target::h200()));
     let two = |a, b| stream.zeros::<f32, 2>([a, b]).expect("the simulator has memory");
     let one = |n| stream.zeros::<f32, 1>([n]).expect("the simulator has memory");
-    let three = |chunks| stream.zeros::<f32, 3>([chunks, 5, 6]).expect("the simulator has memory");
     let refused = |outcome: Result<(), Error>| {
         let error = outcome.expect_err("the shapes do not fit");
         assert!(matches!(error, Error::Launch { .. }), "{error}");
     };
-    refused(chunk_products(&stream, &two(7, 5), &two(6, 6), &mut three(32)));
-    chunk_products(&stream, &two(7, 5), &two(7, 6), &mut three(32)).expect("the shapes fit");
-    refused(system(&stream, &three(31), &one(5), &mut two(5, 6), 0.0));
-    system(&stream, &three(32), &one(5), &mut two(5, 6), 0.0).expect("the shapes fit");
-    refused(diagonal_solution(&stream, &two(5, 5), &mut one(5)));
-    diagonal_solution(&stream, &two(5, 6), &mut one(5)).expect("the shapes fit");
+    let equations = |x, z, rows| normal_equations(&stream, &x, &z, &one(rows), &mut two(rows, rows + 1), 0.0);
+    refused(equations(two(7, 5), two(6, 6), 5));
+    refused(equations(two(7, 4), two(7, 6), 5));
+    refused(equations(two(7, 5), two(7, 5), 5));
+    equations(two(7, 5), two(7, 6), 5).expect("the shapes fit");
+    refused(solution_column(&stream, &two(5, 5), &mut one(5)));
+    solution_column(&stream, &two(5, 6), &mut one(5)).expect("the shapes fit");
 }
