@@ -3,7 +3,7 @@
 //! A step solves (XᵀWX + ridge) s = Xᵀ(p − y) + ridge · β. With few features the whole iteration is one launch of one block. Otherwise it
 //! is a loop of the program: the launches of a step, then one number read back that says whether to go on.
 
-use super::ordinary_least_squares::{add_outer, add_products, behind, identities, normal_equations, padded, solved};
+use super::ordinary_least_squares::{add_outer, add_products, identities, normal_equations, padded, solved, store_behind};
 use super::positive_definite::{solve_in_block, solve_system};
 use girih::prelude::*;
 
@@ -79,7 +79,6 @@ pub fn newton_of_32(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut Tensor<f3
 #[kernel(tile(R = [1, 2, 4, 8], C = [32, 64, 128, 256]), coarsen(CC of C = [1, 2, 4]))]
 pub fn weighted(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &Tensor<f32, 1>, z: &mut Tensor<f32, 2>) {
     let (mut samples, mut rest) = z.split_at(1, x.len(1));
-    let width = Size::from(4);
     for r in x.axis(0).tiles(R) {
         let mut odds = zeros::<f32>([R, C]);
         for c in x.axis(1).tiles(C) {
@@ -89,9 +88,7 @@ pub fn weighted(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &Tensor<f32, 1>, z
         for c in x.axis(1).tiles(C) {
             samples.store((r, c), x.load((r, c)) * weight.expand(1, C));
         }
-        for c in rest.axis(1).tiles(width) {
-            rest.store((r, c), behind(c, residual, (R, width)));
-        }
+        store_behind(&mut rest, r, residual, R);
     }
 }
 

@@ -54,29 +54,32 @@ pub fn least_squares_in_block(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut
     }
 }
 
-/// Columns of a matrix with a right side behind its `features` columns: a multiple of 4, so that its rows are aligned for wide accesses.
+/// Rows of a matrix and its right side have a multiple of so many columns: they are aligned for wide accesses.
+const WIDE: i64 = 4;
+
+/// Columns of a matrix with a right side behind its `features` columns, and zeros behind that.
 pub fn padded(features: Scalar<i64>) -> Scalar<i64> {
-    (features + 4) / 4 * 4
+    (features + WIDE) / WIDE * WIDE
 }
 
-/// Columns behind a matrix: a right side, and zeros.
+/// Stores what is behind a matrix' own columns: a right side, and zeros.
 #[device]
-pub fn behind(columns: TileIdx, right: Tile<f32>, (rows, width): (Size, Size)) -> Tile<f32> {
-    select((columns.coords() == 0).expand(0, rows), right.expand(1, width), 0.0)
+pub fn store_behind(columns: &mut Tensor<f32, 2>, r: TileIdx, right: Tile<f32>, rows: Size) {
+    let width = Size::from(WIDE as usize);
+    for c in columns.axis(1).tiles(width) {
+        columns.store((r, c), select((c.coords() == 0).expand(0, rows), right.expand(1, width), 0.0));
+    }
 }
 
 /// The samples with their targets behind them.
 #[kernel(tile(R = [1, 2, 4], C = [32, 64, 128, 256]), coarsen(CC of C = [1, 2, 4]), vector(V = [1, 2, 4]))]
 pub fn with_targets(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, z: &mut Tensor<f32, 2>) {
     let (mut samples, mut rest) = z.split_at(1, x.len(1));
-    let width = Size::from(4);
     for r in x.axis(0).tiles(R) {
         for c in x.axis(1).tiles(C) {
             samples.store((r, c), x.load((r, c)));
         }
-        for c in rest.axis(1).tiles(width) {
-            rest.store((r, c), behind(c, y.load(r), (R, width)));
-        }
+        store_behind(&mut rest, r, y.load(r), R);
     }
 }
 

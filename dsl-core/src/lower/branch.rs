@@ -38,14 +38,21 @@ impl Lowering<'_> {
             }
             sides.push(Side { block: self.close(), values: std::mem::replace(&mut self.values, outer.clone()), masks });
         }
-        let condition = self.known_later(condition, &sides);
+        let taken = self.asked_later(&sides).then(|| self.new_var("taken", DType::Bool, None));
+        let condition = match taken {
+            Some(var) => {
+                self.emit(Stmt::Let { var, value: condition });
+                Expr::Var(var)
+            }
+            None => condition,
+        };
         let mut reps = Vec::new();
         for (k, slot) in slots.into_iter().enumerate() {
             let Chosen { var, layout } = slot.unwrap_or_else(|| panic!("control: a branch without result"));
             reps.push(match layout {
                 None => Rep::Scalar(Expr::Var(var)),
                 Some(layout) => {
-                    let mask = self.mask_of_either(&mut sides, k, results[k].result, (&layout, &condition))?;
+                    let mask = self.mask_of_either(&mut sides, k, results[k].result, (&layout, &taken))?;
                     Rep::Tile(TileRep { elsewhere: vec![], data: data_of(var, &layout), layout: Some(layout), mask })
                 }
             });
@@ -59,14 +66,10 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The condition, in a variable where sides have bounds of their own: whoever reads a result asks then which way it went.
-    fn known_later(&mut self, condition: Expr, sides: &[Side]) -> Expr {
-        let alike = sides[0]
-            .masks
-            .iter()
-            .zip(&sides[1].masks)
-            .all(|(a, b)| without(&a.bounds, &b.bounds).is_empty() && without(&b.bounds, &a.bounds).is_empty());
-        if alike { condition } else { self.declare_let("taken", DType::Bool, condition) }
+    /// Whether a result's reader has to ask which way the branch went: sides have bounds of their own.
+    fn asked_later(&self, sides: &[Side]) -> bool {
+        let own = |a: &Mask, b: &Mask| !without(&a.bounds, &b.bounds).is_empty();
+        sides[0].masks.iter().zip(&sides[1].masks).any(|(a, b)| own(a, b) || own(b, a))
     }
 
     /// Sets the variable of a branch's result, declared before the branch by the first side. Gives where the side's value exists.
@@ -100,7 +103,13 @@ impl Lowering<'_> {
     }
 
     /// Where result `k` exists. What else only one side asks for than bounds goes into a bool beside the result, set by each side.
-    fn mask_of_either(&mut self, sides: &mut [Side], k: usize, result: ValueId, (layout, taken): (&Layout, &Expr)) -> Lowered<Mask> {
+    fn mask_of_either(
+        &mut self,
+        sides: &mut [Side],
+        k: usize,
+        result: ValueId,
+        (layout, taken): (&Layout, &Option<VarId>),
+    ) -> Lowered<Mask> {
         let own = [0, 1].map(|n| {
             let (mine, others) = (&sides[n].masks[k], &sides[1 - n].masks[k]);
             Mask { bounds: without(&mine.bounds, &others.bounds), sides: without(&mine.sides, &others.sides) }
@@ -108,10 +117,11 @@ impl Lowering<'_> {
         let mut common = sides[0].masks[k].clone();
         common.bounds = without(&common.bounds, &own[0].bounds);
         common.sides = without(&common.sides, &own[0].sides);
-        for (mask, then) in own.iter().zip([true, false]) {
-            let Expr::Var(taken) = *taken else { continue };
-            let side = |bound: &Bound| vec![Test::Below(*bound), Test::Went { taken, then: !then }];
-            common.sides.extend(mask.bounds.iter().map(side));
+        if let Some(taken) = *taken {
+            for (mask, then) in own.iter().zip([true, false]) {
+                let side = |bound: &Bound| vec![Test::Below(*bound), Test::Went { taken, then: !then }];
+                common.sides.extend(mask.bounds.iter().map(side));
+            }
         }
         if own.iter().all(|mask| mask.sides.is_empty()) {
             return Ok(common);

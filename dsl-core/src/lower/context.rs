@@ -136,7 +136,7 @@ pub(crate) struct Lowering<'a> {
     pub anchor_lanes: Option<i64>,
     /// The choices around the statement at hand.
     pub sides: Vec<(ValueId, Mask)>,
-    /// What says whether a gather found each element: a value of its own behind those of the kernel's author.
+    /// What says whether each element of a gather's or branch's result exists: a value of its own behind those of the kernel's author.
     pub found: HashMap<ValueId, ValueId>,
     /// Tensor parameters that the kernel writes.
     pub written: Vec<bool>,

@@ -41,7 +41,16 @@ impl Test {
     }
 
     /// The axes of the masked tile that it depends on.
-    pub fn axes(&mut self) -> &mut [usize] {
+    pub fn axes(&self) -> &[usize] {
+        match self {
+            Test::Is { axes, .. } => axes,
+            Test::Below(bound) => std::slice::from_ref(&bound.axis),
+            Test::Went { .. } => &[],
+        }
+    }
+
+    /// The same, to be numbered anew.
+    pub fn axes_mut(&mut self) -> &mut [usize] {
         match self {
             Test::Is { axes, .. } => axes,
             Test::Below(bound) => std::slice::from_mut(&mut bound.axis),
@@ -74,6 +83,7 @@ impl Mask {
                 self.sides.push(side.clone());
             }
         }
+        // What must lie below a bound in any case says nothing by lying below it.
         let bounds = &self.bounds;
         self.sides.retain(|side| !side.iter().any(|t| matches!(t, Test::Below(b) if bounds.contains(b))));
     }
@@ -149,12 +159,8 @@ impl Lowering<'_> {
             .map(|b| {
                 let len = self.index_of(b.len);
                 let first = mask.bounds.iter().find(|other| other.axis == b.axis).map(|other| other.index);
-                let coordinate = if first == Some(b.index) {
-                    coordinates[b.axis].clone()
-                } else {
-                    let base = self.base_coordinate(b.index, &at.layout, b.axis);
-                    self.ix.add(base, at.register_part(self, b.axis))
-                };
+                let named_first = first == Some(b.index);
+                let coordinate = if named_first { coordinates[b.axis].clone() } else { self.coordinate(b.index, at, b.axis) };
                 compare(CompareOp::Lt, coordinate, len)
             })
             .collect();
@@ -208,6 +214,12 @@ impl Lowering<'_> {
         })
     }
 
+    /// Where an element lies along an axis of the layout that a tile index walks.
+    fn coordinate(&mut self, index: ValueId, at: &At, axis: usize) -> Expr {
+        let base = self.base_coordinate(index, &at.layout, axis);
+        self.ix.add(base, at.register_part(self, axis))
+    }
+
     /// `None` where the test holds for every element.
     fn test_holds(&mut self, test: &Test, at: &At) -> Option<Expr> {
         match test {
@@ -217,9 +229,7 @@ impl Lowering<'_> {
                 Some(if *holds { e } else { not(e) })
             }
             Test::Below(bound) if self.is_open(bound) => {
-                let axis = at.axes[bound.axis];
-                let base = self.base_coordinate(bound.index, &at.layout, axis);
-                let coordinate = self.ix.add(base, at.register_part(self, axis));
+                let coordinate = self.coordinate(bound.index, at, at.axes[bound.axis]);
                 let len = self.index_of(bound.len);
                 Some(compare(CompareOp::Lt, coordinate, len))
             }

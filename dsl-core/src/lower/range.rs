@@ -117,6 +117,7 @@ mod tests {
         assert_eq!(of(&apply(BinaryOp::Sub, lit(63), thread.clone())), Some((-192, 63)));
         assert_eq!(of(&Expr::Cast(DType::U32, Box::new(apply(BinaryOp::Sub, lit(0), thread)))), Some((0, u32::MAX as i64)), "wraps");
     }
+
     #[test]
     fn a_bound_of_what_the_host_computes_holds_though_the_rest_is_unknown() {
         let both = |op, a, b| HostExpr::Binary(op, Box::new(a), Box::new(b));

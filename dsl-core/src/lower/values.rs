@@ -241,7 +241,7 @@ impl Lowering<'_> {
             Op::Broadcast(v, from) => {
                 let inner = self.tile(*v).mask.clone();
                 mask.sides = inner.sides;
-                for a in mask.sides.iter_mut().flatten().flat_map(Test::axes) {
+                for a in mask.sides.iter_mut().flatten().flat_map(Test::axes_mut) {
                     *a = from.iter().position(|f| *f == Some(*a)).unwrap_or_else(|| panic!("lowering: an axis vanished in a broadcast"));
                 }
                 for b in inner.bounds {
@@ -271,7 +271,7 @@ impl Lowering<'_> {
         for b in &mut mask.bounds {
             b.axis = perm.iter().position(|k| *k == b.axis).unwrap_or(b.axis);
         }
-        for a in mask.sides.iter_mut().flatten().flat_map(Test::axes) {
+        for a in mask.sides.iter_mut().flatten().flat_map(Test::axes_mut) {
             *a = perm.iter().position(|k| k == a).unwrap_or(*a);
         }
         let layout = source.layout.map(|l| l.permuted(perm));
@@ -289,7 +289,7 @@ impl Lowering<'_> {
         if extent > 1 && layout.axes[axis] != whole {
             return Err(self.unsupported(self.kernel.value(value).loc, "a pick from an axis that is spread over threads"));
         }
-        if self.tile(tile).mask.clone().sides.iter_mut().flatten().any(|t| t.axes().contains(&axis)) {
+        if self.tile(tile).mask.sides.iter().flatten().any(|t| t.axes().contains(&axis)) {
             return Err(self.unsupported(self.kernel.value(value).loc, "a pick from a tile that was loaded per element"));
         }
         let var = self.in_array(tile, &layout)?;
@@ -301,7 +301,7 @@ impl Lowering<'_> {
         let mut mask = self.tile(tile).mask.clone();
         mask.bounds.retain(|b| b.axis != axis);
         mask.bounds.iter_mut().filter(|b| b.axis > axis).for_each(|b| b.axis -= 1);
-        mask.sides.iter_mut().flatten().flat_map(Test::axes).filter(|a| **a > axis).for_each(|a| *a -= 1);
+        mask.sides.iter_mut().flatten().flat_map(Test::axes_mut).filter(|a| **a > axis).for_each(|a| *a -= 1);
         let data = if rest.registers == 1 {
             Data::One(self.register(var, literal(DType::I32, at)))
         } else {

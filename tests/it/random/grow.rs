@@ -105,9 +105,10 @@ impl Grower<'_> {
         (asked.and_then(|n| self.known.borrow().get(n).copied()).unwrap_or(first), second)
     }
 
-    /// A value made in a scope of its own.
-    fn inside(&self, depth: usize) -> Tile<f32> {
+    /// A value made in a scope of its own, where these are known, too.
+    fn inside(&self, depth: usize, given: &[Tile<f32>]) -> Tile<f32> {
         let outer = self.known.borrow().len();
+        self.known.borrow_mut().extend(given);
         let v = self.grow(depth);
         self.known.borrow_mut().truncate(outer);
         v
@@ -147,43 +148,25 @@ impl Grower<'_> {
             5 => {
                 let mask = self.mask(depth);
                 self.sides.set(self.sides.get() + 1);
-                let v = chosen(mask, || self.inside(depth), || self.inside(depth));
+                let v = chosen(mask, || self.inside(depth, &[]), || self.inside(depth, &[]));
                 self.sides.set(self.sides.get() - 1);
                 v
             }
             6 | 7 => {
                 let condition = self.condition(depth);
-                taken(condition, || self.inside(depth), || self.inside(depth))
+                taken(condition, || self.inside(depth, &[]), || self.inside(depth, &[]))
             }
             8 => {
                 let first = self.grow(depth);
-                repeated(self.scalar, first, |v, k| {
-                    let outer = self.known.borrow().len();
-                    self.known.borrow_mut().push(v);
-                    let next = small(self.grow(depth) + v + k.cast::<f32>());
-                    self.known.borrow_mut().truncate(outer);
-                    next
-                })
+                repeated(self.scalar, first, |v, k| small(self.inside(depth, &[v]) + v + k.cast::<f32>()))
             }
             9 => {
                 let first = (self.grow(depth), self.grow(depth));
-                swapped(self.scalar, first, |a, b| {
-                    let outer = self.known.borrow().len();
-                    self.known.borrow_mut().extend([a, b]);
-                    let next = small(self.grow(depth) - a);
-                    self.known.borrow_mut().truncate(outer);
-                    next
-                })
+                swapped(self.scalar, first, |a, b| small(self.inside(depth, &[a, b]) - a))
             }
             10 if self.below(3) == 0 => {
                 let first = self.grow(depth);
-                grown(first, |v| {
-                    let outer = self.known.borrow().len();
-                    self.known.borrow_mut().push(v);
-                    let next = small(self.grow(depth) + v + 1.0);
-                    self.known.borrow_mut().truncate(outer);
-                    next
-                })
+                grown(first, |v| small(self.inside(depth, &[v]) + v + 1.0))
             }
             10 => {
                 let v = self.grow(depth);
