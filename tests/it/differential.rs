@@ -1,5 +1,7 @@
 //! Every kernel × sampled schedules × facts × odd sizes and placements: the simulator leaves what the evaluator leaves, and traps nowhere.
+//! On a machine with a GPU that the code is for, so does the GPU.
 
+use super::launches::gpu::OnGpu;
 use super::launches::{Launch, Placement, best_facts, even_facts, shapes_within};
 use super::mutants::stood_for;
 use super::rungs::all_kernels;
@@ -7,6 +9,7 @@ use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{KnobKind, Schedule};
+use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::sync::Mutex;
@@ -18,6 +21,8 @@ const FUEL: u64 = 200_000_000;
 const MOST_WORK: i64 = 1 << 16;
 /// Schedules sampled per kernel and facts, besides the naive one and the default.
 const SAMPLES: usize = 6;
+/// By how much a GPU's own functions may be off.
+const APPROXIMATION: f64 = 1e-3;
 
 /// The facts that code is compiled for, and the launches it is tried on.
 struct Tier {
@@ -62,16 +67,55 @@ fn lengths(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
     all
 }
 
+/// A schedule's code for some facts.
+struct Code {
+    facts: Facts,
+    simt: simt::Kernel,
+    /// The same for the GPU, where there is one.
+    on_gpu: Option<OnGpu>,
+}
+
+impl Code {
+    fn new(kernel: &Kernel, facts: Facts, schedule: &Schedule) -> Code {
+        let simt = lower(kernel, &facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        let on_gpu = OnGpu::new(&simt);
+        Code { facts, simt, on_gpu }
+    }
+
+    /// What is wrong with a launch of it.
+    fn fault(&self, kernel: &Kernel, launch: &Launch, tiles: Option<Schedule>) -> Option<String> {
+        let (expected, after) = match (launch.evaluate_under(kernel, tiles), launch.simulate(&self.simt, FUEL)) {
+            (Err(e), _) => return Some(format!("eval: {e}")),
+            (_, Err(trap)) => return Some(trap.to_string()),
+            (Ok(expected), Ok(after)) => (expected, after),
+        };
+        let simulated = launch.difference(kernel, &after, &expected);
+        let measured = self.on_gpu.as_ref().and_then(|code| {
+            // Functions such as the exponential are approximations there.
+            let mut rough = launch.clone();
+            rough.slack = rough.slack.max(if is_random(kernel) { 0.0 } else { APPROXIMATION });
+            match rough.on(code) {
+                Err(e) => Some(e),
+                Ok(after) => rough.difference(kernel, &after, &expected).map(|d| format!("on {}: {d}", code.name())),
+            }
+        });
+        simulated.or(measured)
+    }
+}
+
+fn is_random(kernel: &Kernel) -> bool {
+    kernel.path.contains("random")
+}
+
 /// Runs one kernel under one tier; what was wrong, and the number of launches.
 fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> usize {
     let (facts, placement) = (&tier.facts, tier.placement);
     let mut launches = 0;
     for (n, schedule) in schedules(kernel, facts, kernel.identity()).iter().enumerate() {
-        let simt = lower(kernel, facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        let code = Code::new(kernel, facts.clone(), schedule);
         // Half of the schedules run as code for rows that fit the schedule's tile, where a launch has such.
         let fitting = facts.clone().fitting(kernel, schedule);
-        let single = (n % 2 == 0 && fitting != *facts)
-            .then(|| lower(kernel, &fitting, schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name)));
+        let single = (n % 2 == 0 && fitting != *facts).then(|| Code::new(kernel, fitting, schedule));
         let mut lengths: Vec<i64> = lengths(kernel, schedule).into_iter().map(tier.round).collect();
         lengths.dedup();
         let shapes = shapes_within(MOST_WORK, kernel, &lengths, 10, n as u64);
@@ -82,18 +126,11 @@ fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> usize {
                 continue;
             }
             launches += 1;
-            let (facts, simt) = match &single {
-                Some(single) if launch.facts(kernel).imply(&fitting) => (&fitting, single),
-                _ => (facts, &simt),
-            };
-            let what = || format!("{} {} with {facts}, {placement:?} {:?}", kernel.name, schedule.short(kernel), shape.lens);
+            let code = single.as_ref().filter(|single| launch.facts(kernel).imply(&single.facts)).unwrap_or(&code);
+            let what = || format!("{} {} with {}, {placement:?} {:?}", kernel.name, schedule.short(kernel), code.facts, shape.lens);
             // Scans and sums of a tile show where it begins.
-            let tiles = ["scans", "random"].iter().any(|m| kernel.path.contains(m)).then(|| schedule.clone());
-            let outcome = match (launch.evaluate_under(kernel, tiles), launch.simulate(simt, FUEL)) {
-                (Err(e), _) => Some(format!("eval: {e}")),
-                (_, Err(trap)) => Some(trap.to_string()),
-                (Ok(expected), Ok(after)) => launch.difference(kernel, &after, &expected),
-            };
+            let tiles = (is_random(kernel) || kernel.path.contains("scans")).then(|| schedule.clone());
+            let outcome = code.fault(kernel, &launch, tiles);
             failures.lock().expect("no panic while reporting").extend(outcome.map(|o| format!("{}: {o}", what())));
         }
     }
@@ -136,7 +173,8 @@ pub fn compare(kernels: &[Kernel]) {
             launches.lock().expect("no panic while counting")[at] = count;
         }
     };
-    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
+    std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
     let failures = failures.into_inner().expect("no panic while reporting");
     let shown = failures.iter().take(10).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(failures.is_empty(), "{} launches differ, first ones:\n{shown}", failures.len());

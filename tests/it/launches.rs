@@ -13,6 +13,8 @@ use girih_core::tile::host::{HostArg, HostExpr, work};
 use girih_core::tile::{Kernel, Op, ParamKind, RequirementKind, Stmt};
 use girih_core::types::{DType, Literal};
 
+pub mod gpu;
+
 /// Bytes before and after each tensor that no launch may touch.
 const GUARD: usize = 256;
 
@@ -358,8 +360,8 @@ impl Launch {
         self
     }
 
-    /// The words of the tensors that are not read, after a simulation. Every one of them must have been written.
-    pub fn results(&self, after: &Simulated) -> Vec<Vec<u32>> {
+    /// The words of the tensors that are not read, after a launch. Every one of them must have been written.
+    pub fn results(&self, after: &After) -> Vec<Vec<u32>> {
         let tensors = self.args.iter().zip(&after.ids).filter_map(|(a, id)| match a {
             Argument::Tensor { shape, read: false, .. } => Some((shape, id.expect("a tensor has memory"))),
             _ => None,
@@ -411,12 +413,12 @@ impl Launch {
     }
 
     /// Runs a lowered kernel on the simulator, on a GPU of one multiprocessor, so that dealt grids take several turns.
-    pub fn simulate(&self, kernel: &simt::Kernel, fuel: u64) -> Result<Simulated, Box<sim::Trap>> {
+    pub fn simulate(&self, kernel: &simt::Kernel, fuel: u64) -> Result<After, Box<sim::Trap>> {
         self.run(kernel, &sim::Options { fuel, count: false, ..sim::Options::default() }).map(|(simulated, _)| simulated)
     }
 
     /// The same with threads stepped in another order.
-    pub fn simulate_in_order(&self, kernel: &simt::Kernel, seed: u64) -> Result<Simulated, Box<sim::Trap>> {
+    pub fn simulate_in_order(&self, kernel: &simt::Kernel, seed: u64) -> Result<After, Box<sim::Trap>> {
         self.run(kernel, &sim::Options { seed, count: false, ..sim::Options::default() }).map(|(simulated, _)| simulated)
     }
 
@@ -425,7 +427,7 @@ impl Launch {
         self.run(kernel, &sim::Options::default()).map(|(_, report)| report.counters)
     }
 
-    fn run(&self, kernel: &simt::Kernel, options: &sim::Options) -> Result<(Simulated, sim::Report), Box<sim::Trap>> {
+    fn run(&self, kernel: &simt::Kernel, options: &sim::Options) -> Result<(After, sim::Report), Box<sim::Trap>> {
         let mut memory = sim::Memory::new();
         let mut buffers = self.buffers.iter();
         let mut ids = Vec::new();
@@ -467,12 +469,12 @@ impl Launch {
         };
         let args: Vec<sim::Arg> = kernel.params.iter().enumerate().map(arg).collect();
         let report = sim::simulate(&sim::Program::decode(kernel), grid, &args, &mut memory, options)?;
-        Ok((Simulated { memory, ids }, report))
+        Ok((After { memory, ids }, report))
     }
 
     /// The first difference between the simulator's memory and the evaluator's, in words. Elements that the evaluator leaves alone
     /// must hold nothing (or what they held before), and so must everything around the elements.
-    pub fn difference(&self, kernel: &Kernel, after: &Simulated, expected: &[Vec<u8>]) -> Option<String> {
+    pub fn difference(&self, kernel: &Kernel, after: &After, expected: &[Vec<u8>]) -> Option<String> {
         let tensors = self.args.iter().zip(&kernel.params).filter(|(a, _)| matches!(a, Argument::Tensor { .. }));
         for (((arg, param), expected), id) in tensors.zip(expected).zip(after.ids.iter().flatten()) {
             let Argument::Tensor { dtype, shape, len, read, written } = arg else { unreachable!("filtered above") };
@@ -504,13 +506,13 @@ impl Launch {
     }
 }
 
-/// Memory after a simulation.
-pub struct Simulated {
+/// Memory after a launch, by the simulator or on a GPU.
+pub struct After {
     memory: sim::Memory,
     ids: Vec<Option<sim::BufferId>>,
 }
 
-impl Simulated {
+impl After {
     /// The bytes of each tensor's buffer after the launch, poison where nothing was ever written.
     pub fn buffers(&self, launch: &Launch) -> Vec<Vec<u8>> {
         let lens = launch.args.iter().filter_map(|a| if let Argument::Tensor { len, .. } = a { Some(*len) } else { None });

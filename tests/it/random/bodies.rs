@@ -28,11 +28,11 @@ pub fn random_row(
             _ => at.load(t).cast::<f32>(),
         };
         let special = |g: &Grower<'_>, n: usize, depth: usize| match n {
-            11 => {
+            14 => {
                 let v = g.grow(depth);
                 if g.below(2) == 0 { v.scan_sum(0) } else { v.scan_max(along(0).reversed()) }
             }
-            12 if g.sides.get() == 0 => {
+            15 if g.sides.get() == 0 => {
                 let mut own = shared::<f32>([T], 1.0);
                 own.store(.., g.grow(depth));
                 if g.below(2) == 0 { own.load(..) } else { own.gather(g.grow(depth).cast::<i32>() * 5 + 3) }
@@ -71,7 +71,7 @@ pub fn random_square(
             _ => b.load((c, 0)).expand(0, R) * 4.0,
         };
         let special = |g: &Grower<'_>, n: usize, depth: usize| match n {
-            11 => {
+            14 => {
                 let x = g.grow(depth);
                 match g.below(4) {
                     0 => x.sum_axis(1).expand(1, C),
@@ -80,7 +80,7 @@ pub fn random_square(
                     _ => x.t().min_axis(0).expand(1, C),
                 }
             }
-            12 => {
+            15 => {
                 let x = g.grow(depth);
                 let mut sum = zeros::<f32>([R]);
                 for k in a.axis(1).tiles(C) {
@@ -161,12 +161,97 @@ pub fn random_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, bias: &Tensor<f32,
             _ => full([M, N], 3.0),
         };
         let special = |g: &Grower<'_>, n: usize, depth: usize| match n {
-            11 => g.grow(depth).sum_axis(1).expand(1, N),
-            12 => g.grow(depth).max_axis(0).expand(0, M),
+            14 => g.grow(depth).sum_axis(1).expand(1, N),
+            15 => g.grow(depth).max_axis(0).expand(0, M),
             _ => -g.grow(depth),
         };
         let g = grower(&leaf, &special, s);
         let (first, second) = g.results();
         c.store((m, n), first + second);
     }
+}
+
+/// Elements of 16 and 8 bits, views and windows of two axes.
+#[kernel(tile(R = [4, 8], C = [32, 64]), coarsen(CR of R = [1, 2], CC of C = [1, 2, 4]), vector(V = [1, 2, 4, 8]), halo(H = [Shared, Direct]))]
+pub fn random_view(
+    a: &Tensor<f16, 2>,
+    b: &Tensor<i8, 2>,
+    d: &Tensor<bf16, 2>,
+    y: &mut Tensor<f16, 2>,
+    z: &mut Tensor<f32, 2>,
+    s: Scalar<i32>,
+) {
+    a.same_shape(&b);
+    y.same_shape(&a);
+    let boundary = if SEED.get() % 2 == 0 { Boundary::Zero } else { Boundary::Clamp };
+    let (back, upside) = (a.reversed(1), b.reversed(0));
+    let turned = d.permuted([1, 0]);
+    for (r, c) in z.tiles([R, C]) {
+        let near = a.window((r, c), [(1, 1), (2, 1)], boundary);
+        let bytes = b.window((r, c), [(0, 2), (1, 1)], boundary);
+        let leaf = |n: usize| match n {
+            0..3 => a.load((r, c)).cast::<f32>() * 4.0,
+            3..5 => b.load((r, c)).cast::<f32>(),
+            5 => d.load((r, c)).cast::<f32>() * 4.0,
+            6 => back.load((r, c)).cast::<f32>() * 4.0,
+            7 => upside.load((r, c)).cast::<f32>(),
+            8 => turned.load((c, r)).t().cast::<f32>() * 4.0,
+            9 => near.at((-1, -2)).cast::<f32>() * 4.0,
+            10 => near.at((1, 1)).cast::<f32>() * 4.0,
+            11 => near.at((0, s % 2)).cast::<f32>() * 4.0,
+            12 => bytes.at((2, 0)).cast::<f32>() + bytes.at((1, 1)).cast::<f32>() - bytes.at((0, -1)).cast::<f32>(),
+            13 => bytes.at((s % 3, -1)).cast::<f32>(),
+            14 => back.gather((r.coords().expand(1, C), c.coords().expand(0, R) - 1)).cast::<f32>() * 4.0,
+            _ => (c.coords() % 5).cast::<f32>().expand(0, R),
+        };
+        let special = |g: &Grower<'_>, n: usize, depth: usize| match n {
+            14 => {
+                let (v, at) = g.grow(depth).arg_max_axis(1, c);
+                (v + (at % 3).cast::<f32>()).expand(1, C)
+            }
+            15 => {
+                let (v, w) = (g.grow(depth), g.grow(depth));
+                (v, w)
+                    .reduce_axis(0, (0.0, 1.0), |x, y| (x.0 * y.1.max(0.0).min(1.0) + y.0, x.1.max(0.0).min(1.0) * y.1.max(0.0).min(1.0)))
+                    .0
+                    .expand(0, R)
+            }
+            _ => -g.grow(depth),
+        };
+        let g = grower(&leaf, &special, s);
+        let (first, second) = g.results();
+        y.store((r, c), first.cast());
+        z.store((r, c), second);
+    }
+}
+
+/// Updates at computed positions, of tensors and of the block's own array.
+#[kernel(tile(T = [64, 32, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [1, 2]), copies(K = [1, 2]))]
+pub fn random_updates(a: &Tensor<f32, 1>, at: &Tensor<u8, 1>, counts: &mut Tensor<i32, 1>, bins: &mut Tensor<u32, 1>, s: Scalar<i32>) {
+    let mut own = shared::<i32>([16], 0);
+    for t in a.tiles([T]).strided() {
+        let leaf = |n: usize| match n {
+            0..8 => a.load(t) * 4.0,
+            8..11 => at.load(t).cast::<f32>() % 9.0,
+            11..13 => (t.coords() % 7).cast::<f32>(),
+            13 => full([T], 2.0),
+            _ => a.gather(t.coords() + 1) * 4.0,
+        };
+        let special = |g: &Grower<'_>, _: usize, depth: usize| -g.grow(depth);
+        let g = grower(&leaf, &special, s);
+        let (first, second) = g.results();
+        let (position, value) = (first.cast::<i32>() + 3, second.cast::<i32>());
+        match SEED.get() % 3 {
+            0 => counts.atomic_add(position, value),
+            1 => counts.atomic_max(position, value),
+            _ => counts.atomic_xor(position, value),
+        }
+        own.atomic_add(position, 1);
+        if SEED.get() % 2 == 0 {
+            let lost = bins.fetch_add(position & 3, select(a.load(t) > 0.0, 1u32, 0u32));
+            // What was there before depends on the order of the blocks; that it is a small number does not.
+            own.atomic_add(position, select(lost < 1_000_000u32, 1i32, 0i32));
+        }
+    }
+    bins.atomic_add(iota::<i32>(16) + 4, own.load(..).cast::<u32>());
 }

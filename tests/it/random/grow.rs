@@ -74,6 +74,48 @@ fn holds(which: usize, s: Scalar<i32>) -> Scalar<bool> {
     }
 }
 
+/// Whole numbers of other types, and back.
+#[device]
+fn elsewhere(which: usize, a: Tile<f32>, b: Tile<f32>) -> Tile<f32> {
+    let (i, j) = (a.cast::<i32>(), b.cast::<i32>());
+    match which {
+        0 => (((i << 2) + j) >> 1).cast(),
+        1 => (((i ^ j) & 7) | 1).cast(),
+        2 => (i * 3 / select(j == 0, 2, j)).cast(),
+        3 => (i * 5 % select(j == 0, 3, j)).cast(),
+        4 => ((a.cast::<i64>() * 5_000_000_000i64 + b.cast::<i64>()) % 11i64).cast(),
+        5 => (a.cast::<f16>() * 0.5 + b.cast::<f16>()).round().cast(),
+        6 => (a.cast::<bf16>() - b.cast::<bf16>() * 2.0).cast(),
+        7 => (a.cast::<i8>() * b.cast::<i8>() - 120i8).cast(),
+        8 => (a.cast::<u8>() + b.abs().cast::<u8>() * 60u8).cast::<f32>() / 16.0,
+        9 => (a.cast::<u64>().min(b.abs().cast::<u64>()) + (i.bitcast::<u32>() >> 30).cast::<u64>()).cast(),
+        10 => (i.bitcast::<u32>().count_ones() + j.abs().bitcast::<u32>().leading_zeros()).cast::<f32>() / 4.0,
+        _ => a.bitcast::<u32>().mul_hi(j.abs().bitcast::<u32>() << 3).cast::<f32>() / 2.0,
+    }
+}
+
+/// What holds of all elements, or of some.
+#[device]
+fn agreed(which: usize, mask: Tile<bool>, v: Tile<f32>) -> Scalar<f32> {
+    match which {
+        0 => {
+            if mask.all() {
+                scalar(2.0)
+            } else {
+                scalar(-1.0)
+            }
+        }
+        1 => {
+            if mask.any() {
+                v.max_all()
+            } else {
+                scalar(3.0)
+            }
+        }
+        _ => mask.cast::<f32>().sum(),
+    }
+}
+
 /// What a body is made of.
 pub struct Grower<'a> {
     rng: RefCell<Rng>,
@@ -81,7 +123,7 @@ pub struct Grower<'a> {
     known: RefCell<Vec<Tile<f32>>>,
     /// A value from memory, by number.
     leaf: &'a dyn Fn(usize) -> Tile<f32>,
-    /// Values that only this shape has, made of others, by number.
+    /// Values that only this shape has, made of others, by number: 14, 15 or 16.
     special: &'a dyn Fn(&Grower<'_>, usize, usize) -> Tile<f32>,
     scalar: Scalar<i32>,
     /// Sides of per-element choices around what is made.
@@ -139,7 +181,7 @@ impl Grower<'_> {
     }
 
     fn made(&self, depth: usize) -> Tile<f32> {
-        match self.below(14) {
+        match self.below(17) {
             0 => self.grow(depth) + self.grow(depth),
             1 => self.grow(depth) - self.grow(depth),
             2 => self.grow(depth) * self.grow(depth),
@@ -172,6 +214,11 @@ impl Grower<'_> {
                 let v = self.grow(depth);
                 let total = if self.below(2) == 0 { v.sum() } else { v.min_all() };
                 self.grow(depth) + total
+            }
+            11 | 12 => elsewhere(self.below(12), self.grow(depth), self.grow(depth)),
+            13 => {
+                let (mask, v) = (self.mask(depth), self.grow(depth));
+                self.grow(depth) + agreed(self.below(3), mask, v)
             }
             n => (self.special)(self, n, depth),
         }
