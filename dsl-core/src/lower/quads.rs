@@ -118,8 +118,11 @@ impl Lowering<'_> {
             let bytes = view.dtype.size() as i64;
             let Some(facts) = &self.facts.tensors[view.param] else { return 1 };
             let last = facts.strides.len().saturating_sub(1);
-            let steps = facts.strides[..last].iter().fold(16, |all, s| gcd(all, *s as i64));
-            let width = gcd(gcd(16.min(facts.align as i64) / bytes, steps), facts.lens.last().map_or(1, |l| *l as i64));
+            let columns = facts.lens.last().map_or(1, |l| *l as i64);
+            // Rows of a packed tensor lie as far apart as they are long.
+            let steps =
+                facts.strides[..last].iter().fold(16, |all, s| gcd(all, if facts.packed { columns.max(*s as i64) } else { *s as i64 }));
+            let width = gcd(gcd(16.min(facts.align as i64) / bytes, steps), columns);
             run = if run == 0 { width } else { run.min(width) };
         }
         run
