@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 18] = [
+const GROUPS: [(&str, &[&str], i64); 19] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),
@@ -18,6 +18,7 @@ const GROUPS: [(&str, &[&str], i64); 18] = [
     ("warps", &[], 1),
     ("raster", &[], 1),
     ("split", &[], 0),
+    ("slices", &[], 1),
     ("min_blocks", &[], 1),
     ("opt_level", &[], 1),
     ("copies", &[], 1),

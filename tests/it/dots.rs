@@ -4,6 +4,10 @@ pub mod chained {
     //! Dots whose results the body goes on with.
     pub mod kernels;
 }
+pub mod sliced {
+    //! Sums that slices of a block share.
+    pub mod kernels;
+}
 mod blocks;
 pub mod kernels;
 mod levels;

@@ -40,6 +40,7 @@ pub(super) enum Helper {
     CopyAsync,
     Mbarrier,
     BulkCopy,
+    SliceBarrier,
     GridBarrier,
     Words,
     LoadMatrix(LoadMatrix),
@@ -48,7 +49,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 35] = [
+    const PLAIN: [Helper; 36] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -82,6 +83,7 @@ impl Helper {
         Helper::CopyAsync,
         Helper::Mbarrier,
         Helper::BulkCopy,
+        Helper::SliceBarrier,
         Helper::GridBarrier,
         Helper::Words,
     ];
@@ -123,6 +125,7 @@ impl Helper {
             Helper::CopyAsync => &["copy_async", "copy_async_commit", "copy_async_wait"],
             Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect", "mbarrier_wait"],
             Helper::BulkCopy => &["copy_bulk"],
+            Helper::SliceBarrier => &["sync_slice"],
             Helper::GridBarrier => &["grid_barrier"],
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
             Helper::LoadMatrix(_) | Helper::Mma(_) => &[],
@@ -176,6 +179,7 @@ impl Helper {
             Helper::CopyAsync => COPY_ASYNC,
             Helper::Mbarrier => MBARRIER,
             Helper::BulkCopy => BULK_COPY,
+            Helper::SliceBarrier => SLICE_BARRIER,
             Helper::GridBarrier => GRID_BARRIER,
             Helper::Words => WORDS,
         };
@@ -442,6 +446,14 @@ __device__ __forceinline__ void copy_async_commit() { asm volatile(\"cp.async.co
 template <int Pending> __device__ __forceinline__ void copy_async_wait()
 {
     asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(Pending) : \"memory\");
+}
+";
+
+const SLICE_BARRIER: &str = "\
+// The threads of one slice of the block meet: as many neighbours, at a barrier of their own.
+template <int Threads> __device__ __forceinline__ void sync_slice()
+{
+    asm volatile(\"bar.sync %0, %1;\" ::\"r\"(1 + threadIdx.x / Threads), \"n\"(Threads) : \"memory\");
 }
 ";
 

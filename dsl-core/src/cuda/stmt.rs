@@ -443,6 +443,10 @@ impl Writer<'_> {
             Barrier::Block => self.line("__syncthreads();"),
             Barrier::Warp => self.line("__syncwarp();"),
             Barrier::Named { id, threads } => self.line(format!("asm volatile(\"bar.sync {id}, {threads};\" ::: \"memory\");")),
+            Barrier::Slice { threads } => {
+                self.uses(Helper::SliceBarrier);
+                self.line(format!("sync_slice<{threads}>();"));
+            }
             Barrier::Cluster => {
                 self.line("asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");");
                 self.line("asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");");

@@ -7,7 +7,7 @@ use super::context::{Lowered, Lowering, Rep};
 use super::elements::unrolled;
 use super::index::{Index, binary, compare, literal};
 use super::window::WindowCopy;
-use crate::simt::{Barrier, Expr, Stmt};
+use crate::simt::{Expr, Stmt};
 use crate::tile::{self, Op, TileLoop, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 use std::collections::{HashMap, HashSet};
@@ -98,7 +98,7 @@ impl Lowering<'_> {
         let rings = self.rings(ahead, stages);
         if self.repeated {
             // Some threads may still read what the loop's last turns left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
         let (early, stage) = self.loop_var("stage");
@@ -115,7 +115,7 @@ impl Lowering<'_> {
         let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
         let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
         let advance = Stmt::Assign { var: stage_var, index: None, value };
-        let wait = vec![Stmt::AsyncWait { pending: stages as u32 - 2 }, Stmt::Barrier(Barrier::Block)];
+        let wait = vec![Stmt::AsyncWait { pending: stages as u32 - 2 }, Stmt::Barrier(self.everyone())];
         let outer = self.enter_turn();
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(stages - 1));
         let free = LOCAL.rem(LOCAL.add(stage.clone(), LOCAL.lit(stages - 1)), stages);

@@ -85,12 +85,22 @@ impl Lowering<'_> {
         if plan.anchor.is_empty() {
             return Layout { axes: vec![], threads: plan.threads, registers: 1 };
         }
+        let own = self.layout_of_slice(plan.threads / plan.joined);
+        if plan.joined == 1 {
+            return own;
+        }
+        super::slices::dealt_to_slices(&own, plan.joined).unwrap_or(Layout { threads: plan.threads, ..own })
+    }
+
+    /// The layout of the anchor among the threads of a slice, or of a block without slices.
+    fn layout_of_slice(&self, block: i64) -> Layout {
+        let plan = self.plan;
         if let Some(mma) = &plan.mma {
             return mma.layout(&plan.anchor);
         }
         let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();
         let (shape, threads) = (&plan.anchor[..], &plan.thread_shape[..]);
-        let deal = Deal { shape, threads, order: &order, vector: plan.vector, lanes: self.anchor_lanes, block: plan.threads };
+        let deal = Deal { shape, threads, order: &order, vector: plan.vector, lanes: self.anchor_lanes, block };
         if plan.blocked { Layout::blocked(&deal) } else { Layout::dealt(&deal) }
     }
 
@@ -99,7 +109,7 @@ impl Lowering<'_> {
     pub fn stored_layout(&self, own: &Layout, bytes: i64) -> Layout {
         let plan = self.plan;
         let long = own.axes.last().is_some() && own.run(own.axes.len() - 1) * bytes > 16;
-        if !(plan.blocked && long && *own == self.anchor_layout()) {
+        if !(plan.blocked && plan.joined == 1 && long && *own == self.anchor_layout()) {
             return own.clone();
         }
         let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();

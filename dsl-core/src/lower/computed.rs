@@ -6,7 +6,7 @@ use super::mask::{Mask, Test};
 use super::memory::{Kind, TileAxis};
 use super::values::At;
 use crate::layout::Layout;
-use crate::simt::{Barrier, Expr, Place, Space, Stmt};
+use crate::simt::{Expr, Place, Space, Stmt};
 use crate::tile::{SharedId, Size, Update, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 
@@ -237,7 +237,7 @@ impl Lowering<'_> {
         };
         // One thread's release or acquire is the block's: what others did before is done, what they do afterwards is later.
         if matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease) {
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         let old = match update.result {
             Some(result) => Some(self.declare_old(memory, result, &update.uses())?),
@@ -269,7 +269,7 @@ impl Lowering<'_> {
                 Ok(())
             })?;
         if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) {
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         let (Some(result), Some((var, array))) = (update.result, old) else { return Ok(()) };
         let rep = match self.rep_kind(result) {

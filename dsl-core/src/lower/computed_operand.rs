@@ -8,7 +8,7 @@ use super::operand::Operand;
 use super::operand_rows::Rows;
 use super::window::WindowCopy;
 use crate::layout::{Layout, Source};
-use crate::simt::{Barrier, Expr, Stmt, VarId};
+use crate::simt::{Expr, Stmt, VarId};
 use crate::tile::ValueId;
 use crate::types::{DType, Literal};
 
@@ -30,10 +30,10 @@ impl Lowering<'_> {
         self.comment(text);
         if self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         self.land_elements(own, &layout, dtype, &copy);
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         Ok(self.operand_in(value, copy, reader))
     }
 

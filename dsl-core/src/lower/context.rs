@@ -142,7 +142,13 @@ pub(crate) struct Lowering<'a> {
     pub written: Vec<bool>,
     /// The code may run several times in one block: shared memory may still be read from the last time.
     pub repeated: bool,
+    /// The thread's number among those that work on a tile together.
     pub thread: Expr,
+    /// Its slice of the block, and its number in the block, where there are slices.
+    pub slice: Expr,
+    pub block_thread: Expr,
+    /// The plan behind a loop that slices share.
+    pub whole: &'a Plan,
     /// The number of this block, once the grid loop has begun.
     pub block: Option<Expr>,
     /// The turns of a shared loop that the block takes, while that loop is lowered.
@@ -170,7 +176,7 @@ pub(crate) struct Uses {
 }
 
 impl<'a> Lowering<'a> {
-    pub fn new(kernel: &'a Kernel, found: HashMap<ValueId, ValueId>, facts: &'a Facts, plan: &'a Plan) -> Lowering<'a> {
+    pub fn new(kernel: &'a Kernel, found: HashMap<ValueId, ValueId>, facts: &'a Facts, plan: &'a Plan, whole: &'a Plan) -> Lowering<'a> {
         let ix = Index { dtype: if facts.index32 { DType::I32 } else { DType::I64 } };
         let written = super::uses::written_params(kernel);
         let uses = super::uses::count(kernel);
@@ -209,6 +215,9 @@ impl<'a> Lowering<'a> {
             written,
             repeated: false,
             thread: Expr::Special(Special::Thread),
+            slice: super::index::literal(DType::I32, 0),
+            block_thread: Expr::Special(Special::Thread),
+            whole,
             block: None,
             share: None,
             carried: HashSet::new(),
@@ -216,8 +225,7 @@ impl<'a> Lowering<'a> {
             dim_class: dim_classes(kernel),
             dim_constant: dim_constants(kernel),
         };
-        let thread = lowering.declare_let("thread", DType::I32, Expr::Special(Special::Thread));
-        lowering.thread = lowering.ix.cast(DType::I32, thread);
+        lowering.begin_threads();
         lowering
     }
 
@@ -337,7 +345,12 @@ impl<'a> Lowering<'a> {
 
     /// Between which numbers an integer surely lies; `None` for floats and u64.
     pub fn range_of(&self, e: &Expr) -> Option<super::range::Range> {
-        let known = super::range::Known { vars: &self.vars, params: &self.params, ranges: &self.ranges, threads: self.plan.threads };
+        let known = super::range::Known {
+            vars: &self.vars,
+            params: &self.params,
+            ranges: &self.ranges,
+            threads: self.plan.threads * self.plan.slices,
+        };
         known.range(e)
     }
 

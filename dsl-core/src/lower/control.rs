@@ -30,7 +30,7 @@ impl Lowering<'_> {
 
     fn lower_stmt(&mut self, stmt: &tile::Stmt) -> Lowered<()> {
         if super::barriers::loop_key(stmt).is_some_and(|key| self.barriers.loops.contains(&key)) {
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         match stmt {
             tile::Stmt::Let(value, _) if self.loaded_early.contains(value) => Ok(()),

@@ -5,7 +5,7 @@ use super::elements::unrolled;
 use super::index::{as_literal, binary, literal};
 use super::values::At;
 use crate::layout::{Layout, SharedLayout, SharedUse};
-use crate::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
+use crate::simt::{Expr, Place, SharedId, Space, Stmt, VarId};
 use crate::tile::ValueId;
 use crate::types::{BinaryOp, DType};
 
@@ -45,7 +45,7 @@ impl Lowering<'_> {
         self.comment(describe(&shape, &shared, columns));
         if self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         if w > 1 {
             let source = if dtype == register { self.in_array(value, &from)? } else { self.array_of(value) };
@@ -53,7 +53,7 @@ impl Lowering<'_> {
         } else {
             self.write_elements(value, id, dtype, &from, &flat_from, &shared)?;
         }
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         let var = self.new_var(&name, dtype, Some(to.registers as u32));
         if to.registers > 1 {
             self.emit(Stmt::Declare { var, init: None });

@@ -6,7 +6,7 @@ use super::context::{Lowered, Lowering};
 use super::fill::Begun;
 use super::index::{Index, compare, literal};
 use super::window::{WindowCopy, WindowRep};
-use crate::simt::{Barrier, Expr, Stmt};
+use crate::simt::{Expr, Stmt};
 use crate::tile::{self, TileLoop};
 use crate::types::{CompareOp, DType};
 
@@ -30,7 +30,7 @@ impl Lowering<'_> {
         let rings = self.rings(ahead, 2);
         if self.repeated {
             // Some threads may still read what the loop's last turns left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         self.comment("prologue: copy what the first turn reads");
         let first = turns.start.clone();
@@ -46,7 +46,7 @@ impl Lowering<'_> {
         self.emit(Stmt::Declare { var: stage_var, init: Some(literal(DType::I32, 0)) });
         let stage = Expr::Var(stage_var);
         let outer = self.enter_turn();
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(1));
         let is_there = compare(CompareOp::Lt, later.clone(), turns.end.clone());
         let free = LOCAL.sub(LOCAL.lit(1), stage.clone());

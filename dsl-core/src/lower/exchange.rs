@@ -5,7 +5,7 @@ use super::context::{Lowered, Lowering};
 use super::elements::unrolled;
 use super::index::{all, binary, compare, without_cast};
 use crate::layout::{Layout, Source};
-use crate::simt::{Barrier, Expr, Place, SharedId, ShuffleKind, Space, Stmt, VarId};
+use crate::simt::{Expr, Place, SharedId, ShuffleKind, Space, Stmt, VarId};
 use crate::tile::Combine;
 use crate::types::{BinaryOp, CompareOp, DType, Literal};
 
@@ -189,7 +189,7 @@ impl Lowering<'_> {
             .collect();
         if self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         let meeting = Meeting { arrays, group, groups, count, number };
         let vars = partial.vars.clone();
@@ -203,7 +203,7 @@ impl Lowering<'_> {
             }
             Ok(())
         })?;
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         Ok(meeting)
     }
 

@@ -5,7 +5,7 @@ use super::convert::swizzled;
 use super::elements::unrolled;
 use super::index::{Index, all, binary, compare, literal};
 use super::window::{WindowCopy, WindowRep};
-use crate::simt::{Barrier, Expr, Place, Stmt, VarId};
+use crate::simt::{Expr, Place, Stmt, VarId};
 use crate::tile::{Boundary, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 
@@ -76,7 +76,7 @@ impl Lowering<'_> {
         let fill = self.plan_fill(window, copy, name);
         if !self.join_copies() && self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         self.fill_copy(window, copy, &fill);
         self.finish_copies();
@@ -125,7 +125,7 @@ impl Lowering<'_> {
             self.emit(Stmt::AsyncCommit);
             self.emit(Stmt::AsyncWait { pending: 0 });
         }
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         self.copies_end = Some((self.blocks.len(), first));
     }
 

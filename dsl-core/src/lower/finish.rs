@@ -7,7 +7,7 @@
 use super::combine::{Partial, int, steps};
 use super::context::{Lowered, Lowering, Rep};
 use super::index::{binary, compare};
-use crate::simt::{Barrier, Expr, ParamKind, Place, Space, Special, Stmt};
+use crate::simt::{Expr, ParamKind, Place, Space, Special, Stmt};
 use crate::tile::host::HostExpr;
 use crate::tile::{self, Combine, Form, Ty, ValueId};
 use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope};
@@ -48,7 +48,7 @@ impl Lowering<'_> {
         let left = self.leave_parts_of(&combines, words)?;
         if passed_on {
             // The thread that takes the ticket speaks for what all threads have read and written.
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         let total = self.declare_let("parts", DType::I32, Expr::Special(Special::GridDim));
         let counter = (!words).then(|| self.workspace("arrived", DType::U32, HostExpr::Const(1)));
@@ -192,7 +192,7 @@ impl Lowering<'_> {
             })?;
         }
         // Thread 0 speaks for all of them.
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         Ok(Left { combine: c, spaces, words: false })
     }
 
@@ -229,7 +229,7 @@ impl Lowering<'_> {
         let then = self.close();
         let condition = self.is_first_thread().unwrap_or(Expr::Literal(Literal::bool(true)));
         self.emit(Stmt::If { condition, then, otherwise: vec![] });
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         let read = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
         compare(CompareOp::Eq, self.declare_let("last", DType::U32, read), one)
     }

@@ -5,7 +5,7 @@ use super::control::Carried;
 use super::index::{all, compare, literal};
 use super::pipeline::Waiting;
 use crate::layout::Layout;
-use crate::simt::{Barrier, Expr, SharedId, Special, Stmt};
+use crate::simt::{Expr, SharedId, Special, Stmt};
 use crate::tile::host::HostExpr;
 use crate::tile::{self, Index, Op, TileLoop, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder};
@@ -15,6 +15,9 @@ impl Lowering<'_> {
     pub fn grid(&mut self, l: &TileLoop) -> Lowered<()> {
         if let Some(split) = self.plan.split {
             return self.grid_shared(l, split);
+        }
+        if self.plan.slices > 1 {
+            return self.grid_sliced(l);
         }
         let carried = self.start_carries(&l.carries)?;
         let counts = self.tile_counts(l);
@@ -65,7 +68,7 @@ impl Lowering<'_> {
         let before = self.kernel.body.iter().position(|s| matches!(s, tile::Stmt::Tiles(_))).unwrap_or(0);
         if kept_by_hand(self.kernel, &l.body) && (repeats || kept_by_hand(self.kernel, &self.kernel.body[..before])) {
             self.comment("shared arrays that are kept by hand: a tile begins when all is done before it");
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
     }
 

@@ -60,6 +60,7 @@ mod range;
 mod scan;
 mod shared;
 mod simplify;
+mod slices;
 mod spare;
 mod split;
 mod staged;
@@ -97,14 +98,15 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     let plan = plan::plan(kernel, schedule, target, &fitting)?;
     let (kernel, found) = found::with_values(kernel);
     let kernel = kernel.as_ref();
-    let mut lowering = context::Lowering::new(kernel, found, facts, &plan);
+    let whole = plan.whole();
+    let mut lowering = context::Lowering::new(kernel, found, facts, &plan, &whole);
     lowering.fitting = fitting;
     lowering.lower_block(&kernel.body)?;
     let grid = grid_size(kernel, &plan, &lowering);
     // Tiles are dealt to blocks that should all be resident.
-    let dealt = (target.threads_per_multiprocessor as i64 / plan.threads).clamp(1, plan.grid.max(1));
+    let dealt = (target.threads_per_multiprocessor as i64 / whole.threads).clamp(1, plan.grid.max(1));
     let min_blocks = dealt.max(plan.min_blocks) as u32;
-    let (block, opt_level) = (plan.threads as u32, plan.opt_level);
+    let (block, opt_level) = (whole.threads as u32, plan.opt_level);
     let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
     let provenance = provenance(kernel, facts, schedule);
     let mut lowered = lowering.finish(launch, provenance);

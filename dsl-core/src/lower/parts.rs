@@ -24,10 +24,10 @@ const LOCAL: Index = Index { dtype: DType::I32 };
 #[derive(Clone)]
 pub(crate) struct Share {
     /// The tile indices of the loop.
-    vars: Vec<ValueId>,
-    turns: Turns,
+    pub vars: Vec<ValueId>,
+    pub turns: Turns,
     /// These are the first turns of the tile: sums start at what they start at.
-    is_first: Expr,
+    pub is_first: Expr,
 }
 
 /// What a block has where all turns of all tiles are dealt out.
@@ -222,7 +222,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers what a tile does before its shared loop: the loop, and what follows it.
-    fn before_shared<'l>(&mut self, l: &'l TileLoop) -> Lowered<(&'l TileLoop, &'l [tile::Stmt])> {
+    pub fn before_shared<'l>(&mut self, l: &'l TileLoop) -> Lowered<(&'l TileLoop, &'l [tile::Stmt])> {
         let (at, inner) = shared_loop(l).unwrap_or_else(|| panic!("parts: no loop to share in\n{}", self.kernel));
         self.lower_block(&l.body[..at])?;
         Ok((inner, &l.body[at + 1..]))
@@ -230,11 +230,16 @@ impl Lowering<'_> {
 
     /// Lowers the shared loop for the turns of this block: the sums that it carries.
     fn take_share(&mut self, inner: &TileLoop, share: Share, slots: &HostExpr) -> Lowered<Vec<Sum>> {
+        self.take_turns(inner, share)?;
+        Ok(inner.carries.iter().map(|c| self.sum(c.result, slots)).collect())
+    }
+
+    /// Lowers the shared loop for some of its turns.
+    pub fn take_turns(&mut self, inner: &TileLoop, share: Share) -> Lowered<()> {
         self.share = Some(share);
         let only: Block = vec![tile::Stmt::Tiles(inner.clone())];
         let lowered = self.lower_block(&only);
         self.share = None;
-        lowered?;
-        Ok(inner.carries.iter().map(|c| self.sum(c.result, slots)).collect())
+        lowered
     }
 }

@@ -30,8 +30,12 @@ pub(crate) struct Plan {
     pub anchor: Vec<i64>,
     /// Threads along each axis of the anchor.
     pub thread_shape: Vec<i64>,
-    /// Threads per block.
+    /// Threads that work on a tile together: those of a block, or of each of its slices.
     pub threads: i64,
+    /// Groups of as many threads in a block, which share the sum of a tile.
+    pub slices: i64,
+    /// Slices whose threads go on together, behind their sum: 1 before.
+    pub joined: i64,
     /// Elements per run of a thread.
     pub vector: i64,
     /// Buffers of the pipeline over the tiles dealt to a block.
@@ -140,8 +144,10 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
     if mma.is_none() {
         check_vector(kernel, target, vector, &anchor, &thread_shape)?;
     }
-    let min_blocks = check_min_blocks(kernel, schedule, target, threads)?;
+    let slices = super::slices::slices(kernel, schedule, fitting, threads)?;
+    let min_blocks = check_min_blocks(kernel, schedule, target, threads * slices)?;
     let split = super::split::split(kernel, schedule, fitting, threads, min_blocks)?;
+    super::slices::check_alone(kernel, slices, split)?;
     let grid = match split {
         Some(Split::Stream(blocks)) => blocks,
         _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
@@ -182,6 +188,8 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         anchor,
         thread_shape,
         threads,
+        slices,
+        joined: 1,
         vector,
         stages,
         fill,

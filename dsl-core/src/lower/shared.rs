@@ -5,7 +5,7 @@ use super::index::{Index, binary, compare, literal};
 use super::memory::Kind;
 use super::values::At;
 use crate::layout::Layout;
-use crate::simt::{Barrier, Expr, Place, SharedId as ArrayId, Space, Special, Stmt};
+use crate::simt::{Expr, Place, SharedId as ArrayId, Space, Special, Stmt};
 use crate::tile::shared::operation;
 use crate::tile::{self, Kernel, SharedAccess, SharedId, SharedKind, ValueId};
 use crate::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope};
@@ -64,7 +64,7 @@ impl Lowering<'_> {
     /// Lowers one access, with the barrier that it needs.
     pub fn shared_access(&mut self, access: &SharedAccess) -> Lowered<()> {
         if self.barriers.accesses.contains(&access.number) {
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         match &access.kind {
             SharedKind::Fill(value) => self.fill_shared(access.array, *value),
@@ -162,7 +162,7 @@ impl Lowering<'_> {
         let len: i64 = shape.iter().product();
         let id = self.new_shared("old", dtype, len);
         if self.repeated {
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         let first = self.first_replica(layout);
         let scalar = matches!(self.rep_kind(value), Kind::Scalar);
@@ -181,7 +181,7 @@ impl Lowering<'_> {
             let e = self.scalar(value);
             let place = place(self, &at);
             self.emit(Stmt::Store { place: place.clone(), value: e, predicate: first, cache: Default::default() });
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
             let name = self.name_of(value, "old");
             let e = self.declare_let(&name, dtype, Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() });
             self.set(value, Rep::Scalar(e));
@@ -192,7 +192,7 @@ impl Lowering<'_> {
             cx.emit(Stmt::Store { place, value: elements.remove(0), predicate: first.clone(), cache: Default::default() });
             Ok(())
         })?;
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         let mut rep = self.tile(value).clone();
         let load = |place| Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
         if layout.registers == 1 {

@@ -304,7 +304,9 @@ impl Builder<'_> {
                 steps.extend(header);
                 steps.push(Step::Loop(turn));
             }
-            Stmt::Barrier(Barrier::Named { .. } | Barrier::Cluster | Barrier::Grid | Barrier::Warp) => self.foreign = true,
+            Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Grid | Barrier::Warp) => {
+                self.foreign = true
+            }
             Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } | Stmt::BulkCopy { .. } => {
                 self.foreign = true
             }
@@ -388,7 +390,7 @@ fn double(kernel: &mut Kernel, groups: &[Group]) {
 }
 
 /// Calls `f` on each place that is accessed.
-fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
+pub(super) fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
     fn expr(e: &mut Expr, f: &mut dyn FnMut(&mut Place)) {
         children(e, &mut |c| expr(c, f));
         if let Expr::Load { place, .. } = e {

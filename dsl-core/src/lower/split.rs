@@ -134,7 +134,7 @@ fn has_dots(block: &[Stmt]) -> bool {
 }
 
 /// The loop whose turns can be dealt to several blocks, or why there is none.
-fn check(kernel: &Kernel) -> Result<&TileLoop, String> {
+pub(crate) fn check(kernel: &Kernel) -> Result<&TileLoop, String> {
     let grid = kernel.grid_loop().filter(|_| kernel.has_dots()).ok_or("blocks share the sums of dots, and this kernel has none")?;
     let loops = loops_with_dots(grid);
     let [(at, l)] = loops[..] else {

@@ -6,7 +6,7 @@ use super::elements::unrolled;
 use super::index::{all, compare};
 use super::mask::Mask;
 use crate::layout::{Layout, Source};
-use crate::simt::{Barrier, Expr, Place, Space, Stmt};
+use crate::simt::{Expr, Place, Space, Stmt};
 use crate::tile::{Index, ValueId, ViewId};
 use crate::types::{CompareOp, DType};
 
@@ -39,11 +39,11 @@ impl Lowering<'_> {
         ));
         if self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.everyone()));
         }
         let space = Space::Shared(smem);
         self.read_run(view, &rows, &mask, &name, space, dtype);
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.everyone()));
         let layout = self.preferred_layout(view, index);
         let var = self.new_var(&name, dtype, Some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: None });

@@ -46,6 +46,8 @@ pub enum KnobKind {
     /// `split(Z = [1, 4, 0, ..])`: blocks that share the turns of a sum of dots; 0 deals the turns of all tiles to as many blocks as fit,
     /// each as many of them.
     Split,
+    /// `slices(G = [1, 2, 4])`: groups of a block's threads that share the turns of a sum of dots; each has copies of its own.
+    Slices,
     /// `min_blocks(Q = [1, 2, 3])`: blocks per multiprocessor that registers are kept low for: the second argument of `__launch_bounds__`.
     MinBlocks,
     /// `opt_level(L = [3, 1])`: how hard ptxas tries (its `-O`); at 1 it keeps more of the order in which products are written.
@@ -76,6 +78,7 @@ impl KnobKind {
             KnobKind::Operands => "operands",
             KnobKind::Raster => "raster",
             KnobKind::Split => "split",
+            KnobKind::Slices => "slices",
             KnobKind::MinBlocks => "min_blocks",
             KnobKind::OptLevel => "opt_level",
             KnobKind::Copies => "copies",

@@ -419,6 +419,11 @@ impl Step<'_, '_> {
             super::order::meet(&mut [warp]);
             return Ok(None);
         }
+        // Each slice has a barrier of its own number.
+        let barrier = match barrier {
+            Barrier::Slice { threads } => Barrier::Named { id: 1 + warp.index * 32 / threads, threads },
+            other => other,
+        };
         self.core.counters.block_barriers += (self.core.options.count && barrier == Barrier::Block) as u64;
         warp.status = Status::At(barrier);
         Ok(Some(Pause::Barrier))

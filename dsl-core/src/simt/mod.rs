@@ -163,6 +163,11 @@ pub enum Barrier {
         /// Threads that meet; a multiple of 32.
         threads: u32,
     },
+    /// As many neighbouring threads as this, of which the thread is one: `bar.sync 1 + thread / threads, threads`.
+    Slice {
+        /// Threads that meet; a multiple of 32, at least 64, and at most 15 times in a block.
+        threads: u32,
+    },
     /// All blocks of the cluster (arrive release, wait acquire).
     Cluster,
     /// All blocks of a cooperative launch.

@@ -118,6 +118,7 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             Barrier::Block => "barrier block;".to_string(),
             Barrier::Warp => "barrier warp;".to_string(),
             Barrier::Named { id, threads } => format!("barrier named {id} of {threads} threads;"),
+            Barrier::Slice { threads } => format!("barrier slice of {threads} threads;"),
             Barrier::Cluster => "barrier cluster;".to_string(),
             Barrier::Grid => "barrier grid;".to_string(),
         },

@@ -309,6 +309,10 @@ impl Verifier<'_> {
                 let whole = threads > 0 && threads % 32 == 0 && threads <= launch.block;
                 self.require(whole, || format!("{threads} threads at a named barrier are not whole warps of the block"))
             }
+            Barrier::Slice { threads } => {
+                let whole = threads >= 64 && threads % 32 == 0 && launch.block % threads == 0 && launch.block / threads <= 15;
+                self.require(whole, || format!("slices of {threads} threads do not divide a block of {}", launch.block))
+            }
             Barrier::Cluster => self.uniform("cluster"),
             Barrier::Grid => {
                 self.require(launch.cooperative, || "a grid barrier needs a cooperative launch".to_string())?;
