@@ -14,6 +14,7 @@ use girih::prelude::*;
     copy(P = [Async, Overlap, Registers]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 4, 8, 0]),
+    slices(Y = [1, 2, 4]),
     min_blocks(Q = [2, 1])
 )]
 pub fn gemm(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f16, 2>, alpha: Scalar<f32>, beta: Scalar<f32>) {

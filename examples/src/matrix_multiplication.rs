@@ -12,6 +12,7 @@ use girih::prelude::*;
     copy(P = [Async, Registers]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 4, 8, 0]),
+    slices(Y = [1, 2, 4]),
     min_blocks(Q = [2, 1]),
     opt_level(L = [3, 1])
 )]

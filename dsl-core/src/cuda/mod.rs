@@ -121,9 +121,13 @@ fn parameter(writer: &mut Writer, index: usize) -> String {
 
 fn shared_arrays(writer: &mut Writer) {
     let kernel = writer.kernel;
-    if has_dynamic_shared(kernel) {
+    if has_dynamic_shared(kernel) || kernel.shared.iter().any(|a| a.reuses) {
         let align = kernel.shared.iter().map(|a| a.align).max().unwrap_or(16).max(16);
-        writer.line(format!("extern __shared__ __align__({align}) unsigned char shared_memory[];"));
+        writer.line(if has_dynamic_shared(kernel) {
+            format!("extern __shared__ __align__({align}) unsigned char shared_memory[];")
+        } else {
+            format!("__shared__ __align__({align}) unsigned char shared_memory[{}];", kernel.shared_bytes())
+        });
         let offsets = kernel.shared_offsets().0;
         for (i, (array, offset)) in kernel.shared.iter().zip(offsets).enumerate() {
             let (ty, name) = (c_type(array.dtype), writer.shared[i].clone());

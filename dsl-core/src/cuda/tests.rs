@@ -121,7 +121,7 @@ fn vectors_predicates_and_shared_memory_keep_their_names() {
     let at = var(&mut k, "i", DType::I32, None);
     let frag = var(&mut k, "x", DType::F32, Some(4));
     let u = var(&mut k, "u", DType::I32, None);
-    k.shared.push(SharedArray { name: "x_smem".into(), dtype: DType::F32, len: 256, align: 16 });
+    k.shared.push(SharedArray { name: "x_smem".into(), dtype: DType::F32, len: 256, align: 16, reuses: false });
     let smem = |index| Place { space: Space::Shared(SharedId(0)), dtype: DType::F32, index };
     k.body = vec![
         Stmt::Let { var: at, value: Expr::Special(Special::Thread) },
@@ -253,8 +253,8 @@ fn conversions_that_c_makes_by_itself_are_not_written() {
 #[test]
 fn much_shared_memory_is_dynamic() {
     let mut k = kernel("k", &[("p", false)]);
-    k.shared.push(SharedArray { name: "a".into(), dtype: DType::F32, len: 8192, align: 16 });
-    k.shared.push(SharedArray { name: "b".into(), dtype: DType::F32, len: 8192, align: 128 });
+    k.shared.push(SharedArray { name: "a".into(), dtype: DType::F32, len: 8192, align: 16, reuses: false });
+    k.shared.push(SharedArray { name: "b".into(), dtype: DType::F32, len: 8192, align: 128, reuses: false });
     let text = emit(&k);
     assert!(text.contains("extern __shared__ __align__(128) unsigned char shared_memory[];"), "{text}");
     assert!(text.contains("float* const b = reinterpret_cast<float*>(shared_memory + 32768);"), "{text}");

@@ -305,7 +305,7 @@ impl<'a> Lowering<'a> {
         if let Some(at) = self.reusable.iter().position(fits) {
             return self.reusable.remove(at);
         }
-        self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16 });
+        self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16, reuses: false });
         SharedId(self.shared.len() as u32 - 1)
     }
 

@@ -55,7 +55,7 @@ impl Lowering<'_> {
         let copies = if join.is_some() { self.plan.copies } else { 1 };
         let name = declared.name.unwrap_or_else(|| "shared".into());
         let len = lens.iter().product::<i64>() * copies;
-        self.shared.push(crate::simt::SharedArray { name, dtype: declared.dtype, len: len as u32, align: 16 });
+        self.shared.push(crate::simt::SharedArray { name, dtype: declared.dtype, len: len as u32, align: 16, reuses: false });
         let array = Array { id: ArrayId(self.shared.len() as u32 - 1), dtype: declared.dtype, lens, copies, join };
         self.arrays.insert(id, array.clone());
         array

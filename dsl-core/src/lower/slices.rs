@@ -12,7 +12,7 @@ use super::split::{Split, check, shared_loop};
 use crate::error::CompileError;
 use crate::layout::{Digit, Layout, Source};
 use crate::schedule::{KnobKind, Schedule, ScheduleError};
-use crate::simt::{Barrier, Expr, Place, SharedId, Space, Special, Stmt, VarId, expr_dtype};
+use crate::simt::{Barrier, Expr, Place, SharedArray, SharedId, Space, Special, Stmt, VarId, expr_dtype};
 use crate::tile::{self, Kernel, KnobId, Op, TileLoop, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 use std::collections::HashSet;
@@ -145,12 +145,16 @@ impl Lowering<'_> {
         let is_first = compare(CompareOp::Eq, self.slice.clone(), LOCAL.lit(0));
         self.take_turns(inner, Share { vars: inner.vars.clone(), turns, is_first })?;
         self.keep_apart(mark, first);
-        if repeats {
-            // Some threads may still read what the last tile's slices left there.
-            self.emit(Stmt::Barrier(Barrier::Block));
-        }
-        for c in &inner.carries {
+        for (n, c) in inner.carries.iter().enumerate() {
+            if n > 0 || self.shared.len() > first {
+                // What lies there is read no more.
+                self.emit(Stmt::Barrier(Barrier::Block));
+            }
             self.join_slices(c.result)?;
+        }
+        if repeats {
+            // The next tile's copies take the place of what was exchanged.
+            self.emit(Stmt::Barrier(Barrier::Block));
         }
         let (plan, thread, depth) = (self.plan, self.thread.clone(), self.coordinates.len());
         self.go_on_together();
@@ -193,7 +197,9 @@ impl Lowering<'_> {
         let own = dealt.registers;
         let lanes = [4, 2, 1].into_iter().find(|n| own % n == 0).unwrap_or(1);
         let name = self.name_of(sum, "sum");
-        let id = self.new_shared(&format!("{name}_slices"), dtype, threads * slices * (slices - 1) * own);
+        let (name_of, len) = (format!("{name}_slices"), (threads * slices * (slices - 1) * own) as u32);
+        self.shared.push(SharedArray { name: name_of, dtype, len, align: 16, reuses: true });
+        let id = SharedId(self.shared.len() as u32 - 1);
         let place = |cx: &Self, of: Expr, slot: Expr, run: &Expr| {
             let slot = LOCAL.add(LOCAL.mul(of, LOCAL.lit(slices - 1)), slot);
             let run = LOCAL.add(LOCAL.mul(slot, LOCAL.lit(own / lanes)), run.clone());

@@ -55,6 +55,8 @@ pub struct SharedArray {
     pub len: u32,
     /// Alignment in bytes.
     pub align: u32,
+    /// It begins where the block's shared memory begins: what other arrays hold there is no longer needed when it is written.
+    pub reuses: bool,
 }
 
 /// Hardware indices. i32; only as the whole initialiser of a [`Stmt::Let`].
@@ -503,7 +505,7 @@ impl Kernel {
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.0 as usize]
     }
-    /// Bytes of shared memory, arrays placed one after the other at their alignment.
+    /// Bytes of shared memory: arrays placed one after the other at their alignment, but for those that reuse what others had.
     pub fn shared_bytes(&self) -> u32 {
         self.shared_offsets().1
     }
@@ -511,12 +513,18 @@ impl Kernel {
     pub fn shared_offsets(&self) -> (Vec<u32>, u32) {
         let mut offsets = Vec::new();
         let mut end = 0u32;
+        let bytes = |a: &SharedArray| a.len * a.dtype.size() as u32;
         for a in &self.shared {
+            if a.reuses {
+                offsets.push(0);
+                continue;
+            }
             let start = end.next_multiple_of(a.align.max(1));
             offsets.push(start);
-            end = start + a.len * a.dtype.size() as u32;
+            end = start + bytes(a);
         }
-        (offsets, end)
+        let again = self.shared.iter().filter(|a| a.reuses).map(bytes).max().unwrap_or(0);
+        (offsets, end.max(again))
     }
     /// Bytes of each workspace for a launch, with its parameter.
     pub fn workspaces(&self, args: &[HostArg], multiprocessors: i64) -> Vec<(usize, usize)> {
