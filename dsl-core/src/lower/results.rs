@@ -1,7 +1,7 @@
 //! Results of matrix instructions that are stored in 16 bits or less: they go to memory in whole rows, through shared memory.
 //!
 //! A lane has two neighbours of such a result, one word. Each lane writes its words to shared memory, all meet, and consecutive threads
-//! read 16 bytes each of one row after the other: half the work of exchanging accumulators by shuffles (`quads`), and stores that cover
+//! read 16 bytes each of one row after the other: fewer instructions than shuffles of accumulators take (`quads`), and stores that cover
 //! whole lines. The tile lies where the loop of the sum had its operands, which nobody reads any more; where those have too little room,
 //! in an array of its own, if blocks have the shared memory for it.
 
