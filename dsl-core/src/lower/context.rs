@@ -105,6 +105,12 @@ pub(crate) struct Lowering<'a> {
     pub barriers: super::barriers::Barriers,
     /// Shared arrays of a path that excludes this one.
     pub reusable: Vec<SharedId>,
+    /// Shared arrays made so far, in order.
+    pub taken: Vec<SharedId>,
+    /// Shared arrays whose contents nobody needs any more: those of loops that have ended.
+    pub vacant: Vec<SharedId>,
+    /// A result of matrix instructions has got shared memory of its own.
+    pub results_take_shared: bool,
     /// Open blocks, innermost last.
     pub blocks: Vec<Vec<Stmt>>,
     pub values: Vec<Option<Rep>>,
@@ -193,6 +199,9 @@ impl<'a> Lowering<'a> {
             arrays: HashMap::new(),
             barriers: super::barriers::place(kernel, plan.grid > 0),
             reusable: Vec::new(),
+            taken: Vec::new(),
+            vacant: Vec::new(),
+            results_take_shared: false,
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],
             near: super::near::Near::new(kernel),
@@ -302,11 +311,23 @@ impl<'a> Lowering<'a> {
             let free = self.arrays.values().all(|own| own.id != *id);
             free && a.dtype == dtype && a.len == len as u32
         };
-        if let Some(at) = self.reusable.iter().position(fits) {
-            return self.reusable.remove(at);
-        }
-        self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16, reuses: false });
-        SharedId(self.shared.len() as u32 - 1)
+        let id = match self.reusable.iter().position(fits) {
+            Some(at) => self.reusable.remove(at),
+            None => {
+                self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16, reuses: false });
+                SharedId(self.shared.len() as u32 - 1)
+            }
+        };
+        self.vacant.retain(|v| *v != id);
+        self.taken.push(id);
+        id
+    }
+
+    /// A vacant shared array of at least so many elements: the smallest. Whoever writes to it meets first, and leaves nothing there.
+    pub fn vacant_shared(&self, dtype: DType, len: i64) -> Option<SharedId> {
+        let array = |id: &SharedId| &self.shared[id.0 as usize];
+        let fits = self.vacant.iter().copied().filter(|id| array(id).dtype == dtype && i64::from(array(id).len) >= len);
+        fits.min_by_key(|id| array(id).len)
     }
 
     pub fn rep(&self, value: ValueId) -> &Rep {

@@ -74,12 +74,21 @@ impl Lowering<'_> {
         if l.vars.iter().all(|v| self.fitting.contains(v)) {
             return self.single_turn(l);
         }
+        let before = self.taken.len();
         if let Some(ahead) = self.windows_ahead(l) {
-            return self.sequential_ahead(l, &ahead);
+            self.sequential_ahead(l, &ahead)?;
+        } else if let Some(turns) = self.shared_turns(l) {
+            self.sequential_shared(l, &turns)?;
+        } else {
+            self.sequential_turns(l)?;
         }
-        if let Some(turns) = self.shared_turns(l) {
-            return self.sequential_shared(l, &turns);
-        }
+        // What the turns had in shared memory ends with them.
+        self.vacant.extend_from_slice(&self.taken[before..]);
+        Ok(())
+    }
+
+    /// All turns of a loop over tiles, one after the other.
+    fn sequential_turns(&mut self, l: &TileLoop) -> Lowered<()> {
         let carried = self.start_carries(&l.carries)?;
         let mut loops = Vec::new();
         for (var, axis) in l.vars.iter().zip(&l.axes) {

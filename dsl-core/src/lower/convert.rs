@@ -9,6 +9,16 @@ use crate::simt::{Expr, Place, SharedId, Space, Stmt, VarId};
 use crate::tile::ValueId;
 use crate::types::{BinaryOp, DType};
 
+/// How a tile of two axes lies in shared memory, and which layout writes it there or reads it.
+pub(crate) struct Lying<'l> {
+    pub id: SharedId,
+    pub dtype: DType,
+    pub flat: &'l Layout,
+    pub shared: &'l SharedLayout,
+    /// Variables of the row and the column at which a thread begins, if they have any.
+    pub first: Option<[Expr; 2]>,
+}
+
 impl Lowering<'_> {
     /// Moves a tile into another layout: every thread writes its elements to shared memory, all meet, every thread reads its new ones.
     pub fn convert(&mut self, value: ValueId, to: &Layout) -> Lowered<()> {
@@ -47,9 +57,10 @@ impl Lowering<'_> {
             // Some threads may still read what the last turn left there.
             self.emit(Stmt::Barrier(self.everyone()));
         }
+        let lies = |flat| Lying { id, dtype, flat, shared: &shared, first: None };
         if w > 1 {
             let source = if dtype == register { self.in_array(value, &from)? } else { self.array_of(value) };
-            self.shared_vectors(source, id, dtype, &flat_from, &shared, w, true)?;
+            self.shared_vectors(source, &lies(&flat_from), w, true);
         } else {
             self.write_elements(value, id, dtype, &from, &flat_from, &shared)?;
         }
@@ -64,7 +75,7 @@ impl Lowering<'_> {
             let e = self.load_register(Some(dtype), load(place));
             Data::One(self.declare_let(&name, register, e))
         } else {
-            self.shared_vectors(var, id, dtype, &flat_to, &shared, r, false)?;
+            self.shared_vectors(var, &lies(&flat_to), r, false);
             Data::Array(var)
         };
         let mut rep = self.tile(value).clone();
@@ -114,16 +125,8 @@ impl Lowering<'_> {
     }
 
     /// Moves all registers of an array to or from shared memory, `width` elements at a time.
-    fn shared_vectors(
-        &mut self,
-        var: VarId,
-        id: SharedId,
-        dtype: DType,
-        flat: &Layout,
-        shared: &SharedLayout,
-        width: i64,
-        write: bool,
-    ) -> Lowered<()> {
+    pub fn shared_vectors(&mut self, var: VarId, lies: &Lying, width: i64, write: bool) {
+        let (dtype, flat) = (lies.dtype, lies.flat);
         let ix = super::index::Index { dtype: DType::I32 };
         let (mut known, mut loops, mut register) = (Vec::new(), Vec::new(), ix.lit(0));
         for (axis, d) in flat.register_digits() {
@@ -139,7 +142,10 @@ impl Lowering<'_> {
             }
         }
         let at = At { layout: flat.clone(), flat: register.clone(), digits: known, axes: vec![0, 1] };
-        let place = self.shared_place(id, dtype, flat, shared, &at, None);
+        let place = match &lies.first {
+            Some(first) => Place { space: Space::Shared(lies.id), dtype, index: shared_index(lies.shared, first.clone(), &at) },
+            None => self.shared_place(lies.id, dtype, flat, lies.shared, &at, None),
+        };
         let cache = Default::default();
         let predicate = if write { self.first_replica(flat) } else { None };
         self.emit(match (width, write) {
@@ -152,7 +158,17 @@ impl Lowering<'_> {
             let turn = self.close();
             self.emit(unrolled(v, extent, turn));
         }
-        Ok(())
+    }
+
+    /// The row or the column at which a thread begins in a tile of two axes.
+    pub fn first_of_thread(&self, flat: &Layout, axis: usize) -> Expr {
+        let ix = super::index::Index { dtype: DType::I32 };
+        let thread = self.thread32();
+        flat.axes[axis].iter().filter(|d| d.source == crate::layout::Source::Thread).fold(ix.lit(0), |sum, d| {
+            let quotient = ix.div(thread.clone(), d.stride);
+            let digit = if d.stride * d.extent == flat.threads { quotient } else { ix.rem(quotient, d.extent) };
+            ix.add(sum, ix.mul(digit, ix.lit(d.place)))
+        })
     }
 
     /// The address of an element in shared memory. `stage` adds whole tiles (a ring of buffers).
@@ -166,24 +182,26 @@ impl Lowering<'_> {
         stage: Option<Expr>,
     ) -> Place {
         let ix = super::index::Index { dtype: DType::I32 };
-        let thread = self.thread32();
-        let coordinate = |axis: usize| {
-            let mut sum = ix.lit(0);
-            for d in flat.axes[axis].iter().filter(|d| d.source == crate::layout::Source::Thread) {
-                let quotient = ix.div(thread.clone(), d.stride);
-                let digit = if d.stride * d.extent == flat.threads { quotient } else { ix.rem(quotient, d.extent) };
-                sum = ix.add(sum, ix.mul(digit, ix.lit(d.place)));
-            }
-            at.digits.iter().filter(|(a, _, _)| *a == axis).fold(sum, |sum, (_, place, e)| ix.add(sum, ix.mul(e.clone(), ix.lit(*place))))
-        };
-        let (row, column) = (coordinate(0), coordinate(1));
-        let column = swizzled(shared, &row, column);
-        let mut index = ix.add(ix.mul(row, ix.lit(shared.pitch)), column);
+        let first = [self.first_of_thread(flat, 0), self.first_of_thread(flat, 1)];
+        let mut index = shared_index(shared, first, at);
         if let Some(stage) = stage {
             index = ix.add(stage, index);
         }
         Place { space: Space::Shared(id), dtype, index }
     }
+}
+
+/// The index of an element in shared memory, from the row and the column at which the thread begins.
+fn shared_index(shared: &SharedLayout, first: [Expr; 2], at: &At) -> Expr {
+    let ix = super::index::Index { dtype: DType::I32 };
+    let own = |axis: usize, first: Expr| {
+        let digits = at.digits.iter().filter(|(a, _, _)| *a == axis);
+        digits.fold(first, |sum, (_, place, e)| ix.add(sum, ix.mul(e.clone(), ix.lit(*place))))
+    };
+    let [row, column] = first;
+    let (row, column) = (own(0, row), own(1, column));
+    let column = swizzled(shared, &row, column);
+    ix.add(ix.mul(row, ix.lit(shared.pitch)), column)
 }
 
 /// The column at which an element of this row and column lies.
@@ -235,13 +253,21 @@ fn row_place(layout: &Layout, axis: usize) -> i64 {
 }
 
 fn describe(shape: &[i64], shared: &SharedLayout, columns: i64) -> String {
-    let dims = shape.iter().map(i64::to_string).collect::<Vec<_>>().join(" x ");
-    let how = if shared.mask != 0 {
+    format!("change the layout of the {} tile through shared memory, {}", dimensions(shape), describe_rows(shared, columns))
+}
+
+/// The extents of a tile, in words.
+pub(crate) fn dimensions(shape: &[i64]) -> String {
+    shape.iter().map(i64::to_string).collect::<Vec<_>>().join(" x ")
+}
+
+/// How rows lie in shared memory, in words.
+pub(crate) fn describe_rows(shared: &SharedLayout, columns: i64) -> String {
+    if shared.mask != 0 {
         "columns swizzled by the row against bank conflicts".to_string()
     } else if shared.pitch > columns {
         format!("rows padded by {} against bank conflicts", shared.pitch - columns)
     } else {
         "rows as they are".to_string()
-    };
-    format!("change the layout of the {dims} tile through shared memory, {how}")
+    }
 }

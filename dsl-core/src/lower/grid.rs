@@ -179,6 +179,7 @@ impl Lowering<'_> {
             self.open();
             self.comment("the tail");
             self.mode = Mode::Tail;
+            self.vacant.clear();
             self.reusable = (first..self.shared.len() as u32).map(SharedId).collect();
             self.turn(l, carried)?;
             self.reusable.clear();

@@ -11,7 +11,8 @@
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
 //!    `dots`, `operand`, `computed_operand`, `dot`, `mma`: what dots read and where it lies, products by multiply-adds of a thread or matrix
-//!    instructions of a warp. `quads`: what four lanes exchange of their results. `double`: operands that are loaded to registers a turn early.
+//!    instructions of a warp. `quads`: what four lanes exchange of their results. `results`: those that go to memory in whole rows, through
+//!    shared memory. `double`: operands that are loaded to registers a turn early.
 //!    `split`, `parts`, `part_sums`: sums that several blocks share, and who adds up what they have.
 //!    `found`: which elements of a gather are there.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
@@ -57,6 +58,7 @@ mod pipeline;
 mod plan;
 mod quads;
 mod range;
+mod results;
 mod scan;
 mod shared;
 mod simplify;
@@ -95,30 +97,48 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
     let fitted = fit::fit(kernel, facts, schedule);
     let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
-    let plan = plan::plan(kernel, schedule, target, &fitting)?;
+    let mut plan = plan::plan(kernel, schedule, target, &fitting)?;
     let (kernel, found) = found::with_values(kernel);
     let kernel = kernel.as_ref();
-    let whole = plan.whole();
-    let mut lowering = context::Lowering::new(kernel, found, facts, &plan, &whole);
-    lowering.fitting = fitting;
+    let lowered_by = |plan: &Plan| {
+        let whole = plan.whole();
+        let mut lowering = context::Lowering::new(kernel, found.clone(), facts, plan, &whole);
+        lowering.fitting = fitting.clone();
+        let (lowered, results_take_shared) = by_plan(lowering, schedule, target)?;
+        let room =
+            check_shared(kernel, schedule, &lowered, target).and_then(|()| check_shared_of_blocks(kernel, schedule, &lowered, target));
+        Ok::<_, CompileError>((lowered, room, results_take_shared))
+    };
+    let (mut lowered, mut room, results_take_shared) = lowered_by(&plan)?;
+    if room.is_err() && results_take_shared {
+        // Without shared memory for results the schedule may be legal.
+        plan.shared_results = false;
+        (lowered, room, _) = lowered_by(&plan)?;
+    }
+    room?;
+    simt::verify::verify(&lowered, "lower");
+    lowered.provenance.launch = describe_launch(&lowered, kernel);
+    Ok(lowered)
+}
+
+/// The kernel under one plan, and whether results of matrix instructions have shared memory of their own in it.
+fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target) -> Result<(simt::Kernel, bool), CompileError> {
+    let (kernel, plan, whole) = (lowering.kernel, lowering.plan, lowering.whole);
     lowering.lower_block(&kernel.body)?;
-    let grid = grid_size(kernel, &plan, &lowering);
+    let grid = grid_size(kernel, plan, &lowering);
     // Tiles are dealt to blocks that should all be resident.
     let dealt = (target.threads_per_multiprocessor as i64 / whole.threads).clamp(1, plan.grid.max(1));
     let min_blocks = dealt.max(plan.min_blocks) as u32;
     let (block, opt_level) = (whole.threads as u32, plan.opt_level);
     let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
-    let provenance = provenance(kernel, facts, schedule);
+    let provenance = provenance(kernel, lowering.facts, schedule);
+    let results_take_shared = lowering.results_take_shared;
     let mut lowered = lowering.finish(launch, provenance);
     simplify::simplify(&mut lowered);
     if !barriers::has_own(kernel) {
         spare::spare_barriers(&mut lowered);
     }
-    check_shared(kernel, schedule, &lowered, target)?;
-    check_shared_of_blocks(kernel, schedule, &lowered, target)?;
-    simt::verify::verify(&lowered, "lower");
-    lowered.provenance.launch = describe_launch(&lowered, kernel);
-    Ok(lowered)
+    Ok((lowered, results_take_shared))
 }
 
 /// Whether a schedule can be lowered.

@@ -66,6 +66,8 @@ pub(crate) struct Plan {
     pub dots: bool,
     /// The matrix instruction that dots become, and how warps share the anchor.
     pub mma: Option<super::mma::Warps>,
+    /// Results of matrix instructions may have shared memory of their own on their way to global memory.
+    pub shared_results: bool,
     /// Operands of dots are copied to shared memory.
     pub shared_operands: bool,
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
@@ -199,6 +201,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         async_windows,
         overlap,
         dots,
+        shared_results: mma.is_some(),
         mma,
         shared_operands,
         blocked,

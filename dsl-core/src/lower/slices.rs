@@ -152,15 +152,15 @@ impl Lowering<'_> {
             }
             self.join_slices(c.result)?;
         }
-        if repeats {
-            // The next tile's copies take the place of what was exchanged.
-            self.emit(Stmt::Barrier(Barrier::Block));
-        }
         let (plan, thread, depth) = (self.plan, self.thread.clone(), self.coordinates.len());
         self.go_on_together();
         let lowered = self.lower_block(rest);
         (self.plan, self.thread) = (plan, thread);
         self.coordinates.truncate(depth);
+        if repeats {
+            // The next tile's copies take the place of what was exchanged.
+            self.emit(Stmt::Barrier(Barrier::Block));
+        }
         lowered
     }
 

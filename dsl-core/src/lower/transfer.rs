@@ -129,8 +129,11 @@ impl Lowering<'_> {
         let wanted = self.preferred_layout(view, index);
         let own = self.tile(value).layout.clone();
         let layout = match own {
-            // What lanes exchange by shuffles is stored with longer runs.
-            Some(l) if self.can_exchange(&l, &wanted) => wanted,
+            // What matrix instructions left is stored with longer runs: in whole rows, or in those that lanes get by shuffles.
+            Some(l) if self.can_exchange(&l, &wanted) => match self.row_layout(view, index, value, &l) {
+                Some(rows) if self.through_shared(view, value, &l, &rows)? => rows,
+                _ => wanted,
+            },
             // Registers that lie together in memory, or no better layout at hand: store from where the tile is.
             Some(l) if l.fast_axis() == wanted.fast_axis() && l.distinct_threads() == l.threads => {
                 self.stored_layout(&l, dtype.size() as i64)
@@ -138,9 +141,7 @@ impl Lowering<'_> {
             Some(_) | None => wanted,
         };
         self.prepare(value, &layout)?;
-        let mut mask = self.mask_at(view, index);
-        mask.sides.clear();
-        mask.and(&self.tile(value).mask.clone());
+        let mask = self.stored_mask(view, index, value);
         self.prepare_sides(&mask, &layout)?;
         let cut = self.cut(view, index, &layout, &mask);
         if cut.width == 1 {
@@ -148,6 +149,14 @@ impl Lowering<'_> {
         } else {
             self.store_vectors(view, index, value, &layout, &mask, cut)
         }
+    }
+
+    /// Which elements of a tile are stored.
+    pub fn stored_mask(&self, view: ViewId, index: &[Index], value: ValueId) -> Mask {
+        let mut mask = self.mask_at(view, index);
+        mask.sides.clear();
+        mask.and(&self.tile(value).mask);
+        mask
     }
 
     fn store_elements(&mut self, view: ViewId, index: &[Index], value: ValueId, layout: &Layout, mask: &Mask) -> Lowered<()> {

@@ -166,6 +166,29 @@ pub fn matrix_unit_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut
     }
 }
 
+/// The same in rows long enough to leave through shared memory, with a bias and a nonlinearity, several tiles a block.
+#[kernel(
+    types(T = [f16, bf16]),
+    tile(BM = [32, 16], BN = [64, 128], BK = [32, 16, 64]),
+    coarsen(TM of BM = [4, 2], TN of BN = [4, 8]),
+    vector(V = [8, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [2, 1, 4]),
+    stages(S = [3, 1, 2]),
+    copy(P = [Async, Registers, Overlap]),
+    grid(G = [1, 0]),
+    split(Z = [1, 2])
+)]
+pub fn rectified_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, bias: &Tensor<T, 1>, c: &mut Tensor<T, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), (acc + bias.load(n).cast::<f32>().expand(0, BM)).max(0.0).cast());
+    }
+}
+
 /// The same of operands that lie the other way round.
 #[kernel(
     tile(BM = [32, 16], BN = [16, 48], BK = [16, 32]),
@@ -211,7 +234,7 @@ pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32,
 
 /// 8-bit integers by matrix instructions, requantised; operands along the axis of the sum or across it.
 #[kernel(
-    tile(BM = [16, 32], BN = [16, 32], BK = [32, 64]),
+    tile(BM = [16, 32], BN = [16, 32, 128], BK = [32, 64]),
     coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
     vector(V = [4, 1]),
     unit(U = [Mma, Ffma]),

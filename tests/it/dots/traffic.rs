@@ -86,7 +86,7 @@ fn threads_that_own_neighbouring_rows_read_them_without_bank_conflicts() {
 #[test]
 fn results_of_matrix_units_are_stored_in_16_bytes() {
     let exchanges = |c: &Counters| c.warps(Class::Shuffle);
-    for (name, bytes, shuffles) in [("matrix_unit_product", 2, 8 * 8), ("turned_unit_product", 4, 4 * 8), ("tf32_product", 4, 4 * 8)] {
+    for (name, bytes, shuffles) in [("matrix_unit_product", 2, 0), ("turned_unit_product", 4, 4 * 8), ("tf32_product", 4, 4 * 8)] {
         for kernel in kernels(name) {
             // 64 elements per lane: 8 or 16 accesses of 16 bytes, each of which fills its sectors.
             let counters = of_one_tile(&kernel, [64, 128, 32], "V=2,U=Mma,W=4,S=1,P=Registers").expect("a legal schedule");
@@ -96,8 +96,38 @@ fn results_of_matrix_units_are_stored_in_16_bytes() {
             assert_eq!(exchanges(&counters), 4 * shuffles, "{}", kernel.path);
         }
     }
-    // Too few columns for whole runs: the longest there are.
+    // Rows without whole lines of 128 bytes are exchanged by lanes.
     let kernel = &kernels("matrix_unit_product")[0];
+    let short = of_one_tile(kernel, [64, 96, 32], "V=2,U=Mma,W=1,S=1,P=Registers").expect("a legal schedule");
+    assert_eq!((short.global_store.requests, exchanges(&short)), (64 * 96 * 2 / 512, 192), "{:?}", short.global_store);
+    // Too few columns for whole runs: the longest there are.
     let narrow = of_one_tile(kernel, [64, 16, 32], "V=2,U=Mma,W=4,S=1,P=Registers").expect("a legal schedule");
     assert_eq!((narrow.global_store.requests, narrow.global_store.bytes), (4 * 2, 64 * 16 * 2), "{:?}", narrow.global_store);
+}
+
+/// The kernel under a schedule for tiles of these extents.
+fn lowered(kernel: &Kernel, [bm, bn, bk]: [i64; 3], rest: &str) -> girih_core::simt::Kernel {
+    let schedule = parse_schedule(kernel, &format!("BM={bm},BN={bn},BK={bk},{rest}")).expect("a schedule");
+    lower(kernel, &best_facts(kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
+}
+
+#[test]
+fn results_of_16_bits_leave_in_whole_rows_through_the_memory_of_operands() {
+    for kernel in kernels("matrix_unit_product") {
+        // Padded rows fit the copies of an operand; only swizzled ones do; none does.
+        let copies = [("S=3,P=Async", 2), ("S=3,P=Overlap", 2), ("S=2,P=Async", 2), ("S=2,P=Registers", 2), ("S=1,P=Registers", 3)];
+        for (rest, arrays) in copies {
+            let (tile, rest) = ([64, 128, 32], format!("V=8,U=Mma,W=4,{rest}"));
+            assert_eq!(lowered(&kernel, tile, &rest).shared.len(), arrays, "{rest}");
+            let counters = of_one_tile(&kernel, tile, &rest).expect("a legal schedule");
+            let Counters { shared_load: load, shared_store: store, global_store: out, .. } = &counters;
+            assert_eq!((load.conflicts, store.conflicts), (0, 0), "{rest}: {load:?} {store:?}");
+            assert_eq!((counters.warps(Class::Shuffle), out.bytes), (0, 512 * out.requests), "{rest}: {out:?}");
+            assert_eq!(out.sectors * 32, out.bytes, "{rest}: {out:?}");
+        }
+        // Where shared memory has no room for them, lanes exchange them: the schedule stays legal.
+        let full = lowered(&kernel, [256, 256, 112], "V=8,U=Mma,W=8,S=1,P=Registers");
+        assert_eq!(full.shared.len(), 2);
+        assert!(girih_core::cuda::emit(&full).contains("__shfl_xor_sync"));
+    }
 }
