@@ -11,7 +11,6 @@ use girih::prelude::*;
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
     split(Z = [1, 2, 0]),
-    slices(Y = [1, 2, 4]),
     min_blocks(Q = [2, 1]),
     opt_level(L = [3, 1])
 )]

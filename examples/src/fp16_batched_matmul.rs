@@ -13,7 +13,6 @@ use girih::prelude::*;
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Overlap, Registers]),
     split(Z = [1, 2, 0]),
-    slices(Y = [1, 2, 4]),
     min_blocks(Q = [2, 1])
 )]
 pub fn fp16_batched_matmul(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f16, 3>) {

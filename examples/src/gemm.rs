@@ -8,7 +8,7 @@ use girih::prelude::*;
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [8, 4, 1]),
     unit(U = [Mma, Ffma]),
-    warps(W = [8, 4]),
+    warps(W = [8, 4, 2]),
     operands(O = [Shared, Direct]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Overlap, Registers]),

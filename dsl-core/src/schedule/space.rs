@@ -143,7 +143,7 @@ impl<'a> Space<'a> {
 
     /// Candidates one step away, in a fixed order: one knob moves to the next choice up or down, or two that hang together move at once. A
     /// tile moves with its coarsening (which keeps the threads) and with the warps (which keeps their parts), and against another tile or the
-    /// stages (which keeps the shared memory). Steps that land on a point with idle knobs are brought to its canonical form.
+    /// stages (which keeps the shared memory); slices move against each of these. Steps that land on a point with idle knobs are brought to its canonical form.
     pub fn neighbours(&self, schedule: &Schedule) -> Vec<Schedule> {
         let mut found: Vec<Schedule> = Vec::new();
         for next in self.steps(schedule) {
@@ -158,7 +158,21 @@ impl<'a> Space<'a> {
     /// Points one step away, legal or not.
     pub fn steps(&self, schedule: &Schedule) -> Vec<Schedule> {
         let both = |moves: Vec<(usize, bool)>| [false, true].map(|up| self.step(schedule, &moves, up));
-        self.moves().into_iter().flat_map(both).flatten().collect()
+        self.moves().into_iter().flat_map(both).flatten().chain(self.shared_otherwise(schedule)).collect()
+    }
+
+    /// The same with the sum of a tile shared by slices of a block in place of blocks, or the other way round.
+    fn shared_otherwise(&self, schedule: &Schedule) -> Vec<Schedule> {
+        let at = |kind: KnobKind| self.kernel.knobs.iter().position(|k| k.kind == kind);
+        let (Some(split), Some(slices)) = (at(KnobKind::Split), at(KnobKind::Slices)) else { return vec![] };
+        let with = |(off, on): (usize, usize)| {
+            self.choices[on].iter().filter(|c| **c != Choice::Int(1)).map(move |choice| {
+                let mut next = schedule.clone();
+                (next.choices[off], next.choices[on]) = (Choice::Int(1), choice.clone());
+                next
+            })
+        };
+        [(split, slices), (slices, split)].into_iter().flat_map(with).collect()
     }
 
     /// The naive schedule: coarsen, vector and stages 1, one tile per block, plain copies, the scalar unit, and the largest listed
@@ -219,6 +233,7 @@ impl<'a> Space<'a> {
                 let with = match (a.kind, b.kind) {
                     (KnobKind::Tile, KnobKind::Coarsen { of }) if of.0 as usize == i => true,
                     (KnobKind::Tile, KnobKind::Warps) => true,
+                    (KnobKind::Tile | KnobKind::Stages | KnobKind::Warps, KnobKind::Slices) => false,
                     (KnobKind::Tile, KnobKind::Stages) => false,
                     (KnobKind::Tile, KnobKind::Tile) if i < j => false,
                     _ => continue,
