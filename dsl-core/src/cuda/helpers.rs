@@ -429,10 +429,10 @@ const ATOMIC_FLOAT_MIN_SYSTEM: &str = atomic_float!("minimum", "atomic_min_syste
 const ATOMIC_FLOAT_MAX_SYSTEM: &str = atomic_float!("maximum", "atomic_max_system", "nan_max", "atomicCAS_system");
 
 const COPY_ASYNC: &str = "\
-// Starts a copy of Bytes bytes from global to shared memory; writes zeros where there is nothing to read.
-template <int Bytes> __device__ __forceinline__ void copy_async(void* shared, const void* global, bool present = true)
+// Starts a copy of Bytes bytes from global memory to a place in a shared array; writes zeros where there is nothing to read.
+template <int Bytes, typename T> __device__ __forceinline__ void copy_async(T* array, int at, const void* global, bool present = true)
 {
-    const unsigned int to = (unsigned int)__cvta_generic_to_shared(shared);
+    const unsigned int to = (unsigned int)__cvta_generic_to_shared(array) + at * (int)sizeof(T);
     const int size = present ? Bytes : 0;
     if constexpr (Bytes == 16) {
         asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(to), \"l\"(global), \"r\"(size) : \"memory\");

@@ -15,11 +15,11 @@ impl Writer<'_> {
         self.line(format!("{}({fragments});", mma_name(atom)));
     }
 
-    /// `load_matrix_x4(&a[0], &tile[i]);`
+    /// `load_matrix_x4(&a[0], tile, i);`
     pub fn load_matrix(&mut self, load: LoadMatrix, var: VarId, at: &Expr, place: &Place) {
         self.uses(Helper::LoadMatrix(load));
         let to = self.elements(var, at);
-        let from = self.pointer(place, true);
+        let from = self.in_array(place);
         self.line(format!("{}({to}, {from});", load_name(load)));
     }
 
@@ -88,11 +88,11 @@ pub(super) fn load_text(load: LoadMatrix) -> String {
     let way = if transposed { ", transposed on their way," } else { "" };
     format!(
         "// Loads {matrices} of 16 bytes{way} into one word per lane and matrix.
-// Lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void {}(void* fragment, const void* row)
+// Lane l says where in the array row l % 8 of matrix l / 8 begins.
+template <typename T> __device__ __forceinline__ void {}(void* fragment, const T* array, int row)
 {{
     unsigned int* words = reinterpret_cast<unsigned int*>(fragment);
-    const unsigned int from = (unsigned int)__cvta_generic_to_shared(row);
+    const unsigned int from = (unsigned int)__cvta_generic_to_shared(array) + row * (int)sizeof(T);
     asm volatile(\"ldmatrix.sync.aligned.m8n8.x{count}{form}.shared.b16 {{{}}}, [%{count}];\"
         : {}
         : \"r\"(from)
