@@ -24,6 +24,7 @@ mod lengths;
 mod matrix_units;
 mod mutants;
 mod mutator;
+mod numbers;
 mod nvrtc;
 mod on_devices;
 mod programs;

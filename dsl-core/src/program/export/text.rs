@@ -199,7 +199,7 @@ impl Names<'_> {
                 *self.multiprocessors.borrow_mut() = true;
                 Text::primary("multiprocessor_count()")
             }
-            HostExpr::Const(_) | HostExpr::Binary(..) => panic!("export: {leaf:?} is no leaf"),
+            HostExpr::Const(_) | HostExpr::Binary(..) | HostExpr::Wrap(..) => panic!("export: {leaf:?} is no leaf"),
         })
     }
 
@@ -207,6 +207,7 @@ impl Names<'_> {
         match e {
             HostExpr::Const(c) => Text::integer(*c),
             HostExpr::Binary(op, a, b) => Text::combine(*op, &self.host(a, leaf), &self.host(b, leaf)),
+            HostExpr::Wrap(dtype, e) => Text::new(format!("({}){}", c_type(*dtype), self.host(e, leaf).at_least(Prec::Unary)), Prec::Unary),
             other => leaf(other),
         }
     }
