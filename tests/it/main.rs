@@ -21,6 +21,7 @@ mod ladders;
 mod language;
 mod launches;
 mod lengths;
+mod logic;
 mod matrix_units;
 mod mutants;
 mod mutator;
