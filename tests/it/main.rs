@@ -14,6 +14,7 @@ mod evaluator;
 mod exports;
 mod folds;
 mod gallery;
+mod host_arithmetic;
 mod identity;
 mod joint_tuning;
 mod kernels;
