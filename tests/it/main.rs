@@ -29,6 +29,7 @@ mod mutator;
 mod numbers;
 mod nvrtc;
 mod on_devices;
+mod one_block;
 mod programs;
 mod properties;
 mod random;

@@ -117,11 +117,10 @@ impl Data {
     }
 }
 
-/// The host computes it from scalar parameters, or multiplies lengths: it may be any number.
+/// The host computes it from scalar parameters: it may be any number.
 fn is_anything(value: &HostExpr) -> bool {
     match value {
         HostExpr::Scalar(_) => true,
-        HostExpr::Binary(BinaryOp::Mul, a, b) if !matches!((&**a, &**b), (HostExpr::Const(_), _) | (_, HostExpr::Const(_))) => true,
         HostExpr::Binary(_, a, b) => is_anything(a) || is_anything(b),
         HostExpr::Wrap(_, e) => is_anything(e),
         HostExpr::Const(_) | HostExpr::Dim(..) | HostExpr::Stride(..) | HostExpr::Multiprocessors => false,
