@@ -39,6 +39,17 @@ impl HostExpr {
         self.text(leaf, true)
     }
 
+    /// In words, with the parameters' names: `a.len(0)`.
+    pub fn named(&self, kernel: &Kernel) -> String {
+        let name = |p: &usize| kernel.params[*p].name.as_str();
+        self.to_words(&|leaf| match leaf {
+            HostExpr::Dim(p, k) => format!("{}.len({k})", name(p)),
+            HostExpr::Stride(p, k) => format!("{}.stride({k})", name(p)),
+            HostExpr::Scalar(p) => name(p).to_string(),
+            other => other.to_string(),
+        })
+    }
+
     /// `a op b`, folded where both are constants or one is neutral.
     pub fn binary(op: BinaryOp, a: HostExpr, b: HostExpr) -> HostExpr {
         use HostExpr::Const;
