@@ -219,13 +219,13 @@ impl Rewriter<'_> {
             return Some(quote_spanned!(span=> #function(#left, #right)));
         }
         let or = matches!(e.op, BinOp::Or(_));
-        let l = hidden("left", span);
+        let (l, needs) = (hidden("left", span), hidden("needs_right", span));
         let value = some(right.to_token_stream(), e.right.span());
         Some(quote_spanned! {span=>
             {
                 let #l = #left;
-                let __girih_needs = __girih_needs(&#l, #or);
-                #function(#l, if __girih_needs { #value } else { ::core::option::Option::None }, #or)
+                let #needs = __girih_needs(&#l, #or);
+                #function(#l, if #needs { #value } else { ::core::option::Option::None }, #or)
             }
         })
     }

@@ -358,7 +358,7 @@ fn overlap(kernel: &tile::Kernel, args: &[Argument]) -> Result<(), String> {
 impl Check {
     fn holds(&self, kernel: &tile::Kernel, args: &[HostArg], multiprocessors: i64) -> Result<(), String> {
         let value = |e: &HostExpr| e.eval(args, multiprocessors);
-        let text = |e: &HostExpr| named(kernel, e);
+        let text = |e: &HostExpr| e.named(kernel);
         match &self.kind {
             CheckKind::Packed(p) => match &args[*p] {
                 HostArg::Tensor(t) if !t.is_packed() => Err(format!(
@@ -384,15 +384,4 @@ impl Check {
             CheckKind::AtMost(..) | CheckKind::Equal(..) | CheckKind::Divisible(..) => Ok(()),
         }
     }
-}
-
-/// A host expression with the parameters' names: `a.len(0)`.
-fn named(kernel: &tile::Kernel, e: &HostExpr) -> String {
-    let name = |p: &usize| kernel.params[*p].name.as_str();
-    e.to_c(&|leaf| match leaf {
-        HostExpr::Dim(p, k) => format!("{}.len({k})", name(p)),
-        HostExpr::Stride(p, k) => format!("{}.stride({k})", name(p)),
-        HostExpr::Scalar(p) => name(p).to_string(),
-        other => other.to_string(),
-    })
 }

@@ -166,6 +166,7 @@ fn mentioned(e: &HostExpr, dims: &mut Vec<(usize, usize)>) {
             mentioned(a, dims);
             mentioned(b, dims);
         }
+        HostExpr::Wrap(_, e) => mentioned(e, dims),
         HostExpr::Const(_) | HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Multiprocessors => {}
     }
 }

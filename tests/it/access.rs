@@ -23,7 +23,7 @@ pub fn one_row(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
 }
 
 /// The mistakes of a kernel, as text.
-fn mistakes(def: girih_core::registry::KernelDef) -> String {
+pub fn mistakes(def: girih_core::registry::KernelDef) -> String {
     let of = |kernel: Kernel| match classify(&kernel) {
         Ok(_) => panic!("{} was accepted", kernel.name),
         Err(diagnostics) => CompileError::Kernel(diagnostics).to_string(),

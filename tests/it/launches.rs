@@ -199,6 +199,7 @@ fn axes(e: &HostExpr, found: &mut Vec<(usize, usize)>) {
             axes(a, found);
             axes(b, found);
         }
+        HostExpr::Wrap(_, e) => axes(e, found),
         HostExpr::Const(_) | HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Multiprocessors => {}
     }
 }

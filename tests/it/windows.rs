@@ -105,7 +105,7 @@ fn valid_windows_ask_for_longer_tensors() {
     let (mut x, mut y) = (vec![0u8; 2 * 65], vec![0u8; 2 * 64]);
     let mut args = [EvalArg::Tensor { bytes: &mut x, shape: shape(65) }, EvalArg::Tensor { bytes: &mut y, shape: shape(64) }];
     let e = eval(&kernel, &mut args, &EvalOptions::default()).unwrap_err().to_string();
-    assert!(e.contains("66 is more than 65"), "{e}");
+    assert!(e.contains("y.len(0) + 2 = 66 is more than x.len(0) = 65"), "{e}");
 }
 
 /// Reads of shared memory in loops that run on the GPU: elements per access, and how often unrolled loops repeat it.

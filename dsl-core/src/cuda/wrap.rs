@@ -2,10 +2,11 @@
 //!
 //! Signed overflow is undefined in C, but the numeric contract says that integers wrap. Arithmetic of the compiler's own indices
 //! (thread and block numbers, host-computed parameters, loop counters) never overflows and is printed as it is; arithmetic on the
-//! author's data is done on unsigned numbers. Data are what comes from memory, other lanes, scalar parameters, narrowing and
-//! float casts and bitcasts, or what is computed from data; so are products by large constants, as random numbers use them.
+//! author's data is done on unsigned numbers. Data are what comes from memory, other lanes, scalar parameters (and what the host
+//! computes of them in 64 bits), narrowing and float casts and bitcasts, or what is computed from data; so are products by large constants, as random numbers use them.
 
 use crate::simt::{Expr, Fragment, Kernel, ParamKind, Stmt};
+use crate::tile::host::HostExpr;
 use crate::types::{BinaryOp, DType, TernaryOp, UnaryOp};
 
 /// Constants above this are no tile size or vector width.
@@ -75,7 +76,11 @@ impl Data {
         match expr {
             Expr::Literal(_) | Expr::Special(_) => false,
             Expr::Var(v) | Expr::Element(v, _) => self.vars[v.0 as usize],
-            Expr::Param(p) => matches!(kernel.params[*p].kind, ParamKind::Scalar { .. }),
+            Expr::Param(p) => match &kernel.params[*p].kind {
+                ParamKind::Scalar { .. } => true,
+                ParamKind::Host { dtype: DType::I64, value } => is_anything(value),
+                _ => false,
+            },
             Expr::Unary(_, a) => self.is_data(kernel, a),
             Expr::Binary(op, a, b) => {
                 (*op == BinaryOp::Mul && (is_large(a) || is_large(b))) || self.is_data(kernel, a) || self.is_data(kernel, b)
@@ -106,8 +111,19 @@ impl Data {
     pub fn may_be_anything(&self, kernel: &Kernel, expr: &Expr) -> bool {
         match expr {
             Expr::Literal(l) => l.to_i64() == 0 || (l.dtype.is_signed() && l.to_i64() == -1),
+            Expr::Param(p) if matches!(&kernel.params[*p].kind, ParamKind::Host { value, .. } if is_anything(value)) => true,
             _ => self.is_data(kernel, expr),
         }
+    }
+}
+
+/// The host computes it from scalar parameters: it may be any number.
+fn is_anything(value: &HostExpr) -> bool {
+    match value {
+        HostExpr::Scalar(_) => true,
+        HostExpr::Binary(_, a, b) => is_anything(a) || is_anything(b),
+        HostExpr::Wrap(_, e) => is_anything(e),
+        HostExpr::Const(_) | HostExpr::Dim(..) | HostExpr::Stride(..) | HostExpr::Multiprocessors => false,
     }
 }
 

@@ -124,6 +124,23 @@ pub trait Coordinates<const N: usize> {
     fn parts(self) -> [Part; N];
 }
 
+/// The lengths of a tensor of `N` axes: an array, or a tuple where numbers stand beside scalars.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no lengths of a tensor of {N} axes",
+    label = "wrong number or kind of lengths",
+    note = "give one integer per axis: `[n]`, `[rows, cols]`, or `(16, cols)` where numbers stand beside scalars"
+)]
+pub trait Lengths<const N: usize> {
+    /// The parts.
+    #[doc(hidden)]
+    fn parts(self) -> [Part; N];
+}
+impl<A: Coordinate, const N: usize> Lengths<N> for [A; N] {
+    fn parts(self) -> [Part; N] {
+        self.map(Coordinate::part)
+    }
+}
+
 /// One computed coordinate per element: a tile of integers, or an integer scalar for all of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tile of coordinates",
@@ -201,6 +218,7 @@ macro_rules! tuples {
 tuples! {
     TileIndex of AxisIndex;
     Coordinates of Coordinate;
+    Lengths of Coordinate;
     ComputedIndex of Computed;
 }
 

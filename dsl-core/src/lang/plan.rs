@@ -2,7 +2,7 @@
 
 use super::build;
 use super::elem::Elem;
-use super::index::{Coordinate, Part};
+use super::index::{Lengths, Part};
 pub(super) use super::plan_views::{flat, permuted, reinterpret, reversed, slice, split_at, strided};
 use super::recorder::{self, ProgramBuilder, ProgramTensor, binary, index};
 use super::scalar::Scalar;
@@ -122,16 +122,16 @@ pub fn variant(name: &str) -> Scalar<bool> {
 
 /// A temporary of a program: memory that lives as long as the call, with undefined contents.
 #[track_caller]
-pub fn temp<T: Elem, const N: usize>(lens: [impl Coordinate; N]) -> Tensor<T, N> {
+pub fn temp<T: Elem, const N: usize>(lens: impl Lengths<N>) -> Tensor<T, N> {
     let loc = SourceLoc::caller();
-    Tensor::of(new_temp(lens.into_iter().map(Coordinate::part).collect(), T::DTYPE, None, loc))
+    Tensor::of(new_temp(lens.parts().into(), T::DTYPE, None, loc))
 }
 
 /// A temporary of a program whose elements are `value` at the start of every call.
 #[track_caller]
-pub fn temp_filled<T: Elem, const N: usize>(lens: [impl Coordinate; N], value: T) -> Tensor<T, N> {
+pub fn temp_filled<T: Elem, const N: usize>(lens: impl Lengths<N>, value: T) -> Tensor<T, N> {
     let loc = SourceLoc::caller();
-    Tensor::of(new_temp(lens.into_iter().map(Coordinate::part).collect(), T::DTYPE, Some(value.literal()), loc))
+    Tensor::of(new_temp(lens.parts().into(), T::DTYPE, Some(value.literal()), loc))
 }
 
 fn new_temp(lens: Vec<Part>, dtype: DType, init: Option<Literal>, loc: SourceLoc) -> Handle {

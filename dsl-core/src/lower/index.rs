@@ -39,17 +39,17 @@ impl Index {
             return self.add(left, *y);
         }
         match (as_literal(&a), as_literal(&b)) {
-            (Some(x), Some(y)) => self.lit(x + y),
+            (Some(x), Some(y)) => self.lit(x.wrapping_add(y)),
             (Some(0), None) => b,
             (None, Some(0)) => a,
             (Some(_), None) => self.add(b, a),
-            (None, Some(y)) if y < 0 => self.sub(a, self.lit(-y)),
+            (None, Some(y)) if y < 0 && y > i64::MIN => self.sub(a, self.lit(-y)),
             (None, Some(y)) => match &a {
                 Expr::Binary(BinaryOp::Add, x, c) if as_literal(c).is_some() => {
-                    self.add((**x).clone(), self.lit(as_literal(c).unwrap_or(0) + y))
+                    self.add((**x).clone(), self.lit(as_literal(c).unwrap_or(0).wrapping_add(y)))
                 }
                 Expr::Binary(BinaryOp::Sub, x, c) if as_literal(c).is_some() => {
-                    self.add((**x).clone(), self.lit(y - as_literal(c).unwrap_or(0)))
+                    self.add((**x).clone(), self.lit(y.wrapping_sub(as_literal(c).unwrap_or(0))))
                 }
                 _ => binary(BinaryOp::Add, a, b),
             },
@@ -59,15 +59,15 @@ impl Index {
 
     pub fn sub(&self, a: Expr, b: Expr) -> Expr {
         match (as_literal(&a), as_literal(&b)) {
-            (Some(x), Some(y)) => self.lit(x - y),
+            (Some(x), Some(y)) => self.lit(x.wrapping_sub(y)),
             (_, Some(0)) => a,
-            (None, Some(y)) if y < 0 => self.add(a, self.lit(-y)),
+            (None, Some(y)) if y < 0 && y > i64::MIN => self.add(a, self.lit(-y)),
             (None, Some(y)) => match &a {
                 Expr::Binary(BinaryOp::Add, x, c) if as_literal(c).is_some() => {
-                    self.add((**x).clone(), self.lit(as_literal(c).unwrap_or(0) - y))
+                    self.add((**x).clone(), self.lit(as_literal(c).unwrap_or(0).wrapping_sub(y)))
                 }
                 Expr::Binary(BinaryOp::Sub, x, c) if as_literal(c).is_some() => {
-                    self.sub((**x).clone(), self.lit(as_literal(c).unwrap_or(0) + y))
+                    self.sub((**x).clone(), self.lit(as_literal(c).unwrap_or(0).wrapping_add(y)))
                 }
                 _ => binary(BinaryOp::Sub, a, b),
             },
@@ -77,7 +77,7 @@ impl Index {
 
     pub fn mul(&self, a: Expr, b: Expr) -> Expr {
         match (as_literal(&a), as_literal(&b)) {
-            (Some(x), Some(y)) => self.lit(x * y),
+            (Some(x), Some(y)) => self.lit(x.wrapping_mul(y)),
             (Some(0), _) | (_, Some(0)) => self.lit(0),
             (Some(1), _) => b,
             (_, Some(1)) => a,
@@ -149,7 +149,7 @@ pub(crate) fn multiple(e: &Expr, vars: &HashMap<VarId, i64>, param: &dyn Fn(usiz
     match e {
         Expr::Literal(_) => match as_literal(e) {
             Some(0) => MOST,
-            Some(x) => x.abs().min(MOST),
+            Some(x) => x.saturating_abs().min(MOST),
             None => 1,
         },
         Expr::Var(v) => vars.get(v).copied().unwrap_or(1),

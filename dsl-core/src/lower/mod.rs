@@ -47,6 +47,7 @@ mod mask;
 mod memory;
 mod mma;
 mod near;
+mod numbers;
 mod observed;
 mod operand;
 mod operand_rows;

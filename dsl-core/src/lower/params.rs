@@ -2,18 +2,18 @@
 
 use super::context::Lowering;
 use super::plan::gcd;
-use crate::facts::Facts;
+use crate::facts::{Facts, MAX_DIVISOR, power_within};
 use crate::simt::{Expr, Param, ParamKind};
 use crate::tile::host::HostExpr;
 use crate::tile::{self, Kernel};
-use crate::types::BinaryOp;
+use crate::types::{BinaryOp, DType};
 
 impl Lowering<'_> {
     /// By what a host expression is surely divisible, by the facts.
     pub fn host_multiple(&self, e: &HostExpr) -> i64 {
         match e {
             HostExpr::Const(0) => 1 << 20,
-            HostExpr::Const(c) => c.abs(),
+            HostExpr::Const(c) => c.saturating_abs(),
             HostExpr::Dim(p, k) if self.dim_constant.contains_key(&(*p, *k)) => self.dim_constant[&(*p, *k)].max(1),
             HostExpr::Dim(p, k) => {
                 let class = self.class_of(*p, *k);
@@ -31,6 +31,7 @@ impl Lowering<'_> {
                 HostExpr::Const(c) if c > 0 && self.host_multiple(a) % c == 0 => self.host_multiple(a) / c,
                 _ => 1,
             },
+            HostExpr::Wrap(_, e) => power_within(self.host_multiple(e) as u64, MAX_DIVISOR) as i64,
             HostExpr::Binary(BinaryOp::Rem, ..) => 1,
             HostExpr::Binary(_, a, b) => gcd(self.host_multiple(a), self.host_multiple(b)),
         }
@@ -77,18 +78,25 @@ impl Lowering<'_> {
                 let (a, b) = (self.host_index(a, name), self.host_index(b, name));
                 self.ix.mul(a, b)
             }
-            HostExpr::Scalar(_) | HostExpr::Multiprocessors | HostExpr::Binary(..) => self.host_param(e, name),
+            HostExpr::Wrap(_, inner) if self.host_range(e) == self.host_range(inner) => self.host_index(inner, name),
+            HostExpr::Scalar(_) | HostExpr::Multiprocessors | HostExpr::Binary(..) | HostExpr::Wrap(..) => self.host_param(e, name),
         }
     }
 
     /// The parameter with this value; made at its first use.
     pub fn host_param(&mut self, e: &HostExpr, name: &str) -> Expr {
-        let found = self.params.iter().position(|p| matches!(&p.kind, ParamKind::Host { value, .. } if value == e));
+        self.host_param_of(self.ix.dtype, e, name)
+    }
+
+    /// The parameter of this type with this value.
+    pub fn host_param_of(&mut self, dtype: DType, e: &HostExpr, name: &str) -> Expr {
+        let is_it = |p: &Param| matches!(&p.kind, ParamKind::Host { dtype: d, value } if *d == dtype && value == e);
+        let found = self.params.iter().position(is_it);
         let at = found.unwrap_or_else(|| {
             let taken = |n: &str| self.params.iter().any(|p| p.name == n);
             let unique =
                 if taken(name) { (1..).map(|i| format!("{name}_{i}")).find(|n| !taken(n)).unwrap_or_default() } else { name.to_string() };
-            self.params.push(Param { name: unique, kind: ParamKind::Host { dtype: self.ix.dtype, value: e.clone() } });
+            self.params.push(Param { name: unique, kind: ParamKind::Host { dtype, value: e.clone() } });
             self.params.len() - 1
         });
         Expr::Param(at)

@@ -19,7 +19,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// The values of a type, where i64 holds them all.
-fn of_type(dtype: DType) -> Option<Range> {
+pub(crate) fn of_type(dtype: DType) -> Option<Range> {
     Some(match dtype {
         DType::Bool => (0, 1),
         DType::I8 => (i8::MIN as i64, i8::MAX as i64),
@@ -62,13 +62,19 @@ fn host(value: &HostExpr) -> Range {
         HostExpr::Dim(..) => Some((0, i64::MAX)),
         HostExpr::Multiprocessors => Some((1, i64::MAX)),
         HostExpr::Binary(op, a, b) => binary(*op, host(a), host(b)),
+        HostExpr::Wrap(dtype, e) => of_type(*dtype).map(|all| within(host(e), all).unwrap_or(all)),
         HostExpr::Stride(..) | HostExpr::Scalar(_) => None,
     };
     known.unwrap_or((i64::MIN, i64::MAX))
 }
 
+/// The range, if it lies in another one.
+fn within(range: Range, all: Range) -> Option<Range> {
+    (all.0 <= range.0 && range.1 <= all.1).then_some(range)
+}
+
 /// The range of `a op b` without overflow of i64; overflow of the type is the caller's to look for.
-fn binary(op: BinaryOp, a: Range, b: Range) -> Option<Range> {
+pub(crate) fn binary(op: BinaryOp, a: Range, b: Range) -> Option<Range> {
     let corners = |f: fn(i64, i64) -> Option<i64>| {
         let all = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
         Some((*all.iter().min()?, *all.iter().max()?))

@@ -61,8 +61,7 @@ impl Lowering<'_> {
         match HostExpr::of_value(self.kernel, value) {
             Some(host) => {
                 let name = self.name_of(value, "extent");
-                let e = self.host_index(&host, &name);
-                let from = self.ix.dtype;
+                let (from, e) = self.host_number(&host, &name);
                 super::index::Index { dtype: self.register_type(value) }.cast(from, e)
             }
             None => panic!("lowering: scalar {value:?} is used before it is made in\n{}", self.kernel),

@@ -121,6 +121,7 @@ impl Signature {
             match e {
                 HostExpr::Scalar(i) => *i == scalar,
                 HostExpr::Binary(_, a, b) => mentions(a, scalar) || mentions(b, scalar),
+                HostExpr::Wrap(_, e) => mentions(e, scalar),
                 HostExpr::Const(_) | HostExpr::Dim(..) | HostExpr::Stride(..) | HostExpr::Multiprocessors => false,
             }
         }

@@ -167,27 +167,41 @@ fn literal(kernel: &Kernel, value: ValueId) -> Option<i64> {
 /// A tensor that is written may be read only where the same element is the block's own, or in a part that is never written.
 fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>) {
     let tensor = |a: &Access| kernel.view(a.view).param;
+    let one_block = kernel.grid_loop().is_none();
     let writes: Vec<&Access> = all.stores.iter().chain(&all.scatters).chain(&all.atomics).collect();
     for (i, write) in writes.iter().enumerate() {
         for load in all.loads.iter().filter(|l| tensor(l) == tensor(write)) {
-            if !disjoint(kernel, load.view, write.view) && !same_place(kernel, load, write) && !own_part(kernel, load, write) {
+            let apart = disjoint(kernel, load.view, write.view) || one_block && differ(kernel, load, write);
+            if !apart && !same_place(kernel, load, write) && !own_part(kernel, load, write) {
                 let (from, to) = (&kernel.view(load.view).text, &kernel.view(write.view).text);
-                let message = format!("`{from}` is loaded where another block may already have stored to `{to}`");
-                let help = "load and store the same tensor at the same coordinates, or split it (`split_at`) into parts of which each block owns its own";
+                let (who, help) = if one_block {
+                    (
+                        "thread of the block",
+                        "keep what the block reads again in a `shared` array, or load and store at constant coordinates that differ",
+                    )
+                } else {
+                    (
+                        "block",
+                        "load and store the same tensor at the same coordinates, or split it (`split_at`) into parts of which each block owns its own",
+                    )
+                };
+                let message = format!("`{from}` is loaded where another {who} may already have stored to `{to}`");
                 errors.push(Diagnostic::new(load.loc, message).note("stored here", write.loc).help(help));
             }
         }
         for other in writes[i + 1..].iter().filter(|o| tensor(o) == tensor(write)) {
             let atomics = all.atomics.iter().any(|a| a.loc == write.loc) && all.atomics.iter().any(|a| a.loc == other.loc);
-            let ordered = write.place == Place::Last && other.place == Place::Last && one_after_the_other(kernel, write, other);
+            let alone = one_block || write.place == Place::Last && other.place == Place::Last;
+            let ordered = alone && one_after_the_other(kernel, write, other);
             let apart = disjoint(kernel, other.view, write.view) || own_part(kernel, other, write);
             if !apart && !same_place(kernel, other, write) && !atomics && !ordered {
-                let message = format!("`{}` is stored at two places that may meet in different blocks", kernel.params[tensor(write)].name);
-                errors.push(
-                    Diagnostic::new(other.loc, message)
-                        .note("the other store", write.loc)
-                        .help("store through two sides of one `split_at`"),
-                );
+                let name = &kernel.params[tensor(write)].name;
+                let message = match one_block {
+                    true => format!("`{name}` is stored at two places that may meet, by different threads of the block"),
+                    false => format!("`{name}` is stored at two places that may meet in different blocks"),
+                };
+                let help = "store through two sides of one `split_at`";
+                errors.push(Diagnostic::new(other.loc, message).note("the other store", write.loc).help(help));
             }
         }
     }
@@ -218,9 +232,14 @@ fn own_part(kernel: &Kernel, a: &Access, b: &Access) -> bool {
 fn one_after_the_other(kernel: &Kernel, a: &Access, b: &Access) -> bool {
     let (At::Tiles(x), At::Tiles(y)) = (&a.at, &b.at) else { return false };
     let single = |index: &[Index]| index.iter().all(|i| matches!(i, Index::At(_)));
+    single(x) && single(y) || differ(kernel, a, b)
+}
+
+/// At constant coordinates of one view that are not the same.
+fn differ(kernel: &Kernel, a: &Access, b: &Access) -> bool {
+    let (At::Tiles(x), At::Tiles(y)) = (&a.at, &b.at) else { return false };
     let constant = |i: &Index| if let Index::At(v) = i { literal(kernel, *v) } else { None };
-    let differ = x.iter().zip(y).any(|(i, j)| matches!((constant(i), constant(j)), (Some(i), Some(j)) if i != j));
-    single(x) && single(y) || a.view == b.view && differ
+    a.view == b.view && x.iter().zip(y).any(|(i, j)| matches!((constant(i), constant(j)), (Some(i), Some(j)) if i != j))
 }
 
 fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {

@@ -2,7 +2,7 @@
 
 use super::{Kernel, Op, ParamKind, Stmt, ValueId};
 use crate::facts::TensorArg;
-use crate::types::{BinaryOp, Literal};
+use crate::types::{BinaryOp, DType, Literal};
 use std::fmt;
 
 /// An i64 expression over a launch's arguments. Division truncates; operands are checked non-negative where it matters by requirements.
@@ -20,6 +20,8 @@ pub enum HostExpr {
     Multiprocessors,
     /// Add, Sub, Mul, Div, Rem, Min or Max.
     Binary(BinaryOp, Box<HostExpr>, Box<HostExpr>),
+    /// What is left of a number in an integer type of at most 32 bits.
+    Wrap(DType, Box<HostExpr>),
 }
 
 /// The arguments of one launch as [`HostExpr::eval`] reads them: exactly one of the two per parameter.
@@ -35,6 +37,17 @@ impl HostExpr {
     /// As [`HostExpr::to_c`], with `min(a, b)` and `max(a, b)`: for people.
     pub fn to_words(&self, leaf: &dyn Fn(&HostExpr) -> String) -> String {
         self.text(leaf, true)
+    }
+
+    /// In words, with the parameters' names: `a.len(0)`.
+    pub fn named(&self, kernel: &Kernel) -> String {
+        let name = |p: &usize| kernel.params[*p].name.as_str();
+        self.to_words(&|leaf| match leaf {
+            HostExpr::Dim(p, k) => format!("{}.len({k})", name(p)),
+            HostExpr::Stride(p, k) => format!("{}.stride({k})", name(p)),
+            HostExpr::Scalar(p) => name(p).to_string(),
+            other => other.to_string(),
+        })
     }
 
     /// `a op b`, folded where both are constants or one is neutral.
@@ -69,7 +82,10 @@ impl HostExpr {
                 ParamKind::Scalar(d) if d.is_int() => Some(HostExpr::Scalar(*p)),
                 _ => None,
             },
-            Op::Cast(v) if kernel.ty(value).dtype()?.is_int() => HostExpr::of_value(kernel, *v),
+            Op::Cast(v) if kernel.ty(value).dtype()?.is_int() => {
+                let (from, to) = (kernel.ty(*v).dtype()?, kernel.ty(value).dtype()?);
+                HostExpr::of_value(kernel, *v).map(|e| if keeps(from, to) { e } else { HostExpr::wrap(to, e) })
+            }
             Op::Binary(op, a, b) => {
                 use BinaryOp::{Add, Div, Max, Min, Mul, Rem, Sub};
                 let known = matches!(op, Add | Sub | Mul | Div | Rem | Min | Max);
@@ -80,6 +96,14 @@ impl HostExpr {
                 Some(HostExpr::binary(*op, HostExpr::of_value(kernel, *a)?, HostExpr::of_value(kernel, *b)?))
             }
             _ => None,
+        }
+    }
+
+    /// What is left of `e` in an integer type of at most 32 bits.
+    fn wrap(dtype: DType, e: HostExpr) -> HostExpr {
+        match e {
+            HostExpr::Const(c) => HostExpr::Const(Literal::from_i64(dtype, c).to_i64()),
+            e => HostExpr::Wrap(dtype, Box::new(e)),
         }
     }
 
@@ -101,6 +125,7 @@ impl HostExpr {
             },
             HostExpr::Multiprocessors => multiprocessors,
             HostExpr::Binary(op, a, b) => apply(*op, a.eval(args, multiprocessors), b.eval(args, multiprocessors)),
+            HostExpr::Wrap(dtype, e) => Literal::from_i64(*dtype, e.eval(args, multiprocessors)).to_i64(),
         }
     }
 
@@ -135,9 +160,17 @@ impl HostExpr {
                     other => panic!("host expression: {other:?} is not computed on the host"),
                 }
             }
+            HostExpr::Wrap(dtype, e) if words => format!("{dtype}({})", e.text(leaf, words)),
+            HostExpr::Wrap(dtype, e) => format!("({})({})", crate::cuda::c_type(*dtype), e.text(leaf, words)),
             other => leaf(other),
         }
     }
+}
+
+/// Whether a cast between integers keeps all numbers, or all bits of what an i64 holds.
+fn keeps(from: DType, to: DType) -> bool {
+    let fits = |from: DType| from.size() < to.size() && (to.is_signed() || !from.is_signed());
+    to.size() == 8 || from == to || from == DType::Bool || fits(from)
 }
 
 /// Elements that a launch visits: the product of what nested loops over tiles walk, of the deepest such nest. Loops over scalars count

@@ -37,6 +37,7 @@ impl<'a> Body<'a> {
         let mut taken: HashSet<String> = signature.params.iter().map(|p| p.name.clone()).collect();
         taken.extend(kernels.iter().flatten().cloned());
         taken.extend(Helper::NAMES.iter().map(|n| n.to_string()));
+        taken.extend(super::arithmetic::FUNCTIONS.iter().map(|(name, _)| name.to_string()));
         taken.extend(["memory", "blocks"].map(str::to_string));
         let mut unique = |hint: &str| {
             let base = identifier(hint);
@@ -109,6 +110,11 @@ impl<'a> Body<'a> {
     /// Declarations of the memory that kernels own, before `solve`.
     pub fn declarations(&self) -> String {
         self.owned.values().map(|name| format!("static OwnedMemory {name};\n")).collect()
+    }
+
+    /// The statements.
+    pub fn text(&self) -> &str {
+        &self.out
     }
 
     /// The text, below the 64-bit copies that it uses.

@@ -356,7 +356,7 @@ fn never_negative(e: &HostExpr) -> bool {
     match e {
         HostExpr::Const(c) => *c >= 0,
         HostExpr::Dim(..) | HostExpr::Multiprocessors => true,
-        HostExpr::Stride(..) | HostExpr::Scalar(_) => false,
+        HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Wrap(..) => false,
         // Half of something from the whole of it: `n - n / 2`.
         HostExpr::Binary(BinaryOp::Sub, a, b) => at_most(b, a),
         HostExpr::Binary(_, a, b) => never_negative(a) && never_negative(b),

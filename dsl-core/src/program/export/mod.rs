@@ -4,6 +4,7 @@
 //! tensors. The host code tests the facts and launches the first version whose facts hold, so the file is right for every size
 //! and alignment. It needs `nvcc` and no library.
 
+mod arithmetic;
 mod body;
 mod helpers;
 mod launch;
@@ -116,6 +117,10 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
     for helper in body.helpers() {
         out.push('\n');
         out.push_str(helper.text());
+    }
+    for function in arithmetic::functions_of(body.text()) {
+        out.push('\n');
+        out.push_str(function);
     }
     let declarations = body.declarations();
     if !declarations.is_empty() {

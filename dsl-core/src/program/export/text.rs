@@ -1,8 +1,9 @@
 //! Host expressions as C++.
 
+use super::arithmetic::{Knowledge, Origin, integers, negative};
 use crate::cuda::{c_type, typed};
 use crate::program::signature::Signature;
-use crate::program::{Arg, Base, Expr, Program, TensorView};
+use crate::program::{Arg, Base, Expr, Program, ScalarVar, Stmt, TensorView};
 use crate::tile::ParamKind;
 use crate::tile::host::HostExpr;
 use crate::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
@@ -37,25 +38,35 @@ pub(super) struct Text {
     pub constant: Option<i64>,
     /// The text is this other text times a constant.
     scaled: Option<(Box<Text>, i64)>,
+    /// What is known of it as an integer.
+    pub known: Knowledge,
 }
+
+/// What nothing is known of, but that a tensor's lengths are not mentioned for nothing.
+const UNKNOWN: Knowledge = Knowledge { origin: Origin::Lengths, least: i64::MIN as i128, most: i64::MAX as i128 };
 
 impl Text {
     pub fn primary(text: impl Into<String>) -> Text {
-        Text { text: text.into(), prec: Prec::Primary, constant: None, scaled: None }
+        Text { text: text.into(), prec: Prec::Primary, constant: None, scaled: None, known: UNKNOWN }
     }
 
     pub fn integer(value: i64) -> Text {
         let prec = if value < 0 { Prec::Unary } else { Prec::Primary };
-        Text { text: typed_index(value), prec, constant: Some(value), scaled: None }
+        Text { text: typed_index(value), prec, constant: Some(value), scaled: None, known: Knowledge::constant(value) }
     }
 
-    fn new(text: String, prec: Prec) -> Text {
-        Text { text, prec, constant: None, scaled: None }
+    pub fn new(text: String, prec: Prec) -> Text {
+        Text { text, prec, constant: None, scaled: None, known: UNKNOWN }
     }
 
     /// The text as an argument of type `long long`.
     fn typed(&self) -> String {
         self.constant.map_or_else(|| self.text.clone(), |c| typed(Literal::index(c)))
+    }
+
+    /// The text with what is known of it.
+    pub fn knowing(self, known: Knowledge) -> Text {
+        Text { known, ..self }
     }
 
     /// The text without its constant factor, and that factor.
@@ -94,10 +105,11 @@ impl Text {
             _ => {}
         }
         let scaled = if op == BinaryOp::Mul { b.constant.map(|c| (Box::new(a.clone()), c)) } else { None };
-        Text { scaled, ..Text::binary(op, DType::I64, a, b) }
+        Text { scaled, ..integers(op, DType::I64, a, b) }
     }
 
-    fn binary(op: BinaryOp, dtype: DType, a: &Text, b: &Text) -> Text {
+    /// `a op b` by C's operator.
+    pub fn operator(op: BinaryOp, dtype: DType, a: &Text, b: &Text) -> Text {
         let infix = |sign: &str, prec: Prec, tighter: Prec| Text::new(format!("{} {sign} {}", a.at_least(prec), b.at_least(tighter)), prec);
         let choose = |sign: &str| {
             let (x, y) = (a.at_least(Prec::Add), b.at_least(Prec::Add));
@@ -114,6 +126,8 @@ impl Text {
             // cuda_runtime.h has min and max for two operands of one integer type.
             BinaryOp::Min if dtype == DType::I64 => Text::primary(format!("min({}, {})", a.typed(), b.typed())),
             BinaryOp::Max if dtype == DType::I64 => Text::primary(format!("max({}, {})", a.typed(), b.typed())),
+            BinaryOp::Min if dtype.is_float() => call("nan_least"),
+            BinaryOp::Max if dtype.is_float() => call("nan_greatest"),
             BinaryOp::Min => choose("<"),
             BinaryOp::Max => choose(">"),
             // Bitwise operators bind so loosely in C that readers want parentheses.
@@ -123,14 +137,19 @@ impl Text {
             BinaryOp::And => Text::new(format!("{} & {}", a.at_least(Prec::Unary), b.at_least(Prec::Unary)), Prec::Xor),
             BinaryOp::Or => Text::new(format!("{} | {}", a.at_least(Prec::Unary), b.at_least(Prec::Unary)), Prec::Xor),
             BinaryOp::Xor => Text::new(format!("{} ^ {}", a.at_least(Prec::Unary), b.at_least(Prec::Unary)), Prec::Xor),
+            BinaryOp::Shl if dtype == DType::I64 => {
+                let one = Text { text: a.typed(), ..a.clone() };
+                Text::new(format!("{} << {}", one.at_least(Prec::Shift), b.at_least(Prec::Unary)), Prec::Shift)
+            }
             BinaryOp::Shl => infix("<<", Prec::Shift, Prec::Unary),
             BinaryOp::Shr => infix(">>", Prec::Shift, Prec::Unary),
             BinaryOp::Pow => call("powf"),
             BinaryOp::MulHi => {
                 let bits = 8 * dtype.size();
                 Text::primary(format!(
-                    "({})(((__int128){} * {}) >> {bits})",
+                    "({})((({}__int128){} * {}) >> {bits})",
                     c_type(dtype),
+                    if dtype.is_signed() { "" } else { "unsigned " },
                     a.at_least(Prec::Unary),
                     b.at_least(Prec::Unary)
                 ))
@@ -166,10 +185,16 @@ impl Names<'_> {
     fn wide(&self, scalar: usize) -> Text {
         let param = &self.signature.params[scalar];
         if param.dtype == DType::I64 {
-            return Text::primary(param.name.clone());
+            return Text::primary(param.name.clone()).knowing(self.known(scalar));
         }
         self.used.borrow_mut().insert(scalar);
-        Text::primary(self.wide[scalar].clone())
+        Text::primary(self.wide[scalar].clone()).knowing(self.known(scalar))
+    }
+
+    /// A scalar of the signature.
+    fn known(&self, scalar: usize) -> Knowledge {
+        let dtype = self.signature.params[scalar].dtype;
+        if self.signature.is_extent(scalar) { Knowledge::length(dtype) } else { Knowledge::any(dtype, Origin::Data) }
     }
 
     /// The length of an axis of a program's tensor parameter.
@@ -197,9 +222,9 @@ impl Names<'_> {
             },
             HostExpr::Multiprocessors => {
                 *self.multiprocessors.borrow_mut() = true;
-                Text::primary("multiprocessor_count()")
+                Text::primary("multiprocessor_count()").knowing(Knowledge { least: 1, ..Knowledge::length(DType::I32) })
             }
-            HostExpr::Const(_) | HostExpr::Binary(..) => panic!("export: {leaf:?} is no leaf"),
+            HostExpr::Const(_) | HostExpr::Binary(..) | HostExpr::Wrap(..) => panic!("export: {leaf:?} is no leaf"),
         })
     }
 
@@ -207,6 +232,8 @@ impl Names<'_> {
         match e {
             HostExpr::Const(c) => Text::integer(*c),
             HostExpr::Binary(op, a, b) => Text::combine(*op, &self.host(a, leaf), &self.host(b, leaf)),
+            HostExpr::Wrap(dtype, e) => Text::new(format!("({}){}", c_type(*dtype), self.host(e, leaf).at_least(Prec::Unary)), Prec::Unary)
+                .knowing(Knowledge::any(*dtype, Origin::Data)),
             other => leaf(other),
         }
     }
@@ -214,14 +241,14 @@ impl Names<'_> {
     /// An integer expression in 64 bits.
     pub fn index(&self, e: &Expr) -> Text {
         match e {
-            Expr::Param(p) => self.wide(self.binding[*p]),
+            Expr::Param(p) if self.dtype(e) == self.signature.params[self.binding[*p]].dtype => self.wide(self.binding[*p]),
             Expr::Cast(DType::I64, inner) if self.dtype(inner).is_int() => self.index(inner),
             _ if self.dtype(e) == DType::I64 => self.expr(e),
             _ => {
                 let text = self.expr(e);
                 match text.constant {
                     Some(_) => text,
-                    None => Text::new(format!("(long long){}", text.at_least(Prec::Unary)), Prec::Unary),
+                    None => Text::new(format!("(long long){}", text.at_least(Prec::Unary)), Prec::Unary).knowing(text.known),
                 }
             }
         }
@@ -236,11 +263,16 @@ impl Names<'_> {
                 let constant = l.dtype.is_int().then(|| l.to_i64());
                 let text = typed(*l);
                 let prec = if text.starts_with('-') { Prec::Unary } else { Prec::Primary };
-                Text { constant, ..Text::new(text, prec) }
+                let known = constant.map_or(UNKNOWN, Knowledge::constant);
+                Text { constant, known, ..Text::new(text, prec) }
             }
             Expr::Param(p) => self.param(*p),
             Expr::Dim(p, k) => self.dim(*p, *k),
-            Expr::Var(v) => Text::primary(self.vars[v.0 as usize].clone()),
+            Expr::Var(v) => {
+                let text = Text::primary(self.vars[v.0 as usize].clone());
+                let origin = if counts(&self.program.body, *v) { Origin::Lengths } else { Origin::Counter };
+                if self.dtype(e).is_float() { text } else { text.knowing(Knowledge::any(self.dtype(e), origin)) }
+            }
             Expr::Variant(_) => Text { constant: Some(1), ..Text::primary("true") },
             Expr::Unary(op, a) => self.unary(*op, a),
             Expr::Binary(op, a, b) if self.dtype(e) == DType::I64 && !matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => {
@@ -249,9 +281,10 @@ impl Names<'_> {
                     op,
                     BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Min | BinaryOp::Max
                 );
-                if known { Text::combine(*op, &a, &b) } else { Text::binary(*op, DType::I64, &a, &b) }
+                if known { Text::combine(*op, &a, &b) } else { integers(*op, DType::I64, &a, &b) }
             }
-            Expr::Binary(op, a, b) => Text::binary(*op, self.dtype(e), &self.expr(a), &self.expr(b)),
+            Expr::Binary(op, a, b) if self.dtype(e).is_int() => integers(*op, self.dtype(e), &self.expr(a), &self.expr(b)),
+            Expr::Binary(op, a, b) => Text::operator(*op, self.dtype(e), &self.expr(a), &self.expr(b)),
             Expr::Compare(op, a, b) => {
                 let (sign, prec, tighter) = match op {
                     CompareOp::Lt => ("<", Prec::Less, Prec::Shift),
@@ -267,13 +300,24 @@ impl Names<'_> {
                 Text { constant: truth, ..Text::new(format!("{} {sign} {}", a.at_least(tighter), b.at_least(tighter)), prec) }
             }
             Expr::Select(c, a, b) => {
-                let text = format!("{} ? {} : {}", self.expr(c).at_least(Prec::Or), self.expr(a).at_least(Prec::Or), self.expr(b).text);
-                Text::new(text, Prec::Select)
+                let (yes, no) = (self.expr(a), self.expr(b));
+                let of = |t: &Text| if self.dtype(e) == DType::I64 { t.typed() } else { t.at_least(Prec::Or) };
+                let text = format!("{} ? {} : {}", self.expr(c).at_least(Prec::Or), of(&yes), of(&no));
+                Text::new(text, Prec::Select).knowing(yes.known.or(no.known))
             }
             Expr::Cast(to, a) if self.dtype(a) == *to => self.expr(a),
             Expr::Cast(DType::I64, a) if self.dtype(a).is_int() => self.index(a),
             Expr::Cast(DType::Bool, a) => Text::new(format!("{} != 0", self.expr(a).at_least(Prec::Less)), Prec::Equal),
-            Expr::Cast(to, a) => Text::new(format!("({}){}", host_type(*to), self.expr(a).at_least(Prec::Unary)), Prec::Unary),
+            Expr::Cast(to, a) if to.is_int() && self.dtype(a).is_float() => {
+                let text = Text::primary(format!("to_integer<{}>({})", c_type(*to), self.expr(a).text));
+                text.knowing(Knowledge::any(*to, Origin::Data))
+            }
+            Expr::Cast(to, a) => {
+                let inner = self.expr(a);
+                let text = Text::new(format!("({}){}", host_type(*to), inner.at_least(Prec::Unary)), Prec::Unary);
+                let any = Knowledge::any(if to.is_int() { *to } else { DType::I64 }, Origin::Data);
+                text.knowing(if inner.known.within(any) { inner.known } else { any })
+            }
         }
     }
 
@@ -281,22 +325,26 @@ impl Names<'_> {
         let there = &self.signature.params[self.binding[p]];
         let ParamKind::Scalar(dtype) = self.program.params[p].kind else { panic!("export: parameter {p} is no scalar") };
         if dtype == there.dtype {
-            return Text::primary(there.name.clone());
+            return Text::primary(there.name.clone()).knowing(self.known(self.binding[p]));
         }
-        Text::new(format!("({}){}", host_type(dtype), there.name), Prec::Unary)
+        let text = Text::new(format!("({}){}", host_type(dtype), there.name), Prec::Unary);
+        if dtype.is_int() { text.knowing(Knowledge::any(dtype, Origin::Data)) } else { text }
     }
 
     fn unary(&self, op: UnaryOp, a: &Expr) -> Text {
         let (dtype, x) = (self.dtype(a), self.expr(a));
         let call = |f: &str| Text::primary(format!("{f}({})", x.text));
         match op {
+            UnaryOp::Neg if dtype.is_int() => negative(dtype, &x),
             UnaryOp::Neg => Text::new(format!("-{}", x.at_least(Prec::Primary)), Prec::Unary),
             UnaryOp::Not if dtype == DType::Bool => Text::new(format!("!{}", x.at_least(Prec::Primary)), Prec::Unary),
+            UnaryOp::Not if dtype.size() == 1 => Text::new(format!("({})~{}", c_type(dtype), x.at_least(Prec::Primary)), Prec::Unary),
             UnaryOp::Not => Text::new(format!("~{}", x.at_least(Prec::Primary)), Prec::Unary),
             UnaryOp::Abs if dtype.is_float() => call("fabsf"),
             UnaryOp::Abs => {
+                let minus = negative(dtype, &x);
                 let x = x.at_least(Prec::Primary);
-                Text::new(format!("{x} < 0 ? -{x} : {x}"), Prec::Select)
+                Text::new(format!("{x} < 0 ? {} : {x}", minus.text), Prec::Select)
             }
             UnaryOp::Exp | UnaryOp::ExpApprox => call("expf"),
             UnaryOp::Exp2 | UnaryOp::Exp2Approx => call("exp2f"),
@@ -316,11 +364,11 @@ impl Names<'_> {
             UnaryOp::RoundTf32 => Text::primary(format!("{ROUND_TF32}({})", x.text)),
             UnaryOp::Moved => x,
             UnaryOp::Popcount if dtype.size() == 8 => call("__builtin_popcountll"),
-            UnaryOp::Popcount => Text::primary(format!("__builtin_popcount((unsigned int){})", x.at_least(Prec::Unary))),
+            UnaryOp::Popcount => Text::primary(format!("__builtin_popcount(({}){})", unsigned(dtype), x.at_least(Prec::Unary))),
             UnaryOp::LeadingZeros => {
                 let bits = 8 * dtype.size();
                 let x = x.at_least(Prec::Unary);
-                Text::new(format!("{x} == 0 ? {bits} : __builtin_clzll((unsigned long long){x}) - {}", 64 - bits), Prec::Select)
+                Text::new(format!("{x} == 0 ? {bits} : __builtin_clzll(({}){x}) - {}", unsigned(dtype), 64 - bits), Prec::Select)
             }
         }
     }
@@ -367,6 +415,16 @@ impl Names<'_> {
     }
 }
 
+/// Whether a variable counts the turns of a loop.
+fn counts(body: &[Stmt], var: ScalarVar) -> bool {
+    body.iter().any(|stmt| match stmt {
+        Stmt::For { var: own, body, .. } => *own == var || counts(body, var),
+        Stmt::While { header, body, .. } => counts(header, var) || counts(body, var),
+        Stmt::If { then, otherwise, .. } => counts(then, var) || counts(otherwise, var),
+        _ => false,
+    })
+}
+
 /// A float literal of the host, which has no spelling for infinities without <math.h>. 16-bit floats are computed in float.
 pub(super) fn host_float(value: f32) -> Text {
     if value.is_nan() {
@@ -374,6 +432,15 @@ pub(super) fn host_float(value: f32) -> Text {
     }
     let size = if value.is_infinite() { "__builtin_inff()".to_string() } else { format!("{:?}f", value.abs()) };
     if value.is_sign_negative() { Text::new(format!("-{size}"), Prec::Unary) } else { Text::primary(size) }
+}
+
+/// The unsigned type of an integer's width.
+fn unsigned(dtype: DType) -> &'static str {
+    match dtype.size() {
+        1 => "unsigned char",
+        4 => "unsigned int",
+        _ => "unsigned long long",
+    }
 }
 
 /// The type of a scalar on the host: 16-bit floats are computed in float.

@@ -79,9 +79,12 @@ fn check_requirements(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalError
             EvalRef::Scalar(l) => HostArg::Scalar(*l),
         })
         .collect();
-    let value = |v: ValueId| {
-        let expr = HostExpr::of_value(kernel, v).unwrap_or_else(|| panic!("eval: requirement on %{}, which the host can't compute", v.0));
-        expr.eval(&host, 1)
+    let host_of =
+        |v: ValueId| HostExpr::of_value(kernel, v).unwrap_or_else(|| panic!("eval: requirement on %{}, which the host can't compute", v.0));
+    let value = |v: ValueId| host_of(v).eval(&host, 1);
+    let text = |v: ValueId| match host_of(v) {
+        HostExpr::Const(c) => c.to_string(),
+        e => format!("{} = {}", e.named(kernel), value(v)),
     };
     for requirement in &kernel.requirements {
         let message = match requirement.kind {
@@ -91,9 +94,9 @@ fn check_requirements(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalError
                 }
                 _ => continue,
             },
-            RequirementKind::AtMost(a, b) if value(a) > value(b) => format!("{} is more than {}", value(a), value(b)),
-            RequirementKind::Equal(a, b) if value(a) != value(b) => format!("{} is not {}", value(a), value(b)),
-            RequirementKind::Divisible(a, n) if value(a) % n != 0 => format!("{} is not divisible by {n}", value(a)),
+            RequirementKind::AtMost(a, b) if value(a) > value(b) => format!("{} is more than {}", text(a), text(b)),
+            RequirementKind::Equal(a, b) if value(a) != value(b) => format!("{} is not {}", text(a), text(b)),
+            RequirementKind::Divisible(a, n) if value(a) % n != 0 => format!("{} is not divisible by {n}", text(a)),
             // Buffers lie at multiples of every alignment, so the offset decides.
             RequirementKind::Aligned(p, bytes) => match &args[p] {
                 EvalRef::Tensor { offset, .. } if offset % bytes != 0 => {

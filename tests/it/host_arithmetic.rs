@@ -1,0 +1,134 @@
+//! Arithmetic of exported host code: what a C++ compiler makes of it is what the evaluator computes.
+
+use girih::prelude::*;
+use girih_core::facts::{Facts, TensorArg};
+use girih_core::program::Program;
+use girih_core::program::eval::eval_program;
+use girih_core::program::export::export_program;
+use girih_core::program::signature::Signature;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::eval::{EvalArg, EvalOptions};
+use girih_core::types::Literal;
+use std::process::Command;
+
+/// y[at] = n.
+#[kernel]
+fn number(y: &mut Tensor<i64, 1>, at: Scalar<i64>, n: Scalar<i64>) {
+    y.store_at(at, n);
+}
+
+/// Numbers at the edges of what C defines.
+#[program]
+fn edges(y: &mut Tensor<i64, 1>, a: Scalar<i32>, b: Scalar<i32>, u: Scalar<u32>, w: Scalar<i64>) {
+    let (wide, f, n) = (b.cast::<i64>(), a.cast::<f32>(), y.len(0));
+    let nan = f * 0.0 / (f * -0.0);
+    let numbers = [
+        (a / b).cast::<i64>(),
+        (a % b).cast::<i64>(),
+        (a << b).cast::<i64>(),
+        (a >> b).cast::<i64>(),
+        (a * b + a).cast::<i64>(),
+        (a - b).cast::<i64>(),
+        (-a).cast::<i64>(),
+        a.abs().cast::<i64>(),
+        (u - 1).cast::<i64>(),
+        (u * 3 / b.cast::<u32>()).cast::<i64>(),
+        (f * 1e30).cast::<i32>().cast::<i64>(),
+        (f * 1e30).cast::<i64>(),
+        (f * -0.5).cast::<u8>().cast::<i64>(),
+        nan.cast::<i64>(),
+        (nan.min(3.0).max(1.0) * 5.0).cast::<i64>(),
+        (f / 2.0).min(3.0).cast::<i64>(),
+        a.cast::<u32>().cast::<i64>(),
+        a.cast::<i8>().cast::<i64>(),
+        (a.cast::<i8>() * b.cast::<i8>()).cast::<i64>(),
+        (!a.cast::<u8>()).cast::<i64>(),
+        a.leading_zeros().cast::<i64>(),
+        a.cast::<i8>().count_ones().cast::<i64>(),
+        scalar::<i64>(1) << n,
+        (scalar::<i64>(1) << (64 - n)) * 4,
+        scalar::<i64>(-1) >> wide,
+        w / wide,
+        w % wide,
+        w * 6364136223846793005i64 + 1442695040888963407i64,
+        (w << 3) - wide,
+        w.min(wide).max(3),
+        -w,
+        (n + 63) / 64 * 64 - n * n,
+    ];
+    for (i, n) in numbers.into_iter().enumerate() {
+        number(y, scalar::<i64>(i as i64), n);
+    }
+}
+
+const SIGNATURE: &str = "void solve(long long* y[N], int N, int a, int b, unsigned int u, long long w)";
+
+fn program() -> Program {
+    (edges::Program::def().build)().unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn exported(program: &Program) -> String {
+    let mut naive =
+        |_: usize, kernel: &girih_core::tile::Kernel| Space::new(kernel, &Facts::best(kernel), Target::h200()).naive().expect("legal");
+    let signature = Signature::parse(SIGNATURE).expect("a signature");
+    export_program(program, &signature, Target::h200(), &mut naive).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The host code alone, with launches that store by themselves.
+fn on_the_host(text: &str) -> String {
+    let kernels = text.rfind("__global__").expect("a kernel");
+    let mut host = text[kernels + text[kernels..].find("\n}\n").expect("its end") + 3..].to_string();
+    while let (Some(from), Some(to)) = (host.find("<<<"), host.find(">>>(")) {
+        let name = host[..from].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |i| i + 1);
+        host.replace_range(name..to + 4, "number(");
+    }
+    format!(
+        "#include <stddef.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <algorithm>\nusing std::max;\nusing std::min;\nstatic void number(long long* y, long long at, long long n, long long) {{ y[at] = n; }}\n{host}"
+    )
+}
+
+#[test]
+fn host_code_computes_what_the_evaluator_computes() {
+    let program = program();
+    let text = exported(&program);
+    assert!(text.contains("(N64 + 63) / 64 * 64 - N64 * N64"), "lengths and constants need no help\n{text}");
+    if Command::new("g++").arg("--version").output().is_err() {
+        println!("no g++: the text is not compiled");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("girih-host-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let main = "int main(int, char** v)\n{\n    long long y[40] = {};\n    solve(y, 40, (int)atoll(v[1]), (int)atoll(v[2]), (unsigned int)atoll(v[3]), atoll(v[4]));\n    for (long long n : y)\n        printf(\"%lld\\n\", n);\n}\n";
+    let (source, binary) = (folder.join("host.cpp"), folder.join("host"));
+    std::fs::write(&source, on_the_host(&text) + main).expect("written");
+    let built = Command::new("g++").args(["-O2", "-fsanitize=undefined", "-fno-sanitize-recover", "-o"]).arg(&binary).arg(&source).output();
+    let built = built.expect("g++ runs");
+    assert!(built.status.success(), "{}\n{text}", String::from_utf8_lossy(&built.stderr));
+    for (a, b, u, w) in [
+        (7, 2, 0, 5),
+        (-7, 2, 5, -5),
+        (-300, 33, 1, i64::MAX),
+        (i32::MAX, 3, 4_000_000_000, 1 << 40),
+        (1, -1, 0, i64::MIN),
+        (i32::MIN, -1, u32::MAX, i64::MIN),
+        (100, 0, 9, -9),
+        (0, 70, 2, 0),
+    ] {
+        let mut bytes = vec![0; 40 * 8];
+        let mut args = [
+            EvalArg::Tensor { bytes: &mut bytes, shape: TensorArg::packed(0, &[40]) },
+            EvalArg::Scalar(Literal::i32(a)),
+            EvalArg::Scalar(Literal::i32(b)),
+            EvalArg::Scalar(Literal::u32(u)),
+            EvalArg::Scalar(Literal::index(w)),
+        ];
+        eval_program(&program, &mut args, &EvalOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let expected: Vec<i64> = bytes.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().expect("eight bytes"))).collect();
+        let run = Command::new(&binary).args([a.to_string(), b.to_string(), u.to_string(), w.to_string()]).output().expect("it runs");
+        assert!(run.status.success(), "{a} {b} {u} {w}: {}\n{text}", String::from_utf8_lossy(&run.stderr));
+        let found: Vec<i64> = String::from_utf8_lossy(&run.stdout).lines().map(|l| l.parse().expect("a number")).collect();
+        assert_eq!(found, expected, "{a} {b} {u} {w}\n{text}");
+    }
+    std::fs::remove_dir_all(folder).expect("removed");
+}
