@@ -12,6 +12,7 @@ mod blocks;
 pub mod kernels;
 mod levels;
 mod numerics;
+mod slices;
 mod splits;
 mod traffic;
 

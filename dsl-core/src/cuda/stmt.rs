@@ -72,7 +72,7 @@ impl Writer<'_> {
             }
             Stmt::BulkCopy { shared, global, bytes, barrier } => {
                 self.uses(Helper::BulkCopy);
-                let (to, from) = (self.in_array(shared), self.pointer(global, true));
+                let (to, from) = (self.pointer(shared, false), self.pointer(global, true));
                 let (bytes, barrier) = (self.index(bytes), self.mbarrier(barrier));
                 self.line(format!("copy_bulk({to}, {from}, {bytes}, {barrier});"));
             }
@@ -460,7 +460,7 @@ impl Writer<'_> {
 
     fn async_copy(&mut self, shared: &Place, global: &Place, bytes: u32, predicate: Option<&Expr>) {
         self.uses(Helper::CopyAsync);
-        let (to, from) = (self.pointer(shared, false), self.pointer(global, true));
+        let (to, from) = (self.in_array(shared), self.pointer(global, true));
         match predicate {
             None => self.line(format!("copy_async<{bytes}>({to}, {from});")),
             Some(p) => {

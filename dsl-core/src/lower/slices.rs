@@ -122,6 +122,8 @@ impl Lowering<'_> {
             self.comment(format!("the tiles are dealt to {} blocks per multiprocessor", self.plan.grid));
             let counter = self.new_var("tile", self.ix.dtype, None);
             let outer = self.enter_turn();
+            // A tile ends with all threads together.
+            self.repeated = false;
             self.sliced_tile(l, &counts, Expr::Var(counter), true)?;
             let body = self.leave_turn(outer);
             self.emit(Stmt::For { var: counter, start: block, end, step, unroll: false, body });
@@ -158,7 +160,7 @@ impl Lowering<'_> {
         (self.plan, self.thread) = (plan, thread);
         self.coordinates.truncate(depth);
         if repeats {
-            // The next tile's copies take the place of what was exchanged.
+            // The next tile's copies take the place of what this one has in shared memory.
             self.emit(Stmt::Barrier(Barrier::Block));
         }
         lowered

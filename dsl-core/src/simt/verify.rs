@@ -310,7 +310,7 @@ impl Verifier<'_> {
                 self.require(whole, || format!("{threads} threads at a named barrier are not whole warps of the block"))
             }
             Barrier::Slice { threads } => {
-                let whole = threads >= 64 && threads % 32 == 0 && launch.block % threads == 0 && launch.block / threads <= 15;
+                let whole = threads >= 64 && threads % 32 == 0 && launch.block.is_multiple_of(threads) && launch.block / threads <= 15;
                 self.require(whole, || format!("slices of {threads} threads do not divide a block of {}", launch.block))
             }
             Barrier::Cluster => self.uniform("cluster"),
