@@ -55,7 +55,7 @@ pub struct SharedArray {
     pub len: u32,
     /// Alignment in bytes.
     pub align: u32,
-    /// It begins where the block's shared memory begins: what other arrays hold there is no longer needed when it is written.
+    /// It begins where the block's shared memory begins: what the arrays before it hold is no longer needed when it is written.
     pub reuses: bool,
 }
 
@@ -517,14 +517,15 @@ impl Kernel {
         for a in &self.shared {
             if a.reuses {
                 offsets.push(0);
+                // What is declared behind it is there at the same time.
+                end = end.max(bytes(a));
                 continue;
             }
             let start = end.next_multiple_of(a.align.max(1));
             offsets.push(start);
             end = start + bytes(a);
         }
-        let again = self.shared.iter().filter(|a| a.reuses).map(bytes).max().unwrap_or(0);
-        (offsets, end.max(again))
+        (offsets, end)
     }
     /// Bytes of each workspace for a launch, with its parameter.
     pub fn workspaces(&self, args: &[HostArg], multiprocessors: i64) -> Vec<(usize, usize)> {
