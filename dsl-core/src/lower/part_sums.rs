@@ -117,13 +117,17 @@ impl Lowering<'_> {
 
     /// Stores a run of registers of the sum.
     fn store_run(&mut self, sum: &Sum, place: Place, run: Expr) {
+        let at = (sum.registers > 1).then(|| LOCAL.mul(run, LOCAL.lit(sum.lanes)));
+        self.store_registers(sum.var, place, at, sum.lanes);
+    }
+
+    /// Stores `lanes` registers of an array from register `at` on, or a variable of one register.
+    pub fn store_registers(&mut self, var: VarId, place: Place, at: Option<Expr>, lanes: i64) {
         let cache = Default::default();
-        if sum.lanes == 1 {
-            let value = self.slot(sum.var, (sum.registers > 1).then_some(&run));
-            return self.emit(Stmt::Store { place, value, predicate: None, cache });
-        }
-        let at = LOCAL.mul(run, LOCAL.lit(sum.lanes));
-        self.emit(Stmt::StoreVector { place, var: sum.var, at, lanes: sum.lanes as u32, predicate: None, cache });
+        self.emit(match at {
+            Some(at) if lanes > 1 => Stmt::StoreVector { place, var, at, lanes: lanes as u32, predicate: None, cache },
+            at => Stmt::Store { place, value: self.slot(var, at.as_ref()), predicate: None, cache },
+        });
     }
 
     /// Loads a run of registers of the sum.
@@ -139,22 +143,28 @@ impl Lowering<'_> {
 
     /// Adds what lies at a place to a run of registers of the sum.
     fn add_run(&mut self, sum: &Sum, place: Place, run: Expr) {
-        let cache = Default::default();
+        let at = (sum.registers > 1).then(|| LOCAL.mul(run, LOCAL.lit(sum.lanes)));
+        self.add_registers(sum.var, sum.name.trim_end_matches('s'), place, at, sum.lanes);
+    }
+
+    /// Adds what lies at a place to `lanes` registers of an array from register `at` on, or to a variable of one register. `part` is what
+    /// those that are read together are called.
+    pub fn add_registers(&mut self, var: VarId, part: &str, place: Place, at: Option<Expr>, lanes: i64) {
+        let (dtype, cache) = (place.dtype, Default::default());
         let plus = |cx: &Self, register: Option<Expr>, part: Expr| {
-            let value = binary(BinaryOp::Add, cx.slot(sum.var, register.as_ref()), part);
-            Stmt::Assign { var: sum.var, index: register, value }
+            let value = binary(BinaryOp::Add, cx.slot(var, register.as_ref()), part);
+            Stmt::Assign { var, index: register, value }
         };
-        if sum.lanes == 1 {
+        let Some(at) = at.clone().filter(|_| lanes > 1) else {
             let part = Expr::Load { place: Box::new(place), predicate: None, cache };
-            let add = plus(self, (sum.registers > 1).then_some(run), part);
+            let add = plus(self, at, part);
             return self.emit(add);
-        }
-        let part = self.new_var(sum.name.trim_end_matches('s'), sum.dtype, Some(sum.lanes as u32));
+        };
+        let part = self.new_var(part, dtype, Some(lanes as u32));
         self.emit(Stmt::Declare { var: part, init: None });
-        self.emit(Stmt::LoadVector { var: part, at: LOCAL.lit(0), place, lanes: sum.lanes as u32, predicate: None, cache });
-        let (var, lane) = self.loop_var("u");
-        let register = LOCAL.add(LOCAL.mul(run, LOCAL.lit(sum.lanes)), lane.clone());
-        let add = plus(self, Some(register), Expr::Element(part, Box::new(lane)));
-        self.emit(unrolled(var, sum.lanes, vec![add]));
+        self.emit(Stmt::LoadVector { var: part, at: LOCAL.lit(0), place, lanes: lanes as u32, predicate: None, cache });
+        let (counter, lane) = self.loop_var("u");
+        let add = plus(self, Some(LOCAL.add(at, lane.clone())), Expr::Element(part, Box::new(lane)));
+        self.emit(unrolled(counter, lanes, vec![add]));
     }
 }

@@ -7,12 +7,12 @@ use super::elements::unrolled;
 use super::index::{Index, binary, compare};
 use super::parts::Share;
 use super::plan::{Plan, illegal};
-use super::spare::each_place;
+use super::spare::{each_place, in_copies, move_to_copy};
 use super::split::{Split, check, shared_loop};
 use crate::error::CompileError;
 use crate::layout::{Digit, Layout, Source};
 use crate::schedule::{KnobKind, Schedule, ScheduleError};
-use crate::simt::{Barrier, Expr, Place, SharedArray, SharedId, Space, Special, Stmt, VarId, expr_dtype};
+use crate::simt::{Barrier, Expr, Place, SharedArray, SharedId, Space, Special, Stmt, VarId};
 use crate::tile::{self, Kernel, KnobId, Op, TileLoop, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 use std::collections::HashSet;
@@ -172,19 +172,14 @@ impl Lowering<'_> {
         let (slice, slices) = (self.slice.clone(), self.plan.slices as u32);
         let mut bytes = Vec::new();
         for array in &mut self.shared[first..] {
-            // Each copy is aligned as the array is.
-            array.len = array.len.next_multiple_of((array.align / array.dtype.size() as u32).max(1));
-            bytes.push(i64::from(array.len) * array.dtype.size() as i64);
-            array.len *= slices;
+            bytes.push(in_copies(array, slices));
         }
         let (vars, params) = (&self.vars, &self.params);
         each_place(&mut stmts, &mut |place| {
             let Space::Shared(SharedId(id)) = place.space else { return };
-            let Some(bytes) = (id as usize).checked_sub(first).and_then(|at| bytes.get(at)) else { return };
-            let ix = Index { dtype: expr_dtype(&place.index, vars, params) };
-            let at = std::mem::replace(&mut place.index, ix.lit(0));
-            let own = ix.mul(ix.cast(DType::I32, slice.clone()), ix.lit(bytes / place.dtype.size() as i64));
-            place.index = ix.add(own, at);
+            if let Some(bytes) = (id as usize).checked_sub(first).and_then(|at| bytes.get(at)) {
+                move_to_copy(place, *bytes, &slice, vars, params);
+            }
         });
         stmts.into_iter().for_each(|s| self.emit(s));
     }
@@ -218,7 +213,7 @@ impl Lowering<'_> {
         self.each_run(own, lanes, &mut |cx, run| {
             let at = LOCAL.add(LOCAL.mul(p.clone(), LOCAL.lit(own)), LOCAL.mul(run.clone(), LOCAL.lit(lanes)));
             let place = place(cx, p.clone(), slot.clone(), &run);
-            cx.store_registers(var, place, at, lanes);
+            cx.store_registers(var, place, Some(at), lanes);
         });
         let then = self.close();
         self.emit(Stmt::If { condition: compare(CompareOp::Ne, slice.clone(), p), then, otherwise: vec![] });
@@ -231,7 +226,7 @@ impl Lowering<'_> {
         self.open();
         self.each_run(own, lanes, &mut |cx, run| {
             let place = place(cx, slice.clone(), s.clone(), &run);
-            cx.add_registers(&name, total, place, LOCAL.mul(run, LOCAL.lit(lanes)), lanes);
+            cx.add_registers(total, &format!("{name}_other"), place, Some(LOCAL.mul(run, LOCAL.lit(lanes))), lanes);
         });
         let body = self.close();
         self.emit(unrolled(from, slices - 1, body));
@@ -257,32 +252,6 @@ impl Lowering<'_> {
         let body = self.close();
         self.emit(unrolled(counter, self.plan.slices, body));
         total
-    }
-
-    fn store_registers(&mut self, var: VarId, place: Place, at: Expr, lanes: i64) {
-        let cache = Default::default();
-        self.emit(if lanes == 1 {
-            Stmt::Store { place, value: Expr::Element(var, Box::new(at)), predicate: None, cache }
-        } else {
-            Stmt::StoreVector { place, var, at, lanes: lanes as u32, predicate: None, cache }
-        });
-    }
-
-    fn add_registers(&mut self, name: &str, total: VarId, place: Place, at: Expr, lanes: i64) {
-        let (dtype, cache) = (place.dtype, Default::default());
-        let plus = |at: Expr, part: Expr| {
-            let value = binary(BinaryOp::Add, Expr::Element(total, Box::new(at.clone())), part);
-            Stmt::Assign { var: total, index: Some(at), value }
-        };
-        if lanes == 1 {
-            return self.emit(plus(at, Expr::Load { place: Box::new(place), predicate: None, cache }));
-        }
-        let part = self.new_var(&format!("{name}_other"), dtype, Some(lanes as u32));
-        self.emit(Stmt::Declare { var: part, init: None });
-        self.emit(Stmt::LoadVector { var: part, at: LOCAL.lit(0), place, lanes: lanes as u32, predicate: None, cache });
-        let (counter, u) = self.loop_var("u");
-        let add = plus(LOCAL.add(at, u.clone()), Expr::Element(part, Box::new(u)));
-        self.emit(unrolled(counter, lanes, vec![add]));
     }
 
     /// From here on all threads of the block are one: what each slice has loaded is there once for every slice.

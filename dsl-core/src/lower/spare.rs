@@ -9,7 +9,7 @@
 
 use super::index::{Index, literal};
 use super::simplify::{blocks, children, each_expr};
-use crate::simt::{Barrier, Expr, Kernel, ParamKind, Place, SharedId, Space, Stmt, Var, VarId, expr_dtype};
+use crate::simt::{Barrier, Expr, Kernel, Param, ParamKind, Place, SharedArray, SharedId, Space, Stmt, Var, VarId, expr_dtype};
 use crate::types::{BinaryOp, DType, MemoryOrder};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -367,26 +367,34 @@ fn double(kernel: &mut Kernel, groups: &[Group]) {
     for group in groups {
         let mut sizes = BTreeMap::new();
         for id in &group.arrays {
-            let array = &mut kernel.shared[id.0 as usize];
-            // Each copy is aligned as the array is.
-            let len = array.len.next_multiple_of((array.align / array.dtype.size() as u32).max(1));
-            array.len = len * 2;
-            sizes.insert(*id, len as i64 * array.dtype.size() as i64);
+            sizes.insert(*id, in_copies(&mut kernel.shared[id.0 as usize], 2));
         }
         let (vars, params) = (&kernel.vars, &kernel.params);
         let mut move_place = |place: &mut Place| {
             let Space::Shared(id) = place.space else { return };
-            let Some(bytes) = sizes.get(&id) else { return };
-            let ix = Index { dtype: expr_dtype(&place.index, vars, params) };
-            let side = ix.cast(DType::I32, Expr::Var(group.side));
-            let at = std::mem::replace(&mut place.index, ix.lit(0));
-            place.index = ix.add(ix.mul(side, ix.lit(bytes / place.dtype.size() as i64)), at);
+            if let Some(bytes) = sizes.get(&id) {
+                move_to_copy(place, *bytes, &Expr::Var(group.side), vars, params);
+            }
         };
         each_place(&mut kernel.body, &mut move_place);
         let side = Stmt::Declare { var: group.side, init: Some(literal(DType::I32, 0)) };
         let first = kernel.body.iter_mut().position(|s| !matches!(s, Stmt::Let { .. })).unwrap_or(0);
         kernel.body.insert(first, side);
     }
+}
+
+/// Makes so many copies of an array, each aligned as the array is: the bytes from one to the next.
+pub(super) fn in_copies(array: &mut SharedArray, copies: u32) -> i64 {
+    let len = array.len.next_multiple_of((array.align / array.dtype.size() as u32).max(1));
+    array.len = len * copies;
+    i64::from(len) * array.dtype.size() as i64
+}
+
+/// Moves an access to the copy of this number (i32) of its array.
+pub(super) fn move_to_copy(place: &mut Place, bytes: i64, copy: &Expr, vars: &[Var], params: &[Param]) {
+    let ix = Index { dtype: expr_dtype(&place.index, vars, params) };
+    let at = std::mem::replace(&mut place.index, ix.lit(0));
+    place.index = ix.add(ix.mul(ix.cast(DType::I32, copy.clone()), ix.lit(bytes / place.dtype.size() as i64)), at);
 }
 
 /// Calls `f` on each place that is accessed.
