@@ -43,13 +43,14 @@ pub(super) enum Helper {
     SliceBarrier,
     GridBarrier,
     Words,
+    LoadPair,
     LoadMatrix(LoadMatrix),
     Mma(Atom),
 }
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 36] = [
+    const PLAIN: [Helper; 37] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -86,6 +87,7 @@ impl Helper {
         Helper::SliceBarrier,
         Helper::GridBarrier,
         Helper::Words,
+        Helper::LoadPair,
     ];
 
     /// The names that helpers define, used or not.
@@ -128,6 +130,7 @@ impl Helper {
             Helper::SliceBarrier => &["sync_slice"],
             Helper::GridBarrier => &["grid_barrier"],
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
+            Helper::LoadPair => &["load_pair"],
             Helper::LoadMatrix(_) | Helper::Mma(_) => &[],
         }
     }
@@ -182,6 +185,7 @@ impl Helper {
             Helper::SliceBarrier => SLICE_BARRIER,
             Helper::GridBarrier => GRID_BARRIER,
             Helper::Words => WORDS,
+            Helper::LoadPair => matrix::LOAD_PAIR,
         };
         text.into()
     }

@@ -186,6 +186,10 @@ impl Writer<'_> {
 
     fn load_vector(&mut self, var: VarId, at: &Expr, place: &Place, lanes: u32, predicate: Option<&Expr>, cache: CacheHint) {
         let (dtype, bytes) = (place.dtype, lanes * place.dtype.size() as u32);
+        let shared = matches!(place.space, Space::Shared(_));
+        if self.has_matrix_units && shared && (dtype, lanes) == (DType::F32, 2) && predicate.is_none() {
+            return self.load_pair(var, at, place);
+        }
         let vector = self.vector(dtype, bytes);
         let address = self.address(place, vector, true);
         let value = match cache {

@@ -29,6 +29,8 @@ pub(super) struct Writer<'a> {
     pub below: Vec<Option<i64>>,
     /// Variables that change after their declaration.
     pub mutable: Vec<bool>,
+    /// There are matrix instructions.
+    pub has_matrix_units: bool,
     pub namer: Namer,
     vars: Vec<Option<String>>,
     helpers: &'a mut BTreeSet<Helper>,
@@ -52,6 +54,7 @@ impl<'a> Writer<'a> {
             below: vec![None; kernel.vars.len()],
             sets: vec![0; kernel.vars.len()],
             mutable: vec![false; kernel.vars.len()],
+            has_matrix_units: false,
             namer,
             vars: vec![None; kernel.vars.len()],
             helpers,
@@ -91,7 +94,10 @@ impl<'a> Writer<'a> {
                     let align = &mut self.var_align[var.0 as usize];
                     *align = (*align).max(bytes);
                 }
-                Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| self.align_words(f.var)),
+                Stmt::Mma { d, a, b, c, .. } => {
+                    self.has_matrix_units = true;
+                    [d, a, b, c].into_iter().for_each(|f| self.align_words(f.var));
+                }
                 Stmt::LoadMatrix { var, .. } => self.align_words(*var),
                 Stmt::If { then, otherwise, .. } => {
                     self.survey(then);

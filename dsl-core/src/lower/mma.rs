@@ -5,163 +5,16 @@ use super::convert::{exclusive_or, swizzled};
 use super::elements::unrolled;
 use super::index::Index;
 use super::operand::{Lies, Operand};
-use super::plan::{gcd, illegal};
+use super::matrix_units::{WRITTEN_OUT, Warps};
+use super::plan::gcd;
 use super::window::WindowCopy;
-use crate::fragments::{Atom, LoadMatrix, Number, Operand as Role};
-use crate::layout::{Digit, Layout, SharedLayout, Source};
-use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use crate::fragments::{Form, LoadMatrix, Operand as Role};
+use crate::layout::{Digit, SharedLayout, Source};
 use crate::simt::{Expr, Fragment, Place, Stmt, VarId};
-use crate::target::Target;
-use crate::tile::access::visit;
-use crate::tile::{Kernel, KnobId, Op, Stmt as TileStmt, ValueId};
-use crate::types::{DType, UnaryOp};
-use std::collections::HashMap;
+use crate::types::DType;
 
 /// Index arithmetic in shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
-/// Multiply-adds by matrix instructions of a warp that are written out; a longer sum is a loop.
-const WRITTEN_OUT: i64 = 256;
-
-/// How the warps of a block share the result of a dot.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Warps {
-    /// The instruction.
-    pub atom: Atom,
-    /// Warps along the rows and the columns of the anchor's last two axes.
-    pub along: [i64; 2],
-    /// Axes of the anchor before those.
-    pub leading: usize,
-    /// Steps of the instruction along the tile of a sum; `None` where they are not written out.
-    pub steps: Option<i64>,
-}
-
-/// The matrix instruction that a schedule asks for and how its warps share the anchor; `None` for fused multiply-adds.
-pub(crate) fn warps(
-    kernel: &Kernel,
-    schedule: &Schedule,
-    target: &Target,
-    anchor: &[i64],
-    knobs: &[i64],
-) -> Result<Option<Warps>, ScheduleError> {
-    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Unit) else { return Ok(None) };
-    let unit = [KnobId(at as u32)];
-    let word = match &schedule.choices[at] {
-        Choice::Word(w) if w != "Ffma" => w.clone(),
-        _ => return Ok(None),
-    };
-    let refuse = |rule: String| Err(illegal(kernel, &unit, word.clone(), rule));
-    if word == "Wgmma" {
-        return refuse("is not there yet: use Mma or Ffma".into());
-    }
-    if super::dots::are_direct(kernel, schedule) {
-        return refuse("reads its operands from shared memory: operands must be Shared".into());
-    }
-    let size = |s: &crate::tile::Size| s.value(|k| knobs[k.0 as usize]);
-    let Some((numbers, accumulator, inner)) = numbers(kernel, &size) else {
-        return refuse("multiplies f16, bf16, 8-bit integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike".into());
-    };
-    let Some(atom) = Atom::all_of(numbers, numbers, accumulator, target.capability).find(|a| inner % a.k as i64 == 0) else {
-        let least = Atom::all_of(numbers, numbers, accumulator, target.capability).last();
-        return refuse(match least {
-            Some(a) => format!("takes {} elements of the sum's axis at a time, which must divide its tile of {inner}", a.k),
-            None => format!("has no instruction for {} on {}", numbers.name(), target.arch),
-        });
-    };
-    let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
-    let [.., rows, columns] = anchor[..] else { return refuse("needs a result of two axes".into()) };
-    let fits = |along: &[i64; 2]| rows % (along[0] * atom.m as i64) == 0 && columns % (along[1] * atom.n as i64) == 0;
-    let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
-    // The fewest elements of both operands per warp.
-    match splits.filter(fits).min_by_key(|a| (rows / a[0] + columns / a[1], a[0])) {
-        Some(along) if count <= 32 => {
-            let products = inner * rows * columns / (along[0] * along[1] * atom.k as i64 * atom.m as i64 * atom.n as i64);
-            let steps = (products <= WRITTEN_OUT).then_some(inner / atom.k as i64);
-            Ok(Some(Warps { atom, along, leading: anchor.len() - 2, steps }))
-        }
-        _ => {
-            let ids: Vec<KnobId> = (0..kernel.knobs.len())
-                .filter(|k| kernel.knobs[*k].kind == KnobKind::Warps)
-                .map(|k| KnobId(k as u32))
-                .chain(unit)
-                .collect();
-            let rule = format!("{count} warps cannot share a tile of {rows} x {columns} in pieces of {} x {}", atom.m, atom.n);
-            Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
-        }
-    }
-}
-
-/// How the dots of a kernel read their operands, what they add up in, and the greatest common divisor of their sums' extents; `None` where
-/// no instruction does that.
-fn numbers(kernel: &Kernel, size: &dyn Fn(&crate::tile::Size) -> i64) -> Option<(Number, DType, i64)> {
-    let mut ops: HashMap<ValueId, &Op> = HashMap::new();
-    visit(&kernel.body, &mut |s| {
-        if let TileStmt::Let(v, op) = s {
-            ops.insert(*v, op);
-        }
-    });
-    let mut found: Option<(Number, DType, i64)> = None;
-    for op in ops.values() {
-        let Op::Dot { a, b, acc } = op else { continue };
-        let number = number(kernel, &ops, *a).filter(|n| number(kernel, &ops, *b) == Some(*n))?;
-        let (accumulator, inner) = (kernel.ty(*acc).dtype()?, size(&kernel.ty(*a).shape()?[1]));
-        found = match found {
-            Some((n, d, k)) if n == number && d == accumulator => Some((n, d, gcd(k, inner))),
-            None => Some((number, accumulator, inner)),
-            Some(_) => return None,
-        };
-    }
-    found
-}
-
-/// How a matrix instruction reads a value without losing anything.
-fn number(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> Option<Number> {
-    match kernel.ty(value).dtype()? {
-        DType::F16 => Some(Number::F16),
-        DType::BF16 => Some(Number::BF16),
-        DType::I8 => Some(Number::I8),
-        DType::U8 => Some(Number::U8),
-        DType::F32 => match ops.get(&value)? {
-            Op::Unary(UnaryOp::RoundTf32, _) => Some(Number::Tf32),
-            Op::Transpose(from, _) => number(kernel, ops, *from),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-impl Warps {
-    /// Threads along each axis of the anchor, as far as a product of threads says it.
-    pub fn thread_shape(&self) -> Vec<i64> {
-        let mut shape = vec![1; self.leading];
-        shape.extend([self.along[0] * 8, self.along[1] * 4]);
-        shape
-    }
-
-    /// The accumulators' layout: atoms side by side in a warp, warps side by side in the block.
-    pub fn layout(&self, anchor: &[i64]) -> Layout {
-        let [.., rows, columns] = anchor[..] else { panic!("mma: an anchor of one axis") };
-        let [down, right] = self.along;
-        let atom = self.atom.layout(Role::Accumulator);
-        let own = atom.registers;
-        let [atoms_down, atoms_right] = self.atoms(rows, columns);
-        let digit = |source, stride, extent, place| Digit { source, stride, extent, place };
-        let mut axes = atom.axes;
-        axes[1].push(digit(Source::Register, own, atoms_right, self.atom.n as i64));
-        axes[1].push(digit(Source::Thread, 32, right, columns / right));
-        axes[0].push(digit(Source::Register, own * atoms_right, atoms_down, self.atom.m as i64));
-        axes[0].push(digit(Source::Thread, 32 * right, down, rows / down));
-        axes.iter_mut().for_each(|digits| digits.retain(|d| d.extent > 1));
-        let mut all = vec![Vec::new(); self.leading];
-        all.extend(axes);
-        Layout { axes: all, threads: 32 * down * right, registers: own * atoms_right * atoms_down }
-    }
-
-    /// Atoms of a warp along the rows and the columns.
-    fn atoms(&self, rows: i64, columns: i64) -> [i64; 2] {
-        [rows / self.along[0] / self.atom.m as i64, columns / self.along[1] / self.atom.n as i64]
-    }
-}
-
 /// A warp's part of an operand.
 struct Side<'o> {
     operand: &'o Operand,
@@ -178,8 +31,8 @@ struct Side<'o> {
 enum Way {
     /// By `ldmatrix`, the matrices of so many atoms together.
     Matrices { load: LoadMatrix, atoms: i64 },
-    /// Element by element, where no `ldmatrix` does it.
-    Elements,
+    /// Element by element, or so many neighbours at once, where no `ldmatrix` does it.
+    Elements { width: i64 },
 }
 
 /// Which rows and columns of a fragment a lane reads.
@@ -212,7 +65,7 @@ enum Moves {
 impl Lowering<'_> {
     /// Adds the products of two operands in shared memory to an accumulator.
     pub fn matrix_multiply(&mut self, acc: VarId, left: &Operand, right: &Operand, shape: [i64; 2], warps: &Warps) -> Lowered<()> {
-        let atom = warps.atom;
+        let form = warps.form;
         let [down, across] = warps.atoms(shape[0], shape[1]);
         let warp = LOCAL.div(self.thread32(), 32);
         let part = |cx: &mut Self, stride: i64, extent: i64, rows: i64, name: &str| {
@@ -226,37 +79,51 @@ impl Lowering<'_> {
         let [warps_down, warps_right] = warps.along;
         let row = part(self, warps_right, warps_down, shape[0] / warps_down, "warp_row");
         let column = part(self, 1, warps_right, shape[1] / warps_right, "warp_col");
-        let a = self.side(left, Role::A, atom, down, row);
-        let b = self.side(right, Role::B, atom, across, column);
-        let depth = left.extent / atom.k as i64;
+        let a = self.side(left, Role::A, form, down, row);
+        let b = self.side(right, Role::B, form, across, column);
+        let depth = left.extent / form.atom.k as i64;
         let (counter, e) = self.loop_var("kk");
         self.open();
-        let k = LOCAL.mul(e, LOCAL.lit(atom.k as i64));
-        let (x, y) = (self.matrices_of(&a, atom, &k)?, self.matrices_of(&b, atom, &k)?);
-        let own = |role| atom.registers(role) as i64;
-        let ((i, at_i), (j, at_j)) = (self.loop_var("i"), self.loop_var("j"));
-        let fragment = |var, at: &Expr, step: i64| Fragment { var, at: LOCAL.mul(at.clone(), LOCAL.lit(step)) };
-        self.open();
-        let column = if down > 1 && across > 1 { self.back_and_forth(&at_i, at_j, across) } else { at_j };
-        let sum = LOCAL.add(LOCAL.mul(at_i.clone(), LOCAL.lit(across)), column.clone());
-        let d = fragment(acc, &sum, own(Role::Accumulator));
-        self.emit(Stmt::Mma { atom, d: d.clone(), a: fragment(x, &at_i, own(Role::A)), b: fragment(y, &column, own(Role::B)), c: d });
-        let multiply = self.close();
-        self.emit(unrolled(i, down, vec![unrolled(j, across, multiply)]));
+        let k = LOCAL.mul(e, LOCAL.lit(form.atom.k as i64));
+        let fragments = [self.matrices_of(&a, form, &k)?, self.matrices_of(&b, form, &k)?];
+        self.products_of(acc, fragments, form, [down, across]);
         let body = self.close();
         let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(depth), LOCAL.lit(1));
         self.emit(Stmt::For { var: counter, start, end, step, unroll: depth * down * across <= WRITTEN_OUT, body });
         Ok(())
     }
 
+    /// All products of a step's fragments: each of the instruction's A with every one of its B, in every other turn backwards.
+    fn products_of(&mut self, acc: VarId, [x, y]: [VarId; 2], form: Form, [down, across]: [i64; 2]) {
+        let ((i, at_i), (j, at_j)) = (self.loop_var("i"), self.loop_var("j"));
+        let own = |role| i64::from(form.registers(role));
+        let fragment = |var, at: &Expr, step: i64| Fragment { var, at: LOCAL.mul(at.clone(), LOCAL.lit(step)) };
+        self.open();
+        let both = down > 1 && across > 1;
+        let (row, column) = match form.swapped {
+            true => (if both { self.back_and_forth(&at_j, at_i, down) } else { at_i }, at_j),
+            false => (at_i.clone(), if both { self.back_and_forth(&at_i, at_j, across) } else { at_j }),
+        };
+        let sum = LOCAL.add(LOCAL.mul(row.clone(), LOCAL.lit(across)), column.clone());
+        let d = fragment(acc, &sum, own(Role::Accumulator));
+        let (left, right) = (fragment(x, &row, own(Role::A)), fragment(y, &column, own(Role::B)));
+        let (a, b) = if form.swapped { (right, left) } else { (left, right) };
+        self.emit(Stmt::Mma { atom: form.atom, d: d.clone(), a, b, c: d });
+        let multiply = self.close();
+        self.emit(match form.swapped {
+            true => unrolled(j, across, vec![unrolled(i, down, multiply)]),
+            false => unrolled(i, down, vec![unrolled(j, across, multiply)]),
+        });
+    }
+
     /// How a warp reads its `atoms` of an operand, which begin at `first` along the axis that the result has, too.
-    fn side<'o>(&mut self, operand: &'o Operand, role: Role, atom: Atom, atoms: i64, first: Expr) -> Side<'o> {
+    fn side<'o>(&mut self, operand: &'o Operand, role: Role, form: Form, atoms: i64, first: Expr) -> Side<'o> {
         let Lies::Shared(copy) = &operand.lies else { panic!("mma: an operand in global memory") };
-        let step = if role == Role::A { atom.m } else { atom.n } as i64;
+        let step = form.tile()[usize::from(role == Role::B)];
         // Of A, rows are the outer axis; of B, columns are.
         let contiguous = usize::from((copy.fast == operand.inner) == (role == Role::A));
-        let same = operand.dtype == atom.dtype(role);
-        let (way, together, reach) = match atom.matrices(role, contiguous).filter(|_| same) {
+        let same = operand.dtype == form.dtype(role);
+        let (way, together, reach) = match form.matrices(role, contiguous).filter(|_| same) {
             Some((transposed, origins)) => {
                 // Two fragments of two words make four matrices.
                 let together = if origins.len() == 2 && atoms % 2 == 0 { 2 } else { 1 };
@@ -270,14 +137,20 @@ impl Lowering<'_> {
                 (Way::Matrices { load, atoms: together }, together, Reach { digits, steps: [vec![], vec![]] })
             }
             None => {
-                let axes = atom.layout(role).axes;
+                let axes = form.layout(role).axes;
+                let outer = usize::from(role == Role::B);
+                // Neighbours in a row of the copy are one read.
+                let width = if copy.fast == operand.outer { run(&axes[outer]) } else { 1 };
                 let of = |source| move |d: &&Digit| d.source == source;
                 let lanes = |k: usize| axes[k].iter().filter(of(Source::Thread)).map(|d| (d.stride, d.extent, d.place)).collect();
-                let steps = |k: usize| axes[k].iter().filter(of(Source::Register)).map(|d| (d.extent, d.place)).collect();
-                (Way::Elements, 1, Reach { digits: [lanes(0), lanes(1)], steps: [steps(0), steps(1)] })
+                let steps = |k: usize| {
+                    let all = axes[k].iter().filter(of(Source::Register)).filter(|d| width == 1 || k != outer || d.place >= width);
+                    all.map(|d| (d.extent, d.place)).collect()
+                };
+                (Way::Elements { width }, 1, Reach { digits: [lanes(0), lanes(1)], steps: [steps(0), steps(1)] })
             }
         };
-        let lane = self.lane(operand, copy, role, first, &reach, [step * together, atom.k as i64, atoms * step]);
+        let lane = self.lane(operand, copy, role, first, &reach, [step * together, form.atom.k as i64, atoms * step]);
         Side { operand, copy, role, atoms, step, way, lane }
     }
 
@@ -329,16 +202,16 @@ impl Lowering<'_> {
     }
 
     /// Loads a warp's fragments of an operand at position `k` of the sum's axis, atom after atom.
-    fn matrices_of(&mut self, side: &Side, atom: Atom, k: &Expr) -> Lowered<VarId> {
+    fn matrices_of(&mut self, side: &Side, form: Form, k: &Expr) -> Lowered<VarId> {
         let operand = side.operand;
-        let len = side.atoms * atom.registers(side.role) as i64;
+        let len = side.atoms * form.registers(side.role) as i64;
         let var = self.new_var(&format!("{}_frag", operand.name), operand.dtype, Some(len as u32));
         self.emit(Stmt::Declare { var, init: None });
         match side.way {
-            Way::Matrices { load, atoms } => self.load_matrices(side, atom, k, var, load, atoms),
-            Way::Elements => self.load_fragment_elements(side, atom, k, var),
+            Way::Matrices { load, atoms } => self.load_matrices(side, form, k, var, load, atoms),
+            Way::Elements { width } => self.load_fragment_elements(side, form, k, var, width),
         }
-        let taken = atom.dtype(side.role);
+        let taken = form.dtype(side.role);
         if operand.dtype == taken && operand.chain.is_empty() {
             return Ok(var);
         }
@@ -371,16 +244,16 @@ impl Lowering<'_> {
     }
 
     /// By `ldmatrix`: as many matrices at once as the fragments of one or two atoms have.
-    fn load_matrices(&mut self, side: &Side, atom: Atom, k: &Expr, var: VarId, load: LoadMatrix, atoms: i64) {
+    fn load_matrices(&mut self, side: &Side, form: Form, k: &Expr, var: VarId, load: LoadMatrix, atoms: i64) {
         let (counter, e) = self.loop_var("i");
         let place = self.lane_place(side, LOCAL.mul(e.clone(), LOCAL.lit(side.step * atoms)), k.clone());
-        let at = LOCAL.mul(e, LOCAL.lit(atom.registers(side.role) as i64 * atoms));
+        let at = LOCAL.mul(e, LOCAL.lit(form.registers(side.role) as i64 * atoms));
         self.emit(unrolled(counter, side.atoms / atoms, vec![Stmt::LoadMatrix { load, var, at, place }]));
     }
 
-    /// Element by element, where no `ldmatrix` does it.
-    fn load_fragment_elements(&mut self, side: &Side, atom: Atom, k: &Expr, var: VarId) {
-        let layout = atom.layout(side.role);
+    /// `width` neighbours at a time, where no `ldmatrix` does it.
+    fn load_fragment_elements(&mut self, side: &Side, form: Form, k: &Expr, var: VarId, width: i64) {
+        let layout = form.layout(side.role);
         let (counter, e) = self.loop_var("i");
         let mut loops = Vec::new();
         let along_k = usize::from(side.role == Role::A);
@@ -388,7 +261,8 @@ impl Lowering<'_> {
         let mut at = LOCAL.mul(e, LOCAL.lit(layout.registers));
         for (axis, digits) in layout.axes.iter().enumerate() {
             let step = &mut steps[usize::from(axis == along_k)];
-            for d in digits.iter().filter(|d| d.source == Source::Register) {
+            let at_once = |d: &Digit| width > 1 && axis != along_k && d.place < width;
+            for d in digits.iter().filter(|d| d.source == Source::Register && !at_once(d)) {
                 let (counter, e) = self.loop_var("r");
                 loops.push((counter, d.extent));
                 at = LOCAL.add(at, LOCAL.mul(e.clone(), LOCAL.lit(d.stride)));
@@ -397,13 +271,22 @@ impl Lowering<'_> {
         }
         let [outer, k] = steps;
         let place = self.lane_place(side, outer, k);
-        let value = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
-        let mut turn = vec![Stmt::Assign { var, index: Some(at), value }];
+        let mut turn = vec![if width > 1 {
+            Stmt::LoadVector { var, at, place, lanes: width as u32, predicate: None, cache: Default::default() }
+        } else {
+            let value = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
+            Stmt::Assign { var, index: Some(at), value }
+        }];
         for (counter, extent) in loops.into_iter().rev() {
             turn = vec![unrolled(counter, extent, turn)];
         }
         self.emit(unrolled(counter, side.atoms, turn));
     }
+}
+
+/// How many neighbours along an axis lie in neighbouring registers.
+fn run(digits: &[Digit]) -> i64 {
+    digits.first().filter(|d| d.source == Source::Register && d.stride == 1 && d.place == 1).map_or(1, |d| d.extent)
 }
 
 /// Which rows and columns of fragments a lane gives `ldmatrix` the addresses of: digits of the lane (stride, extent, step). A lane gives the

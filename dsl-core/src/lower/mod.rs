@@ -44,6 +44,7 @@ mod found;
 mod grid;
 mod index;
 mod mask;
+mod matrix_units;
 mod memory;
 mod mma;
 mod near;

@@ -58,12 +58,12 @@ impl Lowering<'_> {
     /// How rows are swizzled that matrix units read: `ldmatrix` reads 16 bytes of 8 rows; lanes that read element by element lie in 4 rows,
     /// as many apart as elements share a register, with 8 neighbours in each.
     fn swizzled_rows(&mut self, reader: Reader, rows: &Rows, name: &str) -> Option<SharedLayout> {
-        let Some(atom) = self.plan.mma.as_ref().map(|m| m.atom) else { return self.swizzled_for_threads(reader, rows, name) };
+        let Some(form) = self.plan.mma.as_ref().map(|m| m.form) else { return self.swizzled_for_threads(reader, rows, name) };
         let role = if reader.left { Role::A } else { Role::B };
         let contiguous = usize::from(rows.outer_is_fast != reader.left);
-        let by_matrices = atom.matrices(role, contiguous).is_some() && atom.dtype(role) == rows.dtype;
+        let by_matrices = form.matrices(role, contiguous).is_some() && form.dtype(role) == rows.dtype;
         let bytes = rows.dtype.size() as i64;
-        let (together, meeting) = if by_matrices { (16, [8, 1]) } else { (8 * bytes.max(2), [4, atom.per_word(role) as i64]) };
+        let (together, meeting) = if by_matrices { (16, [8, 1]) } else { (8 * bytes.max(2), [4, form.atom.per_word(form.role(role)) as i64]) };
         let layout = SharedLayout::swizzled(rows.extents[rows.fast], bytes, together, meeting)?;
         self.comment(described(&layout, name, together));
         Some(layout)

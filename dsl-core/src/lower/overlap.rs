@@ -9,7 +9,7 @@ use super::index::{Index, as_literal, binary, compare};
 use super::plan::illegal;
 use super::simplify::{blocks, children, each_expr, substitute};
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
-use crate::simt::{Expr, Stmt, VarId};
+use crate::simt::{Expr, Fragment, Stmt, Var, VarId};
 use crate::tile::access::visit;
 use crate::tile::{Kernel, KnobId, Op, Stmt as TileStmt};
 use crate::types::{BinaryOp, CompareOp, DType};
@@ -50,7 +50,9 @@ pub(crate) struct Steps {
     /// The fragments, and elements of a half.
     fragments: HashMap<VarId, i64>,
     loads: Vec<Stmt>,
-    /// What is done with the fragments: they are converted and multiplied.
+    /// Conversions that go on among the products of the step before.
+    conversions: Vec<Conversion>,
+    /// What is done with the fragments: they are converted, if not where they are, and multiplied.
     products: Vec<Stmt>,
     /// What it does after them.
     after: Vec<Stmt>,
@@ -58,7 +60,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// Takes a turn apart. `None` if it is not a loop of steps, written out, each of which loads fragments and then multiplies them.
-    fn of(mut turn: Vec<Stmt>) -> Result<Steps, Vec<Stmt>> {
+    fn of(mut turn: Vec<Stmt>, vars: &[Var]) -> Result<Steps, Vec<Stmt>> {
         let is_steps = |s: &Stmt| matches!(s, Stmt::For { unroll: true, body, .. } if has_products(body));
         let Some(at) = turn.iter().position(is_steps) else { return Err(turn) };
         let Stmt::For { var, end, step, body, .. } = &turn[at] else { return Err(turn) };
@@ -68,16 +70,16 @@ impl Steps {
         if others || body[first..].iter().any(|s| !is_products(s)) || end % (2 * step) != 0 {
             return Err(turn);
         }
-        // What is only converted is converted when it is multiplied: nobody waits for loads then.
         let (loads, converted): (Vec<Stmt>, Vec<Stmt>) = body[..first].iter().cloned().partition(|s| loads(std::slice::from_ref(s)));
         let mut fragments = HashMap::new();
         written(&loads, &mut fragments);
         let is_fragment = |s: &Stmt| matches!(s, Stmt::Declare { var, .. } if fragments.contains_key(var));
         let counter = *var;
-        let products = converted.into_iter().filter(|s| !is_fragment(s)).chain(body[first..].iter().cloned()).collect();
+        let converted = converted.into_iter().filter(|s| !is_fragment(s)).collect();
+        let (conversions, products) = converted_ahead(converted, body[first..].to_vec(), &fragments, vars);
         let after = turn.split_off(at + 1);
         turn.pop();
-        Ok(Steps { before: turn, counter, step, end, fragments, loads, products, after })
+        Ok(Steps { before: turn, counter, step, end, fragments, loads, conversions, products, after })
     }
 
     /// The loads of the step at `position`.
@@ -86,6 +88,13 @@ impl Steps {
         let mut loads: Vec<Stmt> = self.loads.iter().map(|s| substitute(s.clone(), self.counter, position)).collect();
         self.in_half(&mut loads, &half);
         loads
+    }
+
+    /// Part `part` of `parts` of the conversions of what the step at `position` multiplies.
+    fn conversions_at(&self, position: &Expr, part: &Expr, parts: i64) -> Vec<Stmt> {
+        let mut all: Vec<Stmt> = self.conversions.iter().map(|c| c.part(part, parts)).collect();
+        self.in_half(&mut all, &self.half(position));
+        all
     }
 
     /// Which half of the fragments the step at `position` multiplies.
@@ -122,7 +131,7 @@ impl Lowering<'_> {
     /// Takes the turn apart that was just lowered into the innermost block, behind a mark; `None` and nothing changed where that cannot be.
     pub fn steps_of_turn(&mut self, mark: usize) -> Option<Steps> {
         let turn = self.take_from(mark);
-        match Steps::of(turn) {
+        match Steps::of(turn, &self.vars) {
             Ok(mut steps) => {
                 for (var, len) in &mut steps.fragments {
                     let own = &mut self.vars[var.0 as usize].len;
@@ -145,7 +154,9 @@ impl Lowering<'_> {
         fragments.into_iter().for_each(|var| self.emit(Stmt::Declare { var, init: None }));
         self.comment("read what the first step multiplies");
         wait.iter().cloned().for_each(|s| self.emit(s));
-        steps.loads_at(&LOCAL.lit(0)).into_iter().for_each(|s| self.emit(s));
+        let first = LOCAL.lit(0);
+        steps.loads_at(&first).into_iter().for_each(|s| self.emit(s));
+        steps.conversions_at(&first, &first, 1).into_iter().for_each(|s| self.emit(s));
     }
 
     /// A turn: every step reads what the next one multiplies, the last one that of the next turn, whose stage `advance` sets and for whose
@@ -170,11 +181,91 @@ impl Lowering<'_> {
         let half = steps.half(&here);
         let mut products = steps.products.clone();
         steps.in_half(&mut products, &half);
+        if let Some((round, rounds, within)) = rounds(&mut products).filter(|_| !steps.conversions.is_empty()) {
+            within.push(Stmt::Comment("meanwhile: convert some of what the next step multiplies".into()));
+            within.extend(steps.conversions_at(&Expr::Var(next), &Expr::Var(round), rounds));
+        }
         body.extend(products);
         let Steps { mut before, counter: var, step, end, after, .. } = steps;
         before.push(Stmt::For { var, start: LOCAL.lit(0), end: LOCAL.lit(end), step: LOCAL.lit(step), unroll: true, body });
         before.extend(after);
         before
+    }
+}
+
+/// A conversion of a fragment's elements that can be done where they are.
+struct Conversion {
+    fragment: VarId,
+    len: i64,
+    /// The number of an element, and what becomes of it.
+    element: VarId,
+    value: Expr,
+}
+
+impl Conversion {
+    /// The conversion that a loop over all elements of a fragment makes, and the array that it writes.
+    fn of(stmt: &Stmt, fragments: &HashMap<VarId, i64>, vars: &[Var]) -> Option<(Conversion, VarId)> {
+        let Stmt::For { var: element, end, body, .. } = stmt else { return None };
+        let [Stmt::Assign { var: written, index: Some(Expr::Var(at)), value }] = &body[..] else { return None };
+        let mut read = Vec::new();
+        deep(&mut value.clone(), &mut |e| match e {
+            Expr::Element(from, at) => read.push((*from, **at == Expr::Var(*element))),
+            Expr::Load { .. } => read.push((*written, false)),
+            _ => {}
+        });
+        let [(fragment, true)] = read[..] else { return None };
+        let same = vars[fragment.0 as usize].dtype == vars[written.0 as usize].dtype;
+        let conversion = Conversion { fragment, len: as_literal(end)?, element: *element, value: value.clone() };
+        (at == element && same && fragments.contains_key(&fragment)).then_some((conversion, *written))
+    }
+
+    /// Part `part` of `parts` of it.
+    fn part(&self, part: &Expr, parts: i64) -> Stmt {
+        let own = self.len / parts;
+        let at = LOCAL.add(LOCAL.mul(part.clone(), LOCAL.lit(own)), Expr::Var(self.element));
+        let stmt = Stmt::Assign { var: self.fragment, index: Some(Expr::Var(self.element)), value: self.value.clone() };
+        super::elements::unrolled(self.element, own, vec![substitute(stmt, self.element, &at)])
+    }
+}
+
+/// Conversions that leave the type as it is go on among the products of the step before, a part behind each round of them, and those read the
+/// fragments themselves: the matrix units don't wait for them. (tf32 at 4096³: 2 %.) Others are made when they are multiplied: nobody waits for
+/// loads then.
+fn converted_ahead(
+    converted: Vec<Stmt>,
+    mut products: Vec<Stmt>,
+    fragments: &HashMap<VarId, i64>,
+    vars: &[Var],
+) -> (Vec<Conversion>, Vec<Stmt>) {
+    let loops: Vec<&Stmt> = converted.iter().filter(|s| !matches!(s, Stmt::Declare { init: None, .. })).collect();
+    let found: Option<Vec<(Conversion, VarId)>> = loops.iter().map(|s| Conversion::of(s, fragments, vars)).collect();
+    let parts = rounds(&mut products).map(|(_, rounds, _)| rounds);
+    match found.filter(|all| parts.is_some_and(|n| all.iter().all(|(c, _)| c.len % n == 0))) {
+        Some(all) => {
+            let fragment = |var: VarId| all.iter().find(|(_, written)| *written == var).map_or(var, |(c, _)| c.fragment);
+            each_product(&mut products, &mut |f| f.var = fragment(f.var));
+            (all.into_iter().map(|(c, _)| c).collect(), products)
+        }
+        None => (vec![], converted.into_iter().chain(products).collect()),
+    }
+}
+
+/// The outermost loop of products: its counter, its turns, and its body.
+fn rounds(products: &mut [Stmt]) -> Option<(VarId, i64, &mut Vec<Stmt>)> {
+    let last = products.last_mut()?;
+    match last {
+        Stmt::For { var, end, body, .. } => Some((*var, as_literal(end)?, body)),
+        _ => None,
+    }
+}
+
+/// Calls `f` on the operands of all matrix instructions.
+fn each_product(body: &mut [Stmt], f: &mut dyn FnMut(&mut Fragment)) {
+    for stmt in body {
+        if let Stmt::Mma { a, b, .. } = stmt {
+            [a, b].into_iter().for_each(&mut *f);
+        }
+        blocks(stmt).into_iter().for_each(|b| each_product(b, f));
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Plan {
     /// The kernel has dots.
     pub dots: bool,
     /// The matrix instruction that dots become, and how warps share the anchor.
-    pub mma: Option<super::mma::Warps>,
+    pub mma: Option<super::matrix_units::Warps>,
     /// Results of matrix instructions may have shared memory of their own on their way to global memory.
     pub shared_results: bool,
     /// Operands of dots are copied to shared memory.
@@ -118,7 +118,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         }
     }
     let dots = kernel.has_dots();
-    let mma = super::mma::warps(kernel, schedule, target, &anchor, &knobs)?;
+    let mma = super::matrix_units::warps(kernel, schedule, target, &anchor, &knobs)?;
     let mut thread_shape: Vec<i64> = anchor.iter().zip(&coarsen).map(|(t, c)| t / c).collect();
     let override_ = override_threads(kernel, schedule).filter(|_| !dots);
     if let Some(mma) = &mma {

@@ -31,10 +31,17 @@ struct Swap {
 }
 
 /// A layout with runs of `run` neighbours along an axis that is dealt as accumulators are: two neighbours per lane, four lanes, then
-/// registers. `None` where there are too few registers for it.
+/// registers. `None` where there are too few registers for it. Of swapped operands' results each lane keeps its two neighbours, which lie in
+/// rows of 64 bytes: they become neighbouring registers.
 fn with_runs(layout: &Layout, axis: usize, run: i64) -> Option<Layout> {
-    let [pair, quad, atoms, rest @ ..] = &layout.axes[axis][..] else { return None };
     let is = |d: &Digit, source, stride, extent, place| (d.source, d.stride, d.extent, d.place) == (source, stride, extent, place);
+    if let [pair, lanes, ..] = &layout.axes[axis][..]
+        && is(pair, Source::Register, 2, 2, 1)
+        && is(lanes, Source::Thread, 4, 8, 2)
+    {
+        return (run == 2).then(|| with_pairs(layout));
+    }
+    let [pair, quad, atoms, rest @ ..] = &layout.axes[axis][..] else { return None };
     let dealt = is(pair, Source::Register, 1, 2, 1) && is(quad, Source::Thread, 1, 4, 2);
     if !dealt || atoms.source != Source::Register || atoms.place != 8 {
         return None;
@@ -61,7 +68,20 @@ fn with_runs(layout: &Layout, axis: usize, run: i64) -> Option<Layout> {
     Some(renumbered(axes, layout.threads))
 }
 
-/// How lanes exchange elements to get from one layout to the other, if pairs of lanes of a warp can.
+/// A layout whose neighbours are two registers apart, with those that lie between them behind.
+fn with_pairs(layout: &Layout) -> Layout {
+    let mut pairs = layout.clone();
+    for digit in pairs.axes.iter_mut().flatten().filter(|d| d.source == Source::Register && d.extent == 2) {
+        digit.stride = match digit.stride {
+            1 => 2,
+            2 => 1,
+            other => other,
+        };
+    }
+    pairs
+}
+
+/// How lanes exchange elements to get from one layout to the other, if pairs of lanes of a warp can, or each within its registers.
 fn exchange(from: &Layout, to: &Layout) -> Option<Exchange> {
     let (mut kept, mut given, mut taken) = (Vec::new(), Vec::new(), Vec::new());
     for (a, b) in from.axes.iter().zip(&to.axes) {
@@ -82,7 +102,7 @@ fn exchange(from: &Layout, to: &Layout) -> Option<Exchange> {
         (lanes < 32).then_some(Swap { lanes, before: *before, after })
     };
     let swaps: Vec<Swap> = taken.iter().copied().map(swap).collect::<Option<_>>()?;
-    (swaps.len() == given.len() && !swaps.is_empty()).then_some(Exchange { swaps, kept })
+    (swaps.len() == given.len() && from != to).then_some(Exchange { swaps, kept })
 }
 
 /// The digits of two axes of the same extent, cut where either ends.
@@ -133,7 +153,7 @@ impl Lowering<'_> {
         self.plan.mma.as_ref()?;
         let axis = layout.axes.len().checked_sub(1)?;
         let most = self.result_run();
-        [16, 8, 4].into_iter().filter(|run| *run <= most).find_map(|run| with_runs(layout, axis, run))
+        [16, 8, 4, 2].into_iter().filter(|run| *run <= most).find_map(|run| with_runs(layout, axis, run))
     }
 
     /// Whether lanes can exchange elements between two layouts.
@@ -147,9 +167,15 @@ impl Lowering<'_> {
         let source = self.in_array(value, from)?;
         let dtype = self.vars[source.0 as usize].dtype;
         let target = self.new_var(&format!("{}_runs", self.name_of(value, "tile")), dtype, Some(to.registers as u32));
-        let lanes: i64 = 1 << swaps.len();
-        self.comment(format!("exchange elements between {lanes} lanes: each gets {} neighbours", to.run(to.axes.len() - 1)));
+        let (lanes, run) = (1i64 << swaps.len(), to.run(to.axes.len() - 1));
+        self.comment(match lanes {
+            1 => format!("{run} neighbours in registers that follow one another"),
+            _ => format!("exchange elements between {lanes} lanes: each gets {run} neighbours"),
+        });
         self.emit(Stmt::Declare { var: target, init: None });
+        if swaps.is_empty() {
+            self.renumber(source, target, kept.clone());
+        }
         for (at, swap) in swaps.iter().enumerate() {
             // The first exchange reads the tile as it lies; further ones find it in its new order.
             let first = at == 0;
@@ -170,12 +196,16 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// All pairs of registers of one exchange: the upper lane of two gives its lower element for the other's upper one.
-    fn swap_pairs(&mut self, source: VarId, target: VarId, swap: &Swap, mut digits: Vec<(i64, i64, i64)>) {
-        let dtype = self.vars[source.0 as usize].dtype;
-        let thread = self.thread32();
-        let bit = binary(BinaryOp::And, thread, literal(DType::I32, swap.lanes));
-        let upper = self.declare_let("is_upper", DType::Bool, compare(CompareOp::Ne, bit, literal(DType::I32, 0)));
+    /// The same elements under other numbers.
+    fn renumber(&mut self, source: VarId, target: VarId, digits: Vec<(i64, i64, i64)>) {
+        self.each_register(digits, |cx, from, to| {
+            let value = cx.to_storage(cx.vars[target.0 as usize].dtype, cx.register(source, from));
+            cx.emit(Stmt::Assign { var: target, index: Some(to), value });
+        });
+    }
+
+    /// Loops over registers by digits (extent, stride before, stride after), in the order in which they lie behind.
+    fn each_register(&mut self, mut digits: Vec<(i64, i64, i64)>, body: impl FnOnce(&mut Self, Expr, Expr)) {
         digits.sort_by_key(|d| d.2);
         let (mut from, mut to, mut loops) = (LOCAL.lit(0), LOCAL.lit(0), Vec::new());
         for (extent, before, after) in merged(&digits) {
@@ -185,19 +215,30 @@ impl Lowering<'_> {
             loops.push((counter, extent));
             self.open();
         }
-        let of = |cx: &Self, second: bool| cx.register(source, LOCAL.add(from.clone(), LOCAL.lit(if second { swap.before } else { 0 })));
-        let (low, high) = (of(self, false), of(self, true));
-        let pick = |a: Expr, b: Expr| Expr::Select(Box::new(upper.clone()), Box::new(a), Box::new(b));
-        let other = self.shuffle(pick(low.clone(), high.clone()), ShuffleKind::Xor, literal(DType::I32, swap.lanes));
-        for (second, value) in [(false, pick(other.clone(), low)), (true, pick(high, other.clone()))] {
-            let value = self.to_storage(dtype, value);
-            let index = Some(LOCAL.add(to.clone(), LOCAL.lit(if second { swap.after } else { 0 })));
-            self.emit(Stmt::Assign { var: target, index, value });
-        }
+        body(self, from, to);
         for (counter, extent) in loops.into_iter().rev() {
             let turn = self.close();
             self.emit(unrolled(counter, extent, turn));
         }
+    }
+
+    /// All pairs of registers of one exchange: the upper lane of two gives its lower element for the other's upper one.
+    fn swap_pairs(&mut self, source: VarId, target: VarId, swap: &Swap, digits: Vec<(i64, i64, i64)>) {
+        let dtype = self.vars[source.0 as usize].dtype;
+        let thread = self.thread32();
+        let bit = binary(BinaryOp::And, thread, literal(DType::I32, swap.lanes));
+        let upper = self.declare_let("is_upper", DType::Bool, compare(CompareOp::Ne, bit, literal(DType::I32, 0)));
+        self.each_register(digits, |cx, from, to| {
+            let of = |second: bool| cx.register(source, LOCAL.add(from.clone(), LOCAL.lit(if second { swap.before } else { 0 })));
+            let (low, high) = (of(false), of(true));
+            let pick = |a: Expr, b: Expr| Expr::Select(Box::new(upper.clone()), Box::new(a), Box::new(b));
+            let other = cx.shuffle(pick(low.clone(), high.clone()), ShuffleKind::Xor, literal(DType::I32, swap.lanes));
+            for (second, value) in [(false, pick(other.clone(), low)), (true, pick(high, other.clone()))] {
+                let value = cx.to_storage(dtype, value);
+                let index = Some(LOCAL.add(to.clone(), LOCAL.lit(if second { swap.after } else { 0 })));
+                cx.emit(Stmt::Assign { var: target, index, value });
+            }
+        });
     }
 }
 

@@ -1,0 +1,90 @@
+//! How a dot uses an atom: as it is, or with its operands swapped.
+
+use super::{Atom, Operand};
+use crate::layout::{Digit, Layout, Source};
+use crate::types::DType;
+use std::fmt;
+
+/// An atom as a dot uses it. Operands, rows and columns are those of the dot.
+///
+/// *Swapped* it makes the transposed result from the transposed operands, `(a · b)ᵀ = bᵀ · aᵀ`: the right operand is its A, the left one its B.
+/// Rows `g` and `g + 8` of A are then columns `2 g` and `2 g + 1` of the dot, so that a lane's two elements of a row of the right operand are
+/// neighbours in it, and so are two of the result. That is for operands of 32 bits whose rows lie across the axis of the sum, which `ldmatrix`
+/// cannot transpose: half the reads, each twice as wide.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Form {
+    /// The instruction.
+    pub atom: Atom,
+    /// Its operands change places.
+    pub swapped: bool,
+}
+
+impl Form {
+    /// Rows and columns of the result that one instruction makes.
+    pub const fn tile(&self) -> [i64; 2] {
+        let (m, n) = (self.atom.m as i64, self.atom.n as i64);
+        if self.swapped { [n, m] } else { [m, n] }
+    }
+
+    /// The atom's fragment that a fragment of the dot is.
+    pub const fn role(&self, operand: Operand) -> Operand {
+        match operand {
+            Operand::A if self.swapped => Operand::B,
+            Operand::B if self.swapped => Operand::A,
+            as_it_is => as_it_is,
+        }
+    }
+
+    /// The type in which an operand's fragment is stored.
+    pub const fn dtype(&self, operand: Operand) -> DType {
+        self.atom.dtype(self.role(operand))
+    }
+
+    /// Elements of an operand that each lane holds.
+    pub const fn registers(&self, operand: Operand) -> u32 {
+        self.atom.registers(self.role(operand))
+    }
+
+    /// Which lane and register hold an element of the dot's operand or result: see [`Atom::layout`].
+    pub fn layout(&self, operand: Operand) -> Layout {
+        let mut layout = self.atom.layout(self.role(operand));
+        if !self.swapped {
+            return layout;
+        }
+        if operand != Operand::A {
+            deal(&mut layout.axes[0]);
+        }
+        layout.axes.reverse();
+        layout
+    }
+
+    /// How `ldmatrix` loads an operand: see [`Atom::matrices`]. It cannot deal rows.
+    pub fn matrices(&self, operand: Operand, contiguous: usize) -> Option<(bool, Vec<[i64; 2]>)> {
+        match (self.swapped, operand) {
+            (false, _) => self.atom.matrices(operand, contiguous),
+            (true, Operand::A) => {
+                let (transposed, origins) = self.atom.matrices(Operand::B, 1 - contiguous)?;
+                Some((transposed, origins.into_iter().map(|[row, column]| [column, row]).collect()))
+            }
+            (true, _) => None,
+        }
+    }
+}
+
+/// Makes rows `g` and `g + 8` neighbours, where there are that many.
+fn deal(rows: &mut [Digit]) {
+    if rows.iter().all(|d| d.source == Source::Thread) {
+        return;
+    }
+    for digit in rows.iter_mut() {
+        digit.place = if digit.source == Source::Thread { digit.place * 2 } else { digit.place / 8 };
+    }
+    rows.sort_by_key(|d| d.place);
+}
+
+/// `m16n8k8_tf32`, `m16n8k8_tf32 swapped`.
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}{}", self.atom, if self.swapped { " swapped" } else { "" })
+    }
+}
