@@ -3,6 +3,8 @@
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::{Index, compare, literal};
+use super::matrix_units::Warps;
+use super::mma::Product;
 use super::operand::{Fragment, Operand};
 use super::values::At;
 use crate::layout::Source;
@@ -19,22 +21,42 @@ const WRITTEN_OUT: i64 = 2048;
 impl Lowering<'_> {
     /// Lowers `acc + a · b`.
     pub fn dot(&mut self, value: ValueId, [a, b, acc]: [ValueId; 3]) -> Lowered<()> {
+        if let Some(warps) = self.plan.mma.clone() {
+            let group = self.dots.group(value).to_vec();
+            // The last of a group is done with those before it.
+            return if group.last() == Some(&value) { self.dots_of_units(&group, &warps) } else { Ok(()) };
+        }
         let (left, right) = (self.operand(a, acc, true)?, self.operand(b, acc, false)?);
         let var = self.accumulator(value, acc)?;
-        match self.plan.mma.clone() {
-            Some(warps) => {
-                let (layout, shape) = (self.dot_layout(acc), self.dot_layout(acc).shape());
-                if layout.axes != warps.layout(&shape).axes[warps.leading..] {
-                    return Err(self.unsupported(self.kernel.value(value).loc, "a matrix instruction whose result is not the block's tile"));
-                }
-                self.matrix_multiply(var, &left, &right, [shape[0], shape[1]], &warps)?;
+        self.multiply_add(var, &left, &right, acc)?;
+        self.set_sum(value, acc, var);
+        Ok(())
+    }
+
+    /// Dots by matrix units, which read what their operands have in common once.
+    fn dots_of_units(&mut self, group: &[ValueId], warps: &Warps) -> Lowered<()> {
+        let mut products = Vec::new();
+        let mut shape = Vec::new();
+        for value in group {
+            let Some(Op::Dot { a, b, acc }) = self.near.op(*value).cloned() else { panic!("dot: {value:?} is none") };
+            let (left, right) = (self.operand(a, acc, true)?, self.operand(b, acc, false)?);
+            let var = self.accumulator(*value, acc)?;
+            let layout = self.dot_layout(acc);
+            shape = layout.shape();
+            if layout.axes != warps.layout(&shape).axes[warps.leading..] {
+                return Err(self.unsupported(self.kernel.value(*value).loc, "a matrix instruction whose result is not the block's tile"));
             }
-            None => self.multiply_add(var, &left, &right, acc)?,
+            self.set_sum(*value, acc, var);
+            products.push(Product { acc: var, left, right });
         }
+        self.matrix_multiply(&products, [shape[0], shape[1]], warps)
+    }
+
+    /// The result of a dot is in the variable that products were added to.
+    fn set_sum(&mut self, value: ValueId, acc: ValueId, var: VarId) {
         let (layout, mask) = (self.dot_layout(acc), self.tile(acc).mask.clone());
         let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
-        Ok(())
     }
 
     /// The variable that the products are added to: the accumulator's own where nobody else looks at it.

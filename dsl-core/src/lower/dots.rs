@@ -1,12 +1,12 @@
 //! What the dots of a kernel read: tiles that are loaded for nothing else are copied to shared memory as they lie, like windows without a
 //! halo, and the dot reads its fragments there.
 
+use super::absorbed::Paths;
 use super::context::Uses;
 use crate::schedule::{Choice, KnobKind, Schedule};
-use crate::tile::access::visit;
+use crate::tile::access::{blocks, visit};
 use crate::tile::{Block, Index, Kernel, KnobId, Op, Size, Stmt, Ty, ValueId};
-use crate::types::UnaryOp;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Tile knobs that cut nothing but the axis of dots' sums.
 pub(crate) fn inner_tiles(kernel: &Kernel) -> Vec<KnobId> {
@@ -46,7 +46,7 @@ pub(crate) struct Loaded {
     pub load: ValueId,
     /// The operand is the loaded tile with its axes exchanged.
     pub transposed: bool,
-    /// What is done to each element on its way from the load to the dot, in this order: operations that keep zeros.
+    /// What is done to each element on its way from the load to the dot, each operation behind its operands: they keep zeros.
     pub chain: Vec<ValueId>,
 }
 
@@ -74,9 +74,11 @@ pub(crate) struct Dots {
     readers: HashMap<ValueId, Reader>,
     /// Values between loads and dots: they are nowhere but in fragments.
     absorbed: HashSet<ValueId>,
-    operands: HashMap<ValueId, Loaded>,
+    operands: BTreeMap<ValueId, Loaded>,
     /// Dots that may add to their accumulator where it is: nobody else looks at it.
     in_place: HashSet<ValueId>,
+    /// Dots that matrix units can do together: of the same extents, one behind the other, on loaded operands.
+    groups: Vec<Vec<ValueId>>,
 }
 
 impl Dots {
@@ -107,7 +109,6 @@ impl Dots {
             }),
             _ => {}
         });
-        let only_dots = |v: &ValueId| by_dots.get(v).copied().unwrap_or(0) == uses[v.0 as usize].count;
         let plain = |v: &ValueId| match ops.get(v) {
             Some(Op::Load(view, index)) => {
                 let two = index.iter().filter(|i| matches!(i, Index::Tile(_))).count() == 2;
@@ -116,45 +117,48 @@ impl Dots {
             }
             _ => false,
         };
-        let single = |v: &ValueId| uses[v.0 as usize].count == 1;
-        for v in by_dots.keys().filter(|v| only_dots(v)) {
-            let (mut at, mut loaded) = (*v, Loaded { load: *v, transposed: false, chain: vec![] });
-            let mut absorbed = Vec::new();
-            let found = loop {
-                if at != *v && !single(&at) || sided.contains(&at) {
-                    break false;
-                }
-                match ops.get(&at) {
-                    Some(Op::Load(..)) => break plain(&at),
-                    Some(Op::Transpose(from, perm)) if perm == &[1, 0] => {
-                        absorbed.push(at);
-                        loaded.transposed = !loaded.transposed;
-                        at = *from;
-                    }
-                    Some(op) => match keeps_zeros(op) {
-                        Some(from) => {
-                            absorbed.push(at);
-                            loaded.chain.push(at);
-                            at = from;
-                        }
-                        None => break false,
-                    },
-                    None => break false,
-                }
-            };
-            if found {
-                loaded.load = at;
-                loaded.chain.reverse();
-                dots.absorbed.extend(absorbed);
-                dots.operands.insert(*v, loaded);
-            }
-        }
+        let paths = Paths { kernel, ops: &ops, uses, by_dots: &by_dots, sided: &sided, plain: &plain };
+        (dots.operands, dots.absorbed) = paths.find();
         for (v, loaded) in &dots.operands {
             let (acc, left) = sides[v];
-            dots.readers.insert(loaded.load, Reader { acc, left, transposed: loaded.transposed });
+            dots.readers.entry(loaded.load).or_insert(Reader { acc, left, transposed: loaded.transposed });
         }
         dots.accumulators(&kernel.body, &[], uses);
+        dots.group_dots(kernel, &kernel.body);
         dots
+    }
+
+    /// Finds the dots of a block, and of those inside of it, that nothing stands between but what fragments hold.
+    fn group_dots(&mut self, kernel: &Kernel, block: &Block) {
+        let mut open = None;
+        for stmt in block {
+            match stmt {
+                Stmt::Let(v, Op::Dot { a, b, acc }) => {
+                    let extents = [kernel.ty(*a).shape(), kernel.ty(*acc).shape()];
+                    let loaded = self.operands.contains_key(a) && self.operands.contains_key(b);
+                    match self.groups.last_mut().filter(|_| loaded && open == Some(extents)) {
+                        Some(group) => group.push(*v),
+                        None => self.groups.push(vec![*v]),
+                    }
+                    open = loaded.then_some(extents);
+                }
+                Stmt::Let(v, _) if self.is_absorbed(*v) || self.is_load(*v) => {}
+                other => {
+                    open = None;
+                    blocks(other).into_iter().for_each(|b| self.group_dots(kernel, b));
+                }
+            }
+        }
+    }
+
+    /// The dots that matrix units do together with this one.
+    pub fn group(&self, dot: ValueId) -> &[ValueId] {
+        self.groups.iter().find(|g| g.contains(&dot)).unwrap_or_else(|| panic!("dots: {dot:?} is in no group"))
+    }
+
+    /// How many groups there are.
+    pub fn groups(&self) -> usize {
+        self.groups.len()
     }
 
     /// Whether a load is for dots only.
@@ -221,14 +225,6 @@ impl Dots {
                 _ => {}
             }
         }
-    }
-}
-
-/// The operand of an operation on single elements that makes zero of zero, so that it may be done to what was copied with zeros around.
-fn keeps_zeros(op: &Op) -> Option<ValueId> {
-    match op {
-        Op::Cast(a) | Op::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::RoundTf32, a) => Some(*a),
-        _ => None,
     }
 }
 

@@ -136,7 +136,7 @@ fn contiguous(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> O
             tiles.enumerate().find(|(_, k)| is_fast(*k)).map(|(n, _)| n)
         }
         Op::Transpose(from, _) => Some(1 - contiguous(kernel, ops, *from)?),
-        Op::Unary(_, from) | Op::Cast(from) => contiguous(kernel, ops, *from),
+        Op::Unary(_, from) | Op::Cast(from) | Op::Binary(_, from, _) => contiguous(kernel, ops, *from),
         _ => None,
     }
 }

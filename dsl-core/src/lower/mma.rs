@@ -11,10 +11,18 @@ use super::window::WindowCopy;
 use crate::fragments::{Form, LoadMatrix, Operand as Role};
 use crate::layout::{Digit, SharedLayout, Source};
 use crate::simt::{Expr, Fragment, Place, Stmt, VarId};
+use crate::tile::ValueId;
 use crate::types::DType;
 
 /// Index arithmetic in shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
+/// A dot of operands in shared memory, and the array that its products are added to.
+pub(crate) struct Product {
+    pub acc: VarId,
+    pub left: Operand,
+    pub right: Operand,
+}
+
 /// A warp's part of an operand.
 struct Side<'o> {
     operand: &'o Operand,
@@ -25,6 +33,14 @@ struct Side<'o> {
     step: i64,
     way: Way,
     lane: Lane,
+}
+
+impl Side<'_> {
+    /// Whether its fragments are those of another operand, too, before anything is done to them.
+    fn reads(&self, (operand, role): (&Operand, Role)) -> bool {
+        let source = |o: &Operand| o.load.unwrap_or(o.value);
+        self.role == role && source(self.operand) == source(operand)
+    }
 }
 
 /// How fragments are loaded.
@@ -63,8 +79,9 @@ enum Moves {
 }
 
 impl Lowering<'_> {
-    /// Adds the products of two operands in shared memory to an accumulator.
-    pub fn matrix_multiply(&mut self, acc: VarId, left: &Operand, right: &Operand, shape: [i64; 2], warps: &Warps) -> Lowered<()> {
+    /// Adds the products of operands in shared memory to their accumulators, those of all dots at each step along the sum: what was copied
+    /// from one load is read once.
+    pub fn matrix_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps) -> Lowered<()> {
         let form = warps.form;
         let [down, across] = warps.atoms(shape[0], shape[1]);
         let warp = LOCAL.div(self.thread32(), 32);
@@ -79,14 +96,35 @@ impl Lowering<'_> {
         let [warps_down, warps_right] = warps.along;
         let row = part(self, warps_right, warps_down, shape[0] / warps_down, "warp_row");
         let column = part(self, 1, warps_right, shape[1] / warps_right, "warp_col");
-        let a = self.side(left, Role::A, form, down, row);
-        let b = self.side(right, Role::B, form, across, column);
-        let depth = left.extent / form.atom.k as i64;
+        let mut sides: Vec<Side> = Vec::new();
+        for operand in products.iter().flat_map(|p| [(&p.left, Role::A), (&p.right, Role::B)]) {
+            if sides.iter().all(|s| !s.reads(operand)) {
+                let (operand, role) = operand;
+                let (atoms, first) = if role == Role::A { (down, row.clone()) } else { (across, column.clone()) };
+                sides.push(self.side(operand, role, form, atoms, first));
+            }
+        }
+        let depth = products[0].left.extent / form.atom.k as i64;
         let (counter, e) = self.loop_var("kk");
         self.open();
         let k = LOCAL.mul(e, LOCAL.lit(form.atom.k as i64));
-        let fragments = [self.matrices_of(&a, form, &k)?, self.matrices_of(&b, form, &k)?];
-        self.products_of(acc, fragments, form, [down, across]);
+        let read: Vec<VarId> = sides.iter().map(|side| self.read_side(side, form, &k)).collect();
+        let mut taken: Vec<((ValueId, Role), VarId)> = Vec::new();
+        for operand in products.iter().flat_map(|p| [(&p.left, Role::A), (&p.right, Role::B)]) {
+            if let Some(at) = sides.iter().position(|s| s.reads(operand))
+                && taken.iter().all(|(key, _)| *key != (operand.0.value, operand.1))
+            {
+                let var = self.taken_fragment(operand.0, &sides[at], form, read[at], products.len() > 1);
+                taken.push(((operand.0.value, operand.1), var));
+            }
+        }
+        let fragment = |operand: &Operand, role| {
+            let found = taken.iter().find(|(key, _)| *key == (operand.value, role));
+            found.unwrap_or_else(|| panic!("mma: {} was not read", operand.name)).1
+        };
+        for p in products {
+            self.products_of(p.acc, [fragment(&p.left, Role::A), fragment(&p.right, Role::B)], form, [down, across]);
+        }
         let body = self.close();
         let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(depth), LOCAL.lit(1));
         self.emit(Stmt::For { var: counter, start, end, step, unroll: depth * down * across <= WRITTEN_OUT, body });
@@ -202,7 +240,7 @@ impl Lowering<'_> {
     }
 
     /// Loads a warp's fragments of an operand at position `k` of the sum's axis, atom after atom.
-    fn matrices_of(&mut self, side: &Side, form: Form, k: &Expr) -> Lowered<VarId> {
+    fn read_side(&mut self, side: &Side, form: Form, k: &Expr) -> VarId {
         let operand = side.operand;
         let len = side.atoms * form.registers(side.role) as i64;
         let var = self.new_var(&format!("{}_frag", operand.name), operand.dtype, Some(len as u32));
@@ -211,19 +249,27 @@ impl Lowering<'_> {
             Way::Matrices { load, atoms } => self.load_matrices(side, form, k, var, load, atoms),
             Way::Elements { width } => self.load_fragment_elements(side, form, k, var, width),
         }
+        var
+    }
+
+    /// The fragments of an operand as the instruction takes them, of what was read. Where several may be made of it, they have the author's names.
+    fn taken_fragment(&mut self, operand: &Operand, side: &Side, form: Form, read: VarId, several: bool) -> VarId {
         let taken = form.dtype(side.role);
         if operand.dtype == taken && operand.chain.is_empty() {
-            return Ok(var);
+            return read;
         }
-        let name = format!("{}_frag_{}", operand.name, taken);
+        let len = side.atoms * form.registers(side.role) as i64;
+        let name = match several {
+            true => format!("{}_frag", self.name_of(operand.value, &operand.name)),
+            false => format!("{}_frag_{}", operand.name, taken),
+        };
         let converted = self.new_var(&name, taken, Some(len as u32));
         self.emit(Stmt::Declare { var: converted, init: None });
         let (counter, e) = self.loop_var("e");
-        let read = Expr::Element(var, Box::new(e.clone()));
-        let value = self.taken_element(operand, read);
+        let value = self.taken_element(operand, Expr::Element(read, Box::new(e.clone())));
         let value = self.to_storage(taken, value);
         self.emit(unrolled(counter, len, vec![Stmt::Assign { var: converted, index: Some(e), value }]));
-        Ok(converted)
+        converted
     }
 
     /// The place so far from the first that the lane reads, along the operand's outer axis and along `k`.

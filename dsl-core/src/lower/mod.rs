@@ -21,6 +21,7 @@
 //!    `spare`: barriers that order nothing vanish, too.
 //! 6. [`crate::simt::verify`].
 
+mod absorbed;
 mod agree;
 mod ahead;
 mod anchor;

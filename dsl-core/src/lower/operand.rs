@@ -28,6 +28,9 @@ pub(crate) enum Lies {
 
 /// An operand as a thread reads it.
 pub(crate) struct Operand {
+    /// The operand, and the load that it comes from if it does.
+    pub value: ValueId,
+    pub load: Option<ValueId>,
     pub lies: Lies,
     /// The type that its elements have where they lie, and the one that the dot takes.
     pub dtype: DType,
@@ -149,7 +152,8 @@ impl Lowering<'_> {
         };
         let (base, digits) = (self.outer_base(reader), self.outer_digits(reader));
         let taken = self.kernel.ty(value).dtype().unwrap_or(dtype);
-        Operand { lies, dtype, taken, chain: loaded.chain, name, rank, outer, inner, extent, base, digits, width, depth }
+        let load = Some(loaded.load);
+        Operand { value, load, lies, dtype, taken, chain: loaded.chain, name, rank, outer, inner, extent, base, digits, width, depth }
     }
 
     /// An operand in a copy of two axes that is its own.
@@ -161,6 +165,8 @@ impl Lowering<'_> {
         let (base, digits) = (self.outer_base(reader), self.outer_digits(reader));
         let name = self.name_of(value, "operand");
         Operand {
+            value,
+            load: None,
             lies: Lies::Shared(copy),
             dtype,
             taken: dtype,
@@ -216,10 +222,24 @@ impl Lowering<'_> {
     /// An element that was just read, as the dot takes it, in its register type.
     pub fn taken_element(&mut self, operand: &Operand, read: Expr) -> Expr {
         let first = self.load_register(Some(operand.dtype), read);
-        operand.chain.iter().fold(first, |e, v| {
+        let mut made: Vec<(ValueId, Expr)> = Vec::new();
+        for v in &operand.chain {
             let op = self.near.op(*v).unwrap_or_else(|| panic!("operand: {v:?} is made by no operation"));
-            self.apply(*v, op, vec![e])
-        })
+            let from = super::uses::operands(op).into_iter();
+            // What no operation of the chain made is the element itself, or the element in a tile with its axes exchanged.
+            let from = from.map(|o| made.iter().find(|(v, _)| *v == self.untransposed(o)).map_or(&first, |(_, e)| e).clone()).collect();
+            let e = self.apply(*v, op, from);
+            made.push((*v, e));
+        }
+        made.pop().map_or(first, |(_, e)| e)
+    }
+
+    /// A tile before its axes were exchanged.
+    fn untransposed(&self, value: ValueId) -> ValueId {
+        match self.near.op(value) {
+            Some(Op::Transpose(from, _)) => self.untransposed(*from),
+            _ => value,
+        }
     }
 
     /// Loops over a thread's positions along the outer axis, one access at a time: position from its first one, and number.

@@ -10,8 +10,7 @@ use super::plan::illegal;
 use super::simplify::{blocks, children, each_expr, substitute};
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::simt::{Expr, Fragment, Stmt, Var, VarId};
-use crate::tile::access::visit;
-use crate::tile::{Kernel, KnobId, Op, Stmt as TileStmt};
+use crate::tile::{Kernel, KnobId};
 use crate::types::{BinaryOp, CompareOp, DType};
 use std::collections::HashMap;
 
@@ -25,13 +24,12 @@ pub(crate) fn check(kernel: &Kernel, schedule: &Schedule, steps: Option<i64>, st
         return Ok(false);
     }
     let refuse = |rule: &str| Err(illegal(kernel, &[KnobId(at as u32)], "Overlap".into(), rule.into()));
-    let mut dots = 0;
-    visit(&kernel.body, &mut |s| dots += usize::from(matches!(s, TileStmt::Let(_, Op::Dot { .. }))));
+    let dots = super::dots::Dots::new(kernel, &super::uses::count(kernel), &super::uses::written_params(kernel));
     match steps {
         None => refuse(
             "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
         ),
-        _ if dots != 1 => refuse("overlaps the turns of one dot: use Async"),
+        _ if dots.groups() != 1 => refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async"),
         _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
         Some(n) if n % 2 != 0 => {
             refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")

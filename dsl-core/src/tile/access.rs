@@ -10,7 +10,7 @@
 //! other coordinates than those it is stored at (a block reads what another may have overwritten).
 
 use super::host::HostExpr;
-use super::{Combine, Form, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, ViewId};
+use super::{Block, Combine, Form, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, ViewId};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::schedule::Choice;
@@ -396,19 +396,20 @@ pub fn dim_constants(kernel: &Kernel) -> HashMap<(usize, usize), i64> {
 pub fn visit<'a>(block: &'a [Stmt], f: &mut impl FnMut(&'a Stmt)) {
     for stmt in block {
         f(stmt);
-        match stmt {
-            Stmt::Tiles(TileLoop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => visit(body, f),
-            Stmt::While { header, body, .. } => {
-                visit(header, f);
-                visit(body, f);
-            }
-            Stmt::If { then, otherwise, .. } => {
-                visit(then, f);
-                visit(otherwise, f);
-            }
-            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } => {}
-            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+        for inner in blocks(stmt) {
+            visit(inner, f);
         }
+    }
+}
+
+/// The blocks of statements inside of a statement, in their order.
+pub fn blocks(stmt: &Stmt) -> Vec<&Block> {
+    match stmt {
+        Stmt::Tiles(TileLoop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => vec![body],
+        Stmt::While { header, body, .. } => vec![header, body],
+        Stmt::If { then, otherwise, .. } => vec![then, otherwise],
+        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } => vec![],
+        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => vec![],
     }
 }
 
