@@ -57,6 +57,7 @@ pub mod simple_inference;
 pub mod softmax;
 pub mod sparse_matrix_dense_matrix_multiplication;
 pub mod sparse_matrix_vector_multiplication;
+pub mod split_products;
 pub mod ssm_selective_scan;
 pub mod subarray_sum;
 pub mod subarray_sum_2d;

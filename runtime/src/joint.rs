@@ -7,8 +7,10 @@ use crate::known;
 use crate::store::{Store, TrialKey, default_folder};
 use crate::subject::{Call, Subject};
 use crate::tune::launches::{Launch, promised};
+use girih_core::facts::Facts;
 use girih_core::lengths::Lengths;
 use girih_core::program::Program;
+use girih_core::registry::KernelDef;
 use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
@@ -55,16 +57,27 @@ impl Joint {
         Ok(joint)
     }
 
-    /// The subject with these variants; `None` if the program has others.
-    pub fn apply(&self, subject: &Subject) -> Option<Subject> {
-        self.variants_of(&subject.source).map(|chosen| subject.with_variants(&chosen))
-    }
-
     /// The choice for each variant of a program, if these are its variants.
     fn variants_of(&self, program: &Program) -> Option<Vec<bool>> {
         let chosen = program.variants.iter().map(|n| self.variants.iter().find(|(v, _)| v == n).map(|(_, c)| *c));
         let chosen: Option<Vec<bool>> = chosen.collect();
         chosen.filter(|c| c.len() == self.variants.len())
+    }
+
+    /// The choice for each variant of a program, if these are its variants and the way that they choose is one for the target: each schedule
+    /// that is named for it is legal there, at least for the best of arguments. (A way for matrix units is none where they are missing.)
+    fn variants_on(&self, program: &Program, target: &Target) -> Option<Vec<bool>> {
+        let chosen = self.variants_of(program)?;
+        if chosen.is_empty() {
+            return Some(chosen);
+        }
+        let way = program.with_variants(&chosen);
+        let legal = |(site, def): (&String, KernelDef)| {
+            let Ok(kernel) = (def.build)() else { return false };
+            let named = self.schedule(site, &kernel);
+            named.is_none_or(|s| girih_core::lower::check(&kernel, &Facts::best(&kernel), &s, target).is_ok())
+        };
+        way.site_names().iter().zip(way.sites()).all(legal).then_some(chosen)
     }
 
     /// The schedule of a launch site, if it names exactly the kernel's knobs.
@@ -117,7 +130,10 @@ pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store
         return None;
     }
     let known = known::of_program(&subject.source.path, identity(&subject.source), lengths, target, store);
-    known.iter().filter_map(|text| Joint::parse(text).ok()).find_map(|joint| joint.apply(subject).map(|s| (joint, s)))
+    known.iter().filter_map(|text| Joint::parse(text).ok()).find_map(|joint| {
+        let chosen = joint.variants_on(&subject.source, target)?;
+        Some((joint, subject.with_variants(&chosen)))
+    })
 }
 
 /// The side of each variant that a program takes when it is called with arguments of these lengths on a device: that of the tuner's store,
@@ -131,7 +147,7 @@ pub(crate) fn variants_for(program: &Program, lengths: &Lengths, device: &Device
     let name = device.name();
     let store = store.as_ref().map(|s| (s, name.as_str()));
     let known = known::of_program(&program.path, identity(program), Some(lengths), device.target(), store);
-    let chosen = known.iter().filter_map(|text| Joint::parse(text).ok()).find_map(|joint| joint.variants_of(program));
+    let chosen = known.iter().filter_map(|text| Joint::parse(text).ok()).find_map(|joint| joint.variants_on(program, device.target()));
     chosen.unwrap_or_else(|| program.default_variants())
 }
 
