@@ -4,7 +4,7 @@ use crate::bench::floor;
 use crate::challenge::Sizes;
 use crate::check::run;
 use crate::device::Device;
-use crate::joint;
+use crate::joint::{self, Joint};
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::store::Store;
@@ -49,12 +49,13 @@ pub struct Climb {
 const SAMPLED: usize = 20_000;
 
 /// Times the rungs of a subject, the lowest first. Where no kernel multiplies tiles they are the naive, the default and the best schedule;
-/// else the ladder's, during which launch sites that multiply nothing keep their best schedule, and the best one known at the end.
+/// else the ladder's, during which launch sites that multiply nothing keep their best schedule, and the best one known at the end. Of a
+/// program's variants they are the author's first sides, whichever is faster.
 ///
 /// # Errors
 /// Sizes that do not fit, or a kernel that has no legal schedule.
 pub fn climb(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>, rounds: usize) -> Result<Climb, String> {
-    let known = Known::new(subject, sizes, by, store)?;
+    let known = Known::first_sides(subject, sizes, by, store)?;
     let Known { subject, call, launches, kernels, best } = &known;
     let named = named(kernels, best, by, &|site, kernel| known.facts(site, kernel))?;
     let ways: Vec<Vec<Schedule>> = named.iter().map(|(_, s)| s.clone()).collect();
@@ -74,14 +75,14 @@ pub fn climb(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>, r
 /// As [`climb`]; or what keeps the model from a time.
 pub fn predict(subject: &Subject, sizes: &Sizes, target: &'static Target, store: Option<&Store>) -> Result<(f64, Vec<String>), String> {
     let by = By::Prediction(target);
-    let known = Known::new(subject, sizes, &by, store)?;
+    let known = Known::best(subject, sizes, &by, store)?;
     let us = predicted(&known.subject, sizes, &by, &known.kernels, &known.launches, &known.best)?;
     Ok((us, known.text(&known.best)))
 }
 
 /// A call of a subject under the best schedules known.
 struct Known {
-    /// With the best variants.
+    /// With its variants chosen.
     subject: Subject,
     call: Call,
     launches: Vec<Launch>,
@@ -91,12 +92,27 @@ struct Known {
 }
 
 impl Known {
-    fn new(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>) -> Result<Known, String> {
+    /// With the best variants known.
+    fn best(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>) -> Result<Known, String> {
         let call = subject.call(sizes, 1)?;
         let name = by.device_name();
         let store = store.map(|s| (s, name.as_str()));
         let best = joint::best(subject, Some(&call.lengths()), by.target(), store);
         let (joint, subject) = best.map_or((None, subject.clone()), |(j, s)| (Some(j), s));
+        Known::of(subject, joint, call, by, store)
+    }
+
+    /// With the author's first sides.
+    fn first_sides(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>) -> Result<Known, String> {
+        let call = subject.call(sizes, 1)?;
+        let name = by.device_name();
+        let subject = subject.with_variants(&subject.source.default_variants());
+        let joint = joint::best(&subject, Some(&call.lengths()), by.target(), store.map(|s| (s, name.as_str())));
+        let joint = joint.filter(|(_, best)| best.variants == subject.variants).map(|(j, _)| j);
+        Known::of(subject, joint, call, by, store.map(|s| (s, name.as_str())))
+    }
+
+    fn of(subject: Subject, joint: Option<Joint>, call: Call, by: &By, store: Option<(&Store, &str)>) -> Result<Known, String> {
         let launches = launches(&subject.program, &call, 0)?;
         let best = joint::schedules(&subject, joint.as_ref(), by.target(), store, &launches)?;
         let (kernels, best) = best.into_iter().map(|(s, k, _)| (k, s)).unzip();

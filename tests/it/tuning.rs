@@ -66,7 +66,7 @@ impl Progress for Told {
 /// Looking for all candidates of this space would take many minutes.
 #[test]
 fn large_spaces_are_sampled_within_the_budget() {
-    let subject = subject("matrix_multiplication");
+    let subject = subject("gemm");
     let kernel = (subject.program.sites()[0].build)().expect("a kernel");
     let points: u64 = kernel.knobs.iter().map(|k| k.choices.len() as u64).product();
     assert!(points > 100_000, "{points}");

@@ -191,4 +191,3 @@ impl Warps {
         [rows / self.along[0] / m, columns / self.along[1] / n]
     }
 }
-

@@ -63,7 +63,8 @@ impl Lowering<'_> {
         let contiguous = usize::from(rows.outer_is_fast != reader.left);
         let by_matrices = form.matrices(role, contiguous).is_some() && form.dtype(role) == rows.dtype;
         let bytes = rows.dtype.size() as i64;
-        let (together, meeting) = if by_matrices { (16, [8, 1]) } else { (8 * bytes.max(2), [4, form.atom.per_word(form.role(role)) as i64]) };
+        let (together, meeting) =
+            if by_matrices { (16, [8, 1]) } else { (8 * bytes.max(2), [4, form.atom.per_word(form.role(role)) as i64]) };
         let layout = SharedLayout::swizzled(rows.extents[rows.fast], bytes, together, meeting)?;
         self.comment(described(&layout, name, together));
         Some(layout)

@@ -96,7 +96,11 @@ enum Level {
 pub fn run(args: &Args) -> Result<(), String> {
     let target = device::target(args.arch.as_deref())?;
     let (subject, only) = names::subject_site(&args.name)?;
-    let (joint, mut subject) = known_program(&subject, target);
+    let (joint, mut subject) = match args.preset {
+        // Of a program's variants the author's first sides have the rungs that a learner climbs.
+        Preset::Rung(_) | Preset::Default => (None, subject),
+        _ => known_program(&subject, target),
+    };
     if let Some(site) = &only
         && !subject.program.site_names().contains(site)
     {

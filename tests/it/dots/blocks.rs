@@ -84,14 +84,15 @@ fn more_blocks_than_fit_are_refused() {
 }
 
 /// Gallery kernels that know the knob keep to the registers that their default leaves, without local memory. Two blocks are the default of
-/// all but one, which would keep values in local memory.
+/// all but those that would keep values in local memory then.
 #[test]
 fn defaults_leave_room_for_their_blocks_without_spills() {
     provide();
     let (mut failures, mut compiled) = (Vec::new(), 0);
     for kernel in gallery().into_iter().filter(|k| at(k).is_some()) {
         let asked = Schedule::default_of(&kernel).int_of_kind(&kernel, KnobKind::MinBlocks, 1);
-        assert_eq!(asked, if kernel.name == "int4_product" { 1 } else { 2 }, "{}", kernel.name);
+        let alone = ["int4_product", "split_matrix_multiplication", "split_batched_multiplication"].contains(&kernel.name.as_str());
+        assert_eq!(asked, if alone { 1 } else { 2 }, "{}", kernel.name);
         let simt = lower(&kernel, &best_facts(&kernel), &Schedule::default_of(&kernel), Target::h200()).unwrap_or_else(|e| panic!("{e}"));
         let most = most_registers(simt.launch.block, simt.launch.min_blocks);
         let found = Compiled::of(simt, Target::h200()).with_cubin().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
