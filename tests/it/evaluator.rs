@@ -64,7 +64,8 @@ fn call<E>(given: &[Given], run: impl FnOnce(&mut [EvalArg]) -> Result<(), E>) -
     Ok(memory)
 }
 
-fn try_kernel(def: KernelDef, given: &[Given], options: &EvalOptions) -> Result<Vec<Vec<u8>>, EvalError> {
+/// What is in memory after the kernel, or why it could not be evaluated.
+pub fn try_kernel(def: KernelDef, given: &[Given], options: &EvalOptions) -> Result<Vec<Vec<u8>>, EvalError> {
     let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));
     call(given, |args| eval(&kernel, args, options))
 }

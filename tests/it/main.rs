@@ -30,6 +30,7 @@ mod numbers;
 mod nvrtc;
 mod on_devices;
 mod one_block;
+mod presence;
 mod programs;
 mod properties;
 mod random;

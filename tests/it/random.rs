@@ -4,7 +4,7 @@
 //! those of every run. `GIRIH_RANDOM_SHOW=1` prints the bodies, `GIRIH_RANDOM_CUDA=T=32,C=4` their CUDA C under a schedule.
 
 use super::differential::compare;
-use bodies::{random_product, random_row, random_square, random_total, random_updates, random_view};
+use bodies::{random_ends, random_product, random_row, random_square, random_total, random_updates, random_view};
 use girih_core::registry::KernelDef;
 use girih_core::tile::Kernel;
 use std::cell::Cell;
@@ -76,4 +76,9 @@ fn random_views_compute_what_eval_computes() {
 #[test]
 fn random_updates_leave_what_eval_leaves() {
     tried(random_updates::Kernel::def());
+}
+
+#[test]
+fn random_ends_leave_what_eval_leaves() {
+    tried(random_ends::Kernel::def());
 }

@@ -72,6 +72,7 @@ impl KernelBuilder {
         }
         assert!(self.regions.len() == 1, "language: a region is still open at the end of {}", self.kernel.name);
         self.kernel.body = self.regions.remove(0).stmts;
+        super::ends::insert(&mut self.kernel);
         Ok(self.kernel)
     }
 
@@ -124,7 +125,8 @@ impl KernelBuilder {
         let shared = !matches!(op, Op::Load(..) | Op::Gather(..) | Op::Window { .. });
         let key = format!("{op:?} {ty:?}");
         // A spread constant with a name is the start of an accumulator: other uses of the constant have a tile of their own.
-        let usable = |v: &&ValueId| self.is_open(**v) && !(matches!(op, Op::Splat(_)) && self.kernel.value(**v).name.is_some());
+        let spread = matches!(op, Op::Splat(_) | Op::Like { .. });
+        let usable = |v: &&ValueId| self.is_open(**v) && !(spread && self.kernel.value(**v).name.is_some());
         if shared && let Some(known) = self.known.get(&key).and_then(|all| all.iter().find(usable)) {
             return *known;
         }

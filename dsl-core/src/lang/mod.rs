@@ -41,6 +41,7 @@ pub mod world;
 
 mod builder;
 mod combine;
+mod ends;
 mod loops;
 mod ops;
 mod recorder;

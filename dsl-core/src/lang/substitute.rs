@@ -95,6 +95,8 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
         | Op::Start(a)
         | Op::Number(a) => replace(a),
         Op::Pick { tile, .. } => replace(tile),
+        Op::Like { value, model } => [value, model].into_iter().for_each(replace),
+        Op::Within(tile, ends) => [tile].into_iter().chain(ends.iter_mut().flatten()).for_each(replace),
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => {
             replace(a);
             replace(b);

@@ -121,15 +121,18 @@ impl<T: Elem> Tile<T> {
         &mut self.handle
     }
 
-    /// A tile of this shape whose elements are all `value`.
+    /// A tile of this shape whose elements are all `value`. They exist where this tile's do.
     #[track_caller]
     pub fn like(self, value: impl Operand<T> + ScalarRhs) -> Tile<T> {
         let loc = SourceLoc::caller();
         let value = value.operand(loc);
         self.map_value(loc, |k, v| {
-            let shape = k.kernel.ty(v).shape().unwrap_or_default().to_vec();
             let value = k.operand(value, loc)?;
-            Some(ops::splat_to(k, value, &shape, loc))
+            let ty = k.kernel.ty(v).clone();
+            match k.kernel.ty(value) {
+                Ty::Scalar(_) => Some(k.emit(Op::Like { value, model: v }, ty, loc)),
+                _ => Some(value),
+            }
         })
     }
 

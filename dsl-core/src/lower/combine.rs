@@ -270,6 +270,7 @@ impl Lowering<'_> {
         let rep = self.tile(value);
         let same = |a: ValueId, b: ValueId| self.tile(a).mask == self.tile(b).mask;
         match &rep.data {
+            Data::Splat(Expr::Literal(l)) => l.bits == 0,
             Data::Array(var) => self.zero_filled.contains(var),
             Data::One(Expr::Var(var)) => self.zero_filled.contains(var),
             Data::One(Expr::Load { predicate: Some(_), .. }) => true,

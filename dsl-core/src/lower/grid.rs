@@ -7,6 +7,7 @@ use super::pipeline::Waiting;
 use crate::layout::Layout;
 use crate::simt::{Expr, SharedId, Special, Stmt};
 use crate::tile::host::HostExpr;
+use crate::tile::presence::Presence;
 use crate::tile::{self, Index, Op, TileLoop, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder};
 
@@ -278,7 +279,8 @@ impl Lowering<'_> {
                 tile::Stmt::If { then, otherwise, .. } => pending.extend(then.iter().chain(otherwise)),
             }
         }
-        simple.then_some(layout)
+        // What belongs to the block is there for threads beyond the end, too.
+        (simple && Presence::of(self.kernel).accesses_end(&l.body, &[])).then_some(layout)
     }
 
     /// Whether the tile at this place is dealt to threads as the grid's own tile is (whole axes aside).

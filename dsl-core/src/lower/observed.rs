@@ -58,9 +58,12 @@ impl Flow<'_> {
                         | Op::Compare(..)
                         | Op::Select(..)
                         | Op::Cast(_)
-                        | Op::Bitcast(_) => {
+                        | Op::Bitcast(_)
+                        | Op::Within(..) => {
                             self.tracked.insert(*v);
                         }
+                        // Where the elements exist, not what they are.
+                        Op::Like { .. } => {}
                         _ => self.observed = true,
                     }
                 }

@@ -110,7 +110,7 @@ pub(crate) fn starts_at_zero(kernel: &Kernel, init: ValueId) -> bool {
     let mut at = init;
     loop {
         match ops.get(&at) {
-            Some(Op::Splat(of) | Op::Broadcast(of, _) | Op::Cast(of)) => at = *of,
+            Some(Op::Splat(of) | Op::Like { value: of, .. } | Op::Broadcast(of, _) | Op::Cast(of)) => at = *of,
             // A negative zero is none: it is lost when zero is added to it.
             Some(Op::Literal(l)) => return l.bits == 0,
             _ => return false,

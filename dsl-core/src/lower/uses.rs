@@ -52,6 +52,8 @@ pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
         Op::Ternary(_, a, b, c) | Op::Select(a, b, c) => vec![*a, *b, *c],
         Op::Pick { tile, .. } => vec![*tile],
+        Op::Like { value, model } => vec![*value, *model],
+        Op::Within(tile, _) => vec![*tile],
         Op::Stack(list) | Op::Gather(_, list) => list.clone(),
         Op::Load(_, index) => index_values(index),
         Op::Window { index, shift, .. } => index.iter().copied().chain(shift.iter().flatten().copied()).collect(),

@@ -150,6 +150,11 @@ impl Lowering<'_> {
                 self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: None, mask: Mask::default(), data: Data::Splat(e) }));
                 return Ok(());
             }
+            Op::Like { value: scalar, model } => {
+                let (e, mask) = (self.scalar(*scalar), self.tile(*model).mask.clone());
+                self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: None, mask, data: Data::Splat(e) }));
+                return Ok(());
+            }
             Op::Iota => {
                 self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: None, mask: Mask::default(), data: Data::Iota }));
                 return Ok(());
@@ -248,6 +253,11 @@ impl Lowering<'_> {
                         mask.bounds.push(super::mask::Bound { axis, ..b });
                     }
                 }
+            }
+            Op::Within(v, ends) => {
+                let end = |(axis, index): (usize, &Option<ValueId>)| index.map(|index| Bound { axis, index, len: self.lengths[&index] });
+                mask.bounds = ends.iter().enumerate().filter_map(end).collect();
+                mask.and(&self.tile(*v).mask);
             }
             _ => operands.iter().for_each(|v| mask.and(&self.tile(*v).mask)),
         }
@@ -449,7 +459,7 @@ impl Lowering<'_> {
                 let bits = if from == to { raw } else { Expr::Bitcast(to, Box::new(raw)) };
                 self.load_register(Some(to), bits)
             }
-            Op::Splat(_) => *next(),
+            Op::Splat(_) | Op::Within(..) => *next(),
             other => panic!("lowering: {other:?} is not elementwise"),
         }
     }

@@ -16,6 +16,10 @@
 //! value: `acc += x.load(t)` is right at the tail. An element that is absent before a loop stays absent, whatever its turns make.
 //! The result of a branch on a scalar exists where the taken side's value does.
 //!
+//! What is made rather than loaded (a splat, coordinates) has no mask. In the body of the grid loop it ends with the grid's tensor: where
+//! such elements are combined, updated, scattered or carried over the grid, the builder has put an [`Op::Within`] before
+//! (`presence.rs` says which). What belongs to the block is present everywhere: positions ([`Op::Iota`]), shared arrays, what lanes exchange.
+//!
 //! # Windows
 //! A window ([`Op::Window`]) is a tile with the elements around it: as many before and after it along each axis as its [`Reach`] says.
 //! [`Op::Near`] reads it at an offset: all elements of the tile moved by it, or the one element that lies at the offset from the tile's
@@ -53,6 +57,7 @@ pub mod access;
 pub mod combine;
 pub mod eval;
 pub mod host;
+pub(crate) mod presence;
 pub mod print;
 pub mod shared;
 pub mod size;
@@ -263,6 +268,16 @@ pub enum Op {
     Bitcast(ValueId),
     /// A scalar as a tile of the result's shape.
     Splat(ValueId),
+    /// A scalar as a tile that exists where another of the result's shape does.
+    Like {
+        /// What every element is.
+        value: ValueId,
+        /// Where elements exist.
+        model: ValueId,
+    },
+    /// A tile whose elements exist only inside of the grid's tensor: along each axis that names one of the grid's tile indices, where the
+    /// coordinate lies below the length that the loop walks. The builder puts it where tiles are looked at that have no end of their own.
+    Within(ValueId, Vec<Option<ValueId>>),
     /// A tile with extra axes: result axis `k` is the operand's axis `from[k]`, or new (every element the same) where `None`.
     Broadcast(ValueId, Vec<Option<usize>>),
     /// Axes permuted: result axis `k` is the operand's axis `perm[k]`.

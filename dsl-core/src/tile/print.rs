@@ -229,6 +229,11 @@ impl Printer<'_> {
             Op::Cast(a) => format!("cast {}", self.v(*a)),
             Op::Bitcast(a) => format!("bitcast {}", self.v(*a)),
             Op::Splat(a) => format!("splat {}", self.v(*a)),
+            Op::Like { value, model } => format!("like {}, {}", self.v(*model), self.v(*value)),
+            Op::Within(a, ends) => {
+                let axes: Vec<String> = ends.iter().map(|e| e.map_or("_".into(), |v| self.v(v))).collect();
+                format!("within {} ({})", self.v(*a), axes.join(", "))
+            }
             Op::Broadcast(a, from) => {
                 let axes: Vec<String> = from.iter().map(|f| f.map_or("new".into(), |k| k.to_string())).collect();
                 format!("broadcast {} axes [{}]", self.v(*a), axes.join(", "))

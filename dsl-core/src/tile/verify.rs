@@ -315,6 +315,19 @@ impl Checker<'_> {
                 ensure(shape(ty) == shape(result) && (sizes || matches!(op, Op::Cast(_))), wrong)
             }
             Op::Splat(a) => ensure(matches!((self.used(*a)?, result), (Ty::Scalar(d), Ty::Tile(e, _)) if d == e), wrong),
+            Op::Like { value, model } => {
+                let fits = matches!((self.used(*value)?, result), (Ty::Scalar(d), Ty::Tile(e, _)) if d == e);
+                ensure(fits && shape(self.used(*model)?) == shape(result), wrong)
+            }
+            Op::Within(a, ends) => {
+                let sizes = shape(result);
+                ensure(self.used(*a)? == result && ends.len() == sizes.len(), wrong)?;
+                for (end, size) in ends.iter().zip(&sizes) {
+                    let Some(index) = end else { continue };
+                    ensure(matches!(self.used(*index)?, Ty::TileIdx(s) if s == size), wrong)?;
+                }
+                Ok(())
+            }
             Op::Broadcast(a, from) => {
                 let (old, new) = (shape(self.used(*a)?), shape(result));
                 let fits = from.len() == new.len() && from.iter().zip(&new).all(|(f, n)| f.is_none_or(|k| old.get(k) == Some(n)));

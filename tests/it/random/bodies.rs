@@ -121,8 +121,8 @@ pub fn random_total(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, at: &Tensor<i32, 1>,
         let special = |g: &Grower<'_>, _: usize, depth: usize| -g.grow(depth);
         let g = grower(&leaf, &special, s);
         let (first, second) = g.results();
-        sum += select(a.load(t) < 100.0, first, 0.0);
-        most = most.max(second + a.load(t) * 0.0);
+        sum += first;
+        most = most.max(second);
     }
     let (sum, most) = (sum.sum().sum_grid(), most.max_all().max_grid());
     totals.store_at(0, sum);
@@ -254,4 +254,54 @@ pub fn random_updates(a: &Tensor<f32, 1>, at: &Tensor<u8, 1>, counts: &mut Tenso
         }
     }
     bins.atomic_add(iota::<i32>(16) + 4, own.load(..).cast::<u32>());
+}
+
+/// What is made of nothing, beside a tail: updated, scattered and searched for by each element, in one `if` for all where there can be one.
+#[kernel(tile(T = [64, 32, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]))]
+pub fn random_ends(
+    a: &Tensor<f32, 1>,
+    at: &Tensor<u8, 1>,
+    table: &Tensor<f32, 1>,
+    counts: &mut Tensor<i32, 1>,
+    places: &mut Tensor<i32, 1>,
+    s: Scalar<i32>,
+) {
+    for t in a.tiles([T]) {
+        let leaf = |n: usize| match n {
+            0..3 => a.load(t) * 4.0,
+            3..5 => at.load(t).cast::<f32>() % 9.0,
+            5..10 => (t.coords() % 7).cast::<f32>(),
+            10..13 => full([T], 2.0),
+            13 => a.load(t).like(3.0),
+            _ => a.gather(t.coords() + 1) * 4.0,
+        };
+        let special = |g: &Grower<'_>, n: usize, depth: usize| match n {
+            14 => g.grow(depth).like(1.0),
+            15 if SEED.get() % 4 == 0 => g.grow(depth) + iota::<i32>(T).cast::<f32>() % 4.0,
+            _ => -g.grow(depth),
+        };
+        let g = grower(&leaf, &special, s);
+        let (first, second) = g.results();
+        let (position, value) = (first.cast::<i32>() + 3, second.cast::<i32>());
+        match SEED.get() % 3 {
+            0 => counts.atomic_add(position, value),
+            1 => counts.atomic_add(full::<i32>([T], 1), value),
+            _ => counts.atomic_xor(position, full([T], 5)),
+        }
+        let passed = if SEED.get() % 2 == 0 { below(table, a.load(t), full([T], 0)) } else { value };
+        places.scatter(t.coords() * 2 + 1, passed);
+    }
+}
+
+/// How many elements of a table each element of a tile is to pass, by halves, from `none` on.
+#[device]
+fn below(table: &Tensor<f32, 1>, v: Tile<f32>, none: Tile<i32>) -> Tile<i32> {
+    let n = table.len(0).cast::<i32>();
+    let (mut lo, mut hi) = (none, none + n);
+    while (lo < hi).any() {
+        let mid = (lo + hi) / 2;
+        let go = table.gather(mid.clamp(0, n - 1)) < v;
+        (lo, hi) = if lo < hi { if go { (mid + 1, hi) } else { (lo, mid) } } else { (lo, hi) };
+    }
+    lo
 }

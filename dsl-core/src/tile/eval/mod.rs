@@ -145,6 +145,15 @@ pub enum EvalError {
         /// The access.
         loc: SourceLoc,
     },
+    /// A loop goes on as it is: a turn has left everything as it was.
+    #[error(
+        "{loc}: this loop never ends: a turn changed neither what it carries nor memory (where a new value is absent, an element keeps \
+         what it had: start it with `.like(..)` of a tile that is absent there, too)"
+    )]
+    Endless {
+        /// The author's `while`.
+        loc: SourceLoc,
+    },
     /// Fuel ran out.
     #[error("evaluation of {kernel} stopped after {fuel} statements")]
     Fuel {

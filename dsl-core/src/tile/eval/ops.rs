@@ -48,6 +48,11 @@ impl Machine<'_, '_> {
                 self.map(id, *a, f)
             }
             Op::Splat(a) => Val::Tile(self.val(*a).to_tile(&self.extents(id))),
+            Op::Like { value, model } => {
+                let (one, model) = (self.val(*value).to_tile(&self.extents(id)), self.tile(*model));
+                TileVal { shape: one.shape.clone(), data: one.data.clone(), mask: meet(&one.mask, &model.mask) }.into()
+            }
+            Op::Within(a, ends) => self.within(*a, ends, loc)?,
             Op::Broadcast(a, from) => self.broadcast(id, *a, from),
             Op::Transpose(a, perm) => {
                 let tile = self.tile(*a);
@@ -131,6 +136,21 @@ impl Machine<'_, '_> {
         let masked = [&c, &a, &b].iter().any(|t| t.mask.is_some());
         let mask = masked.then(|| (0..c.data.len()).map(present).collect());
         TileVal { shape, data, mask }.into()
+    }
+
+    /// The elements inside of the grid's tensor.
+    fn within(&self, a: ValueId, ends: &[Option<ValueId>], loc: SourceLoc) -> Result<Val, EvalError> {
+        let tile = self.tile(a);
+        let mut inside = vec![true];
+        for (end, size) in ends.iter().zip(&tile.shape) {
+            let left = match end {
+                Some(index) => self.integer(self.lengths[index], "the shape of a view", loc)? - self.first(*index),
+                None => i64::MAX,
+            };
+            inside = inside.iter().flat_map(|own| (0..*size as i64).map(move |i| *own && i < left)).collect();
+        }
+        let mask = meet(&tile.mask, &inside.contains(&false).then_some(inside));
+        Ok(TileVal { shape: tile.shape.clone(), data: tile.data.clone(), mask }.into())
     }
 
     fn broadcast(&self, id: ValueId, a: ValueId, from: &[Option<usize>]) -> Val {

@@ -35,6 +35,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         numbers: Numbers { float64: options.float64 },
         options,
         fuel: options.fuel.unwrap_or(u64::MAX),
+        changes: 0,
         buffers,
         env: vec![None; kernel.values.len()],
         shared: vec![Vec::new(); kernel.shared.len()],
@@ -128,6 +129,8 @@ pub(super) struct Machine<'a, 'b> {
     knobs: Vec<i64>,
     options: &'a EvalOptions,
     fuel: u64,
+    /// How often an element of memory has changed.
+    pub(super) changes: u64,
     env: Vec<Option<Val>>,
     /// Cells of the shared arrays.
     pub(super) shared: Vec<Vec<u64>>,
@@ -266,19 +269,7 @@ impl Machine<'_, '_> {
                 done
             }
             Stmt::Range { var, start, end, carries, body, loc } => self.range(*var, *start, *end, carries, body, *loc),
-            Stmt::While { carries, header, condition, body, loc } => {
-                self.enter(carries);
-                loop {
-                    self.block(header)?;
-                    if self.cell(*condition, "the condition", *loc)? == 0 {
-                        break;
-                    }
-                    self.block(body)?;
-                    self.advance(carries);
-                }
-                self.leave(carries);
-                Ok(())
-            }
+            Stmt::While { carries, header, condition, body, loc } => self.repeat(carries, header, (*condition, *loc), body),
             Stmt::If { condition, then, otherwise, results, loc } => {
                 let holds = self.cell(*condition, "the condition", *loc)? != 0;
                 self.block(if holds { then } else { otherwise })?;
@@ -295,6 +286,26 @@ impl Machine<'_, '_> {
                 done
             }
         }
+    }
+
+    /// A turn that leaves everything as it was would be followed by the same turn for ever.
+    fn repeat(&mut self, carries: &[Carry], header: &Block, (condition, loc): (ValueId, SourceLoc), body: &Block) -> Result<(), EvalError> {
+        self.enter(carries);
+        loop {
+            let before: Vec<Val> = carries.iter().map(|c| self.val(c.inner).clone()).collect();
+            let changes = self.changes;
+            self.block(header)?;
+            if self.cell(condition, "the condition", loc)? == 0 {
+                break;
+            }
+            self.block(body)?;
+            self.advance(carries);
+            if changes == self.changes && carries.iter().zip(&before).all(|(c, old)| self.val(c.inner).same(old)) {
+                return Err(EvalError::Endless { loc });
+            }
+        }
+        self.leave(carries);
+        Ok(())
     }
 
     fn range(
@@ -373,7 +384,9 @@ impl Machine<'_, '_> {
         let (window, dtype) = (self.window(view, loc)?, self.kernel.view(view).dtype);
         for (i, a) in addresses.iter().enumerate().filter(|(_, a)| **a != ABSENT) {
             if let Some(cell) = tile.at(i) {
-                window.write(self.buffers, *a, self.numbers.store(dtype, cell));
+                let bits = self.numbers.store(dtype, cell);
+                self.changes += u64::from(window.read(self.buffers, *a) != bits);
+                window.write(self.buffers, *a, bits);
             }
         }
         Ok(())

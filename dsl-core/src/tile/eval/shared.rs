@@ -51,7 +51,8 @@ impl Machine<'_, '_> {
                 let cell = self.cell(*v, "the value that fills a shared array", access.loc)?;
                 let len = array.shape.iter().map(|s| self.size(s) as usize).product();
                 let cell = self.numbers.load(dtype, self.numbers.store(dtype, cell));
-                self.shared[access.array.0 as usize] = vec![cell; len];
+                let old = std::mem::replace(&mut self.shared[access.array.0 as usize], vec![cell; len]);
+                self.changes += u64::from(old.len() != len || old.iter().any(|o| *o != cell));
                 self.filled_by_hand(access.array, access.loc)?;
             }
             SharedKind::Gather { indices, result } => {
@@ -73,7 +74,9 @@ impl Machine<'_, '_> {
                         let param = array.name.clone().unwrap_or_else(|| "a shared array".into());
                         return Err(EvalError::ScatterMeets { param, element: a as i64, loc: access.loc });
                     }
-                    self.shared[access.array.0 as usize][a] = self.numbers.load(dtype, self.numbers.store(dtype, tile.data[i]));
+                    let new = self.numbers.load(dtype, self.numbers.store(dtype, tile.data[i]));
+                    let old = std::mem::replace(&mut self.shared[access.array.0 as usize][a], new);
+                    self.changes += u64::from(old != new);
                 }
             }
             SharedKind::Atomic(update) => {
@@ -86,7 +89,8 @@ impl Machine<'_, '_> {
                 for (i, a) in at.iter().enumerate() {
                     old.push(a.map(|a| cells[a]));
                     if let Some(a) = *a {
-                        cells[a] = rule.apply(cells[a], value.data[i], expected.as_ref().map(|e| e.data[i]));
+                        let new = rule.apply(cells[a], value.data[i], expected.as_ref().map(|e| e.data[i]));
+                        self.changes += u64::from(std::mem::replace(&mut cells[a], new) != new);
                     }
                 }
                 self.set_old(update, &shape, old);
@@ -157,7 +161,9 @@ impl Machine<'_, '_> {
         for (i, a) in addresses.iter().enumerate().filter(|(_, a)| **a != ABSENT) {
             let cell = self.numbers.load(dtype, window.read(self.buffers, *a));
             let new = rule.apply(cell, value.data[i], expected.as_ref().map(|e| e.data[i]));
-            window.write(self.buffers, *a, self.numbers.store(dtype, new));
+            let (before, bits) = (window.read(self.buffers, *a), self.numbers.store(dtype, new));
+            self.changes += u64::from(before != bits);
+            window.write(self.buffers, *a, bits);
             old[i] = Some(cell);
         }
         self.set_old(update, &shape, old);

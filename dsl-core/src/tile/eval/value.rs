@@ -60,6 +60,15 @@ impl Val {
         }
     }
 
+    /// Whether both hold the same: the same bits, absent where the other one is.
+    pub fn same(&self, other: &Val) -> bool {
+        match (self, other) {
+            (Val::Scalar(a), Val::Scalar(b)) => a == b,
+            (Val::Tile(a), Val::Tile(b)) => Rc::ptr_eq(a, b) || (0..a.data.len()).all(|i| a.at(i) == b.at(i)),
+            _ => false,
+        }
+    }
+
     /// The next value of what a loop carries, given the one before: where this is absent the old element, and nothing where that is absent.
     pub fn after(&self, other: &Val) -> Val {
         match (self, other) {
