@@ -35,10 +35,10 @@ pub struct Args {
     /// a schedule takes the one of the nearest lengths.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "size"])]
     sweep: Option<PathBuf>,
-    /// Time for the trials of each kernel: 30s, 5m. All candidates without.
+    /// Time for each challenge or kernel: 30s, 5m. The launch sites of a program share it. All candidates without.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     budget: Option<Duration>,
-    /// Number of trials of each kernel.
+    /// Number of trials of each launch site.
     #[arg(long, value_name = "N")]
     trials: Option<usize>,
     /// Order of trials: what the model likes first, the space's order, or random.
