@@ -1,8 +1,9 @@
 //! What a kernel asks of a launch, at sizes without data: whether they meet it, and sizes near them that do.
 
-use crate::bare_kernel::axis_size;
+use crate::bare_kernel::{axis_size, lengths_given};
 use crate::challenge::Sizes;
 use crate::launch::{Argument, check_arguments};
+use crate::random_sizes::random_sizes;
 use girih_core::facts::TensorArg;
 use girih_core::tile::access::shape_requirements;
 use girih_core::tile::host::{HostArg, HostExpr};
@@ -41,6 +42,21 @@ pub(crate) fn broken(kernel: &Kernel, sizes: &Sizes) -> Option<String> {
     };
     let args: Vec<Argument> = kernel.params.iter().zip(host_args(kernel, sizes)).enumerate().map(own).collect();
     check_arguments(kernel, &args, 1).err().map(|e| e.to_string())
+}
+
+/// Whether a launch at sizes meets the requirements, as far as these give all lengths; else which one it breaks, and sizes that do.
+pub(crate) fn launchable(kernel: &Kernel, sizes: &Sizes) -> Result<(), String> {
+    let Some(why) = broken(kernel, sizes).filter(|_| lengths_given(kernel, sizes)) else { return Ok(()) };
+    let largest = random_sizes(kernel, 1).sizes.into_iter().max_by_key(|s| s.0.values().map(|v| *v as i64).sum::<i64>());
+    let example = largest.map_or(String::new(), |s| format!(", as in --size {}", s.to_string().replace(' ', ",")));
+    Err(format!("{why}\nhelp: give lengths that meet this requirement{example}"))
+}
+
+/// Sizes that meet the requirements, near the given ones; these themselves where none are found.
+pub(crate) fn met(kernel: &Kernel, sizes: Sizes) -> Sizes {
+    let mut changed = sizes.clone();
+    meet_requirements(kernel, &mut changed, &[]);
+    if broken(kernel, &changed).is_none() { changed } else { sizes }
 }
 
 /// Sets the length of an axis.

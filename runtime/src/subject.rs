@@ -2,12 +2,12 @@
 //!
 //! A [`Subject`] makes [`Call`]s: arguments on the host for given sizes and a seed. [`crate::placed`] brings them to a device.
 
-use crate::bare_kernel::{kernel_call, lengths_given, numel, single_launch};
+use crate::bare_kernel::{kernel_call, numel, single_launch};
 use crate::challenge::{Case, Challenge, Reference, Sizes, near};
 use crate::deviation::{Deviation, Tally};
 use crate::inputs::{HostTensor, Rng};
 use crate::random_sizes::{Drawn, random_sizes};
-use crate::requirements::{broken, meet_requirements};
+use crate::requirements::{launchable, met};
 use girih_core::lengths::Lengths;
 use girih_core::program::Program;
 use girih_core::program::signature::{Signature, SignatureParam};
@@ -164,31 +164,19 @@ impl Subject {
             None if asked.0.is_empty() => {
                 Err(format!("{} is no challenge, so it has no size of its own: give one, as in --size N=1000000 (every axis)", self.name))
             }
-            None => self.launchable(asked),
+            None => match &self.kind {
+                Kind::Kernel(kernel) => launchable(kernel, asked).map(|()| asked.clone()),
+                Kind::Challenge { .. } => Ok(asked.clone()),
+            },
         }
-    }
-
-    /// Sizes that a kernel's requirements allow, where they give all of its lengths.
-    fn launchable(&self, asked: &Sizes) -> Result<Sizes, String> {
-        let Kind::Kernel(kernel) = &self.kind else { return Ok(asked.clone()) };
-        match broken(kernel, asked).filter(|_| lengths_given(kernel, asked)) {
-            Some(why) => Err(format!("{why}\nhelp: give lengths that meet this requirement, as in --size {}", self.example_sizes())),
-            None => Ok(asked.clone()),
-        }
-    }
-
-    /// Sizes that the command line takes for a kernel, as text.
-    fn example_sizes(&self) -> String {
-        let small = self.check_sizes(1).into_iter().max_by_key(|s| s.0.values().map(|v| *v as i64).sum::<i64>());
-        small.map_or("x.0=1000".into(), |s| s.to_string().replace(' ', ","))
     }
 
     /// These sizes, with a kernel's lengths changed so that its requirements hold where that is possible.
     pub fn meeting_requirements(&self, sizes: Sizes) -> Sizes {
-        let Kind::Kernel(kernel) = &self.kind else { return sizes };
-        let mut met = sizes.clone();
-        meet_requirements(kernel, &mut met, &[]);
-        if broken(kernel, &met).is_none() { met } else { sizes }
+        match &self.kind {
+            Kind::Kernel(kernel) => met(kernel, sizes),
+            Kind::Challenge { .. } => sizes,
+        }
     }
 
     /// Names that sizes may give: the scalars of a challenge's signature; for a kernel `N` (every axis), a parameter (each of its axes,

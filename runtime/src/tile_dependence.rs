@@ -43,7 +43,7 @@ pub(crate) fn dependence(subject: &Subject, call: &Call, schedules: &[Schedule],
     let pinned = list(&|s, k| format!("`tile({} = {})`", kernels[s].knobs[k].name, schedules[s].choices[k]));
     let message = format!(
         "the result depends on the tile {names}, and a schedule must not change what is computed\n      \
-         with {} eval itself leaves: {difference}, which is what it leaves with {}\n      \
+         with {} eval itself leaves other elements than with {}: {difference}\n      \
          help: pin the tile ({pinned}), or store nothing that each tile has one of (its sum, its `start`), and count no elements beyond \
          the tensor's end: what comes from no load (`full`, `coords`, `like`) is present there",
         with(schedules),

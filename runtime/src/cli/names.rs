@@ -86,11 +86,14 @@ pub fn subject_site(name: &str) -> Result<(Subject, Option<String>), String> {
     }
 }
 
+/// A subject, and the only launch site of it that is meant.
+pub type SubjectSite = (Subject, Option<String>);
+
 /// As [`subjects`], where a name may be that of one launch site.
 ///
 /// # Errors
 /// As [`subjects`] and [`subject_site`].
-pub fn subjects_sites(names: &[String], all: bool) -> Result<(Vec<(Subject, Option<String>)>, Vec<Unbuilt>), String> {
+pub fn subjects_sites(names: &[String], all: bool) -> Result<(Vec<SubjectSite>, Vec<Unbuilt>), String> {
     if all || names.is_empty() {
         let (subjects, unbuilt) = subjects(names, all)?;
         return Ok((subjects.into_iter().map(|s| (s, None)).collect(), unbuilt));
