@@ -3,7 +3,7 @@
 use crate::check::{self, By, Param};
 use crate::errors::Errors;
 use crate::parse::{self, Attribute};
-use crate::{rewrite, schedule, source};
+use crate::{launches, rewrite, schedule, source};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -47,6 +47,7 @@ pub fn program(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let params = check::signature(&function.sig, "program", &mut errors);
     let usable = errors.is_empty();
     check::body(&function.block, &mut errors);
+    launches::check(&function.block, &params, &mut errors);
     let errors_found = errors.to_tokens();
     if !usable {
         return errors_found;

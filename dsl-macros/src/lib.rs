@@ -6,6 +6,8 @@
 mod check;
 mod errors;
 mod expand;
+mod launches;
+mod literals;
 mod parse;
 mod rewrite;
 mod schedule;

@@ -3,12 +3,14 @@
 //! Spans: a call that records a place is one identifier with the author's span, so that `#[track_caller]` sees the author's line;
 //! bookkeeping has the macro's span, so that editors don't list it.
 
+use crate::launches::launch;
+use crate::literals;
 use crate::scope::{self, Change, Changes};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{BinOp, Block, Expr, ExprForLoop, ExprIf, ExprWhile, Ident, Pat, PathArguments, Stmt, parse_quote};
+use syn::{BinOp, Block, Expr, ExprForLoop, ExprIf, ExprWhile, Ident, Pat, Stmt};
 
 /// Compound assignment.
 pub fn is_assignment(op: &BinOp) -> bool {
@@ -42,7 +44,7 @@ pub fn imports() -> TokenStream {
 
 /// Rewrites a body. `params` are the function's parameters, `knobs` the names of tile knobs.
 pub fn body(block: &mut Block, params: Vec<(Ident, bool)>, knobs: &[Ident], launches: bool) {
-    let mut rewriter = Rewriter { scopes: vec![params], knobs, launches };
+    let mut rewriter = Rewriter { scopes: vec![params], knobs, launches, wanted: false };
     rewriter.visit_block_mut(block);
 }
 
@@ -52,6 +54,8 @@ struct Rewriter<'a> {
     knobs: &'a [Ident],
     /// Calls that stand as statements are launches of a program.
     launches: bool,
+    /// The block that is rewritten next is a value: what stands at its end without a semicolon is no statement.
+    wanted: bool,
 }
 
 impl Rewriter<'_> {
@@ -93,7 +97,7 @@ impl Rewriter<'_> {
         let over = self.header(&mut e.expr);
         self.scoped(|s| {
             s.declare(&e.pat);
-            s.visit_block_mut(&mut e.body);
+            s.body(&mut e.body);
         });
         let names: Vec<String> = scope::bound_names(&e.pat).into_iter().map(|(i, _)| i.to_string()).collect();
         let names = pattern_names(&e.pat).unwrap_or(names);
@@ -127,13 +131,20 @@ impl Rewriter<'_> {
         expr.to_token_stream()
     }
 
+    /// The body of a loop, which is no value.
+    fn body(&mut self, block: &mut Block) {
+        let outside = std::mem::replace(&mut self.wanted, false);
+        self.visit_block_mut(block);
+        self.wanted = outside;
+    }
+
     fn while_loop(&mut self, mut e: ExprWhile) -> TokenStream {
         let span = e.while_token.span;
         let changes = Changes::of_block(&e.body, &[]).and_expr(&e.cond);
         let state = hidden("state", span);
         let carries = self.carries(&changes, &state);
         self.visit_expr_mut(&mut e.cond);
-        self.visit_block_mut(&mut e.body);
+        self.body(&mut e.body);
         let (cond, body) = (&e.cond, &e.body);
         let start = quote_spanned!(span=> __girih_while());
         let test = quote_spanned!(span=> test(#cond));
@@ -230,10 +241,12 @@ impl Rewriter<'_> {
         })
     }
 
-    fn statement(&mut self, mut stmt: Stmt, out: &mut Vec<Stmt>) {
+    /// `last`: the statement's value is the block's, and is wanted.
+    fn statement(&mut self, mut stmt: Stmt, last: bool, out: &mut Vec<Stmt>) {
         match &mut stmt {
             Stmt::Local(local) => {
                 let mutable_names = scope::bound_names(&local.pat);
+                self.wanted = true;
                 self.visit_local_mut(local);
                 self.declare(&local.pat);
                 match (simple_name(&local.pat), &mut local.init) {
@@ -252,9 +265,13 @@ impl Rewriter<'_> {
                 }
             }
             Stmt::Expr(expr, semi) => {
-                if self.launches {
+                let value = last && semi.is_none();
+                if self.launches && !value {
                     launch(expr);
                 }
+                // The sides of an `if` and the bodies of loops that are statements consist of such.
+                let of_statements = matches!(expr, Expr::If(_) | Expr::Match(_) | Expr::Block(_) | Expr::ForLoop(_) | Expr::While(_));
+                self.wanted = value || !of_statements;
                 let assigned = match (&*expr, semi.is_some()) {
                     (Expr::Assign(a), true) => assigned_name(&a.left),
                     (Expr::Binary(b), true) if is_assignment(&b.op) => assigned_name(&b.left),
@@ -273,13 +290,17 @@ impl Rewriter<'_> {
 
 impl VisitMut for Rewriter<'_> {
     fn visit_block_mut(&mut self, block: &mut Block) {
+        let wanted = self.wanted;
         self.scoped(|s| {
             let mut stmts = Vec::new();
-            for stmt in std::mem::take(&mut block.stmts) {
-                s.statement(stmt, &mut stmts);
+            let all = std::mem::take(&mut block.stmts);
+            let end = all.len().saturating_sub(1);
+            for (i, stmt) in all.into_iter().enumerate() {
+                s.statement(stmt, wanted && i == end, &mut stmts);
             }
             block.stmts = stmts;
         });
+        self.wanted = wanted;
     }
 
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
@@ -288,7 +309,7 @@ impl VisitMut for Rewriter<'_> {
             Expr::While(e) if !has_let(&e.cond) => *expr = Expr::Verbatim(self.while_loop(e.clone())),
             Expr::While(e) => self.scoped(|s| {
                 s.let_chain(&mut e.cond);
-                s.visit_block_mut(&mut e.body);
+                s.body(&mut e.body);
             }),
             Expr::If(e) if !has_let(&e.cond) => *expr = Expr::Verbatim(self.branch(e.clone())),
             Expr::If(e) => {
@@ -307,8 +328,14 @@ impl VisitMut for Rewriter<'_> {
             },
             Expr::Closure(c) => self.scoped(|s| {
                 c.inputs.iter().for_each(|p| s.declare(p));
+                let outside = std::mem::replace(&mut s.wanted, true);
                 s.visit_expr_mut(&mut c.body);
+                s.wanted = outside;
             }),
+            Expr::Call(c) => {
+                literals::fit(c);
+                visit_mut::visit_expr_mut(self, expr);
+            }
             Expr::Array(a) => {
                 let knob = a.elems.iter().any(|e| matches!(e, Expr::Path(p) if self.knobs.iter().any(|k| p.path.is_ident(k))));
                 for e in &mut a.elems {
@@ -358,19 +385,6 @@ impl Rewriter<'_> {
             }
             other => self.visit_expr_mut(other),
         }
-    }
-}
-
-/// A launch of a program gets the plan as its first argument, and its type behind the types that the author gives.
-fn launch(expr: &mut Expr) {
-    if let Expr::Call(call) = expr
-        && let Expr::Path(path) = &mut *call.func
-    {
-        let plan = quote_spanned!(path.span()=> &::girih::__private::Plan);
-        if let Some(PathArguments::AngleBracketed(types)) = path.path.segments.last_mut().map(|s| &mut s.arguments) {
-            types.args.push(parse_quote!(_));
-        }
-        call.args.insert(0, Expr::Verbatim(plan));
     }
 }
 

@@ -1,12 +1,13 @@
 //! Bare kernels as subjects: a program of one launch, and sizes by axis.
 
 use crate::challenge::Sizes;
-use crate::inputs::{Distribution, HostTensor, Rng};
+use crate::inputs::{Distribution, HostTensor};
+use crate::requirements::usual_scalar;
 use crate::subject::{Call, CallArg};
 use girih_core::loc::SourceLoc;
 use girih_core::program::{Arg, Base, Expr, Program, Stmt, TensorView};
 use girih_core::registry::KernelDef;
-use girih_core::tile::{Kernel, Param, ParamKind};
+use girih_core::tile::{Kernel, Param, ParamKind, Requirement, RequirementKind};
 use girih_core::types::{BinaryOp, DType, Literal};
 
 /// A program that launches the kernel once with all its parameters.
@@ -63,10 +64,7 @@ pub(crate) fn kernel_call(kernel: &Kernel, sizes: &Sizes, seed: u64) -> Result<C
     let mut args = Vec::new();
     for (i, p) in kernel.params.iter().enumerate() {
         args.push(match p.kind {
-            ParamKind::Scalar(dtype) => {
-                let bits = Distribution::Integers(1, 3).draw(dtype, &mut Rng::new(seed.wrapping_add(i as u64)));
-                CallArg::Scalar(sizes.0.get(&p.name).map_or(Literal { dtype, bits }, |v| Literal::from_f64(dtype, *v)))
-            }
+            ParamKind::Scalar(dtype) => CallArg::Scalar(sizes.0.get(&p.name).map_or(usual_scalar(dtype), |v| Literal::from_f64(dtype, *v))),
             ParamKind::Tensor { dtype, rank, mutable } => {
                 let len = |k| axis_size(sizes, &p.name, k).filter(|l| *l >= 0);
                 let lens: Option<Vec<i64>> = (0..rank).map(len).collect();
@@ -74,11 +72,28 @@ pub(crate) fn kernel_call(kernel: &Kernel, sizes: &Sizes, seed: u64) -> Result<C
                     lens.ok_or_else(|| format!("`{}` of kernel `{}` has no length at {sizes}: give N, {0} or {0}.0", p.name, kernel.name))?;
                 // Mutable tensors may be read, too, so they hold data and not poison.
                 let data = HostTensor::random(dtype, &lens, &distribution(dtype), seed.wrapping_add(i as u64));
-                CallArg::Tensor { name: p.name.clone(), data, dtype, mutable, read: true, unit: 1 }
+                CallArg::Tensor { name: p.name.clone(), data, dtype, mutable, read: true, unit: unit(kernel, i, dtype) }
             }
         });
     }
     Ok(Call { sizes: sizes.clone(), args })
+}
+
+/// Whether sizes give every length of a kernel's tensors.
+pub(crate) fn lengths_given(kernel: &Kernel, sizes: &Sizes) -> bool {
+    kernel.params.iter().all(|p| match p.kind {
+        ParamKind::Tensor { rank, .. } => (0..rank).all(|k| axis_size(sizes, &p.name, k).is_some()),
+        ParamKind::Scalar(_) => true,
+    })
+}
+
+/// Elements by which a tensor may start behind an aligned address: as many as the widest element has that the kernel views it as.
+fn unit(kernel: &Kernel, param: usize, dtype: DType) -> usize {
+    let bytes = |r: &Requirement| match r.kind {
+        RequirementKind::Aligned(p, bytes) if p == param => bytes,
+        _ => 1,
+    };
+    kernel.requirements.iter().map(bytes).max().unwrap_or(1).div_ceil(dtype.size())
 }
 
 /// Elements of a parameter at sizes; 0 for scalars.

@@ -352,7 +352,7 @@ pub fn scaled_extents(subject: &Subject, asked: &Sizes, bytes: f64, extents: &[S
         let middle = f64::sqrt(low * high);
         if subject.largest_bytes(&at(middle))? < bytes { low = middle } else { high = middle }
     }
-    Ok(at(high))
+    Ok(subject.meeting_requirements(at(high)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Outputs are poisoned before every run, memory around every tensor is guarded on a GPU (the simulator traps by itself), and inputs must
 //! come out unchanged. A schedule that is illegal for the facts at hand is counted with its reason and is no failure.
 
+pub use crate::check_report::Report;
 use crate::compile::{Output, compile};
 use crate::deviation::Deviation;
 use crate::device::Device;
@@ -12,18 +13,21 @@ use crate::joint;
 use crate::known;
 use crate::placed::Placed;
 use crate::program::Runner;
+use crate::random_sizes::Drawn;
 use crate::subject::{Call, CallArg, Subject};
+use crate::tile_dependence::dependence;
 use crate::tune::launches::launches;
 use girih_core::error::CompileError;
 use girih_core::facts::{Facts, TensorArg};
-use girih_core::program::eval::eval_program;
+use girih_core::program::eval::eval_program_under;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use girih_core::tile::eval::{EvalArg, EvalOptions};
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,30 +51,11 @@ pub enum On {
     Device(Device),
 }
 
-/// What came out for one subject.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// The subject's name.
-    pub name: String,
-    /// Sizes that were checked.
-    pub sizes: usize,
-    /// Schedules that were tried at each size.
-    pub schedules: usize,
-    /// Runs that were compared.
-    pub runs: usize,
-    /// The worst error against the references in double precision, of a subject that multiplies matrices.
-    pub deviation: Option<Deviation>,
-    /// Illegal schedules by reason.
-    pub rejected: BTreeMap<String, usize>,
-    /// Everything that was wrong: schedule, size and difference.
-    pub failures: Vec<String>,
-}
-
 /// Checks subjects, and each choice of a program's variants as a subject of its own; reports in their order. `done` is told of each size of a subject that has been checked.
 pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Sync)) -> Vec<Report> {
     let ways: Vec<Subject> = subjects.iter().flat_map(Subject::ways).collect();
     let subjects = ways.as_slice();
-    let plans: Vec<Plan> = subjects.iter().map(|s| Plan::new(s, schedules(s, options.on.target(), options), options)).collect();
+    let plans: Vec<Plan> = subjects.iter().map(|s| Plan::new(s, caught(|| schedules(s, options.on.target(), options)), options)).collect();
     let tasks: Vec<(usize, usize)> = plans.iter().enumerate().flat_map(|(i, p)| (0..p.calls()).map(move |c| (i, c))).collect();
     let reports = plans.iter().map(|p| Mutex::new(p.report())).collect::<Vec<_>>();
     if let On::Device(device) = &options.on
@@ -82,7 +67,9 @@ pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Syn
     let work = || {
         let device = options.on.device();
         while let Some((plan, call)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-            let part = plans[plan].check_size(call, &device, options.seed);
+            // A panic is a bug of girih, or of a challenge's reference: it is reported, and the rest is checked all the same.
+            let checked = caught(|| Ok(plans[plan].check_size(call, &device, options.seed)));
+            let part = checked.unwrap_or_else(|e| Report::failed(format!("at {}: {e}", plans[plan].sizes[call])));
             reports[plan].lock().expect("no panic while reporting").merge(part);
             done(&subjects[plan].name);
         }
@@ -130,6 +117,15 @@ fn compile_all(plans: &[Plan], target: &Target, seed: u64) {
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
 }
 
+/// The outcome of `work`, or what it panicked with; the whole message stands on stderr, too.
+fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let text = |panic: Box<dyn Any + Send>| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        format!("panicked: {}", text.and_then(|t| t.lines().next()).unwrap_or("without a message"))
+    };
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text(panic)))
+}
+
 impl On {
     fn target(&self) -> &Target {
         match self {
@@ -146,10 +142,21 @@ impl On {
     }
 }
 
+/// Nothing could be checked: what random lengths and scalars broke, and what to do.
+fn no_sizes(reason: Option<String>) -> String {
+    let reason = reason.map_or(String::new(), |r| format!(", as in this one: {r}"));
+    format!(
+        "no sizes to check at: random lengths, and scalars from 1 to 3, do not meet the kernel's requirements{reason}\n      \
+         help: check the program that launches it, as a challenge with `check_at` sizes of its own"
+    )
+}
+
 /// What is run for one subject.
 struct Plan<'a> {
     subject: &'a Subject,
     sizes: Vec<crate::challenge::Sizes>,
+    /// Unusual lengths that were not drawn.
+    left_out: usize,
     /// One schedule per launch site; every entry is a way to run the program.
     schedules: Vec<Vec<Schedule>>,
     /// Why nothing can be run.
@@ -165,11 +172,9 @@ impl<'a> Plan<'a> {
             Err(e) => (Vec::new(), Some(e)),
         };
         let multiplies = subject.multiplies() && subject.challenge.is_some();
-        let mut plan = Plan { subject, sizes: subject.check_sizes(options.seed), schedules, broken, multiplies };
-        if plan.sizes.is_empty() && plan.broken.is_none() {
-            plan.broken = Some("no sizes to check at: random ones did not meet the kernel's requirements".into());
-        }
-        plan
+        let Drawn { sizes, left_out, reason } = subject.drawn_sizes(options.seed);
+        let broken = broken.or_else(|| sizes.is_empty().then(|| no_sizes(reason)));
+        Plan { subject, sizes, left_out, schedules, broken, multiplies }
     }
 
     fn calls(&self) -> usize {
@@ -178,14 +183,20 @@ impl<'a> Plan<'a> {
 
     fn report(&self) -> Report {
         let failures = self.broken.iter().cloned().collect();
-        Report { name: joint::way_name(self.subject), schedules: self.schedules.len(), failures, ..Report::default() }
+        Report {
+            name: joint::way_name(self.subject),
+            schedules: self.schedules.len(),
+            left_out: self.left_out,
+            failures,
+            ..Report::default()
+        }
     }
 
     /// One size: aligned for even numbers of calls, one element off for odd ones.
     fn check_size(&self, number: usize, device: &Device, seed: u64) -> Report {
         let mut report = Report { sizes: 1, ..Report::default() };
         if let Err(e) = self.try_size(number, device, seed, &mut report) {
-            report.failures.push(format!("at {}: {e}", self.sizes[number]));
+            report.fail(format!("at {}: {e}", self.sizes[number]));
         }
         report
     }
@@ -206,13 +217,15 @@ impl<'a> Plan<'a> {
             let outcome = run(&mut runner, &placed, &arguments);
             match outcome {
                 Err(Error::Compile(CompileError::Schedule(e))) => *report.rejected.entry(e.rule.clone()).or_default() += 1,
-                Err(e) => report.failures.push(format!("{}: at {}: {e}", self.shown(schedules), call.sizes)),
+                // What is wrong under every schedule and at every size is said once.
+                Err(Error::Compile(e)) => report.fail(e.to_string()),
+                Err(e) => report.fail(format!("{}: at {}: {e}", self.shown(schedules), call.sizes)),
                 Ok(after) => {
                     report.runs += 1;
                     match self.compare(&call, &placed, &after, &expected) {
                         Ok(deviation) if self.multiplies => report.deviate(deviation),
                         Ok(_) => {}
-                        Err(e) => report.failures.push(format!("{}: {e}", self.shown(schedules))),
+                        Err(e) => self.explain(&call, schedules, &after, &expected, e).into_iter().for_each(|f| report.fail(f)),
                     }
                 }
             }
@@ -236,6 +249,23 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Why a schedule leaves something else than expected: the author's body says something else under its tiles, or girih is wrong, or both.
+    fn explain(
+        &self,
+        call: &Call,
+        schedules: &[Schedule],
+        after: &[Option<HostTensor>],
+        expected: &Vec<Option<HostTensor>>,
+        difference: String,
+    ) -> Vec<String> {
+        let Some(dependence) = dependence(self.subject, call, schedules, expected) else {
+            return vec![format!("{}: {difference}", self.shown(schedules))];
+        };
+        let also = self.subject.compare(call, after, &dependence.after).err();
+        let also = also.map(|e| format!("{}: differs from eval with the same tiles: {e}", self.shown(schedules)));
+        std::iter::once(dependence.message).chain(also).collect()
+    }
+
     fn shown(&self, schedules: &[Schedule]) -> String {
         let sites = self.subject.program.sites();
         let one = |(s, def): (&Schedule, &girih_core::registry::KernelDef)| match (def.build)() {
@@ -243,22 +273,6 @@ impl<'a> Plan<'a> {
             Err(_) => def.path(),
         };
         schedules.iter().zip(&sites).map(one).collect::<Vec<_>>().join(", ")
-    }
-}
-
-impl Report {
-    fn deviate(&mut self, deviation: Deviation) {
-        self.deviation = Some(self.deviation.map_or(deviation, |d| d.or_worse(deviation)));
-    }
-
-    fn merge(&mut self, part: Report) {
-        part.deviation.into_iter().for_each(|d| self.deviate(d));
-        self.sizes += part.sizes;
-        self.runs += part.runs;
-        self.failures.extend(part.failures);
-        for (reason, count) in part.rejected {
-            *self.rejected.entry(reason).or_default() += count;
-        }
     }
 }
 
@@ -274,6 +288,11 @@ pub fn run(runner: &mut Runner, placed: &Placed, arguments: &[crate::launch::Arg
 /// # Errors
 /// Why the program could not be evaluated.
 pub fn evaluate(subject: &Subject, call: &Call) -> Result<Vec<Option<HostTensor>>, String> {
+    evaluate_under(subject, call, &[])
+}
+
+/// As [`evaluate`], with the tiles of a schedule for each launch site; of none, with the smallest.
+pub(crate) fn evaluate_under(subject: &Subject, call: &Call, schedules: &[Schedule]) -> Result<Vec<Option<HostTensor>>, String> {
     let mut after: Vec<Option<HostTensor>> = call
         .args
         .iter()
@@ -292,7 +311,7 @@ pub fn evaluate(subject: &Subject, call: &Call) -> Result<Vec<Option<HostTensor>
             (CallArg::Tensor { .. }, None) => unreachable!("every tensor was cloned above"),
         })
         .collect();
-    eval_program(&subject.program, &mut args, &EvalOptions::default()).map_err(|e| e.to_string())?;
+    eval_program_under(&subject.program, schedules, &mut args, &EvalOptions::default()).map_err(|e| e.to_string())?;
     Ok(after)
 }
 

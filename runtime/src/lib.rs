@@ -33,15 +33,18 @@ mod bare_kernel;
 pub mod bench;
 pub mod challenge;
 pub mod check;
+mod check_report;
 pub mod deviation;
 mod effort;
 pub mod placed;
 mod random_sizes;
+mod requirements;
 pub mod rungs;
 mod runners;
 pub mod store;
 pub mod subject;
 pub mod sweep;
+mod tile_dependence;
 pub mod timing;
 pub mod winners;
 

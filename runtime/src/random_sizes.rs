@@ -4,26 +4,33 @@ use crate::bare_kernel::{axis_size, numel};
 use crate::challenge::Sizes;
 use crate::effort::{effort, tile_sizes};
 use crate::inputs::Rng;
-use girih_core::facts::TensorArg;
-use girih_core::tile::access::{dim_classes, shape_requirements};
-use girih_core::tile::host::{HostArg, HostExpr};
-use girih_core::tile::{Kernel, ParamKind, Requirement, RequirementKind};
-use girih_core::types::Literal;
+use crate::requirements::{Axis, broken, host_args, meet_requirements, set};
+use girih_core::tile::access::dim_classes;
+use girih_core::tile::{Kernel, ParamKind};
+use girih_core::types::DType;
 
 /// Elements that a launch may make (see [`effort`]): more take too long to evaluate and to simulate.
 const MOST_EFFORT: i64 = 1 << 20;
 /// Elements of one tensor, likewise.
 const MOST_ELEMENTS: i64 = 1 << 16;
 
-/// An axis of a tensor parameter.
-type Axis = (usize, usize);
+/// Sizes for a check, and what could not be checked.
+pub(crate) struct Drawn {
+    /// Sizes that meet the kernel's requirements.
+    pub sizes: Vec<Sizes>,
+    /// Unusual lengths of an axis (none, one, a prime, ..) that the kernel's requirements exclude, or that are too much work.
+    pub left_out: usize,
+    /// Why the last sizes that were left out were, where a requirement is the reason.
+    pub reason: Option<String>,
+}
 
 /// Sizes that meet the kernel's requirements. Each axis (or class of axes that must be alike) is in turn empty, of one element, even, a
 /// prime, and one element shorter and longer than a tile, among axes of a few elements; then some mixtures. Of lengths that are too much
-/// work for one launch a smaller one of the same kind is taken.
-pub(crate) fn random_sizes(kernel: &Kernel, seed: u64) -> Vec<Sizes> {
+/// work for one launch a smaller one of the same kind is taken. Scalars are drawn, too: views may be bounded by them.
+pub(crate) fn random_sizes(kernel: &Kernel, seed: u64) -> Drawn {
     let mut rng = Rng::new(seed);
     let mut found: Vec<Sizes> = Vec::new();
+    let (mut left_out, mut reason) = (0, None);
     let mut classes: Vec<Vec<Axis>> = Vec::new();
     let alike = dim_classes(kernel);
     for axis in axes(kernel) {
@@ -35,14 +42,22 @@ pub(crate) fn random_sizes(kernel: &Kernel, seed: u64) -> Vec<Sizes> {
     }
     for class in &classes {
         for kind in kinds(kernel) {
-            let sizes = kind.iter().find_map(|len| (0..12).find_map(|attempt| around(kernel, class, *len, attempt, &mut rng)));
-            found.extend(sizes.filter(|s| !found.contains(s)));
+            let tries = kind.iter().flat_map(|len| (0..12).map(move |attempt| (*len, attempt)));
+            let mut why = None;
+            let sizes = tries.into_iter().find_map(|(len, attempt)| {
+                around(kernel, class, len, attempt, &mut rng).map_err(|broken| why = broken.or(why.take())).ok()
+            });
+            match sizes {
+                Some(sizes) if !found.contains(&sizes) => found.push(sizes),
+                Some(_) => {}
+                None => (left_out, reason) = (left_out + 1, why.or(reason)),
+            }
         }
     }
     let all: Vec<i64> = kinds(kernel).into_iter().flatten().collect();
     let before = found.len();
     for attempt in 0..100 {
-        let mut sizes = Sizes::default();
+        let mut sizes = scalars(kernel, &mut rng);
         let shared: Vec<i64> = (0..8).map(|_| all[rng.below(all.len())]).collect();
         for (p, k) in axes(kernel) {
             // Mostly tensors of one shape, sometimes all different.
@@ -50,14 +65,24 @@ pub(crate) fn random_sizes(kernel: &Kernel, seed: u64) -> Vec<Sizes> {
             set(kernel, &mut sizes, (p, k), len);
         }
         meet_requirements(kernel, &mut sizes, &[]);
-        if possible(kernel, &sizes) && !found.contains(&sizes) {
+        if possible(kernel, &sizes).is_ok() && !found.contains(&sizes) {
             found.push(sizes);
         }
         if found.len() == before + 4 {
             break;
         }
     }
-    found
+    Drawn { sizes: found, left_out, reason }
+}
+
+/// Small values for the scalar parameters: loops count by them, and views begin there.
+fn scalars(kernel: &Kernel, rng: &mut Rng) -> Sizes {
+    let value = |d: DType, rng: &mut Rng| if d == DType::Bool { rng.below(2) } else { 1 + rng.below(3) };
+    let drawn = |p: &girih_core::tile::Param| match p.kind {
+        ParamKind::Scalar(d) => Some((p.name.clone(), value(d, rng) as f64)),
+        ParamKind::Tensor { .. } => None,
+    };
+    Sizes(kernel.params.iter().filter_map(drawn).collect())
 }
 
 /// Kinds of lengths, each with the lengths that show it, best first.
@@ -72,10 +97,10 @@ fn kinds(kernel: &Kernel) -> Vec<Vec<i64>> {
     vec![vec![0], vec![1], vec![2], vec![1031, 257, 97, 31, 7], near(-1), near(0), near(1), several]
 }
 
-/// Sizes with `len` along the axes of a class, a few elements along the others.
-fn around(kernel: &Kernel, class: &[Axis], len: i64, attempt: usize, rng: &mut Rng) -> Option<Sizes> {
+/// Sizes with `len` along the axes of a class, a few elements along the others; else the requirement that they would break, if that is why.
+fn around(kernel: &Kernel, class: &[Axis], len: i64, attempt: usize, rng: &mut Rng) -> Result<Sizes, Option<String>> {
     const FEW: [i64; 6] = [1, 3, 5, 8, 19, 33];
-    let mut sizes = Sizes::default();
+    let mut sizes = scalars(kernel, rng);
     let shared: Vec<i64> = (0..8).map(|_| FEW[rng.below(FEW.len())]).collect();
     for (p, k) in axes(kernel) {
         let few = match attempt % 3 {
@@ -85,9 +110,12 @@ fn around(kernel: &Kernel, class: &[Axis], len: i64, attempt: usize, rng: &mut R
         set(kernel, &mut sizes, (p, k), few);
     }
     class.iter().for_each(|axis| set(kernel, &mut sizes, *axis, len));
+    let asked = sizes.clone();
     meet_requirements(kernel, &mut sizes, class);
-    let kept = class.iter().all(|(p, k)| axis_size(&sizes, &kernel.params[*p].name, *k) == Some(len));
-    (kept && possible(kernel, &sizes)).then_some(sizes)
+    if class.iter().any(|(p, k)| axis_size(&sizes, &kernel.params[*p].name, *k) != Some(len)) {
+        return Err(broken(kernel, &asked));
+    }
+    possible(kernel, &sizes).map(|()| sizes)
 }
 
 /// The axes of all tensors.
@@ -96,91 +124,13 @@ fn axes(kernel: &Kernel) -> Vec<Axis> {
     kernel.params.iter().enumerate().flat_map(|(p, param)| (0..rank(param.kind)).map(move |k| (p, k))).collect()
 }
 
-fn set(kernel: &Kernel, sizes: &mut Sizes, (p, k): Axis, len: i64) {
-    sizes.0.insert(format!("{}.{k}", kernel.params[p].name), len as f64);
-}
-
-/// Little enough work, and what the kernel asks for.
-fn possible(kernel: &Kernel, sizes: &Sizes) -> bool {
+/// Little enough work, and what the kernel asks for; else the requirement that is broken, if that is why not.
+fn possible(kernel: &Kernel, sizes: &Sizes) -> Result<(), Option<String>> {
     let small = kernel.params.iter().all(|p| numel(p, sizes) <= MOST_ELEMENTS);
-    small && effort(kernel, &host_args(kernel, sizes)) <= MOST_EFFORT && requirements_hold(kernel, sizes)
-}
-
-fn host_args(kernel: &Kernel, sizes: &Sizes) -> Vec<HostArg> {
-    let arg = |p: &girih_core::tile::Param| match p.kind {
-        ParamKind::Tensor { rank, .. } => {
-            let lens: Vec<i64> = (0..rank).map(|k| axis_size(sizes, &p.name, k).unwrap_or(0)).collect();
-            HostArg::Tensor(TensorArg::packed(0, &lens))
-        }
-        ParamKind::Scalar(d) => HostArg::Scalar(Literal::from_i64(d, 2)),
-    };
-    kernel.params.iter().map(arg).collect()
-}
-
-/// What a launch must satisfy: what the author asked for, and that tensors which are walked together have one shape.
-fn requirements(kernel: &Kernel) -> Vec<Requirement> {
-    kernel.requirements.iter().cloned().chain(shape_requirements(kernel)).collect()
-}
-
-/// Changes lengths so that requirements hold, those of the axes `kept` last; three times, for requirements that build on each other. One
-/// length at a time, as equalities are linear in it: `x.len(0) - y.len(0) == y.len(0)` is met by another `x.len(0)`.
-fn meet_requirements(kernel: &Kernel, sizes: &mut Sizes, kept: &[Axis]) {
-    for _ in 0..3 {
-        for r in requirements(kernel) {
-            let (RequirementKind::Equal(a, b) | RequirementKind::AtMost(a, b)) = r.kind else { continue };
-            let (Some(a), Some(b)) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else { continue };
-            let difference = |sizes: &Sizes| {
-                let args = host_args(kernel, sizes);
-                a.eval(&args, 1) - b.eval(&args, 1)
-            };
-            let holds = |d: i64| if matches!(r.kind, RequirementKind::Equal(..)) { d == 0 } else { d <= 0 };
-            if holds(difference(sizes)) {
-                continue;
-            }
-            let mut dims = Vec::new();
-            mentioned(&a, &mut dims);
-            mentioned(&b, &mut dims);
-            dims.sort_by_key(|d| kept.contains(d));
-            for axis in dims {
-                let with = |len: i64| {
-                    let mut changed = sizes.clone();
-                    set(kernel, &mut changed, axis, len);
-                    changed
-                };
-                let (at_zero, at_one) = (difference(&with(0)), difference(&with(1)));
-                let len = (-at_zero).checked_div(at_one - at_zero).unwrap_or(-1);
-                if len >= 0 && holds(difference(&with(len))) {
-                    *sizes = with(len);
-                    break;
-                }
-            }
-        }
+    if !small || effort(kernel, &host_args(kernel, sizes)) > MOST_EFFORT {
+        return Err(None);
     }
-}
-
-/// The lengths that an expression depends on.
-fn mentioned(e: &HostExpr, dims: &mut Vec<(usize, usize)>) {
-    match e {
-        HostExpr::Dim(p, k) => dims.push((*p, *k)),
-        HostExpr::Binary(_, a, b) => {
-            mentioned(a, dims);
-            mentioned(b, dims);
-        }
-        HostExpr::Wrap(_, e) => mentioned(e, dims),
-        HostExpr::Const(_) | HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Multiprocessors => {}
-    }
-}
-
-fn requirements_hold(kernel: &Kernel, sizes: &Sizes) -> bool {
-    let args = host_args(kernel, sizes);
-    let value = |v| HostExpr::of_value(kernel, v).map(|e| e.eval(&args, 1));
-    requirements(kernel).iter().all(|r| match r.kind {
-        // Buffers of their own are packed and aligned.
-        RequirementKind::Packed(_) | RequirementKind::Aligned(..) => true,
-        RequirementKind::AtMost(a, b) => value(a) <= value(b),
-        RequirementKind::Equal(a, b) => value(a) == value(b),
-        RequirementKind::Divisible(a, by) => value(a).is_none_or(|a| a % by == 0),
-    })
+    broken(kernel, sizes).map_or(Ok(()), |why| Err(Some(why)))
 }
 
 #[cfg(test)]
@@ -221,7 +171,7 @@ mod tests {
     fn every_axis_has_unusual_lengths() {
         let kernel = built(scaled_rows::Kernel::def());
         for seed in 0..4 {
-            let sizes = random_sizes(&kernel, seed);
+            let sizes = random_sizes(&kernel, seed).sizes;
             for axis in ["x.0", "x.1"] {
                 let found = lengths(&sizes, axis);
                 let tiles = if axis == "x.0" { [8, 64] } else { [32, 1024] };
@@ -237,7 +187,7 @@ mod tests {
     #[test]
     fn launches_are_of_bounded_effort() {
         for kernel in [built(scaled_rows::Kernel::def()), built(products::Kernel::def())] {
-            let sizes = random_sizes(&kernel, 1);
+            let sizes = random_sizes(&kernel, 1).sizes;
             assert!(sizes.len() >= 16, "{} has {} sizes", kernel.name, sizes.len());
             for s in &sizes {
                 let effort = effort(&kernel, &host_args(&kernel, s));

@@ -6,7 +6,8 @@ use crate::bare_kernel::{kernel_call, numel, single_launch};
 use crate::challenge::{Case, Challenge, Reference, Sizes, near};
 use crate::deviation::{Deviation, Tally};
 use crate::inputs::{HostTensor, Rng};
-use crate::random_sizes::random_sizes;
+use crate::random_sizes::{Drawn, random_sizes};
+use crate::requirements::{launchable, met};
 use girih_core::lengths::Lengths;
 use girih_core::program::Program;
 use girih_core::program::signature::{Signature, SignatureParam};
@@ -152,7 +153,7 @@ impl Subject {
     /// The size to tune and time at: the challenge's, with `asked` in place of what it says. A bare kernel has none of its own.
     ///
     /// # Errors
-    /// A size that the subject does not have, or none at all, with those it has.
+    /// A size that the subject does not have, or none at all, with those it has; lengths that a kernel's requirements exclude.
     pub fn perf_sizes(&self, asked: &Sizes) -> Result<Sizes, String> {
         let known = self.size_names();
         if let Some(unknown) = asked.0.keys().find(|n| !known.contains(n)) {
@@ -163,7 +164,18 @@ impl Subject {
             None if asked.0.is_empty() => {
                 Err(format!("{} is no challenge, so it has no size of its own: give one, as in --size N=1000000 (every axis)", self.name))
             }
-            None => Ok(asked.clone()),
+            None => match &self.kind {
+                Kind::Kernel(kernel) => launchable(kernel, asked).map(|()| asked.clone()),
+                Kind::Challenge { .. } => Ok(asked.clone()),
+            },
+        }
+    }
+
+    /// These sizes, with a kernel's lengths changed so that its requirements hold where that is possible.
+    pub fn meeting_requirements(&self, sizes: Sizes) -> Sizes {
+        match &self.kind {
+            Kind::Kernel(kernel) => met(kernel, sizes),
+            Kind::Challenge { .. } => sizes,
         }
     }
 
@@ -187,10 +199,15 @@ impl Subject {
 
     /// Sizes to check at: the challenge's, or random ones that meet the kernel's requirements.
     pub fn check_sizes(&self, seed: u64) -> Vec<Sizes> {
-        match (&self.challenge, &self.kind) {
-            (Some(c), _) => c.checks.iter().map(|s| s.or(&c.perf)).collect(),
-            (None, Kind::Kernel(kernel)) => random_sizes(kernel, seed),
-            (None, Kind::Challenge { .. }) => Vec::new(),
+        self.drawn_sizes(seed).sizes
+    }
+
+    /// As [`Subject::check_sizes`], and what could not be drawn.
+    pub(crate) fn drawn_sizes(&self, seed: u64) -> Drawn {
+        let of_challenge = || self.challenge.iter().flat_map(|c| c.checks.iter().map(|s| s.or(&c.perf))).collect();
+        match &self.kind {
+            Kind::Kernel(kernel) if self.challenge.is_none() => random_sizes(kernel, seed),
+            _ => Drawn { sizes: of_challenge(), left_out: 0, reason: None },
         }
     }
 
@@ -200,7 +217,11 @@ impl Subject {
             Kind::Challenge { signature, .. } => {
                 (0..signature.params.len()).filter(|i| signature.is_extent(*i)).map(|i| signature.params[i].name.clone()).collect()
             }
-            Kind::Kernel(_) => self.size_names(),
+            // Scalars may be given like sizes; no length of a kernel's own launch follows from them.
+            Kind::Kernel(kernel) => {
+                let scalar = |name: &String| kernel.params.iter().any(|p| p.name == *name && matches!(p.kind, ParamKind::Scalar(_)));
+                self.size_names().into_iter().filter(|n| !scalar(n)).collect()
+            }
         }
     }
 

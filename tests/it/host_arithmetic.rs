@@ -56,6 +56,13 @@ fn edges(y: &mut Tensor<i64, 1>, a: Scalar<i32>, b: Scalar<i32>, u: Scalar<u32>,
         w.min(wide).max(3),
         -w,
         (n + 63) / 64 * 64 - n * n,
+        // 16-bit floats round after each operation, to even, also where they are denormal, and become infinite.
+        (((f / 3.0).cast::<f16>() * 1.7).cast::<f32>() * 1048576.0).cast::<i64>(),
+        ((f * 1e-6).cast::<f16>().cast::<f32>() * 1e9).cast::<i64>(),
+        (f.cast::<f16>() * 200.0 + 1.0).cast::<i64>(),
+        (((f / 3.0).cast::<f16>().sqrt() - 0.1).cast::<f32>() * 1048576.0).cast::<i64>(),
+        (((f / 7.0).cast::<bf16>() / 3.0 + 0.01).cast::<f32>() * 1048576.0).cast::<i64>(),
+        ((f + 0.3).cast::<bf16>().min((f / 1.1).cast::<bf16>()).cast::<f32>() * 1048576.0).cast::<i64>(),
     ];
     for (i, n) in numbers.into_iter().enumerate() {
         number(y, scalar::<i64>(i as i64), n);
@@ -84,7 +91,7 @@ fn on_the_host(text: &str) -> String {
         host.replace_range(name..to + 4, "number(");
     }
     format!(
-        "#include <stddef.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <algorithm>\nusing std::max;\nusing std::min;\nstatic void number(long long* y, long long at, long long n, long long) {{ y[at] = n; }}\n{host}"
+        "#include <math.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <algorithm>\nusing std::max;\nusing std::min;\nstatic void number(long long* y, long long at, long long n, long long) {{ y[at] = n; }}\n{host}"
     )
 }
 

@@ -71,7 +71,10 @@ impl Progress for Told {
 }
 
 fn predict(subject: &Subject, store: &Store, only: Option<&str>) -> (Tuned, Told) {
-    let budget = Budget { time: None, trials: None };
+    predict_within(Budget { time: None, trials: None }, subject, store, only)
+}
+
+fn predict_within(budget: Budget, subject: &Subject, store: &Store, only: Option<&str>) -> (Tuned, Told) {
     let by = By::Prediction(Target::h200());
     let only = only.map(str::to_string);
     let options = Options { by, budget, strategy: Strategy::Exhaustive, limit: Duration::from_secs(10), fresh: false, only };
@@ -119,6 +122,18 @@ fn launch_sites_are_tuned_together() {
     assert!(report.failures.is_empty() && report.runs == 2, "{report:?}");
     let (again, told) = predict(&twice, &store, None);
     assert_eq!((told.tried, again.program.expect("as before").0), (0, joint));
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+#[test]
+fn a_programs_sites_share_its_time() {
+    let (store, folder) = store("share");
+    let budget = Budget { time: Some(Duration::ZERO), trials: None };
+    let (tuned, told) = predict_within(budget, &subject("twice", twice::Program::def), &store, None);
+    // One trial says something of the whole program; there is no time for more, nor for the other site.
+    assert_eq!((told.tried, told.searches.len(), tuned.sites.len()), (1, 1, 1), "{:?}", told.notes);
+    assert!(told.notes[0].starts_with("affine_2: the budget is spent, so it keeps T="), "{:?}", told.notes);
+    assert_eq!(tuned.program.expect("it was timed").0.sites.len(), 2);
     std::fs::remove_dir_all(folder).expect("it was made above");
 }
 

@@ -40,6 +40,7 @@ mod sass;
 mod scans;
 mod shared;
 mod snapshots;
+mod spellings;
 mod temporaries;
 mod threads;
 mod tidy;

@@ -238,6 +238,50 @@ fn a_forgotten_barrier_is_reported() {
     assert!(trap.contains(": race on "), "{trap}");
 }
 
+/// An array that is filled where it is made, and again: by the same threads, and then written by others.
+#[kernel(tile(T = [128]))]
+fn filled_by_hand(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let mut own = shared::<f32>([T], 0.0).by_hand();
+        own.fill(1.0);
+        barrier();
+        own.scatter(threads(T), x.load(t));
+        barrier();
+        y.store(t, own.gather(threads(T) ^ 96));
+    }
+}
+
+/// The same without a barrier behind the fill.
+#[kernel(tile(T = [128]))]
+fn filled_and_written(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let mut own = shared::<f32>([2 * T], 0.0).by_hand();
+        own.scatter((threads(T) * 2) ^ 2, x.load(t));
+        barrier();
+        y.store(t, own.gather(threads(T)));
+    }
+}
+
+#[test]
+fn a_fill_is_an_access_by_threads_of_its_own() {
+    let kernel = built(filled_by_hand::Kernel::def());
+    let schedule = girih_core::schedule::Schedule::default_of(&kernel);
+    let shape = shapes(&kernel, &[128], 1, 0).pop().expect("a shape");
+    let launch = Launch::new(&kernel, &shape, Placement::Aligned, 0);
+    let expected = launch.evaluate(&kernel).unwrap_or_else(|e| panic!("{e}"));
+    let simt = lower(&kernel, &best_facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let after = launch.simulate(&simt, 1 << 24).unwrap_or_else(|t| panic!("{t}"));
+    assert_eq!(launch.difference(&kernel, &after, &expected), None);
+
+    let kernel = built(filled_and_written::Kernel::def());
+    let launch = Launch::new(&kernel, &shape, Placement::Aligned, 0);
+    let error = launch.evaluate(&kernel).expect_err("a barrier is missing");
+    says(&error, &["of own was filled by another thread since the last barrier", "filled where it is made, by all threads"]);
+    let simt = lower(&kernel, &best_facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let trap = launch.simulate(&simt, 1 << 24).err().expect("a race").to_string();
+    assert!(trap.contains(": race on "), "{trap}");
+}
+
 #[device]
 fn wrong_exchanges(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
     for (i, j) in x.tiles([m, n]) {

@@ -6,6 +6,7 @@ use girih::subject::Subject;
 use girih::{Device, Error, Stream};
 use girih_core::registry::KernelDef;
 use girih_core::target::Target;
+use girih_examples as _;
 
 /// Reads past the last column where there is an odd number of them.
 #[kernel(tile(R = [1, 4], C = [32, 64]))]
@@ -57,6 +58,66 @@ fn wrong_kernels_are_found() {
             assert!(report.runs > 0, "{} runs at no size at all: {:#?}", report.name, report.failures);
         }
     }
+}
+
+/// Stores what each tile adds up to.
+#[kernel(tile(T = [32, 64, 128], C = [8, 16]))]
+pub fn sums_of_tiles(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    for (t, c) in y.tiles([T, C]) {
+        y.store((t, c), x.load((t, c)).sum_axis(0).expand(0, T));
+    }
+}
+
+/// A result that the author's tiles decide is no fault of the compiler; the message names the tile, once.
+#[test]
+fn results_that_depend_on_a_tile_are_told_as_such() {
+    let subject = Subject::of_kernel(&sums_of_tiles::Kernel::def()).unwrap();
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 6, seed: 1 };
+    let report = check(&[subject], &options, &|_| {}).remove(0);
+    assert_eq!(report.failures.len(), 1, "{:#?}", report.failures);
+    let failure = &report.failures[0];
+    assert!(failure.starts_with("the result depends on the tile `T` of sums_of_tiles"), "{failure}");
+    assert!(failure.contains("eval itself leaves other elements than with T=32: `y[") && failure.contains("`tile(T = "), "{failure}");
+    assert!(!failure.contains("differs from eval"), "{failure}");
+}
+
+/// Views that are bounded by scalars and lengths, and one that needs an aligned address.
+#[kernel(tile(T = [32, 64]), vector(V = [1, 2]))]
+pub fn inner_part(x: &Tensor<f32, 1>, bytes: &Tensor<u8, 1>, y: &mut Tensor<f32, 1>, from: Scalar<i64>, step: Scalar<i32>) {
+    let (front, mut inside) = (x.slice(0, from, x.len(0) - from - 1), y.slice(0, 1, y.len(0) - 1));
+    let words = bytes.reinterpret::<u32>();
+    let some = front.strided(0, step.cast::<i64>());
+    for t in inside.tiles([T]) {
+        inside.store(t, some.gather(t.coords()) + words.load(t).cast::<f32>());
+    }
+}
+
+/// Lengths and places that a kernel refuses are not drawn for its check; what it can never be launched with is said.
+#[test]
+fn checks_launch_what_kernels_accept() {
+    let subject = Subject::of_kernel(&inner_part::Kernel::def()).unwrap();
+    for seed in 0..5 {
+        let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed };
+        let report = check(std::slice::from_ref(&subject), &options, &|_| {}).remove(0);
+        assert_eq!(report.failures, [""; 0]);
+        assert!(report.runs >= 20 && report.left_out > 0, "{} runs, {} left out", report.runs, report.left_out);
+    }
+    let refused = subject.perf_sizes(&girih::challenge::Sizes::parse("N=1001").unwrap()).unwrap_err();
+    assert!(refused.contains("bytes.len(0) = 1001 must be a multiple of 4"), "{refused}");
+    assert!(refused.contains("help: give lengths that meet this requirement, as in --size bytes.0="), "{refused}");
+}
+
+/// What panics while it is checked is one failure; the others are checked all the same.
+#[test]
+fn a_panic_is_a_failure_of_its_own() {
+    let relu = girih::challenge::challenges().into_iter().find(|c| c.slug == "relu").expect("relu is in the gallery");
+    let mut panicking = relu.clone();
+    panicking.outputs = vec![(relu.outputs[0].0, girih::challenge::Reference::Each(|_, _| panic!("no reference")))];
+    let subjects = [Subject::of_challenge(&panicking).unwrap(), Subject::of_challenge(&relu).unwrap()];
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 };
+    let reports = check(&subjects, &options, &|_| {});
+    assert!(reports[0].failures.iter().any(|f| f.ends_with("panicked: no reference")), "{:#?}", reports[0].failures);
+    assert!(reports[1].failures.is_empty() && reports[1].runs > 0);
 }
 
 /// Shapes that only a solver's program guarantees are requirements of its kernels, too.

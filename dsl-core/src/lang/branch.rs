@@ -1,7 +1,7 @@
 //! `if`: on a host bool one side runs while the kernel is built, on a `Scalar<bool>` one side runs on the GPU, on a `Tile<bool>`
 //! both sides are evaluated and each element takes its own.
 
-use super::carry::{Carrier, Carry};
+use super::carry::{Carrier, Carry, Kept};
 use super::elem::{Elem, Float, Int};
 use super::elementwise::is_lifted;
 use super::loops::{per_element, reads_memory};
@@ -210,6 +210,7 @@ pub struct ScalarBranch {
     loc: SourceLoc,
     side: Side,
     changes: Changes,
+    kept: Kept,
     regions: [u32; 2],
     blocks: [Block; 2],
     program_blocks: [Vec<program::Stmt>; 2],
@@ -225,6 +226,7 @@ impl Condition for Scalar<bool> {
             loc,
             side: Side::Before,
             changes: Changes::default(),
+            kept: Kept::default(),
             regions: [0; 2],
             blocks: [Vec::new(), Vec::new()],
             program_blocks: [Vec::new(), Vec::new()],
@@ -359,6 +361,9 @@ impl Carrier for ScalarBranch {
     fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
         ScalarBranch::carry(self, name, variable);
     }
+    fn keep(&mut self, name: &str, tensor: &mut Handle) {
+        self.kept.visit(name, tensor, self.loc);
+    }
 }
 
 /// A scalar side that is known before the `if` is spread over the other side's tile.
@@ -398,12 +403,13 @@ pub struct TileBranch {
     loc: SourceLoc,
     side: Side,
     changes: Changes,
+    kept: Kept,
 }
 
 impl Condition for Tile<bool> {
     type Branch = TileBranch;
     fn branch(self, loc: SourceLoc) -> TileBranch {
-        TileBranch { mask: self.handle(), loc, side: Side::Before, changes: Changes::default() }
+        TileBranch { mask: self.handle(), loc, side: Side::Before, changes: Changes::default(), kept: Kept::default() }
     }
 }
 
@@ -490,5 +496,8 @@ impl TileBranch {
 impl Carrier for TileBranch {
     fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
         TileBranch::carry(self, name, variable);
+    }
+    fn keep(&mut self, name: &str, tensor: &mut Handle) {
+        self.kept.visit(name, tensor, self.loc);
     }
 }

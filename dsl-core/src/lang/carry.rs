@@ -6,6 +6,8 @@ use super::session::{self, Handle, Session};
 use super::tensor::Tensor;
 use super::tile::{Tile, TileIdx};
 use super::window::Window;
+use crate::error::Diagnostic;
+use crate::loc::SourceLoc;
 
 /// A variable that may change inside a loop or branch that runs on the GPU.
 #[diagnostic::on_unimplemented(
@@ -88,6 +90,34 @@ pub struct Soft<'a, C>(pub &'a mut C);
 pub trait Carrier {
     /// Carries a variable.
     fn carry<C: Carry>(&mut self, name: &str, variable: &mut C);
+    /// Sees to it that a variable names the same tensor throughout; the host's own loops and branches need not care.
+    fn keep(&mut self, _name: &str, _tensor: &mut Handle) {}
+}
+
+/// The tensors that variables name in a recorded loop or branch, whose body is recorded once: there they cannot be exchanged.
+#[derive(Default)]
+pub(crate) struct Kept(Vec<(String, Handle)>);
+
+impl Kept {
+    /// The variable as it is before the body, or after it.
+    pub(crate) fn visit(&mut self, name: &str, tensor: &mut Handle, loc: SourceLoc) {
+        let Some((_, first)) = self.0.iter().find(|(n, _)| n == name) else { return self.0.push((name.to_string(), *tensor)) };
+        if first == tensor {
+            return;
+        }
+        *tensor = *first;
+        let message = format!("`{name}` is another tensor after this loop or branch than before it, which is recorded once");
+        let help = "exchange tensors outside of it, or write both turns: `for _ in 0..n / 2 { step(&a, &mut b); step(&b, &mut a); }`, \
+                    and one more under `if n % 2 == 1`";
+        session::with(|s| s.error(Diagnostic::new(loc, message).help(help)));
+    }
+}
+
+impl<T: Elem, const N: usize> Soft<'_, Tensor<T, N>> {
+    /// Found before the traits' methods: a tensor is kept, not carried.
+    pub fn soft(&mut self, carrier: &mut impl Carrier, name: &str) {
+        carrier.keep(name, self.0.handle_mut());
+    }
 }
 
 /// Found for variables of [`Carry`] types.

@@ -1,6 +1,6 @@
 //! Control flow, chosen by type: a host value gives ordinary Rust, a symbolic one gives IR. The attributes write the calls.
 
-use super::carry::{Carrier, Carry};
+use super::carry::{Carrier, Carry, Kept};
 use super::elem::{Elem, Int};
 use super::elementwise::uniform;
 use super::loops::{self, Slots};
@@ -137,6 +137,7 @@ pub struct RecordedFor<V> {
     kind: Kind,
     loc: SourceLoc,
     slots: Slots,
+    kept: Kept,
     turn: Turn,
     var: fn(&[Handle]) -> V,
     vars: Vec<Handle>,
@@ -227,7 +228,7 @@ fn recast(expr: program::Expr, from: DType, to: DType) -> program::Expr {
 
 impl<V> RecordedFor<V> {
     fn new((kind, vars): (Kind, Vec<Handle>), var: fn(&[Handle]) -> V, loc: SourceLoc) -> RecordedFor<V> {
-        RecordedFor { kind, loc, slots: Slots::default(), turn: Turn::Before, var, vars }
+        RecordedFor { kind, loc, slots: Slots::default(), kept: Kept::default(), turn: Turn::Before, var, vars }
     }
     /// Carries a variable: called before the first turn and at the end of the turn.
     pub fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
@@ -273,6 +274,9 @@ impl<V> Carrier for RecordedFor<V> {
     fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
         RecordedFor::carry(self, name, variable);
     }
+    fn keep(&mut self, name: &str, tensor: &mut Handle) {
+        self.kept.visit(name, tensor, self.loc);
+    }
 }
 
 fn close_region() -> Option<crate::tile::Block> {
@@ -294,6 +298,7 @@ fn push_stmt(stmt: Stmt) {
 pub struct RecordedWhile {
     loc: SourceLoc,
     slots: Slots,
+    kept: Kept,
     turn: Turn,
     header: crate::tile::Block,
     condition: Handle,
@@ -308,6 +313,7 @@ pub fn while_loop() -> RecordedWhile {
     RecordedWhile {
         loc,
         slots: Slots::default(),
+        kept: Kept::default(),
         turn: Turn::Before,
         header: Vec::new(),
         condition: Handle::POISON,
@@ -385,5 +391,8 @@ impl RecordedWhile {
 impl Carrier for RecordedWhile {
     fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
         RecordedWhile::carry(self, name, variable);
+    }
+    fn keep(&mut self, name: &str, tensor: &mut Handle) {
+        self.kept.visit(name, tensor, self.loc);
     }
 }

@@ -7,6 +7,7 @@ pub use super::compare::{eq, ge, gt, le, logic, lt, ne, needs};
 pub use super::components::{Components, TileLike};
 pub use super::control::{range, range_inclusive, start, while_loop};
 pub use super::elementwise::Elementwise;
+pub use super::operand::Integer;
 pub use super::plan::Plan;
 pub use super::schedule::{
     CacheHint, CopyPath, DotUnit, HaloPath, KernelSchedule, KnobValue, OperandPath, RowPath, deserialize, display, field, serialize,

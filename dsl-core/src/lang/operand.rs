@@ -72,6 +72,20 @@ macro_rules! ints {
 }
 ints!(i32, usize);
 
+/// A literal integer beyond `i32`, of whatever integer type it stands beside.
+#[derive(Clone, Copy, Debug)]
+pub struct Integer(pub u64);
+
+impl ScalarRhs for Integer {}
+impl<T: Int> Operand<T> for Integer {
+    fn operand(self, loc: SourceLoc) -> Handle {
+        match i64::try_from(self.0) {
+            Ok(value) => ops::int_literal(T::DTYPE, value, loc),
+            Err(_) => ops::large_literal(T::DTYPE, self.0, loc),
+        }
+    }
+}
+
 macro_rules! exact {
     ($($ty:ty),*) => {$(
         impl Operand<$ty> for $ty {

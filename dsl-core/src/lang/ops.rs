@@ -23,12 +23,19 @@ pub(crate) fn literal(literal: Literal, loc: SourceLoc) -> Handle {
 pub(crate) fn int_literal(dtype: DType, value: i64, loc: SourceLoc) -> Handle {
     let exact = Literal::from_i64(dtype, value);
     if exact.to_i64() != value && dtype != DType::U64 || dtype == DType::U64 && value < 0 {
-        let message = format!("{value} is out of the range of {dtype}");
-        return session::with(|s| {
-            s.error(Diagnostic::new(loc, message).help("write a number that fits, or convert after the computation"))
-        });
+        return out_of_range(dtype, &value, loc);
     }
     literal(exact, loc)
+}
+
+/// As [`int_literal`], of a number beyond i64.
+pub(crate) fn large_literal(dtype: DType, value: u64, loc: SourceLoc) -> Handle {
+    if dtype == DType::U64 { literal(Literal { dtype, bits: value }, loc) } else { out_of_range(dtype, &value, loc) }
+}
+
+fn out_of_range(dtype: DType, value: &dyn std::fmt::Display, loc: SourceLoc) -> Handle {
+    let message = format!("{value} is out of the range of {dtype}");
+    session::with(|s| s.error(Diagnostic::new(loc, message).help("write a number that fits, or convert after the computation")))
 }
 
 /// `op a`.

@@ -65,6 +65,22 @@ impl Axis {
     }
 }
 
+/// Some axes of a tensor, to loop over: the others are left whole, or walked inside.
+pub struct SomeAxes<const M: usize> {
+    tensor: Handle,
+    axes: [usize; M],
+}
+
+impl<const M: usize> SomeAxes<M> {
+    /// The tiles along these axes, one size for each.
+    pub fn tiles<S: Into<Size>>(&self, sizes: [S; M]) -> Tiles<Axes<M>>
+    where
+        Axes<M>: LoopVars,
+    {
+        Tiles::new(self.tensor, self.axes.to_vec(), sizes.into_iter().map(|s| s.into().to_ir()).collect())
+    }
+}
+
 impl<T: Elem, const N: usize> Tensor<T, N> {
     pub(crate) fn of(handle: Handle) -> Tensor<T, N> {
         Tensor { handle, elem: PhantomData }
@@ -75,6 +91,9 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
     }
     pub(crate) fn handle(&self) -> Handle {
         self.handle
+    }
+    pub(crate) fn handle_mut(&mut self) -> &mut Handle {
+        &mut self.handle
     }
 
     /// The tiles of the tensor, one size per axis: what the grid loop goes over.
@@ -90,6 +109,20 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
     pub fn axis(&self, axis: usize) -> Axis {
         check_axis(axis, N, SourceLoc::caller());
         Axis { tensor: self.handle, axis: axis.min(N.saturating_sub(1)) }
+    }
+
+    /// Some axes, each once, to loop over their tiles: `y.axes([0, 2]).tiles([R, C])`.
+    #[track_caller]
+    pub fn axes<const M: usize>(&self, axes: [usize; M]) -> SomeAxes<M> {
+        let loc = SourceLoc::caller();
+        let there = axes.iter().all(|a| check_axis(*a, N, loc));
+        let twice = axes.iter().enumerate().find(|(i, a)| axes[..*i].contains(a)).map(|(_, a)| *a);
+        if let Some(axis) = twice.filter(|_| there) {
+            let message = format!("`.axes({axes:?})` names axis {axis} twice");
+            session::with(|s| s.error(Diagnostic::new(loc, message).help("name each axis that the loop walks once")));
+        }
+        let tensor = if there && twice.is_none() { self.handle } else { Handle::POISON };
+        SomeAxes { tensor, axes }
     }
 
     /// The length of an axis.

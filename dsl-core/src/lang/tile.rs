@@ -103,11 +103,22 @@ pub fn stack<T: Elem, const N: usize>(tiles: [Tile<T>; N]) -> Tile<T> {
     }))
 }
 
-/// `condition ? a : b`, elementwise; the function behind a per-element `if`, without its masks.
+/// `condition ? a : b`, elementwise; the function behind a per-element `if`, without its masks. A condition that is the same for the whole
+/// block is spread over the tiles.
 #[track_caller]
-pub fn select<T: Elem>(condition: Tile<bool>, a: impl Operand<T>, b: impl Operand<T>) -> Tile<T> {
+pub fn select<T: Elem>(condition: impl Operand<bool>, a: impl Operand<T>, b: impl Operand<T>) -> Tile<T> {
     let loc = SourceLoc::caller();
-    Tile::of(ops::select(condition.handle, a.operand(loc), b.operand(loc), loc))
+    let chosen = ops::select(condition.operand(loc), a.operand(loc), b.operand(loc), loc);
+    Tile::of(session::with(|s| {
+        let Some(k) = s.kernel("`select`", loc) else { return Handle::POISON };
+        let Some(v) = k.operand(chosen, loc) else { return Handle::POISON };
+        if k.kernel.ty(v).shape().is_none() {
+            let message = "`select` of scalars by a scalar is a scalar and no tile";
+            k.error(Diagnostic::new(loc, message).help("write `if condition { a } else { b }`"));
+            return Handle::POISON;
+        }
+        chosen
+    }))
 }
 
 impl<T: Elem> Tile<T> {

@@ -57,6 +57,7 @@ mod overlap;
 mod params;
 mod part_sums;
 mod parts;
+mod picks;
 mod pipeline;
 mod plan;
 mod quads;

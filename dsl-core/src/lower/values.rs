@@ -4,7 +4,7 @@ use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::literal;
 use super::mask::{Bound, Mask, Test};
 use crate::error::{CompileError, Diagnostic};
-use crate::layout::{Digit, Layout, Source};
+use crate::layout::{Layout, Source};
 use crate::loc::SourceLoc;
 use crate::simt::{Expr, Stmt, VarId};
 use crate::tile::host::HostExpr;
@@ -288,42 +288,9 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The elements at one position of an axis that lies in the registers of a thread.
-    fn pick(&mut self, value: ValueId, tile: ValueId, axis: usize, at: i64) -> Lowered<()> {
-        let Some(layout) = self.tile(tile).layout.clone() else {
-            return Err(self.unsupported(self.kernel.value(value).loc, "a pick from a constant tile"));
-        };
-        let extent = layout.shape()[axis];
-        let whole = [Digit { source: Source::Register, stride: 1, extent, place: 1 }];
-        if extent > 1 && layout.axes[axis] != whole {
-            return Err(self.unsupported(self.kernel.value(value).loc, "a pick from an axis that is spread over threads"));
-        }
-        if self.tile(tile).mask.sides.iter().flatten().any(|t| t.axes().contains(&axis)) {
-            return Err(self.unsupported(self.kernel.value(value).loc, "a pick from a tile that was loaded per element"));
-        }
-        let var = self.in_array(tile, &layout)?;
-        let mut rest = layout.without(axis);
-        for d in rest.axes.iter_mut().flatten().filter(|d| d.source == Source::Register) {
-            d.stride /= extent;
-        }
-        rest.registers /= extent;
-        let mut mask = self.tile(tile).mask.clone();
-        mask.bounds.retain(|b| b.axis != axis);
-        mask.bounds.iter_mut().filter(|b| b.axis > axis).for_each(|b| b.axis -= 1);
-        mask.sides.iter_mut().flatten().flat_map(Test::axes_mut).filter(|a| **a > axis).for_each(|a| *a -= 1);
-        let data = if rest.registers == 1 {
-            Data::One(self.register(var, literal(DType::I32, at)))
-        } else {
-            Data::Pending(Op::Pick { tile, axis, at })
-        };
-        self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(rest), mask, data }));
-        Ok(())
-    }
-
     /// Tiles side by side along a new last axis, all of it in the registers of a thread.
     fn stack(&mut self, value: ValueId, parts: &[ValueId]) -> Lowered<()> {
-        let layout = parts.iter().find_map(|v| self.tile(*v).layout.clone());
-        let Some(layout) = layout else { return Err(self.unsupported(self.kernel.value(value).loc, "a stack of constant tiles")) };
+        let layout = parts.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.natural_layout(parts[0]));
         let mut mask = Mask::default();
         parts.iter().for_each(|v| mask.and(&self.tile(*v).mask));
         let n = parts.len() as i64;

@@ -6,6 +6,7 @@ use crate::error::CompileError;
 use crate::facts::TensorArg;
 use crate::loc::SourceLoc;
 use crate::registry::KernelDef;
+use crate::schedule::Schedule;
 use crate::tile::Kernel;
 use crate::tile::eval::{EvalArg, EvalError, EvalOptions, EvalRef, eval_in};
 use crate::types::Literal;
@@ -19,7 +20,7 @@ pub enum ProgramEvalError {
     #[error(transparent)]
     Build(#[from] CompileError),
     /// A kernel could not be evaluated.
-    #[error("in {kernel}, launched at {loc}: {error}")]
+    #[error("in {kernel}{}: {error}", launched(*loc))]
     Kernel {
         /// The kernel.
         kernel: String,
@@ -43,11 +44,29 @@ pub enum ProgramEvalError {
     Program(String),
 }
 
+/// Where a program launches a kernel; a kernel by itself is launched nowhere.
+fn launched(loc: SourceLoc) -> String {
+    if loc == SourceLoc::NONE { String::new() } else { format!(", launched at {loc}") }
+}
+
 /// Runs a program on packed host tensors that share no memory. `options.schedule` is ignored: kernels take their smallest tiles.
 ///
 /// # Errors
 /// Arguments that don't fit, requirements that don't hold, and what the kernels report.
 pub fn eval_program(program: &Program, args: &mut [EvalArg], options: &EvalOptions) -> Result<(), ProgramEvalError> {
+    eval_program_under(program, &[], args, options)
+}
+
+/// As [`eval_program`], with the tiles of a schedule for each launch site.
+///
+/// # Errors
+/// As [`eval_program`].
+pub fn eval_program_under(
+    program: &Program,
+    schedules: &[Schedule],
+    args: &mut [EvalArg],
+    options: &EvalOptions,
+) -> Result<(), ProgramEvalError> {
     let mut values = Vec::new();
     let mut params: Vec<Option<&mut [u8]>> = Vec::new();
     for (arg, param) in args.iter_mut().zip(&program.params) {
@@ -65,8 +84,7 @@ pub fn eval_program(program: &Program, args: &mut [EvalArg], options: &EvalOptio
             }
         }
     }
-    let options = EvalOptions { schedule: None, ..options.clone() };
-    let mut host = Host { params, temps: Vec::new(), kernels: HashMap::new(), options };
+    let mut host = Host { params, temps: Vec::new(), kernels: HashMap::new(), schedules, options: options.clone() };
     walk(program, &values, &mut host).map_err(|e| match e {
         WalkError::Executor(e) => e,
         other => ProgramEvalError::Program(other.to_string()),
@@ -78,6 +96,8 @@ struct Host<'a> {
     params: Vec<Option<&'a mut [u8]>>,
     temps: Vec<Vec<u8>>,
     kernels: HashMap<usize, Kernel>,
+    /// By launch site; none for the smallest tiles.
+    schedules: &'a [Schedule],
     options: EvalOptions,
 }
 
@@ -137,7 +157,8 @@ impl Executor for Host<'_> {
         let own = self.params.iter_mut().map(|p| p.as_deref_mut().unwrap_or_default());
         let mut buffers: Vec<&mut [u8]> = own.chain(self.temps.iter_mut().map(|t| t.as_mut_slice())).collect();
         let kernel = &self.kernels[&site];
-        eval_in(kernel, &mut buffers, &refs, &self.options).map_err(|error| ProgramEvalError::Kernel {
+        let options = EvalOptions { schedule: self.schedules.get(site).cloned(), ..self.options.clone() };
+        eval_in(kernel, &mut buffers, &refs, &options).map_err(|error| ProgramEvalError::Kernel {
             kernel: kernel.full_name(),
             loc,
             error: Box::new(error),

@@ -83,7 +83,12 @@ impl Signature {
             let at = match param.kind {
                 ParamKind::Tensor { .. } => pointers.next(),
                 ParamKind::Scalar(_) => {
-                    let named = of(false).find(|i| self.params[*i].name.eq_ignore_ascii_case(&param.name));
+                    let exact = |i: &usize, name: &str| self.params[*i].name == name;
+                    // Judges write `N` for what Rust calls `n`; where a signature has both, each is itself.
+                    let alike = |i: &usize| {
+                        self.params[*i].name.eq_ignore_ascii_case(&param.name) && !program.params.iter().any(|p| exact(i, &p.name))
+                    };
+                    let named = of(false).find(|i| exact(i, &param.name)).or_else(|| of(false).find(alike));
                     named.or_else(|| loose.find(|i| !bound.contains(i)))
                 }
             };

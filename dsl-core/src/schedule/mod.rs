@@ -144,6 +144,11 @@ impl Schedule {
         Schedule { choices: kernel.knobs.iter().map(|k| k.choices[0].clone()).collect() }
     }
 
+    /// The smallest number that the author listed for each knob: what the evaluator takes where it is told nothing.
+    pub fn smallest_of(kernel: &Kernel) -> Schedule {
+        Schedule { choices: kernel.knobs.iter().map(|k| k.choices.iter().min().expect("a knob has choices").clone()).collect() }
+    }
+
     /// The numeric value of a knob; 0 for words.
     pub fn int(&self, knob: KnobId) -> i64 {
         match &self.choices[knob.0 as usize] {

@@ -55,7 +55,8 @@ pub fn run(args: &Args) -> Result<(), String> {
     if let Some(file) = &args.sweep {
         return sweep(args, file);
     }
-    let subjects = names::subjects(&args.names, args.all)?;
+    let (subjects, unbuilt) = names::subjects(&args.names, args.all)?;
+    let wrong = names::tell(&unbuilt);
     if args.presets {
         let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
         return presets::run(&subjects, &asked, &measured_or_predicted()?, args.rounds, args.json);
@@ -67,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let copy = args.bytes.is_some() && torch.is_ok();
     let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.no_graph, copy };
     let log = Log::open(args, &device, &torch)?;
-    let (mut rows, mut failures) = (Vec::new(), 0);
+    let (mut rows, mut failures) = (Vec::new(), wrong);
     for subject in &subjects {
         let sizes = match args.bytes {
             Some(bytes) => scaled_tiles(subject, &asked, device.target(), bytes),
@@ -91,7 +92,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
     }
     log.tell();
-    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} could not be timed", subjects.len())) }
+    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} could not be timed", subjects.len() + wrong)) }
 }
 
 fn torch(args: &Args) -> Result<Torch, String> {

@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
-    let subjects = names::subjects(&args.names, args.all)?;
+    let (subjects, unbuilt) = names::subjects(&args.names, args.all)?;
     let on = match args.device {
         DeviceChoice::Sim => On::Simulator(device::target(args.target.as_deref())?.clone()),
         DeviceChoice::Cuda => On::Device(device::gpu().map_err(|e| e.to_string())?),
@@ -42,10 +42,11 @@ pub fn run(args: &Args) -> Result<(), String> {
     };
     let options = Options { on, schedules: args.schedules, seed: args.seed };
     let (start, bar) = (Instant::now(), device::spinner());
-    let reports = crate::check::check(&subjects, &options, &|name| {
+    let mut reports = crate::check::check(&subjects, &options, &|name| {
         bar.set_message(name.to_string());
         bar.inc(1);
     });
+    reports.extend(unbuilt.into_iter().map(|u| Report { name: u.name, failures: vec![u.error], ..Report::default() }));
     bar.finish_and_clear();
     for report in &reports {
         if args.json { print_json(&as_json(report)) } else { print(report) }
@@ -62,9 +63,10 @@ fn print(report: &Report) {
     let verdict = if report.failures.is_empty() { "ok   " } else { "WRONG" };
     let rejected: usize = report.rejected.values().sum();
     let illegal = if rejected > 0 { format!(", {rejected} illegal there") } else { String::new() };
+    let left_out = if report.left_out > 0 { format!(", {} lengths left out", report.left_out) } else { String::new() };
     let deviation = report.deviation.map_or(String::new(), |d| format!("; {d}"));
     println!(
-        "{verdict} {:<24} {} sizes x {} schedules: {} runs{illegal}{deviation}",
+        "{verdict} {:<24} {} sizes x {} schedules: {} runs{illegal}{left_out}{deviation}",
         report.name, report.sizes, report.schedules, report.runs
     );
     for failure in report.failures.iter().take(5) {
@@ -78,6 +80,6 @@ fn print(report: &Report) {
 fn as_json(report: &Report) -> serde_json::Value {
     json!({
         "name": report.name, "ok": report.failures.is_empty(), "sizes": report.sizes, "schedules": report.schedules,
-        "runs": report.runs, "error": report.deviation.as_ref().map(deviation_json), "rejected": report.rejected, "failures": report.failures,
+        "runs": report.runs, "error": report.deviation.as_ref().map(deviation_json), "rejected": report.rejected, "left_out": report.left_out, "failures": report.failures,
     })
 }

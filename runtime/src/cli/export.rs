@@ -33,7 +33,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), String> {
     let target = device::target(Some(&args.arch))?;
-    let mut subjects = names::subjects(&args.names, args.all)?;
+    let (mut subjects, unbuilt) = names::subjects(&args.names, args.all)?;
     if args.all {
         // Kernels without a challenge have no signature to be called with.
         subjects.retain(|s| s.signature().is_some());
@@ -49,7 +49,10 @@ pub fn run(args: &Args) -> Result<(), String> {
             println!("{} for {}: {}", path.display(), target.arch, schedules.join("; "));
         }
     }
-    Ok(())
+    match names::tell(&unbuilt) {
+        0 => Ok(()),
+        wrong => Err(format!("{wrong} of {} could not be built", subjects.len() + wrong)),
+    }
 }
 
 /// The CUDA C++ of a challenge and the schedules it was made with.

@@ -1,6 +1,6 @@
 //! Names on the command line: a challenge's slug, or a kernel's path or the end of one. Unknown names list near matches.
 
-use crate::challenge::challenges;
+use crate::challenge::{Challenge, challenges};
 use crate::subject::Subject;
 use girih_core::registry::{KernelDef, kernels};
 
@@ -19,23 +19,54 @@ pub fn subject(name: &str) -> Result<Subject, String> {
     Subject::of_kernel(&kernel(name)?)
 }
 
-/// The subjects of names, or all: every challenge, and every kernel that no challenge uses.
+/// What cannot be built as it is written: its name, and why.
+pub struct Unbuilt {
+    /// The challenge's slug, or the kernel's path.
+    pub name: String,
+    /// The mistake.
+    pub error: String,
+}
+
+/// The subjects of names, or all: every challenge, and every kernel that no challenge uses. Of all, those that cannot be built stand apart:
+/// the others are worth the command's work all the same.
 ///
 /// # Errors
 /// As [`subject`]; also where neither names nor `all` are given, or nothing is linked.
-pub fn subjects(names: &[String], all: bool) -> Result<Vec<Subject>, String> {
+pub fn subjects(names: &[String], all: bool) -> Result<(Vec<Subject>, Vec<Unbuilt>), String> {
     if !all {
         return match names {
             [] => Err("name a challenge or kernel, or say --all (see `list`)".into()),
-            names => names.iter().map(|n| subject(n)).collect(),
+            names => Ok((names.iter().map(|n| subject(n)).collect::<Result<_, _>>()?, Vec::new())),
         };
     }
-    let mut found: Vec<Subject> = challenges().iter().map(Subject::of_challenge).collect::<Result<_, _>>()?;
-    let used: Vec<String> = found.iter().flat_map(|s| s.program.sites()).map(|d| d.path()).collect();
-    for def in kernels().iter().filter(|d| !used.contains(&d.path())) {
-        found.push(Subject::of_kernel(def)?);
-    }
-    if found.is_empty() { Err(EMPTY.into()) } else { Ok(found) }
+    let used = in_challenges();
+    let bare: Vec<KernelDef> = kernels().into_iter().filter(|d| !used.contains(&d.path())).collect();
+    let (found, unbuilt) = built(&challenges(), &bare);
+    if found.is_empty() && unbuilt.is_empty() { Err(EMPTY.into()) } else { Ok((found, unbuilt)) }
+}
+
+/// Subjects of challenges and kernels, and those that cannot be built.
+fn built(challenges: &[Challenge], bare: &[KernelDef]) -> (Vec<Subject>, Vec<Unbuilt>) {
+    let (mut found, mut unbuilt) = (Vec::new(), Vec::new());
+    let mut add = |name: String, made: Result<Subject, String>| match made {
+        Ok(subject) => found.push(subject),
+        Err(error) => unbuilt.push(Unbuilt { name, error }),
+    };
+    challenges.iter().for_each(|c| add(c.slug.into(), Subject::of_challenge(c)));
+    bare.iter().for_each(|d| add(d.path(), Subject::of_kernel(d)));
+    (found, unbuilt)
+}
+
+/// The paths of kernels that challenges launch.
+fn in_challenges() -> Vec<String> {
+    let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
+    programs.flat_map(|p| p.sites()).map(|d| d.path()).collect()
+}
+
+/// Tells of what could not be built; how much that is.
+pub fn tell(unbuilt: &[Unbuilt]) -> usize {
+    unbuilt.iter().for_each(|u| eprintln!("{}: {}", u.name, u.error));
+    unbuilt.len()
 }
 
 /// The subject of a name, or of a name and one of its program's launch sites: `softmax.stats`.
@@ -55,15 +86,19 @@ pub fn subject_site(name: &str) -> Result<(Subject, Option<String>), String> {
     }
 }
 
+/// A subject, and the only launch site of it that is meant.
+pub type SubjectSite = (Subject, Option<String>);
+
 /// As [`subjects`], where a name may be that of one launch site.
 ///
 /// # Errors
 /// As [`subjects`] and [`subject_site`].
-pub fn subjects_sites(names: &[String], all: bool) -> Result<Vec<(Subject, Option<String>)>, String> {
+pub fn subjects_sites(names: &[String], all: bool) -> Result<(Vec<SubjectSite>, Vec<Unbuilt>), String> {
     if all || names.is_empty() {
-        return Ok(subjects(names, all)?.into_iter().map(|s| (s, None)).collect());
+        let (subjects, unbuilt) = subjects(names, all)?;
+        return Ok((subjects.into_iter().map(|s| (s, None)).collect(), unbuilt));
     }
-    names.iter().map(|n| subject_site(n)).collect()
+    Ok((names.iter().map(|n| subject_site(n)).collect::<Result<_, _>>()?, Vec::new()))
 }
 
 /// The kernel of a path, or of the end of exactly one path.
@@ -131,6 +166,26 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use girih::prelude::*;
+    use girih_core::error::{CompileError, Diagnostic};
+    use girih_core::loc::SourceLoc;
+
+    /// Any kernel that can be built.
+    #[kernel(tile(T = 32))]
+    pub fn copied(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+        for t in y.tiles([T]) {
+            y.store(t, x.load(t));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_built_keeps_nothing_else_from_it() {
+        let wrong = || Err(CompileError::Kernel(vec![Diagnostic::new(SourceLoc::NONE, "no such thing")]));
+        let good = copied::Kernel::def();
+        let (found, unbuilt) = built(&[], &[good, KernelDef { name: "wrong", build: wrong, ..good }, good]);
+        assert_eq!((found.len(), unbuilt.len()), (2, 1));
+        assert!(unbuilt[0].name.ends_with("wrong") && unbuilt[0].error.contains("no such thing"), "{}", unbuilt[0].error);
+    }
 
     #[test]
     fn unknown_names_list_near_ones() {

@@ -1,7 +1,8 @@
 //! `tune`: the best schedule, measured on a GPU or predicted without one.
 
 use super::device::{self, DeviceChoice};
-use super::{acceptance_json, names, print_json, sweeps};
+use super::names::{self, Unbuilt};
+use super::{acceptance_json, print_json, sweeps};
 use crate::challenge::Sizes;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
@@ -34,10 +35,10 @@ pub struct Args {
     /// a schedule takes the one of the nearest lengths.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "size"])]
     sweep: Option<PathBuf>,
-    /// Time for the trials of each kernel: 30s, 5m. All candidates without.
+    /// Time for each challenge or kernel: 30s, 5m. The launch sites of a program share it. All candidates without.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     budget: Option<Duration>,
-    /// Number of trials of each kernel.
+    /// Number of trials of each launch site.
     #[arg(long, value_name = "N")]
     trials: Option<usize>,
     /// Order of trials: what the model likes first, the space's order, or random.
@@ -70,19 +71,20 @@ struct Task {
     asked: Sizes,
 }
 
-/// The shapes of a sweep, or the names at one size.
-fn tasks(args: &Args) -> Result<Vec<Task>, String> {
+/// The shapes of a sweep, or the names at one size; and what cannot be built.
+fn tasks(args: &Args) -> Result<(Vec<Task>, Vec<Unbuilt>), String> {
     if let Some(file) = &args.sweep {
-        let shapes = sweeps::read(file, &args.names)?;
-        return shapes.into_iter().map(|e| Ok(Task { subject: names::subject(&e.name)?, site: None, asked: e.sizes })).collect();
+        let shapes = sweeps::read(file, &args.names)?.into_iter();
+        let tasks = shapes.map(|e| Ok(Task { subject: names::subject(&e.name)?, site: None, asked: e.sizes }));
+        return Ok((tasks.collect::<Result<_, String>>()?, Vec::new()));
     }
-    let subjects = names::subjects_sites(&args.names, args.all)?;
+    let (subjects, unbuilt) = names::subjects_sites(&args.names, args.all)?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
-    Ok(subjects.into_iter().map(|(subject, site)| Task { subject, site, asked: asked.clone() }).collect())
+    Ok((subjects.into_iter().map(|(subject, site)| Task { subject, site, asked: asked.clone() }).collect(), unbuilt))
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
-    let tasks = tasks(args)?;
+    let (tasks, unbuilt) = tasks(args)?;
     let by = by(args)?;
     // Predictions read registers from compiled kernels.
     device::provide_nvrtc();
@@ -95,7 +97,8 @@ pub fn run(args: &Args) -> Result<(), String> {
     let mut options = Options { by, budget, strategy, limit: args.limit, fresh: args.fresh, only: None };
     let store = Store::open_default().map_err(|e| e.to_string())?;
     let stop = interrupt_flag();
-    let mut failures = Vec::new();
+    names::tell(&unbuilt);
+    let mut failures: Vec<String> = unbuilt.into_iter().map(|u| u.name).collect();
     for Task { subject, site, asked } in tasks {
         options.only = site;
         if stop.load(Ordering::Relaxed) {

@@ -10,6 +10,7 @@
 
 mod ahead;
 pub mod client;
+mod clock;
 mod forecast;
 pub mod launches;
 mod pool;
@@ -52,7 +53,7 @@ use search::{Budget, Candidates, Outcome, Strategy};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use trials::{Inner, Log, Trials};
 
 /// How to tune.
@@ -60,7 +61,7 @@ use trials::{Inner, Log, Trials};
 pub struct Options {
     /// What gives times.
     pub by: By,
-    /// When to stop, for each launch site.
+    /// When to stop: the time is the whole program's, the number of trials each launch site's.
     pub budget: Budget,
     /// In which order.
     pub strategy: Strategy,
@@ -70,13 +71,6 @@ pub struct Options {
     pub fresh: bool,
     /// Only this launch site of a program, by its name.
     pub only: Option<String>,
-}
-
-impl Options {
-    /// How long the model may take to put candidates in order: a small part of the budget, which is better spent on trials.
-    fn ordering(&self) -> Duration {
-        self.budget.time.map_or(Duration::from_secs(30), |t| t / 6)
-    }
 }
 
 /// What gives times.
@@ -168,10 +162,18 @@ struct Site<'a> {
     program: &'a program::Sites,
     /// The only candidates; the whole space without.
     shortlist: Option<Vec<String>>,
+    /// This search's share of the program's.
+    budget: Budget,
 }
 
 impl Site<'_> {
+    /// How long the model may take to put candidates in order: a small part of the budget, which is better spent on trials.
+    fn ordering(&self) -> Duration {
+        self.budget.time.map_or(Duration::from_secs(30), |t| t / 6)
+    }
+
     fn tune(&self, schedules: &[String], worker: Option<&mut WorkerMeasure>, progress: &mut dyn Progress) -> Result<SiteOutcome, String> {
+        let begun = Instant::now();
         let key = self.key(schedules);
         let space = Space::new(self.kernel, &self.launch.facts, self.target);
         let former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
@@ -179,7 +181,7 @@ impl Site<'_> {
         let whole = self.options.strategy == Strategy::Exhaustive;
         let mut pool = match &self.shortlist {
             Some(names) => Pool::of_names(&space, &former, names),
-            None => Pool::of_space(&space, &former, first, whole, self.options.ordering() / 2),
+            None => Pool::of_space(&space, &former, first, whole, self.ordering() / 2),
         };
         let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count();
         progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
@@ -214,7 +216,8 @@ impl Site<'_> {
                 (None, None) => unreachable!("without measurements a failed prediction has ended this"),
             };
             let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us };
-            let outcome = search::search(&order, &pool, self.options.budget, &mut measure, &mut log);
+            let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed()));
+            let outcome = search::search(&order, &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
             outcome
         });
@@ -242,9 +245,9 @@ impl Site<'_> {
     /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before.
     fn order(&self, pool: &Pool, prediction: Option<&Prediction>, first: [Option<Schedule>; 2]) -> Vec<usize> {
         // The order matters only where the budget may leave candidates untried.
-        let limited = self.options.budget.time.is_some() || self.options.budget.trials.is_some_and(|n| n < pool.len());
+        let limited = self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len());
         let forecasts = match prediction {
-            Some(p) if limited && self.options.strategy == Strategy::Model => forecast::forecast(p, pool, self.options.ordering()),
+            Some(p) if limited && self.options.strategy == Strategy::Model => forecast::forecast(p, pool, self.ordering()),
             _ => Vec::new(),
         };
         let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
@@ -294,8 +297,15 @@ impl Site<'_> {
         }
         for launch in self.program.launches.iter().filter(|l| l.site != self.launch.site) {
             let (kernel, schedule) = (&self.program.kernels[launch.site], &ways[launch.site]);
+            let key = (launch.site, schedule.short(kernel));
+            if let Some(known) = self.program.predicted.borrow().get(&key) {
+                sum += known;
+                continue;
+            }
             let other = Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?;
-            sum += other.site_us(schedule).unwrap_or(0.0);
+            let us = other.site_us(schedule).unwrap_or(0.0);
+            self.program.predicted.borrow_mut().insert(key, us);
+            sum += us;
         }
         Ok(sum)
     }

@@ -1,14 +1,18 @@
 //! A program tuned as a whole: coordinate descent over its launch sites on the time of the whole program, for each choice of its variants.
 
 use super::client::{Launcher, WorkerMeasure};
+use super::clock::Clock;
 use super::launches::{self, Launch};
 use super::protocol::Setup;
+use super::search::Budget;
 use super::{By, Options, Progress, SEED, Site, SiteOutcome};
 use crate::challenge::Sizes;
 use crate::joint::{self, Joint};
 use crate::store::{Elected, Status, Store, Trial};
 use crate::subject::{Call, Subject};
 use girih_core::tile::Kernel;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How tuning a program ended.
@@ -28,6 +32,8 @@ pub(super) struct Sites {
     pub names: Vec<String>,
     /// The first launch of each site that a call reaches.
     pub launches: Vec<Launch>,
+    /// What the model gave sites under schedules, in microseconds: each search asks for all the others.
+    pub predicted: RefCell<HashMap<(usize, String), f64>>,
 }
 
 /// Rounds over the sites: the first tries every candidate, later ones the best of each site again beside the others' new schedules.
@@ -61,15 +67,16 @@ pub fn tune(
     }
     let mut best: Option<(Vec<SiteOutcome>, Joint, f64)> = None;
     let mut failure = None;
-    for way in &ways {
-        if stop.load(Ordering::Relaxed) && best.is_some() {
+    let clock = Clock::start(&options.budget);
+    for (number, way) in ways.iter().enumerate() {
+        if (stop.load(Ordering::Relaxed) || clock.is_over()) && best.is_some() {
             break;
         }
         if ways.len() > 1 {
             progress.note(&joint::way_name(way));
         }
         let former = known.as_ref().map(|(joint, _)| joint);
-        let search = Descent { subject: way, sizes, call: &call, options, store, stop };
+        let search = Descent { subject: way, sizes, call: &call, options, store, stop, clock, ways_left: ways.len() - number };
         match search.run(former, progress) {
             Ok((outcomes, joint, us)) => {
                 if best.as_ref().is_none_or(|(.., least)| us < *least) {
@@ -105,6 +112,10 @@ struct Descent<'a> {
     options: &'a Options,
     store: &'a Store,
     stop: &'a AtomicBool,
+    /// Of the whole program.
+    clock: Clock,
+    /// Choices of variants that are to be tuned yet, this one included.
+    ways_left: usize,
 }
 
 impl Descent<'_> {
@@ -115,7 +126,7 @@ impl Descent<'_> {
         let start = joint::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
         let mut schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
         let kernels: Vec<Kernel> = start.into_iter().map(|(_, kernel, _)| kernel).collect();
-        let sites = Sites { kernels, names: self.subject.program.site_names(), launches };
+        let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default() };
         let mut worker = self.worker(&schedules)?;
         let tuned: Vec<&Launch> = sites.launches.iter().filter(|l| self.wanted(&sites.names[l.site])).collect();
         let mut outcomes: Vec<Option<SiteOutcome>> = vec![None; tuned.len()];
@@ -127,12 +138,19 @@ impl Descent<'_> {
             for (i, launch) in tuned.iter().enumerate() {
                 let mut others = schedules.clone();
                 others[launch.site].clear();
-                if beside[i].as_ref() == Some(&others) || (sweep > 0 && self.stop.load(Ordering::Relaxed)) {
+                let ended = self.stop.load(Ordering::Relaxed) || self.clock.is_over();
+                if beside[i].as_ref() == Some(&others) || (sweep > 0 && ended) {
+                    continue;
+                }
+                if self.clock.is_over() && us.is_finite() {
+                    let name = &sites.names[launch.site];
+                    progress.note(&format!("{name}: the budget is spent, so it keeps {}", schedules[launch.site]));
                     continue;
                 }
                 settled = false;
+                let budget = self.clock.share(&self.options.budget, self.searches_left(sweep, tuned.len(), i));
                 let shortlist = outcomes[i].as_ref().map(|o| shortlist(o, &schedules[launch.site]));
-                let outcome = self.site(&sites, launch, shortlist).tune(&schedules, worker.as_mut(), progress)?;
+                let outcome = self.site(&sites, launch, shortlist, budget).tune(&schedules, worker.as_mut(), progress)?;
                 if let Some((winner, _)) = &outcome.winner {
                     schedules[launch.site] = winner.clone();
                 }
@@ -156,6 +174,14 @@ impl Descent<'_> {
         Ok((outcomes.into_iter().flatten().collect(), Joint::of(self.subject, &schedules), us))
     }
 
+    /// Searches that share what is left of the budget before site `i` of so many is searched: those of the first round, of this choice of
+    /// variants and of the others, and a part for the later rounds.
+    fn searches_left(&self, sweep: usize, sites: usize, i: usize) -> usize {
+        let others = (self.ways_left - 1) * sites;
+        let later = usize::from(sweep == 0 && sites > 1);
+        sites - i + others + later
+    }
+
     fn wanted(&self, site: &str) -> bool {
         self.options.only.as_ref().is_none_or(|only| only == site)
     }
@@ -171,7 +197,7 @@ impl Descent<'_> {
         }
     }
 
-    fn site<'a>(&'a self, sites: &'a Sites, launch: &'a Launch, shortlist: Option<Vec<String>>) -> Site<'a> {
+    fn site<'a>(&'a self, sites: &'a Sites, launch: &'a Launch, shortlist: Option<Vec<String>>, budget: Budget) -> Site<'a> {
         Site {
             subject: self.subject,
             sizes: self.sizes,
@@ -183,6 +209,7 @@ impl Descent<'_> {
             target: self.options.by.target(),
             program: sites,
             shortlist,
+            budget,
         }
     }
 

@@ -62,7 +62,7 @@ pub trait Candidates {
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Wall-clock time for the trials; the final comparison comes on top.
+    /// Wall-clock time; the final comparison comes on top.
     pub time: Option<Duration>,
     /// Number of new trials.
     pub trials: Option<usize>,
@@ -157,7 +157,8 @@ pub fn search(
         if recall(candidate, &mut times, &mut flawed) {
             continue;
         }
-        let spent = budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
+        // One trial at least: a search that nothing is left for says something of its site, too.
+        let spent = tried > 0 && budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
         if spent || observer.stopped() {
             left += 1;
             continue;

@@ -130,7 +130,7 @@ pub(super) fn negative(dtype: DType, x: &Text) -> Text {
 }
 
 /// The functions, each with its name.
-pub(super) const FUNCTIONS: [(&str, &str); 10] = [
+pub(super) const FUNCTIONS: [(&str, &str); 12] = [
     (
         "wrap_add",
         "template <typename T> static T wrap_add(T a, T b)\n{\n    return (T)((unsigned long long)a + (unsigned long long)b);\n}\n",
@@ -190,6 +190,34 @@ template <typename T> static T to_integer(float x)
     if (x >= end)
         return most;
     return is_signed && x <= -end ? (T)(-most - 1) : (T)x;
+}
+",
+    ),
+    (
+        "round_f16",
+        "// To the 11 significant bits of half, fewer below 2^-14; ties to even.
+static float round_f16(float x)
+{
+    if (x != x || fabsf(x) >= 65520.0f)
+        return x != x ? x : copysignf(__builtin_inff(), x);
+    int exponent;
+    frexpf(x, &exponent);
+    const float unit = ldexpf(1.0f, (exponent < -13 ? -13 : exponent) - 11);
+    return copysignf(rintf(x / unit) * unit, x);
+}
+",
+    ),
+    (
+        "round_bf16",
+        "// To the 8 significant bits of bfloat16, ties to even.
+static float round_bf16(float x)
+{
+    unsigned int bits;
+    __builtin_memcpy(&bits, &x, 4);
+    if (x == x)
+        bits = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
 }
 ",
     ),

@@ -291,7 +291,7 @@ impl<'a> Body<'a> {
 
     fn describe(&self, arg: &Arg) -> String {
         match arg {
-            Arg::Scalar(e) => self.names.expr(e).text,
+            Arg::Scalar(e) => self.names.argument(e).text,
             Arg::Tensor(view) => self.names.base(view.base).to_string(),
         }
     }

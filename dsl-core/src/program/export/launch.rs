@@ -275,7 +275,7 @@ impl Body<'_> {
                 },
                 ParamKind::Scalar { scalar, dtype } => match &args[*scalar] {
                     Arg::Scalar(e) => {
-                        let value = self.names.expr(e).text;
+                        let value = self.names.argument(e).text;
                         self.stored(*dtype, value)
                     }
                     Arg::Tensor(_) => panic!("export: argument {scalar} of {name} is no scalar"),

@@ -274,7 +274,13 @@ impl Names<'_> {
                 if self.dtype(e).is_float() { text } else { text.knowing(Knowledge::any(self.dtype(e), origin)) }
             }
             Expr::Variant(_) => Text { constant: Some(1), ..Text::primary("true") },
-            Expr::Unary(op, a) => self.unary(*op, a),
+            Expr::Unary(op, a) => {
+                let exact = matches!(
+                    op,
+                    UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc | UnaryOp::Moved
+                );
+                if exact { self.unary(*op, a) } else { rounded(self.dtype(e), self.unary(*op, a)) }
+            }
             Expr::Binary(op, a, b) if self.dtype(e) == DType::I64 && !matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => {
                 let (a, b) = (self.index(a), self.index(b));
                 let known = matches!(
@@ -284,7 +290,10 @@ impl Names<'_> {
                 if known { Text::combine(*op, &a, &b) } else { integers(*op, DType::I64, &a, &b) }
             }
             Expr::Binary(op, a, b) if self.dtype(e).is_int() => integers(*op, self.dtype(e), &self.expr(a), &self.expr(b)),
-            Expr::Binary(op, a, b) => Text::operator(*op, self.dtype(e), &self.expr(a), &self.expr(b)),
+            Expr::Binary(op, a, b) => {
+                let text = Text::operator(*op, self.dtype(e), &self.expr(a), &self.expr(b));
+                if matches!(op, BinaryOp::Min | BinaryOp::Max) { text } else { rounded(self.dtype(e), text) }
+            }
             Expr::Compare(op, a, b) => {
                 let (sign, prec, tighter) = match op {
                     CompareOp::Lt => ("<", Prec::Less, Prec::Shift),
@@ -312,12 +321,21 @@ impl Names<'_> {
                 let text = Text::primary(format!("to_integer<{}>({})", c_type(*to), self.expr(a).text));
                 text.knowing(Knowledge::any(*to, Origin::Data))
             }
+            Expr::Cast(to @ (DType::F16 | DType::BF16), a) => rounded(*to, self.expr(a)),
             Expr::Cast(to, a) => {
                 let inner = self.expr(a);
                 let text = Text::new(format!("({}){}", host_type(*to), inner.at_least(Prec::Unary)), Prec::Unary);
                 let any = Knowledge::any(if to.is_int() { *to } else { DType::I64 }, Origin::Data);
                 text.knowing(if inner.known.within(any) { inner.known } else { any })
             }
+        }
+    }
+
+    /// An argument of a launch, which is rounded to its type when it becomes bits.
+    pub fn argument(&self, e: &Expr) -> Text {
+        match e {
+            Expr::Cast(DType::F16 | DType::BF16, a) if self.dtype(a) == DType::F32 => self.expr(a),
+            _ => self.expr(e),
         }
     }
 
@@ -440,6 +458,15 @@ fn unsigned(dtype: DType) -> &'static str {
         1 => "unsigned char",
         4 => "unsigned int",
         _ => "unsigned long long",
+    }
+}
+
+/// A float that is kept as one, of a type's own precision: 16-bit floats round after each operation, as where programs are evaluated.
+fn rounded(dtype: DType, text: Text) -> Text {
+    match dtype {
+        DType::F16 => Text::primary(format!("round_f16({})", text.text)),
+        DType::BF16 => Text::primary(format!("round_bf16({})", text.text)),
+        _ => text,
     }
 }
 

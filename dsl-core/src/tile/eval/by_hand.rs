@@ -1,11 +1,12 @@
 //! Shared arrays that are kept by hand: whether the author's barriers order every two accesses that need it.
 //!
-//! An element's thread is its position in its tile: lowering deals such accesses thread after thread. Who filled an element is left open.
+//! An element's thread is its position in its tile: lowering deals such accesses thread after thread. Who filled an element is left open,
+//! but that the same thread fills it again.
 
 use super::EvalError;
 use super::run::Machine;
 use crate::loc::SourceLoc;
-use crate::tile::SharedId;
+use crate::tile::{SharedArray, SharedId};
 use crate::types::Scope;
 
 /// How often the block and its warps have met.
@@ -31,6 +32,8 @@ pub(super) enum Who {
     Thread(usize),
     Warp(usize),
     Any,
+    /// Whoever fills it: one thread of the block, the same for every fill.
+    Filler,
 }
 
 impl Who {
@@ -38,7 +41,7 @@ impl Who {
         match self {
             Who::Thread(t) => Some(t / 32),
             Who::Warp(w) => Some(w),
-            Who::Any => None,
+            Who::Any | Who::Filler => None,
         }
     }
 
@@ -66,13 +69,18 @@ const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Atomic];
 pub(super) struct Marks([Option<(Who, Epoch)>; 3]);
 
 impl Marks {
+    /// Whether the element was filled since all threads met, and nothing else was written to it.
+    fn filled(&self, now: Epoch) -> bool {
+        self.0[Kind::Write as usize].is_some_and(|(who, at)| who == Who::Filler && at.block == now.block)
+    }
+
     /// Whether an access is ordered behind those before it; they are then remembered with it.
     fn access(&mut self, kind: Kind, who: Who, now: Epoch) -> bool {
         let conflicts = |other: Kind| kind == Kind::Write || other != kind;
         let ordered = KINDS.iter().zip(&self.0).filter(|(other, _)| conflicts(**other)).all(|(_, mark)| {
             mark.is_none_or(|(before, at)| {
                 let same_warp = before.warp().is_some() && before.warp() == who.warp();
-                at.block < now.block || (same_warp && at.warp < now.warp) || (before == who && matches!(who, Who::Thread(_)))
+                at.block < now.block || (same_warp && at.warp < now.warp) || (before == who && matches!(who, Who::Thread(_) | Who::Filler))
             })
         });
         let mark = &mut self.0[kind as usize];
@@ -82,6 +90,13 @@ impl Marks {
         });
         ordered
     }
+}
+
+/// The mistake: `filled` says that the array's fill, with which it is made, is the access before it.
+fn missing(array: &SharedArray, element: usize, filled: bool, loc: SourceLoc) -> EvalError {
+    let name = array.name.clone().unwrap_or_else(|| "a shared array".into());
+    let done = if filled { "filled" } else { "accessed" };
+    EvalError::MissingBarrier { array: name, element: element as i64, done, loc }
 }
 
 impl Machine<'_, '_> {
@@ -103,9 +118,9 @@ impl Machine<'_, '_> {
         marks.resize(len, Marks::default());
         for (thread, element) in at.iter().enumerate().filter_map(|(i, a)| a.map(|a| (i, a))) {
             let who = if scalar && kind == Kind::Read { Who::Any } else { Who::Thread(thread) };
+            let filled = marks[element].filled(now);
             if !marks[element].access(kind, who, now) {
-                let array = array.name.clone().unwrap_or_else(|| "a shared array".into());
-                return Err(EvalError::MissingBarrier { array, element: element as i64, loc });
+                return Err(missing(array, element, filled, loc));
             }
         }
         Ok(())
@@ -121,9 +136,8 @@ impl Machine<'_, '_> {
         let marks = &mut self.marks[id.0 as usize];
         marks.resize(len, Marks::default());
         for (element, marks) in marks.iter_mut().enumerate() {
-            if !marks.access(Kind::Write, Who::Any, now) {
-                let array = array.name.clone().unwrap_or_else(|| "a shared array".into());
-                return Err(EvalError::MissingBarrier { array, element: element as i64, loc });
+            if !marks.access(Kind::Write, Who::Filler, now) {
+                return Err(missing(array, element, false, loc));
             }
         }
         Ok(())

@@ -120,14 +120,17 @@ pub enum EvalError {
     },
     /// An access of a shared array that is kept by hand is not ordered behind another thread's.
     #[error(
-        "{loc}: element {element} of {array} was accessed by another thread since the last barrier; write `barrier()` between them, or \
-         `warp_barrier()` where both are in one warp"
+        "{loc}: element {element} of {array} was {done} by another thread since the last barrier{}; write `barrier()` between them, or \
+         `warp_barrier()` where both are in one warp",
+        making(done)
     )]
     MissingBarrier {
         /// The array's name.
         array: String,
         /// The element, in row-major order.
         element: i64,
+        /// What came before: `filled`, `accessed`.
+        done: &'static str,
         /// The later access.
         loc: SourceLoc,
     },
@@ -162,6 +165,11 @@ pub enum EvalError {
         /// The limit.
         fuel: u64,
     },
+}
+
+/// What an author may not think of: an array is filled where it is made.
+fn making(done: &str) -> &'static str {
+    if done == "filled" { " (an array that is kept by hand is filled where it is made, by all threads)" } else { "" }
 }
 
 /// Runs a kernel on arguments that share no memory.

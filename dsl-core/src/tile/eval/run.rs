@@ -25,7 +25,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         let tensor = Tensor::new(arg, size, buffers).map_err(|message| EvalError::Argument { param: param.name.clone(), message })?;
         tensors.push(tensor);
     }
-    let schedule = options.schedule.clone().unwrap_or_else(|| smallest(kernel));
+    let schedule = options.schedule.clone().unwrap_or_else(|| Schedule::smallest_of(kernel));
     let mut machine = Machine {
         kernel,
         args,
@@ -45,11 +45,6 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         scattered: HashMap::new(),
     };
     machine.block(&kernel.body)
-}
-
-/// The smallest number that the author listed for each knob.
-fn smallest(kernel: &Kernel) -> Schedule {
-    Schedule { choices: kernel.knobs.iter().map(|k| k.choices.iter().min().expect("a knob has choices").clone()).collect() }
 }
 
 fn check_args(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalError> {
