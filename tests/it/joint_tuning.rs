@@ -182,6 +182,19 @@ fn the_tuner_chooses_among_variants() {
     std::fs::remove_dir_all(folder).expect("it was made above");
 }
 
+/// A winner that multiplies by tf32 matrix units says nothing of a GPU that has none.
+#[test]
+fn variants_whose_schedules_a_target_lacks_are_not_taken() {
+    let subject = girih::cli::names::subject("matrix_multiplication").expect("a challenge of the gallery");
+    let way = |arch: &str| {
+        let target = Target::find(arch).unwrap_or_else(|| panic!("{arch}"));
+        joint::best(&subject, None, target, None).map(|(_, way)| way.variants)
+    };
+    assert_eq!(way("sm_90a"), Some(vec![false]));
+    assert_eq!(way("sm_80"), Some(vec![false]), "the nearest kind has them, too");
+    assert_eq!(way("sm_75"), None);
+}
+
 #[test]
 fn programs_take_the_variants_of_the_nearest_lengths() {
     let (store, folder) = store("lengths");

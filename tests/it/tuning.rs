@@ -82,7 +82,7 @@ fn large_spaces_are_sampled_within_the_budget() {
         only: None,
     };
     let (mut told, start) = (Told::default(), Instant::now());
-    let sizes = Sizes::parse("M=256 N=256 K=256").expect("sizes");
+    let sizes = Sizes::parse("M=256 N=256 K=256 alpha=1 beta=1").expect("sizes");
     let tuned = tune(&subject, &sizes, &options, &store, &AtomicBool::new(false), &mut told).expect("a winner");
     // Generous, and no number of trials: other tests run beside this one.
     assert!(start.elapsed() < Duration::from_secs(300), "{:?}", start.elapsed());

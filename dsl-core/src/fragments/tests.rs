@@ -86,6 +86,32 @@ fn lanes_hold_what_the_ptx_isa_says() {
 }
 
 #[test]
+fn swapped_operands_hold_pairs_of_columns() {
+    for atom in ATOMS.into_iter().filter(|a| a.a == a.b) {
+        let form = Form { atom, swapped: true };
+        let ([rows, columns], k) = (form.tile(), i64::from(atom.k));
+        for (operand, shape) in [(Operand::A, [rows, k]), (Operand::B, [k, columns]), (Operand::Accumulator, [rows, columns])] {
+            covers(&form.layout(operand), &shape);
+            assert_eq!(form.layout(operand).registers, i64::from(form.registers(operand)), "{form} {operand:?}");
+        }
+        // What the instruction multiplies meets: row i of its A with column j of its B makes element (i, j), here (j, i).
+        let [a, b, sums] = [Operand::A, Operand::B, Operand::Accumulator].map(|o| form.layout(o));
+        for (lane, group) in (0..32).map(|lane| (lane, lane / 4)) {
+            let sum = sums.coordinates(lane, 0);
+            assert_eq!(sum[1], b.coordinates(lane, 0)[1], "{form}: a lane's columns are those of its group");
+            assert_eq!(a.coordinates(lane, 0)[0], group, "{form}");
+        }
+    }
+    let form = Form { atom: find("m16n8k8_tf32"), swapped: true };
+    let held = |operand| (0..form.registers(operand)).map(|r| form.layout(operand).coordinates(5, i64::from(r))).collect::<Vec<_>>();
+    assert_eq!(held(Operand::B), [[1, 2], [1, 3], [5, 2], [5, 3]]);
+    assert_eq!(held(Operand::A), [[1, 1], [1, 5]]);
+    assert_eq!(held(Operand::Accumulator), [[2, 2], [3, 2], [2, 3], [3, 3]]);
+    assert_eq!(form.matrices(Operand::A, 1), Some((false, vec![[0, 0], [0, 4]])));
+    assert_eq!(form.matrices(Operand::B, 1), None, "ldmatrix deals no rows");
+}
+
+#[test]
 fn matrices_reach_the_lanes_that_the_ptx_isa_names() {
     let received = |count, transposed, lane| {
         let layout = LoadMatrix { count, transposed }.received(DType::F16);

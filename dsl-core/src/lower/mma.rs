@@ -252,16 +252,17 @@ impl Lowering<'_> {
         var
     }
 
-    /// The fragments of an operand as the instruction takes them, of what was read. Where several may be made of it, they have the author's names.
+    /// The fragments of an operand as the instruction takes them, of what was read. Where several may be made of it, they have the author's names
+    /// if there are any.
     fn taken_fragment(&mut self, operand: &Operand, side: &Side, form: Form, read: VarId, several: bool) -> VarId {
         let taken = form.dtype(side.role);
         if operand.dtype == taken && operand.chain.is_empty() {
             return read;
         }
         let len = side.atoms * form.registers(side.role) as i64;
-        let name = match several {
-            true => format!("{}_frag", self.name_of(operand.value, &operand.name)),
-            false => format!("{}_frag_{}", operand.name, taken),
+        let name = match &self.kernel.value(operand.value).name {
+            Some(name) if several => format!("{name}_frag"),
+            _ => format!("{}_frag_{}", operand.name, taken),
         };
         let converted = self.new_var(&name, taken, Some(len as u32));
         self.emit(Stmt::Declare { var: converted, init: None });

@@ -10,8 +10,8 @@
 //!    `combine`, `scan`, `exchange`, `finish`, `words`: what threads, warps and blocks have, combined.
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
-//!    `dots`, `operand`, `computed_operand`, `dot`, `mma`: what dots read and where it lies, products by multiply-adds of a thread or matrix
-//!    instructions of a warp. `quads`: what four lanes exchange of their results. `results`: those that go to memory in whole rows, through
+//!    `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `matrix_units`, `mma`: what dots read and where it lies, products by
+//!    multiply-adds of a thread or matrix instructions of a warp. `quads`: what four lanes exchange of their results. `results`: those that go to memory in whole rows, through
 //!    shared memory. `double`: operands that are loaded to registers a turn early.
 //!    `split`, `parts`, `part_sums`: sums that several blocks share, and who adds up what they have.
 //!    `found`: which elements of a gather are there.

@@ -232,6 +232,34 @@ pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32,
     }
 }
 
+/// Dots that follow one another on several values of the same loads, of which the right one lies across the axis of the sum: two add up to one
+/// sum, the third to another.
+#[kernel(
+    tile(BM = [16, 32], BN = [16, 32, 8], BK = [8, 16]),
+    coarsen(TM of BM = [4, 2], TN of BN = [2, 4]),
+    vector(V = [2, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2]),
+    stages(S = [2, 1, 3]),
+    copy(P = [Async, Overlap, Registers]),
+    split(Z = [1, 4, 0])
+)]
+pub fn split_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>, rest: &mut Tensor<f32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let (mut acc, mut lost) = (zeros::<f32>([BM, BN]), zeros::<f32>([BM, BN]));
+        for k in a.axis(1).tiles(BK) {
+            let (left, right) = (a.load((m, k)), b.load((k, n)));
+            let (high, right_high) = (left.round_tf32(), right.round_tf32());
+            let low = (left - high).round_tf32();
+            acc = dot(low, right_high, acc);
+            acc = dot(high, right_high, acc);
+            lost = dot(high, (right - right_high).abs().round_tf32(), lost);
+        }
+        c.store((m, n), acc);
+        rest.store((m, n), lost);
+    }
+}
+
 /// 8-bit integers by matrix instructions, requantised; operands along the axis of the sum or across it.
 #[kernel(
     tile(BM = [16, 32], BN = [16, 32, 128], BK = [32, 64]),

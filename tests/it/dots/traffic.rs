@@ -47,7 +47,7 @@ const TILES: [[i64; 3]; 9] =
 
 #[test]
 fn operands_of_matrix_units_have_no_bank_conflicts() {
-    for name in ["matrix_unit_product", "turned_unit_product", "tf32_product"] {
+    for name in ["matrix_unit_product", "turned_unit_product", "tf32_product", "split_product"] {
         for kernel in kernels(name) {
             let mut legal = 0;
             for tile in TILES {
@@ -70,6 +70,16 @@ fn operands_of_matrix_units_have_no_bank_conflicts() {
             assert_eq!((load.conflicts, store.conflicts), (0, 0), "{} {tile:?}: {load:?} {store:?}", kernel.path);
         }
     }
+}
+
+/// Each operand is read once for all dots, and what lies across the sum in pairs: 32 columns of 8 rows are 4 reads of a warp, 16 rows of 8 columns
+/// one `ldmatrix`.
+#[test]
+fn dots_on_the_same_loads_read_them_once() {
+    let kernel = &kernels("split_product")[0];
+    let counters = of_one_tile(kernel, [16, 32, 16], "V=2,U=Mma,W=1,S=2,P=Async").expect("a legal schedule");
+    // Two turns of two steps each.
+    assert_eq!(counters.shared_load.requests, 4 * (4 + 1), "{:?}", counters.shared_load);
 }
 
 #[test]
