@@ -137,6 +137,21 @@ fn a_programs_sites_share_its_time() {
     std::fs::remove_dir_all(folder).expect("it was made above");
 }
 
+/// However little time there is: at other lengths another choice may be the better one.
+#[test]
+fn each_choice_of_variants_is_timed() {
+    let (store, folder) = store("ways");
+    let budget = Budget { time: Some(Duration::ZERO), trials: None };
+    let subject = subject("once_or_twice", once_or_twice::Program::def);
+    let (tuned, _) = predict_within(budget, &subject, &store, None);
+    let key = joint::key(&subject, &call(&subject, "N=100000"), DEVICE, Target::h200());
+    let tried = store.trials(&key).unwrap();
+    let timed = |way: &str| tried.iter().any(|t| t.schedule.starts_with(way) && t.median_us.is_some());
+    assert!(timed("two launches=yes") && timed("two launches=no"), "{tried:?}");
+    assert!(!tuned.program.expect("it was timed").0.variants[0].1, "one launch is faster");
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
 #[test]
 fn one_site_of_a_program_can_be_tuned() {
     let (store, folder) = store("one");
