@@ -49,7 +49,8 @@ impl Lowering<'_> {
             self.set_sum(*value, acc, var);
             products.push(Product { acc: var, left, right });
         }
-        self.matrix_multiply(&products, [shape[0], shape[1]], warps)
+        self.matrix_multiply(&products, [shape[0], shape[1]], warps);
+        Ok(())
     }
 
     /// The result of a dot is in the variable that products were added to.

@@ -10,9 +10,9 @@
 //!    `combine`, `scan`, `exchange`, `finish`, `words`: what threads, warps and blocks have, combined.
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
-//!    `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `matrix_units`, `mma`: what dots read and where it lies, products by
-//!    multiply-adds of a thread or matrix instructions of a warp. `quads`: what four lanes exchange of their results. `results`: those that go to memory in whole rows, through
-//!    shared memory. `double`: operands that are loaded to registers a turn early.
+//!    `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `matrix_units`, `fragment_reads`, `mma`: what dots read and where it lies,
+//!    products by multiply-adds of a thread or matrix instructions of a warp. `quads`: what four lanes exchange of their results. `results`:
+//!    those that go to memory in whole rows, through shared memory. `double`: operands that are loaded to registers a turn early.
 //!    `split`, `parts`, `part_sums`: sums that several blocks share, and who adds up what they have.
 //!    `found`: which elements of a gather are there.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
@@ -42,6 +42,7 @@ mod fill;
 mod finish;
 mod fit;
 mod found;
+mod fragment_reads;
 mod grid;
 mod index;
 mod mask;
