@@ -84,9 +84,7 @@ pub(crate) fn meet_requirements(kernel: &Kernel, sizes: &mut Sizes, kept: &[Axis
             if holds(difference(sizes)) {
                 continue;
             }
-            let mut dims = Vec::new();
-            mentioned(&a, &mut dims);
-            mentioned(&b, &mut dims);
+            let mut dims = [a.lengths(), b.lengths()].concat();
             dims.sort_by_key(|d| kept.contains(d));
             for axis in dims {
                 let with = |len: i64| {
@@ -102,18 +100,5 @@ pub(crate) fn meet_requirements(kernel: &Kernel, sizes: &mut Sizes, kept: &[Axis
                 }
             }
         }
-    }
-}
-
-/// The lengths that an expression depends on.
-fn mentioned(e: &HostExpr, dims: &mut Vec<(usize, usize)>) {
-    match e {
-        HostExpr::Dim(p, k) => dims.push((*p, *k)),
-        HostExpr::Binary(_, a, b) => {
-            mentioned(a, dims);
-            mentioned(b, dims);
-        }
-        HostExpr::Wrap(_, e) => mentioned(e, dims),
-        HostExpr::Const(_) | HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Multiprocessors => {}
     }
 }

@@ -171,8 +171,7 @@ fn meet_equalities(kernel: &Kernel, shape: &mut Shape) {
             let RequirementKind::Equal(a, b) = kind else { continue };
             let (Some(a), Some(b)) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else { continue };
             let holds = |shape: &Shape| a.eval(&host_args(shape), 1) == b.eval(&host_args(shape), 1);
-            let mut dims = Vec::new();
-            [&a, &b].into_iter().for_each(|e| axes(e, &mut dims));
+            let dims = [a.lengths(), b.lengths()].concat();
             if !holds(shape) && !dims.iter().any(|at| assign(shape, *at, &holds)) {
                 return;
             }
@@ -188,19 +187,6 @@ fn meet_bounds(kernel: &Kernel, shape: &mut Shape, multiple: i64) {
             continue;
         };
         shape.lens[p][k] = (least.eval(&host_args(shape), 1) + multiple - 1) / multiple * multiple;
-    }
-}
-
-/// The axes whose lengths an expression reads.
-fn axes(e: &HostExpr, found: &mut Vec<(usize, usize)>) {
-    match e {
-        HostExpr::Dim(p, k) => found.push((*p, *k)),
-        HostExpr::Binary(_, a, b) => {
-            axes(a, found);
-            axes(b, found);
-        }
-        HostExpr::Wrap(_, e) => axes(e, found),
-        HostExpr::Const(_) | HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Multiprocessors => {}
     }
 }
 

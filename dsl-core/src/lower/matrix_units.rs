@@ -5,8 +5,8 @@ use crate::fragments::{Atom, Form, Number, Operand as Role};
 use crate::layout::{Digit, Layout, Source};
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::target::Target;
-use crate::tile::access::visit;
-use crate::tile::{Index, Kernel, KnobId, Op, ParamKind, Stmt as TileStmt, ValueId};
+use crate::tile::access::operations;
+use crate::tile::{Index, Kernel, KnobId, Op, ParamKind, ValueId};
 use crate::types::{DType, UnaryOp};
 use std::collections::HashMap;
 
@@ -48,7 +48,8 @@ pub(crate) fn warps(
         return refuse("reads its operands from shared memory: operands must be Shared".into());
     }
     let size = |s: &crate::tile::Size| s.value(|k| knobs[k.0 as usize]);
-    let Some((numbers, accumulator, inner)) = numbers(kernel, &size) else {
+    let ops = operations(kernel);
+    let Some((numbers, accumulator, inner)) = numbers(kernel, &ops, &size) else {
         return refuse("multiplies f16, bf16, 8-bit integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike".into());
     };
     let Some(atom) = Atom::all_of(numbers, numbers, accumulator, target.capability).find(|a| inner % a.k as i64 == 0) else {
@@ -64,7 +65,7 @@ pub(crate) fn warps(
     let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
     // The fewest elements of both operands per warp.
     let shared_out = |form: &Form| splits.clone().filter(|a| fits(a, form.tile())).min_by_key(|a| (rows / a[0] + columns / a[1], a[0]));
-    let swapped = wants_swap(kernel).then_some(Form { atom, swapped: true });
+    let swapped = wants_swap(kernel, &ops).then_some(Form { atom, swapped: true });
     let forms = swapped.into_iter().chain([Form { atom, swapped: false }]);
     match forms.filter_map(|form| Some((form, shared_out(&form)?))).next() {
         Some((form, along)) if count <= 32 => {
@@ -86,17 +87,11 @@ pub(crate) fn warps(
 
 /// How the dots of a kernel read their operands, what they add up in, and the greatest common divisor of their sums' extents; `None` where
 /// no instruction does that.
-fn numbers(kernel: &Kernel, size: &dyn Fn(&crate::tile::Size) -> i64) -> Option<(Number, DType, i64)> {
-    let mut ops: HashMap<ValueId, &Op> = HashMap::new();
-    visit(&kernel.body, &mut |s| {
-        if let TileStmt::Let(v, op) = s {
-            ops.insert(*v, op);
-        }
-    });
+fn numbers(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&crate::tile::Size) -> i64) -> Option<(Number, DType, i64)> {
     let mut found: Option<(Number, DType, i64)> = None;
     for op in ops.values() {
         let Op::Dot { a, b, acc } = op else { continue };
-        let number = number(kernel, &ops, *a).filter(|n| number(kernel, &ops, *b) == Some(*n))?;
+        let number = number(kernel, ops, *a).filter(|n| number(kernel, ops, *b) == Some(*n))?;
         let (accumulator, inner) = (kernel.ty(*acc).dtype()?, size(&kernel.ty(*a).shape()?[1]));
         found = match found {
             Some((n, d, k)) if n == number && d == accumulator => Some((n, d, gcd(k, inner))),
@@ -109,17 +104,11 @@ fn numbers(kernel: &Kernel, size: &dyn Fn(&crate::tile::Size) -> i64) -> Option<
 
 /// Whether the dots' right operands are read in pairs if they are the instruction's left ones: elements of 32 bits in rows that lie across the
 /// axis of the sum, which `ldmatrix` cannot transpose, beside left operands that it loads as they lie. Tensors are taken to be packed.
-fn wants_swap(kernel: &Kernel) -> bool {
-    let mut ops: HashMap<ValueId, &Op> = HashMap::new();
-    visit(&kernel.body, &mut |s| {
-        if let TileStmt::Let(v, op) = s {
-            ops.insert(*v, op);
-        }
-    });
-    let along_sum = |operand: ValueId, axis: usize| contiguous(kernel, &ops, operand).map(|fast| fast == axis);
+fn wants_swap(kernel: &Kernel, ops: &HashMap<ValueId, &Op>) -> bool {
+    let along_sum = |operand: ValueId, axis: usize| contiguous(kernel, ops, operand).map(|fast| fast == axis);
     ops.values().all(|op| match op {
         Op::Dot { a, b, .. } => {
-            number(kernel, &ops, *b) == Some(Number::Tf32) && along_sum(*a, 1) == Some(true) && along_sum(*b, 0) == Some(false)
+            number(kernel, ops, *b) == Some(Number::Tf32) && along_sum(*a, 1) == Some(true) && along_sum(*b, 0) == Some(false)
         }
         _ => true,
     })

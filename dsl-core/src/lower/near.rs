@@ -43,12 +43,7 @@ pub(crate) struct Near<'k> {
 impl<'k> Near<'k> {
     /// Finds all reads.
     pub fn new(kernel: &'k Kernel) -> Near<'k> {
-        let mut near = Near::default();
-        crate::tile::access::visit(&kernel.body, &mut |stmt| {
-            if let TileStmt::Let(v, op) = stmt {
-                near.ops.insert(*v, op);
-            }
-        });
+        let mut near = Near { ops: crate::tile::access::operations(kernel), ..Near::default() };
         near.block(kernel, &kernel.body);
         near
     }

@@ -6,7 +6,7 @@
 use super::plan::{Plan, illegal};
 use super::uses::operands;
 use crate::schedule::{KnobKind, Schedule, ScheduleError};
-use crate::tile::access::{tile_size, visit};
+use crate::tile::access::{operations, tile_size, visit};
 use crate::tile::host::HostExpr;
 use crate::tile::{Block, Form, Kernel, KnobId, Op, Stmt, TileLoop, Ty, ValueId};
 use crate::types::{BinaryOp, DType, TernaryOp};
@@ -101,12 +101,7 @@ fn turns(kernel: &Kernel, plan: &Plan, grid: &TileLoop) -> HostExpr {
 
 /// Whether a carried value starts as zeros.
 pub(crate) fn starts_at_zero(kernel: &Kernel, init: ValueId) -> bool {
-    let mut ops: HashMap<ValueId, &Op> = HashMap::new();
-    visit(&kernel.body, &mut |s| {
-        if let Stmt::Let(v, op) = s {
-            ops.insert(*v, op);
-        }
-    });
+    let ops = operations(kernel);
     let mut at = init;
     loop {
         match ops.get(&at) {

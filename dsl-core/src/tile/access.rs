@@ -402,6 +402,17 @@ pub fn visit<'a>(block: &'a [Stmt], f: &mut impl FnMut(&'a Stmt)) {
     }
 }
 
+/// How values are made; loop variables and the like are by no operation.
+pub fn operations(kernel: &Kernel) -> HashMap<ValueId, &Op> {
+    let mut ops = HashMap::new();
+    visit(&kernel.body, &mut |s| {
+        if let Stmt::Let(v, op) = s {
+            ops.insert(*v, op);
+        }
+    });
+    ops
+}
+
 /// The blocks of statements inside of a statement, in their order.
 pub fn blocks(stmt: &Stmt) -> Vec<&Block> {
     match stmt {

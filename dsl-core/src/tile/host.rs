@@ -107,6 +107,16 @@ impl HostExpr {
         }
     }
 
+    /// The lengths that it depends on: parameter and axis, once for each time that they stand in it.
+    pub fn lengths(&self) -> Vec<(usize, usize)> {
+        match self {
+            HostExpr::Dim(p, k) => vec![(*p, *k)],
+            HostExpr::Binary(_, a, b) => [a.lengths(), b.lengths()].concat(),
+            HostExpr::Wrap(_, e) => e.lengths(),
+            HostExpr::Const(_) | HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Multiprocessors => vec![],
+        }
+    }
+
     /// Its value for a launch.
     pub fn eval(&self, args: &[HostArg], multiprocessors: i64) -> i64 {
         match self {

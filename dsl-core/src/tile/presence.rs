@@ -63,12 +63,7 @@ pub(crate) struct Presence<'k> {
 impl<'k> Presence<'k> {
     /// Looks at all values of a kernel.
     pub(crate) fn of(kernel: &'k Kernel) -> Presence<'k> {
-        let mut ops = HashMap::new();
-        access::visit(&kernel.body, &mut |s| {
-            if let Stmt::Let(v, op) = s {
-                ops.insert(*v, op);
-            }
-        });
+        let ops = access::operations(kernel);
         let grid = kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default();
         let axes = vec![None; kernel.values.len()];
         let mut presence = Presence { kernel, grid, lengths: access::loop_lengths(kernel), ops, axes, sides: Vec::new(), changed: true };
