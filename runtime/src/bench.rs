@@ -1,4 +1,5 @@
 //! Benchmarks: a subject at one size, each sample with a cold L2, beside its peers in turn (ours, eager, compiled, ours, ..).
+//! A turn of a short work has several samples: the GPU changes hands between turns.
 
 use crate::acceptance::Acceptance;
 use crate::challenge::Sizes;
@@ -25,8 +26,8 @@ pub trait Peers {
     fn setup(&mut self, name: &str, sizes: &Sizes) -> Result<Vec<String>, String>;
     /// One more peer, named after the yardstick, over a tensor of so many bytes.
     fn setup_yardstick(&mut self, yardstick: Yardstick, bytes: usize) -> Result<(), String>;
-    /// Microseconds of one run with a cold L2.
-    fn sample(&mut self, peer: &str) -> Result<f64, String>;
+    /// Microseconds of each run of one turn, with a cold L2.
+    fn turn(&mut self, peer: &str) -> Result<Vec<f64>, String>;
     /// What the operation that was set up gives for a call's own inputs, as a tensor like `output`, with the peer's name.
     ///
     /// # Errors
@@ -109,7 +110,7 @@ pub struct Options<'a> {
     pub device: &'a Device,
     /// Where schedules come from.
     pub store: Option<&'a Store>,
-    /// Samples of each.
+    /// Turns of each.
     pub rounds: usize,
     /// Calls of several steps run as CUDA graphs, where they can.
     pub graphs: bool,
@@ -117,6 +118,8 @@ pub struct Options<'a> {
     pub copy: bool,
 }
 
+/// The first rounds warm up clocks and caches and are not counted.
+const WARM_ROUNDS: usize = 3;
 /// Elements of each output that are compared with the reference.
 const SAMPLED: usize = 20_000;
 
@@ -147,17 +150,17 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     let arguments = placed.arguments();
     let mut last = None;
     let mut ours = || {
-        let sample = timer.warm_sample(last, &placed, &mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
-        last = Some(sample);
-        Ok(sample)
+        let samples = timer.turn(last, &placed, &mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
+        last = samples.last().copied();
+        Ok(samples)
     };
     let mut samples: Vec<f64> = Vec::new();
     match peers {
         None => {
-            for _ in 0..options.rounds + 3 {
-                samples.push(ours()?);
+            for round in 0..options.rounds + WARM_ROUNDS {
+                let turn = ours()?;
+                samples.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
             }
-            samples.drain(..3);
         }
         Some(peers) => beside(peers, subject, sizes, &call, options, &mut ours, &mut samples, &mut row)?,
     }
@@ -176,7 +179,7 @@ fn beside(
     sizes: &Sizes,
     call: &Call,
     options: &Options,
-    ours: &mut dyn FnMut() -> Result<f64, String>,
+    ours: &mut dyn FnMut() -> Result<Vec<f64>, String>,
     samples: &mut Vec<f64>,
     row: &mut Row,
 ) -> Result<(), String> {
@@ -196,17 +199,12 @@ fn beside(
         names.push(Yardstick::Sum.name().into());
     }
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
-    // The first three rounds warm up clocks and caches and are not counted.
-    for round in 0..options.rounds + 3 {
-        let sample = ours()?;
-        if round >= 3 {
-            samples.push(sample);
-        }
+    for round in 0..options.rounds + WARM_ROUNDS {
+        let turn = ours()?;
+        samples.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
         for (name, times) in names.iter().zip(&mut times) {
-            let sample = peers.sample(name)?;
-            if round >= 3 {
-                times.push(sample);
-            }
+            let turn = peers.turn(name)?;
+            times.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
         }
     }
     if !row.errors.is_empty() && !names.is_empty() {

@@ -11,6 +11,8 @@ pub const FLUSH: usize = 256 << 20;
 /// Works of so many microseconds and more need no run ahead of a sample: what it would warm up is below 1 % of them, and it would only heat
 /// the GPU, which then lowers its clock.
 pub(crate) const WARM_BELOW_US: f64 = 100.0;
+/// Samples of a short work that follow one another before somebody else has the GPU.
+pub(crate) const SAMPLES_OF_A_TURN: usize = 8;
 /// What the flush writes into every byte.
 pub(crate) const FLUSH_BYTE: u8 = 0x5a;
 
@@ -26,18 +28,19 @@ impl Timer {
         Ok(Timer { device: device.clone(), flush: device.alloc(FLUSH)? })
     }
 
-    /// As [`Timer::sample`], behind a run that is not measured where the last sample took less than 100 µs. Where others use
-    /// the GPU between two samples, a kernel's instructions and address translations are lost with each change of hands; they come back
-    /// here, and the L2 is flushed after.
+    /// The samples of one turn: several of a work whose last sample took less than 100 µs, behind a run that is not measured, and one of a
+    /// longer one. Where others use the GPU between two turns, a kernel's instructions and address translations are lost with each change
+    /// of hands: they come back here. The L2 is flushed before every sample all the same.
     ///
     /// # Errors
     /// Those of [`Timer::sample`].
-    pub fn warm_sample(&self, last: Option<f64>, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
-        if runs_ahead(last) {
+    pub fn turn(&self, last: Option<f64>, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<Vec<f64>, Error> {
+        let short = is_short(last);
+        if short {
             placed.restore_inputs()?;
             work()?;
         }
-        self.sample(placed, work)
+        (0..if short { SAMPLES_OF_A_TURN } else { 1 }).map(|_| self.sample(placed, work)).collect()
     }
 
     /// Microseconds that `work` takes on the device with a cold L2, its arguments as before the call. The flush is queued in
@@ -55,9 +58,9 @@ impl Timer {
     }
 }
 
-/// Whether a work whose last sample took so long runs once before the next one.
-fn runs_ahead(last: Option<f64>) -> bool {
-    last.is_none_or(|us| us < WARM_BELOW_US)
+/// Whether a work whose last sample took so long is sampled several times a turn, behind a run that is not measured.
+fn is_short(last: Option<f64>) -> bool {
+    last.is_some_and(|us| us < WARM_BELOW_US)
 }
 
 #[cfg(test)]
@@ -65,8 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_short_works_run_ahead_of_a_sample() {
-        assert!(runs_ahead(None) && runs_ahead(Some(5.5)) && runs_ahead(Some(99.9)));
-        assert!(!runs_ahead(Some(100.0)) && !runs_ahead(Some(8068.0)));
+    fn only_short_works_have_several_samples_a_turn() {
+        assert!(is_short(Some(5.5)) && is_short(Some(99.9)));
+        assert!(!is_short(Some(100.0)) && !is_short(Some(8068.0)) && !is_short(None));
     }
 }

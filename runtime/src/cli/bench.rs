@@ -27,7 +27,7 @@ pub struct Args {
     /// Scale the perf size until the largest tensor has this many bytes (1GiB, 512MiB), and time torch's copy_ of one beside it.
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     bytes: Option<f64>,
-    /// Samples of each.
+    /// Turns of each: eight samples of a work below 100 µs, one of a longer one.
     #[arg(long, default_value_t = 51, value_name = "N")]
     rounds: usize,
     /// Launch by launch, also where a program could run as one CUDA graph.

@@ -83,9 +83,10 @@ impl Peers for Torch {
         self.ask(json!({ (yardstick.name()): bytes })).map(|_| ())
     }
 
-    fn sample(&mut self, peer: &str) -> Result<f64, String> {
-        let reply = self.ask(json!({ "sample": peer }))?;
-        reply["us"].as_f64().ok_or_else(|| format!("PyTorch's process answered {reply}"))
+    fn turn(&mut self, peer: &str) -> Result<Vec<f64>, String> {
+        let reply = self.ask(json!({ "turn": peer }))?;
+        let samples: Option<Vec<f64>> = reply["us"].as_array().and_then(|all| all.iter().map(Value::as_f64).collect());
+        samples.filter(|all| !all.is_empty()).ok_or_else(|| format!("PyTorch's process answered {reply}"))
     }
 
     fn result(&mut self, inputs: &[&HostTensor], output: &HostTensor) -> Result<(String, HostTensor), String> {
@@ -163,6 +164,7 @@ for line in sys.stdin:
         assert_eq!(constant("FLUSH_BYTES"), format!("{} << 20", timing::FLUSH >> 20));
         assert_eq!(constant("FLUSH_BYTE"), format!("0x{:02X}", timing::FLUSH_BYTE));
         assert_eq!(constant("WARM_BELOW_US"), format!("{:.1}", timing::WARM_BELOW_US));
+        assert_eq!(constant("SAMPLES_OF_A_TURN"), timing::SAMPLES_OF_A_TURN.to_string());
     }
 
     #[test]

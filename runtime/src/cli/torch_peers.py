@@ -4,12 +4,12 @@ One JSON request a line on stdin, one JSON reply a line on stdout:
   {"setup": {"name": "relu", "sizes": {"N": 1000}}}  ->  {"peers": ["eager", "compiled"]} or {"error": "..."}
   {"copy": 1048576}                                  ->  {"peers": ["copy"]}      copy_ of a tensor of so many bytes
   {"sum": 1048576}                                   ->  {"peers": ["sum"]}       the plainest sum of so many bytes of floats
-  {"sample": "eager"}                                ->  {"us": 12.3}
+  {"turn": "eager"}                                  ->  {"us": [12.3, 12.2]}
   {"result": {"inputs": [{"path": "a", "dtype": "float32"}], "output": "c", "dtype": "float32"}}  ->  {"peer": "eager"}
       what the operation set up last gives for these inputs, written to a file; elements are row-major, as in memory
-Every sample: a short work once without measuring (the process on the other side had the GPU since the last sample), 256 MiB written to
-flush the L2, then CUDA events around the work. The GPU is kept busy in front of them, so that Python queues everything before the first
-event: what is measured is the GPU's work, not Python's.
+A turn of a short work: once without measuring (the process on the other side had the GPU since the last turn), then several samples; of
+a longer one: a single sample. Every sample: 256 MiB written to flush the L2, then CUDA events around the work. The GPU is kept busy in
+front of them, so that Python queues everything before the first event: what is measured is the GPU's work, not Python's.
 """
 
 import ctypes
@@ -23,6 +23,7 @@ FLUSH_BYTES = 256 << 20
 FLUSH_BYTE = 0x5A
 # As on the other side: longer works need no run ahead.
 WARM_BELOW_US = 100.0
+SAMPLES_OF_A_TURN = 8
 # About 0.5 ms: longer than Python needs to queue the work of a compiled function.
 BUSY_CYCLES = 1_000_000
 
@@ -475,18 +476,23 @@ class Timer:
         if status != 0:
             raise RuntimeError(f"cuMemsetD8Async: CUresult {status}")
 
-    def sample(self, peer):
-        work = self.works[peer]
+    def sample(self, work):
         torch.cuda._sleep(BUSY_CYCLES)
-        if self.last.get(peer, 0.0) < WARM_BELOW_US:
-            work()
         self.flush_l2()
         self.start.record()
         work()
         self.end.record()
         torch.cuda.synchronize()
-        self.last[peer] = self.start.elapsed_time(self.end) * 1000.0
-        return self.last[peer]
+        return self.start.elapsed_time(self.end) * 1000.0
+
+    def turn(self, peer):
+        work = self.works[peer]
+        short = self.last.get(peer, float("inf")) < WARM_BELOW_US
+        if short:
+            work()
+        samples = [self.sample(work) for _ in range(SAMPLES_OF_A_TURN if short else 1)]
+        self.last[peer] = samples[-1]
+        return samples
 
     def setup(self, name, sizes):
         self.works, self.last, self.operation = {}, {}, None
@@ -575,7 +581,7 @@ def main():
             elif "sum" in request:
                 reply = timer.sum(request["sum"])
             else:
-                reply = {"us": timer.sample(request["sample"])}
+                reply = {"us": timer.turn(request["turn"])}
         except Exception as e:
             reply = {"error": f"{type(e).__name__}: {e}"}
         print(json.dumps(reply), flush=True)
