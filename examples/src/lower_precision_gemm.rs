@@ -85,6 +85,7 @@ layouts! {
     warps(W = [8, 4]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Overlap, Registers]),
+    grid(G = [0, 1]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 4, 8, 0]),
     min_blocks(Q = [2, 1])

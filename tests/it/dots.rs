@@ -9,6 +9,7 @@ pub mod sliced {
     pub mod kernels;
 }
 mod blocks;
+mod flat;
 pub mod kernels;
 mod levels;
 mod numerics;

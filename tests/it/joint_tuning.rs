@@ -77,7 +77,7 @@ fn predict(subject: &Subject, store: &Store, only: Option<&str>) -> (Tuned, Told
 fn predict_within(budget: Budget, subject: &Subject, store: &Store, only: Option<&str>) -> (Tuned, Told) {
     let by = By::Prediction(Target::h200());
     let only = only.map(str::to_string);
-    let options = Options { by, budget, strategy: Strategy::Exhaustive, limit: Duration::from_secs(10), fresh: false, only };
+    let options = Options { by, budget, strategy: Strategy::Exhaustive, limit: Duration::from_secs(10), fresh: false, only, among: None };
     let mut told = Told::default();
     let sizes = Sizes::parse("N=100000").expect("a size");
     let tuned = tune(subject, &sizes, &options, store, &AtomicBool::new(false), &mut told).unwrap_or_else(|e| panic!("{e}"));

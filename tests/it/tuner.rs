@@ -71,7 +71,15 @@ fn predict(store: &Store, trials: usize, stop_after: usize) -> (SiteOutcome, usi
     let relu = subjects().into_iter().find(|s| s.name == "relu").expect("relu is in the gallery");
     let budget = Budget { time: None, trials: Some(trials) };
     let by = By::Prediction(Target::h200());
-    let options = Options { by, budget, strategy: Strategy::Random { seed: 3 }, limit: Duration::from_secs(10), fresh: false, only: None };
+    let options = Options {
+        by,
+        budget,
+        strategy: Strategy::Random { seed: 3 },
+        limit: Duration::from_secs(10),
+        fresh: false,
+        only: None,
+        among: None,
+    };
     let stop = AtomicBool::new(false);
     let mut count = Count { known: 0, tried: 0, stop_after, stop: &stop };
     let sizes = Sizes::parse("N=100000").expect("a size");

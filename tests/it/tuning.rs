@@ -5,7 +5,7 @@ use girih::store::{Store, Trial};
 use girih::subject::Subject;
 use girih::tune::reduced::{reduced, scaled_tiles};
 use girih::tune::search::{Budget, Strategy};
-use girih::tune::{By, Options, Progress, tune};
+use girih::tune::{Among, By, Options, Progress, tune};
 use girih_core::target::Target;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -63,6 +63,53 @@ impl Progress for Told {
     }
 }
 
+fn store(name: &str) -> (Store, std::path::PathBuf) {
+    let folder = std::env::temp_dir().join(format!("girih-tuning-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    (Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable"), folder)
+}
+
+/// The search of a part of a space: what was tried, or why nothing.
+fn searched(slug: &str, among: Among) -> Result<Vec<String>, String> {
+    let (store, folder) = store(&format!("part-{}", fnv(&format!("{among:?}"))));
+    let options = Options {
+        by: By::Prediction(Target::h200()),
+        budget: Budget { time: None, trials: None },
+        strategy: Strategy::Model,
+        limit: Duration::from_secs(20),
+        fresh: false,
+        only: None,
+        among: Some(among),
+    };
+    let mut told = Told::default();
+    let sizes = Sizes::parse("N=4096").expect("a size");
+    let tuned = tune(&subject(slug), &sizes, &options, &store, &AtomicBool::new(false), &mut told);
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut tried: Vec<String> = told.tried.iter().map(|t| t.schedule.clone()).collect();
+    tried.sort();
+    tuned.map(|_| tried)
+}
+
+fn fnv(text: &str) -> u64 {
+    girih_core::scalar::fnv1a64(text.as_bytes())
+}
+
+#[test]
+fn a_part_of_a_space_is_searched_beside_what_is_known() {
+    let known = "T=512 C=4 V=2 G=0 H=Default";
+    let among = |text: &str| searched("relu", Among::Space(text.into()));
+    assert_eq!(among("T=1024,C=4,V=4|2,G=0,H=Default").unwrap(), ["T=1024 C=4 V=2 G=0 H=Default", "T=1024 C=4 V=4 G=0 H=Default", known]);
+    let wrong = among("T=77").unwrap_err();
+    assert!(wrong.starts_with("relu: ") && wrong.contains("77"), "{wrong}");
+    let listed = |text: &str| searched("relu", Among::Schedules(text.into()));
+    assert_eq!(listed("# two\nT=1024,V=1\n\nT=256,C=8,V=4 # the other").unwrap(), listed("T=256,C=8,V=4\nT=1024,V=1").unwrap());
+    assert_eq!(listed("T=256,C=8,V=4").unwrap().len(), 2);
+    let wrong = listed("T=256,C=8,V=4\nT=256,W=1").unwrap_err();
+    assert!(wrong.contains("line 2"), "{wrong}");
+    let several = searched("softmax", Among::Space("V=4".into())).unwrap_err();
+    assert!(several.starts_with("softmax has the launch sites ") && several.contains("softmax."), "{several}");
+}
+
 /// Looking for all candidates of this space would take many minutes.
 #[test]
 fn large_spaces_are_sampled_within_the_budget() {
@@ -70,9 +117,7 @@ fn large_spaces_are_sampled_within_the_budget() {
     let kernel = (subject.program.sites()[0].build)().expect("a kernel");
     let points: u64 = kernel.knobs.iter().map(|k| k.choices.len() as u64).product();
     assert!(points > 100_000, "{points}");
-    let folder = std::env::temp_dir().join(format!("girih-tuning-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    let store = Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable");
+    let (store, folder) = store("large");
     let options = Options {
         by: By::Prediction(Target::h200()),
         budget: Budget { time: Some(Duration::from_secs(2)), trials: Some(3) },
@@ -80,6 +125,7 @@ fn large_spaces_are_sampled_within_the_budget() {
         limit: Duration::from_secs(20),
         fresh: false,
         only: None,
+        among: None,
     };
     let (mut told, start) = (Told::default(), Instant::now());
     let sizes = Sizes::parse("M=256 N=256 K=256 alpha=1 beta=1").expect("sizes");

@@ -80,6 +80,8 @@ words! {
         Registers,
         /// `cp.async` (sm_80 on).
         Async,
+        /// The same, where the turns of a sum overlap (sm_80 on).
+        Overlap,
         /// Bulk copies that complete on mbarriers (sm_90 on).
         Bulk,
         /// Tensor maps (sm_90 on).
@@ -160,5 +162,27 @@ pub fn display<S: KernelSchedule>(schedule: &S, types: &str, f: &mut fmt::Format
             write!(f, "{open}{comma}types({types}))]")
         }
         _ => f.write_str(&text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::KnobKind;
+
+    /// Words that are no value of the type, which a stored schedule could not be read with.
+    fn lost<V: KnobValue>(kind: KnobKind) -> Vec<&'static str> {
+        let back = |w: &str| V::from_choice(&Choice::Word(w.into())).map(|v| v.choice());
+        kind.words().iter().copied().filter(|w| back(w) != Some(Choice::Word((*w).into()))).collect()
+    }
+
+    #[test]
+    fn each_word_of_a_knob_is_a_value_of_its_type() {
+        assert_eq!(lost::<CopyPath>(KnobKind::Copy), [""; 0]);
+        assert_eq!(lost::<DotUnit>(KnobKind::Unit), [""; 0]);
+        assert_eq!(lost::<RowPath>(KnobKind::Rows), [""; 0]);
+        assert_eq!(lost::<HaloPath>(KnobKind::Halo), [""; 0]);
+        assert_eq!(lost::<OperandPath>(KnobKind::Operands), [""; 0]);
+        assert_eq!(lost::<CacheHint>(KnobKind::Cache), [""; 0]);
     }
 }

@@ -7,7 +7,7 @@ use super::context::{Lowered, Lowering, Rep};
 use super::elements::unrolled;
 use super::index::{Index, binary, compare, literal};
 use super::window::WindowCopy;
-use crate::simt::{Expr, Stmt};
+use crate::simt::{Expr, Stmt, VarId};
 use crate::tile::{self, Op, TileLoop, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 use std::collections::{HashMap, HashSet};
@@ -74,7 +74,8 @@ impl Lowering<'_> {
                 }
                 Some(_) => return None,
                 // What is made by a statement of its own, but not here, is made outside.
-                None if l.vars.contains(&v) || self.near.op(v).is_some() || self.values[v.0 as usize].is_some() => {}
+                None if l.vars.contains(&v) || self.grid_vars.contains(&v) => {}
+                None if self.near.op(v).is_some() || self.values[v.0 as usize].is_some() => {}
                 None => return None,
             }
         }
@@ -111,14 +112,10 @@ impl Lowering<'_> {
         let stage_var = self.new_var("stage", DType::I32, None);
         self.emit(Stmt::Declare { var: stage_var, init: Some(literal(DType::I32, 0)) });
         let stage = Expr::Var(stage_var);
-        let next = LOCAL.add(stage.clone(), LOCAL.lit(1));
-        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
-        let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
-        let advance = Stmt::Assign { var: stage_var, index: None, value };
-        let wait = vec![Stmt::AsyncWait { pending: stages as u32 - 2 }, Stmt::Barrier(self.everyone())];
+        let (advance, wait) = self.next_stage(stage_var);
         let outer = self.enter_turn();
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(stages - 1));
-        let free = LOCAL.rem(LOCAL.add(stage.clone(), LOCAL.lit(stages - 1)), stages);
+        let free = self.free_stage(&stage);
         self.comment(format!("start the copies of the turn {} ahead", stages - 1));
         self.copy_ahead(l, ahead, &rings, &turns, later, free)?;
         let turn = self.mark();
@@ -142,6 +139,21 @@ impl Lowering<'_> {
         }
         self.finish_carries(&l.carries, &carried);
         Ok(())
+    }
+
+    /// How a ring goes on: to its next stage, and how a block waits for that stage's copies, and for all who read what theirs replace.
+    pub fn next_stage(&self, stage: VarId) -> (Stmt, Vec<Stmt>) {
+        let stages = self.plan.stages;
+        let next = LOCAL.add(Expr::Var(stage), LOCAL.lit(1));
+        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
+        let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
+        let advance = Stmt::Assign { var: stage, index: None, value };
+        (advance, vec![Stmt::AsyncWait { pending: stages as u32 - 2 }, Stmt::Barrier(self.everyone())])
+    }
+
+    /// The stage of a ring that turns fill, so many turns ahead as it has others.
+    pub fn free_stage(&self, stage: &Expr) -> Expr {
+        LOCAL.rem(LOCAL.add(stage.clone(), LOCAL.lit(self.plan.stages - 1)), self.plan.stages)
     }
 
     /// The statements of a turn, with its windows at their stage.
@@ -216,13 +228,7 @@ impl Lowering<'_> {
         } else {
             self.set_turn(l, turns, number);
         }
-        for (value, op) in &ahead.before {
-            self.lower_block(&[tile::Stmt::Let(*value, (*op).clone())])?;
-        }
-        for ((value, op), ring) in ahead.windows.iter().zip(rings) {
-            let (window, name) = (self.window_at(*value, op), self.copy_name(*value));
-            self.start_copy(&window, &ring.at_stage(&stage), &name);
-        }
+        self.start_copies(ahead, rings, &stage)?;
         let then = self.close();
         match self.copies_if.take() {
             Some(_) => then.into_iter().for_each(|s| self.emit(s)),
@@ -231,6 +237,18 @@ impl Lowering<'_> {
         self.emit(Stmt::AsyncCommit);
         self.values = values;
         self.coordinates = coordinates;
+        Ok(())
+    }
+
+    /// Starts the copies of the turn that is set, into their stage.
+    pub fn start_copies(&mut self, ahead: &Ahead, rings: &[WindowCopy], stage: &Expr) -> Lowered<()> {
+        for (value, op) in &ahead.before {
+            self.lower_block(&[tile::Stmt::Let(*value, (*op).clone())])?;
+        }
+        for ((value, op), ring) in ahead.windows.iter().zip(rings) {
+            let (window, name) = (self.window_at(*value, op), self.copy_name(*value));
+            self.start_copy(&window, &ring.at_stage(stage), &name);
+        }
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::context::{Lowered, Lowering, Mode, Rep};
 use super::control::Carried;
+use super::flat::Dealt;
 use super::index::{all, compare, literal};
 use super::pipeline::Waiting;
 use crate::layout::Layout;
@@ -35,7 +36,10 @@ impl Lowering<'_> {
         let block = self.block_index();
         let stride = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
         let stride = self.ix.cast(DType::I32, stride);
-        self.comment(format!("the tiles are dealt to {} blocks per multiprocessor", self.plan.grid));
+        self.dealt("tiles");
+        if let Some(sum) = self.flat_sum(l) {
+            return self.grid_flat(&Dealt { grid: l, counts, tiles, block, stride }, &sum);
+        }
         let counter = self.new_var("tile", self.ix.dtype, None);
         let early = if self.plan.stages > 1 && !self.plan.dots { self.early_loads(l) } else { vec![] };
         let before = self.values.clone();
@@ -61,6 +65,12 @@ impl Lowering<'_> {
         self.emit(Stmt::For { var: counter, start: block, end: tiles, step: stride, unroll: false, body });
         self.finish_carries(&l.carries, &carried);
         Ok(())
+    }
+
+    /// Says to how many blocks tiles, or parts of them, are dealt.
+    pub fn dealt(&mut self, what: &str) {
+        let blocks = if self.plan.grid == 1 { "1 block".to_string() } else { format!("{} blocks", self.plan.grid) };
+        self.comment(format!("the {what} are dealt to {blocks} per multiprocessor"));
     }
 
     /// A turn of the grid loop begins when all threads are done with what came before it: the last turn, or the statements before the loop.
@@ -107,31 +117,46 @@ impl Lowering<'_> {
         })
     }
 
-    /// Sets the tile index of each axis from the number of the tile, the last axis fastest.
+    /// Sets the tile index of each axis from the number of the tile.
     pub fn set_tiles(&mut self, l: &TileLoop, number: Expr, counts: &[Expr]) {
-        if self.plan.raster > 1 && l.vars.len() == 2 {
-            return self.set_raster_tiles(l, number, &counts[1]);
+        let raster = self.in_raster(l);
+        let mut all: Vec<(ValueId, Expr)> = l.vars.iter().copied().zip(self.tiles_at(l, number, counts)).collect();
+        if !raster {
+            all.reverse();
         }
-        let mut left = number;
-        for k in (1..l.vars.len()).rev() {
-            let name = self.name_of(l.vars[k], "tile");
-            let index = self.declare_let(&name, self.ix.dtype, super::index::binary(BinaryOp::Rem, left.clone(), counts[k].clone()));
-            self.set(l.vars[k], Rep::TileIndex(index));
-            left = super::index::binary(BinaryOp::Div, left, counts[k].clone());
+        for (var, index) in all {
+            let index = match &index {
+                Expr::Var(_) => index,
+                _ => self.declare_let(&self.name_of(var, "tile"), self.ix.dtype, index),
+            };
+            self.set(var, Rep::TileIndex(index));
         }
-        let first = match &left {
-            Expr::Var(_) => left,
-            _ => {
-                let name = self.name_of(l.vars[0], "tile");
-                self.declare_let(&name, self.ix.dtype, left)
-            }
-        };
-        self.set(l.vars[0], Rep::TileIndex(first));
+    }
+
+    /// Whether blocks walk several rows of tiles together.
+    fn in_raster(&self, l: &TileLoop) -> bool {
+        self.plan.raster > 1 && l.vars.len() == 2
+    }
+
+    /// Along each axis the index of the tile of this number, the last axis fastest.
+    pub fn tiles_at(&mut self, l: &TileLoop, number: Expr, counts: &[Expr]) -> Vec<Expr> {
+        use super::index::binary;
+        if self.in_raster(l) {
+            return self.raster_tiles_at(l, number, &counts[1]).into();
+        }
+        let (mut left, mut all) = (number, Vec::new());
+        for count in counts.iter().skip(1).rev() {
+            all.push(binary(BinaryOp::Rem, left.clone(), count.clone()));
+            left = binary(BinaryOp::Div, left, count.clone());
+        }
+        all.push(left);
+        all.reverse();
+        all
     }
 
     /// The tile indices where blocks walk `raster` rows of tiles together: down each column of the group, then on to the next column.
     /// Neighbouring blocks then share pages of memory (and operands) along both axes.
-    fn set_raster_tiles(&mut self, l: &TileLoop, number: Expr, columns: &Expr) {
+    fn raster_tiles_at(&mut self, l: &TileLoop, number: Expr, columns: &Expr) -> [Expr; 2] {
         use super::index::binary;
         let (ix, dtype, group) = (self.ix, self.ix.dtype, self.plan.raster);
         let len = self.index_of(self.kernel.view(l.view).axes[l.axes[0]].len);
@@ -143,12 +168,7 @@ impl Lowering<'_> {
         let left = ix.sub(rows, first.clone());
         let height = self.declare_let("group_rows", dtype, binary(BinaryOp::Min, left, ix.lit(group)));
         let within = self.declare_let("in_group", dtype, binary(BinaryOp::Rem, number, in_group));
-        let row = ix.add(first, binary(BinaryOp::Rem, within.clone(), height.clone()));
-        for (var, index) in [(l.vars[0], row), (l.vars[1], binary(BinaryOp::Div, within, height))] {
-            let name = self.name_of(var, "tile");
-            let index = self.declare_let(&name, dtype, index);
-            self.set(var, Rep::TileIndex(index));
-        }
+        [ix.add(first, binary(BinaryOp::Rem, within.clone(), height.clone())), binary(BinaryOp::Div, within, height)]
     }
 
     /// One tile: guarded as a whole, or a full tile without checks and a tail with them, or checked access by access.

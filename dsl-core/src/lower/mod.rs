@@ -41,6 +41,7 @@ mod exchange;
 mod fill;
 mod finish;
 mod fit;
+mod flat;
 mod found;
 mod fragment_reads;
 mod grid;

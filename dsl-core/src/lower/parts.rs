@@ -94,7 +94,7 @@ impl Lowering<'_> {
         let stride = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
         let step = self.ix.cast(DType::I32, stride);
         self.comment(format!("split = {parts}: a tile has as many parts, each takes a part of the turns of its sum"));
-        self.comment(format!("the parts are dealt to {} blocks per multiprocessor", self.plan.grid));
+        self.dealt("parts");
         let counter = self.new_var("n", self.ix.dtype, None);
         let outer = self.enter_turn();
         self.begin_by_hand(l, true);

@@ -119,7 +119,7 @@ impl Lowering<'_> {
             let end = self.host_param(&self.total_tiles(l), "tiles");
             let stride = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
             let step = self.ix.cast(DType::I32, stride);
-            self.comment(format!("the tiles are dealt to {} blocks per multiprocessor", self.plan.grid));
+            self.dealt("tiles");
             let counter = self.new_var("tile", self.ix.dtype, None);
             let outer = self.enter_turn();
             // A tile ends with all threads together.

@@ -40,6 +40,11 @@ impl<'a> Space<'a> {
         self
     }
 
+    /// Whether every choice of a schedule is among the space's.
+    pub fn holds(&self, schedule: &Schedule) -> bool {
+        self.choices.iter().zip(&schedule.choices).all(|(listed, choice)| listed.contains(choice))
+    }
+
     /// The kernel.
     pub fn kernel(&self) -> &'a Kernel {
         self.kernel

@@ -383,7 +383,7 @@ fn operator_name(operator: &Operator) -> &'static str {
 }
 
 /// The values that a block defines, with their operations, in order.
-pub(crate) fn definitions<'a>(block: &'a Block, out: &mut Vec<(ValueId, Option<&'a Op>)>) {
+pub(crate) fn definitions<'a>(block: &'a [Stmt], out: &mut Vec<(ValueId, Option<&'a Op>)>) {
     let inner = |carries: &[Carry], out: &mut Vec<(ValueId, Option<&'a Op>)>| out.extend(carries.iter().map(|c| (c.inner, None)));
     let after = |carries: &[Carry], out: &mut Vec<(ValueId, Option<&'a Op>)>| out.extend(carries.iter().map(|c| (c.result, None)));
     for stmt in block {

@@ -7,7 +7,7 @@ use crate::challenge::Sizes;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
 use crate::tune::search::{Budget, Strategy};
-use crate::tune::{By, Options, Progress, SiteOutcome, Tuned, tune};
+use crate::tune::{Among, By, Options, Progress, SiteOutcome, Tuned, tune};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::path::PathBuf;
@@ -35,6 +35,12 @@ pub struct Args {
     /// a schedule takes the one of the nearest lengths.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "size"])]
     sweep: Option<PathBuf>,
+    /// Only these choices of one launch site's knobs, as in --space "S=3|4,G=0..1"; the others have all of theirs.
+    #[arg(long, value_name = "SPACE", conflicts_with = "all")]
+    space: Option<String>,
+    /// Only the schedules of a file, one per line as in T=1024,V=4; # starts a comment.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "space"])]
+    schedules: Option<PathBuf>,
     /// Time for each challenge or kernel: 30s, 5m. The launch sites of a program share it. All candidates without.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     budget: Option<Duration>,
@@ -94,7 +100,8 @@ pub fn run(args: &Args) -> Result<(), String> {
         StrategyChoice::Random => Strategy::Random { seed: 1 },
     };
     let budget = Budget { time: args.budget, trials: args.trials };
-    let mut options = Options { by, budget, strategy, limit: args.limit, fresh: args.fresh, only: None };
+    let among = among(args)?;
+    let mut options = Options { by, budget, strategy, limit: args.limit, fresh: args.fresh, only: None, among };
     let store = Store::open_default().map_err(|e| e.to_string())?;
     let stop = interrupt_flag();
     names::tell(&unbuilt);
@@ -114,6 +121,18 @@ pub fn run(args: &Args) -> Result<(), String> {
         eprintln!("stopped; every trial so far is in {}, and the same command goes on from there", store.path().display());
     }
     if failures.is_empty() { Ok(()) } else { Err(format!("could not tune {}", failures.join(", "))) }
+}
+
+/// Which part of a space was asked for.
+fn among(args: &Args) -> Result<Option<Among>, String> {
+    match (&args.space, &args.schedules) {
+        (Some(text), _) => Ok(Some(Among::Space(text.clone()))),
+        (None, Some(file)) => {
+            let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+            Ok(Some(Among::Schedules(text)))
+        }
+        (None, None) => Ok(None),
+    }
 }
 
 fn tune_one(subject: &Subject, asked: &Sizes, options: &Options, store: &Store, stop: &AtomicBool, json: bool) -> Result<(), String> {

@@ -40,7 +40,7 @@ use girih_core::loc::SourceLoc;
 use girih_core::lower::lower;
 use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
-use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::parse::{parse_schedule, parse_schedules, parse_space};
 use girih_core::schedule::space::Space;
 use girih_core::simt;
 use girih_core::target::Target;
@@ -71,6 +71,17 @@ pub struct Options {
     pub fresh: bool,
     /// Only this launch site of a program, by its name.
     pub only: Option<String>,
+    /// Candidates of the only launch site: all that the author listed without.
+    pub among: Option<Among>,
+}
+
+/// A part of a launch site's space. The schedule known so far takes part in the search all the same: its result is no worse than before.
+#[derive(Clone, Debug)]
+pub enum Among {
+    /// A space expression: `S=3|4,G=0..1`; knobs that it does not name have all their choices.
+    Space(String),
+    /// Schedules, one per line, `#` before comments; knobs that a line does not name have their defaults.
+    Schedules(String),
 }
 
 /// What gives times.
@@ -175,14 +186,20 @@ impl Site<'_> {
     fn tune(&self, schedules: &[String], worker: Option<&mut WorkerMeasure>, progress: &mut dyn Progress) -> Result<SiteOutcome, String> {
         let begun = Instant::now();
         let key = self.key(schedules);
-        let space = Space::new(self.kernel, &self.launch.facts, self.target);
+        let (space, listed) = self.space()?;
         let former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
         let first = &schedules[self.launch.site];
         let whole = self.options.strategy == Strategy::Exhaustive;
-        let mut pool = match &self.shortlist {
+        let mut pool = match self.shortlist.as_ref().or(listed.as_ref()) {
             Some(names) => Pool::of_names(&space, &former, names),
             None => Pool::of_space(&space, &former, first, whole, self.ordering() / 2),
         };
+        if self.options.among.is_some()
+            && let Ok(first) = parse_schedule(self.kernel, first)
+            && space.check(&first).is_ok()
+        {
+            pool.add(first);
+        }
         let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count();
         progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
 
@@ -227,6 +244,26 @@ impl Site<'_> {
             None => {
                 let outcome = self.settle(outcome, &pool, schedules, &trials);
                 self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)
+            }
+        }
+    }
+
+    /// The space that is searched, and the only schedules of it that are if some were listed.
+    fn space(&self) -> Result<(Space<'_>, Option<Vec<String>>), String> {
+        let whole = Space::new(self.kernel, &self.launch.facts, self.target);
+        match &self.options.among {
+            None => Ok((whole, None)),
+            Some(Among::Space(text)) => {
+                let choices = parse_space(self.kernel, text).map_err(|e| format!("{}: {e}", self.kernel.full_name()))?;
+                Ok((whole.restricted(&choices), None))
+            }
+            Some(Among::Schedules(text)) => {
+                let all = parse_schedules(self.kernel, text).map_err(|e| format!("{}: {e}", self.kernel.full_name()))?;
+                let illegal = all.iter().find_map(|s| Some((s, whole.check(s).err()?)));
+                match illegal {
+                    Some((schedule, e)) => Err(format!("{} with {}: {e}", self.kernel.full_name(), schedule.short(self.kernel))),
+                    None => Ok((whole, Some(all.iter().map(|s| s.short(self.kernel)).collect()))),
+                }
             }
         }
     }

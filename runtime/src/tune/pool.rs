@@ -70,8 +70,9 @@ impl<'a> Pool<'a> {
                 found.add(kernel, schedule);
             }
         } else {
-            let known = std::iter::once(first).chain(former.iter().map(|t| t.schedule.as_str()));
-            let known = known.filter_map(|text| parse_schedule(kernel, text).ok()).filter(|s| space.check(s).is_ok());
+            let read = |text: &str| parse_schedule(kernel, text).ok();
+            let tried = former.iter().filter_map(|t| read(&t.schedule)).filter(|s| space.holds(s));
+            let known = read(first).into_iter().chain(tried).filter(|s| space.check(s).is_ok());
             let ladder = Ladder::new(space).ok().flatten().map_or(Vec::new(), |l| l.rungs);
             let rungs = ladder.into_iter().map(|rung| space.canonical(&rung.schedule));
             let start = known.chain(space.naive()).chain(rungs).chain(sample(space, SAMPLE, limit));

@@ -65,6 +65,10 @@ pub fn tune(
     if let Some(only) = &options.only {
         ways.retain(|w| w.program.site_names().contains(only));
     }
+    if let (Some(_), None, Some(several)) = (&options.among, &options.only, ways.iter().find(|w| w.program.site_names().len() > 1)) {
+        let (name, sites) = (&subject.name, several.program.site_names());
+        return Err(format!("{name} has the launch sites {}: name one, as in {name}.{}", sites.join(", "), sites[0]));
+    }
     let mut best: Option<(Vec<SiteOutcome>, Joint, f64)> = None;
     let mut failure = None;
     let clock = Clock::start(&options.budget);

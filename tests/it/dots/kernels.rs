@@ -154,6 +154,8 @@ pub fn short_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32,
     warps(W = [2, 1, 4]),
     stages(S = [1, 2, 3]),
     copy(P = [Registers, Async, Overlap]),
+    grid(G = [0, 1]),
+    raster(X = [1, 2]),
     split(Z = [1, 2, 0, 5])
 )]
 pub fn matrix_unit_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor<T, 2>) {
@@ -242,6 +244,7 @@ pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32,
     warps(W = [1, 2]),
     stages(S = [2, 1, 3]),
     copy(P = [Async, Overlap, Registers]),
+    grid(G = [0, 2]),
     split(Z = [1, 4, 0])
 )]
 pub fn split_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>, rest: &mut Tensor<f32, 2>) {
@@ -310,7 +313,8 @@ pub fn dequantized_product(x: &Tensor<f16, 2>, w: &Tensor<i8, 2>, scales: &Tenso
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [1, 3]),
-    copy(P = [Registers, Async, Overlap])
+    copy(P = [Registers, Async, Overlap]),
+    grid(G = [0, 1])
 )]
 pub fn parts_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32, 3>) {
     let a = a.slice(0, 0, c.len(0)).slice(1, 0, c.len(1)).slice(2, 0, b.len(1));
@@ -321,5 +325,28 @@ pub fn parts_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32,
             acc = dot(a.load((i.number(), m, k)), b.load((i.number(), k, n)), acc);
         }
         c.store((i.number(), m, n), acc);
+    }
+}
+
+/// A batch whose matrix is known before the loop of the sum.
+#[kernel(
+    tile(B = 1, BM = [16, 32], BN = [16, 32], BK = [16, 32]),
+    coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
+    vector(V = [8, 2, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2]),
+    stages(S = [3, 2]),
+    copy(P = [Overlap, Async]),
+    grid(G = [1, 0])
+)]
+pub fn batch_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32, 3>) {
+    let (a, b) = (a.slice(0, 0, c.len(0)), b.slice(0, 0, c.len(0)));
+    for (i, m, n) in c.tiles([B, BM, BN]) {
+        let batch = i.number();
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(2).tiles(BK) {
+            acc = dot(a.load((batch, m, k)), b.load((batch, k, n)), acc);
+        }
+        c.store((batch, m, n), acc);
     }
 }

@@ -1,0 +1,109 @@
+//! Tiles dealt to a block whose turns are one pipeline: blocks with several tiles compute what `eval` computes, and each wait and barrier is
+//! needed.
+
+use super::super::launches::{Launch, Placement, Shape, best_facts, shapes_within};
+use super::super::mutator::{Removed, mutants};
+use super::super::rungs::all_kernels;
+use girih_core::cuda::emit;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
+use girih_core::schedule::space::Space;
+use girih_core::schedule::{Choice, KnobKind, Schedule};
+use girih_core::simt;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use girih_core::tile::host::HostExpr;
+use girih_core::types::BinaryOp;
+
+const FUEL: u64 = 50_000_000;
+
+/// Kernels with dots whose tiles can be dealt and whose turns can overlap.
+fn kernels() -> Vec<Kernel> {
+    let has = |k: &Kernel, kind: KnobKind| k.knobs.iter().any(|knob| knob.kind == kind);
+    let overlaps = |k: &Kernel| k.knobs.iter().any(|knob| knob.choices.contains(&Choice::Word("Overlap".into())));
+    let own = all_kernels().into_iter().filter(|k| k.path.contains("dots::kernels") && has(k, KnobKind::Grid) && overlaps(k));
+    let all: Vec<Kernel> = own.collect();
+    assert!(all.len() >= 5, "{} kernels", all.len());
+    all
+}
+
+/// Schedules whose turns overlap and whose tiles are dealt, by matrix instructions.
+fn dealt(kernel: &Kernel, facts: &Facts, most: usize, seed: u64) -> Vec<Schedule> {
+    let space = Space::new(kernel, facts, Target::h200());
+    let changed = space.sample(40 * most, seed).into_iter().map(|mut schedule| {
+        for (knob, choice) in kernel.knobs.iter().zip(&mut schedule.choices) {
+            match knob.kind {
+                KnobKind::Unit => *choice = Choice::Word("Mma".into()),
+                KnobKind::Copy => *choice = Choice::Word("Overlap".into()),
+                KnobKind::Grid => *choice = Choice::Int(1),
+                KnobKind::Split => *choice = Choice::Int(1),
+                KnobKind::Stages if *choice == Choice::Int(1) => *choice = Choice::Int(2),
+                _ => {}
+            }
+        }
+        schedule
+    });
+    let mut legal: Vec<Schedule> = changed.filter(|s| space.check(s).is_ok()).collect();
+    legal.dedup();
+    legal.truncate(most);
+    assert!(!legal.is_empty(), "{}: no such schedule", kernel.full_name());
+    legal
+}
+
+/// The kernel on two blocks at most, so that they have several tiles each.
+fn on_two_blocks(kernel: &Kernel, facts: &Facts, schedule: &Schedule) -> simt::Kernel {
+    let mut simt = lower(kernel, facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.full_name()));
+    simt.launch.grid = HostExpr::binary(BinaryOp::Min, simt.launch.grid, HostExpr::Const(2));
+    simt
+}
+
+#[test]
+fn blocks_with_several_tiles_compute_what_eval_computes() {
+    let (mut launches, mut failures) = (0, Vec::new());
+    for kernel in kernels() {
+        for (placement, facts) in [(Placement::Aligned, best_facts(&kernel)), (Placement::Shifted, Facts::none(&kernel))] {
+            for (n, schedule) in dealt(&kernel, &facts, 3, 5).iter().enumerate() {
+                let simt = on_two_blocks(&kernel, &facts, schedule);
+                let flat = emit(&simt).contains("are one pipeline");
+                // There the place of a copy depends on what comes before the loop of the sum.
+                assert_eq!(flat, !["batch_product"].contains(&kernel.name.as_str()), "{}", emit(&simt));
+                for shape in shapes_within(1 << 17, &kernel, &[96, 64, 0, 33, 112, 17, 1], 6, n as u64) {
+                    let launch = Launch::new(&kernel, &shape, placement, n as u64);
+                    if !launch.facts(&kernel).imply(&facts) {
+                        continue;
+                    }
+                    launches += 1;
+                    let outcome = match (launch.evaluate(&kernel), launch.everywhere(&simt, FUEL)) {
+                        (Err(e), _) => Some(format!("eval: {e}")),
+                        (_, Err(trap)) => Some(trap),
+                        (Ok(expected), Ok(after)) => after.iter().find_map(|after| launch.difference(&kernel, after, &expected)),
+                    };
+                    failures.extend(outcome.map(|o| format!("{} {} {:?}: {o}", kernel.full_name(), schedule.short(&kernel), shape.lens)));
+                }
+            }
+        }
+    }
+    let shown = failures.iter().take(8).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(failures.is_empty(), "{} of {launches} launches differ, first ones:\n{shown}", failures.len());
+    assert!(launches > 60, "{launches} launches");
+}
+
+#[test]
+fn each_wait_and_barrier_of_the_pipeline_is_needed() {
+    let kernel = kernels().into_iter().find(|k| k.name == "split_product").expect("a kernel");
+    let facts = best_facts(&kernel);
+    let schedule = dealt(&kernel, &facts, 8, 5).into_iter().find(|s| s.short(&kernel).contains("S=3")).expect("a ring of three");
+    let simt = on_two_blocks(&kernel, &facts, &schedule);
+    let shape = Shape { lens: vec![vec![64, 64]; 4], scalars: vec![None; 4] };
+    let launch = Launch::new(&kernel, &shape, Placement::Aligned, 1);
+    launch.simulate(&simt, FUEL).unwrap_or_else(|t| panic!("{t}"));
+    let mut caught = 0;
+    for mutant in mutants(&simt).into_iter().filter(|m| matches!(m.removed, Removed::Barrier | Removed::Wait)) {
+        // Behind the last tile copies are on their way that write nothing but zeros.
+        let last = mutant.place.starts_with("async wait until 0 pending");
+        let trap = (0..4).find_map(|seed| launch.simulate_in_order(&mutant.kernel, seed).err());
+        assert!(trap.is_some() || last, "nobody misses {:?} {} of\n{}", mutant.removed, mutant.place, emit(&mutant.kernel));
+        caught += usize::from(trap.is_some());
+    }
+    assert!(caught >= 4, "{caught}");
+}
