@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str], i64); 19] = [
     ("coarsen", &[], 1),
     ("vector", &[], 1),
     ("stages", &[], 1),
-    ("copy", &["Registers", "Async", "Overlap", "Bulk", "Tensor"], 0),
+    ("copy", &["Registers", "Async", "Overlap", "Mbarriers", "Bulk", "Tensor"], 0),
     ("grid", &[], 0),
     ("threads", &[], 1),
     ("warps", &[], 1),

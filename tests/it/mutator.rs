@@ -182,7 +182,8 @@ impl Mutator<'_> {
                 self.place(place, text);
             }
             // Their operands hold no loads.
-            Stmt::Mma { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::BulkCopy { .. } | Stmt::AsyncCommit => {}
+            Stmt::Mma { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
+            Stmt::AsyncArrive { .. } | Stmt::BulkCopy { .. } | Stmt::AsyncCommit => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => {
                 unreachable!("taken out whole")
             }

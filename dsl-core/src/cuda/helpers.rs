@@ -39,6 +39,7 @@ pub(super) enum Helper {
     AtomicFloatMaxSystem,
     CopyAsync,
     Mbarrier,
+    AsyncArrive,
     BulkCopy,
     SliceBarrier,
     GridBarrier,
@@ -50,7 +51,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 37] = [
+    const PLAIN: [Helper; 38] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -83,6 +84,7 @@ impl Helper {
         Helper::AtomicFloatMaxSystem,
         Helper::CopyAsync,
         Helper::Mbarrier,
+        Helper::AsyncArrive,
         Helper::BulkCopy,
         Helper::SliceBarrier,
         Helper::GridBarrier,
@@ -125,6 +127,7 @@ impl Helper {
             Helper::AtomicFloatMinSystem => &["atomic_min_system"],
             Helper::AtomicFloatMaxSystem => &["atomic_max_system"],
             Helper::CopyAsync => &["copy_async", "copy_async_commit", "copy_async_wait"],
+            Helper::AsyncArrive => &["copy_async_arrive"],
             Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect", "mbarrier_wait"],
             Helper::BulkCopy => &["copy_bulk"],
             Helper::SliceBarrier => &["sync_slice"],
@@ -181,6 +184,7 @@ impl Helper {
             Helper::AtomicFloatMaxSystem => ATOMIC_FLOAT_MAX_SYSTEM,
             Helper::CopyAsync => COPY_ASYNC,
             Helper::Mbarrier => MBARRIER,
+            Helper::AsyncArrive => ASYNC_ARRIVE,
             Helper::BulkCopy => BULK_COPY,
             Helper::SliceBarrier => SLICE_BARRIER,
             Helper::GridBarrier => GRID_BARRIER,
@@ -462,22 +466,27 @@ template <int Threads> __device__ __forceinline__ void sync_slice()
 ";
 
 const MBARRIER: &str = "\
+// Makes a barrier of a word in shared memory: a phase ends when so many have arrived.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, unsigned int count)
 {
     const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
     asm volatile(\"mbarrier.init.shared.b64 [%0], %1;\" ::\"r\"(at), \"r\"(count) : \"memory\");
+#if __CUDA_ARCH__ >= 900
     asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");
+#endif
 }
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
-    asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(at) : \"memory\");
+    asm volatile(\"{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }\" ::\"r\"(at) : \"memory\");
 }
+#if __CUDA_ARCH__ >= 900
 __device__ __forceinline__ void mbarrier_arrive_expect(unsigned long long* barrier, unsigned int bytes)
 {
     const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
     asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" ::\"r\"(at), \"r\"(bytes) : \"memory\");
 }
+#endif
 // Waits until the phase of this parity has completed.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned int parity)
 {
@@ -485,11 +494,24 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     unsigned int done;
     do {
         asm volatile(
+#if __CUDA_ARCH__ >= 900
             \"{ .reg .pred complete; mbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2; selp.u32 %0, 1, 0, complete; }\"
+#else
+            \"{ .reg .pred complete; mbarrier.test_wait.parity.shared.b64 complete, [%1], %2; selp.u32 %0, 1, 0, complete; }\"
+#endif
             : \"=r\"(done)
             : \"r\"(at), \"r\"(parity)
             : \"memory\");
     } while (!done);
+}
+";
+
+const ASYNC_ARRIVE: &str = "\
+// Arrives at a barrier for this thread when all copies that it has started have landed.
+__device__ __forceinline__ void copy_async_arrive(unsigned long long* barrier)
+{
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    asm volatile(\"cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\" ::\"r\"(at) : \"memory\");
 }
 ";
 

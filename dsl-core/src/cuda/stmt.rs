@@ -55,6 +55,11 @@ impl Writer<'_> {
                 let barrier = self.mbarrier(barrier);
                 self.line(format!("mbarrier_init({barrier}, {count});"));
             }
+            Stmt::AsyncArrive { barrier } => {
+                let barrier = self.mbarrier(barrier);
+                self.uses(Helper::AsyncArrive);
+                self.line(format!("copy_async_arrive({barrier});"));
+            }
             Stmt::MbarrierArrive { barrier, expect } => {
                 let barrier = self.mbarrier(barrier);
                 match expect {

@@ -82,6 +82,8 @@ words! {
         Async,
         /// The same, where the turns of a sum overlap (sm_80 on).
         Overlap,
+        /// The same, with stages that are handed over by mbarriers (sm_80 on).
+        Mbarriers,
         /// Bulk copies that complete on mbarriers (sm_90 on).
         Bulk,
         /// Tensor maps (sm_90 on).

@@ -5,15 +5,13 @@
 
 use super::context::{Lowered, Lowering, Rep};
 use super::elements::unrolled;
-use super::index::{Index, binary, compare, literal};
+use super::index::{binary, compare};
+use super::stages::Stages;
 use super::window::WindowCopy;
-use crate::simt::{Expr, Stmt, VarId};
+use crate::simt::{Expr, Stmt};
 use crate::tile::{self, Op, TileLoop, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 use std::collections::{HashMap, HashSet};
-
-/// Index arithmetic in shared memory.
-const LOCAL: Index = Index { dtype: DType::I32 };
 
 /// What of a loop's body can be done before its turn.
 pub(crate) struct Ahead<'k> {
@@ -101,59 +99,50 @@ impl Lowering<'_> {
             // Some threads may still read what the loop's last turns left there.
             self.emit(Stmt::Barrier(self.everyone()));
         }
+        let signals = self.begin_ring(self.repeated)?;
         self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
         let (early, stage) = self.loop_var("stage");
         let number = self.ix.add(turns.start.clone(), self.ix.cast(DType::I32, stage.clone()));
         self.open();
-        self.copy_ahead(l, ahead, &rings, &turns, number, stage)?;
+        self.copy_ahead(l, ahead, &rings, &turns, number, &stage)?;
+        self.end_copies(signals, &stage)?;
         let body = self.close();
         self.emit(unrolled(early, stages - 1, body));
         let counter = self.new_var("turn", self.ix.dtype, None);
-        let stage_var = self.new_var("stage", DType::I32, None);
-        self.emit(Stmt::Declare { var: stage_var, init: Some(literal(DType::I32, 0)) });
-        let stage = Expr::Var(stage_var);
-        let (advance, wait) = self.next_stage(stage_var);
+        let at = self.first_stage(signals);
         let outer = self.enter_turn();
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(stages - 1));
-        let free = self.free_stage(&stage);
         self.comment(format!("start the copies of the turn {} ahead", stages - 1));
-        self.copy_ahead(l, ahead, &rings, &turns, later, free)?;
+        let free = self.free_stage(&at);
+        self.copy_ahead(l, ahead, &rings, &turns, later, &free)?;
+        self.end_copies(signals, &free)?;
         let turn = self.mark();
         self.set_turn(l, &turns, Expr::Var(counter));
-        self.lower_turn(l, ahead, &rings, &stage)?;
+        self.lower_turn(l, ahead, &rings, &at.stage())?;
         self.end_carries(&l.carries, &carried)?;
-        let steps = if self.plan.overlap { self.steps_of_turn(turn) } else { None };
-        let mut body = self.leave_turn(outer);
+        let (body, awaited) = self.turn_of_ring(turn, outer, &at);
         let step = self.ix.lit(1);
-        if let Some(steps) = steps {
-            self.first_fragments(&steps, &wait);
-            body = self.overlapped_turn(steps, body, advance, wait);
-        } else {
-            body.splice(0..0, wait);
-            body.push(advance);
-        }
         self.emit(Stmt::For { var: counter, start: turns.start, end: turns.end, step, unroll: false, body });
         if self.plan.overlap {
-            // Copies that write nothing but zeros are still on their way.
-            self.emit(Stmt::AsyncWait { pending: 0 });
+            self.end_ring(&at, awaited);
         }
         self.finish_carries(&l.carries, &carried);
         Ok(())
     }
 
-    /// How a ring goes on: to its next stage, and how a block waits for that stage's copies, and for all who read what theirs replace.
-    pub fn next_stage(&self, stage: VarId) -> (Stmt, Vec<Stmt>) {
-        let stages = self.plan.stages;
-        let next = LOCAL.add(Expr::Var(stage), LOCAL.lit(1));
-        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
-        let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
-        let advance = Stmt::Assign { var: stage, index: None, value };
-        (advance, vec![Stmt::AsyncWait { pending: stages as u32 - 2 }, Stmt::Barrier(self.everyone())])
-    }
-
-    /// The stage of a ring that turns fill, so many turns ahead as it has others.
-    pub fn free_stage(&self, stage: &Expr) -> Expr {
-        LOCAL.rem(LOCAL.add(stage.clone(), LOCAL.lit(self.plan.stages - 1)), self.plan.stages)
+    /// Closes a turn that began at a mark with the start of a later one's copies; turns overlap if they can. Also the stages whose copies it
+    /// has waited for at the end of the last turn.
+    pub fn turn_of_ring(&mut self, mark: usize, outer: (Vec<Option<Rep>>, bool), at: &Stages) -> (Vec<Stmt>, i64) {
+        let (leave, wait) = (self.leave_stage(at), self.await_stage(at));
+        let steps = if self.plan.overlap { self.steps_of_turn(mark) } else { None };
+        let mut body = self.leave_turn(outer);
+        if let Some(steps) = steps {
+            self.first_fragments(&steps, &wait);
+            return (self.overlapped_turn(steps, body, leave, wait), 1);
+        }
+        body.splice(0..0, wait);
+        body.extend(leave);
+        (body, 0)
     }
 
     /// The statements of a turn, with its windows at their stage.
@@ -214,30 +203,43 @@ impl Lowering<'_> {
         self.set(l.vars[0], Rep::TileIndex(first));
     }
 
-    /// Starts the copies of a turn, if there is one of this number, and closes their group.
-    fn copy_ahead(&mut self, l: &TileLoop, ahead: &Ahead, rings: &[WindowCopy], turns: &Turns, number: Expr, stage: Expr) -> Lowered<()> {
+    /// Starts the copies of a turn, if there is one of this number.
+    fn copy_ahead(&mut self, l: &TileLoop, ahead: &Ahead, rings: &[WindowCopy], turns: &Turns, number: Expr, stage: &Expr) -> Lowered<()> {
         let values = self.values.clone();
         let coordinates = std::mem::take(&mut self.coordinates);
         let is_there = compare(CompareOp::Lt, number.clone(), turns.end.clone());
         self.open();
-        if self.plan.overlap {
+        if !self.plan.overlap || self.ends_by_itself(l, ahead, rings) {
+            self.set_turn(l, turns, number);
+        } else {
             // Without a branch: what is not there is zeros.
             let last = self.ix.sub(turns.end.clone(), self.ix.lit(1));
             self.set_turn(l, turns, binary(BinaryOp::Min, number, last));
             self.copies_if = Some(self.declare_let("is_there", DType::Bool, is_there.clone()));
-        } else {
-            self.set_turn(l, turns, number);
         }
-        self.start_copies(ahead, rings, &stage)?;
+        self.start_copies(ahead, rings, stage)?;
+        self.copies_if = None;
         let then = self.close();
-        match self.copies_if.take() {
-            Some(_) => then.into_iter().for_each(|s| self.emit(s)),
-            None => self.emit(Stmt::If { condition: is_there, then, otherwise: vec![] }),
+        match self.plan.overlap {
+            true => then.into_iter().for_each(|s| self.emit(s)),
+            false => self.emit(Stmt::If { condition: is_there, then, otherwise: vec![] }),
         }
-        self.emit(Stmt::AsyncCommit);
         self.values = values;
         self.coordinates = coordinates;
         Ok(())
+    }
+
+    /// Whether all copies of turns behind the last one find themselves behind the end of the axis that is walked, and write zeros.
+    pub fn ends_by_itself(&mut self, l: &TileLoop, ahead: &Ahead, rings: &[WindowCopy]) -> bool {
+        let [var] = l.vars[..] else { return false };
+        if !self.plan.mbarriers {
+            return false;
+        }
+        ahead.windows.iter().zip(rings).all(|((value, op), ring)| {
+            let window = self.window_anywhere(*value, op);
+            let axis = window.index.iter().position(|v| *v == var);
+            window.halo.is_empty() && axis.is_some_and(|k| self.operand_ends(&window, ring)[k])
+        })
     }
 
     /// Starts the copies of the turn that is set, into their stage.

@@ -120,6 +120,8 @@ pub(crate) struct Lowering<'a> {
     pub dots: super::dots::Dots,
     /// Where the copy of a window to shared memory has just ended: open blocks, and its first statement there.
     pub copies_end: Option<(usize, usize)>,
+    /// Some copies to shared memory go by registers, where memory has less than 4 bytes at once.
+    pub stored_copies: bool,
     /// Copies to shared memory write zeros where this is false.
     pub copies_if: Option<Expr>,
     /// How often and where each value is used.
@@ -207,6 +209,7 @@ impl<'a> Lowering<'a> {
             near: super::near::Near::new(kernel),
             dots,
             copies_end: None,
+            stored_copies: false,
             copies_if: None,
             uses,
             ranges: HashMap::new(),

@@ -4,8 +4,8 @@
 use super::absorbed::Paths;
 use super::context::Uses;
 use crate::schedule::{Choice, KnobKind, Schedule};
-use crate::tile::access::{blocks, visit};
-use crate::tile::{Block, Index, Kernel, KnobId, Op, Size, Stmt, Ty, ValueId};
+use crate::tile::access::{blocks, loop_lengths, visit};
+use crate::tile::{Block, Index, Kernel, KnobId, Op, Size, Stmt, Ty, ValueId, ViewId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Tile knobs that cut nothing but the axis of dots' sums.
@@ -72,6 +72,10 @@ impl Reader {
 #[derive(Default)]
 pub(crate) struct Dots {
     readers: HashMap<ValueId, Reader>,
+    /// See [`Dots::only_stored`].
+    only_stored: bool,
+    /// Of loads that several dots read along different axes.
+    mixed: HashSet<ValueId>,
     /// Values between loads and dots: they are nowhere but in fragments.
     absorbed: HashSet<ValueId>,
     operands: BTreeMap<ValueId, Loaded>,
@@ -91,6 +95,7 @@ impl Dots {
         let mut ops: HashMap<ValueId, &Op> = HashMap::new();
         let mut by_dots: HashMap<ValueId, u32> = HashMap::new();
         let mut sides: HashMap<ValueId, (ValueId, bool)> = HashMap::new();
+        let mut both = HashSet::new();
         let mut sided = HashSet::new();
         visit(&kernel.body, &mut |s| match s {
             Stmt::Let(v, op) => {
@@ -98,7 +103,9 @@ impl Dots {
                 if let Op::Dot { a, b, acc } = op {
                     for (x, left) in [(a, true), (b, false)] {
                         *by_dots.entry(*x).or_default() += 1;
-                        sides.entry(*x).or_insert((*acc, left));
+                        if sides.entry(*x).or_insert((*acc, left)).1 != left {
+                            both.insert(*x);
+                        }
                     }
                 }
             }
@@ -121,8 +128,13 @@ impl Dots {
         (dots.operands, dots.absorbed) = paths.find();
         for (v, loaded) in &dots.operands {
             let (acc, left) = sides[v];
-            dots.readers.entry(loaded.load).or_insert(Reader { acc, left, transposed: loaded.transposed });
+            let reader = Reader { acc, left, transposed: loaded.transposed };
+            let first = dots.readers.entry(loaded.load).or_insert(reader);
+            if first.outer() != reader.outer() || both.contains(v) {
+                dots.mixed.insert(loaded.load);
+            }
         }
+        dots.only_stored = only_stored(kernel);
         dots.accumulators(&kernel.body, &[], uses);
         dots.group_dots(kernel, &kernel.body);
         dots
@@ -169,6 +181,17 @@ impl Dots {
     /// The first dot that reads a load.
     pub fn reader(&self, load: ValueId) -> Option<Reader> {
         self.readers.get(&load).copied()
+    }
+
+    /// Which of a load's two axes is one of all results that it is a part of, and never the axis of a sum.
+    pub fn outer_axis(&self, load: ValueId) -> Option<usize> {
+        self.readers.get(&load).filter(|_| !self.mixed.contains(&load)).map(Reader::outer)
+    }
+
+    /// Whether of what the kernel computes only that is looked at which it stores within the grid's own tensor, element by element: what
+    /// lies behind that tensor's ends may be anything.
+    pub fn only_stored(&self) -> bool {
+        self.only_stored
     }
 
     /// The load behind an operand, if it is read as it lies.
@@ -226,6 +249,32 @@ impl Dots {
             }
         }
     }
+}
+
+fn only_stored(kernel: &Kernel) -> bool {
+    let Some(grid) = kernel.grid_loop() else { return false };
+    let lengths = loop_lengths(kernel);
+    let within = |view: &ViewId, index: &[Index]| {
+        let axes = &kernel.view(*view).axes;
+        index.iter().zip(axes).all(|(i, axis)| match i {
+            Index::Tile(v) => grid.vars.contains(v) && lengths[v] == axis.len,
+            Index::At(_) => true,
+            Index::All(_) => false,
+        })
+    };
+    let mut only = grid.carries.is_empty();
+    visit(&kernel.body, &mut |s| {
+        only &= match s {
+            Stmt::Let(_, op) => !matches!(
+                op,
+                Op::Gather(..) | Op::Window { .. } | Op::Near(..) | Op::Shuffle { .. } | Op::Vote(..) | Op::Pick { .. } | Op::Stack(..)
+            ),
+            Stmt::Store { view, index, .. } => within(view, index),
+            Stmt::Tiles(_) => true,
+            _ => false,
+        }
+    });
+    only
 }
 
 /// Whether a value says where along an axis a tile lies, rather than one coordinate.

@@ -4,7 +4,8 @@ use super::context::Lowering;
 use super::convert::swizzled;
 use super::elements::unrolled;
 use super::index::{Index, all, binary, compare, literal};
-use super::window::{WindowCopy, WindowRep};
+use super::plan::gcd;
+use super::window::{Outside, Shift, WindowCopy, WindowRep};
 use crate::simt::{Expr, Place, Stmt, VarId};
 use crate::tile::{Boundary, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
@@ -15,6 +16,7 @@ const UNROLLED_TURNS: i64 = 8;
 const LOCAL: Index = Index { dtype: DType::I32 };
 
 /// A window's items along each axis, in the order in which neighbouring threads copy them.
+#[derive(Clone)]
 struct Fill {
     /// Axes from slowest to fastest.
     order: Vec<usize>,
@@ -31,6 +33,7 @@ struct Fill {
 }
 
 /// The items of a thread, one below the other.
+#[derive(Clone)]
 struct Own {
     /// The axis along which they lie, and elements from one to the next.
     down: usize,
@@ -99,7 +102,7 @@ impl Lowering<'_> {
         if turns <= UNROLLED_TURNS {
             self.each_item(fill, turns, &mut |cx, item| {
                 cx.open();
-                cx.copy_item(window, copy, fill, &item.local, item.lies.clone());
+                cx.copy_item(window, copy, fill, item);
                 let inner = cx.close();
                 match item.exists.clone() {
                     None => inner.into_iter().for_each(|s| cx.emit(s)),
@@ -111,8 +114,8 @@ impl Lowering<'_> {
         let thread = self.thread32();
         let (counter, at) = self.loop_var("chunk");
         self.open();
-        let local = self.item_at(fill, at);
-        self.copy_item(window, copy, fill, &local, None);
+        let item = Item { number: at.clone(), exists: None, local: self.item_at(fill, at), lies: None };
+        self.copy_item(window, copy, &Fill { own: None, ..fill.clone() }, &item);
         let body = self.close();
         let (end, step) = (LOCAL.lit(items), LOCAL.lit(threads));
         self.emit(Stmt::For { var: counter, start: thread, end, step, unroll: false, body });
@@ -254,7 +257,8 @@ impl Lowering<'_> {
     fn load_part(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, parts: &Parts, item: &Item) {
         let (upper, cache) = (self.item_ends(window, copy), self.plan.load_cache);
         let (global, negative) = self.item_outside(window, copy, fill, &item.local);
-        let (place, inside) = self.outside_place(window, &global, &negative, &upper, None);
+        let outside = Outside { at: &global, tested: &global, negative: &negative, upper: &upper, inside: None };
+        let (place, inside) = self.outside_place(window, &outside);
         let predicate = all(item.exists.clone().into_iter().chain(inside));
         let (var, at) = (parts.var, LOCAL.mul(item.number.clone(), LOCAL.lit(parts.width)));
         self.emit(if parts.width == 1 {
@@ -321,18 +325,30 @@ impl Lowering<'_> {
         (global, negative)
     }
 
+    /// Along which axes the copy of an operand of a dot may reach behind the end.
+    pub fn operand_ends(&mut self, window: &WindowRep, copy: &WindowCopy) -> Vec<bool> {
+        let still = (0..window.index.len()).map(|_| Shift { by: None, forward: true }).collect();
+        self.item_ends(&WindowRep { shift: still, ..window.clone() }, copy)
+    }
+
     /// Along which axes an item may lie behind the end.
     fn item_ends(&mut self, window: &WindowRep, copy: &WindowCopy) -> Vec<bool> {
         let inside = |cx: &mut Self, k: usize| {
+            if window.unseen == Some(k) {
+                return true;
+            }
             let within = copy.axes[k].extent - copy.axes[k].before <= cx.window_size(window, k);
             within && window.shift[k].by.is_none() && cx.walks_itself(window, k) && cx.tile_lies_inside(window, k)
         };
         (0..copy.axes.len()).map(|k| !inside(self, k)).collect()
     }
 
-    /// Copies the item at these positions.
-    fn copy_item(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, local: &[Expr], lies: Option<Expr>) {
-        let (global, negative) = self.item_outside(window, copy, fill, local);
+    /// Copies an item.
+    fn copy_item(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, item: &Item) {
+        let Item { number, local, lies, .. } = item;
+        let lies = lies.clone();
+        let (mut global, negative) = self.item_outside(window, copy, fill, local);
+        let upper = self.item_ends(window, copy);
         let (dtype, fast) = (self.kernel.view(window.view).dtype, fill.order[fill.order.len() - 1]);
         if window.boundary == Boundary::Clamp && fill.width > 1 {
             let len = self.window_len(window, fast);
@@ -341,45 +357,61 @@ impl Lowering<'_> {
             let inside = all(low.into_iter().chain([compare(CompareOp::Le, end, len)])).unwrap_or_else(|| panic!("window: no bound"));
             self.open();
             let shared = item_place(copy, dtype, local, lies);
-            self.copy_elements(window, copy, shared, &global, &negative, Some(fast), fill.width);
+            let outside = Outside { at: &global, tested: &global, negative: &negative, upper: &upper, inside: Some(fast) };
+            self.copy_elements(window, shared, &outside, fill.width);
             let then = self.close();
             self.open();
             let (var, e) = self.loop_var("e");
             self.open();
-            let (mut local, mut global) = (local.to_vec(), global);
+            let mut local = local.clone();
             local[fast] = LOCAL.add(local[fast].clone(), e.clone());
             global[fast] = self.ix.add(global[fast].clone(), self.ix.cast(DType::I32, e));
             let shared = copy.place(dtype, &local);
-            self.copy_elements(window, copy, shared, &global, &negative, None, 1);
+            let outside = Outside { at: &global, tested: &global, negative: &negative, upper: &upper, inside: None };
+            self.copy_elements(window, shared, &outside, 1);
             let turn = self.close();
             self.emit(unrolled(var, fill.width, turn));
             let otherwise = self.close();
             self.emit(Stmt::If { condition: inside, then, otherwise });
         } else {
             let shared = item_place(copy, dtype, local, lies);
-            self.copy_elements(window, copy, shared, &global, &negative, None, fill.width);
+            let mut tested = global.clone();
+            if let Some(own) = &fill.own
+                && self.plan.mbarriers
+                && upper[own.down]
+            {
+                tested[own.down] = self.tested_together(window, fill, own, number, &global[own.down]);
+            }
+            if let Some(axis) = window.unseen {
+                let (len, width) = (self.window_len(window, axis), if axis == fast { fill.width } else { 1 });
+                global[axis] = binary(BinaryOp::Min, global[axis].clone(), self.ix.sub(len, self.ix.lit(width)));
+            }
+            let outside = Outside { at: &global, tested: &tested, negative: &negative, upper: &upper, inside: None };
+            self.copy_elements(window, shared, &outside, fill.width);
         }
     }
 
-    /// Copies `width` neighbours. The axis `inside` is known to need no clamp.
-    fn copy_elements(
-        &mut self,
-        window: &WindowRep,
-        copy: &WindowCopy,
-        shared: Place,
-        global: &[Expr],
-        negative: &[bool],
-        inside: Option<usize>,
-        width: i64,
-    ) {
+    /// Where the length is a multiple of so many rows, these are there together: one test does for all of a thread's among them.
+    fn tested_together(&mut self, window: &WindowRep, fill: &Fill, own: &Own, number: &Expr, at: &Expr) -> Expr {
+        let len = self.window_len(window, own.down);
+        let together = gcd(self.multiple(&len), self.multiple(&fill.first[own.down]));
+        if together <= own.step || together % own.step != 0 {
+            return at.clone();
+        }
+        let row = LOCAL.mul(LOCAL.div(LOCAL.mul(number.clone(), LOCAL.lit(own.step)), together), LOCAL.lit(together));
+        self.ix.add(fill.first[own.down].clone(), self.ix.cast(DType::I32, row))
+    }
+
+    /// Copies `width` neighbours.
+    fn copy_elements(&mut self, window: &WindowRep, shared: Place, outside: &Outside, width: i64) {
         let dtype = self.kernel.view(window.view).dtype;
-        let upper = self.item_ends(window, copy);
-        let (place, predicate) = self.outside_place(window, global, negative, &upper, inside);
+        let (place, predicate) = self.outside_place(window, outside);
         let bytes = width * dtype.size() as i64;
         if self.plan.async_windows && bytes >= 4 {
             self.emit(Stmt::AsyncCopy { shared, global: place, bytes: bytes as u32, predicate });
             return;
         }
+        self.stored_copies = true;
         let cache = self.plan.load_cache;
         if width == 1 {
             let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache };
@@ -429,6 +461,7 @@ fn describe(window: &WindowRep, copy: &WindowCopy, text: &str) -> String {
     let dims = copy.axes.iter().map(|a| a.extent.to_string()).collect::<Vec<_>>().join(" x ");
     let gaps = if copy.gap > 0 { format!(", {} elements left out after every {}", copy.gap, copy.run) } else { String::new() };
     let outside = match window.boundary {
+        _ if window.unseen.is_some() => "zeros, or the last ones where nobody looks",
         Boundary::Valid | Boundary::Zero => "zeros",
         Boundary::Clamp => "the nearest element",
     };

@@ -7,6 +7,7 @@ use super::barriers::kept_by_hand;
 use super::context::{Lowered, Lowering, Mode, Rep};
 use super::elements::unrolled;
 use super::index::{compare, literal};
+use super::stages::Stages;
 use super::uses::operands;
 use super::window::WindowCopy;
 use crate::simt::{Expr, Stmt, VarId};
@@ -36,6 +37,8 @@ struct Front {
     turn: VarId,
     /// Its tile along each axis of the grid.
     along: Vec<VarId>,
+    /// Copies of turns behind a tile's last one write zeros by themselves: there the front stays once there are no tiles any more.
+    ends: bool,
 }
 
 impl Lowering<'_> {
@@ -82,74 +85,67 @@ impl Lowering<'_> {
         self.mode = if self.never_tail(l) { Mode::Full } else { Mode::Tail };
         let turns = self.turns(sum.turns);
         let rings = self.rings(&sum.ahead, self.plan.stages);
+        let signals = self.begin_ring(false)?;
         self.comment("the turns of all its tiles are one pipeline: the next copies belong to turn next_turn of tile next_tile");
-        let front = self.front(dealt, &turns);
+        let ends = self.ends_by_itself(sum.turns, &sum.ahead, &rings);
+        let front = self.front(dealt, &turns, ends);
         self.comment(format!("prologue: start the copies of the first {} of {} stages", self.plan.stages - 1, self.plan.stages));
         let (early, stage) = self.loop_var("stage");
         self.open();
         self.copy_front(dealt, sum, &rings, &turns, &front, &stage)?;
+        self.end_copies(signals, &stage)?;
+        self.advance_front(dealt, &turns, &front);
         let body = self.close();
         self.emit(unrolled(early, self.plan.stages - 1, body));
-        let stage = self.new_var("stage", DType::I32, None);
-        self.emit(Stmt::Declare { var: stage, init: Some(literal(DType::I32, 0)) });
+        let stages = self.first_stage(signals);
         let counter = self.new_var("tile", self.ix.dtype, None);
         let outer = self.enter_turn();
         self.set_tiles(l, Expr::Var(counter), &dealt.counts);
-        self.flat_tile(dealt, sum, &rings, &turns, &front, stage)?;
+        let awaited = self.flat_tile(dealt, sum, &rings, &turns, &front, &stages)?;
         let body = self.leave_turn(outer);
         let (start, end, step) = (dealt.block.clone(), dealt.tiles.clone(), dealt.stride.clone());
         self.emit(Stmt::For { var: counter, start, end, step, unroll: false, body });
-        // Copies that write nothing but zeros are still on their way.
-        self.emit(Stmt::AsyncWait { pending: 0 });
+        self.end_ring(&stages, awaited);
         self.mode = Mode::Tail;
         self.values = before;
         Ok(())
     }
 
-    /// One tile, in the innermost block. What its turns need of the thread alone is computed once, before all tiles.
-    fn flat_tile(&mut self, dealt: &Dealt, sum: &Sum, rings: &[WindowCopy], turns: &Turns, front: &Front, stage: VarId) -> Lowered<()> {
+    /// One tile, in the innermost block. What its turns need of the thread alone is computed once, before all tiles. Gives what
+    /// [`Lowering::turn_of_ring`] says of the last turn.
+    fn flat_tile(&mut self, dealt: &Dealt, sum: &Sum, rings: &[WindowCopy], turns: &Turns, front: &Front, stages: &Stages) -> Lowered<i64> {
         let inner = sum.turns;
         self.lower_block(&dealt.grid.body[..sum.at])?;
         let carried = self.start_carries(&inner.carries)?;
         let tile = self.blocks.pop().expect("flat: the tile's block is open");
-        let counter = self.new_var("turn", self.ix.dtype, None);
-        let (advance, wait) = self.next_stage(stage);
+        let var = self.new_var("turn", self.ix.dtype, None);
         let outer = self.enter_turn();
-        let ahead = self.plan.stages - 1;
-        self.comment(format!("start the copies of the turn {ahead} ahead, of this tile or of the next"));
-        let free = self.free_stage(&Expr::Var(stage));
+        self.comment(format!("start the copies of the turn {} ahead, of this tile or of the next", self.plan.stages - 1));
+        let free = self.free_stage(stages);
         self.copy_front(dealt, sum, rings, turns, front, &free)?;
+        self.end_copies(stages.signals(), &free)?;
+        self.advance_front(dealt, turns, front);
         let turn = self.mark();
-        self.set_turn(inner, turns, Expr::Var(counter));
-        self.lower_turn(inner, &sum.ahead, rings, &Expr::Var(stage))?;
+        self.set_turn(inner, turns, Expr::Var(var));
+        self.lower_turn(inner, &sum.ahead, rings, &stages.stage())?;
         self.end_carries(&inner.carries, &carried)?;
-        let steps = self.steps_of_turn(turn);
-        let mut body = self.leave_turn(outer);
-        if let Some(steps) = steps {
-            self.first_fragments(&steps, &wait);
-            body = self.overlapped_turn(steps, body, advance, wait);
-        } else {
-            body.splice(0..0, wait);
-            body.push(advance);
-        }
+        let (body, awaited) = self.turn_of_ring(turn, outer, stages);
         self.blocks.push(tile);
-        self.emit(Stmt::For {
-            var: counter,
-            start: turns.start.clone(),
-            end: turns.end.clone(),
-            step: self.ix.lit(1),
-            unroll: false,
-            body,
-        });
+        let (start, end, step) = (turns.start.clone(), turns.end.clone(), self.ix.lit(1));
+        self.emit(Stmt::For { var, start, end, step, unroll: false, body });
         self.finish_carries(&inner.carries, &carried);
-        self.lower_block(&dealt.grid.body[sum.at + 1..])
+        self.lower_block(&dealt.grid.body[sum.at + 1..])?;
+        Ok(awaited)
     }
 
     /// Declares where the copies are: at the first turn of the block's first tile. Where there are no turns, there are none of any tile.
-    fn front(&mut self, dealt: &Dealt, turns: &Turns) -> Front {
+    fn front(&mut self, dealt: &Dealt, turns: &Turns, ends: bool) -> Front {
         let index = self.ix.dtype;
         let exist = compare(CompareOp::Gt, turns.end.clone(), literal(index, 0));
-        let first = Expr::Select(Box::new(exist), Box::new(dealt.block.clone()), Box::new(dealt.tiles.clone()));
+        let first = match ends {
+            true => dealt.block.clone(),
+            false => Expr::Select(Box::new(exist), Box::new(dealt.block.clone()), Box::new(dealt.tiles.clone())),
+        };
         let along = self.tiles_at(dealt.grid, dealt.block.clone(), &dealt.counts);
         let named = dealt.grid.vars.iter().map(|v| format!("next_{}", self.name_of(*v, "along")));
         let named: Vec<(String, Expr)> = named.zip(along).collect();
@@ -159,7 +155,7 @@ impl Lowering<'_> {
             var
         };
         let (tile, turn) = (declare("next_tile", first), declare("next_turn", literal(index, 0)));
-        Front { tile, turn, along: named.into_iter().map(|(name, value)| declare(&name, value)).collect() }
+        Front { tile, turn, along: named.into_iter().map(|(name, value)| declare(&name, value)).collect(), ends }
     }
 
     /// Moves on to the next turn, of the next tile behind the last one of this. Behind the last tile the place stays where it is.
@@ -168,9 +164,14 @@ impl Lowering<'_> {
         let [turn, tile] = [front.turn, front.tile].map(Expr::Var);
         self.emit(set(front.turn, self.ix.add(turn.clone(), self.ix.lit(1))));
         self.open();
-        self.emit(set(front.turn, self.ix.lit(0)));
+        if !front.ends {
+            self.emit(set(front.turn, self.ix.lit(0)));
+        }
         self.emit(set(front.tile, self.ix.add(tile.clone(), dealt.stride.clone())));
         self.open();
+        if front.ends {
+            self.emit(set(front.turn, self.ix.lit(0)));
+        }
         let along = self.tiles_at(dealt.grid, tile.clone(), &dealt.counts);
         front.along.iter().zip(along).for_each(|(var, value)| self.emit(set(*var, value)));
         let then = self.close();
@@ -179,7 +180,7 @@ impl Lowering<'_> {
         self.emit(Stmt::If { condition: compare(CompareOp::Eq, turn, turns.end.clone()), then, otherwise: vec![] });
     }
 
-    /// Starts the copies of the front's turn, without a branch: what is not there is zeros. Then moves on to the next turn.
+    /// Starts the copies of the front's turn, without a branch: what is not there is zeros.
     fn copy_front(&mut self, dealt: &Dealt, sum: &Sum, rings: &[WindowCopy], turns: &Turns, front: &Front, stage: &Expr) -> Lowered<()> {
         let values = self.values.clone();
         let coordinates = std::mem::take(&mut self.coordinates);
@@ -187,14 +188,14 @@ impl Lowering<'_> {
             self.set(*value, Rep::TileIndex(Expr::Var(*var)));
         }
         self.set_turn(sum.turns, turns, Expr::Var(front.turn));
-        let is_there = compare(CompareOp::Lt, Expr::Var(front.tile), dealt.tiles.clone());
-        self.copies_if = Some(self.declare_let("is_there", DType::Bool, is_there));
+        if !front.ends {
+            let is_there = compare(CompareOp::Lt, Expr::Var(front.tile), dealt.tiles.clone());
+            self.copies_if = Some(self.declare_let("is_there", DType::Bool, is_there));
+        }
         self.start_copies(&sum.ahead, rings, stage)?;
         self.copies_if = None;
-        self.emit(Stmt::AsyncCommit);
         self.values = values;
         self.coordinates = coordinates;
-        self.advance_front(dealt, turns, front);
         Ok(())
     }
 }

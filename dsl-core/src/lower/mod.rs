@@ -72,6 +72,7 @@ mod slices;
 mod spare;
 mod split;
 mod staged;
+mod stages;
 mod tail;
 mod transfer;
 mod uses;

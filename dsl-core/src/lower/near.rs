@@ -6,7 +6,7 @@ use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::Index;
 use super::mask::Mask;
-use super::window::{WindowCopy, WindowRep, own_run};
+use super::window::{Outside, WindowCopy, WindowRep, own_run};
 use crate::error::CompileError;
 use crate::schedule::ScheduleError;
 use crate::simt::{Expr, Place, Space, Stmt, VarId};
@@ -452,7 +452,8 @@ impl Lowering<'_> {
                     negative.push(a.least < 0 || !forward);
                     upper.push(!self.surely_before_end(group, window, r, k, a));
                 }
-                self.outside_place(window, &global, &negative, &upper, None)
+                let outside = Outside { at: &global, tested: &global, negative: &negative, upper: &upper, inside: None };
+                self.outside_place(window, &outside)
             }
             _ => panic!("near: a copy without its window"),
         }

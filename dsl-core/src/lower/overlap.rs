@@ -17,19 +17,26 @@ use std::collections::HashMap;
 /// Index arithmetic in registers.
 const LOCAL: Index = Index { dtype: DType::I32 };
 
+/// Whether a word of the copy knob asks for turns that overlap.
+pub(crate) fn overlaps(word: &str) -> bool {
+    word == "Overlap" || word == "Mbarriers"
+}
+
 /// Whether the schedule overlaps turns: matrix instructions that take an even number of steps per turn, from a ring of copies.
-pub(crate) fn check(kernel: &Kernel, schedule: &Schedule, steps: Option<i64>, stages: i64) -> Result<bool, ScheduleError> {
+pub(crate) fn check(kernel: &Kernel, schedule: &Schedule, steps: Option<i64>, stages: i64, slices: i64) -> Result<bool, ScheduleError> {
     let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Copy) else { return Ok(false) };
-    if schedule.choices[at] != Choice::Word("Overlap".into()) {
+    let Choice::Word(word) = &schedule.choices[at] else { return Ok(false) };
+    if !overlaps(word) {
         return Ok(false);
     }
-    let refuse = |rule: &str| Err(illegal(kernel, &[KnobId(at as u32)], "Overlap".into(), rule.into()));
+    let refuse = |rule: &str| Err(illegal(kernel, &[KnobId(at as u32)], word.clone(), rule.into()));
     let dots = super::dots::Dots::new(kernel, &super::uses::count(kernel), &super::uses::written_params(kernel));
     match steps {
         None => refuse(
             "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
         ),
         _ if dots.groups() != 1 => refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async"),
+        _ if word == "Mbarriers" && slices > 1 => refuse("hands stages over to the warps of a block: slices must be 1, or use Overlap"),
         _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
         Some(n) if n % 2 != 0 => {
             refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")
@@ -157,9 +164,9 @@ impl Lowering<'_> {
         steps.conversions_at(&first, &first, 1).into_iter().for_each(|s| self.emit(s));
     }
 
-    /// A turn: every step reads what the next one multiplies, the last one that of the next turn, whose stage `advance` sets and for whose
+    /// A turn: every step reads what the next one multiplies, the last one that of the next turn, whose stage `leave` goes on to and for whose
     /// copies `wait` waits. The second one starts `copies`, the first one where there are only two.
-    pub fn overlapped_turn(&mut self, steps: Steps, copies: Vec<Stmt>, advance: Stmt, wait: Vec<Stmt>) -> Vec<Stmt> {
+    pub fn overlapped_turn(&mut self, steps: Steps, copies: Vec<Stmt>, leave: Vec<Stmt>, wait: Vec<Stmt>) -> Vec<Stmt> {
         let here = Expr::Var(steps.counter);
         let next = self.new_var("next", DType::I32, None);
         let value = binary(BinaryOp::Rem, LOCAL.add(here.clone(), LOCAL.lit(steps.step)), LOCAL.lit(steps.end));
@@ -167,14 +174,23 @@ impl Lowering<'_> {
             let condition = compare(CompareOp::Eq, here.clone(), LOCAL.lit(at));
             Stmt::If { condition, then, otherwise: vec![] }
         };
-        let text = "the next turn: its copies have landed, and nobody reads any more what the turn before has read";
-        let mut last = vec![Stmt::Comment(text.into()), advance];
+        let text = match self.plan.mbarriers {
+            true => "the next turn: this warp is done with the stage, and the copies to the next one have landed",
+            false => "the next turn: its copies have landed, and nobody reads any more what the turn before has read",
+        };
+        let mut last = vec![Stmt::Comment(text.into())];
+        last.extend(leave);
         last.extend(wait);
         let mut body = vec![when(steps.end - steps.step, last)];
         body.push(Stmt::Let { var: next, value });
         body.extend(steps.loads_at(&Expr::Var(next)));
         // Not among the products that follow the barrier: those begin at once. (1.5 % at 4096³ in f16.)
-        let start = if steps.end > 2 * steps.step { steps.step } else { 0 };
+        // Behind mbarriers, whose waits are branches, in the middle of the turn: 3 % at 4096³ in tf32.
+        let start = match steps.end / steps.step {
+            2 => 0,
+            n if self.plan.mbarriers => n / 2 * steps.step,
+            _ => steps.step,
+        };
         body.push(when(start, copies));
         let half = steps.half(&here);
         let mut products = steps.products.clone();

@@ -1,5 +1,6 @@
 //! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
 
+use super::overlap::overlaps;
 use super::split::Split;
 use crate::facts::INDEX32_OVERHANG;
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
@@ -62,6 +63,8 @@ pub(crate) struct Plan {
     pub async_windows: bool,
     /// The turns of a loop along a sum overlap.
     pub overlap: bool,
+    /// Stages are handed over by mbarriers.
+    pub mbarriers: bool,
     /// The kernel has dots.
     pub dots: bool,
     /// The matrix instruction that dots become, and how warps share the anchor.
@@ -171,7 +174,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
     let shared_operands = dots && !super::dots::are_direct(kernel, schedule);
     walk_one_by_one(kernel, schedule, &mut knobs)?;
     let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
-    let overlap = super::overlap::check(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages)?;
+    let overlap = super::overlap::check(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
     let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
     if !(copies as u64).is_power_of_two() || copies > 32 {
@@ -200,6 +203,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         shared_windows,
         async_windows,
         overlap,
+        mbarriers: overlap && matches!(schedule.of_kind(kernel, KnobKind::Copy), Some(Choice::Word(w)) if w == "Mbarriers"),
         dots,
         shared_results: mma.is_some(),
         mma,
@@ -328,7 +332,7 @@ fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, 
     let Some(id) = knob_of_kind(kernel, KnobKind::Copy) else { return Ok(Fill::Registers) };
     let pipelined = grid > 0 && stages > 1;
     match schedule.of_kind(kernel, KnobKind::Copy) {
-        Some(Choice::Word(w)) if (w == "Async" || w == "Overlap") && pipelined => {
+        Some(Choice::Word(w)) if (w == "Async" || overlaps(w)) && pipelined => {
             if !target.has_async_copy() {
                 return Err(illegal(kernel, &[id], w.clone(), format!("{} has no cp.async; use Registers", target.arch)));
             }
@@ -365,13 +369,13 @@ fn reads_windows(kernel: &Kernel) -> bool {
 fn check_async_windows(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<bool, ScheduleError> {
     let Some(id) = knob_of_kind(kernel, KnobKind::Copy) else { return Ok(false) };
     match schedule.of_kind(kernel, KnobKind::Copy) {
-        Some(Choice::Word(w)) if (w == "Async" || w == "Overlap") && !target.has_async_copy() => {
+        Some(Choice::Word(w)) if (w == "Async" || overlaps(w)) && !target.has_async_copy() => {
             Err(illegal(kernel, &[id], w.clone(), format!("{} has no cp.async; use Registers", target.arch)))
         }
         Some(Choice::Word(w)) if w == "Bulk" || w == "Tensor" => {
             Err(illegal(kernel, &[id], w.clone(), "windows are copied by Registers or Async".into()))
         }
-        Some(Choice::Word(w)) => Ok(w == "Async" || w == "Overlap"),
+        Some(Choice::Word(w)) => Ok(w == "Async" || overlaps(w)),
         _ => Ok(false),
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             place(global, f);
             predicate.iter_mut().for_each(f);
         }
-        Stmt::MbarrierInit { barrier, .. } => place(barrier, f),
+        Stmt::MbarrierInit { barrier, .. } | Stmt::AsyncArrive { barrier } => place(barrier, f),
         Stmt::MbarrierArrive { barrier, expect } => {
             place(barrier, f);
             expect.iter_mut().for_each(f);

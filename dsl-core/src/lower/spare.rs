@@ -307,9 +307,11 @@ impl Builder<'_> {
             Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Grid | Barrier::Warp) => {
                 self.foreign = true
             }
-            Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } | Stmt::BulkCopy { .. } => {
-                self.foreign = true
-            }
+            Stmt::MbarrierInit { .. }
+            | Stmt::MbarrierArrive { .. }
+            | Stmt::AsyncArrive { .. }
+            | Stmt::MbarrierWait { .. }
+            | Stmt::BulkCopy { .. } => self.foreign = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::AsyncCommit => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
         }

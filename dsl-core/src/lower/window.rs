@@ -30,6 +30,20 @@ pub(crate) struct WindowRep {
     pub layout: Layout,
     /// The copy in shared memory.
     pub copy: Option<WindowCopy>,
+    /// The axis behind whose end the copy may hold anything, as nobody looks at what becomes of it: it repeats what lies there last.
+    pub unseen: Option<usize>,
+}
+
+/// Coordinates of a view that may lie outside of it.
+pub(crate) struct Outside<'a> {
+    pub at: &'a [Expr],
+    /// What of them is compared with the view's ends.
+    pub tested: &'a [Expr],
+    /// Along which axes they may lie before the view's first, or after its last element.
+    pub negative: &'a [bool],
+    pub upper: &'a [bool],
+    /// An axis along which they lie inside.
+    pub inside: Option<usize>,
 }
 
 /// How far a window lies from its tile along an axis.
@@ -155,14 +169,16 @@ impl Lowering<'_> {
     /// A window without its place.
     pub fn window_anywhere(&mut self, value: ValueId, op: &Op) -> WindowRep {
         if let Op::Load(view, index) = op {
-            return self.operand_anywhere(*view, index);
+            let window = self.operand_anywhere(*view, index);
+            let unseen = self.unseen_axis(value, &window);
+            return WindowRep { unseen, ..window };
         }
         let Op::Window { view, index, boundary, .. } = op else { panic!("window: {op:?} makes no window") };
         let Ty::Window(_, reach) = self.kernel.ty(value) else { panic!("window: {value:?} is no window") };
         let halo: Vec<(i64, i64)> = reach.iter().map(|r| (self.plan.size(&r.before), self.plan.size(&r.after))).collect();
         let tiles: Vec<TileIndex> = index.iter().map(|v| TileIndex::Tile(*v)).collect();
         let layout = self.preferred_layout(*view, &tiles);
-        WindowRep { view: *view, index: index.clone(), boundary: *boundary, shift: vec![], halo, layout, copy: None }
+        WindowRep { view: *view, index: index.clone(), boundary: *boundary, shift: vec![], halo, layout, copy: None, unseen: None }
     }
 
     fn shift(&mut self, shift: Option<ValueId>) -> Shift {
@@ -257,16 +273,9 @@ impl Lowering<'_> {
         width
     }
 
-    /// The place in global memory of these coordinates, and the condition under which it is read. `negative` and `upper` say along
-    /// which axes a coordinate may lie before the view's first or after its last element.
-    pub fn outside_place(
-        &mut self,
-        window: &WindowRep,
-        global: &[Expr],
-        negative: &[bool],
-        upper: &[bool],
-        inside: Option<usize>,
-    ) -> (Place, Option<Expr>) {
+    /// The place in global memory of these coordinates, and the condition under which it is read.
+    pub fn outside_place(&mut self, window: &WindowRep, outside: &Outside) -> (Place, Option<Expr>) {
+        let Outside { at: global, tested, negative, upper, inside } = *outside;
         let view = self.kernel.view(window.view).clone();
         let (mut guards, mut terms): (Vec<Expr>, _) = (self.copies_if.clone().into_iter().collect(), Vec::new());
         for (k, g) in global.iter().enumerate() {
@@ -286,8 +295,8 @@ impl Lowering<'_> {
                     }
                 }
                 Boundary::Zero | Boundary::Valid => {
-                    guards.extend(negative[k].then(|| compare(CompareOp::Ge, g.clone(), self.ix.lit(0))));
-                    guards.extend(upper[k].then(|| compare(CompareOp::Lt, g.clone(), len)));
+                    guards.extend(negative[k].then(|| compare(CompareOp::Ge, tested[k].clone(), self.ix.lit(0))));
+                    guards.extend(upper[k].then(|| compare(CompareOp::Lt, tested[k].clone(), len)));
                 }
             }
             terms.push((at, self.index_of(view.axes[k].stride)));

@@ -88,7 +88,7 @@ impl KnobKind {
     /// The words that a knob of this kind may take; empty for numbers.
     pub fn words(self) -> &'static [&'static str] {
         match self {
-            KnobKind::Copy => &["Registers", "Async", "Overlap", "Bulk", "Tensor"],
+            KnobKind::Copy => &["Registers", "Async", "Overlap", "Mbarriers", "Bulk", "Tensor"],
             KnobKind::Unit => &["Ffma", "Mma", "Wgmma"],
             KnobKind::Rows => &["Direct", "Shared"],
             KnobKind::Halo => &["Shared", "Direct"],

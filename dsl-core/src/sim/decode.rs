@@ -27,7 +27,7 @@ pub struct Program {
     /// Byte offset and length of each shared array.
     pub(super) shared: Vec<(u64, u64)>,
     pub(super) shared_bytes: usize,
-    /// Places in shared memory where an mbarrier could be: slots for bulk copies in clocks.
+    /// Places in shared memory where an mbarrier could be: slots in clocks for copies that land with a phase of theirs.
     pub(super) mbarriers: usize,
     /// First slot of each variable.
     bases: Vec<Slot>,
@@ -42,7 +42,8 @@ impl Program {
         let (offsets, bytes) = kernel.shared_offsets();
         let shared =
             kernel.shared.iter().zip(&offsets).map(|(a, at)| (*at as u64, a.len as u64 * a.dtype.size() as u64)).collect::<Vec<_>>();
-        let mbarriers = if decoder.bulk { shared.iter().map(|(_, len)| *len as usize / 8).sum::<usize>().min(1024) } else { 0 };
+        let words: usize = kernel.shared.iter().filter(|a| a.dtype == DType::U64).map(|a| a.len as usize).sum();
+        let mbarriers = if decoder.lands { words.min(1024) } else { 0 };
         Program {
             kernel: kernel.clone(),
             code: decoder.code,
@@ -124,7 +125,7 @@ struct Decoder<'a> {
     used: Vec<Slot>,
     constants: HashMap<u64, Slot>,
     scalars: HashMap<usize, Slot>,
-    bulk: bool,
+    lands: bool,
     unrolled: Unrolled,
     /// What is evaluated now vanishes in compiled code.
     folds: bool,
@@ -155,7 +156,7 @@ impl<'a> Decoder<'a> {
             used: Vec::new(),
             constants: HashMap::new(),
             scalars: HashMap::new(),
-            bulk: false,
+            lands: false,
             unrolled: Unrolled::default(),
             folds: false,
         }
@@ -497,6 +498,10 @@ impl<'a> Decoder<'a> {
             }
             Stmt::AsyncCommit => (Op::AsyncCommit, Class::Barrier),
             Stmt::AsyncWait { pending } => (Op::AsyncWait { pending: *pending }, Class::Barrier),
+            Stmt::AsyncArrive { barrier } => {
+                self.lands = true;
+                (Op::AsyncArrive { barrier: self.place(barrier) }, Class::Barrier)
+            }
             Stmt::MbarrierInit { barrier, count } => (Op::MbarrierInit { barrier: self.place(barrier), count: *count }, Class::Barrier),
             Stmt::MbarrierArrive { barrier, expect } => {
                 let expect = expect.as_ref().map(|e| self.value(e));
@@ -507,7 +512,7 @@ impl<'a> Decoder<'a> {
                 (Op::MbarrierWait { barrier: self.place(barrier), parity }, Class::Barrier)
             }
             Stmt::BulkCopy { shared, global, bytes, barrier } => {
-                self.bulk = true;
+                self.lands = true;
                 let bytes = self.value(bytes);
                 let (shared, global, barrier) = (self.place(shared), self.place(global), self.place(barrier));
                 (Op::BulkCopy(Box::new(BulkStep { shared, global, bytes, barrier })), Class::Memory)

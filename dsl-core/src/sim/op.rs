@@ -232,6 +232,9 @@ pub(super) enum Op {
     AsyncWait {
         pending: u32,
     },
+    AsyncArrive {
+        barrier: PlaceOp,
+    },
     MbarrierInit {
         barrier: PlaceOp,
         count: u32,

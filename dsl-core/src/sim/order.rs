@@ -251,18 +251,50 @@ impl Step<'_, '_> {
         for lane in active_lanes(self.warp.active) {
             let clock = self.published(lane);
             let expect = expect.map_or(0, |e| self.warp.reg(e)[lane] as i32 as i64);
-            let m = self.mbarrier(place, addresses[lane], lane)?;
-            if m.pending == 0 {
-                let found = format!("the phase of this mbarrier has its {} arrivals already", m.count);
-                return fault(TrapKind::Misuse { found }, lane);
-            }
-            m.pending -= 1;
-            m.expected += expect;
-            m.observe(&clock);
-            self.complete(addresses[lane]);
+            self.arrive(place, addresses[lane], lane, expect, &clock)?;
         }
         self.warp.epoch += 1;
         Ok(())
+    }
+
+    /// One arrival, which makes a clock's past observable to who waits for the phase.
+    fn arrive(&mut self, place: &PlaceOp, address: u64, lane: usize, expect: i64, clock: &Clock) -> Exec {
+        let m = self.mbarrier(place, address, lane)?;
+        if m.pending == 0 {
+            let found = format!("the phase of this mbarrier has its {} arrivals already", m.count);
+            return fault(TrapKind::Misuse { found }, lane);
+        }
+        m.pending -= 1;
+        m.expected += expect;
+        m.observe(clock);
+        self.complete(address);
+        Ok(())
+    }
+
+    /// Each lane's arrival is that of its copies: they land at the end of the phase, for who waits for it. Of what else the lane did it says
+    /// nothing.
+    pub(super) fn async_arrive(&mut self, place: &PlaceOp) -> Exec {
+        let addresses = self.resolve(place, self.warp.active, 8)?;
+        for lane in active_lanes(self.warp.active) {
+            let m = self.mbarrier(place, addresses[lane], lane)?;
+            let (slot, generation) = (m.slot, m.generation);
+            let order = self.lane_order(lane);
+            let groups = order.groups.drain(..).flatten();
+            let flying: Vec<InFlight> = groups.chain(order.open.drain(..)).collect();
+            for copy in flying {
+                let landed = self.landed_by(slot, generation, lane, copy.issued.pc);
+                self.land(&copy, landed);
+            }
+            let seen = self.warp.clocks[lane].clone();
+            self.arrive(place, addresses[lane], lane, 0, &seen)?;
+        }
+        Ok(())
+    }
+
+    /// The write of a copy that lands with a phase of an mbarrier: by an agent of its own, which only those who wait for the phase observe.
+    fn landed_by(&self, slot: u32, generation: u32, lane: usize, pc: u32) -> Entry {
+        let agent = self.core.program.kernel.launch.block.div_ceil(32) + slot / 32;
+        Entry { warp: agent as u8, lanes: 1 << (slot % 32), epoch: generation + 1, pc, ..self.entry(1 << lane, Kind::Write) }
     }
 
     /// Ends an mbarrier's phase if all arrivals and bytes are there.
@@ -339,8 +371,7 @@ impl Step<'_, '_> {
             let from = sources[lane] as usize;
             let data = self.bytes(step.global.space).0.data[from..from + len].to_vec();
             self.bytes(step.shared.space).0.write(targets[lane] as usize, &data);
-            let agent = self.core.program.kernel.launch.block.div_ceil(32) + slot / 32;
-            let landed = Entry { warp: agent as u8, lanes: 1 << (slot % 32), epoch: generation + 1, kind: Kind::Write, ..issued };
+            let landed = self.landed_by(slot, generation, lane, issued.pc);
             let (shared, global) = ((step.shared.space, targets[lane]), Some((step.global.space, sources[lane])));
             self.land(&InFlight { shared, global, bytes: len, issued }, landed);
             if let Some(m) = self.block.mbarriers.get_mut(&barriers[lane]) {

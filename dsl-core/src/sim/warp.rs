@@ -322,6 +322,7 @@ impl Step<'_, '_> {
             Op::AsyncCopy(step) => self.async_copy(step)?,
             Op::AsyncCommit => self.async_commit(),
             Op::AsyncWait { pending } => self.async_wait(*pending),
+            Op::AsyncArrive { barrier } => self.async_arrive(barrier)?,
             Op::MbarrierInit { barrier, count } => self.mbarrier_init(barrier, *count)?,
             Op::MbarrierArrive { barrier, expect } => self.mbarrier_arrive(barrier, *expect)?,
             Op::BulkCopy(step) => self.bulk_copy(step)?,

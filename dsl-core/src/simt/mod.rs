@@ -347,6 +347,12 @@ pub enum Stmt {
         /// Groups that may stay in flight.
         pending: u32,
     },
+    /// Arrives at an mbarrier for this thread, as soon as all asynchronous copies that the thread has started have landed
+    /// (`cp.async.mbarrier.arrive.noinc`): who waits for the phase sees them.
+    AsyncArrive {
+        /// The mbarrier.
+        barrier: Place,
+    },
     /// Initialises an mbarrier (a u64 in shared memory) for `count` arrivals per phase, and makes it visible to asynchronous copies.
     MbarrierInit {
         /// The mbarrier.

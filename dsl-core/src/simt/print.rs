@@ -129,6 +129,7 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
         }
         Stmt::AsyncCommit => "async commit;".to_string(),
         Stmt::AsyncWait { pending } => format!("async wait until {pending} pending;"),
+        Stmt::AsyncArrive { barrier } => format!("async arrive {};", p(barrier)),
         Stmt::MbarrierInit { barrier, count } => format!("mbarrier init {} count {count};", p(barrier)),
         Stmt::MbarrierArrive { barrier, expect } => {
             let expect = expect.as_ref().map_or(String::new(), |x| format!(" expect {} bytes", e(x)));

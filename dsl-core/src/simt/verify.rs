@@ -227,6 +227,7 @@ impl Verifier<'_> {
                 self.require(*count > 0, || "an mbarrier counts at least one arrival".to_string())?;
                 self.mbarrier(barrier)
             }
+            Stmt::AsyncArrive { barrier } => self.mbarrier(barrier),
             Stmt::MbarrierArrive { barrier, expect } => {
                 self.mbarrier(barrier)?;
                 expect.as_ref().map_or(Ok(()), |x| self.index(x))

@@ -17,6 +17,9 @@ use girih_core::types::BinaryOp;
 
 const FUEL: u64 = 50_000_000;
 
+/// The comment nearest to the waits behind the last tile.
+const BEHIND: &str = "// 2 neighbours in registers that follow one another";
+
 /// Kernels with dots whose tiles can be dealt and whose turns can overlap.
 fn kernels() -> Vec<Kernel> {
     let has = |k: &Kernel, kind: KnobKind| k.knobs.iter().any(|knob| knob.kind == kind);
@@ -28,13 +31,13 @@ fn kernels() -> Vec<Kernel> {
 }
 
 /// Schedules whose turns overlap and whose tiles are dealt, by matrix instructions.
-fn dealt(kernel: &Kernel, facts: &Facts, most: usize, seed: u64) -> Vec<Schedule> {
+fn dealt(kernel: &Kernel, facts: &Facts, copy: &str, most: usize, seed: u64) -> Vec<Schedule> {
     let space = Space::new(kernel, facts, Target::h200());
     let changed = space.sample(40 * most, seed).into_iter().map(|mut schedule| {
         for (knob, choice) in kernel.knobs.iter().zip(&mut schedule.choices) {
             match knob.kind {
                 KnobKind::Unit => *choice = Choice::Word("Mma".into()),
-                KnobKind::Copy => *choice = Choice::Word("Overlap".into()),
+                KnobKind::Copy => *choice = Choice::Word(copy.into()),
                 KnobKind::Grid => *choice = Choice::Int(1),
                 KnobKind::Split => *choice = Choice::Int(1),
                 KnobKind::Stages if *choice == Choice::Int(1) => *choice = Choice::Int(2),
@@ -46,7 +49,9 @@ fn dealt(kernel: &Kernel, facts: &Facts, most: usize, seed: u64) -> Vec<Schedule
     let mut legal: Vec<Schedule> = changed.filter(|s| space.check(s).is_ok()).collect();
     legal.dedup();
     legal.truncate(most);
-    assert!(!legal.is_empty(), "{}: no such schedule", kernel.full_name());
+    // There copies depend on what a tile does before its loop, or move less than 4 bytes.
+    let excused = copy == "Mbarriers" && (kernel.name == "batch_product" || *facts == Facts::none(kernel));
+    assert!(!legal.is_empty() || excused, "{}: no schedule with {copy}", kernel.full_name());
     legal
 }
 
@@ -62,12 +67,13 @@ fn blocks_with_several_tiles_compute_what_eval_computes() {
     let (mut launches, mut failures) = (0, Vec::new());
     for kernel in kernels() {
         for (placement, facts) in [(Placement::Aligned, best_facts(&kernel)), (Placement::Shifted, Facts::none(&kernel))] {
-            for (n, schedule) in dealt(&kernel, &facts, 3, 5).iter().enumerate() {
+            let ways = ["Overlap", "Mbarriers"].map(|copy| dealt(&kernel, &facts, copy, 3, 5));
+            for (n, schedule) in ways.iter().flatten().enumerate() {
                 let simt = on_two_blocks(&kernel, &facts, schedule);
                 let flat = emit(&simt).contains("are one pipeline");
                 // There the place of a copy depends on what comes before the loop of the sum.
                 assert_eq!(flat, !["batch_product"].contains(&kernel.name.as_str()), "{}", emit(&simt));
-                for shape in shapes_within(1 << 17, &kernel, &[96, 64, 0, 33, 112, 17, 1], 6, n as u64) {
+                for shape in shapes_within(1 << 17, &kernel, &[96, 64, 0, 33, 112, 17, 1], 4, n as u64) {
                     let launch = Launch::new(&kernel, &shape, placement, n as u64);
                     if !launch.facts(&kernel).imply(&facts) {
                         continue;
@@ -92,18 +98,21 @@ fn blocks_with_several_tiles_compute_what_eval_computes() {
 fn each_wait_and_barrier_of_the_pipeline_is_needed() {
     let kernel = kernels().into_iter().find(|k| k.name == "split_product").expect("a kernel");
     let facts = best_facts(&kernel);
-    let schedule = dealt(&kernel, &facts, 8, 5).into_iter().find(|s| s.short(&kernel).contains("S=3")).expect("a ring of three");
-    let simt = on_two_blocks(&kernel, &facts, &schedule);
     let shape = Shape { lens: vec![vec![64, 64]; 4], scalars: vec![None; 4] };
     let launch = Launch::new(&kernel, &shape, Placement::Aligned, 1);
-    launch.simulate(&simt, FUEL).unwrap_or_else(|t| panic!("{t}"));
-    let mut caught = 0;
-    for mutant in mutants(&simt).into_iter().filter(|m| matches!(m.removed, Removed::Barrier | Removed::Wait)) {
-        // Behind the last tile copies are on their way that write nothing but zeros.
-        let last = mutant.place.starts_with("async wait until 0 pending");
-        let trap = (0..4).find_map(|seed| launch.simulate_in_order(&mutant.kernel, seed).err());
-        assert!(trap.is_some() || last, "nobody misses {:?} {} of\n{}", mutant.removed, mutant.place, emit(&mutant.kernel));
-        caught += usize::from(trap.is_some());
+    for (copy, least) in [("Overlap", 4), ("Mbarriers", 5)] {
+        let of_two_warps = |s: &Schedule| s.short(&kernel).contains("W=2") && s.short(&kernel).contains("S=3");
+        let schedule = dealt(&kernel, &facts, copy, 200, 5).into_iter().find(of_two_warps).expect("a ring of three");
+        let simt = on_two_blocks(&kernel, &facts, &schedule);
+        launch.simulate(&simt, FUEL).unwrap_or_else(|t| panic!("{t}"));
+        let mut caught = 0;
+        for mutant in mutants(&simt).into_iter().filter(|m| matches!(m.removed, Removed::Barrier | Removed::Wait)) {
+            let trap = (0..6).find_map(|seed| launch.simulate_in_order(&mutant.kernel, seed).err());
+            // Behind the last tile copies are on their way that write nothing but zeros: nobody reads them.
+            let spare = mutant.place.starts_with("async wait until 0 pending") || mutant.place.ends_with(BEHIND);
+            assert!(trap.is_some() || spare, "nobody misses {:?} {} of\n{}", mutant.removed, mutant.place, emit(&mutant.kernel));
+            caught += usize::from(trap.is_some());
+        }
+        assert!(caught >= least, "{copy}: {caught}");
     }
-    assert!(caught >= 4, "{caught}");
 }

@@ -153,7 +153,7 @@ pub fn short_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32,
     unit(U = [Mma, Ffma]),
     warps(W = [2, 1, 4]),
     stages(S = [1, 2, 3]),
-    copy(P = [Registers, Async, Overlap]),
+    copy(P = [Registers, Async, Overlap, Mbarriers]),
     grid(G = [0, 1]),
     raster(X = [1, 2]),
     split(Z = [1, 2, 0, 5])
@@ -177,7 +177,7 @@ pub fn matrix_unit_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut
     unit(U = [Mma, Ffma]),
     warps(W = [2, 1, 4]),
     stages(S = [3, 1, 2]),
-    copy(P = [Async, Registers, Overlap]),
+    copy(P = [Async, Registers, Overlap, Mbarriers]),
     grid(G = [1, 0]),
     split(Z = [1, 2])
 )]
@@ -220,7 +220,7 @@ pub fn turned_unit_product(at: &Tensor<f16, 2>, bt: &Tensor<f16, 2>, c: &mut Ten
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [2, 1, 3]),
-    copy(P = [Async, Overlap, Registers]),
+    copy(P = [Async, Overlap, Mbarriers, Registers]),
     split(Z = [1, 4, 0])
 )]
 pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, c: &mut Tensor<f32, 2>) {
@@ -243,7 +243,7 @@ pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32,
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [2, 1, 3]),
-    copy(P = [Async, Overlap, Registers]),
+    copy(P = [Async, Overlap, Mbarriers, Registers]),
     grid(G = [0, 2]),
     split(Z = [1, 4, 0])
 )]
@@ -313,7 +313,7 @@ pub fn dequantized_product(x: &Tensor<f16, 2>, w: &Tensor<i8, 2>, scales: &Tenso
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [1, 3]),
-    copy(P = [Registers, Async, Overlap]),
+    copy(P = [Registers, Async, Overlap, Mbarriers]),
     grid(G = [0, 1])
 )]
 pub fn parts_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32, 3>) {
@@ -336,7 +336,7 @@ pub fn parts_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32,
     unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     stages(S = [3, 2]),
-    copy(P = [Overlap, Async]),
+    copy(P = [Overlap, Mbarriers, Async]),
     grid(G = [1, 0])
 )]
 pub fn batch_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32, 3>) {
@@ -348,5 +348,27 @@ pub fn batch_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32,
             acc = dot(a.load((batch, m, k)), b.load((batch, k, n)), acc);
         }
         c.store((batch, m, n), acc);
+    }
+}
+
+/// Products whose sum over each whole tile is added up: what lies behind the ends counts as zeros there, of square tiles, too.
+#[kernel(
+    tile(BM = [32, 16], BK = [32, 64]),
+    coarsen(TM of BM = [4, 2]),
+    vector(V = [4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2]),
+    stages(S = [2, 3]),
+    copy(P = [Mbarriers, Overlap, Async]),
+    grid(G = [1, 0])
+)]
+pub fn totalled_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, c: &mut Tensor<i32, 2>, totals: &mut Tensor<i32, 1>) {
+    for (m, n) in c.tiles([BM, BM]) {
+        let mut acc = zeros::<i32>([BM, BM]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((n, k)).t(), acc);
+        }
+        c.store((m, n), acc);
+        totals.atomic_add(0, acc.sum());
     }
 }

@@ -137,6 +137,21 @@ pub fn bulk() -> Kernel {
     k.done()
 }
 
+/// Numbers that each thread copies asynchronously and the next thread reads behind an mbarrier, at which the copies arrive.
+pub fn arriving() -> Kernel {
+    let mut k = Build::new(64);
+    let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+    let (s, full) = (k.array("stage", DType::F32, 64), k.array("full", DType::U64, 1));
+    let thread = k.special(Special::Thread);
+    k.push(when(equal(thread.clone(), int(0)), vec![Stmt::MbarrierInit { barrier: mbarrier(full), count: 64 }]));
+    k.push(Stmt::Barrier(Barrier::Block));
+    k.push(Stmt::AsyncCopy { shared: shared(s, thread.clone()), global: global(x, thread.clone()), bytes: 4, predicate: None });
+    k.push(Stmt::AsyncArrive { barrier: mbarrier(full) });
+    k.push(Stmt::MbarrierWait { barrier: mbarrier(full), parity: int(0) });
+    k.push(store(global(y, thread.clone()), load(shared(s, rem(add(thread, int(1)), int(64))))));
+    k.done()
+}
+
 /// Blocks write a number each; the last one to take a ticket adds them up, thread 0 alone.
 pub fn last_block(order: MemoryOrder) -> Kernel {
     let mut k = Build::new(32);
@@ -211,6 +226,8 @@ fn results_do_not_depend_on_the_seed() {
         assert_eq!(run(&transpose(33), 1, &given).f32(1), transposed);
         assert_eq!(run(&double_buffer(), 1, &[Given::F32(&x[..256]), Given::Raw(1024)]).f32(1), x[..256]);
         assert_eq!(run(&bulk(), 1, &[Given::F32(&x[..192]), Given::Raw(768)]).f32(1), reversed);
+        let turned: Vec<f32> = (0..64).map(|i| x[(i + 1) % 64]).collect();
+        assert_eq!(run(&arriving(), 1, &[Given::F32(&x[..64]), Given::Raw(256)]).f32(1), turned);
         let sum = run(&reduction(), 4, &[Given::F32(&x), Given::F32(&[0.0])]).f32(1)[0];
         assert_eq!(sum, x.iter().sum::<f32>());
         let total = run(&last_block(MemoryOrder::AcquireRelease), 9, &[Given::Raw(36), Given::I32(&[0]), Given::Raw(4)]);

@@ -1,7 +1,7 @@
 //! Every kind of trap, by a kernel that is right but for one thing.
 
 use super::build::*;
-use super::kernels::{bulk, double_buffer, last_block, numbers, reduction, transpose, vector_add, vectors};
+use super::kernels::{arriving, bulk, double_buffer, last_block, numbers, reduction, transpose, vector_add, vectors};
 use crate::sim::{Trap, TrapKind};
 use crate::simt::{Barrier, CacheHint, Expr, Kernel, ShuffleKind, Special, Stmt, VoteKind};
 use crate::types::{AtomicOp, DType, MemoryOrder, Scope};
@@ -77,6 +77,23 @@ fn missing_waits() {
     race(&without(&bulk(), 0, |s| matches!(s, Stmt::MbarrierWait { .. })), 1, &io);
     expect("deadlock", &trap(&without(&bulk(), 0, |s| matches!(s, Stmt::BulkCopy { .. })), 1, &io));
     expect("deadlock", &trap(&without(&bulk(), 0, |s| matches!(s, Stmt::MbarrierArrive { .. })), 1, &io));
+}
+
+#[test]
+fn arrivals_of_copies_speak_of_copies_only() {
+    let x = numbers(64);
+    let io = [Given::F32(&x), Given::Raw(256)];
+    let t = race(&without(&arriving(), 0, |s| matches!(s, Stmt::MbarrierWait { .. })), 1, &io);
+    assert!(t.to_string().contains("stage["), "{t}");
+    expect("deadlock", &trap(&without(&arriving(), 0, |s| matches!(s, Stmt::AsyncArrive { .. })), 1, &io));
+    // A store is no copy: its reader has to wait for a release.
+    let mut stored = arriving();
+    for stmt in &mut stored.body {
+        if let Stmt::AsyncCopy { shared, global, .. } = stmt.clone() {
+            *stmt = store(shared, load(global));
+        }
+    }
+    race(&stored, 1, &io);
 }
 
 #[test]
