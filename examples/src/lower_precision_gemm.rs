@@ -84,8 +84,7 @@ layouts! {
     unit(U = [Mma, Ffma]),
     warps(W = [8, 4]),
     stages(S = [3, 2, 1, 4]),
-    copy(P = [Async, Overlap, Mbarriers, Registers]),
-    grid(G = [0, 1]),
+    copy(P = [Async, Overlap, Registers]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 4, 8, 0]),
     min_blocks(Q = [2, 1])
