@@ -460,6 +460,15 @@ impl Launch {
         Ok((After { memory, ids }, report))
     }
 
+    /// How a simulated or launched kernel disagrees with the evaluator, on any device; `None` where it agrees on all.
+    pub fn disagreement(&self, kernel: &Kernel, simt: &simt::Kernel, fuel: u64) -> Option<String> {
+        match (self.evaluate(kernel), self.everywhere(simt, fuel)) {
+            (Err(e), _) => Some(format!("eval: {e}")),
+            (_, Err(trap)) => Some(trap),
+            (Ok(expected), Ok(after)) => after.iter().find_map(|after| self.difference(kernel, after, &expected)),
+        }
+    }
+
     /// The first difference between the simulator's memory and the evaluator's, in words. Elements that the evaluator leaves alone
     /// must hold nothing (or what they held before), and so must everything around the elements.
     pub fn difference(&self, kernel: &Kernel, after: &After, expected: &[Vec<u8>]) -> Option<String> {

@@ -46,6 +46,7 @@ mod found;
 mod fragment_reads;
 mod grid;
 mod index;
+mod items;
 mod mask;
 mod matrix_units;
 mod memory;

@@ -79,11 +79,7 @@ fn blocks_with_several_tiles_compute_what_eval_computes() {
                         continue;
                     }
                     launches += 1;
-                    let outcome = match (launch.evaluate(&kernel), launch.everywhere(&simt, FUEL)) {
-                        (Err(e), _) => Some(format!("eval: {e}")),
-                        (_, Err(trap)) => Some(trap),
-                        (Ok(expected), Ok(after)) => after.iter().find_map(|after| launch.difference(&kernel, after, &expected)),
-                    };
+                    let outcome = launch.disagreement(&kernel, &simt, FUEL);
                     failures.extend(outcome.map(|o| format!("{} {} {:?}: {o}", kernel.full_name(), schedule.short(&kernel), shape.lens)));
                 }
             }
