@@ -84,7 +84,8 @@ layouts! {
     unit(U = [Mma, Ffma]),
     warps(W = [8, 4]),
     stages(S = [3, 2, 1, 4]),
-    copy(P = [Async, Overlap, Registers]),
+    copy(P = [Async, Overlap, Mbarriers, Registers]),
+    grid(G = [0, 1]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 4, 8, 0]),
     min_blocks(Q = [2, 1])

@@ -1,6 +1,6 @@
 //! The stages of a ring that asynchronous copies fill and turns read, and how they are handed over: by a barrier of the block at each turn,
 //! or by mbarriers (`copy(P = Mbarriers)`), of which each stage has two. It is full once the copies of all threads have landed, and free once
-//! all warps have read it. No warp then waits for the slowest one at each turn, only for what it needs. (CUTLASS's pipelines have the same
+//! all have read it. No warp then waits for the slowest one at each turn, only for what it needs. (CUTLASS's pipelines have the same
 //! two.)
 
 use super::context::{Lowered, Lowering};
@@ -60,10 +60,10 @@ impl Lowering<'_> {
         }
         let stages = self.plan.stages;
         let [full, free] = ["stage_full", "stage_free"].map(|name| self.new_shared(name, DType::U64, stages));
-        self.comment("a stage is full when the copies of all threads have landed, and free when all warps have read it");
+        self.comment("a stage is full when the copies of all threads have landed, and free when they have read it");
         let (counter, stage) = self.loop_var("stage");
         let init = |array, count: i64| Stmt::MbarrierInit { barrier: word(array, &stage), count: count as u32 };
-        let body = vec![init(full, self.plan.threads), init(free, self.plan.threads / 32)];
+        let body = vec![init(full, self.plan.threads), init(free, self.plan.threads)];
         let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(stages), LOCAL.lit(1));
         let then = vec![Stmt::For { var: counter, start, end, step, unroll: true, body }];
         let condition = compare(CompareOp::Eq, self.thread32(), LOCAL.lit(0));
@@ -120,14 +120,13 @@ impl Lowering<'_> {
         free
     }
 
-    /// The end of a stage: all of it has been read; and on to the next one.
+    /// The end of a stage: all of it has been read; and on to the next one. Every thread says so for itself: one lane for its warp, behind a
+    /// barrier of the warp, is as right and half a percent faster on an H200, but NVIDIA's racecheck follows no order through it and would
+    /// report each copy.
     pub fn leave_stage(&self, stages: &Stages) -> Vec<Stmt> {
         let mut all = Vec::new();
         if let Some((signals, _)) = stages.signals {
-            let lane = LOCAL.rem(self.thread32(), 32);
-            let then = vec![Stmt::MbarrierArrive { barrier: word(signals.free, &stages.stage()), expect: None }];
-            all.push(Stmt::Barrier(Barrier::Warp));
-            all.push(Stmt::If { condition: compare(CompareOp::Eq, lane, LOCAL.lit(0)), then, otherwise: vec![] });
+            all.push(Stmt::MbarrierArrive { barrier: word(signals.free, &stages.stage()), expect: None });
         }
         all.extend(self.next_stage(stages));
         all
