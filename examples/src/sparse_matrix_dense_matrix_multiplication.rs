@@ -33,8 +33,8 @@ girih::challenge! {
         "M=1 N=0 K=5 nnz=0",
         "M=1 N=1 K=1 nnz=1",
         "M=17 N=33 K=65 nnz=200",
-        "M=64 N=32 K=128 nnz=700",
-        "M=129 N=67 K=31 nnz=3000",
+        "M=64 N=16 K=128 nnz=350",
+        "M=129 N=35 K=31 nnz=1500",
     ])
     .perf_at("M=4096, N=2048, K=512, nnz=2_936_013")
     .flops(|s| 2.0 * s.size("M") * s.size("N") * s.size("K"))

@@ -4,7 +4,8 @@
 //! smallest, below 2⁻²² of the whole, is left out. Matrix units truncate where they add, always towards zero, so that what they lose grows with
 //! the length of the sum: they add up one tile of it at a time, and tiles are added to one another by ordinary additions, which round.
 //! (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance, 2022.)
-//! Infinities become NaN: infinity less itself is none.
+//! Infinities have no lower bits (infinity less itself is no number), and what lies just below f32's largest number rounds to infinity: a tile
+//! with a result that is not finite is computed once more, by multiply-adds. Numbers below 2⁻¹¹³ keep fewer bits: tf32's smallest is 2⁻¹³⁶.
 
 use girih::prelude::*;
 
@@ -15,6 +16,24 @@ fn split_dot(left: Tile<f32>, right: Tile<f32>, sum: Tile<f32>) -> Tile<f32> {
     let sum = dot(left_low, right_high, sum);
     let sum = dot(left_high, right_low, sum);
     dot(left_high, right_high, sum)
+}
+
+/// The tile as it is, if all of it is finite; otherwise what multiply-adds make of these columns of `left` and rows of `right`.
+#[device]
+fn checked(
+    sum: Tile<f32>,
+    length: Scalar<i64>,
+    left: impl Fn(Scalar<i64>) -> Tile<f32>,
+    right: impl Fn(Scalar<i64>) -> Tile<f32>,
+) -> Tile<f32> {
+    let mut sum = sum;
+    if !(sum.abs() <= f32::MAX).all() {
+        sum = sum.like(0.0);
+        for k in 0..length {
+            sum = left(k).fma(right(k), sum);
+        }
+    }
+    sum
 }
 
 /// c = a · b.
@@ -36,6 +55,7 @@ pub fn split_matrix_multiplication(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &m
         for k in a.axis(1).tiles(BK) {
             acc += split_dot(a.load((m, k)), b.load((k, n)), zeros::<f32>([BM, BN]));
         }
+        let acc = checked(acc, a.len(1), |k| a.load((m, k)).expand(1, BN), |k| b.load((k, n)).expand(0, BM));
         c.store((m, n), acc);
     }
 }
@@ -58,6 +78,8 @@ pub fn split_batched_multiplication(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, c: &
         for k in a.axis(2).tiles(BK) {
             acc += split_dot(a.load((i.number(), m, k)), b.load((i.number(), k, n)), zeros::<f32>([BM, BN]));
         }
-        c.store((i.number(), m, n), acc);
+        let of = i.number();
+        let acc = checked(acc, a.len(2), |k| a.load((of, m, k)).expand(1, BN), |k| b.load((of, k, n)).expand(0, BM));
+        c.store((of, m, n), acc);
     }
 }

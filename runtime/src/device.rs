@@ -96,6 +96,11 @@ impl Device {
     pub fn sim(target: &Target) -> Device {
         Device::Sim(Arc::new(SimDevice::new(target)))
     }
+    /// The same simulator, whose traffic and instructions are not counted.
+    pub(crate) fn sim_without_counters(target: &Target) -> Device {
+        let options = girih_core::sim::Options { count: false, ..Default::default() };
+        Device::Sim(Arc::new(SimDevice::with_options(target, options)))
+    }
     /// The first GPU, or the simulated H200 where there is none, with the reason.
     pub fn any() -> (Device, Option<Error>) {
         match Device::cuda(0) {

@@ -322,6 +322,11 @@ pub(crate) fn combines_grid(kernel: &tile::Kernel) -> bool {
     kernel.body.iter().any(is_over_grid)
 }
 
+/// Whether what blocks have must be combined in the order of the tiles.
+pub(crate) fn keeps_order(kernel: &tile::Kernel) -> bool {
+    kernel.body.iter().any(|s| matches!(s, tile::Stmt::Combine(c) if c.form == Form::Grid && !c.operator.commutative()))
+}
+
 fn is_over_grid(stmt: &tile::Stmt) -> bool {
     matches!(stmt, tile::Stmt::Combine(c) if c.form == Form::Grid)
 }

@@ -36,6 +36,8 @@ impl Lowering<'_> {
         let block = self.block_index();
         let stride = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
         let stride = self.ix.cast(DType::I32, stride);
+        let (block, tiles, stride) =
+            if super::finish::keeps_order(self.kernel) { self.in_order(block, tiles, stride) } else { (block, tiles, stride) };
         self.dealt("tiles");
         if let Some(sum) = self.flat_sum(l) {
             return self.grid_flat(&Dealt { grid: l, counts, tiles, block, stride }, &sum);
@@ -65,6 +67,19 @@ impl Lowering<'_> {
         self.emit(Stmt::For { var: counter, start: block, end: tiles, step: stride, unroll: false, body });
         self.finish_carries(&l.carries, &carried);
         Ok(())
+    }
+
+    /// What a block has of the tiles where what blocks have is combined in an order: neighbours, from a first one to the one behind the last,
+    /// one by one.
+    fn in_order(&mut self, block: Expr, tiles: Expr, blocks: Expr) -> (Expr, Expr, Expr) {
+        use super::index::binary;
+        let (ix, dtype) = (self.ix, self.ix.dtype);
+        self.comment("neighbouring tiles for each block: what blocks have is combined in their order");
+        let most = binary(BinaryOp::Div, ix.sub(ix.add(tiles.clone(), blocks.clone()), ix.lit(1)), blocks);
+        let most = self.declare_let("share", dtype, most);
+        let first = self.declare_let("first_tile", dtype, binary(BinaryOp::Min, ix.mul(block, most.clone()), tiles.clone()));
+        let end = self.declare_let("end_tile", dtype, binary(BinaryOp::Min, ix.add(first.clone(), most), tiles));
+        (first, end, ix.lit(1))
     }
 
     /// Says to how many blocks tiles, or parts of them, are dealt.
@@ -135,7 +150,7 @@ impl Lowering<'_> {
 
     /// Whether blocks walk several rows of tiles together.
     fn in_raster(&self, l: &TileLoop) -> bool {
-        self.plan.raster > 1 && l.vars.len() == 2
+        self.plan.raster > 1 && l.vars.len() == 2 && !super::finish::keeps_order(self.kernel)
     }
 
     /// Along each axis the index of the tile of this number, the last axis fastest.

@@ -140,6 +140,20 @@ impl Warp {
         }
     }
 
+    /// Sets a slot in some lanes to what another has.
+    fn copy(&mut self, to: Slot, from: Slot, lanes: u32) {
+        if lanes == u32::MAX {
+            self.regs.copy_within(from as usize..=from as usize, to as usize);
+        } else {
+            for lane in active_lanes(lanes) {
+                self.regs[to as usize][lane] = self.regs[from as usize][lane];
+            }
+        }
+        if let Some(k) = self.known.get_mut(to as usize) {
+            *k |= lanes;
+        }
+    }
+
     /// First slot of `count` elements in each lane; one value if it is the same in all active lanes.
     pub(super) fn element_slots(&self, program: &Program, of: &ElementsOp, count: u32) -> Exec<Starts> {
         let at = self.reg(of.at);
@@ -268,10 +282,7 @@ impl Step<'_, '_> {
             | Op::Select { .. }
             | Op::Cast { .. }
             | Op::Bitcast { .. } => self.warp.pure(op),
-            Op::Move { dst, a } => {
-                let values = *self.warp.reg(*a);
-                self.warp.set(*dst, &values, self.warp.active);
-            }
+            Op::Move { dst, a } => self.warp.copy(*dst, *a, self.warp.active),
             Op::Special { dst, special } => self.special(*dst, *special),
             Op::Check { slot } => self.warp.check(program, *slot, self.warp.active)?,
             Op::Forget { base, len } => {
@@ -286,17 +297,15 @@ impl Step<'_, '_> {
                 }
             }
             Op::Element { dst, of } => self.element(program, *dst, of)?,
-            Op::SetElement { of, a } => {
-                let values = *self.warp.reg(*a);
-                match self.warp.element_slots(program, of, 1)? {
-                    Starts::Same(slot) => self.warp.set(slot, &values, self.warp.active),
-                    Starts::Each(slots) => {
-                        for lane in active_lanes(self.warp.active) {
-                            self.warp.set(slots[lane], &values, 1 << lane);
-                        }
+            Op::SetElement { of, a } => match self.warp.element_slots(program, of, 1)? {
+                Starts::Same(slot) => self.warp.copy(slot, *a, self.warp.active),
+                Starts::Each(slots) => {
+                    let values = *self.warp.reg(*a);
+                    for lane in active_lanes(self.warp.active) {
+                        self.warp.set(slots[lane], &values, 1 << lane);
                     }
                 }
-            }
+            },
             Op::If { .. } | Op::Else { .. } | Op::EndIf | Op::Loop | Op::LoopTest { .. } | Op::Jump { .. } => self.warp.control(op),
             Op::StepCheck { step, dtype } => {
                 for lane in active_lanes(self.warp.active) {
@@ -352,7 +361,7 @@ impl Step<'_, '_> {
         match starts {
             Starts::Same(slot) => {
                 self.warp.check(program, slot, self.warp.active)?;
-                self.warp.regs[dst as usize] = *self.warp.reg(slot);
+                self.warp.regs.copy_within(slot as usize..=slot as usize, dst as usize);
             }
             Starts::Each(slots) => {
                 for lane in active_lanes(self.warp.active) {

@@ -180,3 +180,18 @@ pub fn scaled_by_last(x: &Tensor<i32, 1>, total: &mut Tensor<i32, 1>) {
     }
     total.store_at(first, acc.sum().sum_grid());
 }
+
+/// The composition of the maps s ↦ 3 s + x over all elements: an operator that keeps order, over the grid, too.
+#[kernel(tile(T = [32, 64, 128]), coarsen(C of T = [1, 2]), vector(V = [1, 2]), grid(G = [1, 2]), stages(S = [1, 2, 3]), copy(P = [Async, Registers]))]
+pub fn composition(x: &Tensor<u32, 1>, y: &mut Tensor<u32, 1>) {
+    let (mut scale, mut shift) = (scalar(1u32), scalar(0u32));
+    for t in x.tiles([T]).strided() {
+        let v = x.load(t);
+        let (s, d) = (v.like(3), v).reduce_all((1, 0), |f, g| (f.0 * g.0, f.1 * g.0 + g.1));
+        shift = shift * s + d;
+        scale = scale * s;
+    }
+    let (scale, shift) = (scale, shift).reduce_grid((1, 0), |f, g| (f.0 * g.0, f.1 * g.0 + g.1));
+    y.store_at(0, scale);
+    y.store_at(1, shift);
+}

@@ -8,6 +8,7 @@ use super::snapshots::page;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
 use girih_core::sim::Class;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
@@ -30,6 +31,25 @@ fn registers_lanes_and_warps_are_combined() {
         insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(format!("cooperating.{name}"), shown(name, schedule));
         });
+    }
+}
+
+/// Blocks with several tiles each: what keeps order gets neighbouring tiles.
+#[test]
+fn operators_keep_the_order_of_tiles_over_the_grid() {
+    let kernel = kernel("cooperating::kernels", "composition");
+    let few = Target { multiprocessors: 3, ..Target::h200().clone() };
+    for facts in [best_facts(&kernel), Facts::none(&kernel)] {
+        let space = Space::new(&kernel, &facts, &few);
+        for (n, schedule) in space.sample(12, 3).iter().enumerate() {
+            let simt = lower(&kernel, &facts, schedule, &few).unwrap_or_else(|e| panic!("{e}"));
+            for len in [0, 16, 64, 640, 1008, 2000] {
+                let shape = Shape { lens: vec![vec![len], vec![16]], scalars: vec![None; 2] };
+                let launch = Launch::new(&kernel, &shape, Placement::Aligned, n as u64);
+                let outcome = launch.disagreement(&kernel, &simt, 50_000_000);
+                assert!(outcome.is_none(), "{} at {len}: {}", schedule.short(&kernel), outcome.unwrap_or_default());
+            }
+        }
     }
 }
 
