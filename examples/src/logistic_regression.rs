@@ -104,7 +104,7 @@ pub fn take_step(step: &Tensor<f32, 1>, beta: &mut Tensor<f32, 1>, far: &mut Ten
         length += s * s;
         reach += b * b;
     }
-    let (length, reach) = (length.sum(), reach.sum()).reduce_grid((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let (length, reach) = (length.sum(), reach.sum()).commutative().reduce_grid((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
     far.store_at(0, (length > reach * (ENOUGH * ENOUGH)).cast::<i32>());
 }
 

@@ -72,7 +72,9 @@ impl Compiled {
             }
         };
         self.arch = arch;
-        self.resources = Some(entry.resources);
+        // ptxas knows nothing of what a launch asks for.
+        let shared_bytes = entry.resources.shared_bytes.max(self.simt.shared_bytes());
+        self.resources = Some(Resources { shared_bytes, ..entry.resources });
         self.warnings = entry.warnings;
         self.cubin = Some(Arc::new(entry.cubin));
         Ok(self)

@@ -14,7 +14,7 @@ pub struct Resources {
     pub spill_store_bytes: u32,
     /// Bytes per thread loaded back from local memory.
     pub spill_load_bytes: u32,
-    /// Bytes of static shared memory per block, without what the system reserves.
+    /// Bytes of shared memory per block, without what the system reserves: of arrays in the text, or those that a launch asks for.
     pub shared_bytes: u32,
     /// Bytes of stack per thread.
     pub stack: u32,

@@ -2,7 +2,7 @@
 
 use super::launches::best_facts;
 use super::rungs::{chosen, gallery};
-use super::snapshots::page;
+use super::snapshots::{older, page};
 use girih::challenge::Sizes;
 use girih::cli::names::subject;
 use girih::rungs::{Climb, climb};
@@ -11,13 +11,15 @@ use girih::tune::launches::launches;
 use girih::tune::predict::Prediction;
 use girih_core::cuda::emit;
 use girih_core::lower::lower;
+use girih_core::model::Bottleneck;
 use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
-use girih_examples::{batched_matrix_multiplication, gemm, matrix_multiplication, relu};
+use girih_examples::lower_precision_gemm::{F16F32, NN};
+use girih_examples::{batched_matrix_multiplication, gemm, lower_precision_gemm, matrix_multiplication, relu};
 
 const ACCEPT: &str = "accept new output with: INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p girih-tests ladders";
 
@@ -108,13 +110,15 @@ fn ladders_are_what_they_are() {
     let mut changed = Vec::new();
     let learned = built(matrix_multiplication::matrix_multiplication::Kernel::def());
     let units = built(gemm::gemm::Kernel::def());
-    let pages =
-        Step::ALL[..6].iter().map(|s| (&learned, *s)).chain([(&units, Step::Mma), (&learned, Step::Split), (&learned, Step::Stream)]);
+    let of_units = [Step::Mma, Step::Overlap];
+    let pages = Step::ALL.iter().map(|s| (if of_units.contains(s) { &units } else { &learned }, *s));
+    let mut names = Vec::new();
     for (kernel, step) in pages {
         let ladder = ladder(kernel, Target::h200()).expect("it multiplies tiles");
         let text = page(kernel, ladder.rung(step).unwrap_or_else(|e| panic!("{e}")));
         let at = Step::ALL.iter().position(|s| *s == step).expect("one of all") + 1;
         let name = format!("{}.ladder-{at}-{step}", kernel.name);
+        names.push(format!("{name}.snap"));
         let outcome = std::panic::catch_unwind(|| {
             insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true, description => ACCEPT }, {
                 insta::assert_snapshot!(name.clone(), text);
@@ -125,6 +129,10 @@ fn ladders_are_what_they_are() {
         }
     }
     assert!(changed.is_empty(), "generated code changed: {}\n{ACCEPT}", changed.join(", "));
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("it/snapshots");
+    let files = std::fs::read_dir(folder).expect("the snapshots' folder").map(|e| e.expect("an entry").file_name().display().to_string());
+    let orphans: Vec<String> = files.filter(|f| f.contains(".ladder-") && !names.contains(f)).collect();
+    assert!(orphans.is_empty(), "snapshots of no rung, to be deleted: {}", orphans.join(", "));
 }
 
 fn climbed(name: &str, sizes: &str) -> Climb {
@@ -172,6 +180,22 @@ fn predictions_know_what_sharing_sums_gains_and_costs() {
     assert!(long[1] < 0.3 * long[0] && long[2] < long[1], "{long:?}");
     let short = [1, 8].map(|parts| with_parts(parts, "M=4096 N=64 K=4096"));
     assert!(short[1] > 1.2 * short[0], "{short:?}");
+}
+
+/// On older GPUs, too, the best schedules for matrix units keep them busy.
+#[test]
+fn large_products_are_bound_by_the_tensor_pipe() {
+    let kernel = built(lower_precision_gemm::lower_precision_gemm::Kernel::<F16F32, NN>::def());
+    let subject = subject("gemm_f16_f32_nn").expect("a challenge of the gallery");
+    let sizes = Sizes::parse("M=4096 N=4096 K=4096").expect("sizes");
+    let launch = &launches(&subject.program, &subject.call(&sizes, 1).expect("a call"), 0).expect("launches")[0];
+    for target in [older("t4"), older("a100")] {
+        let matrix = |s: &Schedule| s.short(&kernel).contains("U=Mma");
+        let candidates: Vec<Schedule> = Space::new(&kernel, &launch.facts, target).sample(120, 1).into_iter().filter(matrix).collect();
+        let prediction = Prediction::new(&subject, &sizes, (&kernel, launch), target, candidates.clone()).expect("a smaller size");
+        let best = candidates.iter().min_by(|a, b| prediction.rough_us(a).total_cmp(&prediction.rough_us(b))).expect("a candidate");
+        assert_eq!(prediction.bottleneck(best), Some(Bottleneck::Tensor), "{}: {}", target.name, best.short(&kernel));
+    }
 }
 
 /// Where threads wait for their loads, a second block computes: the model knows that launch bounds make room for it, by what NVRTC says

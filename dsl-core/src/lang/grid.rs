@@ -1,4 +1,4 @@
-//! Combinations over the grid: what each block has after a strided grid loop, joined in the blocks' order. What follows runs once.
+//! Combinations over the grid: what each block has after a strided grid loop, joined in the order of their tiles. What follows runs once.
 
 use super::combine::{record, trace};
 use super::components::{self, Components};
@@ -38,7 +38,7 @@ over_the_grid! { Tile, " at each position":
 
 /// Combinations over the grid by the author's operator: see [`super::reduce::Reduce`] for what it must be.
 pub trait ReduceGrid: Components {
-    /// Combines what all blocks have, in the blocks' order. Stands behind a strided grid loop; what follows runs once.
+    /// Combines what all blocks have, in the order of their tiles, which are neighbours then. Stands behind a strided grid loop; what follows runs once.
     #[track_caller]
     fn reduce_grid(self, identity: Self::Value, operator: impl FnOnce(Self::Element, Self::Element) -> Self::Element) -> Self {
         grid_by(self, identity, operator, false, SourceLoc::caller())

@@ -293,7 +293,7 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
         }
         for (site, verdict) in &row.verdicts {
             let r = verdict.resources;
-            let _ = writeln!(text, "- {site}: {verdict}; {} registers, {} bytes of static shared memory", r.registers, r.shared_bytes);
+            let _ = writeln!(text, "- {site}: {verdict}; {} registers, {} bytes of shared memory", r.registers, r.shared_bytes);
         }
     }
     text

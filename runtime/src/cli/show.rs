@@ -219,7 +219,7 @@ fn sass(kernel: &Kernel, schedule: &Schedule, compiled: &Compiled, verdict: &Acc
     let mut text = format!("// {}({}) for {}\n", kernel.full_name(), schedule.short(kernel), compiled.arch);
     if let Some(r) = &compiled.resources {
         let spilled = r.spill_store_bytes + r.spill_load_bytes;
-        text += &format!("// {} registers, {} bytes of static shared memory, {spilled} bytes spilled\n", r.registers, r.shared_bytes);
+        text += &format!("// {} registers, {} bytes of shared memory, {spilled} bytes spilled\n", r.registers, r.shared_bytes);
     }
     text += &format!("// {verdict}\n");
     for function in &listing.functions {

@@ -194,7 +194,8 @@ fn print(outcome: &SiteOutcome, by: &By) {
     match (&outcome.winner, outcome.median_us) {
         (Some((schedule, attribute)), Some(us)) => {
             let gain = outcome.naive_us.map_or(String::new(), |n| format!(", {:.2} x the naive schedule's speed", n / us));
-            println!("  best {schedule}: {verb} {us:.2} us{gain}");
+            let bound = outcome.bound().map_or(String::new(), |b| format!(", {b}"));
+            println!("  best {schedule}: {verb} {us:.2} us{gain}{bound}");
             println!("  {attribute}");
             if let Some(verdict) = &outcome.acceptance {
                 println!("  {verdict}");
@@ -218,7 +219,7 @@ fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
         "predicted": matches!(by, By::Prediction(_)),
         "schedule": outcome.winner.as_ref().map(|w| &w.0), "attribute": outcome.winner.as_ref().map(|w| &w.1),
         "median_us": outcome.median_us, "naive_us": outcome.naive_us, "acceptance": outcome.acceptance.as_ref().map(acceptance_json),
-        "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
+        "bound": outcome.bound(), "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
     })
 }
 

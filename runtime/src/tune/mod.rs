@@ -29,7 +29,7 @@ use crate::challenge::Sizes;
 use crate::compile::{Compiled, Output, compile};
 use crate::device::Device;
 use crate::joint::Joint;
-use crate::store::{Elected, Store, Trial, TrialKey};
+use crate::store::{Elected, Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::winners;
 use ahead::Ahead;
@@ -142,6 +142,15 @@ pub struct SiteOutcome {
     pub counts: (usize, usize, usize),
     /// Reasons why candidates were dropped, with their number.
     pub dropped: BTreeMap<String, usize>,
+}
+
+impl SiteOutcome {
+    /// What the model says that bounds the winner, in words; nothing where it was measured.
+    pub fn bound(&self) -> Option<&str> {
+        let (winner, _) = self.winner.as_ref()?;
+        let trial = self.ranking.iter().find(|t| t.schedule == *winner)?;
+        (trial.status == Status::Predicted).then_some(trial.reason.as_str())
+    }
 }
 
 /// Of the data that candidates are checked and timed on.

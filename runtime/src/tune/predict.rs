@@ -83,6 +83,11 @@ impl<'a> Prediction<'a> {
         self.predict(schedule, None).map_or(f64::INFINITY, |p| (p.seconds + UNHIDDEN * p.beside) * 1e6)
     }
 
+    /// What bounds a schedule, by the model with guessed registers; nothing where it is illegal or fails on the simulator.
+    pub fn bottleneck(&self, schedule: &Schedule) -> Option<model::Bottleneck> {
+        self.predict(schedule, None).ok().map(|p| p.bottleneck)
+    }
+
     /// The model's word on one schedule.
     fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<model::Prediction, String> {
         if let Some(predicted) = self.predict_product(schedule, registers)? {
