@@ -249,19 +249,23 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
     let copy_head = if copy { " copy_ GB/s | of copy_ |" } else { "" };
     let sums = rows.iter().any(|r| r.plain_sum().is_some());
     let sum_head = if sums { " plain sum | girih / sum |" } else { "" };
+    let cub = rows.iter().any(|r| r.peers.iter().any(|(n, _)| n == "CUB"));
+    let cub_head = if cub { " CUB |" } else { "" };
     let _ = writeln!(
         text,
-        "| kernel | size | girih | eager | compiled | best peer / girih | floor | floor / girih | GB/s |{copy_head}{sum_head} schedule |"
+        "| kernel | size | girih | eager | compiled |{cub_head} best peer / girih | floor | floor / girih | GB/s |{copy_head}{sum_head} schedule |"
     );
     let _ = writeln!(
         text,
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|{}{}---|",
+        "|---|---|--:|--:|--:|{}--:|--:|--:|--:|{}{}---|",
+        if cub { "--:|" } else { "" },
         if copy { "--:|--:|" } else { "" },
         if sums { "--:|--:|" } else { "" }
     );
     for row in rows {
         let peer = |name: &str| row.peers.iter().find(|(n, _)| n == name).map_or("–".to_string(), |(_, t)| format!("{t:.2}"));
         let ratio = row.best_peer().map_or("–".to_string(), |p| format!("{:.3}", p / row.median_us));
+        let cub_cell = if cub { format!(" {} |", peer("CUB")) } else { String::new() };
         let copy_cells = match row.copy_bandwidth() {
             Some(b) => format!(" {:.0} | {:.1} % |", b / 1e9, 100.0 * row.bandwidth() / b),
             None if copy => " – | – |".into(),
@@ -274,7 +278,7 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
         };
         let _ = writeln!(
             text,
-            "| {} | {} | {:.2} | {} | {} | {ratio} | {:.2} | {:.3} | {:.0} |{copy_cells}{sum_cells} {} |",
+            "| {} | {} | {:.2} | {} | {} |{cub_cell} {ratio} | {:.2} | {:.3} | {:.0} |{copy_cells}{sum_cells} {} |",
             row.name,
             row.sizes,
             row.median_us,

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The script, kept in the project and carried in the binary.
-const SCRIPT: &str = include_str!("torch_peers.py");
+const SCRIPT: &str = concat!(include_str!("cub_peers.py"), "\n", include_str!("torch_peers.py"));
 
 /// A running Python process with torch.
 pub struct Torch {

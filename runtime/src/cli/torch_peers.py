@@ -1,4 +1,4 @@
-"""Times PyTorch's way of doing a challenge, eager and compiled, for `autotune bench`.
+"""Times PyTorch's way of doing a challenge, eager and compiled, and CUB's where it has one (cub_peers.py), for `autotune bench`.
 
 One JSON request a line on stdin, one JSON reply a line on stdout:
   {"setup": {"name": "relu", "sizes": {"N": 1000}}}  ->  {"peers": ["eager", "compiled"]} or {"error": "..."}
@@ -510,6 +510,12 @@ class Timer:
             self.works["compiled"] = lambda: compiled(*arguments)
         except Exception as e:  # no C compiler or Triton: eager alone is still a peer
             errors.append(f"torch.compile: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
+        try:
+            cub = cub_work(name, arguments, operation)
+            if cub is not None:
+                self.works["CUB"] = cub
+        except Exception as e:  # likewise
+            errors.append(f"CUB: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
         for work in self.works.values():
             for _ in range(5):
                 work()
