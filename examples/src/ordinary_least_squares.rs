@@ -156,7 +156,7 @@ girih::challenge! {
         "n_samples=32 n_features=32",
         "n_samples=67 n_features=31",
         "n_samples=53 n_features=33",
-        "n_samples=97 n_features=70",
+        "n_samples=75 n_features=65",
     ])
     .perf_at("n_samples=32, n_features=32")
     .flops(|s| s.size("n_samples") * s.size("n_features").powi(2) + s.size("n_features").powi(3) / 3.0)

@@ -13,6 +13,7 @@ mod flat;
 pub mod kernels;
 mod levels;
 mod numerics;
+mod precision;
 mod slices;
 mod splits;
 mod traffic;

@@ -157,12 +157,18 @@ impl Warp {
     /// First slot of `count` elements in each lane; one value if it is the same in all active lanes.
     pub(super) fn element_slots(&self, program: &Program, of: &ElementsOp, count: u32) -> Exec<Starts> {
         let at = self.reg(of.at);
+        let within = |element: i64| element >= 0 && element + count as i64 <= of.len as i64;
+        // Most indices are the same in all lanes.
+        let all = signed(at[0], of.at_type);
+        if self.active == u32::MAX && within(all) && at.iter().all(|index| *index == at[0]) {
+            return Ok(Starts::Same(of.base + all as u32));
+        }
         let mut starts = [0; 32];
         let mut first = None;
         let mut uniform = true;
         for lane in active_lanes(self.active) {
             let element = signed(at[lane], of.at_type);
-            if element < 0 || element + count as i64 > of.len as i64 {
+            if !within(element) {
                 let array = program.slot_name(of.base);
                 return fault(TrapKind::ElementOutOfBounds { array, element, len: of.len }, lane);
             }
