@@ -124,12 +124,8 @@ impl Lowering<'_> {
     /// barrier of the warp, is as right and half a percent faster on an H200, but NVIDIA's racecheck follows no order through it and would
     /// report each copy.
     pub fn leave_stage(&self, stages: &Stages) -> Vec<Stmt> {
-        let mut all = Vec::new();
-        if let Some((signals, _)) = stages.signals {
-            all.push(Stmt::MbarrierArrive { barrier: word(signals.free, &stages.stage()), expect: None });
-        }
-        all.extend(self.next_stage(stages));
-        all
+        let arrive = |signals: Signals| Stmt::MbarrierArrive { barrier: word(signals.free, &stages.stage()), expect: None };
+        stages.signals().map(arrive).into_iter().chain(self.next_stage(stages)).collect()
     }
 
     fn next_stage(&self, stages: &Stages) -> Vec<Stmt> {

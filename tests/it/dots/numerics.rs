@@ -187,13 +187,7 @@ fn exact(product: &Product, case: &Case, row: usize, column: usize) -> (f64, f64
     terms.fold((0.0, 0.0), |(sum, magnitude), t| (sum + t, magnitude + t.abs()))
 }
 
-/// By how much an element may be off: see `Atom::error_bound`; the last steps are those of f32's and the result's smallest numbers. Sums of
-/// two tf32 numbers leave out the product of both lower ones, 2⁻²², and end with tf32's smallest number.
-fn split_bound(terms: usize, (_, magnitude): (f64, f64), most: f64) -> f64 {
-    bound(DType::F32, true, 3 * terms, (0.0, magnitude)) + 2f64.powi(-21) * magnitude + terms as f64 * 2f64.powi(-136) * (1.0 + most)
-}
-
-/// As above, of one product.
+/// By how much an element may be off: see `Atom::error_bound`; the last steps are those of f32's and the result's smallest numbers.
 fn bound(out: DType, matrix: bool, terms: usize, (sum, magnitude): (f64, f64)) -> f64 {
     if !out.is_float() {
         return 0.0;
@@ -206,6 +200,12 @@ fn bound(out: DType, matrix: bool, terms: usize, (sum, magnitude): (f64, f64)) -
         DType::BF16 => sums + (sum.abs() + sums) * 2f64.powi(-8) + 2f64.powi(-134),
         _ => sums,
     }
+}
+
+/// The same of operands that are sums of two tf32 numbers: they leave out the product of both lower ones, 2⁻²², and end with tf32's smallest
+/// number; `most` is the largest element.
+fn split_bound(terms: usize, (_, magnitude): (f64, f64), most: f64) -> f64 {
+    bound(DType::F32, true, 3 * terms, (0.0, magnitude)) + 2f64.powi(-21) * magnitude + terms as f64 * 2f64.powi(-136) * (1.0 + most)
 }
 
 fn value(dtype: DType, bytes: &[u8]) -> f64 {

@@ -4,41 +4,16 @@ use girih::prelude::*;
 
 /// The largest element and the sum of every row of a · b, which is nowhere stored.
 #[kernel(
-    tile(BM = [16, 32], BN = [32, 16], BK = [16, 8]),
+    types(T = [f32, f16]),
+    tile(BM = [16, 32], BN = [32, 16, 64], BK = [16, 8, 32]),
     coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
-    vector(V = [4, 1]),
+    vector(V = [4, 2, 1]),
+    unit(U = [Ffma, Mma]),
+    warps(W = [2, 1, 4]),
     stages(S = [1, 2, 3]),
     copy(P = [Async, Registers])
 )]
-pub fn product_rows(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, largest: &mut Tensor<f32, 1>, sums: &mut Tensor<f32, 1>) {
-    for m in a.axis(0).tiles(BM) {
-        let mut most = full([BM], f32::MIN);
-        let mut total = zeros::<f32>([BM]);
-        for n in b.axis(1).tiles(BN) {
-            let mut acc = zeros::<f32>([BM, BN]);
-            for k in a.axis(1).tiles(BK) {
-                acc = dot(a.load((m, k)), b.load((k, n)), acc);
-            }
-            let there = (n.coords() < b.len(1)).expand(0, BM);
-            most = most.max(select(there, acc, f32::MIN).max_axis(1));
-            total += acc.sum_axis(1);
-        }
-        largest.store(m, most);
-        sums.store(m, total);
-    }
-}
-
-/// The same from the fragments of matrix units.
-#[kernel(
-    tile(BM = [32, 16], BN = [32, 64], BK = [16, 32]),
-    coarsen(TM of BM = [4, 2], TN of BN = [4, 2]),
-    vector(V = [2, 1]),
-    unit(U = [Mma, Ffma]),
-    warps(W = [2, 1, 4]),
-    stages(S = [2, 1, 3]),
-    copy(P = [Async, Registers])
-)]
-pub fn unit_product_rows(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, largest: &mut Tensor<f32, 1>, sums: &mut Tensor<f32, 1>) {
+pub fn product_rows<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, largest: &mut Tensor<f32, 1>, sums: &mut Tensor<f32, 1>) {
     for m in a.axis(0).tiles(BM) {
         let mut most = full([BM], f32::MIN);
         let mut total = zeros::<f32>([BM]);
