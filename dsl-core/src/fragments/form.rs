@@ -1,4 +1,4 @@
-//! How a dot uses an atom: as it is, or with its operands swapped.
+//! How a dot uses an atom: as it is, or with its operands swapped, whose columns may be dealt in pairs.
 
 use super::{Atom, Operand};
 use crate::layout::{Digit, Layout, Source};
@@ -8,18 +8,37 @@ use std::fmt;
 /// An atom as a dot uses it. Operands, rows and columns are those of the dot.
 ///
 /// *Swapped* it makes the transposed result from the transposed operands, `(a · b)ᵀ = bᵀ · aᵀ`: the right operand is its A, the left one its B.
-/// Rows `g` and `g + 8` of A are then columns `2 g` and `2 g + 1` of the dot, so that a lane's two elements of a row of the right operand are
-/// neighbours in it, and so are two of the result. That is for operands of 32 bits whose rows lie across the axis of the sum, which `ldmatrix`
-/// cannot transpose: half the reads, each twice as wide.
+/// That is for skinny results: 8 rows of the dot are enough, where as it is the instruction has 16.
+///
+/// *Dealt*, rows `g` and `g + 8` of the instruction's A are columns `2 g` and `2 g + 1` of the dot, so that a lane's two elements of a row of
+/// the right operand are neighbours in it, and so are two of the result. That is for operands of 32 bits whose rows lie across the axis of the
+/// sum, which `ldmatrix` cannot transpose: half the reads, each twice as wide.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Form {
     /// The instruction.
     pub atom: Atom,
     /// Its operands change places.
     pub swapped: bool,
+    /// Swapped, and columns of the dot are dealt to its rows in pairs.
+    pub dealt: bool,
 }
 
 impl Form {
+    /// As the instruction is.
+    pub const fn plain(atom: Atom) -> Form {
+        Form { atom, swapped: false, dealt: false }
+    }
+
+    /// With its operands swapped.
+    pub const fn swapped(atom: Atom) -> Form {
+        Form { atom, swapped: true, dealt: false }
+    }
+
+    /// With its operands swapped and their columns dealt in pairs.
+    pub const fn dealt(atom: Atom) -> Form {
+        Form { atom, swapped: true, dealt: true }
+    }
+
     /// Rows and columns of the result that one instruction makes.
     pub const fn tile(&self) -> [i64; 2] {
         let (m, n) = (self.atom.m as i64, self.atom.n as i64);
@@ -51,7 +70,7 @@ impl Form {
         if !self.swapped {
             return layout;
         }
-        if operand != Operand::A {
+        if self.dealt && operand != Operand::A {
             deal(&mut layout.axes[0]);
         }
         layout.axes.reverse();
@@ -60,14 +79,14 @@ impl Form {
 
     /// How `ldmatrix` loads an operand: see [`Atom::matrices`]. It cannot deal rows.
     pub fn matrices(&self, operand: Operand, contiguous: usize) -> Option<(bool, Vec<[i64; 2]>)> {
-        match (self.swapped, operand) {
-            (false, _) => self.atom.matrices(operand, contiguous),
-            (true, Operand::A) => {
-                let (transposed, origins) = self.atom.matrices(Operand::B, 1 - contiguous)?;
-                Some((transposed, origins.into_iter().map(|[row, column]| [column, row]).collect()))
-            }
-            (true, _) => None,
+        if !self.swapped {
+            return self.atom.matrices(operand, contiguous);
         }
+        if self.dealt && operand == Operand::B {
+            return None;
+        }
+        let (transposed, origins) = self.atom.matrices(self.role(operand), 1 - contiguous)?;
+        Some((transposed, origins.into_iter().map(|[row, column]| [column, row]).collect()))
     }
 }
 
@@ -82,9 +101,18 @@ fn deal(rows: &mut [Digit]) {
     rows.sort_by_key(|d| d.place);
 }
 
-/// `m16n8k8_tf32`, `m16n8k8_tf32 swapped`.
+/// `m16n8k8_tf32`, `m16n8k8_tf32 swapped`, `m16n8k8_tf32 dealt`.
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}{}", self.atom, if self.swapped { " swapped" } else { "" })
+        write!(
+            f,
+            "{}{}",
+            self.atom,
+            match (self.swapped, self.dealt) {
+                (false, _) => "",
+                (true, false) => " swapped",
+                (true, true) => " dealt",
+            }
+        )
     }
 }

@@ -86,9 +86,10 @@ fn lanes_hold_what_the_ptx_isa_says() {
 }
 
 #[test]
-fn swapped_operands_hold_pairs_of_columns() {
-    for atom in ATOMS.into_iter().filter(|a| a.a == a.b) {
-        let form = Form { atom, swapped: true };
+fn swapped_operands_meet_as_the_instructions_do() {
+    let atoms = ATOMS.into_iter().filter(|a| a.a == a.b);
+    for form in atoms.flat_map(|atom| [Form::swapped(atom), Form::dealt(atom)]) {
+        let atom = form.atom;
         let ([rows, columns], k) = (form.tile(), i64::from(atom.k));
         for (operand, shape) in [(Operand::A, [rows, k]), (Operand::B, [k, columns]), (Operand::Accumulator, [rows, columns])] {
             covers(&form.layout(operand), &shape);
@@ -102,13 +103,18 @@ fn swapped_operands_hold_pairs_of_columns() {
             assert_eq!(a.coordinates(lane, 0)[0], group, "{form}");
         }
     }
-    let form = Form { atom: find("m16n8k8_tf32"), swapped: true };
+    let form = Form::dealt(find("m16n8k8_tf32"));
     let held = |operand| (0..form.registers(operand)).map(|r| form.layout(operand).coordinates(5, i64::from(r))).collect::<Vec<_>>();
     assert_eq!(held(Operand::B), [[1, 2], [1, 3], [5, 2], [5, 3]]);
     assert_eq!(held(Operand::A), [[1, 1], [1, 5]]);
     assert_eq!(held(Operand::Accumulator), [[2, 2], [3, 2], [2, 3], [3, 3]]);
     assert_eq!(form.matrices(Operand::A, 1), Some((false, vec![[0, 0], [0, 4]])));
     assert_eq!(form.matrices(Operand::B, 1), None, "ldmatrix deals no rows");
+    let form = Form::swapped(find("m16n8k16_f16"));
+    let held = |operand| (0..form.registers(operand)).map(|r| form.layout(operand).coordinates(5, i64::from(r))).collect::<Vec<_>>();
+    assert_eq!(held(Operand::A), [[1, 2], [1, 3], [1, 10], [1, 11]]);
+    assert_eq!(held(Operand::B), [[2, 1], [3, 1], [2, 9], [3, 9], [10, 1], [11, 1], [10, 9], [11, 9]]);
+    assert_eq!(held(Operand::Accumulator), [[2, 1], [3, 1], [2, 9], [3, 9]]);
 }
 
 #[test]
@@ -127,28 +133,28 @@ fn matrices_reach_the_lanes_that_the_ptx_isa_names() {
 #[test]
 fn fragments_are_loaded_by_matrices() {
     let mut ways = 0;
-    for atom in ATOMS {
+    for form in ATOMS.into_iter().flat_map(|atom| [Form::plain(atom), Form::swapped(atom)]) {
         for operand in [Operand::A, Operand::B] {
             for contiguous in [0, 1] {
-                let Some((transposed, origins)) = atom.matrices(operand, contiguous) else { continue };
+                let Some((transposed, origins)) = form.matrices(operand, contiguous) else { continue };
                 ways += 1;
                 let load = LoadMatrix { count: origins.len() as u32, transposed };
-                assert!(matches!(load.count, 1 | 2 | 4), "{atom}");
-                let (received, fragment) = (load.received(atom.dtype(operand)), atom.layout(operand));
+                assert!(matches!(load.count, 1 | 2 | 4), "{form}");
+                let (received, fragment) = (load.received(form.dtype(operand)), form.layout(operand));
                 for lane in 0..32 {
                     for register in 0..fragment.registers {
                         let at = received.coordinates(lane, register);
                         let mut found = origins[at[0] as usize];
                         found[1 - contiguous] += at[1];
                         found[contiguous] += at[2];
-                        assert_eq!(found.to_vec(), fragment.coordinates(lane, register), "{atom} {operand:?} lane {lane}");
+                        assert_eq!(found.to_vec(), fragment.coordinates(lane, register), "{form} {operand:?} lane {lane}");
                     }
                 }
             }
         }
     }
-    // Both operands along k, and the 16-bit ones across it.
-    assert_eq!(ways, 2 * ATOMS.len() + 2 * 5);
+    // Both operands along k, and the 16-bit ones across it; each in both forms.
+    assert_eq!(ways, 2 * (2 * ATOMS.len() + 2 * 5));
 }
 
 #[test]

@@ -65,8 +65,9 @@ pub(crate) fn warps(
     let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
     // The fewest elements of both operands per warp.
     let shared_out = |form: &Form| splits.clone().filter(|a| fits(a, form.tile())).min_by_key(|a| (rows / a[0] + columns / a[1], a[0]));
-    let swapped = wants_swap(kernel, &ops).then_some(Form { atom, swapped: true });
-    let forms = swapped.into_iter().chain([Form { atom, swapped: false }]);
+    let dealt = wants_pairs(kernel, &ops).then_some(Form::dealt(atom));
+    // Skinny results, of fewer rows than the instruction has, are had the other way round.
+    let forms = dealt.into_iter().chain([Form::plain(atom), Form::swapped(atom)]);
     match forms.filter_map(|form| Some((form, shared_out(&form)?))).next() {
         Some((form, along)) if count <= 32 => {
             let products = inner * rows * columns / (along[0] * along[1] * atom.multiply_adds() as i64);
@@ -79,7 +80,9 @@ pub(crate) fn warps(
                 .map(|k| KnobId(k as u32))
                 .chain(unit)
                 .collect();
-            let rule = format!("{count} warps cannot share a tile of {rows} x {columns} in pieces of {} x {}", atom.m, atom.n);
+            let (m, n) = (atom.m, atom.n);
+            let turned = if m == n { String::new() } else { format!(", or of {n} x {m}") };
+            let rule = format!("{count} warps cannot share a tile of {rows} x {columns} in pieces of {m} x {n}{turned}");
             Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
         }
     }
@@ -104,7 +107,7 @@ fn numbers(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&crate::t
 
 /// Whether the dots' right operands are read in pairs if they are the instruction's left ones: elements of 32 bits in rows that lie across the
 /// axis of the sum, which `ldmatrix` cannot transpose, beside left operands that it loads as they lie. Tensors are taken to be packed.
-fn wants_swap(kernel: &Kernel, ops: &HashMap<ValueId, &Op>) -> bool {
+fn wants_pairs(kernel: &Kernel, ops: &HashMap<ValueId, &Op>) -> bool {
     let along_sum = |operand: ValueId, axis: usize| contiguous(kernel, ops, operand).map(|fast| fast == axis);
     ops.values().all(|op| match op {
         Op::Dot { a, b, .. } => {

@@ -147,7 +147,7 @@ pub fn short_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32,
 /// c = a · b by fused multiply-adds or matrix instructions.
 #[kernel(
     types(T = [f16, bf16]),
-    tile(BM = [32, 16], BN = [16, 32], BK = [16, 32]),
+    tile(BM = [32, 16, 8], BN = [16, 32], BK = [16, 32]),
     coarsen(TM of BM = [4, 2], TN of BN = [2, 4]),
     vector(V = [8, 2, 1]),
     unit(U = [Mma, Ffma]),
@@ -171,7 +171,7 @@ pub fn matrix_unit_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut
 /// The same in rows long enough to leave through shared memory, with a bias and a nonlinearity, several tiles a block.
 #[kernel(
     types(T = [f16, bf16]),
-    tile(BM = [32, 16], BN = [64, 128], BK = [32, 16, 64]),
+    tile(BM = [32, 16, 8], BN = [64, 128], BK = [32, 16, 64]),
     coarsen(TM of BM = [4, 2], TN of BN = [4, 8]),
     vector(V = [8, 1]),
     unit(U = [Mma, Ffma]),
@@ -193,7 +193,7 @@ pub fn rectified_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, bias: &Te
 
 /// The same of operands that lie the other way round.
 #[kernel(
-    tile(BM = [32, 16], BN = [16, 48], BK = [16, 32]),
+    tile(BM = [32, 16, 8], BN = [16, 48], BK = [16, 32]),
     coarsen(TM of BM = [4, 2], TN of BN = [2, 4]),
     vector(V = [2, 1]),
     unit(U = [Mma, Ffma]),
@@ -214,7 +214,7 @@ pub fn turned_unit_product(at: &Tensor<f16, 2>, bt: &Tensor<f16, 2>, c: &mut Ten
 
 /// The same of operands that lie the other way round, in fewer bits of f32, with a bias.
 #[kernel(
-    tile(BM = [16, 32], BN = [16, 8], BK = [8, 16]),
+    tile(BM = [16, 32, 8], BN = [16, 8], BK = [8, 16]),
     coarsen(TM of BM = [4, 2], TN of BN = [2, 4]),
     vector(V = [2, 1]),
     unit(U = [Mma, Ffma]),
@@ -237,7 +237,7 @@ pub fn tf32_product(at: &Tensor<f32, 2>, bt: &Tensor<f32, 2>, bias: &Tensor<f32,
 /// Dots that follow one another on several values of the same loads, of which the right one lies across the axis of the sum: two add up to one
 /// sum, the third to another.
 #[kernel(
-    tile(BM = [16, 32], BN = [16, 32, 8], BK = [8, 16]),
+    tile(BM = [16, 32, 8], BN = [16, 32, 8], BK = [8, 16]),
     coarsen(TM of BM = [4, 2], TN of BN = [2, 4]),
     vector(V = [2, 1]),
     unit(U = [Mma, Ffma]),
@@ -265,7 +265,7 @@ pub fn split_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32,
 
 /// 8-bit integers by matrix instructions, requantised; operands along the axis of the sum or across it.
 #[kernel(
-    tile(BM = [16, 32], BN = [16, 32, 128], BK = [32, 64]),
+    tile(BM = [16, 32, 8], BN = [16, 32, 128], BK = [32, 64]),
     coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
     vector(V = [4, 1]),
     unit(U = [Mma, Ffma]),
@@ -286,7 +286,7 @@ pub fn quantized_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, scale: Scalar<f32
 
 /// Operands that are computed: weights of 8 bits with a scale per column, and a nonlinearity of which zero is no fixed point.
 #[kernel(
-    tile(BM = [16, 32], BN = [16, 32], BK = [16, 32]),
+    tile(BM = [16, 32, 8], BN = [16, 32], BK = [16, 32]),
     coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
     vector(V = [2, 1]),
     unit(U = [Mma, Ffma]),
@@ -307,7 +307,7 @@ pub fn dequantized_product(x: &Tensor<f16, 2>, w: &Tensor<i8, 2>, scales: &Tenso
 
 /// A batch of parts of larger matrices: rows and matrices lie further apart than they are long.
 #[kernel(
-    tile(B = 1, BM = [16, 32], BN = [16, 32], BK = [16, 32]),
+    tile(B = 1, BM = [16, 32, 8], BN = [16, 32], BK = [16, 32]),
     coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
     vector(V = [8, 2, 1]),
     unit(U = [Mma, Ffma]),
@@ -330,7 +330,7 @@ pub fn parts_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32,
 
 /// A batch whose matrix is known before the loop of the sum.
 #[kernel(
-    tile(B = 1, BM = [16, 32], BN = [16, 32], BK = [16, 32]),
+    tile(B = 1, BM = [16, 32, 8], BN = [16, 32], BK = [16, 32]),
     coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
     vector(V = [8, 2, 1]),
     unit(U = [Mma, Ffma]),
@@ -353,7 +353,7 @@ pub fn batch_product(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, c: &mut Tensor<f32,
 
 /// Products whose sum over each whole tile is added up: what lies behind the ends counts as zeros there, of square tiles, too.
 #[kernel(
-    tile(BM = [32, 16], BK = [32, 64]),
+    tile(BM = [32, 16, 8], BK = [32, 64]),
     coarsen(TM of BM = [4, 2]),
     vector(V = [4, 1]),
     unit(U = [Mma, Ffma]),
@@ -375,7 +375,7 @@ pub fn totalled_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, c: &mut Tensor<i32
 
 /// Products beside what belongs to the block, and so is present everywhere: behind the ends they count as zeros there, too.
 #[kernel(
-    tile(BM = [32, 16], BK = [64, 128]),
+    tile(BM = [32, 16, 8], BK = [64, 128]),
     coarsen(TM of BM = [4, 2]),
     vector(V = [4, 1]),
     unit(U = [Mma]),

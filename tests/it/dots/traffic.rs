@@ -42,8 +42,19 @@ fn of_one_tile(kernel: &Kernel, [bm, bn, bk]: [i64; 3], rest: &str) -> Option<Co
 }
 
 /// Rows of operands from 16 bytes to more than 128, powers of two and others.
-const TILES: [[i64; 3]; 9] =
-    [[32, 16, 16], [32, 32, 32], [64, 64, 64], [64, 48, 32], [128, 96, 32], [64, 128, 96], [32, 192, 32], [64, 80, 16], [16, 8, 32]];
+const TILES: [[i64; 3]; 11] = [
+    [8, 64, 64],
+    [8, 128, 32],
+    [32, 16, 16],
+    [32, 32, 32],
+    [64, 64, 64],
+    [64, 48, 32],
+    [128, 96, 32],
+    [64, 128, 96],
+    [32, 192, 32],
+    [64, 80, 16],
+    [16, 8, 32],
+];
 
 #[test]
 fn operands_of_matrix_units_have_no_bank_conflicts() {
@@ -80,6 +91,20 @@ fn dots_on_the_same_loads_read_them_once() {
     let counters = of_one_tile(kernel, [16, 32, 16], "V=2,U=Mma,W=1,S=2,P=Async").expect("a legal schedule");
     // Two turns of two steps each.
     assert_eq!(counters.shared_load.requests, 4 * (4 + 1), "{:?}", counters.shared_load);
+}
+
+/// Eight rows are half of what the instruction has as it is: its left operand is the dot's right one, and no row is multiplied for nothing.
+#[test]
+fn skinny_results_swap_the_operands_of_matrix_units() {
+    for (name, [m, n, k]) in
+        [("matrix_unit_product", [8, 64, 32]), ("turned_unit_product", [8, 32, 32]), ("quantized_product", [8, 64, 64])]
+    {
+        for kernel in kernels(name) {
+            let counters = of_one_tile(&kernel, [m, n, k], "V=4,U=Mma,W=2,S=2,P=Async").expect("a legal schedule");
+            let (products, each) = (2 * m * n * k, if name == "quantized_product" { 16 * 8 * 32 } else { 16 * 8 * 16 });
+            assert_eq!(counters.warps(Class::Matrix), products as u64 / each, "{}", kernel.path);
+        }
+    }
 }
 
 #[test]
