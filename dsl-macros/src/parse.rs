@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str], i64); 19] = [
     ("copies", &[], 1),
     ("rows", &["Direct", "Shared"], 0),
     ("halo", &["Shared", "Direct"], 0),
-    ("operands", &["Direct", "Shared"], 0),
+    ("operands", &["Direct", "Shared", "Transposed"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
     ("cache", &["Default", "Streaming", "Stores", "Loads"], 0),
 ];

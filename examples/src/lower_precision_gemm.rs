@@ -78,7 +78,7 @@ layouts! {
 /// c = a · b.
 #[kernel(
     types(E = [F16F32, F16F16, Bf16F32, Bf16Bf16, Tf32, Int8], L = [NN, NT, TN]),
-    tile(BM = [128, 64, 32, 16, 8], BN = [128, 256, 64, 32], BK = [32, 64, 128]),
+    tile(BM = [128, 32, 64, 16, 8], BN = [128, 256, 64, 32], BK = [32, 64, 128]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [8, 16, 4, 1]),
     unit(U = [Mma, Ffma]),

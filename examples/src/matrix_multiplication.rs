@@ -5,10 +5,10 @@ use girih::prelude::*;
 
 /// c = a · b.
 #[kernel(
-    tile(BM = [128, 32, 64, 16, 256, 8, 1], BN = [128, 32, 64, 16, 256, 512, 8, 1], BK = [16, 8, 32]),
+    tile(BM = [128, 32, 64, 16, 256, 8, 1], BN = [128, 32, 64, 16, 256, 512], BK = [16, 8, 32]),
     coarsen(TM of BM = [8, 4, 2, 1, 16], TN of BN = [8, 4, 2, 1, 16]),
     vector(V = [4, 2, 1]),
-    operands(O = [Shared, Direct]),
+    operands(O = [Shared, Transposed, Direct]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Registers]),
     raster(X = [8, 1]),

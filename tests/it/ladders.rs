@@ -40,10 +40,14 @@ fn names(ladder: &Ladder) -> Vec<&'static str> {
 fn rungs_are_those_of_the_knobs() {
     let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
     let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
-    assert_eq!(names(&own), ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "blocks", "split", "stream"]);
+    assert_eq!(
+        names(&own),
+        ["naive", "shared", "register", "vector", "transposed", "double", "pipeline", "raster", "blocks", "split", "stream"]
+    );
     let kernel = built(gemm::gemm::Kernel::def());
     let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
-    assert_eq!(names(&own), Step::ALL.map(Step::name));
+    let but_transposed: Vec<&str> = Step::ALL.iter().filter(|s| **s != Step::Transposed).map(|s| s.name()).collect();
+    assert_eq!(names(&own), but_transposed);
     let kernel = built(relu::relu::Kernel::def());
     assert_eq!(ladder(&kernel, Target::h200()), None);
 }
@@ -90,14 +94,23 @@ fn rungs_change_what_they_speak_of() {
 }
 
 #[test]
+fn transposing_is_for_copies_by_registers() {
+    let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
+    let ladder = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
+    let of = |step| ladder.rung(step).expect("a rung").of_kind(&kernel, KnobKind::Operands).expect("a knob").to_string();
+    let steps = [Step::Vector, Step::Transposed, Step::Double, Step::Pipeline, Step::Stream];
+    assert_eq!(steps.map(of), ["Shared", "Transposed", "Transposed", "Shared", "Shared"]);
+}
+
+#[test]
 fn missing_rungs_say_why_and_what_there_is() {
     let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
     let own = ladder(&kernel, Target::h200()).expect("it multiplies tiles");
     let text = own.rung(Step::Mma).expect_err("it has no matrix instructions").to_string();
     assert_eq!(
         text,
-        "matrix_multiplication has no rung `mma`: it has no knob unit; it has naive, shared, register, vector, double, pipeline, raster, \
-         blocks, split, stream"
+        "matrix_multiplication has no rung `mma`: it has no knob unit; it has naive, shared, register, vector, transposed, double, pipeline, \
+         raster, blocks, split, stream"
     );
     let old = ladder(&kernel, Target::find("sm_75").expect("Turing is known")).expect("it multiplies tiles");
     let text = old.rung(Step::Pipeline).expect_err("Turing copies nothing asynchronously").to_string();
@@ -147,7 +160,7 @@ fn rungs_are_timed_in_order() {
     let product = climbed("matrix_multiplication", "M=64 N=64 K=64");
     assert_eq!(
         names(&product),
-        ["naive", "shared", "register", "vector", "double", "pipeline", "raster", "blocks", "split", "stream", "best"]
+        ["naive", "shared", "register", "vector", "transposed", "double", "pipeline", "raster", "blocks", "split", "stream", "best"]
     );
     assert!(product.rungs.iter().all(|r| r.us.as_ref().is_ok_and(|us| *us > 0.0)), "{product:?}");
     assert_eq!(product.flops, 2.0 * 64.0 * 64.0 * 64.0);

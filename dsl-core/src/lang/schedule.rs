@@ -118,6 +118,8 @@ words! {
         Shared,
         /// Global memory.
         Direct,
+        /// A copy in shared memory along whose rows the axis of the result lies.
+        Transposed,
     }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint {

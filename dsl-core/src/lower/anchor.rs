@@ -6,7 +6,7 @@
 use super::context::Lowering;
 use super::elements::projected;
 use super::plan::{Plan, gcd, spread};
-use crate::layout::{Deal, Layout};
+use crate::layout::{Deal, Digit, Layout, Source};
 use crate::schedule::KnobKind;
 use crate::tile::{Carry, Kernel, Op, Size, Stmt, ValueId};
 
@@ -77,6 +77,25 @@ fn dot_lanes(plan: &Plan) -> Option<i64> {
     (rows % 4 == 0 && columns % 8 == 0).then_some(8)
 }
 
+/// Deals a dot's result so that threads own runs along its rows, too: as long as those along its columns, where they own so many.
+fn with_runs_of_rows(deal: &Deal) -> Layout {
+    let Some(axis) = deal.shape.len().checked_sub(2) else { return Layout::dealt(deal) };
+    let run = gcd(deal.shape[axis] / deal.threads[axis], deal.vector);
+    let mut shape = deal.shape.to_vec();
+    shape[axis] /= run;
+    let mut layout = Layout::dealt(&Deal { shape: &shape, ..*deal });
+    if run == 1 {
+        return layout;
+    }
+    let register = |d: &&mut Digit| d.source == Source::Register;
+    let stride = layout.axes[axis].iter_mut().filter(register).map(|d| d.stride).min().unwrap_or(layout.registers);
+    layout.axes.iter_mut().flatten().filter(register).filter(|d| d.stride >= stride).for_each(|d| d.stride *= run);
+    layout.axes[axis].iter_mut().for_each(|d| d.place *= run);
+    layout.axes[axis].insert(0, Digit { source: Source::Register, stride, extent: run, place: 1 });
+    layout.registers *= run;
+    layout
+}
+
 impl Lowering<'_> {
     /// The layout of the anchor: runs of the schedule's vector along the last axis, interleaved across the threads. Where windows are read,
     /// a thread's elements are neighbours along every axis.
@@ -100,7 +119,11 @@ impl Lowering<'_> {
         }
         let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();
         let (shape, threads) = (&plan.anchor[..], &plan.thread_shape[..]);
-        let deal = Deal { shape, threads, order: &order, vector: plan.vector, lanes: self.anchor_lanes, block };
+        let lanes = self.anchor_lanes;
+        if plan.transposed_operands {
+            return with_runs_of_rows(&Deal { shape, threads, order: &order, vector: plan.vector, lanes, block });
+        }
+        let deal = Deal { shape, threads, order: &order, vector: plan.vector, lanes, block };
         if plan.blocked { Layout::blocked(&deal) } else { Layout::dealt(&deal) }
     }
 

@@ -34,6 +34,11 @@ pub(crate) fn are_direct(kernel: &Kernel, schedule: &Schedule) -> bool {
     matches!(schedule.of_kind(kernel, KnobKind::Operands), Some(Choice::Word(w)) if w == "Direct")
 }
 
+/// Whether the schedule transposes operands that lie along the axis of the sum on their way to shared memory.
+pub(crate) fn are_transposed(kernel: &Kernel, schedule: &Schedule) -> bool {
+    matches!(schedule.of_kind(kernel, KnobKind::Operands), Some(Choice::Word(w)) if w == "Transposed")
+}
+
 /// Operands that are read where they are have no tiles along the axis of the sum: it is walked element by element. The knobs of those tiles.
 pub(crate) fn one_by_one(kernel: &Kernel, schedule: &Schedule) -> Vec<KnobId> {
     if are_direct(kernel, schedule) { inner_tiles(kernel) } else { vec![] }

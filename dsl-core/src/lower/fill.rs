@@ -22,6 +22,8 @@ struct Parts {
     turns: i64,
     /// Elements per item.
     width: i64,
+    /// How far an item's elements lie apart in the copy.
+    step: i64,
 }
 
 /// A copy whose loads are under way, in registers.
@@ -49,7 +51,7 @@ impl Lowering<'_> {
     }
 
     fn fill_copy(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill) {
-        self.comment(describe(window, copy, &self.kernel.view(window.view).text));
+        self.comment(describe(window, copy, &self.kernel.view(window.view).text, fill.step != 1));
         let items: i64 = fill.counts.iter().product();
         let threads = self.plan.threads;
         let turns = (items + threads - 1) / threads;
@@ -122,7 +124,7 @@ impl Lowering<'_> {
         let (dtype, name) = (view.dtype, format!("{}_part", self.kernel.params[view.param].name));
         let var = self.new_var(&name, dtype, Some((turns * fill.width) as u32));
         self.emit(Stmt::Declare { var, init: None });
-        Parts { var, dtype, turns, width: fill.width }
+        Parts { var, dtype, turns, width: fill.width, step: fill.step }
     }
 
     fn load_parts(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, parts: &Parts) {
@@ -153,11 +155,22 @@ impl Lowering<'_> {
         let place = item_place(copy, parts.dtype, &item.local, item.lies.clone());
         let (predicate, cache) = (item.exists.clone(), Default::default());
         let (var, at) = (parts.var, LOCAL.mul(item.number.clone(), LOCAL.lit(parts.width)));
-        self.emit(if parts.width == 1 {
-            Stmt::Store { place, value: Expr::Element(var, Box::new(at)), predicate, cache }
+        if parts.width == 1 {
+            self.emit(Stmt::Store { place, value: Expr::Element(var, Box::new(at)), predicate, cache });
+        } else if parts.step == 1 {
+            self.emit(Stmt::StoreVector { place, var, at, lanes: parts.width as u32, predicate, cache });
         } else {
-            Stmt::StoreVector { place, var, at, lanes: parts.width as u32, predicate, cache }
-        });
+            self.store_apart(place, (var, at), [parts.width, parts.step], predicate);
+        }
+    }
+
+    /// Stores neighbours in registers so many elements apart.
+    fn store_apart(&mut self, place: Place, (var, at): (VarId, Expr), [width, step]: [i64; 2], predicate: Option<Expr>) {
+        let (counter, e) = self.loop_var("e");
+        let index = LOCAL.add(place.index.clone(), LOCAL.mul(e.clone(), LOCAL.lit(step)));
+        let value = Expr::Element(var, Box::new(LOCAL.add(at, e)));
+        let store = Stmt::Store { place: Place { index, ..place }, value, predicate, cache: Default::default() };
+        self.emit(unrolled(counter, width, vec![store]));
     }
 
     /// Starts the loads of a window: a thread's items stay in registers until [`Lowering::land_copy`] stores them.
@@ -193,7 +206,7 @@ impl Lowering<'_> {
             self.open();
             let shared = item_place(copy, dtype, local, lies);
             let outside = Outside { at: &global, tested: &global, negative: &negative, upper: &upper, inside: Some(fast) };
-            self.copy_elements(window, shared, &outside, fill.width);
+            self.copy_elements(window, shared, &outside, [fill.width, fill.step]);
             let then = self.close();
             self.open();
             let (var, e) = self.loop_var("e");
@@ -203,7 +216,7 @@ impl Lowering<'_> {
             global[fast] = self.ix.add(global[fast].clone(), self.ix.cast(DType::I32, e));
             let shared = copy.place(dtype, &local);
             let outside = Outside { at: &global, tested: &global, negative: &negative, upper: &upper, inside: None };
-            self.copy_elements(window, shared, &outside, 1);
+            self.copy_elements(window, shared, &outside, [1, 1]);
             let turn = self.close();
             self.emit(unrolled(var, fill.width, turn));
             let otherwise = self.close();
@@ -222,12 +235,12 @@ impl Lowering<'_> {
                 global[axis] = binary(BinaryOp::Min, global[axis].clone(), self.ix.sub(len, self.ix.lit(width)));
             }
             let outside = Outside { at: &global, tested: &tested, negative: &negative, upper: &upper, inside: None };
-            self.copy_elements(window, shared, &outside, fill.width);
+            self.copy_elements(window, shared, &outside, [fill.width, fill.step]);
         }
     }
 
-    /// Copies `width` neighbours.
-    fn copy_elements(&mut self, window: &WindowRep, shared: Place, outside: &Outside, width: i64) {
+    /// Copies `width` neighbours, which lie `step` apart in the copy.
+    fn copy_elements(&mut self, window: &WindowRep, shared: Place, outside: &Outside, [width, step]: [i64; 2]) {
         let dtype = self.kernel.view(window.view).dtype;
         let (place, predicate) = self.outside_place(window, outside);
         let bytes = width * dtype.size() as i64;
@@ -246,7 +259,18 @@ impl Lowering<'_> {
             let zero = literal(DType::I32, 0);
             self.emit(Stmt::Declare { var, init: None });
             self.emit(Stmt::LoadVector { var, at: zero.clone(), place, lanes: width as u32, predicate, cache });
-            self.emit(Stmt::StoreVector { place: shared, var, at: zero, lanes: width as u32, predicate: None, cache: Default::default() });
+            if step == 1 {
+                self.emit(Stmt::StoreVector {
+                    place: shared,
+                    var,
+                    at: zero,
+                    lanes: width as u32,
+                    predicate: None,
+                    cache: Default::default(),
+                });
+            } else {
+                self.store_apart(shared, (var, zero), [width, step], None);
+            }
         }
     }
 }
@@ -262,7 +286,7 @@ pub(super) fn loads(e: &Expr) -> bool {
     }
 }
 
-fn describe(window: &WindowRep, copy: &WindowCopy, text: &str) -> String {
+fn describe(window: &WindowRep, copy: &WindowCopy, text: &str, turned: bool) -> String {
     let dims = copy.axes.iter().map(|a| a.extent.to_string()).collect::<Vec<_>>().join(" x ");
     let gaps = if copy.gap > 0 { format!(", {} elements left out after every {}", copy.gap, copy.run) } else { String::new() };
     let outside = match window.boundary {
@@ -271,5 +295,6 @@ fn describe(window: &WindowRep, copy: &WindowCopy, text: &str) -> String {
         Boundary::Clamp => "the nearest element",
     };
     let what = if window.halo.is_empty() { "" } else { "a window of " };
-    format!("copy {what}{dims} elements of {text} to shared memory{gaps}; outside of the tensor {outside}")
+    let turned = if turned { ", transposed" } else { "" };
+    format!("copy {what}{dims} elements of {text} to shared memory{turned}{gaps}; outside of the tensor {outside}")
 }

@@ -23,6 +23,8 @@ pub(super) struct Fill {
     pub counts: Vec<i64>,
     /// Elements per item along the last of them.
     pub width: i64,
+    /// How far an item's neighbours lie apart in the copy.
+    pub step: i64,
     /// The view's coordinate of the copy's first element, per axis.
     pub first: Vec<Expr>,
     /// What the copy's variables are called after.
@@ -72,14 +74,16 @@ impl Lowering<'_> {
             let start = self.ix.sub(start, self.ix.lit(copy.axes[k].before));
             first.push(self.declare_let(&format!("{name}_{}0", axis_name(k, rank)), self.ix.dtype, start));
         }
-        let mut width = if fast == copy.fast { self.access_width(window, &first) } else { 1 };
+        let scatters = self.plan.transposed_operands && !self.plan.async_windows;
+        let mut width = if fast == copy.fast || scatters { self.access_width(window, &first) } else { 1 };
         while width > 1 && (copy.axes[fast].extent % width != 0) {
             width /= 2;
         }
         let mut order: Vec<usize> = (0..rank).filter(|k| *k != fast).collect();
         order.push(fast);
         let counts = order.iter().map(|k| if *k == fast { copy.axes[*k].extent / width } else { copy.axes[*k].extent }).collect();
-        let mut fill = Fill { order, counts, width, first, name, own: None };
+        let step = if fast == copy.fast { 1 } else { copy.axes[fast].pitch };
+        let mut fill = Fill { order, counts, width, step, first, name, own: None };
         fill.own = self.own_items(copy, &fill);
         fill
     }

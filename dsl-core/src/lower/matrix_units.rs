@@ -47,6 +47,9 @@ pub(crate) fn warps(
     if super::dots::are_direct(kernel, schedule) {
         return refuse("reads its operands from shared memory: operands must be Shared".into());
     }
+    if super::dots::are_transposed(kernel, schedule) {
+        return refuse("reads its operands as they lie: operands must be Shared".into());
+    }
     let size = |s: &crate::tile::Size| s.value(|k| knobs[k.0 as usize]);
     let ops = operations(kernel);
     let Some((numbers, accumulator, inner)) = numbers(kernel, &ops, &size) else {

@@ -1,7 +1,8 @@
 //! Operands of dots: where they lie, and the fragments that a thread reads of them.
 //!
 //! A copy in shared memory keeps the order that the tensor has: its contiguous axis stays contiguous, so that copies are as wide as the
-//! facts allow; `operand_rows` says where its rows lie. `computed_operand` brings operands there that were computed.
+//! facts allow. Where the schedule transposes operands, the axis that the result has, too, is the contiguous one. `operand_rows` says where
+//! rows lie; `computed_operand` brings operands there that were computed.
 
 use super::context::{Lowered, Lowering, Rep};
 use super::dots::{Loaded, Reader, is_tile_index};
@@ -117,10 +118,12 @@ impl Lowering<'_> {
     fn place_operand(&mut self, reader: Reader, window: &WindowRep, name: &str, copies: i64) -> WindowCopy {
         let dtype = self.kernel.view(window.view).dtype;
         let extents: Vec<i64> = (0..window.index.len()).map(|k| self.window_size(window, k)).collect();
-        let (fast, tiles) = (self.contiguous(window), self.tile_positions(window));
+        let (lies, tiles) = (self.contiguous(window), self.tile_positions(window));
+        let outer = tiles[reader.outer()];
+        let transposed = self.plan.transposed_operands && outer != lies;
+        let fast = if transposed { outer } else { lies };
         let slow = if tiles[0] == fast { tiles[1] } else { tiles[0] };
-        let outer_is_fast = tiles[reader.outer()] == fast;
-        self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast }, name, copies)
+        self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast: outer == fast, transposed }, name, copies)
     }
 
     /// A thread's registers along the axis that the result has, too.
@@ -152,9 +155,9 @@ impl Lowering<'_> {
         let extent = self.window_size(&window, inner);
         let view = self.kernel.view(window.view);
         let (dtype, name) = (view.dtype, self.kernel.params[view.param].name.clone());
-        let (rank, fast) = (window.index.len(), self.contiguous(&window));
+        let rank = window.index.len();
         let (width, depth) = match &window.copy {
-            Some(_) => self.read_widths(reader, extent, fast == outer, dtype.size() as i64),
+            Some(copy) => self.read_widths(reader, extent, copy.fast == outer, dtype.size() as i64),
             None => (1, 1),
         };
         let lies = match window.copy.clone() {

@@ -5,6 +5,7 @@
 use super::context::Lowering;
 use super::dots::Reader;
 use super::index::Index as Ix;
+use super::plan::gcd;
 use super::window::{CopyAxis, WindowCopy};
 use crate::fragments::Operand as Role;
 use crate::layout::{SharedLayout, bank_wavefronts};
@@ -26,6 +27,8 @@ pub(crate) struct Rows {
     pub slow: usize,
     /// The axis that the result has, too, is the one along the rows.
     pub outer_is_fast: bool,
+    /// The tensor is contiguous along the other axis: copies write down the columns.
+    pub transposed: bool,
 }
 
 impl Lowering<'_> {
@@ -107,11 +110,21 @@ impl Lowering<'_> {
         let positions = self.row_positions(reader, rows.outer_is_fast);
         let inner = rows.extents[if rows.outer_is_fast { rows.slow } else { rows.fast }];
         let (width, depth) = self.read_widths(reader, inner, rows.outer_is_fast, bytes);
-        let waves = |extra: i64| {
+        let written = if rows.transposed { self.written_positions(rows) } else { vec![] };
+        let waves = |positions: &[(i64, i64)], extra: i64, bytes_each: i64| {
             let starts: Vec<i64> = positions.iter().map(|(r, c)| (r * (row + extra * unit) + c) * bytes).collect();
-            bank_wavefronts(&starts, width.max(depth) * bytes)
+            bank_wavefronts(&starts, bytes_each)
         };
-        (0..4).min_by_key(|extra| (waves(*extra), *extra)).unwrap_or(0)
+        let cost = |extra: i64| (waves(&positions, extra, width.max(depth) * bytes), waves(&written, extra, bytes), extra);
+        (0..4).min_by_key(|extra| cost(*extra)).unwrap_or(0)
+    }
+
+    /// Row and column in a transposed copy at which the first warp writes the first elements of what it read: items lie along the rows of the
+    /// tensor, which are the columns of the copy.
+    fn written_positions(&self, rows: &Rows) -> Vec<(i64, i64)> {
+        let (inner, bytes) = (rows.extents[rows.slow], rows.dtype.size() as i64);
+        let width = if self.plan.async_windows { 1 } else { gcd(inner, self.plan.vector.min(16 / bytes)) };
+        (0..self.plan.threads.min(32)).map(|lane| (lane * width % inner, lane * width / inner)).collect()
     }
 
     /// Row and column in the copy at which the lanes of the first warp begin to read.

@@ -73,6 +73,8 @@ pub(crate) struct Plan {
     pub shared_results: bool,
     /// Operands of dots are copied to shared memory.
     pub shared_operands: bool,
+    /// Those that lie along the axis of the sum are transposed on the way.
+    pub transposed_operands: bool,
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
     pub blocked: bool,
     /// Hint for global loads.
@@ -172,6 +174,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
     let blocked = reads_windows(kernel);
     let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
     let shared_operands = dots && !super::dots::are_direct(kernel, schedule);
+    let transposed_operands = dots && super::dots::are_transposed(kernel, schedule);
     walk_one_by_one(kernel, schedule, &mut knobs)?;
     let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
     let overlap = super::overlap::check(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
@@ -208,6 +211,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         shared_results: mma.is_some(),
         mma,
         shared_operands,
+        transposed_operands,
         blocked,
         load_cache,
         store_cache,

@@ -19,6 +19,8 @@ pub enum Step {
     Register,
     /// The widest accesses to global memory.
     Vector,
+    /// Left operands transposed on their way to shared memory, and read in vectors from there.
+    Transposed,
     /// Two stages: the next operands are in registers while these are multiplied.
     Double,
     /// Asynchronous copies, at least three stages.
@@ -39,11 +41,12 @@ pub enum Step {
 
 impl Step {
     /// All, from the bottom.
-    pub const ALL: [Step; 12] = [
+    pub const ALL: [Step; 13] = [
         Step::Naive,
         Step::Shared,
         Step::Register,
         Step::Vector,
+        Step::Transposed,
         Step::Double,
         Step::Pipeline,
         Step::Raster,
@@ -61,6 +64,7 @@ impl Step {
             Step::Shared => "shared",
             Step::Register => "register",
             Step::Vector => "vector",
+            Step::Transposed => "transposed",
             Step::Double => "double",
             Step::Pipeline => "pipeline",
             Step::Raster => "raster",
@@ -79,6 +83,7 @@ impl Step {
             Step::Shared => "And operands through shared memory",
             Step::Register => "And several elements per thread along every axis",
             Step::Vector => "And the widest accesses",
+            Step::Transposed => "And operands transposed on their way to shared memory, so that all reads there are wide",
             Step::Double => "And two stages, the second in registers",
             Step::Pipeline => "And asynchronous copies in at least three stages",
             Step::Raster => "And blocks in an order that shares the cache",
@@ -94,7 +99,7 @@ impl Step {
     fn needs(self) -> &'static [&'static str] {
         match self {
             Step::Naive => &[],
-            Step::Shared => &["operands"],
+            Step::Shared | Step::Transposed => &["operands"],
             Step::Register => &["coarsen"],
             Step::Vector => &["vector"],
             Step::Double => &["stages"],
@@ -241,10 +246,13 @@ fn wishes_of(step: Step, kind: KnobKind, listed: &[Choice]) -> Option<Vec<Choice
         (Step::Register, KnobKind::Tile) => Some(listed.to_vec()),
         (Step::Register, KnobKind::Coarsen { .. }) => ints(numbers(&|i| i > 1)),
         (Step::Vector, KnobKind::Vector) => descending(numbers(&|i| i > 1)),
+        (Step::Transposed, KnobKind::Operands) => word("Transposed"),
         (Step::Double, KnobKind::Stages) => ints(numbers(&|i| i == 2)),
         (Step::Double, KnobKind::Copy) => word("Registers"),
         (Step::Pipeline, KnobKind::Stages) => descending(numbers(&|i| i > 2)),
         (Step::Pipeline, KnobKind::Copy) => word("Async"),
+        // Asynchronous copies of 16 bytes transpose nothing, and matrix units do it themselves.
+        (Step::Pipeline | Step::Mma, KnobKind::Operands) => word("Shared"),
         (Step::Raster, KnobKind::Raster) => ints(numbers(&|i| i > 1)),
         (Step::Blocks, KnobKind::MinBlocks) => ints(numbers(&|i| i == 2)),
         (Step::Mma, KnobKind::Unit) => word("Mma"),

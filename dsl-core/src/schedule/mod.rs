@@ -92,7 +92,7 @@ impl KnobKind {
             KnobKind::Unit => &["Ffma", "Mma", "Wgmma"],
             KnobKind::Rows => &["Direct", "Shared"],
             KnobKind::Halo => &["Shared", "Direct"],
-            KnobKind::Operands => &["Direct", "Shared"],
+            KnobKind::Operands => &["Direct", "Shared", "Transposed"],
             KnobKind::Cache => &["Default", "Streaming", "Stores", "Loads"],
             _ => &[],
         }

@@ -118,6 +118,24 @@ fn threads_that_own_neighbouring_rows_read_them_without_bank_conflicts() {
     }
 }
 
+/// A thread's 8 rows and 8 columns are two reads each at every step of the sum; as they lie, rows are read four steps at a time.
+#[test]
+fn transposed_operands_are_read_in_vectors_along_the_result() {
+    let kernel = &kernels("product")[0];
+    let tile = [128, 128, 16];
+    let of = |operands: &str| of_one_tile(kernel, tile, &format!("TM=8,TN=8,V=4,O={operands},S=1,P=Registers")).expect("a legal schedule");
+    let (lying, transposed) = (of("Shared"), of("Transposed"));
+    let (warps, steps) = (8, 2 * 16);
+    assert_eq!(transposed.shared_load.requests, warps * steps * (2 + 2));
+    assert_eq!(transposed.shared_load.conflicts, 0, "{:?}", transposed.shared_load);
+    assert_eq!(lying.shared_load.requests, transposed.shared_load.requests);
+    // 128 x 16 elements of a by fours as they lie, one by one transposed; b by fours.
+    let (fours, ones) = (128 * 16 / 4 / 32, 128 * 16 / 32);
+    assert_eq!(lying.shared_store.requests, 2 * 2 * fours);
+    assert_eq!(transposed.shared_store.requests, 2 * (fours + ones));
+    assert_eq!(transposed.global_load.requests, lying.global_load.requests);
+}
+
 #[test]
 fn results_of_matrix_units_are_stored_in_16_bytes() {
     let exchanges = |c: &Counters| c.warps(Class::Shuffle);
