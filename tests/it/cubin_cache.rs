@@ -2,7 +2,8 @@
 
 use super::cuda_text::conversions;
 use super::nvrtc::provide;
-use girih::{Compiled, nvrtc};
+use girih::prelude::*;
+use girih::{Compiled, Device, Stream, nvrtc};
 use girih_core::target::Target;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,11 +21,31 @@ fn child() {
     println!("compiled: loaded {} bytes {size} registers {} in {milliseconds:.2} ms", nvrtc::is_loaded(), resources.registers);
 }
 
-/// What [`child`] says in a process of its own.
-fn run(cache: &Path) -> String {
+/// A kernel to launch.
+#[kernel(tile(T = [256, 512]), vector(V = [4, 1]))]
+fn increment(x: &mut Tensor<f32, 1>) {
+    for t in x.tiles([T]) {
+        x.store(t, x.load(t) + 1.0);
+    }
+}
+
+/// Launches a kernel for the first time in this process, on a context that is there, and says how long that took.
+fn launching_child() {
+    let stream = Stream::on(&Device::cuda(0).expect("the parent has seen a GPU"));
+    let mut x = stream.tensor(&[1.0f32; 1000], [1000]).expect("room for a tensor");
+    stream.synchronize().expect("a context");
+    let start = std::time::Instant::now();
+    increment(&stream, &mut x).expect("a launch");
+    stream.synchronize().expect("a result");
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    println!("compiled: loaded {} in {milliseconds:.2} ms", nvrtc::is_loaded());
+}
+
+/// What a test's child says in a process of its own.
+fn child_of(test: &str, cache: &Path) -> String {
     let executable = std::env::current_exe().expect("this test's binary");
     let output = Command::new(executable)
-        .args(["--exact", "cubin_cache::a_cached_cubin_needs_no_nvrtc", "--nocapture"])
+        .args(["--exact", &format!("cubin_cache::{test}"), "--nocapture"])
         .env(CHILD, "1")
         .env("GIRIH_CACHE", cache)
         .env("GIRIH_NVRTC", nvrtc::identity().expect("provided").path)
@@ -33,7 +54,12 @@ fn run(cache: &Path) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     println!("{text}");
-    let line = text.split("compiled: ").nth(1).expect("the child's line");
+    text.split("compiled: ").nth(1).expect("the child's line").lines().next().expect("a line").to_string()
+}
+
+/// What [`child`] says but for how long it took.
+fn run(cache: &Path) -> String {
+    let line = child_of("a_cached_cubin_needs_no_nvrtc", cache);
     line.split(" in ").next().expect("the line's first part").to_string()
 }
 
@@ -70,5 +96,29 @@ fn a_cached_cubin_needs_no_nvrtc() {
         both.into_iter().for_each(|p| assert!(p.join().expect("no panic").ends_with(&first["loaded true".len()..])));
     });
     assert_eq!(std::fs::read(&path).expect("the entry"), whole);
+    std::fs::remove_dir_all(cache).expect("the test's own folder");
+}
+
+#[test]
+fn a_second_process_launches_within_20_ms() {
+    if std::env::var_os(CHILD).is_some() {
+        return launching_child();
+    }
+    if Device::cuda(0).is_err() {
+        return println!("skipped: no GPU");
+    }
+    provide();
+    let cache = std::env::temp_dir().join(format!("girih-test-launches-{}", std::process::id()));
+    let first = child_of("a_second_process_launches_within_20_ms", &cache);
+    assert!(first.starts_with("loaded true"), "{first}");
+    // The fastest of a few: others use the machine, too.
+    let milliseconds = |line: String| {
+        let rest = line.strip_prefix("loaded false in ").unwrap_or_else(|| panic!("{line}"));
+        rest.strip_suffix(" ms").and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+    };
+    let again = (0..5).map(|_| milliseconds(child_of("a_second_process_launches_within_20_ms", &cache)));
+    let fastest = again.fold(f64::INFINITY, f64::min);
+    println!("a cached kernel is launched {fastest} ms after it was asked for");
+    assert!(fastest < 20.0, "{fastest} ms");
     std::fs::remove_dir_all(cache).expect("the test's own folder");
 }
