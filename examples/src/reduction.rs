@@ -1,5 +1,5 @@
 //! The sum of all elements: the yardstick of reductions. Every block adds up its share in registers, and the last one adds up what
-//! the blocks have, so one launch does it, and in the same order every time.
+//! the blocks have, so one launch does it, and in the same order every time; or each adds its own to a total, in the order in which they come.
 
 use girih::prelude::*;
 
@@ -10,7 +10,8 @@ use girih::prelude::*;
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
     grid(G = [1, 2, 4, 8, 0]),
-    cache(H = [Default, Loads])
+    cache(H = [Default, Loads]),
+    finish(F = [LastBlock, Atomics])
 )]
 pub fn reduction(x: &Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
     let mut acc = zeros::<f32>([T]);

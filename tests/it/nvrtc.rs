@@ -16,7 +16,7 @@ use girih_core::target::Target;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
-const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"];
+pub const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"];
 
 /// Winners of which a few bytes spill: 1024 threads, of which two blocks share a multiprocessor, have 32 registers each.
 const SPILLS: [&str; 1] = ["count_equal"];

@@ -75,6 +75,8 @@ pub(crate) struct Plan {
     pub shared_operands: bool,
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
     pub blocked: bool,
+    /// How a combination over the grid ends.
+    pub finish: super::finish::Finish,
     /// Hint for global loads.
     pub load_cache: CacheHint,
     /// Hint for global stores.
@@ -209,6 +211,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         mma,
         shared_operands,
         blocked,
+        finish: super::finish::finish(kernel, schedule)?,
         load_cache,
         store_cache,
     })
