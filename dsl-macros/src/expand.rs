@@ -287,6 +287,7 @@ fn kernel_items(f: &Function, attribute: &Attribute, right: bool) -> TokenStream
     let (descriptions, symbols) = (f.descriptions(), f.symbols());
     let type_names = types.iter().map(|t| t.to_string());
     let text_name = name.to_string();
+    let deterministic = attribute.deterministic;
     let statics = if right { registrations(name, attribute, &types) } else { quote!() };
     quote! {
         #launch
@@ -324,7 +325,8 @@ fn kernel_items(f: &Function, attribute: &Attribute, right: bool) -> TokenStream
                     params: ::std::vec![#(#descriptions),*],
                 };
                 let knobs = <#name::Schedule as ::girih::__private::KernelSchedule>::knobs();
-                ::girih::__private::kernel(header, Self::instance(), knobs, || #inner #turbofish(#(#symbols),*))
+                let attribute = ::girih::__private::Attribute { knobs, deterministic: #deterministic };
+                ::girih::__private::kernel(header, Self::instance(), attribute, || #inner #turbofish(#(#symbols),*))
             }
         }
         #statics

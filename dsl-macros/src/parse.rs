@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 19] = [
+const GROUPS: [(&str, &[&str], i64); 20] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),
@@ -25,6 +25,7 @@ const GROUPS: [(&str, &[&str], i64); 19] = [
     ("rows", &["Direct", "Shared"], 0),
     ("halo", &["Shared", "Direct"], 0),
     ("operands", &["Direct", "Shared", "Transposed"], 0),
+    ("finish", &["LastBlock", "Atomics"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
     ("cache", &["Default", "Streaming", "Stores", "Loads"], 0),
 ];
@@ -57,6 +58,8 @@ pub struct Attribute {
     pub knobs: Vec<Knob>,
     /// The types to register, per type parameter.
     pub types: Vec<(Ident, Vec<Type>)>,
+    /// Results must not depend on the order in which blocks come.
+    pub deterministic: bool,
 }
 
 impl Attribute {
@@ -69,7 +72,12 @@ impl Attribute {
 struct Group {
     name: Ident,
     entries: Vec<Entry>,
+    /// A word alone.
+    alone: bool,
 }
+
+/// The demand on results.
+const DETERMINISTIC: &str = "deterministic";
 
 struct Entry {
     name: Ident,
@@ -88,13 +96,16 @@ impl Parse for Group {
         if input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
             let values = Values::Choices(choices(input)?);
-            return Ok(Group { entries: vec![Entry { name: name.clone(), of: None, values }], name });
+            return Ok(Group { entries: vec![Entry { name: name.clone(), of: None, values }], name, alone: false });
+        }
+        if input.is_empty() || input.peek(Token![,]) {
+            return Ok(Group { name, entries: vec![], alone: true });
         }
         let inside;
         parenthesized!(inside in input);
         let types = name == "types";
         let entries = Punctuated::<Entry, Token![,]>::parse_terminated_with(&inside, if types { typed_entry } else { knob_entry })?;
-        Ok(Group { name, entries: entries.into_iter().collect() })
+        Ok(Group { name, entries: entries.into_iter().collect(), alone: false })
     }
 }
 
@@ -160,11 +171,18 @@ pub fn attribute(tokens: proc_macro2::TokenStream, errors: &mut Errors) -> Attri
     };
     let mut attribute = Attribute::default();
     for group in groups {
+        if group.name == DETERMINISTIC {
+            demand(&group, &mut attribute, errors);
+            continue;
+        }
         let known = GROUPS.iter().find(|(name, ..)| group.name == name);
         if known.is_none() && group.name != "types" {
-            let names: Vec<&str> = GROUPS.iter().map(|g| g.0).chain(["types"]).collect();
+            let names: Vec<&str> = GROUPS.iter().map(|g| g.0).chain(["types", DETERMINISTIC]).collect();
             errors.on(&group.name, format!("unknown knob group `{}`; expected one of {}", group.name, names.join(", ")));
             continue;
+        }
+        if group.alone {
+            errors.on(&group.name, format!("`{0}` has no values to try: write `{0}(..)`, or leave it out", group.name));
         }
         for entry in group.entries {
             match (entry.values, known) {
@@ -179,6 +197,16 @@ pub fn attribute(tokens: proc_macro2::TokenStream, errors: &mut Errors) -> Attri
     }
     check_knobs(&attribute, errors);
     attribute
+}
+
+/// `deterministic`, which stands alone and once.
+fn demand(group: &Group, attribute: &mut Attribute, errors: &mut Errors) {
+    if !group.alone {
+        errors.on(&group.name, "`deterministic` is a demand, no knob: it stands alone, without values");
+    }
+    if std::mem::replace(&mut attribute.deterministic, true) {
+        errors.on(&group.name, "`deterministic` is demanded twice");
+    }
 }
 
 fn check_choices(

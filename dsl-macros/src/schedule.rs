@@ -20,7 +20,7 @@ pub fn schedule(attribute: &Attribute) -> TokenStream {
     let names: Vec<String> = knobs.iter().map(|k| k.name.to_string()).collect();
     let indices = 0..knobs.len();
     let table = knobs.iter().map(|k| table_entry(attribute, k));
-    let registered = types_text(attribute);
+    let beside = beside_knobs(attribute);
     quote! {
         /// One choice of the kernel's knobs. The default is the first value of each.
         #[derive(Clone, PartialEq, Debug)]
@@ -48,7 +48,7 @@ pub fn schedule(attribute: &Attribute) -> TokenStream {
         /// The attribute that pins this schedule, to be pasted over the kernel's own.
         impl ::core::fmt::Display for Schedule {
             fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                ::girih::__private::display(self, #registered, f)
+                ::girih::__private::display(self, #beside, f)
             }
         }
         impl ::girih::__private::serde::Serialize for Schedule {
@@ -71,6 +71,7 @@ fn field_type(knob: &Knob) -> TokenStream {
         "rows" => quote!(::girih::__private::RowPath),
         "halo" => quote!(::girih::__private::HaloPath),
         "operands" => quote!(::girih::__private::OperandPath),
+        "finish" => quote!(::girih::__private::FinishPath),
         "cache" => quote!(::girih::__private::CacheHint),
         _ => quote!(i64),
     }
@@ -134,11 +135,14 @@ fn variant(group: &str) -> Ident {
     format_ident!("{name}")
 }
 
-/// `T = [f32, f16]`.
-fn types_text(attribute: &Attribute) -> String {
+/// What the attribute says beside its knobs: `deterministic, types(T = [f32, f16])`.
+fn beside_knobs(attribute: &Attribute) -> String {
     let one = |(name, types): &(Ident, Vec<syn::Type>)| {
         let types: Vec<String> = types.iter().map(|t| quote!(#t).to_string().replace(' ', "")).collect();
         format!("{name} = [{}]", types.join(", "))
     };
-    attribute.types.iter().map(one).collect::<Vec<_>>().join(", ")
+    let types = attribute.types.iter().map(one).collect::<Vec<_>>().join(", ");
+    let demand = attribute.deterministic.then(|| "deterministic".to_string());
+    let types = (!types.is_empty()).then(|| format!("types({types})"));
+    demand.into_iter().chain(types).collect::<Vec<_>>().join(", ")
 }

@@ -9,7 +9,8 @@ use girih::prelude::*;
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
     grid(G = [1, 2, 4, 8]),
-    cache(H = [Default, Loads])
+    cache(H = [Default, Loads]),
+    finish(F = [LastBlock, Atomics])
 )]
 pub fn count_equal(x: &Tensor<i32, 1>, count: &mut Tensor<i32, 1>, k: Scalar<i32>) {
     let mut acc = zeros::<i32>([T]);

@@ -10,7 +10,8 @@ use girih::prelude::*;
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
     grid(G = [1, 2, 4, 8]),
-    cache(H = [Default, Loads])
+    cache(H = [Default, Loads]),
+    finish(F = [LastBlock, Atomics])
 )]
 pub fn dot_product(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, result: &mut Tensor<f32, 1>) {
     let mut acc = zeros::<f32>([T]);

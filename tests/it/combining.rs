@@ -1,7 +1,7 @@
 //! Combinations in the language: what they record, and what their mistakes say.
 
 use super::evaluator::{Given, floats, ints, kernel, noise};
-use super::language::{has, ir, mistakes_in, says};
+use super::language::{has, ir, mistakes_in, mistakes_under, says};
 use girih::prelude::*;
 use girih_core::tile::access::{Class, classify};
 
@@ -83,6 +83,27 @@ fn grids_are_combined_behind_their_loop() {
     );
     says(&text, &["components of different shapes: [M, N] and [M]"]);
     assert_eq!(text.matches("error:").count(), 5, "{text}");
+}
+
+#[device]
+fn sums_in_any_order(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    let mut own = shared::<f32>([m], 0.0);
+    let mut counts = shared::<i32>([m], 0);
+    for (i, j) in x.tiles([m, n]) {
+        let v = x.load((i, j));
+        y.atomic_add((0, 0), v.sum());
+        own.atomic_add(iota::<i32>(m), v.sum_axis(1));
+        counts.atomic_add(iota::<i32>(m), 1);
+        y.atomic_max((0, 0), v.max_all());
+    }
+}
+
+#[test]
+fn a_demand_for_one_result_forbids_sums_of_floats_in_any_order() {
+    let text = mistakes_under(true, include_str!("combining.rs"), sums_in_any_order);
+    says(&text, &["an atomic sum of f32 in a kernel that demands `deterministic`: its terms come in any order"]);
+    says(&text, &["y.atomic_add((0, 0), v.sum());", "own.atomic_add(iota::<i32>(m), v.sum_axis(1));", "combine it by `.sum_grid()`"]);
+    assert_eq!(text.matches("error:").count(), 2, "{text}");
 }
 
 #[device]

@@ -68,7 +68,9 @@ fn block(marker: &str, kernels: &[Kernel]) -> String {
     if !rest.contains(&"body") {
         return text.trim_end().to_string();
     }
-    let body = text.split_once("\n{\n").expect("a function's body").1.trim_end().trim_end_matches('}').trim_end();
+    // Behind the helpers.
+    let kernel = text.split_once("extern \"C\"").expect("a kernel").1;
+    let body = kernel.split_once("\n{\n").expect("a function's body").1.trim_end().trim_end_matches('}').trim_end();
     body.lines().map(|l| l.strip_prefix("    ").unwrap_or(l)).collect::<Vec<_>>().join("\n")
 }
 

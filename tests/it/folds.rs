@@ -229,7 +229,7 @@ impl Case {
             knob("CR", KnobKind::Coarsen { of: KnobId(0) }, &[1, 2, 3, 4]),
             knob("CC", KnobKind::Coarsen { of: KnobId(1) }, &[1, 2, 3, 5]),
         ];
-        build::kernel(header, &[], knobs, || self.body(n)).unwrap_or_else(|e| panic!("{e}"))
+        build::kernel(header, &[], build::Attribute { knobs, deterministic: false }, || self.body(n)).unwrap_or_else(|e| panic!("{e}"))
     }
 
     #[allow(clippy::needless_range_loop)]

@@ -322,6 +322,15 @@ fn mistakes(body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size))
 
 /// The mistakes of a body that stands in this file. Wrong bodies are built by hand, so that they are in no registry.
 pub fn mistakes_in(source: &'static str, body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size)) -> String {
+    mistakes_under(false, source, body)
+}
+
+/// The same where the attribute demands `deterministic`, or not.
+pub fn mistakes_under(
+    deterministic: bool,
+    source: &'static str,
+    body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size),
+) -> String {
     let tensor = |name: &str, mutable| Param { name: name.into(), kind: ParamKind::Tensor { dtype: DType::F32, rank: 2, mutable } };
     let loc = SourceLoc { file: file!(), line: 1, column: 1 };
     let params = vec![tensor("x", false), tensor("y", true)];
@@ -330,7 +339,8 @@ pub fn mistakes_in(source: &'static str, body: impl FnOnce(&Tensor<f32, 2>, &mut
         let choices = sizes.iter().map(|s| Choice::Int(*s)).collect();
         Knob { name: name.into(), kind: KnobKind::Tile, choices, loc }
     };
-    let built = build::kernel(header, &[], vec![knob("M", &[64]), knob("N", &[64, 128])], || {
+    let attribute = build::Attribute { knobs: vec![knob("M", &[64]), knob("N", &[64, 128])], deterministic };
+    let built = build::kernel(header, &[], attribute, || {
         body(&Tensor::symbol(0), &mut Tensor::symbol(1), Size::knob(0), Size::knob(1));
     });
     match built {

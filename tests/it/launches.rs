@@ -12,8 +12,10 @@ use girih_core::tile::eval::{EvalOptions, EvalRef, eval_in};
 use girih_core::tile::host::{HostArg, HostExpr, work};
 use girih_core::tile::{Kernel, Op, ParamKind, RequirementKind, Stmt};
 use girih_core::types::{DType, Literal};
+use nearness::{literal, near};
 
 pub mod gpu;
+mod nearness;
 
 /// Bytes before and after each tensor that no launch may touch.
 const GUARD: usize = 256;
@@ -44,6 +46,9 @@ enum Argument {
     },
     Scalar(Literal),
 }
+
+/// Memory of a kernel's own, by its parameter.
+type Owned = Vec<(usize, sim::BufferId)>;
 
 /// The arguments of one launch with their contents.
 #[derive(Clone, Debug)]
@@ -415,7 +420,22 @@ impl Launch {
         self.run(kernel, &sim::Options::default()).map(|(_, report)| report.counters)
     }
 
+    /// A kernel with memory of its own runs twice: the second launch finds there what the first one left.
     fn run(&self, kernel: &simt::Kernel, options: &sim::Options) -> Result<(After, sim::Report), Box<sim::Trap>> {
+        let (after, report, owned) = self.run_on(kernel, options, None)?;
+        if owned.is_empty() {
+            return Ok((after, report));
+        }
+        let (after, report, _) = self.run_on(kernel, options, Some((&after.memory, &owned)))?;
+        Ok((after, report))
+    }
+
+    fn run_on(
+        &self,
+        kernel: &simt::Kernel,
+        options: &sim::Options,
+        before: Option<(&sim::Memory, &Owned)>,
+    ) -> Result<(After, sim::Report, Owned), Box<sim::Trap>> {
         let mut memory = sim::Memory::new();
         let mut buffers = self.buffers.iter();
         let mut ids = Vec::new();
@@ -433,12 +453,15 @@ impl Launch {
         }
         let host: Vec<HostArg> = self.args.iter().map(Argument::host).collect();
         let grid = kernel.launch.grid.eval(&host, 1) as u32;
-        let owned: Vec<(usize, sim::BufferId)> = kernel
+        let owned: Owned = kernel
             .workspaces(&host, 1)
             .into_iter()
             .map(|(p, bytes)| {
                 let id = memory.alloc(bytes);
-                memory.fill(id, 0, bytes, 0);
+                match before.and_then(|(memory, owned)| owned.iter().find(|(q, _)| *q == p).map(|(_, id)| memory.read(*id, 0, bytes))) {
+                    Some(left) => memory.write(id, 0, left),
+                    None => memory.fill(id, 0, bytes, 0),
+                }
                 (p, id)
             })
             .collect();
@@ -457,7 +480,7 @@ impl Launch {
         };
         let args: Vec<sim::Arg> = kernel.params.iter().enumerate().map(arg).collect();
         let report = sim::simulate(&sim::Program::decode(kernel), grid, &args, &mut memory, options)?;
-        Ok((After { memory, ids }, report))
+        Ok((After { memory, ids }, report, owned))
     }
 
     /// How a simulated or launched kernel disagrees with the evaluator, on any device; `None` where it agrees on all.
@@ -566,23 +589,4 @@ fn elements(shape: &TensorArg, size: usize) -> impl Iterator<Item = usize> + '_ 
         }
         shape.address as usize + at as usize * size
     })
-}
-
-fn literal(dtype: DType, bytes: &[u8]) -> Literal {
-    let mut wide = [0u8; 8];
-    wide[..bytes.len()].copy_from_slice(bytes);
-    Literal { dtype, bits: u64::from_le_bytes(wide) }
-}
-
-/// Equal, or floats that differ by rounding: a product may be contracted, a sum regrouped.
-fn near(dtype: DType, got: &[u8], want: &[u8], slack: f64) -> bool {
-    if got == want || !dtype.is_float() {
-        return got == want;
-    }
-    let tolerance = match dtype {
-        DType::F16 => 2e-3,
-        DType::BF16 => 2e-2,
-        _ => 1e-5,
-    };
-    girih::challenge::near(literal(dtype, got).to_f64(), literal(dtype, want).to_f64(), tolerance + slack, tolerance)
 }

@@ -31,7 +31,7 @@ struct Harmless {
 }
 
 /// What may be taken out without any launch noticing.
-const HARMLESS: [Harmless; 13] = [
+const HARMLESS: [Harmless; 14] = [
     Harmless {
         kernel: "histogram_global",
         removed: Removed::AtomicPredicate,
@@ -100,6 +100,12 @@ const HARMLESS: [Harmless; 13] = [
     },
     Harmless {
         kernel: "scaled_by_last",
+        removed: Removed::Barrier,
+        place: "the last block to do so goes on",
+        reason: "where a block has several warps, they have met for their sum since they read the total",
+    },
+    Harmless {
+        kernel: "grown",
         removed: Removed::Barrier,
         place: "the last block to do so goes on",
         reason: "where a block has several warps, they have met for their sum since they read the total",

@@ -16,7 +16,7 @@ use girih_core::target::Target;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
-const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"];
+pub const ARCHS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"];
 
 /// A kernel for one architecture.
 struct Unit {

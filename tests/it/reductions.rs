@@ -1,6 +1,7 @@
 //! Reductions of numbers that are trouble: NaN, infinities, zeros of both signs, equal elements, orders that lose digits. Lanes, warps, blocks
 //! and the grid; every sum stays within the bound of its own tree, which is far below that of a plain loop.
 
+use girih::__private::FinishPath;
 use girih::prelude::*;
 use girih::{Device, Stream};
 use girih_core::target::Target;
@@ -29,7 +30,7 @@ pub fn of_rows(x: &Tensor<f32, 2>, sum: &mut Tensor<f32, 1>, least: &mut Tensor<
 }
 
 /// The same of all elements, over the grid.
-#[kernel(tile(T = [64, 256, 1024]), coarsen(C of T = [1, 2, 4, 8]), vector(V = [1, 2, 4]), grid(G = [1, 2]))]
+#[kernel(tile(T = [64, 256, 1024]), coarsen(C of T = [1, 2, 4, 8]), vector(V = [1, 2, 4]), grid(G = [1, 2]), finish(F = [LastBlock, Atomics]))]
 pub fn of_all(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     let mut total = zeros::<f32>([T]);
     let (mut low, mut high) = (full([T], f32::INFINITY), full([T], f32::NEG_INFINITY));
@@ -164,8 +165,11 @@ fn rows_of_trouble() {
 
 #[test]
 fn a_grid_of_trouble() {
-    let schedule = |t, c, v, g| of_all::Schedule { t, c, v, g };
-    let schedules = [schedule(64, 1, 1, 1), schedule(256, 4, 4, 2), schedule(1024, 8, 4, 1), schedule(1024, 1, 1, 1)];
+    let schedules = [FinishPath::LastBlock, FinishPath::Atomics].into_iter().flat_map(|f| {
+        let schedule = |t, c, v, g| of_all::Schedule { t, c, v, g, f };
+        [schedule(64, 1, 1, 1), schedule(256, 4, 4, 2), schedule(1024, 8, 4, 1), schedule(1024, 1, 1, 1)]
+    });
+    let schedules: Vec<_> = schedules.collect();
     for (stream, n) in streams().into_iter().flat_map(|s| [1, 257, 4099].map(|n| (s.clone(), n))) {
         for ((name, x), schedule) in troubles(n).iter().flat_map(|x| schedules.iter().map(move |s| (x, s))) {
             let input = stream.tensor(x, [n]).unwrap();

@@ -48,6 +48,12 @@ pub(crate) fn resolve(k: &mut KernelBuilder, request: &Request, dtype: DType, ra
         k.error(Diagnostic::new(loc, message).help("atomics work on i32, u32, i64, u64 and f32"));
         return None;
     }
+    if k.kernel.deterministic && request.op == AtomicOp::Add && dtype.is_float() {
+        let message = format!("an atomic sum of {dtype} in a kernel that demands `deterministic`: its terms come in any order");
+        let help = "carry the sum over `for t in x.tiles(..).strided() { .. }` and combine it by `.sum_grid()`, or leave the demand out";
+        k.error(Diagnostic::new(loc, message).help(help));
+        return None;
+    }
     index::check_rank(k, &request.parts, rank, loc)?;
     let (mut indices, mut shape) = index::computed(k, &request.parts, loc)?;
     let mut operands = Vec::new();

@@ -26,11 +26,19 @@ pub struct Header {
     pub params: Vec<Param>,
 }
 
+/// What a kernel's attribute says.
+pub struct Attribute {
+    /// The space of schedules.
+    pub knobs: Vec<Knob>,
+    /// Results must not depend on the order in which blocks come.
+    pub deterministic: bool,
+}
+
 /// Builds a kernel's tile IR by running its body once.
 pub fn kernel(
     header: Header,
     instance: &[(&'static str, &'static str)],
-    knobs: Vec<Knob>,
+    attribute: Attribute,
     body: impl FnOnce(),
 ) -> Result<Kernel, CompileError> {
     let build = session::next_build();
@@ -42,7 +50,8 @@ pub fn kernel(
         loc,
         source: source.to_string(),
         params,
-        knobs,
+        knobs: attribute.knobs,
+        deterministic: attribute.deterministic,
         values: Vec::new(),
         views: Vec::new(),
         shared: Vec::new(),

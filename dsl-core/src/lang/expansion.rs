@@ -1,7 +1,7 @@
 //! What the attributes expand to refers to: not for authors.
 
 pub use super::branch::{Join, branch};
-pub use super::build::{Header, instance, kernel, program};
+pub use super::build::{Attribute, Header, instance, kernel, program};
 pub use super::carry::{Carry, NameIt, NameNothing, Named, Soft, SoftCarry, SoftIgnore};
 pub use super::compare::{eq, ge, gt, le, logic, lt, ne, needs};
 pub use super::components::{Components, TileLike};
@@ -10,7 +10,8 @@ pub use super::elementwise::Elementwise;
 pub use super::operand::Integer;
 pub use super::plan::Plan;
 pub use super::schedule::{
-    CacheHint, CopyPath, DotUnit, HaloPath, KernelSchedule, KnobValue, OperandPath, RowPath, deserialize, display, field, serialize,
+    CacheHint, CopyPath, DotUnit, FinishPath, HaloPath, KernelSchedule, KnobValue, OperandPath, RowPath, deserialize, display, field,
+    serialize,
 };
 pub use super::session::Handle;
 pub use super::size::{Shape, Size};

@@ -121,6 +121,13 @@ words! {
         /// A copy in shared memory along whose rows the axis of the result lies.
         Transposed,
     }
+    /// How a combination over the grid ends: the values of `finish(..)`.
+    FinishPath {
+        /// The last block combines what all have left.
+        LastBlock,
+        /// Each block adds its part to a total by an atomic.
+        Atomics,
+    }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint {
         /// None.
@@ -157,13 +164,13 @@ pub fn deserialize<'de, S: KernelSchedule, D: Deserializer<'de>>(deserializer: D
     S::from_choices(&choices).map_err(D::Error::custom)
 }
 
-/// Writes the attribute that pins the schedule.
-pub fn display<S: KernelSchedule>(schedule: &S, types: &str, f: &mut fmt::Formatter) -> fmt::Result {
+/// Writes the attribute that pins the schedule, with what it says beside the knobs.
+pub fn display<S: KernelSchedule>(schedule: &S, beside: &str, f: &mut fmt::Formatter) -> fmt::Result {
     let text = crate::schedule::attribute_of(&S::knobs(), &schedule.choices());
     match text.strip_suffix(")]") {
-        Some(open) if !types.is_empty() => {
+        Some(open) if !beside.is_empty() => {
             let comma = if open.ends_with('(') { "" } else { ", " };
-            write!(f, "{open}{comma}types({types}))]")
+            write!(f, "{open}{comma}{beside})]")
         }
         _ => f.write_str(&text),
     }
@@ -187,6 +194,7 @@ mod tests {
         assert_eq!(lost::<RowPath>(KnobKind::Rows), [""; 0]);
         assert_eq!(lost::<HaloPath>(KnobKind::Halo), [""; 0]);
         assert_eq!(lost::<OperandPath>(KnobKind::Operands), [""; 0]);
+        assert_eq!(lost::<FinishPath>(KnobKind::Finish), [""; 0]);
         assert_eq!(lost::<CacheHint>(KnobKind::Cache), [""; 0]);
     }
 }

@@ -399,7 +399,7 @@ fn without_registers(layout: &Layout, gone: impl Fn(usize, &Digit) -> bool) -> L
 }
 
 /// What a combined value is called where the author gave no name.
-fn operator_word(operator: &Operator) -> &'static str {
+pub(super) fn operator_word(operator: &Operator) -> &'static str {
     match operator {
         Operator::Sum => "sum",
         Operator::Product => "product",

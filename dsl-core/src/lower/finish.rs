@@ -7,6 +7,7 @@
 use super::combine::{Partial, int, steps};
 use super::context::{Lowered, Lowering, Rep};
 use super::index::{binary, compare};
+use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::simt::{Expr, ParamKind, Place, Space, Special, Stmt};
 use crate::tile::host::HostExpr;
 use crate::tile::{self, Combine, Form, Ty, ValueId};
@@ -40,6 +41,9 @@ impl Lowering<'_> {
         }
         let all_blocks = self.kernel.body.iter().take_while(|s| !is_over_grid(s)).chain(before);
         let passed_on = self.memory_is_passed_on(all_blocks, &after);
+        if self.plan.finish == Finish::Atomics {
+            return self.finish_by_atomics(&combines, &after, passed_on);
+        }
         let words = self.parts_are_words(&combines) && !passed_on;
         self.comment(match words {
             true => "leave this block's part and a flag in one word; the last block waits for all of them",
@@ -67,6 +71,21 @@ impl Lowering<'_> {
         if let Some(counter) = counter {
             self.clear_counter(counter, int(0));
         }
+        let then = self.close();
+        self.values = outer;
+        self.emit(Stmt::If { condition: last, then, otherwise: vec![] });
+        Ok(())
+    }
+
+    /// As [`Self::finish_grid`], where blocks add their parts to totals.
+    fn finish_by_atomics(&mut self, combines: &[&Combine], after: &[&tile::Stmt], passed_on: bool) -> Lowered<()> {
+        let blocks = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
+        let (last, totals) = self.add_to_totals(combines, passed_on, &blocks)?;
+        self.open();
+        let outer = self.values.clone();
+        self.take_totals(&totals)?;
+        after.iter().try_for_each(|stmt| self.lower_block(std::slice::from_ref(*stmt)))?;
+        self.clear_totals(&totals);
         let then = self.close();
         self.values = outer;
         self.emit(Stmt::If { condition: last, then, otherwise: vec![] });
@@ -206,10 +225,16 @@ impl Lowering<'_> {
 
     /// Counts this block at a counter; whether it is the last one of so many. What all of them left is visible to it.
     pub fn take_ticket(&mut self, counter: usize, index: Expr, total: &Expr) -> Expr {
+        self.take_ticket_behind(vec![], counter, index, total)
+    }
+
+    /// As [`Self::take_ticket`], behind what the thread that takes it does first.
+    pub fn take_ticket_behind(&mut self, first: Vec<Stmt>, counter: usize, index: Expr, total: &Expr) -> Expr {
         let flag = self.new_shared("is_last", DType::U32, 1);
         let ticket = self.new_var("ticket", DType::U32, None);
         let one = Expr::Literal(Literal::u32(1));
         self.open();
+        first.into_iter().for_each(|stmt| self.emit(stmt));
         self.emit(Stmt::Declare { var: ticket, init: None });
         self.emit(Stmt::Atomic {
             result: Some(ticket),
@@ -320,6 +345,31 @@ impl Lowering<'_> {
 /// Whether the body combines something over the grid: it then runs in at least one block, however few tiles there are.
 pub(crate) fn combines_grid(kernel: &tile::Kernel) -> bool {
     kernel.body.iter().any(is_over_grid)
+}
+
+/// How a combination over the grid ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finish {
+    /// The last block combines what all have left, in the blocks' order.
+    LastBlock,
+    /// Each block adds its part to a total by an atomic.
+    Atomics,
+}
+
+/// How the schedule has a combination over the grid end.
+pub(crate) fn finish(kernel: &tile::Kernel, schedule: &Schedule) -> Result<Finish, ScheduleError> {
+    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Finish) else { return Ok(Finish::LastBlock) };
+    match &schedule.choices[at] {
+        Choice::Word(w) if w == "Atomics" => {
+            let over_grid = kernel.body.iter().filter_map(|s| match s {
+                tile::Stmt::Combine(c) if c.form == Form::Grid => Some(c),
+                _ => None,
+            });
+            super::totals::check(kernel, over_grid, tile::KnobId(at as u32))?;
+            Ok(Finish::Atomics)
+        }
+        _ => Ok(Finish::LastBlock),
+    }
 }
 
 /// Whether what blocks have must be combined in the order of the tiles.

@@ -7,7 +7,7 @@
 //! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //!    `observed`: which absent elements nobody looks at.
-//!    `combine`, `scan`, `exchange`, `finish`, `words`: what threads, warps and blocks have, combined.
+//!    `combine`, `scan`, `exchange`, `finish`, `words`, `totals`: what threads, warps and blocks have, combined.
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
 //!    `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `matrix_units`, `fragment_reads`, `mma`: what dots read and where it lies,
@@ -75,6 +75,7 @@ mod split;
 mod staged;
 mod stages;
 mod tail;
+mod totals;
 mod transfer;
 mod uses;
 mod values;

@@ -77,6 +77,8 @@ pub(crate) struct Plan {
     pub transposed_operands: bool,
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
     pub blocked: bool,
+    /// How a combination over the grid ends.
+    pub finish: super::finish::Finish,
     /// Hint for global loads.
     pub load_cache: CacheHint,
     /// Hint for global stores.
@@ -213,6 +215,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         shared_operands,
         transposed_operands,
         blocked,
+        finish: super::finish::finish(kernel, schedule)?,
         load_cache,
         store_cache,
     })

@@ -41,6 +41,9 @@ pub enum KnobKind {
     /// `operands(O = [Shared, Direct])`: where a dot's operands are read from: a copy in shared memory that the block makes, or global
     /// memory.
     Operands,
+    /// `finish(F = [LastBlock, Atomics])`: how what blocks have is combined over the grid: in the blocks' order by the last of them, or by
+    /// atomics, in the order in which they come.
+    Finish,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
     /// `split(Z = [1, 4, 0, ..])`: blocks that share the turns of a sum of dots; 0 deals the turns of all tiles to as many blocks as fit,
@@ -76,6 +79,7 @@ impl KnobKind {
             KnobKind::Rows => "rows",
             KnobKind::Halo => "halo",
             KnobKind::Operands => "operands",
+            KnobKind::Finish => "finish",
             KnobKind::Raster => "raster",
             KnobKind::Split => "split",
             KnobKind::Slices => "slices",
@@ -93,6 +97,7 @@ impl KnobKind {
             KnobKind::Rows => &["Direct", "Shared"],
             KnobKind::Halo => &["Shared", "Direct"],
             KnobKind::Operands => &["Direct", "Shared", "Transposed"],
+            KnobKind::Finish => &["LastBlock", "Atomics"],
             KnobKind::Cache => &["Default", "Streaming", "Stores", "Loads"],
             _ => &[],
         }

@@ -514,6 +514,8 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// The space of schedules.
     pub knobs: Vec<Knob>,
+    /// The author's demand: a schedule's result must not depend on the order in which blocks come.
+    pub deterministic: bool,
     /// Values, by [`ValueId`].
     pub values: Vec<Value>,
     /// Views, by [`ViewId`], in the order in which they were made.

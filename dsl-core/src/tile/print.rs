@@ -102,6 +102,9 @@ impl Printer<'_> {
             };
             self.line(&format!("knob {} = {}{of} [{}]", knob.name, knob.kind.group(), choices.join(", ")));
         }
+        if k.deterministic {
+            self.line("deterministic");
+        }
         for r in &k.requirements {
             let text = match &r.kind {
                 RequirementKind::Packed(p) => format!("{} is packed", k.params[*p].name),

@@ -1,5 +1,6 @@
 //! Combinations inside of a block and over the grid: sums, rows, operators that keep order.
 
+mod finishes;
 pub mod kernels;
 mod meeting;
 

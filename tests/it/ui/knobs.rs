@@ -26,4 +26,16 @@ fn wrong_values(x: &mut Tensor<f32, 1>) {}
 #[kernel(tile(T 256))]
 fn grammar(x: &mut Tensor<f32, 1>) {}
 
+#[kernel(tile(T = [256]), deterministic(D = [1]))]
+fn demand_with_values(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(deterministic, tile(T = [256]), deterministic)]
+fn demanded_twice(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [256]), grid)]
+fn nothing_listed(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [256]), finish(F = [Ticket]))]
+fn unknown_finish(x: &mut Tensor<f32, 1>) {}
+
 fn main() {}

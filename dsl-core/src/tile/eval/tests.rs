@@ -26,6 +26,7 @@ impl Builder {
             source: String::new(),
             params: vec![],
             knobs,
+            deterministic: false,
             values: vec![],
             views: vec![],
             shared: vec![],
