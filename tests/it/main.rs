@@ -15,6 +15,7 @@ mod exports;
 mod folds;
 mod gallery;
 mod host_arithmetic;
+mod host_code;
 mod identity;
 mod joint_tuning;
 mod kernels;
