@@ -103,7 +103,10 @@ fn agrees(dtype: DType, got: f64, want: f64) -> bool {
         _ => (1.2e-7, 1e-38, 3.4e38),
     };
     let overflows = |v: f64| v.abs() > most;
-    got == want || got.is_nan() && want.is_nan() || overflows(got) && overflows(want) || (got - want).abs() <= 3.0 * epsilon * want.abs() + least
+    got == want
+        || got.is_nan() && want.is_nan()
+        || overflows(got) && overflows(want)
+        || (got - want).abs() <= 3.0 * epsilon * want.abs() + least
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! All integration tests, in one binary.
 
 mod access;
+mod boundaries;
 mod by_cargo;
 mod combining;
 mod cooperating;
