@@ -98,7 +98,7 @@ fn scattered_stores_are_checked_by_the_simulator() {
         launch
     };
     // 77 has no divisor in common with 200; what lies beyond the end is left out.
-    for place in [|i: usize| i * 77 % 200, |i: usize| if i % 3 == 0 { 1000 + i } else { i }] {
+    for place in [|i: usize| i * 77 % 200, |i: usize| if i.is_multiple_of(3) { 1000 + i } else { i }] {
         assert_eq!(launch(&place).disagreement(&kernel, &simt, 1 << 20), None);
     }
     // The first and the last element lie in tiles of different blocks; the evaluator says it, too.

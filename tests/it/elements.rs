@@ -218,7 +218,7 @@ fn derived_types_are_lowered_and_compiled() {
     let unit = |i: usize| (((i as u32).wrapping_mul(2654435761) >> 8) as f32 / (1 << 24) as f32).clamp(0.0, 1.0);
     let rows: &[i64] = &[16, 112];
     // Moduli near one: products of a hundred keep their size.
-    let near_one = |i: usize| if i % 2 == 0 { 0.6 + 0.8 * unit(i) } else { unit(i) - 0.5 };
+    let near_one = |i: usize| if i.is_multiple_of(2) { 0.6 + 0.8 * unit(i) } else { unit(i) - 0.5 };
     let kernels = [
         lowers(online_softmax::Kernel::def(), &[rows, rows], |i| (unit(i) * 30.0).to_bits()),
         lowers(complex_products::Kernel::def(), &[&[16, 48, 2], &[16, 2]], |i| near_one(i).to_bits()),

@@ -14,7 +14,7 @@ use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::space::Space;
-use girih_core::target::Target;
+use girih_core::target::{RELATIVES, Target};
 use girih_core::tile::Kernel;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
@@ -90,10 +90,21 @@ fn compiled(number: usize, rung: usize, arch: usize, best: bool) -> bool {
 
 /// Kernels of tests are accepted, too: the schedule of their first choices, on the oldest architecture and on the H200's.
 pub fn accepts(kernels: &[Kernel]) {
+    accepts_on(kernels, &["sm_75", "sm_90a"]);
+}
+
+#[test]
+fn nvrtc_accepts_kernels_for_every_relative() {
+    let names = ["vector_add", "gemm", "reduction"];
+    let kernels: Vec<Kernel> = gallery().into_iter().filter(|k| names.contains(&k.name.as_str())).collect();
+    accepts_on(&kernels, &RELATIVES.each_ref().map(|t| t.arch));
+}
+
+fn accepts_on(kernels: &[Kernel], archs: &[&'static str]) {
     provide();
     let mut units = Vec::new();
     for kernel in kernels {
-        for arch in ["sm_75", "sm_90a"] {
+        for arch in archs.iter().copied() {
             let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
             let facts = best_facts(kernel);
             let space = Space::new(kernel, &facts, target);
