@@ -1,5 +1,9 @@
 //! Targets: the limits and rates of a GPU, as plain data.
 
+mod relatives;
+
+pub use relatives::RELATIVES;
+
 use crate::fragments::Atom;
 
 /// Features that code generation asks for.
@@ -186,13 +190,14 @@ pub const TARGETS: [Target; 6] = [
 ];
 
 impl Target {
-    /// The target of a name (`h200`) or an architecture (`sm_90a`, `sm_90`); for an architecture the first GPU that has it.
+    /// The target of a name (`h200`) or an architecture (`sm_90a`, `sm_90`); for an architecture the first GPU that has it, or what stands in
+    /// for one ([`RELATIVES`]).
     pub fn find(name: &str) -> Option<&'static Target> {
         let bare = name.trim_end_matches(['a', 'f']);
         TARGETS
             .iter()
             .find(|t| t.name.eq_ignore_ascii_case(name))
-            .or_else(|| TARGETS.iter().find(|t| name.starts_with("sm_") && t.arch.trim_end_matches('a') == bare))
+            .or_else(|| TARGETS.iter().chain(&RELATIVES).find(|t| name.starts_with("sm_") && t.arch.trim_end_matches('a') == bare))
     }
     /// The H200, which everything is measured on first.
     pub fn h200() -> &'static Target {

@@ -175,6 +175,8 @@ girih::challenge! {
         "n_samples=37 n_features=5",
         "n_samples=21 n_features=9",
         "n_samples=129 n_features=1",
+        "n_samples=140 n_features=12",
+        "n_samples=66 n_features=33",
     ])
     .perf_at("n_samples=16, n_features=8")
     .flops(|s| 2.0 * s.size("n_samples") * s.size("n_features").powi(2))

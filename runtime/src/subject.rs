@@ -159,6 +159,7 @@ impl Subject {
         if let Some(unknown) = asked.0.keys().find(|n| !known.contains(n)) {
             return Err(format!("{} has no size `{unknown}`; it has {}", self.name, known.join(", ")));
         }
+        self.are_values(asked)?;
         match &self.challenge {
             Some(c) => Ok(asked.or(&c.perf)),
             None if asked.0.is_empty() => {
@@ -169,6 +170,25 @@ impl Subject {
                 Kind::Challenge { .. } => Ok(asked.clone()),
             },
         }
+    }
+
+    /// Whether numbers are values of what they are given for: lengths and other integers are whole.
+    fn are_values(&self, sizes: &Sizes) -> Result<(), String> {
+        let dtype = |name: &str| match &self.kind {
+            Kind::Challenge { signature, .. } => signature.position(name).map(|i| signature.params[i].dtype),
+            Kind::Kernel(kernel) => kernel.params.iter().find_map(|p| match p.kind {
+                ParamKind::Scalar(dtype) if p.name == name => Some(dtype),
+                _ => None,
+            }),
+        };
+        for (name, value) in &sizes.0 {
+            let dtype = dtype(name).unwrap_or(DType::I64);
+            if !dtype.is_float() && Literal::from_f64(dtype, *value).to_f64() != *value {
+                let help = "give a whole number that it can hold, as in";
+                return Err(format!("{}: {name}={value} is no value of type {dtype}: {help} --size {name}=1000", self.name));
+            }
+        }
+        Ok(())
     }
 
     /// These sizes, with a kernel's lengths changed so that its requirements hold where that is possible.
@@ -230,18 +250,31 @@ impl Subject {
     /// # Errors
     /// As [`Subject::call`].
     pub fn largest_bytes(&self, sizes: &Sizes) -> Result<f64, String> {
-        let largest = match &self.kind {
+        Ok(self.tensor_bytes(sizes)?.into_iter().fold(0.0, f64::max))
+    }
+
+    /// Bytes of every tensor at sizes, without making them.
+    ///
+    /// # Errors
+    /// As [`Subject::call`].
+    pub fn tensor_bytes(&self, sizes: &Sizes) -> Result<Vec<f64>, String> {
+        match &self.kind {
             Kind::Challenge { signature, .. } => {
                 let values = signature_values(&self.name, signature, sizes)?;
                 let bytes = |i| {
                     let lens: Vec<i64> = signature.shape(i, &values)?;
                     Some(lens.iter().map(|l| *l as f64).product::<f64>() * signature.params[i].dtype.size() as f64)
                 };
-                (0..signature.params.len()).filter_map(bytes).fold(0.0, f64::max)
+                Ok((0..signature.params.len()).filter_map(bytes).collect())
             }
-            Kind::Kernel(kernel) => kernel.params.iter().map(|p| numel(p, sizes) as f64 * 4.0).fold(0.0, f64::max),
-        };
-        Ok(largest)
+            Kind::Kernel(kernel) => {
+                let bytes = |p: &girih_core::tile::Param| match p.kind {
+                    ParamKind::Tensor { dtype, .. } => Some(numel(p, sizes) as f64 * dtype.size() as f64),
+                    ParamKind::Scalar(_) => None,
+                };
+                Ok(kernel.params.iter().filter_map(bytes).collect())
+            }
+        }
     }
 
     /// Arguments for sizes, with data drawn by `seed`.

@@ -1,9 +1,14 @@
 //! Stores that two blocks could make to one place do not compile.
 
+use super::launches::{Launch, Placement, Shape};
 use girih::prelude::*;
 use girih_core::error::CompileError;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
 use girih_core::tile::Kernel;
-use girih_core::tile::access::classify;
+use girih_core::tile::access::{Class, classify};
 
 /// The published reversal in place: each block stores its mirror image over what another block has yet to read.
 #[kernel(tile(T = [64, 256]))]
@@ -41,4 +46,65 @@ fn racy_stores_are_rejected() {
     assert!(text.contains("split_at") && text.contains("tests/it/access.rs:"), "{text}");
     let text = mistakes(one_row::Kernel::def());
     assert!(text.contains("the same elements") && text.contains("tests/it/access.rs:"), "{text}");
+}
+
+/// Every element goes to one place of its own: rows as columns, and back to front.
+#[kernel(tile(R = [4, 8], C = [16, 32]))]
+pub fn turned(x: &Tensor<f32, 2>, columns: &mut Tensor<f32, 2>, back: &mut Tensor<f32, 2>, across: &mut Tensor<f32, 2>) {
+    let (mut mirrored, mut exchanged) = (back.reversed(1), across.permuted([1, 0]));
+    for (r, c) in x.tiles([R, C]) {
+        let v = x.load((r, c));
+        columns.store((c, r), v.t());
+        mirrored.store((r, c), v);
+        exchanged.store((r, c), v);
+    }
+}
+
+/// Where each element goes is data.
+#[kernel(tile(T = [32, 64]))]
+pub fn sent(at: &Tensor<i32, 1>, x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    for t in x.tiles([T]) {
+        y.scatter(at.load(t), x.load(t));
+    }
+}
+
+fn classes(kernel: &Kernel) -> Vec<Class> {
+    classify(kernel).unwrap_or_else(|e| panic!("{e:?}")).into_iter().map(|c| c.class).collect()
+}
+
+fn built(def: girih_core::registry::KernelDef) -> Kernel {
+    (def.build)().unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn permuted_stores_have_a_place_for_each_element() {
+    let kernel = built(turned::Kernel::def());
+    assert_eq!(classes(&kernel), [Class::Permuted; 3]);
+    super::differential::compare(&[kernel]);
+}
+
+#[test]
+fn scattered_stores_are_checked_by_the_simulator() {
+    let kernel = built(sent::Kernel::def());
+    assert_eq!(classes(&kernel), [Class::Scattered]);
+    let facts = Facts::packed(&kernel, true);
+    let naive = Space::new(&kernel, &facts, Target::h200()).naive().unwrap_or_else(|e| panic!("{e}"));
+    let simt = lower(&kernel, &facts, &naive, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let n = 200i64;
+    let shape = Shape { lens: vec![vec![n]; 3], scalars: vec![None; 3] };
+    let launch = |place: &dyn Fn(usize) -> usize| {
+        let mut launch = Launch::new(&kernel, &shape, Placement::Aligned, 1);
+        launch.set(&kernel, "at", &|i| place(i) as u64);
+        launch
+    };
+    // 77 has no divisor in common with 200; what lies beyond the end is left out.
+    for place in [|i: usize| i * 77 % 200, |i: usize| if i.is_multiple_of(3) { 1000 + i } else { i }] {
+        assert_eq!(launch(&place).disagreement(&kernel, &simt, 1 << 20), None);
+    }
+    // The first and the last element lie in tiles of different blocks; the evaluator says it, too.
+    let meeting = launch(&|i| if i == 199 { 0 } else { i });
+    let Err(trap) = meeting.simulate(&simt, 1 << 20) else { panic!("two blocks write one place") };
+    assert!(trap.to_string().contains("race"), "{trap}");
+    let error = meeting.evaluate(&kernel).expect_err("two elements meet");
+    assert!(error.contains("y") && error.contains("access.rs:"), "{error}");
 }

@@ -2,7 +2,15 @@
 
 use super::evaluator::{Given, floats, ints, kernel, noise};
 use super::language::{has, ir};
+use super::launches::{Launch, Placement, Shape, best_facts};
+use super::nvrtc;
 use girih::prelude::*;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
+use girih_core::registry::KernelDef;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
 
 /// A maximum with the sum of exponentials relative to it.
 #[derive(Clone, Copy, Debug, PartialEq, TileType)]
@@ -179,4 +187,42 @@ fn a_prime_field_is_ordinary_rust() {
         let product = column().fold(1, |a, b| a * b % P as u64);
         assert_eq!((sums[c] as u128, products[c] as u128), (montgomery(sum as u32), montgomery(product as u32)), "column {c}");
     }
+}
+
+/// Warp instructions after which a launch of these sizes is taken for endless.
+const FUEL: u64 = 20_000_000;
+
+/// Some schedules of a kernel on one shape, its first tensor filled with these words, under no facts and under all where they hold: the
+/// simulator leaves what the evaluator leaves.
+pub fn lowers(def: KernelDef, lens: &[&[i64]], words: impl Fn(usize) -> u32) -> Kernel {
+    let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));
+    let shape = Shape { lens: lens.iter().map(|l| l.to_vec()).collect(), scalars: vec![None; lens.len()] };
+    let input = kernel.params[0].name.clone();
+    for (facts, placement) in [(Facts::none(&kernel), Placement::Strided), (best_facts(&kernel), Placement::Aligned)] {
+        let mut launch = Launch::new(&kernel, &shape, placement, 1);
+        launch.set(&kernel, &input, &|i| u64::from(words(i)));
+        if !launch.facts(&kernel).imply(&facts) {
+            continue;
+        }
+        for schedule in Space::new(&kernel, &facts, Target::h200()).sample(16, 1) {
+            let simt = lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+            let wrong = launch.disagreement(&kernel, &simt, FUEL);
+            assert!(wrong.is_none(), "{} {} with {facts}: {}", kernel.name, schedule.short(&kernel), wrong.unwrap_or_default());
+        }
+    }
+    kernel
+}
+
+#[test]
+fn derived_types_are_lowered_and_compiled() {
+    let unit = |i: usize| (((i as u32).wrapping_mul(2654435761) >> 8) as f32 / (1 << 24) as f32).clamp(0.0, 1.0);
+    let rows: &[i64] = &[16, 112];
+    // Moduli near one: products of a hundred keep their size.
+    let near_one = |i: usize| if i.is_multiple_of(2) { 0.6 + 0.8 * unit(i) } else { unit(i) - 0.5 };
+    let kernels = [
+        lowers(online_softmax::Kernel::def(), &[rows, rows], |i| (unit(i) * 30.0).to_bits()),
+        lowers(complex_products::Kernel::def(), &[&[16, 48, 2], &[16, 2]], |i| near_one(i).to_bits()),
+        lowers(field_columns::Kernel::def(), &[&[48, 80], &[80], &[80]], |i| (i as u32).wrapping_mul(2654435761) % P),
+    ];
+    nvrtc::accepts(&kernels);
 }

@@ -1,5 +1,6 @@
 //! Exported files, as text: the challenge's signature, no foreign headers, the flag they want. `.ci/run` compiles them with nvcc.
 
+use crate::host_code::HostProgram;
 use girih::challenge::challenges;
 use girih::subject::Subject;
 use girih_core::facts::Facts;
@@ -37,6 +38,43 @@ fn exports_have_the_judges_signature_and_no_library() {
             }
             assert_eq!(text.matches('{').count(), text.matches('}').count(), "{what}");
             assert!(text.contains("__global__"), "{what}");
+        }
+    }
+}
+
+/// Prints every byte of a picture that begins `offset` bytes behind an aligned place, and of what lies around it.
+const INVERTED: &str = "
+int main(int, char** v)
+{
+    const int offset = atoi(v[1]), width = atoi(v[2]), height = atoi(v[3]), bytes = width * height * 4;
+    alignas(16) static unsigned char memory[1 << 16];
+    for (int i = 0; i < bytes + 32; ++i)
+        memory[i] = (unsigned char)(i * 7);
+    solve(memory + 16 + offset, width, height);
+    for (int i = 0; i < bytes + 32; ++i)
+        printf(\"%d\\n\", memory[i]);
+}
+";
+
+/// What a launch does: accesses of whole pixels, so that one that is not aligned is reported.
+const INVERT: &str = "static void invert(unsigned int* pixels, long long n) { for (long long i = 0; i < n; ++i) pixels[i] ^= 0xffffffu; }";
+
+#[test]
+fn pictures_are_inverted_wherever_they_lie() {
+    let challenge = challenges().into_iter().find(|c| c.slug == "color_inversion").expect("a challenge of this name");
+    let subject = Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"));
+    let Some(host) = HostProgram::build(&exported(&subject, Target::h200()), "invert", INVERT, INVERTED) else { return };
+    for (width, height) in [(0, 3), (1, 1), (7, 3), (64, 33)] {
+        for offset in [0, 1, 2, 3, 4, 8] {
+            let found: Vec<u8> =
+                host.run(&[offset, width, height].map(|n| n.to_string())).lines().map(|l| l.parse().expect("a byte")).collect();
+            let (first, bytes) = (16 + offset, width * height * 4);
+            let expected = |i: usize| {
+                let before = (i * 7) as u8;
+                let colour = (first..first + bytes).contains(&i) && (i - first) % 4 != 3;
+                if colour { 255 - before } else { before }
+            };
+            assert_eq!(found, (0..bytes + 32).map(expected).collect::<Vec<_>>(), "{width} x {height} at {offset}");
         }
     }
 }

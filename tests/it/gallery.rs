@@ -74,3 +74,16 @@ fn checks_report_errors_of_products() {
     assert_eq!((exact.maximal(), exact.frobenius()), (0.0, 0.0));
     assert_eq!(error("relu"), None);
 }
+
+#[test]
+fn sizes_are_values_of_their_types() {
+    let asked = |name: &str, sizes: &str| {
+        let subject = names::subject(name).unwrap_or_else(|e| panic!("{e}"));
+        subject.perf_sizes(&Sizes::parse(sizes).unwrap_or_else(|e| panic!("{e}"))).map(|_| ())
+    };
+    assert_eq!(asked("value_clipping", "N=100,lo=-0.25"), Ok(()));
+    for wrong in ["N=1.5", "N=3000000000", "N=inf"] {
+        let error = asked("value_clipping", wrong).expect_err("no int");
+        assert!(error.contains(&format!("value_clipping: {wrong} is no value of type i32: give a whole number")), "{error}");
+    }
+}

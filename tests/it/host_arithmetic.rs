@@ -1,5 +1,6 @@
 //! Arithmetic of exported host code: what a C++ compiler makes of it is what the evaluator computes.
 
+use crate::host_code::HostProgram;
 use girih::prelude::*;
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::program::Program;
@@ -10,7 +11,6 @@ use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::eval::{EvalArg, EvalOptions};
 use girih_core::types::Literal;
-use std::process::Command;
 
 /// y[at] = n.
 #[kernel]
@@ -82,36 +82,16 @@ fn exported(program: &Program) -> String {
     export_program(program, &signature, Target::h200(), &mut naive).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The host code alone, with launches that store by themselves.
-fn on_the_host(text: &str) -> String {
-    let kernels = text.rfind("__global__").expect("a kernel");
-    let mut host = text[kernels + text[kernels..].find("\n}\n").expect("its end") + 3..].to_string();
-    while let (Some(from), Some(to)) = (host.find("<<<"), host.find(">>>(")) {
-        let name = host[..from].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |i| i + 1);
-        host.replace_range(name..to + 4, "number(");
-    }
-    format!(
-        "#include <math.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <algorithm>\nusing std::max;\nusing std::min;\nstatic void number(long long* y, long long at, long long n, long long) {{ y[at] = n; }}\n{host}"
-    )
-}
+/// What a launch of `number` does.
+const NUMBER: &str = "static void number(long long* y, long long at, long long n, long long) { y[at] = n; }";
 
 #[test]
 fn host_code_computes_what_the_evaluator_computes() {
     let program = program();
     let text = exported(&program);
     assert!(text.contains("(N64 + 63) / 64 * 64 - N64 * N64"), "lengths and constants need no help\n{text}");
-    if Command::new("g++").arg("--version").output().is_err() {
-        println!("no g++: the text is not compiled");
-        return;
-    }
-    let folder = std::env::temp_dir().join(format!("girih-host-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
     let main = "int main(int, char** v)\n{\n    long long y[40] = {};\n    solve(y, 40, (int)atoll(v[1]), (int)atoll(v[2]), (unsigned int)atoll(v[3]), atoll(v[4]));\n    for (long long n : y)\n        printf(\"%lld\\n\", n);\n}\n";
-    let (source, binary) = (folder.join("host.cpp"), folder.join("host"));
-    std::fs::write(&source, on_the_host(&text) + main).expect("written");
-    let built = Command::new("g++").args(["-O2", "-fsanitize=undefined", "-fno-sanitize-recover", "-o"]).arg(&binary).arg(&source).output();
-    let built = built.expect("g++ runs");
-    assert!(built.status.success(), "{}\n{text}", String::from_utf8_lossy(&built.stderr));
+    let Some(host) = HostProgram::build(&text, "number", NUMBER, main) else { return };
     for (a, b, u, w) in [
         (7, 2, 0, 5),
         (-7, 2, 5, -5),
@@ -132,10 +112,8 @@ fn host_code_computes_what_the_evaluator_computes() {
         ];
         eval_program(&program, &mut args, &EvalOptions::default()).unwrap_or_else(|e| panic!("{e}"));
         let expected: Vec<i64> = bytes.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().expect("eight bytes"))).collect();
-        let run = Command::new(&binary).args([a.to_string(), b.to_string(), u.to_string(), w.to_string()]).output().expect("it runs");
-        assert!(run.status.success(), "{a} {b} {u} {w}: {}\n{text}", String::from_utf8_lossy(&run.stderr));
-        let found: Vec<i64> = String::from_utf8_lossy(&run.stdout).lines().map(|l| l.parse().expect("a number")).collect();
+        let found: Vec<i64> =
+            host.run(&[a.to_string(), b.to_string(), u.to_string(), w.to_string()]).lines().map(|l| l.parse().expect("a number")).collect();
         assert_eq!(found, expected, "{a} {b} {u} {w}\n{text}");
     }
-    std::fs::remove_dir_all(folder).expect("removed");
 }

@@ -7,15 +7,18 @@ use girih_core::schedule::KnobKind;
 use girih_core::schedule::Schedule;
 use girih_core::sim;
 use girih_core::simt;
-use girih_core::tile::access::{shape_requirements, visit, walked_axes};
+use girih_core::tile::access::{visit, walked_axes};
 use girih_core::tile::eval::{EvalOptions, EvalRef, eval_in};
-use girih_core::tile::host::{HostArg, HostExpr, work};
+use girih_core::tile::host::HostArg;
 use girih_core::tile::{Kernel, Op, ParamKind, RequirementKind, Stmt};
 use girih_core::types::{DType, Literal};
 use nearness::{literal, near};
+use shapes::requirements;
+pub use shapes::{Shape, shapes, shapes_within};
 
 pub mod gpu;
 mod nearness;
+mod shapes;
 
 /// Bytes before and after each tensor that no launch may touch.
 const GUARD: usize = 256;
@@ -60,164 +63,8 @@ pub struct Launch {
     pub slack: f64,
 }
 
-/// Lengths per parameter (none for scalars), and the scalars' values.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Shape {
-    pub lens: Vec<Vec<i64>>,
-    pub scalars: Vec<Option<Literal>>,
-}
-
 /// The largest product of two random floats.
 const LARGEST_PRODUCT: f64 = 64.0;
-/// Elements that a kernel may visit in one launch: a long filter on a long tensor takes too long to evaluate.
-const MOST_WORK: i64 = 1 << 20;
-/// The same where each of them is a multiply-add of a dot, many of which are computed by each thread.
-const MOST_PRODUCTS: i64 = 1 << 17;
-
-/// Shapes with axes of the given lengths that meet the kernel's requirements: all axes alike first, then mixtures.
-pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
-    shapes_within(MOST_WORK, kernel, lengths, most, seed)
-}
-
-/// The same of launches that visit at most so many elements: where every axis has each length once, they need not all be long at once.
-pub fn shapes_within(most_work: i64, kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
-    let mut rng = Rng::new(seed);
-    let mut found: Vec<Shape> = Vec::new();
-    let most_work = if kernel.has_dots() { most_work.min(MOST_PRODUCTS) } else { most_work };
-    for attempt in 0..lengths.len() + 300 {
-        let mut pick = |alike: usize| lengths[if attempt < lengths.len() { alike } else { rng.below(lengths.len()) }];
-        let shared: Vec<i64> = (0..8).map(|_| pick(attempt)).collect();
-        let mut shape = Shape { lens: Vec::new(), scalars: Vec::new() };
-        for p in &kernel.params {
-            match p.kind {
-                ParamKind::Tensor { rank, .. } => {
-                    shape.lens.push((0..rank).map(|k| if attempt % 3 == 2 { pick(attempt) } else { shared[k] }).collect());
-                    shape.scalars.push(None);
-                }
-                ParamKind::Scalar(dtype) => {
-                    shape.lens.push(Vec::new());
-                    let bits = Distribution::Integers(1, 3).draw(dtype, &mut Rng::new(seed ^ attempt as u64));
-                    shape.scalars.push(Some(Literal { dtype, bits }));
-                }
-            }
-        }
-        meet_equalities(kernel, &mut shape);
-        let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 17);
-        if small && work(kernel, &host_args(&shape)) <= most_work && requirements_hold(kernel, &shape) && !found.contains(&shape) {
-            found.push(shape);
-        }
-        if found.len() == most {
-            break;
-        }
-    }
-    if most > 1 && reads_windows(kernel) {
-        let more = unusual(kernel, &found);
-        found.extend(more);
-    }
-    found
-}
-
-/// Whether a kernel reads windows: of tensors that may have other lengths than what it walks.
-fn reads_windows(kernel: &Kernel) -> bool {
-    let mut found = false;
-    visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Let(_, Op::Window { .. })));
-    found
-}
-
-/// Shapes of which tests would find few by chance: one axis empty, one tensor shorter than the others, and lengths that just suffice.
-fn unusual(kernel: &Kernel, found: &[Shape]) -> Vec<Shape> {
-    let all = |s: &Shape, holds: fn(i64) -> bool| s.lens.iter().flatten().all(|l| holds(*l));
-    // Multiples of 16, but of as few tiles as can be.
-    let rough = |s: &&Shape| s.lens.iter().flatten().filter(|l| **l % 32 != 0).count();
-    let whole = found.iter().filter(|s| all(s, |l| l > 16 && l % 16 == 0)).max_by_key(rough);
-    let first = found.iter().find(|s| all(s, |l| l > 16 && l % 16 == 0));
-    let small = found.iter().filter(|s| all(s, |l| l > 0 && l % 16 == 0)).max_by_key(rough);
-    let cut = found.iter().find(|s| all(s, |l| l > 16 && l % 16 != 0));
-    let mut more = Vec::new();
-    for base in [first, whole, small, cut].into_iter().flatten() {
-        for at in 0..base.lens.len() {
-            for axis in 0..base.lens[at].len() {
-                let mut shape = base.clone();
-                shape.lens[at][axis] = 0;
-                more.push(shape);
-            }
-            let mut shape = base.clone();
-            shape.lens[at].iter_mut().for_each(|l| *l -= 16);
-            more.push(shape);
-        }
-        for multiple in [1, 16] {
-            let mut shape = base.clone();
-            meet_bounds(kernel, &mut shape, multiple);
-            more.push(shape);
-        }
-    }
-    more.iter_mut().for_each(|s| meet_equalities(kernel, s));
-    more.dedup();
-    more.retain(|s| !found.contains(s) && requirements_hold(kernel, s) && work(kernel, &host_args(s)) <= MOST_WORK);
-    more
-}
-
-fn host_args(shape: &Shape) -> Vec<HostArg> {
-    let arg = |(lens, scalar): (&Vec<i64>, &Option<Literal>)| match scalar {
-        Some(l) => HostArg::Scalar(*l),
-        None => HostArg::Tensor(TensorArg::packed(0, lens)),
-    };
-    shape.lens.iter().zip(&shape.scalars).map(arg).collect()
-}
-
-fn requirements(kernel: &Kernel) -> Vec<RequirementKind> {
-    kernel.requirements.iter().chain(&shape_requirements(kernel)).map(|r| r.kind.clone()).collect()
-}
-
-/// Sets lengths so that equalities hold; three times, for equalities that build on each other.
-fn meet_equalities(kernel: &Kernel, shape: &mut Shape) {
-    for _ in 0..3 {
-        for kind in requirements(kernel) {
-            let RequirementKind::Equal(a, b) = kind else { continue };
-            let (Some(a), Some(b)) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else { continue };
-            let holds = |shape: &Shape| a.eval(&host_args(shape), 1) == b.eval(&host_args(shape), 1);
-            let dims = [a.lengths(), b.lengths()].concat();
-            if !holds(shape) && !dims.iter().any(|at| assign(shape, *at, &holds)) {
-                return;
-            }
-        }
-    }
-}
-
-/// Makes axes that must have a length at least just as long, rounded up: reads past their end leave the tensor.
-fn meet_bounds(kernel: &Kernel, shape: &mut Shape, multiple: i64) {
-    for kind in requirements(kernel) {
-        let RequirementKind::AtMost(least, len) = kind else { continue };
-        let (Some(least), Some(HostExpr::Dim(p, k))) = (HostExpr::of_value(kernel, least), HostExpr::of_value(kernel, len)) else {
-            continue;
-        };
-        shape.lens[p][k] = (least.eval(&host_args(shape), 1) + multiple - 1) / multiple * multiple;
-    }
-}
-
-/// Gives one axis the least length that makes `holds` true, if there is one.
-fn assign(shape: &mut Shape, (p, k): (usize, usize), holds: &dyn Fn(&Shape) -> bool) -> bool {
-    let before = shape.lens[p][k];
-    let found = (0..=1 << 13).any(|len| {
-        shape.lens[p][k] = len;
-        holds(shape)
-    });
-    if !found {
-        shape.lens[p][k] = before;
-    }
-    found
-}
-
-fn requirements_hold(kernel: &Kernel, shape: &Shape) -> bool {
-    let args = host_args(shape);
-    let value = |v| HostExpr::of_value(kernel, v).map(|e| e.eval(&args, 1));
-    requirements(kernel).into_iter().all(|kind| match kind {
-        RequirementKind::Packed(_) | RequirementKind::Aligned(..) => true,
-        RequirementKind::AtMost(a, b) => value(a) <= value(b),
-        RequirementKind::Equal(a, b) => value(a) == value(b),
-        RequirementKind::Divisible(a, by) => value(a).is_none_or(|a| a % by == 0),
-    })
-}
 
 /// Which tensor parameters the kernel reads, and which it writes.
 fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {

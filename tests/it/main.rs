@@ -1,6 +1,7 @@
 //! All integration tests, in one binary.
 
 mod access;
+mod boundaries;
 mod by_cargo;
 mod combining;
 mod cooperating;
@@ -13,8 +14,10 @@ mod elements;
 mod evaluator;
 mod exports;
 mod folds;
+mod functions;
 mod gallery;
 mod host_arithmetic;
+mod host_code;
 mod identity;
 mod joint_tuning;
 mod kernels;
@@ -30,6 +33,7 @@ mod numbers;
 mod nvrtc;
 mod on_devices;
 mod one_block;
+mod operators;
 mod presence;
 mod programs;
 mod properties;

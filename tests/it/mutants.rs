@@ -223,11 +223,7 @@ pub fn stood_for(kernel: &Kernel) -> bool {
         use girih_core::tile::{Op, Stmt};
         cooperate |= matches!(
             stmt,
-            Stmt::Combine(_)
-                | Stmt::Shared(_)
-                | Stmt::Range { .. }
-                | Stmt::While { .. }
-                | Stmt::Let(_, Op::Window { .. } | Op::Gather(..) | Op::Dot { .. })
+            Stmt::Combine(_) | Stmt::Shared(_) | Stmt::While { .. } | Stmt::Let(_, Op::Window { .. } | Op::Gather(..) | Op::Dot { .. })
         );
     });
     // What a solver's launches share are shapes that only their program knows.

@@ -12,7 +12,10 @@ use girih::{Compiled, nvrtc};
 use girih_core::error::CompileError;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
-use girih_core::target::Target;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::space::Space;
+use girih_core::target::{RELATIVES, Target};
+use girih_core::tile::Kernel;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
@@ -74,6 +77,37 @@ fn nvrtc_accepts_every_rung_everywhere() {
 /// Whether the kernel of this number is compiled in this rung for this architecture: with its best facts always, without facts for one.
 fn compiled(number: usize, rung: usize, arch: usize, best: bool) -> bool {
     best || (number + 2 * rung + arch) % ARCHS.len() == 4
+}
+
+/// Kernels of tests are accepted, too: the schedule of their first choices, on the oldest architecture and on the H200's.
+pub fn accepts(kernels: &[Kernel]) {
+    accepts_on(kernels, &["sm_75", "sm_90a"]);
+}
+
+#[test]
+fn nvrtc_accepts_kernels_for_every_relative() {
+    let names = ["vector_add", "gemm", "reduction"];
+    let kernels: Vec<Kernel> = gallery().into_iter().filter(|k| names.contains(&k.name.as_str())).collect();
+    accepts_on(&kernels, &RELATIVES.each_ref().map(|t| t.arch));
+}
+
+fn accepts_on(kernels: &[Kernel], archs: &[&'static str]) {
+    provide();
+    let mut units = Vec::new();
+    for kernel in kernels {
+        for arch in archs.iter().copied() {
+            let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
+            let facts = best_facts(kernel);
+            let space = Space::new(kernel, &facts, target);
+            let default = space.canonical(&Schedule::default_of(kernel));
+            let schedule = if space.check(&default).is_ok() { default } else { space.naive().unwrap_or_else(|e| panic!("{e}")) };
+            let simt = lower(kernel, &facts, &schedule, target).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+            let what = format!("{} {} {arch}", kernel.full_name(), schedule.short(kernel));
+            units.push(Unit { what, arch, tuned: false, compiled: Compiled::of(simt, target) });
+        }
+    }
+    let failures = compile_all(&units);
+    assert!(failures.is_empty(), "{} of {} kernels failed:\n{}", failures.len(), units.len(), failures.join("\n\n"));
 }
 
 /// Compiles on all cores, through the cubin cache; errors and surprising warnings.

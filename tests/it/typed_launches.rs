@@ -1,6 +1,7 @@
 //! Typed launches and programs on streams: results, the choice of schedules, mistakes, and what a launch costs.
 
 use girih::buffer::Buffer;
+use girih::cuda::cudarc::driver::{CudaContext, CudaSlice};
 use girih::launch::{self, Argument};
 use girih::prelude::*;
 use girih::{Device, DeviceTensor, Error, Stream};
@@ -176,6 +177,95 @@ fn wider_views_ask_for_alignment() {
         assert!(error.contains("`words` starts at 0x") && error.contains("not aligned to its elements' 4 bytes"), "{error}");
         assert_eq!(stored(&memory)[..4], [7; 4], "a refused launch does nothing");
     }
+}
+
+/// One row and one column per tile.
+#[kernel(tile(R = 1, C = 1))]
+fn negated(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 2>) {
+    for (r, c) in y.tiles([R, C]) {
+        y.store((r, c), -x.load((r, c)));
+    }
+}
+
+/// The same along three axes.
+#[kernel(tile(A = 1, R = 1, C = 32))]
+fn negated_planes(x: &Tensor<i32, 3>, y: &mut Tensor<i32, 3>) {
+    for (a, r, c) in y.tiles([A, R, C]) {
+        y.store((a, r, c), -x.load((a, r, c)));
+    }
+}
+
+/// CUDA has at most 65 535 blocks along y and z: the blocks of any axes are numbered along x.
+#[test]
+fn any_axis_may_have_more_tiles_than_a_grid_has_rows() {
+    const MANY: usize = 65_537;
+    let data: Vec<i32> = (0..2 * MANY as i32).collect();
+    let wanted: Vec<i32> = data.iter().map(|v| -v).collect();
+    for stream in streams() {
+        for lens in [[MANY, 2], [2, MANY]] {
+            let (x, mut y) = (stream.tensor(&data, lens).unwrap(), stream.zeros(lens).unwrap());
+            negated(&stream, &x, &mut y).unwrap();
+            assert!(stream.read(&y).unwrap() == wanted, "{lens:?}");
+        }
+        for lens in [[MANY, 1, 2], [1, MANY, 2]] {
+            let (x, mut y) = (stream.tensor(&data, lens).unwrap(), stream.zeros(lens).unwrap());
+            negated_planes(&stream, &x, &mut y).unwrap();
+            assert!(stream.read(&y).unwrap() == wanted, "{lens:?}");
+        }
+    }
+}
+
+#[test]
+fn arguments_are_counted_and_typed() {
+    let device = Device::sim(Target::h200());
+    let stream = Stream::on(&device);
+    let mut x = stream.tensor(&numbers(8), [8]).unwrap();
+    let tensor = |dtype, lens: &[i64]| Argument::packed(x.buffer().unwrap(), 0, dtype, lens, true);
+    let launched = |args: Vec<Argument>| launch::launch(&device, &double::Kernel::def(), None, args).map_err(|e| e.to_string());
+    let error = launched(vec![]).unwrap_err();
+    assert!(error.starts_with("cannot launch `double`: 0 arguments for the parameters (x)"), "{error}");
+    assert!(error.contains("typed_launches.rs:"), "{error}");
+    let error = launched(vec![tensor(DType::F32, &[4]), tensor(DType::F32, &[4])]).unwrap_err();
+    assert!(error.contains("2 arguments for the parameters (x)"), "{error}");
+    let error = launched(vec![tensor(DType::I32, &[8])]).unwrap_err();
+    assert!(error.contains("`x` is a tensor of f32, the argument one of i32"), "{error}");
+    let error = launched(vec![tensor(DType::F32, &[2, 4])]).unwrap_err();
+    assert!(error.contains("`x` has 1 axes, the argument 2"), "{error}");
+    assert_eq!(stream.read(&x).unwrap(), numbers(8), "a refused launch does nothing");
+    launched(vec![tensor(DType::F32, &[8])]).unwrap();
+    double(&stream, &mut x).unwrap();
+    assert_eq!(stream.read(&x).unwrap(), numbers(8).iter().map(|v| v * 4.0).collect::<Vec<_>>());
+}
+
+/// A program that has its own cudarc stream and slices launches kernels among its own work on them.
+#[test]
+fn launches_join_cudarcs_own_streams() {
+    if Device::cuda(0).is_err() {
+        return println!("skipped: no GPU");
+    }
+    let n = 1000;
+    let theirs = CudaContext::new(0).unwrap().new_stream().unwrap();
+    let a = theirs.clone_htod(&numbers(n + 1)).unwrap();
+    let b = theirs.clone_htod(&numbers(n)).unwrap();
+    let mut c: CudaSlice<f32> = theirs.alloc_zeros(n).unwrap();
+    let stream = Stream::new(theirs.clone()).unwrap();
+    // A slice from its second element on, which is not aligned for vectors.
+    let behind = a.slice(1..);
+    {
+        let (x, y) = (stream.borrow(&behind, [n]).unwrap(), stream.borrow(&b, [n]).unwrap());
+        let mut z = stream.borrow_mut(&mut c, [n]).unwrap();
+        scaled_sum(&stream, &x, &y, &mut z, 3.0).unwrap();
+        double(&stream.with(double::Schedule { t: 512, c: 4, v: 4 }), &mut z).unwrap();
+    }
+    let error = stream.borrow(&b, [n + 1]).err().expect("it is too short").to_string();
+    assert!(error.contains("a slice of 1000 elements"), "{error}");
+    let (first, second) = (numbers(n + 1), numbers(n));
+    let wanted: Vec<f32> = (0..n).map(|i| 2.0 * (first[i + 1] + second[i] * 3.0)).collect();
+    assert_eq!(theirs.clone_dtoh(&c).unwrap(), wanted);
+    // What cudarc copies afterwards is seen by the next launch.
+    theirs.memcpy_htod(&second, &mut c).unwrap();
+    double(&stream, &mut stream.borrow_mut(&mut c, [n]).unwrap()).unwrap();
+    assert_eq!(theirs.clone_dtoh(&c).unwrap(), second.iter().map(|v| v * 2.0).collect::<Vec<_>>());
 }
 
 /// The cost of a typed launch beside the same launch made with the driver's function, both queued a thousand at a time.

@@ -10,10 +10,11 @@
 //! other coordinates than those it is stored at (a block reads what another may have overwritten).
 
 use super::host::HostExpr;
-use super::{Block, Combine, Form, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, ViewId};
+use super::{Block, Combine, Form, Index, Kernel, Op, Requirement, RequirementKind, Stmt, TileLoop, Ty, ValueId, View, ViewId};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::schedule::Choice;
+use crate::types::BinaryOp;
 use std::collections::HashMap;
 
 /// Why a store is safe.
@@ -134,7 +135,7 @@ fn class_of_store(kernel: &Kernel, grid: Option<&TileLoop>, store: &Access) -> R
         }
     }
     let own: Vec<ValueId> = used.into_iter().filter(|v| grid.vars.contains(v)).collect();
-    let straight = own == grid.vars && view.axes.iter().all(|a| !matches!(literal(kernel, a.stride), Some(s) if s < 0));
+    let straight = own == grid.vars && goes_straight(kernel, view);
     Ok(if straight { Class::Disjoint } else { Class::Permuted })
 }
 
@@ -155,6 +156,15 @@ fn number_of_single(kernel: &Kernel, value: ValueId) -> Option<ValueId> {
             Choice::Word(_) => 0,
         }) == 1;
     if one { found } else { None }
+}
+
+/// Whether a view has its tensor's axes in their order, each from front to back.
+fn goes_straight(kernel: &Kernel, view: &View) -> bool {
+    let strides: Vec<HostExpr> = view.axes.iter().filter_map(|a| HostExpr::of_value(kernel, a.stride)).collect();
+    let negative = |e: &HostExpr| matches!(e, HostExpr::Const(c) if *c < 0);
+    let backwards = |e: &HostExpr| negative(e) || matches!(e, HostExpr::Binary(BinaryOp::Mul, _, by) if negative(by));
+    let axis = |e: &HostExpr| if let HostExpr::Stride(_, k) = e { Some(*k) } else { None };
+    !strides.iter().any(backwards) && strides.iter().filter_map(axis).is_sorted()
 }
 
 fn literal(kernel: &Kernel, value: ValueId) -> Option<i64> {

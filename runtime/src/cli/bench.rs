@@ -1,7 +1,7 @@
 //! `bench`: medians at the perf size, beside PyTorch in the same run.
 
 use super::peers::Torch;
-use super::{acceptance_json, deviation_json, device, names, presets, print_json, sweeps};
+use super::{acceptance_json, ahead, deviation_json, device, names, presets, print_json, sweeps};
 use crate::bench::{Options, Peers, Row, bench};
 use crate::cache::write_atomically;
 use crate::challenge::Sizes;
@@ -114,6 +114,7 @@ struct Log<'a> {
 impl<'a> Log<'a> {
     fn open(args: &'a Args, device: &'a Device, torch: &Result<Torch, String>) -> Result<Log<'a>, String> {
         let path = args.log.as_deref();
+        path.map_or(Ok(()), ahead::writable)?;
         let before = match path.map(std::fs::read_to_string) {
             Some(Ok(text)) => text,
             Some(Err(e)) if e.kind() != std::io::ErrorKind::NotFound => {

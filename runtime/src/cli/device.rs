@@ -4,7 +4,7 @@ use crate::cache;
 use crate::device::Device;
 use crate::error::Error;
 use crate::nvrtc;
-use girih_core::target::{TARGETS, Target};
+use girih_core::target::{RELATIVES, TARGETS, Target};
 
 /// Where to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -59,7 +59,9 @@ pub fn provide_nvrtc() {
 pub fn target(name: Option<&str>) -> Result<&'static Target, String> {
     let Some(name) = name else { return Ok(Target::h200()) };
     let known = || TARGETS.iter().map(|t| format!("{} ({})", t.name, t.arch)).collect::<Vec<_>>().join(", ");
-    Target::find(name).ok_or_else(|| format!("unknown target or architecture `{name}`; known are {}", known()))
+    let others = || RELATIVES.iter().map(|t| t.arch).collect::<Vec<_>>().join(", ");
+    Target::find(name)
+        .ok_or_else(|| format!("unknown target or architecture `{name}`; known are {}, and the architectures {}", known(), others()))
 }
 
 /// A progress line on stderr that counts and names what is being worked on; nothing where stderr is no terminal.

@@ -7,6 +7,7 @@
 //! }
 //! ```
 
+mod ahead;
 mod bench;
 mod check;
 mod counters;

@@ -2,7 +2,7 @@
 
 use super::device::{self, DeviceChoice};
 use super::show::{self, Preset};
-use super::{counters, names, print_json};
+use super::{ahead, counters, names, print_json};
 use crate::challenge::Sizes;
 use crate::check::evaluate;
 use crate::device::Device;
@@ -56,6 +56,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), String> {
     let subject = names::subject(&args.name)?;
+    if let Some(out) = &args.out {
+        image::ImageFormat::from_path(out).map_err(|e| format!("{}: {e}", out.display()))?;
+        ahead::writable(out)?;
+    }
     let choice = if args.counters { args.device.or(Some(DeviceChoice::Sim)) } else { args.device };
     let device = device::open(choice, args.target.as_deref())?;
     if args.counters {
@@ -63,8 +67,8 @@ pub fn run(args: &Args) -> Result<(), String> {
     }
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
     let call = match &args.image {
-        Some(path) => image_call(&subject, path, &asked)?,
-        None => random_call(&subject, &asked, args.seed)?,
+        Some(path) => image_call(&subject, path, &asked, &device)?,
+        None => random_call(&subject, &asked, args.seed, &device)?,
     };
     let placed = Placed::new(&device, &call, 0).map_err(|e| e.to_string())?;
     let mut runner = Runner::new(&device, subject.program.clone());
@@ -125,16 +129,24 @@ fn took(seconds: Option<f64>, start: Instant) -> String {
     }
 }
 
-fn random_call(subject: &Subject, asked: &Sizes, seed: u64) -> Result<Call, String> {
+/// The call at sizes, if the device can hold it.
+fn made(subject: &Subject, sizes: &Sizes, seed: u64, device: &Device) -> Result<Call, String> {
+    if matches!(device, Device::Sim(_)) {
+        ahead::simulated(subject, sizes)?;
+    }
+    subject.call(sizes, seed)
+}
+
+fn random_call(subject: &Subject, asked: &Sizes, seed: u64, device: &Device) -> Result<Call, String> {
     subject.perf_sizes(asked).or_else(|e| if asked.0.is_empty() { Ok(Sizes::default()) } else { Err(e) })?;
     // Sizes of a bare kernel are few and overlap (N, x, x.0): those that are given stand alone.
     if subject.challenge.is_none() && !asked.0.is_empty() {
-        return subject.call(asked, seed);
+        return made(subject, asked, seed, device);
     }
     let checks = subject.check_sizes(seed);
     // The largest check size is small enough to print and large enough to mean something.
     let base = checks.into_iter().filter_map(|s| subject.call(&s, seed).ok()).max_by_key(elements).map(|c| c.sizes);
-    subject.call(&asked.or(&base.unwrap_or_default()), seed)
+    made(subject, &asked.or(&base.unwrap_or_default()), seed, device)
 }
 
 fn elements(call: &Call) -> usize {
@@ -169,7 +181,16 @@ fn channels(lens: &[i64], pixels: i64) -> Option<usize> {
     }
 }
 
-fn image_call(subject: &Subject, path: &Path, asked: &Sizes) -> Result<Call, String> {
+/// A picture has its own width and height.
+fn by_the_picture(asked: &Sizes) -> Result<(), String> {
+    match asked.0.keys().find(|n| ["width", "height"].contains(&n.as_str())) {
+        Some(name) => Err(format!("--size gives `{name}`, and so does --image: leave `{name}` out of --size")),
+        None => Ok(()),
+    }
+}
+
+fn image_call(subject: &Subject, path: &Path, asked: &Sizes, device: &Device) -> Result<Call, String> {
+    by_the_picture(asked)?;
     let picture = image::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let mut sizes = asked.clone();
     for (name, value) in [("width", picture.width()), ("height", picture.height())] {
@@ -178,7 +199,7 @@ fn image_call(subject: &Subject, path: &Path, asked: &Sizes) -> Result<Call, Str
         }
         sizes.0.insert(name.into(), value as f64);
     }
-    let mut call = subject.call(&subject.perf_sizes(&sizes)?, 0)?;
+    let mut call = made(subject, &subject.perf_sizes(&sizes)?, 0, device)?;
     let pixels = picture.width() as i64 * picture.height() as i64;
     let input = call.args.iter_mut().find_map(|a| match a {
         CallArg::Tensor { data, .. } => channels(&data.lens, pixels).map(|c| (data, c)),
@@ -214,4 +235,17 @@ fn write_image(subject: &Subject, call: &Call, after: &[Option<HostTensor>], pat
         println!("wrote {} ({width} x {height})", path.display());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_have_their_own_size() {
+        let asked = |text: &str| by_the_picture(&Sizes::parse(text).expect("sizes"));
+        assert_eq!(asked("radius=3"), Ok(()));
+        let error = asked("height=9,width=7").unwrap_err();
+        assert_eq!(error, "--size gives `height`, and so does --image: leave `height` out of --size");
+    }
 }

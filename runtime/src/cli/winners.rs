@@ -1,20 +1,23 @@
 //! `winners`: the store's elected schedules into the text file that is compiled in.
 
+use super::ahead;
 use crate::challenge::challenges;
 use crate::joint;
 use crate::store::Store;
-use crate::winners::{file_text, parse};
+use crate::winners::{self, file_text, parse};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The winners' file; lines that the store knows nothing newer about are kept. Prints the text without.
+    /// The winners' file; lines that the store knows nothing newer about are kept. Without, prints what those that are compiled in would
+    /// become.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
+    args.out.as_deref().map_or(Ok(()), ahead::writable)?;
     let store = Store::open_default().map_err(|e| e.to_string())?;
     let mut linked: HashMap<String, u64> =
         girih_core::registry::kernels().iter().filter_map(|d| Some((d.path(), (d.build)().ok()?.identity()))).collect();
@@ -28,7 +31,8 @@ pub fn run(args: &Args) -> Result<(), String> {
             let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
             parse(&text).map_err(|e| format!("{}: {e}", path.display()))?
         }
-        _ => Vec::new(),
+        Some(_) => Vec::new(),
+        None => winners::all(),
     };
     let text = file_text(&elected, &former);
     match &args.out {

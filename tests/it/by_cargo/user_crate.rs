@@ -22,7 +22,9 @@ fn build() -> PathBuf {
     let manifest = std::fs::read_to_string(from.join("Cargo.toml")).expect("the crate's manifest");
     let runtime = root().join("runtime").display().to_string();
     std::fs::write(to.join("Cargo.toml"), manifest.replace("../../runtime", &runtime) + "\n[workspace]\n").expect("writable");
-    std::fs::copy(from.join("src/main.rs"), to.join("src/main.rs")).expect("the crate's main");
+    for file in ["src/main.rs", "src/winners.txt"] {
+        std::fs::copy(from.join(file), to.join(file)).expect("a file of the crate");
+    }
     std::fs::copy(root().join("Cargo.lock"), to.join("Cargo.lock")).expect("the workspace has a lock file");
     let workspace = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
     let profile = workspace.split_once("\n[profile").map_or(String::new(), |(_, p)| format!("[profile{p}"));
@@ -35,14 +37,25 @@ fn build() -> PathBuf {
 }
 
 fn run(program: &Path, args: &[&str]) -> String {
+    let Output { status, stdout, stderr } = output(program, args);
+    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{args:?}: {status}\n{out}\n{err}");
+    out.into_owned()
+}
+
+/// What it says when it refuses.
+fn refused(program: &Path, args: &[&str]) -> String {
+    let output = output(program, args);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn output(program: &Path, args: &[&str]) -> Output {
     let cache = target().join("user_crate_cache");
     let nvrtc = nvrtc::identity().expect("provided").path;
     let mut command = Command::new(program);
     command.args(args).env("GIRIH_CACHE", cache).env("GIRIH_NVRTC", nvrtc);
-    let Output { status, stdout, stderr } = command.output().expect("the crate's program starts");
-    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{args:?}: {status}\n{out}\n{err}");
-    out.into_owned()
+    command.output().expect("the crate's program starts")
 }
 
 #[test]
@@ -51,6 +64,15 @@ fn a_crate_of_its_own_has_autotune() {
     let saxpy = build();
     let list = run(&saxpy, &["list"]);
     assert!(list.contains("saxpy") && !list.contains("vector_add"), "{list}");
+    assert!(list.contains("kernels (schedules listed)"), "{list}");
+    let list = run(&saxpy, &["list", "--legal"]);
+    assert!(list.contains("legal on an h200 / listed") && list.contains(" / 27 "), "{list}");
+    // What is compiled in is kept where the store knows nothing newer.
+    let winners = run(&saxpy, &["winners"]);
+    assert!(winners.contains("sm_90a | saxpy::saxpy | - 16p/16 16p/16 i32 noalias | any | T=512 C=4 V=4 | 10.00"), "{winners}");
+    let other = run(&saxpy, &["show", "saxpy", "--arch", "sm_89", "--ir", "cuda", "--json"]);
+    assert!(other.contains("\"arch\":\"sm_89\""), "{other}");
+    refuses(&saxpy);
     let shown = run(&saxpy, &["show", "saxpy", "--set", "T=1024,C=4,V=4", "--ir", "cuda"]);
     assert!(shown.contains("extern \"C\" __global__ void") && shown.contains("float4"), "{shown}");
     let checked = run(&saxpy, &["check", "saxpy", "--device", "sim", "--schedules", "3"]);
@@ -71,4 +93,20 @@ fn a_crate_of_its_own_has_autotune() {
             assert!(line.contains(part), "no {part} in {line}");
         }
     }
+}
+
+/// Sizes and architectures that are none are refused, with why.
+fn refuses(saxpy: &Path) {
+    let error = refused(saxpy, &["show", "saxpy", "--arch", "sm_70"]);
+    assert!(error.contains("unknown target or architecture `sm_70`; known are t4 (sm_75)") && error.contains("sm_86"), "{error}");
+    let size = |size: &str| refused(saxpy, &["run", "saxpy", "--device", "sim", "--size", size]);
+    let error = size("N=1.5");
+    assert!(error.contains("saxpy: N=1.5 is no value of type i64: give a whole number that it can hold"), "{error}");
+    if cfg!(target_os = "linux") {
+        let error = size("N=1e12");
+        assert!(error.contains("needs about 44703.5 GiB of memory on the simulator, and "), "{error}");
+    }
+    // A scalar that is a float may be any number.
+    let half = run(saxpy, &["run", "saxpy", "--device", "sim", "--size", "N=100,a=0.5"]);
+    assert!(half.contains("equal to the evaluator"), "{half}");
 }

@@ -55,6 +55,17 @@ pub fn runs(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>, z: &mut Tensor<i32, 1>) 
     }
 }
 
+/// From the end, sums that start anew where a number is odd; from the start, products of odd numbers.
+#[kernel(tile(T = [64, 192]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 4]))]
+pub fn runs_back(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 2>, z: &mut Tensor<i32, 1>) {
+    for t in x.tiles([T]) {
+        let v = x.load(t);
+        let ways = [along(0).reversed(), along(0).exclusive().reversed()];
+        y.store((t, ..2), stack(ways.map(|way| v.scan_segmented(v & 1 == 1, way, 0, |a, b| a + b))));
+        z.store(t, (v | 1).scan_product(0));
+    }
+}
+
 /// A 2 × 2 matrix modulo 2³².
 #[derive(Clone, Copy, Debug, PartialEq, TileType)]
 pub struct Matrix {

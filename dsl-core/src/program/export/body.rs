@@ -22,6 +22,8 @@ pub(super) struct Body<'a> {
     pub(super) headers: BTreeSet<&'static str>,
     /// Variables of the file that hold memory which kernels own, by kernel and parameter.
     owned: BTreeMap<(String, String), String>,
+    /// Names that are spoken for.
+    taken: HashSet<String>,
     out: String,
     pub(super) depth: usize,
 }
@@ -39,21 +41,12 @@ impl<'a> Body<'a> {
         taken.extend(Helper::NAMES.iter().map(|n| n.to_string()));
         taken.extend(super::arithmetic::FUNCTIONS.iter().map(|(name, _)| name.to_string()));
         taken.extend(["memory", "blocks"].map(str::to_string));
-        let mut unique = |hint: &str| {
-            let base = identifier(hint);
-            let mut name = base.clone();
-            let mut next = 2;
-            while !taken.insert(name.clone()) {
-                name = format!("{base}_{next}");
-                next += 1;
-            }
-            name
-        };
+        let mut unique = |hint: &str| unique(&mut taken, hint);
         let wide = signature.params.iter().map(|p| unique(&format!("{}64", p.name))).collect();
         let temps = program.temps.iter().map(|t| unique(&t.name)).collect();
         let vars = program.scalars.iter().map(|(_, name)| unique(name)).collect();
         let (used, multiprocessors) = (RefCell::default(), RefCell::default());
-        let names = Names { program, signature, binding, temps, vars, wide, used, multiprocessors };
+        let names = Names { program, signature, binding, temps, vars, wide, used, multiprocessors, stand_ins: vec![] };
         Body {
             names,
             sites,
@@ -62,6 +55,7 @@ impl<'a> Body<'a> {
             launched: BTreeSet::new(),
             headers: BTreeSet::new(),
             owned: BTreeMap::new(),
+            taken,
             out: String::new(),
             depth: 1,
         }
@@ -105,6 +99,11 @@ impl<'a> Body<'a> {
         self.helpers.insert(Helper::OwnedMemory);
         let name = || identifier(&format!("memory_of_{kernel}_{param}"));
         self.owned.entry((kernel.to_string(), param.to_string())).or_insert_with(name).clone()
+    }
+
+    /// A name that nothing has yet.
+    pub(super) fn new_name(&mut self, hint: &str) -> String {
+        unique(&mut self.taken, hint)
     }
 
     /// Declarations of the memory that kernels own, before `solve`.
@@ -296,7 +295,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn numel(&self, lens: &[Expr]) -> Text {
+    pub(super) fn numel(&self, lens: &[Expr]) -> Text {
         lens.iter().fold(Text::integer(1), |n, e| Text::combine(BinaryOp::Mul, &n, &self.names.index(e)))
     }
 
@@ -312,6 +311,18 @@ impl<'a> Body<'a> {
         let text = if value.dtype == DType::F32 { host_float(value.to_f64() as f32).text } else { typed(value) };
         self.line(format!("fill<{}>({to}, {}, {text});", c_type(value.dtype), count.text));
     }
+}
+
+/// The hint, or the hint with a number, whichever is free.
+fn unique(taken: &mut HashSet<String>, hint: &str) -> String {
+    let base = identifier(hint);
+    let mut name = base.clone();
+    let mut next = 2;
+    while !taken.insert(name.clone()) {
+        name = format!("{base}_{next}");
+        next += 1;
+    }
+    name
 }
 
 fn assigned(body: &[Stmt], set: &mut BTreeSet<u32>) {

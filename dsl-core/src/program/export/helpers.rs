@@ -9,11 +9,12 @@ pub(super) enum Helper {
     Fill,
     Cooperative,
     OwnedMemory,
+    AlignedMemory,
 }
 
 impl Helper {
     /// Names that kernels can't have.
-    pub const NAMES: [&'static str; 9] = [
+    pub const NAMES: [&'static str; 10] = [
         "is_aligned",
         "multiprocessor_count",
         "workspace",
@@ -23,6 +24,7 @@ impl Helper {
         "same_type",
         "owned_memory",
         "OwnedMemory",
+        "aligned_memory",
     ];
 
     pub fn text(self) -> &'static str {
@@ -72,6 +74,18 @@ static void* owned_memory(OwnedMemory& of, size_t bytes)
         of.capacity = bytes;
     }
     return of.memory;
+}
+"
+            }
+            Helper::AlignedMemory => {
+                "// Memory that is read as wider elements than its own: itself, or a copy where it is not aligned for them.
+static void* aligned_memory(OwnedMemory& copy, const void* memory, size_t bytes, size_t alignment)
+{
+    if (is_aligned(memory, alignment))
+        return (void*)memory;
+    void* const aligned = owned_memory(copy, bytes);
+    cudaMemcpyAsync(aligned, memory, bytes, cudaMemcpyDeviceToDevice);
+    return aligned;
 }
 "
             }

@@ -38,7 +38,7 @@ impl Body<'_> {
     pub(super) fn launch(&mut self, site: usize, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
         let Site { kernel, versions, .. } = &self.sites[site];
         self.requirements(kernel, args);
-        self.require_alignment(kernel, args, loc);
+        let back = self.stand_ins(kernel, args, loc)?;
         let mut choices: Vec<Choice> = Vec::new();
         for (version, name) in versions.iter().zip(&self.kernels[site]) {
             let Some(conditions) = self.conditions(version, args) else { continue };
@@ -57,9 +57,13 @@ impl Body<'_> {
         }
         // Usually all versions have the same schedule, hence the same grid.
         if choices.iter().any(|c| c.grid.text != choices[0].grid.text) {
-            return self.dispatch(&choices, args, loc);
+            self.dispatch(&choices, args, loc)?;
+        } else {
+            self.with_grid(&choices[0].grid, |body, _| body.dispatch(&choices, args, loc))?;
         }
-        self.with_grid(&choices[0].grid, |body, _| body.dispatch(&choices, args, loc))
+        self.names.stand_ins.clear();
+        back.iter().for_each(|copy| self.line(copy));
+        Ok(())
     }
 
     fn dispatch(&mut self, choices: &[Choice], args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
@@ -136,27 +140,58 @@ impl Body<'_> {
     }
 
     /// Memory that is read as elements wider than its own must be aligned for those: a kernel's view asks for it, or the program's.
-    fn require_alignment(&mut self, kernel: &tile::Kernel, args: &[Arg], loc: SourceLoc) {
+    /// Where it may lie elsewhere, the launch works on what [`Helper::AlignedMemory`] gives. What must be copied back, by argument.
+    fn stand_ins(&mut self, kernel: &tile::Kernel, args: &[Arg], loc: SourceLoc) -> Result<Vec<String>, ExportError> {
+        let mut back = Vec::new();
         for (p, arg) in args.iter().enumerate() {
             let Arg::Tensor(view) = arg else { continue };
-            let own = match view.base {
-                Base::Param(p) => match self.names.program.params[p].kind {
-                    tile::ParamKind::Tensor { dtype, .. } => dtype.size().min(view.dtype.size()),
-                    tile::ParamKind::Scalar(_) => panic!("export: parameter {p} is no tensor"),
-                },
-                // As aligned as cudaMalloc makes them, and offsets count whole elements.
-                Base::Temp(_) => view.dtype.size(),
-            };
-            let asked = kernel.requirements.iter().filter_map(|r| match r.kind {
-                RequirementKind::Aligned(of, bytes) if of == p => Some((bytes, r.loc)),
-                _ => None,
-            });
-            let widest = asked.chain([(view.dtype.size(), loc)]).max_by_key(|(bytes, _)| *bytes);
-            let (bytes, asks) = widest.expect("a view has elements");
-            if let Condition::Test(test) = self.alignment_condition(view, own, bytes) {
-                self.helpers.insert(Helper::Aligned);
-                self.line(format!("if (!{test}) return;    // required by {}", asks.short()));
+            // Arguments that are the same memory stay so.
+            let same: Vec<usize> = (p..args.len()).filter(|q| args[*q] == *arg).collect();
+            if self.names.stand_in(view).is_some() {
+                continue;
             }
+            let widest = same.iter().map(|q| self.widest_elements(kernel, *q, view, loc)).max_by_key(|(bytes, _)| *bytes);
+            let (bytes, asks) = widest.expect("the argument itself is among them");
+            if !matches!(self.alignment_condition(view, self.own_alignment(view), bytes), Condition::Test(_)) {
+                continue;
+            }
+            if !view.packed {
+                return Err(ExportError::Unsupported { what: "a view with gaps that is read as wider elements".into(), loc: asks });
+            }
+            let size = Text::combine(BinaryOp::Mul, &self.numel(&view.lens), &Text::integer(view.dtype.size() as i64)).text;
+            let (base, memory) = (self.names.base(view.base).to_string(), self.names.pointer(view, view.dtype, true));
+            let (name, ty) = (self.new_name(&format!("aligned_{base}")), c_type(view.dtype));
+            let copy = self.owned_memory(&name, "copy");
+            self.helpers.extend([Helper::Aligned, Helper::AlignedMemory]);
+            self.line(format!("// {} reads elements of {bytes} bytes", asks.short()));
+            self.line(format!("{ty}* const {name} = ({ty}*)aligned_memory({copy}, {memory}, {size}, {bytes});"));
+            if same.iter().any(|q| matches!(kernel.params[*q].kind, tile::ParamKind::Tensor { mutable: true, .. })) {
+                let memory = self.names.pointer(view, view.dtype, false);
+                back.push(format!("if ({name} != {memory}) cudaMemcpyAsync({memory}, {name}, {size}, cudaMemcpyDeviceToDevice);"));
+            }
+            self.names.stand_ins.push((view.clone(), name));
+        }
+        Ok(back)
+    }
+
+    /// Bytes of the widest elements that argument `p` is read as, and who asks for them.
+    fn widest_elements(&self, kernel: &tile::Kernel, p: usize, view: &TensorView, loc: SourceLoc) -> (usize, SourceLoc) {
+        let asked = kernel.requirements.iter().filter_map(|r| match r.kind {
+            RequirementKind::Aligned(of, bytes) if of == p => Some((bytes, r.loc)),
+            _ => None,
+        });
+        asked.chain([(view.dtype.size(), loc)]).max_by_key(|(bytes, _)| *bytes).expect("a view has elements")
+    }
+
+    /// What a view is certainly aligned to.
+    fn own_alignment(&self, view: &TensorView) -> usize {
+        match view.base {
+            Base::Param(p) => match self.names.program.params[p].kind {
+                tile::ParamKind::Tensor { dtype, .. } => dtype.size().min(view.dtype.size()),
+                tile::ParamKind::Scalar(_) => panic!("export: parameter {p} is no tensor"),
+            },
+            // As aligned as cudaMalloc makes them, and offsets count whole elements.
+            Base::Temp(_) => view.dtype.size(),
         }
     }
 
@@ -198,7 +233,11 @@ impl Body<'_> {
         if align <= known || from_malloc {
             return Condition::Always;
         }
-        let pointer = if offset == Some(0) { self.names.base(view.base).to_string() } else { self.names.pointer(view, view.dtype, true) };
+        let pointer = match self.names.stand_in(view) {
+            Some(name) => name.to_string(),
+            None if offset == Some(0) => self.names.base(view.base).to_string(),
+            None => self.names.pointer(view, view.dtype, true),
+        };
         Condition::Test(format!("is_aligned({pointer}, {align})"))
     }
 

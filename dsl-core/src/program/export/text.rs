@@ -178,6 +178,8 @@ pub(super) struct Names<'a> {
     pub used: RefCell<BTreeSet<usize>>,
     /// The text asks for the number of multiprocessors.
     pub multiprocessors: RefCell<bool>,
+    /// Views of the launch that is written whose memory may have to be copied for it, and the pointers that stand for them.
+    pub stand_ins: Vec<(TensorView, String)>,
 }
 
 impl Names<'_> {
@@ -418,18 +420,27 @@ impl Names<'_> {
 
     /// A pointer to the first element of a view, of C type `const T*` or `T*`.
     pub fn pointer(&self, view: &TensorView, dtype: DType, constant: bool) -> String {
+        let qualifier = if constant { "const " } else { "" };
+        if let Some(name) = self.stand_in(view) {
+            let same = c_type(view.dtype) == c_type(dtype);
+            return if same { name.to_string() } else { format!("({qualifier}{}*){name}", c_type(dtype)) };
+        }
         let name = self.base(view.base);
         let same = match view.base {
             Base::Temp(t) => c_type(self.program.temps[t].dtype) == c_type(dtype),
             Base::Param(p) => is_same(&self.signature.params[self.binding[p]].c_type, dtype),
         };
-        let qualifier = if constant { "const " } else { "" };
         let base = if same { name.to_string() } else { format!("({qualifier}{}*){name}", c_type(dtype)) };
         let offset = self.index(&view.offset);
         match offset.constant {
             Some(0) => base,
             _ => format!("{base} + {}", offset.at_least(Prec::Mul)),
         }
+    }
+
+    /// The pointer that stands for a view's memory in the launch that is written.
+    pub fn stand_in(&self, view: &TensorView) -> Option<&str> {
+        self.stand_ins.iter().find(|(v, _)| v == view).map(|(_, name)| name.as_str())
     }
 }
 

@@ -35,7 +35,8 @@ impl Rule {
 /// The result of an atomic: old values, absent where nothing was accessed.
 fn old_values(scalar: bool, shape: &[usize], old: Vec<Option<u64>>) -> Val {
     if scalar {
-        return Val::Scalar(old[0]);
+        // An update that was not made found nothing, which is zero: a scalar is there for the whole block.
+        return Val::Scalar(Some(old[0].unwrap_or(0)));
     }
     let mask = old.iter().any(Option::is_none).then(|| old.iter().map(Option::is_some).collect());
     TileVal { shape: shape.to_vec(), data: old.into_iter().map(|o| o.unwrap_or(0)).collect(), mask }.into()
