@@ -295,6 +295,7 @@ impl Step<'_, '_> {
             let new = match (step.op, expected) {
                 (AtomicOp::CompareSwap, Some(e)) if e[lane] == old[lane] => values[lane],
                 (AtomicOp::CompareSwap, _) => old[lane],
+                (AtomicOp::Add, _) if dtype == DType::F32 && matches!(space, Space::Global(_)) => added_in_memory(old[lane], values[lane]),
                 (op, _) => apply(op, dtype, old[lane], values[lane]),
             };
             bytes.store(at, size, new);
@@ -313,6 +314,13 @@ impl Step<'_, '_> {
 /// A bool in memory is true if any bit is set.
 fn normalise(bits: u64, dtype: DType) -> u64 {
     if dtype == DType::Bool { (bits != 0) as u64 } else { bits }
+}
+
+/// A sum of floats in global memory, where subnormal numbers are zeros of their sign, before and after (PTX ISA, `atom.add.f32`; in shared
+/// memory they are not).
+fn added_in_memory(old: u64, value: u64) -> u64 {
+    let flushed = |bits: u64| if f32::from_bits(bits as u32).is_subnormal() { bits & 1 << 31 } else { bits };
+    flushed(apply(AtomicOp::Add, DType::F32, flushed(old), flushed(value)))
 }
 
 /// The new value of a read-modify-write; 16-bit floats compute in f32 and round.

@@ -236,6 +236,19 @@ fn results_do_not_depend_on_the_seed() {
 }
 
 #[test]
+fn atomic_sums_in_memory_take_subnormal_numbers_for_zeros() {
+    let sum = |x: f32, start: f32| {
+        let mut all = [0.0; 256];
+        all[7] = x;
+        launch(&reduction(), 1, &[Given::F32(&all), Given::F32(&[start])]).f32(1)[0].to_bits()
+    };
+    assert_eq!(sum(1e-40, 0.0), 0);
+    assert_eq!(sum(1e-37, 1e-40), 1e-37f32.to_bits());
+    // Of two normal numbers, too, where the sum is none.
+    assert_eq!(sum(-2e-38, 1.5e-38), (-0.0f32).to_bits());
+}
+
+#[test]
 fn fences_order_relaxed_atomics() {
     let mut k = last_block(MemoryOrder::Relaxed);
     let fence = |order| Stmt::Fence { scope: Scope::Device, order };
