@@ -11,7 +11,7 @@
 
 mod form;
 
-pub use form::Form;
+pub use form::{Form, Order};
 
 use crate::layout::{Digit, Layout, Source};
 use crate::types::DType;

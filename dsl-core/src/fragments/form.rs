@@ -17,39 +17,38 @@ use std::fmt;
 pub struct Form {
     /// The instruction.
     pub atom: Atom,
-    /// Its operands change places.
-    pub swapped: bool,
-    /// Swapped, and columns of the dot are dealt to its rows in pairs.
-    pub dealt: bool,
+    /// How the operands of the dot become the instruction's.
+    pub order: Order,
+}
+
+/// How the operands of a dot become those of an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Order {
+    /// As they are.
+    Plain,
+    /// They change places.
+    Swapped,
+    /// They change places, and columns of the dot are dealt to the instruction's rows in pairs.
+    Dealt,
 }
 
 impl Form {
-    /// As the instruction is.
-    pub const fn plain(atom: Atom) -> Form {
-        Form { atom, swapped: false, dealt: false }
-    }
-
-    /// With its operands swapped.
-    pub const fn swapped(atom: Atom) -> Form {
-        Form { atom, swapped: true, dealt: false }
-    }
-
-    /// With its operands swapped and their columns dealt in pairs.
-    pub const fn dealt(atom: Atom) -> Form {
-        Form { atom, swapped: true, dealt: true }
+    /// Whether the operands change places.
+    pub const fn is_swapped(&self) -> bool {
+        !matches!(self.order, Order::Plain)
     }
 
     /// Rows and columns of the result that one instruction makes.
     pub const fn tile(&self) -> [i64; 2] {
         let (m, n) = (self.atom.m as i64, self.atom.n as i64);
-        if self.swapped { [n, m] } else { [m, n] }
+        if self.is_swapped() { [n, m] } else { [m, n] }
     }
 
     /// The atom's fragment that a fragment of the dot is.
     pub const fn role(&self, operand: Operand) -> Operand {
         match operand {
-            Operand::A if self.swapped => Operand::B,
-            Operand::B if self.swapped => Operand::A,
+            Operand::A if self.is_swapped() => Operand::B,
+            Operand::B if self.is_swapped() => Operand::A,
             as_it_is => as_it_is,
         }
     }
@@ -67,10 +66,10 @@ impl Form {
     /// Which lane and register hold an element of the dot's operand or result: see [`Atom::layout`].
     pub fn layout(&self, operand: Operand) -> Layout {
         let mut layout = self.atom.layout(self.role(operand));
-        if !self.swapped {
+        if !self.is_swapped() {
             return layout;
         }
-        if self.dealt && operand != Operand::A {
+        if self.order == Order::Dealt && operand != Operand::A {
             deal(&mut layout.axes[0]);
         }
         layout.axes.reverse();
@@ -79,10 +78,10 @@ impl Form {
 
     /// How `ldmatrix` loads an operand: see [`Atom::matrices`]. It cannot deal rows.
     pub fn matrices(&self, operand: Operand, contiguous: usize) -> Option<(bool, Vec<[i64; 2]>)> {
-        if !self.swapped {
+        if !self.is_swapped() {
             return self.atom.matrices(operand, contiguous);
         }
-        if self.dealt && operand == Operand::B {
+        if self.order == Order::Dealt && operand == Operand::B {
             return None;
         }
         let (transposed, origins) = self.atom.matrices(self.role(operand), 1 - contiguous)?;
@@ -104,15 +103,11 @@ fn deal(rows: &mut [Digit]) {
 /// `m16n8k8_tf32`, `m16n8k8_tf32 swapped`, `m16n8k8_tf32 dealt`.
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(
-            f,
-            "{}{}",
-            self.atom,
-            match (self.swapped, self.dealt) {
-                (false, _) => "",
-                (true, false) => " swapped",
-                (true, true) => " dealt",
-            }
-        )
+        let order = match self.order {
+            Order::Plain => "",
+            Order::Swapped => " swapped",
+            Order::Dealt => " dealt",
+        };
+        write!(f, "{}{order}", self.atom)
     }
 }

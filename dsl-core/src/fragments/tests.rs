@@ -88,7 +88,7 @@ fn lanes_hold_what_the_ptx_isa_says() {
 #[test]
 fn swapped_operands_meet_as_the_instructions_do() {
     let atoms = ATOMS.into_iter().filter(|a| a.a == a.b);
-    for form in atoms.flat_map(|atom| [Form::swapped(atom), Form::dealt(atom)]) {
+    for form in atoms.flat_map(|atom| [Order::Swapped, Order::Dealt].map(|order| Form { atom, order })) {
         let atom = form.atom;
         let ([rows, columns], k) = (form.tile(), i64::from(atom.k));
         for (operand, shape) in [(Operand::A, [rows, k]), (Operand::B, [k, columns]), (Operand::Accumulator, [rows, columns])] {
@@ -103,14 +103,14 @@ fn swapped_operands_meet_as_the_instructions_do() {
             assert_eq!(a.coordinates(lane, 0)[0], group, "{form}");
         }
     }
-    let form = Form::dealt(find("m16n8k8_tf32"));
+    let form = Form { atom: find("m16n8k8_tf32"), order: Order::Dealt };
     let held = |operand| (0..form.registers(operand)).map(|r| form.layout(operand).coordinates(5, i64::from(r))).collect::<Vec<_>>();
     assert_eq!(held(Operand::B), [[1, 2], [1, 3], [5, 2], [5, 3]]);
     assert_eq!(held(Operand::A), [[1, 1], [1, 5]]);
     assert_eq!(held(Operand::Accumulator), [[2, 2], [3, 2], [2, 3], [3, 3]]);
     assert_eq!(form.matrices(Operand::A, 1), Some((false, vec![[0, 0], [0, 4]])));
     assert_eq!(form.matrices(Operand::B, 1), None, "ldmatrix deals no rows");
-    let form = Form::swapped(find("m16n8k16_f16"));
+    let form = Form { atom: find("m16n8k16_f16"), order: Order::Swapped };
     let held = |operand| (0..form.registers(operand)).map(|r| form.layout(operand).coordinates(5, i64::from(r))).collect::<Vec<_>>();
     assert_eq!(held(Operand::A), [[1, 2], [1, 3], [1, 10], [1, 11]]);
     assert_eq!(held(Operand::B), [[2, 1], [3, 1], [2, 9], [3, 9], [10, 1], [11, 1], [10, 9], [11, 9]]);
@@ -133,7 +133,7 @@ fn matrices_reach_the_lanes_that_the_ptx_isa_names() {
 #[test]
 fn fragments_are_loaded_by_matrices() {
     let mut ways = 0;
-    for form in ATOMS.into_iter().flat_map(|atom| [Form::plain(atom), Form::swapped(atom)]) {
+    for form in ATOMS.into_iter().flat_map(|atom| [Order::Plain, Order::Swapped].map(|order| Form { atom, order })) {
         for operand in [Operand::A, Operand::B] {
             for contiguous in [0, 1] {
                 let Some((transposed, origins)) = form.matrices(operand, contiguous) else { continue };

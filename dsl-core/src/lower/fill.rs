@@ -157,19 +157,22 @@ impl Lowering<'_> {
         let (var, at) = (parts.var, LOCAL.mul(item.number.clone(), LOCAL.lit(parts.width)));
         if parts.width == 1 {
             self.emit(Stmt::Store { place, value: Expr::Element(var, Box::new(at)), predicate, cache });
-        } else if parts.step == 1 {
-            self.emit(Stmt::StoreVector { place, var, at, lanes: parts.width as u32, predicate, cache });
         } else {
-            self.store_apart(place, (var, at), [parts.width, parts.step], predicate);
+            self.store_neighbours(place, (var, at), [parts.width, parts.step], predicate);
         }
     }
 
-    /// Stores neighbours in registers so many elements apart.
-    fn store_apart(&mut self, place: Place, (var, at): (VarId, Expr), [width, step]: [i64; 2], predicate: Option<Expr>) {
+    /// Stores neighbours in registers so many elements apart: as one vector where they are neighbours there, too.
+    fn store_neighbours(&mut self, place: Place, (var, at): (VarId, Expr), [width, step]: [i64; 2], predicate: Option<Expr>) {
+        let cache = Default::default();
+        if step == 1 {
+            self.emit(Stmt::StoreVector { place, var, at, lanes: width as u32, predicate, cache });
+            return;
+        }
         let (counter, e) = self.loop_var("e");
         let index = LOCAL.add(place.index.clone(), LOCAL.mul(e.clone(), LOCAL.lit(step)));
         let value = Expr::Element(var, Box::new(LOCAL.add(at, e)));
-        let store = Stmt::Store { place: Place { index, ..place }, value, predicate, cache: Default::default() };
+        let store = Stmt::Store { place: Place { index, ..place }, value, predicate, cache };
         self.emit(unrolled(counter, width, vec![store]));
     }
 
@@ -259,18 +262,7 @@ impl Lowering<'_> {
             let zero = literal(DType::I32, 0);
             self.emit(Stmt::Declare { var, init: None });
             self.emit(Stmt::LoadVector { var, at: zero.clone(), place, lanes: width as u32, predicate, cache });
-            if step == 1 {
-                self.emit(Stmt::StoreVector {
-                    place: shared,
-                    var,
-                    at: zero,
-                    lanes: width as u32,
-                    predicate: None,
-                    cache: Default::default(),
-                });
-            } else {
-                self.store_apart(shared, (var, zero), [width, step], None);
-            }
+            self.store_neighbours(shared, (var, zero), [width, step], None);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which matrix instruction a schedule asks for, and how the warps of a block share the result of a dot.
 
 use super::plan::{gcd, illegal};
-use crate::fragments::{Atom, Form, Number, Operand as Role};
+use crate::fragments::{Atom, Form, Number, Operand as Role, Order};
 use crate::layout::{Digit, Layout, Source};
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::target::Target;
@@ -68,9 +68,9 @@ pub(crate) fn warps(
     let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
     // The fewest elements of both operands per warp.
     let shared_out = |form: &Form| splits.clone().filter(|a| fits(a, form.tile())).min_by_key(|a| (rows / a[0] + columns / a[1], a[0]));
-    let dealt = wants_pairs(kernel, &ops).then_some(Form::dealt(atom));
+    let dealt = wants_pairs(kernel, &ops).then_some(Order::Dealt);
     // Skinny results, of fewer rows than the instruction has, are had the other way round.
-    let forms = dealt.into_iter().chain([Form::plain(atom), Form::swapped(atom)]);
+    let forms = dealt.into_iter().chain([Order::Plain, Order::Swapped]).map(|order| Form { atom, order });
     match forms.filter_map(|form| Some((form, shared_out(&form)?))).next() {
         Some((form, along)) if count <= 32 => {
             let products = inner * rows * columns / (along[0] * along[1] * atom.multiply_adds() as i64);
@@ -156,7 +156,7 @@ impl Warps {
     /// Threads along each axis of the anchor, as far as a product of threads says it.
     pub fn thread_shape(&self) -> Vec<i64> {
         let mut shape = vec![1; self.leading];
-        let lanes = if self.form.swapped { [4, 8] } else { [8, 4] };
+        let lanes = if self.form.is_swapped() { [4, 8] } else { [8, 4] };
         shape.extend([0, 1].map(|axis| self.along[axis] * lanes[axis]));
         shape
     }

@@ -90,17 +90,17 @@ impl Lowering<'_> {
         let fragment = |var, at: &Expr, step: i64| Fragment { var, at: LOCAL.mul(at.clone(), LOCAL.lit(step)) };
         self.open();
         let both = down > 1 && across > 1;
-        let (row, column) = match form.swapped {
+        let (row, column) = match form.is_swapped() {
             true => (if both { self.back_and_forth(&at_j, at_i, down) } else { at_i }, at_j),
             false => (at_i.clone(), if both { self.back_and_forth(&at_i, at_j, across) } else { at_j }),
         };
         let sum = LOCAL.add(LOCAL.mul(row.clone(), LOCAL.lit(across)), column.clone());
         let d = fragment(acc, &sum, own(Role::Accumulator));
         let (left, right) = (fragment(x, &row, own(Role::A)), fragment(y, &column, own(Role::B)));
-        let (a, b) = if form.swapped { (right, left) } else { (left, right) };
+        let (a, b) = if form.is_swapped() { (right, left) } else { (left, right) };
         self.emit(Stmt::Mma { atom: form.atom, d: d.clone(), a, b, c: d });
         let multiply = self.close();
-        self.emit(match form.swapped {
+        self.emit(match form.is_swapped() {
             true => unrolled(j, across, vec![unrolled(i, down, multiply)]),
             false => unrolled(i, down, vec![unrolled(j, across, multiply)]),
         });
