@@ -25,7 +25,7 @@ const GROUPS: [(&str, &[&str], i64); 20] = [
     ("rows", &["Direct", "Shared"], 0),
     ("halo", &["Shared", "Direct"], 0),
     ("operands", &["Direct", "Shared", "Transposed"], 0),
-    ("finish", &["LastBlock", "Atomics"], 0),
+    ("finish", &["LastBlock", "Atomics", "SecondLaunch"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
     ("cache", &["Default", "Streaming", "Stores", "Loads"], 0),
 ];

@@ -10,7 +10,7 @@ use girih::prelude::*;
     stages(S = [1, 2]),
     grid(G = [1, 2, 4, 8]),
     cache(H = [Default, Loads]),
-    finish(F = [LastBlock, Atomics])
+    finish(F = [LastBlock, Atomics, SecondLaunch])
 )]
 pub fn count_equal(x: &Tensor<i32, 1>, count: &mut Tensor<i32, 1>, k: Scalar<i32>) {
     let mut acc = zeros::<i32>([T]);

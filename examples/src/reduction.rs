@@ -1,6 +1,6 @@
 //! The sum of all elements: the yardstick of reductions. Every block adds up its share in registers. What the blocks have is added up by the
 //! last one of them, so one launch does it, and in the same order every time; or each adds its own to a total, in the order in which they
-//! come; or a second launch adds up what a first one has left.
+//! come; or a second launch adds up what the first one has left.
 
 use girih::prelude::*;
 
@@ -12,7 +12,7 @@ use girih::prelude::*;
     stages(S = [1, 2]),
     grid(G = [1, 2, 4, 8, 0]),
     cache(H = [Default, Loads]),
-    finish(F = [LastBlock, Atomics])
+    finish(F = [LastBlock, Atomics, SecondLaunch])
 )]
 pub fn reduction(x: &Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
     let mut acc = zeros::<f32>([T]);
@@ -22,39 +22,10 @@ pub fn reduction(x: &Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
     total.store_at(0, acc.sum().sum_grid());
 }
 
-/// Elements of a chunk.
-const CHUNK: i64 = 16384;
-
-/// The sum of each chunk.
-#[kernel(tile(T = 16384), coarsen(C of T = [16, 32, 64]), vector(V = [4, 2, 1]), cache(H = [Default, Loads]))]
-pub fn sums_of_chunks(x: &Tensor<f32, 1>, sums: &mut Tensor<f32, 1>) {
-    for t in x.tiles([T]) {
-        sums.scatter(t.number(), x.load(t).sum());
-    }
-}
-
-/// total = the sum of what one block reads.
-#[kernel(tile(O = 1, S = [256, 512, 1024, 2048, 4096]), coarsen(C of S = [1, 2, 4]))]
-pub fn sum_of_sums(sums: &Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
-    for o in total.tiles([O]) {
-        let mut acc = zeros::<f32>([S]);
-        for s in sums.axis(0).tiles(S) {
-            acc += sums.load(s);
-        }
-        total.store(o, acc.sum().splat([O]));
-    }
-}
-
 /// What the judge calls.
 #[program]
 pub fn solve(input: &Tensor<f32, 1>, output: &mut Tensor<f32, 1>) {
-    if variant("one launch") {
-        reduction(input, output);
-    } else {
-        let mut sums = temp([(input.len(0) + CHUNK - 1) / CHUNK]);
-        sums_of_chunks(input, &mut sums);
-        sum_of_sums(&sums, output);
-    }
+    reduction(input, output);
 }
 
 girih::challenge! {

@@ -6,7 +6,7 @@
 use crate::compile::Compiled;
 use crate::error::Error;
 use crate::resources::Resources;
-use crate::sass::{self, Count};
+use crate::sass::{self, Count, Listing};
 use std::fmt;
 
 /// A tuner's candidate that is not accepted is elected only where every accepted one is slower by more than this factor.
@@ -74,16 +74,25 @@ impl Compiled {
     pub fn acceptance(&self) -> Result<Acceptance, Error> {
         let Some(resources) = self.resources else { return self.clone().with_cubin()?.acceptance() };
         let mut verdict = Acceptance::of_resources(resources);
-        let name = girih_core::cuda::function_name(&self.simt);
         verdict.instructions = match self.sass() {
             // The whole sentence says where it was looked for.
             Err(e) => Err(e.to_string().lines().next().unwrap_or("no disassembler").split(". ").next().unwrap_or("").to_string()),
-            Ok(listing) => match listing.functions.iter().find(|f| f.name == name) {
-                Some(function) => Ok(sass::compare(&self.simt, function)),
-                None => Err(format!("the listing has no function {name}")),
-            },
+            Ok(listing) => self.instructions(&listing),
         };
         Ok(verdict)
+    }
+
+    /// The instructions that all launches of the kernel were meant to become, with those there are.
+    fn instructions(&self, listing: &Listing) -> Result<Vec<Count>, String> {
+        let mut all: Vec<Count> = Vec::new();
+        for launch in self.simt.launches() {
+            let name = girih_core::cuda::function_name(launch);
+            let Some(function) = listing.functions.iter().find(|f| f.name == name) else {
+                return Err(format!("the listing has no function {name}"));
+            };
+            all.extend(sass::compare(launch, function));
+        }
+        Ok(all)
     }
 }
 

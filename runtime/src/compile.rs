@@ -73,7 +73,7 @@ impl Compiled {
         };
         self.arch = arch;
         // ptxas knows nothing of what a launch asks for.
-        let shared_bytes = entry.resources.shared_bytes.max(self.simt.shared_bytes());
+        let shared_bytes = self.simt.launches().map(|k| k.shared_bytes()).fold(entry.resources.shared_bytes, u32::max);
         self.resources = Some(Resources { shared_bytes, ..entry.resources });
         self.warnings = entry.warnings;
         self.cubin = Some(Arc::new(entry.cubin));
@@ -89,11 +89,14 @@ impl Compiled {
         let name = girih_core::cuda::function_name(&self.simt);
         let place = self.simt.provenance.loc.to_string();
         let cubin = nvrtc::compile(&self.source, arch, &self.flags(), &name, &place)?;
-        let Some(resources) = cubin.resources.iter().find(|(n, _)| *n == name).map(|(_, r)| *r) else {
-            let log =
-                format!("ptxas did not report the registers of `{name}`, so nobody can tell whether it spills. Its log:\n{}", cubin.log);
-            return Err(Error::Nvrtc { kernel: name, place, arch: arch.into(), log });
-        };
+        let mut resources = Resources::default();
+        for function in self.simt.launches().map(girih_core::cuda::function_name) {
+            let Some((_, own)) = cubin.resources.iter().find(|(n, _)| *n == function) else {
+                let why = format!("ptxas did not report the registers of `{function}`, so nobody can tell whether it spills");
+                return Err(Error::Nvrtc { kernel: name, place, arch: arch.into(), log: format!("{why}. Its log:\n{}", cubin.log) });
+            };
+            resources = resources.most(*own);
+        }
         let warnings: Vec<&str> = cubin.log.lines().filter(|l| l.contains("warning")).collect();
         Ok(Entry { resources, warnings: warnings.join("\n"), cubin: cubin.code })
     }

@@ -5,7 +5,7 @@ use nom::character::complete::u32 as number;
 use nom::sequence::{delimited, preceded, terminated};
 use nom::{IResult, Parser};
 
-/// Registers and memory of one compiled kernel.
+/// Registers and memory of one compiled kernel; the most that one of its launches takes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Resources {
     /// 32-bit registers per thread.
@@ -18,6 +18,19 @@ pub struct Resources {
     pub shared_bytes: u32,
     /// Bytes of stack per thread.
     pub stack: u32,
+}
+
+impl Resources {
+    /// The most of each that one of two functions takes.
+    pub fn most(self, other: Resources) -> Resources {
+        Resources {
+            registers: self.registers.max(other.registers),
+            spill_store_bytes: self.spill_store_bytes.max(other.spill_store_bytes),
+            spill_load_bytes: self.spill_load_bytes.max(other.spill_load_bytes),
+            shared_bytes: self.shared_bytes.max(other.shared_bytes),
+            stack: self.stack.max(other.stack),
+        }
+    }
 }
 
 /// The reports of a log, by entry function. Kernels are not in source order, and lines that are no report are skipped.

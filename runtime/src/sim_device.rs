@@ -27,7 +27,8 @@ pub struct SimDevice {
 /// A kernel ready to be simulated.
 #[derive(Clone)]
 pub struct SimLoaded {
-    program: Arc<sim::Program>,
+    /// One for each launch of the kernel, in order; the first one owns its memory.
+    programs: Vec<Arc<sim::Program>>,
 }
 
 /// One launch that was simulated while launches were recorded.
@@ -218,33 +219,68 @@ impl SimDevice {
     }
 
     pub(crate) fn load(&self, compiled: &Compiled) -> SimLoaded {
-        SimLoaded { program: Arc::new(sim::Program::decode(&compiled.simt)) }
+        SimLoaded { programs: compiled.simt.launches().map(|launch| Arc::new(sim::Program::decode(launch))).collect() }
     }
 
     pub(crate) fn launch(&self, kernel: &simt::Kernel, code: &SimLoaded, args: &[HostArg]) -> Result<(), Error> {
         let multiprocessors = self.target.multiprocessors as i64;
-        let grid = kernel.launch.grid.eval(args, multiprocessors);
-        if grid <= 0 {
+        if kernel.launch.grid.eval(args, multiprocessors) <= 0 {
             return Ok(());
         }
-        let wrong = |message: String| Error::Launch { kernel: kernel.name.clone(), message, loc: kernel.provenance.loc };
+        let mut state = self.state();
+        let owner = &code.programs[0];
+        let workspaces: Vec<(usize, BufferId)> =
+            kernel.workspaces(args, multiprocessors).into_iter().map(|(p, len)| (p, state.workspace(owner, p, len))).collect();
+        let owned = |name: &str| {
+            let at = kernel.workspace_named(name)?;
+            workspaces.iter().find(|(p, _)| *p == at).map(|(_, buffer)| *buffer)
+        };
+        for (launch, program) in kernel.launches().zip(&code.programs) {
+            let (grid, arguments) = self.arguments(&state, launch, args, &owned)?;
+            let result = sim::simulate(program, grid, &arguments, &mut state.memory, &self.options);
+            let report = result.map_err(|trap| {
+                state.drop_workspaces(owner);
+                Error::Trap { kernel: launch.name.clone(), message: trap.to_string() }
+            })?;
+            if let Some(recorded) = &mut state.recorded {
+                recorded.push(LaunchReport {
+                    function: girih_core::cuda::function_name(launch),
+                    grid,
+                    block: launch.launch.block,
+                    schedule: launch.provenance.schedule.clone(),
+                    report: report.clone(),
+                });
+            }
+            state.last = Some(report);
+        }
+        Ok(())
+    }
+
+    /// The blocks of a launch and its arguments; `owned` gives the memory that its kernel owns by a name.
+    fn arguments(
+        &self,
+        state: &State,
+        launch: &simt::Kernel,
+        args: &[HostArg],
+        owned: &dyn Fn(&str) -> Option<BufferId>,
+    ) -> Result<(u32, Vec<sim::Arg>), Error> {
+        let multiprocessors = self.target.multiprocessors as i64;
+        let wrong = |message: String| Error::Launch { kernel: launch.name.clone(), message, loc: launch.provenance.loc };
+        let grid = launch.launch.grid.eval(args, multiprocessors);
         let Some(grid) = i32::try_from(grid).ok().map(|g| g as u32) else {
             return Err(wrong(format!("the grid has {grid} blocks; a launch has at most {}", i32::MAX)));
         };
-        let mut state = self.state();
-        let workspaces: Vec<(usize, BufferId)> =
-            kernel.workspaces(args, multiprocessors).into_iter().map(|(p, len)| (p, state.workspace(&code.program, p, len))).collect();
-        let argument = |(p, param): (usize, &simt::Param)| -> Result<sim::Arg, Error> {
+        let argument = |param: &simt::Param| -> Result<sim::Arg, Error> {
             let tensor = |index: usize| match args.get(index) {
-                Some(HostArg::Tensor(t)) => pointer(&state, t.address),
+                Some(HostArg::Tensor(t)) => pointer(state, t.address),
                 _ => Err(wrong(format!("parameter `{}` needs a tensor", param.name))),
             };
             match &param.kind {
                 ParamKind::Pointer { tensor: t, .. } => tensor(*t),
                 ParamKind::Workspace { .. } => {
-                    let found = workspaces.iter().find(|(at, _)| *at == p);
-                    let (_, buffer) = found.unwrap_or_else(|| panic!("simulator: parameter {p} of {} has no memory", kernel.name));
-                    Ok(sim::Arg::Buffer { buffer: *buffer, offset: 0 })
+                    let found = owned(&param.name);
+                    let buffer = found.unwrap_or_else(|| panic!("simulator: {} of {} has no memory", param.name, launch.name));
+                    Ok(sim::Arg::Buffer { buffer, offset: 0 })
                 }
                 ParamKind::TensorMap { map } => tensor(map.tensor),
                 ParamKind::Scalar { scalar, .. } => match args.get(*scalar) {
@@ -263,23 +299,7 @@ impl SimDevice {
                 }
             }
         };
-        let arguments = kernel.params.iter().enumerate().map(argument).collect::<Result<Vec<_>, _>>()?;
-        let result = sim::simulate(&code.program, grid, &arguments, &mut state.memory, &self.options);
-        let report = result.map_err(|trap| {
-            state.drop_workspaces(&code.program);
-            Error::Trap { kernel: kernel.name.clone(), message: trap.to_string() }
-        })?;
-        if let Some(recorded) = &mut state.recorded {
-            recorded.push(LaunchReport {
-                function: girih_core::cuda::function_name(kernel),
-                grid,
-                block: kernel.launch.block,
-                schedule: kernel.provenance.schedule.clone(),
-                report: report.clone(),
-            });
-        }
-        state.last = Some(report);
-        Ok(())
+        Ok((grid, launch.params.iter().map(argument).collect::<Result<_, _>>()?))
     }
 }
 

@@ -87,7 +87,18 @@ impl Build {
             launch: String::new(),
         };
         let empty = || vec![];
-        Build { kernel: Kernel { name: name.into(), params: vec![], vars: vec![], shared: vec![], body: empty(), launch, provenance } }
+        Build {
+            kernel: Kernel {
+                name: name.into(),
+                params: vec![],
+                vars: vec![],
+                shared: vec![],
+                body: empty(),
+                launch,
+                provenance,
+                next: None,
+            },
+        }
     }
     pub fn param(&mut self, name: &str, kind: ParamKind) -> usize {
         self.kernel.params.push(Param { name: name.into(), kind });

@@ -5,6 +5,7 @@ use girih::challenge::challenges;
 use girih::subject::Subject;
 use girih_core::facts::Facts;
 use girih_core::program::export::export_program;
+use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_examples as _;
@@ -39,6 +40,28 @@ fn exports_have_the_judges_signature_and_no_library() {
             assert_eq!(text.matches('{').count(), text.matches('}').count(), "{what}");
             assert!(text.contains("__global__"), "{what}");
         }
+    }
+}
+
+#[test]
+fn a_kernel_of_two_launches_is_exported_as_two() {
+    let challenge = challenges().into_iter().find(|c| c.slug == "reduction").expect("a challenge of this name");
+    let subject = Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"));
+    let mut second = |_: usize, kernel: &girih_core::tile::Kernel| {
+        parse_schedule(kernel, "T=512,C=1,V=1,S=1,G=2,H=Default,F=SecondLaunch").unwrap_or_else(|e| panic!("{e}"))
+    };
+    let signature = subject.signature().expect("a challenge has a signature");
+    let text = export_program(&subject.program, signature, Target::h200(), &mut second).unwrap_or_else(|e| panic!("{e}"));
+    let launches: Vec<&str> = text.lines().filter(|l| l.contains("<<<")).map(str::trim).collect();
+    assert_eq!(launches.len() % 2, 0, "{launches:?}");
+    for pair in launches.chunks(2) {
+        let name = |launch: &str| launch.split("<<<").next().unwrap_or_default().to_string();
+        assert_eq!(format!("{}_finish", name(pair[0])), name(pair[1]));
+        assert!(pair[1].contains("<<<1, 512>>>"), "{}", pair[1]);
+        let memory = |launch: &str| launch.split("owned_memory(").nth(1).and_then(|l| l.split(',').next()).map(str::to_string);
+        assert!(memory(pair[0]).is_some() && memory(pair[0]) == memory(pair[1]), "{pair:?}");
+        let functions = [format!("\n{}(", name(pair[0])), format!("\n{}(", name(pair[1]))];
+        assert!(functions.iter().all(|f| text.matches(f.as_str()).count() == 1), "{text}");
     }
 }
 

@@ -195,6 +195,20 @@ fn predictions_know_what_sharing_sums_gains_and_costs() {
     assert!(short[1] > 1.2 * short[0], "{short:?}");
 }
 
+/// What blocks leave is taken up by the last of them, or by a launch more.
+#[test]
+fn predictions_know_what_a_second_launch_costs() {
+    let kernel = built(girih_examples::reduction::reduction::Kernel::def());
+    let at = kernel.knobs.iter().position(|k| k.kind == KnobKind::Finish).expect("blocks finish in several ways");
+    let [last, second] = ["LastBlock", "SecondLaunch"].map(|word| {
+        let mut schedule = Schedule::default_of(&kernel);
+        schedule.choices[at] = Choice::Word(word.into());
+        predicted("reduction", &kernel, &schedule, "N=4194304")
+    });
+    let launch = Target::h200().launch * 1e6;
+    assert!((last + launch..last + 3.0 * launch).contains(&second), "{last} and {second}, a launch takes {launch}");
+}
+
 /// On older GPUs, too, the best schedules for matrix units keep them busy.
 #[test]
 fn large_products_are_bound_by_the_tensor_pipe() {

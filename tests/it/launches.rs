@@ -299,7 +299,6 @@ impl Launch {
             ids.push(Some(id));
         }
         let host: Vec<HostArg> = self.args.iter().map(Argument::host).collect();
-        let grid = kernel.launch.grid.eval(&host, 1) as u32;
         let owned: Owned = kernel
             .workspaces(&host, 1)
             .into_iter()
@@ -312,9 +311,10 @@ impl Launch {
                 (p, id)
             })
             .collect();
-        let arg = |(at, p): (usize, &simt::Param)| match &p.kind {
+        let arg = |p: &simt::Param| match &p.kind {
             simt::ParamKind::Pointer { tensor, .. } => pointer(&host, &ids, *tensor),
             simt::ParamKind::Workspace { .. } => {
+                let at = kernel.workspace_named(&p.name).expect("a launch takes the workspaces of the first one");
                 let (_, buffer) = *owned.iter().find(|(p, _)| *p == at).expect("a workspace has memory");
                 sim::Arg::Buffer { buffer, offset: 0 }
             }
@@ -325,9 +325,13 @@ impl Launch {
             },
             simt::ParamKind::Host { dtype, value } => sim::Arg::Scalar(Literal::from_i64(*dtype, value.eval(&host, 1))),
         };
-        let args: Vec<sim::Arg> = kernel.params.iter().enumerate().map(arg).collect();
-        let report = sim::simulate(&sim::Program::decode(kernel), grid, &args, &mut memory, options)?;
-        Ok((After { memory, ids }, report, owned))
+        let mut reports = Vec::new();
+        for launch in kernel.launches() {
+            let args: Vec<sim::Arg> = launch.params.iter().map(arg).collect();
+            let grid = launch.launch.grid.eval(&host, 1) as u32;
+            reports.push(sim::simulate(&sim::Program::decode(launch), grid, &args, &mut memory, options)?);
+        }
+        Ok((After { memory, ids }, reports.swap_remove(0), owned))
     }
 
     /// How a simulated or launched kernel disagrees with the evaluator, on any device; `None` where it agrees on all.

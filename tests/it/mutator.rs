@@ -44,6 +44,10 @@ pub fn mutants(kernel: &Kernel) -> Vec<Mutant> {
         let mut mutator = Mutator { at: index, found: None, comment: String::new(), original: kernel };
         let mut mutant = kernel.clone();
         mutator.block(&mut mutant.body);
+        if let Some(next) = &mut mutant.next {
+            mutator.original = kernel.next.as_deref().expect("a copy has what the original has");
+            mutator.block(&mut next.body);
+        }
         let Some((removed, place)) = mutator.found else { break };
         all.push(Mutant { removed, place, kernel: mutant });
     }

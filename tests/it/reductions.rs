@@ -30,7 +30,7 @@ pub fn of_rows(x: &Tensor<f32, 2>, sum: &mut Tensor<f32, 1>, least: &mut Tensor<
 }
 
 /// The same of all elements, over the grid.
-#[kernel(tile(T = [64, 256, 1024]), coarsen(C of T = [1, 2, 4, 8]), vector(V = [1, 2, 4]), grid(G = [1, 2]), finish(F = [LastBlock, Atomics]))]
+#[kernel(tile(T = [64, 256, 1024]), coarsen(C of T = [1, 2, 4, 8]), vector(V = [1, 2, 4]), grid(G = [1, 2]), finish(F = [LastBlock, Atomics, SecondLaunch]))]
 pub fn of_all(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     let mut total = zeros::<f32>([T]);
     let (mut low, mut high) = (full([T], f32::INFINITY), full([T], f32::NEG_INFINITY));
@@ -166,7 +166,7 @@ fn rows_of_trouble() {
 
 #[test]
 fn a_grid_of_trouble() {
-    let schedules = [FinishPath::LastBlock, FinishPath::Atomics].into_iter().flat_map(|f| {
+    let schedules = [FinishPath::LastBlock, FinishPath::Atomics, FinishPath::SecondLaunch].into_iter().flat_map(|f| {
         let schedule = |t, c, v, g| of_all::Schedule { t, c, v, g, f };
         [schedule(64, 1, 1, 1), schedule(256, 4, 4, 2), schedule(1024, 8, 4, 1), schedule(1024, 1, 1, 1)]
     });

@@ -103,6 +103,7 @@ fn last_block(beyond: i64) -> Kernel {
             facts: String::new(),
             launch: String::new(),
         },
+        next: None,
     };
     verify::verify(&kernel, "test");
     kernel

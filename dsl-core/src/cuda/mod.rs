@@ -33,15 +33,15 @@ pub fn function_name(kernel: &Kernel) -> String {
     names::function(&kernel.name)
 }
 
-/// The CUDA C of one kernel: helpers it uses, header comment, function.
+/// The CUDA C of one kernel: helpers it uses, header comment, function; and those of the launches behind it.
 pub fn emit(kernel: &Kernel) -> String {
     emit_kernels(std::slice::from_ref(kernel))
 }
 
-/// The CUDA C of several kernels in one file, sharing helpers. The kernels' names must be unique.
+/// The CUDA C of several kernels and the launches behind them in one file, sharing helpers. All names must be unique.
 pub fn emit_kernels(kernels: &[Kernel]) -> String {
     let mut helpers = BTreeSet::new();
-    let texts: Vec<String> = kernels.iter().map(|k| function(k, &mut helpers)).collect();
+    let texts: Vec<String> = kernels.iter().flat_map(Kernel::launches).map(|k| function(k, &mut helpers)).collect();
     let mut out = String::new();
     for helper in &helpers {
         out.push_str(&helper.text());

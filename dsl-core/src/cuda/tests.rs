@@ -38,6 +38,7 @@ fn kernel(name: &str, pointers: &[(&str, bool)]) -> Kernel {
             facts: "nothing promised".into(),
             launch: "ceil(n / 256) blocks of 256 threads".into(),
         },
+        next: None,
     }
 }
 

@@ -127,6 +127,8 @@ words! {
         LastBlock,
         /// Each block adds its part to a total by an atomic.
         Atomics,
+        /// A launch behind this one combines what all blocks have left.
+        SecondLaunch,
     }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint {

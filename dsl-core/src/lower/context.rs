@@ -159,6 +159,8 @@ pub(crate) struct Lowering<'a> {
     pub whole: &'a Plan,
     /// The number of this block, once the grid loop has begun.
     pub block: Option<Expr>,
+    /// The launch behind this one.
+    pub next: Option<Box<Lowering<'a>>>,
     /// The turns of a shared loop that the block takes, while that loop is lowered.
     pub share: Option<super::parts::Share>,
     /// Variables of one register that may change.
@@ -231,6 +233,7 @@ impl<'a> Lowering<'a> {
             block_thread: Expr::Special(Special::Thread),
             whole,
             block: None,
+            next: None,
             share: None,
             carried: HashSet::new(),
             zero_filled: HashSet::new(),
@@ -413,6 +416,7 @@ impl<'a> Lowering<'a> {
     pub fn finish(self, launch: simt::LaunchRecord, provenance: simt::Provenance) -> simt::Kernel {
         assert_eq!(self.blocks.len(), 1, "lowering: a block was left open");
         let body = self.blocks.into_iter().next().unwrap_or_default();
-        simt::Kernel { name: self.kernel.name.clone(), params: self.params, vars: self.vars, shared: self.shared, body, launch, provenance }
+        let name = self.kernel.name.clone();
+        simt::Kernel { name, params: self.params, vars: self.vars, shared: self.shared, body, launch, provenance, next: None }
     }
 }

@@ -1,5 +1,5 @@
-//! Combination over the grid: every block leaves its part in a workspace, the last block combines them and runs the rest of the body. The
-//! parts are combined in the blocks' order, so the result does not depend on when they come.
+//! Combination over the grid: every block leaves its part in a workspace, the last block combines them and runs the rest of the body, or a
+//! launch of its own does (`second_launch`), or blocks add their parts to totals (`totals`). The parts are combined in the blocks' order, so the result does not depend on when they come.
 //!
 //! Who is last is decided in one of two ways. Where each part fits a word with a flag (`words`), it is the block with the highest number,
 //! which waits for the words of the others. Otherwise it is the one that finishes last, which a counter tells: each block takes a ticket.
@@ -7,6 +7,7 @@
 use super::combine::{Partial, int, steps};
 use super::context::{Lowered, Lowering, Rep};
 use super::index::{binary, compare};
+use crate::layout::Layout;
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::simt::{Expr, ParamKind, Place, Space, Special, Stmt};
 use crate::tile::host::HostExpr;
@@ -18,26 +19,32 @@ use std::collections::HashSet;
 pub(super) struct Left<'k> {
     pub(super) combine: &'k Combine,
     pub(super) spaces: Vec<usize>,
+    /// The layout of tiles; none for scalars.
+    layout: Option<Layout>,
     /// The parts are words with a flag.
     words: bool,
 }
 
 /// The end of a body: what can be done before any block is known to be the last, the combinations over the grid, what follows them.
-struct Split<'k> {
+pub(super) struct Split<'k> {
     before: Vec<&'k tile::Stmt>,
     combines: Vec<&'k Combine>,
-    after: Vec<&'k tile::Stmt>,
+    pub(super) after: Vec<&'k tile::Stmt>,
 }
 
 impl Lowering<'_> {
     /// Lowers a body from its first combination over the grid on.
     pub fn finish_grid(&mut self, rest: &[tile::Stmt]) -> Lowered<()> {
-        let Split { before, combines, after } = self.split(rest)?;
+        let Split { before, combines, after } =
+            split(rest).map_err(|c| self.unsupported(c.loc, "a combination over the grid of what was combined over the grid"))?;
         for stmt in &before {
             self.lower_block(std::slice::from_ref(*stmt))?;
         }
         if self.kernel.grid_loop().is_none() {
             return self.single_block(&combines, &after);
+        }
+        if self.plan.finish == Finish::SecondLaunch {
+            return self.finish_in_second_launch(&combines, &after);
         }
         let all_blocks = self.kernel.body.iter().take_while(|s| !is_over_grid(s)).chain(before);
         let passed_on = self.memory_is_passed_on(all_blocks, &after);
@@ -103,33 +110,6 @@ impl Lowering<'_> {
         after.iter().try_for_each(|stmt| self.lower_block(std::slice::from_ref(*stmt)))
     }
 
-    /// What can be done before any block is known to be the last, the combinations over the grid, and what follows them.
-    fn split<'k>(&self, rest: &'k [tile::Stmt]) -> Lowered<Split<'k>> {
-        let mut late: HashSet<ValueId> = HashSet::new();
-        let (mut before, mut combines, mut after) = (Vec::new(), Vec::new(), Vec::new());
-        for stmt in rest {
-            match stmt {
-                tile::Stmt::Combine(c) if c.form == Form::Grid => {
-                    if c.inputs.iter().any(|v| late.contains(v)) {
-                        return Err(self.unsupported(c.loc, "a combination over the grid of what was combined over the grid"));
-                    }
-                    late.extend(&c.results);
-                    combines.push(c);
-                }
-                tile::Stmt::Combine(c) if !c.inputs.iter().any(|v| late.contains(v)) => before.push(stmt),
-                tile::Stmt::Let(_, op) if !super::uses::operands(op).iter().any(|v| late.contains(v)) => before.push(stmt),
-                other => {
-                    let mut made = Vec::new();
-                    let one = vec![other.clone()];
-                    crate::tile::print::definitions(&one, &mut made);
-                    late.extend(made.into_iter().map(|(v, _)| v));
-                    after.push(other);
-                }
-            }
-        }
-        Ok(Split { before, combines, after })
-    }
-
     /// Memory of the kernel's own, so many elements.
     pub fn workspace(&mut self, name: &str, dtype: DType, len: HostExpr) -> usize {
         let taken = |n: &str| self.params.iter().any(|p| p.name == n);
@@ -157,7 +137,7 @@ impl Lowering<'_> {
         self.block.clone().unwrap_or_else(|| panic!("finish: a combination over the grid before the grid loop"))
     }
 
-    fn leave_parts_of<'k>(&mut self, combines: &[&'k Combine], words: bool) -> Lowered<Vec<Left<'k>>> {
+    pub(super) fn leave_parts_of<'k>(&mut self, combines: &[&'k Combine], words: bool) -> Lowered<Vec<Left<'k>>> {
         let blocks = super::grid_size(self.kernel, self.plan, self);
         let block = self.block_number();
         combines.iter().map(|c| if words { Ok(self.leave_words(c, &blocks)) } else { self.leave_part(c, &blocks, &block) }).collect()
@@ -176,7 +156,7 @@ impl Lowering<'_> {
             let value = self.scalar(*input);
             self.leave_word(*space, value);
         }
-        Left { combine: c, spaces, words: true }
+        Left { combine: c, spaces, layout: None, words: true }
     }
 
     fn leave_part<'k>(&mut self, c: &'k Combine, blocks: &HostExpr, block: &Expr) -> Lowered<Left<'k>> {
@@ -195,7 +175,7 @@ impl Lowering<'_> {
                 let place = Place { space: Space::Global(*space), dtype, index: block.clone() };
                 self.emit(Stmt::Store { place, value, predicate: self.is_first_thread(), cache: Default::default() });
             }
-            return Ok(Left { combine: c, spaces, words: false });
+            return Ok(Left { combine: c, spaces, layout: None, words: false });
         }
         let layout = self.layout_of(c.inputs[0]);
         let (ix, thread) = (self.ix, self.thread.clone());
@@ -210,9 +190,11 @@ impl Lowering<'_> {
                 Ok(())
             })?;
         }
-        // Thread 0 speaks for all of them.
-        self.emit(Stmt::Barrier(self.everyone()));
-        Ok(Left { combine: c, spaces, words: false })
+        if self.plan.finish == Finish::LastBlock {
+            // Thread 0 speaks for all of them.
+            self.emit(Stmt::Barrier(self.everyone()));
+        }
+        Ok(Left { combine: c, spaces, layout: Some(layout), words: false })
     }
 
     /// Sets a counter of blocks to zero, as the next launch needs it.
@@ -259,17 +241,14 @@ impl Lowering<'_> {
         compare(CompareOp::Eq, self.declare_let("last", DType::U32, read), one)
     }
 
-    fn combine_parts(&mut self, left: &Left, total: &Expr) -> Lowered<()> {
+    pub(super) fn combine_parts(&mut self, left: &Left, total: &Expr) -> Lowered<()> {
         let c = left.combine;
         self.comment(match left.words {
             true => "combine what all blocks leave; their words are empty for the next launch",
             false => "combine what all blocks left",
         });
-        if matches!(self.kernel.ty(c.inputs[0]), Ty::Scalar(_)) {
-            return self.combine_scalars(left, total);
-        }
+        let Some(layout) = &left.layout else { return self.combine_scalars(left, total) };
         // Each thread combines its own registers, block after block.
-        let layout = self.layout_of(c.inputs[0]);
         let vars = self.component_vars(c, layout.registers, true);
         let (threads, each) = (self.plan.threads, layout.registers * self.plan.threads);
         let block = self.new_var("b", DType::I32, None);
@@ -284,7 +263,7 @@ impl Lowering<'_> {
         let body = self.close();
         self.emit(Stmt::For { var: block, start: int(0), end: total.clone(), step: int(1), unroll: false, body });
         for (value, var) in c.results.iter().zip(&vars) {
-            self.set_combined(*value, *var, &layout);
+            self.set_combined(*value, *var, layout);
         }
         Ok(())
     }
@@ -342,6 +321,31 @@ impl Lowering<'_> {
     }
 }
 
+/// What can be done before any block is known to be the last, the combinations over the grid, and what follows them; or a combination of
+/// what was combined over the grid.
+pub(super) fn split<'k>(rest: &'k [tile::Stmt]) -> Result<Split<'k>, &'k Combine> {
+    let mut late: HashSet<ValueId> = HashSet::new();
+    let (mut before, mut combines, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    for stmt in rest {
+        match stmt {
+            tile::Stmt::Combine(c) if c.form == Form::Grid => {
+                if c.inputs.iter().any(|v| late.contains(v)) {
+                    return Err(c);
+                }
+                late.extend(&c.results);
+                combines.push(c);
+            }
+            tile::Stmt::Combine(c) if !c.inputs.iter().any(|v| late.contains(v)) => before.push(stmt),
+            tile::Stmt::Let(_, op) if !super::uses::operands(op).iter().any(|v| late.contains(v)) => before.push(stmt),
+            other => {
+                late.extend(super::uses::defined(std::iter::once(other)));
+                after.push(other);
+            }
+        }
+    }
+    Ok(Split { before, combines, after })
+}
+
 /// Whether the body combines something over the grid: it then runs in at least one block, however few tiles there are.
 pub(crate) fn combines_grid(kernel: &tile::Kernel) -> bool {
     kernel.body.iter().any(is_over_grid)
@@ -354,6 +358,8 @@ pub(crate) enum Finish {
     LastBlock,
     /// Each block adds its part to a total by an atomic.
     Atomics,
+    /// One block of a launch behind this one combines what all have left, in the blocks' order.
+    SecondLaunch,
 }
 
 /// How the schedule has a combination over the grid end.
@@ -367,6 +373,10 @@ pub(crate) fn finish(kernel: &tile::Kernel, schedule: &Schedule) -> Result<Finis
             });
             super::totals::check(kernel, over_grid, tile::KnobId(at as u32))?;
             Ok(Finish::Atomics)
+        }
+        Choice::Word(w) if w == "SecondLaunch" => {
+            super::second_launch::check(kernel, tile::KnobId(at as u32))?;
+            Ok(Finish::SecondLaunch)
         }
         _ => Ok(Finish::LastBlock),
     }

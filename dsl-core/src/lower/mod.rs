@@ -7,7 +7,7 @@
 //! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
 //!    `observed`: which absent elements nobody looks at.
-//!    `combine`, `scan`, `exchange`, `finish`, `words`, `totals`: what threads, warps and blocks have, combined.
+//!    `combine`, `scan`, `exchange`, `finish`, `words`, `totals`, `second_launch`: what threads, warps and blocks have, combined.
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.
 //!    `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `matrix_units`, `fragment_reads`, `mma`: what dots read and where it lies,
@@ -67,6 +67,7 @@ mod quads;
 mod range;
 mod results;
 mod scan;
+mod second_launch;
 mod shared;
 mod simplify;
 mod slices;
@@ -126,7 +127,11 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     }
     room?;
     simt::verify::verify(&lowered, "lower");
-    lowered.provenance.launch = describe_launch(&lowered, kernel);
+    let mut launches = Some(&mut lowered);
+    while let Some(launch) = launches {
+        launch.provenance.launch = describe_launch(launch, kernel);
+        launches = launch.next.as_deref_mut();
+    }
     Ok(lowered)
 }
 
@@ -141,12 +146,21 @@ fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target
     let (block, opt_level) = (whole.threads as u32, plan.opt_level);
     let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
     let provenance = provenance(kernel, lowering.facts, schedule);
-    let results_take_shared = lowering.results_take_shared;
+    let (results_take_shared, next) = (lowering.results_take_shared, lowering.next.take());
+    let tidy = |lowered: &mut simt::Kernel| {
+        simplify::simplify(lowered);
+        if !barriers::has_own(kernel) {
+            spare::spare_barriers(lowered);
+        }
+    };
     let mut lowered = lowering.finish(launch, provenance);
-    simplify::simplify(&mut lowered);
-    if !barriers::has_own(kernel) {
-        spare::spare_barriers(&mut lowered);
-    }
+    tidy(&mut lowered);
+    lowered.next = next.map(|next| {
+        let mut next = next.finish_behind(&lowered);
+        tidy(&mut next);
+        second_launch::drop_unused_params(&mut next);
+        Box::new(next)
+    });
     Ok((lowered, results_take_shared))
 }
 
@@ -174,7 +188,8 @@ fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -
 }
 
 fn check_shared(kernel: &tile::Kernel, schedule: &Schedule, lowered: &simt::Kernel, target: &Target) -> Result<(), ScheduleError> {
-    let (bytes, most) = (lowered.shared_bytes(), target.shared_per_block);
+    let bytes = lowered.launches().map(|k| k.shared_bytes()).max().unwrap_or(0);
+    let most = target.shared_per_block;
     if bytes <= most {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use super::context::Uses;
 use crate::tile::{Block, Index, Kernel, Op, Operator, Stmt, ValueId, ViewId};
+use std::collections::HashSet;
 
 /// Which tensor parameters the kernel writes.
 pub(crate) fn written_params(kernel: &Kernel) -> Vec<bool> {
@@ -87,6 +88,20 @@ pub(crate) fn count(kernel: &Kernel) -> Vec<Uses> {
     counter.uses
 }
 
+/// The values that statements make.
+pub(crate) fn defined<'k>(block: impl Iterator<Item = &'k Stmt>) -> HashSet<ValueId> {
+    let mut found = Vec::new();
+    block.for_each(|stmt| crate::tile::print::definitions(std::slice::from_ref(stmt), &mut found));
+    found.into_iter().map(|(value, _)| value).collect()
+}
+
+/// The values that statements use, their own among them.
+pub(crate) fn used_by<'k>(kernel: &Kernel, block: impl Iterator<Item = &'k Stmt>) -> Vec<ValueId> {
+    let mut counter = Counter { kernel, uses: vec![Uses::default(); kernel.values.len()], next_block: 1 };
+    block.for_each(|stmt| counter.statements(std::slice::from_ref(stmt), 0));
+    (0..kernel.values.len()).filter(|v| counter.uses[*v].count > 0).map(|v| ValueId(v as u32)).collect()
+}
+
 impl Counter<'_> {
     fn uses(&mut self, values: &[ValueId], block: u32) {
         for v in values {
@@ -110,7 +125,7 @@ impl Counter<'_> {
         block
     }
 
-    fn statements(&mut self, body: &Block, block: u32) {
+    fn statements(&mut self, body: &[Stmt], block: u32) {
         for stmt in body {
             match stmt {
                 Stmt::Let(v, op) => {

@@ -41,8 +41,8 @@ pub enum KnobKind {
     /// `operands(O = [Shared, Direct])`: where a dot's operands are read from: a copy in shared memory that the block makes, or global
     /// memory.
     Operands,
-    /// `finish(F = [LastBlock, Atomics])`: how what blocks have is combined over the grid: in the blocks' order by the last of them, or by
-    /// atomics, in the order in which they come.
+    /// `finish(F = [LastBlock, Atomics, SecondLaunch])`: how what blocks have is combined over the grid: in the blocks' order by the last of
+    /// them, by atomics, in the order in which they come, or in the blocks' order by a launch behind this one.
     Finish,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
@@ -97,7 +97,7 @@ impl KnobKind {
             KnobKind::Rows => &["Direct", "Shared"],
             KnobKind::Halo => &["Shared", "Direct"],
             KnobKind::Operands => &["Direct", "Shared", "Transposed"],
-            KnobKind::Finish => &["LastBlock", "Atomics"],
+            KnobKind::Finish => &["LastBlock", "Atomics", "SecondLaunch"],
             KnobKind::Cache => &["Default", "Streaming", "Stores", "Loads"],
             _ => &[],
         }

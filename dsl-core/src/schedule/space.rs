@@ -119,7 +119,9 @@ impl<'a> Space<'a> {
         let lowered = lower::lower(self.kernel, &self.facts, schedule, self.target).ok();
         let code = lowered.map(|k| {
             let mut text = Hashed(0);
-            write!(text, "{:?}", (&k.params, &k.vars, &k.shared, &k.body, &k.launch)).expect("hashing doesn't fail");
+            for k in k.launches() {
+                write!(text, "{:?}", (&k.params, &k.vars, &k.shared, &k.body, &k.launch)).expect("hashing doesn't fail");
+            }
             text.0
         });
         self.codes.borrow_mut().insert(schedule.clone(), code);

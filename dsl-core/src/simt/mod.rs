@@ -504,9 +504,20 @@ pub struct Kernel {
     pub launch: LaunchRecord,
     /// Where it comes from.
     pub provenance: Provenance,
+    /// A launch of its own behind this one: what waits for all blocks. Its parameters are this kernel's or computed by the host as they
+    /// are; its workspaces are this kernel's, by name.
+    pub next: Option<Box<Kernel>>,
 }
 
 impl Kernel {
+    /// This kernel and those that are launched behind it, in order.
+    pub fn launches(&self) -> impl Iterator<Item = &Kernel> {
+        std::iter::successors(Some(self), |k| k.next.as_deref())
+    }
+    /// Which parameter of this kernel is the memory that one behind it takes by this name.
+    pub fn workspace_named(&self, name: &str) -> Option<usize> {
+        self.params.iter().position(|p| p.name == name && matches!(p.kind, ParamKind::Workspace { .. }))
+    }
     /// The variable.
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.0 as usize]

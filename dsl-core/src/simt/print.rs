@@ -31,6 +31,9 @@ pub fn print(kernel: &Kernel) -> String {
     }
     block(kernel, &kernel.body, 1, &mut out);
     out.push_str("}\n");
+    if let Some(next) = &kernel.next {
+        out.push_str(&format!("\n// behind it\n{}", print(next)));
+    }
     out
 }
 

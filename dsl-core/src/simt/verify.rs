@@ -13,6 +13,7 @@
 //!   simulator catches the rest, and divergent shuffles). Named barriers cover whole warps of the block.
 //! - Matrix instructions: fragments are array variables of the atom's types with enough elements, starting at whole words; blocks are
 //!   whole warps; matrices are loaded from shared arrays that are aligned to their rows, and only 16-bit elements are transposed.
+//! - A launch behind another has a name of its own, and no workspace but the other's.
 //! - Launch: 1 to 1024 threads; roles, where given, cover all warps; a grid barrier needs a cooperative launch.
 
 mod matrix;
@@ -51,6 +52,9 @@ impl fmt::Display for Violation {
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check(kernel: &Kernel) -> Result<(), Violation> {
+    if let Some(next) = &kernel.next {
+        behind(kernel, next)?;
+    }
     let mut verifier = Verifier {
         kernel,
         state: vec![State::Unknown; kernel.vars.len()],
@@ -68,6 +72,22 @@ pub fn check(kernel: &Kernel) -> Result<(), Violation> {
         }
     }
     verifier.block(&kernel.body)
+}
+
+/// A launch behind another: well formed, of another name, and without memory of its own.
+fn behind(first: &Kernel, next: &Kernel) -> Result<(), Violation> {
+    check(next)?;
+    let fail = |invariant: String| Err(Violation { invariant, statement: String::new() });
+    if next.name == first.name {
+        return fail(format!("two launches are named {}", first.name));
+    }
+    for param in next.params.iter().filter(|p| matches!(p.kind, ParamKind::Workspace { .. })) {
+        let there = first.workspace_named(&param.name).map(|p| &first.params[p]);
+        if there != Some(param) {
+            return fail(format!("{} takes the workspace {}, which {} has not", next.name, param.name, first.name));
+        }
+    }
+    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq)]

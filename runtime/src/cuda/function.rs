@@ -13,19 +13,24 @@ use girih_core::types::DType;
 use std::ffi::{CString, c_void};
 use std::sync::{Arc, Mutex};
 
-/// A function of a loaded module. The module is unloaded with the last clone.
+/// The functions of a loaded kernel. Their module is unloaded with the last clone.
 #[derive(Clone)]
 pub struct CudaLoaded {
     module: Arc<Module>,
 }
 
 struct Module {
-    name: String,
     context: Arc<CudaContext>,
     module: sys::CUmodule,
-    function: sys::CUfunction,
-    dynamic_shared: u32,
+    /// One for each launch of the kernel, in order.
+    functions: Vec<Function>,
     workspaces: Mutex<Vec<Workspace>>,
+}
+
+struct Function {
+    name: String,
+    handle: sys::CUfunction,
+    dynamic_shared: u32,
 }
 
 /// Memory that a kernel owns as one of its parameters, on one stream: launches there follow each other.
@@ -67,11 +72,12 @@ impl Drop for Module {
 }
 
 impl CudaLoaded {
-    /// A number of the driver's about the function: registers, local bytes, ..
+    /// A number of the driver's about the functions (registers, local bytes, ..), the largest of them.
     fn attribute(&self, attribute: sys::CUfunction_attribute_enum) -> Option<u32> {
         self.module.context.bind_to_thread().ok()?;
-        // SAFETY: the function is alive as long as its module.
-        unsafe { result::function::get_function_attribute(self.module.function, attribute) }.ok().map(|v| v.max(0) as u32)
+        // SAFETY: a function is alive as long as its module.
+        let of = |f: &Function| unsafe { result::function::get_function_attribute(f.handle, attribute) }.ok();
+        self.module.functions.iter().map(of).collect::<Option<Vec<i32>>>()?.into_iter().max().map(|v| v.max(0) as u32)
     }
     /// Registers per thread, as the driver loaded it.
     pub fn registers(&self) -> Option<u32> {
@@ -83,16 +89,21 @@ impl CudaLoaded {
     }
 }
 
-/// A launch with its parameters.
+/// The launches of a kernel with their parameters.
 pub(crate) struct CudaBound {
     code: CudaLoaded,
+    launches: Vec<BoundFunction>,
+    accesses: Vec<Access>,
+    /// Memory that the kernel owns, which stays while this launch may be repeated, even where later launches needed more.
+    _workspaces: Vec<Arc<OwnedMemory>>,
+}
+
+/// A launch of one function, [`Module::functions`]' of the same number.
+struct BoundFunction {
     slots: Vec<Slot>,
     grid: u32,
     block: u32,
     cooperative: bool,
-    accesses: Vec<Access>,
-    /// Memory that the kernel owns, which stays while this launch may be repeated, even where later launches needed more.
-    _workspaces: Vec<Arc<OwnedMemory>>,
 }
 
 impl CudaBound {
@@ -112,10 +123,16 @@ impl CudaBound {
 
     /// Queues the launch on a stream of the device's context.
     pub(crate) fn launch_on(&self, device: &CudaDevice, stream: RawStream) -> Result<(), Error> {
-        let mut pointers: Vec<*mut c_void> = self.slots.iter().map(|s| (s as *const Slot).cast_mut().cast()).collect();
         device.bind()?;
-        let module = &self.code.module;
-        let (function, shared) = (module.function, module.dynamic_shared);
+        self.code.module.functions.iter().zip(&self.launches).try_for_each(|(function, launch)| launch.queue(function, stream))
+    }
+}
+
+impl BoundFunction {
+    fn queue(&self, function: &Function, stream: RawStream) -> Result<(), Error> {
+        let mut pointers: Vec<*mut c_void> = self.slots.iter().map(|s| (s as *const Slot).cast_mut().cast()).collect();
+        let Function { name, handle, dynamic_shared } = function;
+        let (function, shared) = (*handle, *dynamic_shared);
         let (grid, block) = ((self.grid, 1, 1), (self.block, 1, 1));
         // SAFETY: the parameters' number, order and sizes are those of the kernel's signature, which was printed from the same
         // list; the driver only reads them. That accesses stay inside of the tensors is what the facts and requirements promise;
@@ -129,7 +146,7 @@ impl CudaBound {
         };
         match launched {
             Ok(()) => Ok(()),
-            Err(e) => check(&format!("launching `{}` ({} blocks of {} threads)", module.name, self.grid, self.block), Err(e)),
+            Err(e) => check(&format!("launching `{name}` ({} blocks of {} threads)", self.grid, self.block), Err(e)),
         }
     }
 }
@@ -156,23 +173,29 @@ impl CudaDevice {
         self.bind()?;
         // SAFETY: the cubin comes from NVRTC, or from the cache, whose checksum held.
         let module = check(&format!("loading `{name}`"), unsafe { result::module::load_data(cubin.as_ptr().cast()) })?;
-        let symbol = CString::new(name.clone()).expect("a C identifier has no zero byte");
-        // SAFETY: the module was loaded just now.
-        let function = check(&format!("finding `{name}` in its cubin"), unsafe { result::module::get_function(module, symbol) });
-        let function = function.inspect_err(|_| {
+        let functions: Result<Vec<Function>, Error> = compiled.simt.launches().map(|launch| self.function(module, launch)).collect();
+        let functions = functions.inspect_err(|_| {
             // SAFETY: as above; the module is not used any more.
             let _ = unsafe { result::module::unload(module) };
         })?;
-        let dynamic_shared = if girih_core::cuda::has_dynamic_shared(&compiled.simt) { compiled.simt.shared_bytes() } else { 0 };
         let (context, workspaces) = (self.context.clone(), Mutex::default());
-        let loaded = CudaLoaded { module: Arc::new(Module { name: name.clone(), context, module, function, dynamic_shared, workspaces }) };
+        Ok(CudaLoaded { module: Arc::new(Module { context, module, functions, workspaces }) })
+    }
+
+    /// The function of a launch in a module that was loaded just now.
+    fn function(&self, module: sys::CUmodule, launch: &simt::Kernel) -> Result<Function, Error> {
+        let name = girih_core::cuda::function_name(launch);
+        let symbol = CString::new(name.clone()).expect("a C identifier has no zero byte");
+        // SAFETY: the caller has loaded the module.
+        let handle = check(&format!("finding `{name}` in its cubin"), unsafe { result::module::get_function(module, symbol) })?;
+        let dynamic_shared = if girih_core::cuda::has_dynamic_shared(launch) { launch.shared_bytes() } else { 0 };
         if dynamic_shared > 0 {
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function is alive.
-            let set = unsafe { result::function::set_function_attribute(function, attribute, dynamic_shared as i32) };
+            let set = unsafe { result::function::set_function_attribute(handle, attribute, dynamic_shared as i32) };
             check(&format!("asking for {dynamic_shared} bytes of shared memory for `{name}`"), set)?;
         }
-        Ok(loaded)
+        Ok(Function { name, handle, dynamic_shared })
     }
 
     pub(crate) fn launch(&self, kernel: &simt::Kernel, code: &CudaLoaded, args: &[HostArg]) -> Result<(), Error> {
@@ -182,36 +205,52 @@ impl CudaDevice {
         }
     }
 
-    /// A launch up to the driver's call; `None` for a grid of 0 blocks.
+    /// A kernel's launches up to the driver's calls; `None` for a grid of 0 blocks.
     pub(crate) fn bound(&self, kernel: &simt::Kernel, code: &CudaLoaded, args: &[HostArg]) -> Result<Option<CudaBound>, Error> {
         let multiprocessors = self.target().multiprocessors as i64;
-        let grid = kernel.launch.grid.eval(args, multiprocessors);
-        if grid <= 0 {
+        if kernel.launch.grid.eval(args, multiprocessors) <= 0 {
             return Ok(None);
         }
-        let Some(grid) = i32::try_from(grid).ok().map(|g| g as u32) else {
-            return Err(Error::Launch {
-                kernel: kernel.name.clone(),
-                message: format!("the grid has {grid} blocks; a launch has at most {}", i32::MAX),
-                loc: kernel.provenance.loc,
-            });
-        };
         let mut workspaces = Vec::new();
         for (param, bytes) in kernel.workspaces(args, multiprocessors) {
             workspaces.push((param, self.workspace(code, param, bytes)?));
         }
         let own = workspaces.iter().map(|(_, m)| Access { bytes: m.address..m.address + m.bytes as u64, writes: true });
         let accesses = own.chain(kernel.params.iter().filter_map(|p| access(p, args))).collect();
-        let mut slots = Vec::with_capacity(kernel.params.len());
-        for (p, param) in kernel.params.iter().enumerate() {
-            slots.push(match workspaces.iter().find(|(at, _)| *at == p) {
-                Some((_, memory)) => Slot(memory.address.to_le_bytes()),
-                None => self.slot(kernel, param, args, multiprocessors)?,
-            });
-        }
+        let owned = |name: &str| {
+            let at = kernel.workspace_named(name)?;
+            workspaces.iter().find(|(p, _)| *p == at).map(|(_, memory)| Slot(memory.address.to_le_bytes()))
+        };
+        let bind = |launch| self.bound_function(launch, args, multiprocessors, &owned);
+        let launches = kernel.launches().map(bind).collect::<Result<_, _>>()?;
         let _workspaces = workspaces.into_iter().map(|(_, memory)| memory).collect();
-        let (block, cooperative) = (kernel.launch.block, kernel.launch.cooperative);
-        Ok(Some(CudaBound { code: code.clone(), slots, grid, block, cooperative, accesses, _workspaces }))
+        Ok(Some(CudaBound { code: code.clone(), launches, accesses, _workspaces }))
+    }
+
+    /// One launch; `owned` gives the memory that the kernel owns by a name.
+    fn bound_function(
+        &self,
+        launch: &simt::Kernel,
+        args: &[HostArg],
+        multiprocessors: i64,
+        owned: &dyn Fn(&str) -> Option<Slot>,
+    ) -> Result<BoundFunction, Error> {
+        let grid = launch.launch.grid.eval(args, multiprocessors);
+        let Some(grid) = i32::try_from(grid).ok().map(|g| g as u32) else {
+            return Err(Error::Launch {
+                kernel: launch.name.clone(),
+                message: format!("the grid has {grid} blocks; a launch has at most {}", i32::MAX),
+                loc: launch.provenance.loc,
+            });
+        };
+        let slot = |param: &simt::Param| match &param.kind {
+            ParamKind::Workspace { .. } => {
+                Ok(owned(&param.name).unwrap_or_else(|| panic!("launch: {} of {} has no memory", param.name, launch.name)))
+            }
+            _ => self.slot(launch, param, args, multiprocessors),
+        };
+        let slots = launch.params.iter().map(slot).collect::<Result<_, _>>()?;
+        Ok(BoundFunction { slots, grid, block: launch.launch.block, cooperative: launch.launch.cooperative })
     }
 
     /// The memory that a kernel owns as its parameter on this stream, at least `bytes` long; new memory is zero.
@@ -256,7 +295,7 @@ impl CudaDevice {
                 }
                 value as u64
             }
-            ParamKind::Workspace { .. } => panic!("launch: {} is memory of the kernel's own, which `bound` provides", param.name),
+            ParamKind::Workspace { .. } => panic!("launch: {} is memory of the kernel's own, which `bound_function` provides", param.name),
             ParamKind::TensorMap { .. } => {
                 return Err(wrong("a tensor map: launches of kernels with `copy = Tensor` are not supported"));
             }

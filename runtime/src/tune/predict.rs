@@ -11,6 +11,7 @@ use crate::check::{On, Options, Report, check_ways};
 use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::launch::{Argument, host_args, prepare};
+use crate::sim_device::LaunchReport;
 use crate::store::{Status, Trial};
 use crate::subject::Subject;
 use girih_core::model;
@@ -93,17 +94,27 @@ impl<'a> Prediction<'a> {
         if let Some(predicted) = self.predict_product(schedule, registers)? {
             return Ok(predicted);
         }
-        let counters = self.count(&self.small.args, schedule)?;
+        let reports = self.count(&self.small.args, schedule)?;
+        let counters = &reports[0].report.counters;
         let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
         let multiprocessors = self.target.multiprocessors as i64;
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
         let dealt = schedule.int_of_kind(self.kernel, KnobKind::Grid, 0) > 0;
         let tiles = if dealt { self.tiles(schedule).unwrap_or(grid) } else { grid };
-        let work = scaled(&counters, self.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
+        let work = scaled(counters, self.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
         let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1) as u32;
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
         let guess = model::Resources { registers: GUESSED_REGISTERS.min(most_registers(&simt)), shared: simt.shared_bytes(), spills: 0 };
-        Ok(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target))
+        let resources = registers.unwrap_or(guess);
+        let mut predicted = model::predict(&work, &launch, &resources, self.target);
+        for (next, small) in simt.launches().zip(&reports).skip(1) {
+            // A launch behind it takes the parts that blocks have left, one for each of its threads at a time.
+            let turns = |parts: i64| (parts as f64 / f64::from(next.launch.block)).ceil();
+            let (now, then) = (turns(grid), turns(reports[0].grid.into()));
+            let launch = model::Launch { grid: small.grid.into(), block: next.launch.block, stages: 1 };
+            predicted.seconds += model::predict(&scaled(&small.report.counters, now / then, now), &launch, &resources, self.target).seconds;
+        }
+        Ok(predicted)
     }
 
     /// Of a kernel that multiplies tiles, from one tile of the result.
@@ -123,7 +134,8 @@ impl<'a> Prediction<'a> {
         let multiprocessors = self.target.multiprocessors as i64;
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
         let tiles = |args: &[LaunchArg]| one_each.launch.grid.eval(&host_arguments(args), multiprocessors).max(1);
-        let work = |part: &products::Part| Ok::<_, String>((scaled(&self.count(&part.args, &alone)?, 1.0, 1.0), part.depth));
+        let work =
+            |part: &products::Part| Ok::<_, String>((scaled(&self.count(&part.args, &alone)?[0].report.counters, 1.0, 1.0), part.depth));
         let (few, more, one, all) = (work(&few)?, work(&more)?, tiles(&few.args), tiles(&self.launch.args));
         let mut work = products::whole(few, more, depth, (one, all));
         work.memory_bytes = tensor_bytes(&self.launch.args);
@@ -154,8 +166,8 @@ impl<'a> Prediction<'a> {
         Some(simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64))
     }
 
-    /// Counters of a reduced launch with these arguments.
-    fn count(&self, reduced: &[LaunchArg], schedule: &Schedule) -> Result<Counters, String> {
+    /// What a reduced launch with these arguments does, and the launches behind it; at least one.
+    fn count(&self, reduced: &[LaunchArg], schedule: &Schedule) -> Result<Vec<LaunchReport>, String> {
         let device = Device::sim(self.target);
         let text = |e: crate::Error| e.to_string();
         let mut buffers = Vec::new();
@@ -176,11 +188,11 @@ impl<'a> Prediction<'a> {
             });
         }
         let prepared = prepare(&device, &self.small.kernel, Some(schedule), &args).map_err(text)?;
+        let Device::Sim(sim) = &device else { unreachable!("made above") };
+        sim.record();
         device.launch(&prepared.loaded, &host_args(&args)).map_err(text)?;
-        match &device {
-            Device::Sim(sim) => sim.last_report().map(|r| r.counters).ok_or_else(|| "nothing was launched".into()),
-            Device::Cuda(_) => unreachable!("made above"),
-        }
+        let reports = sim.recorded();
+        if reports.is_empty() { Err("nothing was launched".into()) } else { Ok(reports) }
     }
 
     /// Checks a candidate on the simulator at small awkward sizes.

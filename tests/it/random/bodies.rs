@@ -105,7 +105,7 @@ pub fn random_square(
 }
 
 /// Sums over all tiles of a block and over all blocks.
-#[kernel(tile(T = [64, 32, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [1, 2]), finish(F = [LastBlock, Atomics]))]
+#[kernel(tile(T = [64, 32, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [1, 2]), finish(F = [LastBlock, Atomics, SecondLaunch]))]
 pub fn random_total(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, at: &Tensor<i32, 1>, totals: &mut Tensor<f32, 1>, s: Scalar<i32>) {
     let mut sum = zeros::<f32>([T]);
     let mut most = full::<f32>([T], f32::NEG_INFINITY);

@@ -3,13 +3,13 @@
 use super::body::Body;
 use super::helpers::Helper;
 use super::text::{Prec, Text};
-use super::versions::dynamic_shared;
+use super::versions::{behind, dynamic_shared};
 use super::{ExportError, Site, Version};
 use crate::cuda::c_type;
 use crate::facts::INDEX32_LIMIT;
 use crate::loc::SourceLoc;
 use crate::program::{Arg, Base, Expr, TensorView};
-use crate::simt::ParamKind;
+use crate::simt::{self, ParamKind};
 use crate::tile::{self, RequirementKind, host::HostExpr};
 use crate::types::{BinaryOp, DType};
 
@@ -304,43 +304,52 @@ impl Body<'_> {
 
     fn call(&mut self, choice: &Choice, blocks: &str, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
         let (kernel, name) = (&choice.version.kernel, choice.name);
+        self.launched.insert(name.to_string());
+        let values = self.values(kernel, name, args, loc)?;
+        self.configure_and_launch(kernel, name, blocks, &values);
+        for next in kernel.launches().skip(1) {
+            let (values, blocks) = (self.values(next, name, args, loc)?, self.names.launch(&next.launch.grid, args));
+            self.configure_and_launch(next, &behind(name, kernel, next), &blocks.text, &values);
+        }
+        Ok(())
+    }
+
+    /// The arguments of a launch of a kernel, whose memory has the name `owner` in it.
+    fn values(&mut self, kernel: &simt::Kernel, owner: &str, args: &[Arg], loc: SourceLoc) -> Result<String, ExportError> {
         let unsupported = |what: String| ExportError::Unsupported { what, loc };
         let mut values = Vec::new();
         for param in &kernel.params {
             values.push(match &param.kind {
                 ParamKind::Pointer { tensor, dtype, writable, .. } => match &args[*tensor] {
                     Arg::Tensor(view) => self.names.pointer(view, *dtype, !writable),
-                    Arg::Scalar(_) => panic!("export: argument {tensor} of {name} is no tensor"),
+                    Arg::Scalar(_) => panic!("export: argument {tensor} of {owner} is no tensor"),
                 },
                 ParamKind::Scalar { scalar, dtype } => match &args[*scalar] {
                     Arg::Scalar(e) => {
                         let value = self.names.argument(e).text;
                         self.stored(*dtype, value)
                     }
-                    Arg::Tensor(_) => panic!("export: argument {scalar} of {name} is no scalar"),
+                    Arg::Tensor(_) => panic!("export: argument {scalar} of {owner} is no scalar"),
                 },
                 ParamKind::Host { dtype, value } => self.narrow(&self.names.launch(value, args), *dtype),
                 ParamKind::Workspace { dtype, len } => {
                     let bytes = Text::combine(BinaryOp::Mul, &self.names.launch(len, args), &Text::integer(dtype.size() as i64));
-                    let memory = self.owned_memory(name, &param.name);
+                    let memory = self.owned_memory(owner, &param.name);
                     format!("({}*)owned_memory({memory}, {})", c_type(*dtype), bytes.text)
                 }
-                ParamKind::TensorMap { .. } => return Err(unsupported(format!("{name}, which takes a tensor map,"))),
+                ParamKind::TensorMap { .. } => return Err(unsupported(format!("{owner}, which takes a tensor map,"))),
             });
         }
-        self.configure_and_launch(choice, blocks, &values.join(", "));
-        Ok(())
+        Ok(values.join(", "))
     }
 
-    fn configure_and_launch(&mut self, choice: &Choice, blocks: &str, values: &str) {
-        let Choice { version, name, .. } = choice;
-        self.launched.insert(name.to_string());
-        let (threads, shared) = (version.kernel.launch.block, dynamic_shared(&version.kernel));
+    fn configure_and_launch(&mut self, kernel: &simt::Kernel, name: &str, blocks: &str, values: &str) {
+        let (threads, shared) = (kernel.launch.block, dynamic_shared(kernel));
         if let Some(bytes) = shared {
             self.line(format!("cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes});"));
         }
         let bytes = shared.unwrap_or(0);
-        if version.kernel.launch.cooperative {
+        if kernel.launch.cooperative {
             self.helpers.insert(Helper::Cooperative);
             let values = if values.is_empty() { String::new() } else { format!(", {values}") };
             self.line(format!("launch_cooperative({name}, {blocks}, {threads}, {bytes}{values});"));

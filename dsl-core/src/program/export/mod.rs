@@ -183,14 +183,12 @@ fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Ve
                 continue;
             }
             let base = cuda::function_identifier(&format!("{}{}", version.kernel.name, version.suffix));
-            let mut name = base.clone();
-            let mut next = 2;
-            while taken.contains(&name) {
-                name = format!("{base}_{next}");
-                next += 1;
-            }
-            taken.insert(name.clone());
-            kernels.push((plain, simt::Kernel { name: name.clone(), ..version.kernel.clone() }));
+            let candidates = std::iter::once(base.clone()).chain((2..).map(|number| format!("{base}_{number}")));
+            let mut named = candidates.map(|name| versions::named(&version.kernel, &name));
+            let kernel = named.find(|k| k.launches().all(|l| !taken.contains(&l.name))).expect("some number is free");
+            taken.extend(kernel.launches().map(|l| l.name.clone()));
+            let name = kernel.name.clone();
+            kernels.push((plain, kernel));
             of_site.push(name);
         }
         names.push(of_site);

@@ -195,9 +195,21 @@ fn reduce(facts: &mut Facts, least: u32, same: &dyn Fn(&Facts) -> bool, field: i
     }
 }
 
+/// The name of a launch behind a kernel that the file has under a name of its own.
+pub(super) fn behind(name: &str, kernel: &simt::Kernel, next: &simt::Kernel) -> String {
+    format!("{name}{}", next.name.strip_prefix(&kernel.name).unwrap_or(&next.name))
+}
+
+/// The kernel under a name of the file.
+pub(super) fn named(kernel: &simt::Kernel, name: &str) -> simt::Kernel {
+    let next = kernel.next.as_ref().map(|next| Box::new(named(next, &behind(name, kernel, next))));
+    simt::Kernel { name: name.to_string(), next, ..kernel.clone() }
+}
+
 /// The kernel without what doesn't change its code: where it comes from, its name, and promises that nothing used.
 pub(super) fn comparable(kernel: &simt::Kernel) -> simt::Kernel {
     let mut kernel = kernel.clone();
+    kernel.next = kernel.next.map(|next| Box::new(comparable(&next)));
     kernel.name = String::new();
     let provenance = &mut kernel.provenance;
     (provenance.facts, provenance.schedule, provenance.launch) = Default::default();

@@ -80,6 +80,7 @@ fn kernel(more: Vec<Stmt>) -> Kernel {
             facts: String::new(),
             launch: String::new(),
         },
+        next: None,
     }
 }
 
@@ -135,6 +136,24 @@ fn accesses() {
     let word = |place| Stmt::StoreRelaxed { place, value: sum(), predicate: None };
     rejected(word(shared(int(0))), "a word between blocks is a u64 in global memory");
     rejected(word(x(int(0))), "a word between blocks is a u64 in global memory");
+}
+
+#[test]
+fn launches_behind_others_share_their_memory_and_no_name() {
+    let workspace = |dtype| Param { name: "parts".into(), kind: ParamKind::Workspace { dtype, len: HostExpr::Const(4) } };
+    let behind = |name: &str, dtype| {
+        let mut first = kernel(vec![]);
+        first.params.push(workspace(DType::F32));
+        let mut next = Kernel { name: name.into(), ..kernel(vec![]) };
+        next.params.push(workspace(dtype));
+        Kernel { next: Some(Box::new(next)), ..first }
+    };
+    check(&behind("k_finish", DType::F32)).unwrap_or_else(|v| panic!("{v}"));
+    rejects(&behind("k", DType::F32), "two launches are named k");
+    rejects(&behind("k_finish", DType::I32), "k_finish takes the workspace parts, which k has not");
+    let mut wrong = behind("k_finish", DType::F32);
+    wrong.next.as_mut().expect("there is one").body.push(store(x(int(0)), sum()));
+    rejects(&wrong, "parameter 0 is not writable");
 }
 
 #[test]

@@ -11,9 +11,11 @@ use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::simt::{self, Stmt};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
+use girih_core::tile::host::HostExpr;
 use girih_core::types::{AtomicOp, DType};
 
 fn instance(name: &str) -> Kernel {
@@ -34,6 +36,9 @@ fn blocks_finish_as_the_schedule_says() {
         ("sum_of<f32>", "T=256,C=4,V=4,G=2,F=Atomics"),
         ("ends_of<f32>", "T=256,C=4,V=4,G=2,F=Atomics"),
         ("columns", "R=2,CR=1,CC=1,V=1,G=0,F=Atomics"),
+        ("sum_of<f32>", "T=256,C=4,V=4,G=2,F=SecondLaunch"),
+        ("distance", "T=64,C=1,V=1,G=2,F=SecondLaunch"),
+        ("columns", "R=2,CR=1,CC=1,V=1,G=2,F=SecondLaunch"),
     ] {
         let kernel = instance(name);
         let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -79,12 +84,27 @@ fn small_sums_are_counted_in_their_own_word() {
     }
 }
 
-/// Blocks and threads in other orders, and totals that a launch before has left.
+/// Each kernel under the words that its `finish` lists besides LastBlock, in small tiles.
+fn finishing(dealt: i64) -> Vec<(Kernel, Schedule)> {
+    let mut all = Vec::new();
+    for kernel in all_kernels().into_iter().filter(|k| k.path.contains("finishes::kernels")) {
+        let naive = girih_core::schedule::space::Space::new(&kernel, &Facts::none(&kernel), Target::h200()).naive();
+        let mut schedule = naive.unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        let grid = kernel.knobs.iter().position(|k| k.kind == KnobKind::Grid).expect("all of them have one");
+        schedule.choices[grid] = Choice::Int(dealt);
+        let finish = kernel.knobs.iter().position(|k| k.kind == KnobKind::Finish).expect("all of them have one");
+        for word in kernel.knobs[finish].choices.iter().filter(|c| c.to_string() != "LastBlock") {
+            schedule.choices[finish] = word.clone();
+            all.push((kernel.clone(), schedule.clone()));
+        }
+    }
+    all
+}
+
+/// Blocks and threads in other orders, and what a launch before has left.
 #[test]
 fn totals_do_not_depend_on_who_comes_first() {
-    for kernel in all_kernels().into_iter().filter(|k| k.path.contains("finishes::kernels")) {
-        let schedule = if kernel.name == "columns" { "R=2,CR=1,CC=1,V=1,G=0,F=Atomics" } else { "T=64,C=1,V=1,G=0,F=Atomics" };
-        let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    for (kernel, schedule) in finishing(1) {
         let simt = lower(&kernel, &Facts::none(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
         for shape in shapes(&kernel, &[1, 200, 333], 2, 5) {
             let launch = Launch::new(&kernel, &shape, Placement::Shifted, 9);
@@ -100,9 +120,7 @@ fn totals_do_not_depend_on_who_comes_first() {
 #[test]
 fn nvrtc_accepts_totals_everywhere() {
     provide();
-    for kernel in all_kernels().into_iter().filter(|k| k.path.contains("finishes::kernels")) {
-        let schedule = if kernel.name == "columns" { "R=2,CR=1,CC=1,V=1,G=0,F=Atomics" } else { "T=64,C=1,V=1,G=2,F=Atomics" };
-        let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    for (kernel, schedule) in finishing(2) {
         for arch in ARCHS {
             let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
             let simt = lower(&kernel, &Facts::packed(&kernel, true), &schedule, target).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
@@ -111,6 +129,27 @@ fn nvrtc_accepts_totals_everywhere() {
             }
         }
     }
+}
+
+/// A launch behind another takes what it uses, shares the other's memory, and waits for nothing else.
+#[test]
+fn a_second_launch_begins_where_all_blocks_have_ended() {
+    let names = |k: &simt::Kernel| k.params.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+    let simt = under(&instance("sum_of<f32>"), "T=256,C=4,V=4,G=2,F=SecondLaunch").unwrap_or_else(|e| panic!("{e}"));
+    let next = simt.next.as_deref().expect("there is a second launch");
+    assert_eq!((simt.name.as_str(), next.name.as_str()), ("sum_of", "sum_of_finish"));
+    assert_eq!(names(&simt), ["x", "sum", "tiles", "x_len", "block_parts"]);
+    assert_eq!(names(next), ["sum", "block_parts", "parts"]);
+    assert_eq!((&next.launch.grid, next.launch.block), (&HostExpr::Const(1), simt.launch.block));
+    // Parts, and no counter.
+    let owned = simt.params.iter().filter(|p| matches!(p.kind, simt::ParamKind::Workspace { .. }));
+    assert_eq!(owned.count(), 1);
+    let mut found = Vec::new();
+    atomics(&simt.body, &mut found);
+    assert_eq!(found, []);
+    // A kernel of one launch is what it was.
+    let simt = under(&instance("sum_of<f32>"), "T=256,C=4,V=4,G=2,F=LastBlock").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(simt.launches().count(), 1);
 }
 
 /// Combinations that memory has no atomics for, and such as follow the order in which blocks come.
@@ -136,6 +175,42 @@ mod refused {
         }
         let odd = last.reduce_grid(0, |a, b| if b & 1 == 1 { b } else { a });
         y.store_at(0, odd);
+    }
+
+    /// What a launch of its own does not have: a sum of this block's, and one that nobody combines.
+    #[kernel(tile(T = [64]), finish(F = [LastBlock, SecondLaunch]))]
+    pub fn own_share(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+        let mut acc = zeros::<i32>([T]);
+        for t in x.tiles([T]).strided() {
+            acc += x.load(t);
+        }
+        let own = acc.sum();
+        let all = own.sum_grid();
+        y.store_at(0, all - own);
+    }
+
+    #[kernel(tile(T = [64]), finish(F = [LastBlock, SecondLaunch]))]
+    pub fn own_array(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+        let mut seen = shared::<i32>([8], 0);
+        let mut acc = zeros::<i32>([T]);
+        for t in x.tiles([T]).strided() {
+            let v = x.load(t);
+            seen.atomic_add(v & 7, v.like(1));
+            acc += v;
+        }
+        let all = acc.sum().sum_grid();
+        y.store_at(0, all + seen.at(3));
+    }
+
+    /// What all blocks may have changed since the kernel read it.
+    #[kernel(tile(T = [64]), finish(F = [LastBlock, SecondLaunch]))]
+    pub fn read_before(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+        let before = y.at(0);
+        let mut acc = zeros::<i32>([T]);
+        for t in x.tiles([T]).strided() {
+            acc += x.load(t);
+        }
+        y.store_at(0, acc.sum().sum_grid() + before);
     }
 
     #[kernel(deterministic, tile(T = [64]), finish(F = [LastBlock, Atomics]), types(N = [f32, f16, i32, i64]))]
@@ -174,6 +249,19 @@ fn what_memory_cannot_combine_is_refused() {
         "illegal schedule: F = Atomics: `odd` is combined by an operator of the author's; sums, minima and maxima of numbers are, others take \
          LastBlock"
     );
+}
+
+#[test]
+fn what_each_block_has_of_its_own_is_no_second_launch() {
+    let rule = |def: KernelDef| under(&of(def), "F=SecondLaunch").expect_err("it is illegal");
+    let illegal = "illegal schedule: F = SecondLaunch:";
+    let way_out = "and what follows the combination uses it; use LastBlock, or combine it, too";
+    assert_eq!(rule(refused::own_share::Kernel::def()), format!("{illegal} `own` is each block's own, {way_out}"));
+    assert_eq!(
+        rule(refused::own_array::Kernel::def()),
+        format!("{illegal} the shared array `seen` is each block's own, and what follows the combination reads it; use LastBlock")
+    );
+    assert_eq!(rule(refused::read_before::Kernel::def()), format!("{illegal} `before` is each block's own, {way_out}"));
 }
 
 #[test]
