@@ -171,3 +171,47 @@ pub fn chunk_numbers(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
         y.store((r, c, e), x.load((r, c, e)).exp2_approx() + number);
     }
 }
+
+/// Whole rows of three that a loop inside of the grid's walks: of the last tile some are not there, however full the grid's is.
+#[kernel(tile(Q = [8, 16], P = [4, 8]), coarsen(CQ of Q = [1, 2]), vector(V = [1, 2, 4]), rows(L = [Direct, Shared]))]
+pub fn all_rows(points: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
+    for q in y.tiles([Q]) {
+        let mut sum = zeros::<f32>([Q, P]);
+        for p in points.axis(0).tiles(P) {
+            let [a, b, c] = points.load((p, ..3)).unstack();
+            sum += (a * 4.0 + b * 2.0 + c).expand(0, Q);
+        }
+        y.store(q, sum.sum_axis(1));
+    }
+}
+
+/// Neighbours side by side, of which the second is not there at the end: what is absent is absent in the stack, and nowhere else.
+#[kernel(tile(T = [8, 32]), coarsen(C of T = [1, 2]), vector(V = [1, 2]))]
+pub fn side_by_side(x: &Tensor<f32, 1>, pairs: &mut Tensor<f32, 2>, most: &mut Tensor<f32, 1>) {
+    for t in most.tiles([T]) {
+        let i = t.coords();
+        let both = stack([x.gather(i), x.gather(i + 3)]);
+        pairs.store((t, ..2), both * 2.0);
+        most.store(t, both.max_axis(1));
+    }
+}
+
+/// What some threads of a block have stored, all of them need, in tiles of another size, too; and what all have read one of them overwrites.
+#[kernel(tile(M = [2, 4], E = [16, 32], F = [16, 64]), coarsen(CE of E = [1, 2]), vector(V = [1, 2]), grid(G = [0, 1]))]
+pub fn stored_and_loaded(x: &Tensor<i32, 2>, s: &mut Tensor<i32, 1>, y: &mut Tensor<i32, 2>, z: &mut Tensor<i32, 2>) {
+    for m in x.axis(0).tiles(M) {
+        let mut acc = zeros::<i32>([M, E]);
+        for e in x.axis(1).tiles(E) {
+            acc += x.load((m, e));
+        }
+        let before = s.load(m).expand(1, E);
+        for e in x.axis(1).tiles(E) {
+            y.store((m, e), x.load((m, e)) + before);
+        }
+        s.store(m, acc.sum_axis(1));
+        let sum = s.load(m).expand(1, F);
+        for f in x.axis(1).tiles(F) {
+            z.store((m, f), y.load((m, f)) * sum);
+        }
+    }
+}

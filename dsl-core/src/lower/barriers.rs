@@ -1,9 +1,11 @@
-//! Where the accesses of shared arrays need a barrier: before one that conflicts with what other threads may have done since the last.
+//! Where the accesses of shared arrays, and of tensors that a block stores to and loads again, need a barrier: before one that conflicts with
+//! what other threads may have done since the last.
 //!
 //! Works on tile IR, before any code exists: each access has a number, and what is found holds for every copy of the statement.
 //! Where a loop meets what was done before it, the block meets once, before the loop, and not at every turn.
 
-use crate::tile::{Block, Kernel, SharedId, SharedKind, Stmt, TileLoop, ValueId};
+use super::reread::{Meeting, Reread, Touch};
+use crate::tile::{Block, Kernel, SharedId, SharedKind, Stmt, TileLoop, ValueId, ViewId};
 use crate::types::{AtomicOp, Scope};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -40,11 +42,27 @@ impl Done {
     }
 }
 
-type State = BTreeMap<SharedId, BTreeSet<Done>>;
+/// What was done since the last barrier.
+#[derive(Clone, PartialEq, Default)]
+struct State {
+    arrays: BTreeMap<SharedId, BTreeSet<Done>>,
+    tensors: BTreeSet<Touch>,
+}
 
-fn join(into: &mut State, other: &State) {
-    for (array, done) in other {
-        into.entry(*array).or_default().extend(done);
+impl State {
+    fn clear(&mut self) {
+        *self = State::default();
+    }
+
+    fn join(&mut self, other: &State) {
+        for (array, done) in &other.arrays {
+            self.arrays.entry(*array).or_default().extend(done);
+        }
+        self.tensors.extend(other.tensors.iter().cloned());
+    }
+
+    fn meets(&self, array: SharedId, done: Done) -> bool {
+        self.arrays.get(&array).is_some_and(|earlier| earlier.iter().any(|e| e.conflicts(done)))
     }
 }
 
@@ -55,6 +73,37 @@ pub(crate) struct Barriers {
     pub accesses: HashSet<u32>,
     /// Before the loops with these keys: see [`loop_key`].
     pub loops: HashSet<ValueId>,
+    /// Before the loads of these values.
+    loads: HashSet<ValueId>,
+    /// Before the stores of these values to these views.
+    stores: HashSet<(ViewId, ValueId)>,
+    /// Before such stores, unless the threads that store have loaded these values from there.
+    put_back: BTreeMap<(ViewId, ValueId), BTreeSet<ValueId>>,
+}
+
+impl Barriers {
+    /// Whether the block meets before a load or store of a tensor.
+    pub fn stand_before(&self, stmt: &Stmt) -> bool {
+        match stmt {
+            Stmt::Let(value, _) => self.loads.contains(value),
+            Stmt::Store { view, value, .. } => self.stores.contains(&(*view, *value)),
+            _ => false,
+        }
+    }
+
+    /// What a store puts back where it was loaded, since the last barrier.
+    pub fn put_back(&self, stmt: &Stmt) -> Option<&BTreeSet<ValueId>> {
+        let Stmt::Store { view, value, .. } = stmt else { return None };
+        self.put_back.get(&(*view, *value))
+    }
+
+    fn add(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Let(value, _) => drop(self.loads.insert(*value)),
+            Stmt::Store { view, value, .. } => drop(self.stores.insert((*view, *value))),
+            other => panic!("barriers: {other:?} is no load or store of a tensor"),
+        }
+    }
 }
 
 /// What identifies a loop: its counter, or its condition.
@@ -64,6 +113,15 @@ pub(crate) fn loop_key(stmt: &Stmt) -> Option<ValueId> {
         Stmt::Range { var, .. } => Some(*var),
         Stmt::While { condition, .. } => Some(*condition),
         _ => None,
+    }
+}
+
+/// What tells the turns of a loop apart.
+fn counters(stmt: &Stmt) -> Vec<ValueId> {
+    match stmt {
+        Stmt::Tiles(l) => l.vars.clone(),
+        Stmt::Range { var, .. } => vec![*var],
+        _ => vec![],
     }
 }
 
@@ -85,6 +143,7 @@ pub(crate) fn has_own(kernel: &Kernel) -> bool {
 
 struct Walk<'a> {
     kernel: &'a Kernel,
+    tensors: Reread<'a>,
     /// Turns of the grid loop follow each other in one block.
     repeats: bool,
     found: Barriers,
@@ -92,8 +151,8 @@ struct Walk<'a> {
 
 /// Where the block must meet. `repeats`: a block may take several tiles of the grid.
 pub(crate) fn place(kernel: &Kernel, repeats: bool) -> Barriers {
-    let mut walk = Walk { kernel, repeats, found: Barriers::default() };
-    walk.block(&kernel.body, &mut State::new());
+    let mut walk = Walk { kernel, tensors: Reread::new(kernel), repeats, found: Barriers::default() };
+    walk.block(&kernel.body, &mut State::default());
     walk.found
 }
 
@@ -109,15 +168,14 @@ impl Walk<'_> {
             Stmt::Shared(access) if self.kernel.shared_array(access.array).by_hand => {}
             Stmt::Shared(access) => {
                 let done = Done::of(&access.kind);
-                let conflict = state.get(&access.array).is_some_and(|earlier| earlier.iter().any(|e| e.conflicts(done)));
-                if conflict {
+                if state.meets(access.array, done) {
                     self.found.accesses.insert(access.number);
                 }
                 // A barrier found by an earlier walk of this loop stays: it is there at every turn.
                 if self.found.accesses.contains(&access.number) {
                     state.clear();
                 }
-                state.entry(access.array).or_default().insert(done);
+                state.arrays.entry(access.array).or_default().insert(done);
             }
             Stmt::Tiles(l) => {
                 let grid = self.kernel.grid_loop().is_some_and(|g| g.vars == l.vars);
@@ -129,7 +187,7 @@ impl Walk<'_> {
                 let mut other = state.clone();
                 self.block(then, state);
                 self.block(otherwise, &mut other);
-                join(state, &other);
+                state.join(&other);
             }
             Stmt::Where { body, .. } => self.block(body, state),
             Stmt::Barrier { scope, .. } => {
@@ -137,14 +195,33 @@ impl Walk<'_> {
                     state.clear();
                 }
             }
-            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+            Stmt::Let(..) | Stmt::Store { .. } => self.touch(stmt, state),
+            Stmt::Combine(_) | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
         }
+    }
+
+    fn touch(&mut self, stmt: &Stmt, state: &mut State) {
+        let Some(touch) = self.tensors.touch(stmt) else { return };
+        for earlier in &state.tensors {
+            match (self.tensors.meeting(earlier, &touch), stmt) {
+                (Meeting::Maybe, _) => self.found.add(stmt),
+                (Meeting::PutBack, Stmt::Store { view, value, .. }) => {
+                    self.found.put_back.entry((*view, *value)).or_default().extend(self.tensors.values(earlier));
+                }
+                _ => {}
+            }
+        }
+        if self.found.stand_before(stmt) {
+            state.clear();
+        }
+        state.tensors.insert(touch);
     }
 
     /// A loop. Where what was done before it conflicts with what it does, the block meets before the loop.
     fn loop_(&mut self, stmt: &Stmt, parts: &[&Block], repeats: bool, state: &mut State) {
         // The barriers that the turns need among themselves.
-        self.turns(parts, repeats, &mut State::new());
+        let counters = counters(stmt);
+        self.turns(parts, &counters, repeats, &mut State::default());
         let mut earlier = state.clone();
         let key = loop_key(stmt);
         if parts.iter().any(|b| self.meets(b, &mut earlier)) {
@@ -153,7 +230,7 @@ impl Walk<'_> {
         if key.is_some_and(|key| self.found.loops.contains(&key)) {
             state.clear();
         }
-        self.turns(parts, repeats, state);
+        self.turns(parts, &counters, repeats, state);
     }
 
     /// Whether a block conflicts with what was done `earlier` before it reaches one of the barriers found so far.
@@ -165,14 +242,14 @@ impl Walk<'_> {
                     earlier.clear();
                 }
                 let done = Done::of(&access.kind);
-                earlier.get(&access.array).is_some_and(|e| e.iter().any(|e| e.conflicts(done)))
+                earlier.meets(access.array, done)
             }
             Stmt::Tiles(TileLoop { body, .. }) | Stmt::Range { body, .. } => self.meets_inside(stmt, &[body], earlier),
             Stmt::While { header, body, .. } => self.meets_inside(stmt, &[header, body], earlier),
             Stmt::If { then, otherwise, .. } => {
                 let mut other = earlier.clone();
                 let meets = self.meets(then, earlier) || self.meets(otherwise, &mut other);
-                join(earlier, &other);
+                earlier.join(&other);
                 meets
             }
             Stmt::Where { body, .. } => self.meets(body, earlier),
@@ -182,7 +259,13 @@ impl Walk<'_> {
                 }
                 false
             }
-            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => false,
+            Stmt::Let(..) | Stmt::Store { .. } => self.tensors.touch(stmt).is_some_and(|touch| {
+                if self.found.stand_before(stmt) {
+                    earlier.clear();
+                }
+                earlier.tensors.iter().any(|e| self.tensors.meeting(e, &touch) == Meeting::Maybe)
+            }),
+            Stmt::Combine(_) | Stmt::Scatter { .. } | Stmt::Atomic { .. } => false,
         })
     }
 
@@ -195,17 +278,18 @@ impl Walk<'_> {
     }
 
     /// At most one turn, or any number of turns: walked until nothing new is found.
-    fn turns(&mut self, parts: &[&Block], repeats: bool, state: &mut State) {
+    fn turns(&mut self, parts: &[&Block], counters: &[ValueId], repeats: bool, state: &mut State) {
         if !repeats {
             let skipped = state.clone();
             parts.iter().for_each(|b| self.block(b, state));
-            return join(state, &skipped);
+            return state.join(&skipped);
         }
         loop {
             let (entry, known) = (state.clone(), self.found.clone());
             let mut end = state.clone();
             parts.iter().for_each(|b| self.block(b, &mut end));
-            join(state, &end);
+            end.tensors = Reread::after_turn(&end.tensors, counters);
+            state.join(&end);
             if *state == entry && self.found == known {
                 return;
             }

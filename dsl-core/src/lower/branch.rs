@@ -68,7 +68,7 @@ impl Lowering<'_> {
 
     /// Whether a result's reader has to ask which way the branch went: sides have bounds of their own.
     fn asked_later(&self, sides: &[Side]) -> bool {
-        let own = |a: &Mask, b: &Mask| !without(&a.bounds, &b.bounds).is_empty();
+        let own = |a: &Mask, b: &Mask| !a.without(b).bounds.is_empty();
         sides[0].masks.iter().zip(&sides[1].masks).any(|(a, b)| own(a, b) || own(b, a))
     }
 
@@ -112,11 +112,9 @@ impl Lowering<'_> {
     ) -> Lowered<Mask> {
         let own = [0, 1].map(|n| {
             let (mine, others) = (&sides[n].masks[k], &sides[1 - n].masks[k]);
-            Mask { bounds: without(&mine.bounds, &others.bounds), sides: without(&mine.sides, &others.sides) }
+            mine.without(others)
         });
-        let mut common = sides[0].masks[k].clone();
-        common.bounds = without(&common.bounds, &own[0].bounds);
-        common.sides = without(&common.sides, &own[0].sides);
+        let mut common = sides[0].masks[k].without(&own[0]);
         if let Some(taken) = *taken {
             for (mask, then) in own.iter().zip([true, false]) {
                 let side = |bound: &Bound| vec![Test::Below(*bound), Test::Went { taken, then: !then }];
@@ -132,7 +130,7 @@ impl Lowering<'_> {
         for (side, own) in sides.iter_mut().zip(own) {
             self.values = side.values.clone();
             self.blocks.push(std::mem::take(&mut side.block));
-            self.set_present(&Mask { bounds: vec![], ..own }, var, layout)?;
+            self.set_present(&Mask { bounds: vec![], ..own }, var, layout, (1, 0))?;
             side.block = self.close();
         }
         self.values = outer;
@@ -142,15 +140,17 @@ impl Lowering<'_> {
         Ok(common)
     }
 
-    /// Sets a bool per element to whether it exists.
-    fn set_present(&mut self, mask: &Mask, var: VarId, layout: &Layout) -> Lowered<()> {
+    /// Sets a bool per element to whether it exists: those of the variable that are `each` apart, from `first` on.
+    pub fn set_present(&mut self, mask: &Mask, var: VarId, layout: &Layout, (each, first): (i64, i64)) -> Lowered<()> {
         self.prepare_sides(mask, layout)?;
         let axes = self.bound_axes(mask, layout);
         let base = self.base_coordinates(&axes, layout);
-        let array = layout.registers > 1;
+        let array = layout.registers * each > 1;
+        let ix = super::index::Index { dtype: DType::I32 };
         self.for_elements(&[], layout, true, &mut |cx, at, _| {
             let value = cx.present(mask, &base, at).unwrap_or_else(|| super::index::literal(DType::Bool, 1));
-            cx.emit(Stmt::Assign { var, index: array.then(|| at.flat.clone()), value });
+            let index = ix.add(ix.mul(at.flat.clone(), ix.lit(each)), ix.lit(first));
+            cx.emit(Stmt::Assign { var, index: array.then_some(index), value });
             Ok(())
         })
     }
@@ -158,9 +158,4 @@ impl Lowering<'_> {
 
 fn data_of(var: VarId, layout: &Layout) -> Data {
     if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) }
-}
-
-/// What is in `all` and not in `others`.
-fn without<T: PartialEq + Clone>(all: &[T], others: &[T]) -> Vec<T> {
-    all.iter().filter(|x| !others.contains(x)).cloned().collect()
 }

@@ -12,7 +12,7 @@ use crate::tile::access::{dim_classes, dim_constants, loop_lengths};
 use crate::tile::host::HostExpr;
 use crate::tile::{Kernel, Op, ValueId};
 use crate::types::DType;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Where the elements of a tile are.
 #[derive(Clone, Debug)]
@@ -327,6 +327,11 @@ impl<'a> Lowering<'a> {
         self.vacant.retain(|v| *v != id);
         self.taken.push(id);
         id
+    }
+
+    /// The shared arrays that the author declared.
+    pub fn authors_arrays(&self) -> BTreeSet<SharedId> {
+        self.arrays.values().map(|array| array.id).collect()
     }
 
     /// A vacant shared array of at least so many elements: the smallest. Whoever writes to it meets first, and leaves nothing there.

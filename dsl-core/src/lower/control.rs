@@ -32,6 +32,10 @@ impl Lowering<'_> {
         if super::barriers::loop_key(stmt).is_some_and(|key| self.barriers.loops.contains(&key)) {
             self.emit(Stmt::Barrier(self.everyone()));
         }
+        if self.barriers.stand_before(stmt) || self.others_have_loaded(stmt) {
+            self.comment("other threads of the block may have stored what is loaded here, or load what is stored");
+            self.emit(Stmt::Barrier(self.everyone()));
+        }
         match stmt {
             tile::Stmt::Let(value, _) if self.loaded_early.contains(value) => Ok(()),
             tile::Stmt::Let(value, op) => self.lower_let(*value, op),

@@ -71,6 +71,12 @@ pub(crate) struct Bound {
 }
 
 impl Mask {
+    /// What it asks for and another does not.
+    pub fn without(&self, other: &Mask) -> Mask {
+        let bounds = self.bounds.iter().filter(|b| !other.bounds.contains(b)).copied().collect();
+        Mask { bounds, sides: self.sides.iter().filter(|s| !other.sides.contains(s)).cloned().collect() }
+    }
+
     /// Present where both are.
     pub fn and(&mut self, other: &Mask) {
         for b in &other.bounds {
@@ -132,7 +138,8 @@ impl Lowering<'_> {
         mask.bounds.iter().copied().filter(|b| self.is_open(b)).collect()
     }
 
-    fn is_open(&mut self, bound: &Bound) -> bool {
+    /// Whether the code has to check a bound.
+    pub fn is_open(&mut self, bound: &Bound) -> bool {
         let full = self.mode == Mode::Full && self.grid_vars.contains(&bound.index) && bound.len == self.lengths[&bound.index];
         !full && !self.surely_full(bound)
     }

@@ -65,6 +65,7 @@ mod pipeline;
 mod plan;
 mod quads;
 mod range;
+mod reread;
 mod results;
 mod scan;
 mod second_launch;
@@ -98,6 +99,7 @@ use crate::types::BinaryOp;
 
 use plan::Plan;
 use split::Split;
+use std::collections::BTreeSet;
 
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.
 ///
@@ -147,17 +149,19 @@ fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target
     let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
     let provenance = provenance(kernel, lowering.facts, schedule);
     let (results_take_shared, next) = (lowering.results_take_shared, lowering.next.take());
-    let tidy = |lowered: &mut simt::Kernel| {
+    let tidy = |lowered: &mut simt::Kernel, kept: &BTreeSet<simt::SharedId>| {
         simplify::simplify(lowered);
         if !barriers::has_own(kernel) {
-            spare::spare_barriers(lowered);
+            spare::spare_barriers(lowered, kept);
         }
     };
+    let kept = lowering.authors_arrays();
     let mut lowered = lowering.finish(launch, provenance);
-    tidy(&mut lowered);
+    tidy(&mut lowered, &kept);
     lowered.next = next.map(|next| {
+        let kept = next.authors_arrays();
         let mut next = next.finish_behind(&lowered);
-        tidy(&mut next);
+        tidy(&mut next, &kept);
         second_launch::drop_unused_params(&mut next);
         Box::new(next)
     });

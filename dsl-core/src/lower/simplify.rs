@@ -193,7 +193,7 @@ fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
         match stmt {
             Stmt::StoreVector { var, .. } => counts[var.0 as usize] += 1,
             // Their results count as read, too: the statements stay, and with them the declarations.
-            Stmt::LoadRelaxed { var, .. } => counts[var.0 as usize] += 1,
+            Stmt::LoadRelaxed { var, .. } | Stmt::Atomic { result: Some(var), .. } => counts[var.0 as usize] += 1,
             Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| counts[f.var.0 as usize] += 1),
             _ => {}
         }
@@ -203,11 +203,11 @@ fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
     }
 }
 
-/// Removes declarations of variables that are never read, and assignments to them.
+/// Removes declarations of variables that are never read, and what only sets them.
 fn remove_unused(block: &mut Vec<Stmt>, counts: &[u32]) -> bool {
     let before = block.len();
     let unused = |v: &VarId| counts[v.0 as usize] == 0;
-    block.retain(|s| !matches!(s, Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } if unused(var)));
+    block.retain(|s| !matches!(s, Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } if unused(var)));
     let mut changed = block.len() != before;
     for stmt in block.iter_mut() {
         for inner in blocks(stmt) {

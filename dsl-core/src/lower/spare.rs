@@ -64,9 +64,10 @@ struct Group {
     side: VarId,
 }
 
-/// Takes the barriers out that a kernel does not need.
-pub(crate) fn spare_barriers(kernel: &mut Kernel) {
-    let Some(outline) = Outline::of(kernel) else { return };
+/// Takes the barriers out that a kernel does not need. `kept` are arrays that keep what a turn does not write, the author's own: they have no
+/// second copy.
+pub(crate) fn spare_barriers(kernel: &mut Kernel, kept: &BTreeSet<SharedId>) {
+    let Some(outline) = Outline::of(kernel, kept) else { return };
     let mut roles = vec![Role::Meets; outline.barriers];
     for n in 0..roles.len() {
         if orders(&outline.steps, &roles, n).is_empty() {
@@ -124,8 +125,7 @@ fn only_kept_apart(kernel: &Kernel, outline: &Outline, ordered: &BTreeSet<(Acces
         .collect();
     let small = |id: &SharedId| {
         let array = &kernel.shared[id.0 as usize];
-        // What asynchronous copies have written since the last change of sides is not known.
-        array.len * array.dtype.size() as u32 <= SMALL && !outline.copied.contains(id)
+        array.len * array.dtype.size() as u32 <= SMALL && !outline.unknown.contains(id)
     };
     arrays.filter(|arrays| arrays.iter().all(small))
 }
@@ -214,21 +214,22 @@ fn sides_hold(steps: &[Step], roles: &[Role], group: usize, arrays: &BTreeSet<Sh
 /// A kernel's accesses and block barriers.
 struct Outline {
     steps: Vec<Step>,
-    /// Shared arrays that asynchronous copies fill.
-    copied: BTreeSet<SharedId>,
+    /// Shared arrays of which it is not known that each turn writes what it reads: asynchronous copies fill them, or the author does.
+    unknown: BTreeSet<SharedId>,
     barriers: usize,
 }
 
 impl Outline {
     /// `None` where something else than block barriers orders accesses, or there is nothing to spare.
-    fn of(kernel: &mut Kernel) -> Option<Outline> {
+    fn of(kernel: &mut Kernel, kept: &BTreeSet<SharedId>) -> Option<Outline> {
         let mut body = std::mem::take(&mut kernel.body);
         let mut builder = Builder { kernel, copied: BTreeSet::new(), barriers: 0, foreign: false };
         builder.find_copied(&mut body);
         let steps = builder.block(&mut body);
-        let (barriers, foreign, copied) = (builder.barriers, builder.foreign, builder.copied);
+        let (barriers, foreign) = (builder.barriers, builder.foreign);
+        let unknown = builder.copied.union(kept).copied().collect();
         kernel.body = body;
-        (barriers > 0 && !foreign).then_some(Outline { steps, copied, barriers })
+        (barriers > 0 && !foreign).then_some(Outline { steps, unknown, barriers })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Loads of whole rows through shared memory: all threads read the tile as the one contiguous run that it is in memory, then each
 //! thread takes its own rows. Structures of three or five numbers are then read by full vectors of neighbouring threads.
 
-use super::context::{Data, Lowered, Lowering, Mode, Rep, TileRep};
+use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{all, compare};
 use super::mask::Mask;
@@ -78,7 +78,7 @@ impl Lowering<'_> {
         let len = self.index_of(mask.bounds[0].len);
         let end = self.ix.mul(len, self.ix.lit(rows.columns));
         let align = self.facts.tensors[self.kernel.view(view).param].as_ref().map_or(dtype.size() as i64, |t| t.align as i64);
-        let full = self.mode == Mode::Full;
+        let full = !self.is_open(&mask.bounds[0]);
         let mut width = 16 / dtype.size() as i64;
         while width > 1
             && (width * dtype.size() as i64 > align

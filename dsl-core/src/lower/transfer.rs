@@ -8,7 +8,7 @@ use super::memory::{Cut, Kind};
 use super::values::At;
 use crate::layout::Layout;
 use crate::simt::{Expr, Stmt, VarId};
-use crate::tile::{Index, ValueId, ViewId};
+use crate::tile::{self, Index, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType};
 
 impl Lowering<'_> {
@@ -149,6 +149,27 @@ impl Lowering<'_> {
         } else {
             self.store_vectors(view, index, value, &layout, &mask, cut)
         }
+    }
+
+    /// Whether a store goes to where other threads of the block may have loaded since they last met. What a thread has loaded itself and puts
+    /// back in the same layout, or after a change of layout, where the block meets, is its own.
+    pub fn others_have_loaded(&mut self, stmt: &tile::Stmt) -> bool {
+        let (Some(loaded), tile::Stmt::Store { view, index, value, .. }) = (self.barriers.put_back(stmt).cloned(), stmt) else {
+            return false;
+        };
+        if self.plan.threads == 1 {
+            return false;
+        }
+        let wanted = self.preferred_layout(*view, index);
+        let layout = |value: ValueId| match &self.values[value.0 as usize] {
+            Some(Rep::Tile(tile)) => tile.layout.clone(),
+            _ => None,
+        };
+        let own = match self.rep_kind(*value) {
+            Kind::Tile => layout(*value).unwrap_or(wanted),
+            _ => return true,
+        };
+        own.distinct_threads() < own.threads || loaded.iter().any(|v| layout(*v).as_ref() != Some(&own))
     }
 
     /// Which elements of a tile are stored.

@@ -288,11 +288,10 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Tiles side by side along a new last axis, all of it in the registers of a thread.
+    /// Tiles side by side along a new last axis, all of it in the registers of a thread. What is absent in one of them is absent there.
     fn stack(&mut self, value: ValueId, parts: &[ValueId]) -> Lowered<()> {
         let layout = parts.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.natural_layout(parts[0]));
-        let mut mask = Mask::default();
-        parts.iter().for_each(|v| mask.and(&self.tile(*v).mask));
+        let masks: Vec<Mask> = parts.iter().map(|v| self.tile(*v).mask.clone()).collect();
         let n = parts.len() as i64;
         let wide = layout.with_register_axis(layout.axes.len(), n);
         let var = self.new_var(&self.name_of(value, "stack"), self.register_type(value), Some(wide.registers as u32));
@@ -305,8 +304,28 @@ impl Lowering<'_> {
             }
             Ok(())
         })?;
+        let mask = self.mask_of_stack(value, &masks, &layout, &wide)?;
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(wide), mask, data: Data::Array(var) }));
         Ok(())
+    }
+
+    /// Which elements of a stack exist. What not all parts ask for goes into a bool beside each element.
+    fn mask_of_stack(&mut self, value: ValueId, parts: &[Mask], layout: &Layout, wide: &Layout) -> Lowered<Mask> {
+        let mut common = parts[0].clone();
+        parts.iter().for_each(|part| common = common.without(&common.without(part)));
+        if parts.iter().all(|part| *part == common) {
+            return Ok(common);
+        }
+        let condition = self.found.get(&value).copied().unwrap_or_else(|| panic!("values: nothing says which parts of a stack exist"));
+        let var = self.new_var("there", DType::Bool, Some(wide.registers as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        for (k, part) in parts.iter().enumerate() {
+            self.set_present(&part.without(&common), var, layout, (parts.len() as i64, k as i64))?;
+        }
+        let there = TileRep { elsewhere: vec![], layout: Some(wide.clone()), mask: Mask::default(), data: Data::Array(var) };
+        self.set(condition, Rep::Tile(there));
+        common.sides.push(vec![Test::of(condition, true, wide.axes.len())]);
+        Ok(common)
     }
 
     /// An element of a register array, in its register type.

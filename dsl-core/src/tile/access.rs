@@ -217,7 +217,8 @@ fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>)
     }
 }
 
-fn disjoint(kernel: &Kernel, a: ViewId, b: ViewId) -> bool {
+/// Whether two views are different sides of a split.
+pub(crate) fn disjoint(kernel: &Kernel, a: ViewId, b: ViewId) -> bool {
     let (a, b) = (kernel.view(a), kernel.view(b));
     a.parts.iter().any(|(split, side)| b.parts.iter().any(|(s, o)| s == split && o != side))
 }
@@ -248,8 +249,13 @@ fn one_after_the_other(kernel: &Kernel, a: &Access, b: &Access) -> bool {
 /// At constant coordinates of one view that are not the same.
 fn differ(kernel: &Kernel, a: &Access, b: &Access) -> bool {
     let (At::Tiles(x), At::Tiles(y)) = (&a.at, &b.at) else { return false };
+    a.view == b.view && x.iter().zip(y).any(|pair| differ_at(kernel, pair))
+}
+
+/// Whether both indices are constants, and not the same.
+pub(crate) fn differ_at(kernel: &Kernel, (a, b): (&Index, &Index)) -> bool {
     let constant = |i: &Index| if let Index::At(v) = i { literal(kernel, *v) } else { None };
-    a.view == b.view && x.iter().zip(y).any(|(i, j)| matches!((constant(i), constant(j)), (Some(i), Some(j)) if i != j))
+    constant(a).zip(constant(b)).is_some_and(|(a, b)| a != b)
 }
 
 fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {

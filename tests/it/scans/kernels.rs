@@ -91,6 +91,15 @@ impl std::ops::Mul for MatrixScalar {
     }
 }
 
+/// Sums of segments without each element's own, alone: nobody asks for the flags of the last step.
+#[kernel(tile(T = [32, 64]), coarsen(C of T = [1, 2]), vector = [1])]
+pub fn before_in_segment(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    for t in x.tiles([T]) {
+        let v = x.load(t);
+        y.store(t, v.scan_segmented(v & 3 == 1, along(0).exclusive(), 0, |a, b| a + b));
+    }
+}
+
 /// Products of matrices along the middle axis, several rows and columns in a block, and the product of the whole tile.
 #[kernel(tile(R = [1, 2], T = [8, 24, 64], C = [1, 4]), coarsen(CT of T = [1, 2, 4]), vector = [1])]
 pub fn products(x: &Tensor<u32, 3>, y: &mut Tensor<u32, 3>, z: &mut Tensor<u32, 3>) {

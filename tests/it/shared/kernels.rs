@@ -109,3 +109,36 @@ pub fn chosen_updates(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
     }
     y.atomic_add(iota::<i32>(8), odd.load(..));
 }
+
+/// Elements of the even places are written again and again; the others keep what they have.
+#[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 2]), vector(V = [1, 2]), grid(G = [0, 1]))]
+pub fn even_places(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    for t in y.tiles([T]) {
+        let i = iota::<i32>(T);
+        let mut own = shared::<i32>([T], 7);
+        own.scatter(i, x.load(t) * 3);
+        for _ in 0..scalar::<i32>(5) {
+            let neighbour = own.gather(i ^ 1) + 1;
+            if (i & 1) == 0 {
+                own.scatter(i, neighbour);
+            }
+        }
+        y.store(t, own.gather(i));
+    }
+}
+
+/// One element of an array changes at every turn.
+#[kernel(tile(T = 64), coarsen(C of T = [1, 2]), vector(V = [1, 2]), grid(G = [0, 1]))]
+pub fn one_place(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    for t in y.tiles([T]) {
+        let i = iota::<i32>(T);
+        let mut own = shared::<i32>([T], 0);
+        own.scatter(i, x.load(t));
+        let mut seen = zeros::<i32>([T]);
+        for k in 0..scalar::<i32>(4) {
+            seen = seen * 3 + own.gather(i);
+            own.store_at(k * 5 + 1, k);
+        }
+        y.store(t, seen);
+    }
+}
