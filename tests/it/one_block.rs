@@ -5,6 +5,7 @@ use super::launches::{Launch, Placement, Shape};
 use girih::prelude::*;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
+use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
 use girih_core::types::Literal;
@@ -50,11 +51,50 @@ fn over_each_other(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     y.store_at(3, scalar(1.0f32));
 }
 
+/// Nothing but positions and a shared array: its threads are those of the largest tile.
+#[kernel(tile(T = [256, 512]), coarsen(C of T = [2, 4]))]
+fn by_positions(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    let i = iota::<i32>(T);
+    let mut own = shared::<i32>([T], 1);
+    own.scatter(i, x.gather(i & 31));
+    y.scatter(i & 255, own.gather(i ^ 1) * select(i < 256, 1, 0) + 1);
+}
+
+/// One result to a block, added up by many threads.
+#[kernel(tile(O = 1, S = [128, 256]))]
+fn one_result(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for o in y.tiles([O]) {
+        let v = x.gather(iota::<i32>(S)).sum();
+        y.store(o, v.splat([O]));
+    }
+}
+
+#[test]
+fn a_block_has_the_threads_of_its_largest_tile() {
+    let threads = |def: KernelDef| {
+        let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));
+        let simt = lower(&kernel, &Facts::packed(&kernel, true), &Schedule::default_of(&kernel), Target::h200()).expect("it is lowered");
+        simt.launch.block
+    };
+    assert_eq!([threads(by_positions::Kernel::def()), threads(one_result::Kernel::def())], [128, 128]);
+}
+
+/// A pinned tile is what the author relies on: the number of a tile, here.
+#[test]
+fn a_pinned_tile_stays() {
+    let kernel = (one_result::Kernel::def().build)().unwrap_or_else(|e| panic!("{e}"));
+    let schedule = girih_core::schedule::parse::parse_schedule(&kernel, "O=2,S=128").unwrap_or_else(|e| panic!("{e}"));
+    let error = lower(&kernel, &Facts::packed(&kernel, true), &schedule, Target::h200()).expect_err("it is illegal");
+    let rule = "illegal schedule: O = 2: the kernel's author has pinned it to 1: what is computed may depend on it";
+    assert!(error.to_string().starts_with(rule), "{error}");
+}
+
 #[test]
 fn one_block_stores_to_a_tensor_several_times() {
     let all = [
         (state::Kernel::def(), Shape { lens: vec![vec![100], vec![3]], scalars: vec![None, None] }),
         (statistics::Kernel::def(), Shape { lens: vec![vec![100], vec![3], vec![]], scalars: vec![None, None, Some(Literal::index(1))] }),
+        (one_result::Kernel::def(), Shape { lens: vec![vec![100], vec![3]], scalars: vec![None, None] }),
         (rows::Kernel::def(), Shape { lens: vec![vec![100], vec![2, 64]], scalars: vec![None, None] }),
     ];
     for (def, shape) in all {

@@ -7,7 +7,7 @@ use super::context::Lowering;
 use super::elements::projected;
 use super::plan::{Plan, gcd, spread};
 use crate::layout::{Deal, Digit, Layout, Source};
-use crate::schedule::KnobKind;
+use crate::schedule::{Choice, KnobKind};
 use crate::tile::{Carry, Kernel, Op, Size, Stmt, ValueId};
 
 /// A tile of a constant extent up to this lies in the registers of each thread.
@@ -20,7 +20,7 @@ pub(crate) fn grid_sizes(kernel: &Kernel) -> Vec<Size> {
 }
 
 /// Extents of the anchor: of the grid's tile, the carried and the loaded ones (in this order) the first with the most axes that are
-/// coarsened, then with the most axes.
+/// coarsened, then with the most axes. Where that is one element, of all tiles.
 pub(crate) fn sizes(kernel: &Kernel) -> Vec<Size> {
     let grid = grid_sizes(kernel);
     let dealt = |shape: &[Size]| -> Vec<Size> { shape.iter().filter(|s| s.as_constant().is_none() || grid.contains(s)).cloned().collect() };
@@ -45,7 +45,22 @@ pub(crate) fn sizes(kernel: &Kernel) -> Vec<Size> {
             best = shape;
         }
     }
+    if best.iter().all(|size| is_one(kernel, size)) {
+        // One block, or one element to a block: whatever tile there is gives its threads something to do.
+        let all = kernel.values.iter().filter_map(|v| v.ty.shape()).map(dealt);
+        let several = all.filter(|shape| !shape.iter().all(|size| is_one(kernel, size)));
+        best = several.reduce(|best, shape| if score(&shape) > score(&best) { shape } else { best }).unwrap_or(best);
+    }
     best
+}
+
+/// A tile of one element under every schedule.
+fn is_one(kernel: &Kernel, size: &Size) -> bool {
+    let of_knob = |id| match kernel.knob(id).choices[..] {
+        [Choice::Int(n)] => n,
+        _ => 0,
+    };
+    size.is_pinned(&kernel.knobs) && size.value(of_knob) == 1
 }
 
 /// 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, without which a

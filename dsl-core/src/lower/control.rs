@@ -32,7 +32,7 @@ impl Lowering<'_> {
         if super::barriers::loop_key(stmt).is_some_and(|key| self.barriers.loops.contains(&key)) {
             self.emit(Stmt::Barrier(self.everyone()));
         }
-        if self.barriers.stand_before(stmt) || self.others_have_loaded(stmt) {
+        if !self.keeps_to_own && (self.barriers.stand_before(stmt) || self.others_have_loaded(stmt)) {
             self.comment("other threads of the block may have stored what is loaded here, or load what is stored");
             self.emit(Stmt::Barrier(self.everyone()));
         }

@@ -197,7 +197,9 @@ impl Lowering<'_> {
             let terms: Vec<Expr> = self.loop_bounds(l).into_iter().zip(base).map(|(len, c)| compare(CompareOp::Lt, c, len)).collect();
             let condition = all(terms).unwrap_or_else(|| panic!("grid: a loop without axes"));
             self.open();
+            self.keeps_to_own = true;
             self.lower_block(&l.body)?;
+            self.keeps_to_own = false;
             let then = self.close();
             self.emit(Stmt::If { condition, then, otherwise: vec![] });
         } else if l.carries.is_empty() && !tails {

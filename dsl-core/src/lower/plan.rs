@@ -221,7 +221,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
     })
 }
 
-/// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed.
+/// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed, unless that is one tile size.
 fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), ScheduleError> {
     assert_eq!(schedule.choices.len(), kernel.knobs.len(), "plan: a schedule of another kernel was given to {}", kernel.path);
     for (i, (knob, choice)) in kernel.knobs.iter().zip(&schedule.choices).enumerate() {
@@ -237,6 +237,10 @@ fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), ScheduleErr
             }
             Choice::Int(n) if *n < 0 || (*n == 0 && !matches!(knob.kind, KnobKind::Grid | KnobKind::Split)) => {
                 return Err(illegal(kernel, &id, n.to_string(), "must be positive".into()));
+            }
+            Choice::Int(_) if knob.kind == KnobKind::Tile && knob.choices.len() == 1 && *choice != knob.choices[0] => {
+                let rule = format!("the kernel's author has pinned it to {}: what is computed may depend on it", knob.choices[0]);
+                return Err(illegal(kernel, &id, choice.to_string(), rule));
             }
             Choice::Int(n) if knob.kind == KnobKind::Tile && *n > 1 << 16 => {
                 return Err(illegal(kernel, &id, n.to_string(), "a tile has at most 65536 elements along an axis".into()));
