@@ -316,8 +316,9 @@ impl Site<'_> {
         if trial.median_us.is_none() {
             return;
         }
-        let Some(resources) = Compiled::of(simt, self.target).with_cubin().ok().and_then(|c| c.resources) else { return };
-        let flaws = Acceptance::of_resources(resources).flaws();
+        let Ok(compiled) = Compiled::of(simt, self.target).with_cubin() else { return };
+        let Some(resources) = compiled.resources else { return };
+        let flaws = Acceptance::of_resources(&compiled.simt, resources).flaws();
         (trial.registers, trial.flaw) = (Some(resources.registers), (!flaws.is_empty()).then(|| flaws.join(", ")));
     }
 
