@@ -102,6 +102,20 @@ impl Signature {
         }
     }
 
+    /// Whether the program stores to nothing that the signature calls constant, where `bound` is what [`Signature::bind`] found.
+    ///
+    /// # Errors
+    /// The first such pointer.
+    pub fn check_constness(&self, program: &Program, bound: &[usize]) -> Result<(), String> {
+        for (param, at) in program.params.iter().zip(bound) {
+            let there = &self.params[*at];
+            if matches!(param.kind, ParamKind::Tensor { mutable: true, .. }) && there.constant {
+                return Err(format!("program {} stores to {}, but `{} {}` is const", program.name, param.name, there.c_type, there.name));
+            }
+        }
+        Ok(())
+    }
+
     fn check_bound(&self, at: usize, param: &crate::tile::Param, program: &Program) -> Result<(), String> {
         let there = &self.params[at];
         let (dtype, rank) = match param.kind {

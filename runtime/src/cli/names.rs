@@ -163,6 +163,11 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// An error with the name of what it is about, unless it begins with it.
+pub fn named(name: &str, error: &str) -> String {
+    if error.starts_with(name) { error.to_string() } else { format!("{name}: {error}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
