@@ -19,6 +19,7 @@ mod products;
 pub mod program;
 pub mod protocol;
 pub mod reduced;
+pub mod rehearsal;
 pub mod search;
 mod settle;
 mod trials;
@@ -222,7 +223,9 @@ impl Site<'_> {
         }
         let others_us = self.others_us(&ways)?;
         let prediction = match Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways) {
-            Ok(prediction) => Some(prediction.beside(others_us)),
+            Ok(prediction) => {
+                Some(prediction.beside(others_us).sharing(&self.program.rehearsals).until(self.budget.time.map(|t| begun + t)))
+            }
             // Measurements can do without an order of trials, where scalars do not fit a smaller size.
             Err(_) if worker.is_some() => None,
             Err(e) => return Err(e),
@@ -353,7 +356,8 @@ impl Site<'_> {
                 sum += known;
                 continue;
             }
-            let other = Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?;
+            let other =
+                Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?.sharing(&self.program.rehearsals);
             let us = other.site_us(schedule).unwrap_or(0.0);
             self.program.predicted.borrow_mut().insert(key, us);
             sum += us;
