@@ -78,8 +78,8 @@ macro_rules! integer {
                     BinaryOp::Xor => |a, b| a ^ b,
                     BinaryOp::Shl => |a, b| to(of(a).wrapping_shl(b as u32)),
                     BinaryOp::Shr => |a, b| to(of(a).wrapping_shr(b as u32)),
-                    BinaryOp::MulHi if <$t>::BITS >= 32 => |a, b| to(((of(a) as $wide * of(b) as $wide) >> <$t>::BITS) as $t),
-                    BinaryOp::MulHi | BinaryOp::DivApprox | BinaryOp::Pow => return None,
+                    BinaryOp::MulHi => |a, b| to(((of(a) as $wide * of(b) as $wide) >> <$t>::BITS) as $t),
+                    BinaryOp::DivApprox | BinaryOp::Pow => return None,
                 })
             }
             pub fn fma(a: u64, b: u64, c: u64) -> u64 {

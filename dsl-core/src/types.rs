@@ -305,7 +305,7 @@ pub enum BinaryOp {
     Shl,
     /// Shift right, arithmetic for signed types; the amount is masked to the width.
     Shr,
-    /// Upper half of the double-width product (32- and 64-bit integers).
+    /// Upper half of the double-width product.
     MulHi,
     /// x / y by the fast unit (`__fdividef`).
     DivApprox,

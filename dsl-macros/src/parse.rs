@@ -226,6 +226,9 @@ fn check_choices(
         };
         match value {
             Choice::Int(i) if words.is_empty() && i < least => errors.at(*span, format!("{group} is at least {least}, found {i}")),
+            Choice::Int(i) if ["vector", "copies"].contains(group) && i.count_ones() != 1 => {
+                errors.at(*span, format!("{group} is a power of two, found {i}"));
+            }
             Choice::Word(w) if words.is_empty() => errors.at(*span, format!("{group} takes numbers, found `{w}`")),
             Choice::Int(_) if !words.is_empty() => errors.at(*span, format!("{group} takes one of {}, found {text}", words.join(", "))),
             Choice::Word(w) if !words.contains(&w.as_str()) && !words.is_empty() => {

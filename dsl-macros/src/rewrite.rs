@@ -114,11 +114,21 @@ impl Rewriter<'_> {
         }
     }
 
-    /// What a `for` goes over: ranges become calls, unless they end with a literal.
+    /// What a `for` goes over: ranges become calls, unless they go from no variable to a literal: then they belong to the
+    /// host, and its inference may have to find their type.
     fn header(&mut self, expr: &mut Expr) -> TokenStream {
+        // What is behind a range in parentheses: `.rev()`, `.step_by(2)`.
+        if let Expr::MethodCall(call) = expr
+            && let Expr::Paren(inside) = &mut *call.receiver
+            && matches!(*inside.expr, Expr::Range(_))
+        {
+            inside.expr = Box::new(Expr::Verbatim(self.header(&mut inside.expr)));
+            call.args.iter_mut().for_each(|a| self.visit_expr_mut(a));
+            return call.to_token_stream();
+        }
         if let Expr::Range(r) = expr
             && let (Some(start), Some(end)) = (&mut r.start, &mut r.end)
-            && !matches!(**end, Expr::Lit(_))
+            && !(matches!(**end, Expr::Lit(_)) && !matches!(**start, Expr::Path(_)))
         {
             self.visit_expr_mut(start);
             self.visit_expr_mut(end);
@@ -404,7 +414,8 @@ fn some(value: TokenStream, span: Span) -> TokenStream {
     quote_spanned!(span=> ::core::option::Option::Some(#value))
 }
 
-fn has_let(cond: &Expr) -> bool {
+/// The condition of an `if let` or `while let`.
+pub fn has_let(cond: &Expr) -> bool {
     match cond {
         Expr::Let(_) => true,
         Expr::Binary(b) if matches!(b.op, BinOp::And(_)) => has_let(&b.left) || has_let(&b.right),

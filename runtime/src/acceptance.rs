@@ -7,6 +7,8 @@ use crate::compile::Compiled;
 use crate::error::Error;
 use crate::resources::Resources;
 use crate::sass::{self, Count, Listing};
+use girih_core::simt;
+use girih_core::types::UnaryOp;
 use std::fmt;
 
 /// A tuner's candidate that is not accepted is elected only where every accepted one is slower by more than this factor.
@@ -19,12 +21,21 @@ pub struct Acceptance {
     pub resources: Resources,
     /// Instructions that the kernel was meant to become, with those there are; or why the machine code was not looked at, in words.
     pub instructions: Result<Vec<Count>, String>,
+    /// The kernel calls functions that have a stack of their own, whatever the schedule: see [`calls_with_stack`].
+    pub calls_with_stack: bool,
+}
+
+/// Whether a kernel or a launch behind it computes sines or cosines: for large arguments CUDA's functions keep the digits of 2/π in
+/// local memory, which no schedule can change.
+pub fn calls_with_stack(kernel: &simt::Kernel) -> bool {
+    kernel.computes(&|op| matches!(op, UnaryOp::Sin | UnaryOp::Cos))
 }
 
 impl Acceptance {
     /// The verdict by what ptxas said alone.
-    pub fn of_resources(resources: Resources) -> Acceptance {
-        Acceptance { resources, instructions: Err("machine code was not looked at".into()) }
+    pub fn of_resources(kernel: &simt::Kernel, resources: Resources) -> Acceptance {
+        let instructions = Err("machine code was not looked at".into());
+        Acceptance { resources, instructions, calls_with_stack: calls_with_stack(kernel) }
     }
 
     /// What is not as it was meant, in words; empty for a cubin that is accepted.
@@ -33,7 +44,7 @@ impl Acceptance {
         let mut flaws = Vec::new();
         if spill_store_bytes + spill_load_bytes > 0 {
             flaws.push(format!("{} bytes spilled per thread", spill_store_bytes.max(spill_load_bytes)));
-        } else if stack > 0 {
+        } else if stack > 0 && !self.calls_with_stack {
             flaws.push(format!("{stack} bytes of local memory per thread"));
         }
         let missing = self.instructions.iter().flatten().filter(|c| c.found < c.meant);
@@ -73,7 +84,7 @@ impl Compiled {
     /// As [`Compiled::with_cubin`].
     pub fn acceptance(&self) -> Result<Acceptance, Error> {
         let Some(resources) = self.resources else { return self.clone().with_cubin()?.acceptance() };
-        let mut verdict = Acceptance::of_resources(resources);
+        let mut verdict = Acceptance::of_resources(&self.simt, resources);
         verdict.instructions = match self.sass() {
             // The whole sentence says where it was looked for.
             Err(e) => Err(e.to_string().lines().next().unwrap_or("no disassembler").split(". ").next().unwrap_or("").to_string()),
@@ -103,7 +114,7 @@ mod tests {
 
     fn verdict(resources: Resources, counts: &[(Kind, u64, u64)]) -> Acceptance {
         let counts = counts.iter().map(|(kind, meant, found)| Count { kind: *kind, meant: *meant, found: *found });
-        Acceptance { resources, instructions: Ok(counts.collect()) }
+        Acceptance { resources, instructions: Ok(counts.collect()), calls_with_stack: false }
     }
 
     #[test]
@@ -119,6 +130,11 @@ mod tests {
         assert_eq!(verdict(spilled, &[]).to_string(), "not accepted: 48 bytes spilled per thread");
         let indexed = Resources { stack: 256, ..clean };
         assert_eq!(verdict(indexed, &[]).flaws(), ["256 bytes of local memory per thread"]);
+        let sines = |resources| Acceptance { calls_with_stack: true, ..verdict(resources, &[]) };
+        assert!(
+            sines(indexed).accepted() && !sines(spilled).accepted(),
+            "a function's own stack is none of the schedule's doing, spills are"
+        );
         let blind = Acceptance { instructions: Err("nvdisasm was not found".into()), ..fine };
         assert!(blind.accepted());
         assert_eq!(blind.to_string(), "accepted: nothing spilled; only registers and memory were checked: nvdisasm was not found");

@@ -22,6 +22,7 @@ use girih_core::linkme::distributed_slice;
 use girih_core::program::ProgramDef;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Every linked challenge. Filled by [`challenge!`](crate::challenge!).
 #[distributed_slice]
@@ -275,21 +276,42 @@ impl Case {
         self.tensor(name).get(i)
     }
 
-    /// A tensor before the call. Panics if the signature has none of that name.
+    /// A tensor before the call. A name that the signature does not have ends the reference: see [`judged`].
     pub fn tensor(&self, name: &str) -> &HostTensor {
         let found = self.tensors.iter().find(|(n, _)| n == name);
-        &found.unwrap_or_else(|| panic!("no tensor `{name}` in the signature")).1
+        &found.unwrap_or_else(|| unknown("tensor", name, self.tensors.iter().map(|(n, _)| n))).1
     }
 
     /// The value of a scalar that is a length, as an index.
     pub fn len(&self, name: &str) -> usize {
-        self.sizes.size(name) as usize
+        self.scalar(name) as usize
     }
 
-    /// The value of a scalar.
+    /// The value of a scalar; as [`Case::tensor`].
     pub fn scalar(&self, name: &str) -> f64 {
-        self.sizes.size(name)
+        *self.sizes.0.get(name).unwrap_or_else(|| unknown("scalar", name, self.sizes.0.keys()))
     }
+}
+
+/// A reference asked for what the signature does not have.
+struct Unknown(String);
+
+/// Unwinds without a word: whoever asked the reference tells it.
+fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a String>) -> ! {
+    let names = names.map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+    let there = if names.is_empty() { "none".into() } else { names };
+    resume_unwind(Box::new(Unknown(format!("a reference names the {kind} `{name}`, which the signature does not have; there is {there}"))))
+}
+
+/// What comes of asking references.
+///
+/// # Errors
+/// A name that the signature does not have.
+pub(crate) fn judged<T>(ask: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| match panic.downcast::<Unknown>() {
+        Ok(unknown) => Err(unknown.0),
+        Err(other) => resume_unwind(other),
+    })
 }
 
 #[cfg(test)]

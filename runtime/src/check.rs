@@ -19,17 +19,18 @@ use crate::tile_dependence::dependence;
 use crate::tune::launches::launches;
 use girih_core::error::CompileError;
 use girih_core::facts::{Facts, TensorArg};
-use girih_core::program::eval::eval_program_under;
+use girih_core::program::eval::{ProgramEvalError, eval_program_under};
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
-use girih_core::tile::eval::{EvalArg, EvalOptions};
+use girih_core::tile::eval::{EvalArg, EvalError, EvalOptions};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 /// What to check with.
 #[derive(Clone, Debug)]
@@ -88,6 +89,68 @@ pub fn check_ways(subject: &Subject, ways: Vec<Vec<Schedule>>, options: &Options
     let (mut report, device) = (plan.report(), options.on.device());
     (0..plan.calls()).for_each(|c| report.merge(plan.check_size(c, &device, options.seed)));
     report
+}
+
+/// Warp instructions that a launch may take for each second that is left, and statements of the evaluator.
+const STEPS_PER_SECOND: f64 = 1e6;
+const STATEMENTS_PER_SECOND: f64 = 1e5;
+
+/// Checks of one way after the other to run a subject, on the simulator: what the evaluator and the references say is asked for once.
+pub struct Checks<'a> {
+    plan: Plan<'a>,
+    seed: u64,
+    /// The numbers of its sizes, those with the smallest tensors first.
+    order: Vec<usize>,
+    /// Nothing where that is too much work.
+    expected: Vec<OnceLock<Result<Option<Expected>, String>>>,
+}
+
+impl<'a> Checks<'a> {
+    /// At the subject's check sizes, with data drawn by `seed`.
+    pub fn new(subject: &'a Subject, seed: u64) -> Checks<'a> {
+        let mut plan = Plan::of_sizes(subject, Ok(Vec::new()), seed);
+        plan.may_be_unfinished = true;
+        let mut order: Vec<usize> = (0..plan.calls()).collect();
+        let bytes = |number: &usize| subject.largest_bytes(&plan.sizes[*number]).unwrap_or(0.0) as u64;
+        order.sort_by_key(bytes);
+        let expected = (0..plan.calls()).map(|_| OnceLock::new()).collect();
+        Checks { plan, seed, order, expected }
+    }
+
+    /// Checks a way (one schedule per launch site) from the smallest size on, until the first that fails or is not finished in the time
+    /// that is left.
+    pub fn check(&self, way: Vec<Schedule>, target: &Target, left: Option<Duration>) -> Report {
+        let (begun, ways, mut report) = (Instant::now(), [way], self.plan.report());
+        for number in self.order.iter().copied() {
+            let now = left.map(|t| t.saturating_sub(begun.elapsed()));
+            if !report.failures.is_empty() || report.unfinished > 0 || (report.runs > 0 && now.is_some_and(|t| t.is_zero())) {
+                break;
+            }
+            let all = girih_core::sim::Options::default().fuel;
+            let fuel = now.map_or(all, |t| ((t.as_secs_f64() * STEPS_PER_SECOND) as u64).clamp(STEPS_PER_SECOND as u64, all));
+            let statements = now.map(|t| (t.as_secs_f64().max(1.0) * STATEMENTS_PER_SECOND) as u64);
+            let part = self.check_size(number, &ways, &Device::sim_within(target, fuel, false), statements);
+            report.merge(part);
+        }
+        report
+    }
+
+    fn check_size(&self, number: usize, ways: &[Vec<Schedule>], device: &Device, statements: Option<u64>) -> Report {
+        let mut report = Report { sizes: 1, ..Report::default() };
+        let expected = self.expected[number].get_or_init(|| self.plan.expected_within(number, self.seed, statements));
+        let tried = match expected {
+            Ok(Some(expected)) => self.plan.try_ways(number, device, ways, expected, &mut report),
+            Ok(None) => {
+                report.unfinished += 1;
+                Ok(())
+            }
+            Err(e) => Err(e.clone()),
+        };
+        if let Err(e) = tried {
+            report.fail(format!("at {}: {e}", self.plan.sizes[number]));
+        }
+        report
+    }
 }
 
 /// Compiles everything that the plans launch into the disk cache, on all cores: a device runs one kernel at a time and would wait for
@@ -164,18 +227,27 @@ struct Plan<'a> {
     broken: Option<String>,
     /// Errors are worth a report.
     multiplies: bool,
+    /// Too much work is no mistake.
+    may_be_unfinished: bool,
 }
+
+/// A call, and its tensors as it shall leave them.
+type Expected = (Call, Vec<Option<HostTensor>>);
 
 impl<'a> Plan<'a> {
     fn new(subject: &'a Subject, schedules: Result<Vec<Vec<Schedule>>, String>, options: &Options) -> Plan<'a> {
+        Plan::of_sizes(subject, schedules, options.seed)
+    }
+
+    fn of_sizes(subject: &'a Subject, schedules: Result<Vec<Vec<Schedule>>, String>, seed: u64) -> Plan<'a> {
         let (schedules, broken) = match schedules {
             Ok(schedules) => (schedules, None),
             Err(e) => (Vec::new(), Some(e)),
         };
         let multiplies = subject.multiplies() && subject.challenge.is_some();
-        let Drawn { sizes, left_out, reason } = subject.drawn_sizes(options.seed);
+        let Drawn { sizes, left_out, reason } = subject.drawn_sizes(seed);
         let broken = broken.or_else(|| sizes.is_empty().then(|| no_sizes(reason)));
-        Plan { subject, sizes, left_out, schedules, broken, multiplies }
+        Plan { subject, sizes, left_out, schedules, broken, multiplies, may_be_unfinished: false }
     }
 
     fn calls(&self) -> usize {
@@ -206,27 +278,55 @@ impl<'a> Plan<'a> {
         self.subject.call(&self.sizes[number], seed.wrapping_add(number as u64 * 1000))
     }
 
-    fn try_size(&self, number: usize, device: &Device, seed: u64, report: &mut Report) -> Result<(), String> {
+    /// A call, and what it shall leave.
+    fn expected(&self, number: usize, seed: u64) -> Result<Expected, String> {
+        Ok(self.expected_within(number, seed, None)?.expect("without a limit it is finished"))
+    }
+
+    /// The same; nothing where a launch takes the evaluator more statements than it may.
+    fn expected_within(&self, number: usize, seed: u64, statements: Option<u64>) -> Result<Option<Expected>, String> {
         let call = self.call(number, seed)?;
-        let expected = evaluate(self.subject, &call).map_err(|e| format!("eval: {e}"))?;
-        self.subject.verify(&call, &expected, None).map_err(|e| format!("eval differs from the reference: {e}"))?;
-        let placed = Placed::new(device, &call, number % 2).map_err(|e| e.to_string())?;
+        let options = EvalOptions { fuel: statements, ..EvalOptions::default() };
+        let after = match evaluated(self.subject, &call, &[], &options) {
+            Ok(after) => after,
+            Err(ProgramEvalError::Kernel { error, .. }) if matches!(*error, EvalError::Fuel { .. }) => return Ok(None),
+            Err(e) => return Err(format!("eval: {e}")),
+        };
+        self.subject.verify(&call, &after, None).map_err(|e| format!("eval differs from the reference: {e}"))?;
+        Ok(Some((call, after)))
+    }
+
+    fn try_size(&self, number: usize, device: &Device, seed: u64, report: &mut Report) -> Result<(), String> {
+        let expected = self.expected(number, seed)?;
+        self.try_ways(number, device, &self.schedules, &expected, report)
+    }
+
+    fn try_ways(
+        &self,
+        number: usize,
+        device: &Device,
+        ways: &[Vec<Schedule>],
+        (call, expected): &Expected,
+        report: &mut Report,
+    ) -> Result<(), String> {
+        let placed = Placed::new(device, call, number % 2).map_err(|e| e.to_string())?;
         let arguments = placed.arguments();
         let mut runner = Runner::new(device, self.subject.program.clone());
-        for schedules in &self.schedules {
+        for schedules in ways {
             runner.schedules = schedules.iter().cloned().map(Some).collect();
             let outcome = run(&mut runner, &placed, &arguments);
             match outcome {
                 Err(Error::Compile(CompileError::Schedule(e))) => *report.rejected.entry(e.rule.clone()).or_default() += 1,
+                Err(Error::Unfinished { .. }) if self.may_be_unfinished => report.unfinished += 1,
                 // What is wrong under every schedule and at every size is said once.
                 Err(Error::Compile(e)) => report.fail(e.to_string()),
                 Err(e) => report.fail(format!("{}: at {}: {e}", self.shown(schedules), call.sizes)),
                 Ok(after) => {
                     report.runs += 1;
-                    match self.compare(&call, &placed, &after, &expected) {
+                    match self.compare(call, &placed, &after, expected) {
                         Ok(deviation) if self.multiplies => report.deviate(deviation),
                         Ok(_) => {}
-                        Err(e) => self.explain(&call, schedules, &after, &expected, e).into_iter().for_each(|f| report.fail(f)),
+                        Err(e) => self.explain(call, schedules, &after, expected, e).into_iter().for_each(|f| report.fail(f)),
                     }
                 }
             }
@@ -294,6 +394,15 @@ pub fn evaluate(subject: &Subject, call: &Call) -> Result<Vec<Option<HostTensor>
 
 /// As [`evaluate`], with the tiles of a schedule for each launch site; of none, with the smallest.
 pub(crate) fn evaluate_under(subject: &Subject, call: &Call, schedules: &[Schedule]) -> Result<Vec<Option<HostTensor>>, String> {
+    evaluated(subject, call, schedules, &EvalOptions::default()).map_err(|e| e.to_string())
+}
+
+fn evaluated(
+    subject: &Subject,
+    call: &Call,
+    schedules: &[Schedule],
+    options: &EvalOptions,
+) -> Result<Vec<Option<HostTensor>>, ProgramEvalError> {
     let mut after: Vec<Option<HostTensor>> = call
         .args
         .iter()
@@ -312,7 +421,7 @@ pub(crate) fn evaluate_under(subject: &Subject, call: &Call, schedules: &[Schedu
             (CallArg::Tensor { .. }, None) => unreachable!("every tensor was cloned above"),
         })
         .collect();
-    eval_program_under(&subject.program, schedules, &mut args, &EvalOptions::default()).map_err(|e| e.to_string())?;
+    eval_program_under(&subject.program, schedules, &mut args, options)?;
     Ok(after)
 }
 

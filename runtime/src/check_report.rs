@@ -18,6 +18,8 @@ pub struct Report {
     pub deviation: Option<Deviation>,
     /// Illegal schedules by reason.
     pub rejected: BTreeMap<String, usize>,
+    /// Runs that were given up, where time is limited.
+    pub unfinished: usize,
     /// Unusual lengths that a kernel's requirements exclude, or that are too much work.
     pub left_out: usize,
     /// Everything that was wrong: schedule, size and difference.
@@ -48,6 +50,7 @@ impl Report {
         part.deviation.into_iter().for_each(|d| self.deviate(d));
         self.sizes += part.sizes;
         self.runs += part.runs;
+        self.unfinished += part.unfinished;
         part.failures.into_iter().for_each(|f| self.fail(f));
         for (reason, count) in part.rejected {
             *self.rejected.entry(reason).or_default() += count;

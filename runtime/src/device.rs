@@ -96,6 +96,11 @@ impl Device {
     pub fn sim(target: &Target) -> Device {
         Device::Sim(Arc::new(SimDevice::new(target)))
     }
+    /// The same simulator, with a limit to the warp instructions of a launch.
+    pub(crate) fn sim_within(target: &Target, fuel: u64, count: bool) -> Device {
+        let options = girih_core::sim::Options { fuel, count, ..Default::default() };
+        Device::Sim(Arc::new(SimDevice::with_options(target, options)))
+    }
     /// The same simulator, whose traffic and instructions are not counted.
     pub(crate) fn sim_without_counters(target: &Target) -> Device {
         let options = girih_core::sim::Options { count: false, ..Default::default() };

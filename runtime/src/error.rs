@@ -70,6 +70,14 @@ pub enum Error {
         /// The trap in words.
         message: String,
     },
+    /// A simulation took more warp instructions than it may: an endless loop, or much work.
+    #[error("simulating `{kernel}`: not finished after {steps} warp instructions")]
+    Unfinished {
+        /// The kernel's name.
+        kernel: String,
+        /// How many it may take.
+        steps: u64,
+    },
     /// A buffer was used beyond its end or on another device.
     #[error("{0}")]
     Buffer(String),

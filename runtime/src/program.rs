@@ -81,6 +81,14 @@ impl fmt::Display for Way {
 /// Calls whose steps are kept.
 const KNOWN: usize = 8;
 
+/// Who looks on while a program runs step by step, and may end it.
+pub(crate) trait Witness {
+    /// A launch is about to be made: its arguments as the walker and as the device have them.
+    fn launching(&mut self, site: usize, regions: &[LaunchArg], args: &[Argument]) -> Result<(), Error>;
+    /// A value was read back.
+    fn read(&mut self, value: Literal) -> Result<(), Error>;
+}
+
 impl Runner {
     /// Prepares to run a program.
     pub fn new(device: &Device, program: Arc<Program>) -> Runner {
@@ -150,8 +158,13 @@ impl Runner {
         done
     }
 
+    /// Runs it once, step by step, before a witness.
+    pub(crate) fn run_before(&mut self, args: &[Argument], witness: &mut dyn Witness) -> Result<(), Error> {
+        self.walk(args, Then::Tell(witness)).map(|_| ())
+    }
+
     /// Walks the program once, issuing its steps or keeping them.
-    fn walk(&mut self, args: &[Argument], then: Then) -> Result<Vec<Step>, Error> {
+    fn walk<'a>(&'a mut self, args: &[Argument], then: Then<'a>) -> Result<Vec<Step>, Error> {
         let program = self.program.clone();
         let mut bases = Vec::with_capacity(args.len());
         for (i, arg) in args.iter().enumerate() {
@@ -161,7 +174,7 @@ impl Runner {
         let mut run = Run { runner: self, params: bases, then };
         walk(&program, &shapes, &mut run).map_err(|e| failure(&program, e))?;
         match run.then {
-            Then::Issue => Ok(Vec::new()),
+            Then::Issue | Then::Tell(_) => Ok(Vec::new()),
             Then::Keep(steps) => Ok(steps),
         }
     }
@@ -226,12 +239,14 @@ fn failure(program: &Program, e: WalkError<Error>) -> Error {
 struct Run<'a> {
     runner: &'a mut Runner,
     params: Vec<Memory>,
-    then: Then,
+    then: Then<'a>,
 }
 
 /// What happens to a step.
-enum Then {
+enum Then<'a> {
     Issue,
+    /// It is issued after the witness was told.
+    Tell(&'a mut dyn Witness),
     Keep(Vec<Step>),
 }
 
@@ -286,7 +301,11 @@ impl Executor for Run<'_> {
                 Ok(Argument::Tensor { dtype: region.dtype, tensor: region.tensor_arg(memory.address), mutable: memory.mutable })
             }
         };
+        let regions = args;
         let args = args.iter().map(argument).collect::<Result<Vec<_>, Error>>()?;
+        if let Then::Tell(witness) = &mut self.then {
+            witness.launching(site, regions, &args)?;
+        }
         let schedule = self.runner.schedules.get(site).and_then(Option::as_ref);
         let device = &self.runner.device;
         let Then::Keep(steps) = &mut self.then else { return launch::launch(device, kernel, schedule, args) };
@@ -302,7 +321,7 @@ impl Executor for Run<'_> {
         let address = self.address(region)?;
         let (len, pattern) = (region.bytes() as usize, &value.bits.to_le_bytes()[..region.dtype.size()]);
         match &mut self.then {
-            Then::Issue => self.runner.device.fill_at(address, len, pattern),
+            Then::Issue | Then::Tell(_) => self.runner.device.fill_at(address, len, pattern),
             Then::Keep(steps) => {
                 steps.push(Step::Fill { address, len, pattern: pattern.to_vec() });
                 Ok(())
@@ -314,7 +333,7 @@ impl Executor for Run<'_> {
         let (to_address, from_address) = (self.address(to)?, self.address(from)?);
         let (to, from, len) = (to_address, from_address, to.bytes() as usize);
         match &mut self.then {
-            Then::Issue => self.runner.device.copy_at(to, from, len),
+            Then::Issue | Then::Tell(_) => self.runner.device.copy_at(to, from, len),
             Then::Keep(steps) => {
                 steps.push(Step::Copy { to, from, len });
                 Ok(())
@@ -325,6 +344,10 @@ impl Executor for Run<'_> {
     fn read_back(&mut self, from: &Region) -> Result<Literal, Error> {
         let mut bytes = [0; 8];
         self.runner.device.read_at(self.address(from)?, &mut bytes[..from.dtype.size()])?;
-        Ok(Literal { dtype: from.dtype, bits: u64::from_le_bytes(bytes) })
+        let value = Literal { dtype: from.dtype, bits: u64::from_le_bytes(bytes) };
+        if let Then::Tell(witness) = &mut self.then {
+            witness.read(value)?;
+        }
+        Ok(value)
     }
 }

@@ -3,7 +3,7 @@
 use crate::compile::Compiled;
 use crate::error::Error;
 use crate::launch::Kernels;
-use girih_core::sim::{self, BufferId, Memory, Options, Report};
+use girih_core::sim::{self, BufferId, Memory, Options, Report, TrapKind};
 use girih_core::simt::{self, ParamKind};
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
@@ -240,7 +240,11 @@ impl SimDevice {
             let result = sim::simulate(program, grid, &arguments, &mut state.memory, &self.options);
             let report = result.map_err(|trap| {
                 state.drop_workspaces(owner);
-                Error::Trap { kernel: launch.name.clone(), message: trap.to_string() }
+                let kernel = launch.name.clone();
+                match trap.kind {
+                    TrapKind::FuelExhausted { fuel } => Error::Unfinished { kernel, steps: fuel },
+                    _ => Error::Trap { kernel, message: trap.to_string() },
+                }
             })?;
             if let Some(recorded) = &mut state.recorded {
                 recorded.push(LaunchReport {

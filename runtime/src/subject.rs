@@ -3,7 +3,7 @@
 //! A [`Subject`] makes [`Call`]s: arguments on the host for given sizes and a seed. [`crate::placed`] brings them to a device.
 
 use crate::bare_kernel::{kernel_call, numel, single_launch};
-use crate::challenge::{Case, Challenge, Reference, Sizes, near};
+use crate::challenge::{Case, Challenge, Reference, Sizes, judged, near};
 use crate::deviation::{Deviation, Tally};
 use crate::inputs::{HostTensor, Rng};
 use crate::random_sizes::{Drawn, random_sizes};
@@ -16,6 +16,7 @@ use girih_core::registry::KernelDef;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{Kernel, ParamKind};
 use girih_core::types::{DType, Literal};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 /// A program that can be checked, tuned and timed.
@@ -96,12 +97,14 @@ impl Subject {
         let program = (challenge.program.build)().map_err(|e| e.to_string())?;
         let signature = Signature::parse(challenge.signature)?;
         let bound = signature.bind(&program)?;
+        signature.check_constness(&program, &bound)?;
         let named = challenge.inputs.iter().map(|(n, _)| n).chain(challenge.outputs.iter().map(|(n, _)| n));
         for name in named {
             if signature.position(name).is_none_or(|i| signature.params[i].shape.is_none()) {
                 return Err(format!("challenge {}: `{name}` is no pointer of `{signature}`", challenge.slug));
             }
         }
+        are_scalars(challenge, &signature)?;
         Ok(Subject::new(challenge.slug.into(), program, Some(challenge.clone()), Kind::Challenge { signature, bound }))
     }
 
@@ -161,7 +164,16 @@ impl Subject {
         }
         self.are_values(asked)?;
         match &self.challenge {
-            Some(c) => Ok(asked.or(&c.perf)),
+            Some(c) => {
+                let sizes = asked.or(&c.perf);
+                match known.iter().find(|n| !sizes.0.contains_key(*n)) {
+                    None => Ok(sizes),
+                    Some(name) => {
+                        let help = format!("give the challenge one (`.perf_at(\"{name}=1000000\")`) or this command --size {name}=1000000");
+                        Err(format!("{} has no perf size that says `{name}`: {help}", self.name))
+                    }
+                }
+            }
             None if asked.0.is_empty() => {
                 Err(format!("{} is no challenge, so it has no size of its own: give one, as in --size N=1000000 (every axis)", self.name))
             }
@@ -360,6 +372,20 @@ impl Subject {
     pub fn judge(&self, call: &Call, after: &[Option<HostTensor>], samples: Option<usize>, strict: bool) -> Result<Deviation, String> {
         let tally = Tally::default();
         let Some(challenge) = &self.challenge else { return Ok(tally.total()) };
+        let compared = judged(|| self.compare_with_references(challenge, call, after, samples, strict, &tally));
+        compared.map_err(|e| if e.starts_with("a reference names") { format!("challenge {}: {e}", self.name) } else { e })?;
+        Ok(tally.total())
+    }
+
+    fn compare_with_references(
+        &self,
+        challenge: &Challenge,
+        call: &Call,
+        after: &[Option<HostTensor>],
+        samples: Option<usize>,
+        strict: bool,
+        tally: &Tally,
+    ) -> Result<(), String> {
         let case = call.case();
         for (arg, after) in call.args.iter().zip(after) {
             let (CallArg::Tensor { name, data, .. }, Some(after)) = (arg, after) else { continue };
@@ -390,7 +416,7 @@ impl Subject {
                 }
             }
         }
-        Ok(tally.total())
+        Ok(())
     }
 
     /// Whether a kernel of the program multiplies tiles: what makes errors worth a report.
@@ -454,6 +480,20 @@ impl Call {
     }
 }
 
+/// Whether the sizes of a challenge name scalars of its signature.
+fn are_scalars(challenge: &Challenge, signature: &Signature) -> Result<(), String> {
+    let scalars: Vec<&str> = signature.params.iter().filter(|p| p.shape.is_none()).map(|p| p.name.as_str()).collect();
+    let sizes = challenge.checks.iter().map(|s| ("check_at", s)).chain([("perf_at", &challenge.perf)]);
+    for (method, sizes) in sizes {
+        if let Some(name) = sizes.0.keys().find(|n| !scalars.contains(&n.as_str())) {
+            let there = if scalars.is_empty() { "none".into() } else { scalars.join(", ") };
+            let slug = challenge.slug;
+            return Err(format!("challenge {slug}: `.{method}` gives `{name}`, which is no scalar of `{signature}`; it has {there}"));
+        }
+    }
+    Ok(())
+}
+
 /// Values for a signature's parameters, as shapes read them: any number for pointers.
 fn signature_values(name: &str, signature: &Signature, sizes: &Sizes) -> Result<Vec<HostArg>, String> {
     let value = |p: &SignatureParam| match (&p.shape, sizes.0.get(&p.name)) {
@@ -504,7 +544,7 @@ fn in_parts(count: usize, check: impl Fn(usize) -> Result<(), String> + Sync) ->
     let part = |t: usize| (t * share..((t + 1) * share).min(count)).try_for_each(check);
     std::thread::scope(|scope| {
         let parts: Vec<_> = (0..threads).map(|t| scope.spawn(move || part(t))).collect();
-        parts.into_iter().try_for_each(|p| p.join().expect("a reference does not panic"))
+        parts.into_iter().try_for_each(|p| p.join().unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }
 

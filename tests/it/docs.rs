@@ -1,4 +1,5 @@
-//! Code in the docs is what girih writes: blocks below `<!-- cuda KERNEL KNOBS -->` and `<!-- source KERNEL -->` are made anew and compared.
+//! Code in the docs is what girih writes: blocks below `<!-- cuda KERNEL KNOBS -->`, `<!-- source KERNEL -->` and `<!-- file PATH -->` are
+//! made anew and compared.
 //!
 //! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`, `aligned` for packed
 //! and aligned tensors of any length; `best` without) and an excerpt (`body`: what the function's braces hold). `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs` rewrites the blocks.
@@ -45,10 +46,20 @@ fn source(kernel: &Kernel) -> String {
     lines[attribute..=end].join("\n")
 }
 
+/// A file without its head comment.
+fn whole_file(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let lines: Vec<&str> = text.lines().skip_while(|l| l.starts_with("//!") || l.is_empty()).collect();
+    lines.join("\n")
+}
+
 /// The text of a marker's block.
 fn block(marker: &str, kernels: &[Kernel]) -> String {
     let words: Vec<&str> = marker.split_whitespace().collect();
     let [what, name, rest @ ..] = &words[..] else { panic!("`{marker}` names no kernel") };
+    if *what == "file" {
+        return whole_file(&root().join(name));
+    }
     let kernel = kernels.iter().find(|k| k.name == *name).unwrap_or_else(|| panic!("no kernel is called `{name}`"));
     if *what == "source" {
         return source(kernel);
@@ -82,7 +93,7 @@ fn renewed(text: &str, kernels: &[Kernel]) -> String {
         out.push_str(line);
         out.push('\n');
         let marker = line.trim().strip_prefix("<!-- ").and_then(|l| l.strip_suffix(" -->"));
-        let Some(marker) = marker.filter(|m| m.starts_with("cuda ") || m.starts_with("source ")) else { continue };
+        let Some(marker) = marker.filter(|m| ["cuda ", "source ", "file "].iter().any(|w| m.starts_with(w))) else { continue };
         let fence = lines.next().unwrap_or("");
         assert!(fence.starts_with("```"), "below `{marker}` stands no block");
         for old in lines.by_ref() {

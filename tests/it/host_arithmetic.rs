@@ -102,18 +102,55 @@ fn host_code_computes_what_the_evaluator_computes() {
         (100, 0, 9, -9),
         (0, 70, 2, 0),
     ] {
-        let mut bytes = vec![0; 40 * 8];
-        let mut args = [
-            EvalArg::Tensor { bytes: &mut bytes, shape: TensorArg::packed(0, &[40]) },
-            EvalArg::Scalar(Literal::i32(a)),
-            EvalArg::Scalar(Literal::i32(b)),
-            EvalArg::Scalar(Literal::u32(u)),
-            EvalArg::Scalar(Literal::index(w)),
-        ];
-        eval_program(&program, &mut args, &EvalOptions::default()).unwrap_or_else(|e| panic!("{e}"));
-        let expected: Vec<i64> = bytes.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().expect("eight bytes"))).collect();
+        let expected = evaluated(&program, 40, (a, b, u, w));
         let found: Vec<i64> =
             host.run(&[a.to_string(), b.to_string(), u.to_string(), w.to_string()]).lines().map(|l| l.parse().expect("a number")).collect();
         assert_eq!(found, expected, "{a} {b} {u} {w}\n{text}");
     }
+}
+
+/// Numbers that are carried from turn to turn and grow beyond their type.
+#[program]
+fn carried(y: &mut Tensor<i64, 1>, a: Scalar<i32>, b: Scalar<i32>, u: Scalar<u32>, w: Scalar<i64>) {
+    let (mut last, mut left, mut turns) = (scalar::<i32>(0), a, scalar::<i64>(0));
+    let (mut one, mut two) = (w, w);
+    while turns < 20 {
+        last = last * 10 + left % 10;
+        left = left + b + u.cast::<i32>();
+        let next = one + two;
+        one = two;
+        two = next;
+        turns += 1;
+    }
+    for (i, n) in [last.cast::<i64>(), left.cast::<i64>(), one, two, turns].into_iter().enumerate() {
+        number(y, scalar::<i64>(i as i64), n);
+    }
+}
+
+#[test]
+fn carried_numbers_wrap() {
+    let program = (carried::Program::def().build)().unwrap_or_else(|e| panic!("{e}"));
+    let text = exported(&program);
+    assert!(text.contains("next_turns = turns + 1;"), "what is counted by ones needs no help\n{text}");
+    let main = "int main(int, char** v)\n{\n    long long y[5] = {};\n    solve(y, 5, (int)atoll(v[1]), (int)atoll(v[2]), (unsigned int)atoll(v[3]), atoll(v[4]));\n    for (long long n : y)\n        printf(\"%lld\\n\", n);\n}\n";
+    let Some(host) = HostProgram::build(&text, "number", NUMBER, main) else { return };
+    for (a, b, u, w) in [(7, 2, 0, 5), (i32::MAX, i32::MAX, 7, i64::MAX), (i32::MIN, -1, u32::MAX, 1 << 60)] {
+        let found = host.run(&[a.to_string(), b.to_string(), u.to_string(), w.to_string()]);
+        let found: Vec<i64> = found.lines().map(|l| l.parse().expect("a number")).collect();
+        assert_eq!(found, evaluated(&program, 5, (a, b, u, w)), "{a} {b} {u} {w}\n{text}");
+    }
+}
+
+/// What the evaluator leaves in `y`.
+fn evaluated(program: &Program, len: usize, (a, b, u, w): (i32, i32, u32, i64)) -> Vec<i64> {
+    let mut bytes = vec![0; len * 8];
+    let mut args = [
+        EvalArg::Tensor { bytes: &mut bytes, shape: TensorArg::packed(0, &[len as i64]) },
+        EvalArg::Scalar(Literal::i32(a)),
+        EvalArg::Scalar(Literal::i32(b)),
+        EvalArg::Scalar(Literal::u32(u)),
+        EvalArg::Scalar(Literal::index(w)),
+    ];
+    eval_program(program, &mut args, &EvalOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    bytes.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().expect("eight bytes"))).collect()
 }

@@ -39,6 +39,7 @@ mod programs;
 mod properties;
 mod random;
 mod reductions;
+mod rehearsals;
 mod rungs;
 mod sass;
 mod scans;

@@ -99,6 +99,15 @@ pub fn tile_updates(x: &Tensor<u32, 1>, y: &mut Tensor<u32, 1>, old: &mut Tensor
     }
 }
 
+/// Upper halves of products of bytes, for which there is no instruction.
+#[kernel(tile(T = [32, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 4]), types(I = [i8, u8]))]
+pub fn high_bytes<I: Int>(x: &Tensor<I, 1>, by: Scalar<I>, y: &mut Tensor<I, 2>) {
+    for t in x.tiles([T]) {
+        let v = x.load(t);
+        y.store((t, ..3), stack([v.mul_hi(v), (v + 1).mul_hi(by), (v - by).mul_hi(v >> 1).mul_hi(7)]));
+    }
+}
+
 fn built(defs: &[KernelDef]) -> Vec<Kernel> {
     defs.iter().map(|d| (d.build)().unwrap_or_else(|e| panic!("{e}"))).collect()
 }
@@ -111,6 +120,8 @@ fn rare_operators_compute_what_eval_computes() {
         smallest_at::Kernel::def(),
         single_updates::Kernel::def(),
         tile_updates::Kernel::def(),
+        high_bytes::Kernel::<i8>::def(),
+        high_bytes::Kernel::<u8>::def(),
     ]);
     compare(&kernels);
     nvrtc::accepts(&kernels);

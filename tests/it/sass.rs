@@ -4,13 +4,17 @@ use super::kernels::saxpy;
 use super::launches::best_facts;
 use super::nvrtc::provide;
 use super::rungs::rungs;
+use girih::acceptance::calls_with_stack;
 use girih::compile::{Compiled, Output, compile};
 use girih::nvrtc;
+use girih::prelude::*;
 use girih::sass::{self, Class, Function};
+use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::path::Path;
@@ -187,4 +191,25 @@ fn a_machine_without_the_disassembler_says_where_it_looked() {
     for part in ["GIRIH_NVDISASM=/nowhere/nvdisasm", "autotune doctor --fetch", sass::WHEEL, verdict] {
         assert!(text.contains(part), "no {part} in {text}");
     }
+}
+
+/// Of large arguments.
+#[kernel(tile(T = 64))]
+fn waves(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let v = x.load(t);
+        y.store(t, select(v > 0.0, v.sin(), -v));
+    }
+}
+
+/// The stack of CUDA's own functions is told from one that a schedule could spare.
+#[test]
+fn functions_with_a_stack_of_their_own_are_known() {
+    let calls = |def: KernelDef| {
+        let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));
+        let facts = Facts::best(&kernel);
+        let naive = Space::new(&kernel, &facts, Target::h200()).naive().expect("legal");
+        calls_with_stack(&lower(&kernel, &facts, &naive, Target::h200()).expect("legal"))
+    };
+    assert!(calls(waves::Kernel::def()) && !calls(saxpy::Kernel::def()));
 }

@@ -54,8 +54,7 @@ fn too_large(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
     for (i, j) in x.tiles([m, n]) {
         let v = full::<i32>([m, n], 3_000_000_000);
         let w = full::<i64>([m, n], 0xffff_ffff_ffff_ffff);
-        let s = select(x.len(0) > 3, scalar::<f32>(1.0), 2.0);
-        y.store((i, j), x.load((i, j)) + v.cast::<f32>() + w.cast::<f32>() + s);
+        y.store((i, j), x.load((i, j)) + v.cast::<f32>() + w.cast::<f32>());
     }
     for (i, _) in x.axes([0, 0]).tiles([m, n]) {
         let _ = i;
@@ -75,20 +74,92 @@ fn large_literals_need_no_type() {
     let text = mistakes_in(include_str!("spellings.rs"), too_large);
     says(
         &text,
-        &[
-            "3000000000 is out of the range of i32",
-            "18446744073709551615 is out of the range of i64",
-            "`select` of scalars by a scalar is a scalar and no tile",
-            "`.axes([0, 0])` names axis 0 twice",
-        ],
+        &["3000000000 is out of the range of i32", "18446744073709551615 is out of the range of i64", "`.axes([0, 0])` names axis 0 twice"],
     );
 }
 
-/// One condition for all elements.
+/// Single bits of any integers: `Int` says enough.
+#[kernel(tile(T = [64, 128]), types(I = [u8, i64]))]
+pub fn mixed_bits<I: Int>(x: &Tensor<I, 1>, mask: Scalar<I>, y: &mut Tensor<I, 1>) {
+    for t in y.tiles([T]) {
+        let v = x.load(t);
+        y.store(t, ((v & mask) | !v) ^ (v >> 1));
+    }
+}
+
+/// Pairs of neighbours put in order, in place: the block's chunk lies in a shared array.
+#[kernel(tile(T = [64, 128]))]
+pub fn ordered_neighbours(x: &mut Tensor<f32, 1>) {
+    for t in x.tiles([T]) {
+        let mut own = shared::<f32>([T], f32::INFINITY);
+        own.store(.., x.load(t));
+        let (i, partner) = (iota::<i32>(T), iota::<i32>(T) ^ 1);
+        let (mine, other) = (own.gather(i), own.gather(partner));
+        own.store(.., if i < partner { mine.min(other) } else { mine.max(other) });
+        x.store(t, own.load(..));
+    }
+}
+
+/// Pairs that lie 32 apart put in order, in place.
+#[kernel(tile(R = [1, 4], T = [16, 32]))]
+pub fn ordered_from_afar(x: &mut Tensor<f32, 1>) {
+    let (mut near, mut far) = x.chunked(0, 64).split_at(1, 32);
+    for (r, t) in near.tiles([R, T]) {
+        let (a, b) = (near.load((r, t)), far.load((r, t)));
+        near.store((r, t), a.min(b));
+        far.store((r, t), a.max(b));
+    }
+}
+
+/// The largest element at each position of a tile, and where it is.
+#[kernel(tile(T = 64))]
+pub fn best_of_positions(x: &Tensor<f32, 1>, most: &mut Tensor<f32, 1>, index: &mut Tensor<i64, 1>) {
+    let mut best = (full::<f32>([T], f32::NEG_INFINITY), full::<i64>([T], i64::MAX));
+    for t in x.tiles([T]).strided() {
+        best = best.arg_max((x.load(t), t.coords()));
+    }
+    let (value, at) = best.arg_max_grid();
+    most.scatter(iota::<i32>(T), value);
+    index.scatter(iota::<i32>(T), at);
+}
+
+/// Whether an element is that before it: the first one is not.
+#[kernel(tile(T = [32, 64]))]
+pub fn repeated(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    for t in y.tiles([T]) {
+        let i = t.coords();
+        let same = i > 0 && x.gather((i - 1).max(0)) == x.load(t);
+        y.store(t, same.cast::<i32>());
+    }
+}
+
+/// What LANGUAGE.md says to write for work in place, pairs and guards.
+#[test]
+fn patterns_of_the_docs_are_right() {
+    for def in
+        [ordered_neighbours::Kernel::def(), ordered_from_afar::Kernel::def(), best_of_positions::Kernel::def(), repeated::Kernel::def()]
+    {
+        assert_right(of_kernel(def));
+    }
+}
+
+#[test]
+fn integers_have_bits() {
+    assert_right(of_kernel(mixed_bits::Kernel::<u8>::def()));
+    assert_right(of_kernel(mixed_bits::Kernel::<i64>::def()));
+}
+
+/// One condition for all elements, and for scalars; typed literals say what they are.
 #[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 2]))]
 pub fn chosen_by_scalar(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, n: Scalar<i32>) {
     for t in y.tiles([T]) {
-        y.store(t, select(n > 2, x.load(t), 1.0));
+        let of_scalars: Scalar<i32> = select(n > 3, select(n > 4, 1, n), 2);
+        let mut typed = scalar(-3i32);
+        for _ in 0..n {
+            typed += 1;
+        }
+        let beside = full([T], 0i32) + (typed & of_scalars);
+        y.store(t, select(n > 2, x.load(t), 1.0) + select(beside > 4, 0.5, beside.cast::<f32>()));
     }
 }
 

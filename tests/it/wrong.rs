@@ -1,5 +1,7 @@
 //! Kernels without a challenge that are wrong at some lengths only: the check of a kernel finds each of them.
 
+use super::programs::affine;
+use girih::challenge::Challenge;
 use girih::check::{On, Options, check};
 use girih::prelude::*;
 use girih::subject::Subject;
@@ -139,4 +141,43 @@ fn solvers_refuse_shapes_that_do_not_fit() {
     equations(two(7, 5), two(7, 6), 5).expect("the shapes fit");
     refused(solution_column(&stream, &two(5, 5), &mut one(5)));
     solution_column(&stream, &two(5, 6), &mut one(5)).expect("the shapes fit");
+}
+
+#[program]
+pub fn doubled(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    affine(x, y, scalar(2.0), scalar(0.0));
+}
+
+/// A challenge of `doubled`; the reference names a tensor that is not there.
+fn of_doubled(signature: &'static str) -> Challenge {
+    let challenge = Challenge::new("doubled", doubled::Program::def, signature);
+    challenge.input("A", girih::inputs::uniform(-1.0, 1.0)).output("B", |x, i| 2.0 * x.at("Q", i))
+}
+
+const TO_B: &str = "void solve(const float* A[N], float* B[N], int N)";
+
+/// What an export would refuse, a check refuses, too; and so are sizes of other names.
+#[test]
+fn challenges_that_cannot_be_called_are_no_subjects() {
+    let refused = |challenge: Challenge| Subject::of_challenge(&challenge).err().expect("it is refused");
+    let constant = refused(of_doubled("void solve(float* A[N], const float* B[N], int N)"));
+    assert_eq!(constant, "program doubled stores to y, but `const float* B` is const");
+    let unknown = refused(of_doubled(TO_B).check_at(["M=5"]));
+    let signature = "void solve(const float* A, float* B, int N)";
+    assert_eq!(unknown, format!("challenge doubled: `.check_at` gives `M`, which is no scalar of `{signature}`; it has N"));
+    let lacking = Subject::of_challenge(&of_doubled(TO_B).check_at(["N=5"])).unwrap_or_else(|e| panic!("{e}"));
+    let error = lacking.perf_sizes(&Default::default()).unwrap_err();
+    assert!(error.starts_with("doubled has no perf size that says `N`: ") && error.contains("`.perf_at(\"N=1000000\")`"), "{error}");
+    assert!(lacking.perf_sizes(&girih::challenge::Sizes::parse("N=7").unwrap()).is_ok());
+}
+
+/// A reference that asks for another tensor is a failure that names those there are, and no panic.
+#[test]
+fn references_that_name_what_is_not_there_are_told() {
+    let subject = Subject::of_challenge(&of_doubled(TO_B).check_at(["N=5", "N=70000"])).unwrap_or_else(|e| panic!("{e}"));
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 };
+    let report = check(&[subject], &options, &|_| {}).remove(0);
+    let what = "challenge doubled: a reference names the tensor `Q`, which the signature does not have; there is `A`, `B`";
+    assert!(report.failures.iter().all(|f| f.contains(what)) && report.failures.len() == 2, "{:#?}", report.failures);
+    assert!(!report.failures[0].contains("panicked"), "{:#?}", report.failures);
 }

@@ -266,6 +266,11 @@ impl Writer<'_> {
                 let symbol = if op == BinaryOp::Shl { "<<" } else { ">>" };
                 narrow(dtype, Text { text: format!("{value} {symbol} {amount}"), prec: Prec::Shift })
             }
+            // No instruction for bytes: their products fit an int.
+            BinaryOp::MulHi if dtype.size() == 1 => {
+                let product = self.infix("*", DType::I32, a, b, Prec::Mul).at_least(Prec::Shift);
+                narrow(dtype, Text { text: format!("{product} >> 8"), prec: Prec::Shift })
+            }
             BinaryOp::MulHi => {
                 let name = match dtype {
                     DType::I32 => "__mulhi",

@@ -48,7 +48,8 @@ pub struct ScalarRange<T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the end of a range from `{A}`",
     label = "neither a host integer nor an integer scalar",
-    note = "a `for` counts host integers (unrolled) or up to a `Scalar` of an integer type; knobs are no numbers"
+    note = "a `for` counts host integers (unrolled) or up to a `Scalar` of an integer type; knobs are no numbers",
+    note = "a range from a `Scalar` up to a number ends with `scalar(8)`; downwards count by a `while`, or `for k in 0..n` and `n - 1 - k`"
 )]
 pub trait RangeEnd<A> {
     /// The range.
@@ -78,6 +79,31 @@ impl<T: Int, A: Operand<T> + ScalarRhs> RangeEnd<A> for Scalar<T> {
             end = ops::binary(BinaryOp::Add, end, ops::int_literal(T::DTYPE, 1, loc), loc);
         }
         ScalarRange { start: start.operand(loc), end, elem: PhantomData }
+    }
+}
+
+/// Holds for no type: ranges of the GPU have one direction and one step.
+#[diagnostic::on_unimplemented(
+    message = "a `for` that runs on the GPU counts upwards, one by one",
+    label = "not on the GPU",
+    note = "backwards: `for k in 0..n` with `let i = n - 1 - k`; in steps: `for k in 0..n / 2` with `let i = 2 * k`; otherwise a `while`"
+)]
+pub trait OtherSteps {}
+
+impl<T> ScalarRange<T> {
+    /// Refused: says what to write instead.
+    pub fn rev(self) -> Self
+    where
+        T: OtherSteps,
+    {
+        self
+    }
+    /// Refused: says what to write instead.
+    pub fn step_by<S>(self, _step: S) -> Self
+    where
+        T: OtherSteps,
+    {
+        self
     }
 }
 

@@ -34,7 +34,7 @@ pub trait Float: Num {}
     message = "`{Self}` is no integer",
     note = "integers are i8, u8, i32, u32, i64 and u64: convert with `.cast::<i32>()`"
 )]
-pub trait Int: Num {}
+pub trait Int: Num + Bits {}
 
 /// Types with the operations on single bits: integers and bool.
 #[diagnostic::on_unimplemented(message = "`{Self}` has no bit operations", note = "integers and bool have them: see `.bitcast()`")]

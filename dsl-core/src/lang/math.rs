@@ -181,7 +181,7 @@ macro_rules! functions {
             pow Pow;
         }
         binary_methods! { $self_, Int, $rhs:
-            /// The upper half of the double-width product (32- and 64-bit integers).
+            /// The upper half of the double-width product.
             mul_hi MulHi;
         }
         rest_of_functions! { $self_, $rhs }

@@ -13,7 +13,7 @@ use half::{bf16, f16};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be combined with elements of type `{T}`",
     label = "has another element type",
-    note = "convert with `.cast::<{T}>()`; beside floats write `2.0`, not `2`"
+    note = "numbers are written `2.0` beside floats and `2` beside integers; a tile or scalar is converted by `.cast`, this one or the other"
 )]
 pub trait Operand<T: Elem>: Copy {
     /// The handle of the operand.
@@ -52,6 +52,7 @@ impl<T: Elem> Operand<T> for Scalar<T> {
 
 macro_rules! floats {
     ($($ty:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<T: Float> Operand<T> for $ty {
             fn operand(self, loc: SourceLoc) -> Handle {
                 ops::literal(crate::types::Literal::from_f64(T::DTYPE, f64::from(self)), loc)
@@ -63,6 +64,7 @@ floats!(f64, f32);
 
 macro_rules! ints {
     ($($ty:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<T: Int> Operand<T> for $ty {
             fn operand(self, loc: SourceLoc) -> Handle {
                 ops::int_literal(T::DTYPE, self as i64, loc)

@@ -4,7 +4,7 @@ pub use super::arg::{ArgPair, Position};
 pub use super::components::{Components, TileLike};
 pub use super::control::Tiles;
 pub use super::dot::dot;
-pub use super::elem::{Elem, Float, Int, Num};
+pub use super::elem::{Bits, Elem, Float, Int, Num};
 pub use super::elementwise::Elementwise;
 pub use super::grid::ReduceGrid;
 pub use super::operand::Operand;

@@ -93,6 +93,23 @@ impl std::ops::Add<Size> for i32 {
     }
 }
 
+/// The size of tiles along one axis.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the size of tiles along one axis",
+    label = "not one size",
+    note = "one axis takes one size, without brackets: `.tiles(S)`"
+)]
+pub trait OneSize {
+    /// The size.
+    fn one(self) -> Size;
+}
+#[diagnostic::do_not_recommend]
+impl<S: Into<Size>> OneSize for S {
+    fn one(self) -> Size {
+        self.into()
+    }
+}
+
 /// The extents of a tile: an array of sizes.
 #[diagnostic::on_unimplemented(message = "`{Self}` is no shape", note = "write an array of sizes: `[T]`, `[BM, BN]`, `[R, 3]`")]
 pub trait Shape {

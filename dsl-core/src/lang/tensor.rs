@@ -7,13 +7,14 @@ use super::index::{self, ComputedIndex, Coordinates, Part, TileIndex};
 use super::operand::Operand;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
-use super::size::Size;
+use super::size::{OneSize, Size};
 use super::tile::{Tile, TileIdx};
 use super::{build, ops};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
-use crate::tile::{Op, ParamKind, RequirementKind, Stmt, Ty, ViewId};
+use crate::tile::{Op, ParamKind, RequirementKind, Size as Extent, Stmt, Ty, ViewId};
 use crate::types::{CompareOp, DType};
+use std::cmp::Ordering;
 use std::marker::PhantomData;
 
 /// A tensor of `N` axes with elements of type `T`: a parameter, a view of one, or a temporary of a program.
@@ -52,6 +53,17 @@ loop_vars! {
     4: (TileIdx, TileIdx, TileIdx, TileIdx), |h| (TileIdx(h[0]), TileIdx(h[1]), TileIdx(h[2]), TileIdx(h[3]));
 }
 
+/// What to do about a tile that does not have the shape of the place that it is stored to.
+fn misfit(found: &[Extent], place: &[Extent]) -> &'static str {
+    let exchanged = found.len() == place.len() && place.iter().all(|s| found.contains(s));
+    match found.len().cmp(&place.len()) {
+        _ if exchanged => "exchange axes with `.t()`, or swap the tile indices of the store",
+        Ordering::Equal => "the tile has other extents than the indices: make it with the sizes of the loop, or store it elsewhere",
+        Ordering::Less => "the tile has too few axes: add one with `.expand(axis, size)`, or index the others by one coordinate",
+        Ordering::Greater => "the tile has too many axes: reduce or `.pick(axis, i)` one, or index the tensor's whole axis with `..3`",
+    }
+}
+
 /// One axis of a tensor, to loop over.
 pub struct Axis {
     tensor: Handle,
@@ -60,8 +72,8 @@ pub struct Axis {
 
 impl Axis {
     /// The tiles of `size` elements along the axis.
-    pub fn tiles(&self, size: impl Into<Size>) -> Tiles<Axes<1>> {
-        Tiles::new(self.tensor, vec![self.axis], vec![size.into().to_ir()])
+    pub fn tiles(&self, size: impl OneSize) -> Tiles<Axes<1>> {
+        Tiles::new(self.tensor, vec![self.axis], vec![size.one().to_ir()])
     }
 }
 
@@ -78,6 +90,26 @@ impl<const M: usize> SomeAxes<M> {
         Axes<M>: LoopVars,
     {
         Tiles::new(self.tensor, self.axes.to_vec(), sizes.into_iter().map(|s| s.into().to_ir()).collect())
+    }
+}
+
+/// Holds for no type: brackets would have to give a place in memory.
+#[diagnostic::on_unimplemented(
+    message = "a tensor has no elements `[..]`: they are in the GPU's memory",
+    label = "not an array",
+    note = "a tile is `x.load(t)`, one element `x.at(i)`; they are written by `y.store(t, v)` and `y.store_at(i, s)`"
+)]
+pub trait Brackets {}
+
+impl<T, I: Brackets, const N: usize> std::ops::Index<I> for Tensor<T, N> {
+    type Output = Tile<T>;
+    fn index(&self, _at: I) -> &Tile<T> {
+        unreachable!("nothing has `Brackets`")
+    }
+}
+impl<T, I: Brackets, const N: usize> std::ops::IndexMut<I> for Tensor<T, N> {
+    fn index_mut(&mut self, _at: I) -> &mut Tile<T> {
+        unreachable!("nothing has `Brackets`")
     }
 }
 
@@ -232,7 +264,7 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
             if found != shape {
                 let message = format!("store of {} at an index that spans {}", k.describe(value), k.shape_text(&shape));
                 let made = k.kernel.value(value).loc;
-                let help = "exchange axes with `.t()`, or swap the tile indices of the store";
+                let help = misfit(found, &shape);
                 k.error(Diagnostic::new(loc, message).note("the tile was made here", made).help(help));
                 return None;
             }

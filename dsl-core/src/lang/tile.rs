@@ -106,20 +106,55 @@ pub fn stack<T: Elem, const N: usize>(tiles: [Tile<T>; N]) -> Tile<T> {
 /// `condition ? a : b`, elementwise; the function behind a per-element `if`, without its masks. A condition that is the same for the whole
 /// block is spread over the tiles.
 #[track_caller]
-pub fn select<T: Elem>(condition: impl Operand<bool>, a: impl Operand<T>, b: impl Operand<T>) -> Tile<T> {
+pub fn select<T: Elem, A: Operand<T>, B: Operand<T>, C: Chooses<T, A, B>>(condition: C, a: A, b: B) -> C::Chosen {
     let loc = SourceLoc::caller();
-    let chosen = ops::select(condition.operand(loc), a.operand(loc), b.operand(loc), loc);
-    Tile::of(session::with(|s| {
-        let Some(k) = s.kernel("`select`", loc) else { return Handle::POISON };
-        let Some(v) = k.operand(chosen, loc) else { return Handle::POISON };
-        if k.kernel.ty(v).shape().is_none() {
-            let message = "`select` of scalars by a scalar is a scalar and no tile";
-            k.error(Diagnostic::new(loc, message).help("write `if condition { a } else { b }`"));
-            return Handle::POISON;
-        }
-        chosen
-    }))
+    C::chosen(ops::select(condition.operand(loc), a.operand(loc), b.operand(loc), loc))
 }
+
+/// What may choose between `A` and `B`: a tile where one of the three is a tile, a scalar where none is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not choose between `{A}` and `{B}`",
+    label = "no condition of this choice",
+    note = "the condition of `select` is a `Tile<bool>`, `Scalar<bool>` or `bool`: compare with `==`, `<`, .."
+)]
+pub trait Chooses<T: Elem, A, B>: Operand<bool> {
+    /// `Tile<T>` or `Scalar<T>`.
+    type Chosen;
+    /// The result, of its handle.
+    #[doc(hidden)]
+    fn chosen(handle: Handle) -> Self::Chosen;
+}
+
+impl<T: Elem, A, B> Chooses<T, A, B> for Tile<bool> {
+    type Chosen = Tile<T>;
+    fn chosen(handle: Handle) -> Tile<T> {
+        Tile::of(handle)
+    }
+}
+
+macro_rules! one_condition {
+    ($($condition:ty),*) => {$(
+        impl<T: Elem, B> Chooses<T, Tile<T>, B> for $condition {
+            type Chosen = Tile<T>;
+            fn chosen(handle: Handle) -> Tile<T> {
+                Tile::of(handle)
+            }
+        }
+        impl<T: Elem, A: ScalarRhs> Chooses<T, A, Tile<T>> for $condition {
+            type Chosen = Tile<T>;
+            fn chosen(handle: Handle) -> Tile<T> {
+                Tile::of(handle)
+            }
+        }
+        impl<T: Elem, A: ScalarRhs, B: ScalarRhs> Chooses<T, A, B> for $condition {
+            type Chosen = Scalar<T>;
+            fn chosen(handle: Handle) -> Scalar<T> {
+                Scalar::of(handle)
+            }
+        }
+    )*};
+}
+one_condition!(bool, Scalar<bool>);
 
 impl<T: Elem> Tile<T> {
     pub(crate) fn of(handle: Handle) -> Tile<T> {

@@ -1,6 +1,7 @@
 //! Last step: loops of one turn and unused variables vanish, blocks that exist for scoping only are spliced in where they are alone.
 
-use crate::simt::{Expr, Kernel, Place, Stmt, VarId};
+pub(super) use crate::simt::visit::{blocks, children, each_expr};
+use crate::simt::{Expr, Kernel, Stmt, VarId};
 use crate::types::{DType, Literal};
 
 /// Simplifies a kernel; what it computes and its order of accesses stay as they are.
@@ -46,82 +47,6 @@ fn literal(e: &Expr) -> Option<i64> {
     }
 }
 
-/// Calls `f` on each expression of a statement (not of the statements inside).
-pub(super) fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
-    let place = |p: &mut Place, f: &mut dyn FnMut(&mut Expr)| f(&mut p.index);
-    match stmt {
-        Stmt::Let { value, .. } => f(value),
-        Stmt::Declare { init, .. } => init.iter_mut().for_each(f),
-        Stmt::Assign { index, value, .. } => {
-            index.iter_mut().for_each(&mut *f);
-            f(value);
-        }
-        Stmt::LoadVector { at, place: p, predicate, .. } | Stmt::StoreVector { at, place: p, predicate, .. } => {
-            f(at);
-            place(p, f);
-            predicate.iter_mut().for_each(f);
-        }
-        Stmt::Store { place: p, value, predicate, .. } | Stmt::StoreRelaxed { place: p, value, predicate } => {
-            place(p, f);
-            f(value);
-            predicate.iter_mut().for_each(f);
-        }
-        Stmt::Atomic { place: p, value, expected, predicate, .. } => {
-            place(p, f);
-            f(value);
-            expected.iter_mut().for_each(&mut *f);
-            predicate.iter_mut().for_each(f);
-        }
-        Stmt::LoadRelaxed { place: p, predicate, .. } => {
-            place(p, f);
-            predicate.iter_mut().for_each(f);
-        }
-        Stmt::If { condition, .. } | Stmt::While { condition, .. } => f(condition),
-        Stmt::For { start, end, step, .. } => [start, end, step].into_iter().for_each(f),
-        Stmt::AsyncCopy { shared, global, predicate, .. } => {
-            place(shared, f);
-            place(global, f);
-            predicate.iter_mut().for_each(f);
-        }
-        Stmt::MbarrierInit { barrier, .. } | Stmt::AsyncArrive { barrier } => place(barrier, f),
-        Stmt::MbarrierArrive { barrier, expect } => {
-            place(barrier, f);
-            expect.iter_mut().for_each(f);
-        }
-        Stmt::MbarrierWait { barrier, parity } => {
-            place(barrier, f);
-            f(parity);
-        }
-        Stmt::BulkCopy { shared, global, bytes, barrier } => {
-            place(shared, f);
-            place(global, f);
-            f(bytes);
-            place(barrier, f);
-        }
-        Stmt::Vote { value, .. } => f(value),
-        Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|fragment| f(&mut fragment.at)),
-        Stmt::LoadMatrix { at, place: p, .. } => {
-            f(at);
-            place(p, f);
-        }
-        Stmt::Shuffle { value, operand, .. } => {
-            f(value);
-            f(operand);
-        }
-        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => {}
-    }
-}
-
-/// The blocks inside a statement.
-pub(super) fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
-    match stmt {
-        Stmt::If { then, otherwise, .. } => vec![then, otherwise],
-        Stmt::For { body, .. } => vec![body],
-        Stmt::While { header, body, .. } => vec![header, body],
-        _ => vec![],
-    }
-}
-
 /// The statement with an expression in a variable's place.
 pub(super) fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
     fn expr(e: &mut Expr, var: VarId, by: &Expr) {
@@ -138,27 +63,6 @@ pub(super) fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
         *block = inner.into_iter().map(|s| substitute(s, var, by)).collect();
     }
     stmt
-}
-
-/// Calls `f` on each operand.
-pub(super) fn children(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
-    match e {
-        Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => {}
-        Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => f(a),
-        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
-            f(a);
-            f(b);
-        }
-        Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => {
-            f(a);
-            f(b);
-            f(c);
-        }
-        Expr::Load { place, predicate, .. } => {
-            f(&mut place.index);
-            predicate.iter_mut().for_each(|p| f(p));
-        }
-    }
 }
 
 /// Integer sums and products with 0 and 1.

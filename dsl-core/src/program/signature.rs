@@ -102,6 +102,20 @@ impl Signature {
         }
     }
 
+    /// Whether the program stores to nothing that the signature calls constant, where `bound` is what [`Signature::bind`] found.
+    ///
+    /// # Errors
+    /// The first such pointer.
+    pub fn check_constness(&self, program: &Program, bound: &[usize]) -> Result<(), String> {
+        for (param, at) in program.params.iter().zip(bound) {
+            let there = &self.params[*at];
+            if matches!(param.kind, ParamKind::Tensor { mutable: true, .. }) && there.constant {
+                return Err(format!("program {} stores to {}, but `{} {}` is const", program.name, param.name, there.c_type, there.name));
+            }
+        }
+        Ok(())
+    }
+
     fn check_bound(&self, at: usize, param: &crate::tile::Param, program: &Program) -> Result<(), String> {
         let there = &self.params[at];
         let (dtype, rank) = match param.kind {
@@ -264,7 +278,8 @@ fn param(input: &str) -> Parsed<'_, Declared<'_>> {
     // The longest type that the text starts with: `unsigned int`, not `unsigned`.
     let known = C_TYPES.iter().filter_map(|(c, dtype)| Some((c, dtype, eat_words(c, rest)?)));
     let Some((base, dtype, rest)) = known.min_by_key(|(.., rest)| rest.len()) else {
-        return mistake(rest.trim_start(), format!("unknown C type `{}`", token(rest)));
+        let known: Vec<&str> = C_TYPES.iter().map(|(c, _)| *c).collect();
+        return mistake(rest.trim_start(), format!("unknown C type `{}`: a signature has {}", token(rest), known.join(", ")));
     };
     let pointer = eat("*", rest);
     let (rest, name) = word(pointer.unwrap_or(rest))?;
@@ -346,7 +361,7 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         let wrong = |text: &str| Signature::parse(text).unwrap_err();
-        assert!(wrong("void solve(quad* A[N], int N)").ends_with("unknown C type `quad`"));
+        assert!(wrong("void solve(quad* A[N], int N)").contains("unknown C type `quad`: a signature has float, int, "));
         assert!(wrong("void solve(float* A[M], int N)").contains("`M` is no integer parameter"));
         assert!(wrong("void solve(float* A, int N)").contains("expected `[`, found `,`"));
         assert!(wrong("void solve(float* A[N").contains("has no end"));

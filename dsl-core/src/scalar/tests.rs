@@ -52,6 +52,9 @@ fn bits() {
     check(BinaryOp::MulHi, DType::I32, -1, 1, -1);
     check(BinaryOp::MulHi, DType::U32, 0xffff_ffff, 0xffff_ffff, 0xffff_fffe);
     check(BinaryOp::MulHi, DType::I64, i64::MIN, i64::MIN, 1 << 62);
+    check(BinaryOp::MulHi, DType::U8, 200, 200, 156);
+    check(BinaryOp::MulHi, DType::I8, -128, 127, -64);
+    check(BinaryOp::MulHi, DType::I8, -1, 1, -1);
     assert_eq!(unary(UnaryOp::LeadingZeros, DType::I8, 1), 7);
     assert_eq!(unary(UnaryOp::Popcount, DType::I32, 0xffff_ffff), 32);
     assert_eq!(unary(UnaryOp::Not, DType::U8, 0x0f), 0xf0);

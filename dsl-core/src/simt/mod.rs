@@ -17,6 +17,7 @@
 mod params;
 pub mod print;
 pub mod verify;
+pub(crate) mod visit;
 
 use crate::fragments::{Atom, LoadMatrix};
 use crate::loc::SourceLoc;

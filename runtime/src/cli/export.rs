@@ -39,8 +39,16 @@ pub fn run(args: &Args) -> Result<(), String> {
         subjects.retain(|s| s.signature().is_some());
     }
     std::fs::create_dir_all(&args.out).map_err(|e| format!("{}: {e}", args.out.display()))?;
+    // What has no legal schedule on this architecture keeps nothing else from being written.
+    let mut left: Vec<(&str, String)> = Vec::new();
     for subject in &subjects {
-        let (text, schedules) = export(subject, target, args.set.as_deref()).map_err(|e| format!("{}: {e}", subject.name))?;
+        let (text, schedules) = match export(subject, target, args.set.as_deref()) {
+            Ok(exported) => exported,
+            Err(e) => {
+                left.push((&subject.name, e));
+                continue;
+            }
+        };
         let path = args.out.join(format!("{}.cu", subject.name));
         std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
         if args.json {
@@ -49,9 +57,17 @@ pub fn run(args: &Args) -> Result<(), String> {
             println!("{} for {}: {}", path.display(), target.arch, schedules.join("; "));
         }
     }
-    match names::tell(&unbuilt) {
-        0 => Ok(()),
-        wrong => Err(format!("{wrong} of {} could not be built", subjects.len() + wrong)),
+    let broken = names::tell(&unbuilt);
+    for (name, e) in &left {
+        eprintln!("not written for {}: {}", target.arch, names::named(name, e));
+    }
+    match (broken + left.len(), broken) {
+        (0, _) => Ok(()),
+        (_, 0) => {
+            let names: Vec<&str> = left.iter().map(|(name, _)| *name).collect();
+            Err(format!("{} of {} were not written: {}", left.len(), subjects.len(), names.join(", ")))
+        }
+        (wrong, _) => Err(format!("{wrong} of {} were not written, {broken} of which could not be built", subjects.len() + broken)),
     }
 }
 

@@ -84,7 +84,8 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {message}");
+            // A mistake in a kernel begins so by itself.
+            eprintln!("error: {}", message.strip_prefix("error: ").unwrap_or(&message));
             ExitCode::FAILURE
         }
     }

@@ -123,9 +123,19 @@ pub fn kernel(name: &str) -> Result<KernelDef, String> {
             Some(exact) => Ok(**exact),
             None => {
                 let paths: Vec<String> = found.iter().map(|d| d.path()).collect();
-                Err(format!("`{name}` is the end of several kernels' paths: {}", paths.join(", ")))
+                Err(format!("`{name}` is the end of several kernels' paths: {}; {}", paths.join(", "), how_to_tell(name, &found)))
             }
         },
+    }
+}
+
+/// What to write for one of several kernels that a name fits.
+fn how_to_tell(name: &str, found: &[&KernelDef]) -> String {
+    let end = |d: &KernelDef| d.path()[d.module.len() + 2..].to_string();
+    match found {
+        [one, other, ..] if one.module == other.module && end(one).contains('<') => format!("write '{}', with quotes", end(one)),
+        [one, ..] => format!("write more of the path, as in '{}'", one.path()),
+        [] => format!("there is no `{name}`"),
     }
 }
 
@@ -163,6 +173,11 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// An error with the name of what it is about, unless it begins with it.
+pub fn named(name: &str, error: &str) -> String {
+    if error.starts_with(name) { error.to_string() } else { format!("{name}: {error}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,6 +200,15 @@ mod tests {
         let (found, unbuilt) = built(&[], &[good, KernelDef { name: "wrong", build: wrong, ..good }, good]);
         assert_eq!((found.len(), unbuilt.len()), (2, 1));
         assert!(unbuilt[0].name.ends_with("wrong") && unbuilt[0].error.contains("no such thing"), "{}", unbuilt[0].error);
+    }
+
+    #[test]
+    fn ends_of_several_paths_are_told_apart() {
+        let good = copied::Kernel::def();
+        let (bytes, floats) = (KernelDef { instance: &[("T", "u8")], ..good }, KernelDef { instance: &[("T", "f32")], ..good });
+        assert_eq!(how_to_tell("copied", &[&bytes, &floats]), "write 'copied<u8>', with quotes");
+        let elsewhere = KernelDef { module: "other", ..good };
+        assert_eq!(how_to_tell("copied", &[&elsewhere, &good]), "write more of the path, as in 'other::copied'");
     }
 
     #[test]

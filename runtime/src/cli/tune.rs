@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
         if let Err(e) = tune_one(&subject, &asked, &options, &store, &stop, args.json) {
             let name = if args.sweep.is_some() { format!("{} at {asked}", subject.name) } else { subject.name };
-            eprintln!("{name}: {e}");
+            eprintln!("{}", names::named(&name, &e));
             failures.push(name);
         }
     }

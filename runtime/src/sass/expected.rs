@@ -188,6 +188,7 @@ mod tests {
                 roles: Vec::new(),
             },
             provenance: Provenance { signature: text(), loc, schedule: text(), facts: text(), launch: text() },
+            next: None,
         }
     }
 

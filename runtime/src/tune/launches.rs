@@ -40,7 +40,15 @@ pub fn launches(program: &Program, call: &Call, misalign: usize) -> Result<Vec<L
         CallArg::Tensor { dtype, unit, .. } => (misalign * unit * dtype.size()) as u64,
         CallArg::Scalar(_) => 0,
     });
-    found(program, &call.arguments(), misaligned.collect())
+    found(program, &call.arguments(), misaligned.collect(), &[])
+}
+
+/// As [`launches`] of an aligned call, in which the program reads these values back, and 0 behind them.
+///
+/// # Errors
+/// As [`launches`]; a loop that these values do not end.
+pub fn launches_reading(program: &Program, call: &Call, values: &[Literal]) -> Result<Vec<Launch>, String> {
+    found(program, &call.arguments(), vec![0; call.args.len()], values)
 }
 
 /// How long tensors are at a challenge's own size, for which schedules are chosen where no other is asked for; found without making data. A
@@ -59,7 +67,7 @@ impl AtPerf {
         let Ok(args) = subject.perf_sizes(&Sizes::default()).and_then(|sizes| subject.arguments(&sizes)) else {
             return AtPerf::default();
         };
-        let launches = found(&subject.program, &args, vec![0; args.len()]).unwrap_or_default();
+        let launches = found(&subject.program, &args, vec![0; args.len()], &[]).unwrap_or_default();
         AtPerf { program: Some(ProgramArg::lengths(&args)), launches }
     }
 
@@ -69,8 +77,8 @@ impl AtPerf {
     }
 }
 
-fn found(program: &Program, args: &[ProgramArg], misaligned: Vec<u64>) -> Result<Vec<Launch>, String> {
-    let mut recorder = Recorder { found: Vec::new(), misaligned };
+fn found(program: &Program, args: &[ProgramArg], misaligned: Vec<u64>, values: &[Literal]) -> Result<Vec<Launch>, String> {
+    let mut recorder = Recorder { found: Vec::new(), misaligned, values, read: 0 };
     walk(program, args, &mut recorder).map_err(|e| e.to_string())?;
     recorder.found.sort_by_key(|l| l.site);
     Ok(recorder.found)
@@ -91,13 +99,19 @@ pub(super) fn host_arguments(args: &[LaunchArg]) -> Vec<HostArg> {
     args.iter().map(of).collect()
 }
 
-struct Recorder {
+/// Values that may be read back behind those that are given, before a loop is taken for endless.
+const MORE_VALUES: usize = 10_000;
+
+struct Recorder<'a> {
     found: Vec<Launch>,
     /// Bytes that each parameter's first element lies behind an aligned address.
     misaligned: Vec<u64>,
+    /// What is read back, in order.
+    values: &'a [Literal],
+    read: usize,
 }
 
-impl Executor for Recorder {
+impl Executor for Recorder<'_> {
     type Error = String;
 
     fn temp(&mut self, _index: usize, _temp: &Temp, _bytes: usize) -> Result<(), String> {
@@ -133,11 +147,16 @@ impl Executor for Recorder {
     }
 
     fn read_back(&mut self, from: &Region) -> Result<Literal, String> {
-        Ok(Literal::from_i64(from.dtype, 0))
+        let value = self.values.get(self.read).copied().filter(|v| v.dtype == from.dtype);
+        self.read += 1;
+        if self.read > self.values.len() + MORE_VALUES {
+            return Err(format!("no end after {} values were read back", self.read));
+        }
+        Ok(value.unwrap_or_else(|| Literal::from_i64(from.dtype, 0)))
     }
 }
 
-impl Recorder {
+impl Recorder<'_> {
     fn base_address(&self, base: Base) -> u64 {
         match base {
             Base::Param(p) => (1 << 40) + ((p as u64) << 36) + self.misaligned[p],

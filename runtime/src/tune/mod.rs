@@ -19,6 +19,7 @@ mod products;
 pub mod program;
 pub mod protocol;
 pub mod reduced;
+pub mod rehearsal;
 pub mod search;
 mod settle;
 mod trials;
@@ -222,7 +223,9 @@ impl Site<'_> {
         }
         let others_us = self.others_us(&ways)?;
         let prediction = match Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways) {
-            Ok(prediction) => Some(prediction.beside(others_us)),
+            Ok(prediction) => {
+                Some(prediction.beside(others_us).sharing(&self.program.rehearsals).until(self.budget.time.map(|t| begun + t)))
+            }
             // Measurements can do without an order of trials, where scalars do not fit a smaller size.
             Err(_) if worker.is_some() => None,
             Err(e) => return Err(e),
@@ -316,8 +319,9 @@ impl Site<'_> {
         if trial.median_us.is_none() {
             return;
         }
-        let Some(resources) = Compiled::of(simt, self.target).with_cubin().ok().and_then(|c| c.resources) else { return };
-        let flaws = Acceptance::of_resources(resources).flaws();
+        let Ok(compiled) = Compiled::of(simt, self.target).with_cubin() else { return };
+        let Some(resources) = compiled.resources else { return };
+        let flaws = Acceptance::of_resources(&compiled.simt, resources).flaws();
         (trial.registers, trial.flaw) = (Some(resources.registers), (!flaws.is_empty()).then(|| flaws.join(", ")));
     }
 
@@ -352,7 +356,8 @@ impl Site<'_> {
                 sum += known;
                 continue;
             }
-            let other = Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?;
+            let other =
+                Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?.sharing(&self.program.rehearsals);
             let us = other.site_us(schedule).unwrap_or(0.0);
             self.program.predicted.borrow_mut().insert(key, us);
             sum += us;

@@ -3,11 +3,13 @@
 //! A candidate is simulated at a reduced size, its counters are scaled to the whole launch, and the model turns them into a time
 //! with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers.
 
-use super::launches::{Launch, host_arguments, launches};
+use super::SEED;
+use super::launches::{Launch, host_arguments, launches_reading};
 use super::products::{self, Axes};
 use super::reduced::{one_tile_each, reduced};
+use super::rehearsal::{Rehearsals, SMALL};
 use crate::challenge::Sizes;
-use crate::check::{On, Options, Report, check_ways};
+use crate::check::{Checks, Report};
 use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::launch::{Argument, host_args, prepare};
@@ -21,27 +23,45 @@ use girih_core::sim::{Class, Counters};
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
 use girih_core::tile::{Kernel, KnobId, ParamKind, Size};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Predicts the candidates of one launch site.
 pub struct Prediction<'a> {
     subject: &'a Subject,
     kernel: &'a Kernel,
     launch: &'a Launch,
-    /// The same site's launch at a reduced size.
-    small: Launch,
-    /// How much more work the launch is than the small one.
-    scale: f64,
+    sizes: &'a Sizes,
+    /// The reduced calls that are known.
+    rehearsals: Arc<Rehearsals>,
+    /// The same site's launch in a reduced call; of products of tiles, which have predictions from one tile, found only where it is wanted.
+    small: OnceLock<Result<Small, String>>,
     target: &'a Target,
     /// Schedules of all launch sites; the tuned site's is replaced by each candidate.
     schedules: Vec<Schedule>,
+    /// Its checks, whose references are computed once.
+    checks: OnceLock<Checks<'a>>,
+    /// When the time for checks is over.
+    end: Option<Instant>,
     /// What the other launch sites take, microseconds.
     others_us: f64,
     /// How the kernel walks its operands, if it multiplies tiles.
     axes: Option<Axes>,
 }
 
-/// Bytes of the largest tensor at the reduced size: many tiles, little to simulate.
-const SMALL: f64 = 256.0 * 1024.0;
+/// A site's launch at a reduced size.
+struct Small {
+    launch: Launch,
+    /// What it finds in memory, by argument; zeros where that is not known.
+    before: Vec<Option<Vec<u8>>>,
+    /// How much more work the whole launch is.
+    scale: f64,
+    /// Warp instructions after which a candidate is given up.
+    fuel: u64,
+}
+
+/// Warp instructions after which a few turns of one tile are given up.
+const TILE_FUEL: u64 = 20_000_000;
 /// Registers per thread where NVRTC can't be asked.
 const GUESSED_REGISTERS: u32 = 32;
 /// Part of what should overlap with the slowest unit's work and doesn't: it orders candidates that the model takes for equals.
@@ -54,17 +74,43 @@ impl<'a> Prediction<'a> {
     /// The subject has no smaller size.
     pub fn new(
         subject: &'a Subject,
-        sizes: &Sizes,
+        sizes: &'a Sizes,
         (kernel, launch): (&'a Kernel, &'a Launch),
         target: &'a Target,
         schedules: Vec<Schedule>,
     ) -> Result<Prediction<'a>, String> {
-        let reduced = reduced(subject, sizes, (launch.site, kernel), target, SMALL)?;
-        let call = subject.call(&reduced, 1)?;
-        let found = launches(&subject.program, &call, 0)?;
-        let small = found.into_iter().find(|l| l.site == launch.site).unwrap_or_else(|| launch.clone());
-        let scale = scale(subject, kernel, (launch, sizes), (&small, &reduced));
-        Ok(Prediction { subject, kernel, launch, small, scale, target, schedules, others_us: 0.0, axes: Axes::of(kernel) })
+        // Without a smaller call there is nothing to predict from.
+        subject.call(&reduced(subject, sizes, (launch.site, kernel), target, SMALL)?, SEED)?;
+        let (rehearsals, small) = (Arc::new(Rehearsals::within(None)), OnceLock::new());
+        let (checks, end, others_us, axes) = (OnceLock::new(), None, 0.0, Axes::of(kernel));
+        Ok(Prediction { subject, kernel, launch, sizes, rehearsals, small, target, schedules, checks, end, others_us, axes })
+    }
+
+    /// With checks that end with a search that has so much time.
+    pub(super) fn until(self, end: Option<Instant>) -> Prediction<'a> {
+        Prediction { end, ..self }
+    }
+
+    /// With the reduced calls that the program's other sites know, too.
+    pub(super) fn sharing(self, rehearsals: &Arc<Rehearsals>) -> Prediction<'a> {
+        Prediction { rehearsals: rehearsals.clone(), ..self }
+    }
+
+    /// The reduced launch.
+    fn small(&self) -> Result<&Small, String> {
+        self.small.get_or_init(|| self.find_small()).as_ref().map_err(Clone::clone)
+    }
+
+    fn find_small(&self) -> Result<Small, String> {
+        let (subject, site) = (self.subject, self.launch.site);
+        let rehearsal = self.rehearsals.of_site(subject, self.sizes, (site, self.kernel), self.target)?;
+        let call = subject.call(&rehearsal.sizes, SEED)?;
+        let found = launches_reading(&subject.program, &call, &rehearsal.read)?;
+        let launch = found.into_iter().find(|l| l.site == site).unwrap_or_else(|| self.launch.clone());
+        let scale = scale(subject, self.kernel, (self.launch, self.sizes), (&launch, &rehearsal.sizes));
+        let rehearsed = rehearsal.site(site);
+        let before = rehearsed.map_or(vec![None; launch.args.len()], |r| r.before.clone());
+        Ok(Small { launch, before, scale, fuel: self.rehearsals.fuel(rehearsed.and_then(|r| r.steps)) })
     }
 
     /// Predicts the whole program, whose other launch sites take so many microseconds.
@@ -94,14 +140,15 @@ impl<'a> Prediction<'a> {
         if let Some(predicted) = self.predict_product(schedule, registers)? {
             return Ok(predicted);
         }
-        let reports = self.count(&self.small.args, schedule)?;
+        let small = self.small()?;
+        let reports = self.count((&small.launch.args, &small.before), schedule, small.fuel)?;
         let counters = &reports[0].report.counters;
         let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
         let multiprocessors = self.target.multiprocessors as i64;
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
         let dealt = schedule.int_of_kind(self.kernel, KnobKind::Grid, 0) > 0;
         let tiles = if dealt { self.tiles(schedule).unwrap_or(grid) } else { grid };
-        let work = scaled(counters, self.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
+        let work = scaled(counters, small.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
         let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1) as u32;
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
         let guess = model::Resources { registers: GUESSED_REGISTERS.min(most_registers(&simt)), shared: simt.shared_bytes(), spills: 0 };
@@ -134,8 +181,10 @@ impl<'a> Prediction<'a> {
         let multiprocessors = self.target.multiprocessors as i64;
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
         let tiles = |args: &[LaunchArg]| one_each.launch.grid.eval(&host_arguments(args), multiprocessors).max(1);
-        let work =
-            |part: &products::Part| Ok::<_, String>((scaled(&self.count(&part.args, &alone)?[0].report.counters, 1.0, 1.0), part.depth));
+        let work = |part: &products::Part| {
+            let reports = self.count((&part.args, &[]), &alone, TILE_FUEL)?;
+            Ok::<_, String>((scaled(&reports[0].report.counters, 1.0, 1.0), part.depth))
+        };
         let (few, more, one, all) = (work(&few)?, work(&more)?, tiles(&few.args), tiles(&self.launch.args));
         let mut work = products::whole(few, more, depth, (one, all));
         work.memory_bytes = tensor_bytes(&self.launch.args);
@@ -166,18 +215,26 @@ impl<'a> Prediction<'a> {
         Some(simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64))
     }
 
-    /// What a reduced launch with these arguments does, and the launches behind it; at least one.
-    fn count(&self, reduced: &[LaunchArg], schedule: &Schedule) -> Result<Vec<LaunchReport>, String> {
-        let device = Device::sim(self.target);
+    /// What a reduced launch with these arguments does, and the launches behind it; at least one. Memory of which nothing is known is zero.
+    fn count(
+        &self,
+        (reduced, before): (&[LaunchArg], &[Option<Vec<u8>>]),
+        schedule: &Schedule,
+        fuel: u64,
+    ) -> Result<Vec<LaunchReport>, String> {
+        let device = Device::sim_within(self.target, fuel, true);
         let text = |e: crate::Error| e.to_string();
         let mut buffers = Vec::new();
         let mut args = Vec::new();
-        for (arg, param) in reduced.iter().zip(&self.kernel.params) {
+        for (i, (arg, param)) in reduced.iter().zip(&self.kernel.params).enumerate() {
             args.push(match (arg, param.kind) {
                 (LaunchArg::Tensor(region), ParamKind::Tensor { mutable, .. }) => {
                     let (start, end) = region.span();
                     let buffer = device.alloc((end - start) as usize).map_err(text)?;
-                    device.fill(&buffer, 0, buffer.bytes(), &[0]).map_err(text)?;
+                    match before.get(i).and_then(Option::as_ref) {
+                        Some(bytes) => device.upload(&buffer, 0, bytes).map_err(text)?,
+                        None => device.fill(&buffer, 0, buffer.bytes(), &[0]).map_err(text)?,
+                    }
                     let mut tensor = region.tensor_arg(0);
                     tensor.address = buffer.address().wrapping_add_signed(region.offset - start);
                     buffers.push(buffer);
@@ -187,7 +244,7 @@ impl<'a> Prediction<'a> {
                 (LaunchArg::Tensor(_), ParamKind::Scalar(_)) => return Err(format!("`{}` is a scalar", param.name)),
             });
         }
-        let prepared = prepare(&device, &self.small.kernel, Some(schedule), &args).map_err(text)?;
+        let prepared = prepare(&device, &self.launch.kernel, Some(schedule), &args).map_err(text)?;
         let Device::Sim(sim) = &device else { unreachable!("made above") };
         sim.record();
         device.launch(&prepared.loaded, &host_args(&args)).map_err(text)?;
@@ -195,12 +252,12 @@ impl<'a> Prediction<'a> {
         if reports.is_empty() { Err("nothing was launched".into()) } else { Ok(reports) }
     }
 
-    /// Checks a candidate on the simulator at small awkward sizes.
+    /// Checks a candidate on the simulator at small awkward sizes, the small ones first, as far as there is time.
     fn check(&self, schedule: &Schedule) -> Report {
         let mut way = self.schedules.clone();
         way[self.launch.site] = schedule.clone();
-        let options = Options { on: On::Simulator(self.target.clone()), schedules: 1, seed: 1 };
-        check_ways(self.subject, vec![way], &options)
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        self.checks.get_or_init(|| Checks::new(self.subject, 1)).check(way, self.target, left)
     }
 
     fn resources(&self, schedule: &Schedule) -> Option<model::Resources> {
@@ -237,8 +294,15 @@ impl Prediction<'_> {
             flaw: None,
             code: None,
         };
-        if let Some(failure) = self.check(schedule).failures.first() {
+        let checked = self.check(schedule);
+        if let Some(failure) = checked.failures.first() {
             (trial.status, trial.reason) = (Status::Wrong, failure.clone());
+            return trial;
+        }
+        if checked.runs == 0 && checked.rejected.is_empty() {
+            let why = "there was no time to check it at any size";
+            let more = "a longer --budget has more, and smaller sizes to check at (`.check_at`) need less";
+            (trial.status, trial.reason) = (Status::Rejected, format!("{why}: {more}"));
             return trial;
         }
         let resources = self.resources(schedule);

@@ -2,8 +2,9 @@
 
 use super::client::{Launcher, WorkerMeasure};
 use super::clock::Clock;
-use super::launches::{self, Launch};
+use super::launches::Launch;
 use super::protocol::Setup;
+use super::rehearsal::{self, Rehearsals};
 use super::search::Budget;
 use super::{By, Options, Progress, SEED, Site, SiteOutcome};
 use crate::challenge::Sizes;
@@ -13,6 +14,7 @@ use crate::subject::{Call, Subject};
 use girih_core::tile::Kernel;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How tuning a program ended.
@@ -34,6 +36,8 @@ pub(super) struct Sites {
     pub launches: Vec<Launch>,
     /// What the model gave sites under schedules, in microseconds: each search asks for all the others.
     pub predicted: RefCell<HashMap<(usize, String), f64>>,
+    /// Reduced calls, which the sites share.
+    pub rehearsals: Arc<Rehearsals>,
 }
 
 /// Rounds over the sites: the first tries every candidate, later ones the best of each site again beside the others' new schedules.
@@ -127,11 +131,15 @@ impl Descent<'_> {
     /// Each site's outcome, the schedules that were found, and the whole program's time under them (infinite if none was timed).
     fn run(&self, former: Option<&Joint>, progress: &mut dyn Progress) -> Result<(Vec<SiteOutcome>, Joint, f64), String> {
         let (target, device) = (self.options.by.target(), self.options.by.device_name());
-        let launches = launches::launches(&self.subject.program, self.call, 0)?;
+        let searches = self.searches_left(0, self.subject.program.sites().len(), 0);
+        let rehearsals = Arc::new(Rehearsals::within(self.clock.share(&self.options.budget, searches).time));
+        let (launches, unsure) = rehearsal::found(&rehearsals, self.subject, self.call, target)?;
+        unsure.into_iter().for_each(|text| progress.note(&text));
+        self.tell_unreached(&launches, progress);
         let start = joint::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
         let mut schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
         let kernels: Vec<Kernel> = start.into_iter().map(|(_, kernel, _)| kernel).collect();
-        let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default() };
+        let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default(), rehearsals };
         let mut worker = self.worker(&schedules)?;
         let tuned: Vec<&Launch> = sites.launches.iter().filter(|l| self.wanted(&sites.names[l.site])).collect();
         let mut outcomes: Vec<Option<SiteOutcome>> = vec![None; tuned.len()];
@@ -177,6 +185,15 @@ impl Descent<'_> {
             }
         }
         Ok((outcomes.into_iter().flatten().collect(), Joint::of(self.subject, &schedules), us))
+    }
+
+    /// Names the sites that no launch is known of.
+    fn tell_unreached(&self, launches: &[Launch], progress: &mut dyn Progress) {
+        let unreached = |(site, name): (usize, String)| (!launches.iter().any(|l| l.site == site)).then_some(name);
+        for name in self.subject.program.site_names().into_iter().enumerate().filter_map(unreached) {
+            progress
+                .note(&format!("{name}: a call at {} does not launch it, so it is not tuned, nor part of the program's time", self.sizes));
+        }
     }
 
     /// Searches that share what is left of the budget before site `i` of so many is searched: those of the first round, of this choice of

@@ -23,6 +23,9 @@ fn two_vectors(x: &mut Tensor<f32, 1>) {}
 #[kernel(tile(T = [0, 256, 256, Big]), copy(P = [Fast, 1]))]
 fn wrong_values(x: &mut Tensor<f32, 1>) {}
 
+#[kernel(tile(T = [256]), vector(V = [1, 3, 4]))]
+fn odd_vector(x: &mut Tensor<f32, 1>) {}
+
 #[kernel(tile(T 256))]
 fn grammar(x: &mut Tensor<f32, 1>) {}
 

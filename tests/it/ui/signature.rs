@@ -27,6 +27,9 @@ impl Thing {
     fn method(&self, x: &mut Tensor<f32, 1>) {}
 }
 
+#[kernel(tile(T = [256]))]
+fn of_the_host(x: &[f32], n: usize, f: f64, y: &mut [i32; 3]) {}
+
 #[program]
 fn generic_program<T: Float>(x: &mut Tensor<T, 1>) {}
 

@@ -9,7 +9,7 @@ use crate::types::{BinaryOp, DType};
 pub(super) enum Origin {
     /// Any number.
     Data,
-    /// A variable: counted up and down, it stays far from the ends of 64 bits.
+    /// A variable that is only ever counted up and down by small constants: it stays far from the ends of 64 bits.
     Counter,
     /// Lengths of tensors that lie in memory, constants, and turns of loops: so do their products, in 64 bits.
     Lengths,
@@ -86,8 +86,7 @@ impl Knowledge {
             _ => return (any, true),
         };
         let least_origin = if op == BinaryOp::Mul { Origin::Lengths } else { Origin::Counter };
-        let assumed =
-            dtype == DType::I64 && origin >= least_origin || dtype.size() == 4 && op != BinaryOp::Mul && origin >= Origin::Counter;
+        let assumed = dtype == DType::I64 && origin >= least_origin;
         // Unsigned numbers of at least 32 bits wrap by themselves.
         let wraps = !dtype.is_signed() && dtype.size() >= 4;
         let known = if exact.within(any) { exact } else { Knowledge { least: exact.least.clamp(any.least, any.most), ..any } };

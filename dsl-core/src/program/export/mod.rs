@@ -104,7 +104,7 @@ pub fn compile_sites(
 /// The program doesn't fit the signature, or uses something that has no text.
 pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: &Target) -> Result<String, ExportError> {
     let binding = signature.bind(program).map_err(ExportError::Signature)?;
-    check_constness(program, signature, &binding)?;
+    signature.check_constness(program, &binding).map_err(ExportError::Signature)?;
     let (mut kernels, names) = name_kernels(sites, signature);
     let mut body = Body::new(program, signature, &binding, sites, &names);
     body.write()?;
@@ -155,17 +155,6 @@ fn launches(program: &Program) -> Vec<(crate::registry::KernelDef, &[Arg])> {
     collect(&program.body, &mut found);
     found.sort_by_key(|(site, ..)| *site);
     found.into_iter().map(|(_, kernel, args)| (kernel, args)).collect()
-}
-
-fn check_constness(program: &Program, signature: &Signature, binding: &[usize]) -> Result<(), ExportError> {
-    for (param, at) in program.params.iter().zip(binding) {
-        let there = &signature.params[*at];
-        if matches!(param.kind, tile::ParamKind::Tensor { mutable: true, .. }) && there.constant {
-            let message = format!("program {} stores to {}, but `{} {}` is const", program.name, param.name, there.c_type, there.name);
-            return Err(ExportError::Signature(message));
-        }
-    }
-    Ok(())
 }
 
 /// All kernels of the file under unique names, and the name of each version of each site. Equal kernels are emitted once.

@@ -77,7 +77,7 @@ pub fn sum_of<N: Num>(x: &Tensor<N, 1>, sum: &mut Tensor<N, 1>) {
 #[kernel(
     tile(R = [2, 8], C = 48),
     coarsen(CR of R = [1, 2], CC of C = [1, 3]),
-    vector(V = [1, 3]),
+    vector(V = [1]),
     grid(G = [0, 2]),
     finish(F = [LastBlock, Atomics, SecondLaunch])
 )]
