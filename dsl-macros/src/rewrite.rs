@@ -122,13 +122,13 @@ impl Rewriter<'_> {
             && let Expr::Paren(inside) = &mut *call.receiver
             && matches!(*inside.expr, Expr::Range(_))
         {
-            inside.expr = Box::new(Expr::Verbatim(self.header(&mut inside.expr)));
+            *inside.expr = Expr::Verbatim(self.header(&mut inside.expr));
             call.args.iter_mut().for_each(|a| self.visit_expr_mut(a));
             return call.to_token_stream();
         }
         if let Expr::Range(r) = expr
             && let (Some(start), Some(end)) = (&mut r.start, &mut r.end)
-            && !(matches!(**end, Expr::Lit(_)) && !matches!(**start, Expr::Path(_)))
+            && (!matches!(**end, Expr::Lit(_)) || matches!(**start, Expr::Path(_)))
         {
             self.visit_expr_mut(start);
             self.visit_expr_mut(end);
