@@ -185,19 +185,20 @@ pub fn all_rows(points: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
     }
 }
 
-/// Neighbours side by side, of which the second is not there at the end: what is absent is absent in the stack, and nowhere else.
+/// Neighbours side by side, of which one is not there at each end: what is absent is absent in the stack, and nowhere else.
 #[kernel(tile(T = [8, 32]), coarsen(C of T = [1, 2]), vector(V = [1, 2]))]
 pub fn side_by_side(x: &Tensor<f32, 1>, pairs: &mut Tensor<f32, 2>, most: &mut Tensor<f32, 1>) {
-    for t in most.tiles([T]) {
+    x.same_shape(most);
+    for t in x.tiles([T]) {
         let i = t.coords();
-        let both = stack([x.gather(i), x.gather(i + 3)]);
+        let both = stack([x.gather(i - 3), x.gather(i + 3)]);
         pairs.store((t, ..2), both * 2.0);
         most.store(t, both.max_axis(1));
     }
 }
 
 /// What some threads of a block have stored, all of them need, in tiles of another size, too; and what all have read one of them overwrites.
-#[kernel(tile(M = [2, 4], E = [16, 32], F = [16, 64]), coarsen(CE of E = [1, 2]), vector(V = [1, 2]), grid(G = [0, 1]))]
+#[kernel(tile(M = [2, 4], E = [16, 32], F = [8, 64]), coarsen(CE of E = [1, 2]), vector(V = [1, 2]), grid(G = [0, 1]))]
 pub fn stored_and_loaded(x: &Tensor<i32, 2>, s: &mut Tensor<i32, 1>, y: &mut Tensor<i32, 2>, z: &mut Tensor<i32, 2>) {
     for m in x.axis(0).tiles(M) {
         let mut acc = zeros::<i32>([M, E]);

@@ -119,14 +119,16 @@ const HARMLESS: [Harmless; 14] = [
 ];
 
 /// Kernels whose atomics show nothing of an element more or less: minima, unions, updates by zero. `a_missing_barrier_is_a_race` takes
-/// out the barriers of some. Copies of dots' operands are guarded twice, by the turn and by the lengths, and their waits have nothing to
+/// out the barriers of some. Arrays of which a thread reads its own elements alone at some places (`even_places`, `one_place`). Copies of dots' operands are guarded twice, by the turn and by the lengths, and their waits have nothing to
 /// wait for where elements are too narrow for asynchronous copies. What a solver's kernel would read too much of its system lies inside of it, or in a chunk's neighbour.
 /// Words that blocks leave in their order are there before the last block asks, which only other orders show: `meeting.rs` tries them.
-const LEFT_OUT: [&str; 7] = [
+const LEFT_OUT: [&str; 9] = [
     "cooperating::kernels::composition",
     "dots::",
     "presence::kernels::",
     "ordinary_least_squares::",
+    "shared::kernels::even_places",
+    "shared::kernels::one_place",
     "shared::kernels::extremes",
     "shared::kernels::slots",
     "shared::kernels::global_updates",

@@ -4,8 +4,8 @@
 //! Works on tile IR, before any code exists: each access has a number, and what is found holds for every copy of the statement.
 //! Where a loop meets what was done before it, the block meets once, before the loop, and not at every turn.
 
-use super::reread::{Meeting, Reread, Touch};
-use crate::tile::{Block, Kernel, SharedId, SharedKind, Stmt, TileLoop, ValueId, ViewId};
+use super::reread::{Key, Meeting, Reread, Touch};
+use crate::tile::{Block, Kernel, SharedId, SharedKind, Stmt, TileLoop, ValueId};
 use crate::types::{AtomicOp, Scope};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -73,36 +73,21 @@ pub(crate) struct Barriers {
     pub accesses: HashSet<u32>,
     /// Before the loops with these keys: see [`loop_key`].
     pub loops: HashSet<ValueId>,
-    /// Before the loads of these values.
-    loads: HashSet<ValueId>,
-    /// Before the stores of these values to these views.
-    stores: HashSet<(ViewId, ValueId)>,
-    /// Before such stores, unless the threads that store have loaded these values from there.
-    put_back: BTreeMap<(ViewId, ValueId), BTreeSet<ValueId>>,
+    /// Before these loads and stores of tensors.
+    tensors: HashSet<Key>,
+    /// Before these, unless it is the same thread that has done what was done at the same place since the last barrier.
+    same_place: BTreeMap<Key, BTreeSet<Key>>,
 }
 
 impl Barriers {
     /// Whether the block meets before a load or store of a tensor.
     pub fn stand_before(&self, stmt: &Stmt) -> bool {
-        match stmt {
-            Stmt::Let(value, _) => self.loads.contains(value),
-            Stmt::Store { view, value, .. } => self.stores.contains(&(*view, *value)),
-            _ => false,
-        }
+        Key::of(stmt).is_some_and(|key| self.tensors.contains(&key))
     }
 
-    /// What a store puts back where it was loaded, since the last barrier.
-    pub fn put_back(&self, stmt: &Stmt) -> Option<&BTreeSet<ValueId>> {
-        let Stmt::Store { view, value, .. } = stmt else { return None };
-        self.put_back.get(&(*view, *value))
-    }
-
-    fn add(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::Let(value, _) => drop(self.loads.insert(*value)),
-            Stmt::Store { view, value, .. } => drop(self.stores.insert((*view, *value))),
-            other => panic!("barriers: {other:?} is no load or store of a tensor"),
-        }
+    /// What was done since the last barrier where a load or store of a tensor goes.
+    pub fn at_the_same_place(&self, stmt: &Stmt) -> Option<&BTreeSet<Key>> {
+        self.same_place.get(&Key::of(stmt)?)
     }
 }
 
@@ -201,14 +186,12 @@ impl Walk<'_> {
     }
 
     fn touch(&mut self, stmt: &Stmt, state: &mut State) {
-        let Some(touch) = self.tensors.touch(stmt) else { return };
+        let (Some(touch), Some(key)) = (self.tensors.touch(stmt), Key::of(stmt)) else { return };
         for earlier in &state.tensors {
-            match (self.tensors.meeting(earlier, &touch), stmt) {
-                (Meeting::Maybe, _) => self.found.add(stmt),
-                (Meeting::PutBack, Stmt::Store { view, value, .. }) => {
-                    self.found.put_back.entry((*view, *value)).or_default().extend(self.tensors.values(earlier));
-                }
-                _ => {}
+            match self.tensors.meeting(earlier, &touch) {
+                Meeting::Never => {}
+                Meeting::SamePlace => drop(self.found.same_place.entry(key).or_default().insert(self.tensors.key(earlier))),
+                Meeting::Maybe => drop(self.found.tensors.insert(key)),
             }
         }
         if self.found.stand_before(stmt) {

@@ -122,6 +122,8 @@ pub(crate) struct Lowering<'a> {
     pub copies_end: Option<(usize, usize)>,
     /// Some copies to shared memory go by registers, where memory has less than 4 bytes at once.
     pub stored_copies: bool,
+    /// In which layout loads and stores have accessed their tensors.
+    pub accessed_in: HashMap<super::reread::Key, Layout>,
     /// Each thread accesses tensors at elements of its own alone, under a condition of its own.
     pub keeps_to_own: bool,
     /// Copies to shared memory write zeros where this is false.
@@ -214,6 +216,7 @@ impl<'a> Lowering<'a> {
             dots,
             copies_end: None,
             stored_copies: false,
+            accessed_in: HashMap::new(),
             keeps_to_own: false,
             copies_if: None,
             uses,

@@ -4,6 +4,7 @@ use super::computed::Memory;
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::literal;
 use super::mask::{Mask, Test};
+use super::reread::Key;
 use crate::layout::Layout;
 use crate::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
 use crate::tile::{self, Block, Carry, Op, TileLoop, Ty, ValueId};
@@ -32,12 +33,17 @@ impl Lowering<'_> {
         if super::barriers::loop_key(stmt).is_some_and(|key| self.barriers.loops.contains(&key)) {
             self.emit(Stmt::Barrier(self.everyone()));
         }
-        if !self.keeps_to_own && (self.barriers.stand_before(stmt) || self.others_have_loaded(stmt)) {
+        let early = matches!(stmt, tile::Stmt::Let(value, _) if self.loaded_early.contains(value));
+        if !self.keeps_to_own && !early && (self.barriers.stand_before(stmt) || self.others_have_been_there(stmt)) {
             self.comment("other threads of the block may have stored what is loaded here, or load what is stored");
             self.emit(Stmt::Barrier(self.everyone()));
         }
         match stmt {
-            tile::Stmt::Let(value, _) if self.loaded_early.contains(value) => Ok(()),
+            tile::Stmt::Let(value, Op::Load(view, index)) if early => {
+                let layout = self.preferred_layout(*view, index);
+                self.accessed(Key::Load(*value), &layout);
+                Ok(())
+            }
             tile::Stmt::Let(value, op) => self.lower_let(*value, op),
             tile::Stmt::Combine(c) => self.combine(c),
             tile::Stmt::Store { view, index, value, .. } => self.store(*view, index, *value),

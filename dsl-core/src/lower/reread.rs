@@ -1,7 +1,7 @@
 //! Tensors that a block both stores and loads, at its own coordinates: which accesses of other threads may have been to the same elements.
 //!
-//! What is stored and then loaded may be another thread's, since a store is made by one thread of all that have the value. What is loaded and
-//! then stored at one place is one thread's where both lie in one layout, which only lowering knows.
+//! What is stored and then loaded may be another thread's, since a store is made by one thread of all that have the value. Two accesses at one
+//! place are one thread's where both lie in one layout, which only lowering knows.
 
 use super::uses::{loaded_tensor, stored_tensor};
 use crate::tile::access::{differ_at, disjoint, visit};
@@ -16,27 +16,38 @@ pub(crate) struct Touch {
     earlier: BTreeSet<ValueId>,
 }
 
+/// What tells the statement of a load or store from others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Key {
+    /// Of the value that is loaded.
+    Load(ValueId),
+    Store(ViewId, ValueId),
+}
+
+impl Key {
+    pub fn of(stmt: &Stmt) -> Option<Key> {
+        match stmt {
+            Stmt::Let(value, Op::Load(..)) => Some(Key::Load(*value)),
+            Stmt::Store { view, value, .. } => Some(Key::Store(*view, *value)),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Access {
     view: ViewId,
     index: Vec<Index>,
     writes: bool,
-    /// What is loaded so.
-    values: Vec<ValueId>,
-}
-
-impl Access {
-    fn is(&self, other: &Access) -> bool {
-        self.view == other.view && self.index == other.index && self.writes == other.writes
-    }
+    key: Key,
 }
 
 /// Whether a later access may meet what another thread has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meeting {
     Never,
-    /// A store to where was loaded: not where it is the same thread that does both.
-    PutBack,
+    /// At the same place: not where it is the same thread that does both.
+    SamePlace,
     Maybe,
 }
 
@@ -56,19 +67,17 @@ impl<'a> Reread<'a> {
         });
         let mut found = Reread { kernel, params: stored.intersection(&loaded).copied().collect(), accesses: vec![] };
         visit(&kernel.body, &mut |stmt| {
-            let Some(access) = found.access(stmt) else { return };
-            match found.accesses.iter_mut().find(|a| a.is(&access)) {
-                Some(known) => known.values.extend(access.values),
-                None => found.accesses.push(access),
-            }
+            let access = found.access(stmt);
+            found.accesses.extend(access);
         });
         found
     }
 
     fn access(&self, stmt: &Stmt) -> Option<Access> {
+        let key = Key::of(stmt)?;
         let access = match stmt {
-            Stmt::Let(value, Op::Load(view, index)) => Access { view: *view, index: index.clone(), writes: false, values: vec![*value] },
-            Stmt::Store { view, index, .. } => Access { view: *view, index: index.clone(), writes: true, values: vec![] },
+            Stmt::Let(_, Op::Load(view, index)) => Access { view: *view, index: index.clone(), writes: false, key },
+            Stmt::Store { view, index, .. } => Access { view: *view, index: index.clone(), writes: true, key },
             _ => return None,
         };
         self.params.contains(&self.kernel.view(access.view).param).then_some(access)
@@ -76,14 +85,14 @@ impl<'a> Reread<'a> {
 
     /// What a statement does to such a tensor.
     pub fn touch(&self, stmt: &Stmt) -> Option<Touch> {
-        let access = self.access(stmt)?;
-        let at = self.accesses.iter().position(|a| a.is(&access)).expect("reread: every access has been seen");
-        Some(Touch { access: at, earlier: BTreeSet::new() })
+        let key = Key::of(stmt)?;
+        let access = self.accesses.iter().position(|a| a.key == key)?;
+        Some(Touch { access, earlier: BTreeSet::new() })
     }
 
-    /// The values that an access loads.
-    pub fn values(&self, touch: &Touch) -> &[ValueId] {
-        &self.accesses[touch.access].values
+    /// The statement that did it.
+    pub fn key(&self, touch: &Touch) -> Key {
+        self.accesses[touch.access].key
     }
 
     pub fn meeting(&self, earlier: &Touch, later: &Touch) -> Meeting {
@@ -100,7 +109,7 @@ impl<'a> Reread<'a> {
         let apart = a.index.iter().zip(&b.index).any(|pair| in_another_turn(pair) || differ_at(self.kernel, pair));
         match alike {
             true if apart => Meeting::Never,
-            true if !a.writes && a.index == b.index => Meeting::PutBack,
+            true if a.index == b.index => Meeting::SamePlace,
             _ => Meeting::Maybe,
         }
     }

@@ -5,10 +5,11 @@ use super::elements::unrolled;
 use super::index::{all, compare, literal};
 use super::mask::Mask;
 use super::memory::{Cut, Kind};
+use super::reread::Key;
 use super::values::At;
 use crate::layout::Layout;
 use crate::simt::{Expr, Stmt, VarId};
-use crate::tile::{self, Index, ValueId, ViewId};
+use crate::tile::{self, Index, Op, Ty, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType};
 
 impl Lowering<'_> {
@@ -27,6 +28,7 @@ impl Lowering<'_> {
             return Ok(());
         }
         let layout = self.preferred_layout(view, index);
+        self.accessed(Key::Load(value), &layout);
         let mask = self.mask_at(view, index);
         self.prepare_sides(&mask, &layout)?;
         if layout.registers == 1 {
@@ -140,6 +142,7 @@ impl Lowering<'_> {
             }
             Some(_) | None => wanted,
         };
+        self.accessed(Key::Store(view, value), &layout);
         self.prepare(value, &layout)?;
         let mask = self.stored_mask(view, index, value);
         self.prepare_sides(&mask, &layout)?;
@@ -151,25 +154,31 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether a store goes to where other threads of the block may have loaded since they last met. What a thread has loaded itself and puts
-    /// back in the same layout, or after a change of layout, where the block meets, is its own.
-    pub fn others_have_loaded(&mut self, stmt: &tile::Stmt) -> bool {
-        let (Some(loaded), tile::Stmt::Store { view, index, value, .. }) = (self.barriers.put_back(stmt).cloned(), stmt) else {
-            return false;
-        };
-        if self.plan.threads == 1 {
-            return false;
-        }
-        let wanted = self.preferred_layout(*view, index);
-        let layout = |value: ValueId| match &self.values[value.0 as usize] {
-            Some(Rep::Tile(tile)) => tile.layout.clone(),
-            _ => None,
-        };
-        let own = match self.rep_kind(*value) {
-            Kind::Tile => layout(*value).unwrap_or(wanted),
+    /// Whether other threads of the block may have been, since they last met, where a load or store goes. What a thread has done in the same
+    /// layout is its own; where a store changes the layout first, the block meets for that.
+    pub fn others_have_been_there(&mut self, stmt: &tile::Stmt) -> bool {
+        let Some(earlier) = self.barriers.at_the_same_place(stmt).cloned() else { return false };
+        let own = match stmt {
+            _ if self.plan.threads == 1 => return false,
+            tile::Stmt::Let(value, Op::Load(view, index)) if matches!(self.kernel.ty(*value), Ty::Tile(..)) => {
+                // A run of whole rows is read by all threads.
+                if self.stages_rows(*view, index) {
+                    return true;
+                }
+                self.preferred_layout(*view, index)
+            }
+            tile::Stmt::Store { view, index, value, .. } if matches!(self.rep_kind(*value), Kind::Tile) => {
+                let layout = self.tile(*value).layout.clone();
+                layout.unwrap_or_else(|| self.preferred_layout(*view, index))
+            }
             _ => return true,
         };
-        own.distinct_threads() < own.threads || loaded.iter().any(|v| layout(*v).as_ref() != Some(&own))
+        own.distinct_threads() < own.threads || earlier.iter().any(|key| self.accessed_in.get(key) != Some(&own))
+    }
+
+    /// Remembers in which layout a tensor is accessed that may be accessed again.
+    pub fn accessed(&mut self, key: Key, layout: &Layout) {
+        self.accessed_in.insert(key, layout.clone());
     }
 
     /// Which elements of a tile are stored.

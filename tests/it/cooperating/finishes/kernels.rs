@@ -137,7 +137,7 @@ pub fn distance(x: &Tensor<i32, 1>, weights: &Tensor<i32, 1>, to: Scalar<i32>, o
     tile(T = [64, 256]),
     coarsen(C of T = [1, 4]),
     vector(V = [1, 4]),
-    grid(G = [1, 2]),
+    grid(G = [0, 2]),
     finish(F = [LastBlock, SecondLaunch])
 )]
 pub fn first_most(x: &Tensor<i32, 1>, value: &mut Tensor<i32, 1>, place: &mut Tensor<i64, 1>, map: &mut Tensor<i32, 1>) {
