@@ -276,7 +276,7 @@ impl Case {
         self.tensor(name).get(i)
     }
 
-    /// A tensor before the call. A name that the signature does not have ends the reference: see [`judged`].
+    /// A tensor before the call. A name that the signature does not have ends the reference with an error of the check.
     pub fn tensor(&self, name: &str) -> &HostTensor {
         let found = self.tensors.iter().find(|(n, _)| n == name);
         &found.unwrap_or_else(|| unknown("tensor", name, self.tensors.iter().map(|(n, _)| n))).1

@@ -111,7 +111,12 @@ fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
 fn remove_unused(block: &mut Vec<Stmt>, counts: &[u32]) -> bool {
     let before = block.len();
     let unused = |v: &VarId| counts[v.0 as usize] == 0;
-    block.retain(|s| !matches!(s, Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } if unused(var)));
+    block.retain(|s| match s {
+        Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } => !unused(var),
+        Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } => !unused(var),
+        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => !unused(var),
+        _ => true,
+    });
     let mut changed = block.len() != before;
     for stmt in block.iter_mut() {
         for inner in blocks(stmt) {
