@@ -332,6 +332,6 @@ fn divides(e: &mut Expr) -> bool {
         return true;
     }
     let mut found = false;
-    super::simplify::children(e, &mut |e| found |= divides(e));
+    crate::simt::visit::children(e, &mut |e| found |= divides(e));
     found
 }

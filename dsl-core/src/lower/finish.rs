@@ -387,7 +387,7 @@ pub(crate) fn keeps_order(kernel: &tile::Kernel) -> bool {
     kernel.body.iter().any(|s| matches!(s, tile::Stmt::Combine(c) if c.form == Form::Grid && !c.operator.commutative()))
 }
 
-fn is_over_grid(stmt: &tile::Stmt) -> bool {
+pub(super) fn is_over_grid(stmt: &tile::Stmt) -> bool {
     matches!(stmt, tile::Stmt::Combine(c) if c.form == Form::Grid)
 }
 

@@ -129,11 +129,7 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     }
     room?;
     simt::verify::verify(&lowered, "lower");
-    let mut launches = Some(&mut lowered);
-    while let Some(launch) = launches {
-        launch.provenance.launch = describe_launch(launch, kernel);
-        launches = launch.next.as_deref_mut();
-    }
+    lowered.each_launch(&mut |launch| launch.provenance.launch = describe_launch(launch, kernel));
     Ok(lowered)
 }
 

@@ -7,8 +7,9 @@
 use super::context::Lowering;
 use super::index::{Index, as_literal, binary, compare};
 use super::plan::illegal;
-use super::simplify::{blocks, children, each_expr, substitute};
+use super::simplify::substitute;
 use crate::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use crate::simt::visit::{blocks, children, each_expr};
 use crate::simt::{Expr, Fragment, Stmt, Var, VarId};
 use crate::tile::{Kernel, KnobId};
 use crate::types::{BinaryOp, CompareOp, DType};

@@ -4,12 +4,12 @@
 
 use super::combine::int;
 use super::context::{Lowered, Lowering};
-use super::finish::split;
+use super::finish::{is_over_grid, split};
 use super::index::Index;
-use super::simplify::{blocks, children, each_expr};
 use super::spare::each_place;
 use super::uses::{defined, loaded_tensor, used_by, written_params};
 use crate::schedule::ScheduleError;
+use crate::simt::visit::{blocks, children, each_expr};
 use crate::simt::{self, Expr, Param, Space, Stmt};
 use crate::tile::host::HostExpr;
 use crate::tile::{self, Combine, Form, Kernel, KnobId, ValueId};
@@ -19,13 +19,13 @@ use std::collections::{BTreeSet, HashSet};
 /// What a launch behind the first one computes again for itself: statements that are the same in every block, in their order; or a value of
 /// which it can't, since it follows from what each block has of its own.
 fn needed<'k>(kernel: &'k Kernel, after: &[&'k tile::Stmt]) -> Result<Vec<&'k tile::Stmt>, ValueId> {
-    let combines = || kernel.body.iter().filter(|s| over_grid(s));
+    let combines = || kernel.body.iter().filter(|s| is_over_grid(s));
     let mut known = defined(combines().chain(after.iter().copied()));
-    let mut wanted = used_by(kernel, after.iter().copied());
-    wanted.extend(combines().flat_map(|s| captured(kernel, s)));
+    let used = used_by(kernel, after.iter().copied()).into_iter().chain(combines().flat_map(|s| captured(kernel, s)));
+    // Values, and the named ones that need them.
+    let mut wanted: Vec<(ValueId, ValueId)> = used.map(|v| (v, v)).collect();
     let written = written_params(kernel);
     let mut again: BTreeSet<usize> = BTreeSet::new();
-    let mut wanted: Vec<(ValueId, ValueId)> = wanted.into_iter().map(|v| (v, v)).collect();
     while let Some((value, user)) = wanted.pop() {
         if known.contains(&value) {
             continue;
@@ -48,14 +48,23 @@ fn needed<'k>(kernel: &'k Kernel, after: &[&'k tile::Stmt]) -> Result<Vec<&'k ti
     Ok(again.into_iter().map(|at| &kernel.body[at]).collect())
 }
 
-fn over_grid(stmt: &tile::Stmt) -> bool {
-    matches!(stmt, tile::Stmt::Combine(c) if c.form == Form::Grid)
-}
-
 /// What the operator of a combination uses besides its arguments.
 fn captured(kernel: &Kernel, stmt: &tile::Stmt) -> Vec<ValueId> {
     let tile::Stmt::Combine(Combine { inputs, .. }) = stmt else { return vec![] };
     used_by(kernel, std::iter::once(stmt)).into_iter().filter(|v| !inputs.contains(v)).collect()
+}
+
+/// The shared arrays that statements access.
+fn shared_arrays<'k>(block: impl Iterator<Item = &'k tile::Stmt>) -> HashSet<tile::SharedId> {
+    let mut found = HashSet::new();
+    for stmt in block {
+        tile::access::visit(std::slice::from_ref(stmt), &mut |s| {
+            if let tile::Stmt::Shared(access) = s {
+                found.insert(access.array);
+            }
+        });
+    }
+    found
 }
 
 /// Why what a kernel does behind its combinations over the grid can't be a launch of its own.
@@ -64,23 +73,12 @@ pub(super) fn check(kernel: &Kernel, knob: KnobId) -> Result<(), ScheduleError> 
         return Ok(());
     }
     let refused = |rule: String| Err(super::plan::illegal(kernel, &[knob], "SecondLaunch".into(), rule));
-    let first = kernel.body.iter().position(over_grid).unwrap_or(kernel.body.len());
+    let first = kernel.body.iter().position(is_over_grid).unwrap_or(kernel.body.len());
     // What can't be split is refused in its place.
     let Ok(split) = split(&kernel.body[first..]) else { return Ok(()) };
     let after = split.after;
-    let arrays = |block: &mut dyn Iterator<Item = &tile::Stmt>| {
-        let mut found = HashSet::new();
-        block.for_each(|s| {
-            tile::access::visit(std::slice::from_ref(s), &mut |s| {
-                if let tile::Stmt::Shared(access) = s {
-                    found.insert(access.array);
-                }
-            });
-        });
-        found
-    };
     let is_after = |s: &tile::Stmt| after.iter().any(|a| std::ptr::eq(*a, s));
-    let (here, there) = (arrays(&mut kernel.body.iter().filter(|s| !is_after(s))), arrays(&mut after.iter().copied()));
+    let (here, there) = (shared_arrays(kernel.body.iter().filter(|s| !is_after(s))), shared_arrays(after.iter().copied()));
     if let Some(array) = here.intersection(&there).min() {
         let name =
             kernel.shared[array.0 as usize].name.as_ref().map_or("a shared array".to_string(), |n| format!("the shared array `{n}`"));

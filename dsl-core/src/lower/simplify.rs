@@ -1,6 +1,6 @@
 //! Last step: loops of one turn and unused variables vanish, blocks that exist for scoping only are spliced in where they are alone.
 
-pub(super) use crate::simt::visit::{blocks, children, each_expr};
+use crate::simt::visit::{blocks, children, each_expr};
 use crate::simt::{Expr, Kernel, Stmt, VarId};
 use crate::types::{DType, Literal};
 

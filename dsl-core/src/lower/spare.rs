@@ -8,7 +8,7 @@
 //! Runs after `simplify`, when all accesses and ways are there. Kernels with barriers of the author's keep theirs.
 
 use super::index::{Index, literal};
-use super::simplify::{blocks, children, each_expr};
+use crate::simt::visit::{blocks, children, each_expr};
 use crate::simt::{Barrier, Expr, Kernel, Param, ParamKind, Place, SharedArray, SharedId, Space, Stmt, Var, VarId, expr_dtype};
 use crate::types::{BinaryOp, DType, MemoryOrder};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 //! The second text saves a full tile its predicates, and costs compile time. Where threads exchange elements through shared memory, or
 //! loop over what they hold, the predicates of the loads and stores around are lost in the rest, and one text does.
 
-use super::simplify::{blocks, children, each_expr};
+use crate::simt::visit::{blocks, children, each_expr};
 use crate::simt::{Expr, Place, Space, Stmt};
 
 /// The checked body serves full tiles, too, without narrower accesses: what it does between loads and stores outweighs their predicates.

@@ -515,6 +515,13 @@ impl Kernel {
     pub fn launches(&self) -> impl Iterator<Item = &Kernel> {
         std::iter::successors(Some(self), |k| k.next.as_deref())
     }
+    /// Calls `f` on this kernel and those that are launched behind it.
+    pub fn each_launch(&mut self, f: &mut dyn FnMut(&mut Kernel)) {
+        f(self);
+        if let Some(next) = &mut self.next {
+            next.each_launch(f);
+        }
+    }
     /// Which parameter of this kernel is the memory that one behind it takes by this name.
     pub fn workspace_named(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|p| p.name == name && matches!(p.kind, ParamKind::Workspace { .. }))

@@ -165,11 +165,7 @@ pub fn code(kernel: &Kernel, facts: &Facts, schedule: &Schedule, target: &Target
 
 fn digest(simt: &simt::Kernel) -> u64 {
     let mut nowhere = simt.clone();
-    let mut launches = Some(&mut nowhere);
-    while let Some(launch) = launches {
-        launch.provenance.loc = SourceLoc::NONE;
-        launches = launch.next.as_deref_mut();
-    }
+    nowhere.each_launch(&mut |launch| launch.provenance.loc = SourceLoc::NONE);
     fnv1a64(emit(&nowhere).as_bytes())
 }
 
