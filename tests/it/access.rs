@@ -6,6 +6,7 @@ use girih_core::error::CompileError;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::schedule::space::Space;
+use girih_core::simt::ParamKind;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use girih_core::tile::access::{Class, classify};
@@ -107,4 +108,19 @@ fn scattered_stores_are_checked_by_the_simulator() {
     assert!(trap.to_string().contains("race"), "{trap}");
     let error = meeting.evaluate(&kernel).expect_err("two elements meet");
     assert!(error.contains("y") && error.contains("access.rs:"), "{error}");
+}
+
+/// A compiler keeps over a barrier what it has read through a restricted pointer, though another thread has stored there.
+#[test]
+fn pointers_through_which_threads_exchange_values_are_not_restricted() {
+    let kernel = built(super::kernels::stored_and_loaded::Kernel::def());
+    let facts = Facts::packed(&kernel, true);
+    for schedule in Space::new(&kernel, &facts, Target::h200()).sample(8, 1) {
+        let simt = lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+        let restricted = |name: &str| match simt.params.iter().find(|p| p.name == name).map(|p| &p.kind) {
+            Some(ParamKind::Pointer { restrict, .. }) => *restrict,
+            other => panic!("{name} is {other:?}"),
+        };
+        assert_eq!(["x", "s", "y", "z"].map(restricted), [true, false, false, true], "{}", schedule.short(&kernel));
+    }
 }

@@ -38,6 +38,7 @@ mod dots;
 mod double;
 mod elements;
 mod exchange;
+mod exchanged;
 mod fill;
 mod finish;
 mod fit;
@@ -150,6 +151,7 @@ fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target
         if !barriers::has_own(kernel) {
             spare::spare_barriers(lowered, kept);
         }
+        exchanged::drop_restrict(lowered);
     };
     let kept = lowering.authors_arrays();
     let mut lowered = lowering.finish(launch, provenance);

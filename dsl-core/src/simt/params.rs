@@ -23,7 +23,8 @@ pub enum ParamKind {
         dtype: DType,
         /// The kernel stores to it.
         writable: bool,
-        /// Nothing else in the kernel reaches its memory (`__restrict__`).
+        /// What a thread finds there changes only by what it stores through this pointer: no other leads to its memory, and no other thread
+        /// hands it values there (`__restrict__`).
         restrict: bool,
         /// What the facts promise of the pointer, in bytes.
         align: u32,
