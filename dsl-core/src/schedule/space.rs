@@ -80,8 +80,13 @@ impl<'a> Space<'a> {
 
     /// Up to `n` different candidates, chosen evenly by the seed; all of them, in another order, if there are no more than `n`.
     pub fn sample(&self, n: usize, seed: u64) -> Vec<Schedule> {
+        self.shuffled(seed).take(n).collect()
+    }
+
+    /// All candidates in the order in which [`Space::sample`] takes them, each looked for when it is asked for.
+    pub fn shuffled(&self, seed: u64) -> impl Iterator<Item = Schedule> + '_ {
         let order = Permutation::new(self.points(), seed);
-        (0..self.points()).map(|i| self.point(order.at(i))).filter(|s| self.is_candidate(s)).take(n).collect()
+        (0..self.points()).map(move |i| self.point(order.at(i))).filter(|s| self.is_candidate(s))
     }
 
     /// Legal and canonical: no knob can be set to its first value without changing the code (tiles always have an effect).
