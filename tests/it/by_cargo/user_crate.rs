@@ -15,8 +15,31 @@ fn target() -> PathBuf {
     own.ancestors().nth(3).expect("TARGET/PROFILE/deps/TEST").to_path_buf()
 }
 
-/// What a user may have got wrong: a result that follows a tile, in a program of several launches.
+/// What a user may have got wrong: a kernel with a knob of another name, and a result that follows a tile, in a program of several launches.
 const WRONG: &str = r#"
+mod other {
+    use girih::prelude::*;
+
+    #[kernel(tile(R = 256))]
+    pub fn copied(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+        for t in y.tiles([R]) {
+            y.store(t, x.load(t));
+        }
+    }
+
+    #[program]
+    pub fn solve(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+        copied(x, y);
+    }
+
+    girih::challenge! {
+        Challenge::new("other", solve::Program::def, "void solve(const float* X[N], float* Y[N], int N)")
+            .output("Y", |x, i| x.at("X", i))
+            .check_at(["N=1"])
+            .perf_at("N=100")
+    }
+}
+
 mod wrong {
     use girih::prelude::*;
 
@@ -119,6 +142,7 @@ fn a_crate_of_its_own_has_autotune() {
     let checked = run(&saxpy, &["check", "saxpy", "--device", "sim", "--schedules", "3"]);
     assert!(checked.contains("saxpy"), "{checked}");
     checks_again(&saxpy);
+    exports_the_others(&saxpy);
     let counted = run(&saxpy, &["run", "saxpy", "--device", "sim", "--set", "T=1024,C=4,V=4", "--size", "N=4096", "--counters", "--json"]);
     // 4096 elements of 4 bytes in tiles of 1024, 4 elements an access: 32 accesses of a warp to 16 sectors each, for each of x and y.
     for part in ["\"kernel\":\"saxpy\"", "\"grid\":4,", "\"block\":256,", "\"load\":{\"bytes\":32768,\"requests\":64,\"sectors\":1024,"] {
@@ -174,6 +198,22 @@ fn checks_again(saxpy: &Path) {
             assert!(json.contains(part), "no {part} in {json}");
         }
     }
+}
+
+/// What can't be exported keeps nothing from it that comes behind it, and is named in the end.
+fn exports_the_others(saxpy: &Path) {
+    let folder = target().join("user_crate/exported");
+    drop(std::fs::remove_dir_all(&folder));
+    let folder_text = folder.to_str().expect("a path in UTF-8");
+    let all = output(saxpy, &["export", "--all", "--set", "T=256", "--out", folder_text, "--arch", "sm_80"]);
+    let (out, err) = (String::from_utf8_lossy(&all.stdout), String::from_utf8_lossy(&all.stderr));
+    assert_eq!(all.status.code(), Some(1), "{out}{err}");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).expect("it was made").map(|f| f.expect("a file").file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["wrong.cu"], "{out}{err}");
+    assert!(out.contains("wrong.cu for sm_80: "), "{out}");
+    assert!(err.contains("not written for sm_80: other: ") && err.contains("copied has no knob T"), "{err}");
+    assert!(err.trim_end().ends_with("error: 1 of 2 were not written: other"), "{err}");
 }
 
 /// Sizes and architectures that are none are refused, with why.
