@@ -92,7 +92,7 @@ impl From<String> for Failure {
     }
 }
 
-/// `at N=5: differs from eval: `y[3]` is 1.0, expected 2.0`
+/// ``at N=5: differs from eval: `y[3]` is 1.0, expected 2.0``
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(&self.message)?;
