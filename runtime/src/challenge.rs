@@ -307,9 +307,9 @@ fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a String>) 
 ///
 /// # Errors
 /// A name that the signature does not have.
-pub(crate) fn judged<T>(ask: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+pub(crate) fn judged<T, E: From<String>>(ask: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| match panic.downcast::<Unknown>() {
-        Ok(unknown) => Err(unknown.0),
+        Ok(unknown) => Err(unknown.0.into()),
         Err(other) => resume_unwind(other),
     })
 }

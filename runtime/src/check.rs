@@ -3,13 +3,15 @@
 //! Outputs are poisoned before every run, memory around every tensor is guarded on a GPU (the simulator traps by itself), and inputs must
 //! come out unchanged. A schedule that is illegal for the facts at hand is counted with its reason and is no failure.
 
-pub use crate::check_report::Report;
+use crate::challenge::Sizes;
+pub use crate::check_report::{Failure, Report, Run};
 use crate::compile::{Output, compile};
 use crate::deviation::Deviation;
 use crate::device::Device;
+use crate::differences::Mismatch;
 use crate::error::Error;
 use crate::inputs::HostTensor;
-use crate::joint;
+use crate::joint::{self, Joint};
 use crate::known;
 use crate::placed::Placed;
 use crate::program::Runner;
@@ -43,6 +45,19 @@ pub struct Options {
     pub seed: u64,
 }
 
+/// Less than all sizes and schedules of a subject.
+#[derive(Clone)]
+pub struct Part {
+    /// The subject; with its variants chosen where there is a way.
+    pub subject: Subject,
+    /// The only size; the check sizes without.
+    pub sizes: Option<Sizes>,
+    /// Tensors lie one element off alignment at that size.
+    pub misaligned: bool,
+    /// The only schedule of each launch site, which has to be legal; sampled ones, with each choice of variants, without.
+    pub way: Option<Vec<Schedule>>,
+}
+
 /// Where kernels run.
 #[derive(Clone, Debug)]
 pub enum On {
@@ -54,9 +69,18 @@ pub enum On {
 
 /// Checks subjects, and each choice of a program's variants as a subject of its own; reports in their order. `done` is told of each size of a subject that has been checked.
 pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Sync)) -> Vec<Report> {
-    let ways: Vec<Subject> = subjects.iter().flat_map(Subject::ways).collect();
-    let subjects = ways.as_slice();
-    let plans: Vec<Plan> = subjects.iter().map(|s| Plan::new(s, caught(|| schedules(s, options.on.target(), options)), options)).collect();
+    let whole = |s: &Subject| Part { subject: s.clone(), sizes: None, misaligned: false, way: None };
+    check_parts(&subjects.iter().map(whole).collect::<Vec<_>>(), options, done)
+}
+
+/// As [`check`], of parts of subjects.
+pub fn check_parts(parts: &[Part], options: &Options, done: &(dyn Fn(&str) + Sync)) -> Vec<Report> {
+    let ways = |part: &Part| match part.way {
+        Some(_) => vec![part.clone()],
+        None => part.subject.ways().into_iter().map(|subject| Part { subject, ..part.clone() }).collect(),
+    };
+    let parts: Vec<Part> = parts.iter().flat_map(ways).collect();
+    let plans: Vec<Plan> = parts.iter().map(|part| Plan::of_part(part, options)).collect();
     let tasks: Vec<(usize, usize)> = plans.iter().enumerate().flat_map(|(i, p)| (0..p.calls()).map(move |c| (i, c))).collect();
     let reports = plans.iter().map(|p| Mutex::new(p.report())).collect::<Vec<_>>();
     if let On::Device(device) = &options.on
@@ -70,9 +94,9 @@ pub fn check(subjects: &[Subject], options: &Options, done: &(dyn Fn(&str) + Syn
         while let Some((plan, call)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
             // A panic is a bug of girih, or of a challenge's reference: it is reported, and the rest is checked all the same.
             let checked = caught(|| Ok(plans[plan].check_size(call, &device, options.seed)));
-            let part = checked.unwrap_or_else(|e| Report::failed(format!("at {}: {e}", plans[plan].sizes[call])));
+            let part = checked.unwrap_or_else(|e| Report::failed(Failure::of_run(plans[plan].run(call, options.seed), e)));
             reports[plan].lock().expect("no panic while reporting").merge(part);
-            done(&subjects[plan].name);
+            done(&plans[plan].subject.name);
         }
     };
     let threads = match &options.on {
@@ -102,7 +126,7 @@ pub struct Checks<'a> {
     /// The numbers of its sizes, those with the smallest tensors first.
     order: Vec<usize>,
     /// Nothing where that is too much work.
-    expected: Vec<OnceLock<Result<Option<Expected>, String>>>,
+    expected: Vec<OnceLock<Result<Option<Expected>, Mismatch>>>,
 }
 
 impl<'a> Checks<'a> {
@@ -139,7 +163,7 @@ impl<'a> Checks<'a> {
         let mut report = Report { sizes: 1, ..Report::default() };
         let expected = self.expected[number].get_or_init(|| self.plan.expected_within(number, self.seed, statements));
         let tried = match expected {
-            Ok(Some(expected)) => self.plan.try_ways(number, device, ways, expected, &mut report),
+            Ok(Some(expected)) => self.plan.try_ways(number, self.seed, device, ways, expected, &mut report),
             Ok(None) => {
                 report.unfinished += 1;
                 Ok(())
@@ -147,7 +171,7 @@ impl<'a> Checks<'a> {
             Err(e) => Err(e.clone()),
         };
         if let Err(e) = tried {
-            report.fail(format!("at {}: {e}", self.plan.sizes[number]));
+            report.fail(self.plan.failure(number, self.seed, e));
         }
         report
     }
@@ -160,7 +184,7 @@ fn compile_all(plans: &[Plan], target: &Target, seed: u64) {
     for plan in plans {
         for number in 0..plan.calls() {
             let call = plan.call(number, seed);
-            let found = call.and_then(|c| launches(&plan.subject.program, &c, number % 2)).unwrap_or_default();
+            let found = call.and_then(|c| launches(&plan.subject.program, &c, plan.misaligned(number) as usize)).unwrap_or_default();
             for launch in found {
                 for way in &plan.schedules {
                     jobs.push((launch.kernel, launch.facts.clone(), way[launch.site].clone()));
@@ -190,7 +214,8 @@ fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 }
 
 impl On {
-    fn target(&self) -> &Target {
+    /// The GPU whose limits hold.
+    pub fn target(&self) -> &Target {
         match self {
             On::Simulator(target) => target,
             On::Device(device) => device.target(),
@@ -218,7 +243,9 @@ fn no_sizes(reason: Option<String>) -> String {
 /// What is run for one subject.
 struct Plan<'a> {
     subject: &'a Subject,
-    sizes: Vec<crate::challenge::Sizes>,
+    sizes: Vec<Sizes>,
+    /// Whether tensors lie off alignment, where that does not follow from the size's number.
+    misaligned: Option<bool>,
     /// Unusual lengths that were not drawn.
     left_out: usize,
     /// One schedule per launch site; every entry is a way to run the program.
@@ -229,10 +256,17 @@ struct Plan<'a> {
     multiplies: bool,
     /// Too much work is no mistake.
     may_be_unfinished: bool,
+    /// An illegal schedule is a mistake: it was asked for.
+    must_be_legal: bool,
 }
 
 /// A call, and its tensors as it shall leave them.
 type Expected = (Call, Vec<Option<HostTensor>>);
+
+/// By whose word elements differ.
+const FROM_EVAL: &str = "differs from eval";
+const FROM_REFERENCE: &str = "differs from the reference";
+const EVAL_FROM_REFERENCE: &str = "eval differs from the reference";
 
 impl<'a> Plan<'a> {
     fn new(subject: &'a Subject, schedules: Result<Vec<Vec<Schedule>>, String>, options: &Options) -> Plan<'a> {
@@ -247,7 +281,45 @@ impl<'a> Plan<'a> {
         let multiplies = subject.multiplies() && subject.challenge.is_some();
         let Drawn { sizes, left_out, reason } = subject.drawn_sizes(seed);
         let broken = broken.or_else(|| sizes.is_empty().then(|| no_sizes(reason)));
-        Plan { subject, sizes, left_out, schedules, broken, multiplies, may_be_unfinished: false }
+        let (misaligned, may_be_unfinished, must_be_legal) = (None, false, false);
+        Plan { subject, sizes, misaligned, left_out, schedules, broken, multiplies, may_be_unfinished, must_be_legal }
+    }
+
+    fn of_part(part: &'a Part, options: &Options) -> Plan<'a> {
+        let sampled = || caught(|| schedules(&part.subject, options.on.target(), options));
+        let ways = part.way.as_ref().map_or_else(sampled, |way| Ok(vec![way.clone()]));
+        let mut plan = Plan::new(&part.subject, ways, options);
+        plan.must_be_legal = part.way.is_some();
+        if let Some(sizes) = &part.sizes {
+            (plan.sizes, plan.misaligned, plan.left_out) = (vec![sizes.clone()], Some(part.misaligned), 0);
+        }
+        plan
+    }
+
+    /// Aligned for even numbers of calls, one element off for odd ones, unless it was asked for.
+    fn misaligned(&self, number: usize) -> bool {
+        self.misaligned.unwrap_or(number % 2 == 1)
+    }
+
+    /// Of the data of a call.
+    fn seed(number: usize, seed: u64) -> u64 {
+        seed.wrapping_add(number as u64 * 1000)
+    }
+
+    /// A call, before anything is launched.
+    fn run(&self, number: usize, seed: u64) -> Run {
+        Run {
+            subject: self.subject.name.clone(),
+            sizes: self.sizes[number].clone(),
+            seed: Plan::seed(number, seed),
+            misaligned: self.misaligned(number),
+            schedule: None,
+        }
+    }
+
+    /// A call for which there is nothing to compare with.
+    fn failure(&self, number: usize, seed: u64, why: Mismatch) -> Failure {
+        Failure::of_elements(self.run(number, seed), EVAL_FROM_REFERENCE, why)
     }
 
     fn calls(&self) -> usize {
@@ -255,7 +327,7 @@ impl<'a> Plan<'a> {
     }
 
     fn report(&self) -> Report {
-        let failures = self.broken.iter().cloned().collect();
+        let failures = self.broken.iter().cloned().map(Failure::from).collect();
         Report {
             name: joint::way_name(self.subject),
             schedules: self.schedules.len(),
@@ -265,68 +337,73 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// One size: aligned for even numbers of calls, one element off for odd ones.
+    /// One size.
     fn check_size(&self, number: usize, device: &Device, seed: u64) -> Report {
         let mut report = Report { sizes: 1, ..Report::default() };
         if let Err(e) = self.try_size(number, device, seed, &mut report) {
-            report.fail(format!("at {}: {e}", self.sizes[number]));
+            report.fail(self.failure(number, seed, e));
         }
         report
     }
 
     fn call(&self, number: usize, seed: u64) -> Result<Call, String> {
-        self.subject.call(&self.sizes[number], seed.wrapping_add(number as u64 * 1000))
+        self.subject.call(&self.sizes[number], Plan::seed(number, seed))
     }
 
     /// A call, and what it shall leave.
-    fn expected(&self, number: usize, seed: u64) -> Result<Expected, String> {
+    fn expected(&self, number: usize, seed: u64) -> Result<Expected, Mismatch> {
         Ok(self.expected_within(number, seed, None)?.expect("without a limit it is finished"))
     }
 
     /// The same; nothing where a launch takes the evaluator more statements than it may.
-    fn expected_within(&self, number: usize, seed: u64, statements: Option<u64>) -> Result<Option<Expected>, String> {
+    fn expected_within(&self, number: usize, seed: u64, statements: Option<u64>) -> Result<Option<Expected>, Mismatch> {
         let call = self.call(number, seed)?;
         let options = EvalOptions { fuel: statements, ..EvalOptions::default() };
         let after = match evaluated(self.subject, &call, &[], &options) {
             Ok(after) => after,
             Err(ProgramEvalError::Kernel { error, .. }) if matches!(*error, EvalError::Fuel { .. }) => return Ok(None),
-            Err(e) => return Err(format!("eval: {e}")),
+            Err(e) => return Err(format!("eval: {e}").into()),
         };
-        self.subject.verify(&call, &after, None).map_err(|e| format!("eval differs from the reference: {e}"))?;
+        self.subject.judged_elements(&call, &after, None, true).map_err(|e| match e {
+            Mismatch::Other(e) => Mismatch::Other(format!("{EVAL_FROM_REFERENCE}: {e}")),
+            elements => elements,
+        })?;
         Ok(Some((call, after)))
     }
 
-    fn try_size(&self, number: usize, device: &Device, seed: u64, report: &mut Report) -> Result<(), String> {
+    fn try_size(&self, number: usize, device: &Device, seed: u64, report: &mut Report) -> Result<(), Mismatch> {
         let expected = self.expected(number, seed)?;
-        self.try_ways(number, device, &self.schedules, &expected, report)
+        self.try_ways(number, seed, device, &self.schedules, &expected, report)
     }
 
     fn try_ways(
         &self,
         number: usize,
+        seed: u64,
         device: &Device,
         ways: &[Vec<Schedule>],
         (call, expected): &Expected,
         report: &mut Report,
-    ) -> Result<(), String> {
-        let placed = Placed::new(device, call, number % 2).map_err(|e| e.to_string())?;
+    ) -> Result<(), Mismatch> {
+        let placed = Placed::new(device, call, self.misaligned(number) as usize).map_err(|e| e.to_string())?;
         let arguments = placed.arguments();
         let mut runner = Runner::new(device, self.subject.program.clone());
         for schedules in ways {
             runner.schedules = schedules.iter().cloned().map(Some).collect();
             let outcome = run(&mut runner, &placed, &arguments);
+            let this = || Run { schedule: self.written(schedules), ..self.run(number, seed) };
             match outcome {
+                Err(Error::Compile(CompileError::Schedule(e))) if self.must_be_legal => report.fail(Failure::of_run(this(), e)),
                 Err(Error::Compile(CompileError::Schedule(e))) => *report.rejected.entry(e.rule.clone()).or_default() += 1,
                 Err(Error::Unfinished { .. }) if self.may_be_unfinished => report.unfinished += 1,
-                // What is wrong under every schedule and at every size is said once.
-                Err(Error::Compile(e)) => report.fail(e.to_string()),
-                Err(e) => report.fail(format!("{}: at {}: {e}", self.shown(schedules), call.sizes)),
+                Err(Error::Compile(e)) => report.fail(Failure::once(Some(this()), e.to_string())),
+                Err(e) => report.fail(Failure::of_run(this(), e)),
                 Ok(after) => {
                     report.runs += 1;
                     match self.compare(call, &placed, &after, expected) {
                         Ok(deviation) if self.multiplies => report.deviate(deviation),
                         Ok(_) => {}
-                        Err(e) => self.explain(call, schedules, &after, expected, e).into_iter().for_each(|f| report.fail(f)),
+                        Err(e) => self.explain(call, schedules, &after, expected, &this(), e).into_iter().for_each(|f| report.fail(f)),
                     }
                 }
             }
@@ -334,19 +411,20 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// How far the tensors are from the references; else by whose word they are wrong, and where.
     fn compare(
         &self,
         call: &Call,
         placed: &Placed,
         after: &[Option<HostTensor>],
         expected: &[Option<HostTensor>],
-    ) -> Result<Deviation, String> {
-        let deviation = self.subject.judge(call, after, None, true)?;
-        self.subject.compare(call, after, expected).map_err(|e| format!("differs from eval: {e}"))?;
+    ) -> Result<Deviation, (&'static str, Mismatch)> {
+        let deviation = self.subject.judged_elements(call, after, None, true).map_err(|e| (FROM_REFERENCE, e))?;
+        self.subject.compared_elements(call, after, expected).map_err(|e| (FROM_EVAL, e))?;
         match placed.guards_intact() {
             Ok(true) => Ok(deviation),
-            Ok(false) => Err(format!("wrote outside of its tensors at {}", call.sizes)),
-            Err(e) => Err(e.to_string()),
+            Ok(false) => Err((FROM_EVAL, Mismatch::Other("wrote outside of its tensors".into()))),
+            Err(e) => Err((FROM_EVAL, Mismatch::Other(e.to_string()))),
         }
     }
 
@@ -357,23 +435,23 @@ impl<'a> Plan<'a> {
         schedules: &[Schedule],
         after: &[Option<HostTensor>],
         expected: &Vec<Option<HostTensor>>,
-        difference: String,
-    ) -> Vec<String> {
+        run: &Run,
+        (whose, mismatch): (&str, Mismatch),
+    ) -> Vec<Failure> {
         let Some(dependence) = dependence(self.subject, call, schedules, expected) else {
-            return vec![format!("{}: {difference}", self.shown(schedules))];
+            return vec![Failure::of_elements(run.clone(), whose, mismatch)];
         };
-        let also = self.subject.compare(call, after, &dependence.after).err();
-        let also = also.map(|e| format!("{}: differs from eval with the same tiles: {e}", self.shown(schedules)));
-        std::iter::once(dependence.message).chain(also).collect()
+        let also = self.subject.compared_elements(call, after, &dependence.after).err();
+        let also = also.map(|e| Failure::of_elements(run.clone(), "differs from eval with the same tiles", e));
+        std::iter::once(Failure::once(Some(run.clone()), dependence.message)).chain(also).collect()
     }
 
-    fn shown(&self, schedules: &[Schedule]) -> String {
-        let sites = self.subject.program.sites();
-        let one = |(s, def): (&Schedule, &girih_core::registry::KernelDef)| match (def.build)() {
-            Ok(kernel) => format!("{}({})", kernel.name, s.short(&kernel)),
-            Err(_) => def.path(),
-        };
-        schedules.iter().zip(&sites).map(one).collect::<Vec<_>>().join(", ")
+    /// The schedule as `--set` takes it: of the kernel alone, or of each launch site.
+    fn written(&self, schedules: &[Schedule]) -> Option<String> {
+        let kernels = self.subject.program.sites().into_iter().map(|def| (def.build)().ok());
+        let texts = schedules.iter().zip(kernels).map(|(s, k)| Some(s.short(&k?).replace(' ', ",")));
+        let texts: Vec<String> = texts.collect::<Option<_>>()?;
+        Some(if joint::is_joint(&self.subject.source) { Joint::of(self.subject, &texts).to_string() } else { texts.concat() })
     }
 }
 

@@ -1,7 +1,10 @@
 //! What a check found.
 
+use crate::challenge::Sizes;
 use crate::deviation::Deviation;
+use crate::differences::{Difference, Mismatch};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What came out for one subject.
 #[derive(Clone, Debug, Default)]
@@ -22,20 +25,106 @@ pub struct Report {
     pub unfinished: usize,
     /// Unusual lengths that a kernel's requirements exclude, or that are too much work.
     pub left_out: usize,
-    /// Everything that was wrong: schedule, size and difference.
-    pub failures: Vec<String>,
+    /// Everything that was wrong.
+    pub failures: Vec<Failure>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Failure {
+    /// What is wrong, and at which size, in a line; lines behind it say more, and what to do.
+    pub message: String,
+    /// The first few elements that are not as expected.
+    pub elements: Vec<Difference>,
+    /// The run that shows it; `None` where nothing could be run.
+    pub run: Option<Run>,
+    /// It is the same under every schedule, or at every size, and is said once.
+    pub said_once: bool,
+}
+
+/// What makes a run of a check the same again.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Run {
+    /// The subject's name.
+    pub subject: String,
+    /// Sizes of the call.
+    pub sizes: Sizes,
+    /// Of the call's data.
+    pub seed: u64,
+    /// Tensors lie one element off alignment.
+    pub misaligned: bool,
+    /// The schedule of the kernel, or of each launch site behind the program's variants, as `--set` takes it; `None` where it is wrong
+    /// before anything is launched.
+    pub schedule: Option<String>,
+}
+
+impl Failure {
+    /// What a run showed.
+    pub(crate) fn of_run(run: Run, message: impl fmt::Display) -> Failure {
+        Failure { message: format!("at {}: {message}", run.sizes), elements: Vec::new(), run: Some(run), said_once: false }
+    }
+
+    /// A run whose tensors are not as expected; `what` says by whose word.
+    pub(crate) fn of_elements(run: Run, what: &str, mismatch: Mismatch) -> Failure {
+        match mismatch {
+            Mismatch::Elements(elements) => Failure { elements, ..Failure::of_run(run, what) },
+            Mismatch::Other(message) => Failure::of_run(run, message),
+        }
+    }
+
+    /// The same under every schedule, or at every size: a mistake of the author's, whose message has its own first line.
+    pub(crate) fn once(run: Option<Run>, message: String) -> Failure {
+        Failure { message, elements: Vec::new(), run, said_once: true }
+    }
+
+    /// Whether another failure is the same mistake, seen again.
+    fn is(&self, other: &Failure) -> bool {
+        let headline = |f: &Failure| f.message.lines().next().unwrap_or_default().to_string();
+        let schedule = |f: &Failure| f.run.as_ref().and_then(|r| r.schedule.clone());
+        headline(self) == headline(other) && (self.said_once || schedule(self) == schedule(other))
+    }
+}
+
+/// Without a run.
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::once(None, message)
+    }
+}
+
+/// ``at N=5: differs from eval: `y[3]` is 1.0, expected 2.0``
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.elements.first().map_or(Ok(()), |first| write!(f, ": {first}"))
+    }
+}
+
+impl Run {
+    /// Arguments of `autotune` that make this run alone, but for the device.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["check".to_string(), self.subject.clone(), "--seed".into(), self.seed.to_string()];
+        let sizes: Vec<String> = self.sizes.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        arguments.extend(["--size".into(), sizes.join(",")]);
+        if self.misaligned {
+            arguments.push("--misaligned".into());
+        }
+        if let Some(schedule) = &self.schedule {
+            arguments.extend(["--set".into(), schedule.clone()]);
+        }
+        arguments
+    }
 }
 
 impl Report {
     /// One size, at which something failed before anything could be compared.
-    pub(crate) fn failed(failure: String) -> Report {
+    pub(crate) fn failed(failure: Failure) -> Report {
         Report { sizes: 1, failures: vec![failure], ..Report::default() }
     }
 
-    /// Adds a failure, unless one with the same first line is there: the same mistake, seen again.
-    pub(crate) fn fail(&mut self, failure: String) {
-        let headline = |f: &str| f.lines().next().unwrap_or_default().to_string();
-        if !self.failures.iter().any(|f| headline(f) == headline(&failure)) {
+    /// Adds a failure, unless the same mistake is there.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        if !self.failures.iter().any(|f| failure.is(f)) {
             self.failures.push(failure);
         }
     }

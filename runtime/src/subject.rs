@@ -5,7 +5,8 @@
 use crate::bare_kernel::{kernel_call, numel, single_launch};
 use crate::challenge::{Case, Challenge, Reference, Sizes, judged, near};
 use crate::deviation::{Deviation, Tally};
-use crate::inputs::{HostTensor, Rng};
+use crate::differences::{Difference, Mismatch, each_or_sampled};
+use crate::inputs::HostTensor;
 use crate::random_sizes::{Drawn, random_sizes};
 use crate::requirements::{launchable, met};
 use girih_core::lengths::Lengths;
@@ -16,7 +17,6 @@ use girih_core::registry::KernelDef;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{Kernel, ParamKind};
 use girih_core::types::{DType, Literal};
-use std::panic::resume_unwind;
 use std::sync::Arc;
 
 /// A program that can be checked, tuned and timed.
@@ -370,10 +370,24 @@ impl Subject {
     /// # Errors
     /// As [`Subject::verify`], where `strict`.
     pub fn judge(&self, call: &Call, after: &[Option<HostTensor>], samples: Option<usize>, strict: bool) -> Result<Deviation, String> {
+        self.judged_elements(call, after, samples, strict).map_err(|e| e.sentence(&call.sizes))
+    }
+
+    /// As [`Subject::judge`], with the first few elements that differ.
+    pub(crate) fn judged_elements(
+        &self,
+        call: &Call,
+        after: &[Option<HostTensor>],
+        samples: Option<usize>,
+        strict: bool,
+    ) -> Result<Deviation, Mismatch> {
         let tally = Tally::default();
         let Some(challenge) = &self.challenge else { return Ok(tally.total()) };
         let compared = judged(|| self.compare_with_references(challenge, call, after, samples, strict, &tally));
-        compared.map_err(|e| if e.starts_with("a reference names") { format!("challenge {}: {e}", self.name) } else { e })?;
+        compared.map_err(|e| match e {
+            Mismatch::Other(e) if e.starts_with("a reference names") => Mismatch::Other(format!("challenge {}: {e}", self.name)),
+            other => other,
+        })?;
         Ok(tally.total())
     }
 
@@ -385,31 +399,36 @@ impl Subject {
         samples: Option<usize>,
         strict: bool,
         tally: &Tally,
-    ) -> Result<(), String> {
+    ) -> Result<(), Mismatch> {
         let case = call.case();
         for (arg, after) in call.args.iter().zip(after) {
             let (CallArg::Tensor { name, data, .. }, Some(after)) = (arg, after) else { continue };
             match challenge.outputs.iter().find(|(n, _)| n == name) {
-                None if strict && after.bytes != data.bytes => return Err(format!("the input `{name}` was changed")),
+                None if strict && after.bytes != data.bytes => return Err(Mismatch::Other(format!("the input `{name}` was changed"))),
                 None => {}
                 Some((_, reference)) => {
-                    let check = |i: usize, expected: f64| {
+                    let check = |i: usize, expected: f64, found: &mut Vec<Difference>| {
                         let got = after.get(i);
                         tally.add(got, expected);
                         // The reference says what the exact result is; the output can only hold its own type's values.
                         let rounded = Literal::from_f64(data.dtype, expected).to_f64();
                         let fine = !strict || challenge.accepts(&call.sizes, got, expected) || got == rounded;
-                        if fine { Ok(()) } else { Err(difference(name, data, i, got, expected, &call.sizes)) }
+                        if !fine {
+                            let allowed = challenge.absolute(&call.sizes) + challenge.rtol * expected.abs();
+                            found.push(Difference::new(name, data, i, (got, expected), allowed));
+                        }
                     };
                     match reference {
-                        Reference::Each(each) => each_or_sampled(data.numel(), samples, |i| check(i, each(&case, i)))?,
+                        Reference::Each(each) => each_or_sampled(data.numel(), samples, |i, found| check(i, each(&case, i), found))?,
                         Reference::All(whole) => {
                             let all = whole(&case);
-                            each_or_sampled(data.numel(), samples, |i| check(i, all[i]))?;
+                            each_or_sampled(data.numel(), samples, |i, found| check(i, all[i], found))?;
                         }
                         Reference::Rows(row) => {
                             let len = data.lens.last().map_or(1, |l| *l as usize).max(1);
-                            let check = |r: usize| row(&case, r).into_iter().enumerate().try_for_each(|(k, e)| check(r * len + k, e));
+                            let check = |r: usize, found: &mut Vec<Difference>| {
+                                row(&case, r).into_iter().enumerate().for_each(|(k, e)| check(r * len + k, e, found));
+                            };
                             each_or_sampled(data.numel() / len, samples.map(|s| s / len), check)?;
                         }
                     }
@@ -429,6 +448,16 @@ impl Subject {
     /// # Errors
     /// The first difference, in words.
     pub fn compare(&self, call: &Call, after: &[Option<HostTensor>], expected: &[Option<HostTensor>]) -> Result<(), String> {
+        self.compared_elements(call, after, expected).map_err(|e| e.sentence(&call.sizes))
+    }
+
+    /// As [`Subject::compare`], with the first few elements that differ.
+    pub(crate) fn compared_elements(
+        &self,
+        call: &Call,
+        after: &[Option<HostTensor>],
+        expected: &[Option<HostTensor>],
+    ) -> Result<(), Mismatch> {
         // A bare kernel may add up whatever it reads, of size 1 at most, in any order: a rounding per element.
         let elements = |a: &CallArg| if let CallArg::Tensor { data, .. } = a { data.numel() } else { 0 };
         let most = call.args.iter().map(elements).max().unwrap_or(0) as f64;
@@ -439,11 +468,14 @@ impl Subject {
             if after.bytes == expected.bytes {
                 continue;
             }
-            let check = |i: usize| {
+            let (exact, rtol) = (!data.dtype.is_float(), rtol + last_place(data.dtype));
+            let check = |i: usize, found: &mut Vec<Difference>| {
                 let (got, want) = (after.get(i), expected.get(i));
-                let exact = !data.dtype.is_float();
-                let fine = if exact { after.bits(i) == expected.bits(i) } else { near(got, want, atol, rtol + last_place(data.dtype)) };
-                if fine { Ok(()) } else { Err(difference(name, data, i, got, want, &call.sizes)) }
+                let fine = if exact { after.bits(i) == expected.bits(i) } else { near(got, want, atol, rtol) };
+                if !fine {
+                    let allowed = if exact { 0.0 } else { atol + rtol * want.abs() };
+                    found.push(Difference::new(name, data, i, (got, want), allowed));
+                }
             };
             each_or_sampled(data.numel(), None, check)?;
         }
@@ -520,41 +552,4 @@ fn last_place(dtype: DType) -> f64 {
         DType::BF16 => 2f64.powi(-7),
         _ => 0.0,
     }
-}
-
-fn each_or_sampled(count: usize, samples: Option<usize>, check: impl Fn(usize) -> Result<(), String> + Sync) -> Result<(), String> {
-    let sampled = samples.filter(|samples| samples + 128 < count).map(|samples| {
-        let mut rng = Rng::new(count as u64);
-        // The ends are where tails go wrong; of rows, whose references cost much, few are sampled.
-        let ends = samples.clamp(2, 64);
-        let drawn: Vec<usize> = (0..samples).map(|_| rng.below(count)).collect();
-        (0..ends).chain(count - ends..count).chain(drawn).collect::<Vec<usize>>()
-    });
-    match sampled {
-        Some(places) => in_parts(places.len(), |i| check(places[i])),
-        None if count < 1 << 16 => (0..count).try_for_each(check),
-        None => in_parts(count, check),
-    }
-}
-
-/// Every number below `count`, on all cores; the first failure of the first part that has one.
-fn in_parts(count: usize, check: impl Fn(usize) -> Result<(), String> + Sync) -> Result<(), String> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (check, share) = (&check, count.div_ceil(threads));
-    let part = |t: usize| (t * share..((t + 1) * share).min(count)).try_for_each(check);
-    std::thread::scope(|scope| {
-        let parts: Vec<_> = (0..threads).map(|t| scope.spawn(move || part(t))).collect();
-        parts.into_iter().try_for_each(|p| p.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    })
-}
-
-fn difference(name: &str, data: &HostTensor, i: usize, got: f64, expected: f64, sizes: &Sizes) -> String {
-    let mut at = Vec::new();
-    let mut rest = i as i64;
-    for len in data.lens.iter().rev() {
-        at.push((rest % len).to_string());
-        rest /= len;
-    }
-    at.reverse();
-    format!("`{name}[{}]` is {got:?}, expected {expected:?}, at {sizes}", at.join(", "))
 }

@@ -271,6 +271,7 @@ fn programs_are_recorded() {
             Stmt::Memset { .. } => "memset",
             Stmt::Copy { .. } => "copy",
             Stmt::Set { .. } => "set",
+            Stmt::Let { .. } => "let",
             Stmt::ReadBack { .. } => "read back",
             Stmt::If { .. } => "if",
             Stmt::For { .. } => "for",

@@ -219,7 +219,7 @@ fn picks_need_positions_that_are_there() {
     assert_right(of_kernel(picked::Kernel::def()));
     let report = checked(of_kernel(picked_from_a_tail::Kernel::def()));
     assert_eq!(report.failures.len(), 1, "it is said once: {:#?}", report.failures);
-    says(&report.failures[0], &["a pick along axis 0 of a tile of which some positions may be absent", "`x.load((..4, t))`"]);
+    says(&report.failures[0].message, &["a pick along axis 0 of a tile of which some positions may be absent", "`x.load((..4, t))`"]);
 }
 
 /// y[i] = x[i] + by.

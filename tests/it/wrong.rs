@@ -2,11 +2,12 @@
 
 use super::programs::affine;
 use girih::challenge::Challenge;
-use girih::check::{On, Options, check};
+use girih::check::{On, Options, Part, check, check_parts};
 use girih::prelude::*;
 use girih::subject::Subject;
 use girih::{Device, Error, Stream};
 use girih_core::registry::KernelDef;
+use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
 use girih_examples as _;
 
@@ -77,7 +78,7 @@ fn results_that_depend_on_a_tile_are_told_as_such() {
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 6, seed: 1 };
     let report = check(&[subject], &options, &|_| {}).remove(0);
     assert_eq!(report.failures.len(), 1, "{:#?}", report.failures);
-    let failure = &report.failures[0];
+    let failure = &report.failures[0].message;
     assert!(failure.starts_with("the result depends on the tile `T` of sums_of_tiles"), "{failure}");
     assert!(failure.contains("eval itself leaves other elements than with T=32: `y[") && failure.contains("`tile(T = "), "{failure}");
     assert!(!failure.contains("differs from eval"), "{failure}");
@@ -101,7 +102,7 @@ fn checks_launch_what_kernels_accept() {
     for seed in 0..5 {
         let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed };
         let report = check(std::slice::from_ref(&subject), &options, &|_| {}).remove(0);
-        assert_eq!(report.failures, [""; 0]);
+        assert_eq!(report.failures, []);
         assert!(report.runs >= 20 && report.left_out > 0, "{} runs, {} left out", report.runs, report.left_out);
     }
     let refused = subject.perf_sizes(&girih::challenge::Sizes::parse("N=1001").unwrap()).unwrap_err();
@@ -118,7 +119,7 @@ fn a_panic_is_a_failure_of_its_own() {
     let subjects = [Subject::of_challenge(&panicking).unwrap(), Subject::of_challenge(&relu).unwrap()];
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 };
     let reports = check(&subjects, &options, &|_| {});
-    assert!(reports[0].failures.iter().any(|f| f.ends_with("panicked: no reference")), "{:#?}", reports[0].failures);
+    assert!(reports[0].failures.iter().any(|f| f.message.ends_with("panicked: no reference")), "{:#?}", reports[0].failures);
     assert!(reports[1].failures.is_empty() && reports[1].runs > 0);
 }
 
@@ -178,6 +179,58 @@ fn references_that_name_what_is_not_there_are_told() {
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 };
     let report = check(&[subject], &options, &|_| {}).remove(0);
     let what = "challenge doubled: a reference names the tensor `Q`, which the signature does not have; there is `A`, `B`";
-    assert!(report.failures.iter().all(|f| f.contains(what)) && report.failures.len() == 2, "{:#?}", report.failures);
-    assert!(!report.failures[0].contains("panicked"), "{:#?}", report.failures);
+    assert!(report.failures.iter().all(|f| f.message.contains(what)) && report.failures.len() == 2, "{:#?}", report.failures);
+    assert!(!report.failures[0].message.contains("panicked"), "{:#?}", report.failures);
+}
+
+/// A reference that is right below the fifth element.
+fn half_wrong() -> Challenge {
+    let signature = "void solve(const float* A[N], float* B[N], int N)";
+    Challenge::new("half_wrong", doubled::Program::def, signature)
+        .input("A", girih::inputs::uniform(1.0, 2.0))
+        .output("B", |x, i| 2.0 * x.at("A", i) + if i < 5 { 0.0 } else { 1.0 })
+        .tolerance(0.25, 0.0)
+        .check_at(["N=3", "N=70"])
+        .perf_at("N=100")
+}
+
+/// A failure has the first elements that differ, each beside its tolerance, and what makes its run again.
+#[test]
+fn failures_name_elements_and_their_run() {
+    let subject = Subject::of_challenge(&half_wrong()).unwrap_or_else(|e| panic!("{e}"));
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 3, seed: 1 };
+    let report = check(std::slice::from_ref(&subject), &options, &|_| {}).remove(0);
+    let [failure] = &report.failures[..] else { panic!("{:#?}", report.failures) };
+    assert_eq!(failure.message, "at N=70: eval differs from the reference");
+    let places: Vec<(&str, &[i64])> = failure.elements.iter().map(|d| (d.tensor.as_str(), d.index.as_slice())).collect();
+    assert_eq!(places, [5, 6, 7, 8].map(|i| ("B", [i])).each_ref().map(|(name, i)| (*name, i.as_slice())));
+    let first = &failure.elements[0];
+    assert_eq!((first.allowed, first.error()), (0.25, 1.0), "{first}");
+    let run = failure.run.as_ref().expect("it was run");
+    assert_eq!(run.arguments(), ["check", "half_wrong", "--seed", "1001", "--size", "N=70", "--misaligned"]);
+    // The same data at the same places, and nothing else.
+    let part = Part { subject, sizes: Some(run.sizes.clone()), misaligned: run.misaligned, way: None };
+    let again = check_parts(&[part], &Options { seed: run.seed, ..options }, &|_| {}).remove(0);
+    assert_eq!((&again.failures, again.sizes), (&report.failures, 1));
+}
+
+/// A run of one size and one schedule is one run, and a schedule that is asked for has to be legal.
+#[test]
+fn one_run_can_be_checked() {
+    let subject = girih::cli::names::subject("relu").expect("a challenge of the gallery");
+    let kernel = (subject.program.sites()[0].build)().expect("it builds");
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 20, seed: 1 };
+    let run = |misaligned: bool, schedule: &str| {
+        let sizes = girih::challenge::Sizes::parse("N=100").ok();
+        let way = Some(vec![parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"))]);
+        check_parts(&[Part { subject: subject.clone(), sizes, misaligned, way }], &options, &|_| {}).remove(0)
+    };
+    for misaligned in [false, true] {
+        let report = run(misaligned, "");
+        assert_eq!((report.runs, report.sizes, report.schedules), (1, 1, 1), "{report:?}");
+        assert_eq!(report.failures, []);
+    }
+    let illegal = run(false, "C=7");
+    let [failure] = &illegal.failures[..] else { panic!("{illegal:#?}") };
+    assert!(failure.message.starts_with("at N=100: ") && failure.message.contains('7'), "{failure}");
 }

@@ -16,7 +16,7 @@ use crate::loc::SourceLoc;
 use crate::simt::{Barrier, Kernel, OPT_LEVEL, ParamKind, Provenance, Stmt};
 use helpers::Helper;
 pub(crate) use literal::{c_type, typed};
-pub(crate) use names::{function as function_identifier, identifier};
+pub(crate) use names::{function as function_identifier, identifier, reserved};
 use std::collections::BTreeSet;
 use writer::Writer;
 

@@ -161,6 +161,11 @@ const RESERVED: &[&str] = &[
     "shared_memory",
 ];
 
+/// Names that no variable may have.
+pub(crate) fn reserved() -> impl Iterator<Item = String> {
+    RESERVED.iter().map(|name| name.to_string())
+}
+
 /// Gives out names. A name may be used again once the scope of its first use has ended.
 pub(super) struct Namer {
     scopes: Vec<HashSet<String>>,

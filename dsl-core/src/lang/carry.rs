@@ -153,9 +153,11 @@ impl<V: Carry> NameIt for Named<'_, V> {
         let mut all = Vec::new();
         self.0.read_handles(&mut |h| all.push(h));
         session::with(|s| {
-            if let Session::Kernel(k) = s {
-                for (i, h) in all.iter().enumerate() {
-                    if all.len() == 1 { k.name(*h, name) } else { k.name(*h, &format!("{name}_{i}")) }
+            for (i, h) in all.iter().enumerate() {
+                let name = if all.len() == 1 { name.to_string() } else { format!("{name}_{i}") };
+                match s {
+                    Session::Kernel(k) => k.name(*h, &name),
+                    Session::Program(p) => p.name_scalar(*h, &name),
                 }
             }
         });

@@ -279,6 +279,16 @@ impl ProgramBuilder {
         }
     }
 
+    /// Remembers the author's name for a scalar that is computed.
+    pub(crate) fn name_scalar(&mut self, scalar: Handle, name: &str) {
+        let Some(known) = scalar.get(self.build).map(|id| &self.exprs[id as usize]) else { return };
+        let leaf = matches!(known.expr, Expr::Literal(_) | Expr::Param(_) | Expr::Dim(..) | Expr::Var(_) | Expr::Variant(_));
+        if !leaf && (self.region_open[known.home as usize] || is_fixed(&known.expr)) {
+            let value = known.expr.clone();
+            self.push(Stmt::Let { name: name.to_string(), value });
+        }
+    }
+
     /// Adds a temporary and gives its tensor.
     pub(crate) fn temp(&mut self, temp: Temp) -> usize {
         self.program.temps.push(temp);
@@ -288,13 +298,7 @@ impl ProgramBuilder {
 
 /// Depends on nothing but the program's parameters.
 pub(crate) fn is_fixed(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(_) | Expr::Param(_) | Expr::Dim(..) | Expr::Variant(_) => true,
-        Expr::Var(_) => false,
-        Expr::Unary(_, a) | Expr::Cast(_, a) => is_fixed(a),
-        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => is_fixed(a) && is_fixed(b),
-        Expr::Select(a, b, c) => is_fixed(a) && is_fixed(b) && is_fixed(c),
-    }
+    expr.is_fixed()
 }
 
 /// An i64 constant.

@@ -41,6 +41,24 @@ pub enum Expr {
     Cast(DType, Box<Expr>),
 }
 
+impl Expr {
+    /// Whether the expression, or a part of it, is such a one.
+    pub fn any(&self, is: &dyn Fn(&Expr) -> bool) -> bool {
+        is(self)
+            || match self {
+                Expr::Literal(_) | Expr::Param(_) | Expr::Dim(..) | Expr::Var(_) | Expr::Variant(_) => false,
+                Expr::Unary(_, a) | Expr::Cast(_, a) => a.any(is),
+                Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => a.any(is) || b.any(is),
+                Expr::Select(a, b, c) => a.any(is) || b.any(is) || c.any(is),
+            }
+    }
+
+    /// Depends on nothing but the program's parameters.
+    pub fn is_fixed(&self) -> bool {
+        !self.any(&|e| matches!(e, Expr::Var(_)))
+    }
+}
+
 /// What memory a tensor of a program lies in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Base {
@@ -126,6 +144,13 @@ pub enum Stmt {
         /// Which.
         var: ScalarVar,
         /// New value.
+        value: Expr,
+    },
+    /// The author's name for a value. It changes nothing: uses of the value compute it by themselves, and exports compute it here.
+    Let {
+        /// The name.
+        name: String,
+        /// The value.
         value: Expr,
     },
     /// Reads one element back to the host (waits for the device).
@@ -234,7 +259,7 @@ fn reads_back(body: &[Stmt]) -> bool {
         Stmt::If { then, otherwise, .. } => reads_back(then) || reads_back(otherwise),
         Stmt::For { body, .. } => reads_back(body),
         Stmt::While { header, body, .. } => reads_back(header) || reads_back(body),
-        Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } => false,
+        Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::Let { .. } => false,
     })
 }
 
@@ -251,7 +276,7 @@ fn collect_sites(body: &[Stmt], sites: &mut Vec<(usize, KernelDef)>) {
                 collect_sites(header, sites);
                 collect_sites(body, sites);
             }
-            Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::ReadBack { .. } => {}
+            Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::Let { .. } | Stmt::ReadBack { .. } => {}
         }
     }
 }

@@ -79,6 +79,7 @@ fn block(body: &[Stmt], chosen: &[bool]) -> Vec<Stmt> {
                 out.push(Stmt::While { header, condition, body: block(body, chosen) });
             }
             Stmt::Set { var, value } => out.push(Stmt::Set { var: *var, value: expr(value, chosen) }),
+            Stmt::Let { name, value } => out.push(Stmt::Let { name: name.clone(), value: expr(value, chosen) }),
             Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::ReadBack { .. } => out.push(stmt.clone()),
         }
     }
@@ -122,7 +123,7 @@ fn bases(stmt: &mut Stmt, visit: &mut dyn FnMut(&mut usize)) {
             view(from);
         }
         Stmt::ReadBack { from, .. } => view(from),
-        Stmt::Set { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
+        Stmt::Set { .. } | Stmt::Let { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
     }
 }
 

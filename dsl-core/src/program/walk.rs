@@ -226,6 +226,7 @@ impl<X: Executor + ?Sized> Walker<'_, X> {
                 self.set(*var, self.eval(value));
                 Ok(())
             }
+            Stmt::Let { .. } => Ok(()),
             Stmt::ReadBack { var, from, loc } => {
                 let region = self.region(from, *loc)?;
                 if region.numel() != 1 {

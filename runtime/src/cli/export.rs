@@ -1,12 +1,9 @@
 //! `export`: `.cu` files for a judge.
 
-use super::show::{self, Preset};
-use super::{device, names, print_json};
+use super::show::Preset;
+use super::{device, names, print_json, settings};
 use crate::subject::Subject;
-use crate::tune::launches::AtPerf;
-use girih_core::facts::Facts;
 use girih_core::program::export::export_program;
-use girih_core::schedule::Schedule;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -23,7 +20,8 @@ pub struct Args {
     /// The architecture or GPU: sm_75, sm_80, sm_90a, h200, ..
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     arch: String,
-    /// Knobs to set, as in --set T=1024,V=4; the best schedule known without.
+    /// Knobs to set at every launch, as in --set T=1024,V=4, or launch sites and variants by name, as in
+    /// --set 'stats: T=1024,C=4; normalise: T=512'; the best schedule known without.
     #[arg(long, value_name = "KNOBS")]
     set: Option<String>,
     /// One JSON object per file.
@@ -74,23 +72,14 @@ pub fn run(args: &Args) -> Result<(), String> {
 /// The CUDA C++ of a challenge and the schedules it was made with.
 fn export(subject: &Subject, target: &girih_core::target::Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
     let signature = subject.signature().ok_or("is no challenge, so it has no signature to export")?;
-    let (joint, subject) = show::known_program(subject, target);
-    let (names, at_perf) = (subject.program.site_names(), AtPerf::of(&subject));
-    let (mut schedules, mut error) = (Vec::new(), None);
+    let (subject, way) = settings::way(subject, target, Preset::Best, set)?;
+    let (names, mut schedules) = (subject.program.site_names(), Vec::new());
     let mut choose = |site: usize, kernel: &girih_core::tile::Kernel| {
-        let own = joint.as_ref().and_then(|j| j.schedule(&names[site], kernel));
-        let chosen = show::schedule(kernel, &Facts::best(kernel), at_perf.of_site(site), target, Preset::Best, set, own);
-        let (schedule, from) = chosen.unwrap_or_else(|e| {
-            error.get_or_insert(e);
-            (Schedule::default_of(kernel), "default")
-        });
+        let (schedule, from) = &way[site];
         let site = if names.len() > 1 { format!("{}: ", names[site]) } else { String::new() };
         schedules.push(format!("{site}{} ({from})", schedule.short(kernel)));
-        schedule
+        schedule.clone()
     };
-    let text = export_program(&subject.program, signature, target, &mut choose);
-    match error {
-        Some(e) => Err(e),
-        None => Ok((text.map_err(|e| e.to_string())?, schedules)),
-    }
+    let text = export_program(&subject.program, signature, target, &mut choose).map_err(|e| e.to_string())?;
+    Ok((text, schedules))
 }

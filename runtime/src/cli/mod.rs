@@ -19,6 +19,7 @@ pub mod names;
 mod peers;
 mod presets;
 mod run;
+mod settings;
 mod show;
 mod sweeps;
 mod tune;

@@ -1,8 +1,8 @@
 //! `run`: one call on random data, compared with the reference, or on an image.
 
 use super::device::{self, DeviceChoice};
-use super::show::{self, Preset};
-use super::{ahead, counters, names, print_json};
+use super::show::Preset;
+use super::{ahead, counters, names, print_json, settings};
 use crate::challenge::Sizes;
 use crate::check::evaluate;
 use crate::device::Device;
@@ -10,8 +10,6 @@ use crate::inputs::HostTensor;
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::subject::{Call, CallArg, Subject};
-use crate::tune::launches::AtPerf;
-use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use image::{DynamicImage, GrayImage, RgbImage, RgbaImage};
 use serde_json::json;
@@ -40,7 +38,8 @@ pub struct Args {
     /// Of random data.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Knobs to set at every launch, as in --set T=1024,V=4; the others stay as the preset has them.
+    /// Knobs to set at every launch, as in --set T=1024,V=4, or launch sites and variants by name, as in
+    /// --set 'stats: T=1024,C=4; normalise: T=512'; the others stay as the preset has them.
     #[arg(long, value_name = "KNOBS")]
     set: Option<String>,
     /// The schedule to start from; without it and --set every launch chooses its own.
@@ -65,6 +64,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     if args.counters {
         counters::record(&device)?;
     }
+    let (subject, schedules) = way(subject, &device, args)?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
     let call = match &args.image {
         Some(path) => image_call(&subject, path, &asked, &device)?,
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     };
     let placed = Placed::new(&device, &call, 0).map_err(|e| e.to_string())?;
     let mut runner = Runner::new(&device, subject.program.clone());
-    runner.schedules = schedules(&subject, &device, args)?;
+    runner.schedules = schedules;
     let start = Instant::now();
     let arguments = placed.arguments();
     let seconds = device.time(&mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
@@ -106,20 +106,15 @@ pub fn run(args: &Args) -> Result<(), String> {
     }
 }
 
-/// The schedule of every launch site; `None` lets the launch choose.
-fn schedules(subject: &Subject, device: &Device, args: &Args) -> Result<Vec<Option<Schedule>>, String> {
-    let sites = subject.program.sites();
+/// The subject with its variants, and the schedule of every launch site; `None` lets the launch choose.
+fn way(subject: Subject, device: &Device, args: &Args) -> Result<(Subject, Vec<Option<Schedule>>), String> {
     if args.set.is_none() && args.preset.is_none() {
-        return Ok(vec![None; sites.len()]);
+        let sites = subject.program.sites().len();
+        return Ok((subject, vec![None; sites]));
     }
-    let (preset, at_perf) = (args.preset.unwrap_or(Preset::Best), AtPerf::of(subject));
-    let schedule = |(site, def): (usize, &girih_core::registry::KernelDef)| {
-        let kernel = (def.build)().map_err(|e| e.to_string())?;
-        let chosen =
-            show::schedule(&kernel, &Facts::best(&kernel), at_perf.of_site(site), device.target(), preset, args.set.as_deref(), None)?;
-        Ok(Some(chosen.0))
-    };
-    sites.iter().enumerate().map(schedule).collect()
+    let preset = args.preset.unwrap_or(Preset::Best);
+    let (subject, schedules) = settings::way(&subject, device.target(), preset, args.set.as_deref())?;
+    Ok((subject, schedules.into_iter().map(|(schedule, _)| Some(schedule)).collect()))
 }
 
 fn took(seconds: Option<f64>, start: Instant) -> String {

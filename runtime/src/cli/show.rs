@@ -96,11 +96,7 @@ enum Level {
 pub fn run(args: &Args) -> Result<(), String> {
     let target = device::target(args.arch.as_deref())?;
     let (subject, only) = names::subject_site(&args.name)?;
-    let (joint, mut subject) = match args.preset {
-        // Of a program's variants the author's first sides have the rungs that a learner climbs.
-        Preset::Rung(_) | Preset::Default => (None, subject),
-        _ => known_program(&subject, target),
-    };
+    let (joint, mut subject) = preset_program(&subject, target, args.preset);
     if let Some(site) = &only
         && !subject.program.site_names().contains(site)
     {
@@ -136,8 +132,17 @@ pub fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
+/// The schedule of the whole program, if the preset is one that is known, and the subject with its variants.
+pub fn preset_program(subject: &Subject, target: &Target, preset: Preset) -> (Option<Joint>, Subject) {
+    match preset {
+        // Of a program's variants the author's first sides have the rungs that a learner climbs.
+        Preset::Rung(_) | Preset::Default => (None, subject.clone()),
+        Preset::Best => known_program(subject, target),
+    }
+}
+
 /// The schedule of the whole program, if one is known, and the subject with its variants.
-pub fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subject) {
+fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subject) {
     let store = Store::open_default().ok();
     let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
     let known = store.as_ref().zip(here.as_deref());

@@ -296,7 +296,7 @@ impl Prediction<'_> {
         };
         let checked = self.check(schedule);
         if let Some(failure) = checked.failures.first() {
-            (trial.status, trial.reason) = (Status::Wrong, failure.clone());
+            (trial.status, trial.reason) = (Status::Wrong, failure.to_string());
             return trial;
         }
         if checked.runs == 0 && checked.rejected.is_empty() {

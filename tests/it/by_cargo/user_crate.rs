@@ -15,6 +15,68 @@ fn target() -> PathBuf {
     own.ancestors().nth(3).expect("TARGET/PROFILE/deps/TEST").to_path_buf()
 }
 
+/// What a user may have got wrong: a kernel with a knob of another name, and a result that follows a tile, in a program of several launches.
+const WRONG: &str = r#"
+mod other {
+    use girih::prelude::*;
+
+    #[kernel(tile(R = 256))]
+    pub fn copied(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+        for t in y.tiles([R]) {
+            y.store(t, x.load(t));
+        }
+    }
+
+    #[program]
+    pub fn solve(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+        copied(x, y);
+    }
+
+    girih::challenge! {
+        Challenge::new("other", solve::Program::def, "void solve(const float* X[N], float* Y[N], int N)")
+            .output("Y", |x, i| x.at("X", i))
+            .check_at(["N=1"])
+            .perf_at("N=100")
+    }
+}
+
+mod wrong {
+    use girih::prelude::*;
+
+    #[kernel(tile(T = [32, 64]))]
+    pub fn sums(x: &Tensor<f32, 1>, z: &mut Tensor<f32, 1>) {
+        for t in z.tiles([T]) {
+            z.store(t, x.load(t).sum().splat([T]));
+        }
+    }
+
+    #[program]
+    pub fn solve(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, z: &mut Tensor<f32, 1>) {
+        if variant("it's scaled") {
+            crate::saxpy(scalar(2.0), x, y);
+        } else {
+            crate::saxpy(scalar(1.0), x, y);
+            crate::saxpy(scalar(1.0), x, y);
+        }
+        sums(y, z);
+    }
+
+    girih::challenge! {
+        Challenge::new("wrong", solve::Program::def, "void solve(const float* X[N], float* Y[N], float* Z[N], int N)")
+            .input("X", uniform(1.0, 2.0))
+            .input("Y", uniform(1.0, 2.0))
+            .output("Y", |x, i| 2.0 * x.at("X", i) + x.at("Y", i))
+            .output("Z", |x, i| {
+                let tile = i / 32 * 32..((i / 32 + 1) * 32).min(x.len("N"));
+                tile.map(|i| 2.0 * x.at("X", i) + x.at("Y", i)).sum()
+            })
+            .tolerance(1e-4, 1e-5)
+            .check_at(["N=1", "N=40", "N=100"])
+            .perf_at("N=100")
+    }
+}
+"#;
+
 /// Builds a copy of the crate elsewhere. The workspace's lock file and profile make cargo reuse what it has built already.
 fn build() -> PathBuf {
     let (from, to) = (root().join("tests/user_crate"), target().join("user_crate"));
@@ -22,9 +84,9 @@ fn build() -> PathBuf {
     let manifest = std::fs::read_to_string(from.join("Cargo.toml")).expect("the crate's manifest");
     let runtime = root().join("runtime").display().to_string();
     std::fs::write(to.join("Cargo.toml"), manifest.replace("../../runtime", &runtime) + "\n[workspace]\n").expect("writable");
-    for file in ["src/main.rs", "src/winners.txt"] {
-        std::fs::copy(from.join(file), to.join(file)).expect("a file of the crate");
-    }
+    std::fs::copy(from.join("src/winners.txt"), to.join("src/winners.txt")).expect("a file of the crate");
+    let main = std::fs::read_to_string(from.join("src/main.rs")).expect("a file of the crate");
+    std::fs::write(to.join("src/main.rs"), main + WRONG).expect("writable");
     std::fs::copy(root().join("Cargo.lock"), to.join("Cargo.lock")).expect("the workspace has a lock file");
     let workspace = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
     let profile = workspace.split_once("\n[profile").map_or(String::new(), |(_, p)| format!("[profile{p}"));
@@ -51,11 +113,13 @@ fn refused(program: &Path, args: &[&str]) -> String {
 }
 
 fn output(program: &Path, args: &[&str]) -> Output {
-    let cache = target().join("user_crate_cache");
+    with_cache(Command::new(program).args(args)).output().expect("the crate's program starts")
+}
+
+/// A command that finds NVRTC, and a store of its own.
+fn with_cache(command: &mut Command) -> &mut Command {
     let nvrtc = nvrtc::identity().expect("provided").path;
-    let mut command = Command::new(program);
-    command.args(args).env("GIRIH_CACHE", cache).env("GIRIH_NVRTC", nvrtc);
-    command.output().expect("the crate's program starts")
+    command.env("GIRIH_CACHE", target().join("user_crate_cache")).env("GIRIH_NVRTC", nvrtc)
 }
 
 #[test]
@@ -77,6 +141,8 @@ fn a_crate_of_its_own_has_autotune() {
     assert!(shown.contains("extern \"C\" __global__ void") && shown.contains("float4"), "{shown}");
     let checked = run(&saxpy, &["check", "saxpy", "--device", "sim", "--schedules", "3"]);
     assert!(checked.contains("saxpy"), "{checked}");
+    checks_again(&saxpy);
+    exports_the_others(&saxpy);
     let counted = run(&saxpy, &["run", "saxpy", "--device", "sim", "--set", "T=1024,C=4,V=4", "--size", "N=4096", "--counters", "--json"]);
     // 4096 elements of 4 bytes in tiles of 1024, 4 elements an access: 32 accesses of a warp to 16 sectors each, for each of x and y.
     for part in ["\"kernel\":\"saxpy\"", "\"grid\":4,", "\"block\":256,", "\"load\":{\"bytes\":32768,\"requests\":64,\"sectors\":1024,"] {
@@ -93,6 +159,61 @@ fn a_crate_of_its_own_has_autotune() {
             assert!(line.contains(part), "no {part} in {line}");
         }
     }
+}
+
+/// What `check` finds wrong it finds again by the command that it prints, at that size and under that schedule alone.
+fn checks_again(saxpy: &Path) {
+    let one = run(saxpy, &["check", "saxpy", "--size", "N=100", "--set", "T=256,C=1,V=1", "--misaligned"]);
+    assert!(one.contains("1 sizes x 1 schedules: 1 runs"), "{one}");
+    let error = refused(saxpy, &["check", "saxpy", "--size", "M=100"]);
+    assert!(error.contains("has no size `M`; it has N, a, x, x.0"), "{error}");
+    let error = refused(saxpy, &["check", "saxpy", "--size", "N=100", "--set", "T=256,D=1"]);
+    assert!(error.contains("D") && error.contains("allowed: T, C, V"), "{error}");
+    for (set, expected) in [
+        ("it's scaled=yes; saxpy_2: T=512", "wrong (it's scaled=yes) has no launch site `saxpy_2`; it has saxpy, sums"),
+        ("scaled=yes; saxpy: T=512", "wrong has no variant `scaled`; it has it's scaled"),
+        ("sums: T=32,V=2", "sums: line 1, column 6: "),
+    ] {
+        let error = refused(saxpy, &["check", "wrong", "--set", set]);
+        assert!(error.contains(expected), "{error}");
+    }
+    let pinned = run(saxpy, &["check", "wrong", "--set", "it's scaled=no; sums: T=32"]);
+    assert!(pinned.contains("wrong (it's scaled=no)") && pinned.contains("3 sizes x 1 schedules: 3 runs"), "{pinned}");
+
+    let all = output(saxpy, &["check", "wrong", "--schedules", "8", "--target", "a100"]);
+    let text = String::from_utf8_lossy(&all.stdout).into_owned();
+    let replays: Vec<&str> = text.lines().map(str::trim).filter(|l| l.contains(" check wrong ")).collect();
+    assert_eq!((all.status.code(), replays.len()), (Some(1), 2), "one for each side of the variant:\n{text}");
+    for replay in replays {
+        assert!(replay.ends_with("--device sim --target a100") && replay.contains("--set 'it'\\''s scaled="), "{replay}");
+        let again = with_cache(Command::new("sh").args(["-c", replay])).output().expect("there is a shell");
+        let again = String::from_utf8_lossy(&again.stdout).into_owned();
+        assert!(again.contains("1 sizes x 1 schedules: 1 runs"), "{replay}\n{again}");
+        for line in ["the result depends on the tile `T` of sums", replay] {
+            assert!(again.contains(line), "no {line} in {again}");
+        }
+        let json = with_cache(Command::new("sh").args(["-c", &format!("{replay} --json")])).output().expect("there is a shell");
+        let json = String::from_utf8_lossy(&json.stdout).into_owned();
+        for part in ["\"ok\":false", "\"size\":{\"N\":", "\"seed\":", "\"schedule\":\"it's scaled=", "\"elements\":[", "\"replay\":\""] {
+            assert!(json.contains(part), "no {part} in {json}");
+        }
+    }
+}
+
+/// What can't be exported keeps nothing from it that comes behind it, and is named in the end.
+fn exports_the_others(saxpy: &Path) {
+    let folder = target().join("user_crate/exported");
+    drop(std::fs::remove_dir_all(&folder));
+    let folder_text = folder.to_str().expect("a path in UTF-8");
+    let all = output(saxpy, &["export", "--all", "--set", "T=256", "--out", folder_text, "--arch", "sm_80"]);
+    let (out, err) = (String::from_utf8_lossy(&all.stdout), String::from_utf8_lossy(&all.stderr));
+    assert_eq!(all.status.code(), Some(1), "{out}{err}");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).expect("it was made").map(|f| f.expect("a file").file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["wrong.cu"], "{out}{err}");
+    assert!(out.contains("wrong.cu for sm_80: "), "{out}");
+    assert!(err.contains("not written for sm_80: other: ") && err.contains("copied has no knob T"), "{err}");
+    assert!(err.trim_end().ends_with("error: 1 of 2 were not written: other"), "{err}");
 }
 
 /// Sizes and architectures that are none are refused, with why.

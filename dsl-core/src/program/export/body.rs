@@ -1,6 +1,7 @@
 //! The body of `solve`: temporaries and statements.
 
 use super::helpers::Helper;
+use super::lets::{LetId, Lets};
 use super::text::{Names, Prec, Text, host_float, host_type};
 use super::{ExportError, Site};
 use crate::cuda::{c_type, identifier, typed};
@@ -24,7 +25,8 @@ pub(super) struct Body<'a> {
     owned: BTreeMap<(String, String), String>,
     /// Names that are spoken for.
     taken: HashSet<String>,
-    out: String,
+    pub(super) lets: Lets,
+    pub(super) out: String,
     pub(super) depth: usize,
 }
 
@@ -35,18 +37,20 @@ impl<'a> Body<'a> {
         binding: &'a [usize],
         sites: &'a [Site],
         kernels: &'a [Vec<String>],
+        dropped: HashSet<LetId>,
     ) -> Body<'a> {
         let mut taken: HashSet<String> = signature.params.iter().map(|p| p.name.clone()).collect();
         taken.extend(kernels.iter().flatten().cloned());
         taken.extend(Helper::NAMES.iter().map(|n| n.to_string()));
         taken.extend(super::arithmetic::FUNCTIONS.iter().map(|(name, _)| name.to_string()));
         taken.extend(["memory", "blocks"].map(str::to_string));
+        taken.extend(crate::cuda::reserved());
         let mut unique = |hint: &str| unique(&mut taken, hint);
         let wide = signature.params.iter().map(|p| unique(&format!("{}64", p.name))).collect();
         let temps = program.temps.iter().map(|t| unique(&t.name)).collect();
         let vars = program.scalars.iter().map(|(_, name)| unique(name)).collect();
         let (used, multiprocessors) = (RefCell::default(), RefCell::default());
-        let names = Names { program, signature, binding, temps, vars, wide, used, multiprocessors, stand_ins: vec![] };
+        let names = Names { program, signature, binding, temps, vars, wide, used, multiprocessors, stand_ins: vec![], lets: vec![] };
         Body {
             names,
             sites,
@@ -56,6 +60,7 @@ impl<'a> Body<'a> {
             headers: BTreeSet::new(),
             owned: BTreeMap::new(),
             taken,
+            lets: Lets::new(dropped),
             out: String::new(),
             depth: 1,
         }
@@ -139,6 +144,7 @@ impl<'a> Body<'a> {
                 required.push(text.text);
             }
         }
+        self.lets_of_temps();
         self.temps();
         self.variables();
         self.block(&program.body)
@@ -212,8 +218,15 @@ impl<'a> Body<'a> {
     fn nested(&mut self, body: &[Stmt]) -> Result<(), ExportError> {
         self.depth += 1;
         let done = self.block(body);
-        self.depth -= 1;
+        self.leave();
         done
+    }
+
+    /// Ends a block: what was named in it has no name outside.
+    fn leave(&mut self) {
+        self.depth -= 1;
+        let depth = self.depth;
+        self.names.lets.retain(|l| l.depth <= depth);
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), ExportError> {
@@ -239,9 +252,16 @@ impl<'a> Body<'a> {
                 let text = self.names.expr(value).text;
                 let name = self.names.vars[var.0 as usize].clone();
                 self.line(format!("{name} = {text};"));
+                self.changed(&BTreeSet::from([var.0]));
+                Ok(())
+            }
+            Stmt::Let { name, value } => {
+                let id = self.lets.next();
+                self.declare(id, name, value);
                 Ok(())
             }
             Stmt::ReadBack { var, from, .. } => {
+                self.changed(&BTreeSet::from([var.0]));
                 let name = self.names.vars[var.0 as usize].clone();
                 let place = self.names.pointer(from, from.dtype, true);
                 if let Some((to_float, _, _, from_bits)) = self.half(from.dtype) {
@@ -265,6 +285,9 @@ impl<'a> Body<'a> {
                 Ok(())
             }
             Stmt::For { var, start, end, body } => {
+                let mut set = BTreeSet::from([var.0]);
+                assigned(body, &mut set);
+                self.changed(&set);
                 let name = self.names.vars[var.0 as usize].clone();
                 let (start, end) = (self.names.index(start).text, self.names.index(end).at_least(Prec::Shift));
                 self.line(format!("for (long long {name} = {start}; {name} < {end}; ++{name}) {{"));
@@ -273,17 +296,23 @@ impl<'a> Body<'a> {
                 Ok(())
             }
             Stmt::While { header, condition, body } => {
-                let condition = self.names.expr(condition).text;
-                if header.is_empty() {
-                    self.line(format!("while ({condition}) {{"));
-                } else {
-                    self.line("for (;;) {");
-                    self.nested(header)?;
-                    self.line(format!("    if (!({condition})) break;"));
+                let mut set = BTreeSet::new();
+                assigned(header, &mut set);
+                assigned(body, &mut set);
+                self.changed(&set);
+                let plain = self.lets.write_nothing(header);
+                let opened = if plain { format!("while ({}) {{", self.names.expr(condition).text) } else { "for (;;) {".into() };
+                self.line(opened);
+                self.depth += 1;
+                self.block(header)?;
+                if !plain {
+                    let condition = self.names.expr(condition).text;
+                    self.line(format!("if (!({condition})) break;"));
                 }
-                self.nested(body)?;
+                let done = self.block(body);
+                self.leave();
                 self.line("}");
-                Ok(())
+                done
             }
         }
     }
@@ -340,7 +369,7 @@ fn assigned(body: &[Stmt], set: &mut BTreeSet<u32>) {
                 assigned(header, set);
                 assigned(body, set);
             }
-            Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } => {}
+            Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Let { .. } => {}
         }
     }
 }

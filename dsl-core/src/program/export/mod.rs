@@ -8,6 +8,7 @@ mod arithmetic;
 mod body;
 mod helpers;
 mod launch;
+mod lets;
 mod text;
 mod versions;
 
@@ -106,8 +107,17 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
     let binding = signature.bind(program).map_err(ExportError::Signature)?;
     signature.check_constness(program, &binding).map_err(ExportError::Signature)?;
     let (mut kernels, names) = name_kernels(sites, signature);
-    let mut body = Body::new(program, signature, &binding, sites, &names);
-    body.write()?;
+    // Which of the author's names are worth a variable shows once the text is there.
+    let mut dropped = HashSet::new();
+    let body = loop {
+        let mut body = Body::new(program, signature, &binding, sites, &names, dropped.clone());
+        body.write()?;
+        let rare = body.rare_lets();
+        if rare.is_empty() {
+            break body;
+        }
+        dropped.extend(rare);
+    };
     kernels.retain(|k| body.launches(&k.name));
 
     let mut out = header(program, signature, sites, &kernels, target);
@@ -147,7 +157,7 @@ fn launches(program: &Program) -> Vec<(crate::registry::KernelDef, &[Arg])> {
                     collect(header, found);
                     collect(body, found);
                 }
-                Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::ReadBack { .. } => {}
+                Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::Let { .. } | Stmt::ReadBack { .. } => {}
             }
         }
     }

@@ -280,3 +280,50 @@ fn blocks_to_which_tiles_are_dealt_are_counted_on_the_device() {
     assert!(text.contains("static long long multiprocessor_count()") && text.contains("cudaLaunchCooperativeKernel"), "{text}");
     insta::assert_snapshot!("cooperative", text);
 }
+
+/// Values that the author named: one for a temporary's length, one in a loop, one that is used once, one with a name that C keeps.
+fn named() -> Program {
+    let number = |n: i64| Expr::Literal(Literal::index(n));
+    let of = |op: BinaryOp, a: &Expr, b: &Expr| Expr::Binary(op, Box::new(a.clone()), Box::new(b.clone()));
+    let half = of(BinaryOp::Div, &len(), &number(2));
+    let turn = Expr::Var(ScalarVar(0));
+    let first = of(BinaryOp::Min, &of(BinaryOp::Mul, &turn, &half), &number(100));
+    let once = of(BinaryOp::Sub, &half, &number(7));
+    let part = |offset: &Expr, count: &Expr, base| TensorView { offset: offset.clone(), lens: vec![count.clone()], ..view(base) };
+    let launch = |offset: &Expr, count: &Expr| {
+        let args = vec![Arg::Tensor(part(offset, count, Base::Param(0))), Arg::Tensor(part(offset, count, Base::Temp(0)))];
+        Stmt::Launch { site: 0, kernel: KERNEL, args, loc: LOC }
+    };
+    let named = |name: &str, value: &Expr| Stmt::Let { name: name.into(), value: value.clone() };
+    let back = Stmt::Copy { to: part(&number(0), &half, Base::Param(1)), from: part(&number(0), &half, Base::Temp(0)), loc: LOC };
+    let counted = vec![
+        named("int", &first),
+        named("once", &once),
+        launch(&first, &once),
+        Stmt::Set { var: ScalarVar(1), value: first.clone() },
+        // It is another number from here on.
+        Stmt::Set { var: ScalarVar(0), value: of(BinaryOp::Add, &turn, &first) },
+        Stmt::Set { var: ScalarVar(1), value: first },
+    ];
+    let looped = Stmt::While {
+        header: vec![named("unused", &of(BinaryOp::Add, &turn, &number(1)))],
+        condition: Expr::Compare(CompareOp::Lt, Box::new(turn), Box::new(half.clone())),
+        body: counted,
+    };
+    let temps = vec![Temp { name: "parts".into(), dtype: DType::F32, lens: vec![half.clone()], init: None }];
+    let scalars = vec![(DType::I64, "turn".into()), (DType::I64, "last".into())];
+    program(temps, scalars, vec![named("half", &half), looped, named("again", &half), back])
+}
+
+#[test]
+fn values_that_are_used_again_have_the_authors_name() {
+    let text = text(&named(), SIGNATURE, "T=256");
+    let count = |part: &str| text.matches(part).count();
+    assert_eq!((count("const long long half_2 = N64 / 2;"), count("N64 / 2")), (1, 1), "{text}");
+    // The same arithmetic as in place, once; `turn` has changed before the last statement, which computes it anew.
+    let first = "min(wrap_multiply<long long>(turn, half_2), 100ll);";
+    let lines = [format!("const long long int_2 = {first}"), "last = int_2;".into(), format!("last = {first}")];
+    assert_eq!(lines.map(|l| count(&l)), [1, 1, 1], "{text}");
+    assert!(count("while (turn < half_2) {") == 1 && !text.contains("unused") && !text.contains("again"), "{text}");
+    insta::assert_snapshot!("named", text.split("extern \"C\" void").nth(1).expect("solve"));
+}

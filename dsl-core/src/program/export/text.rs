@@ -69,6 +69,16 @@ impl Text {
         Text { known, ..self }
     }
 
+    /// The text is nothing but a name.
+    pub fn is_name(&self) -> bool {
+        self.text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    }
+
+    /// The name of a constant that has the text's value.
+    pub fn named(&self, name: String) -> Text {
+        Text { text: name, prec: Prec::Primary, ..self.clone() }
+    }
+
     /// The text without its constant factor, and that factor.
     pub fn factors(&self) -> (Text, i64) {
         match &self.scaled {
@@ -97,14 +107,15 @@ impl Text {
         }
         // Bytes that are counted as pixels: h * w * 4 / 4 is h * w.
         match (op, &a.scaled, b.constant) {
-            (BinaryOp::Mul, Some((base, factor)), Some(c)) => return Text::combine(op, base, &Text::integer(factor * c)),
+            (BinaryOp::Mul, Some((base, factor)), Some(c)) if !a.is_name() => return Text::combine(op, base, &Text::integer(factor * c)),
             (BinaryOp::Div, Some((base, factor)), Some(c)) if c != 0 && factor % c == 0 => {
                 return Text::combine(BinaryOp::Mul, base, &Text::integer(factor / c));
             }
             (BinaryOp::Rem, Some((_, factor)), Some(c)) if c != 0 && factor % c == 0 => return Text::integer(0),
             _ => {}
         }
-        let scaled = if op == BinaryOp::Mul { b.constant.map(|c| (Box::new(a.clone()), c)) } else { None };
+        let (base, factor) = a.factors();
+        let scaled = if op == BinaryOp::Mul { b.constant.map(|c| (Box::new(base), factor * c)) } else { None };
         Text { scaled, ..integers(op, DType::I64, a, b) }
     }
 
@@ -180,6 +191,17 @@ pub(super) struct Names<'a> {
     pub multiprocessors: RefCell<bool>,
     /// Views of the launch that is written whose memory may have to be copied for it, and the pointers that stand for them.
     pub stand_ins: Vec<(TensorView, String)>,
+    /// Values that have the author's name here.
+    pub lets: Vec<Let>,
+}
+
+/// A value that is kept in a constant of the author's name.
+pub(super) struct Let {
+    pub value: Expr,
+    /// The constant's name, with what is known of the value.
+    pub text: Text,
+    /// Of the block in which it is declared.
+    pub depth: usize,
 }
 
 impl Names<'_> {
@@ -240,8 +262,18 @@ impl Names<'_> {
         }
     }
 
+    /// The constant that holds a value here.
+    fn kept(&self, e: &Expr) -> Option<Text> {
+        self.lets.iter().find(|l| l.value == *e).map(|l| l.text.clone())
+    }
+
     /// An integer expression in 64 bits.
     pub fn index(&self, e: &Expr) -> Text {
+        if self.dtype(e) == DType::I64
+            && let Some(kept) = self.kept(e)
+        {
+            return kept;
+        }
         match e {
             Expr::Param(p) if self.dtype(e) == self.signature.params[self.binding[*p]].dtype => self.wide(self.binding[*p]),
             Expr::Cast(DType::I64, inner) if self.dtype(inner).is_int() => self.index(inner),
@@ -258,6 +290,9 @@ impl Names<'_> {
 
     /// An expression of its own type.
     pub fn expr(&self, e: &Expr) -> Text {
+        if let Some(kept) = self.kept(e) {
+            return kept;
+        }
         match e {
             Expr::Literal(l) if l.dtype == DType::I64 => Text::integer(l.to_i64()),
             Expr::Literal(l) if l.dtype.is_float() => host_float(l.to_f64() as f32),
@@ -335,6 +370,9 @@ impl Names<'_> {
 
     /// An argument of a launch, which is rounded to its type when it becomes bits.
     pub fn argument(&self, e: &Expr) -> Text {
+        if let Some(kept) = self.kept(e) {
+            return kept;
+        }
         match e {
             Expr::Cast(DType::F16 | DType::BF16, a) if self.dtype(a) == DType::F32 => self.expr(a),
             _ => self.expr(e),
@@ -495,7 +533,7 @@ fn assigned<'a>(body: &'a [Stmt], var: ScalarVar, values: &mut Vec<&'a Expr>) ->
         Stmt::For { body, .. } => assigned(body, var, values),
         Stmt::While { header, body, .. } => assigned(header, var, values) && assigned(body, var, values),
         Stmt::If { then, otherwise, .. } => assigned(then, var, values) && assigned(otherwise, var, values),
-        Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } => true,
+        Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Let { .. } => true,
     })
 }
 

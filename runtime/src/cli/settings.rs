@@ -1,0 +1,66 @@
+//! `--set` for whole programs: knobs of every launch, or variants and launch sites by name.
+//!
+//! `T=1024,V=4` is set at every launch; `row in registers=no; stats: T=1024,C=4` chooses a variant and sets the knobs of one launch site.
+//! What is not named stays as the preset has it.
+
+use super::show::{self, Preset};
+use crate::joint::Joint;
+use crate::subject::Subject;
+use crate::tune::launches::AtPerf;
+use girih_core::facts::Facts;
+use girih_core::schedule::Schedule;
+use girih_core::target::Target;
+
+/// A subject with its variants chosen, and the schedule of each of its launch sites, with where it comes from.
+pub type Way = (Subject, Vec<(Schedule, &'static str)>);
+
+/// The way of a preset, with what a text sets.
+///
+/// # Errors
+/// A variant, launch site or knob that there is not, with those there are; values that can't be read.
+pub fn way(subject: &Subject, target: &Target, preset: Preset, set: Option<&str>) -> Result<Way, String> {
+    let named = set.filter(|text| names_sites(subject, text)).map(Joint::parse).transpose()?;
+    let (known, mut subject) = show::preset_program(subject, target, preset);
+    if let Some(named) = &named {
+        subject = with_variants(&subject, named)?;
+        are_sites(&subject, named)?;
+    }
+    let (names, at_perf) = (subject.program.site_names(), AtPerf::of(&subject));
+    let mut schedules = Vec::new();
+    for (site, (name, def)) in names.iter().zip(subject.program.sites()).enumerate() {
+        let kernel = (def.build)().map_err(|e| e.to_string())?;
+        let own = known.as_ref().and_then(|j| j.schedule(name, &kernel));
+        let text = match &named {
+            Some(named) => named.sites.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str()),
+            None => set,
+        };
+        let chosen = show::schedule(&kernel, &Facts::best(&kernel), at_perf.of_site(site), target, preset, text, own);
+        schedules.push(chosen.map_err(|e| if names.len() > 1 { format!("{name}: {e}") } else { e })?);
+    }
+    Ok((subject, schedules))
+}
+
+/// Whether a text names variants or launch sites.
+fn names_sites(subject: &Subject, text: &str) -> bool {
+    let variant = |name: &str| subject.source.variants.iter().any(|v| v == name.trim());
+    text.contains([':', ';']) || text.split_once('=').is_some_and(|(name, _)| variant(name))
+}
+
+fn with_variants(subject: &Subject, named: &Joint) -> Result<Subject, String> {
+    let mut variants = subject.variants.clone();
+    let known = &subject.source.variants;
+    for (name, first) in &named.variants {
+        let listed = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let unknown = || format!("{} has no variant `{name}`; it has {listed}", subject.name);
+        variants[known.iter().position(|v| v == name).ok_or_else(unknown)?] = *first;
+    }
+    Ok(subject.with_variants(&variants))
+}
+
+fn are_sites(subject: &Subject, named: &Joint) -> Result<(), String> {
+    let sites = subject.program.site_names();
+    match named.sites.iter().find(|(name, _)| !sites.contains(name)) {
+        Some((name, _)) => Err(format!("{} has no launch site `{name}`; it has {}", crate::joint::way_name(subject), sites.join(", "))),
+        None => Ok(()),
+    }
+}
