@@ -77,7 +77,8 @@ mod wrong {
 }
 "#;
 
-/// Builds a copy of the crate elsewhere. The workspace's lock file and profile make cargo reuse what it has built already.
+/// Builds a copy of the crate elsewhere. The workspace's lock file and profile make cargo reuse what it has built already; girih itself,
+/// which is no member of the crate's workspace, is built anew, without optimisation.
 fn build() -> PathBuf {
     let (from, to) = (root().join("tests/user_crate"), target().join("user_crate"));
     std::fs::create_dir_all(to.join("src")).expect("the target folder is writable");
@@ -92,7 +93,11 @@ fn build() -> PathBuf {
     let profile = workspace.split_once("\n[profile").map_or(String::new(), |(_, p)| format!("[profile{p}"));
     std::fs::write(to.join("profile.toml"), profile).expect("writable");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--offline", "--quiet", "--config", "profile.toml", "--target-dir"]).arg(target());
+    cargo.args(["build", "--offline", "--quiet", "--config", "profile.toml"]);
+    for package in ["girih", "girih-core", "saxpy"] {
+        cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
+    }
+    cargo.arg("--target-dir").arg(target());
     let built = cargo.current_dir(&to).output().expect("cargo starts");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     target().join("debug/saxpy")
