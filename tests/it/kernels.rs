@@ -216,3 +216,15 @@ pub fn stored_and_loaded(x: &Tensor<i32, 2>, s: &mut Tensor<i32, 1>, y: &mut Ten
         }
     }
 }
+
+/// Of positions that do not exist there is no old value: neither of a tensor's nor of a shared array's.
+#[kernel(tile(T = 64), coarsen(C of T = [1, 2, 4]))]
+pub fn updated_where_there_is_room(x: &Tensor<i32, 1>, bins: &mut Tensor<i32, 1>, seen: &mut Tensor<i32, 1>) {
+    for t in x.tiles([T]) {
+        let mut own = shared::<i32>([37], 5);
+        let old = bins.fetch_add(t.coords() * 2, x.load(t));
+        let here = own.compare_swap(63 - iota::<i32>(T), 5, 6);
+        seen.atomic_add(t.coords() * 0, old.like(1));
+        seen.atomic_add(t.coords() * 0 + 1, here + 1);
+    }
+}

@@ -1,13 +1,14 @@
 //! Gathers, scatters and atomics: accesses of tensors and shared arrays at computed positions.
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
+use super::found::Found;
 use super::index::{Index, all, compare, literal};
-use super::mask::{Mask, Test};
+use super::mask::Mask;
 use super::memory::{Kind, TileAxis};
 use super::values::At;
 use crate::layout::Layout;
 use crate::simt::{Expr, Place, Space, Stmt};
-use crate::tile::{SharedId, Size, Update, ValueId, ViewId};
+use crate::tile::{SharedId, Size, Ty, Update, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 
 /// What is accessed.
@@ -131,12 +132,8 @@ impl Lowering<'_> {
         if let Some(var) = var {
             self.emit(Stmt::Declare { var, init: None });
         }
-        let (mut single, mut found_single) = (None, None);
-        let found = (layout.registers > 1).then(|| self.new_var(&format!("{name}_found"), DType::Bool, Some(layout.registers as u32)));
-        if let Some(found) = found {
-            self.emit(Stmt::Declare { var: found, init: None });
-        }
-        let mut checked = false;
+        let mut single = None;
+        let mut found = Found::new(self, &name, &layout);
         let digits = self.sides_need_digits(&mask, &layout);
         self.for_elements(&tiles, &layout, digits, &mut |cx, at, elements| {
             let mut positions = cx.positions(indices, elements);
@@ -146,18 +143,7 @@ impl Lowering<'_> {
             }
             let (place, guard) = cx.computed_place(memory, indices, &positions);
             let sides = cx.sides_hold(&mask, at);
-            checked = guard.is_some();
-            let guard = match (guard, found) {
-                (Some(guard), Some(var)) => {
-                    cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value: guard });
-                    Some(Expr::Element(var, Box::new(at.flat.clone())))
-                }
-                (Some(guard), None) => {
-                    found_single = Some(cx.declare_let("found", DType::Bool, guard));
-                    found_single.clone()
-                }
-                (None, _) => None,
-            };
+            let guard = found.keep(cx, at, guard);
             let load = read(cx, place, all(guard.into_iter().chain(sides)));
             match var {
                 Some(var) => cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value: load }),
@@ -169,15 +155,7 @@ impl Lowering<'_> {
             Ok(())
         })?;
         let data = var.map(Data::Array).or(single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
-        if let (true, Some(condition)) = (checked, self.found.get(&value).copied()) {
-            let bits =
-                found.map(Data::Array).or(found_single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
-            self.set(condition, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask: Mask::default(), data: bits }));
-            if let Some(var) = var.filter(|_| mask.bounds.is_empty()) {
-                self.zero_filled.insert(var);
-            }
-            mask.sides.push(vec![Test::of(condition, true, layout.axes.len())]);
-        }
+        found.end(self, value, &layout, &mut mask, var);
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
         Ok(())
     }
@@ -220,7 +198,7 @@ impl Lowering<'_> {
         let (dtype, cache) = (self.memory_type(memory), self.plan.store_cache);
         let values: Vec<ValueId> = indices.iter().copied().chain([value]).collect();
         let cache = if matches!(memory, Memory::Shared(_)) { Default::default() } else { cache };
-        self.each_position(memory, &values, indices.len(), &mut |cx, _, place, operands, predicate| {
+        self.each_position(memory, &values, indices.len(), None, &mut |cx, _, place, operands, predicate| {
             let value = cx.to_storage(dtype, operands[0].clone());
             cx.emit(Stmt::Store { place, value, predicate, cache });
             Ok(())
@@ -244,8 +222,16 @@ impl Lowering<'_> {
             None => None,
         };
         let ix = Index { dtype: DType::I32 };
-        let (layout, mask) =
-            self.each_position(memory, &update.uses(), update.indices.len(), &mut |cx, at, mut place, operands, predicate| {
+        let mut found = match update.result.filter(|v| matches!(self.kernel.ty(*v), Ty::Tile(..))) {
+            Some(result) => Some(self.found_by_atomics(memory, result, &update.uses())?),
+            None => None,
+        };
+        let (layout, mut mask) = self.each_position(
+            memory,
+            &update.uses(),
+            update.indices.len(),
+            found.as_mut(),
+            &mut |cx, at, mut place, operands, predicate| {
                 if copies > 1 {
                     let own = cx.own_copy(copies);
                     place.index = ix.add(place.index, own);
@@ -267,7 +253,8 @@ impl Lowering<'_> {
                     cx.emit(Stmt::Assign { var: array, index: Some(at.flat.clone()), value: Expr::Var(one) });
                 }
                 Ok(())
-            })?;
+            },
+        )?;
         if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) {
             self.emit(Stmt::Barrier(self.everyone()));
         }
@@ -276,6 +263,9 @@ impl Lowering<'_> {
             Kind::Scalar => Rep::Scalar(Expr::Var(var)),
             Kind::Tile => {
                 let data = if array { Data::Array(var) } else { Data::One(Expr::Var(var)) };
+                if let Some(found) = found {
+                    found.end(self, result, &layout, &mut mask, array.then_some(var));
+                }
                 Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask, data })
             }
         };
@@ -294,9 +284,23 @@ impl Lowering<'_> {
         Ok((var, array))
     }
 
+    fn found_by_atomics(&mut self, memory: Memory, result: ValueId, uses: &[ValueId]) -> Lowered<Found> {
+        let tiles = self.tiles_of(uses);
+        let (layout, _) = self.meeting(memory, &tiles)?;
+        let name = self.name_of(result, "old");
+        Ok(Found::new(self, &name, &layout))
+    }
+
     /// Runs `body` for each element of `values`, of which the first `axes` are positions: with its place, the other values' elements
-    /// and the condition under which it is accessed.
-    fn each_position(&mut self, memory: Memory, values: &[ValueId], axes: usize, body: EachPosition) -> Lowered<(Layout, Mask)> {
+    /// and the condition under which it is accessed. Where it is asked, says which positions were in range.
+    fn each_position(
+        &mut self,
+        memory: Memory,
+        values: &[ValueId],
+        axes: usize,
+        mut found: Option<&mut Found>,
+        body: EachPosition,
+    ) -> Lowered<(Layout, Mask)> {
         let tiles = self.tiles_of(values);
         let (layout, mask) = self.meeting(memory, &tiles)?;
         // Coordinates of the tile, for its bounds.
@@ -306,6 +310,10 @@ impl Lowering<'_> {
         self.for_elements(&tiles, &layout, true, &mut |cx, at, elements| {
             let elements = cx.positions(values, elements);
             let (place, guard) = cx.computed_place(memory, &values[..axes], &elements[..axes]);
+            let guard = match &mut found {
+                Some(found) => found.keep(cx, at, guard),
+                None => guard,
+            };
             let present = cx.present(&mask, &base, at);
             let predicate = all(present.into_iter().chain(guard).chain(replicas.clone()));
             body(cx, at, place, &elements[axes..], predicate)
