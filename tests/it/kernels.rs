@@ -224,7 +224,7 @@ pub fn updated_where_there_is_room(x: &Tensor<i32, 1>, bins: &mut Tensor<i32, 1>
         let mut own = shared::<i32>([37], 5);
         let old = bins.fetch_add(t.coords() * 2, x.load(t));
         let here = own.compare_swap(63 - iota::<i32>(T), 5, 6);
-        seen.atomic_add(t.coords() * 0, old.like(1));
-        seen.atomic_add(t.coords() * 0 + 1, here + 1);
+        seen.atomic_add(t.coords().like(0), old.like(1));
+        seen.atomic_add(t.coords().like(1), here + 1);
     }
 }
