@@ -7,7 +7,7 @@ use super::mask::Mask;
 use super::memory::{Kind, TileAxis};
 use super::values::At;
 use crate::layout::Layout;
-use crate::simt::{Expr, Place, Space, Stmt};
+use crate::simt::{Expr, Place, Space, Stmt, VarId};
 use crate::tile::{SharedId, Size, Ty, Update, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 
@@ -217,21 +217,14 @@ impl Lowering<'_> {
         if matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease) {
             self.emit(Stmt::Barrier(self.everyone()));
         }
-        let old = match update.result {
+        let mut old = match update.result {
             Some(result) => Some(self.declare_old(memory, result, &update.uses())?),
             None => None,
         };
         let ix = Index { dtype: DType::I32 };
-        let mut found = match update.result.filter(|v| matches!(self.kernel.ty(*v), Ty::Tile(..))) {
-            Some(result) => Some(self.found_by_atomics(memory, result, &update.uses())?),
-            None => None,
-        };
-        let (layout, mut mask) = self.each_position(
-            memory,
-            &update.uses(),
-            update.indices.len(),
-            found.as_mut(),
-            &mut |cx, at, mut place, operands, predicate| {
+        let (one_of, found) = old.as_mut().map_or((None, None), |old| (Some((old.var, old.array)), old.found.as_mut()));
+        let (layout, mut mask) =
+            self.each_position(memory, &update.uses(), update.indices.len(), found, &mut |cx, at, mut place, operands, predicate| {
                 if copies > 1 {
                     let own = cx.own_copy(copies);
                     place.index = ix.add(place.index, own);
@@ -239,13 +232,13 @@ impl Lowering<'_> {
                 let mut operands = operands.iter().map(|e| cx.to_storage(dtype, e.clone())).collect::<Vec<_>>().into_iter();
                 let value = operands.next().unwrap_or_else(|| panic!("computed: an atomic without operand"));
                 let expected = operands.next();
-                let (target, copy) = match &old {
+                let (target, copy) = match one_of {
                     Some((var, true)) => {
                         let one = cx.new_var("old", dtype, None);
                         cx.emit(Stmt::Declare { var: one, init: Some(Expr::Literal(zero(dtype))) });
-                        (Some(one), Some(*var))
+                        (Some(one), Some(var))
                     }
-                    Some((var, false)) => (Some(*var), None),
+                    Some((var, false)) => (Some(var), None),
                     None => (None, None),
                 };
                 cx.emit(Stmt::Atomic { result: target, op: update.op, place, value, expected, predicate, scope, order });
@@ -253,12 +246,11 @@ impl Lowering<'_> {
                     cx.emit(Stmt::Assign { var: array, index: Some(at.flat.clone()), value: Expr::Var(one) });
                 }
                 Ok(())
-            },
-        )?;
+            })?;
         if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) {
             self.emit(Stmt::Barrier(self.everyone()));
         }
-        let (Some(result), Some((var, array))) = (update.result, old) else { return Ok(()) };
+        let (Some(result), Some(Old { var, array, found })) = (update.result, old) else { return Ok(()) };
         let rep = match self.rep_kind(result) {
             Kind::Scalar => Rep::Scalar(Expr::Var(var)),
             Kind::Tile => {
@@ -273,22 +265,15 @@ impl Lowering<'_> {
         self.spread_results(&layout, result)
     }
 
-    /// The variable of an atomic's old values, and whether it is an array.
-    fn declare_old(&mut self, memory: Memory, result: ValueId, uses: &[ValueId]) -> Lowered<(crate::simt::VarId, bool)> {
+    fn declare_old(&mut self, memory: Memory, result: ValueId, uses: &[ValueId]) -> Lowered<Old> {
         let tiles = self.tiles_of(uses);
         let (layout, _) = self.meeting(memory, &tiles)?;
         let (dtype, name) = (self.register_type(result), self.name_of(result, "old"));
         let array = layout.registers > 1;
         let var = self.new_var(&name, dtype, array.then_some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: (!array).then(|| Expr::Literal(zero(dtype))) });
-        Ok((var, array))
-    }
-
-    fn found_by_atomics(&mut self, memory: Memory, result: ValueId, uses: &[ValueId]) -> Lowered<Found> {
-        let tiles = self.tiles_of(uses);
-        let (layout, _) = self.meeting(memory, &tiles)?;
-        let name = self.name_of(result, "old");
-        Ok(Found::new(self, &name, &layout))
+        let found = matches!(self.kernel.ty(result), Ty::Tile(..)).then(|| Found::new(self, &name, &layout));
+        Ok(Old { var, array, found })
     }
 
     /// Runs `body` for each element of `values`, of which the first `axes` are positions: with its place, the other values' elements
@@ -325,6 +310,15 @@ impl Lowering<'_> {
         let shape = layout.shape();
         (0..shape.len()).map(|k| (mask.bounds.iter().find(|b| b.axis == k).map(|b| b.index), shape[k])).collect()
     }
+}
+
+/// An atomic's old values.
+struct Old {
+    /// Zero where nothing is updated.
+    var: VarId,
+    array: bool,
+    /// Where there is a position; of a tile only.
+    found: Option<Found>,
 }
 
 /// What is done at each computed position.

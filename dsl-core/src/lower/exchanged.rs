@@ -5,8 +5,8 @@
 //! a barrier behind which another thread has stored it). A tensor that a kernel both reads and writes, with a place where threads meet, is none
 //! to promise that of.
 
-use crate::simt::visit::{blocks, children, each_expr};
-use crate::simt::{Expr, Kernel, ParamKind, Place, Space, Stmt};
+use crate::simt::visit::{blocks, each_expr, each_load};
+use crate::simt::{Kernel, ParamKind, Place, Space, Stmt};
 use crate::types::MemoryOrder;
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ struct Seen {
 impl Seen {
     fn block(&mut self, block: &mut [Stmt]) {
         for stmt in block {
-            each_expr(stmt, &mut |e| self.expr(e));
+            each_expr(stmt, &mut |e| each_load(e, &mut |place| self.reads(place)));
             self.stmt(stmt);
             blocks(stmt).into_iter().for_each(|inner| self.block(inner));
         }
@@ -54,13 +54,6 @@ impl Seen {
             }
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::MbarrierWait { .. } => self.meet = true,
             _ => {}
-        }
-    }
-
-    fn expr(&mut self, e: &mut Expr) {
-        children(e, &mut |c| self.expr(c));
-        if let Expr::Load { place, .. } = e {
-            self.reads(place);
         }
     }
 

@@ -8,7 +8,7 @@
 //! Runs after `simplify`, when all accesses and ways are there. Kernels with barriers of the author's keep theirs.
 
 use super::index::{Index, literal};
-use crate::simt::visit::{blocks, children, each_expr};
+use crate::simt::visit::{blocks, each_expr, each_load};
 use crate::simt::{Barrier, Expr, Kernel, Param, ParamKind, Place, SharedArray, SharedId, Space, Stmt, Var, VarId, expr_dtype};
 use crate::types::{BinaryOp, DType, MemoryOrder};
 use std::collections::{BTreeMap, BTreeSet};
@@ -320,13 +320,7 @@ impl Builder<'_> {
 
     /// The reads of a statement's own expressions.
     fn reads(&self, stmt: &mut Stmt, steps: &mut Vec<Step>) {
-        fn expr(e: &mut Expr, found: &mut dyn FnMut(&Place)) {
-            children(e, &mut |c| expr(c, found));
-            if let Expr::Load { place, .. } = e {
-                found(place);
-            }
-        }
-        each_expr(stmt, &mut |e| expr(e, &mut |place| steps.push(self.access(place, false))));
+        each_expr(stmt, &mut |e| each_load(e, &mut |place| steps.push(self.access(place, false))));
     }
 
     fn access(&self, place: &Place, writes: bool) -> Step {
@@ -402,14 +396,8 @@ pub(super) fn move_to_copy(place: &mut Place, bytes: i64, copy: &Expr, vars: &[V
 
 /// Calls `f` on each place that is accessed.
 pub(super) fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
-    fn expr(e: &mut Expr, f: &mut dyn FnMut(&mut Place)) {
-        children(e, &mut |c| expr(c, f));
-        if let Expr::Load { place, .. } = e {
-            f(place);
-        }
-    }
     for stmt in block {
-        each_expr(stmt, &mut |e| expr(e, f));
+        each_expr(stmt, &mut |e| each_load(e, f));
         match stmt {
             Stmt::LoadVector { place, .. } | Stmt::LoadMatrix { place, .. } => f(place),
             Stmt::StoreVector { place, .. } | Stmt::Store { place, .. } | Stmt::Atomic { place, .. } => f(place),

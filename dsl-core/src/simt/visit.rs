@@ -100,6 +100,14 @@ pub(crate) fn children(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
     }
 }
 
+/// Calls `f` on each place that an expression reads.
+pub(crate) fn each_load(e: &mut Expr, f: &mut dyn FnMut(&mut Place)) {
+    children(e, &mut |c| each_load(c, f));
+    if let Expr::Load { place, .. } = e {
+        f(place);
+    }
+}
+
 impl Kernel {
     /// Whether it, or a launch behind it, computes a function for which `is` holds.
     pub fn computes(&self, is: &dyn Fn(UnaryOp) -> bool) -> bool {
