@@ -20,10 +20,10 @@ pub(crate) fn grid_sizes(kernel: &Kernel) -> Vec<Size> {
 }
 
 /// Extents of the anchor: of the grid's tile, the carried and the loaded ones (in this order) the first with the most axes that are
-/// coarsened, then with the most axes. Where that is one element, of all tiles.
+/// coarsened, then with the most axes. Where that is less than a warp could share out, of all tiles.
 pub(crate) fn sizes(kernel: &Kernel) -> Vec<Size> {
     let grid = grid_sizes(kernel);
-    let dealt = |shape: &[Size]| -> Vec<Size> { shape.iter().filter(|s| s.as_constant().is_none() || grid.contains(s)).cloned().collect() };
+    let dealt = |shape: &[Size]| -> Vec<Size> { shape.iter().filter(|s| !lies_in_registers(s) || grid.contains(s)).cloned().collect() };
     let (mut carried, mut loaded) = (Vec::new(), Vec::new());
     crate::tile::access::visit(&kernel.body, &mut |stmt| {
         let carries: &[Carry] = match stmt {
@@ -45,22 +45,27 @@ pub(crate) fn sizes(kernel: &Kernel) -> Vec<Size> {
             best = shape;
         }
     }
-    if best.iter().all(|size| is_one(kernel, size)) {
-        // One block, or one element to a block: whatever tile there is gives its threads something to do.
+    if has_few(kernel, &best) {
+        // Few elements to a block: whatever tile there is gives its threads something to do.
         let all = kernel.values.iter().filter_map(|v| v.ty.shape()).map(dealt);
-        let several = all.filter(|shape| !shape.iter().all(|size| is_one(kernel, size)));
+        let several = all.filter(|shape| !has_few(kernel, shape));
         best = several.reduce(|best, shape| if score(&shape) > score(&best) { shape } else { best }).unwrap_or(best);
     }
     best
 }
 
-/// A tile of one element under every schedule.
-fn is_one(kernel: &Kernel, size: &Size) -> bool {
-    let of_knob = |id| match kernel.knob(id).choices[..] {
-        [Choice::Int(n)] => n,
-        _ => 0,
+/// A short axis of a constant extent, which every thread keeps in registers.
+fn lies_in_registers(size: &Size) -> bool {
+    size.as_constant().is_some_and(|n| n <= REGISTER_AXIS)
+}
+
+/// A tile that has fewer elements than a warp has lanes, under every schedule.
+fn has_few(kernel: &Kernel, shape: &[Size]) -> bool {
+    let largest = |id| {
+        let numbers = kernel.knob(id).choices.iter().filter_map(|c| if let Choice::Int(n) = c { Some(*n) } else { None });
+        numbers.max().unwrap_or(0)
     };
-    size.is_pinned(&kernel.knobs) && size.value(of_knob) == 1
+    shape.iter().map(|size| size.value(largest)).product::<i64>() < 32
 }
 
 /// 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, without which a
@@ -207,7 +212,7 @@ impl Lowering<'_> {
     /// The layout of a tile that has none by itself (a constant, the start of an accumulator): part of the anchor where its axes are;
     /// short constant axes lie in the registers of a thread.
     pub fn layout_of_shape(&self, shape: &[Size]) -> Layout {
-        let short = |s: &Size| s.as_constant().is_some_and(|n| n <= REGISTER_AXIS) && !self.plan.anchor_sizes.contains(s);
+        let short = |s: &Size| lies_in_registers(s) && !self.plan.anchor_sizes.contains(s);
         let dealt: Vec<(Option<ValueId>, Size)> = shape.iter().filter(|s| !short(s)).map(|s| (None, s.clone())).collect();
         let mut layout = self.deal(&dealt, dealt.len().saturating_sub(1), 4);
         for (k, size) in shape.iter().enumerate().filter(|(_, s)| short(s)) {
