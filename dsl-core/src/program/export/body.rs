@@ -1,8 +1,10 @@
 //! The body of `solve`: temporaries and statements.
 
+use super::expr::{host_float, host_type};
 use super::helpers::Helper;
 use super::lets::{LetId, Lets};
-use super::text::{Names, Prec, Text, host_float, host_type};
+use super::names::Names;
+use super::text::{Prec, Text};
 use super::{ExportError, Site};
 use crate::cuda::{c_type, identifier, typed};
 use crate::loc::SourceLoc;

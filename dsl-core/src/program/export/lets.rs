@@ -4,7 +4,8 @@
 //! themselves is the same, for expressions have no effects and a name ends where a variable of its value changes.
 
 use super::body::Body;
-use super::text::{Let, host_type};
+use super::expr::host_type;
+use super::names::Let;
 use crate::program::{Expr, Stmt};
 use std::collections::{BTreeSet, HashSet};
 

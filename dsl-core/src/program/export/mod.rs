@@ -6,9 +6,12 @@
 
 mod arithmetic;
 mod body;
+mod expr;
 mod helpers;
 mod launch;
 mod lets;
+mod names;
+mod origin;
 mod text;
 mod versions;
 
