@@ -52,24 +52,32 @@
 //!
 //! # Access classes
 //! See [`access`]: every store to a tensor is disjoint, permuted, atomic or scattered; anything else is rejected.
+//!
+//! [`VoteKind::Any`]: crate::types::VoteKind::Any
+//! [`VoteKind::Ballot`]: crate::types::VoteKind::Ballot
+//! [`VoteKind::All`]: crate::types::VoteKind::All
 
 pub mod access;
 pub mod combine;
 pub mod eval;
 pub mod host;
+mod op;
 pub(crate) mod presence;
 pub mod print;
 pub mod shared;
 pub mod size;
+mod stmt;
 pub mod verify;
 
 pub use combine::{Combine, Form, Operator};
+pub use op::{Boundary, Index, Op};
 pub use shared::{SharedAccess, SharedArray, SharedId, SharedKind, Update};
 pub use size::Size;
+pub use stmt::{Block, Branch, Carry, Stmt, TileLoop};
 
 use crate::loc::SourceLoc;
 use crate::schedule::Knob;
-use crate::types::{BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope, ShuffleKind, TernaryOp, UnaryOp, VoteKind};
+use crate::types::DType;
 use std::fmt;
 
 /// Index of a [`Value`] in its kernel.
@@ -109,17 +117,6 @@ pub struct Reach {
     pub before: Size,
     /// Elements after the tile.
     pub after: Size,
-}
-
-/// What a window holds outside of its view.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Boundary {
-    /// Nothing: such elements are absent, and a launch promises that no element of the loop needs one.
-    Valid,
-    /// Zero (`false`).
-    Zero,
-    /// The nearest element of the view. Zero where the view is empty.
-    Clamp,
 }
 
 impl Ty {
@@ -228,273 +225,6 @@ pub enum RequirementKind {
     Divisible(ValueId, i64),
     /// The tensor's pointer is a multiple of this many bytes: it is read as elements wider than its own (`reinterpret`).
     Aligned(ParamId, usize),
-}
-
-/// One index of a load or store, per axis of its view.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Index {
-    /// The elements of a tile along this axis: contributes an axis to the result.
-    Tile(ValueId),
-    /// One coordinate (scalar integer): contributes no axis.
-    At(ValueId),
-    /// The whole axis, whose length is this constant: contributes an axis of that extent. A requirement of the kernel.
-    All(i64),
-}
-
-/// A pure operation that makes one value (loads read memory; they are pure between stores).
-#[derive(Clone, Debug)]
-pub enum Op {
-    /// A constant scalar.
-    Literal(Literal),
-    /// A scalar parameter.
-    Param(ParamId),
-    /// The length of a tensor parameter's axis (i64).
-    Dim(ParamId, usize),
-    /// The stride of a tensor parameter's axis, in elements (i64).
-    Stride(ParamId, usize),
-    /// Elementwise; scalar → scalar, tile → tile.
-    Unary(UnaryOp, ValueId),
-    /// Elementwise on operands of one type.
-    Binary(BinaryOp, ValueId, ValueId),
-    /// Elementwise on operands of one type.
-    Ternary(TernaryOp, ValueId, ValueId, ValueId),
-    /// Elementwise on operands of one type; bool result.
-    Compare(CompareOp, ValueId, ValueId),
-    /// `condition ? a : b`, elementwise; condition bool of the same shape.
-    Select(ValueId, ValueId, ValueId),
-    /// Conversion to the result's element type (see the numeric contract).
-    Cast(ValueId),
-    /// The same bits as another type of the same size.
-    Bitcast(ValueId),
-    /// A scalar as a tile of the result's shape.
-    Splat(ValueId),
-    /// A scalar as a tile that exists where another of the result's shape does.
-    Like {
-        /// What every element is.
-        value: ValueId,
-        /// Where elements exist.
-        model: ValueId,
-    },
-    /// A tile whose elements exist only inside of the grid's tensor: along each axis that names one of the grid's tile indices, where the
-    /// coordinate lies below the length that the loop walks. The builder puts it where tiles are looked at that have no end of their own.
-    Within(ValueId, Vec<Option<ValueId>>),
-    /// A tile with extra axes: result axis `k` is the operand's axis `from[k]`, or new (every element the same) where `None`.
-    Broadcast(ValueId, Vec<Option<usize>>),
-    /// Axes permuted: result axis `k` is the operand's axis `perm[k]`.
-    Transpose(ValueId, Vec<usize>),
-    /// The elements at a constant position of one axis (of constant extent); that axis vanishes.
-    Pick {
-        /// The tile.
-        tile: ValueId,
-        /// The axis that vanishes.
-        axis: usize,
-        /// The position.
-        at: i64,
-    },
-    /// Tiles of one shape put side by side along a new last axis, whose extent is their number.
-    Stack(Vec<ValueId>),
-    /// The coordinates of a tile's elements along its axis: i64 tile `[size]` of `index*size + 0, 1, ..`.
-    Coordinates(ValueId),
-    /// The first coordinate of a tile: `index*size` (i64).
-    Start(ValueId),
-    /// 0, 1, .. along a tile of one axis, of an integer type.
-    Iota,
-    /// The number of a tile along its axis, from 0 (i64 scalar). The tile's size is a constant or a knob with one choice, so that no
-    /// schedule can change it.
-    Number(ValueId),
-    /// The elements of a view at a tile (result: tile), or one element (all indices `At`; result: scalar).
-    Load(ViewId, Vec<Index>),
-    /// Elements of a view at computed positions: one integer tile (or scalar) per axis of the view, all of the result's shape.
-    Gather(ViewId, Vec<ValueId>),
-    /// A tile of a view with the elements around it.
-    Window {
-        /// The tensor.
-        view: ViewId,
-        /// A tile index per axis of the view.
-        index: Vec<ValueId>,
-        /// Elements (scalar i64) by which the window lies further on, per axis.
-        shift: Vec<Option<ValueId>>,
-        /// What lies outside of the view.
-        boundary: Boundary,
-    },
-    /// A window at an offset (scalar i64) per axis: the moved tile (result: tile of the window's size), or the element there, counted
-    /// from the tile's first (result: scalar).
-    Near(ValueId, Vec<ValueId>),
-    /// Each element of a tile takes that of another lane of its warp.
-    Shuffle {
-        /// What each lane gives.
-        value: ValueId,
-        /// How a lane finds the one it reads.
-        kind: ShuffleKind,
-        /// Distance or lane, i32: a scalar, or one per element.
-        lane: ValueId,
-    },
-    /// What the lanes of each warp find out about a bool tile, the same in each of them: bool, or u32 for a ballot.
-    Vote(VoteKind, ValueId),
-    /// `acc + a · b`: `[M, K] · [K, N]` into `[M, N]`. See the page's section on dots.
-    Dot {
-        /// Left operand.
-        a: ValueId,
-        /// Right operand, of the same element type.
-        b: ValueId,
-        /// What the products are added to; gives the result's type.
-        acc: ValueId,
-    },
-}
-
-/// A value that changes over the turns of a loop.
-#[derive(Clone, Copy, Debug)]
-pub struct Carry {
-    /// Before the first turn.
-    pub init: ValueId,
-    /// At the start of a turn.
-    pub inner: ValueId,
-    /// At the end of a turn.
-    pub next: ValueId,
-    /// After the loop.
-    pub result: ValueId,
-}
-
-/// A value that an `if` makes.
-#[derive(Clone, Copy, Debug)]
-pub struct Branch {
-    /// Its value where the condition holds.
-    pub then: ValueId,
-    /// Its value otherwise.
-    pub otherwise: ValueId,
-    /// The result.
-    pub result: ValueId,
-}
-
-/// A list of statements.
-pub type Block = Vec<Stmt>;
-
-/// A loop over the tiles of a view's axes, in row-major order.
-#[derive(Clone, Debug)]
-pub struct TileLoop {
-    /// The view whose extents bound the loop.
-    pub view: ViewId,
-    /// Which of its axes, one per variable.
-    pub axes: Vec<usize>,
-    /// The tile indices, one per axis ([`Ty::TileIdx`]).
-    pub vars: Vec<ValueId>,
-    /// The author asked for turns dealt out to blocks as the schedule likes (`strided`), so that values may be carried.
-    pub strided: bool,
-    /// Values that change over the turns. Empty on a grid loop that is not `strided`.
-    pub carries: Vec<Carry>,
-    /// One turn.
-    pub body: Block,
-    /// The author's `for`.
-    pub loc: SourceLoc,
-}
-
-/// A statement.
-#[derive(Clone, Debug)]
-pub enum Stmt {
-    /// Makes a value.
-    Let(ValueId, Op),
-    /// Stores a tile (or scalar) to a view; absent elements and those outside of the view are not stored.
-    Store {
-        /// Where to.
-        view: ViewId,
-        /// Which elements.
-        index: Vec<Index>,
-        /// What.
-        value: ValueId,
-        /// The author's line.
-        loc: SourceLoc,
-    },
-    /// Stores to computed positions; the author asserts that no two elements of the launch meet.
-    Scatter {
-        /// Where to.
-        view: ViewId,
-        /// One integer tile (or scalar) per axis of the view.
-        indices: Vec<ValueId>,
-        /// What.
-        value: ValueId,
-        /// The author's line.
-        loc: SourceLoc,
-    },
-    /// Read-modify-write at computed positions.
-    Atomic {
-        /// Positions, operation, operands and result.
-        update: Update,
-        /// Where to.
-        view: ViewId,
-        /// Among whom.
-        scope: Scope,
-        /// What else it orders.
-        order: MemoryOrder,
-        /// The author's line.
-        loc: SourceLoc,
-    },
-    /// Combines elements with an operator: a reduction, a scan, or the combination of what all blocks have.
-    Combine(Combine),
-    /// Accesses a shared array.
-    Shared(SharedAccess),
-    /// Elements of the block (or of each warp: the scope is one of these) meet: what was done to shared arrays that are kept by hand is
-    /// done before anything that follows.
-    Barrier {
-        /// Block or warp.
-        scope: Scope,
-        /// The author's line.
-        loc: SourceLoc,
-    },
-    /// A loop over tiles: the grid if outermost, sequential otherwise.
-    Tiles(TileLoop),
-    /// `for var in start..end` over scalars.
-    Range {
-        /// The counter, of `start`'s and `end`'s type.
-        var: ValueId,
-        /// First value.
-        start: ValueId,
-        /// One past the last.
-        end: ValueId,
-        /// Values that change.
-        carries: Vec<Carry>,
-        /// One turn.
-        body: Block,
-        /// The author's `for`.
-        loc: SourceLoc,
-    },
-    /// Repeats while `condition`, computed by `header` from the carries' `inner` values, holds.
-    While {
-        /// Values that change.
-        carries: Vec<Carry>,
-        /// Computes the condition.
-        header: Block,
-        /// Scalar bool.
-        condition: ValueId,
-        /// One turn.
-        body: Block,
-        /// The author's `while`.
-        loc: SourceLoc,
-    },
-    /// A choice by a scalar: one side runs.
-    If {
-        /// Scalar bool.
-        condition: ValueId,
-        /// Where it holds.
-        then: Block,
-        /// Otherwise.
-        otherwise: Block,
-        /// Values that come out.
-        results: Vec<Branch>,
-        /// The author's `if`.
-        loc: SourceLoc,
-    },
-    /// One side of a per-element choice: loads inside of tiles of the mask's shape are absent where the mask (negated if `negate`) is false
-    /// or absent; those of loops over tiles inside are not. No stores inside.
-    Where {
-        /// Bool tile.
-        mask: ValueId,
-        /// This is the `else` side.
-        negate: bool,
-        /// The side.
-        body: Block,
-        /// The author's `if`.
-        loc: SourceLoc,
-    },
 }
 
 /// A kernel of tile IR: one instance of one `#[kernel]` function.
