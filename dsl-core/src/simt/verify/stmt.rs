@@ -1,0 +1,218 @@
+//! Statements: what they set is declared and of the right type, and barriers stand where all threads come by.
+
+use super::{Check, State, Verifier};
+use crate::simt::{Barrier, Expr, Place, Space, Stmt, VarId, print};
+use crate::types::{AtomicOp, DType, VoteKind};
+
+impl Verifier<'_> {
+    pub(super) fn stmt(&mut self, stmt: &Stmt, declared: &mut Vec<usize>) -> Check {
+        let k = self.kernel;
+        self.statement = print::statement(k, stmt);
+        match stmt {
+            Stmt::Let { var, value } => {
+                let dtype = if let Expr::Special(_) = value { DType::I32 } else { self.expr(value)? };
+                self.declare(*var, State::Fixed, declared)?;
+                self.require(k.var(*var).len.is_none(), || "a Let variable is a scalar".to_string())?;
+                self.same(dtype, k.var(*var).dtype)
+            }
+            Stmt::Declare { var, init } => {
+                let dtype = init.as_ref().map(|x| self.expr(x)).transpose()?;
+                self.declare(*var, State::Mutable, declared)?;
+                dtype.map_or(Ok(()), |d| self.same(d, k.var(*var).dtype))
+            }
+            Stmt::Assign { var, index, value } => {
+                let dtype = self.expr(value)?;
+                self.target(*var)?;
+                self.require(index.is_some() == k.var(*var).len.is_some(), || "arrays are assigned by element, scalars whole".to_string())?;
+                if let Some(i) = index {
+                    self.element(*var, i, 1)?;
+                }
+                self.same(dtype, k.var(*var).dtype)
+            }
+            Stmt::LoadVector { var, at, place, lanes, predicate, .. } => {
+                self.target(*var)?;
+                self.vector(*var, at, place, *lanes, predicate)?;
+                self.place(place, false)
+            }
+            Stmt::StoreVector { place, var, at, lanes, predicate, .. } => {
+                self.vector(*var, at, place, *lanes, predicate)?;
+                self.place(place, true)
+            }
+            Stmt::Store { place, value, predicate, .. } => {
+                self.place(place, true)?;
+                self.predicate(predicate)?;
+                let dtype = self.expr(value)?;
+                self.same(dtype, place.dtype)
+            }
+            Stmt::Atomic { result, op, place, value, expected, predicate, .. } => {
+                self.place(place, true)?;
+                self.predicate(predicate)?;
+                let swap = *op == AtomicOp::CompareSwap;
+                self.require(expected.is_some() == swap, || "compare-and-swap, and nothing else, has an expected value".to_string())?;
+                for x in [Some(value), expected.as_ref()].into_iter().flatten() {
+                    let dtype = self.expr(x)?;
+                    self.same(dtype, place.dtype)?;
+                }
+                if let Some(r) = result {
+                    self.scalar_target(*r, place.dtype)?;
+                }
+                let bits = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
+                self.require(!(bits && place.dtype.is_float()), || format!("{op:?} is not defined on {}", place.dtype))
+            }
+            Stmt::StoreRelaxed { place, value, predicate } => {
+                self.word(place)?;
+                self.predicate(predicate)?;
+                let dtype = self.expr(value)?;
+                self.same(dtype, place.dtype)
+            }
+            Stmt::LoadRelaxed { var, place, wait, predicate } => {
+                self.word(place)?;
+                self.predicate(predicate)?;
+                self.require(!wait || predicate.is_none(), || "a wait for a word has no predicate".to_string())?;
+                self.scalar_target(*var, place.dtype)
+            }
+            Stmt::If { condition, then, otherwise } => {
+                self.boolean(condition)?;
+                let divergent = self.varies(condition) as u32;
+                self.divergent += divergent;
+                self.block(then)?;
+                self.block(otherwise)?;
+                self.divergent -= divergent;
+                Ok(())
+            }
+            Stmt::For { var, start, end, step, unroll, body } => self.for_loop(*var, [start, end, step], *unroll, body),
+            Stmt::While { header, condition, body } => self.while_loop(header, condition, body),
+            Stmt::Barrier(b) => self.barrier(*b),
+            Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => Ok(()),
+            Stmt::AsyncCopy { shared, global, bytes, predicate } => {
+                self.require(matches!(bytes, 4 | 8 | 16), || format!("an async copy moves 4, 8 or 16 bytes, not {bytes}"))?;
+                self.predicate(predicate)?;
+                self.copy(shared, global)
+            }
+            Stmt::MbarrierInit { barrier, count } => {
+                self.require(*count > 0, || "an mbarrier counts at least one arrival".to_string())?;
+                self.mbarrier(barrier)
+            }
+            Stmt::AsyncArrive { barrier } => self.mbarrier(barrier),
+            Stmt::MbarrierArrive { barrier, expect } => {
+                self.mbarrier(barrier)?;
+                expect.as_ref().map_or(Ok(()), |x| self.index(x))
+            }
+            Stmt::MbarrierWait { barrier, parity } => {
+                self.mbarrier(barrier)?;
+                self.index(parity)
+            }
+            Stmt::BulkCopy { shared, global, bytes, barrier } => {
+                self.copy(shared, global)?;
+                self.index(bytes)?;
+                self.mbarrier(barrier)
+            }
+            Stmt::Mma { atom, d, a, b, c } => self.mma(atom, [d, a, b, c]),
+            Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
+            Stmt::Vote { var, kind, value } => {
+                let dtype = self.expr(value)?;
+                self.require(dtype == DType::Bool, || format!("a vote is on conditions, not on {dtype}"))?;
+                self.scalar_target(*var, if *kind == VoteKind::Ballot { DType::U32 } else { DType::Bool })
+            }
+            Stmt::Shuffle { var, value, operand, width, .. } => {
+                let dtype = self.expr(value)?;
+                self.require(dtype.size() == 4, || format!("a shuffle moves 32-bit values, not {dtype}"))?;
+                self.require(width.is_power_of_two() && *width <= 32, || {
+                    format!("a shuffle's width is a power of two up to 32, not {width}")
+                })?;
+                self.index(operand)?;
+                self.scalar_target(*var, dtype)
+            }
+        }
+    }
+
+    fn for_loop(&mut self, var: VarId, [start, end, step]: [&Expr; 3], unroll: bool, body: &[Stmt]) -> Check {
+        let literal = |e: &Expr| matches!(e, Expr::Literal(_));
+        self.require(!unroll || [start, end, step].into_iter().all(literal), || "an unrolled loop has literal bounds".to_string())?;
+        if let Expr::Literal(l) = step {
+            self.require(l.to_i64() > 0, || "a loop's step is positive".to_string())?;
+        }
+        let mut divergent = false;
+        for e in [start, end, step] {
+            let dtype = self.expr(e)?;
+            self.same(dtype, self.var(var)?.dtype)?;
+            divergent |= self.varies(e);
+        }
+        self.require(self.var(var)?.dtype.is_int(), || "a loop counts integers".to_string())?;
+        let mut declared = Vec::new();
+        self.declare(var, State::Fixed, &mut declared)?;
+        self.divergent += divergent as u32;
+        self.block(body)?;
+        self.divergent -= divergent as u32;
+        self.state[var.0 as usize] = State::OutOfScope;
+        Ok(())
+    }
+
+    fn while_loop(&mut self, header: &[Stmt], condition: &Expr, body: &[Stmt]) -> Check {
+        let divergent = self.varies(condition) as u32;
+        self.divergent += divergent;
+        // The header's variables are visible in the condition and the body.
+        let mut declared = Vec::new();
+        for s in header {
+            self.stmt(s, &mut declared)?;
+        }
+        self.statement = format!("while {}", print::expr(self.kernel, condition));
+        self.boolean(condition)?;
+        self.block(body)?;
+        self.divergent -= divergent;
+        for v in declared {
+            self.state[v] = State::OutOfScope;
+        }
+        Ok(())
+    }
+
+    pub(super) fn barrier(&self, barrier: Barrier) -> Check {
+        let launch = &self.kernel.launch;
+        match barrier {
+            Barrier::Block => self.uniform("block"),
+            Barrier::Warp => Ok(()),
+            Barrier::Named { id, threads } => {
+                self.require((1..=15).contains(&id), || format!("named barriers are 1 to 15, not {id}"))?;
+                let whole = threads > 0 && threads % 32 == 0 && threads <= launch.block;
+                self.require(whole, || format!("{threads} threads at a named barrier are not whole warps of the block"))
+            }
+            Barrier::Slice { threads } => {
+                let whole = threads >= 64 && threads % 32 == 0 && launch.block.is_multiple_of(threads) && launch.block / threads <= 15;
+                self.require(whole, || format!("slices of {threads} threads do not divide a block of {}", launch.block))
+            }
+            Barrier::Cluster => self.uniform("cluster"),
+            Barrier::Grid => {
+                self.require(launch.cooperative, || "a grid barrier needs a cooperative launch".to_string())?;
+                self.uniform("grid")
+            }
+        }
+    }
+
+    fn vector(&self, var: VarId, at: &Expr, place: &Place, lanes: u32, predicate: &Option<Expr>) -> Check {
+        let bytes = lanes as usize * place.dtype.size();
+        self.require(matches!(lanes, 2 | 4 | 8 | 16) && bytes <= 32, || format!("{lanes} lanes of {} are no vector", place.dtype))?;
+        self.predicate(predicate)?;
+        self.element(var, at, lanes)?;
+        self.same(self.var(var)?.dtype, place.dtype)
+    }
+
+    /// A word that blocks leave each other; who waits for one leaves something there, too.
+    fn word(&self, place: &Place) -> Check {
+        let legal = matches!(place.space, Space::Global(_)) && place.dtype == DType::U64;
+        self.require(legal, || "a word between blocks is a u64 in global memory".to_string())?;
+        self.place(place, true)
+    }
+
+    fn copy(&self, shared: &Place, global: &Place) -> Check {
+        let spaces = matches!((shared.space, global.space), (Space::Shared(_), Space::Global(_)));
+        self.require(spaces, || "an asynchronous copy goes from global to shared memory".to_string())?;
+        self.place(shared, true)?;
+        self.place(global, false)
+    }
+
+    fn mbarrier(&self, barrier: &Place) -> Check {
+        let legal = matches!(barrier.space, Space::Shared(_)) && barrier.dtype == DType::U64;
+        self.require(legal, || "an mbarrier is a u64 in shared memory".to_string())?;
+        self.place(barrier, true)
+    }
+}
