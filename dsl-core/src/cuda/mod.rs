@@ -3,11 +3,16 @@
 //! The text includes nothing, so NVRTC needs no header. Names come from the source, helpers are printed only if used, and the
 //! lines above a kernel say where it comes from.
 
+mod access;
+mod atomics;
+mod control;
 mod expr;
 mod helpers;
 mod literal;
 mod matrix;
 mod names;
+mod operators;
+mod place;
 mod stmt;
 mod wrap;
 mod writer;
