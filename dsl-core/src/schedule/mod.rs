@@ -2,7 +2,9 @@
 
 pub mod ladder;
 pub mod parse;
+mod permutation;
 pub mod space;
+mod steps;
 
 use crate::loc::SourceLoc;
 use crate::tile::{Kernel, KnobId};

@@ -4,6 +4,8 @@
 //! ([`Space::canonical`]), so no two candidates are the same kernel.
 
 use super::parse::Choices;
+pub use super::permutation::Permutation;
+use super::permutation::mix;
 use super::{Choice, KnobKind, Schedule, ScheduleError};
 use crate::error::CompileError;
 use crate::facts::Facts;
@@ -17,10 +19,10 @@ use std::fmt::{self, Write};
 /// The space of one kernel for given facts and target.
 #[derive(Clone, Debug)]
 pub struct Space<'a> {
-    kernel: &'a Kernel,
+    pub(super) kernel: &'a Kernel,
     facts: Facts,
     target: &'a Target,
-    choices: Vec<Vec<Choice>>,
+    pub(super) choices: Vec<Vec<Choice>>,
     /// What points lower to, by hash; `None` where they are illegal. Neighbouring points are compared often.
     codes: RefCell<HashMap<Schedule, Option<u64>>>,
 }
@@ -103,7 +105,7 @@ impl<'a> Space<'a> {
     }
 
     /// As [`Space::canonical`]; `None` where the schedule is illegal.
-    fn simplest(&self, schedule: Schedule) -> Option<Schedule> {
+    pub(super) fn simplest(&self, schedule: Schedule) -> Option<Schedule> {
         let code = self.code(&schedule)?;
         let mut best = schedule;
         for (i, knob) in self.kernel.knobs.iter().enumerate().filter(|(_, k)| k.kind != KnobKind::Tile) {
@@ -151,40 +153,6 @@ impl<'a> Space<'a> {
     /// The schedule with knobs that have no effect set to their first value.
     pub fn canonical(&self, schedule: &Schedule) -> Schedule {
         self.simplest(schedule.clone()).unwrap_or_else(|| schedule.clone())
-    }
-
-    /// Candidates one step away, in a fixed order: one knob moves to the next choice up or down, or two that hang together move at once. A
-    /// tile moves with its coarsening (which keeps the threads) and with the warps (which keeps their parts), and against another tile or the
-    /// stages (which keeps the shared memory); slices move against each of these. Steps that land on a point with idle knobs are brought to its canonical form.
-    pub fn neighbours(&self, schedule: &Schedule) -> Vec<Schedule> {
-        let mut found: Vec<Schedule> = Vec::new();
-        for next in self.steps(schedule) {
-            let Some(next) = self.simplest(next) else { continue };
-            if next != *schedule && !found.contains(&next) && self.is_candidate(&next) {
-                found.push(next);
-            }
-        }
-        found
-    }
-
-    /// Points one step away, legal or not.
-    pub fn steps(&self, schedule: &Schedule) -> Vec<Schedule> {
-        let both = |moves: Vec<(usize, bool)>| [false, true].map(|up| self.step(schedule, &moves, up));
-        self.moves().into_iter().flat_map(both).flatten().chain(self.shared_otherwise(schedule)).collect()
-    }
-
-    /// The same with the sum of a tile shared by slices of a block in place of blocks, or the other way round.
-    fn shared_otherwise(&self, schedule: &Schedule) -> Vec<Schedule> {
-        let at = |kind: KnobKind| self.kernel.knobs.iter().position(|k| k.kind == kind);
-        let (Some(split), Some(slices)) = (at(KnobKind::Split), at(KnobKind::Slices)) else { return vec![] };
-        let with = |(off, on): (usize, usize)| {
-            self.choices[on].iter().filter(|c| **c != Choice::Int(1)).map(move |choice| {
-                let mut next = schedule.clone();
-                (next.choices[off], next.choices[on]) = (Choice::Int(1), choice.clone());
-                next
-            })
-        };
-        [(split, slices), (slices, split)].into_iter().flat_map(with).collect()
     }
 
     /// The naive schedule: coarsen, vector and stages 1, one tile per block, plain copies, the scalar unit, and the largest listed
@@ -235,46 +203,6 @@ impl<'a> Space<'a> {
         }
         Schedule { choices }
     }
-
-    /// Knobs that move together, and whether each goes the way of the first.
-    fn moves(&self) -> Vec<Vec<(usize, bool)>> {
-        let knobs = &self.kernel.knobs;
-        let mut moves: Vec<Vec<(usize, bool)>> = (0..knobs.len()).map(|i| vec![(i, true)]).collect();
-        for (i, a) in knobs.iter().enumerate() {
-            for (j, b) in knobs.iter().enumerate() {
-                let with = match (a.kind, b.kind) {
-                    (KnobKind::Tile, KnobKind::Coarsen { of }) if of.0 as usize == i => true,
-                    (KnobKind::Tile, KnobKind::Warps) => true,
-                    (KnobKind::Tile | KnobKind::Stages | KnobKind::Warps, KnobKind::Slices) => false,
-                    (KnobKind::Tile, KnobKind::Stages) => false,
-                    (KnobKind::Tile, KnobKind::Tile) if i < j => false,
-                    _ => continue,
-                };
-                moves.push(vec![(i, true), (j, with)]);
-            }
-        }
-        moves
-    }
-
-    fn step(&self, schedule: &Schedule, moves: &[(usize, bool)], up: bool) -> Option<Schedule> {
-        let mut next = schedule.clone();
-        for (i, with) in moves {
-            next.choices[*i] = beside(&self.choices[*i], &schedule.choices[*i], up == *with)?.clone();
-        }
-        Some(next)
-    }
-}
-
-/// The next larger or smaller number of a list, or the word after or before.
-fn beside<'c>(choices: &'c [Choice], from: &Choice, up: bool) -> Option<&'c Choice> {
-    match from {
-        Choice::Int(n) if up => choices.iter().filter(|c| number(c) > *n).min_by_key(|c| number(c)),
-        Choice::Int(n) => choices.iter().filter(|c| number(c) < *n).max_by_key(|c| number(c)),
-        Choice::Word(_) => {
-            let at = choices.iter().position(|c| c == from)?;
-            choices.get(if up { at + 1 } else { at.checked_sub(1)? })
-        }
-    }
 }
 
 /// Hashes what is written to it, eight bytes at a time.
@@ -291,7 +219,7 @@ impl fmt::Write for Hashed {
     }
 }
 
-fn number(choice: &Choice) -> i64 {
+pub(super) fn number(choice: &Choice) -> i64 {
     match choice {
         Choice::Int(i) => *i,
         Choice::Word(_) => 1,
@@ -312,50 +240,6 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
             vec![if listed.contains(&first) { first } else { listed[0].clone() }]
         }
     }
-}
-
-/// A pseudo-random permutation of `0..n`: a Feistel network over the next power of four, walked until it lands inside.
-#[derive(Clone, Copy, Debug)]
-pub struct Permutation {
-    n: u64,
-    half: u32,
-    seed: u64,
-}
-
-impl Permutation {
-    /// One of `0..n`, chosen by the seed.
-    pub fn new(n: u64, seed: u64) -> Permutation {
-        let bits = 64 - n.saturating_sub(1).leading_zeros();
-        Permutation { n, half: bits.div_ceil(2).max(1), seed }
-    }
-
-    /// Where `index`, which is below `n`, goes.
-    pub fn at(&self, index: u64) -> u64 {
-        let mut x = index;
-        loop {
-            x = self.round_trip(x);
-            if x < self.n {
-                return x;
-            }
-        }
-    }
-
-    fn round_trip(&self, x: u64) -> u64 {
-        let mask = (1u64 << self.half) - 1;
-        let (mut left, mut right) = (x >> self.half, x & mask);
-        for round in 0..4u64 {
-            (left, right) = (right, left ^ (mix(right ^ self.seed ^ (round << 56)) & mask));
-        }
-        (left << self.half) | right
-    }
-}
-
-/// The finaliser of SplitMix64.
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]
