@@ -10,8 +10,9 @@
 use super::counters;
 use super::op::{ElementsOp, MatrixStep, MmaStep, Slot};
 use super::shadow::Kind;
+use super::step::Step;
 use super::trap::TrapKind;
-use super::warp::{Exec, Lanes, Starts, Step, active_lanes, fault};
+use super::warp::{Exec, Lanes, Starts, active_lanes, fault};
 use crate::fragments::{Atom, LoadMatrix, Number, Operand};
 use crate::layout::Layout;
 use crate::types::{DType, Literal};

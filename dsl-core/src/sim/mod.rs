@@ -12,7 +12,7 @@
 //! mod.rs       what callers see
 //! decode.rs    structured body → flat code (op.rs);  unrolled.rs: what compilers leave of unrolled loops
 //! machine.rs   blocks, stepping, barriers that several warps meet at
-//! warp.rs      registers, masks, arithmetic, shuffles
+//! warp.rs      registers, masks, arithmetic;  step.rs: its operations one by one, shuffles
 //! access.rs    loads, stores, atomics
 //! words.rs     what blocks leave for the grid's last one
 //! order.rs     what orders accesses: fences, asynchronous copies, mbarriers
@@ -31,6 +31,7 @@ mod memory;
 mod op;
 mod order;
 mod shadow;
+mod step;
 mod trap;
 mod unrolled;
 mod warp;

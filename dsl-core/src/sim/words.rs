@@ -3,8 +3,9 @@
 use super::access::Traffic;
 use super::op::{AccessOp, Slot};
 use super::shadow::Kind;
+use super::step::{Pause, Step};
 use super::trap::TrapKind;
-use super::warp::{Exec, Pause, Status, Step, active_lanes, fault};
+use super::warp::{Exec, Status, active_lanes, fault};
 use crate::simt::Space;
 use crate::types::{MemoryOrder, Scope};
 
