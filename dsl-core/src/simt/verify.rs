@@ -5,7 +5,7 @@
 //!   i32, u32 or i64, assigned and stored values have the type of their destination.
 //! - Variables: declared before use in an enclosing block, and not again there; `Let` variables and loop counters are never assigned; arrays are
 //!   only used by element; literal indices are inside.
-//! - [`Special`] only as the whole initialiser of a `Let`.
+//! - [`Special`](super::Special) only as the whole initialiser of a `Let`.
 //! - Accesses: the parameter is a pointer, writable where stored to; vector lanes and bytes are legal; async copies go from global
 //!   to shared memory.
 //! - Shared arrays: power-of-two alignment that suits the type; sizes sum without overflow.
