@@ -33,7 +33,6 @@ mod bare_kernel;
 pub mod bench;
 pub mod challenge;
 pub mod check;
-pub mod check_report;
 pub mod deviation;
 pub mod differences;
 mod effort;
@@ -45,7 +44,6 @@ mod runners;
 pub mod store;
 pub mod subject;
 pub mod sweep;
-mod tile_dependence;
 pub mod timing;
 pub mod winners;
 

@@ -63,7 +63,7 @@ fn checks_report_errors_of_products() {
     let error = |name: &str| {
         let subject = names::subject(name).unwrap_or_else(|e| panic!("{e}"));
         let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
-        let report = check(&[subject], &options, &|_| {}).remove(0);
+        let report = check(&[subject], &options, &()).remove(0);
         assert!(report.failures.is_empty(), "{:?}", report.failures);
         report.deviation
     };

@@ -173,7 +173,7 @@ fn the_tuner_chooses_among_variants() {
     assert_eq!(ways.iter().map(launches).collect::<Vec<_>>(), [3, 1], "a shape still decides under the first choice");
     assert!(matches!(ways[1].program.body[..], [Stmt::Launch { site: 0, .. }]), "{:?}", ways[1].program.body);
     let options = CheckOptions { on: On::Simulator(Target::h200().clone()), schedules: 3, seed: 1 };
-    let reports = check(std::slice::from_ref(&subject), &options, &|_| {});
+    let reports = check(std::slice::from_ref(&subject), &options, &());
     assert_eq!(reports.len(), 2, "each choice is checked");
     assert!(reports.iter().all(|r| r.failures.is_empty() && r.runs > 0), "{reports:?}");
 

@@ -200,7 +200,7 @@ fn subjects() -> Vec<Subject> {
 #[test]
 fn programs_compute_what_their_references_say() {
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 6, seed: 1 };
-    for report in check(&subjects(), &options, &|_| {}) {
+    for report in check(&subjects(), &options, &()) {
         assert!(report.failures.is_empty(), "{}: {:#?}", report.name, report.failures);
         assert!(report.runs >= 4 * report.schedules.min(2), "{}: {} runs", report.name, report.runs);
     }

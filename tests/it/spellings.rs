@@ -17,7 +17,7 @@ use girih_core::types::DType;
 
 fn checked(subject: Subject) -> Report {
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 40, seed: 2 };
-    check(&[subject], &options, &|_| {}).remove(0)
+    check(&[subject], &options, &()).remove(0)
 }
 
 fn assert_right(subject: Subject) {

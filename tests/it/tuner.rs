@@ -22,7 +22,7 @@ fn subjects() -> Vec<Subject> {
 
 fn assert_right(subjects: &[Subject], schedules: usize) {
     let options = CheckOptions { on: On::Simulator(Target::h200().clone()), schedules, seed: 1 };
-    let reports = check(subjects, &options, &|_| {});
+    let reports = check(subjects, &options, &());
     let wrong: Vec<String> = reports.iter().filter(|r| !r.failures.is_empty()).map(|r| format!("{}: {:#?}", r.name, r.failures)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     for report in reports {

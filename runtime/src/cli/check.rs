@@ -4,10 +4,10 @@ use super::device::{self, DeviceChoice};
 use super::show::Preset;
 use super::{ahead, deviation_json, names, print_json, settings};
 use crate::challenge::Sizes;
-use crate::check::{Failure, On, Options, Part, Report, Run};
+use crate::check::{Failure, On, Options, Part, Progress, Report, Run};
 use crate::subject::Subject;
 use serde_json::json;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -56,21 +56,38 @@ pub fn run(args: &Args) -> Result<(), String> {
     let options = Options { on, schedules: args.schedules, seed: args.seed };
     let parts = subjects.iter().map(|s| part(s, args, &options.on)).collect::<Result<Vec<_>, _>>()?;
     let (start, bar) = (Instant::now(), device::spinner());
-    let mut reports = crate::check::check_parts(&parts, &options, &|name| {
-        bar.set_message(name.to_string());
-        bar.inc(1);
-    });
-    reports.extend(unbuilt.into_iter().map(|u| Report { name: u.name, failures: vec![u.error.into()], ..Report::default() }));
+    let printed = Printed { bar: &bar, args };
+    let mut reports = crate::check::check_parts(&parts, &options, &printed);
+    let unbuilt = unbuilt.into_iter().map(|u| Report { name: u.name, failures: vec![u.error.into()], ..Report::default() });
+    reports.extend(unbuilt.inspect(|report| printed.report(report)));
     bar.finish_and_clear();
-    for report in &reports {
-        if args.json { print_json(&as_json(report, args)) } else { print(report, args) }
-    }
     let failed = reports.iter().filter(|r| !r.failures.is_empty()).count();
     let runs: usize = reports.iter().map(|r| r.runs).sum();
     if !args.json {
         println!("{runs} runs on {where_to} in {:.1} s", start.elapsed().as_secs_f64());
     }
     if failed > 0 { Err(format!("{failed} of {} are wrong", reports.len())) } else { Ok(()) }
+}
+
+/// Reports are printed as they are complete, so that a check that is broken off has said what it knows.
+struct Printed<'a> {
+    bar: &'a indicatif::ProgressBar,
+    args: &'a Args,
+}
+
+impl Progress for Printed<'_> {
+    fn size(&self, subject: &str) {
+        self.bar.set_message(subject.to_string());
+        self.bar.inc(1);
+    }
+
+    fn report(&self, report: &Report) {
+        self.bar.suspend(|| if self.args.json { print_json(&as_json(report, self.args)) } else { print(report, self.args) });
+    }
+
+    fn compiling(&self, kernel: &str, schedule: &str, elapsed: Duration) {
+        self.bar.suspend(|| eprintln!("note: NVRTC has compiled {kernel} [{schedule}] for {} s so far", elapsed.as_secs()));
+    }
 }
 
 /// What of a subject is asked for.

@@ -3,7 +3,7 @@
 //! A body may say what each tile holds (a sum per tile, elements beyond the tensor's end that no load makes absent), and then its schedule
 //! decides what it computes. A difference from the evaluator is then no fault of the compiler.
 
-use crate::check::evaluate_under;
+use super::evaluated::evaluate_under;
 use crate::inputs::HostTensor;
 use crate::subject::{Call, Subject};
 use girih_core::schedule::{KnobKind, Schedule};
@@ -13,7 +13,7 @@ use girih_core::tile::Kernel;
 type After = Vec<Option<HostTensor>>;
 
 /// What the evaluator says under a schedule whose tiles change the result.
-pub(crate) struct Dependence {
+pub(super) struct Dependence {
     /// Which tile it is, what both evaluations leave, and what to do. The first line is the same at every size.
     pub message: String,
     /// What the evaluator leaves under the schedule.
@@ -22,7 +22,7 @@ pub(crate) struct Dependence {
 
 /// Whether the evaluator leaves something else under a schedule (one per launch site) than `smallest`, which it leaves under the smallest
 /// tiles.
-pub(crate) fn dependence(subject: &Subject, call: &Call, schedules: &[Schedule], smallest: &After) -> Option<Dependence> {
+pub(super) fn dependence(subject: &Subject, call: &Call, schedules: &[Schedule], smallest: &After) -> Option<Dependence> {
     let sites = subject.program.sites();
     let kernels: Vec<Kernel> = sites.iter().map(|def| (def.build)().ok()).collect::<Option<_>>()?;
     let least: Vec<Schedule> = kernels.iter().map(Schedule::smallest_of).collect();

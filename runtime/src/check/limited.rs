@@ -1,0 +1,73 @@
+//! Checks within a time limit, of schedules that come one after the other: what the tuner asks of a candidate on a machine without a GPU.
+
+use super::plan::{Expected, Plan};
+use super::report::Report;
+use crate::device::Device;
+use crate::differences::Mismatch;
+use crate::subject::Subject;
+use girih_core::schedule::Schedule;
+use girih_core::target::Target;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Warp instructions that a launch may take for each second that is left, and statements of the evaluator.
+const STEPS_PER_SECOND: f64 = 1e6;
+const STATEMENTS_PER_SECOND: f64 = 1e5;
+
+/// Checks of one way after the other to run a subject, on the simulator: what the evaluator and the references say is asked for once.
+pub struct Checks<'a> {
+    plan: Plan<'a>,
+    seed: u64,
+    /// The numbers of its sizes, those with the smallest tensors first.
+    order: Vec<usize>,
+    /// Nothing where that is too much work.
+    expected: Vec<OnceLock<Result<Option<Expected>, Mismatch>>>,
+}
+
+impl<'a> Checks<'a> {
+    /// At the subject's check sizes, with data drawn by `seed`.
+    pub fn new(subject: &'a Subject, seed: u64) -> Checks<'a> {
+        let mut plan = Plan::of_sizes(subject, Ok(Vec::new()), seed);
+        plan.may_be_unfinished = true;
+        let mut order: Vec<usize> = (0..plan.calls()).collect();
+        let bytes = |number: &usize| subject.largest_bytes(&plan.sizes[*number]).unwrap_or(0.0) as u64;
+        order.sort_by_key(bytes);
+        let expected = (0..plan.calls()).map(|_| OnceLock::new()).collect();
+        Checks { plan, seed, order, expected }
+    }
+
+    /// Checks a way (one schedule per launch site) from the smallest size on, until the first that fails or is not finished in the time
+    /// that is left.
+    pub fn check(&self, way: Vec<Schedule>, target: &Target, left: Option<Duration>) -> Report {
+        let (begun, ways, mut report) = (Instant::now(), [way], self.plan.report());
+        for number in self.order.iter().copied() {
+            let now = left.map(|t| t.saturating_sub(begun.elapsed()));
+            if !report.failures.is_empty() || report.unfinished > 0 || (report.runs > 0 && now.is_some_and(|t| t.is_zero())) {
+                break;
+            }
+            let all = girih_core::sim::Options::default().fuel;
+            let fuel = now.map_or(all, |t| ((t.as_secs_f64() * STEPS_PER_SECOND) as u64).clamp(STEPS_PER_SECOND as u64, all));
+            let statements = now.map(|t| (t.as_secs_f64().max(1.0) * STATEMENTS_PER_SECOND) as u64);
+            let part = self.check_size(number, &ways, &Device::sim_within(target, fuel, false), statements);
+            report.merge(part);
+        }
+        report
+    }
+
+    fn check_size(&self, number: usize, ways: &[Vec<Schedule>], device: &Device, statements: Option<u64>) -> Report {
+        let mut report = Report { sizes: 1, ..Report::default() };
+        let expected = self.expected[number].get_or_init(|| self.plan.expected_within(number, self.seed, statements));
+        let tried = match expected {
+            Ok(Some(expected)) => self.plan.try_ways(number, self.seed, device, ways, expected, &mut report),
+            Ok(None) => {
+                report.unfinished += 1;
+                Ok(())
+            }
+            Err(e) => Err(e.clone()),
+        };
+        if let Err(e) = tried {
+            report.fail(self.plan.failure(number, self.seed, e));
+        }
+        report
+    }
+}
