@@ -1,5 +1,6 @@
 //! The reference evaluator against plain Rust, on kernels that use every part of the language.
 
+use super::kernels::halves_of_pairs;
 use super::language::{add_twice, choose, clip, gray, invert, masked, matmul, reverse, scalars, shuffle, softmax};
 use girih::prelude::*;
 use girih_core::facts::TensorArg;
@@ -145,6 +146,9 @@ fn gathers_scatters_and_per_element_choices() {
     let given = [Given::f([1.0, 2.0]), Given::i([0, 0]), Given::i([0, 1]), Given::f([0.0])];
     let error = try_kernel(shuffle::Kernel::def(), &given, &EvalOptions::default()).unwrap_err();
     assert!(matches!(error, EvalError::ScatterMeets { element: 0, .. }), "{error}");
+
+    let given = [Given::f([1.0, 2.0, 3.0, 5.0]), Given::f([0.0; 4])];
+    assert_eq!(floats(&kernel(halves_of_pairs::Kernel::def(), &given)[1]), [3.0, 8.0, -1.0, -2.0]);
 
     let x = noise(300);
     let table: Vec<f32> = (0..10).map(|i| i as f32).collect();

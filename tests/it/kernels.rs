@@ -228,3 +228,15 @@ pub fn updated_where_there_is_room(x: &Tensor<i32, 1>, bins: &mut Tensor<i32, 1>
         seen.atomic_add(t.coords().like(1), here + 1);
     }
 }
+
+/// Sums and differences of pairs, each where its half begins: two scatters to one tensor that never meet.
+#[kernel(tile(T = 64), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2]))]
+pub fn halves_of_pairs(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    let pairs = x.chunked(0, 2);
+    for t in pairs.axis(0).tiles(T) {
+        let v = pairs.load((t, ..2));
+        let at = t.coords();
+        y.scatter(at, v.pick(1, 0) + v.pick(1, 1));
+        y.scatter(at + x.len(0) / 2, v.pick(1, 0) - v.pick(1, 1));
+    }
+}

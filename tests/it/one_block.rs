@@ -69,6 +69,16 @@ fn one_result(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     }
 }
 
+/// A row or two to a block, and a count for each byte: what its threads share is of a constant length.
+#[kernel(tile(R = [1, 2]))]
+fn byte_counts(x: &Tensor<u8, 1>, y: &mut Tensor<i32, 2>) {
+    for r in y.axis(0).tiles(R) {
+        let byte = iota::<i32>(256).expand(0, R);
+        let mine = x.load(r).cast::<i32>().expand(1, 256);
+        y.scatter((r.coords().expand(1, 256), byte), select(mine == byte, 1, 0));
+    }
+}
+
 #[test]
 fn a_block_has_the_threads_of_its_largest_tile() {
     let threads = |def: KernelDef| {
@@ -76,7 +86,8 @@ fn a_block_has_the_threads_of_its_largest_tile() {
         let simt = lower(&kernel, &Facts::packed(&kernel, true), &Schedule::default_of(&kernel), Target::h200()).expect("it is lowered");
         simt.launch.block
     };
-    assert_eq!([threads(by_positions::Kernel::def()), threads(one_result::Kernel::def())], [128, 128]);
+    let all = [by_positions::Kernel::def(), one_result::Kernel::def(), byte_counts::Kernel::def()];
+    assert_eq!(all.map(threads), [128, 128, 256]);
 }
 
 /// A pinned tile is what the author relies on: the number of a tile, here.
@@ -96,6 +107,7 @@ fn one_block_stores_to_a_tensor_several_times() {
         (statistics::Kernel::def(), Shape { lens: vec![vec![100], vec![3], vec![]], scalars: vec![None, None, Some(Literal::index(1))] }),
         (one_result::Kernel::def(), Shape { lens: vec![vec![100], vec![3]], scalars: vec![None, None] }),
         (rows::Kernel::def(), Shape { lens: vec![vec![100], vec![2, 64]], scalars: vec![None, None] }),
+        (byte_counts::Kernel::def(), Shape { lens: vec![vec![5], vec![5, 256]], scalars: vec![None, None] }),
     ];
     for (def, shape) in all {
         let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));

@@ -56,11 +56,66 @@ fn wrong_kernels_are_found() {
     let subjects: Vec<Subject> = defs.iter().map(|d| Subject::of_kernel(d).unwrap_or_else(|e| panic!("{}: {e}", d.name))).collect();
     for seed in 0..3 {
         let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed };
-        for report in check(&subjects, &options, &|_| {}) {
+        for report in check(&subjects, &options, &()) {
             assert!(!report.failures.is_empty(), "{} passes at {} sizes", report.name, report.sizes);
             assert!(report.runs > 0, "{} runs at no size at all: {:#?}", report.name, report.failures);
         }
     }
+}
+
+/// Looks at the element behind each tile, which the last tile has not.
+#[kernel(tile(T = 32))]
+pub fn behind_the_tile(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, x.load(t) + x.at(t.start() + 32));
+    }
+}
+
+/// Its first choice wants more threads than its tile has elements, under every other knob.
+#[kernel(tile(B = 32), threads(N = [128, 32]))]
+pub fn first_choice_is_illegal(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([B]) {
+        y.store(t, x.load(t) + 1.0);
+    }
+}
+
+/// A coordinate outside of its tensor is told of before anything is launched, where it lies inside of the memory, too.
+#[test]
+fn coordinates_outside_are_found() {
+    let subject = Subject::of_kernel(&behind_the_tile::Kernel::def()).unwrap();
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
+    let report = check(&[subject], &options, &()).remove(0);
+    let message = &report.failures[0].message;
+    assert!(message.contains("x is accessed at 32 along axis 0, which has "), "{message}");
+    assert!(message.contains("guard it (`if i < x.len(0)`)"), "{message}");
+}
+
+/// Two scatters that meet: each stores where the other has.
+#[kernel(tile(T = [32, 64]))]
+pub fn meeting_scatters(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.scatter(t.coords(), x.load(t));
+        y.scatter(t.coords() + 1, x.load(t));
+    }
+}
+
+/// Several scatters to a tensor are one assertion that nothing meets.
+#[test]
+fn scatters_that_meet_are_found() {
+    let subject = Subject::of_kernel(&meeting_scatters::Kernel::def()).unwrap();
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
+    let report = check(&[subject], &options, &()).remove(0);
+    assert!(report.failures[0].message.contains("of y is scattered to twice"), "{:#?}", report.failures);
+}
+
+/// What is illegal is left out, the first choices too.
+#[test]
+fn schedules_are_checked_though_the_default_is_illegal() {
+    let subject = Subject::of_kernel(&first_choice_is_illegal::Kernel::def()).unwrap();
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
+    let report = check(&[subject], &options, &()).remove(0);
+    assert_eq!(report.failures, []);
+    assert!(report.runs > 0);
 }
 
 /// Stores what each tile adds up to.
@@ -76,7 +131,7 @@ pub fn sums_of_tiles(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
 fn results_that_depend_on_a_tile_are_told_as_such() {
     let subject = Subject::of_kernel(&sums_of_tiles::Kernel::def()).unwrap();
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 6, seed: 1 };
-    let report = check(&[subject], &options, &|_| {}).remove(0);
+    let report = check(&[subject], &options, &()).remove(0);
     assert_eq!(report.failures.len(), 1, "{:#?}", report.failures);
     let failure = &report.failures[0].message;
     assert!(failure.starts_with("the result depends on the tile `T` of sums_of_tiles"), "{failure}");
@@ -101,7 +156,7 @@ fn checks_launch_what_kernels_accept() {
     let subject = Subject::of_kernel(&inner_part::Kernel::def()).unwrap();
     for seed in 0..5 {
         let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed };
-        let report = check(std::slice::from_ref(&subject), &options, &|_| {}).remove(0);
+        let report = check(std::slice::from_ref(&subject), &options, &()).remove(0);
         assert_eq!(report.failures, []);
         assert!(report.runs >= 20 && report.left_out > 0, "{} runs, {} left out", report.runs, report.left_out);
     }
@@ -118,7 +173,7 @@ fn a_panic_is_a_failure_of_its_own() {
     panicking.outputs = vec![(relu.outputs[0].0, girih::challenge::Reference::Each(|_, _| panic!("no reference")))];
     let subjects = [Subject::of_challenge(&panicking).unwrap(), Subject::of_challenge(&relu).unwrap()];
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 };
-    let reports = check(&subjects, &options, &|_| {});
+    let reports = check(&subjects, &options, &());
     assert!(reports[0].failures.iter().any(|f| f.message.ends_with("panicked: no reference")), "{:#?}", reports[0].failures);
     assert!(reports[1].failures.is_empty() && reports[1].runs > 0);
 }
@@ -177,7 +232,7 @@ fn challenges_that_cannot_be_called_are_no_subjects() {
 fn references_that_name_what_is_not_there_are_told() {
     let subject = Subject::of_challenge(&of_doubled(TO_B).check_at(["N=5", "N=70000"])).unwrap_or_else(|e| panic!("{e}"));
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 };
-    let report = check(&[subject], &options, &|_| {}).remove(0);
+    let report = check(&[subject], &options, &()).remove(0);
     let what = "challenge doubled: a reference names the tensor `Q`, which the signature does not have; there is `A`, `B`";
     assert!(report.failures.iter().all(|f| f.message.contains(what)) && report.failures.len() == 2, "{:#?}", report.failures);
     assert!(!report.failures[0].message.contains("panicked"), "{:#?}", report.failures);
@@ -199,7 +254,7 @@ fn half_wrong() -> Challenge {
 fn failures_name_elements_and_their_run() {
     let subject = Subject::of_challenge(&half_wrong()).unwrap_or_else(|e| panic!("{e}"));
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 3, seed: 1 };
-    let report = check(std::slice::from_ref(&subject), &options, &|_| {}).remove(0);
+    let report = check(std::slice::from_ref(&subject), &options, &()).remove(0);
     let [failure] = &report.failures[..] else { panic!("{:#?}", report.failures) };
     assert_eq!(failure.message, "at N=70: eval differs from the reference");
     let places: Vec<(&str, &[i64])> = failure.elements.iter().map(|d| (d.tensor.as_str(), d.index.as_slice())).collect();
@@ -210,7 +265,7 @@ fn failures_name_elements_and_their_run() {
     assert_eq!(run.arguments(), ["check", "half_wrong", "--seed", "1001", "--size", "N=70", "--misaligned"]);
     // The same data at the same places, and nothing else.
     let part = Part { subject, sizes: Some(run.sizes.clone()), misaligned: run.misaligned, way: None };
-    let again = check_parts(&[part], &Options { seed: run.seed, ..options }, &|_| {}).remove(0);
+    let again = check_parts(&[part], &Options { seed: run.seed, ..options }, &()).remove(0);
     assert_eq!((&again.failures, again.sizes), (&report.failures, 1));
 }
 
@@ -223,7 +278,7 @@ fn one_run_can_be_checked() {
     let run = |misaligned: bool, schedule: &str| {
         let sizes = girih::challenge::Sizes::parse("N=100").ok();
         let way = Some(vec![parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"))]);
-        check_parts(&[Part { subject: subject.clone(), sizes, misaligned, way }], &options, &|_| {}).remove(0)
+        check_parts(&[Part { subject: subject.clone(), sizes, misaligned, way }], &options, &()).remove(0)
     };
     for misaligned in [false, true] {
         let report = run(misaligned, "");

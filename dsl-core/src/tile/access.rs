@@ -98,6 +98,13 @@ pub fn classify(kernel: &Kernel) -> Result<Vec<ClassifiedStore>, Vec<Diagnostic>
     if errors.is_empty() {
         return Ok(classes);
     }
+    // An unrolled loop makes the same mistake in each turn.
+    let mut told: Vec<Diagnostic> = Vec::new();
+    errors.retain(|error| {
+        let new = !told.contains(error);
+        told.extend(new.then(|| error.clone()));
+        new
+    });
     Err(errors.into_iter().map(|e| e.with_source(&kernel.source, kernel.loc.line)).collect())
 }
 
@@ -192,7 +199,8 @@ fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>)
                 } else {
                     (
                         "block",
-                        "load and store the same tensor at the same coordinates, or split it (`split_at`) into parts of which each block owns its own",
+                        "load and store the same tensor at the same coordinates, or split it (`split_at`; even from odd elements by \
+                         `chunked(axis, 2).split_at(axis + 1, 1)`) into parts of which each block owns its own",
                     )
                 };
                 let message = format!("`{from}` is loaded where another {who} may already have stored to `{to}`");
@@ -200,17 +208,20 @@ fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>)
             }
         }
         for other in writes[i + 1..].iter().filter(|o| tensor(o) == tensor(write)) {
-            let atomics = all.atomics.iter().any(|a| a.loc == write.loc) && all.atomics.iter().any(|a| a.loc == other.loc);
+            let among = |some: &[Access]| some.iter().any(|a| a.loc == write.loc) && some.iter().any(|a| a.loc == other.loc);
+            // The author asserts of scatters that nothing meets, of several to one tensor too.
+            let asserted = among(&all.atomics) || among(&all.scatters);
             let alone = one_block || write.place == Place::Last && other.place == Place::Last;
             let ordered = alone && one_after_the_other(kernel, write, other);
             let apart = disjoint(kernel, other.view, write.view) || own_part(kernel, other, write);
-            if !apart && !same_place(kernel, other, write) && !atomics && !ordered {
+            if !apart && !same_place(kernel, other, write) && !asserted && !ordered {
                 let name = &kernel.params[tensor(write)].name;
                 let message = match one_block {
                     true => format!("`{name}` is stored at two places that may meet, by different threads of the block"),
                     false => format!("`{name}` is stored at two places that may meet in different blocks"),
                 };
-                let help = "store through two sides of one `split_at`";
+                let help = "store through two sides of one `split_at` (`chunked(axis, 2).split_at(axis + 1, 1)` parts even elements from odd ones), \
+                            or `scatter` both, which asserts that no two elements meet";
                 errors.push(Diagnostic::new(other.loc, message).note("the other store", write.loc).help(help));
             }
         }

@@ -100,8 +100,25 @@ pub enum EvalError {
         /// The access.
         loc: SourceLoc,
     },
-    /// Two elements of a scatter meet.
-    #[error("{loc}: two elements of this scatter go to element {element} of {param}; a scatter asserts that none meet (use an atomic)")]
+    /// A coordinate that nothing checks on a GPU lies outside of its axis.
+    #[error(
+        "{loc}: {view} is accessed at {at} along axis {axis}, which has {len} elements; a coordinate beside tiles, or of a single element, \
+         must lie inside: guard it (`if i < x.len({axis})`) or bound it (`.min(x.len({axis}) - 1)`)"
+    )]
+    BeyondAxis {
+        /// How the author wrote the view.
+        view: String,
+        /// The axis.
+        axis: usize,
+        /// The coordinate.
+        at: i64,
+        /// Elements along the axis.
+        len: i64,
+        /// The access.
+        loc: SourceLoc,
+    },
+    /// Two elements of scatters meet.
+    #[error("{loc}: element {element} of {param} is scattered to twice; scatters assert that no two elements meet (use an atomic)")]
     ScatterMeets {
         /// The tensor parameter's name.
         param: String,

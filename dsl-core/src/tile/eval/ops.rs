@@ -85,7 +85,7 @@ impl Machine<'_, '_> {
                 other => panic!("eval: %{} is no tile index: {other:?}", index.0),
             },
             Op::Load(view, index) => {
-                let (shape, addresses) = self.addresses(*view, index, loc)?;
+                let (shape, addresses) = self.addresses(*view, index, id, loc)?;
                 self.load(id, *view, shape, addresses, loc)?
             }
             Op::Gather(view, indices) => {
@@ -186,10 +186,17 @@ impl Machine<'_, '_> {
         TileVal { shape, data, mask }.into()
     }
 
-    /// Shape and addresses of a load or store by tiles and coordinates; an empty shape is a scalar.
-    pub(super) fn addresses(&self, view: ViewId, index: &[Index], loc: SourceLoc) -> Result<(Vec<usize>, Vec<i64>), EvalError> {
+    /// Shape and addresses of a load or store of `value` by tiles and coordinates; an empty shape is a scalar. Elements of a tile may lie
+    /// outside, and are absent; those at a coordinate outside are accessed all the same on a GPU.
+    pub(super) fn addresses(
+        &self,
+        view: ViewId,
+        index: &[Index],
+        value: ValueId,
+        loc: SourceLoc,
+    ) -> Result<(Vec<usize>, Vec<i64>), EvalError> {
         let window = self.window(view, loc)?;
-        let (mut shape, mut addresses) = (Vec::new(), vec![window.start]);
+        let (mut shape, mut addresses, mut beyond) = (Vec::new(), vec![window.start], None);
         for (axis, index) in index.iter().enumerate() {
             let steps: Vec<i64> = match index {
                 Index::Tile(v) => {
@@ -198,7 +205,12 @@ impl Machine<'_, '_> {
                     shape.push(size as usize);
                     (first..first + size).map(|i| window.step(axis, i)).collect()
                 }
-                Index::At(v) => vec![window.step(axis, self.integer(*v, "the coordinate", loc)?)],
+                Index::At(v) => {
+                    let at = self.integer(*v, "the coordinate", loc)?;
+                    let inside = window.step(axis, at) != ABSENT;
+                    beyond = beyond.or((!inside).then_some((axis, at)));
+                    vec![if inside { window.step(axis, at) } else { 0 }]
+                }
                 Index::All(len) => {
                     self.check_all(&window, axis, *len, loc)?;
                     shape.push(*len as usize);
@@ -206,6 +218,13 @@ impl Machine<'_, '_> {
                 }
             };
             addresses = extend(&addresses, &steps);
+        }
+        if let Some((axis, at)) = beyond {
+            self.hide(&[value], &mut addresses);
+            if addresses.iter().any(|a| *a != ABSENT) {
+                let (view, len) = (self.kernel.view(view).text.clone(), window.lens[axis]);
+                return Err(EvalError::BeyondAxis { view, axis, at, len, loc });
+            }
         }
         self.check_inside(view, &window, &addresses, loc)?;
         Ok((shape, addresses))

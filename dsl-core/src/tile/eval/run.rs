@@ -133,8 +133,8 @@ pub(super) struct Machine<'a, 'b> {
     pub(super) marks: Vec<Vec<Marks>>,
     /// How often threads have met.
     pub(super) epoch: Epoch,
-    /// For each scatter statement one bit per byte address of its tensor that it has written.
-    scattered: HashMap<*const Stmt, Vec<u64>>,
+    /// For each tensor one bit per byte address that a scatter has written.
+    scattered: HashMap<usize, Vec<u64>>,
 }
 
 impl Machine<'_, '_> {
@@ -240,7 +240,7 @@ impl Machine<'_, '_> {
                 Ok(())
             }
             Stmt::Store { view, index, value, loc } => {
-                let (shape, addresses) = self.addresses(*view, index, *loc)?;
+                let (shape, addresses) = self.addresses(*view, index, *value, *loc)?;
                 let tile = self.val(*value).to_tile(&shape);
                 self.write(*view, &addresses, &tile, *loc)
             }
@@ -248,7 +248,7 @@ impl Machine<'_, '_> {
                 let (shape, mut addresses) = self.gathered(*view, indices, Some(*value), *loc)?;
                 let tile = self.val(*value).to_tile(&shape);
                 self.present(&shape, &mut addresses, indices, &[*value]);
-                self.check_scatter(stmt, *view, &addresses, *loc)?;
+                self.check_scatter(*view, &addresses, *loc)?;
                 self.write(*view, &addresses, &tile, *loc)
             }
             Stmt::Atomic { update, view, loc, .. } => self.update(update, *view, *loc),
@@ -387,14 +387,16 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    fn check_scatter(&mut self, stmt: &Stmt, view: ViewId, addresses: &[i64], loc: SourceLoc) -> Result<(), EvalError> {
+    /// No element of a tensor may be scattered to twice in a launch, by whichever statements.
+    fn check_scatter(&mut self, view: ViewId, addresses: &[i64], loc: SourceLoc) -> Result<(), EvalError> {
         let window = self.window(view, loc)?;
         let bytes = (window.span.1 - window.span.0) as usize;
-        let written = self.scattered.entry(stmt).or_insert_with(|| vec![0; bytes.div_ceil(64)]);
+        let param = self.kernel.view(view).param;
+        let written = self.scattered.entry(param).or_insert_with(|| vec![0; bytes.div_ceil(64)]);
         for a in addresses.iter().filter(|a| **a != ABSENT) {
             let byte = (a - window.span.0) as usize;
             if written[byte / 64] >> (byte % 64) & 1 == 1 {
-                let param = self.kernel.params[self.kernel.view(view).param].name.clone();
+                let param = self.kernel.params[param].name.clone();
                 return Err(EvalError::ScatterMeets { param, element: byte as i64 / window.size, loc });
             }
             written[byte / 64] |= 1 << (byte % 64);
