@@ -81,7 +81,8 @@ pub enum CallArg {
         mutable: bool,
         /// It holds data before the call, not poison.
         read: bool,
-        /// Elements of the program's type by which the pointer may be off alignment: whole pixels, where a shape ends in a constant.
+        /// Elements of the program's type by which the pointer may be off alignment: whole pixels, where a shape ends in a constant, and whole words,
+        /// where a kernel sees words in it.
         unit: usize,
     },
     /// A scalar of the program's type.
@@ -326,13 +327,14 @@ impl Subject {
     fn challenge_call(&self, signature: &Signature, bound: &[usize], sizes: &Sizes, seed: u64) -> Result<Call, String> {
         let challenge = self.challenge.as_ref().expect("a challenge's subject has its challenge");
         let values = signature_values(&self.name, signature, sizes)?;
-        let arg = |(param, at): (&girih_core::tile::Param, &usize)| {
+        let arg = |(number, (param, at)): (usize, (&girih_core::tile::Param, &usize))| {
             let there = &signature.params[*at];
             match param.kind {
                 ParamKind::Scalar(dtype) => Ok(CallArg::Scalar(Literal::from_f64(dtype, sizes.size(&there.name)))),
                 ParamKind::Tensor { dtype, mutable, .. } => {
                     let lens = self.lens(signature, *at, &values, sizes)?;
                     let input = challenge.inputs.iter().find(|(n, _)| *n == there.name);
+                    let alignment = self.program.alignment(number).map_err(|e| e.to_string())?;
                     let data = match input {
                         Some((_, d)) => {
                             let distribution = d.at(|scalar| sizes.size(scalar));
@@ -346,12 +348,12 @@ impl Subject {
                         dtype,
                         mutable,
                         read: input.is_some(),
-                        unit: unit(there.shape.as_deref().unwrap_or_default()),
+                        unit: unit(there.shape.as_deref().unwrap_or_default(), dtype.size(), alignment),
                     })
                 }
             }
         };
-        let args = self.program.params.iter().zip(bound).map(arg).collect::<Result<_, String>>()?;
+        let args = self.program.params.iter().zip(bound).enumerate().map(arg).collect::<Result<_, String>>()?;
         Ok(Call { sizes: sizes.clone(), args })
     }
 
@@ -536,13 +538,15 @@ fn signature_values(name: &str, signature: &Signature, sizes: &Sizes) -> Result<
     signature.params.iter().map(value).collect()
 }
 
-/// The product of a shape's constant last extents: four bytes of a pixel are never torn apart.
-fn unit(shape: &[HostExpr]) -> usize {
+/// By how many elements of `size` bytes a tensor may start off alignment: the product of its shape's constant last extents (four bytes of a
+/// pixel are never torn apart), so often that its address is a multiple of what the program's kernels see in it.
+fn unit(shape: &[HostExpr], size: usize, alignment: usize) -> usize {
     let constant = |e: &HostExpr| match e {
         HostExpr::Const(c) => Some(*c as usize),
         _ => None,
     };
-    shape.iter().rev().map_while(constant).product()
+    let whole: usize = shape.iter().rev().map_while(constant).product();
+    (1..=alignment).map(|k| k * whole).find(|n| n * size % alignment == 0).unwrap_or(whole)
 }
 
 /// Sums that differ in their last bits may round to neighbours of a narrow type.

@@ -206,6 +206,23 @@ fn programs_compute_what_their_references_say() {
     }
 }
 
+/// Words that a program or its kernel sees in bytes begin at whole words, however far off alignment a check puts the bytes.
+#[test]
+fn words_in_bytes_are_never_torn_apart() {
+    use super::typed_launches::{flip_in_kernel, flip_in_program};
+    let flipped = |x: &Case, i: usize| 255.0 - x.at("bytes", i);
+    for program in [flip_in_kernel::Program::def as fn() -> _, flip_in_program::Program::def] {
+        let challenge = Challenge::new("flip", program, "void solve(unsigned char* bytes[N], int N)")
+            .input("bytes", girih::inputs::integers(0, 255))
+            .output("bytes", flipped)
+            .check_at(["N=0", "N=4", "N=400", "N=4004"]);
+        let subject = Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"));
+        let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 3, seed: 1 };
+        let report = check(&[subject], &options, &()).remove(0);
+        assert_eq!((report.failures, report.runs >= 8), (vec![], true));
+    }
+}
+
 #[test]
 fn programs_are_exported_whole() {
     for subject in subjects() {

@@ -24,7 +24,7 @@ fn double(x: &mut Tensor<f32, 1>) {
 
 /// Bytes as 32-bit elements, the view made by the kernel.
 #[kernel(tile(T = [256, 512]), coarsen(C of T = [1, 4]), vector(V = [1, 4]))]
-fn flip(bytes: &mut Tensor<u8, 1>) {
+pub fn flip(bytes: &mut Tensor<u8, 1>) {
     let mut words = bytes.reinterpret::<u32>();
     for t in words.tiles([T]) {
         words.store(t, !words.load(t));
@@ -33,19 +33,19 @@ fn flip(bytes: &mut Tensor<u8, 1>) {
 
 /// The same, the view made by the program.
 #[kernel(tile(T = [256, 512]))]
-fn flip_words(words: &mut Tensor<u32, 1>) {
+pub fn flip_words(words: &mut Tensor<u32, 1>) {
     for t in words.tiles([T]) {
         words.store(t, !words.load(t));
     }
 }
 
 #[program]
-fn flip_in_program(bytes: &mut Tensor<u8, 1>) {
+pub fn flip_in_program(bytes: &mut Tensor<u8, 1>) {
     flip_words(&mut bytes.reinterpret::<u32>());
 }
 
 #[program]
-fn flip_in_kernel(bytes: &mut Tensor<u8, 1>) {
+pub fn flip_in_kernel(bytes: &mut Tensor<u8, 1>) {
     flip(bytes);
 }
 

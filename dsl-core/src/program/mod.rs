@@ -9,7 +9,7 @@ pub mod walk;
 use crate::error::CompileError;
 use crate::loc::SourceLoc;
 use crate::registry::KernelDef;
-use crate::tile::Param;
+use crate::tile::{Param, RequirementKind};
 use crate::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
 
 /// Index of a scalar variable of a program (loop counter, value read back).
@@ -242,9 +242,31 @@ impl Program {
     /// The kernels of the launch sites, by site.
     pub fn sites(&self) -> Vec<KernelDef> {
         let mut sites = Vec::new();
-        collect_sites(&self.body, &mut sites);
+        visit_launches(&self.body, &mut |site, kernel, _| sites.push((site, *kernel)));
         sites.sort_by_key(|(site, _)| *site);
         sites.into_iter().map(|(_, kernel)| kernel).collect()
+    }
+
+    /// Bytes that a tensor parameter's address has to be a multiple of: the size of the widest elements that a launch or its kernel sees in
+    /// it.
+    ///
+    /// # Errors
+    /// What is wrong with a kernel.
+    pub fn alignment(&self, param: usize) -> Result<usize, CompileError> {
+        let mut uses = Vec::new();
+        visit_launches(&self.body, &mut |_, kernel, args| {
+            let tensors = args.iter().enumerate().filter_map(|(i, arg)| if let Arg::Tensor(view) = arg { Some((i, view)) } else { None });
+            uses.extend(tensors.filter(|(_, view)| view.base == Base::Param(param)).map(|(i, view)| (*kernel, i, view.dtype.size())));
+        });
+        let mut bytes = 1;
+        for (kernel, param, size) in uses {
+            let asked = (kernel.build)()?.requirements.into_iter().filter_map(|r| match r.kind {
+                RequirementKind::Aligned(p, bytes) if p == param => Some(bytes),
+                _ => None,
+            });
+            bytes = asked.chain([size]).fold(bytes, usize::max);
+        }
+        Ok(bytes)
     }
 
     /// Whether the host waits for values of the device: then what it does next depends on them.
@@ -263,18 +285,19 @@ fn reads_back(body: &[Stmt]) -> bool {
     })
 }
 
-fn collect_sites(body: &[Stmt], sites: &mut Vec<(usize, KernelDef)>) {
+/// Every launch: its site, its kernel and its arguments.
+fn visit_launches(body: &[Stmt], each: &mut dyn FnMut(usize, &KernelDef, &[Arg])) {
     for stmt in body {
         match stmt {
-            Stmt::Launch { site, kernel, .. } => sites.push((*site, *kernel)),
+            Stmt::Launch { site, kernel, args, .. } => each(*site, kernel, args),
             Stmt::If { then, otherwise, .. } => {
-                collect_sites(then, sites);
-                collect_sites(otherwise, sites);
+                visit_launches(then, each);
+                visit_launches(otherwise, each);
             }
-            Stmt::For { body, .. } => collect_sites(body, sites),
+            Stmt::For { body, .. } => visit_launches(body, each),
             Stmt::While { header, body, .. } => {
-                collect_sites(header, sites);
-                collect_sites(body, sites);
+                visit_launches(header, each);
+                visit_launches(body, each);
             }
             Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::Let { .. } | Stmt::ReadBack { .. } => {}
         }
