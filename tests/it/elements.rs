@@ -136,6 +136,50 @@ pub fn field_columns(x: &Tensor<u32, 2>, sums: &mut Tensor<u32, 1>, products: &m
     }
 }
 
+/// A sum since the last mark, and whether there is one.
+#[derive(Clone, Copy, Debug, PartialEq, TileType)]
+pub struct Marked {
+    pub marked: bool,
+    pub sum: i32,
+}
+
+impl Marked {
+    const NONE: Marked = Marked { marked: false, sum: 0 };
+}
+
+#[device]
+fn after_mark(a: MarkedScalar, b: MarkedScalar) -> MarkedScalar {
+    MarkedScalar { marked: a.marked || b.marked, sum: if b.marked { b.sum } else { a.sum + b.sum } }
+}
+
+/// What each row adds up to from its last multiple of seven on, and whether it has one.
+#[kernel(tile(R = [4], C = [64]), coarsen(CC of C = [1, 2]))]
+pub fn sums_after_marks(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 2>) {
+    for r in x.axis(0).tiles(R) {
+        let mut all = Marked::NONE.scalar().splat([R]);
+        for c in x.axis(1).tiles(C) {
+            let v = x.load((r, c));
+            let tile = MarkedTile { marked: v % 7 == 0, sum: v };
+            all = all.zip(tile.reduce_axis(1, Marked::NONE, after_mark), after_mark);
+        }
+        y.store((r, ..2), stack([select(all.marked, 1, 0), all.sum]));
+    }
+}
+
+#[test]
+fn components_may_be_conditions() {
+    let (rows, cols) = (5, 101);
+    let x: Vec<i32> = (0..(rows * cols) as u32).map(|i| (i.wrapping_mul(2654435761) >> 20) as i32 + 1 - (i as i32 / 101 % 2)).collect();
+    let given = [Given::I(x.clone(), vec![rows as i64, cols as i64]), Given::I(vec![-1; rows * 2], vec![rows as i64, 2])];
+    let after = ints(&kernel(sums_after_marks::Kernel::def(), &given)[1]);
+    for (got, row) in after.chunks(2).zip(x.chunks(cols)) {
+        let last = row.iter().rposition(|v| v % 7 == 0);
+        let sum: i32 = row[last.unwrap_or(0)..].iter().sum();
+        assert_eq!(got, [last.is_some() as i32, sum]);
+    }
+    lowers(sums_after_marks::Kernel::def(), &[&[5, 101], &[5, 2]], |i| (i as u32).wrapping_mul(2654435761) >> 8);
+}
+
 #[test]
 fn derived_types_are_reduced_carried_and_zipped() {
     let text = ir(online_softmax::Kernel::def());

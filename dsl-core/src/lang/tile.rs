@@ -1,6 +1,6 @@
 //! `Tile<T>`: a value of the whole block, one element per position of its shape; and `TileIdx`, which says which tile.
 
-use super::elem::{Elem, Num};
+use super::elem::Elem;
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
 use super::scalar::Scalar;
@@ -280,7 +280,7 @@ impl<T: Elem> Tile<T> {
     }
 }
 
-impl<T: Num> Scalar<T> {
+impl<T: Elem> Scalar<T> {
     /// A tile whose elements are all this scalar.
     #[track_caller]
     pub fn splat(self, shape: impl Shape) -> Tile<T> {
