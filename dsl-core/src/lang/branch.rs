@@ -2,15 +2,15 @@
 //! both sides are evaluated and each element takes its own.
 
 use super::carry::{Carrier, Carry, Kept};
-use super::elem::{Elem, Float, Int};
+use super::elem::Elem;
 use super::elementwise::is_lifted;
-use super::loops::{per_element, reads_memory};
-use super::operand::{Operand, ScalarRhs};
+pub use super::join::{FromLiterals, Join};
 use super::ops;
 use super::recorder::Reached;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
 use super::tile::Tile;
+pub use super::tile_branch::TileBranch;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::program;
@@ -73,98 +73,8 @@ impl Carrier for HostBranch {
     fn carry<C: Carry>(&mut self, _name: &str, _variable: &mut C) {}
 }
 
-/// Two sides of an `if` that may be joined; the result has the element type of the symbolic one.
-#[diagnostic::on_unimplemented(
-    message = "the sides of this `if` are `{Self}` and `{B}`, which have no common type",
-    label = "the sides differ",
-    note = "convert one side with `.cast()`, or give both the same type"
-)]
-pub trait Join<B>: Sized {
-    /// The result.
-    type Output;
-    /// Joins each pair of handles.
-    #[doc(hidden)]
-    fn join(self, other: B, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self::Output;
-}
-
-impl<T: Elem, R: Operand<T>> Join<R> for Tile<T> {
-    type Output = Tile<T>;
-    fn join(self, other: R, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Tile<T> {
-        Tile::of(f(self.handle(), other.operand(loc)))
-    }
-}
-impl<T: Elem, R: Operand<T> + ScalarRhs> Join<R> for Scalar<T> {
-    type Output = Scalar<T>;
-    fn join(self, other: R, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Scalar<T> {
-        Scalar::of(f(self.handle(), other.operand(loc)))
-    }
-}
-impl<T: Elem> Join<Tile<T>> for Scalar<T> {
-    type Output = Tile<T>;
-    fn join(self, other: Tile<T>, _loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Tile<T> {
-        Tile::of(f(self.handle(), other.handle()))
-    }
-}
-macro_rules! literal_first {
-    ($($literal:ty, $($bound:ident)?;)*) => {$(
-        impl<T: $($bound)?> Join<Tile<T>> for $literal where $literal: Operand<T>, T: Elem {
-            type Output = Tile<T>;
-            fn join(self, other: Tile<T>, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Tile<T> {
-                Tile::of(f(Operand::<T>::operand(self, loc), other.handle()))
-            }
-        }
-        impl<T: $($bound)?> Join<Scalar<T>> for $literal where $literal: Operand<T>, T: Elem {
-            type Output = Scalar<T>;
-            fn join(self, other: Scalar<T>, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Scalar<T> {
-                Scalar::of(f(Operand::<T>::operand(self, loc), other.handle()))
-            }
-        }
-    )*};
-}
-literal_first! {
-    f64, Float;
-    i32, Int;
-}
-impl Join<()> for () {
-    type Output = ();
-    fn join(self, _other: (), _loc: SourceLoc, _f: &mut dyn FnMut(Handle, Handle) -> Handle) {}
-}
-macro_rules! joined_tuples {
-    ($(($($a:ident $b:ident $i:tt),*))*) => {$(
-        impl<$($a: Join<$b>, $b),*> Join<($($b,)*)> for ($($a,)*) {
-            type Output = ($($a::Output,)*);
-            fn join(self, other: ($($b,)*), loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self::Output {
-                ($(self.$i.join(other.$i, loc, f),)*)
-            }
-        }
-    )*};
-}
-joined_tuples! {
-    (A X 0)
-    (A X 0, B Y 1)
-    (A X 0, B Y 1, C Z 2)
-    (A X 0, B Y 1, C Z 2, D W 3)
-}
-
-/// The result of an `if` whose sides are both literals: its use decides the element type.
-pub trait FromLiterals<L>: Sized {
-    /// From the joined handle of two literals.
-    #[doc(hidden)]
-    fn from_literals(then: L, otherwise: L, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self;
-}
-impl<T: Elem, L: Operand<T>> FromLiterals<L> for Scalar<T> {
-    fn from_literals(then: L, otherwise: L, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self {
-        Scalar::of(f(then.operand(loc), otherwise.operand(loc)))
-    }
-}
-impl<T: Elem, L: Operand<T>> FromLiterals<L> for Tile<T> {
-    fn from_literals(then: L, otherwise: L, loc: SourceLoc, f: &mut dyn FnMut(Handle, Handle) -> Handle) -> Self {
-        Tile::of(f(then.operand(loc), otherwise.operand(loc)))
-    }
-}
-
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+pub(super) enum Side {
     Before,
     Then,
     Otherwise,
@@ -173,7 +83,7 @@ enum Side {
 
 /// The variables that change in an `if`: as they were before it, and after its first side.
 #[derive(Default)]
-struct Changes {
+pub(super) struct Changes {
     names: Vec<String>,
     old: Vec<Handle>,
     then: Vec<Handle>,
@@ -182,7 +92,7 @@ struct Changes {
 
 impl Changes {
     /// One handle of a variable; `join` gives the value after both sides.
-    fn visit(&mut self, name: &str, side: Side, h: &mut Handle, join: &mut dyn FnMut(&str, Handle, Handle) -> Handle) {
+    pub(super) fn visit(&mut self, name: &str, side: Side, h: &mut Handle, join: &mut dyn FnMut(&str, Handle, Handle) -> Handle) {
         match side {
             Side::Before => {
                 self.names.push(name.to_string());
@@ -395,109 +305,4 @@ fn close() -> (Block, Vec<program::Stmt>) {
         Session::Kernel(k) => (k.close(), Vec::new()),
         Session::Program(p) => (Vec::new(), p.close()),
     })
-}
-
-/// An `if` on a tile: both sides are evaluated, each element takes its own, and loads of a side carry that side's mask.
-pub struct TileBranch {
-    mask: Handle,
-    loc: SourceLoc,
-    side: Side,
-    changes: Changes,
-    kept: Kept,
-}
-
-impl Condition for Tile<bool> {
-    type Branch = TileBranch;
-    fn branch(self, loc: SourceLoc) -> TileBranch {
-        TileBranch { mask: self.handle(), loc, side: Side::Before, changes: Changes::default(), kept: Kept::default() }
-    }
-}
-
-impl TileBranch {
-    /// Carries a variable: called before the `if`, after the first side, and after the second.
-    pub fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
-        if self.side == Side::Otherwise {
-            self.settle();
-        }
-        let mut changes = std::mem::take(&mut self.changes);
-        let (side, mask, loc) = (self.side, self.mask, self.loc);
-        variable.handles(&mut |h| changes.visit(name, side, h, &mut |_, a, b| per_element(mask, a, b, loc)));
-        self.changes = changes;
-    }
-    /// The first side follows.
-    pub fn then(&mut self) -> bool {
-        self.side = Side::Then;
-        self.open();
-        true
-    }
-    /// The second side follows.
-    pub fn otherwise(&mut self) -> bool {
-        self.close(false);
-        self.side = Side::Otherwise;
-        self.open();
-        true
-    }
-    fn settle(&mut self) {
-        if self.side != Side::Joined {
-            self.close(true);
-            self.side = Side::Joined;
-        }
-    }
-    /// The value of the `if`.
-    pub fn join<A: Join<B>, B>(mut self, then: Option<A>, otherwise: Option<B>) -> A::Output {
-        self.settle();
-        let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
-        let (mask, loc) = (self.mask, self.loc);
-        a.join(b, loc, &mut |a, b| per_element(mask, a, b, loc))
-    }
-    /// The value of an `if` whose sides are both literals.
-    pub fn join_literals<L, T: Elem>(mut self, then: Option<L>, otherwise: Option<L>) -> Tile<T>
-    where
-        Tile<T>: FromLiterals<L>,
-    {
-        self.settle();
-        let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
-        let (mask, loc) = (self.mask, self.loc);
-        Tile::<T>::from_literals(a, b, loc, &mut |a, b| per_element(mask, a, b, loc))
-    }
-    /// The value of an `if` whose sides are both literals, as a scalar that stands for the elements.
-    fn join_scalars<L, T: Elem>(mut self, then: Option<L>, otherwise: Option<L>) -> Scalar<T>
-    where
-        Scalar<T>: FromLiterals<L>,
-    {
-        self.settle();
-        let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
-        let (mask, loc) = (self.mask, self.loc);
-        Scalar::<T>::from_literals(a, b, loc, &mut |a, b| per_element(mask, a, b, loc))
-    }
-    /// The end of the `if`.
-    pub fn finish(mut self) {
-        self.settle();
-    }
-    fn open(&self) {
-        session::with(|s| {
-            if let Some(k) = s.kernel("a per-element `if`", self.loc) {
-                k.open(true);
-            }
-        });
-    }
-    fn close(&self, negate: bool) {
-        let loc = self.loc;
-        session::with(|s| {
-            let Session::Kernel(k) = s else { return };
-            let body = k.close();
-            match k.operand(self.mask, loc) {
-                Some(mask) if reads_memory(&body) => k.push(Stmt::Where { mask, negate, body, loc }),
-                _ => body.into_iter().for_each(|s| k.push(s)),
-            }
-        });
-    }
-}
-impl Carrier for TileBranch {
-    fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
-        TileBranch::carry(self, name, variable);
-    }
-    fn keep(&mut self, name: &str, tensor: &mut Handle) {
-        self.kept.visit(name, tensor, self.loc);
-    }
 }

@@ -10,8 +10,8 @@
 //!
 //! ```text
 //! mod.rs       what callers see
-//! decode.rs    structured body → flat code (op.rs);  unrolled.rs: what compilers leave of unrolled loops
-//! machine.rs   blocks, stepping, barriers that several warps meet at
+//! decode.rs    structured body → flat code (op.rs), statement by statement (decode/);  unrolled.rs: what compilers leave of unrolled loops
+//! machine.rs   blocks, stepping;  machine/: barriers that several warps meet at, traps
 //! warp.rs      registers, masks, arithmetic;  step.rs: its operations one by one, shuffles
 //! access.rs    loads, stores, atomics
 //! words.rs     what blocks leave for the grid's last one

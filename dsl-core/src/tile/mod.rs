@@ -58,6 +58,7 @@
 //! [`VoteKind::All`]: crate::types::VoteKind::All
 
 pub mod access;
+mod axes;
 pub mod combine;
 pub mod eval;
 pub mod host;
@@ -68,6 +69,7 @@ pub mod shared;
 pub mod size;
 mod stmt;
 pub mod verify;
+mod visit;
 
 pub use combine::{Combine, Form, Operator};
 pub use op::{Boundary, Index, Op};
