@@ -546,7 +546,7 @@ fn unit(shape: &[HostExpr], size: usize, alignment: usize) -> usize {
         _ => None,
     };
     let whole: usize = shape.iter().rev().map_while(constant).product();
-    (1..=alignment).map(|k| k * whole).find(|n| n * size % alignment == 0).unwrap_or(whole)
+    (1..=alignment).map(|k| k * whole).find(|n| (n * size).is_multiple_of(alignment)).unwrap_or(whole)
 }
 
 /// Sums that differ in their last bits may round to neighbours of a narrow type.

@@ -448,9 +448,10 @@ fn loops_and_choices_on_scalars() {
     let mut tensors = [vec![0; 4], vec![0; 4]];
     let error = run(&kernel, &mut tensors, &EvalOptions { fuel: Some(1000), ..Default::default() }).unwrap_err();
     assert_eq!(error, EvalError::Fuel { kernel: "scalars".into(), fuel: 1000 });
-    // No element to read: the condition is absent.
+    // No element to read.
     let mut tensors = [vec![], vec![0; 4]];
-    assert!(matches!(run(&kernel, &mut tensors, &EvalOptions::default()), Err(EvalError::Absent { .. })));
+    let error = run(&kernel, &mut tensors, &EvalOptions::default()).unwrap_err();
+    assert!(matches!(error, EvalError::BeyondAxis { axis: 0, at: 0, len: 0, .. }), "{error}");
 }
 
 #[test]
