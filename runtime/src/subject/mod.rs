@@ -2,19 +2,20 @@
 //!
 //! A [`Subject`] makes [`Call`]s: arguments on the host for given sizes and a seed. [`crate::placed`] brings them to a device.
 
+mod call;
+mod judged;
+
+pub use call::{Call, CallArg};
+
 use crate::bare_kernel::{kernel_call, numel, single_launch};
-use crate::challenge::{Case, Challenge, Reference, Sizes, judged, near};
-use crate::deviation::{Deviation, Tally};
-use crate::differences::{Difference, Mismatch, each_or_sampled};
-use crate::inputs::HostTensor;
+use crate::challenge::{Challenge, Sizes};
 use crate::random_sizes::{Drawn, random_sizes};
 use crate::requirements::{launchable, met};
-use girih_core::lengths::Lengths;
 use girih_core::program::Program;
 use girih_core::program::signature::{Signature, SignatureParam};
 use girih_core::program::walk::ProgramArg;
 use girih_core::registry::KernelDef;
-use girih_core::tile::host::{HostArg, HostExpr};
+use girih_core::tile::host::HostArg;
 use girih_core::tile::{Kernel, ParamKind};
 use girih_core::types::{DType, Literal};
 use std::sync::Arc;
@@ -39,54 +40,6 @@ pub struct Subject {
 enum Kind {
     Challenge { signature: Signature, bound: Vec<usize> },
     Kernel(Arc<Kernel>),
-}
-
-/// The arguments of one call, on the host.
-#[derive(Clone, Debug)]
-pub struct Call {
-    /// The sizes it was made for.
-    pub sizes: Sizes,
-    /// One per parameter of the program.
-    pub args: Vec<CallArg>,
-}
-
-impl Call {
-    /// How long the program's arguments are.
-    pub fn lengths(&self) -> Lengths {
-        ProgramArg::lengths(&self.arguments())
-    }
-
-    /// Lengths and scalars, without the data.
-    pub fn arguments(&self) -> Vec<ProgramArg> {
-        let arg = |a: &CallArg| match a {
-            CallArg::Tensor { data, .. } => ProgramArg::Tensor(data.lens.clone()),
-            CallArg::Scalar(l) => ProgramArg::Scalar(*l),
-        };
-        self.args.iter().map(arg).collect()
-    }
-}
-
-/// One argument.
-#[derive(Clone, Debug)]
-pub enum CallArg {
-    /// A packed tensor.
-    Tensor {
-        /// Its name in the signature (or the kernel).
-        name: String,
-        /// Its elements before the call; poison where nothing is read.
-        data: HostTensor,
-        /// The program's element type: the size is the same as the data's.
-        dtype: DType,
-        /// The program may store to it.
-        mutable: bool,
-        /// It holds data before the call, not poison.
-        read: bool,
-        /// Elements of the program's type by which the pointer may be off alignment: whole pixels, where a shape ends in a constant, and whole words,
-        /// where a kernel sees words in it.
-        unit: usize,
-    },
-    /// A scalar of the program's type.
-    Scalar(Literal),
 }
 
 impl Subject {
@@ -324,166 +277,6 @@ impl Subject {
         }
     }
 
-    fn challenge_call(&self, signature: &Signature, bound: &[usize], sizes: &Sizes, seed: u64) -> Result<Call, String> {
-        let challenge = self.challenge.as_ref().expect("a challenge's subject has its challenge");
-        let values = signature_values(&self.name, signature, sizes)?;
-        let arg = |(number, (param, at)): (usize, (&girih_core::tile::Param, &usize))| {
-            let there = &signature.params[*at];
-            match param.kind {
-                ParamKind::Scalar(dtype) => Ok(CallArg::Scalar(Literal::from_f64(dtype, sizes.size(&there.name)))),
-                ParamKind::Tensor { dtype, mutable, .. } => {
-                    let lens = self.lens(signature, *at, &values, sizes)?;
-                    let input = challenge.inputs.iter().find(|(n, _)| *n == there.name);
-                    let alignment = self.program.alignment(number).map_err(|e| e.to_string())?;
-                    let data = match input {
-                        Some((_, d)) => {
-                            let distribution = d.at(|scalar| sizes.size(scalar));
-                            HostTensor::random(there.dtype, &lens, &distribution, seed.wrapping_add(*at as u64))
-                        }
-                        None => HostTensor::poisoned(there.dtype, &lens),
-                    };
-                    Ok(CallArg::Tensor {
-                        name: there.name.clone(),
-                        data,
-                        dtype,
-                        mutable,
-                        read: input.is_some(),
-                        unit: unit(there.shape.as_deref().unwrap_or_default(), dtype.size(), alignment),
-                    })
-                }
-            }
-        };
-        let args = self.program.params.iter().zip(bound).enumerate().map(arg).collect::<Result<_, String>>()?;
-        Ok(Call { sizes: sizes.clone(), args })
-    }
-
-    /// Compares the tensors after a call with the references at every element, or at `samples` random ones of each
-    /// output; tensors that are no output must be as before. `after` has one entry per parameter, `None` for scalars.
-    ///
-    /// # Errors
-    /// The first difference, in words.
-    pub fn verify(&self, call: &Call, after: &[Option<HostTensor>], samples: Option<usize>) -> Result<(), String> {
-        self.judge(call, after, samples, true).map(|_| ())
-    }
-
-    /// As [`Subject::verify`], and how far the elements are from the references; without a limit to that, and without a look at tensors
-    /// that are no output, unless `strict`.
-    ///
-    /// # Errors
-    /// As [`Subject::verify`], where `strict`.
-    pub fn judge(&self, call: &Call, after: &[Option<HostTensor>], samples: Option<usize>, strict: bool) -> Result<Deviation, String> {
-        self.judged_elements(call, after, samples, strict).map_err(|e| e.sentence(&call.sizes))
-    }
-
-    /// As [`Subject::judge`], with the first few elements that differ.
-    pub(crate) fn judged_elements(
-        &self,
-        call: &Call,
-        after: &[Option<HostTensor>],
-        samples: Option<usize>,
-        strict: bool,
-    ) -> Result<Deviation, Mismatch> {
-        let tally = Tally::default();
-        let Some(challenge) = &self.challenge else { return Ok(tally.total()) };
-        let compared = judged(|| self.compare_with_references(challenge, call, after, samples, strict, &tally));
-        compared.map_err(|e| match e {
-            Mismatch::Other(e) if e.starts_with("a reference names") => Mismatch::Other(format!("challenge {}: {e}", self.name)),
-            other => other,
-        })?;
-        Ok(tally.total())
-    }
-
-    fn compare_with_references(
-        &self,
-        challenge: &Challenge,
-        call: &Call,
-        after: &[Option<HostTensor>],
-        samples: Option<usize>,
-        strict: bool,
-        tally: &Tally,
-    ) -> Result<(), Mismatch> {
-        let case = call.case();
-        for (arg, after) in call.args.iter().zip(after) {
-            let (CallArg::Tensor { name, data, .. }, Some(after)) = (arg, after) else { continue };
-            match challenge.outputs.iter().find(|(n, _)| n == name) {
-                None if strict && after.bytes != data.bytes => return Err(Mismatch::Other(format!("the input `{name}` was changed"))),
-                None => {}
-                Some((_, reference)) => {
-                    let check = |i: usize, expected: f64, found: &mut Vec<Difference>| {
-                        let got = after.get(i);
-                        tally.add(got, expected);
-                        // The reference says what the exact result is; the output can only hold its own type's values.
-                        let rounded = Literal::from_f64(data.dtype, expected).to_f64();
-                        let fine = !strict || challenge.accepts(&call.sizes, got, expected) || got == rounded;
-                        if !fine {
-                            let allowed = challenge.absolute(&call.sizes) + challenge.rtol * expected.abs();
-                            found.push(Difference::new(name, data, i, (got, expected), allowed));
-                        }
-                    };
-                    match reference {
-                        Reference::Each(each) => each_or_sampled(data.numel(), samples, |i, found| check(i, each(&case, i), found))?,
-                        Reference::All(whole) => {
-                            let all = whole(&case);
-                            each_or_sampled(data.numel(), samples, |i, found| check(i, all[i], found))?;
-                        }
-                        Reference::Rows(row) => {
-                            let len = data.lens.last().map_or(1, |l| *l as usize).max(1);
-                            let check = |r: usize, found: &mut Vec<Difference>| {
-                                row(&case, r).into_iter().enumerate().for_each(|(k, e)| check(r * len + k, e, found));
-                            };
-                            each_or_sampled(data.numel() / len, samples.map(|s| s / len), check)?;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a kernel of the program multiplies tiles: what makes errors worth a report.
-    pub fn multiplies(&self) -> bool {
-        self.program.sites().iter().any(|d| (d.build)().is_ok_and(|k| k.has_dots()))
-    }
-
-    /// Compares the tensors after a call with those after another way of running it, at every element.
-    ///
-    /// # Errors
-    /// The first difference, in words.
-    pub fn compare(&self, call: &Call, after: &[Option<HostTensor>], expected: &[Option<HostTensor>]) -> Result<(), String> {
-        self.compared_elements(call, after, expected).map_err(|e| e.sentence(&call.sizes))
-    }
-
-    /// As [`Subject::compare`], with the first few elements that differ.
-    pub(crate) fn compared_elements(
-        &self,
-        call: &Call,
-        after: &[Option<HostTensor>],
-        expected: &[Option<HostTensor>],
-    ) -> Result<(), Mismatch> {
-        // A bare kernel may add up whatever it reads, of size 1 at most, in any order: a rounding per element.
-        let elements = |a: &CallArg| if let CallArg::Tensor { data, .. } = a { data.numel() } else { 0 };
-        let most = call.args.iter().map(elements).max().unwrap_or(0) as f64;
-        let single = (1e-5 + most * f32::EPSILON as f64, 1e-5);
-        let (atol, rtol) = self.challenge.as_ref().map_or(single, |c| (c.absolute(&call.sizes), c.rtol));
-        for (arg, (after, expected)) in call.args.iter().zip(after.iter().zip(expected)) {
-            let (CallArg::Tensor { name, data, .. }, Some(after), Some(expected)) = (arg, after, expected) else { continue };
-            if after.bytes == expected.bytes {
-                continue;
-            }
-            let (exact, rtol) = (!data.dtype.is_float(), rtol + last_place(data.dtype));
-            let check = |i: usize, found: &mut Vec<Difference>| {
-                let (got, want) = (after.get(i), expected.get(i));
-                let fine = if exact { after.bits(i) == expected.bits(i) } else { near(got, want, atol, rtol) };
-                if !fine {
-                    let allowed = if exact { 0.0 } else { atol + rtol * want.abs() };
-                    found.push(Difference::new(name, data, i, (got, want), allowed));
-                }
-            };
-            each_or_sampled(data.numel(), None, check)?;
-        }
-        Ok(())
-    }
-
     /// Bytes that must move: as the challenge says, else every input once, every output once, by the arguments' sizes.
     pub fn compulsory_bytes(&self, call: &Call) -> f64 {
         if let Some(bytes) = self.challenge.as_ref().and_then(|c| c.bytes) {
@@ -500,17 +293,6 @@ impl Subject {
             }
         };
         call.args.iter().map(of).sum::<usize>() as f64
-    }
-}
-
-impl Call {
-    /// The call as references read it.
-    pub fn case(&self) -> Case {
-        let tensors = self.args.iter().filter_map(|a| match a {
-            CallArg::Tensor { name, data, .. } => Some((name.clone(), data.clone())),
-            CallArg::Scalar(_) => None,
-        });
-        Case { sizes: self.sizes.clone(), tensors: tensors.collect() }
     }
 }
 
@@ -536,24 +318,4 @@ fn signature_values(name: &str, signature: &Signature, sizes: &Sizes) -> Result<
         (None, None) => Err(format!("{name}: the size `{}` is missing", p.name)),
     };
     signature.params.iter().map(value).collect()
-}
-
-/// By how many elements of `size` bytes a tensor may start off alignment: the product of its shape's constant last extents (four bytes of a
-/// pixel are never torn apart), so often that its address is a multiple of what the program's kernels see in it.
-fn unit(shape: &[HostExpr], size: usize, alignment: usize) -> usize {
-    let constant = |e: &HostExpr| match e {
-        HostExpr::Const(c) => Some(*c as usize),
-        _ => None,
-    };
-    let whole: usize = shape.iter().rev().map_while(constant).product();
-    (1..=alignment).map(|k| k * whole).find(|n| (n * size).is_multiple_of(alignment)).unwrap_or(whole)
-}
-
-/// Sums that differ in their last bits may round to neighbours of a narrow type.
-fn last_place(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => 2f64.powi(-10),
-        DType::BF16 => 2f64.powi(-7),
-        _ => 0.0,
-    }
 }

@@ -1,0 +1,132 @@
+//! Stores in folders of their own.
+
+use super::schema::SCHEMA;
+use super::*;
+
+fn key() -> TrialKey {
+    let text = |s: &str| s.to_string();
+    let lengths = Lengths::parse("8").ok();
+    TrialKey {
+        kernel: text("k"),
+        identity: 7,
+        facts: text("16p/16"),
+        lengths,
+        sizes: text("N=8"),
+        device: text("GPU"),
+        arch: text("sm_90a"),
+    }
+}
+
+fn store(name: &str) -> (Store, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("girih-{name}-{}", std::process::id()));
+    (Store::open(&folder.join("tune.sqlite")).unwrap(), folder)
+}
+
+/// The key at another size.
+fn sized(n: i64) -> TrialKey {
+    TrialKey { sizes: format!("N={n}"), lengths: Lengths::parse(&n.to_string()).ok(), ..key() }
+}
+
+fn elect(store: &Store, key: TrialKey, schedule: &str) {
+    store.elect(&Elected { key, schedule: schedule.into(), median_us: 1.0 }).unwrap();
+}
+
+fn schedules(store: &Store, lengths: Option<&Lengths>, device: &str) -> Vec<String> {
+    let asked = Occasion { facts: "16p/16", lengths };
+    store.candidates(7, asked, device).unwrap().into_iter().map(|c| c.schedule).collect()
+}
+
+fn trial(schedule: &str, median_us: Option<f64>) -> Trial {
+    let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
+    let samples_us = median_us.into_iter().collect();
+    let flaw = median_us.filter(|us| *us > 5.0).map(|_| "48 bytes spilled per thread".to_string());
+    let (schedule, reason) = (schedule.to_string(), String::new());
+    Trial { schedule, status, reason, median_us, samples_us, registers: Some(32), flaw, code: median_us.map(|_| u64::MAX) }
+}
+
+#[test]
+fn trials_survive_reopening_and_replace_former_ones() {
+    let folder = std::env::temp_dir().join(format!("girih-store-{}", std::process::id()));
+    let path = folder.join("tune.sqlite");
+    let store = Store::open(&path).unwrap();
+    store.record(&key(), &trial("T=1", Some(9.0))).unwrap();
+    store.record(&key(), &trial("T=2", None)).unwrap();
+    store.record(&key(), &trial("T=1", Some(3.5))).unwrap();
+    drop(store);
+    let store = Store::open(&path).unwrap();
+    let mut trials = store.trials(&key()).unwrap();
+    trials.sort_by(|a, b| a.schedule.cmp(&b.schedule));
+    assert_eq!(trials, [trial("T=1", Some(3.5)), trial("T=2", None)]);
+    let other = TrialKey { sizes: "N=9".into(), ..key() };
+    assert_eq!(store.trials(&other).unwrap(), []);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn stores_of_former_versions_are_read_and_written() {
+    let folder = std::env::temp_dir().join(format!("girih-former-{}", std::process::id()));
+    let path = folder.join("tune.sqlite");
+    std::fs::create_dir_all(&folder).unwrap();
+    let former = SCHEMA
+        .replace(", code TEXT", "")
+        .replace(", flaw TEXT", "")
+        .replace(", lengths TEXT NOT NULL DEFAULT ''", "")
+        .replace(", lengths))", "))");
+    assert!(!former.contains("lengths"), "{former}");
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(&former).unwrap();
+    let old = "INSERT INTO elected VALUES ('0000000000000007', 'k', '16p/16', 'N=9', 'GPU', 'sm_90a', 'T=9', 1.0, ?1, 1)";
+    db.execute(old, [VERSIONS]).unwrap();
+    drop(db);
+    for _ in 0..2 {
+        let store = Store::open(&path).unwrap();
+        store.record(&key(), &trial("T=1", Some(9.0))).unwrap();
+        assert_eq!(store.trials(&key()).unwrap(), [trial("T=1", Some(9.0))]);
+        elect(&store, key(), "T=8");
+        // What was elected before is usable, in the middle between near and far.
+        elect(&store, sized(8 << 12), "T=64");
+        let at = |n: i64| schedules(&store, sized(n).lengths.as_ref(), "GPU");
+        assert_eq!(at(8), ["T=8", "T=1", "T=9", "T=64"]);
+        assert_eq!(at(8 << 10), ["T=64", "T=9", "T=8"]);
+    }
+    // Tuned again, its lengths are known.
+    let store = Store::open(&path).unwrap();
+    elect(&store, sized(9), "T=10");
+    assert!(store.elected().unwrap().iter().all(|e| e.key.lengths.is_some() && e.schedule != "T=9"));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn candidates_put_the_elected_first() {
+    let (store, folder) = store("elect");
+    store.record(&key(), &trial("T=1", Some(1.0))).unwrap();
+    store.record(&key(), &trial("T=5", Some(2.0))).unwrap();
+    elect(&store, key(), "T=2");
+    elect(&store, TrialKey { facts: "4p/1".into(), ..key() }, "T=3");
+    elect(&store, TrialKey { facts: "4s/1".into(), ..key() }, "T=4");
+    let candidates = |device| schedules(&store, key().lengths.as_ref(), device);
+    assert_eq!(candidates("GPU"), ["T=2", "T=1", "T=3", "T=4"]);
+    assert_eq!(candidates("another"), [""; 0]);
+    assert_eq!(store.elected_for(&key()).unwrap(), Some(("T=2".into(), 1.0)));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn candidates_are_those_of_the_nearest_lengths() {
+    let (store, folder) = store("lengths");
+    for n in [1 << 10, 1 << 27, 1 << 18] {
+        elect(&store, sized(n), &format!("T={n}"));
+    }
+    // Trials of other sizes are no word on this one: shorter tensors take less time.
+    store.record(&sized(64), &trial("T=7", Some(0.1))).unwrap();
+    let first = |n: i64| schedules(&store, sized(n).lengths.as_ref(), "GPU")[0].clone();
+    for (n, taken) in [(1 << 10, 1 << 10), (1 << 27, 1 << 27), (16, 1 << 10), (100_000, 1 << 18), (1 << 30, 1 << 27), (64, 7)] {
+        assert_eq!(first(n), format!("T={taken}"), "{n}");
+    }
+    let all = schedules(&store, None, "GPU");
+    assert_eq!(all, ["T=134217728", "T=262144", "T=1024", "T=7"], "the longest first");
+    // Two programs may call equal things by different sizes, and different things by equal ones.
+    elect(&store, TrialKey { lengths: Lengths::parse("512").ok(), ..sized(1 << 27) }, "T=1");
+    assert_eq!((first(512), first(1 << 27)), ("T=1".into(), "T=134217728".into()));
+    std::fs::remove_dir_all(folder).unwrap();
+}
