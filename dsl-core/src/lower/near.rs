@@ -2,148 +2,26 @@
 //! that it needs once, in wide accesses, and every moved tile is a part of these registers. A run of `C` elements that is read at `K`
 //! neighbouring offsets takes `C + K - 1` reads.
 
+mod groups;
+mod rectangle;
+
+use groups::Group;
+pub(crate) use groups::Near;
+use rectangle::Rectangle;
+
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::Index;
 use super::mask::Mask;
-use super::window::{Outside, WindowCopy, WindowRep, own_run};
+use super::window::{Outside, WindowCopy, WindowRep};
 use crate::error::CompileError;
 use crate::schedule::ScheduleError;
 use crate::simt::{Expr, Place, Space, Stmt, VarId};
-use crate::tile::{Block, Boundary, Kernel, Op, Size, Stmt as TileStmt, Ty, ValueId};
-use crate::types::{BinaryOp, DType};
-use std::collections::{BTreeMap, HashMap};
+use crate::tile::{Boundary, Size, Ty, ValueId};
+use crate::types::DType;
 
 /// Index arithmetic in registers and shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
-
-/// Reads of one window in one block at constant distances from each other.
-#[derive(Clone, Debug)]
-pub(crate) struct Group {
-    /// Number of the block.
-    block: u32,
-    window: ValueId,
-    /// Part of the offset that is not constant, per axis.
-    bases: Vec<Option<ValueId>>,
-    /// Single elements instead of tiles.
-    scalar: bool,
-    /// The reads, and the constant part of their offsets.
-    members: Vec<(ValueId, Vec<i64>)>,
-}
-
-/// All reads of windows of a kernel, and how its values are made.
-#[derive(Default)]
-pub(crate) struct Near<'k> {
-    ops: HashMap<ValueId, &'k Op>,
-    groups: Vec<Group>,
-    of: HashMap<ValueId, usize>,
-    blocks: u32,
-}
-
-impl<'k> Near<'k> {
-    /// Finds all reads.
-    pub fn new(kernel: &'k Kernel) -> Near<'k> {
-        let mut near = Near { ops: crate::tile::access::operations(kernel), ..Near::default() };
-        near.block(kernel, &kernel.body);
-        near
-    }
-
-    /// How a value is made; `None` for loop variables and the like.
-    pub fn op(&self, value: ValueId) -> Option<&'k Op> {
-        self.ops.get(&value).copied()
-    }
-
-    /// Whether moved tiles of a window are read.
-    pub fn reads_tiles(&self, window: ValueId) -> bool {
-        self.groups.iter().any(|g| g.window == window && !g.scalar)
-    }
-
-    /// Surely not negative: starts of tiles, constants, and sums and products of these.
-    pub fn is_forward(&self, value: ValueId) -> bool {
-        match self.op(value) {
-            Some(Op::Start(_)) => true,
-            Some(Op::Literal(l)) => l.to_i64() >= 0,
-            Some(Op::Binary(BinaryOp::Add | BinaryOp::Mul, a, b)) => self.is_forward(*a) && self.is_forward(*b),
-            Some(Op::Cast(a)) => self.is_forward(*a),
-            _ => false,
-        }
-    }
-
-    fn block(&mut self, kernel: &Kernel, block: &'k Block) {
-        self.blocks += 1;
-        self.statements(kernel, block, self.blocks);
-    }
-
-    /// The sides of per-element choices belong to the block around them.
-    fn statements(&mut self, kernel: &Kernel, block: &'k Block, number: u32) {
-        for stmt in block {
-            match stmt {
-                TileStmt::Let(v, Op::Near(window, offsets)) => self.read(kernel, number, *v, *window, offsets),
-                TileStmt::Where { body, .. } => self.statements(kernel, body, number),
-                TileStmt::Tiles(l) => self.block(kernel, &l.body),
-                TileStmt::Range { body, .. } => self.block(kernel, body),
-                TileStmt::While { header, body, .. } => {
-                    self.block(kernel, header);
-                    self.block(kernel, body);
-                }
-                TileStmt::If { then, otherwise, .. } => {
-                    self.block(kernel, then);
-                    self.block(kernel, otherwise);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn read(&mut self, kernel: &Kernel, block: u32, value: ValueId, window: ValueId, offsets: &[ValueId]) {
-        let scalar = matches!(kernel.ty(value), Ty::Scalar(_));
-        let (bases, constants): (Vec<_>, Vec<_>) = offsets.iter().map(|o| self.parts(*o)).unzip();
-        let same = |g: &Group| g.block == block && g.window == window && g.bases == bases && g.scalar == scalar;
-        let at = self.groups.iter().position(same).unwrap_or(self.groups.len());
-        if at == self.groups.len() {
-            self.groups.push(Group { block, window, bases, scalar, members: Vec::new() });
-        }
-        self.groups[at].members.push((value, constants));
-        self.of.insert(value, at);
-    }
-
-    /// An offset as a value that is not constant and a constant.
-    fn parts(&self, offset: ValueId) -> (Option<ValueId>, i64) {
-        let whole = (Some(offset), 0);
-        match self.op(offset) {
-            Some(Op::Literal(l)) => (None, l.to_i64()),
-            Some(Op::Cast(inner)) => self.parts(*inner),
-            Some(Op::Binary(BinaryOp::Add, a, b)) => match (self.parts(*a), self.parts(*b)) {
-                ((base, x), (None, y)) | ((None, x), (base, y)) => (base, x + y),
-                _ => whole,
-            },
-            Some(Op::Binary(BinaryOp::Sub, a, b)) => match (self.parts(*a), self.parts(*b)) {
-                ((base, x), (None, y)) => (base, x - y),
-                _ => whole,
-            },
-            _ => whole,
-        }
-    }
-}
-
-/// The registers that a group of reads fills.
-struct Rectangle {
-    /// Neighbours that a thread owns, per axis.
-    runs: Vec<i64>,
-    /// Register digits beside those: axis, place, extent, and registers of the rectangle from one to the next.
-    outer: Vec<(usize, i64, i64, i64)>,
-    /// First offset, one past the last, and registers from one to the next, per axis.
-    axes: Vec<(i64, i64, i64)>,
-    /// The axis whose elements are neighbours.
-    fast: usize,
-    /// Elements per access.
-    width: i64,
-    /// Registers before the first one of a row, which stay empty: wide accesses begin at multiples of their width.
-    lead: i64,
-    /// Rows are read in whole accesses, beyond what is needed.
-    whole: bool,
-    registers: i64,
-}
 
 /// A position along an axis, counted from the thread's first element: an expression and the least and largest value that it has.
 #[derive(Clone)]
@@ -274,58 +152,6 @@ impl Lowering<'_> {
             first.push(at);
         }
         Origin::Global(first)
-    }
-
-    fn rectangle(&mut self, group: &Group, window: &WindowRep, origin: &Origin) -> Rectangle {
-        let rank = window.index.len();
-        let runs: Vec<i64> = (0..rank).map(|k| if group.scalar { 1 } else { own_run(&window.layout, k) }).collect();
-        let fast = match &window.copy {
-            Some(copy) => copy.fast,
-            None => self.contiguous_axis(window),
-        };
-        let bound = |k: usize| {
-            let all = group.members.iter().map(|(_, o)| o[k]);
-            (all.clone().min().unwrap_or(0), all.max().unwrap_or(0) + runs[k])
-        };
-        let mut axes: Vec<(i64, i64, i64)> = (0..rank).map(|k| (bound(k).0, bound(k).1, 0)).collect();
-        let width = match (&window.copy, origin) {
-            (Some(copy), Origin::Copy { along, .. }) => {
-                let mut width = if axes[fast].1 - axes[fast].0 == 1 { 1 } else { copy.width };
-                while width > 1 && along.as_ref().is_some_and(|b| self.multiple(b) % width != 0) {
-                    width /= 2;
-                }
-                // The copy has room for whole accesses at both ends.
-                axes[fast].0 = axes[fast].0.div_euclid(width) * width;
-                axes[fast].1 = (axes[fast].1 + width - 1).div_euclid(width) * width;
-                width
-            }
-            (_, Origin::Global(_)) if axes[fast].1 - axes[fast].0 == 1 => 1,
-            (_, Origin::Global(first)) => self.access_width(window, first),
-            _ => panic!("near: a copy without its window"),
-        };
-        let lead = axes[fast].0.rem_euclid(width);
-        axes[fast].2 = 1;
-        let mut registers = (lead + axes[fast].1 - axes[fast].0 + width - 1) / width * width;
-        for k in (0..rank).rev().filter(|k| *k != fast) {
-            axes[k].2 = registers;
-            registers *= axes[k].1 - axes[k].0;
-        }
-        let mut outer = Vec::new();
-        if !group.scalar {
-            for (axis, d) in window.layout.register_digits() {
-                if d.place != 1 {
-                    outer.push((axis, d.place, d.extent, registers));
-                    registers *= d.extent;
-                }
-            }
-        }
-        Rectangle { runs, outer, axes, fast, width, lead, whole: window.copy.is_some(), registers }
-    }
-
-    /// The view's axis whose elements are neighbours in memory; the last one if none is.
-    fn contiguous_axis(&mut self, window: &WindowRep) -> usize {
-        let strides: Vec<ValueId> = self.kernel.view(window.view).axes.iter().map(|a| a.stride).collect();
-        (0..strides.len()).rev().find(|k| self.constant(strides[*k]) == Some(1)).unwrap_or(strides.len() - 1)
     }
 
     /// Reads all rows of a rectangle: in a loop where they are alike, else one by one.
@@ -488,40 +314,5 @@ impl Lowering<'_> {
             }
             Some(b) => copy.column(LOCAL.add(b, at)),
         }
-    }
-}
-
-impl Rectangle {
-    /// Registers from one to the next, for each register digit of the window's tile.
-    fn digits(&self, window: &WindowRep) -> Vec<(usize, i64, i64)> {
-        let step = |axis: usize, place: i64| {
-            let outer = self.outer.iter().find(|(k, p, ..)| *k == axis && *p == place);
-            (axis, place, outer.map_or(self.axes[axis].2, |(.., step)| *step))
-        };
-        window.layout.register_digits().into_iter().map(|(axis, d)| step(axis, d.place)).collect()
-    }
-
-    /// The rows that are needed, by their coordinates along all axes but the fast one, and which elements of each.
-    fn rows(&self, group: &Group) -> BTreeMap<Vec<i64>, (i64, i64)> {
-        let mut rows: BTreeMap<Vec<i64>, (i64, i64)> = BTreeMap::new();
-        let slow: Vec<usize> = (0..self.axes.len()).filter(|k| *k != self.fast).collect();
-        for (_, offsets) in &group.members {
-            let mut starts = vec![vec![]];
-            for k in &slow {
-                let more = |row: Vec<i64>| (0..self.runs[*k]).map(move |e| (row.clone(), e));
-                starts = starts.into_iter().flat_map(more).map(|(row, e)| row.into_iter().chain([offsets[*k] + e]).collect()).collect();
-            }
-            let (low, high) = (offsets[self.fast], offsets[self.fast] + self.runs[self.fast]);
-            for row in starts {
-                let range = rows.entry(row).or_insert((low, high));
-                *range = (range.0.min(low), range.1.max(high));
-            }
-        }
-        for range in rows.values_mut().filter(|_| self.whole) {
-            let low = range.0.div_euclid(self.width) * self.width;
-            let high = (range.1 + self.width - 1).div_euclid(self.width) * self.width;
-            *range = (low, high);
-        }
-        rows
     }
 }
