@@ -45,6 +45,7 @@ mod sass;
 mod scans;
 mod shared;
 mod snapshots;
+mod spans;
 mod spellings;
 mod temporaries;
 mod threads;

@@ -9,6 +9,7 @@ use super::ops;
 use super::recorder::Reached;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
+use super::span::{self, Ends};
 use super::tensor::LoopVars;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
@@ -23,12 +24,14 @@ pub struct Tiles<A> {
     axes: Vec<usize>,
     sizes: Vec<Size>,
     strided: bool,
+    /// Only the tiles that hold positions in all of these.
+    pub(super) spans: Vec<Ends>,
     vars: PhantomData<fn() -> A>,
 }
 
 impl<A> Tiles<A> {
     pub(crate) fn new(tensor: Handle, axes: Vec<usize>, sizes: Vec<Size>) -> Tiles<A> {
-        Tiles { tensor, axes, sizes, strided: false, vars: PhantomData }
+        Tiles { tensor, axes, sizes, strided: false, spans: Vec::new(), vars: PhantomData }
     }
     /// Turns are dealt to blocks as the schedule likes, and each block may carry values from one of its turns to the next.
     pub fn strided(mut self) -> Tiles<A> {
@@ -91,6 +94,10 @@ impl<T: Int, A: Operand<T> + ScalarRhs> RangeEnd<A> for Scalar<T> {
 pub trait OtherSteps {}
 
 impl<T> ScalarRange<T> {
+    /// Start and end.
+    pub(super) fn handles(&self) -> (Handle, Handle) {
+        (self.start, self.end)
+    }
     /// Refused: says what to write instead.
     pub fn rev(self) -> Self
     where
@@ -194,7 +201,16 @@ impl<A: LoopVars> Start for Tiles<A> {
                 let help = "nest it in the first loop, or write a second kernel and launch both from a `#[program]`";
                 k.error(Diagnostic::new(loc, message).help(help));
             }
+            if grid && !self.spans.is_empty() {
+                let message = "the grid's loop walks all tiles: only a loop inside of it can keep to some positions";
+                let help = "walk a part of the tensor, `x.slice(axis, first, len)`, whose bounds a launch knows";
+                k.error(Diagnostic::new(loc, message).help(help));
+            }
             k.has_grid |= grid;
+            let span = match grid || self.spans.is_empty() {
+                true => None,
+                false => Some(span::common(k, &self.spans, view, self.axes[0], loc)?),
+            };
             k.open(false);
             let vars: Vec<ValueId> = self
                 .sizes
@@ -210,7 +226,8 @@ impl<A: LoopVars> Start for Tiles<A> {
                 k.walked.insert(*var, len);
             }
             let handles = vars.iter().map(|v| k.handle(*v)).collect();
-            let head = TileLoop { view, axes: self.axes.clone(), vars, strided: self.strided, carries: Vec::new(), body: Vec::new(), loc };
+            let (axes, strided) = (self.axes.clone(), self.strided);
+            let head = TileLoop { view, axes, vars, span, strided, carries: Vec::new(), body: Vec::new(), loc };
             Some((Kind::Tiles { head, grid }, handles))
         });
         let wrong = || (Kind::Wrong, vec![Handle::POISON; self.sizes.len()]);

@@ -31,6 +31,7 @@ pub mod scan;
 pub mod schedule;
 pub mod shared;
 pub mod size;
+pub mod span;
 pub mod tensor;
 pub mod tile;
 pub mod tile_type;

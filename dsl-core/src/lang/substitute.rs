@@ -37,6 +37,7 @@ pub(crate) fn stmt(stmt: &mut Stmt, replace: &dyn Fn(&mut ValueId)) {
         Stmt::Barrier { .. } => {}
         Stmt::Shared(access) => access.kind.operands_mut().into_iter().for_each(replace),
         Stmt::Tiles(l) => {
+            l.span.iter_mut().flat_map(|s| [&mut s.first, &mut s.end]).for_each(replace);
             carries(&mut l.carries);
             block(&mut l.body, replace);
         }
@@ -93,6 +94,7 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
         | Op::Transpose(a, _)
         | Op::Coordinates(a)
         | Op::Start(a)
+        | Op::End(a)
         | Op::Number(a) => replace(a),
         Op::Pick { tile, .. } => replace(tile),
         Op::Like { value, model } => [value, model].into_iter().for_each(replace),

@@ -54,11 +54,19 @@ impl TileIdx {
     /// The first coordinate of the tile.
     #[track_caller]
     pub fn start(self) -> Scalar<i64> {
-        let loc = SourceLoc::caller();
+        self.coordinate(Op::Start, SourceLoc::caller())
+    }
+    /// The coordinate behind the last one of the tile. Of a tail it lies behind the end of the tensor.
+    #[track_caller]
+    pub fn end(self) -> Scalar<i64> {
+        self.coordinate(Op::End, SourceLoc::caller())
+    }
+
+    fn coordinate(self, op: fn(ValueId) -> Op, loc: SourceLoc) -> Scalar<i64> {
         Scalar::of(session::with(|s| {
             let Some(k) = s.kernel("a tile index", loc) else { return Handle::POISON };
             let Some(index) = k.operand(self.0, loc) else { return Handle::POISON };
-            let v = k.emit(Op::Start(index), Ty::Scalar(DType::I64), loc);
+            let v = k.emit(op(index), Ty::Scalar(DType::I64), loc);
             k.handle(v)
         }))
     }

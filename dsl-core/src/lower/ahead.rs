@@ -26,7 +26,7 @@ pub(crate) struct Ahead<'k> {
 pub(crate) struct Turns {
     /// Tiles along each axis.
     pub counts: Vec<Expr>,
-    /// The first turn: 0, unless blocks share them.
+    /// The first turn: 0, unless blocks share them, or the loop keeps to some positions.
     pub start: Expr,
     /// One past the last.
     pub end: Expr,
@@ -176,10 +176,13 @@ impl Lowering<'_> {
             return own;
         }
         let (mut counts, mut total) = (Vec::new(), self.ix.lit(1));
-        for (var, axis) in l.vars.iter().zip(&l.axes) {
-            let size = self.plan.size(tile::access::tile_size(self.kernel, *var));
-            let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
-            let tiles = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
+        for (along, var) in l.vars.iter().enumerate() {
+            let (start, tiles) = self.tiles_walked(l, along);
+            if l.span.is_some() {
+                let start = self.declare_let("from", self.ix.dtype, start);
+                let end = self.declare_let("to", self.ix.dtype, tiles);
+                return Turns { counts: vec![end.clone()], start, end };
+            }
             let name = format!("{}_tiles", self.name_of(*var, "axis"));
             let count = self.declare_let(&name, self.ix.dtype, tiles);
             total = self.ix.mul(total, count.clone());
@@ -271,6 +274,7 @@ fn is_arithmetic(op: &Op) -> bool {
             | Op::Cast(_)
             | Op::Bitcast(_)
             | Op::Start(_)
+            | Op::End(_)
             | Op::Number(_)
     )
 }

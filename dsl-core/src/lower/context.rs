@@ -139,6 +139,8 @@ pub(crate) struct Lowering<'a> {
     pub hoisted: Vec<(Expr, Expr, usize)>,
     pub mode: Mode,
     pub lengths: HashMap<ValueId, ValueId>,
+    /// The positions to which the loop of a tile index keeps, of loops that have begun.
+    pub walked: HashMap<ValueId, super::spans::Walked>,
     /// Tile indices of axes that fit one tile: always 0.
     pub fitting: HashSet<ValueId>,
     /// Loads that started before their tile's turn: their statements do nothing.
@@ -226,6 +228,7 @@ impl<'a> Lowering<'a> {
             hoisted: Vec::new(),
             mode: Mode::Tail,
             lengths: loop_lengths(kernel),
+            walked: HashMap::new(),
             fitting: HashSet::new(),
             loaded_early: HashSet::new(),
             grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),

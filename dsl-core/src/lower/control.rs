@@ -101,13 +101,11 @@ impl Lowering<'_> {
     fn sequential_turns(&mut self, l: &TileLoop) -> Lowered<()> {
         let carried = self.start_carries(&l.carries)?;
         let mut loops = Vec::new();
-        for (var, axis) in l.vars.iter().zip(&l.axes) {
-            let size = self.plan.size(tile::access::tile_size(self.kernel, *var));
-            let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
-            let tiles = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
+        for (along, var) in l.vars.iter().enumerate() {
+            let (start, end) = self.tiles_walked(l, along);
             let name = self.name_of(*var, "tile");
             let counter = self.new_var(&name, self.ix.dtype, None);
-            loops.push((counter, tiles));
+            loops.push((counter, start, end));
             self.set(*var, Rep::TileIndex(Expr::Var(counter)));
         }
         self.begin_dots(&l.body);
@@ -115,8 +113,8 @@ impl Lowering<'_> {
         self.lower_block(&l.body)?;
         self.end_carries(&l.carries, &carried)?;
         let mut turn = self.leave_turn(outer);
-        for (var, end) in loops.into_iter().rev() {
-            turn = vec![Stmt::For { var, start: self.ix.lit(0), end, step: self.ix.lit(1), unroll: false, body: turn }];
+        for (var, start, end) in loops.into_iter().rev() {
+            turn = vec![Stmt::For { var, start, end, step: self.ix.lit(1), unroll: false, body: turn }];
         }
         turn.into_iter().for_each(|s| self.emit(s));
         self.finish_carries(&l.carries, &carried);

@@ -115,6 +115,10 @@ impl Pass<'_> {
 
     /// Whether one tile spans each axis of a loop; its tile indices are then those of the first such loop.
     fn fits(&mut self, l: &mut TileLoop) -> bool {
+        if l.span.is_some() {
+            // It may take no turn.
+            return false;
+        }
         let mut axes = Vec::new();
         for (var, axis) in l.vars.iter().zip(&l.axes) {
             let len = self.kernel.view(l.view).axes[*axis].len;

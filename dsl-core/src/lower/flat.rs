@@ -55,7 +55,7 @@ impl Lowering<'_> {
         });
         let at = l.body.iter().position(|s| matches!(s, tile::Stmt::Tiles(_)))?;
         let tile::Stmt::Tiles(turns) = &l.body[at] else { return None };
-        if loops != 1 || barriers || turns.vars.iter().all(|v| self.fitting.contains(v)) {
+        if loops != 1 || barriers || turns.span.is_some() || turns.vars.iter().all(|v| self.fitting.contains(v)) {
             return None;
         }
         let ahead = self.windows_ahead(turns)?;

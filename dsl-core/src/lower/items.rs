@@ -185,8 +185,7 @@ impl Lowering<'_> {
 
     /// Where the length is a multiple of so many rows, these are there together: one test does for all of a thread's among them.
     pub(super) fn tested_together(&mut self, window: &WindowRep, fill: &Fill, own: &Own, number: &Expr, at: &Expr) -> Expr {
-        let len = self.window_len(window, own.down);
-        let together = gcd(self.multiple(&len), self.multiple(&fill.first[own.down]));
+        let together = gcd(self.ends_multiple(window, own.down), self.multiple(&fill.first[own.down]));
         if together <= own.step || together % own.step != 0 {
             return at.clone();
         }

@@ -1,13 +1,13 @@
 //! Which elements of a tile exist, and what the code has to check of it.
 
 use super::context::{Lowered, Lowering, Mode};
-use super::index::{all, compare};
+use super::index::all;
 use super::values::{At, not};
 use crate::layout::Layout;
 use crate::simt::{Expr, VarId};
 use crate::tile::host::HostExpr;
 use crate::tile::{Index, Size, ValueId, ViewId};
-use crate::types::{BinaryOp, CompareOp};
+use crate::types::BinaryOp;
 use std::collections::HashMap;
 
 /// Which elements of a tile exist: coordinates along an axis below a length, and sides of per-element choices.
@@ -62,7 +62,8 @@ impl Test {
 /// An element exists where one of the tests succeeds: it lies on its side of a choice, a gather found it, or nobody chose it.
 pub(crate) type Side = Vec<Test>;
 
-/// Elements of `axis` exist where the coordinate of tile index `index` is below the length value `len`.
+/// Elements of `axis` exist where the coordinate of tile index `index` is below the length value `len`. Where that is the length that the
+/// loop of the index walks, they exist at the positions to which the loop keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound {
     pub axis: usize,
@@ -144,7 +145,7 @@ impl Lowering<'_> {
         !full && !self.surely_full(bound)
     }
 
-    /// Whether every tile of a loop lies inside: its length is a multiple of the tile. Of the tiles that are dealt to a block, some are
+    /// Whether every tile of a loop lies inside: its length is a multiple of the tile, or both ends of the positions to which it keeps are. Of the tiles that are dealt to a block, some are
     /// loaded ahead of their turn, and need not be there; nor need the first one, where one block runs in any case.
     fn surely_full(&mut self, bound: &Bound) -> bool {
         let dealt = self.grid_vars.contains(&bound.index) && self.plan.grid > 0;
@@ -152,9 +153,8 @@ impl Lowering<'_> {
             return false;
         }
         let size = self.plan.size(crate::tile::access::tile_size(self.kernel, bound.index));
-        let len = self.index_of(bound.len);
         let lies_there = !(self.grid_vars.contains(&bound.index) && super::finish::combines_grid(self.kernel));
-        self.multiple(&len) % size == 0 && lies_there
+        self.bound_multiple(bound) % size == 0 && lies_there
     }
 
     /// The condition under which the element with these coordinates exists; sides of choices excepted. They are coordinates of the tile
@@ -164,11 +164,10 @@ impl Lowering<'_> {
         let terms: Vec<Expr> = bounds
             .iter()
             .map(|b| {
-                let len = self.index_of(b.len);
                 let first = mask.bounds.iter().find(|other| other.axis == b.axis).map(|other| other.index);
                 let named_first = first == Some(b.index);
                 let coordinate = if named_first { coordinates[b.axis].clone() } else { self.coordinate(b.index, at, b.axis) };
-                compare(CompareOp::Lt, coordinate, len)
+                self.bound_holds(b, coordinate)
             })
             .collect();
         all(terms)
@@ -192,13 +191,9 @@ impl Lowering<'_> {
         let (_, _, digit) = starts.digits.remove(run);
         let start = self.ix.add(base.clone(), starts.register_part(self, axis));
         let Some((0, last)) = self.range_of(&digit) else { return whole };
-        let lengths: Vec<ValueId> = self.open_bounds(mask).iter().filter(|b| b.axis == axis).map(|b| b.len).collect();
-        let divides = |cx: &Self, e: &Expr| cx.multiple(e) % (last + 1) == 0;
-        let all_or_none = divides(self, &start)
-            && lengths.into_iter().all(|len| {
-                let len = self.index_of(len);
-                divides(self, &len)
-            });
+        let divides = |multiple: i64| multiple % (last + 1) == 0;
+        let bounds = self.open_bounds(mask).into_iter().filter(|b| b.axis == axis);
+        let all_or_none = divides(self.multiple(&start)) && bounds.into_iter().all(|b| divides(self.bound_multiple(&b)));
         if all_or_none { start } else { whole }
     }
 
@@ -237,8 +232,7 @@ impl Lowering<'_> {
             }
             Test::Below(bound) if self.is_open(bound) => {
                 let coordinate = self.coordinate(bound.index, at, at.axes[bound.axis]);
-                let len = self.index_of(bound.len);
-                Some(compare(CompareOp::Lt, coordinate, len))
+                Some(self.bound_holds(bound, coordinate))
             }
             Test::Below(_) => None,
             Test::Went { taken, then } => Some(if *then { Expr::Var(*taken) } else { not(Expr::Var(*taken)) }),

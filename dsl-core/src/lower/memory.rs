@@ -164,8 +164,7 @@ impl Lowering<'_> {
         let unit = if digits.first().is_some_and(|d| d.1 % width == 0) { vec![(digits[0].0, width)] } else { digits.to_vec() };
         self.open_bounds(mask).iter().all(|b| {
             let extent: i64 = unit.iter().filter(|(axis, _)| *axis == b.axis).map(|d| d.1).product();
-            let len = self.index_of(b.len);
-            self.multiple(&len) % extent == 0
+            self.bound_multiple(b) % extent == 0
         })
     }
 

@@ -73,6 +73,7 @@ mod second_launch;
 mod shared;
 mod simplify;
 mod slices;
+mod spans;
 mod spare;
 mod split;
 mod staged;

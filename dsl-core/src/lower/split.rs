@@ -145,7 +145,7 @@ pub(crate) fn check(kernel: &Kernel) -> Result<&TileLoop, String> {
         return Err("something is stored before the loop that is shared, which every block would do".into());
     }
     let known = |axis: &usize| HostExpr::of_value(kernel, kernel.view(l.view).axes[*axis].len).is_some();
-    if !l.axes.iter().all(known) {
+    if l.span.is_some() || !l.axes.iter().all(known) {
         return Err("the turns of the loop must be known before the launch".into());
     }
     check_sums(kernel, l)?;

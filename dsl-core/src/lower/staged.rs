@@ -61,7 +61,9 @@ impl Lowering<'_> {
         let [Index::Tile(rows), Index::All(columns)] = index else { return None };
         let axes = self.kernel.view(view).axes.clone();
         let size = self.plan.size(crate::tile::access::tile_size(self.kernel, *rows));
-        let packed = self.constant(axes[1].stride) == Some(1) && self.constant(axes[0].stride) == Some(*columns);
+        // A loop that keeps to some positions may begin within a run.
+        let all = !self.walked.contains_key(rows);
+        let packed = all && self.constant(axes[1].stride) == Some(1) && self.constant(axes[0].stride) == Some(*columns);
         packed.then_some(Rows { index: *rows, rows: size, columns: *columns })
     }
 

@@ -47,6 +47,7 @@ pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
         | Op::Transpose(a, _)
         | Op::Coordinates(a)
         | Op::Start(a)
+        | Op::End(a)
         | Op::Number(a) => {
             vec![*a]
         }
@@ -164,6 +165,7 @@ impl Counter<'_> {
                     }
                 }
                 Stmt::Tiles(l) => {
+                    l.span.iter().for_each(|s| self.uses(&[s.first, s.end], block));
                     self.enter(&l.carries, block);
                     let turn = self.block(&l.body);
                     self.leave(&l.carries, turn);

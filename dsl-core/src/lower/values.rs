@@ -72,6 +72,11 @@ impl Lowering<'_> {
                 let start = self.tile_start(*index);
                 super::index::Index { dtype: DType::I64 }.cast(self.ix.dtype, start)
             }
+            Op::End(index) => {
+                let size = self.plan.size(crate::tile::access::tile_size(self.kernel, *index));
+                let end = self.tile_start(*index);
+                super::index::Index { dtype: DType::I64 }.cast(self.ix.dtype, self.ix.add(end, self.ix.lit(size)))
+            }
             Op::Param(p) => self.load_register(self.kernel.ty(value).dtype(), Expr::Param(*p)),
             Op::Load(view, index) => self.scalar_load(*view, index),
             Op::Gather(view, indices) => {

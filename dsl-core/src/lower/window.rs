@@ -7,6 +7,7 @@ use super::context::{Lowered, Lowering, Mode, Rep};
 use super::convert::swizzled;
 use super::dots::is_tile_index;
 use super::index::{Index, all, binary, compare};
+use super::spans::Walked;
 use crate::layout::{Layout, SharedLayout, Source, bank_wavefronts};
 use crate::simt::{Expr, Place, SharedId, Space};
 use crate::tile::{Boundary, Index as TileIndex, Op, Ty, ValueId, ViewId};
@@ -262,8 +263,7 @@ impl Lowering<'_> {
             aligned = super::plan::gcd(aligned, self.multiple(&stride));
         }
         if window.boundary != Boundary::Clamp {
-            let len = self.index_of(axes[fast].len);
-            aligned = super::plan::gcd(aligned, self.multiple(&len));
+            aligned = super::plan::gcd(aligned, self.ends_multiple(window, fast));
         }
         let most = (16.min(align) / dtype.size() as i64).min(self.plan.vector);
         let mut width = 1;
@@ -296,7 +296,10 @@ impl Lowering<'_> {
                 }
                 Boundary::Zero | Boundary::Valid => {
                     guards.extend(negative[k].then(|| compare(CompareOp::Ge, tested[k].clone(), self.ix.lit(0))));
-                    guards.extend(upper[k].then(|| compare(CompareOp::Lt, tested[k].clone(), len)));
+                    guards.extend(upper[k].then(|| match self.walked_by(window, k) {
+                        Some(walked) => walked.has(&tested[k]),
+                        None => compare(CompareOp::Lt, tested[k].clone(), len),
+                    }));
                 }
             }
             terms.push((at, self.index_of(view.axes[k].stride)));
@@ -321,8 +324,23 @@ impl Lowering<'_> {
             return false;
         }
         let (walked, size) = (self.lengths[&index], self.window_size(window, axis));
+        if let Some(walked) = self.walked_by(window, axis) {
+            return self.walked_multiple(&walked) % size == 0;
+        }
         let walked = self.index_of(walked);
         self.multiple(&walked) % size == 0
+    }
+
+    /// The positions to which the loop along an axis keeps, if an operand of a dot is zero elsewhere. A window is read as its boundary says.
+    fn walked_by(&self, window: &WindowRep, axis: usize) -> Option<Walked> {
+        self.walked.get(&window.index[axis]).filter(|_| window.halo.is_empty()).cloned()
+    }
+
+    /// By what the ends are divisible between which a window's elements lie along an axis.
+    pub fn ends_multiple(&mut self, window: &WindowRep, axis: usize) -> i64 {
+        let len = self.window_len(window, axis);
+        let own = self.multiple(&len);
+        self.walked_by(window, axis).map_or(own, |walked| super::plan::gcd(own, self.walked_multiple(&walked)))
     }
 
     /// Whether the loop walks an axis of just this length.

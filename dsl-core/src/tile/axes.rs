@@ -2,7 +2,7 @@
 
 use super::host::HostExpr;
 use super::visit::visit;
-use super::{Index, Kernel, Op, Requirement, RequirementKind, Stmt, Ty, ValueId, ViewId};
+use super::{Index, Kernel, Op, Requirement, RequirementKind, Span, Stmt, TileLoop, Ty, ValueId, ViewId};
 use crate::loc::SourceLoc;
 use std::collections::HashMap;
 
@@ -17,6 +17,17 @@ pub fn loop_lengths(kernel: &Kernel) -> HashMap<ValueId, ValueId> {
         }
     });
     lengths
+}
+
+/// The positions to which the loop of a tile index keeps, of loops that have such.
+pub fn loop_spans(kernel: &Kernel) -> HashMap<ValueId, Span> {
+    let mut spans = HashMap::new();
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Tiles(TileLoop { vars, span: Some(span), .. }) = stmt {
+            spans.extend(vars.iter().map(|var| (*var, *span)));
+        }
+    });
+    spans
 }
 
 /// Axes of parameters (parameter, axis) that a block walks tile by tile, and on which the code depends on whether one tile spans them.
@@ -36,7 +47,7 @@ pub fn walked_tiles(kernel: &Kernel) -> Vec<((usize, usize), super::Size)> {
     let grid = kernel.grid_loop().map(|l| l.vars.clone());
     visit(&kernel.body, &mut |stmt| {
         let Stmt::Tiles(l) = stmt else { return };
-        if grid.as_ref() == Some(&l.vars) {
+        if grid.as_ref() == Some(&l.vars) || l.span.is_some() {
             return;
         }
         for (var, axis) in l.vars.iter().zip(&l.axes) {

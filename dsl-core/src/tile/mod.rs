@@ -20,11 +20,16 @@
 //! such elements are combined, updated, scattered or carried over the grid, the builder has put an [`Op::Within`] before
 //! (`presence.rs` says which). What belongs to the block is present everywhere: positions ([`Op::Iota`]), shared arrays, what lanes exchange.
 //!
+//! # Spans
+//! A sequential loop over the tiles of one axis may have a [`Span`] of positions, known at run time. Its turns are the tiles, at multiples of
+//! their size as ever, that hold one of them: none where the span is empty. At the other positions of its first and last tile an element
+//! that is loaded or stored at the loop's index is absent, as beyond the end of the view, and an element of a window's moved tile, too.
+//!
 //! # Windows
 //! A window ([`Op::Window`]) is a tile with the elements around it: as many before and after it along each axis as its [`Reach`] says.
 //! [`Op::Near`] reads it at an offset: all elements of the tile moved by it, or the one element that lies at the offset from the tile's
 //! first. What lies outside of the view is what the [`Boundary`] says. An element of a moved tile exists where the tile's own element
-//! does: where its coordinate is below the length that the tile index' loop walks. A window's tile indices may count tiles of axes of
+//! does: where its coordinate is one that the tile index' loop walks. A window's tile indices may count tiles of axes of
 //! another length (a valid convolution's input is longer than its output).
 //! An offset beyond the halo is a mistake, which the evaluator reports. The elements may be read at any time between the window and
 //! its last use: a kernel does not write them.
@@ -75,7 +80,7 @@ pub use combine::{Combine, Form, Operator};
 pub use op::{Boundary, Index, Op};
 pub use shared::{SharedAccess, SharedArray, SharedId, SharedKind, Update};
 pub use size::Size;
-pub use stmt::{Block, Branch, Carry, Stmt, TileLoop};
+pub use stmt::{Block, Branch, Carry, Span, Stmt, TileLoop};
 
 use crate::loc::SourceLoc;
 use crate::schedule::Knob;

@@ -81,6 +81,8 @@ pub enum Op {
     Coordinates(ValueId),
     /// The first coordinate of a tile: `index*size` (i64).
     Start(ValueId),
+    /// The coordinate behind the last one of a tile: `(index + 1)*size` (i64), which may lie behind the end of the axis.
+    End(ValueId),
     /// 0, 1, .. along a tile of one axis, of an integer type.
     Iota,
     /// The number of a tile along its axis, from 0 (i64 scalar). The tile's size is a constant or a knob with one choice, so that no

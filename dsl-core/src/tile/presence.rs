@@ -305,7 +305,7 @@ impl<'k> Presence<'k> {
             Op::Unary(_, a) | Op::Cast(a) | Op::Bitcast(a) => self.meet(&[*a])?,
             Op::Binary(_, a, b) | Op::Compare(_, a, b) => self.meet(&[*a, *b])?,
             Op::Ternary(_, a, b, c) => self.meet(&[*a, *b, *c])?,
-            Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) | Op::Start(_) | Op::Number(_) => return None,
+            Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) | Op::Start(_) | Op::End(_) | Op::Number(_) => return None,
         })
     }
 }

@@ -172,7 +172,8 @@ impl Printer<'_> {
                     .collect();
                 let grid = if self.indent == 1 { "grid" } else { "for" };
                 let strided = if l.strided { " strided" } else { "" };
-                let head = format!("{grid} {} in {}{strided}{}", vars.join(", "), self.view(l.view), self.carries(&l.carries));
+                let span = l.span.map_or(String::new(), |s| format!(" within {}..{}", self.v(s.first), self.v(s.end)));
+                let head = format!("{grid} {} in {}{span}{strided}{}", vars.join(", "), self.view(l.view), self.carries(&l.carries));
                 self.nested(&head, l.loc, &l.body);
                 self.end(&l.carries);
             }
@@ -246,6 +247,7 @@ impl Printer<'_> {
             Op::Stack(all) => format!("stack {}", self.list(all)),
             Op::Coordinates(a) => format!("coordinates {}", self.v(*a)),
             Op::Start(a) => format!("start {}", self.v(*a)),
+            Op::End(a) => format!("end {}", self.v(*a)),
             Op::Window { view, index, shift, boundary } => {
                 let axis = |(i, s): (&ValueId, &Option<ValueId>)| match s {
                     Some(s) => format!("{} + {}", self.v(*i), self.v(*s)),

@@ -31,6 +31,15 @@ pub struct Branch {
 /// A list of statements.
 pub type Block = Vec<Stmt>;
 
+/// The positions `first..end` of an axis, both scalars of type i64; what of them lies outside of the axis is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// The first position.
+    pub first: ValueId,
+    /// One past the last position.
+    pub end: ValueId,
+}
+
 /// A loop over the tiles of a view's axes, in row-major order.
 #[derive(Clone, Debug)]
 pub struct TileLoop {
@@ -40,6 +49,9 @@ pub struct TileLoop {
     pub axes: Vec<usize>,
     /// The tile indices, one per axis ([`Ty::TileIdx`](super::Ty::TileIdx)).
     pub vars: Vec<ValueId>,
+    /// Only the tiles that hold some of these positions, where there is one axis; never on a grid loop. Tiles lie where they lie without
+    /// it, at multiples of their size, and elements at other positions are absent.
+    pub span: Option<Span>,
     /// The author asked for turns dealt out to blocks as the schedule likes (`strided`), so that values may be carried.
     pub strided: bool,
     /// Values that change over the turns. Empty on a grid loop that is not `strided`.

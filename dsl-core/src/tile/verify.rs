@@ -4,7 +4,7 @@
 
 mod op;
 
-use super::{Block, Carry, Index, Kernel, ParamKind, RequirementKind, Size, Stmt, Ty, ValueId, ViewId};
+use super::{Block, Carry, Index, Kernel, ParamKind, RequirementKind, Size, Stmt, TileLoop, Ty, ValueId, ViewId};
 use super::{SharedAccess, SharedKind, Update};
 use crate::types::{AtomicOp, DType, Scope};
 
@@ -133,6 +133,7 @@ impl Checker<'_> {
             Stmt::Barrier { scope, .. } => ensure(matches!(scope, Scope::Block | Scope::Warp), || format!("a barrier of {scope:?}")),
             Stmt::Tiles(l) => {
                 ensure(l.axes.len() == l.vars.len(), || "a loop over tiles with more axes than variables".into())?;
+                self.span(l)?;
                 for (v, axis) in l.vars.iter().zip(&l.axes) {
                     self.define(*v)?;
                     let fits = matches!(self.kernel.ty(*v), Ty::TileIdx(_)) && *axis < self.kernel.view(l.view).axes.len();
@@ -187,6 +188,17 @@ impl Checker<'_> {
                 self.block(body)
             }
         }
+    }
+
+    /// A loop inside of the grid's, over one axis, may keep to some positions.
+    fn span(&self, l: &TileLoop) -> Checked {
+        let Some(span) = l.span else { return Ok(()) };
+        let grid = self.kernel.grid_loop().is_some_and(|g| g.vars == l.vars);
+        ensure(!grid && l.vars.len() == 1, || "positions of a loop over the grid, or over several axes".into())?;
+        [span.first, span.end].into_iter().try_for_each(|v| {
+            let ty = self.used(v)?;
+            ensure(*ty == Ty::Scalar(DType::I64), || format!("{ty:?} as a position of a loop over tiles"))
+        })
     }
 
     fn mutable(&self, view: ViewId) -> bool {

@@ -63,6 +63,14 @@ impl Rewriter<'_> {
             call.args.iter_mut().for_each(|a| self.visit_expr_mut(a));
             return call.to_token_stream();
         }
+        // The positions of `x.axis(0).tiles(T).within(0..end)`.
+        if let Expr::MethodCall(call) = expr
+            && call.method == "within"
+        {
+            self.visit_expr_mut(&mut call.receiver);
+            call.args.iter_mut().for_each(|a| *a = Expr::Verbatim(self.header(a)));
+            return call.to_token_stream();
+        }
         if let Expr::Range(r) = expr
             && let (Some(start), Some(end)) = (&mut r.start, &mut r.end)
             && (!matches!(**end, Expr::Lit(_)) || matches!(**start, Expr::Path(_)))

@@ -48,7 +48,7 @@ impl<'k> Near<'k> {
     /// Surely not negative: starts of tiles, constants, and sums and products of these.
     pub fn is_forward(&self, value: ValueId) -> bool {
         match self.op(value) {
-            Some(Op::Start(_)) => true,
+            Some(Op::Start(_) | Op::End(_)) => true,
             Some(Op::Literal(l)) => l.to_i64() >= 0,
             Some(Op::Binary(BinaryOp::Add | BinaryOp::Mul, a, b)) => self.is_forward(*a) && self.is_forward(*b),
             Some(Op::Cast(a)) => self.is_forward(*a),

@@ -75,6 +75,7 @@ impl Machine<'_, '_> {
                 TileVal { shape: vec![size], data, mask: None }.into()
             }
             Op::Start(index) => Val::Scalar(Some(self.first(*index) as u64)),
+            Op::End(index) => Val::Scalar(Some((self.first(*index) + self.extent(*index)) as u64)),
             Op::Window { view, index, shift, boundary } => self.frame(id, *view, index, shift, *boundary, loc)?,
             Op::Near(window, offsets) => self.near(id, *window, offsets, loc)?,
             Op::Shuffle { value, kind, lane } => self.shuffle(*value, *kind, *lane, loc)?,
@@ -200,10 +201,14 @@ impl Machine<'_, '_> {
         for (axis, index) in index.iter().enumerate() {
             let steps: Vec<i64> = match index {
                 Index::Tile(v) => {
-                    let Ty::TileIdx(size) = self.kernel.ty(*v) else { panic!("eval: %{} is no tile index", v.0) };
-                    let (first, size) = (self.first(*v), self.size(size));
+                    let (first, size) = (self.first(*v), self.extent(*v));
                     shape.push(size as usize);
-                    (first..first + size).map(|i| window.step(axis, i)).collect()
+                    let walked = match self.spans.contains_key(v) {
+                        true => self.walked(*v, loc)?,
+                        false => (0, i64::MAX),
+                    };
+                    let step = |i: i64| if (walked.0..walked.1).contains(&i) { window.step(axis, i) } else { ABSENT };
+                    (first..first + size).map(step).collect()
                 }
                 Index::At(v) => {
                     let at = self.integer(*v, "the coordinate", loc)?;

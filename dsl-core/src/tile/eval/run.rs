@@ -10,7 +10,7 @@ use crate::loc::SourceLoc;
 use crate::schedule::space::Permutation;
 use crate::schedule::{Choice, Schedule};
 use crate::tile::host::{HostArg, HostExpr};
-use crate::tile::{Block, Branch, Carry, Kernel, ParamKind, RequirementKind, Size, Stmt, TileLoop, Ty, ValueId, ViewId};
+use crate::tile::{Block, Branch, Carry, Kernel, ParamKind, RequirementKind, Size, Span, Stmt, TileLoop, Ty, ValueId, ViewId};
 use crate::types::{BinaryOp, DType, Scope};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -30,6 +30,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         kernel,
         args,
         lengths: crate::tile::access::loop_lengths(kernel),
+        spans: crate::tile::access::loop_spans(kernel),
         tensors,
         knobs: kernel.knobs.iter().zip(&schedule.choices).map(|(_, c)| if let Choice::Int(i) = c { *i } else { 0 }).collect(),
         numbers: Numbers { float64: options.float64 },
@@ -120,6 +121,8 @@ pub(super) struct Machine<'a, 'b> {
     pub(super) sides: Vec<(ValueId, Rc<TileVal>, bool)>,
     /// The length that the loop of each tile index walks.
     pub(super) lengths: HashMap<ValueId, ValueId>,
+    /// The positions to which it keeps, if it does.
+    pub(super) spans: HashMap<ValueId, Span>,
     tensors: Vec<Option<Tensor>>,
     knobs: Vec<i64>,
     options: &'a EvalOptions,
@@ -173,6 +176,19 @@ impl Machine<'_, '_> {
             (Val::Index(i), Ty::TileIdx(size)) => i * self.size(size),
             (other, _) => panic!("eval: %{} is no tile index: {other:?}", id.0),
         }
+    }
+
+    /// The extent of a tile index' tiles.
+    pub(super) fn extent(&self, index: ValueId) -> i64 {
+        self.size(crate::tile::access::tile_size(self.kernel, index))
+    }
+
+    /// The positions that the loop of a tile index walks, the end excluded.
+    pub(super) fn walked(&self, index: ValueId, loc: SourceLoc) -> Result<(i64, i64), EvalError> {
+        let len = self.integer(self.lengths[&index], "the shape of a view", loc)?;
+        let Some(span) = self.spans.get(&index) else { return Ok((0, len)) };
+        let position = |v: ValueId| self.integer(v, "a position of the loop", loc);
+        Ok((position(span.first)?.max(0), position(span.end)?.min(len)))
     }
 
     /// The cell of a scalar that must be present.
@@ -328,12 +344,12 @@ impl Machine<'_, '_> {
     }
 
     fn tiles(&mut self, l: &TileLoop) -> Result<(), EvalError> {
-        let mut counts = Vec::new();
-        for (axis, var) in l.axes.iter().zip(&l.vars) {
-            let Ty::TileIdx(size) = self.kernel.ty(*var) else { panic!("eval: loop variable %{} is no tile index", var.0) };
-            let len = self.integer(self.kernel.view(l.view).axes[*axis].len, "the shape of a view", l.loc)?;
-            let size = self.size(size);
-            counts.push((len + size - 1).max(0) / size);
+        let (mut counts, mut firsts) = (Vec::new(), Vec::new());
+        for var in &l.vars {
+            let ((first, end), size) = (self.walked(*var, l.loc)?, self.extent(*var));
+            let tile = first / size;
+            counts.push(if first < end { (end + size - 1) / size - tile } else { 0 });
+            firsts.push(tile);
         }
         let total: i64 = counts.iter().product();
         let grid = self.kernel.grid_loop().is_some_and(|g| std::ptr::eq(g, l));
@@ -342,8 +358,8 @@ impl Machine<'_, '_> {
         self.enter(&l.carries);
         for turn in 0..total as u64 {
             let mut index = order.as_ref().map_or(turn, |o| o.at(turn)) as i64;
-            for (var, count) in l.vars.iter().zip(&counts).rev() {
-                self.set(*var, Val::Index(index % count));
+            for ((var, count), first) in l.vars.iter().zip(&counts).zip(&firsts).rev() {
+                self.set(*var, Val::Index(first + index % count));
                 index /= count;
             }
             if grid {

@@ -21,8 +21,8 @@ pub(super) struct Frame {
 struct FrameAxis {
     /// First coordinate of the tile in the loop that its index counts.
     first: i64,
-    /// Length that this loop walks.
-    walked: i64,
+    /// The positions that this loop walks, the end excluded.
+    walked: (i64, i64),
     /// What is added to reach the view's coordinate.
     shift: i64,
     size: i64,
@@ -48,7 +48,7 @@ impl Machine<'_, '_> {
                 Some(s) => self.integer(*s, "the place of the window", loc)?,
                 None => 0,
             };
-            let walked = self.integer(self.lengths[index], "the length of the loop", loc)?;
+            let walked = self.walked(*index, loc)?;
             let (size, before, after) = (self.size(&r.size), self.size(&r.before), self.size(&r.after));
             axes.push(FrameAxis { first: self.first(*index), walked, shift, size, before, after });
         }
@@ -75,7 +75,7 @@ impl Machine<'_, '_> {
                 _ => tensor.step(axis, f.first + f.shift + offset + i),
             };
             let elements = 0..if scalar { 1 } else { f.size };
-            let exists = |i: i64| if scalar || f.first + i < f.walked { 0 } else { ABSENT };
+            let exists = |i: i64| if scalar || (f.walked.0..f.walked.1).contains(&(f.first + i)) { 0 } else { ABSENT };
             let steps: Vec<i64> = elements.clone().map(|i| if place(i) == ABSENT { 0 } else { place(i) }).collect();
             let beyond: Vec<i64> = elements.clone().map(|i| if place(i) == ABSENT { ABSENT } else { 0 }).collect();
             addresses = extend(&addresses, &steps);

@@ -85,7 +85,7 @@ impl Checker<'_> {
                 let fits = matches!((self.used(*a)?, result), (Ty::TileIdx(s), Ty::Tile(DType::I64, t)) if *t == [s.clone()]);
                 ensure(fits, wrong)
             }
-            Op::Start(a) => {
+            Op::Start(a) | Op::End(a) => {
                 ensure(matches!(self.used(*a)?, Ty::TileIdx(_)), wrong)?;
                 scalar_of(DType::I64)
             }

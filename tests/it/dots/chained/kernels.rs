@@ -62,3 +62,36 @@ pub fn attention<T: Float>(q: &Tensor<T, 2>, k: &Tensor<T, 2>, v: &Tensor<T, 2>,
         o.store((m, d), acc / total.expand(1, BD));
     }
 }
+
+/// The same of causal attention: a query reads the keys up to its own position, and its tile no tile of keys behind its last one.
+#[kernel(
+    types(T = [f16, f32]),
+    tile(BM = [16, 32], BD = [32, 16], BN = [16, 32], BE = 16),
+    coarsen(TM of BM = [2, 4], TD of BD = [4, 2]),
+    vector(V = [4, 1]),
+    unit(U = [Ffma, Mma]),
+    warps(W = [1, 2])
+)]
+pub fn causal_attention<T: Float>(q: &Tensor<T, 2>, k: &Tensor<T, 2>, v: &Tensor<T, 2>, scale: Scalar<f32>, o: &mut Tensor<f32, 2>) {
+    for (m, d) in o.tiles([BM, BD]) {
+        let mut acc = zeros::<f32>([BM, BD]);
+        let mut most = full([BM], f32::MIN);
+        let mut total = zeros::<f32>([BM]);
+        for n in k.axis(0).tiles(BN).within(0..m.end()) {
+            let mut scores = zeros::<f32>([BM, BN]);
+            for e in q.axis(1).tiles(BE) {
+                scores = dot(q.load((m, e)), k.load((n, e)).t(), scores);
+            }
+            let key = n.coords().expand(0, BM);
+            let seen = key <= m.coords().expand(1, BN) && key < k.len(0);
+            let scores = select(seen, scores * scale, f32::MIN);
+            let next = most.max(scores.max_axis(1));
+            let weights = select(seen, (scores - next.expand(1, BN)).exp(), 0.0);
+            let factor = (most - next).exp();
+            total = total * factor + weights.sum_axis(1);
+            acc = dot(weights.cast::<T>(), v.load((n, d)), acc * factor.expand(1, BD));
+            most = next;
+        }
+        o.store((m, d), acc / total.expand(1, BD));
+    }
+}

@@ -1,0 +1,3 @@
+//! Loops that keep to some positions of an axis.
+
+pub mod kernels;
