@@ -8,6 +8,10 @@ pub mod sliced {
     //! Sums that slices of a block share.
     pub mod kernels;
 }
+pub mod spanned {
+    //! Sums over some positions of their axis.
+    pub mod kernels;
+}
 mod blocks;
 mod flat;
 pub mod kernels;

@@ -179,9 +179,7 @@ impl Lowering<'_> {
         for (along, var) in l.vars.iter().enumerate() {
             let (start, tiles) = self.tiles_walked(l, along);
             if l.span.is_some() {
-                let start = self.declare_let("from", self.ix.dtype, start);
-                let end = self.declare_let("to", self.ix.dtype, tiles);
-                return Turns { counts: vec![end.clone()], start, end };
+                return Turns { counts: vec![tiles.clone()], start, end: tiles };
             }
             let name = format!("{}_tiles", self.name_of(*var, "axis"));
             let count = self.declare_let(&name, self.ix.dtype, tiles);

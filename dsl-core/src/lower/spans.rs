@@ -3,20 +3,21 @@
 //! takes two comparisons then, and none where both ends are surely multiples of the tile's size.
 
 use super::context::Lowering;
-use super::index::{Index, binary, compare};
+use super::index::{Index, as_literal, binary, compare};
 use super::mask::Bound;
 use super::plan::gcd;
+use super::range::of_type;
 use crate::simt::Expr;
 use crate::tile::{self, TileLoop, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType};
 
-/// Positions, and lengths beside them, as the author has them.
+/// Positions as the author has them.
 const WIDE: Index = Index { dtype: DType::I64 };
 
 /// The positions to which a loop keeps, as its code has them.
 #[derive(Clone)]
 pub(crate) struct Walked {
-    /// The first one, not before the axis; `None` for the start of the axis.
+    /// The first one, not before the axis; `None` where a tile begins.
     pub first: Option<Expr>,
     /// One past the last, not behind the axis. Where there is no position it may lie before the first.
     pub end: Expr,
@@ -34,8 +35,8 @@ impl Walked {
 }
 
 impl Lowering<'_> {
-    /// The tiles of one of a loop's axes that are walked: the first one, and one past the last. Positions to which the loop keeps get
-    /// names, so this stands before it.
+    /// The tiles of one of a loop's axes that are walked: the first one, and one past the last. What of them depends on positions to which
+    /// the loop keeps gets names, so this stands before it.
     pub fn tiles_walked(&mut self, l: &TileLoop, along: usize) -> (Expr, Expr) {
         let (ix, var) = (self.ix, l.vars[along]);
         let size = self.plan.size(tile::access::tile_size(self.kernel, var));
@@ -43,46 +44,73 @@ impl Lowering<'_> {
         let len = self.index_of(self.kernel.view(l.view).axes[l.axes[along]].len);
         let Some(span) = l.span else { return (ix.lit(0), up_to(&len)) };
         let name = self.name_of(var, "tile");
+        self.comment(format!("{name}: only the tiles of {size} that hold positions first..end"));
         let first = self.first_position(span.first, &len, &name);
         let end = self.end_position(span.end, &len, &name);
-        self.walked.insert(var, Walked { first: first.clone(), end: end.clone() });
-        let Some(first) = first else { return (ix.lit(0), up_to(&end)) };
-        let some = compare(CompareOp::Lt, first.clone(), end.clone());
-        let stop = Expr::Select(Box::new(some), Box::new(up_to(&end)), Box::new(ix.lit(0)));
-        (ix.div(first, size), stop)
+        let within_tile = first.clone().filter(|first| self.multiple(first) % size != 0);
+        self.walked.insert(var, Walked { first: within_tile, end: end.clone() });
+        let (from, to) = match first {
+            None => (ix.lit(0), up_to(&end)),
+            Some(first) => {
+                let some = compare(CompareOp::Lt, first.clone(), end.clone());
+                (ix.div(first, size), Expr::Select(Box::new(some), Box::new(up_to(&end)), Box::new(ix.lit(0))))
+            }
+        };
+        let named = |cx: &mut Self, what: &str, e: Expr| match e {
+            Expr::Literal(_) => e,
+            e => cx.declare_let(&format!("{name}_{what}"), ix.dtype, e),
+        };
+        (named(self, "from", from), named(self, "to", to))
     }
 
     /// The first position to which a loop keeps, cut to the axis; `None` if it is where the axis begins.
     fn first_position(&mut self, value: ValueId, len: &Expr, name: &str) -> Option<Expr> {
-        let own = self.scalar(value);
+        let (own, its) = self.narrow(value);
         let (low, high) = self.range_of(&own).unwrap_or((i64::MIN, i64::MAX));
         if high <= 0 {
             return None;
         }
+        if its.dtype == self.ix.dtype && as_literal(&own).is_some() {
+            return Some(own);
+        }
         let multiple = self.multiple(&own);
-        let mut at = if low < 0 { binary(BinaryOp::Max, own, WIDE.lit(0)) } else { own };
-        if self.ix.dtype != DType::I64 && high > i32::MAX as i64 {
-            at = binary(BinaryOp::Min, at, WIDE.cast(self.ix.dtype, len.clone()));
+        let mut at = if low < 0 { binary(BinaryOp::Max, own, its.lit(0)) } else { own };
+        if its.dtype != self.ix.dtype {
+            at = binary(BinaryOp::Min, at, its.cast(self.ix.dtype, len.clone()));
         }
         // Where it is cut to the length, there is no turn.
-        Some(self.named_position(&format!("{name}_first"), at, multiple))
+        Some(self.named_position(&format!("{name}_first"), its.dtype, at, multiple))
     }
 
     /// One past the last position to which a loop keeps, cut to the axis.
     fn end_position(&mut self, value: ValueId, len: &Expr, name: &str) -> Expr {
-        let (own, wide) = (self.scalar(value), WIDE.cast(self.ix.dtype, len.clone()));
-        if own == wide || self.index_of(value) == *len {
+        if self.index_of(value) == *len {
             return len.clone();
         }
+        let (own, its) = self.narrow(value);
         let (low, _) = self.range_of(&own).unwrap_or((i64::MIN, i64::MAX));
         let multiple = gcd(self.multiple(&own), self.multiple(len));
-        let own = if low < 0 { binary(BinaryOp::Max, own, WIDE.lit(0)) } else { own };
-        self.named_position(&format!("{name}_end"), binary(BinaryOp::Min, own, wide), multiple)
+        let own = if low < 0 { binary(BinaryOp::Max, own, its.lit(0)) } else { own };
+        let at = binary(BinaryOp::Min, own, its.cast(self.ix.dtype, len.clone()));
+        self.named_position(&format!("{name}_end"), its.dtype, at, multiple)
+    }
+
+    /// A position in index arithmetic, or as the author has it where that may be too narrow; and which of the two.
+    fn narrow(&mut self, value: ValueId) -> (Expr, Index) {
+        let own = self.scalar(value);
+        let within = |(low, high): (i64, i64), (least, most): (i64, i64)| least <= low && high <= most;
+        match self.range_of(&own).zip(of_type(self.ix.dtype)) {
+            Some((range, all)) if within(range, all) => match own {
+                Expr::Cast(_, inner) if self.dtype_of(&inner) == self.ix.dtype => (*inner, self.ix),
+                own => (self.ix.cast(DType::I64, own), self.ix),
+            },
+            _ => (own, WIDE),
+        }
     }
 
     /// A position in a variable of index arithmetic, of which is known by what it is divisible.
-    fn named_position(&mut self, name: &str, wide: Expr, multiple: i64) -> Expr {
-        let at = self.ix.cast(DType::I64, wide);
+    fn named_position(&mut self, name: &str, dtype: DType, at: Expr, multiple: i64) -> Expr {
+        let at = self.ix.cast(dtype, at);
         let position = self.declare_let(name, self.ix.dtype, at);
         if let Expr::Var(var) = &position {
             self.multiples.insert(*var, multiple);

@@ -38,22 +38,20 @@ pub fn segments(x: &Tensor<i32, 1>, firsts: &Tensor<i32, 1>, lens: &Tensor<i32, 
     }
 }
 
-/// Sums of the elements near a tile, the tile's own and so many on each side: tiles of another size, shared between blocks.
-#[kernel(tile(T = [16, 32, 64], K = [8, 32, 48]), coarsen(C of T = [1, 2]), vector(V = [1, 2, 4]))]
+/// The sum of the elements near a tile, its own and so many on each side: tiles of another size, which several blocks read.
+#[kernel(tile(T = 16, K = [8, 32, 48]), coarsen(C of K = [1, 2, 4]), vector(V = [1, 2, 4]))]
 pub fn near_sums(x: &Tensor<i32, 1>, width: Scalar<i64>, y: &mut Tensor<i32, 1>) {
     for t in y.tiles([T]) {
-        let at = t.coords().expand(1, K);
-        let mut sum = zeros::<i32>([T, K]);
+        let mut sum = zeros::<i32>([K]);
         for k in x.axis(0).tiles(K).within(t.start() - width * 7..=t.end() - 1 + width * 7) {
-            let far = (k.coords().expand(0, T) - at).abs();
-            sum += if far < width * 7 + 1 { x.load(k).expand(0, T) } else { 0 };
+            sum += x.load(k);
         }
-        y.store(t, sum.sum_axis(1));
+        y.store(t, sum.sum().splat([T]));
     }
 }
 
-/// Constant positions, open ones, and what two ranges have in common; ends that are multiples of the tile need no comparison.
-#[kernel(tile(R = [2, 4], C = [16, 32]), coarsen(K of C = [1, 2]), vector(V = [1, 2, 4]), stages(S = [1, 2]))]
+/// Constant positions, open ones, and what two ranges have in common; where ends are multiples of the tile nothing is compared with them.
+#[kernel(tile(R = [2, 4], C = [16, 32]), coarsen(K of C = [1, 2]), vector(V = [1, 2, 4]))]
 pub fn constant_positions(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 2>) {
     let n = x.len(1);
     for r in x.axis(0).tiles(R) {
@@ -61,20 +59,23 @@ pub fn constant_positions(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 2>) {
         for c in x.axis(1).tiles(C).within(-5..7) {
             sum += x.load((r, c));
         }
-        for c in x.axis(1).tiles(C).within(..n - 33) {
+        for c in x.axis(1).tiles(C).within(..n - 9) {
             sum += x.load((r, c)) * 2;
         }
-        for c in x.axis(1).tiles(C).within(20..).within(..=n / 2) {
+        for c in x.axis(1).tiles(C).within(5..).within(..=n / 2) {
             sum += x.load((r, c)) * 3;
         }
+        for c in x.axis(1).tiles(C).within(16..32) {
+            sum += x.load((r, c)) * 5;
+        }
         let sum = sum.sum_axis(1).expand(1, C);
-        for c in x.axis(1).tiles(C).within(64..96) {
-            y.store((r, c), x.load((r, c)) + sum);
+        for c in x.axis(1).tiles(C).within(3..20) {
+            y.store((r, c), sum);
         }
     }
 }
 
-/// Windows of such a loop: neighbours lie anywhere, the tile's own elements are some positions; and atomics of what is loaded.
+/// Windows of such a loop: neighbours lie anywhere, the tile's own elements are some positions; and updates at them.
 #[kernel(
     tile(R = 1, T = [16, 32]),
     coarsen(C of T = [1, 2, 4]),
@@ -91,28 +92,8 @@ pub fn windows_between(x: &Tensor<i32, 1>, firsts: &Tensor<i32, 1>, y: &mut Tens
         for t in x.tiles([T]).within(first..first + 41) {
             let w = x.window(t, [(1, 2)], Boundary::Zero);
             sum += w.at(2) - w.at(-1) * 2;
-            bins.atomic_add(x.load(t) % 37, 1);
+            bins.atomic_add(w.at(0) % 37, 1);
         }
         y.store(r, sum.sum().splat([R]));
-    }
-}
-
-/// A band of a matrix, as wide as the tile and some more, times another one: other tiles of both are not read, and other elements absent.
-#[kernel(
-    tile(BM = 16, BN = [16, 32], BK = [8, 16, 12]),
-    coarsen(TM of BM = [2, 4], TN of BN = [4, 2]),
-    vector(V = [4, 2, 1]),
-    operands(O = [Shared, Direct, Transposed]),
-    stages(S = [1, 2, 3]),
-    copy(P = [Registers, Async]),
-    grid(G = [0, 1])
-)]
-pub fn band_product(a: &Tensor<i32, 2>, b: &Tensor<i32, 2>, width: Scalar<i64>, c: &mut Tensor<i32, 2>) {
-    for (m, n) in c.tiles([BM, BN]) {
-        let mut acc = zeros::<i32>([BM, BN]);
-        for k in a.axis(1).tiles(BK).within(m.start() - width * 5..m.end() + width * 5) {
-            acc = dot(a.load((m, k)), b.load((k, n)), acc);
-        }
-        c.store((m, n), acc);
     }
 }
