@@ -3,7 +3,8 @@
 //! Signed overflow is undefined in C, but the numeric contract says that integers wrap. Arithmetic of the compiler's own indices
 //! (thread and block numbers, host-computed parameters, loop counters) never overflows and is printed as it is; arithmetic on the
 //! author's data is done on unsigned numbers. Data are what comes from memory, other lanes, scalar parameters (and what the host
-//! computes of them in 64 bits), narrowing and float casts and bitcasts, or what is computed from data; so are products by large constants, as random numbers use them.
+//! computes of them in 64 bits), narrowing and float casts and bitcasts, or what is computed from data, unless it is cut to an axis; so are
+//! products by large constants, as random numbers use them.
 
 use crate::simt::{Expr, Fragment, Kernel, ParamKind, Stmt};
 use crate::tile::host::HostExpr;
@@ -82,6 +83,8 @@ impl Data {
                 _ => false,
             },
             Expr::Unary(_, a) => self.is_data(kernel, a),
+            Expr::Cast(_, a) if is_cut(kernel, a) => false,
+            Expr::Binary(..) if is_cut(kernel, expr) => false,
             Expr::Binary(op, a, b) => {
                 (*op == BinaryOp::Mul && (is_large(a) || is_large(b))) || self.is_data(kernel, a) || self.is_data(kernel, b)
             }
@@ -125,6 +128,15 @@ fn is_anything(value: &HostExpr) -> bool {
         HostExpr::Wrap(_, e) => is_anything(e),
         HostExpr::Const(_) | HostExpr::Dim(..) | HostExpr::Stride(..) | HostExpr::Multiprocessors => false,
     }
+}
+
+/// Cut to lie between 0 and the length of an axis: as good as a length, whatever was cut.
+fn is_cut(kernel: &Kernel, expr: &Expr) -> bool {
+    let Expr::Binary(BinaryOp::Min, a, b) = expr else { return false };
+    let from_zero = matches!(&**a, Expr::Binary(BinaryOp::Max, _, low) if matches!(&**low, Expr::Literal(l) if l.dtype.is_int() && l.bits == 0));
+    let len = if let Expr::Cast(_, inner) = &**b { inner } else { b };
+    let is_length = |p: usize| matches!(&kernel.params[p].kind, ParamKind::Host { value: HostExpr::Dim(..), .. });
+    from_zero && matches!(&**len, Expr::Param(p) if is_length(*p))
 }
 
 fn is_large(expr: &Expr) -> bool {

@@ -75,7 +75,7 @@ impl Lowering<'_> {
         }
         let multiple = self.multiple(&own);
         let mut at = if low < 0 { binary(BinaryOp::Max, own, its.lit(0)) } else { own };
-        if its.dtype != self.ix.dtype {
+        if low < 0 || its.dtype != self.ix.dtype {
             at = binary(BinaryOp::Min, at, its.cast(self.ix.dtype, len.clone()));
         }
         // Where it is cut to the length, there is no turn.

@@ -97,3 +97,49 @@ pub fn windows_between(x: &Tensor<i32, 1>, firsts: &Tensor<i32, 1>, y: &mut Tens
         y.store(r, sum.sum().splat([R]));
     }
 }
+
+/// How many turns a loop takes, and the sum of what is there.
+#[kernel(tile(S = 1, T = 16))]
+pub fn turns_taken(ends: &Tensor<i32, 2>, x: &Tensor<i32, 1>, turns: &mut Tensor<i32, 1>, sums: &mut Tensor<i32, 1>) {
+    for s in turns.tiles([S]) {
+        let (mut count, mut sum) = (scalar(0i32), scalar(0i32));
+        let inside = s.number().min(ends.len(0) - 1);
+        if inside >= 0 {
+            for t in x.tiles([T]).within(ends.at((inside, 0))..ends.at((inside, 1))) {
+                count += 1;
+                sum += x.load(t).sum();
+            }
+        }
+        turns.store(s, count.splat([S]));
+        sums.store(s, sum.splat([S]));
+    }
+}
+
+/// The tiles that the grid's own tile covers, and those before it.
+#[kernel(tile(T = 16, K = [16, 32]), coarsen(C of K = [1, 2]), vector(V = [1, 2]))]
+pub fn between_tiles(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    for t in y.tiles([T]) {
+        let mut sum = zeros::<i32>([K]);
+        for k in x.axis(0).tiles(K).within(t.start() - 32..t.end()) {
+            sum += x.load(k);
+        }
+        y.store(t, sum.sum().splat([T]));
+    }
+}
+
+/// Whose turns could be shared, were they known before the launch.
+#[kernel(
+    tile(BM = 16, BN = [16, 32], BK = [16, 8]),
+    coarsen(TM of BM = [2, 4], TN of BN = [2, 4]),
+    split(Z = [1, 2]),
+    slices(Y = [1, 2])
+)]
+pub fn split_band(a: &Tensor<i32, 2>, b: &Tensor<i32, 2>, c: &mut Tensor<i32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<i32>([BM, BN]);
+        for k in a.axis(1).tiles(BK).within(..m.end()) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), acc);
+    }
+}
