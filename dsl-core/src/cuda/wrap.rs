@@ -133,7 +133,8 @@ fn is_anything(value: &HostExpr) -> bool {
 /// Cut to lie between 0 and the length of an axis: as good as a length, whatever was cut.
 fn is_cut(kernel: &Kernel, expr: &Expr) -> bool {
     let Expr::Binary(BinaryOp::Min, a, b) = expr else { return false };
-    let from_zero = matches!(&**a, Expr::Binary(BinaryOp::Max, _, low) if matches!(&**low, Expr::Literal(l) if l.dtype.is_int() && l.bits == 0));
+    let from_zero =
+        matches!(&**a, Expr::Binary(BinaryOp::Max, _, low) if matches!(&**low, Expr::Literal(l) if l.dtype.is_int() && l.bits == 0));
     let len = if let Expr::Cast(_, inner) = &**b { inner } else { b };
     let is_length = |p: usize| matches!(&kernel.params[p].kind, ParamKind::Host { value: HostExpr::Dim(..), .. });
     from_zero && matches!(&**len, Expr::Param(p) if is_length(*p))

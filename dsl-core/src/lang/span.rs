@@ -27,40 +27,40 @@ pub struct Ends {
     label = "not a range of integers or integer scalars",
     note = "write `first..end`, `first..` or `..end`, both of one type"
 )]
-pub trait Positions {
+pub trait PositionRange {
     /// Its ends.
     #[doc(hidden)]
     fn ends(self) -> Ends;
 }
 
-impl<C: Coordinate> Positions for Range<C> {
+impl<C: Coordinate> PositionRange for Range<C> {
     fn ends(self) -> Ends {
         Ends { first: Some(self.start.part()), end: Some(self.end.part()), inclusive: false }
     }
 }
-impl<C: Coordinate> Positions for RangeInclusive<C> {
+impl<C: Coordinate> PositionRange for RangeInclusive<C> {
     fn ends(self) -> Ends {
         let (first, end) = self.into_inner();
         Ends { first: Some(first.part()), end: Some(end.part()), inclusive: true }
     }
 }
-impl<C: Coordinate> Positions for RangeFrom<C> {
+impl<C: Coordinate> PositionRange for RangeFrom<C> {
     fn ends(self) -> Ends {
         Ends { first: Some(self.start.part()), end: None, inclusive: false }
     }
 }
-impl<C: Coordinate> Positions for RangeTo<C> {
+impl<C: Coordinate> PositionRange for RangeTo<C> {
     fn ends(self) -> Ends {
         Ends { first: None, end: Some(self.end.part()), inclusive: false }
     }
 }
-impl<C: Coordinate> Positions for RangeToInclusive<C> {
+impl<C: Coordinate> PositionRange for RangeToInclusive<C> {
     fn ends(self) -> Ends {
         Ends { first: None, end: Some(self.end.part()), inclusive: true }
     }
 }
 /// What the attribute makes of `first..end` with a scalar: its end is excluded already.
-impl<T> Positions for ScalarRange<T> {
+impl<T> PositionRange for ScalarRange<T> {
     fn ends(self) -> Ends {
         let (first, end) = self.handles();
         Ends { first: Some(Part::At(first)), end: Some(Part::At(end)), inclusive: false }
@@ -76,11 +76,14 @@ impl<T> Positions for ScalarRange<T> {
 pub trait OneAxis {}
 impl OneAxis for Axes<1> {}
 
-impl<A: OneAxis> Tiles<A> {
+impl<A> Tiles<A> {
     /// Only the tiles that hold some of these positions: none where there is none. Tiles lie at multiples of their size as ever; at other
     /// positions of the first and the last of them elements are absent. Positions outside of the axis are none. For loops inside of the
     /// grid's.
-    pub fn within(mut self, positions: impl Positions) -> Tiles<A> {
+    pub fn within(mut self, positions: impl PositionRange) -> Tiles<A>
+    where
+        A: OneAxis,
+    {
         self.spans.push(positions.ends());
         self
     }

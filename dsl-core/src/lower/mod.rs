@@ -6,7 +6,7 @@
 //! 3. `grid`, `tail`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
 //! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
-//!    `observed`: which absent elements nobody looks at.
+//!    `spans`: the turns of loops that keep to some positions. `observed`: which absent elements nobody looks at.
 //!    `combine`, `scan`, `exchange`, `finish`, `words`, `totals`, `second_launch`: what threads, warps and blocks have, combined.
 //!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
 //!    once. `ahead`: copies of windows that start some turns of their loop early.

@@ -101,14 +101,11 @@ pub fn windows_between(x: &Tensor<i32, 1>, firsts: &Tensor<i32, 1>, y: &mut Tens
 /// How many turns a loop takes, and the sum of what is there.
 #[kernel(tile(S = 1, T = 16))]
 pub fn turns_taken(ends: &Tensor<i32, 2>, x: &Tensor<i32, 1>, turns: &mut Tensor<i32, 1>, sums: &mut Tensor<i32, 1>) {
-    for s in turns.tiles([S]) {
+    for s in ends.axis(0).tiles(S) {
         let (mut count, mut sum) = (scalar(0i32), scalar(0i32));
-        let inside = s.number().min(ends.len(0) - 1);
-        if inside >= 0 {
-            for t in x.tiles([T]).within(ends.at((inside, 0))..ends.at((inside, 1))) {
-                count += 1;
-                sum += x.load(t).sum();
-            }
+        for t in x.tiles([T]).within(ends.at((s.number(), 0))..ends.at((s.number(), 1))) {
+            count += 1;
+            sum += x.load(t).sum();
         }
         turns.store(s, count.splat([S]));
         sums.store(s, sum.splat([S]));

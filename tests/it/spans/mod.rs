@@ -6,6 +6,8 @@ pub mod kernels;
 use super::evaluator::{Given, ints, kernel};
 use super::language::{ir, mistakes_in, says};
 use super::launches::best_facts;
+use super::nvrtc;
+use super::rungs::all_kernels;
 use girih::prelude::*;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
@@ -104,6 +106,14 @@ fn over_the_grid(x: &Tensor<f32, 2>, m: Size) {
     for r in x.axis(0).tiles(m).within(3..x.len(0)) {
         let _ = x.load((r, 0));
     }
+}
+
+#[test]
+fn nvrtc_accepts_loops_over_some_positions() {
+    let own = |k: &Kernel| ["spans::", "spanned::"].iter().any(|p| k.path.contains(p)) || k.name == "causal_attention";
+    let kernels: Vec<Kernel> = all_kernels().into_iter().filter(own).collect();
+    assert!(kernels.len() >= 11, "{} kernels with such loops", kernels.len());
+    nvrtc::accepts(&kernels);
 }
 
 /// Turns that only the GPU knows are not dealt to blocks or slices.

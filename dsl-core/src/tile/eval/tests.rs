@@ -124,7 +124,16 @@ impl Builder {
             _ => vec![],
         };
         let result = carries.first().map(|c| c.result);
-        self.push(Stmt::Tiles(TileLoop { view, axes: vec![0], vars: vec![var], span: None, strided: carry.is_some(), carries, body: turn, loc: LOC }));
+        self.push(Stmt::Tiles(TileLoop {
+            view,
+            axes: vec![0],
+            vars: vec![var],
+            span: None,
+            strided: carry.is_some(),
+            carries,
+            body: turn,
+            loc: LOC,
+        }));
         result
     }
 
