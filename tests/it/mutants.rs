@@ -31,7 +31,19 @@ struct Harmless {
 }
 
 /// What may be taken out without any launch noticing.
-const HARMLESS: [Harmless; 17] = [
+const HARMLESS: [Harmless; 19] = [
+    Harmless {
+        kernel: "segments",
+        removed: Removed::LoadPredicate,
+        place: "t_end",
+        reason: "a sum keeps what it had where the position is none of the loop's; the predicate of its load spares traffic",
+    },
+    Harmless {
+        kernel: "near_sums",
+        removed: Removed::LoadPredicate,
+        place: "k_end",
+        reason: "a sum keeps what it had where the position is none of the loop's; the predicate of its load spares traffic",
+    },
     Harmless {
         kernel: "constant_positions",
         removed: Removed::LoadPredicate,

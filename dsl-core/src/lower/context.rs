@@ -141,6 +141,8 @@ pub(crate) struct Lowering<'a> {
     pub lengths: HashMap<ValueId, ValueId>,
     /// The positions to which the loop of a tile index keeps, of loops that have begun.
     pub walked: HashMap<ValueId, super::spans::Walked>,
+    /// The same of the vectors that hold some of them.
+    pub walked_in_vectors: HashMap<ValueId, super::spans::Walked>,
     /// Tile indices of axes that fit one tile: always 0.
     pub fitting: HashSet<ValueId>,
     /// Loads that started before their tile's turn: their statements do nothing.
@@ -229,6 +231,7 @@ impl<'a> Lowering<'a> {
             mode: Mode::Tail,
             lengths: loop_lengths(kernel),
             walked: HashMap::new(),
+            walked_in_vectors: HashMap::new(),
             fitting: HashSet::new(),
             loaded_early: HashSet::new(),
             grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),

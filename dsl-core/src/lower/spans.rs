@@ -48,7 +48,10 @@ impl Lowering<'_> {
         let first = self.first_position(span.first, &len, &name);
         let end = self.end_position(span.end, &len, &name);
         let within_tile = first.clone().filter(|first| self.multiple(first) % size != 0);
-        self.walked.insert(var, Walked { first: within_tile, end: end.clone() });
+        let walked = Walked { first: within_tile, end: end.clone() };
+        let whole = self.in_vectors(&walked, &len, &name);
+        self.walked_in_vectors.insert(var, whole);
+        self.walked.insert(var, walked);
         let (from, to) = match first {
             None => (ix.lit(0), up_to(&end)),
             Some(first) => {
@@ -61,6 +64,29 @@ impl Lowering<'_> {
             e => cx.declare_let(&format!("{name}_{what}"), ix.dtype, e),
         };
         (named(self, "from", from), named(self, "to", to))
+    }
+
+    /// The positions of the vectors that hold some of these, where vectors divide the axis: all of them lie there.
+    fn in_vectors(&mut self, walked: &Walked, len: &Expr, name: &str) -> Walked {
+        let (ix, width) = (self.ix, gcd(self.plan.vector, self.multiple(len)));
+        let Walked { mut first, mut end } = walked.clone();
+        if let Some(at) = first.take_if(|at| self.multiple(at) % width != 0) {
+            let down = ix.mul(ix.div(at, width), ix.lit(width));
+            first = Some(self.declare_let(&format!("{name}_first_vector"), ix.dtype, down));
+        }
+        if self.multiple(&end) % width != 0 {
+            let up = ix.mul(ix.div(ix.add(end, ix.lit(width - 1)), width), ix.lit(width));
+            end = self.declare_let(&format!("{name}_end_vector"), ix.dtype, up);
+        }
+        Walked { first, end }
+    }
+
+    /// What `f` does of whole vectors that hold positions to which loops keep: what else lies in them is there, too.
+    pub fn in_whole_vectors<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        std::mem::swap(&mut self.walked, &mut self.walked_in_vectors);
+        let done = f(self);
+        std::mem::swap(&mut self.walked, &mut self.walked_in_vectors);
+        done
     }
 
     /// The first position to which a loop keeps, cut to the axis; `None` if it is where the axis begins.

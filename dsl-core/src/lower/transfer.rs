@@ -78,11 +78,22 @@ impl Lowering<'_> {
         self.kernel.value(value).name.clone().unwrap_or_else(|| format!("{tensor}_frag"))
     }
 
-    /// Loads a tile into an array of its storage type.
+    /// Loads a tile into an array of its storage type. Where a loop keeps to positions that begin or end within a vector of a tensor that
+    /// nobody writes, the vector is loaded as a whole: then absent elements hold what lies there.
     pub fn load_array(&mut self, var: VarId, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Lowered<()> {
-        let dtype = self.kernel.view(view).dtype;
-        self.zero_filled.insert(var);
         let cut = self.cut(view, index, layout, mask);
+        if !self.walked.is_empty() && !self.written[self.kernel.view(view).param] {
+            let whole = self.in_whole_vectors(|cx| cx.cut(view, index, layout, mask));
+            if whole.width > cut.width {
+                return self.in_whole_vectors(|cx| cx.load_cut(var, view, index, layout, mask, whole));
+            }
+        }
+        self.zero_filled.insert(var);
+        self.load_cut(var, view, index, layout, mask, cut)
+    }
+
+    fn load_cut(&mut self, var: VarId, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask, cut: Cut) -> Lowered<()> {
+        let dtype = self.kernel.view(view).dtype;
         let mut target = var;
         if cut.reversed {
             let name = format!("{}_mirrored", self.vars[var.0 as usize].name);
