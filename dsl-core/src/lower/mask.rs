@@ -145,8 +145,9 @@ impl Lowering<'_> {
         !full && !self.surely_full(bound)
     }
 
-    /// Whether every tile of a loop lies inside: its length is a multiple of the tile, or both ends of the positions to which it keeps are. Of the tiles that are dealt to a block, some are
-    /// loaded ahead of their turn, and need not be there; nor need the first one, where one block runs in any case.
+    /// Whether every tile of a loop lies inside: its length is a multiple of the tile, or both ends of the positions to which it keeps are.
+    /// Of the tiles that are dealt to a block, some are loaded ahead of their turn, and need not be there; nor need the first one, where
+    /// one block runs in any case.
     fn surely_full(&mut self, bound: &Bound) -> bool {
         let dealt = self.grid_vars.contains(&bound.index) && self.plan.grid > 0;
         if dealt || bound.len != self.lengths[&bound.index] {
