@@ -207,6 +207,10 @@ impl Target {
     pub fn has_async_copy(&self) -> bool {
         self.capability >= 80
     }
+    /// Has `createpolicy` and loads that take a policy of the L2 cache.
+    pub fn has_cache_policies(&self) -> bool {
+        self.capability >= 80
+    }
     /// Has this matrix instruction. All targets have `ldmatrix`.
     pub fn has(&self, atom: &Atom) -> bool {
         self.capability >= atom.capability

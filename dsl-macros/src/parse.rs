@@ -27,7 +27,7 @@ const GROUPS: [(&str, &[&str], i64); 20] = [
     ("operands", &["Direct", "Shared", "Transposed"], 0),
     ("finish", &["LastBlock", "Atomics", "SecondLaunch"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
-    ("cache", &["Default", "Streaming", "Stores", "Loads"], 0),
+    ("cache", &["Default", "Streaming", "Stores", "Loads", "Kept"], 0),
 ];
 
 /// A value of a knob.

@@ -10,7 +10,7 @@ use girih::prelude::*;
     coarsen(C of T = [1, 2, 4, 8]),
     vector(V = [1, 2, 4]),
     rows(L = [Direct, Shared]),
-    cache(H = [Default, Streaming, Loads])
+    cache(H = [Default, Streaming, Loads, Kept])
 )]
 pub fn rgb_to_grayscale(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
     for p in y.tiles([T]) {

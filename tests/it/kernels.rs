@@ -19,6 +19,14 @@ pub fn saxpy(a: Scalar<f32>, x: &Tensor<f32, 1>, y: &Tensor<f32, 1>, z: &mut Ten
     }
 }
 
+/// Loads whose lines are to be kept, of words, of half words and of what the kernel also writes.
+#[kernel(tile(T = [64, 256]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]), cache(H = [Default, Kept]))]
+pub fn kept_loads(x: &Tensor<f32, 1>, w: &Tensor<f16, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, y.load(t) + x.load(t) * w.load(t).cast::<f32>());
+    }
+}
+
 /// A transposition whose tiles are dealt to blocks: the shared tile is used again.
 #[kernel(tile(R = [8, 16, 32], C = [8, 16, 32]), coarsen(CR of R = [1, 2, 4], CC of C = [1, 2, 4]), vector(V = [1, 2, 4]), grid(G = [0, 1]))]
 pub fn dealt_transpose(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {

@@ -3,6 +3,7 @@
 mod access;
 mod boundaries;
 mod by_cargo;
+mod cache_hints;
 mod combining;
 mod cooperating;
 mod cubin_cache;

@@ -3,7 +3,7 @@
 use super::helpers::Helper;
 use super::literal::{c_type, vector_type, vector_zero};
 use super::writer::Writer;
-use crate::simt::{CacheHint, Expr, Place, Space, VarId};
+use crate::simt::{CacheHint, Expr, ParamKind, Place, Space, VarId};
 use crate::types::DType;
 
 impl Writer<'_> {
@@ -27,6 +27,7 @@ impl Writer<'_> {
         let address = self.address(place, vector, true);
         let value = match cache {
             CacheHint::Streaming if matches!(place.space, Space::Global(_)) && bytes <= 16 => format!("__ldcs({address})"),
+            CacheHint::Kept if self.may_be_kept(place, bytes) => self.load_kept(&address),
             _ => dereferenced(address),
         };
         let target = self.fragment(var, at, vector, false);
@@ -37,6 +38,19 @@ impl Writer<'_> {
                 self.line(format!("{target} = {p} ? {value} : {};", vector_zero(dtype, bytes)));
             }
         }
+    }
+
+    /// Whether loads of so many bytes may ask the L2 to keep their lines: such a load may move across others and across barriers, so nobody
+    /// writes there; words and vectors of words have the instruction.
+    pub fn may_be_kept(&self, place: &Place, bytes: u32) -> bool {
+        let Space::Global(param) = place.space else { return false };
+        matches!(self.kernel.params[param].kind, ParamKind::Pointer { writable: false, restrict: true, .. }) && matches!(bytes, 4 | 8 | 16)
+    }
+
+    /// A load whose lines the L2 is asked to keep.
+    pub fn load_kept(&mut self, address: &str) -> String {
+        self.uses(Helper::LoadKept);
+        format!("load_kept({address})")
     }
 
     pub fn store_vector(&mut self, place: &Place, var: VarId, at: &Expr, lanes: u32, predicate: Option<&Expr>, cache: CacheHint) {

@@ -188,6 +188,10 @@ impl Writer<'_> {
             CacheHint::Streaming if matches!(place.space, Space::Global(_)) && place.dtype != DType::Bool => {
                 format!("__ldcs({})", self.address(place, c_type(place.dtype), true))
             }
+            CacheHint::Kept if place.dtype != DType::Bool && self.may_be_kept(place, place.dtype.size() as u32) => {
+                let address = self.address(place, c_type(place.dtype), true);
+                self.load_kept(&address)
+            }
             _ => self.element(place, true),
         };
         match predicate {

@@ -48,13 +48,15 @@ pub(super) enum Helper {
     GridBarrier,
     Words,
     LoadPair,
+    /// Loads whose lines the L2 is asked to keep.
+    LoadKept,
     LoadMatrix(LoadMatrix),
     Mma(Atom),
 }
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 38] = [
+    const PLAIN: [Helper; 39] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -93,6 +95,7 @@ impl Helper {
         Helper::GridBarrier,
         Helper::Words,
         Helper::LoadPair,
+        Helper::LoadKept,
     ];
 
     /// The names that helpers define, used or not.
@@ -137,6 +140,7 @@ impl Helper {
             Helper::GridBarrier => &["grid_barrier"],
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
             Helper::LoadPair => &["load_pair"],
+            Helper::LoadKept => &["load_kept"],
             Helper::LoadMatrix(_) | Helper::Mma(_) => &[],
         }
     }
@@ -193,6 +197,7 @@ impl Helper {
             Helper::GridBarrier => memory::GRID_BARRIER,
             Helper::Words => memory::WORDS,
             Helper::LoadPair => matrix::LOAD_PAIR,
+            Helper::LoadKept => memory::LOAD_KEPT,
         };
         text.into()
     }

@@ -140,6 +140,8 @@ words! {
         Stores,
         /// The same, of loads only.
         Loads,
+        /// Loads of what the kernel does not write stay in the L2 the longest.
+        Kept,
     }
 }
 

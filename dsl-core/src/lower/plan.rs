@@ -167,12 +167,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         check_ahead(kernel, target, grid * stages * anchor.iter().max().copied().unwrap_or(1))?;
     }
     let shared_rows = matches!(schedule.of_kind(kernel, KnobKind::Rows), Some(Choice::Word(w)) if w == "Shared");
-    let (load_cache, store_cache) = match schedule.of_kind(kernel, KnobKind::Cache) {
-        Some(Choice::Word(w)) if w == "Streaming" => (CacheHint::Streaming, CacheHint::Streaming),
-        Some(Choice::Word(w)) if w == "Loads" => (CacheHint::Streaming, CacheHint::Default),
-        Some(Choice::Word(w)) if w == "Stores" => (CacheHint::Default, CacheHint::Streaming),
-        _ => (CacheHint::Default, CacheHint::Default),
-    };
+    let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
     let blocked = reads_windows(kernel);
     let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
     let shared_operands = dots && !super::dots::are_direct(kernel, schedule);
@@ -336,6 +331,21 @@ fn check_ahead(kernel: &Kernel, target: &Target, per_multiprocessor: i64) -> Res
             Err(illegal(kernel, &[id], "stages".into(), rule))
         }
         _ => Ok(()),
+    }
+}
+
+/// The hints of loads and of stores.
+fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<(CacheHint, CacheHint), ScheduleError> {
+    let Some(Choice::Word(word)) = schedule.of_kind(kernel, KnobKind::Cache) else { return Ok((CacheHint::Default, CacheHint::Default)) };
+    match (word.as_str(), knob_of_kind(kernel, KnobKind::Cache)) {
+        ("Streaming", _) => Ok((CacheHint::Streaming, CacheHint::Streaming)),
+        ("Loads", _) => Ok((CacheHint::Streaming, CacheHint::Default)),
+        ("Stores", _) => Ok((CacheHint::Default, CacheHint::Streaming)),
+        ("Kept", Some(id)) if !target.has_cache_policies() => {
+            Err(illegal(kernel, &[id], word.clone(), format!("{} has no policies of its L2 cache; use Default", target.arch)))
+        }
+        ("Kept", _) => Ok((CacheHint::Kept, CacheHint::Default)),
+        _ => Ok((CacheHint::Default, CacheHint::Default)),
     }
 }
 

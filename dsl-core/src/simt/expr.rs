@@ -55,6 +55,8 @@ pub enum CacheHint {
     Default,
     /// Read or written once: `__ldcs`, `__stcs`.
     Streaming,
+    /// Loads of what a kernel does not write, whose lines the L2 is asked to keep the longest (`L2::evict_last`); from sm_80 on.
+    Kept,
 }
 
 /// A pure expression.

@@ -169,6 +169,7 @@ fn hint(cache: super::CacheHint) -> &'static str {
     match cache {
         super::CacheHint::Default => "",
         super::CacheHint::Streaming => ".streaming",
+        super::CacheHint::Kept => ".kept",
     }
 }
 

@@ -173,3 +173,22 @@ __device__ __forceinline__ unsigned long long wait_nonzero(const unsigned long l
     return found;
 }
 ";
+
+pub(super) const LOAD_KEPT: &str = "\
+// Loads a word, or 2 or 4 of them, whose lines the caches are asked to keep the longest. What lies there does not change.
+template <typename T> __device__ __forceinline__ T load_kept(const T* at)
+{
+    unsigned long long policy;
+    asm(\"createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\" : \"=l\"(policy));
+    __align__(16) unsigned int words[4];
+    if (sizeof(T) == 16) {
+        asm(\"ld.global.L1::evict_last.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;\"
+            : \"=r\"(words[0]), \"=r\"(words[1]), \"=r\"(words[2]), \"=r\"(words[3]) : \"l\"(at), \"l\"(policy));
+    } else if (sizeof(T) == 8) {
+        asm(\"ld.global.L1::evict_last.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;\" : \"=r\"(words[0]), \"=r\"(words[1]) : \"l\"(at), \"l\"(policy));
+    } else {
+        asm(\"ld.global.L1::evict_last.L2::cache_hint.b32 %0, [%1], %2;\" : \"=r\"(words[0]) : \"l\"(at), \"l\"(policy));
+    }
+    return *reinterpret_cast<const T*>(words);
+}
+";
