@@ -1,21 +1,21 @@
 //! Control flow, chosen by type: a host value gives ordinary Rust, a symbolic one gives IR. The attributes write the calls.
 
+mod begin;
+
 use super::carry::{Carrier, Carry, Kept};
-use super::elem::{Elem, Int};
+use super::elem::Int;
 use super::elementwise::uniform;
-use super::loops::{self, Slots};
+use super::loops::{self, Slots, close_region, open_region, push_stmt};
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
 use super::recorder::Reached;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
-use super::span::{self, Ends};
-use super::tensor::LoopVars;
-use crate::error::Diagnostic;
+use super::span::Ends;
 use crate::loc::SourceLoc;
 use crate::program;
-use crate::tile::{Size, Stmt, TileLoop, Ty, ValueId, ViewId};
-use crate::types::{BinaryOp, CompareOp, DType};
+use crate::tile::{Size, Stmt, TileLoop, ValueId};
+use crate::types::BinaryOp;
 use std::marker::PhantomData;
 
 /// The tiles of a tensor's axes: what `for` goes over.
@@ -189,86 +189,6 @@ enum Kind {
     Wrong,
 }
 
-impl<A: LoopVars> Start for Tiles<A> {
-    type Loop = RecordedFor<A::Var>;
-    fn start(self, names: &[&str], loc: SourceLoc) -> Self::Loop {
-        let opened = session::with(|s| {
-            let k = s.kernel("a loop over tiles", loc)?;
-            let view = ViewId(self.tensor.get(k.build)?);
-            let grid = k.depth() == 0;
-            if grid && k.has_grid {
-                let message = "a second loop over tiles at the top of the kernel: a kernel has one grid";
-                let help = "nest it in the first loop, or write a second kernel and launch both from a `#[program]`";
-                k.error(Diagnostic::new(loc, message).help(help));
-            }
-            if grid && !self.spans.is_empty() {
-                let message = "the grid's loop walks all tiles: only a loop inside of it can keep to some positions";
-                let help = "walk a part of the tensor, `x.slice(axis, first, len)`, whose bounds a launch knows";
-                k.error(Diagnostic::new(loc, message).help(help));
-            }
-            k.has_grid |= grid;
-            let span = match grid || self.spans.is_empty() {
-                true => None,
-                false => Some(span::common(k, &self.spans, view, self.axes[0], loc)?),
-            };
-            k.open(false);
-            let vars: Vec<ValueId> = self
-                .sizes
-                .iter()
-                .enumerate()
-                .map(|(i, size)| {
-                    let name = names.get(i).filter(|n| !n.is_empty()).map(|n| n.to_string());
-                    k.new_value(Ty::TileIdx(size.clone()), name, loc, 0)
-                })
-                .collect();
-            for (var, axis) in vars.iter().zip(&self.axes) {
-                let len = k.kernel.view(view).axes[*axis].len;
-                k.walked.insert(*var, len);
-            }
-            let handles = vars.iter().map(|v| k.handle(*v)).collect();
-            let (axes, strided) = (self.axes.clone(), self.strided);
-            let head = TileLoop { view, axes, vars, span, strided, carries: Vec::new(), body: Vec::new(), loc };
-            Some((Kind::Tiles { head, grid }, handles))
-        });
-        let wrong = || (Kind::Wrong, vec![Handle::POISON; self.sizes.len()]);
-        RecordedFor::new(opened.unwrap_or_else(wrong), A::of, loc)
-    }
-}
-
-impl<T: Elem> Start for ScalarRange<T> {
-    type Loop = RecordedFor<Scalar<T>>;
-    fn start(self, names: &[&str], loc: SourceLoc) -> Self::Loop {
-        let name = names.first().filter(|n| !n.is_empty()).map(|n| n.to_string());
-        let opened = session::with(|s| match s {
-            Session::Kernel(k) => {
-                let (start, end) = (uniform(k, self.start, "a loop's start", loc)?, uniform(k, self.end, "a loop's end", loc)?);
-                k.open(false);
-                let var = k.new_value(Ty::Scalar(T::DTYPE), name, loc, 0);
-                Some((Kind::Range { start, end, var }, vec![k.handle(var)]))
-            }
-            Session::Program(p) => {
-                let ((start, _), (end, _)) = (p.read(self.start, loc)?, p.read(self.end, loc)?);
-                let some = program::Expr::Compare(CompareOp::Lt, Box::new(start.clone()), Box::new(end.clone()));
-                p.open(Reached::when(some));
-                let var = p.var(DType::I64, name.as_deref().unwrap_or("i"));
-                let counter = p.expr(program::Expr::Var(var), DType::I64, loc);
-                let wide = |e| recast(e, T::DTYPE, DType::I64);
-                let handle = p.cast(T::DTYPE, counter, loc);
-                Some((Kind::Counted { start: wide(start), end: wide(end), var }, vec![handle]))
-            }
-        });
-        RecordedFor::new(opened.unwrap_or((Kind::Wrong, vec![Handle::POISON])), |h| Scalar::of(h[0]), loc)
-    }
-}
-
-fn recast(expr: program::Expr, from: DType, to: DType) -> program::Expr {
-    match expr {
-        e if from == to => e,
-        program::Expr::Literal(l) => program::Expr::Literal(crate::types::Literal::from_i64(to, l.to_i64())),
-        e => program::Expr::Cast(to, Box::new(e)),
-    }
-}
-
 impl<V> RecordedFor<V> {
     fn new((kind, vars): (Kind, Vec<Handle>), var: fn(&[Handle]) -> V, loc: SourceLoc) -> RecordedFor<V> {
         RecordedFor { kind, loc, slots: Slots::default(), kept: Kept::default(), turn: Turn::Before, var, vars }
@@ -322,21 +242,6 @@ impl<V> Carrier for RecordedFor<V> {
     }
 }
 
-fn close_region() -> Option<crate::tile::Block> {
-    session::with(|s| match s {
-        Session::Kernel(k) => Some(k.close()),
-        Session::Program(_) => None,
-    })
-}
-
-fn push_stmt(stmt: Stmt) {
-    session::with(|s| {
-        if let Session::Kernel(k) = s {
-            k.push(stmt);
-        }
-    });
-}
-
 /// A `while` that is recorded: its condition and its body run once.
 pub struct RecordedWhile {
     loc: SourceLoc,
@@ -362,13 +267,6 @@ pub fn while_loop() -> RecordedWhile {
         condition: Handle::POISON,
         program_header: Vec::new(),
     }
-}
-
-fn open_region() {
-    session::with(|s| match s {
-        Session::Kernel(k) => k.open(false),
-        Session::Program(p) => p.open(Reached::Perhaps),
-    });
 }
 
 impl RecordedWhile {

@@ -1,5 +1,6 @@
 //! The state of a loop or branch that is being recorded: its regions and the variables that it carries.
 
+use super::recorder::Reached;
 use super::session::{self, Handle, Session};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
@@ -211,4 +212,29 @@ pub(crate) fn reads_memory(block: &Block) -> bool {
         Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) => true,
         Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Barrier { .. } => false,
     })
+}
+
+/// Opens a region of a loop.
+pub(super) fn open_region() {
+    session::with(|s| match s {
+        Session::Kernel(k) => k.open(false),
+        Session::Program(p) => p.open(Reached::Perhaps),
+    });
+}
+
+/// Closes the innermost region of a kernel: its statements.
+pub(super) fn close_region() -> Option<Block> {
+    session::with(|s| match s {
+        Session::Kernel(k) => Some(k.close()),
+        Session::Program(_) => None,
+    })
+}
+
+/// Adds a statement to a kernel.
+pub(super) fn push_stmt(stmt: Stmt) {
+    session::with(|s| {
+        if let Session::Kernel(k) = s {
+            k.push(stmt);
+        }
+    });
 }
