@@ -1,5 +1,10 @@
 //! The state of one lowering: the SIMT kernel that grows, and what became of each tile value.
 
+mod declare;
+mod rep;
+
+pub(crate) use rep::{Data, Rep, TileRep};
+
 use super::index::{Index, multiple};
 use super::mask::Mask;
 use super::params::pointer_or_scalar;
@@ -10,66 +15,9 @@ use crate::layout::{Digit, Layout};
 use crate::simt::{self, Expr, Param, ParamKind, SharedArray, SharedId, Special, Stmt, Var, VarId};
 use crate::tile::access::{dim_classes, dim_constants, loop_lengths};
 use crate::tile::host::HostExpr;
-use crate::tile::{Kernel, Op, ValueId};
+use crate::tile::{Kernel, ValueId};
 use crate::types::DType;
-use std::collections::{BTreeSet, HashMap, HashSet};
-
-/// Where the elements of a tile are.
-#[derive(Clone, Debug)]
-pub(crate) enum Data {
-    /// One register per thread: an expression over variables that stay as they are.
-    One(Expr),
-    /// An array of registers, in the layout's order.
-    Array(VarId),
-    /// Every element is this expression; fits every layout.
-    Splat(Expr),
-    /// The coordinates of a tile index' elements; fits every layout.
-    Coordinates(ValueId),
-    /// A part of the registers that a window's reads filled: the first one's index, and for each register digit of the layout (axis and
-    /// place) the registers from one to the next.
-    Moved { var: VarId, at: i64, digits: Vec<(usize, i64, i64)> },
-    /// The positions of its elements; fits every layout.
-    Iota,
-    /// Computed where it is used, from its operands.
-    Pending(Op),
-}
-
-/// A tile value during lowering.
-#[derive(Clone, Debug)]
-pub(crate) struct TileRep {
-    /// `None`: any layout will do.
-    pub layout: Option<Layout>,
-    pub mask: Mask,
-    pub data: Data,
-    /// Where it lies in other layouts, too: it was brought there for an expression that wanted it so.
-    pub elsewhere: Vec<(Layout, Data)>,
-}
-
-impl TileRep {
-    /// Whether its elements lie in a layout.
-    pub fn lies_in(&self, layout: &Layout) -> bool {
-        self.layout.as_ref() == Some(layout) || self.elsewhere.iter().any(|(l, _)| l == layout)
-    }
-
-    /// Looks at its elements in this layout, if they lie there, too.
-    pub fn lie_in(&mut self, layout: &Layout) {
-        if self.layout.as_ref() != Some(layout)
-            && let Some((l, data)) = self.elsewhere.iter().find(|(l, _)| l == layout).cloned()
-        {
-            (self.layout, self.data) = (Some(l), data);
-        }
-    }
-}
-
-/// A value during lowering.
-#[derive(Clone, Debug)]
-pub(crate) enum Rep {
-    Scalar(Expr),
-    Tile(TileRep),
-    /// The number of the tile along its axis.
-    TileIndex(Expr),
-    Window(Box<super::window::WindowRep>),
-}
+use std::collections::{HashMap, HashSet};
 
 /// Which bounds checks a tile's code has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -285,72 +233,6 @@ impl<'a> Lowering<'a> {
         self.coordinates.retain(|c| c.depth < depth);
         self.hoisted.retain(|(_, _, at)| *at < depth);
         self.blocks.pop().expect("lowering: no open block")
-    }
-
-    pub fn new_var(&mut self, name: &str, dtype: DType, len: Option<u32>) -> VarId {
-        self.vars.push(Var { name: name.to_string(), dtype, len });
-        VarId(self.vars.len() as u32 - 1)
-    }
-
-    /// A variable that never changes; remembers by what it is divisible.
-    pub fn declare_let(&mut self, name: &str, dtype: DType, value: Expr) -> Expr {
-        let divisor = self.multiple(&value);
-        let range = self.range_of(&value);
-        let var = self.new_var(name, dtype, None);
-        if divisor > 1 {
-            self.multiples.insert(var, divisor);
-        }
-        self.ranges.extend(range.map(|r| (var, r)));
-        self.emit(Stmt::Let { var, value });
-        Expr::Var(var)
-    }
-
-    /// As [`Self::declare_let`], before the loop or branch at hand, and once for equal values: for what depends on the thread alone.
-    pub fn declare_before(&mut self, name: &str, value: Expr) -> Expr {
-        if matches!(value, Expr::Literal(_) | Expr::Var(_)) {
-            return value;
-        }
-        if let Some((_, var, _)) = self.hoisted.iter().find(|(v, _, _)| *v == value) {
-            return var.clone();
-        }
-        let inner = if self.blocks.len() > 1 { self.blocks.pop() } else { None };
-        let (dtype, depth) = (self.dtype_of(&value), self.blocks.len());
-        let var = self.declare_let(name, dtype, value.clone());
-        self.blocks.extend(inner);
-        self.hoisted.push((value, var.clone(), depth));
-        var
-    }
-
-    /// A shared array. One that the other of two exclusive paths used is used again.
-    pub fn new_shared(&mut self, name: &str, dtype: DType, len: i64) -> SharedId {
-        let fits = |id: &SharedId| {
-            let a = &self.shared[id.0 as usize];
-            // What the author named keeps its contents.
-            let free = self.arrays.values().all(|own| own.id != *id);
-            free && a.dtype == dtype && a.len == len as u32
-        };
-        let id = match self.reusable.iter().position(fits) {
-            Some(at) => self.reusable.remove(at),
-            None => {
-                self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16, reuses: false });
-                SharedId(self.shared.len() as u32 - 1)
-            }
-        };
-        self.vacant.retain(|v| *v != id);
-        self.taken.push(id);
-        id
-    }
-
-    /// The shared arrays that the author declared.
-    pub fn authors_arrays(&self) -> BTreeSet<SharedId> {
-        self.arrays.values().map(|array| array.id).collect()
-    }
-
-    /// A vacant shared array of at least so many elements: the smallest. Whoever writes to it meets first, and leaves nothing there.
-    pub fn vacant_shared(&self, dtype: DType, len: i64) -> Option<SharedId> {
-        let array = |id: &SharedId| &self.shared[id.0 as usize];
-        let fits = self.vacant.iter().copied().filter(|id| array(id).dtype == dtype && i64::from(array(id).len) >= len);
-        fits.min_by_key(|id| array(id).len)
     }
 
     pub fn rep(&self, value: ValueId) -> &Rep {
