@@ -11,10 +11,15 @@
 //!
 //! Constants, parameters, lengths and strides stand where they are used; all other values have the author's name or a number.
 
-use super::{Block, Carry, Combine, Form, Index, Kernel, Op, Operator, ParamKind, RequirementKind, Stmt, Ty, ValueId, ViewId};
-use super::{SharedAccess, SharedArray, SharedId, SharedKind, Update};
+mod definitions;
+mod header;
+mod names;
+
+pub(crate) use definitions::definitions;
+
+use super::{Block, Carry, Combine, Form, Index, Kernel, Op, Operator, Stmt, Ty, ValueId};
+use super::{SharedAccess, SharedKind, Update};
 use crate::loc::SourceLoc;
-use crate::types::DType;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -52,85 +57,6 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn name_all(&mut self) {
-        for p in &self.kernel.params {
-            self.taken.insert(p.name.clone(), 1);
-        }
-        let mut defined = Vec::new();
-        definitions(&self.kernel.body, &mut defined);
-        for (value, op) in defined {
-            let name = match op {
-                Some(Op::Literal(l)) if l.dtype == DType::I64 || l.dtype == DType::Bool => l.to_string(),
-                Some(Op::Literal(l)) => format!("{l}{}", l.dtype),
-                Some(Op::Param(p)) => self.kernel.params[*p].name.clone(),
-                Some(Op::Dim(p, k)) => format!("{}.len({k})", self.kernel.params[*p].name),
-                Some(Op::Stride(p, k)) => format!("{}.stride({k})", self.kernel.params[*p].name),
-                _ => self.fresh(value),
-            };
-            self.names.insert(value, name);
-        }
-    }
-
-    fn fresh(&mut self, value: ValueId) -> String {
-        let Some(name) = self.kernel.value(value).name.clone() else {
-            self.unnamed += 1;
-            return format!("%{}", self.unnamed - 1);
-        };
-        let count = self.taken.entry(name.clone()).or_insert(0);
-        *count += 1;
-        if *count == 1 { name } else { format!("{name}_{count}") }
-    }
-
-    fn header(&mut self) {
-        let k = self.kernel;
-        let _ = write!(self.out, "kernel {}", k.full_name());
-        self.place(k.loc, 0);
-        let params: Vec<String> = k
-            .params
-            .iter()
-            .map(|p| match p.kind {
-                ParamKind::Tensor { dtype, rank, mutable } => format!("{}: &{}{dtype}[{rank}]", p.name, if mutable { "mut " } else { "" }),
-                ParamKind::Scalar(d) => format!("{}: {d}", p.name),
-            })
-            .collect();
-        self.line(&params.join(", "));
-        for knob in &k.knobs {
-            let choices: Vec<String> = knob.choices.iter().map(|c| c.to_string()).collect();
-            let of = match knob.kind {
-                crate::schedule::KnobKind::Coarsen { of } => format!(" of {}", k.knob(of).name),
-                _ => String::new(),
-            };
-            self.line(&format!("knob {} = {}{of} [{}]", knob.name, knob.kind.group(), choices.join(", ")));
-        }
-        if k.deterministic {
-            self.line("deterministic");
-        }
-        for r in &k.requirements {
-            let text = match &r.kind {
-                RequirementKind::Packed(p) => format!("{} is packed", k.params[*p].name),
-                RequirementKind::AtMost(a, b) => format!("{} <= {}", self.v(*a), self.v(*b)),
-                RequirementKind::Equal(a, b) => format!("{} == {}", self.v(*a), self.v(*b)),
-                RequirementKind::Divisible(a, by) => format!("{} % {by} == 0", self.v(*a)),
-                RequirementKind::Aligned(p, bytes) => format!("{} is aligned to {bytes} bytes", k.params[*p].name),
-            };
-            self.located(&format!("require {text}"), r.loc);
-        }
-        for (i, view) in k.views.iter().enumerate() {
-            let axes: Vec<String> = view.axes.iter().map(|a| format!("{} by {}", self.v(a.len), self.v(a.stride))).collect();
-            let parts: Vec<String> =
-                view.parts.iter().map(|(s, upper)| format!(", {} of split {s}", if *upper { "end" } else { "start" })).collect();
-            let repeats = if view.injective { "" } else { ", repeats" };
-            let head = format!("view {} = {}: {}", self.view(ViewId(i as u32)), k.params[view.param].name, view.dtype);
-            let text = format!("{head}, offset {}, axes ({}){}{repeats}", self.v(view.offset), axes.join("; "), parts.concat());
-            self.located(&text, view.loc);
-        }
-        for (i, array) in k.shared.iter().enumerate() {
-            let ty = self.ty(&Ty::Tile(array.dtype, array.shape.clone()));
-            let by_hand = if array.by_hand { ", by hand" } else { "" };
-            self.located(&format!("shared {}: {ty}{by_hand}", self.array(SharedId(i as u32))), array.loc);
-        }
-    }
-
     fn block(&mut self, block: &Block) {
         block.iter().for_each(|s| self.stmt(s));
     }
@@ -291,14 +217,6 @@ impl Printer<'_> {
         self.located(&text, access.loc);
     }
 
-    /// The author's name of a shared array; numbered where it is not unique.
-    fn array(&self, id: SharedId) -> String {
-        let name = |a: &SharedArray| a.name.clone().unwrap_or_else(|| "shared".into());
-        let own = name(self.kernel.shared_array(id));
-        let same = self.kernel.shared[..id.0 as usize].iter().filter(|a| name(a) == own).count();
-        if same == 0 { own } else { format!("{own}#{}", same + 1) }
-    }
-
     fn combine(&mut self, c: &Combine) {
         let form = match &c.form {
             Form::Reduce { axes } => format!("reduce {} {} axes {axes:?}", operator_name(&c.operator), self.list(&c.inputs)),
@@ -319,10 +237,6 @@ impl Printer<'_> {
         }
     }
 
-    fn v(&self, value: ValueId) -> String {
-        self.names.get(&value).cloned().unwrap_or_else(|| format!("?{}", value.0))
-    }
-
     fn list(&self, values: &[ValueId]) -> String {
         values.iter().map(|v| self.v(*v)).collect::<Vec<_>>().join(", ")
     }
@@ -334,13 +248,6 @@ impl Printer<'_> {
             Index::All(n) => format!("..{n}"),
         };
         index.iter().map(one).collect::<Vec<_>>().join(", ")
-    }
-
-    /// The author's text of a view; numbered where two views have the same text.
-    fn view(&self, id: ViewId) -> String {
-        let text = &self.kernel.view(id).text;
-        let same = self.kernel.views[..id.0 as usize].iter().filter(|v| v.text == *text).count();
-        if same == 0 { text.clone() } else { format!("{text}#{}", same + 1) }
     }
 
     fn ty(&self, ty: &Ty) -> String {
@@ -384,52 +291,5 @@ fn operator_name(operator: &Operator) -> &'static str {
         Operator::All => "all",
         Operator::Any => "any",
         Operator::User { .. } => "user",
-    }
-}
-
-/// The values that a block defines, with their operations, in order.
-pub(crate) fn definitions<'a>(block: &'a [Stmt], out: &mut Vec<(ValueId, Option<&'a Op>)>) {
-    let inner = |carries: &[Carry], out: &mut Vec<(ValueId, Option<&'a Op>)>| out.extend(carries.iter().map(|c| (c.inner, None)));
-    let after = |carries: &[Carry], out: &mut Vec<(ValueId, Option<&'a Op>)>| out.extend(carries.iter().map(|c| (c.result, None)));
-    for stmt in block {
-        match stmt {
-            Stmt::Let(v, op) => {
-                out.push((*v, Some(op)));
-            }
-            Stmt::Combine(c) => {
-                if let Operator::User { arguments, body, .. } = &c.operator {
-                    out.extend(arguments.iter().map(|a| (*a, None)));
-                    definitions(body, out);
-                }
-                out.extend(c.results.iter().map(|r| (*r, None)));
-            }
-            Stmt::Atomic { update, .. } => out.extend(update.result.map(|r| (r, None))),
-            Stmt::Shared(access) => out.extend(access.kind.result().map(|r| (r, None))),
-            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier { .. } => {}
-            Stmt::Tiles(l) => {
-                out.extend(l.vars.iter().map(|v| (*v, None)));
-                inner(&l.carries, out);
-                definitions(&l.body, out);
-                after(&l.carries, out);
-            }
-            Stmt::Range { var, carries, body, .. } => {
-                out.push((*var, None));
-                inner(carries, out);
-                definitions(body, out);
-                after(carries, out);
-            }
-            Stmt::While { carries, header, body, .. } => {
-                inner(carries, out);
-                definitions(header, out);
-                definitions(body, out);
-                after(carries, out);
-            }
-            Stmt::If { then, otherwise, results, .. } => {
-                definitions(then, out);
-                definitions(otherwise, out);
-                out.extend(results.iter().map(|r| (r.result, None)));
-            }
-            Stmt::Where { body, .. } => definitions(body, out),
-        }
     }
 }
