@@ -103,8 +103,5 @@ fn emitter_and_simulator_know_simt_ir_only() {
 
 #[test]
 fn the_tuner_never_sees_ir() {
-    none(
-        code_with(&["runtime/src/tune/search.rs"], &["simt", "tile::Op", "tile::Stmt"]),
-        "the search sees spaces, schedules and durations",
-    );
+    none(code_with(&["runtime/src/tune/search"], &["simt", "tile::Op", "tile::Stmt"]), "the search sees spaces, schedules and durations");
 }

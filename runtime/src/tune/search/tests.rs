@@ -1,0 +1,203 @@
+//! The search on recorded times.
+
+use super::*;
+
+/// A recording: a time for each candidate (`None`: it is wrong), and other times for the final comparison.
+struct Recording {
+    first: Vec<Option<f64>>,
+    again: Vec<f64>,
+    asked: Vec<usize>,
+}
+
+impl Measure for Recording {
+    fn trial(&mut self, candidate: usize) -> Trial {
+        self.asked.push(candidate);
+        trial(self.first[candidate])
+    }
+    fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
+        candidates.iter().map(|c| vec![self.again[*c]; rounds]).collect()
+    }
+}
+
+#[derive(Default)]
+struct Log {
+    tried: Vec<usize>,
+    stop_after: Option<usize>,
+}
+
+impl Observer for Log {
+    fn tried(&mut self, candidate: usize, _trial: &Trial) {
+        self.tried.push(candidate);
+    }
+    fn stopped(&self) -> bool {
+        self.stop_after.is_some_and(|n| self.tried.len() >= n)
+    }
+}
+
+/// Candidates that are all listed.
+struct Listed<'a> {
+    known: Vec<Option<Trial>>,
+    complexity: Vec<u64>,
+    near: &'a dyn Fn(usize) -> Vec<usize>,
+}
+
+impl Candidates for Listed<'_> {
+    fn near(&self, candidate: usize) -> Vec<usize> {
+        (self.near)(candidate)
+    }
+    fn known(&self, candidate: usize) -> Option<Trial> {
+        self.known.get(candidate).cloned().flatten()
+    }
+    fn complexity(&self, candidate: usize) -> u64 {
+        self.complexity.get(candidate).copied().unwrap_or(0)
+    }
+}
+
+fn listed(known: Vec<Option<Trial>>, complexity: &[u64]) -> Listed<'static> {
+    Listed { known, complexity: complexity.to_vec(), near: &|_| Vec::new() }
+}
+
+fn trial(median_us: Option<f64>) -> Trial {
+    let status = if median_us.is_some() { Status::Measured } else { Status::Wrong };
+    Trial {
+        schedule: String::new(),
+        status,
+        reason: String::new(),
+        median_us,
+        samples_us: Vec::new(),
+        registers: None,
+        flaw: None,
+        code: None,
+    }
+}
+
+fn recording(first: &[f64], again: &[f64]) -> Recording {
+    let first = first.iter().map(|t| t.is_finite().then_some(*t)).collect();
+    Recording { first, again: again.to_vec(), asked: Vec::new() }
+}
+
+const FREE: Budget = Budget { time: None, trials: None };
+
+#[test]
+fn the_final_comparison_decides() {
+    let mut r = recording(&[10.0, 9.9, 20.0, f64::NAN], &[9.0, 10.5, 1.0, 1.0]);
+    let outcome = search(&[0, 1, 2, 3], &listed(vec![], &[1, 2, 3, 0]), FREE, &mut r, &mut Log::default());
+    assert_eq!(outcome, Outcome { best: Some((0, 9.0)), tried: 4, left: 0 });
+}
+
+#[test]
+fn equals_go_to_the_simpler() {
+    let mut r = recording(&[10.0, 10.0], &[10.0, 10.005]);
+    let outcome = search(&[0, 1], &listed(vec![], &[7, 3]), FREE, &mut r, &mut Log::default());
+    assert_eq!(outcome.best, Some((1, 10.005)));
+}
+
+#[test]
+fn accepted_candidates_are_preferred_to_slightly_faster_ones() {
+    let spilled = |us| Some(Trial { flaw: Some("48 bytes spilled per thread".into()), ..trial(Some(us)) });
+    let elected = |times: [f64; 3]| {
+        let known = vec![spilled(times[0]), Some(trial(Some(times[1]))), Some(trial(Some(times[2])))];
+        let mut r = recording(&times, &times);
+        search(&[0, 1, 2], &listed(known, &[0, 2, 1]), FREE, &mut r, &mut Log::default()).best
+    };
+    assert_eq!(elected([9.9, 10.0, 10.1]), Some((1, 10.0)));
+    assert_eq!(elected([9.9, 10.0, 10.005]), Some((2, 10.005)), "ties among the accepted go to the simpler one");
+    assert_eq!(elected([9.0, 10.0, 10.1]), Some((0, 9.0)), "five per cent are worth a spill");
+}
+
+#[test]
+fn known_trials_are_not_repeated() {
+    let known = vec![Some(trial(Some(5.0))), None, Some(trial(None))];
+    let mut r = recording(&[1.0, 6.0, 1.0], &[5.0, 6.0, 1.0]);
+    let mut log = Log::default();
+    let outcome = search(&[2, 1, 0], &listed(known, &[]), FREE, &mut r, &mut log);
+    assert_eq!((outcome.best, outcome.tried), (Some((0, 5.0)), 1));
+    assert_eq!((r.asked, log.tried), (vec![1], vec![1]));
+}
+
+#[test]
+fn what_was_not_checked_is_not_elected() {
+    let slow = Trial { status: Status::Slow, ..trial(Some(5.0)) };
+    let mut r = recording(&[5.0, 6.0], &[5.0, 6.0]);
+    let known = listed(vec![Some(slow), Some(trial(Some(6.0)))], &[]);
+    assert_eq!(search(&[0, 1], &known, FREE, &mut r, &mut Log::default()).best, Some((1, 6.0)));
+}
+
+#[test]
+fn budgets_and_interrupts_keep_what_was_found() {
+    let mut r = recording(&[3.0, 2.0, 1.0], &[3.0, 2.0, 1.0]);
+    let budget = Budget { trials: Some(2), ..FREE };
+    let outcome = search(&[0, 1, 2], &listed(vec![], &[]), budget, &mut r, &mut Log::default());
+    assert_eq!(outcome, Outcome { best: Some((1, 2.0)), tried: 2, left: 1 });
+    let mut log = Log { stop_after: Some(1), ..Log::default() };
+    let outcome = search(&[0, 1, 2], &listed(vec![], &[]), FREE, &mut r, &mut log);
+    assert_eq!(outcome, Outcome { best: Some((0, 3.0)), tried: 1, left: 2 });
+}
+
+#[test]
+fn what_is_near_the_best_comes_first() {
+    // The best is far down the order, at the end of a path of ever better neighbours that begins at the best of the first trials.
+    let times: Vec<f64> = (0..100).map(|c| 100.0 + (c as f64 - 70.0).abs()).collect();
+    let order: Vec<usize> = (0..100).collect();
+    let near = |c: usize| vec![c + 3, c + 1];
+    let downhill = Listed { near: &near, ..listed(vec![], &[]) };
+    let budget = Budget { trials: Some(60), ..FREE };
+    let outcome = search(&order, &downhill, budget, &mut recording(&times, &times), &mut Log::default());
+    assert!(outcome.best.is_some_and(|(_, t)| t < 102.0), "{outcome:?}");
+    let plain = search(&order, &listed(vec![], &[]), budget, &mut recording(&times, &times), &mut Log::default());
+    assert_eq!(plain.best, Some((59, 111.0)));
+}
+
+#[test]
+fn slow_candidates_do_not_delay_the_walk() {
+    // Of 200 candidates in order all but every tenth are too slow to be checked; a path of neighbours leads to the best.
+    let times: Vec<f64> = (0..200).map(|c| if c < 100 { 500.0 } else { 300.0 - c as f64 }).collect();
+    let near = |c: usize| if c < 100 { vec![100] } else { vec![(c + 1).min(199)] };
+    let status = |c: usize| Trial {
+        status: if c < 100 && !c.is_multiple_of(10) { Status::Slow } else { Status::Measured },
+        ..trial(Some(times[c]))
+    };
+    struct MostlySlow<'t>(&'t dyn Fn(usize) -> Trial);
+    impl Measure for MostlySlow<'_> {
+        fn trial(&mut self, candidate: usize) -> Trial {
+            (self.0)(candidate)
+        }
+        fn interleaved(&mut self, _: &[usize], _: usize) -> Vec<Vec<f64>> {
+            Vec::new()
+        }
+    }
+    let order: Vec<usize> = (0..200).collect();
+    let budget = Budget { trials: Some(60), ..FREE };
+    let outcome = search(&order, &Listed { near: &near, ..listed(vec![], &[]) }, budget, &mut MostlySlow(&status), &mut Log::default());
+    assert!(outcome.best.is_some_and(|(_, t)| t < 170.0), "{outcome:?}");
+}
+
+#[test]
+fn a_search_goes_on_around_the_best_of_an_earlier_one() {
+    let times: Vec<f64> = (0..100).map(|c| 100.0 + (c as f64 - 70.0).abs()).collect();
+    let order: Vec<usize> = (0..100).collect();
+    let near = |c: usize| vec![c + 1, c - 1];
+    let known = (0..100).map(|c| (c % 5 == 4).then(|| trial(Some(times[c])))).collect();
+    let resumed = Listed { near: &near, ..listed(known, &[]) };
+    let budget = Budget { trials: Some(3), ..FREE };
+    let outcome = search(&order, &resumed, budget, &mut recording(&times, &times), &mut Log::default());
+    assert_eq!(outcome.best, Some((70, 100.0)), "{outcome:?}");
+}
+
+#[test]
+fn strategies_order_every_candidate_once() {
+    assert_eq!(Strategy::Model.order(3, &[3.0, 1.0, 2.0]), [1, 2, 0]);
+    assert_eq!(Strategy::Model.order(3, &[]), [0, 1, 2]);
+    assert_eq!(Strategy::Exhaustive.order(3, &[3.0, 1.0, 2.0]), [0, 1, 2]);
+    let mut random = Strategy::Random { seed: 5 }.order(50, &[]);
+    assert_ne!(random, (0..50).collect::<Vec<_>>());
+    random.sort();
+    assert_eq!(random, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn medians() {
+    assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+    assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    assert_eq!(median(&[]), None);
+}
