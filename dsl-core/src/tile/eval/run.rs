@@ -1,5 +1,10 @@
 //! Statements: loops, choices, stores.
 
+mod arguments;
+mod loops;
+
+use arguments::{check_args, check_requirements};
+
 use super::by_hand::{Epoch, Marks};
 use super::memory::{ABSENT, Tensor, Window};
 use super::number::Numbers;
@@ -7,11 +12,9 @@ use super::value::{TileVal, Val};
 use super::{EvalError, EvalOptions, EvalRef};
 use crate::facts::TensorArg;
 use crate::loc::SourceLoc;
-use crate::schedule::space::Permutation;
 use crate::schedule::{Choice, Schedule};
-use crate::tile::host::{HostArg, HostExpr};
-use crate::tile::{Block, Branch, Carry, Kernel, ParamKind, RequirementKind, Size, Span, Stmt, TileLoop, Ty, ValueId, ViewId};
-use crate::types::{BinaryOp, DType, Scope};
+use crate::tile::{Block, Branch, Kernel, ParamKind, Size, Span, Stmt, Ty, ValueId, ViewId};
+use crate::types::DType;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -46,69 +49,6 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         scattered: HashMap::new(),
     };
     machine.block(&kernel.body)
-}
-
-fn check_args(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalError> {
-    let error = |param: &str, message: String| Err(EvalError::Argument { param: param.to_string(), message });
-    if kernel.params.len() != args.len() {
-        return error("list", format!("{} takes {} arguments, found {}", kernel.name, kernel.params.len(), args.len()));
-    }
-    for (param, arg) in kernel.params.iter().zip(args) {
-        let message = match (&param.kind, arg) {
-            (ParamKind::Tensor { rank, .. }, EvalRef::Tensor { shape, .. }) if shape.lens.len() != *rank => {
-                format!("takes a tensor with {rank} axes, found {}", shape.lens.len())
-            }
-            (ParamKind::Tensor { .. }, EvalRef::Scalar(_)) => "takes a tensor, found a scalar".to_string(),
-            (ParamKind::Scalar(d), EvalRef::Scalar(l)) if l.dtype != *d => format!("takes {d}, found {}", l.dtype),
-            (ParamKind::Scalar(_), EvalRef::Tensor { .. }) => "takes a scalar, found a tensor".to_string(),
-            _ => continue,
-        };
-        return error(&param.name, message);
-    }
-    Ok(())
-}
-
-fn check_requirements(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalError> {
-    let host: Vec<HostArg> = args
-        .iter()
-        .map(|a| match a {
-            EvalRef::Tensor { shape, .. } => HostArg::Tensor(shape.clone()),
-            EvalRef::Scalar(l) => HostArg::Scalar(*l),
-        })
-        .collect();
-    let host_of =
-        |v: ValueId| HostExpr::of_value(kernel, v).unwrap_or_else(|| panic!("eval: requirement on %{}, which the host can't compute", v.0));
-    let value = |v: ValueId| host_of(v).eval(&host, 1);
-    let text = |v: ValueId| match host_of(v) {
-        HostExpr::Const(c) => c.to_string(),
-        e => format!("{} = {}", e.named(kernel), value(v)),
-    };
-    for requirement in &kernel.requirements {
-        let message = match requirement.kind {
-            RequirementKind::Packed(p) => match &host[p] {
-                HostArg::Tensor(t) if !t.is_packed() => {
-                    format!("{} must be packed, found shape {:?} with strides {:?}", kernel.params[p].name, t.lens, t.strides)
-                }
-                _ => continue,
-            },
-            RequirementKind::AtMost(a, b) if value(a) > value(b) => format!("{} is more than {}", text(a), text(b)),
-            RequirementKind::Equal(a, b) if value(a) != value(b) => format!("{} is not {}", text(a), text(b)),
-            RequirementKind::Divisible(a, n) if value(a) % n != 0 => format!("{} is not divisible by {n}", text(a)),
-            // Buffers lie at multiples of every alignment, so the offset decides.
-            RequirementKind::Aligned(p, bytes) => match &args[p] {
-                EvalRef::Tensor { offset, .. } if offset % bytes != 0 => {
-                    let name = &kernel.params[p].name;
-                    format!(
-                        "{name} must start at a multiple of {bytes} bytes, as it is viewed as wider elements; it starts at byte {offset}"
-                    )
-                }
-                _ => continue,
-            },
-            RequirementKind::AtMost(..) | RequirementKind::Equal(..) | RequirementKind::Divisible(..) => continue,
-        };
-        return Err(EvalError::Requirement { message, loc: requirement.loc });
-    }
-    Ok(())
 }
 
 /// A running kernel.
@@ -296,98 +236,6 @@ impl Machine<'_, '_> {
                 self.sides.pop();
                 done
             }
-        }
-    }
-
-    /// A turn that leaves everything as it was would be followed by the same turn for ever.
-    fn repeat(&mut self, carries: &[Carry], header: &Block, (condition, loc): (ValueId, SourceLoc), body: &Block) -> Result<(), EvalError> {
-        self.enter(carries);
-        loop {
-            let before: Vec<Val> = carries.iter().map(|c| self.val(c.inner).clone()).collect();
-            let changes = self.changes;
-            self.block(header)?;
-            if self.cell(condition, "the condition", loc)? == 0 {
-                break;
-            }
-            self.block(body)?;
-            self.advance(carries);
-            if changes == self.changes && carries.iter().zip(&before).all(|(c, old)| self.val(c.inner).same(old)) {
-                return Err(EvalError::Endless { loc });
-            }
-        }
-        self.leave(carries);
-        Ok(())
-    }
-
-    fn range(
-        &mut self,
-        var: ValueId,
-        start: ValueId,
-        end: ValueId,
-        carries: &[Carry],
-        body: &Block,
-        loc: SourceLoc,
-    ) -> Result<(), EvalError> {
-        let dtype = self.dtype(var);
-        let less = self.numbers.compare(crate::types::CompareOp::Lt, dtype);
-        let next = self.numbers.binary(BinaryOp::Add, dtype);
-        let (mut i, end) = (self.cell(start, "the loop's start", loc)?, self.cell(end, "the loop's end", loc)?);
-        self.enter(carries);
-        while less(i, end) != 0 {
-            self.set(var, Val::Scalar(Some(i)));
-            self.block(body)?;
-            self.advance(carries);
-            i = next(i, 1);
-        }
-        self.leave(carries);
-        Ok(())
-    }
-
-    fn tiles(&mut self, l: &TileLoop) -> Result<(), EvalError> {
-        let (mut counts, mut firsts) = (Vec::new(), Vec::new());
-        for var in &l.vars {
-            let ((first, end), size) = (self.walked(*var, l.loc)?, self.extent(*var));
-            let tile = first / size;
-            counts.push(if first < end { (end + size - 1) / size - tile } else { 0 });
-            firsts.push(tile);
-        }
-        let total: i64 = counts.iter().product();
-        let grid = self.kernel.grid_loop().is_some_and(|g| std::ptr::eq(g, l));
-        let shuffle = self.options.shuffle.filter(|_| grid && l.carries.is_empty());
-        let order = shuffle.map(|seed| Permutation::new(total as u64, seed));
-        self.enter(&l.carries);
-        for turn in 0..total as u64 {
-            let mut index = order.as_ref().map_or(turn, |o| o.at(turn)) as i64;
-            for ((var, count), first) in l.vars.iter().zip(&counts).zip(&firsts).rev() {
-                self.set(*var, Val::Index(first + index % count));
-                index /= count;
-            }
-            if grid {
-                // Turns follow each other, or run in different blocks.
-                self.epoch = self.epoch.next(Scope::Block);
-            }
-            self.block(&l.body)?;
-            self.advance(&l.carries);
-        }
-        self.leave(&l.carries);
-        Ok(())
-    }
-
-    fn enter(&mut self, carries: &[Carry]) {
-        let vals: Vec<Val> = carries.iter().map(|c| self.val(c.init).clone()).collect();
-        carries.iter().zip(vals).for_each(|(c, v)| self.set(c.inner, v));
-    }
-
-    /// All values are read before any is set: they may be exchanged. Where a new value is absent the old one stays.
-    fn advance(&mut self, carries: &[Carry]) {
-        let vals: Vec<Val> = carries.iter().map(|c| self.val(c.next).after(self.val(c.inner))).collect();
-        carries.iter().zip(vals).for_each(|(c, v)| self.set(c.inner, v));
-    }
-
-    fn leave(&mut self, carries: &[Carry]) {
-        for c in carries {
-            let val = self.val(c.inner).clone();
-            self.set(c.result, val);
         }
     }
 
