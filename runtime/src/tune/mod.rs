@@ -22,40 +22,26 @@ pub mod reduced;
 pub mod rehearsal;
 pub mod search;
 mod settle;
+mod site;
 mod trials;
 pub mod worker;
 
 use crate::acceptance::Acceptance;
-use crate::challenge::Sizes;
-use crate::compile::{Compiled, Output, compile};
 use crate::device::Device;
-use crate::joint::Joint;
-use crate::store::{Elected, Status, Store, Trial, TrialKey};
-use crate::subject::Subject;
-use crate::winners;
-use ahead::Ahead;
-use client::WorkerMeasure;
+use crate::store::{Status, Trial};
 use girih_core::cuda::emit;
 use girih_core::facts::Facts;
 use girih_core::loc::SourceLoc;
 use girih_core::lower::lower;
 use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
-use girih_core::schedule::parse::{parse_schedule, parse_schedules, parse_space};
-use girih_core::schedule::space::Space;
 use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
-use launches::Launch;
-use pool::Pool;
-use predict::Prediction;
 pub use program::{Tuned, tune};
-use search::{Budget, Candidates, Outcome, Strategy};
+use search::{Budget, Strategy};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
-use trials::{Inner, Log, Trials};
+use std::time::Duration;
 
 /// How to tune.
 #[derive(Clone, Debug)]
@@ -167,254 +153,4 @@ fn digest(simt: &simt::Kernel) -> u64 {
     let mut nowhere = simt.clone();
     nowhere.each_launch(&mut |launch| launch.provenance.loc = SourceLoc::NONE);
     fnv1a64(emit(&nowhere).as_bytes())
-}
-
-/// One launch site that is being tuned.
-struct Site<'a> {
-    subject: &'a Subject,
-    sizes: &'a Sizes,
-    options: &'a Options,
-    store: &'a Store,
-    stop: &'a AtomicBool,
-    kernel: &'a Kernel,
-    launch: &'a Launch,
-    target: &'a Target,
-    /// All launch sites of the program: kernels and names by site, and what a call launches.
-    program: &'a program::Sites,
-    /// The only candidates; the whole space without.
-    shortlist: Option<Vec<String>>,
-    /// This search's share of the program's.
-    budget: Budget,
-}
-
-impl Site<'_> {
-    /// How long the model may take to put candidates in order: a small part of the budget, which is better spent on trials.
-    fn ordering(&self) -> Duration {
-        self.budget.time.map_or(Duration::from_secs(30), |t| t / 6)
-    }
-
-    fn tune(&self, schedules: &[String], worker: Option<&mut WorkerMeasure>, progress: &mut dyn Progress) -> Result<SiteOutcome, String> {
-        let begun = Instant::now();
-        let key = self.key(schedules);
-        let (space, listed) = self.space()?;
-        let former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
-        let first = &schedules[self.launch.site];
-        let whole = self.options.strategy == Strategy::Exhaustive;
-        let mut pool = match self.shortlist.as_ref().or(listed.as_ref()) {
-            Some(names) => Pool::of_names(&space, &former, names),
-            None => Pool::of_space(&space, &former, first, whole, self.ordering() / 2),
-        };
-        if self.options.among.is_some()
-            && let Ok(first) = parse_schedule(self.kernel, first)
-            && space.check(&first).is_ok()
-        {
-            pool.add(first);
-        }
-        let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count();
-        progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
-
-        let mut ways = Vec::new();
-        for (kernel, text) in self.program.kernels.iter().zip(schedules) {
-            ways.push(parse_schedule(kernel, text).map_err(|e| e.to_string())?);
-        }
-        let others_us = self.others_us(&ways)?;
-        let prediction = match Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways) {
-            Ok(prediction) => {
-                Some(prediction.beside(others_us).sharing(&self.program.rehearsals).until(self.budget.time.map(|t| begun + t)))
-            }
-            // Measurements can do without an order of trials, where scalars do not fit a smaller size.
-            Err(_) if worker.is_some() => None,
-            Err(e) => return Err(e),
-        };
-        let naive = space.naive().ok();
-        let order = self.order(&pool, prediction.as_ref(), [parse_schedule(self.kernel, first).ok(), naive.clone()]);
-        let best_us = former.iter().filter_map(Trial::right_us).reduce(f64::min);
-        let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
-        let unknown = order.iter().filter(|c| pool.known(**c).is_none()).map(|c| pool.get(*c).schedule).collect();
-        let (later, announced) = channel();
-        pool.announce(later);
-        let ahead = Ahead::new((self.kernel, self.target), &self.launch.facts, unknown, announced);
-        let outcome = std::thread::scope(|scope| {
-            ahead.start(scope);
-            let inner = match (worker, &prediction) {
-                (Some(worker), _) => {
-                    worker.take(self.launch.site, schedules.to_vec());
-                    Inner::Worker(worker)
-                }
-                (None, Some(prediction)) => Inner::Model(prediction),
-                (None, None) => unreachable!("without measurements a failed prediction has ended this"),
-            };
-            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us };
-            let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed()));
-            let outcome = search::search(&order, &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
-            ahead.stop();
-            outcome
-        });
-        let (trials, error) = (std::mem::take(&mut log.trials), log.error.take());
-        match error {
-            Some(e) => Err(e),
-            None => {
-                let outcome = self.settle(outcome, &pool, schedules, &trials);
-                self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)
-            }
-        }
-    }
-
-    /// The space that is searched, and the only schedules of it that are if some were listed.
-    fn space(&self) -> Result<(Space<'_>, Option<Vec<String>>), String> {
-        let whole = Space::new(self.kernel, &self.launch.facts, self.target);
-        match &self.options.among {
-            None => Ok((whole, None)),
-            Some(Among::Space(text)) => {
-                let choices = parse_space(self.kernel, text).map_err(|e| format!("{}: {e}", self.kernel.full_name()))?;
-                Ok((whole.restricted(&choices), None))
-            }
-            Some(Among::Schedules(text)) => {
-                let all = parse_schedules(self.kernel, text).map_err(|e| format!("{}: {e}", self.kernel.full_name()))?;
-                let illegal = all.iter().find_map(|s| Some((s, whole.check(s).err()?)));
-                match illegal {
-                    Some((schedule, e)) => Err(format!("{} with {}: {e}", self.kernel.full_name(), schedule.short(self.kernel))),
-                    None => Ok((whole, Some(all.iter().map(|s| s.short(self.kernel)).collect()))),
-                }
-            }
-        }
-    }
-
-    /// The trials of earlier runs, of code that is still what these schedules give.
-    fn former(&self, key: &TrialKey) -> Result<Vec<Trial>, String> {
-        let mut former = self.store.trials(key).map_err(|e| e.to_string())?;
-        former.retain(|t| parse_schedule(self.kernel, &t.schedule).is_ok_and(|s| t.code == self.code(&s)));
-        Ok(former)
-    }
-
-    fn code(&self, candidate: &Schedule) -> Option<u64> {
-        code(self.kernel, &self.launch.facts, candidate, self.target)
-    }
-
-    /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before.
-    fn order(&self, pool: &Pool, prediction: Option<&Prediction>, first: [Option<Schedule>; 2]) -> Vec<usize> {
-        // The order matters only where the budget may leave candidates untried.
-        let limited = self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len());
-        let forecasts = match prediction {
-            Some(p) if limited && self.options.strategy == Strategy::Model => forecast::forecast(p, pool, self.ordering()),
-            _ => Vec::new(),
-        };
-        let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
-        let rest = self.options.strategy.order(pool.len(), &forecasts);
-        order.dedup();
-        let head = order.clone();
-        order.extend(rest.into_iter().filter(|c| !head.contains(c)));
-        order
-    }
-
-    /// Adds to a candidate's trial what its code is under the tuned launch's facts; where it was timed also its registers, and what is amiss
-    /// as far as ptxas says: that is known without a look at the machine code. Predictions can do without NVRTC and its cubin.
-    fn describe(&self, candidate: &Schedule, trial: &mut Trial) {
-        let Ok(simt) = lower(self.kernel, &self.launch.facts, candidate, self.target) else { return };
-        trial.code = Some(digest(&simt));
-        if trial.median_us.is_none() {
-            return;
-        }
-        let Ok(compiled) = Compiled::of(simt, self.target).with_cubin() else { return };
-        let Some(resources) = compiled.resources else { return };
-        let flaws = Acceptance::of_resources(&compiled.simt, resources).flaws();
-        (trial.registers, trial.flaw) = (Some(resources.registers), (!flaws.is_empty()).then(|| flaws.join(", ")));
-    }
-
-    /// The whole verdict on a candidate's cubin.
-    fn acceptance(&self, candidate: &Schedule) -> Option<Acceptance> {
-        compile(self.kernel, &self.launch.facts, candidate, self.target, Output::Cubin).ok()?.acceptance().ok()
-    }
-
-    /// Lets large tensors decide between candidates that are equals at a small size.
-    fn settle(&self, outcome: Outcome, pool: &Pool, schedules: &[String], trials: &[Trial]) -> Outcome {
-        let (By::Measurement(_), Some((best, us))) = (&self.options.by, outcome.best) else { return outcome };
-        if self.stop.load(Ordering::Relaxed) {
-            return outcome;
-        }
-        let place = (self.launch.site, schedules);
-        let l2 = self.target.l2 as f64;
-        let settled = settle::settle(self.subject, self.sizes, l2, self.options, place, (&pool.get(best).name, us), trials);
-        let best = settled.and_then(|(name, us)| Some((pool.named(&name)?, us))).or(outcome.best);
-        Outcome { best, ..outcome }
-    }
-
-    /// What the model gives the other launch sites under these schedules; 0 where times are measured.
-    fn others_us(&self, ways: &[Schedule]) -> Result<f64, String> {
-        let mut sum = 0.0;
-        if matches!(self.options.by, By::Measurement(_)) {
-            return Ok(sum);
-        }
-        for launch in self.program.launches.iter().filter(|l| l.site != self.launch.site) {
-            let (kernel, schedule) = (&self.program.kernels[launch.site], &ways[launch.site]);
-            let key = (launch.site, schedule.short(kernel));
-            if let Some(known) = self.program.predicted.borrow().get(&key) {
-                sum += known;
-                continue;
-            }
-            let other =
-                Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?.sharing(&self.program.rehearsals);
-            let us = other.site_us(schedule).unwrap_or(0.0);
-            self.program.predicted.borrow_mut().insert(key, us);
-            sum += us;
-        }
-        Ok(sum)
-    }
-
-    /// Trials of a program's site are of the whole program: they say how it ran beside them.
-    fn key(&self, schedules: &[String]) -> TrialKey {
-        let sizes = if self.program.names.len() > 1 {
-            let joint = Joint::of(self.subject, schedules);
-            let others = joint.sites.iter().enumerate().filter(|(i, _)| *i != self.launch.site).map(|(_, s)| s.clone()).collect();
-            let beside = Joint { sites: others, ..joint };
-            format!("{} in {}.{} beside {beside}", self.sizes, self.subject.name, self.program.names[self.launch.site])
-        } else {
-            self.sizes.to_string()
-        };
-        TrialKey {
-            kernel: winners::kernel_path(self.kernel),
-            identity: self.kernel.identity(),
-            facts: self.launch.facts.to_string(),
-            lengths: Some(self.launch.lengths.clone()),
-            sizes,
-            device: self.options.by.device_name(),
-            arch: self.target.arch.to_string(),
-        }
-    }
-
-    fn conclude(
-        &self,
-        key: &TrialKey,
-        pool: &Pool,
-        naive: Option<&Schedule>,
-        outcome: Outcome,
-        known: usize,
-        trials: Vec<Trial>,
-    ) -> Result<SiteOutcome, String> {
-        if let Some((best, median_us)) = outcome.best {
-            let key = TrialKey { sizes: self.sizes.to_string(), ..key.clone() };
-            let elected = Elected { key, schedule: pool.get(best).name, median_us };
-            self.store.elect(&elected).map_err(|e| e.to_string())?;
-        }
-        let mut dropped = BTreeMap::new();
-        for t in trials.iter().filter(|t| t.median_us.is_none()) {
-            *dropped.entry(format!("{}: {}", t.status.name(), t.reason.lines().next().unwrap_or(""))).or_default() += 1;
-        }
-        let time = |name: &str| trials.iter().rev().find(|t| t.schedule == name).and_then(|t| t.median_us);
-        let naive_us = naive.and_then(|n| time(&n.short(self.kernel)));
-        let mut ranking: Vec<Trial> = trials.into_iter().filter(|t| t.right_us().is_some()).collect();
-        ranking.sort_by(|a, b| a.median_us.unwrap_or(f64::MAX).total_cmp(&b.median_us.unwrap_or(f64::MAX)));
-        ranking.truncate(10);
-        Ok(SiteOutcome {
-            site: self.program.names[self.launch.site].clone(),
-            kernel: key.kernel.clone(),
-            winner: outcome.best.map(|(b, _)| pool.get(b)).map(|c| (c.name, c.schedule.attribute(self.kernel))),
-            median_us: outcome.best.map(|(_, t)| t),
-            acceptance: outcome.best.and_then(|(b, _)| self.acceptance(&pool.get(b).schedule)),
-            naive_us,
-            ranking,
-            counts: (outcome.tried, known, outcome.left),
-            dropped,
-        })
-    }
 }

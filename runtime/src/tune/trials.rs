@@ -1,11 +1,12 @@
 //! How the trials of a launch site are made, and where they go.
 
+use super::Progress;
 use super::ahead::Ahead;
 use super::client::WorkerMeasure;
 use super::pool::Pool;
 use super::predict::Prediction;
 use super::search::{Measure, Observer};
-use super::{Progress, Site};
+use super::site::Site;
 use crate::store::{Status, Trial, TrialKey};
 use std::sync::atomic::Ordering;
 
