@@ -1,0 +1,124 @@
+//! Predictions of kernels whose bounds are known.
+
+use super::*;
+
+const SMALL: Resources = Resources { registers: 32, shared: 0, spills: 0 };
+
+fn streaming(n: f64, bytes_per_element: f64) -> Work {
+    let sectors = n * bytes_per_element / 32.0;
+    Work {
+        load_sectors: sectors * 2.0 / 3.0,
+        store_sectors: sectors / 3.0,
+        memory_bytes: n * bytes_per_element,
+        instructions: n / 32.0 * 2.0,
+        rounds: 1.0,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn occupancy_finds_the_limit() {
+    let h200 = Target::h200();
+    let launch = |block| Launch { grid: 1000, block, stages: 1 };
+    let of = |block, registers, shared| {
+        let o = occupancy(h200, &launch(block), &Resources { registers, shared, spills: 0 });
+        (o.blocks, o.limit)
+    };
+    assert_eq!(of(256, 32, 0), (8, Limit::Registers));
+    assert_eq!(of(256, 16, 0), (8, Limit::Warps));
+    assert_eq!(of(32, 16, 0), (32, Limit::Blocks));
+    assert_eq!(of(256, 128, 0), (2, Limit::Registers));
+    // 33 registers take 1280 per warp: 51 warps fit.
+    assert_eq!(of(256, 33, 0), (6, Limit::Registers));
+    // 100 KiB and the reserved KiB fit twice.
+    assert_eq!(of(256, 32, 100 << 10), (2, Limit::Shared));
+    assert_eq!(of(256, 32, 228 << 10), (0, Limit::Shared));
+    assert_eq!(of(1024, 128, 0), (0, Limit::Registers));
+}
+
+#[test]
+fn streaming_is_bound_by_memory_once_enough_is_in_flight() {
+    let (n, h200) = (25e6, Target::h200());
+    let work = streaming(n, 12.0);
+    let few = predict(&work, &Launch { grid: (n / 256.0) as u64, block: 256, stages: 1 }, &SMALL, h200);
+    let many = predict(&work, &Launch { grid: (n / 2048.0) as u64, block: 256, stages: 1 }, &SMALL, h200);
+    assert_eq!((few.bottleneck, many.bottleneck), (Bottleneck::Latency, Bottleneck::Memory));
+    assert!(many.seconds < few.seconds);
+    // 300 MB at 4.3 TB/s are 70 µs.
+    assert!((69e-6..80e-6).contains(&many.seconds), "{}", many.seconds);
+}
+
+#[test]
+fn uncoalesced_accesses_are_bound_by_l2() {
+    let mut work = streaming(25e6, 12.0);
+    work.load_sectors *= 8.0;
+    let launch = Launch { grid: 12207, block: 256, stages: 1 };
+    assert_eq!(predict(&work, &launch, &SMALL, Target::h200()).bottleneck, Bottleneck::L2);
+}
+
+#[test]
+fn small_launches_cost_the_launch_and_impossible_ones_infinity() {
+    let launch = Launch { grid: 4, block: 256, stages: 1 };
+    let small = predict(&streaming(1000.0, 12.0), &launch, &SMALL, Target::h200());
+    assert_eq!(small.bottleneck, Bottleneck::Launch);
+    let large = Resources { shared: 300 << 10, ..SMALL };
+    let none = predict(&streaming(1000.0, 12.0), &launch, &large, Target::h200());
+    assert_eq!((none.bottleneck, none.seconds), (Bottleneck::Resources, f64::INFINITY));
+}
+
+#[test]
+fn launch_bounds_leave_registers_for_as_many_blocks() {
+    assert_eq!([1, 2, 3, 4].map(|blocks| most_registers(256, blocks)), [255, 128, 80, 64]);
+    assert_eq!((most_registers(1024, 1), most_registers(1024, 2), most_registers(33, 1)), (64, 32, 255));
+    let launch = |block| Launch { grid: 1, block, stages: 1 };
+    for (block, blocks) in [(256, 2), (256, 3), (128, 5), (96, 7), (1024, 2)] {
+        let resources = Resources { registers: most_registers(block, blocks), shared: 0, spills: 0 };
+        assert!(occupancy(Target::h200(), &launch(block), &resources).blocks >= blocks, "{blocks} blocks of {block}");
+    }
+}
+
+#[test]
+fn bank_conflicts_and_arithmetic_show() {
+    let launch = Launch { grid: 12207, block: 256, stages: 1 };
+    let base = streaming(25e6, 12.0);
+    let conflicts = Work { shared_wavefronts: 25e6 / 32.0 * 64.0, ..base };
+    assert_eq!(predict(&conflicts, &launch, &SMALL, Target::h200()).bottleneck, Bottleneck::Shared);
+    let arithmetic = Work { float_operations: 25e6 * 200.0, instructions: 25e6 / 32.0 * 200.0, ..base };
+    assert_eq!(predict(&arithmetic, &launch, &SMALL, Target::h200()).bottleneck, Bottleneck::Arithmetic);
+}
+
+#[test]
+fn matrix_instructions_are_bound_by_the_tensor_pipe() {
+    // 4096³ in f16, with blocks of 128 × 128 that read each operand once per 128 elements of the other.
+    let (n, block) = (4096f64, 128.0);
+    let products = n * n * n;
+    let work = Work {
+        load_sectors: 2.0 * n * n * n / block * 2.0 / 32.0,
+        store_sectors: n * n * 4.0 / 32.0,
+        memory_bytes: n * n * 8.0,
+        instructions: products / 2048.0 * 1.5,
+        shared_wavefronts: products / 2048.0 * 1.5,
+        matrix_half: products,
+        rounds: 1.0,
+        ..Default::default()
+    };
+    let launch = Launch { grid: 1024, block: 128, stages: 3 };
+    for (name, tflops) in [("t4", 55.0), ("a100", 312.0), ("h200", 0.62 * 989.0), ("b200", 0.25 * 2250.0)] {
+        let target = Target::find(name).expect("a target");
+        let found = predict(&work, &launch, &Resources { registers: 128, shared: 16 << 10, spills: 0 }, target);
+        assert_eq!(found.bottleneck, Bottleneck::Tensor, "{name}");
+        // The clock under load is lower than that of the data sheet, and the last wave is partly empty.
+        let reached = 2.0 * products / found.seconds / 1e12;
+        assert!((0.6 * tflops..1.01 * tflops).contains(&reached), "{name}: {reached}");
+    }
+}
+
+#[test]
+fn rates_of_tensor_cores_are_those_of_the_data_sheets() {
+    for (name, half, int8) in [("t4", 65.0, 130.0), ("a100", 312.0, 624.0), ("b200", 2250.0, 4500.0), ("rtx5090", 209.5, 838.0)] {
+        let target = Target::find(name).expect("a target");
+        let peak = |rate: u32| 2.0 * f64::from(rate) * f64::from(target.multiprocessors) * target.boost / 1e12;
+        assert!((peak(target.matrix.half) / half - 1.0).abs() < 0.07, "{name}: {}", peak(target.matrix.half));
+        assert!((peak(target.matrix.int8) / int8 - 1.0).abs() < 0.07, "{name}: {}", peak(target.matrix.int8));
+    }
+}
