@@ -4,6 +4,11 @@
 //! An axis is a sum of digits (see [`crate::layout`]), and each digit is combined by itself. An operator that keeps order takes them from
 //! the least significant to the most; a commutative one takes all registers first, then lanes, then warps.
 
+mod inputs;
+mod steps;
+
+pub(crate) use steps::{Step, steps};
+
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::{renumbered, unrolled};
 use super::index::literal;
@@ -12,23 +17,12 @@ use super::values::At;
 use crate::layout::{Digit, Layout, Source};
 use crate::simt::{Expr, Stmt, VarId};
 use crate::tile::{Combine, Form, Operator, Ty, ValueId};
-use crate::types::{BinaryOp, DType, Literal, TernaryOp, UnaryOp};
+use crate::types::{DType, Literal};
 
 /// Values in the middle of a combination: one variable per component (an array where a thread has several), dealt by a layout.
 pub(crate) struct Partial {
     pub vars: Vec<VarId>,
     pub layout: Layout,
-}
-
-/// One step of a combination, the least significant part of the reduced axes first.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    /// A digit in the registers of each thread.
-    Registers { axis: usize, digit: Digit },
-    /// Lanes `distance` apart, a power of two of them.
-    Lanes { distance: i64, extent: i64 },
-    /// Threads that meet through shared memory: (stride, extent) in the thread index, the least significant first.
-    Threads(Vec<(i64, i64)>),
 }
 
 impl Lowering<'_> {
@@ -229,66 +223,6 @@ impl Lowering<'_> {
         Ok(Partial { vars, layout: layout.clone() })
     }
 
-    /// Which elements of a combination's inputs exist, if that has to be checked: zeros that are the identity need not.
-    fn inputs_mask(&mut self, c: &Combine, layout: &Layout) -> Lowered<Option<Mask>> {
-        let mut mask = Mask::default();
-        c.inputs.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
-        self.prepare_sides(&mask, layout)?;
-        let identity = self.identities(c);
-        let zeros = c.inputs.iter().zip(&identity).all(|(v, l)| l.bits == 0 && self.zero_where_absent(*v));
-        let checked = !mask.bounds.is_empty() || !mask.sides.is_empty();
-        Ok((checked && !zeros).then_some(mask))
-    }
-
-    /// Runs `sink` on every element of a combination's inputs; an element that is absent by the mask is the identity.
-    fn each_element(&mut self, c: &Combine, layout: &Layout, mask: Option<&Mask>, sink: super::elements::Sink) -> Lowered<()> {
-        let identity = self.identities(c);
-        let base = match mask {
-            Some(mask) => {
-                let axes = self.bound_axes(mask, layout);
-                self.base_coordinates(&axes, layout)
-            }
-            None => vec![],
-        };
-        self.for_elements(&c.inputs, layout, true, &mut |cx, at, elements| {
-            let present = mask.and_then(|m| cx.present(m, &base, at));
-            let elements = match present {
-                None => elements,
-                Some(present) => elements
-                    .into_iter()
-                    .zip(&identity)
-                    .map(|(e, l)| Expr::Select(Box::new(present.clone()), Box::new(e), Box::new(Expr::Literal(*l))))
-                    .collect(),
-            };
-            sink(cx, at, elements)
-        })
-    }
-
-    /// Whether the absent elements of a tile surely hold zeros: it was loaded so, or computed from such tiles in a way that keeps zeros.
-    pub fn zero_where_absent(&self, value: ValueId) -> bool {
-        use crate::tile::Op;
-        let rep = self.tile(value);
-        let same = |a: ValueId, b: ValueId| self.tile(a).mask == self.tile(b).mask;
-        match &rep.data {
-            Data::Splat(Expr::Literal(l)) => l.bits == 0,
-            Data::Array(var) => self.zero_filled.contains(var),
-            Data::One(Expr::Var(var)) => self.zero_filled.contains(var),
-            Data::One(Expr::Load { predicate: Some(_), .. }) => true,
-            Data::Pending(Op::Unary(UnaryOp::Neg | UnaryOp::Abs, a) | Op::Cast(a)) => self.zero_where_absent(*a),
-            Data::Pending(Op::Select(condition, a, b)) => {
-                let zero = |v: ValueId| self.tile(v).mask == Mask::default() || self.zero_where_absent(v);
-                self.tile(*condition).mask == Mask::default() && zero(*a) && zero(*b)
-            }
-            Data::Pending(Op::Binary(BinaryOp::Mul | BinaryOp::Add | BinaryOp::Sub, a, b)) => {
-                same(*a, *b) && self.zero_where_absent(*a) && self.zero_where_absent(*b)
-            }
-            Data::Pending(Op::Ternary(TernaryOp::Fma, a, b, c)) => {
-                same(*a, *b) && same(*b, *c) && [a, b, c].into_iter().all(|v| self.zero_where_absent(*v))
-            }
-            _ => false,
-        }
-    }
-
     /// The register of `kept`, a layout with some of the digits that are looped over.
     fn kept_register(&self, kept: &Layout, at: &At) -> Expr {
         let ix = super::index::Index { dtype: DType::I32 };
@@ -334,58 +268,6 @@ impl Lowering<'_> {
         *partial = Partial { vars, layout: kept };
         Ok(())
     }
-}
-
-/// The steps of a reduction over `axes`, in the order in which they are taken.
-pub(crate) fn steps(layout: &Layout, axes: &[usize], commutative: bool) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut sorted = axes.to_vec();
-    sorted.sort_unstable();
-    for axis in sorted.into_iter().rev() {
-        for digit in &layout.axes[axis] {
-            match digit.source {
-                Source::Register => steps.push(Step::Registers { axis, digit: *digit }),
-                Source::Thread => {
-                    let lanes = lanes_of(digit);
-                    if lanes > 1 {
-                        steps.push(Step::Lanes { distance: digit.stride, extent: lanes });
-                    }
-                    if digit.extent > lanes {
-                        steps.push(Step::Threads(vec![(digit.stride * lanes, digit.extent / lanes)]));
-                    }
-                }
-            }
-        }
-    }
-    if commutative {
-        let rank = |s: &Step| match s {
-            Step::Registers { .. } => 0,
-            Step::Lanes { .. } => 1,
-            Step::Threads(_) => 2,
-        };
-        steps.sort_by_key(rank);
-    }
-    // Neighbouring steps through shared memory share its barrier.
-    let mut merged: Vec<Step> = Vec::new();
-    for step in steps {
-        match (merged.last_mut(), step) {
-            (Some(Step::Threads(before)), Step::Threads(more)) => before.extend(more),
-            (_, step) => merged.push(step),
-        }
-    }
-    merged
-}
-
-/// How many values of a thread digit lie in one warp, a power of two apart and a power of two of them.
-fn lanes_of(digit: &Digit) -> i64 {
-    if !(digit.stride as u64).is_power_of_two() {
-        return 1;
-    }
-    let mut lanes = 1;
-    while digit.stride * lanes * 2 <= 32 && digit.extent % (lanes * 2) == 0 {
-        lanes *= 2;
-    }
-    lanes
 }
 
 /// The layout without some register digits.
