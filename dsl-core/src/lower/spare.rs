@@ -7,47 +7,18 @@
 //! A barrier orders what was accessed since the last ones before what is accessed up to the next ones, on all ways through the kernel.
 //! Runs after `simplify`, when all accesses and ways are there. Kernels with barriers of the author's keep theirs.
 
+mod outline;
+
+use outline::{Access, Memory, Outline, Step};
+
 use super::index::{Index, literal};
 use crate::simt::visit::{blocks, each_expr, each_load};
-use crate::simt::{Barrier, Expr, Kernel, Param, ParamKind, Place, SharedArray, SharedId, Space, Stmt, Var, VarId, expr_dtype};
-use crate::types::{BinaryOp, DType, MemoryOrder};
+use crate::simt::{Barrier, Expr, Kernel, Param, Place, SharedArray, SharedId, Space, Stmt, Var, VarId, expr_dtype};
+use crate::types::{BinaryOp, DType};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Arrays beyond these bytes have no second copy.
 const SMALL: u32 = 1024;
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Memory {
-    Shared(SharedId),
-    /// What only this parameter reaches, or what any of the others may reach.
-    Global(Option<usize>),
-    /// What a fence, or an atomic that is one, orders.
-    All,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Access {
-    memory: Memory,
-    writes: bool,
-}
-
-impl Access {
-    fn conflicts(self, other: Access) -> bool {
-        let meets = self.memory == other.memory || self.memory == Memory::All || other.memory == Memory::All;
-        meets && (self.writes || other.writes)
-    }
-}
-
-/// A kernel, as far as order is concerned.
-#[derive(Clone, PartialEq, Debug)]
-enum Step {
-    Access(Access),
-    /// The barrier of this number, in the order of the text.
-    Barrier(usize),
-    /// Any number of turns.
-    Loop(Vec<Step>),
-    Choice(Vec<Step>, Vec<Step>),
-}
 
 /// What becomes of a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,29 +101,6 @@ fn only_kept_apart(kernel: &Kernel, outline: &Outline, ordered: &BTreeSet<(Acces
     arrays.filter(|arrays| arrays.iter().all(small))
 }
 
-impl Step {
-    fn walk<S: Clone + PartialEq>(&self, state: &mut S, join: &dyn Fn(&mut S, &S), visit: &mut dyn FnMut(&Step, &mut S)) {
-        match self {
-            Step::Access(_) | Step::Barrier(_) => visit(self, state),
-            Step::Loop(body) => loop {
-                let mut end = state.clone();
-                body.iter().for_each(|s| s.walk(&mut end, join, visit));
-                let entry = state.clone();
-                join(state, &end);
-                if *state == entry {
-                    return;
-                }
-            },
-            Step::Choice(then, otherwise) => {
-                let mut other = state.clone();
-                then.iter().for_each(|s| s.walk(state, join, visit));
-                otherwise.iter().for_each(|s| s.walk(&mut other, join, visit));
-                join(state, &other);
-            }
-        }
-    }
-}
-
 /// Conflicting accesses that are ordered by barrier `n` and by no other on some way from one to the other.
 fn orders(steps: &[Step], roles: &[Role], n: usize) -> BTreeSet<(Access, Access)> {
     let mut found = BTreeSet::new();
@@ -209,131 +157,6 @@ fn sides_hold(steps: &[Step], roles: &[Role], group: usize, arrays: &BTreeSet<Sh
     let mut state = State::default();
     steps.iter().for_each(|s| s.walk(&mut state, &join, &mut visit));
     holds
-}
-
-/// A kernel's accesses and block barriers.
-struct Outline {
-    steps: Vec<Step>,
-    /// Shared arrays of which it is not known that each turn writes what it reads: asynchronous copies fill them, or the author does.
-    unknown: BTreeSet<SharedId>,
-    barriers: usize,
-}
-
-impl Outline {
-    /// `None` where something else than block barriers orders accesses, or there is nothing to spare.
-    fn of(kernel: &mut Kernel, kept: &BTreeSet<SharedId>) -> Option<Outline> {
-        let mut body = std::mem::take(&mut kernel.body);
-        let mut builder = Builder { kernel, copied: BTreeSet::new(), barriers: 0, foreign: false };
-        builder.find_copied(&mut body);
-        let steps = builder.block(&mut body);
-        let (barriers, foreign) = (builder.barriers, builder.foreign);
-        let unknown = builder.copied.union(kept).copied().collect();
-        kernel.body = body;
-        (barriers > 0 && !foreign).then_some(Outline { steps, unknown, barriers })
-    }
-}
-
-struct Builder<'k> {
-    kernel: &'k Kernel,
-    /// Shared arrays that asynchronous copies fill: a wait for them is a write.
-    copied: BTreeSet<SharedId>,
-    barriers: usize,
-    /// Mbarriers, or barriers of others than the block.
-    foreign: bool,
-}
-
-impl Builder<'_> {
-    fn find_copied(&mut self, block: &mut [Stmt]) {
-        for stmt in block {
-            if let Stmt::AsyncCopy { shared: Place { space: Space::Shared(id), .. }, .. } = stmt {
-                self.copied.insert(*id);
-            }
-            blocks(stmt).into_iter().for_each(|b| self.find_copied(b));
-        }
-    }
-
-    fn block(&mut self, block: &mut [Stmt]) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for stmt in block {
-            self.stmt(stmt, &mut steps);
-        }
-        // Accesses of the same kind between the same barriers count once.
-        steps.dedup();
-        steps
-    }
-
-    fn stmt(&mut self, stmt: &mut Stmt, steps: &mut Vec<Step>) {
-        if !matches!(stmt, Stmt::While { .. }) {
-            self.reads(stmt, steps);
-        }
-        match stmt {
-            Stmt::Barrier(Barrier::Block) => {
-                steps.push(Step::Barrier(self.barriers));
-                self.barriers += 1;
-            }
-            Stmt::LoadVector { place, .. } | Stmt::LoadMatrix { place, .. } => steps.push(self.access(place, false)),
-            Stmt::Store { place, .. } | Stmt::StoreVector { place, .. } => steps.push(self.access(place, true)),
-            Stmt::Atomic { place, order: MemoryOrder::Relaxed, .. }
-            | Stmt::StoreRelaxed { place, .. }
-            | Stmt::LoadRelaxed { place, .. } => steps.push(self.access(place, true)),
-            Stmt::Atomic { .. } | Stmt::Fence { .. } => steps.push(Step::Access(Access { memory: Memory::All, writes: true })),
-            Stmt::AsyncCopy { shared, global, .. } => {
-                steps.push(self.access(global, false));
-                steps.push(self.access(shared, true));
-            }
-            Stmt::AsyncWait { .. } => {
-                steps.extend(self.copied.iter().map(|id| Step::Access(Access { memory: Memory::Shared(*id), writes: true })));
-            }
-            Stmt::If { then, otherwise, .. } => {
-                let (then, otherwise) = (self.block(then), self.block(otherwise));
-                if !then.is_empty() || !otherwise.is_empty() {
-                    steps.push(Step::Choice(then, otherwise));
-                }
-            }
-            Stmt::For { body, .. } => {
-                let body = self.block(body);
-                if !body.is_empty() {
-                    steps.push(Step::Loop(body));
-                }
-            }
-            Stmt::While { header, body, condition } => {
-                let mut header = self.block(header);
-                let mut read = Stmt::Declare { var: VarId(0), init: Some(condition.clone()) };
-                self.reads(&mut read, &mut header);
-                let mut turn = self.block(body);
-                turn.extend(header.iter().cloned());
-                steps.extend(header);
-                steps.push(Step::Loop(turn));
-            }
-            Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Grid | Barrier::Warp) => {
-                self.foreign = true
-            }
-            Stmt::MbarrierInit { .. }
-            | Stmt::MbarrierArrive { .. }
-            | Stmt::AsyncArrive { .. }
-            | Stmt::MbarrierWait { .. }
-            | Stmt::BulkCopy { .. } => self.foreign = true,
-            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::AsyncCommit => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
-        }
-    }
-
-    /// The reads of a statement's own expressions.
-    fn reads(&self, stmt: &mut Stmt, steps: &mut Vec<Step>) {
-        each_expr(stmt, &mut |e| each_load(e, &mut |place| steps.push(self.access(place, false))));
-    }
-
-    fn access(&self, place: &Place, writes: bool) -> Step {
-        let memory = match place.space {
-            Space::Shared(id) => Memory::Shared(id),
-            Space::Global(p) => match &self.kernel.params[p].kind {
-                ParamKind::Pointer { restrict: false, .. } => Memory::Global(None),
-                ParamKind::Pointer { .. } | ParamKind::Workspace { .. } | ParamKind::Scalar { .. } => Memory::Global(Some(p)),
-                ParamKind::Host { .. } | ParamKind::TensorMap { .. } => Memory::Global(Some(p)),
-            },
-        };
-        Step::Access(Access { memory, writes })
-    }
 }
 
 /// Takes out the barriers that are gone, and changes sides where arrays do.
