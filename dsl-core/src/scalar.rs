@@ -8,7 +8,14 @@
 //!
 //! Each operation exists as a function pointer ([`unary_fn`], ..), which callers that run many values look up once, and as a direct call.
 
+mod cast;
+mod double;
+
+pub use cast::{bitcast, cast};
+pub use double::{binary_f64, compare_f64, ternary_f64, unary_f64};
+
 use crate::types::{BinaryOp, CompareOp, DType, TernaryOp, UnaryOp};
+use double::{max_f64, min_f64};
 
 /// A unary operation on bit patterns.
 pub type UnaryFn = fn(u64) -> u64;
@@ -227,142 +234,12 @@ pub fn compare_fn(op: CompareOp, dtype: DType) -> Option<CompareFn> {
     })
 }
 
-/// Converts a value. Integers wrap, floats round to nearest even, floats to integers truncate and saturate (NaN: 0), anything to bool
-/// is `!= 0`. Numbers that become f16 or bf16 go through f32, so a wide integer rounds twice.
-pub fn cast(from: DType, to: DType, a: u64) -> u64 {
-    if from == to {
-        return a;
-    }
-    match from {
-        DType::F16 => cast_f32(half::f16::from_bits(a as u16).to_f32(), to),
-        DType::BF16 => cast_f32(half::bf16::from_bits(a as u16).to_f32(), to),
-        DType::F32 => cast_f32(of_f32(a), to),
-        DType::I8 => cast_int(a as i8 as i128, to),
-        DType::I32 => cast_int(a as i32 as i128, to),
-        DType::I64 => cast_int(a as i64 as i128, to),
-        DType::Bool | DType::U8 | DType::U32 | DType::U64 => cast_int(a as i128, to),
-    }
-}
-
-fn cast_f32(x: f32, to: DType) -> u64 {
-    match to {
-        DType::Bool => (x != 0.0) as u64,
-        DType::I8 => x as i8 as u8 as u64,
-        DType::U8 => x as u8 as u64,
-        DType::I32 => x as i32 as u32 as u64,
-        DType::U32 => x as u32 as u64,
-        DType::I64 => x as i64 as u64,
-        DType::U64 => x as u64,
-        DType::F16 => half::f16::from_f32(x).to_bits() as u64,
-        DType::BF16 => half::bf16::from_f32(x).to_bits() as u64,
-        DType::F32 => to_f32(x),
-    }
-}
-
-fn cast_int(x: i128, to: DType) -> u64 {
-    match to {
-        DType::Bool => (x != 0) as u64,
-        DType::I8 | DType::U8 => x as u8 as u64,
-        DType::I32 | DType::U32 => x as u32 as u64,
-        DType::I64 | DType::U64 => x as u64,
-        DType::F16 | DType::BF16 | DType::F32 => cast_f32(x as f32, to),
-    }
-}
-
-/// The same bits as another type of the same size; a byte that becomes a bool is normalised. Panics where the sizes differ.
-pub fn bitcast(from: DType, to: DType, a: u64) -> u64 {
-    assert_eq!(from.size(), to.size(), "scalar: bitcast from {from} to {to}");
-    if to == DType::Bool { (a != 0) as u64 } else { a }
-}
-
 /// `cvt.rn.tf32.f32`: to the nearest, ties to even; what gets too large is infinite.
 fn round_tf32(x: f32) -> f32 {
     let bits = x.to_bits();
     match x.is_finite() {
         true => f32::from_bits((bits + 0xfff + (bits >> 13 & 1)) & !0x1fff),
         false => x,
-    }
-}
-
-fn min_f64(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() {
-        f64::NAN
-    } else if a < b || (a == b && a.is_sign_negative()) {
-        a
-    } else {
-        b
-    }
-}
-
-fn max_f64(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() {
-        f64::NAN
-    } else if a > b || (a == b && a.is_sign_positive()) {
-        a
-    } else {
-        b
-    }
-}
-
-/// A unary float operation in double precision. Panics on integer operations.
-pub fn unary_f64(op: UnaryOp, x: f64) -> f64 {
-    match op {
-        UnaryOp::Neg => -x,
-        UnaryOp::Abs => x.abs(),
-        UnaryOp::Exp | UnaryOp::ExpApprox => libm::exp(x),
-        UnaryOp::Exp2Approx => libm::exp2(x),
-        UnaryOp::Exp2 => libm::exp2(x),
-        UnaryOp::Log | UnaryOp::LogApprox => libm::log(x),
-        UnaryOp::Log2 => libm::log2(x),
-        UnaryOp::Sqrt => x.sqrt(),
-        UnaryOp::Rsqrt => 1.0 / x.sqrt(),
-        UnaryOp::Sin => libm::sin(x),
-        UnaryOp::Cos => libm::cos(x),
-        UnaryOp::Tanh | UnaryOp::TanhApprox => libm::tanh(x),
-        UnaryOp::Erf => libm::erf(x),
-        UnaryOp::Floor => x.floor(),
-        UnaryOp::Ceil => x.ceil(),
-        UnaryOp::Round => x.round_ties_even(),
-        UnaryOp::Trunc => x.trunc(),
-        UnaryOp::RecipApprox => 1.0 / x,
-        UnaryOp::RoundTf32 => round_tf32(x as f32) as f64,
-        UnaryOp::Moved => x,
-        UnaryOp::Not | UnaryOp::Popcount | UnaryOp::LeadingZeros => panic!("scalar: {op:?} is not defined on floats"),
-    }
-}
-
-/// A binary float operation in double precision. Panics on integer operations.
-pub fn binary_f64(op: BinaryOp, a: f64, b: f64) -> f64 {
-    match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Sub => a - b,
-        BinaryOp::Mul => a * b,
-        BinaryOp::Div | BinaryOp::DivApprox => a / b,
-        BinaryOp::Rem => a % b,
-        BinaryOp::Min => min_f64(a, b),
-        BinaryOp::Max => max_f64(a, b),
-        BinaryOp::Pow => libm::pow(a, b),
-        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr | BinaryOp::MulHi => {
-            panic!("scalar: {op:?} is not defined on floats")
-        }
-    }
-}
-
-/// A ternary float operation in double precision.
-pub fn ternary_f64(op: TernaryOp, a: f64, b: f64, c: f64) -> f64 {
-    let TernaryOp::Fma = op;
-    a.mul_add(b, c)
-}
-
-/// A comparison in double precision.
-pub fn compare_f64(op: CompareOp, a: f64, b: f64) -> bool {
-    match op {
-        CompareOp::Lt => a < b,
-        CompareOp::Le => a <= b,
-        CompareOp::Gt => a > b,
-        CompareOp::Ge => a >= b,
-        CompareOp::Eq => a == b,
-        CompareOp::Ne => a != b,
     }
 }
 

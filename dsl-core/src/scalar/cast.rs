@@ -1,0 +1,52 @@
+//! Values of one type as another: converted, or the same bits.
+
+use super::{of_f32, to_f32};
+use crate::types::DType;
+
+/// Converts a value. Integers wrap, floats round to nearest even, floats to integers truncate and saturate (NaN: 0), anything to bool
+/// is `!= 0`. Numbers that become f16 or bf16 go through f32, so a wide integer rounds twice.
+pub fn cast(from: DType, to: DType, a: u64) -> u64 {
+    if from == to {
+        return a;
+    }
+    match from {
+        DType::F16 => cast_f32(half::f16::from_bits(a as u16).to_f32(), to),
+        DType::BF16 => cast_f32(half::bf16::from_bits(a as u16).to_f32(), to),
+        DType::F32 => cast_f32(of_f32(a), to),
+        DType::I8 => cast_int(a as i8 as i128, to),
+        DType::I32 => cast_int(a as i32 as i128, to),
+        DType::I64 => cast_int(a as i64 as i128, to),
+        DType::Bool | DType::U8 | DType::U32 | DType::U64 => cast_int(a as i128, to),
+    }
+}
+
+fn cast_f32(x: f32, to: DType) -> u64 {
+    match to {
+        DType::Bool => (x != 0.0) as u64,
+        DType::I8 => x as i8 as u8 as u64,
+        DType::U8 => x as u8 as u64,
+        DType::I32 => x as i32 as u32 as u64,
+        DType::U32 => x as u32 as u64,
+        DType::I64 => x as i64 as u64,
+        DType::U64 => x as u64,
+        DType::F16 => half::f16::from_f32(x).to_bits() as u64,
+        DType::BF16 => half::bf16::from_f32(x).to_bits() as u64,
+        DType::F32 => to_f32(x),
+    }
+}
+
+fn cast_int(x: i128, to: DType) -> u64 {
+    match to {
+        DType::Bool => (x != 0) as u64,
+        DType::I8 | DType::U8 => x as u8 as u64,
+        DType::I32 | DType::U32 => x as u32 as u64,
+        DType::I64 | DType::U64 => x as u64,
+        DType::F16 | DType::BF16 | DType::F32 => cast_f32(x as f32, to),
+    }
+}
+
+/// The same bits as another type of the same size; a byte that becomes a bool is normalised. Panics where the sizes differ.
+pub fn bitcast(from: DType, to: DType, a: u64) -> u64 {
+    assert_eq!(from.size(), to.size(), "scalar: bitcast from {from} to {to}");
+    if to == DType::Bool { (a != 0) as u64 } else { a }
+}
