@@ -15,7 +15,7 @@
 //! warp.rs      registers, masks, arithmetic;  step.rs: its operations one by one, shuffles
 //! access.rs    loads, stores, atomics
 //! words.rs     what blocks leave for the grid's last one
-//! order.rs     what orders accesses: fences, asynchronous copies, mbarriers
+//! order.rs     what orders accesses: atomics and fences;  order/: asynchronous copies, mbarriers
 //! clock.rs     vector clocks;  shadow.rs: who accessed what, and races
 //! matrix.rs    matrix instructions and their numbers
 //! memory.rs    bytes and what was written;  counters.rs;  trap.rs
