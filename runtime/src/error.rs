@@ -32,6 +32,21 @@ pub enum Error {
         /// NVRTC's log, each place followed by the line of CUDA C that it speaks of.
         log: String,
     },
+    /// NVRTC took too long for the CUDA C, or crashed: it ran in a process of its own, which is gone.
+    #[error(
+        "NVRTC was given up on kernel `{kernel}` ({place}) for {arch}: {why}\n  help: shorter texts compile faster (smaller tiles, less \
+         coarsening or unrolling); --compile-limit gives more time"
+    )]
+    GivenUp {
+        /// The kernel's name.
+        kernel: String,
+        /// The author's function: `src/add.rs:12:1`.
+        place: String,
+        /// The architecture: `sm_90a`.
+        arch: String,
+        /// How long it was waited for, or how it ended.
+        why: String,
+    },
     /// A call to the CUDA driver failed. After an illegal address or a trap every later call fails, too.
     #[error("CUDA driver: {call} failed: {name} ({text}){}", hint(name))]
     Driver {

@@ -11,6 +11,7 @@ pub mod device;
 pub mod sim_device;
 
 pub mod cache;
+pub mod child;
 pub mod compile;
 pub mod nvrtc;
 pub mod resources;

@@ -41,11 +41,11 @@ struct State {
 }
 
 impl Ahead {
-    /// Each kernel under each schedule and facts once, for the first plan that launches it. With a device that needs no cubin, nothing.
-    pub fn new(plans: &[Plan], seed: u64, needed: bool) -> Ahead {
+    /// Each kernel under each schedule and facts once, for the first plan that launches it.
+    pub fn new(plans: &[Plan], seed: u64) -> Ahead {
         let mut jobs: Vec<Job> = Vec::new();
         let mut known = HashSet::new();
-        for (number, plan) in plans.iter().enumerate().filter(|_| needed) {
+        for (number, plan) in plans.iter().enumerate() {
             for call in 0..plan.calls() {
                 let found = caught(|| launches(&plan.subject.program, &plan.call(call, seed)?, plan.misaligned(call) as usize));
                 for launch in found.unwrap_or_default() {

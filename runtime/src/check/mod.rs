@@ -79,12 +79,12 @@ pub fn check_parts(parts: &[Part], options: &Options, progress: &dyn Progress) -
     let tasks: Vec<(usize, usize)> = plans.iter().enumerate().flat_map(|(i, p)| (0..p.calls()).map(move |c| (i, c))).collect();
     let reports = Reports::new(plans.iter().map(|p| (p.report(), p.calls())), progress);
     let needs_cubin = matches!(&options.on, On::Device(device) if device.needs_cubin());
-    let ahead = Ahead::new(&plans, options.seed, needs_cubin);
+    let ahead = needs_cubin.then(|| Ahead::new(&plans, options.seed));
     let next = AtomicUsize::new(0);
     let work = || {
         let device = options.on.device();
         while let Some((plan, call)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-            ahead.wait(plan, progress);
+            ahead.iter().for_each(|ahead| ahead.wait(plan, progress));
             // A panic is a bug of girih, or of a challenge's reference: it is reported, and the rest is checked all the same.
             let checked = caught(|| Ok(plans[plan].check_size(call, &device, options.seed)));
             let part = checked.unwrap_or_else(|e| Report::failed(Failure::of_run(plans[plan].run(call, options.seed), e)));
@@ -92,12 +92,14 @@ pub fn check_parts(parts: &[Part], options: &Options, progress: &dyn Progress) -
         }
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (workers, compilers) = match &options.on {
-        On::Simulator(_) => (cores, 0),
-        On::Device(_) => (1, cores),
+    let workers = match &options.on {
+        On::Simulator(_) => cores,
+        On::Device(_) => 1,
     };
     std::thread::scope(|scope| {
-        (0..compilers).for_each(|_| drop(scope.spawn(|| ahead.work(options.on.target()))));
+        if let Some(ahead) = &ahead {
+            (0..cores).for_each(|_| drop(scope.spawn(|| ahead.work(options.on.target()))));
+        }
         (0..workers).for_each(|_| drop(scope.spawn(work)));
     });
     reports.into_all()

@@ -187,6 +187,7 @@ impl<'a> Plan<'a> {
                 Err(Error::Compile(CompileError::Schedule(e))) => *report.rejected.entry(e.rule.clone()).or_default() += 1,
                 Err(Error::Unfinished { .. }) if self.may_be_unfinished => report.unfinished += 1,
                 Err(Error::Compile(e)) => report.fail(Failure::once(Some(this()), e.to_string())),
+                Err(e @ Error::GivenUp { .. }) => report.fail(Failure::at_any_size(this(), e)),
                 Err(e) => report.fail(Failure::of_run(this(), e)),
                 Ok(after) => {
                     report.runs += 1;

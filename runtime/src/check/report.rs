@@ -64,6 +64,11 @@ impl Failure {
         Failure { message: format!("at {}: {message}", run.sizes), elements: Vec::new(), run: Some(run), said_once: false }
     }
 
+    /// What a schedule showed, whatever the size.
+    pub(crate) fn at_any_size(run: Run, message: impl fmt::Display) -> Failure {
+        Failure { message: message.to_string(), ..Failure::of_run(run, "") }
+    }
+
     /// A run whose tensors are not as expected; `what` says by whose word.
     pub(crate) fn of_elements(run: Run, what: &str, mismatch: Mismatch) -> Failure {
         match mismatch {

@@ -2,7 +2,7 @@
 
 use super::device::{self, DeviceChoice};
 use super::show::Preset;
-use super::{ahead, deviation_json, names, print_json, settings};
+use super::{ahead, compile_apart, deviation_json, names, parse_time, print_json, settings};
 use crate::challenge::Sizes;
 use crate::check::{Failure, On, Options, Part, Progress, Report, Run};
 use crate::subject::Subject;
@@ -35,6 +35,9 @@ pub struct Args {
     /// and variants by name); what it leaves out is as it is best known.
     #[arg(long, value_name = "KNOBS", conflicts_with_all = ["all", "schedules"])]
     set: Option<String>,
+    /// What NVRTC may take for one kernel of a GPU; what takes longer is given up.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "2m")]
+    compile_limit: Duration,
     /// Of random data, sizes and samples.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -49,6 +52,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         DeviceChoice::Sim => On::Simulator(device::target(args.target.as_deref())?.clone()),
         DeviceChoice::Cuda => On::Device(device::gpu().map_err(|e| e.to_string())?),
     };
+    compile_apart(args.compile_limit)?;
     let where_to = match &on {
         On::Simulator(target) => format!("simulator ({})", target.name),
         On::Device(device) => device.name(),

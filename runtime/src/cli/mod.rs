@@ -26,9 +26,13 @@ mod tune;
 mod winners;
 
 use crate::acceptance::Acceptance;
+use crate::child::Launcher;
 use crate::deviation::Deviation;
+use crate::nvrtc::{self, COMPILER};
+use crate::tune::client::WORKER;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Lists, shows, checks, runs, tunes, times and exports the kernels that are linked into this program.
 ///
@@ -61,8 +65,11 @@ enum Command {
     /// Write the best schedules known to the winners' file that is compiled in.
     Winners(winners::Args),
     /// The process that measures candidates for `tune`, one JSON request a line.
-    #[command(name = "__worker", hide = true)]
+    #[command(name = WORKER, hide = true)]
     Worker,
+    /// A process that compiles with NVRTC for another one, one JSON request a line.
+    #[command(name = COMPILER, hide = true)]
+    Compiler,
 }
 
 /// Runs the command line. The exit code is 0 if all went well, 1 if a check failed or a command could not do its work.
@@ -81,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::run(&args),
         Command::Winners(args) => winners::run(&args),
         Command::Worker => crate::tune::worker::serve(),
+        Command::Compiler => crate::nvrtc::serve(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -90,6 +98,28 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `30s`, `5m`, `1h` or plain seconds.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("unknown unit `{other}`: write 30s, 5m or 1h")),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no time: write 30s, 5m or 1h"))?;
+    Duration::try_from_secs_f64(number * unit).map_err(|e| e.to_string())
+}
+
+/// From now on NVRTC runs in processes of its own, which may take so long for one kernel.
+///
+/// # Errors
+/// This program's path is not known.
+fn compile_apart(limit: Duration) -> Result<(), String> {
+    nvrtc::compile_apart(Launcher::this_program(COMPILER)?, limit);
+    Ok(())
 }
 
 /// A reader that has seen enough (`autotune list | head`) closes the pipe: printing then panics, which is no bug to report.

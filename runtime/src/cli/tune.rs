@@ -2,7 +2,7 @@
 
 use super::device::{self, DeviceChoice};
 use super::names::{self, Unbuilt};
-use super::{acceptance_json, print_json, sweeps};
+use super::{acceptance_json, compile_apart, parse_time, print_json, sweeps};
 use crate::challenge::Sizes;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
@@ -53,6 +53,9 @@ pub struct Args {
     /// Limit for one trial; a candidate that takes longer is dropped.
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "20s")]
     limit: Duration,
+    /// What NVRTC may take for one kernel; what takes longer is given up.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "2m")]
+    compile_limit: Duration,
     /// Repeat the trials that the store has.
     #[arg(long)]
     fresh: bool,
@@ -102,6 +105,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let budget = Budget { time: args.budget, trials: args.trials };
     let among = among(args)?;
     let mut options = Options { by, budget, strategy, limit: args.limit, fresh: args.fresh, only: None, among };
+    compile_apart(args.compile_limit)?;
     let store = Store::open_default().map_err(|e| e.to_string())?;
     let stop = interrupt_flag();
     names::tell(&unbuilt);
@@ -221,19 +225,6 @@ fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
         "median_us": outcome.median_us, "naive_us": outcome.naive_us, "acceptance": outcome.acceptance.as_ref().map(acceptance_json),
         "bound": outcome.bound(), "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
     })
-}
-
-/// `30s`, `5m`, `1h` or plain seconds.
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        other => return Err(format!("unknown unit `{other}`: write 30s, 5m or 1h")),
-    };
-    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no time: write 30s, 5m or 1h"))?;
-    Duration::try_from_secs_f64(number * unit).map_err(|e| e.to_string())
 }
 
 /// Becomes true at the first Ctrl-C; the second ends the process.

@@ -3,14 +3,17 @@
 //! Everything that a cache key needs (version, architectures) is remembered in a small file beside the cache, so that a hit
 //! neither searches for the library nor loads it.
 
+mod apart;
 mod find;
 mod library;
 
+pub use apart::{COMPILER, compile_apart, serve};
 pub use find::{WHEEL, fetch, find};
 
 use crate::cache;
 use crate::error::Error;
 use crate::resources::{self, Resources};
+use apart::Job;
 use library::Nvrtc;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -31,7 +34,7 @@ pub struct Identity {
 }
 
 /// A compiled source.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cubin {
     /// The machine code (ELF).
     pub code: Vec<u8>,
@@ -95,22 +98,31 @@ pub fn clamp(arch: &str, archs: &[u32]) -> Result<String, Error> {
     }
 }
 
-/// Compiles CUDA C for exactly `arch`. `name` and `place` say in errors which kernel it is.
+/// Compiles CUDA C for exactly `arch`: in this process, or where [`compile_apart`] says. `name` and `place` say in errors which kernel it is.
 pub fn compile(source: &str, arch: &str, flags: &[String], name: &str, place: &str) -> Result<Cubin, Error> {
+    let [source, arch, name, place] = [source, arch, name, place].map(str::to_string);
+    let job = Job { source, arch, flags: flags.to_vec(), name, place };
+    match apart::compilers() {
+        Some(compilers) => compilers.compile(job),
+        None => compile_here(&job),
+    }
+}
+
+fn compile_here(job: &Job) -> Result<Cubin, Error> {
     let identity = identity()?;
     let nvrtc = loaded(&identity.path)?;
-    let mut options = self::flags(identity.version);
-    options.push(format!("--gpu-architecture={arch}"));
-    options.extend_from_slice(flags);
-    let file = format!("{name}.cu");
-    match nvrtc.compile(source, &file, &options) {
+    let mut options = flags(identity.version);
+    options.push(format!("--gpu-architecture={}", job.arch));
+    options.extend_from_slice(&job.flags);
+    let file = format!("{}.cu", job.name);
+    match nvrtc.compile(&job.source, &file, &options) {
         Ok(output) => {
             let resources = resources::parse(&output.log);
             Ok(Cubin { code: output.cubin, ptx: output.ptx, resources, log: output.log })
         }
         Err(log) => {
-            let log = with_lines(&log, &file, source);
-            Err(Error::Nvrtc { kernel: name.into(), place: place.into(), arch: arch.into(), log })
+            let log = with_lines(&log, &file, &job.source);
+            Err(Error::Nvrtc { kernel: job.name.clone(), place: job.place.clone(), arch: job.arch.clone(), log })
         }
     }
 }

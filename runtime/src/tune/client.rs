@@ -2,35 +2,15 @@
 
 use super::protocol::{Reply, Request, Setup};
 use super::search::median;
+use crate::child::{Gone, Launcher, Process};
 use crate::store::{Status, Trial};
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+
+/// The hidden command that a worker process runs.
+pub const WORKER: &str = "__worker";
 
 /// Seconds for opening the GPU, random data and the naive schedule.
 const SETUP_LIMIT: Duration = Duration::from_secs(180);
-
-/// How a worker process is started.
-#[derive(Clone, Debug)]
-pub struct Launcher {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-}
-
-impl Launcher {
-    /// This very program as a worker.
-    ///
-    /// # Errors
-    /// Its path is not known.
-    pub fn this_program() -> Result<Launcher, String> {
-        let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-        Ok(Launcher { program, args: vec!["__worker".into()] })
-    }
-}
 
 /// Measures the candidates of one launch site in worker processes.
 pub struct WorkerMeasure {
@@ -41,19 +21,7 @@ pub struct WorkerMeasure {
     /// The schedule of every launch site; the tuned site's is replaced by each candidate.
     schedules: Vec<String>,
     site: usize,
-    worker: Option<Worker>,
-}
-
-struct Worker {
-    child: Child,
-    requests: ChildStdin,
-    replies: Receiver<String>,
-}
-
-/// Why a request has no reply.
-enum Gone {
-    TimedOut,
-    Died(String),
+    worker: Option<Process>,
 }
 
 impl WorkerMeasure {
@@ -72,15 +40,8 @@ impl WorkerMeasure {
         (self.site, self.schedules) = (site, schedules);
     }
 
-    fn start(&self) -> Result<Worker, String> {
-        let mut command = Command::new(&self.launcher.program);
-        command.args(&self.launcher.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|e| format!("cannot start a worker process: {e}"))?;
-        let (requests, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-        let (send, replies) = channel();
-        // Reading has no time limit of its own, so a thread reads; it ends with the process.
-        std::thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
-        let mut worker = Worker { child, requests, replies };
+    fn start(&self) -> Result<Process, String> {
+        let mut worker = Process::start(&self.launcher)?;
         match worker.ask(&Request::Setup(self.setup.clone()), SETUP_LIMIT) {
             Ok(Reply::Ready) => Ok(worker),
             Ok(Reply::Lost { reason }) => Err(reason),
@@ -133,30 +94,6 @@ impl WorkerMeasure {
             Ok(Reply::Interleaved { samples_us }) => samples_us,
             _ => vec![Vec::new(); candidates.len()],
         }
-    }
-}
-
-impl Worker {
-    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, Gone> {
-        let line = serde_json::to_string(request).expect("requests are plain data");
-        // A worker that died shows as a missing reply below.
-        let _ = writeln!(self.requests, "{line}").and_then(|()| self.requests.flush());
-        match self.replies.recv_timeout(limit) {
-            Ok(line) => serde_json::from_str(&line).map_err(|e| Gone::Died(format!("it answered `{line}`: {e}"))),
-            Err(RecvTimeoutError::Timeout) => Err(Gone::TimedOut),
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = self.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
-                Err(Gone::Died(status))
-            }
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It may hang in a kernel: asking politely could take forever.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -120,7 +120,7 @@ impl<'a> Prediction<'a> {
 
     /// Microseconds of all launches of the site under a schedule; `None` where the model can't say.
     pub fn site_us(&self, schedule: &Schedule) -> Option<f64> {
-        let seconds = self.predict(schedule, self.resources(schedule)).ok()?.seconds;
+        let seconds = self.predict(schedule, self.resources(schedule).ok()?).ok()?.seconds;
         seconds.is_finite().then_some(seconds * 1e6 * self.launch.count as f64)
     }
 
@@ -260,14 +260,18 @@ impl<'a> Prediction<'a> {
         self.checks.get_or_init(|| Checks::new(self.subject, 1)).check(way, self.target, left)
     }
 
-    fn resources(&self, schedule: &Schedule) -> Option<model::Resources> {
-        let compiled = compile(self.kernel, &self.launch.facts, schedule, self.target, Output::Cubin).ok()?;
-        let r = compiled.resources?;
-        Some(model::Resources {
+    /// What NVRTC says of a schedule's code: nothing where there is no NVRTC. An error where it was given up: nobody could launch that.
+    fn resources(&self, schedule: &Schedule) -> Result<Option<model::Resources>, String> {
+        let compiled = match compile(self.kernel, &self.launch.facts, schedule, self.target, Output::Cubin) {
+            Ok(compiled) => compiled,
+            Err(e @ crate::Error::GivenUp { .. }) => return Err(e.to_string()),
+            Err(_) => return Ok(None),
+        };
+        Ok(compiled.resources.map(|r| model::Resources {
             registers: r.registers,
             shared: compiled.simt.shared_bytes(),
             spills: r.spill_store_bytes + r.spill_load_bytes,
-        })
+        }))
     }
 }
 
@@ -306,8 +310,8 @@ impl Prediction<'_> {
             return trial;
         }
         let resources = self.resources(schedule);
-        trial.registers = resources.map(|r| r.registers);
-        match self.predict(schedule, resources) {
+        trial.registers = resources.as_ref().ok().and_then(|r| r.map(|r| r.registers));
+        match resources.and_then(|r| self.predict(schedule, r)) {
             Ok(p) if p.seconds.is_finite() => {
                 trial.median_us = Some(self.others_us + p.seconds * 1e6 * self.launch.count as f64);
                 trial.reason = format!("bound by {}", p.bottleneck.name());

@@ -1,6 +1,6 @@
 //! A program tuned as a whole: coordinate descent over its launch sites on the time of the whole program, for each choice of its variants.
 
-use super::client::{Launcher, WorkerMeasure};
+use super::client::{WORKER, WorkerMeasure};
 use super::clock::Clock;
 use super::launches::Launch;
 use super::protocol::Setup;
@@ -9,6 +9,7 @@ use super::search::Budget;
 use super::site::Site;
 use super::{By, Options, Progress, SEED, SiteOutcome};
 use crate::challenge::Sizes;
+use crate::child::Launcher;
 use crate::joint::{self, Joint};
 use crate::store::{Elected, Status, Store, Trial};
 use crate::subject::{Call, Subject};
@@ -215,7 +216,7 @@ impl Descent<'_> {
             By::Measurement(_) => {
                 let (name, variants) = (self.subject.name.clone(), self.subject.variants.clone());
                 let setup = Setup { name, variants, sizes: self.sizes.to_string(), seed: SEED, ordinal: 0 };
-                WorkerMeasure::new(Launcher::this_program()?, setup, self.options.limit, schedules.to_vec()).map(Some)
+                WorkerMeasure::new(Launcher::this_program(WORKER)?, setup, self.options.limit, schedules.to_vec()).map(Some)
             }
         }
     }

@@ -1,11 +1,12 @@
 //! A schedule serves every size with its facts. Where the tuned size fits in the L2 cache, launches take most of the time and dozens
 //! of candidates are as fast as the winner; among them the one that also streams large tensors best is elected.
 
-use super::client::{Launcher, WorkerMeasure};
+use super::client::{WORKER, WorkerMeasure};
 use super::protocol::Setup;
 use super::{Options, SEED};
 use crate::bench::scaled_sizes;
 use crate::challenge::Sizes;
+use crate::child::Launcher;
 use crate::store::Trial;
 use crate::subject::Subject;
 
@@ -47,7 +48,7 @@ pub(super) fn settle(
         return None;
     }
     let setup = Setup { name: subject.name.clone(), variants: subject.variants.clone(), sizes: large.to_string(), seed: SEED, ordinal: 0 };
-    let mut worker = WorkerMeasure::new(Launcher::this_program().ok()?, setup, options.limit, schedules.to_vec()).ok()?;
+    let mut worker = WorkerMeasure::new(Launcher::this_program(WORKER).ok()?, setup, options.limit, schedules.to_vec()).ok()?;
     worker.take(site, schedules.to_vec());
     let times: Vec<f64> = near.iter().map(|(name, _)| worker.trial(name, None).median_us.unwrap_or(f64::MAX)).collect();
     let best = (0..near.len()).min_by(|a, b| times[*a].total_cmp(&times[*b]))?;

@@ -5,6 +5,7 @@ use super::launches::launches;
 use super::protocol::{Reply, Request, Setup};
 use crate::challenge::Sizes;
 use crate::check::{evaluate, run};
+use crate::child;
 use crate::cli::names;
 use crate::compile::{Output, compile};
 use crate::device::Device;
@@ -19,34 +20,25 @@ use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::tile::Kernel;
-use std::io::{BufRead, Write};
 
 /// Serves requests until stdin ends.
 ///
 /// # Errors
-/// A line that is no request, or stdin and stdout failing: the tuner is gone.
+/// As [`child::serve`]: the tuner is gone.
 pub fn serve() -> Result<(), String> {
     let mut worker: Option<Worker> = None;
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|e| e.to_string())?;
-        let request: Request = serde_json::from_str(&line).map_err(|e| format!("no request: {e}: {line}"))?;
-        let reply = match (request, &mut worker) {
-            (Request::Setup(setup), _) => match Worker::new(&setup) {
-                Ok(ready) => {
-                    worker = Some(ready);
-                    Reply::Ready
-                }
-                Err(reason) => Reply::Lost { reason },
-            },
-            (Request::Trial { schedules, limit_us }, Some(worker)) => worker.trial(&schedules, limit_us),
-            (Request::Interleaved { ways, rounds }, Some(worker)) => worker.interleaved(&ways, rounds),
-            (_, None) => Reply::Lost { reason: "no set-up came before the first trial".into() },
-        };
-        let mut out = std::io::stdout().lock();
-        let line = serde_json::to_string(&reply).map_err(|e| e.to_string())?;
-        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|e| e.to_string())?;
-    }
-    Ok(())
+    child::serve(|request: Request| match (request, &mut worker) {
+        (Request::Setup(setup), _) => match Worker::new(&setup) {
+            Ok(ready) => {
+                worker = Some(ready);
+                Reply::Ready
+            }
+            Err(reason) => Reply::Lost { reason },
+        },
+        (Request::Trial { schedules, limit_us }, Some(worker)) => worker.trial(&schedules, limit_us),
+        (Request::Interleaved { ways, rounds }, Some(worker)) => worker.interleaved(&ways, rounds),
+        (_, None) => Reply::Lost { reason: "no set-up came before the first trial".into() },
+    })
 }
 
 struct Worker {
