@@ -63,6 +63,29 @@ fn wrong_kernels_are_found() {
     }
 }
 
+/// Rows of as many elements as their neighbours say: random neighbours say nothing that makes sense.
+#[kernel(tile(R = [1, 4]))]
+pub fn sums_between(starts: &Tensor<i32, 1>, x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for r in y.tiles([R]) {
+        let row = r.start();
+        let mut sum = zeros::<f32>([R]);
+        for i in starts.at(row)..starts.at(row) + 1 {
+            sum = sum + x.at(i).splat([R]);
+        }
+        y.store(r, sum);
+    }
+}
+
+#[test]
+fn inputs_that_nobody_described_are_told_of() {
+    let subject = Subject::of_kernel(&sums_between::Kernel::def()).expect("it is built");
+    let report = check(&[subject], &Options { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 }, &()).remove(0);
+    let told: Vec<String> = report.failures.iter().map(ToString::to_string).collect();
+    let told = told.join("\n");
+    assert!(told.contains("must lie inside") && told.contains("gets random integers (0 to 1000, any byte)"), "{told}");
+    assert!(told.contains("check it in a challenge, whose `.input(..)` says what they are"), "{told}");
+}
+
 /// Looks at the element behind each tile, which the last tile has not.
 #[kernel(tile(T = 32))]
 pub fn behind_the_tile(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {

@@ -15,7 +15,7 @@ use crate::joint::{self, Joint};
 use crate::placed::Placed;
 use crate::program::Runner;
 use crate::random_sizes::Drawn;
-use crate::subject::{Call, Subject};
+use crate::subject::{Call, CallArg, Subject};
 use girih_core::error::CompileError;
 use girih_core::program::eval::ProgramEvalError;
 use girih_core::schedule::Schedule;
@@ -152,13 +152,23 @@ impl<'a> Plan<'a> {
         let after = match evaluated(self.subject, &call, &[], &options) {
             Ok(after) => after,
             Err(ProgramEvalError::Kernel { error, .. }) if matches!(*error, EvalError::Fuel { .. }) => return Ok(None),
-            Err(e) => return Err(format!("eval: {e}").into()),
+            Err(e) => return Err(format!("eval: {e}{}", self.chosen_inputs(&call)).into()),
         };
         self.subject.judged_elements(&call, &after, None, true).map_err(|e| match e {
             Mismatch::Other(e) => Mismatch::Other(format!("{EVAL_FROM_REFERENCE}: {e}")),
             elements => elements,
         })?;
         Ok(Some((call, after)))
+    }
+
+    /// What to think of before a kernel is called wrong for inputs that nobody described.
+    fn chosen_inputs(&self, call: &Call) -> &'static str {
+        let integers = |arg: &CallArg| matches!(arg, CallArg::Tensor { dtype, .. } if !dtype.is_float());
+        if self.subject.challenge.is_some() || !call.args.iter().any(integers) {
+            return "";
+        }
+        "\n      help: a kernel without a challenge gets random integers (0 to 1000, any byte); where they are indices, bounds or labels, \
+         check it in a challenge, whose `.input(..)` says what they are"
     }
 
     fn try_size(&self, number: usize, device: &Device, seed: u64, report: &mut Report) -> Result<(), Mismatch> {
