@@ -66,7 +66,7 @@ impl Failure {
 
     /// What a schedule showed, whatever the size.
     pub(crate) fn at_any_size(run: Run, message: impl fmt::Display) -> Failure {
-        Failure { message: message.to_string(), ..Failure::of_run(run, "") }
+        Failure { message: message.to_string().replace('\n', "\n    "), ..Failure::of_run(run, "") }
     }
 
     /// A run whose tensors are not as expected; `what` says by whose word.
