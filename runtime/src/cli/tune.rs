@@ -207,6 +207,9 @@ fn print(outcome: &SiteOutcome, by: &By) {
         }
         _ => println!("  no candidate was right and timed"),
     }
+    if let Some(large) = &outcome.large {
+        println!("  best at {}: {}, median {:.2} us", large.sizes, large.schedule, large.median_us);
+    }
     for t in outcome.ranking.iter().skip(1).take(4) {
         let flaw = t.flaw.as_ref().map_or(String::new(), |f| format!(", not accepted: {f}"));
         println!("       {:<40} {:.2} us{flaw}", t.schedule, t.median_us.unwrap_or(f64::NAN));
@@ -222,6 +225,7 @@ fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
         "kernel": outcome.kernel, "site": outcome.site, "sizes": sizes.0, "device": by.device_name(), "arch": by.target().arch,
         "predicted": matches!(by, By::Prediction(_)),
         "schedule": outcome.winner.as_ref().map(|w| &w.0), "attribute": outcome.winner.as_ref().map(|w| &w.1),
+        "large": outcome.large.as_ref().map(|l| json!({ "sizes": l.sizes.0, "schedule": l.schedule, "median_us": l.median_us })),
         "median_us": outcome.median_us, "naive_us": outcome.naive_us, "acceptance": outcome.acceptance.as_ref().map(acceptance_json),
         "bound": outcome.bound(), "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
     })

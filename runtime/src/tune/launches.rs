@@ -77,6 +77,15 @@ impl AtPerf {
     }
 }
 
+/// As [`launches`] of an aligned call at sizes, without data.
+///
+/// # Errors
+/// As [`launches`]; sizes that the subject cannot have.
+pub fn at(subject: &Subject, sizes: &Sizes) -> Result<Vec<Launch>, String> {
+    let args = subject.arguments(sizes)?;
+    found(&subject.program, &args, vec![0; args.len()], &[])
+}
+
 fn found(program: &Program, args: &[ProgramArg], misaligned: Vec<u64>, values: &[Literal]) -> Result<Vec<Launch>, String> {
     let mut recorder = Recorder { found: Vec::new(), misaligned, values, read: 0 };
     walk(program, args, &mut recorder).map_err(|e| e.to_string())?;

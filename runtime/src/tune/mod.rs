@@ -40,6 +40,7 @@ use girih_core::target::Target;
 use girih_core::tile::Kernel;
 pub use program::{Tuned, tune};
 use search::{Budget, Strategy};
+pub use settle::Streaming;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -125,6 +126,8 @@ pub struct SiteOutcome {
     pub naive_us: Option<f64>,
     /// The best few, the fastest first.
     pub ranking: Vec<Trial>,
+    /// What was elected for large tensors besides, where the tuned size is small.
+    pub large: Option<Streaming>,
     /// Candidates tried now, known from before, and left untried.
     pub counts: (usize, usize, usize),
     /// Reasons why candidates were dropped, with their number.

@@ -2,12 +2,13 @@
 
 use super::ahead::Ahead;
 use super::client::WorkerMeasure;
-use super::launches::Launch;
+use super::launches::{self, Launch};
 use super::pool::Pool;
 use super::predict::Prediction;
 use super::search::{Budget, Candidates, Outcome, Strategy};
+use super::settle::{self, Streaming};
 use super::trials::{Inner, Log, Trials};
-use super::{Among, By, Options, Progress, SiteOutcome, code, digest, forecast, program, search, settle};
+use super::{Among, By, Options, Progress, SiteOutcome, code, digest, forecast, program, search};
 use crate::acceptance::Acceptance;
 use crate::challenge::Sizes;
 use crate::compile::{Compiled, Output, compile};
@@ -116,8 +117,15 @@ impl Site<'_> {
         match error {
             Some(e) => Err(e),
             None => {
-                let outcome = self.settle(outcome, &pool, schedules, &trials);
-                self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)
+                let streaming = self.streaming(&outcome, &pool, schedules, &trials);
+                // A program of several launches is elected as a whole, for one set of lengths: there the one schedule has to do for all.
+                let alone = self.program.names.len() == 1;
+                let instead = streaming.as_ref().filter(|_| !alone).and_then(|s| Some((pool.named(&s.schedule)?, s.tuned_us)));
+                let outcome = Outcome { best: instead.or(outcome.best), ..outcome };
+                let large = streaming.filter(|_| alone);
+                large.iter().try_for_each(|large| self.elect_streaming(&key, large))?;
+                let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)?;
+                Ok(SiteOutcome { large, ..concluded })
             }
         }
     }
@@ -188,17 +196,27 @@ impl Site<'_> {
         compile(self.kernel, &self.launch.facts, candidate, self.target, Output::Cubin).ok()?.acceptance().ok()
     }
 
-    /// Lets large tensors decide between candidates that are equals at a small size.
-    fn settle(&self, outcome: Outcome, pool: &Pool, schedules: &[String], trials: &[Trial]) -> Outcome {
-        let (By::Measurement(_), Some((best, us))) = (&self.options.by, outcome.best) else { return outcome };
+    /// What streams large tensors best of the candidates that are about as fast as the winner, where the tuned size is small.
+    fn streaming(&self, outcome: &Outcome, pool: &Pool, schedules: &[String], trials: &[Trial]) -> Option<Streaming> {
+        let (By::Measurement(_), Some((best, us))) = (&self.options.by, outcome.best) else { return None };
         if self.stop.load(Ordering::Relaxed) {
-            return outcome;
+            return None;
         }
-        let place = (self.launch.site, schedules);
-        let l2 = self.target.l2 as f64;
-        let settled = settle::settle(self.subject, self.sizes, l2, self.options, place, (&pool.get(best).name, us), trials);
-        let best = settled.and_then(|(name, us)| Some((pool.named(&name)?, us))).or(outcome.best);
-        Outcome { best, ..outcome }
+        let (place, winner) = ((self.launch.site, schedules), pool.get(best).name);
+        settle::streaming(self.subject, self.sizes, self.target.l2 as f64, self.options, place, (&winner, us), trials)
+    }
+
+    /// Elects a schedule for large tensors, unless a faster one is known there.
+    fn elect_streaming(&self, key: &TrialKey, streaming: &Streaming) -> Result<(), String> {
+        let launches = launches::at(self.subject, &streaming.sizes)?;
+        let Some(launch) = launches.into_iter().find(|l| l.site == self.launch.site) else { return Ok(()) };
+        let (facts, sizes) = (launch.facts.to_string(), streaming.sizes.to_string());
+        let key = TrialKey { facts, lengths: Some(launch.lengths), sizes, ..key.clone() };
+        if self.store.elected_for(&key).map_err(|e| e.to_string())?.is_some_and(|(_, us)| us <= streaming.median_us) {
+            return Ok(());
+        }
+        let elected = Elected { key, schedule: streaming.schedule.clone(), median_us: streaming.median_us };
+        self.store.elect(&elected).map_err(|e| e.to_string())
     }
 
     /// What the model gives the other launch sites under these schedules; 0 where times are measured.
@@ -275,6 +293,7 @@ impl Site<'_> {
             acceptance: outcome.best.and_then(|(b, _)| self.acceptance(&pool.get(b).schedule)),
             naive_us,
             ranking,
+            large: None,
             counts: (outcome.tried, known, outcome.left),
             dropped,
         })
