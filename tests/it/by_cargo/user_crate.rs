@@ -143,8 +143,8 @@ fn a_crate_of_its_own_has_autotune() {
     assert!(other.contains("\"arch\":\"sm_89\""), "{other}");
     refuses(&saxpy);
     // No cubin of this architecture is cached: NVRTC is asked, in a process of its own, and has no time.
-    let hasty = ["tune", "saxpy", "--size", "N=4096", "--trials", "2", "--device", "sim", "--target", "rtx5090", "--fresh", "--compile-limit", "0s"];
-    let given_up = run(&saxpy, &hasty);
+    let hasty = "tune saxpy --size N=4096 --trials 2 --device sim --target rtx5090 --fresh --compile-limit 0s";
+    let given_up = run(&saxpy, &hasty.split(' ').collect::<Vec<_>>());
     assert!(given_up.contains("dropped 2: rejected: NVRTC was given up on kernel `saxpy`"), "{given_up}");
     let shown = run(&saxpy, &["show", "saxpy", "--set", "T=1024,C=4,V=4", "--ir", "cuda"]);
     assert!(shown.contains("extern \"C\" __global__ void") && shown.contains("float4"), "{shown}");
