@@ -11,7 +11,7 @@ use std::f64::consts::LOG2_E;
     coarsen(CC of C = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4]),
     stages(S = [1, 2]),
-    grid(G = [1, 2, 4, 8, 16, 0]),
+    grid(G = [1, 2, 4, 6, 8, 13, 16, 0]),
     cache(H = [Default, Loads])
 )]
 pub fn categorical_cross_entropy(logits: &Tensor<f32, 2>, labels: &Tensor<i32, 1>, loss: &mut Tensor<f32, 1>) {
