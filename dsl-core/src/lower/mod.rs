@@ -140,8 +140,9 @@ fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target
     let (kernel, plan, whole) = (lowering.kernel, lowering.plan, lowering.whole);
     lowering.lower_block(&kernel.body)?;
     let grid = grid_size(kernel, plan, &lowering);
-    // Tiles are dealt to blocks that should all be resident.
-    let dealt = (target.threads_per_multiprocessor as i64 / whole.threads).clamp(1, plan.grid.max(1));
+    // Tiles are dealt to blocks that should all be resident. More of them than fit take turns, and none is worth a register.
+    let fit = target.threads_per_multiprocessor as i64 / whole.threads;
+    let dealt = if plan.grid <= fit { plan.grid.max(1) } else { 1 };
     let min_blocks = dealt.max(plan.min_blocks) as u32;
     let (block, opt_level) = (whole.threads as u32, plan.opt_level);
     let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
