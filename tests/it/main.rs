@@ -36,6 +36,7 @@ mod on_devices;
 mod one_block;
 mod operators;
 mod presence;
+mod program_chunks;
 mod programs;
 mod properties;
 mod random;

@@ -223,14 +223,17 @@ fn words_in_bytes_are_never_torn_apart() {
     }
 }
 
+/// A kernel's first schedule.
+pub fn naive(kernel: &girih_core::tile::Kernel) -> girih_core::schedule::Schedule {
+    Space::new(kernel, &Facts::best(kernel), Target::h200()).naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
+}
+
 #[test]
 fn programs_are_exported_whole() {
     for subject in subjects() {
         let signature = subject.signature().expect("a challenge has a signature");
         let target = Target::h200();
-        let mut naive = |_: usize, kernel: &girih_core::tile::Kernel| {
-            Space::new(kernel, &Facts::best(kernel), target).naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name))
-        };
+        let mut naive = |_: usize, kernel: &girih_core::tile::Kernel| naive(kernel);
         let text = export_program(&subject.program, signature, target, &mut naive).unwrap_or_else(|e| panic!("{}: {e}", subject.name));
         let (_, solve) = text.split_once("extern \"C\" void solve").expect("solve is exported");
         insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {

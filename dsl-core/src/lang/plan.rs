@@ -3,7 +3,7 @@
 use super::build;
 use super::elem::Elem;
 use super::index::{Lengths, Part};
-pub(super) use super::plan_views::{flat, permuted, reinterpret, reversed, slice, split_at, strided};
+pub(super) use super::plan_views::{chunked, flat, permuted, reinterpret, reversed, slice, split_at, strided};
 use super::recorder::{self, ProgramBuilder, ProgramTensor, binary, index};
 use super::scalar::Scalar;
 use super::session::{self, Handle};
@@ -183,7 +183,7 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
             let Some(to) = writable(p, self.handle(), loc).and_then(|t| without_gaps(p, t, "`copy_from`", loc)) else { return };
             let Some(from) = p.view(from.handle()).cloned().and_then(|t| without_gaps(p, t, "`copy_from`", loc)) else { return };
             for (a, b) in to.lens.clone().into_iter().zip(from.lens.clone()) {
-                p.require(CompareOp::Eq, a, b, loc);
+                p.require((CompareOp::Eq, a, b), "a copy goes to a tensor of the same lengths", loc);
             }
             p.push(Stmt::Copy { to, from, loc });
         });

@@ -53,13 +53,34 @@ pub(crate) fn strided(tensor: Handle, axis: usize, step: Part, loc: SourceLoc) -
         let Some(p) = s.program("this view", loc) else { return Handle::POISON };
         let Some(mut t) = p.view(tensor).cloned() else { return Handle::POISON };
         let Some(step) = bound(p, step, loc) else { return Handle::POISON };
-        p.require(CompareOp::Le, index(1), step.clone(), loc);
+        p.require((CompareOp::Le, index(1), step.clone()), "a step is 1 or more", loc);
         let view = &mut t.view;
         let rounded = binary(BinaryOp::Add, view.lens[axis].clone(), binary(BinaryOp::Sub, step.clone(), index(1)));
         view.packed &= step == index(1);
         view.lens[axis] = binary(BinaryOp::Div, rounded, step.clone());
         view.strides[axis] = binary(BinaryOp::Mul, view.strides[axis].clone(), step);
         t.text = format!("{}.strided({axis}, ..)", t.text);
+        p.tensor(t)
+    })
+}
+
+/// `tensor.chunked(..)` in a program: the chunk and the position in it in the axis's place.
+pub(crate) fn chunked(tensor: Handle, axis: usize, len: Part, loc: SourceLoc) -> Handle {
+    session::with(|s| {
+        let Some(p) = s.program("this view", loc) else { return Handle::POISON };
+        let Some(mut t) = p.view(tensor).cloned() else { return Handle::POISON };
+        let Some(len) = bound(p, len, loc) else { return Handle::POISON };
+        let view = &mut t.view;
+        let (whole, stride) = (view.lens[axis].clone(), view.strides[axis].clone());
+        let least = "a chunk has 1 element or more (write `.max(1)` where its length may be 0)";
+        p.require((CompareOp::Le, index(1), len.clone()), least, loc);
+        let rest = binary(BinaryOp::Rem, whole.clone(), len.clone());
+        p.require((CompareOp::Eq, rest, index(0)), "chunks cover their axis, with no elements left over", loc);
+        view.lens[axis] = binary(BinaryOp::Div, whole, len.clone());
+        view.strides[axis] = binary(BinaryOp::Mul, stride.clone(), len.clone());
+        view.lens.insert(axis + 1, len);
+        view.strides.insert(axis + 1, stride);
+        t.text = format!("{}.chunked({axis}, ..)", t.text);
         p.tensor(t)
     })
 }
@@ -78,10 +99,10 @@ pub(crate) fn reversed(tensor: Handle, axis: usize, loc: SourceLoc) -> Handle {
 fn window(p: &mut ProgramBuilder, mut t: ProgramTensor, axis: usize, (start, len): (Expr, Expr), text: String, loc: SourceLoc) -> Handle {
     // Bounds that follow loops, or are those of a loop's body, cannot be promised before the call; the memory's are checked at each launch.
     if recorder::is_fixed(&start) && recorder::is_fixed(&len) && p.decided() {
-        p.require(CompareOp::Le, index(0), start.clone(), loc);
-        p.require(CompareOp::Le, index(0), len.clone(), loc);
+        p.require((CompareOp::Le, index(0), start.clone()), "a slice starts at 0 or later", loc);
+        p.require((CompareOp::Le, index(0), len.clone()), "a slice has 0 elements or more", loc);
         let end = binary(BinaryOp::Add, start.clone(), len.clone());
-        p.require(CompareOp::Le, end, t.view.lens[axis].clone(), loc);
+        p.require((CompareOp::Le, end, t.view.lens[axis].clone()), "a slice ends within its axis", loc);
     }
     let shift = binary(BinaryOp::Mul, start, t.view.strides[axis].clone());
     t.view.offset = binary(BinaryOp::Add, t.view.offset, shift);
@@ -123,7 +144,7 @@ pub(crate) fn reinterpret(tensor: Handle, to: DType, loc: SourceLoc) -> Handle {
         for part in [&mut t.view.lens[0], &mut t.view.offset] {
             if op == BinaryOp::Div {
                 let rest = binary(BinaryOp::Rem, part.clone(), index(factor));
-                p.require(CompareOp::Eq, rest, index(0), loc);
+                p.require((CompareOp::Eq, rest, index(0)), "elements of the wider type are whole, with no bytes left over", loc);
             }
             *part = binary(op, part.clone(), index(factor));
         }

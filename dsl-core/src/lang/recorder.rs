@@ -3,7 +3,7 @@
 use super::session::Handle;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
-use crate::program::{Base, Expr, Program, ScalarVar, Stmt, Temp, TensorView};
+use crate::program::{Base, Expr, Program, Requirement, ScalarVar, Stmt, Temp, TensorView};
 use crate::scalar;
 use crate::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
 
@@ -232,7 +232,7 @@ impl ProgramBuilder {
     }
 
     /// Adds something that a call must satisfy, unless constants already do. Loops' values are refused.
-    pub(crate) fn require(&mut self, op: CompareOp, a: Expr, b: Expr, loc: SourceLoc) {
+    pub(crate) fn require(&mut self, (op, a, b): (CompareOp, Expr, Expr), rule: &'static str, loc: SourceLoc) {
         if let (Expr::Literal(x), Expr::Literal(y)) = (&a, &b)
             && x.dtype == y.dtype
             && scalar::compare_fn(op, x.dtype).is_some_and(|f| f(x.bits, y.bits))
@@ -254,8 +254,8 @@ impl ProgramBuilder {
             Reached::Where(condition) => Expr::Select(Box::new(condition.clone()), Box::new(holds), yes()),
             Reached::Perhaps => holds,
         });
-        if !self.program.requirements.iter().any(|(known, _)| *known == holds) {
-            self.program.requirements.push((holds, loc));
+        if !self.program.requirements.iter().any(|known| known.holds == holds) {
+            self.program.requirements.push(Requirement { holds, rule, loc });
         }
     }
 

@@ -194,7 +194,7 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
             Session::Program(p) => {
                 let (Some(a), Some(b)) = (p.view(self.handle).cloned(), p.view(other.handle).cloned()) else { return };
                 for (a, b) in a.view.lens.into_iter().zip(b.view.lens) {
-                    p.require(CompareOp::Eq, a, b, loc);
+                    p.require((CompareOp::Eq, a, b), "the two tensors have the same lengths", loc);
                 }
             }
         });

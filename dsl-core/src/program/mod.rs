@@ -212,10 +212,21 @@ pub struct Program {
     pub scalars: Vec<(DType, String)>,
     /// Names of the choices that are left to the tuner, by [`Expr::Variant`].
     pub variants: Vec<String>,
-    /// What must hold at a call: bool expressions with the author's line.
-    pub requirements: Vec<(Expr, SourceLoc)>,
+    /// What must hold at a call.
+    pub requirements: Vec<Requirement>,
     /// The body.
     pub body: Vec<Stmt>,
+}
+
+/// What must hold for a call's arguments.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Requirement {
+    /// A bool expression of parameters and lengths.
+    pub holds: Expr,
+    /// The rule in words: "a chunk has 1 element or more".
+    pub rule: &'static str,
+    /// The author's line that asks for it.
+    pub loc: SourceLoc,
 }
 
 /// A registered `#[program]` function.

@@ -19,8 +19,8 @@ impl Program {
         let mut program = self.clone();
         program.variants.clear();
         program.body = block(&self.body, chosen);
-        program.requirements = self.requirements.iter().map(|(e, loc)| (expr(e, chosen), *loc)).collect();
-        program.requirements.retain(|(e, _)| truth(e) != Some(true));
+        program.requirements.iter_mut().for_each(|r| r.holds = expr(&r.holds, chosen));
+        program.requirements.retain(|r| truth(&r.holds) != Some(true));
         let mut left: Vec<usize> = Vec::new();
         leaves(&mut program.body, &mut |s| {
             if let Stmt::Launch { site, .. } = s {

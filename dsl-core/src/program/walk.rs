@@ -1,7 +1,7 @@
 //! The generic walker of programs: evaluates host expressions, resolves views, and tells an [`Executor`] what to do in order.
 //! The reference evaluator, the simulator and the devices are executors; none of them decides anything about a program.
 
-use super::{Arg, Base, Expr, Program, ScalarVar, Stmt, Temp, TensorView};
+use super::{Arg, Base, Expr, Program, Requirement, ScalarVar, Stmt, Temp, TensorView};
 use crate::facts::{TensorArg, packed_strides};
 use crate::lengths::Lengths;
 use crate::loc::SourceLoc;
@@ -109,7 +109,7 @@ pub enum WalkError<E> {
     /// A requirement of the program doesn't hold for these arguments.
     #[error("{loc}: requirement not met: {text}")]
     Requirement {
-        /// The requirement with its numbers.
+        /// The rule, and the numbers that break it.
         text: String,
         /// The author's line.
         loc: SourceLoc,
@@ -134,9 +134,9 @@ pub enum WalkError<E> {
 pub fn walk<X: Executor + ?Sized>(program: &Program, args: &[ProgramArg], executor: &mut X) -> Result<(), WalkError<X::Error>> {
     check_args(program, args)?;
     let mut walker = Walker { program, args, scalars: vec![None; program.scalars.len()], executor };
-    for (condition, loc) in &program.requirements {
-        if walker.eval(condition).bits == 0 {
-            return Err(WalkError::Requirement { text: walker.show(condition), loc: *loc });
+    for Requirement { holds, rule, loc } in &program.requirements {
+        if walker.eval(holds).bits == 0 {
+            return Err(WalkError::Requirement { text: format!("{rule}: found {}", walker.show(holds)), loc: *loc });
         }
     }
     for (index, temp) in program.temps.iter().enumerate() {

@@ -9,7 +9,7 @@ use super::{ExportError, Site};
 use crate::cuda::{c_type, identifier, typed};
 use crate::loc::SourceLoc;
 use crate::program::signature::Signature;
-use crate::program::{Arg, Expr, Program, Stmt};
+use crate::program::{Arg, Expr, Program, Requirement, Stmt};
 use crate::types::{BinaryOp, CompareOp, DType, Literal};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -138,9 +138,9 @@ impl<'a> Body<'a> {
     pub fn write(&mut self) -> Result<(), ExportError> {
         let program = self.names.program;
         let mut required: Vec<String> = Vec::new();
-        for (condition, loc) in &program.requirements {
-            let text = self.names.expr(condition);
-            let obvious = matches!(condition, Expr::Compare(CompareOp::Eq, a, b) if self.names.expr(a).text == self.names.expr(b).text);
+        for Requirement { holds, loc, .. } in &program.requirements {
+            let text = self.names.expr(holds);
+            let obvious = matches!(holds, Expr::Compare(CompareOp::Eq, a, b) if self.names.expr(a).text == self.names.expr(b).text);
             if !obvious && !required.contains(&text.text) {
                 self.require(&text, *loc);
                 required.push(text.text);

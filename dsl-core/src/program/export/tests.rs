@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::facts::Facts;
-use crate::program::{Base, Expr, ScalarVar, Temp, TensorView};
+use crate::program::{Base, Expr, Requirement, ScalarVar, Temp, TensorView};
 use crate::registry::KernelDef;
 use crate::schedule::parse::parse_schedule;
 use crate::schedule::{Choice, Knob, KnobKind};
@@ -163,7 +163,7 @@ fn mistakes_are_errors() {
 
 /// Inverts the colours of an RGBA image in place, as 32-bit pixels.
 fn build_invert() -> Result<tile::Kernel, CompileError> {
-    use crate::tile::{Op, Requirement, RequirementKind, Ty, ViewAxis};
+    use crate::tile::{Op, RequirementKind, Ty, ViewAxis};
     let mut b = Builder::new("invert", build()?.knobs);
     b.tensor("image", DType::U8, 3, true);
     let index = || Ty::Scalar(DType::I64);
@@ -180,7 +180,7 @@ fn build_invert() -> Result<tile::Kernel, CompileError> {
         None
     });
     for kind in [RequirementKind::Packed(0), RequirementKind::Divisible(bytes, 4), RequirementKind::Aligned(0, 4)] {
-        b.kernel.requirements.push(Requirement { kind, loc: LOC });
+        b.kernel.requirements.push(tile::Requirement { kind, loc: LOC });
     }
     Ok(b.finish())
 }
@@ -217,7 +217,7 @@ fn fills_and_requirements_have_text() {
     );
     let memset = |value: f32| Stmt::Memset { tensor: view(Base::Param(1)), value: Literal::f32(value), loc: LOC };
     let mut program = program(vec![], vec![], vec![memset(0.0), memset(f32::NEG_INFINITY), memset(f32::NAN)]);
-    program.requirements.push((half, LOC));
+    program.requirements.push(Requirement { holds: half, rule: "pairs", loc: LOC });
     let text = text(&program, SIGNATURE, "");
     let body = &text[text.find("extern \"C\" void solve").unwrap()..];
     assert_eq!(
