@@ -73,7 +73,11 @@ impl Layout {
         let mut placed = vec![1; rank];
         let push = |axes: &mut Vec<Vec<Digit>>, placed: &mut Vec<i64>, axis: usize, source, stride: &mut i64, extent: i64| {
             if extent > 1 {
-                axes[axis].push(Digit { source, stride: *stride, extent, place: placed[axis] });
+                let goes_on = |d: &&mut Digit| d.source == source && d.stride * d.extent == *stride && d.place * d.extent == placed[axis];
+                match axes[axis].last_mut().filter(goes_on) {
+                    Some(digit) => digit.extent *= extent,
+                    None => axes[axis].push(Digit { source, stride: *stride, extent, place: placed[axis] }),
+                }
                 *stride *= extent;
                 placed[axis] *= extent;
             }

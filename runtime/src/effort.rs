@@ -50,7 +50,7 @@ impl Effort<'_> {
                 SharedKind::Fill(_) => self.extents(&self.kernel.shared_array(access.array).shape),
                 kind => kind.operands().into_iter().map(|v| self.elements(v)).max().unwrap_or(1),
             },
-            Stmt::Barrier { .. } => 1,
+            Stmt::Barrier { .. } | Stmt::Copies { .. } => 1,
             Stmt::Tiles(l) => {
                 let tiles = |(var, axis): (&ValueId, &usize)| {
                     let size = self.size(tile_size(self.kernel, *var)).max(1);

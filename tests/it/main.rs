@@ -4,6 +4,7 @@ mod access;
 mod boundaries;
 mod by_cargo;
 mod cache_hints;
+mod chains;
 mod combining;
 mod cooperating;
 mod cubin_cache;

@@ -31,7 +31,13 @@ struct Harmless {
 }
 
 /// What may be taken out without any launch noticing.
-const HARMLESS: [Harmless; 19] = [
+const HARMLESS: [Harmless; 20] = [
+    Harmless {
+        kernel: "hashes",
+        removed: Removed::LoadPredicate,
+        place: "x_gathered",
+        reason: "behind the last step the hash stays as it is; the predicate of the load spares traffic",
+    },
     Harmless {
         kernel: "segments",
         removed: Removed::LoadPredicate,
@@ -149,10 +155,14 @@ const HARMLESS: [Harmless; 19] = [
 ];
 
 /// Kernels whose atomics show nothing of an element more or less: minima, unions, updates by zero. `a_missing_barrier_is_a_race` takes
-/// out the barriers of some. Arrays of which a thread reads its own elements alone at some places (`even_places`, `one_place`). Copies of dots' operands are guarded twice, by the turn and by the lengths, and their waits have nothing to
-/// wait for where elements are too narrow for asynchronous copies. What a solver's kernel would read too much of its system lies inside of it, or in a chunk's neighbour.
-/// Words that blocks leave in their order are there before the last block asks, which only other orders show: `meeting.rs` tries them.
-const LEFT_OUT: [&str; 9] = [
+/// out the barriers of some. Kernels that copy by hand, whose waits show at other lengths: `chains` takes them out. Arrays of which a
+/// thread reads its own elements alone at some places (`even_places`, `one_place`). Copies of dots' operands are guarded twice, by the turn
+/// and by the lengths, and their waits have nothing to wait for where elements are too narrow for asynchronous copies. What a solver's kernel
+/// would read too much of its system lies inside of it, or in a chunk's neighbour. Words that blocks leave in their order are there before
+/// the last block asks, which only other orders show: `meeting.rs` tries them.
+const LEFT_OUT: [&str; 11] = [
+    "chains::kernels::sums_ahead",
+    "chains::kernels::turned_runs",
     "cooperating::kernels::composition",
     "dots::",
     "presence::kernels::",

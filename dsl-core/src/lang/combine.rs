@@ -151,7 +151,7 @@ fn made(stmt: &Stmt) -> Vec<ValueId> {
         Stmt::Where { body, .. } => body.iter().flat_map(made).collect(),
         Stmt::Atomic { update, .. } => update.result.into_iter().collect(),
         Stmt::Shared(access) => access.kind.result().into_iter().collect(),
-        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier { .. } => vec![],
+        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier { .. } | Stmt::Copies { .. } => vec![],
     }
 }
 

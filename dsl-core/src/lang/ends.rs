@@ -52,6 +52,10 @@ impl Ends<'_> {
     fn stmt(&mut self, stmt: &mut Stmt) {
         match stmt {
             Stmt::Combine(c) => self.combine(c),
+            Stmt::Scatter { view, indices, run: Some(_), .. } => {
+                let ends = self.accessed(indices, Some((*view, indices)));
+                self.bound_first(indices.iter_mut(), ends);
+            }
             Stmt::Scatter { view, indices, value, .. } => {
                 let uses: Vec<ValueId> = indices.iter().copied().chain([*value]).collect();
                 let ends = self.accessed(&uses, Some((*view, indices)));
@@ -71,9 +75,9 @@ impl Ends<'_> {
                     let ends = self.accessed(&update.uses(), None);
                     self.bound_first([&mut update.value].into_iter().chain(&mut update.indices).chain(&mut update.expected), ends);
                 }
-                SharedKind::Fill(_) | SharedKind::Gather { .. } => {}
+                _ => {}
             },
-            Stmt::Let(..) | Stmt::Store { .. } | Stmt::Barrier { .. } => {}
+            Stmt::Let(..) | Stmt::Store { .. } | Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
             Stmt::Tiles(TileLoop { body, .. }) => {
                 let sides = std::mem::take(&mut self.sides);
                 self.block(body);

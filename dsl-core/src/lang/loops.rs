@@ -210,7 +210,7 @@ pub(crate) fn reads_memory(block: &Block) -> bool {
         Stmt::While { header, body, .. } => reads_memory(header) || reads_memory(body),
         Stmt::If { then, otherwise, .. } => reads_memory(then) || reads_memory(otherwise),
         Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) => true,
-        Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Barrier { .. } => false,
+        Stmt::Combine(_) | Stmt::Store { .. } | Stmt::Barrier { .. } | Stmt::Copies { .. } => false,
     })
 }
 

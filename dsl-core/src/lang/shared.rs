@@ -27,7 +27,26 @@ pub struct Shared<T> {
 #[track_caller]
 pub fn shared<T: Elem>(shape: impl Shape, value: impl Operand<T> + ScalarRhs) -> Shared<T> {
     let loc = SourceLoc::caller();
-    let (shape, value) = (shape.to_ir(), value.operand(loc));
+    let value = value.operand(loc);
+    let made = declared(shape.to_ir(), loc);
+    made.put(value, loc);
+    made
+}
+
+/// A shared array of this shape whose elements hold nothing until they are written: evaluator and simulator report a read of one that was
+/// not. It spares the fill of arrays that are written as a whole, by copies for instance.
+#[track_caller]
+pub fn shared_uninit<T: Elem>(shape: impl Shape) -> Shared<T> {
+    let loc = SourceLoc::caller();
+    let made = declared(shape.to_ir(), loc);
+    made.record(loc, |k, array| {
+        k.push_shared(array, SharedKind::Empty, loc);
+        None
+    });
+    made
+}
+
+fn declared<T: Elem>(shape: Vec<tile::Size>, loc: SourceLoc) -> Shared<T> {
     let handle = session::with(|s| {
         let Some(k) = s.kernel("a shared array", loc) else { return Handle::POISON };
         if shape.is_empty() {
@@ -37,9 +56,7 @@ pub fn shared<T: Elem>(shape: impl Shape, value: impl Operand<T> + ScalarRhs) ->
         k.kernel.shared.push(SharedArray { name: None, dtype: T::DTYPE, shape, by_hand: false, loc });
         Handle::new(k.kernel.shared.len() as u32 - 1, k.build)
     });
-    let made = Shared { handle, elem: PhantomData };
-    made.put(value, loc);
-    made
+    Shared { handle, elem: PhantomData }
 }
 
 /// The positions 0, 1, .. of a tile of one axis.
@@ -174,7 +191,13 @@ impl<T: Elem> Shared<T> {
         self.scatter(at, value);
     }
 
-    fn resolve(&self, k: &mut KernelBuilder, array: SharedId, parts: &[Part], loc: SourceLoc) -> Option<(Vec<ValueId>, Vec<tile::Size>)> {
+    pub(super) fn resolve(
+        &self,
+        k: &mut KernelBuilder,
+        array: SharedId,
+        parts: &[Part],
+        loc: SourceLoc,
+    ) -> Option<(Vec<ValueId>, Vec<tile::Size>)> {
         index::check_rank(k, parts, k.kernel.shared_array(array).shape.len(), loc)?;
         index::computed(k, parts, loc)
     }
@@ -186,7 +209,7 @@ impl<T: Elem> Shared<T> {
         index::spread(k, parts, &extents, loc)
     }
 
-    fn record(&self, loc: SourceLoc, f: impl FnOnce(&mut KernelBuilder, SharedId) -> Option<ValueId>) -> Handle {
+    pub(super) fn record(&self, loc: SourceLoc, f: impl FnOnce(&mut KernelBuilder, SharedId) -> Option<ValueId>) -> Handle {
         session::with(|s| {
             let Some(k) = s.kernel("a shared array", loc) else { return Handle::POISON };
             let Some(array) = self.handle.get(k.build) else { return Handle::POISON };
@@ -225,7 +248,7 @@ impl<T: Elem> NameIt for Named<'_, Shared<T>> {
 
 impl KernelBuilder {
     /// Appends an access of a shared array.
-    fn push_shared(&mut self, array: SharedId, kind: SharedKind, loc: SourceLoc) {
+    pub(super) fn push_shared(&mut self, array: SharedId, kind: SharedKind, loc: SourceLoc) {
         let number = self.shared_accesses;
         self.shared_accesses += 1;
         self.push(tile::Stmt::Shared(SharedAccess { number, array, kind, loc }));

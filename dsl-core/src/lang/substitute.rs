@@ -34,7 +34,7 @@ pub(crate) fn stmt(stmt: &mut Stmt, replace: &dyn Fn(&mut ValueId)) {
         }
         Stmt::Scatter { indices, value, .. } => indices.iter_mut().chain([value]).for_each(replace),
         Stmt::Atomic { update, .. } => update.uses_mut().into_iter().for_each(replace),
-        Stmt::Barrier { .. } => {}
+        Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
         Stmt::Shared(access) => access.kind.operands_mut().into_iter().for_each(replace),
         Stmt::Tiles(l) => {
             l.span.iter_mut().flat_map(|s| [&mut s.first, &mut s.end]).for_each(replace);

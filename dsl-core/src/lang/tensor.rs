@@ -284,7 +284,7 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
         self.record(loc, |k, view| {
             let (indices, value) = computed_store(k, &positions.parts(), value, loc)?;
             self.check_writable(k, view, loc)?;
-            k.push(Stmt::Scatter { view, indices, value, loc });
+            k.push(Stmt::Scatter { view, indices, value, run: None, loc });
             None
         });
     }
@@ -299,7 +299,7 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
         Some(())
     }
 
-    fn check_writable(&self, k: &mut super::builder::KernelBuilder, view: ViewId, loc: SourceLoc) -> Option<()> {
+    pub(super) fn check_writable(&self, k: &mut super::builder::KernelBuilder, view: ViewId, loc: SourceLoc) -> Option<()> {
         let v = k.kernel.view(view).clone();
         let param = k.kernel.params[v.param].clone();
         if !matches!(param.kind, ParamKind::Tensor { mutable: true, .. }) {
@@ -308,6 +308,11 @@ impl<T: Elem, const N: usize> Tensor<T, N> {
             return None;
         }
         Some(())
+    }
+
+    /// The view that it stands for in a build; `None` for poison.
+    pub(crate) fn view_id(&self, k: &super::builder::KernelBuilder) -> Option<ViewId> {
+        self.handle.get(k.build).map(ViewId)
     }
 
     pub(crate) fn record(

@@ -25,9 +25,12 @@ enum Done {
 impl Done {
     fn of(kind: &SharedKind) -> Done {
         match kind {
-            SharedKind::Gather { .. } => Done::Read,
+            SharedKind::Gather { .. } | SharedKind::GatherRun { .. } => Done::Read,
             SharedKind::Fill(_) => Done::Fill,
-            SharedKind::Scatter { .. } => Done::Write,
+            SharedKind::Scatter { .. } | SharedKind::ScatterRun { .. } | SharedKind::Copy { .. } => Done::Write,
+            // Chains order themselves.
+            SharedKind::Start(_) | SharedKind::Take { .. } | SharedKind::Leave(_) => Done::Read,
+            SharedKind::Empty => Done::Fill,
             SharedKind::Atomic(u) if u.result.is_some() || matches!(u.op, AtomicOp::Exchange | AtomicOp::CompareSwap) => Done::Ordered,
             SharedKind::Atomic(u) => Done::Update(u.op as u8),
         }
@@ -122,7 +125,7 @@ pub(crate) fn kept_by_hand(kernel: &Kernel, block: &[Stmt]) -> bool {
 /// Whether the author has placed barriers: what they order is the author's to know.
 pub(crate) fn has_own(kernel: &Kernel) -> bool {
     let mut found = false;
-    crate::tile::access::visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Barrier { .. }));
+    crate::tile::access::visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Barrier { .. } | Stmt::Copies { .. }));
     found
 }
 
@@ -181,7 +184,7 @@ impl Walk<'_> {
                 }
             }
             Stmt::Let(..) | Stmt::Store { .. } => self.touch(stmt, state),
-            Stmt::Combine(_) | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+            Stmt::Combine(_) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Copies { .. } => {}
         }
     }
 
@@ -248,7 +251,7 @@ impl Walk<'_> {
                 }
                 earlier.tensors.iter().any(|e| self.tensors.meeting(e, &touch) == Meeting::Maybe)
             }),
-            Stmt::Combine(_) | Stmt::Scatter { .. } | Stmt::Atomic { .. } => false,
+            Stmt::Combine(_) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Copies { .. } => false,
         })
     }
 

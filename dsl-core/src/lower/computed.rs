@@ -30,21 +30,24 @@ impl Lowering<'_> {
     }
 
     /// Address and guard of computed positions: one integer element per axis.
-    fn computed_place(&mut self, memory: Memory, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
+    pub fn computed_place(&mut self, memory: Memory, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
         match memory {
-            Memory::View(view) => self.place_in_view(view, indices, elements),
+            Memory::View(view) => self.place_in_view(view, indices, elements, false),
             Memory::Shared(id) => self.place_in_array(id, indices, elements),
         }
     }
 
-    fn place_in_view(&mut self, view: ViewId, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
+    /// `inside`: scalar coordinates are known to lie inside.
+    pub fn place_in_view(&mut self, view: ViewId, indices: &[ValueId], elements: &[Expr], inside: bool) -> (Place, Option<Expr>) {
         let v = self.kernel.view(view).clone();
         let mut terms = Vec::new();
         let mut guards = Vec::new();
         for ((value, e), axis) in indices.iter().zip(elements).zip(&v.axes) {
             let (dtype, e) = self.narrowed(self.register_type(*value), e);
             let len = self.index_of(axis.len);
-            guards.extend(self.in_range(dtype, &e, len, self.ix));
+            if !(inside && matches!(self.rep_kind(*value), Kind::Scalar)) {
+                guards.extend(self.in_range(dtype, &e, len, self.ix));
+            }
             let stride = self.index_of(axis.stride);
             terms.push((self.ix.cast(dtype, e), stride));
         }
@@ -160,12 +163,12 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn tiles_of(&self, values: &[ValueId]) -> Vec<ValueId> {
+    pub fn tiles_of(&self, values: &[ValueId]) -> Vec<ValueId> {
         values.iter().copied().filter(|v| matches!(self.rep_kind(*v), Kind::Tile)).collect()
     }
 
     /// The layout in which these tiles meet (that of a scalar if there is none), and where all of them are present.
-    fn meeting(&mut self, memory: Memory, tiles: &[ValueId]) -> Lowered<(Layout, Mask)> {
+    pub fn meeting(&mut self, memory: Memory, tiles: &[ValueId]) -> Lowered<(Layout, Mask)> {
         let shape = tiles.first().and_then(|v| self.kernel.ty(*v).shape());
         let mut mask = self.sides_of(shape);
         tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
@@ -189,7 +192,7 @@ impl Lowering<'_> {
         self.deal(&axes, axes.len().saturating_sub(1), 4)
     }
 
-    fn positions(&mut self, indices: &[ValueId], mut tiles: Vec<Expr>) -> Vec<Expr> {
+    pub fn positions(&mut self, indices: &[ValueId], mut tiles: Vec<Expr>) -> Vec<Expr> {
         indices.iter().map(|v| if matches!(self.rep_kind(*v), Kind::Tile) { tiles.remove(0) } else { self.scalar(*v) }).collect()
     }
 

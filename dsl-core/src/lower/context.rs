@@ -49,6 +49,8 @@ pub(crate) struct Lowering<'a> {
     pub shared: Vec<SharedArray>,
     /// The author's shared arrays.
     pub arrays: HashMap<crate::tile::SharedId, super::shared::Array>,
+    /// The author's chains that have begun.
+    pub chains: HashMap<crate::tile::SharedId, super::chain::Chain>,
     /// Where the block meets between accesses of shared arrays.
     pub barriers: super::barriers::Barriers,
     /// Shared arrays of a path that excludes this one.
@@ -157,6 +159,7 @@ impl<'a> Lowering<'a> {
             vars: Vec::new(),
             shared: Vec::new(),
             arrays: HashMap::new(),
+            chains: HashMap::new(),
             barriers: super::barriers::place(kernel, plan.grid > 0),
             reusable: Vec::new(),
             taken: Vec::new(),

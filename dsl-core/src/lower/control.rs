@@ -47,11 +47,16 @@ impl Lowering<'_> {
             tile::Stmt::Let(value, op) => self.lower_let(*value, op),
             tile::Stmt::Combine(c) => self.combine(c),
             tile::Stmt::Store { view, index, value, .. } => self.store(*view, index, *value),
+            tile::Stmt::Scatter { view, indices, value, run: Some(_), .. } => self.scatter_runs(Memory::View(*view), indices, *value),
             tile::Stmt::Scatter { view, indices, value, .. } => self.scatter(Memory::View(*view), indices, *value),
             tile::Stmt::Atomic { update, view, scope, order, .. } => self.update(Memory::View(*view), update, *scope, *order),
             tile::Stmt::Shared(access) => self.shared_access(access),
             tile::Stmt::Barrier { scope, .. } => {
                 self.emit(Stmt::Barrier(if *scope == Scope::Warp { Barrier::Warp } else { Barrier::Block }));
+                Ok(())
+            }
+            tile::Stmt::Copies { pending, .. } => {
+                self.copy_groups(*pending);
                 Ok(())
             }
             tile::Stmt::Tiles(l) if self.grid_vars == l.vars => self.grid(l),

@@ -85,7 +85,7 @@ impl Pass<'_> {
             }
             // Elements loaded on one side of a choice are absent on the other.
             Stmt::Where { body, .. } => self.block(body, &mut Vec::new()),
-            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } => {}
+            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
             Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
         }
         true

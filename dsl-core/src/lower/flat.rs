@@ -51,7 +51,7 @@ impl Lowering<'_> {
         let (mut loops, mut barriers) = (0, false);
         tile::access::visit(&l.body, &mut |s| {
             loops += usize::from(matches!(s, tile::Stmt::Tiles(_)));
-            barriers |= matches!(s, tile::Stmt::Barrier { .. } | tile::Stmt::Shared(_));
+            barriers |= matches!(s, tile::Stmt::Barrier { .. } | tile::Stmt::Copies { .. } | tile::Stmt::Shared(_));
         });
         let at = l.body.iter().position(|s| matches!(s, tile::Stmt::Tiles(_)))?;
         let tile::Stmt::Tiles(turns) = &l.body[at] else { return None };

@@ -23,7 +23,7 @@ pub(crate) fn with_values(kernel: &Kernel) -> (Cow<'_, Kernel>, HashMap<ValueId,
         Stmt::Shared(access) => match &access.kind {
             SharedKind::Gather { result, .. } => gathered.push(*result),
             SharedKind::Atomic(update) => gathered.extend(update.result),
-            SharedKind::Fill(_) | SharedKind::Scatter { .. } => {}
+            _ => {}
         },
         Stmt::Atomic { update, .. } => gathered.extend(update.result),
         Stmt::If { results, .. } => gathered.extend(results.iter().map(|r| r.result)),

@@ -302,7 +302,7 @@ impl Lowering<'_> {
                 }
                 tile::Stmt::Let(_, Op::Window { .. }) if self.plan.shared_windows => return None,
                 tile::Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..) | Op::Shuffle { .. } | Op::Vote(..)) => return None,
-                tile::Stmt::Combine(_) | tile::Stmt::Shared(_) | tile::Stmt::Barrier { .. } => return None,
+                tile::Stmt::Combine(_) | tile::Stmt::Shared(_) | tile::Stmt::Barrier { .. } | tile::Stmt::Copies { .. } => return None,
                 // Threads that hold the same element, or the same scalar, meet at barriers to exchange an old value.
                 tile::Stmt::Atomic { update, order, .. } if update.result.is_some() || *order != MemoryOrder::Relaxed => return None,
                 tile::Stmt::Let(..) | tile::Stmt::Scatter { .. } | tile::Stmt::Atomic { .. } => {}

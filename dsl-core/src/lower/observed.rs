@@ -76,7 +76,7 @@ impl Flow<'_> {
             Stmt::Scatter { indices, value, .. } => self.observed |= self.any(&[*value]) || self.any(indices),
             Stmt::Atomic { update, .. } => self.observed |= self.any(&update.uses()),
             Stmt::Shared(access) => self.observed |= self.any(&access.kind.operands()),
-            Stmt::Barrier { .. } => {}
+            Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
             Stmt::Combine(c) => self.observed |= self.any(&c.inputs),
             Stmt::Tiles(l) => {
                 self.carries(&l.carries);

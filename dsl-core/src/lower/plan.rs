@@ -64,6 +64,8 @@ pub(crate) struct Plan {
     pub shared_rows: bool,
     /// Windows are copied to shared memory.
     pub shared_windows: bool,
+    /// The GPU has asynchronous copies and mbarriers (sm_80 or newer).
+    pub has_async: bool,
     /// Those copies, and those of dots' operands, go by `cp.async`.
     pub async_windows: bool,
     /// The turns of a loop along a sum overlap.
@@ -206,6 +208,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
         grid,
         shared_rows,
         shared_windows,
+        has_async: target.has_async_copy(),
         async_windows,
         overlap,
         mbarriers: overlap && matches!(schedule.of_kind(kernel, KnobKind::Copy), Some(Choice::Word(w)) if w == "Mbarriers"),

@@ -33,9 +33,9 @@ fn only_update(kernel: &Kernel, array: SharedId) -> Option<AtomicOp> {
             && *a == array
         {
             match kind {
-                SharedKind::Fill(_) | SharedKind::Gather { .. } => {}
-                SharedKind::Scatter { .. } => ops.push(None),
+                SharedKind::Gather { .. } | SharedKind::GatherRun { .. } | SharedKind::Fill(_) => {}
                 SharedKind::Atomic(u) => ops.push(u.result.is_none().then_some(u.op)),
+                _ => ops.push(None),
             }
         }
     });
@@ -68,6 +68,7 @@ impl Lowering<'_> {
         }
         match &access.kind {
             SharedKind::Fill(value) => self.fill_shared(access.array, *value),
+            SharedKind::Empty => Ok(()),
             SharedKind::Gather { indices, result } => self.gather_shared(*result, access.array, indices),
             SharedKind::Scatter { indices, value } => {
                 let memory = super::computed::Memory::Shared(access.array);
@@ -77,6 +78,15 @@ impl Lowering<'_> {
                 let memory = super::computed::Memory::Shared(access.array);
                 self.update(memory, update, Scope::Block, MemoryOrder::Relaxed)
             }
+            SharedKind::GatherRun { indices, result } => self.gather_runs(*result, access.array, indices),
+            SharedKind::ScatterRun { indices, value } => self.scatter_runs(super::computed::Memory::Shared(access.array), indices, *value),
+            SharedKind::Copy { indices, view, from, run } => self.copy_runs(access.array, indices, (*view, from), *run),
+            SharedKind::Start(value) => self.start_chain(access.array, *value),
+            SharedKind::Take { result } => {
+                self.take_chain(access.array, *result);
+                Ok(())
+            }
+            SharedKind::Leave(value) => self.leave_chain(access.array, *value),
         }
     }
 

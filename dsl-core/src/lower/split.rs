@@ -174,7 +174,7 @@ fn check_sums(kernel: &Kernel, l: &TileLoop) -> Result<(), String> {
         Stmt::Combine(c) if c.form == Form::Grid || c.inputs.iter().any(|v| carried.contains(v)) => {
             wrong = wrong.take().or(Some("the loop combines elements of the sum so far".into()));
         }
-        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) | Stmt::Barrier { .. } => {
+        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => {
             wrong = wrong.take().or(Some("the loop does more than load and add".into()));
         }
         Stmt::If { .. } | Stmt::While { .. } | Stmt::Range { .. } | Stmt::Tiles(_) => {

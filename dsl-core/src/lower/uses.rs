@@ -151,8 +151,9 @@ impl Counter<'_> {
                     self.uses(&update.uses(), block);
                     update.result.iter().for_each(|r| self.uses[r.0 as usize].def_block = block);
                 }
-                Stmt::Barrier { .. } => {}
+                Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
                 Stmt::Shared(access) => {
+                    access.kind.view().iter().for_each(|view| self.view(*view, block));
                     self.uses(&access.kind.operands(), block);
                     access.kind.result().iter().for_each(|r| self.uses[r.0 as usize].def_block = block);
                 }

@@ -282,7 +282,10 @@ fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {
                 }
             }
             Stmt::Store { view, index, loc, .. } => all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, place }),
-            Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } => {}
+            Stmt::Shared(access) => {
+                all.loads.extend(access.kind.view().map(|view| Access { view, at: At::Computed, loc: access.loc, place }));
+            }
+            Stmt::Combine(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
             Stmt::Scatter { view, loc, .. } => all.scatters.push(Access { view: *view, at: At::Computed, loc: *loc, place }),
             Stmt::Atomic { view, loc, .. } => all.atomics.push(Access { view: *view, at: At::Computed, loc: *loc, place }),
             Stmt::Tiles(l) => collect(kernel, &l.body, if place == Place::Outside { Place::Grid } else { place }, all),

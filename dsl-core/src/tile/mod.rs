@@ -64,6 +64,7 @@
 
 pub mod access;
 mod axes;
+pub(crate) mod chain;
 pub mod combine;
 pub mod eval;
 pub mod host;

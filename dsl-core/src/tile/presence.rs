@@ -86,6 +86,7 @@ impl<'k> Presence<'k> {
     /// Whether every element of a tile that a block updates or scatters surely lies inside of the grid's tensor along all of its axes.
     pub(crate) fn accesses_end(&self, block: &[Stmt], sides: &[ValueId]) -> bool {
         block.iter().all(|stmt| match stmt {
+            Stmt::Scatter { view, indices, run: Some(_), .. } => self.inside(*view, indices, &[], sides),
             Stmt::Scatter { view, indices, value, .. } => self.inside(*view, indices, &[*value], sides),
             Stmt::Atomic { view, update, .. } => self.inside(*view, &update.indices, &update.operands(), sides),
             Stmt::Where { mask, body, .. } => self.accesses_end(body, &[sides, &[*mask]].concat()),
@@ -93,7 +94,7 @@ impl<'k> Presence<'k> {
             Stmt::While { header: one, body: other, .. } | Stmt::If { then: one, otherwise: other, .. } => {
                 self.accesses_end(one, sides) && self.accesses_end(other, sides)
             }
-            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Store { .. } | Stmt::Barrier { .. } => true,
+            Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Store { .. } | Stmt::Barrier { .. } | Stmt::Copies { .. } => true,
         })
     }
 
@@ -173,9 +174,10 @@ impl<'k> Presence<'k> {
             Stmt::Shared(access) => match &access.kind {
                 SharedKind::Gather { indices, result } => self.accessed(indices, *result),
                 SharedKind::Atomic(update) => self.update(update),
-                SharedKind::Fill(_) | SharedKind::Scatter { .. } => {}
+                // A run lies inside of its array, and a chain has all elements.
+                _ => {}
             },
-            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier { .. } => {}
+            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
             Stmt::Tiles(l) => {
                 let sides = std::mem::take(&mut self.sides);
                 let grid = l.vars == self.grid;

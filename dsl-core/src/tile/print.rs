@@ -79,8 +79,9 @@ impl Printer<'_> {
             Stmt::Store { view, index, value, loc } => {
                 self.located(&format!("store {} ({}), {}", self.view(*view), self.index(index), self.v(*value)), *loc);
             }
-            Stmt::Scatter { view, indices, value, loc } => {
-                self.located(&format!("scatter {} ({}), {}", self.view(*view), self.list(indices), self.v(*value)), *loc);
+            Stmt::Scatter { view, indices, value, run, loc } => {
+                let what = if run.is_some() { "scatter runs" } else { "scatter" };
+                self.located(&format!("{what} {} ({}), {}", self.view(*view), self.list(indices), self.v(*value)), *loc);
             }
             Stmt::Atomic { update, view, scope, order, loc } => {
                 let how = format!("{scope:?} {order:?}").to_lowercase();
@@ -89,6 +90,8 @@ impl Printer<'_> {
             }
             Stmt::Shared(access) => self.shared(access),
             Stmt::Barrier { scope, loc } => self.located(&format!("barrier {scope:?}").to_lowercase(), *loc),
+            Stmt::Copies { pending: None, loc } => self.located("close group of copies", *loc),
+            Stmt::Copies { pending: Some(n), loc } => self.located(&format!("await copies until {n} groups pending"), *loc),
             Stmt::Tiles(l) => {
                 let vars: Vec<String> = l
                     .vars
@@ -208,11 +211,22 @@ impl Printer<'_> {
         let array = self.array(access.array);
         let text = match &access.kind {
             SharedKind::Fill(v) => format!("fill {array}, {}", self.v(*v)),
+            SharedKind::Empty => format!("empty {array}"),
             SharedKind::Gather { indices, result } => {
                 format!("{}: {} = gather {array} ({})", self.v(*result), self.ty(self.kernel.ty(*result)), self.list(indices))
             }
             SharedKind::Scatter { indices, value } => format!("scatter {array} ({}), {}", self.list(indices), self.v(*value)),
             SharedKind::Atomic(update) => return self.atomic(update, "shared", &array, access.loc),
+            SharedKind::GatherRun { indices, result } => {
+                format!("{}: {} = gather runs {array} ({})", self.v(*result), self.ty(self.kernel.ty(*result)), self.list(indices))
+            }
+            SharedKind::ScatterRun { indices, value } => format!("scatter runs {array} ({}), {}", self.list(indices), self.v(*value)),
+            SharedKind::Copy { indices, view, from, run } => {
+                format!("copy {run} of {} ({}) to {array} ({})", self.view(*view), self.list(from), self.list(indices))
+            }
+            SharedKind::Start(v) => format!("start {array}, {}", self.v(*v)),
+            SharedKind::Take { result } => format!("{}: {} = take {array}", self.v(*result), self.ty(self.kernel.ty(*result))),
+            SharedKind::Leave(v) => format!("leave {array}, {}", self.v(*v)),
         };
         self.located(&text, access.loc);
     }

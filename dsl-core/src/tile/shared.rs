@@ -3,10 +3,13 @@
 //! Accesses happen in the order of the text, each as a whole: a gather sees everything that the atomics above it did. Lowering puts
 //! barriers where the order needs them. Positions outside of the array, and absent ones, are left alone.
 //!
+//! A *chain* is an array, too: a value that goes from warp to warp, of which each warp takes what the one before it has left
+//! ([`SharedKind::Take`], [`SharedKind::Leave`]), the first warp what the last one has left before, or what the chain began with.
+//!
 //! An array belongs to one block. One that is made before a strided grid loop keeps its contents over the turns that its block takes;
 //! what changes in a grid loop that is not strided must be made inside.
 
-use super::{Kernel, Op, Size, Stmt, TileLoop, ValueId, access};
+use super::{Kernel, Op, Size, Stmt, TileLoop, ValueId, ViewId, access, chain};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::types::{AtomicOp, BinaryOp, DType, Literal};
@@ -24,7 +27,7 @@ pub struct SharedArray {
     pub dtype: DType,
     /// Extent per axis, at least one axis.
     pub shape: Vec<Size>,
-    /// The author's barriers alone order its accesses: lowering adds none, and an access must not need one that is not there.
+    /// The author's barriers alone order its accesses: lowering adds none, and an access must not need one that is not there. True of chains.
     pub by_hand: bool,
     /// Where it was made.
     pub loc: SourceLoc,
@@ -80,6 +83,8 @@ impl Update {
 pub enum SharedKind {
     /// Sets every element to a scalar.
     Fill(ValueId),
+    /// No element holds anything from here on, until it is written.
+    Empty,
     /// Reads elements at computed positions.
     Gather {
         /// One integer tile (or scalar) per axis.
@@ -96,15 +101,56 @@ pub enum SharedKind {
     },
     /// Read-modify-write of elements.
     Atomic(Update),
+    /// Reads runs of neighbours along the array's last axis: the result has one axis more in front, whose extent is the run's length. A run
+    /// begins at a multiple of its length and lies inside of the array.
+    GatherRun {
+        /// One integer tile per axis: where each run begins.
+        indices: Vec<ValueId>,
+        /// The elements.
+        result: ValueId,
+    },
+    /// Writes runs, which lie as those of [`SharedKind::GatherRun`]; no two elements meet.
+    ScatterRun {
+        /// One integer tile per axis: where each run begins.
+        indices: Vec<ValueId>,
+        /// What, with the position in the run as one axis more in front; every element is there.
+        value: ValueId,
+    },
+    /// Starts to copy runs of neighbours along the last axis of a view to neighbours along the array's last axis; what lies outside of the
+    /// view is zero. Both begin at multiples of the run's length, and the array has room for the whole run. The copies of a thread belong to its next
+    /// group ([`Stmt::Copies`]), and are there for it behind a wait for the group, and for others behind a barrier that follows it.
+    Copy {
+        /// One integer tile per axis of the array: where each run goes.
+        indices: Vec<ValueId>,
+        /// Where from.
+        view: ViewId,
+        /// One integer tile per axis of the view: where each run begins; or one scalar, which must lie inside.
+        from: Vec<ValueId>,
+        /// Elements of a run: a power of two, at most 16 bytes.
+        run: i64,
+    },
+    /// What the first warp takes first. The array is a chain, and has the value's shape: along its last axis, 32 neighbours are a warp.
+    Start(ValueId),
+    /// What the warp before this one has left: a tile of the chain's shape.
+    Take {
+        /// What each thread takes.
+        result: ValueId,
+    },
+    /// What the next warp takes. Stands behind [`SharedKind::Take`] in one block of statements; between the two, only values are made.
+    Leave(ValueId),
 }
 
 impl SharedKind {
     /// The values that it uses.
     pub fn operands(&self) -> Vec<ValueId> {
         match self {
-            SharedKind::Fill(v) => vec![*v],
-            SharedKind::Gather { indices, .. } => indices.clone(),
-            SharedKind::Scatter { indices, value } => indices.iter().copied().chain([*value]).collect(),
+            SharedKind::Fill(v) | SharedKind::Start(v) | SharedKind::Leave(v) => vec![*v],
+            SharedKind::Gather { indices, .. } | SharedKind::GatherRun { indices, .. } => indices.clone(),
+            SharedKind::Copy { indices, from, .. } => indices.iter().chain(from).copied().collect(),
+            SharedKind::Take { .. } | SharedKind::Empty => vec![],
+            SharedKind::Scatter { indices, value } | SharedKind::ScatterRun { indices, value } => {
+                indices.iter().copied().chain([*value]).collect()
+            }
             SharedKind::Atomic(update) => update.uses(),
         }
     }
@@ -112,9 +158,13 @@ impl SharedKind {
     /// The values that it uses, to replace them.
     pub fn operands_mut(&mut self) -> Vec<&mut ValueId> {
         match self {
-            SharedKind::Fill(v) => vec![v],
-            SharedKind::Gather { indices, .. } => indices.iter_mut().collect(),
-            SharedKind::Scatter { indices, value } => indices.iter_mut().chain([value]).collect(),
+            SharedKind::Fill(v) | SharedKind::Start(v) | SharedKind::Leave(v) => vec![v],
+            SharedKind::Gather { indices, .. } | SharedKind::GatherRun { indices, .. } => indices.iter_mut().collect(),
+            SharedKind::Copy { indices, from, .. } => indices.iter_mut().chain(from).collect(),
+            SharedKind::Take { .. } | SharedKind::Empty => vec![],
+            SharedKind::Scatter { indices, value } | SharedKind::ScatterRun { indices, value } => {
+                indices.iter_mut().chain([value]).collect()
+            }
             SharedKind::Atomic(update) => update.uses_mut(),
         }
     }
@@ -122,10 +172,21 @@ impl SharedKind {
     /// The value that it makes.
     pub fn result(&self) -> Option<ValueId> {
         match self {
-            SharedKind::Gather { result, .. } => Some(*result),
+            SharedKind::Gather { result, .. } | SharedKind::GatherRun { result, .. } | SharedKind::Take { result } => Some(*result),
             SharedKind::Atomic(update) => update.result,
-            SharedKind::Fill(_) | SharedKind::Scatter { .. } => None,
+            SharedKind::Fill(_) | SharedKind::Scatter { .. } | SharedKind::ScatterRun { .. } | SharedKind::Copy { .. } => None,
+            SharedKind::Start(_) | SharedKind::Leave(_) | SharedKind::Empty => None,
         }
+    }
+
+    /// Whether it leaves the array as it is.
+    pub fn only_reads(&self) -> bool {
+        matches!(self, SharedKind::Gather { .. } | SharedKind::GatherRun { .. })
+    }
+
+    /// The view that it reads.
+    pub fn view(&self) -> Option<ViewId> {
+        if let SharedKind::Copy { view, .. } = self { Some(*view) } else { None }
     }
 }
 
@@ -142,8 +203,9 @@ pub fn operation(op: AtomicOp, dtype: DType) -> Option<(BinaryOp, Literal)> {
     })
 }
 
-/// What is wrong with arrays that the grid loop changes: an array belongs to one block.
+/// What is wrong with chains, and with arrays that the grid loop changes: an array belongs to one block.
 pub(crate) fn check(kernel: &Kernel, errors: &mut Vec<Diagnostic>) {
+    chain::check(kernel, errors);
     let Some(grid) = kernel.grid_loop() else { return };
     for (id, array) in kernel.shared.iter().enumerate() {
         let id = SharedId(id as u32);
@@ -152,7 +214,7 @@ pub(crate) fn check(kernel: &Kernel, errors: &mut Vec<Diagnostic>) {
         access::visit(&grid.body, &mut |stmt| {
             if let Stmt::Shared(a) = stmt
                 && a.array == id
-                && !matches!(a.kind, SharedKind::Gather { .. })
+                && !a.kind.only_reads()
             {
                 changes.get_or_insert(a);
             }

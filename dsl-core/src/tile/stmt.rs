@@ -86,6 +86,9 @@ pub enum Stmt {
         indices: Vec<ValueId>,
         /// What.
         value: ValueId,
+        /// Runs of so many neighbours along the view's last axis: the positions are those of their first elements, multiples of the length,
+        /// and the value has the position in the run as one axis more in front, every element present. A scalar position must lie inside.
+        run: Option<i64>,
         /// The author's line.
         loc: SourceLoc,
     },
@@ -111,6 +114,14 @@ pub enum Stmt {
     Barrier {
         /// Block or warp.
         scope: Scope,
+        /// The author's line.
+        loc: SourceLoc,
+    },
+    /// What each thread has started to copy ([`SharedKind::Copy`](super::SharedKind::Copy)) since the last of these becomes a group; or
+    /// waits for groups.
+    Copies {
+        /// Waits until at most so many of the thread's newest groups are on their way; `None` closes a group.
+        pending: Option<u32>,
         /// The author's line.
         loc: SourceLoc,
     },

@@ -118,8 +118,15 @@ impl Checker<'_> {
                 let fits = ty.dtype() == Some(self.kernel.view(*view).dtype) && ty.shape().unwrap_or_default() == shape;
                 ensure(fits && self.mutable(*view), || format!("a store of {ty:?} to {}", self.kernel.view(*view).text))
             }
-            Stmt::Scatter { view, indices, value, .. } => {
-                let shape = self.computed(*view, indices)?;
+            Stmt::Scatter { view, indices, value, run, .. } => {
+                let mut shape = match run {
+                    None => self.computed(*view, indices)?,
+                    Some(_) => self.runs(*view, indices)?,
+                };
+                if let Some(run) = run {
+                    ensure(is_run(*run, self.kernel.view(*view).dtype), || format!("a run of {run} elements"))?;
+                    shape.insert(0, Size::constant(*run));
+                }
                 let ty = self.used(*value)?;
                 let fits = ty.dtype() == Some(self.kernel.view(*view).dtype) && ty.shape().unwrap_or_default() == shape;
                 ensure(fits && self.mutable(*view), || format!("a scatter of {ty:?} to {}", self.kernel.view(*view).text))
@@ -131,6 +138,7 @@ impl Checker<'_> {
             }
             Stmt::Shared(access) => self.shared(access),
             Stmt::Barrier { scope, .. } => ensure(matches!(scope, Scope::Block | Scope::Warp), || format!("a barrier of {scope:?}")),
+            Stmt::Copies { .. } => Ok(()),
             Stmt::Tiles(l) => {
                 ensure(l.axes.len() == l.vars.len(), || "a loop over tiles with more axes than variables".into())?;
                 self.span(l)?;
@@ -249,6 +257,7 @@ impl Checker<'_> {
         let (dtype, rank) = (array.dtype, array.shape.len());
         let wrong = |ty: &Ty| format!("{ty:?} beside a shared array of {dtype}");
         match &access.kind {
+            SharedKind::Empty => Ok(()),
             SharedKind::Fill(v) => {
                 let ty = self.used(*v)?;
                 ensure(*ty == Ty::Scalar(dtype), || wrong(ty))
@@ -268,12 +277,54 @@ impl Checker<'_> {
                 let shape = self.positions(&update.indices, rank, "a shared array")?;
                 self.update(update, dtype, &shape)
             }
+            SharedKind::GatherRun { indices, result } => {
+                let shape = self.positions(indices, rank, "a shared array")?;
+                self.define(*result)?;
+                let ty = self.kernel.ty(*result);
+                let run = ty.shape().and_then(|s| s.first()).and_then(Size::as_constant);
+                let fits = ty.dtype() == Some(dtype) && ty.shape().is_some_and(|s| s[1..] == shape);
+                ensure(fits && run.is_some_and(|n| is_run(n, dtype)), || wrong(ty))
+            }
+            SharedKind::ScatterRun { indices, value } => {
+                let shape = self.positions(indices, rank, "a shared array")?;
+                let ty = self.used(*value)?;
+                let run = ty.shape().and_then(|s| s.first()).and_then(Size::as_constant);
+                let fits = ty.dtype() == Some(dtype) && ty.shape().is_some_and(|s| s[1..] == shape);
+                ensure(fits && run.is_some_and(|n| is_run(n, dtype)), || wrong(ty))
+            }
+            SharedKind::Copy { indices, view, from, run } => {
+                let shape = self.positions(indices, rank, "a shared array")?;
+                let fits = self.runs(*view, from)? == shape && self.kernel.view(*view).dtype == dtype && is_run(*run, dtype);
+                ensure(fits, || format!("copies of {run} elements of {} to a shared array of {dtype}", self.kernel.view(*view).text))
+            }
+            SharedKind::Start(v) | SharedKind::Leave(v) => {
+                let ty = self.used(*v)?;
+                ensure(*ty == Ty::Tile(dtype, array.shape.clone()), || wrong(ty))
+            }
+            SharedKind::Take { result } => {
+                self.define(*result)?;
+                let ty = self.kernel.ty(*result);
+                ensure(*ty == Ty::Tile(dtype, array.shape.clone()), || wrong(ty))
+            }
         }
     }
 
     fn computed(&self, view: ViewId, indices: &[ValueId]) -> Result<Vec<Size>, String> {
         let view = self.kernel.view(view);
         self.positions(indices, view.axes.len(), &view.text)
+    }
+
+    /// The shape of the positions of runs: one tile, or one scalar, per axis.
+    fn runs(&self, view: ViewId, indices: &[ValueId]) -> Result<Vec<Size>, String> {
+        let view = self.kernel.view(view);
+        ensure(indices.len() == view.axes.len(), || format!("{} coordinates for {}", indices.len(), view.text))?;
+        let shape = indices.iter().find_map(|v| self.kernel.ty(*v).shape()).map(<[Size]>::to_vec).unwrap_or_default();
+        for v in indices {
+            let ty = self.used(*v)?;
+            let fits = ty.dtype().is_some_and(DType::is_int) && ty.shape().is_none_or(|s| s == shape);
+            ensure(fits, || format!("{ty:?} as a coordinate of {}", view.text))?;
+        }
+        Ok(shape)
     }
 
     /// The shape of computed positions, one value per axis.
@@ -289,12 +340,17 @@ impl Checker<'_> {
     }
 }
 
+/// Whether so many neighbours are read or copied by one instruction.
+fn is_run(run: i64, dtype: DType) -> bool {
+    run > 0 && (run as u64).is_power_of_two() && run * dtype.size() as i64 <= 16
+}
+
 fn stores(block: &Block) -> bool {
     block.iter().any(|s| match s {
         Stmt::Store { .. } => true,
         // Computed positions have the mask of the choice.
         Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) => false,
-        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Barrier { .. } => false,
+        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => false,
         Stmt::Tiles(l) => stores(&l.body),
         Stmt::Range { body, .. } | Stmt::Where { body, .. } => stores(body),
         Stmt::While { header, body, .. } => stores(header) || stores(body),

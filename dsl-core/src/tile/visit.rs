@@ -30,7 +30,7 @@ pub fn blocks(stmt: &Stmt) -> Vec<&Block> {
         Stmt::Tiles(TileLoop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => vec![body],
         Stmt::While { header, body, .. } => vec![header, body],
         Stmt::If { then, otherwise, .. } => vec![then, otherwise],
-        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } => vec![],
+        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => vec![],
         Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => vec![],
     }
 }

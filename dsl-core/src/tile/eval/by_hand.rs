@@ -117,6 +117,10 @@ impl Machine<'_, '_> {
         let marks = &mut self.marks[id.0 as usize];
         marks.resize(len, Marks::default());
         for (thread, element) in at.iter().enumerate().filter_map(|(i, a)| a.map(|a| (i, a))) {
+            if self.copies.reach(id, element) {
+                let array = array.name.clone().unwrap_or_else(|| "a shared array".into());
+                return Err(EvalError::OnItsWay { array, element: element as i64, loc });
+            }
             let who = if scalar && kind == Kind::Read { Who::Any } else { Who::Thread(thread) };
             let filled = marks[element].filled(now);
             if !marks[element].access(kind, who, now) {
@@ -124,6 +128,18 @@ impl Machine<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Notes that a thread's copy has arrived at an element, or is about to be on its way there.
+    pub(super) fn copied_by_hand(&mut self, id: SharedId, element: usize, thread: usize, loc: SourceLoc) -> Result<(), EvalError> {
+        let (now, len) = (self.epoch, self.shared[id.0 as usize].len());
+        let marks = &mut self.marks[id.0 as usize];
+        marks.resize(len, Marks::default());
+        let filled = marks[element].filled(now);
+        if marks[element].access(Kind::Write, Who::Thread(thread), now) {
+            return Ok(());
+        }
+        Err(missing(self.kernel.shared_array(id), element, filled, loc))
     }
 
     /// Notes that an array that is kept by hand was filled, by all threads together.

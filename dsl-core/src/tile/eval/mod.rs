@@ -7,12 +7,14 @@
 //! tolerances are measured from. Values of f16 and bf16 are held as f32 and round at casts to them and at stores.
 
 mod by_hand;
+mod chain;
 mod combine;
 mod dot;
 mod memory;
 mod number;
 mod ops;
 mod run;
+mod runs;
 mod shared;
 mod value;
 mod warp;
@@ -149,6 +151,43 @@ pub enum EvalError {
         /// What came before: `filled`, `accessed`.
         done: &'static str,
         /// The later access.
+        loc: SourceLoc,
+    },
+    /// A run of neighbours ([`SharedKind::GatherRun`](super::SharedKind::GatherRun), [`SharedKind::Copy`](super::SharedKind::Copy)) does not
+    /// lie as it must.
+    #[error("{loc}: a run of {run} elements begins at {at} along the last axis of {what}, {wrong}")]
+    Run {
+        /// The array or view.
+        what: String,
+        /// Its length.
+        run: i64,
+        /// Where it begins; absent is -1.
+        at: i64,
+        /// What is allowed.
+        wrong: String,
+        /// The access.
+        loc: SourceLoc,
+    },
+    /// An element of a shared array is read that nobody has written.
+    #[error("{loc}: element {element} of {array} is read, and nothing was written to it since the array was made without values")]
+    Unwritten {
+        /// The array's name.
+        array: String,
+        /// The element, in row-major order.
+        element: i64,
+        /// The access.
+        loc: SourceLoc,
+    },
+    /// An element of a shared array is accessed while an asynchronous copy to it is on its way.
+    #[error(
+        "{loc}: element {element} of {array} is accessed before its copy has arrived; close the group (`close_copies()`) and wait for it          (`await_copies(0)`), and then for the other threads (`warp_barrier()` or `barrier()`)"
+    )]
+    OnItsWay {
+        /// The array's name.
+        array: String,
+        /// The element, in row-major order.
+        element: i64,
+        /// The access.
         loc: SourceLoc,
     },
     /// A window is read beyond its halo.

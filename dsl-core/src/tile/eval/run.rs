@@ -8,11 +8,13 @@ use arguments::{check_args, check_requirements};
 use super::by_hand::{Epoch, Marks};
 use super::memory::{ABSENT, Tensor, Window};
 use super::number::Numbers;
+use super::runs::Copies;
 use super::value::{TileVal, Val};
 use super::{EvalError, EvalOptions, EvalRef};
 use crate::facts::TensorArg;
 use crate::loc::SourceLoc;
 use crate::schedule::{Choice, Schedule};
+use crate::tile::chain;
 use crate::tile::{Block, Branch, Kernel, ParamKind, Size, Span, Stmt, Ty, ValueId, ViewId};
 use crate::types::DType;
 use std::collections::HashMap;
@@ -43,8 +45,10 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         buffers,
         env: vec![None; kernel.values.len()],
         shared: vec![Vec::new(); kernel.shared.len()],
+        unwritten: vec![Vec::new(); kernel.shared.len()],
         marks: vec![Vec::new(); kernel.shared.len()],
         epoch: Epoch::default(),
+        copies: Copies::default(),
         sides: Vec::new(),
         scattered: HashMap::new(),
     };
@@ -72,10 +76,14 @@ pub(super) struct Machine<'a, 'b> {
     env: Vec<Option<Val>>,
     /// Cells of the shared arrays.
     pub(super) shared: Vec<Vec<u64>>,
+    /// Of those that were made empty, which elements nobody has written.
+    pub(super) unwritten: Vec<Vec<bool>>,
     /// Who accessed the elements of those that are kept by hand.
     pub(super) marks: Vec<Vec<Marks>>,
     /// How often threads have met.
     pub(super) epoch: Epoch,
+    /// Asynchronous copies that are on their way.
+    pub(super) copies: Copies,
     /// For each tensor one bit per byte address that a scatter has written.
     scattered: HashMap<usize, Vec<u64>>,
 }
@@ -180,10 +188,23 @@ impl Machine<'_, '_> {
     }
 
     pub(super) fn block(&mut self, body: &Block) -> Result<(), EvalError> {
-        body.iter().try_for_each(|stmt| self.stmt(stmt))
+        let mut at = 0;
+        while at < body.len() {
+            at = match chain::left_by(body, at) {
+                Some(end) => {
+                    self.chain(&body[at..=end])?;
+                    end + 1
+                }
+                None => {
+                    self.stmt(&body[at])?;
+                    at + 1
+                }
+            };
+        }
+        Ok(())
     }
 
-    fn stmt(&mut self, stmt: &Stmt) -> Result<(), EvalError> {
+    pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<(), EvalError> {
         match self.fuel.checked_sub(1) {
             Some(fuel) => self.fuel = fuel,
             None => return Err(EvalError::Fuel { kernel: self.kernel.full_name(), fuel: self.options.fuel.unwrap_or(0) }),
@@ -200,7 +221,8 @@ impl Machine<'_, '_> {
                 let tile = self.val(*value).to_tile(&shape);
                 self.write(*view, &addresses, &tile, *loc)
             }
-            Stmt::Scatter { view, indices, value, loc } => {
+            Stmt::Scatter { view, indices, value, run: Some(run), loc } => self.scatter_runs(*view, indices, *value, *run, *loc),
+            Stmt::Scatter { view, indices, value, run: None, loc } => {
                 let (shape, mut addresses) = self.gathered(*view, indices, Some(*value), *loc)?;
                 let tile = self.val(*value).to_tile(&shape);
                 self.present(&shape, &mut addresses, indices, &[*value]);
@@ -213,6 +235,11 @@ impl Machine<'_, '_> {
                 self.epoch = self.epoch.next(*scope);
                 Ok(())
             }
+            Stmt::Copies { pending: None, .. } => {
+                self.copies.close();
+                Ok(())
+            }
+            Stmt::Copies { pending: Some(n), loc } => self.await_copies(*n, *loc),
             Stmt::Tiles(l) => {
                 let sides = std::mem::take(&mut self.sides);
                 let done = self.tiles(l);
@@ -239,7 +266,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    fn write(&mut self, view: ViewId, addresses: &[i64], tile: &TileVal, loc: SourceLoc) -> Result<(), EvalError> {
+    pub(super) fn write(&mut self, view: ViewId, addresses: &[i64], tile: &TileVal, loc: SourceLoc) -> Result<(), EvalError> {
         let (window, dtype) = (self.window(view, loc)?, self.kernel.view(view).dtype);
         for (i, a) in addresses.iter().enumerate().filter(|(_, a)| **a != ABSENT) {
             if let Some(cell) = tile.at(i) {
@@ -252,7 +279,7 @@ impl Machine<'_, '_> {
     }
 
     /// No element of a tensor may be scattered to twice in a launch, by whichever statements.
-    fn check_scatter(&mut self, view: ViewId, addresses: &[i64], loc: SourceLoc) -> Result<(), EvalError> {
+    pub(super) fn check_scatter(&mut self, view: ViewId, addresses: &[i64], loc: SourceLoc) -> Result<(), EvalError> {
         let window = self.window(view, loc)?;
         let bytes = (window.span.1 - window.span.0) as usize;
         let param = self.kernel.view(view).param;

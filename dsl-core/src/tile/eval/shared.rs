@@ -55,10 +55,17 @@ impl Machine<'_, '_> {
                 let old = std::mem::replace(&mut self.shared[access.array.0 as usize], vec![cell; len]);
                 self.changes += u64::from(old.len() != len || old.iter().any(|o| *o != cell));
                 self.filled_by_hand(access.array, access.loc)?;
+                self.unwritten[access.array.0 as usize].clear();
+            }
+            SharedKind::Empty => {
+                let len = array.shape.iter().map(|s| self.size(s) as usize).product();
+                self.shared[access.array.0 as usize] = vec![0; len];
+                self.unwritten[access.array.0 as usize] = vec![true; len];
             }
             SharedKind::Gather { indices, result } => {
                 let (shape, at) = self.shared_positions(access.array, indices, &[])?;
                 self.by_hand(access.array, Kind::Read, shape.is_empty(), &at, access.loc)?;
+                self.read_written(access.array, &at, access.loc)?;
                 let cells = &self.shared[access.array.0 as usize];
                 let found = at.iter().map(|a| a.map(|a| cells[a])).collect();
                 let scalar = matches!(self.kernel.ty(*result), Ty::Scalar(_));
@@ -67,6 +74,7 @@ impl Machine<'_, '_> {
             SharedKind::Scatter { indices, value } => {
                 let (shape, at) = self.shared_positions(access.array, indices, &[*value])?;
                 self.by_hand(access.array, Kind::Write, shape.is_empty(), &at, access.loc)?;
+                self.written(access.array, &at);
                 let tile = self.val(*value).to_tile(&shape);
                 let mut met = HashSet::new();
                 for (i, a) in at.iter().enumerate() {
@@ -80,9 +88,15 @@ impl Machine<'_, '_> {
                     self.changes += u64::from(old != new);
                 }
             }
+            SharedKind::GatherRun { indices, result } => self.gather_runs(access, indices, *result)?,
+            SharedKind::ScatterRun { indices, value } => self.scatter_shared_runs(access, indices, *value)?,
+            SharedKind::Copy { indices, view, from, run } => self.copy(access, indices, (*view, from), *run)?,
+            SharedKind::Start(value) => self.start_chain(access.array, *value, access.loc)?,
+            SharedKind::Take { .. } | SharedKind::Leave(_) => panic!("eval: a chain is taken and left together"),
             SharedKind::Atomic(update) => {
                 let (shape, at) = self.shared_positions(access.array, &update.indices, &update.operands())?;
                 self.by_hand(access.array, Kind::Atomic, shape.is_empty(), &at, access.loc)?;
+                self.read_written(access.array, &at, access.loc)?;
                 let rule = Rule::new(self.numbers, update.op, dtype);
                 let (value, expected) = self.atomic_operands(&shape, update);
                 let cells = &mut self.shared[access.array.0 as usize];
@@ -100,6 +114,24 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
+    /// Elements that nothing was written to since their array was made empty hold nothing.
+    pub(super) fn read_written(&self, id: SharedId, at: &[Option<usize>], loc: SourceLoc) -> Result<(), EvalError> {
+        let unwritten = &self.unwritten[id.0 as usize];
+        match at.iter().flatten().find(|a| unwritten.get(**a) == Some(&true)) {
+            Some(element) => {
+                let array = self.kernel.shared_array(id).name.clone().unwrap_or_else(|| "a shared array".into());
+                Err(EvalError::Unwritten { array, element: *element as i64, loc })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Notes that elements were written.
+    pub(super) fn written(&mut self, id: SharedId, at: &[Option<usize>]) {
+        let unwritten = &mut self.unwritten[id.0 as usize];
+        at.iter().flatten().filter(|a| **a < unwritten.len()).copied().collect::<Vec<_>>().into_iter().for_each(|a| unwritten[a] = false);
+    }
+
     /// The operand and the expected value of an atomic as tiles.
     fn atomic_operands(&self, shape: &[usize], update: &Update) -> (Rc<TileVal>, Option<Rc<TileVal>>) {
         (self.val(update.value).to_tile(shape), update.expected.map(|e| self.val(e).to_tile(shape)))
@@ -114,7 +146,7 @@ impl Machine<'_, '_> {
 
     /// Shape and row-major positions in a shared array: absent where an index is absent or out of range, where an operand is absent,
     /// and on the other side of an enclosing choice.
-    fn shared_positions(
+    pub(super) fn shared_positions(
         &self,
         array: SharedId,
         indices: &[ValueId],

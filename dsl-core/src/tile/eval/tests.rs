@@ -341,7 +341,7 @@ fn scatter() -> Kernel {
         let v = b.load(x, t);
         let at = b.op(Builder::tile_ty(DType::I64), Op::Coordinates(t));
         let here = b.op(Builder::tile_ty(DType::I32), Op::Cast(at));
-        b.push(Stmt::Scatter { view: y, indices: vec![v], value: here, loc: LOC });
+        b.push(Stmt::Scatter { view: y, indices: vec![v], value: here, run: None, loc: LOC });
         None
     });
     b.finish()

@@ -20,7 +20,7 @@ pub(crate) fn definitions<'a>(block: &'a [Stmt], out: &mut Vec<(ValueId, Option<
             }
             Stmt::Atomic { update, .. } => out.extend(update.result.map(|r| (r, None))),
             Stmt::Shared(access) => out.extend(access.kind.result().map(|r| (r, None))),
-            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier { .. } => {}
+            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
             Stmt::Tiles(l) => {
                 out.extend(l.vars.iter().map(|v| (*v, None)));
                 inner(&l.carries, out);
