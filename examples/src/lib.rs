@@ -51,6 +51,7 @@ pub mod reverse_array;
 pub mod rgb_to_grayscale;
 pub mod rms_normalization;
 pub mod row_reductions;
+pub mod selective_walk;
 pub mod sigmoid;
 pub mod silu;
 pub mod simple_inference;

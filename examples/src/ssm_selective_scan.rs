@@ -5,6 +5,7 @@
 //! first launch finds what each adds to the state (its whole decay needs one exponential per state, that of the sum of its steps), the
 //! second joins what the chunks before leave, walks again and writes. The next steps are loaded while these are walked.
 
+use crate::selective_walk::selective_walk;
 use girih::prelude::*;
 
 /// Steps of a chunk.
@@ -184,7 +185,8 @@ pub fn solve(
     scan_states(u, delta, &a.slice(1, 0, first), &b.slice(2, 0, first), &c.slice(2, 0, first), skip, y);
     if a.len(1) > STATES {
         // What further states add.
-        let nothing = temp_filled([u.len(2)], 0.0f32);
+        let mut nothing = temp([u.len(2)]);
+        nothing.fill(0.0f32);
         let mut more = temp([u.len(0), u.len(1), u.len(2)]);
         for group in 1..(a.len(1) + STATES - 1) / STATES {
             let (first, count) = (group * STATES, (a.len(1) - group * STATES).min(STATES));
@@ -215,13 +217,18 @@ pub fn scan_states(
     skip: &Tensor<f32, 1>,
     y: &mut Tensor<f32, 3>,
 ) {
-    let (batch, channels) = (u.len(0), u.len(2));
-    let chunks = (u.len(1) + CHUNK - 1) / CHUNK;
-    let mut times = temp([batch, chunks, channels]);
-    let room = temp([batch, chunks, scalar(STATES), channels]);
-    let mut left = room.slice(2, 0, a.len(1));
-    chunk_states(u, delta, a, b, &mut times, &mut left);
-    selective_chunks(u, delta, a, b, c, skip, &times, &left, y);
+    // One walk counts its steps in 32 bits, and needs asynchronous copies.
+    if u.len(1) >= 1i64 << 30 || variant("two walks") {
+        let (batch, channels) = (u.len(0), u.len(2));
+        let chunks = (u.len(1) + CHUNK - 1) / CHUNK;
+        let mut times = temp([batch, chunks, channels]);
+        let room = temp([batch, chunks, scalar(STATES), channels]);
+        let mut left = room.slice(2, 0, a.len(1));
+        chunk_states(u, delta, a, b, &mut times, &mut left);
+        selective_chunks(u, delta, a, b, c, skip, &times, &left, y);
+    } else {
+        selective_walk(u, delta, a, b, c, skip, y);
+    }
 }
 
 girih::challenge! {

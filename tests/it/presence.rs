@@ -23,9 +23,9 @@ fn made_elements_end_where_they_are_looked_at() {
     // Rows' largest elements and the constant; not the rows while columns are reduced.
     assert_eq!(ends(made_rows::Kernel::def()), 2);
     // The gallery loads what it looks at, but for a step per chunk of rows, whose rows are scattered to a tensor that may have more, and sums
-    // that are asked whether all of them are finite.
+    // that are asked whether all of them are finite, and sums of one along an axis as long as the tile of a batch.
     let made: Vec<String> = super::rungs::gallery().into_iter().filter(|k| k.to_string().contains(" = within ")).map(|k| k.name).collect();
-    assert_eq!(made, ["chunk_maps", "split_batched_multiplication", "split_matrix_multiplication"]);
+    assert_eq!(made, ["chunk_maps", "selective_walk", "split_batched_multiplication", "split_matrix_multiplication"]);
 }
 
 #[test]
