@@ -9,7 +9,7 @@ use super::mask::Mask;
 use super::plan::{gcd, illegal};
 use crate::layout::Layout;
 use crate::simt::{Barrier, Expr, Place, SharedId as ArrayId, Space, Stmt, VarId};
-use crate::tile::{SharedId, ValueId};
+use crate::tile::{SharedId, Size, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType, ShuffleKind};
 
 /// Index arithmetic in registers.
@@ -60,30 +60,12 @@ impl Lowering<'_> {
     /// Makes a chain; its first warp finds its elements of a value.
     ///
     /// # Errors
-    /// A GPU without mbarriers, a chain that begins again and again, or one that has not one element for each thread.
+    /// See [`Lowering::chain_layout`].
     pub fn start_chain(&mut self, id: SharedId, value: ValueId) -> Lowered<()> {
-        let threads = self.plan.threads;
         let declared = self.kernel.shared_array(id).clone();
         let (name, dtype) = (declared.name.unwrap_or_else(|| "chain".into()), declared.dtype);
-        let refused = |cx: &Self, found: String, rule: &str| Err(illegal(cx.kernel, &[], found, format!("a chain of warps {rule}")).into());
-        if !self.plan.has_async {
-            return refused(self, "an older GPU".into(), "needs mbarriers: sm_80 or newer");
-        }
-        if self.repeated {
-            return refused(
-                self,
-                "several tiles to a block".into(),
-                "begins once in a block: it stands outside of loops, in a grid of one tile a block",
-            );
-        }
-        let along = declared.shape.last().map_or(1, |s| self.plan.size(s));
-        let Some(layout) = Some(self.layout_of_shape(&declared.shape)).filter(|_| along == threads).and_then(|l| self.by_lanes(l)) else {
-            return refused(
-                self,
-                format!("{along} elements to {threads} threads"),
-                "has one element along its last axis for each thread, in whole warps",
-            );
-        };
+        let layout = self.chain_layout(&declared.shape)?;
+        let (threads, thread) = (self.plan.threads, self.thread32());
         let slots = self.new_shared(&name, dtype, threads * layout.registers);
         let ready = self.new_shared(&format!("{name}_ready"), DType::U64, threads / LANES);
         let phase = self.new_var(&format!("{name}_phase"), DType::I32, None);
@@ -91,24 +73,44 @@ impl Lowering<'_> {
         let chain = Chain { slots, ready, warp, phase, layout, dtype };
         self.comment(format!("`{name}` goes from warp to warp, each of which waits at an mbarrier of its own; the first one begins"));
         let own = self.in_registers(&chain, value, "first")?;
-        let thread = self.thread32();
-        let (value, operand) = (LOCAL.div(thread.clone(), LANES), LOCAL.lit(0));
+        let (number, lane) = (LOCAL.div(thread.clone(), LANES), LOCAL.lit(0));
         self.emit(Stmt::Declare { var: warp, init: None });
-        self.emit(Stmt::Shuffle { var: warp, value, kind: ShuffleKind::Index, operand, width: LANES as u32 });
-        let (counter, warp) = self.loop_var("w");
-        let init = Stmt::MbarrierInit { barrier: chain.signal(warp), count: LANES as u32 };
+        self.emit(Stmt::Shuffle { var: warp, value: number, kind: ShuffleKind::Index, operand: lane, width: LANES as u32 });
+        let (counter, w) = self.loop_var("w");
+        let init = Stmt::MbarrierInit { barrier: chain.signal(w), count: LANES as u32 };
         let each = unrolled(counter, threads / LANES, vec![init]);
         self.emit(Stmt::If { condition: compare(CompareOp::Eq, thread.clone(), LOCAL.lit(0)), then: vec![each], otherwise: vec![] });
-        // What the other warps find so they never take.
+        let begins = compare(CompareOp::Lt, thread.clone(), LOCAL.lit(LANES));
         let stored = self.stored_in_slot(&chain, own, &thread);
-        self.emit(stored);
+        self.emit(Stmt::If { condition: begins.clone(), then: vec![stored], otherwise: vec![] });
         self.emit(Stmt::Barrier(Barrier::Block));
-        let begin = compare(CompareOp::Lt, thread, LOCAL.lit(LANES));
         let arrive = Stmt::MbarrierArrive { barrier: chain.signal(LOCAL.lit(0)), expect: None };
-        self.emit(Stmt::If { condition: begin, then: vec![arrive], otherwise: vec![] });
+        self.emit(Stmt::If { condition: begins, then: vec![arrive], otherwise: vec![] });
         self.emit(Stmt::Declare { var: phase, init: Some(LOCAL.lit(0)) });
         self.chains.insert(id, chain);
         Ok(())
+    }
+
+    /// The layout of a chain's values: 32 neighbours along the last axis are a warp.
+    ///
+    /// # Errors
+    /// A GPU without mbarriers, a chain that begins again and again, or one that has not one element for each thread.
+    fn chain_layout(&self, shape: &[Size]) -> Lowered<Layout> {
+        let refused = |found: String, rule: &str| Err(illegal(self.kernel, &[], found, format!("a chain of warps {rule}")).into());
+        if !self.plan.has_async {
+            return refused("an older GPU".into(), "needs mbarriers: sm_80 or newer");
+        }
+        if self.repeated {
+            return refused("several tiles to a block".into(), "begins once in a block: outside of loops, in a grid of one tile a block");
+        }
+        let (along, threads) = (shape.last().map_or(1, |s| self.plan.size(s)), self.plan.threads);
+        match self.by_lanes(self.layout_of_shape(shape)).filter(|_| along == threads) {
+            Some(layout) => Ok(layout),
+            None => refused(
+                format!("{along} elements to {threads} threads"),
+                "has one element along its last axis for each thread, in whole warps",
+            ),
+        }
     }
 
     fn known_chain(&self, id: SharedId) -> Chain {
