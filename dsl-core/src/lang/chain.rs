@@ -3,21 +3,18 @@
 use super::builder::KernelBuilder;
 use super::carry::{NameIt, Named};
 use super::elem::Elem;
-use super::session::{self, Handle, Session};
+use super::session::{self, Handle};
+use super::shared::Shared;
 use super::tile::Tile;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::tile::{self, SharedArray, SharedId, SharedKind, Size, Ty, ValueId};
-use std::marker::PhantomData;
 
 /// A value of each thread that goes from warp to warp: each lane takes what the same lane of the warp before has left, the first warp what
 /// the last one left when it was taken before, or what the chain began with. Only what stands between [`take`](Chain::take) and
 /// [`leave`](Chain::leave) is done by one warp after the other; nothing else waits, and the warps may be turns of a loop apart.
 /// (The chained scan of a block whose warps own neighbouring pieces.)
-pub struct Chain<T> {
-    handle: Handle,
-    elem: PhantomData<fn() -> T>,
-}
+pub struct Chain<T>(Shared<T>);
 
 /// A chain that begins with a tile: the first warp takes its own elements of it. Along the last axis the tile has one element for each thread
 /// of the block; others lie in the registers of each.
@@ -33,7 +30,7 @@ pub fn chain<T: Elem>(first: Tile<T>) -> Chain<T> {
         k.push_shared(array, SharedKind::Start(value), loc);
         Handle::new(array.0, k.build)
     });
-    Chain { handle, elem: PhantomData }
+    Chain(Shared::of(handle))
 }
 
 fn in_warps(k: &mut KernelBuilder, value: ValueId, loc: SourceLoc) -> Option<Vec<Size>> {
@@ -81,30 +78,19 @@ impl<T: Elem> Chain<T> {
     }
 
     fn record(&self, loc: SourceLoc, f: impl FnOnce(&mut KernelBuilder, SharedId) -> Option<ValueId>) -> Handle {
-        session::with(|s| {
-            let Some(k) = s.kernel("a chain", loc) else { return Handle::POISON };
-            let Some(array) = self.handle.get(k.build) else { return Handle::POISON };
+        self.0.record(loc, |k, array| {
             if k.in_where() {
                 let help = "take and leave it outside of the `if`: all warps take part";
                 k.error(Diagnostic::new(loc, "a chain cannot depend on a per-element condition").help(help));
-                return Handle::POISON;
+                return None;
             }
-            match f(k, SharedId(array)) {
-                Some(v) => k.handle(v),
-                None => Handle::POISON,
-            }
+            f(k, array)
         })
     }
 }
 
 impl<T: Elem> NameIt for Named<'_, Chain<T>> {
     fn name(&self, name: &str) {
-        session::with(|s| {
-            if let Session::Kernel(k) = s
-                && let Some(array) = self.0.handle.get(k.build)
-            {
-                k.kernel.shared[array as usize].name.get_or_insert_with(|| name.to_string());
-            }
-        });
+        Named(&self.0.0).name(name);
     }
 }

@@ -56,7 +56,7 @@ fn declared<T: Elem>(shape: Vec<tile::Size>, loc: SourceLoc) -> Shared<T> {
         k.kernel.shared.push(SharedArray { name: None, dtype: T::DTYPE, shape, by_hand: false, loc });
         Handle::new(k.kernel.shared.len() as u32 - 1, k.build)
     });
-    Shared { handle, elem: PhantomData }
+    Shared::of(handle)
 }
 
 /// The positions 0, 1, .. of a tile of one axis.
@@ -72,6 +72,10 @@ pub fn iota<T: Int>(size: impl Into<Size>) -> Tile<T> {
 }
 
 impl<T: Elem> Shared<T> {
+    pub(super) fn of(handle: Handle) -> Shared<T> {
+        Shared { handle, elem: PhantomData }
+    }
+
     /// The array without the compiler's barriers: accesses are ordered by [`barrier`](super::warp::barrier) and
     /// [`warp_barrier`](super::warp::warp_barrier) where you write them. The evaluator and the simulator report an access that needs a
     /// barrier which is not there. One tile of the grid loop still follows the other in order.
