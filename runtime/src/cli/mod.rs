@@ -18,6 +18,7 @@ mod list;
 pub mod names;
 mod peers;
 mod presets;
+mod record;
 mod run;
 mod settings;
 mod show;
@@ -58,6 +59,8 @@ enum Command {
     Run(run::Args),
     /// Find the best schedule: measured on a GPU, predicted without one.
     Tune(tune::Args),
+    /// Record on a GPU how long schedules take that are drawn by a seed: predictions are judged by them.
+    Record(record::Args),
     /// Time kernels at their perf size, beside PyTorch where there is one.
     Bench(bench::Args),
     /// Write .cu files with `solve` for a judge, ready for nvcc.
@@ -84,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Winners(args) => winners::run(&args),

@@ -88,11 +88,15 @@ impl WorkerMeasure {
 
     /// Times several in turn: so many samples of each in microseconds. Empty where one failed.
     pub fn interleaved(&mut self, candidates: &[&str], rounds: usize) -> Vec<Vec<f64>> {
-        let ways = candidates.iter().map(|c| self.way(c)).collect();
-        let limit = self.limit * candidates.len() as u32;
-        match self.ask(&Request::Interleaved { ways, rounds }, limit) {
+        self.ways(&candidates.iter().map(|c| self.way(c)).collect::<Vec<_>>(), rounds)
+    }
+
+    /// As [`WorkerMeasure::interleaved`], of ways that give every launch site a schedule.
+    pub fn ways(&mut self, ways: &[Vec<String>], rounds: usize) -> Vec<Vec<f64>> {
+        let limit = self.limit * ways.len() as u32;
+        match self.ask(&Request::Interleaved { ways: ways.to_vec(), rounds }, limit) {
             Ok(Reply::Interleaved { samples_us }) => samples_us,
-            _ => vec![Vec::new(); candidates.len()],
+            _ => vec![Vec::new(); ways.len()],
         }
     }
 }

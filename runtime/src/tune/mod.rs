@@ -18,6 +18,8 @@ pub mod predict;
 mod products;
 pub mod program;
 pub mod protocol;
+pub mod record;
+pub mod recording;
 pub mod reduced;
 pub mod rehearsal;
 pub mod search;

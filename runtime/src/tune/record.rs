@@ -1,0 +1,225 @@
+//! Measures schedules of a program that are drawn by a seed: half of them evenly from all that are legal, the others beside the best so far.
+
+use super::SEED;
+use super::client::{WORKER, WorkerMeasure};
+use super::launches::{self, Launch};
+use super::protocol::Setup;
+use super::recording::{Recording, Timed};
+use super::search::median;
+use crate::challenge::Sizes;
+use crate::child::Launcher;
+use crate::compile::{Output, compile};
+use crate::device::Device;
+use crate::joint;
+use crate::subject::Subject;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How much to record.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Ways to run the program.
+    pub schedules: usize,
+    /// Of the draw.
+    pub seed: u64,
+    /// When to stop with fewer.
+    pub end: Option<Instant>,
+    /// For one of them.
+    pub limit: Duration,
+}
+
+/// Samples of each.
+const ROUNDS: usize = 5;
+/// Those that are compiled together.
+const BATCH: usize = 16;
+/// The best so many have their neighbours measured.
+const PARENTS: usize = 6;
+/// Threads that compile, at most: each starts a process.
+const COMPILERS: usize = 16;
+
+/// One way to run the program: a schedule for each launch site.
+type Way = Vec<Schedule>;
+
+/// Measures a subject's schedules at these sizes, and tells of each as it is known.
+///
+/// # Errors
+/// Anything that keeps the first from being measured.
+pub fn record(
+    subject: &Subject,
+    sizes: &Sizes,
+    device: &Device,
+    asked: &Asked,
+    told: &mut dyn FnMut(&Recording, &Timed) -> Result<(), String>,
+) -> Result<usize, String> {
+    let target = device.target();
+    let lengths = crate::tune::launches::AtPerf::of(subject).program;
+    let known = joint::best(subject, lengths.as_ref(), target, None);
+    let subject = known.as_ref().map_or(subject, |(_, way)| way);
+    let launches = launches::at(subject, sizes)?;
+    let start = joint::schedules(subject, known.as_ref().map(|(joint, _)| joint), target, None, &launches)?;
+    let (first, kernels): (Way, Vec<Kernel>) = start.into_iter().map(|(s, kernel, _)| (s, kernel)).unzip();
+    let spaces: Vec<Space> =
+        kernels.iter().enumerate().map(|(site, k)| Space::new(k, &launches::promised(&launches, site, k).0, target)).collect();
+    let setup = Setup { name: subject.name.clone(), variants: subject.variants.clone(), sizes: sizes.to_string(), seed: SEED, ordinal: 0 };
+    let texts = |way: &Way| -> Vec<String> { way.iter().zip(&kernels).map(|(s, k)| s.short(k)).collect() };
+    let worker = WorkerMeasure::new(Launcher::this_program(WORKER)?, setup, asked.limit, texts(&first))?;
+    let head = Recording {
+        name: subject.name.clone(),
+        sizes: sizes.to_string(),
+        device: device.name(),
+        arch: target.arch.to_string(),
+        timed: Vec::new(),
+    };
+    let mut measured =
+        Measured { subject, sites: Sites { target, kernels: &kernels, launches: &launches }, worker, head, ways: Vec::new() };
+    let mut draw = Draw { spaces: &spaces, seen: HashSet::new(), at: asked.seed as usize };
+    let mut evenly = draw.evenly(asked.seed, (asked.schedules / 2).max(1), asked.end);
+    evenly.insert(0, first);
+    let over = |count: usize| count >= asked.schedules || asked.end.is_some_and(|end| Instant::now() >= end);
+    for batch in evenly.chunks(BATCH) {
+        if over(measured.ways.len()) {
+            break;
+        }
+        measured.all(batch, &texts, told)?;
+    }
+    while !over(measured.ways.len()) {
+        let parents = measured.best(PARENTS);
+        let mut near = draw.beside(&parents);
+        near.truncate(BATCH.min(asked.schedules - measured.ways.len()));
+        if near.is_empty() {
+            break;
+        }
+        measured.all(&near, &texts, told)?;
+    }
+    Ok(measured.ways.len())
+}
+
+/// What was measured so far, and what measures.
+struct Measured<'a> {
+    subject: &'a Subject,
+    sites: Sites<'a>,
+    worker: WorkerMeasure,
+    head: Recording,
+    ways: Vec<(Way, f64)>,
+}
+
+impl Measured<'_> {
+    fn all(
+        &mut self,
+        batch: &[Way],
+        texts: &dyn Fn(&Way) -> Vec<String>,
+        told: &mut dyn FnMut(&Recording, &Timed) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let resources = self.sites.compiled(batch);
+        for (way, resources) in batch.iter().zip(resources) {
+            let (Some(resources), schedules) = (resources, texts(way)) else { continue };
+            let Some(us) = self.worker.ways(std::slice::from_ref(&schedules), ROUNDS).first().and_then(|samples| median(samples)) else {
+                continue;
+            };
+            told(&self.head, &Timed::new(self.subject, &schedules, us, resources))?;
+            self.ways.push((way.clone(), us));
+        }
+        Ok(())
+    }
+
+    fn best(&self, count: usize) -> Vec<Way> {
+        let mut ways: Vec<&(Way, f64)> = self.ways.iter().collect();
+        ways.sort_by(|a, b| a.1.total_cmp(&b.1));
+        ways.into_iter().take(count).map(|(way, _)| way.clone()).collect()
+    }
+}
+
+/// The launch sites, whose schedules are compiled.
+struct Sites<'a> {
+    target: &'a Target,
+    kernels: &'a [Kernel],
+    launches: &'a [Launch],
+}
+
+impl Sites<'_> {
+    /// Registers and spilled bytes of each way's launch sites, compiled on all cores; nothing where one does not compile.
+    fn compiled(&self, batch: &[Way]) -> Vec<Option<Vec<(u32, u32)>>> {
+        let (next, threads) = (AtomicUsize::new(0), std::thread::available_parallelism().map_or(1, usize::from).min(COMPILERS));
+        let work = || {
+            let mut found = Vec::new();
+            while let i = next.fetch_add(1, Ordering::Relaxed)
+                && i < batch.len()
+            {
+                found.push((i, self.resources(&batch[i])));
+            }
+            found
+        };
+        let mut all = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            running.into_iter().flat_map(|t| t.join().expect("no panic while compiling")).collect::<Vec<_>>()
+        });
+        all.sort_by_key(|(i, _)| *i);
+        all.into_iter().map(|(_, found)| found).collect()
+    }
+
+    fn resources(&self, way: &Way) -> Option<Vec<(u32, u32)>> {
+        let of_site = |(site, (schedule, kernel)): (usize, (&Schedule, &Kernel))| {
+            let (facts, _) = launches::promised(self.launches, site, kernel);
+            let found = compile(kernel, &facts, schedule, self.target, Output::Cubin).ok()?.resources?;
+            Some((found.registers, found.spill_store_bytes + found.spill_load_bytes))
+        };
+        way.iter().zip(self.kernels).enumerate().map(of_site).collect()
+    }
+}
+
+/// Draws ways, each once.
+struct Draw<'a> {
+    spaces: &'a [Space<'a>],
+    seen: HashSet<Way>,
+    /// Which step is taken next.
+    at: usize,
+}
+
+impl Draw<'_> {
+    /// A candidate of each launch site's space, chosen evenly; those of small spaces come again beside others.
+    fn evenly(&mut self, seed: u64, count: usize, end: Option<Instant>) -> Vec<Way> {
+        let within = |_: &Schedule| end.is_none_or(|end| Instant::now() < end);
+        let drawn: Vec<Vec<Schedule>> = self.spaces.iter().map(|s| s.shuffled(seed).take_while(within).take(count).collect()).collect();
+        if drawn.iter().any(Vec::is_empty) {
+            return Vec::new();
+        }
+        let ways = (0..count).map(|i| drawn.iter().map(|of_site| of_site[i % of_site.len()].clone()).collect::<Way>());
+        ways.filter(|way| self.seen.insert(way.clone())).collect()
+    }
+
+    /// What is one legal step away from one of these, taken in turn; nothing where all is known.
+    fn beside(&mut self, parents: &[Way]) -> Vec<Way> {
+        let mut found = Vec::new();
+        for parent in parents {
+            for (site, space) in self.spaces.iter().enumerate() {
+                let steps = space.steps(&parent[site]);
+                let turn = self.at % steps.len().max(1);
+                let legal = |s: &&Schedule| space.check(s).is_ok() && space.canonical(s) == **s;
+                let mut fresh = 0;
+                for step in steps[turn..].iter().chain(&steps[..turn]).filter(legal) {
+                    let mut way = parent.clone();
+                    way[site] = step.clone();
+                    if fresh < BATCH / parents.len().max(1) + 1 && self.seen.insert(way.clone()) {
+                        fresh += 1;
+                        found.push(way);
+                    }
+                }
+                self.at = self.at.wrapping_mul(31).wrapping_add(7);
+            }
+        }
+        found
+    }
+}
+
+/// A schedule of each launch site, from a recording's text; `None` where one is not what the kernel has knobs for.
+pub fn schedules(subject: &Subject, kernels: &[Kernel], timed: &Timed) -> Option<Way> {
+    let names = subject.program.site_names();
+    let text = |name: &String| timed.joint.sites.iter().find(|(n, _)| n == name).map(|(_, s)| s.as_str());
+    names.iter().zip(kernels).map(|(name, kernel)| parse_schedule(kernel, text(name)?).ok()).collect()
+}
