@@ -87,3 +87,32 @@ fn sizes_are_values_of_their_types() {
         assert!(error.contains(&format!("value_clipping: {wrong} is no value of type i32: give a whole number")), "{error}");
     }
 }
+
+/// Reads the files of peers with a torch of straw and prints their challenges, one a line.
+const NAMES_OF_PEERS: &str = r#"
+import pathlib, sys, types
+from unittest.mock import MagicMock
+for name in ("torch", "torch.nn", "torch.nn.functional"):
+    sys.modules[name] = MagicMock()
+files = sorted(pathlib.Path(sys.argv[1]).glob("*.py"), key=lambda p: (p.stem != "inputs", p.stem))
+for file in files:
+    if file.stem != "bench":
+        module = sys.modules["peers." + file.stem] = types.ModuleType("peers." + file.stem)
+        exec(compile(file.read_text(), str(file), "exec"), module.__dict__)
+        print(*getattr(module, "PEERS", {}), sep="\n")
+"#;
+
+#[test]
+fn every_challenge_has_one_version_of_pytorchs() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/src/cli/peers");
+    let output = std::process::Command::new("python3").args(["-c", NAMES_OF_PEERS, folder]).output().expect("python3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let names = String::from_utf8(output.stdout).expect("text");
+    let mut peers: Vec<&str> = names.lines().filter(|l| !l.is_empty()).collect();
+    let mut ours: Vec<&str> = challenges().iter().map(|c| c.slug).collect();
+    peers.sort_unstable();
+    ours.sort_unstable();
+    assert!(peers.windows(2).all(|w| w[0] != w[1]), "two of one name: {peers:?}");
+    let missing: Vec<&&str> = ours.iter().filter(|name| !peers.contains(name)).collect();
+    assert!(missing.is_empty(), "no PyTorch version of {missing:?}");
+}

@@ -8,8 +8,31 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// The script, kept in the project and carried in the binary.
-const SCRIPT: &str = concat!(include_str!("cub_peers.py"), "\n", include_str!("torch_peers.py"));
+/// Modules of the peers' process in the order in which they start, kept in the project and carried in the binary; the last one answers requests.
+const MODULES: &[(&str, &str)] = &[
+    ("inputs", include_str!("peers/inputs.py")),
+    ("attention", include_str!("peers/attention.py")),
+    ("elementwise", include_str!("peers/elementwise.py")),
+    ("filters", include_str!("peers/filters.py")),
+    ("graphs", include_str!("peers/graphs.py")),
+    ("products", include_str!("peers/products.py")),
+    ("reductions", include_str!("peers/reductions.py")),
+    ("scans", include_str!("peers/scans.py")),
+    ("sorting", include_str!("peers/sorting.py")),
+    ("transformers", include_str!("peers/transformers.py")),
+    ("transforms", include_str!("peers/transforms.py")),
+    ("cub", include_str!("peers/cub.py")),
+    ("bench", include_str!("peers/bench.py")),
+];
+
+/// Makes modules of the first line of the standard input: they are too long for an argument.
+const LOADER: &str = r#"
+import json, sys, types
+for name, text in json.loads(sys.stdin.readline()):
+    module = types.ModuleType(f"peers.{name}")
+    sys.modules[module.__name__] = module
+    exec(compile(text, f"peers/{name}.py", "exec"), module.__dict__)
+"#;
 
 /// A running Python process with torch.
 pub struct Torch {
@@ -27,17 +50,19 @@ impl Torch {
     /// No Python, no torch, or no GPU for it: what it said last.
     pub fn start() -> Result<Torch, String> {
         let python = std::env::var("GIRIH_PYTHON").unwrap_or_else(|_| "python3".into());
-        Torch::of(&python, SCRIPT)
+        Torch::of(&python, MODULES)
     }
 
-    fn of(python: &str, script: &str) -> Result<Torch, String> {
+    fn of(python: &str, modules: &[(&str, &str)]) -> Result<Torch, String> {
         let mut command = Command::new(python);
-        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(["-c", LOADER]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| format!("{python} could not be started: {e}"))?;
-        let requests = child.stdin.take().expect("piped");
+        let mut requests = child.stdin.take().expect("piped");
         let errors = child.stderr.take().expect("piped");
         // torch.compile writes warnings; unread they would fill the pipe and stop it.
         let errors = std::thread::spawn(move || BufReader::new(errors).lines().map_while(Result::ok).last());
+        // A process that has ended already says why below.
+        let _ = writeln!(requests, "{}", json!(modules)).and_then(|()| requests.flush());
         let replies = BufReader::new(child.stdout.take().expect("piped"));
         let mut torch = Torch { child, requests, replies, version: String::new() };
         match torch.reply() {
@@ -159,7 +184,8 @@ for line in sys.stdin:
     #[test]
     fn both_sides_flush_and_warm_up_alike() {
         let constant = |name: &str| {
-            SCRIPT.lines().find_map(|l| l.strip_prefix(&format!("{name} = "))).unwrap_or_else(|| panic!("{name} is not in the script"))
+            let (_, bench) = MODULES[MODULES.len() - 1];
+            bench.lines().find_map(|l| l.strip_prefix(&format!("{name} = "))).unwrap_or_else(|| panic!("{name} is not in the script"))
         };
         assert_eq!(constant("FLUSH_BYTES"), format!("{} << 20", timing::FLUSH >> 20));
         assert_eq!(constant("FLUSH_BYTE"), format!("0x{:02X}", timing::FLUSH_BYTE));
@@ -168,8 +194,18 @@ for line in sys.stdin:
     }
 
     #[test]
+    fn all_files_of_peers_are_carried() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/peers");
+        let mut files: Vec<String> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut carried: Vec<String> = MODULES.iter().map(|(name, _)| format!("{name}.py")).collect();
+        files.sort();
+        carried.sort();
+        assert_eq!(files, carried);
+    }
+
+    #[test]
     fn peers_compute_with_our_inputs() {
-        let mut torch = Torch::of("python3", ECHO).unwrap();
+        let mut torch = Torch::of("python3", &[("echo", ECHO)]).unwrap();
         let tensor = |dtype, bytes: &[u8]| HostTensor { dtype, lens: vec![(bytes.len() / dtype.size()) as i64], bytes: bytes.to_vec() };
         let (a, b) = (tensor(DType::F32, &[0; 8]), tensor(DType::I8, &[1, 2, 3, 4]));
         let output = tensor(DType::F16, &[0; 4]);

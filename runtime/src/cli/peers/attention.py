@@ -1,0 +1,3 @@
+"""Attentions."""
+
+PEERS = {}

@@ -1,0 +1,3 @@
+"""Graphs, clusters, agents."""
+
+PEERS = {}

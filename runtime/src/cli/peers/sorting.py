@@ -1,0 +1,3 @@
+"""Sorts, selections, sampling."""
+
+PEERS = {}

@@ -1,0 +1,3 @@
+"""Transformer blocks and layers around them."""
+
+PEERS = {}

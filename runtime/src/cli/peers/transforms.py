@@ -1,0 +1,3 @@
+"""Fourier transforms."""
+
+PEERS = {}
