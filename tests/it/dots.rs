@@ -12,6 +12,10 @@ pub mod spanned {
     //! Sums over some positions of their axis.
     pub mod kernels;
 }
+pub mod turns {
+    //! Loops that do more than add up dots.
+    pub mod kernels;
+}
 mod blocks;
 mod flat;
 pub mod kernels;

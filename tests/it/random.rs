@@ -8,9 +8,11 @@ use bodies::{random_ends, random_product, random_row, random_square, random_tota
 use girih_core::registry::KernelDef;
 use girih_core::tile::Kernel;
 use std::cell::Cell;
+use turns::{random_depths, random_turn};
 
 mod bodies;
 mod grow;
+mod turns;
 
 thread_local! {
     /// Which body the kernels below get.
@@ -61,6 +63,16 @@ fn random_totals_are_what_eval_computes() {
 #[test]
 fn random_products_compute_what_eval_computes() {
     tried(random_product::Kernel::def());
+}
+
+#[test]
+fn random_turns_compute_what_eval_computes() {
+    tried(random_turn::Kernel::def());
+}
+
+#[test]
+fn random_depths_compute_what_eval_computes() {
+    tried(random_depths::Kernel::def());
 }
 
 #[test]

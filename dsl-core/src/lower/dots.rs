@@ -5,29 +5,8 @@ use super::absorbed::Paths;
 use super::context::Uses;
 use crate::schedule::{Choice, KnobKind, Schedule};
 use crate::tile::access::{blocks, loop_lengths, visit};
-use crate::tile::{Block, Index, Kernel, KnobId, Op, Size, Stmt, Ty, ValueId, ViewId};
+use crate::tile::{Block, Index, Kernel, Op, Stmt, Ty, ValueId, ViewId};
 use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// Tile knobs that cut nothing but the axis of dots' sums.
-pub(crate) fn inner_tiles(kernel: &Kernel) -> Vec<KnobId> {
-    let (mut inner, mut outer) = (HashSet::new(), HashSet::new());
-    let shape = |v: ValueId| kernel.ty(v).shape().unwrap_or_default();
-    visit(&kernel.body, &mut |s| {
-        if let Stmt::Let(v, op) = s {
-            match op {
-                Op::Dot { a, acc, .. } => {
-                    inner.extend(shape(*a)[1].as_knob());
-                    outer.extend(shape(*acc).iter().filter_map(Size::as_knob));
-                }
-                Op::Load(..) | Op::Transpose(..) => {}
-                _ => outer.extend(shape(*v).iter().filter_map(Size::as_knob)),
-            }
-        }
-    });
-    let mut list: Vec<KnobId> = inner.difference(&outer).copied().collect();
-    list.sort_unstable();
-    list
-}
 
 /// Whether the schedule reads operands where they are.
 pub(crate) fn are_direct(kernel: &Kernel, schedule: &Schedule) -> bool {
@@ -37,11 +16,6 @@ pub(crate) fn are_direct(kernel: &Kernel, schedule: &Schedule) -> bool {
 /// Whether the schedule transposes operands that lie along the axis of the sum on their way to shared memory.
 pub(crate) fn are_transposed(kernel: &Kernel, schedule: &Schedule) -> bool {
     matches!(schedule.of_kind(kernel, KnobKind::Operands), Some(Choice::Word(w)) if w == "Transposed")
-}
-
-/// Operands that are read where they are have no tiles along the axis of the sum: it is walked element by element. The knobs of those tiles.
-pub(crate) fn one_by_one(kernel: &Kernel, schedule: &Schedule) -> Vec<KnobId> {
-    if are_direct(kernel, schedule) { inner_tiles(kernel) } else { vec![] }
 }
 
 /// An operand that is read where it was loaded from, or from a copy as it lies.

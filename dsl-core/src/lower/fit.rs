@@ -13,14 +13,15 @@ use crate::tile::host::HostExpr;
 use crate::tile::{Block, Index, Kernel, KnobId, Op, Size, Stmt, TileLoop, ValueId, ViewId};
 use std::collections::{HashMap, HashSet};
 
-/// The kernel with shared tile indices and loads, and its tile indices that are always 0; `None` if no axis is known to fit.
-pub(crate) fn fit(kernel: &Kernel, facts: &Facts, schedule: &Schedule) -> Option<(Kernel, HashSet<ValueId>)> {
+/// The kernel with shared tile indices and loads, and its tile indices that are always 0; `None` if no axis is known to fit. Axes by tiles
+/// that are `one_by_one` are walked element by element.
+pub(crate) fn fit(kernel: &Kernel, facts: &Facts, schedule: &Schedule, one_by_one: &[KnobId]) -> Option<(Kernel, HashSet<ValueId>)> {
     if facts.tensors.iter().flatten().all(|t| t.most.is_empty()) {
         return None;
     }
     let grid = kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default();
     let mut pass = Pass {
-        one_by_one: super::dots::one_by_one(kernel, schedule),
+        one_by_one,
         kernel,
         facts,
         schedule,
@@ -49,7 +50,7 @@ struct Pass<'k> {
     classes: HashMap<(usize, usize), (usize, usize)>,
     written: Vec<bool>,
     /// Tiles of axes that are walked element by element.
-    one_by_one: Vec<KnobId>,
+    one_by_one: &'k [KnobId],
     /// The tile index that stands for all of an axis by tiles of a size.
     tiles: HashMap<((usize, usize), Size), ValueId>,
     /// What stands for a value.

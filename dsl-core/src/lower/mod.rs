@@ -56,6 +56,7 @@ mod mma;
 mod near;
 mod numbers;
 mod observed;
+mod one_by_one;
 mod operand;
 mod operand_rows;
 mod overlap;
@@ -111,9 +112,10 @@ use std::collections::BTreeSet;
 /// [`CompileError::Kernel`] where the kernel is wrong under every schedule, [`CompileError::Schedule`] where this one is illegal.
 pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
-    let fitted = fit::fit(kernel, facts, schedule);
+    let one_by_one = one_by_one::one_by_one(kernel, schedule);
+    let fitted = fit::fit(kernel, facts, schedule, &one_by_one);
     let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
-    let mut plan = plan::plan(kernel, schedule, target, &fitting)?;
+    let mut plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
     let (kernel, found) = found::with_values(kernel);
     let kernel = kernel.as_ref();
     let lowered_by = |plan: &Plan| {

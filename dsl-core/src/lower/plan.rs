@@ -110,8 +110,14 @@ fn knob_of_kind(kernel: &Kernel, kind: KnobKind) -> Option<KnobId> {
 }
 
 /// Checks the rules that need no lowering and works out the numbers.
-/// `fitting` has the tile indices of loops of one turn.
-pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fitting: &HashSet<ValueId>) -> Result<Plan, ScheduleError> {
+/// `fitting` has the tile indices of loops of one turn, `one_by_one` the knobs of axes that are walked element by element.
+pub(crate) fn plan(
+    kernel: &Kernel,
+    schedule: &Schedule,
+    target: &Target,
+    fitting: &HashSet<ValueId>,
+    one_by_one: &[KnobId],
+) -> Result<Plan, ScheduleError> {
     check_choices(kernel, schedule)?;
     let mut knobs: Vec<i64> = (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect();
     let value = |k: KnobId| knobs[k.0 as usize];
@@ -179,7 +185,7 @@ pub(crate) fn plan(kernel: &Kernel, schedule: &Schedule, target: &Target, fittin
     let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
     let shared_operands = dots && !super::dots::are_direct(kernel, schedule);
     let transposed_operands = dots && super::dots::are_transposed(kernel, schedule);
-    walk_one_by_one(kernel, schedule, &mut knobs)?;
+    walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
     let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
     let overlap = super::overlap::check(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);

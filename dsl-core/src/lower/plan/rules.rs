@@ -138,8 +138,8 @@ pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, 
 }
 
 /// Knobs of tiles that are walked element by element have no effect.
-pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, knobs: &mut [i64]) -> Result<(), ScheduleError> {
-    for id in crate::lower::dots::one_by_one(kernel, schedule) {
+pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, one_by_one: &[KnobId], knobs: &mut [i64]) -> Result<(), ScheduleError> {
+    for &id in one_by_one {
         let (knob, choice) = (kernel.knob(id), &schedule.choices[id.0 as usize]);
         if *choice != knob.choices[0] {
             let rule = format!("has no effect where operands are read directly: only its first value, {}, is allowed", knob.choices[0]);
