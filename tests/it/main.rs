@@ -6,6 +6,7 @@ mod by_cargo;
 mod cache_hints;
 mod chains;
 mod combining;
+mod compile_time;
 mod cooperating;
 mod cubin_cache;
 mod cuda_text;

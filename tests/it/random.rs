@@ -12,6 +12,7 @@ use turns::{random_depths, random_turn};
 
 mod bodies;
 mod grow;
+pub mod links;
 mod turns;
 
 thread_local! {
@@ -93,4 +94,13 @@ fn random_updates_leave_what_eval_leaves() {
 #[test]
 fn random_ends_leave_what_eval_leaves() {
     tried(random_ends::Kernel::def());
+}
+
+#[test]
+fn chains_of_links_compute_what_eval_computes() {
+    links::LINKS.set(5);
+    // What an update finds depends on the order of the blocks.
+    let defs = links::all().into_iter().filter(|d| d.name != "updates");
+    let kernels: Vec<Kernel> = defs.map(|d| (d.build)().unwrap_or_else(|e| panic!("{e}"))).collect();
+    compare(&kernels);
 }

@@ -5,6 +5,7 @@ use super::session::Handle;
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
 use crate::scalar;
+use crate::tile::host::MOST_OPERATIONS;
 use crate::tile::{Block, Kernel, Op, Requirement, RequirementKind, Size, Stmt, Ty, Value, ValueId, View, ViewAxis, ViewId};
 use crate::types::{BinaryOp, DType, Literal};
 use std::collections::HashMap;
@@ -302,14 +303,22 @@ impl KernelBuilder {
 
     /// Whether the host can compute a scalar before the launch.
     pub(crate) fn host_known(&self, value: ValueId) -> bool {
+        self.host_computes(value, &mut { MOST_OPERATIONS })
+    }
+
+    fn host_computes(&self, value: ValueId, left: &mut usize) -> bool {
+        let Some(less) = left.checked_sub(1) else { return false };
+        *left = less;
         use BinaryOp::{Add, Div, Max, Min, Mul, Rem, Sub};
         let wide = *self.kernel.ty(value) == Ty::Scalar(DType::I64);
         match self.op(value) {
             Some(Op::Literal(l)) => !l.dtype.is_float(),
             Some(Op::Dim(..) | Op::Stride(..)) => true,
             Some(Op::Param(_)) => self.kernel.ty(value).dtype().is_some_and(DType::is_int),
-            Some(Op::Cast(v)) => wide && self.host_known(*v),
-            Some(Op::Binary(Add | Sub | Mul | Div | Rem | Min | Max, a, b)) => wide && self.host_known(*a) && self.host_known(*b),
+            Some(Op::Cast(v)) => wide && self.host_computes(*v, left),
+            Some(Op::Binary(Add | Sub | Mul | Div | Rem | Min | Max, a, b)) => {
+                wide && self.host_computes(*a, left) && self.host_computes(*b, left)
+            }
             _ => false,
         }
     }

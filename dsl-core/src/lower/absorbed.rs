@@ -12,7 +12,12 @@ struct Path {
     loaded: Loaded,
     /// The load, the values between, and the operand.
     members: Vec<ValueId>,
+    /// Operations that may still be done on the way: they are written out at every element.
+    left: usize,
 }
+
+/// Operations between a load and a dot that are written out at every element of a fragment.
+const WRITTEN_OUT: usize = 32;
 
 /// The dots of a kernel and the operations that lead to them.
 pub(crate) struct Paths<'a> {
@@ -58,13 +63,14 @@ impl Paths<'_> {
     }
 
     fn path(&self, operand: ValueId) -> Option<Path> {
-        let mut path = Path { loaded: Loaded { load: operand, transposed: false, chain: vec![] }, members: vec![] };
+        let mut path = Path { loaded: Loaded { load: operand, transposed: false, chain: vec![] }, members: vec![], left: WRITTEN_OUT };
         (path.loaded.load, path.loaded.transposed) = self.walk(operand, &mut path)?;
         Some(path)
     }
 
     /// The load that a value comes from, and whether with its axes exchanged. Operations are noted after their operands.
     fn walk(&self, value: ValueId, path: &mut Path) -> Option<(ValueId, bool)> {
+        path.left = path.left.checked_sub(1)?;
         let op = *self.ops.get(&value)?;
         let found = match op {
             Op::Load(..) => (self.plain)(&value).then_some((value, false))?,

@@ -1,6 +1,7 @@
 //! Branches on scalars, and which elements of their results exist: those of the side that was taken.
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
+use super::found::Found;
 use super::mask::{Bound, Mask, Test};
 use crate::layout::Layout;
 use crate::simt::{Expr, Stmt, VarId};
@@ -115,6 +116,13 @@ impl Lowering<'_> {
             mine.without(others)
         });
         let mut common = sides[0].masks[k].without(&own[0]);
+        let own = if Found::takes(&common) {
+            // Sides with many tests in common have them made once, too.
+            let shared = std::mem::take(&mut common.sides);
+            own.map(|mask| Mask { sides: [shared.clone(), mask.sides].concat(), ..mask })
+        } else {
+            own
+        };
         if let Some(taken) = *taken {
             for (mask, then) in own.iter().zip([true, false]) {
                 let side = |bound: &Bound| vec![Test::Below(*bound), Test::Went { taken, then: !then }];

@@ -137,6 +137,7 @@ impl Lowering<'_> {
         }
         let mut single = None;
         let mut found = Found::new(self, &name, &layout);
+        let takes = Found::takes(&mask);
         let digits = self.sides_need_digits(&mask, &layout);
         self.for_elements(&tiles, &layout, digits, &mut |cx, at, elements| {
             let mut positions = cx.positions(indices, elements);
@@ -146,6 +147,7 @@ impl Lowering<'_> {
             }
             let (place, guard) = cx.computed_place(memory, indices, &positions);
             let sides = cx.sides_hold(&mask, at);
+            let (guard, sides) = if takes { (all(guard.into_iter().chain(sides)), None) } else { (guard, sides) };
             let guard = found.keep(cx, at, guard);
             let load = read(cx, place, all(guard.into_iter().chain(sides)));
             match var {
@@ -158,6 +160,9 @@ impl Lowering<'_> {
             Ok(())
         })?;
         let data = var.map(Data::Array).or(single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
+        if takes {
+            mask.sides.clear();
+        }
         found.end(self, value, &layout, &mut mask, var);
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
         Ok(())
@@ -290,7 +295,9 @@ impl Lowering<'_> {
         body: EachPosition,
     ) -> Lowered<(Layout, Mask)> {
         let tiles = self.tiles_of(values);
-        let (layout, mask) = self.meeting(memory, &tiles)?;
+        let (layout, mut mask) = self.meeting(memory, &tiles)?;
+        let takes = found.is_some() && Found::takes(&mask);
+        let bounds = Mask { bounds: mask.bounds.clone(), sides: vec![] };
         // Coordinates of the tile, for its bounds.
         let bounded = self.bound_axes(&mask, &layout);
         let base = self.base_coordinates(&bounded, &layout);
@@ -298,14 +305,18 @@ impl Lowering<'_> {
         self.for_elements(&tiles, &layout, true, &mut |cx, at, elements| {
             let elements = cx.positions(values, elements);
             let (place, guard) = cx.computed_place(memory, &values[..axes], &elements[..axes]);
+            let sides = if takes { cx.sides_hold(&mask, at) } else { None };
             let guard = match &mut found {
-                Some(found) => found.keep(cx, at, guard),
+                Some(found) => found.keep(cx, at, all(guard.into_iter().chain(sides))),
                 None => guard,
             };
-            let present = cx.present(&mask, &base, at);
+            let present = cx.present(if takes { &bounds } else { &mask }, &base, at);
             let predicate = all(present.into_iter().chain(guard).chain(replicas.clone()));
             body(cx, at, place, &elements[axes..], predicate)
         })?;
+        if takes {
+            mask.sides.clear();
+        }
         Ok((layout, mask))
     }
 

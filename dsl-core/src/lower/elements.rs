@@ -7,7 +7,7 @@ use crate::layout::{Digit, Layout, Source};
 use crate::simt::{Expr, Stmt, VarId};
 use crate::tile::{Op, Ty, ValueId};
 use crate::types::DType;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What is done with the elements of one turn.
 pub(crate) type Sink<'s> = &'s mut dyn FnMut(&mut Lowering, &At, Vec<Expr>) -> Lowered<()>;
@@ -117,60 +117,6 @@ impl Lowering<'_> {
         (var, Expr::Var(var))
     }
 
-    /// Pending values that the DAG below `values` uses more than once, operands first; and whether all their uses are inside.
-    fn shared_values(&self, values: &[ValueId]) -> Vec<(ValueId, bool)> {
-        let mut order = Vec::new();
-        let mut inside: HashMap<ValueId, u32> = HashMap::new();
-        for v in values {
-            self.walk_pending(*v, &mut order, &mut inside);
-        }
-        order
-            .into_iter()
-            .filter_map(|v| {
-                let (n, all) = (inside[&v], self.used(v).count);
-                let roots = values.iter().filter(|r| **r == v).count() as u32;
-                let total_inside = n + roots;
-                // A root is used by the sink; it gets a variable only if something else uses it too.
-                if all <= 1 || (roots > 0 && n == 0 && all <= roots) { None } else { Some((v, total_inside >= all)) }
-            })
-            .collect()
-    }
-
-    fn walk_pending(&self, value: ValueId, order: &mut Vec<ValueId>, inside: &mut HashMap<ValueId, u32>) {
-        if inside.contains_key(&value) {
-            return;
-        }
-        let Data::Pending(op) = &self.tile(value).data else { return };
-        // Elements below a broadcast belong to another tile: they are computed in place.
-        if matches!(op, Op::Broadcast(..) | Op::Pick { .. }) {
-            return;
-        }
-        inside.insert(value, 0);
-        for operand in super::uses::operands(op) {
-            if matches!(self.kernel.ty(operand), Ty::Tile(..)) {
-                self.walk_pending(operand, order, inside);
-                if let Some(n) = inside.get_mut(&operand) {
-                    *n += 1;
-                }
-            }
-        }
-        order.push(value);
-    }
-
-    /// Whether an element depends on more than its register index.
-    pub fn needs_digits(&self, value: ValueId, layout: &Layout) -> bool {
-        match &self.tile(value).data {
-            Data::One(_) | Data::Splat(_) => false,
-            Data::Array(_) => self.tile(value).layout.as_ref() != Some(layout),
-            Data::Coordinates(_) | Data::Iota | Data::Moved { .. } => true,
-            Data::Pending(Op::Broadcast(..)) => true,
-            Data::Pending(Op::Pick { .. }) => false,
-            Data::Pending(op) => {
-                super::uses::operands(op).into_iter().any(|v| matches!(self.kernel.ty(v), Ty::Tile(..)) && self.needs_digits(v, layout))
-            }
-        }
-    }
-
     /// Makes a tile evaluable in `layout`: operands that lie elsewhere are converted, start coordinates get their variables.
     pub fn prepare(&mut self, value: ValueId, layout: &Layout) -> Lowered<()> {
         let axes: Vec<usize> = (0..layout.axes.len()).collect();
@@ -179,7 +125,15 @@ impl Lowering<'_> {
 
     /// As [`Lowering::prepare`] for a tile whose axis `k` is axis `axes[k]` of the layout.
     pub fn prepare_through(&mut self, value: ValueId, layout: &Layout, axes: &[usize]) -> Lowered<()> {
+        self.prepare_below(value, layout, axes, &mut HashSet::new())
+    }
+
+    /// `done` has the values, by their axes, that are prepared already.
+    fn prepare_below(&mut self, value: ValueId, layout: &Layout, axes: &[usize], done: &mut HashSet<(ValueId, Vec<usize>)>) -> Lowered<()> {
         let rep = self.tile(value).clone();
+        if matches!(rep.data, Data::Pending(_)) && !done.insert((value, axes.to_vec())) {
+            return Ok(());
+        }
         match &rep.data {
             Data::Splat(_) => Ok(()),
             Data::Coordinates(index) => {
@@ -198,19 +152,21 @@ impl Lowering<'_> {
                             inner[*j] = axes[k];
                         }
                     }
-                    self.prepare_through(*source, layout, &inner)
+                    self.prepare_below(*source, layout, &inner, done)?;
+                    self.compute_large(*source, &projected(layout, &inner))
                 }
                 Op::Pick { .. } => Ok(()),
                 op => {
                     let operands: Vec<ValueId> =
                         super::uses::operands(op).into_iter().filter(|v| matches!(self.kernel.ty(*v), Ty::Tile(..))).collect();
-                    operands.into_iter().try_for_each(|v| self.prepare_through(v, layout, axes))
+                    operands.into_iter().try_for_each(|v| self.prepare_below(v, layout, axes, done))
                 }
             },
             Data::Pending(op) if self.moves_with_operand(op, rep.layout.as_ref(), layout, axes) => {
                 let moved = super::context::TileRep { layout: Some(layout.clone()), ..rep.clone() };
                 self.set(value, Rep::Tile(moved));
-                self.prepare_through(value, layout, axes)
+                done.remove(&(value, axes.to_vec()));
+                self.prepare_below(value, layout, axes, done)
             }
             _ => {
                 let wanted = projected(layout, axes);

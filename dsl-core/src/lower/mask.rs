@@ -85,14 +85,27 @@ impl Mask {
                 self.bounds.push(*b);
             }
         }
-        for side in &other.sides {
-            if !self.sides.contains(side) {
-                self.sides.push(side.clone());
-            }
-        }
+        other.sides.iter().for_each(|side| self.and_side(side.clone()));
         // What must lie below a bound in any case says nothing by lying below it.
         let bounds = &self.bounds;
         self.sides.retain(|side| !side.iter().any(|t| matches!(t, Test::Below(b) if bounds.contains(b))));
+    }
+}
+
+impl Mask {
+    /// Present where one of these tests succeeds, too; of two sides of which one has all tests of the other, the other says it all.
+    fn and_side(&mut self, side: Side) {
+        let within = |a: &Side, b: &Side| a.iter().all(|t| b.contains(t));
+        if self.sides.iter().any(|s| within(s, &side)) {
+            return;
+        }
+        self.sides.retain(|s| !within(&side, s));
+        self.sides.push(side);
+    }
+
+    /// How many tests of its sides an element takes.
+    pub fn tests(&self) -> usize {
+        self.sides.iter().map(Vec::len).sum()
     }
 }
 
@@ -243,7 +256,10 @@ impl Lowering<'_> {
     /// Makes the tests of a mask evaluable for elements dealt by `layout`.
     pub fn prepare_sides(&mut self, mask: &Mask, layout: &Layout) -> Lowered<()> {
         mask.sides.iter().flatten().try_for_each(|t| match t {
-            Test::Is { condition, axes, .. } => self.prepare_through(*condition, layout, axes),
+            Test::Is { condition, axes, .. } => {
+                self.prepare_through(*condition, layout, axes)?;
+                self.compute_large(*condition, &super::elements::projected(layout, axes))
+            }
             Test::Went { .. } => Ok(()),
             Test::Below(bound) => {
                 // Named here, where all elements may use it.

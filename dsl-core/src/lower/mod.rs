@@ -63,6 +63,7 @@ mod overlap;
 mod params;
 mod part_sums;
 mod parts;
+mod pending;
 mod picks;
 mod pipeline;
 mod plan;

@@ -8,13 +8,9 @@ use crate::types::{DType, Literal};
 pub(crate) fn simplify(kernel: &mut Kernel) {
     let body = std::mem::take(&mut kernel.body);
     kernel.body = splice(body);
-    loop {
-        let mut counts = vec![0u32; kernel.vars.len()];
-        count_block(&mut kernel.body, &mut counts);
-        if !remove_unused(&mut kernel.body, &counts) {
-            break;
-        }
-    }
+    let mut counts = vec![0; kernel.vars.len()];
+    count_block(&mut kernel.body, 1, &mut counts);
+    while remove_unused(&mut kernel.body, &mut counts) {}
 }
 
 /// Loops of one turn become their body with the counter replaced; `if (true)` becomes its body.
@@ -85,47 +81,54 @@ fn fold(e: &mut Expr) {
     }
 }
 
-fn count_block(block: &mut [Stmt], counts: &mut [u32]) {
-    fn expr(e: &mut Expr, counts: &mut [u32]) {
+/// Adds `by` for each read of a variable.
+fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
+    fn expr(e: &mut Expr, by: i32, counts: &mut [i32]) {
         if let Expr::Var(v) | Expr::Element(v, _) = e {
-            counts[v.0 as usize] += 1;
+            counts[v.0 as usize] += by;
         }
-        children(e, &mut |c| expr(c, counts));
+        children(e, &mut |c| expr(c, by, counts));
     }
     for stmt in block {
-        each_expr(stmt, &mut |e| expr(e, counts));
+        each_expr(stmt, &mut |e| expr(e, by, counts));
         match stmt {
-            Stmt::StoreVector { var, .. } => counts[var.0 as usize] += 1,
+            Stmt::StoreVector { var, .. } => counts[var.0 as usize] += by,
             // Their results count as read, too: the statements stay, and with them the declarations.
-            Stmt::LoadRelaxed { var, .. } | Stmt::Atomic { result: Some(var), .. } => counts[var.0 as usize] += 1,
-            Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| counts[f.var.0 as usize] += 1),
+            Stmt::LoadRelaxed { var, .. } | Stmt::Atomic { result: Some(var), .. } => counts[var.0 as usize] += by,
+            Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| counts[f.var.0 as usize] += by),
             _ => {}
         }
         for inner in blocks(stmt) {
-            count_block(inner, counts);
+            count_block(inner, by, counts);
         }
     }
 }
 
-/// Removes declarations of variables that are never read, and what only sets them.
-fn remove_unused(block: &mut Vec<Stmt>, counts: &[u32]) -> bool {
-    let before = block.len();
-    let unused = |v: &VarId| counts[v.0 as usize] == 0;
-    block.retain(|s| match s {
-        Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } => !unused(var),
-        Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } => !unused(var),
-        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => !unused(var),
-        _ => true,
-    });
-    let mut changed = block.len() != before;
-    for stmt in block.iter_mut() {
-        for inner in blocks(stmt) {
+/// Removes declarations of variables that are never read, and what only sets them: from the end, so that what they alone have read goes in the
+/// same walk.
+fn remove_unused(block: &mut Vec<Stmt>, counts: &mut [i32]) -> bool {
+    let mut changed = false;
+    let mut kept = Vec::new();
+    while let Some(mut stmt) = block.pop() {
+        for inner in blocks(&mut stmt).into_iter().rev() {
             changed |= remove_unused(inner, counts);
         }
+        let unused = |v: &VarId| counts[v.0 as usize] == 0;
+        let goes = match &stmt {
+            Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } => unused(var),
+            Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } => unused(var),
+            Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => unused(var),
+            Stmt::For { body, unroll, .. } => *unroll && body.is_empty(),
+            _ => false,
+        };
+        if goes {
+            count_block(std::slice::from_mut(&mut stmt), -1, counts);
+            changed = true;
+        } else {
+            kept.push(stmt);
+        }
     }
-    block.retain(|s| match s {
-        Stmt::For { body, unroll: true, .. } => !body.is_empty(),
-        _ => true,
-    });
+    kept.reverse();
+    *block = kept;
     changed
 }

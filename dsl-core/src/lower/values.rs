@@ -5,7 +5,6 @@ mod element;
 pub(crate) use element::{At, not, register_literal};
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
-use super::index::literal;
 use super::mask::{Bound, Mask, Test};
 use crate::error::{CompileError, Diagnostic};
 use crate::layout::Layout;
@@ -14,7 +13,6 @@ use crate::simt::{Expr, Stmt};
 use crate::tile::host::HostExpr;
 use crate::tile::{Index, Op, Ty, ValueId};
 use crate::types::DType;
-use std::collections::HashMap;
 
 /// Tile operands of an elementwise operation that is computed where it is used.
 fn tile_operands(cx: &Lowering, op: &Op) -> Vec<ValueId> {
@@ -155,6 +153,7 @@ impl Lowering<'_> {
                 rep.layout = Some(l.clone());
             }
         }
+        rep.mask = self.few_tests(value, rep.mask, rep.layout.as_ref())?;
         let uses = self.used(value);
         let single = rep.layout.as_ref().is_some_and(|l| l.registers == 1);
         self.set(value, Rep::Tile(rep));
@@ -177,8 +176,7 @@ impl Lowering<'_> {
     fn settle_single(&mut self, value: ValueId) -> Lowered<()> {
         let layout = self.tile(value).layout.clone().unwrap_or_else(|| panic!("lowering: {value:?} has no layout"));
         self.prepare(value, &layout)?;
-        let at = At::only(&layout, literal(DType::I32, 0));
-        let e = self.element(value, &at, &HashMap::new());
+        let e = self.only_element(value, &layout);
         let uses = self.used(value);
         let keep = uses.count > 1 || self.kernel.value(value).name.is_some() || uses.escapes;
         let e = if keep && !matches!(e, Expr::Var(_) | Expr::Literal(_)) {

@@ -24,6 +24,9 @@ pub enum HostExpr {
     Wrap(DType, Box<HostExpr>),
 }
 
+/// Operations of one expression that the host computes. A value that takes more, each use of another value counted anew, is computed by the GPU.
+pub const MOST_OPERATIONS: usize = 256;
+
 /// The arguments of one launch as [`HostExpr::eval`] reads them: exactly one of the two per parameter.
 #[derive(Clone, Debug)]
 pub enum HostArg {
@@ -68,8 +71,14 @@ impl HostExpr {
         HostExpr::binary(BinaryOp::Div, rounded, HostExpr::Const(b))
     }
 
-    /// The expression of a scalar value that depends on nothing but arguments; `None` if it depends on memory or loops.
+    /// The expression of a scalar value that depends on nothing but arguments; `None` if it depends on memory or loops, or takes more than
+    /// [`MOST_OPERATIONS`] written out.
     pub fn of_value(kernel: &Kernel, value: ValueId) -> Option<HostExpr> {
+        HostExpr::written_out(kernel, value, &mut { MOST_OPERATIONS })
+    }
+
+    fn written_out(kernel: &Kernel, value: ValueId, left: &mut usize) -> Option<HostExpr> {
+        *left = left.checked_sub(1)?;
         let op = kernel.body.iter().find_map(|s| match s {
             Stmt::Let(v, op) if *v == value => Some(op),
             _ => None,
@@ -84,7 +93,7 @@ impl HostExpr {
             },
             Op::Cast(v) if kernel.ty(value).dtype()?.is_int() => {
                 let (from, to) = (kernel.ty(*v).dtype()?, kernel.ty(value).dtype()?);
-                HostExpr::of_value(kernel, *v).map(|e| if keeps(from, to) { e } else { HostExpr::wrap(to, e) })
+                HostExpr::written_out(kernel, *v, left).map(|e| if keeps(from, to) { e } else { HostExpr::wrap(to, e) })
             }
             Op::Binary(op, a, b) => {
                 use BinaryOp::{Add, Div, Max, Min, Mul, Rem, Sub};
@@ -93,7 +102,7 @@ impl HostExpr {
                 if !(known && wide) {
                     return None;
                 }
-                Some(HostExpr::binary(*op, HostExpr::of_value(kernel, *a)?, HostExpr::of_value(kernel, *b)?))
+                Some(HostExpr::binary(*op, HostExpr::written_out(kernel, *a, left)?, HostExpr::written_out(kernel, *b, left)?))
             }
             _ => None,
         }

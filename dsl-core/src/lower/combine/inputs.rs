@@ -7,6 +7,7 @@ use crate::lower::mask::Mask;
 use crate::simt::Expr;
 use crate::tile::{Combine, Op, ValueId};
 use crate::types::{BinaryOp, TernaryOp, UnaryOp};
+use std::collections::HashSet;
 
 impl Lowering<'_> {
     /// Which elements of a combination's inputs exist, if that has to be checked: zeros that are the identity need not.
@@ -46,6 +47,14 @@ impl Lowering<'_> {
 
     /// Whether the absent elements of a tile surely hold zeros: it was loaded so, or computed from such tiles in a way that keeps zeros.
     pub fn zero_where_absent(&self, value: ValueId) -> bool {
+        self.keeps_zeros(value, &mut HashSet::new())
+    }
+
+    /// `seen` has the values that were asked: all of them have to keep zeros.
+    fn keeps_zeros(&self, value: ValueId, seen: &mut HashSet<ValueId>) -> bool {
+        if !seen.insert(value) {
+            return true;
+        }
         let rep = self.tile(value);
         let same = |a: ValueId, b: ValueId| self.tile(a).mask == self.tile(b).mask;
         match &rep.data {
@@ -53,16 +62,16 @@ impl Lowering<'_> {
             Data::Array(var) => self.zero_filled.contains(var),
             Data::One(Expr::Var(var)) => self.zero_filled.contains(var),
             Data::One(Expr::Load { predicate: Some(_), .. }) => true,
-            Data::Pending(Op::Unary(UnaryOp::Neg | UnaryOp::Abs, a) | Op::Cast(a)) => self.zero_where_absent(*a),
+            Data::Pending(Op::Unary(UnaryOp::Neg | UnaryOp::Abs, a) | Op::Cast(a)) => self.keeps_zeros(*a, seen),
             Data::Pending(Op::Select(condition, a, b)) => {
-                let zero = |v: ValueId| self.tile(v).mask == Mask::default() || self.zero_where_absent(v);
+                let mut zero = |v: ValueId| self.tile(v).mask == Mask::default() || self.keeps_zeros(v, seen);
                 self.tile(*condition).mask == Mask::default() && zero(*a) && zero(*b)
             }
             Data::Pending(Op::Binary(BinaryOp::Mul | BinaryOp::Add | BinaryOp::Sub, a, b)) => {
-                same(*a, *b) && self.zero_where_absent(*a) && self.zero_where_absent(*b)
+                same(*a, *b) && self.keeps_zeros(*a, seen) && self.keeps_zeros(*b, seen)
             }
             Data::Pending(Op::Ternary(TernaryOp::Fma, a, b, c)) => {
-                same(*a, *b) && same(*b, *c) && [a, b, c].into_iter().all(|v| self.zero_where_absent(*v))
+                same(*a, *b) && same(*b, *c) && [a, b, c].into_iter().all(|v| self.keeps_zeros(*v, seen))
             }
             _ => false,
         }
