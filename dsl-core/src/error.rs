@@ -1,5 +1,6 @@
-//! What can go wrong with the author's input. Compiler bugs are panics and have no variant here.
+//! What can go wrong with the author's input, and what is left of a panic of the compiler.
 
+use crate::bug::Bug;
 use crate::loc::SourceLoc;
 use crate::schedule::ScheduleError;
 use std::fmt;
@@ -71,6 +72,9 @@ pub enum CompileError {
     /// This schedule is illegal for this kernel, these facts or this target.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// The compiler panicked over this schedule: nothing is wrong with either.
+    #[error("{0}")]
+    Bug(Box<Bug>),
 }
 
 fn list(diagnostics: &[Diagnostic]) -> String {

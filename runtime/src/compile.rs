@@ -5,7 +5,10 @@ use crate::error::Error;
 use crate::nvrtc;
 use crate::resources::Resources;
 use crate::sass::{self, Listing};
+use girih_core::bug::{self, Bug};
+use girih_core::error::CompileError;
 use girih_core::facts::Facts;
+use girih_core::lower::lower;
 use girih_core::schedule::Schedule;
 use girih_core::simt;
 use girih_core::target::Target;
@@ -40,8 +43,12 @@ pub enum Output {
 
 /// Compiles a kernel. [`Error::Compile`] for an illegal schedule, [`Error::NoNvrtc`] and [`Error::Nvrtc`] for the cubin.
 pub fn compile(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target, output: Output) -> Result<Compiled, Error> {
-    let simt = girih_core::lower::lower(kernel, facts, schedule, target)?;
-    let compiled = Compiled::of(simt, target);
+    let simt = lower(kernel, facts, schedule, target)?;
+    let compiled = bug::contained(|| Compiled::of(simt, target)).map_err(|message| {
+        let again =
+            |facts: &Facts| bug::contained(|| lower(kernel, facts, schedule, target).map(|simt| Compiled::of(simt, target))).is_err();
+        CompileError::Bug(Box::new(Bug::found("emitting", (kernel, facts, schedule, target), message, &again)))
+    })?;
     match output {
         Output::Source => Ok(compiled),
         Output::Cubin => compiled.with_cubin(),

@@ -206,7 +206,7 @@ impl Device {
     pub fn load(&self, compiled: &Compiled) -> Result<Loaded, Error> {
         let code = match self {
             Device::Cuda(d) => Code::Cuda(d.load(compiled)?),
-            Device::Sim(d) => Code::Sim(d.load(compiled)),
+            Device::Sim(d) => Code::Sim(d.load(compiled)?),
         };
         Ok(Loaded { simt: compiled.simt.clone(), code })
     }

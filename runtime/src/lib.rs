@@ -3,6 +3,7 @@
 //! This crate is the one that users depend on: devices, NVRTC, the cubin cache, launches and programs, the tuner, and the
 //! command line. What a kernel means and how it becomes CUDA C is in `girih_core`, which does no I/O.
 
+pub mod bugs;
 pub mod error;
 
 pub mod buffer;

@@ -3,6 +3,7 @@
 use crate::compile::Compiled;
 use crate::error::Error;
 use crate::launch::Kernels;
+use girih_core::bug::contained;
 use girih_core::sim::{self, BufferId, Memory, Options, Report, TrapKind};
 use girih_core::simt::{self, ParamKind};
 use girih_core::target::Target;
@@ -218,8 +219,9 @@ impl SimDevice {
         Ok(())
     }
 
-    pub(crate) fn load(&self, compiled: &Compiled) -> SimLoaded {
-        SimLoaded { programs: compiled.simt.launches().map(|launch| Arc::new(sim::Program::decode(launch))).collect() }
+    pub(crate) fn load(&self, compiled: &Compiled) -> Result<SimLoaded, Error> {
+        let decode = || compiled.simt.launches().map(|launch| Arc::new(sim::Program::decode(launch))).collect();
+        Ok(SimLoaded { programs: contained(decode).map_err(|panic| panicked(&compiled.simt, &panic))? })
     }
 
     pub(crate) fn launch(&self, kernel: &simt::Kernel, code: &SimLoaded, args: &[HostArg]) -> Result<(), Error> {
@@ -237,7 +239,10 @@ impl SimDevice {
         };
         for (launch, program) in kernel.launches().zip(&code.programs) {
             let (grid, arguments) = self.arguments(&state, launch, args, &owned)?;
-            let result = sim::simulate(program, grid, &arguments, &mut state.memory, &self.options);
+            let result = contained(|| sim::simulate(program, grid, &arguments, &mut state.memory, &self.options)).map_err(|panic| {
+                state.drop_workspaces(owner);
+                panicked(launch, &panic)
+            })?;
             let report = result.map_err(|trap| {
                 state.drop_workspaces(owner);
                 let kernel = launch.name.clone();
@@ -311,4 +316,9 @@ impl SimDevice {
 fn pointer(state: &State, address: u64) -> Result<sim::Arg, Error> {
     let (buffer, offset) = state.find(address, 0)?;
     Ok(sim::Arg::Buffer { buffer, offset: offset as u64 })
+}
+
+/// A fault of the simulator: it costs the launch, and nothing else.
+fn panicked(kernel: &simt::Kernel, panic: &str) -> Error {
+    Error::Trap { kernel: kernel.name.clone(), message: format!("a fault of girih, not of the kernel: the simulator panicked: {panic}") }
 }

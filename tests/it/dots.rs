@@ -29,6 +29,16 @@ mod traffic;
 use super::differential::compare;
 use super::rungs::all_kernels;
 
+/// Two dots in one loop, the second of the first one's sum: with results of one shape they are no less legal than one.
+#[test]
+fn two_dots_of_one_shape_go_to_matrix_units() {
+    let kernel = all_kernels().into_iter().find(|k| k.name == "chained_integers").expect("a kernel");
+    let schedule = girih_core::schedule::Schedule::default_of(&kernel);
+    let facts = girih_core::facts::Facts::best(&kernel);
+    let simt = girih_core::lower::lower(&kernel, &facts, &schedule, girih_core::target::Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(girih_core::cuda::emit(&simt).contains("mma.sync"), "{}", girih_core::cuda::emit(&simt));
+}
+
 #[test]
 fn every_schedule_of_dots_computes_what_eval_computes() {
     let chosen = super::differential::chosen();

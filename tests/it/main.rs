@@ -2,6 +2,7 @@
 
 mod access;
 mod boundaries;
+mod bugs;
 mod by_cargo;
 mod cache_hints;
 mod chains;

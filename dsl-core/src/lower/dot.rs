@@ -6,8 +6,10 @@ use super::index::{Index, compare, literal};
 use super::matrix_units::Warps;
 use super::mma::Product;
 use super::operand::{Fragment, Operand};
+use super::plan::illegal;
 use super::values::At;
 use crate::layout::Source;
+use crate::schedule::ScheduleError;
 use crate::simt::{Expr, Stmt, VarId};
 use crate::tile::{Carry, Op, Stmt as TileStmt, ValueId};
 use crate::types::{BinaryOp, CompareOp, DType, TernaryOp, UnaryOp};
@@ -44,7 +46,11 @@ impl Lowering<'_> {
             let layout = self.dot_layout(acc);
             shape = layout.shape();
             if layout.axes != warps.layout(&shape).axes[warps.leading..] {
-                return Err(self.unsupported(self.kernel.value(*value).loc, "a matrix instruction whose result is not the block's tile"));
+                let (rule, loc) =
+                    (super::matrix_units::other_result(self.kernel, *value, &self.plan.anchor), self.kernel.value(*value).loc);
+                let unit = super::matrix_units::unit(self.kernel);
+                let error = illegal(self.kernel, &[unit], "Mma".into(), rule);
+                return Err(ScheduleError { loc: Some(loc), ..error }.into());
             }
             self.set_sum(*value, acc, var);
             products.push(Product { acc: var, left, right });

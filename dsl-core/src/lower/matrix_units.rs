@@ -35,7 +35,7 @@ pub(crate) fn warps(
     knobs: &[i64],
 ) -> Result<Option<Warps>, ScheduleError> {
     let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Unit) else { return Ok(None) };
-    let unit = [KnobId(at as u32)];
+    let unit = [unit(kernel)];
     let word = match &schedule.choices[at] {
         Choice::Word(w) if w != "Ffma" => w.clone(),
         _ => return Ok(None),
@@ -64,6 +64,11 @@ pub(crate) fn warps(
     };
     let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
     let [.., rows, columns] = anchor[..] else { return refuse("needs a result of two axes".into()) };
+    let extents = |v: ValueId| kernel.ty(v).shape().map(|shape| shape.iter().map(size).collect::<Vec<i64>>());
+    let dots = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { .. }));
+    if let Some(other) = dots.map(|(v, _)| *v).filter(|v| extents(*v).is_none_or(|e| e != [rows, columns])).min() {
+        return refuse(other_result(kernel, other, anchor));
+    }
     let fits = |along: &[i64; 2], [m, n]: [i64; 2]| rows % (along[0] * m) == 0 && columns % (along[1] * n) == 0;
     let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
     // The fewest elements of both operands per warp.
@@ -89,6 +94,25 @@ pub(crate) fn warps(
             Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
         }
     }
+}
+
+/// The knob that chooses the unit of dots.
+pub(crate) fn unit(kernel: &Kernel) -> KnobId {
+    let at = kernel.knobs.iter().position(|k| k.kind == KnobKind::Unit);
+    KnobId(at.unwrap_or_else(|| panic!("mma: {} has no knob for the unit", kernel.path)) as u32)
+}
+
+/// The rule that the result of a dot breaks.
+pub(crate) fn other_result(kernel: &Kernel, dot: ValueId, anchor: &[i64]) -> String {
+    let shape: Vec<String> = kernel.ty(dot).shape().unwrap_or_default().iter().map(|s| s.display(&kernel.knobs)).collect();
+    let name = kernel.value(dot).name.as_deref().map_or(String::new(), |n| format!(" `{n}`"));
+    let tile: Vec<String> = anchor.iter().map(i64::to_string).collect();
+    format!(
+        "every dot of a kernel on matrix units has the block's tile of {} as its result; the one{name} of line {} has [{}]: use Ffma",
+        tile.join(" x "),
+        kernel.value(dot).loc.line,
+        shape.join(", ")
+    )
 }
 
 /// How the dots of a kernel read their operands, what they add up in, and the greatest common divisor of their sums' extents; `None` where

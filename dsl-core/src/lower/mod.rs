@@ -94,6 +94,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use crate::bug::{self, Bug};
 use crate::error::CompileError;
 use crate::facts::Facts;
 use crate::schedule::{KnobKind, Schedule, ScheduleError};
@@ -110,8 +111,18 @@ use std::collections::BTreeSet;
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.
 ///
 /// # Errors
-/// [`CompileError::Kernel`] where the kernel is wrong under every schedule, [`CompileError::Schedule`] where this one is illegal.
+/// [`CompileError::Kernel`] where the kernel is wrong under every schedule, [`CompileError::Schedule`] where this one is illegal, and
+/// [`CompileError::Bug`] where a pass panics.
 pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
+    let contained = |facts: &Facts| bug::contained(|| by_passes(kernel, facts, schedule, target));
+    contained(facts).unwrap_or_else(|message| {
+        let again = |facts: &Facts| contained(facts).is_err();
+        Err(CompileError::Bug(Box::new(Bug::found("lowering", (kernel, facts, schedule, target), message, &again))))
+    })
+}
+
+/// As [`lower`]; a compiler bug is a panic that names the pass and prints the IR.
+fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
     let one_by_one = one_by_one::one_by_one(kernel, schedule);
     let fitted = fit::fit(kernel, facts, schedule, &one_by_one);
@@ -177,8 +188,16 @@ fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target
 pub fn check(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<(), ScheduleError> {
     match lower(kernel, facts, schedule, target) {
         Err(CompileError::Schedule(e)) => Err(e),
+        Err(CompileError::Bug(bug)) => Err(unusable(kernel, schedule, &bug)),
         Ok(_) | Err(CompileError::Kernel(_)) => Ok(()),
     }
+}
+
+/// A schedule over which the compiler panics.
+fn unusable(kernel: &tile::Kernel, schedule: &Schedule, bug: &Bug) -> ScheduleError {
+    let names: Vec<&str> = kernel.knobs.iter().map(|k| k.name.as_str()).collect();
+    let choices: Vec<String> = schedule.choices.iter().map(|c| c.to_string()).collect();
+    ScheduleError { knob: names.join(" / "), found: choices.join(" / "), rule: bug.to_string(), loc: kernel.knobs.first().map(|k| k.loc) }
 }
 
 fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -> HostExpr {

@@ -21,11 +21,11 @@ use crate::challenge::Sizes;
 use crate::device::Device;
 use crate::subject::Subject;
 use ahead::Ahead;
+use girih_core::bug::first_line;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
 use plan::Plan;
 use progress::Reports;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -115,11 +115,7 @@ pub fn check_ways(subject: &Subject, ways: Vec<Vec<Schedule>>, options: &Options
 
 /// The outcome of `work`, or what it panicked with; the whole message stands on stderr, too.
 fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    let text = |panic: Box<dyn Any + Send>| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        format!("panicked: {}", text.and_then(|t| t.lines().next()).unwrap_or("without a message"))
-    };
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(text(panic)))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(format!("panicked: {}", first_line(&*panic))))
 }
 
 impl On {

@@ -78,8 +78,10 @@ enum Command {
 /// Runs the command line. The exit code is 0 if all went well, 1 if a check failed or a command could not do its work.
 pub fn main() -> ExitCode {
     end_with_the_reader();
+    crate::bugs::watch_compiler();
     let cli = Cli::parse();
     crate::known::add_sources();
+    let (serves, checks) = (matches!(cli.command, Command::Worker | Command::Compiler), matches!(cli.command, Command::Check(_)));
     let result = match cli.command {
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
@@ -94,7 +96,10 @@ pub fn main() -> ExitCode {
         Command::Worker => crate::tune::worker::serve(),
         Command::Compiler => crate::nvrtc::serve(),
     };
+    // Who asked a process for work runs into the same.
+    let bugs = if serves { 0 } else { crate::bugs::tell() };
     match result {
+        Ok(()) if checks && bugs > 0 => ExitCode::FAILURE,
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             // A mistake in a kernel begins so by itself.

@@ -107,14 +107,14 @@ pub fn run(args: &Args) -> Result<(), String> {
     let names = subject.program.site_names();
     let at_perf = AtPerf::of(&subject);
     let defs: Vec<(String, KernelDef)> = names.into_iter().zip(subject.program.sites()).collect();
-    for (number, (site, def)) in defs.into_iter().enumerate().filter(|(_, (n, _))| only.as_ref().is_none_or(|o| o == n)) {
+    let show = |number: usize, site: &str, def: &KernelDef| -> Result<(), String> {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let facts = match args.facts {
             FactsChoice::Best | FactsChoice::Fitting => Facts::best(&kernel),
             FactsChoice::Packed => Facts::packed(&kernel, true),
             FactsChoice::None => Facts::none(&kernel),
         };
-        let own = joint.as_ref().and_then(|j| j.schedule(&site, &kernel));
+        let own = joint.as_ref().and_then(|j| j.schedule(site, &kernel));
         let lengths = at_perf.of_site(number);
         let (schedule, from) = schedule(&kernel, &facts, lengths, target, args.preset, args.set.as_deref(), own)?;
         let facts = if args.facts == FactsChoice::Fitting { facts.fitting(&kernel, &schedule) } else { facts };
@@ -128,8 +128,14 @@ pub fn run(args: &Args) -> Result<(), String> {
         } else {
             print!("{text}{}", if text.ends_with('\n') { "" } else { "\n" });
         }
+        Ok(())
+    };
+    // What cannot be shown keeps nothing else from it.
+    let mut failed = Vec::new();
+    for (number, (site, def)) in defs.iter().enumerate().filter(|(_, (n, _))| only.as_ref().is_none_or(|o| o == n)) {
+        failed.extend(show(number, site, def).err().map(|e| if defs.len() > 1 { names::named(site, &e) } else { e }));
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
 /// The schedule of the whole program, if the preset is one that is known, and the subject with its variants.

@@ -31,6 +31,7 @@ pub mod worker;
 use crate::acceptance::Acceptance;
 use crate::device::Device;
 use crate::store::{Status, Trial};
+use girih_core::bug::contained;
 use girih_core::cuda::emit;
 use girih_core::facts::Facts;
 use girih_core::loc::SourceLoc;
@@ -151,7 +152,7 @@ const SEED: u64 = 1;
 /// A digest of the CUDA C that a schedule gives, wherever in a file the kernel stands; `None` for an illegal schedule. Trials are known by
 /// it: what an earlier version generated may have been slower, or wrong.
 pub fn code(kernel: &Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Option<u64> {
-    lower(kernel, facts, schedule, target).ok().map(|simt| digest(&simt))
+    lower(kernel, facts, schedule, target).ok().and_then(|simt| contained(|| digest(&simt)).ok())
 }
 
 fn digest(simt: &simt::Kernel) -> u64 {

@@ -29,7 +29,9 @@ impl Lowering<'_> {
         if matches!(value, Expr::Literal(_) | Expr::Var(_)) {
             return value;
         }
-        if let Some((_, var, _)) = self.hoisted.iter().find(|(v, _, _)| *v == value) {
+        // What was declared in the innermost block is not known outside of it.
+        let outside = (self.blocks.len() - 1).max(1);
+        if let Some((_, var, _)) = self.hoisted.iter().find(|(v, _, at)| *v == value && *at <= outside) {
             return var.clone();
         }
         let inner = if self.blocks.len() > 1 { self.blocks.pop() } else { None };

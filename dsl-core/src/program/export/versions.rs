@@ -152,7 +152,7 @@ pub fn versions_for_export(kernel: &Kernel, schedule: &Schedule, target: &Target
 
 fn lower_or_naive(kernel: &Kernel, schedule: &Schedule, facts: &Facts, target: &Target) -> Result<simt::Kernel, CompileError> {
     match lower::lower(kernel, facts, schedule, target) {
-        Err(CompileError::Schedule(_)) => {
+        Err(CompileError::Schedule(_) | CompileError::Bug(_)) => {
             let naive = Space::new(kernel, facts, target).naive()?;
             lower::lower(kernel, facts, &naive, target)
         }

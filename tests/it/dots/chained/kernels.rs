@@ -95,3 +95,27 @@ pub fn causal_attention<T: Float>(q: &Tensor<T, 2>, k: &Tensor<T, 2>, v: &Tensor
         o.store((m, d), acc / total.expand(1, BD));
     }
 }
+
+/// Two dots in one loop, the second of what the first has added up: results of one shape, on matrix units, too.
+#[kernel(
+    tile(M = [16, 32], T = [32, 64]),
+    coarsen(CM of M = [1, 2], CT of T = [4, 8]),
+    vector(V = [1, 4]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2]),
+    stages(S = [1, 2]),
+    copy(P = [Registers, Async])
+)]
+pub fn chained_integers(q: &Tensor<i8, 2>, k: &Tensor<i8, 2>, v: &Tensor<i8, 2>, out: &mut Tensor<i32, 2>) {
+    for (m, d) in out.tiles([M, T]) {
+        let mut acc = zeros::<i32>([M, T]);
+        for n in k.axis(0).tiles(T) {
+            let mut scores = zeros::<i32>([M, T]);
+            for e in q.axis(1).tiles(T) {
+                scores = dot(q.load((m, e)), k.load((n, e)).t(), scores);
+            }
+            acc = dot(scores.cast::<i8>(), v.load((n, d)), acc);
+        }
+        out.store((m, d), acc);
+    }
+}

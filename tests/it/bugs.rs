@@ -1,0 +1,107 @@
+//! A panic of the compiler costs one schedule, and is reported with the command that shows it again; shapes that it cannot lower are refused.
+
+use girih::check::{On, Options, check};
+use girih::compile;
+use girih::compile::Output;
+use girih::prelude::*;
+use girih::subject::Subject;
+use girih_core::error::CompileError;
+use girih_core::facts::Facts;
+use girih_core::lower::{self, lower};
+use girih_core::registry::KernelDef;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::{Kernel, Stmt};
+
+/// Any kernel.
+#[kernel(tile(T = [32, 64]), coarsen(C of T = [1, 2]))]
+pub fn copied(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, x.load(t));
+    }
+}
+
+/// The same, in an order that no builder makes: the store stands before the load, over which lowering panics.
+fn disordered() -> Result<Kernel, CompileError> {
+    let mut kernel = (copied::Kernel::def().build)()?;
+    for stmt in &mut kernel.body {
+        if let Stmt::Tiles(l) = stmt {
+            l.body.reverse();
+        }
+    }
+    Ok(kernel)
+}
+
+fn disordered_def() -> KernelDef {
+    KernelDef { build: disordered, ..copied::Kernel::def() }
+}
+
+/// Attention's own shapes: one dot has [BM, BN], the other the block's [BM, BD].
+#[kernel(tile(BM = 32, BN = [16, 32], BD = 32), unit(U = [Mma, Ffma]), warps(W = 1))]
+pub fn two_shapes(q: &Tensor<f16, 2>, k: &Tensor<f16, 2>, v: &Tensor<f16, 2>, out: &mut Tensor<f32, 2>) {
+    for (m, d) in out.tiles([BM, BD]) {
+        let mut acc = zeros::<f32>([BM, BD]);
+        for n in k.axis(0).tiles(BN) {
+            let mut scores = zeros::<f32>([BM, BN]);
+            for e in q.axis(1).tiles(BD) {
+                scores = dot(q.load((m, e)), k.load((n, e)).t(), scores);
+            }
+            acc = dot(scores.cast::<f16>(), v.load((n, d)), acc);
+        }
+        out.store((m, d), acc);
+    }
+}
+
+#[test]
+fn a_panic_is_an_error_with_the_command_that_shows_it() {
+    let kernel = disordered().expect("it is built");
+    let schedule = Schedule::default_of(&kernel);
+    for (facts, word) in [(Facts::best(&kernel), "best"), (Facts::none(&kernel), "none"), (super::launches::even_facts(&kernel), "best")] {
+        let error = lower(&kernel, &facts, &schedule, Target::h200()).expect_err("it panics");
+        let CompileError::Bug(bug) = &error else { panic!("{error}") };
+        assert!(bug.message.contains("is used before it is made"), "{bug}");
+        let path = copied::Kernel::def().path();
+        assert_eq!(bug.replay, format!("autotune show '{path}' --set T=32,C=1 --arch sm_90a --facts {word}"));
+        assert!(error.to_string().contains("a fault of girih, not of the kernel"), "{error}");
+    }
+    let refused = lower::check(&kernel, &Facts::best(&kernel), &schedule, Target::h200()).expect_err("it cannot be used");
+    assert!(refused.rule.contains("a fault of girih"), "{refused}");
+    assert!(compile(&kernel, &Facts::best(&kernel), &schedule, Target::h200(), Output::Source).is_err());
+}
+
+#[test]
+fn spaces_pass_over_what_the_compiler_panics_over() {
+    let kernel = disordered().expect("it is built");
+    let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200());
+    assert_eq!((space.enumerate().len(), space.estimate(100).0), (0, 0));
+    assert!(space.naive().is_err_and(|e| e.to_string().contains("a fault of girih")));
+}
+
+#[test]
+fn a_check_goes_on_behind_a_panic() {
+    let subjects = [disordered_def(), copied::Kernel::def()].map(|d| Subject::of_kernel(&d).unwrap_or_else(|e| panic!("{e}")));
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
+    let reports = check(&subjects, &options, &());
+    let told: Vec<String> = reports[0].failures.iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|t| t.contains("a fault of girih") && t.contains("autotune show")), "{told:?}");
+    assert!(reports[1].failures.is_empty() && reports[1].runs > 0, "{:?}", reports[1].failures.len());
+}
+
+#[test]
+fn results_of_two_shapes_are_refused_on_matrix_units() {
+    let kernel = (two_shapes::Kernel::def().build)().unwrap_or_else(|e| panic!("{e}"));
+    let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200());
+    for bn in [16, 32] {
+        let schedule = |unit: &str| {
+            let text = format!("BM=32,BN={bn},BD=32,U={unit},W=1");
+            girih_core::schedule::parse::parse_schedule(&kernel, &text).unwrap_or_else(|e| panic!("{e}"))
+        };
+        let refused = space.check(&schedule("Mma")).expect_err("it has results of two shapes");
+        assert_eq!((refused.knob.as_str(), refused.found.as_str()), ("U", "Mma"));
+        for part in ["the block's tile of 32 x 32", "`scores`", "has [BM, BN]: use Ffma"] {
+            assert!(refused.rule.contains(part), "{refused}");
+        }
+        space.check(&schedule("Ffma")).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
