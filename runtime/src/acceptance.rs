@@ -1,7 +1,7 @@
 //! Whether a cubin is what its kernel was meant to become: nothing spilled, and the intended instructions in its machine code.
 //!
 //! A verdict is a note and no refusal: a kernel that is not accepted is right and runs, but something that its schedule counts on did not
-//! happen. The tuner prefers schedules whose cubins are accepted.
+//! happen. The tuner elects a schedule whose cubin is not accepted only where no other one's is.
 
 use crate::compile::Compiled;
 use crate::error::Error;
@@ -10,9 +10,6 @@ use crate::sass::{self, Count, Listing};
 use girih_core::simt;
 use girih_core::types::UnaryOp;
 use std::fmt;
-
-/// A tuner's candidate that is not accepted is elected only where every accepted one is slower by more than this factor.
-pub const PREFERENCE: f64 = 1.02;
 
 /// The verdict on one cubin.
 #[derive(Clone, PartialEq, Debug)]

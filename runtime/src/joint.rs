@@ -3,7 +3,7 @@
 //! As text: `row in registers=no; stats: T=1024 C=4; normalise: T=512`, variants first.
 
 use crate::device::Device;
-use crate::known;
+use crate::known::{self, Origin};
 use crate::store::{Store, TrialKey, default_folder};
 use crate::subject::{Call, Subject};
 use crate::tune::launches::{Launch, promised};
@@ -28,13 +28,16 @@ pub struct Joint {
     pub variants: Vec<(String, bool)>,
     /// The schedule of each launch site that the variants leave, by the site's name.
     pub sites: Vec<(String, String)>,
+    /// It was tuned by prediction, of which its text says nothing.
+    pub predicted: bool,
 }
 
 impl Joint {
     /// The schedule of a subject whose variants are chosen.
     pub fn of(subject: &Subject, schedules: &[String]) -> Joint {
         let variants = subject.source.variants.iter().cloned().zip(subject.variants.iter().copied()).collect();
-        Joint { variants, sites: subject.program.site_names().into_iter().zip(schedules.iter().cloned()).collect() }
+        let sites = subject.program.site_names().into_iter().zip(schedules.iter().cloned()).collect();
+        Joint { variants, sites, predicted: false }
     }
 
     /// Reads the text.
@@ -55,6 +58,11 @@ impl Joint {
             }
         }
         Ok(joint)
+    }
+
+    /// Where the schedules of its sites come from, in words.
+    pub fn origin(&self) -> &'static str {
+        if self.predicted { "predicted on this machine, with the program" } else { "tuned with the program" }
     }
 
     /// The choice for each variant of a program, if these are its variants.
@@ -102,9 +110,18 @@ pub fn is_joint(program: &Program) -> bool {
 
 /// What identifies a program in the store: its text and its kernels.
 pub fn identity(program: &Program) -> u64 {
+    identity_by(program, Kernel::identity)
+}
+
+/// The same, as stores of former versions have it.
+pub fn former_identity(program: &Program) -> u64 {
+    identity_by(program, Kernel::former_identity)
+}
+
+fn identity_by(program: &Program, of: fn(&Kernel) -> u64) -> u64 {
     let mut text = format!("{}\n{}\n", program.path, program.source);
     for def in program.sites() {
-        let kernel = (def.build)().map_or(0, |k| k.identity());
+        let kernel = (def.build)().map_or(0, |k| of(&k));
         text.push_str(&format!("{} {kernel:016x}\n", def.path()));
     }
     fnv1a64(text.as_bytes())
@@ -129,8 +146,9 @@ pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store
     if !is_joint(&subject.source) {
         return None;
     }
-    let known = known::of_program(&subject.source.path, identity(&subject.source), lengths, target, store);
-    known.iter().filter_map(|text| Joint::parse(text).ok()).find_map(|joint| {
+    let known = known::of_program(&subject.source, lengths, target, store);
+    known.iter().find_map(|(text, origin)| {
+        let joint = Joint { predicted: *origin == Origin::Predicted, ..Joint::parse(text).ok()? };
         let chosen = joint.variants_on(&subject.source, target)?;
         Some((joint, subject.with_variants(&chosen)))
     })
@@ -146,8 +164,8 @@ pub(crate) fn variants_for(program: &Program, lengths: &Lengths, device: &Device
     let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
     let name = device.name();
     let store = store.as_ref().map(|s| (s, name.as_str()));
-    let known = known::of_program(&program.path, identity(program), Some(lengths), device.target(), store);
-    let chosen = known.iter().filter_map(|text| Joint::parse(text).ok()).find_map(|joint| joint.variants_on(program, device.target()));
+    let known = known::of_program(program, Some(lengths), device.target(), store);
+    let chosen = known.iter().filter_map(|(text, _)| Joint::parse(text).ok()).find_map(|joint| joint.variants_on(program, device.target()));
     chosen.unwrap_or_else(|| program.default_variants())
 }
 
@@ -171,7 +189,7 @@ pub fn schedules(
         let legal = |s: &Schedule| girih_core::lower::check(&kernel, &facts, s, target).is_ok();
         let own = joint.and_then(|j| j.schedule(&names[site], &kernel)).filter(|s| legal(s));
         let (schedule, origin) = match own {
-            Some(schedule) => (schedule, "tuned with the program"),
+            Some(schedule) => (schedule, joint.map_or("tuned with the program", Joint::origin)),
             None => {
                 let chosen = known::choose(&kernel, &facts, lengths.as_ref(), target, store, legal);
                 let (schedule, origin) =

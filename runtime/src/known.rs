@@ -1,6 +1,6 @@
 //! What schedules are known for a launch or a program: the device's own from the tuner's store and the committed winners, in one order by how
 //! near what they were tuned for is to what is asked. Where both are equally near, the device's own comes first; winners of other
-//! architectures come last.
+//! architectures come last. What was predicted on this machine stands in where nothing of the architecture was measured.
 
 use crate::device::Device;
 use crate::joint;
@@ -10,6 +10,7 @@ use crate::winners::{self, kernel_path};
 use girih_core::facts::Facts;
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
+use girih_core::program::Program;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::parse::parse_schedule;
@@ -25,6 +26,8 @@ pub enum Origin {
     Store,
     /// A committed winner.
     Winner,
+    /// Tuned by prediction on this machine: nothing was measured.
+    Predicted,
     /// The first legal one: the default, else the naive one.
     Default,
 }
@@ -35,32 +38,64 @@ impl Origin {
         match self {
             Origin::Store => "tuned here",
             Origin::Winner => "committed winner",
+            Origin::Predicted => "predicted on this machine",
             Origin::Default => "default",
         }
     }
 }
 
-/// Who asks: a kernel or a program, by its path and its identity.
+/// The device under whose name the store keeps what is predicted for a target.
+pub fn predicted_device(target: &Target) -> String {
+    format!("{PREDICTED}{}", target.name)
+}
+
+/// Whether the store keeps predictions under a device's name.
+pub fn is_predicted(device: &str) -> bool {
+    device.starts_with(PREDICTED)
+}
+
+/// Before the target's name.
+const PREDICTED: &str = "simulated ";
+
+/// Who asks: a kernel or a program, by its path and its identity, and the one that it has in stores of former versions.
 struct Asker<'a> {
     path: &'a str,
     identity: u64,
+    former: u64,
+}
+
+impl Asker<'_> {
+    /// What a store knows for it on a device.
+    fn stored(&self, store: &Store, asked: Occasion, device: &str) -> Vec<Candidate> {
+        let of = |identity| store.candidates(identity, asked, device).unwrap_or_default();
+        [of(self.identity), of(self.former)].concat()
+    }
 }
 
 /// The texts of the schedules known to `asker`, the first to consider first.
 fn nearest(asker: Asker, asked: Occasion, target: &Target, store: Option<(&Store, &str)>) -> Vec<(String, Origin)> {
-    let stored = store.and_then(|(s, device)| s.candidates(asker.identity, asked, device).ok()).unwrap_or_default();
+    let measured = store.filter(|(_, device)| !is_predicted(device));
+    let stored = measured.map_or(Vec::new(), |(s, device)| asker.stored(s, asked, device));
+    let predicted = store.map_or(Vec::new(), |(s, _)| asker.stored(s, asked, &predicted_device(target)));
     let committed = winners::nearest(winners::all(), asker.path, asked, target);
-    merged(stored, committed, asked)
+    merged(stored, predicted, committed, asked)
 }
 
-/// Both lists, each in its order, as one. A winner of another architecture, so far away, comes after all that is of this one.
-fn merged(stored: Vec<Candidate>, committed: Vec<(u32, winners::Winner)>, asked: Occasion) -> Vec<(String, Origin)> {
+/// All lists, each in its order, as one. What is predicted comes after all that was measured on this architecture, and a winner of another
+/// one, so far away, behind that.
+fn merged(
+    stored: Vec<Candidate>,
+    predicted: Vec<Candidate>,
+    committed: Vec<(u32, winners::Winner)>,
+    asked: Occasion,
+) -> Vec<(String, Origin)> {
     let stored = stored.into_iter().map(|c| (0, c, Origin::Store));
+    let predicted = predicted.into_iter().map(|c| (1, c, Origin::Predicted));
     let committed = committed.into_iter().map(|(far, w)| {
         let candidate = Candidate { schedule: w.schedule, facts: w.facts, lengths: w.lengths };
-        (far, candidate, Origin::Winner)
+        (if far == 0 { 0 } else { 1 + far }, candidate, Origin::Winner)
     });
-    let mut all: Vec<(u32, Candidate, Origin)> = stored.chain(committed).collect();
+    let mut all: Vec<(u32, Candidate, Origin)> = stored.chain(predicted).chain(committed).collect();
     all.sort_by(|(x, a, _), (y, b, _)| x.cmp(y).then_with(|| asked.order(&a.occasion(), &b.occasion())));
     all.into_iter().map(|(_, candidate, origin)| (candidate.schedule, origin)).collect()
 }
@@ -75,21 +110,20 @@ pub fn of_kernel(
     store: Option<(&Store, &str)>,
 ) -> Vec<(Schedule, Origin)> {
     let (path, facts) = (kernel_path(kernel), facts.to_string());
-    let asker = Asker { path: &path, identity: kernel.identity() };
+    let asker = Asker { path: &path, identity: kernel.identity(), former: kernel.former_identity() };
     let known = nearest(asker, Occasion { facts: &facts, lengths }, target, store);
     known.into_iter().filter_map(|(text, origin)| Some((parse_schedule(kernel, &text).ok()?, origin))).collect()
 }
 
 /// The schedules known for a program as a whole ([`crate::joint`]), the first to consider first.
 pub(crate) fn of_program(
-    path: &str,
-    identity: u64,
+    program: &Program,
     lengths: Option<&Lengths>,
     target: &Target,
     store: Option<(&Store, &str)>,
-) -> Vec<String> {
-    let known = nearest(Asker { path, identity }, Occasion { facts: joint::FACTS, lengths }, target, store);
-    known.into_iter().map(|(text, _)| text).collect()
+) -> Vec<(String, Origin)> {
+    let asker = Asker { path: &program.path, identity: joint::identity(program), former: joint::former_identity(program) };
+    nearest(asker, Occasion { facts: joint::FACTS, lengths }, target, store)
 }
 
 /// The best schedule known that is legal: of the store's for this device and the winners the nearest, else the default, else the naive one.
@@ -160,12 +194,13 @@ mod tests {
             let lengths = Lengths::parse(n).unwrap();
             let asked = Occasion { facts: "16p/16 i32", lengths: Some(&lengths) };
             let committed = winners::nearest(winners::parse(file).unwrap(), "g::k", asked, Target::h200());
-            merged(vec![candidate("T=9", "1024")], committed, asked)
+            merged(vec![candidate("T=9", "1024")], vec![candidate("T=8", n)], committed, asked)
         };
-        let named = |list: [(&str, Origin); 4]| list.map(|(s, o)| (s.to_string(), o));
+        let named = |list: [(&str, Origin); 5]| list.map(|(s, o)| (s.to_string(), o));
         // As near as a winner, what was tuned here comes first; a winner that is nearer comes before it.
-        let (store, winner) = (Origin::Store, Origin::Winner);
-        assert_eq!(order("1024"), named([("T=9", store), ("T=1", winner), ("T=2", winner), ("T=3", winner)]));
-        assert_eq!(order("524288"), named([("T=2", winner), ("T=9", store), ("T=1", winner), ("T=3", winner)]));
+        // What is predicted comes after all that was measured here, and before what was measured elsewhere.
+        let (store, winner, own) = (Origin::Store, Origin::Winner, ("T=8", Origin::Predicted));
+        assert_eq!(order("1024"), named([("T=9", store), ("T=1", winner), ("T=2", winner), own, ("T=3", winner)]));
+        assert_eq!(order("524288"), named([("T=2", winner), ("T=9", store), ("T=1", winner), own, ("T=3", winner)]));
     }
 }

@@ -110,7 +110,7 @@ pub fn all() -> Vec<Winner> {
 pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
     let mut lines: Vec<Winner> = Vec::new();
     // Predictions are no measurements: they stay in the store.
-    for e in elected.iter().filter(|e| !e.key.device.starts_with("simulated")) {
+    for e in elected.iter().filter(|e| !crate::known::is_predicted(&e.key.device)) {
         let winner = Winner {
             arch: e.key.arch.clone(),
             kernel: e.key.kernel.clone(),

@@ -28,3 +28,16 @@ fn identities_leave_the_source_aside() {
         assert_eq!(moved.identity(), kernel.identity(), "{}", kernel.path);
     }
 }
+
+#[test]
+fn another_choice_of_a_knob_keeps_the_identity() {
+    for kernel in all_kernels() {
+        for knob in 0..kernel.knobs.len() {
+            let mut wider = kernel.clone();
+            let first = wider.knobs[knob].choices[0].clone();
+            wider.knobs[knob].choices.push(first);
+            assert_eq!(wider.identity(), kernel.identity(), "{}", kernel.path);
+            assert_ne!(wider.former_identity(), kernel.former_identity(), "{}", kernel.path);
+        }
+    }
+}

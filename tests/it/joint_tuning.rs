@@ -4,11 +4,14 @@ use super::programs::affine;
 use girih::challenge::{Challenge, Sizes};
 use girih::check::{On, Options as CheckOptions, check, check_ways};
 use girih::joint::{self, Joint};
+use girih::known;
 use girih::prelude::*;
-use girih::store::{Elected, Status, Store, Trial};
+use girih::store::{Elected, Status, Store, Trial, TrialKey};
 use girih::subject::{Call, Subject};
 use girih::tune::search::{Budget, Strategy};
 use girih::tune::{By, Options, Progress, Tuned, tune};
+use girih_core::facts::Facts;
+use girih_core::lengths::Lengths;
 use girih_core::program::Stmt;
 use girih_core::program::export::export_program;
 use girih_core::schedule::parse::parse_schedule;
@@ -32,6 +35,20 @@ pub fn once_or_twice(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
         affine(x, y, scalar(1.0), scalar(3.5));
     } else {
         twice(x, y);
+    }
+}
+
+/// The second variant is asked for on one side of the first only.
+#[program]
+pub fn nested(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    if variant("outer") {
+        if variant("inner") {
+            twice(x, y);
+        } else {
+            affine(x, y, scalar(1.0), scalar(3.5));
+        }
+    } else {
+        affine(x, y, scalar(1.0), scalar(3.5));
     }
 }
 
@@ -114,7 +131,7 @@ fn launch_sites_are_tuned_together() {
     // What was found is found again, runs, and is where the next run starts: it has nothing to try.
     let lengths = call(&twice, "N=100000").lengths();
     let (found, ready) = joint::best(&twice, Some(&lengths), Target::h200(), Some((&store, DEVICE))).expect("it was stored");
-    assert_eq!(found, joint);
+    assert_eq!((found.to_string(), found.predicted), (joint.to_string(), true));
     let kernels = ready.program.sites().into_iter().map(|d| (d.build)().expect("it builds"));
     let way = kernels.zip(&joint.sites).map(|(k, (_, text))| parse_schedule(&k, text).expect("its own text")).collect();
     let options = CheckOptions { on: On::Simulator(Target::h200().clone()), schedules: 1, seed: 1 };
@@ -134,6 +151,67 @@ fn a_programs_sites_share_its_time() {
     assert_eq!((told.tried, told.searches.len(), tuned.sites.len()), (1, 1, 1), "{:?}", told.notes);
     assert!(told.notes[0].starts_with("affine_2: the budget is spent, so it keeps T="), "{:?}", told.notes);
     assert_eq!(tuned.program.expect("it was timed").0.sites.len(), 2);
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+#[test]
+fn nested_variants_are_listed_once() {
+    let ways = subject("nested", nested::Program::def).ways();
+    let chosen: Vec<&[bool]> = ways.iter().map(|w| w.variants.as_slice()).collect();
+    assert_eq!(chosen, [&[true, true][..], &[false, true], &[true, false]]);
+}
+
+/// Where nothing was measured, what was predicted is taken, and called that.
+#[test]
+fn predictions_stand_in_for_measurements() {
+    let (store, folder) = store("stand-in");
+    let subject = subject("twice", twice::Program::def);
+    let (tuned, _) = predict_within(Budget { time: None, trials: Some(2) }, &subject, &store, None);
+    let kernel = (affine::Kernel::<f32>::def().build)().expect("it builds");
+    let facts = Facts::best(&kernel);
+    let lengths = call(&subject, "N=100000").lengths();
+    let lengths = Lengths(vec![lengths.0[0].clone(), lengths.0[1].clone(), None, None]);
+    let taken = |device: &str| {
+        let known = known::choose(&kernel, &facts, Some(&lengths), Target::h200(), Some((&store, device)), |_| true);
+        known.map(|(s, origin)| (s.short(&kernel), origin.name())).expect("there is one")
+    };
+    let winner = tuned.sites[1].winner.clone().expect("it was tuned").0;
+    for device in [DEVICE, "NVIDIA H200", "simulator (h200)"] {
+        assert_eq!(taken(device), (winner.clone(), "predicted on this machine"), "{device}");
+    }
+    let (joint, _) = joint::best(&subject, None, Target::h200(), Some((&store, "NVIDIA H200"))).expect("it was predicted");
+    assert_eq!(joint.origin(), "predicted on this machine, with the program");
+    // A measurement, of whatever lengths, comes before it.
+    let mut measured = store.elected().unwrap().into_iter().find(|e| e.key.identity == kernel.identity()).expect("it was elected");
+    measured.key = TrialKey { device: "NVIDIA H200".into(), lengths: None, ..measured.key };
+    store.elect(&measured).unwrap();
+    assert_eq!(taken("NVIDIA H200").1, "tuned here");
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+#[test]
+fn an_authors_mistake_is_told_once() {
+    let (store, folder) = store("mistake");
+    let challenge = Challenge::new("mistaken", twice::Program::def, "void solve(const float* X[N], float* Y[N], int N)")
+        .input("X", girih::inputs::uniform(-4.0, 4.0))
+        .output("Y", |x, i| x.at("Z", i))
+        .check_at(["N=1", "N=300"])
+        .perf_at("N=100000");
+    let subject = Subject::of_challenge(&challenge).expect("the program is right");
+    let options = Options {
+        by: By::Prediction(Target::h200()),
+        budget: Budget { time: None, trials: None },
+        strategy: Strategy::Exhaustive,
+        limit: Duration::from_secs(10),
+        fresh: false,
+        only: None,
+        among: None,
+    };
+    let mut told = Told::default();
+    let sizes = Sizes::parse("N=100000").expect("a size");
+    let error = tune(&subject, &sizes, &options, &store, &AtomicBool::new(false), &mut told).unwrap_err();
+    assert!(error.contains("a reference names the tensor `Z`"), "{error}");
+    assert_eq!((told.tried, told.notes.len()), (0, 0), "{:?}", told.notes);
     std::fs::remove_dir_all(folder).expect("it was made above");
 }
 
@@ -180,7 +258,10 @@ fn the_tuner_chooses_among_variants() {
     let (tuned, told) = predict(&subject, &store, None);
     let (joint, us) = tuned.program.expect("a program with variants is tuned as a whole");
     let unreached = "affine: a call at N=100000 does not launch it, so it is not tuned, nor part of the program's time";
-    assert_eq!(told.notes, ["once_or_twice (two launches=yes)", unreached, "once_or_twice (two launches=no)"]);
+    let notes = &told.notes;
+    assert_eq!([&notes[0], &notes[1], &notes[3]], ["once_or_twice (two launches=yes)", unreached, "once_or_twice (two launches=no)"]);
+    assert!(notes[2].starts_with("once_or_twice (two launches=yes): predicted ") && notes[2].ends_with(" us"), "{}", notes[2]);
+    assert!(notes[4].starts_with(&format!("once_or_twice (two launches=no): predicted {us:.2} us")) && notes.len() == 5, "{notes:?}");
     assert_eq!((joint.variants[0].1, joint.sites.len()), (false, 1), "{joint}");
     let key = joint::key(&subject, &call(&subject, "N=100000"), DEVICE, Target::h200());
     let slower = store.trials(&key).unwrap().into_iter().find(|t| t.schedule.starts_with("two launches=yes")).expect("both were tried");

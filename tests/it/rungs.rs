@@ -51,7 +51,7 @@ pub fn all_kernels() -> Vec<Kernel> {
 pub fn rungs(kernel: &Kernel) -> Vec<Rung> {
     type Found = HashMap<(String, u64), Arc<OnceLock<Vec<Rung>>>>;
     static ALL: Mutex<Option<Found>> = Mutex::new(None);
-    let key = (kernel.path.clone(), kernel.identity());
+    let key = (kernel.path.clone(), kernel.former_identity());
     let own = ALL.lock().expect("no panic in between").get_or_insert_default().entry(key).or_default().clone();
     own.get_or_init(|| find_rungs(kernel, Target::h200())).clone()
 }

@@ -121,6 +121,24 @@ fn trials_of_other_code_are_not_known() {
 }
 
 #[test]
+fn trials_of_former_identities_are_known() {
+    let (store, folder) = store("former-identity");
+    predict(&store, 3, usize::MAX);
+    let (key, kernel) = (store.elected().unwrap().remove(0).key, girih::cli::names::kernel("relu::relu").unwrap());
+    let kernel = (kernel.build)().unwrap();
+    assert_eq!(key.identity, kernel.identity());
+    // As a former version would have left them: under a hash of the space, too.
+    store.adopt(kernel.identity(), kernel.former_identity()).unwrap();
+    assert_eq!(store.trials(&key).unwrap(), []);
+    let lengths = key.lengths.as_ref();
+    let facts = Facts::best(&kernel);
+    let taken = known::of_kernel(&kernel, &facts, lengths, Target::h200(), Some((&store, &key.device)));
+    assert!(taken.iter().any(|(_, origin)| *origin == known::Origin::Predicted), "launches find them, too");
+    assert_eq!(predict(&store, 0, usize::MAX).1, 3);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn an_interrupt_keeps_what_was_found() {
     let (store, folder) = store("interrupt");
     let (outcome, _) = predict(&store, 10, 2);

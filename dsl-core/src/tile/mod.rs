@@ -308,8 +308,16 @@ impl Kernel {
             _ => None,
         })
     }
-    /// Identity of what the kernel computes and of its space, for stores and caches: a hash of its printed IR without source lines (FNV-1a, 64 bit).
+    /// Identity of what the kernel computes, for stores and caches: a hash of its printed IR without source lines and without the choices of
+    /// its knobs (FNV-1a, 64 bit). What is known of a schedule holds as long as the kernel computes the same: another choice beside it
+    /// changes nothing.
     pub fn identity(&self) -> u64 {
+        let mut bare = self.clone();
+        bare.knobs.iter_mut().for_each(|k| k.choices.clear());
+        bare.former_identity()
+    }
+    /// Identity of what the kernel computes and of its space, as stores of former versions have it.
+    pub fn former_identity(&self) -> u64 {
         crate::scalar::fnv1a64(print::print_with(self, print::Places::Hidden).as_bytes())
     }
 }

@@ -54,6 +54,15 @@ impl<'a> Checks<'a> {
         report
     }
 
+    /// What the author got wrong, whatever the schedule: the evaluator fails or differs from the references, at a size that was tried.
+    pub fn mistake(&self) -> Option<String> {
+        let wrong = |number: usize| match self.expected[number].get() {
+            Some(Err(e)) => Some(self.plan.failure(number, self.seed, e.clone()).to_string()),
+            _ => None,
+        };
+        self.order.iter().find_map(|number| wrong(*number))
+    }
+
     fn check_size(&self, number: usize, ways: &[Vec<Schedule>], device: &Device, statements: Option<u64>) -> Report {
         let mut report = Report { sizes: 1, ..Report::default() };
         let expected = self.expected[number].get_or_init(|| self.plan.expected_within(number, self.seed, statements));

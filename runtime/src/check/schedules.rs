@@ -2,6 +2,7 @@
 
 use super::Options;
 use crate::known;
+use crate::store::{Store, default_folder};
 use crate::subject::Subject;
 use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
@@ -9,7 +10,7 @@ use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 
-/// Ways to run a subject: each launch site naive, by default, by its winner, and `options.schedules` samples. Sites with
+/// Ways to run a subject: each launch site naive, by default, by its winner or what was predicted here, and `options.schedules` samples. Sites with
 /// fewer candidates repeat theirs; what is illegal for the best facts is left out.
 ///
 /// # Errors
@@ -27,7 +28,12 @@ pub(super) fn sampled(subject: &Subject, target: &Target, options: &Options) -> 
 fn site_schedules(kernel: &Kernel, target: &Target, options: &Options) -> Result<Vec<Schedule>, String> {
     let facts = Facts::best(kernel);
     let space = Space::new(kernel, &facts, target);
-    let committed = known::of_kernel(kernel, &facts, None, target, None).into_iter().map(|(schedule, _)| schedule);
+    // A check does not make a store.
+    let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
+    let here = known::predicted_device(target);
+    let committed = known::of_kernel(kernel, &facts, None, target, store.as_ref().map(|s| (s, here.as_str())))
+        .into_iter()
+        .map(|(schedule, _)| schedule);
     let naive = space.naive();
     let known = naive.iter().cloned().chain([Schedule::default_of(kernel)]).chain(committed);
     let mut all = Vec::new();

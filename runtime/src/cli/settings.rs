@@ -29,7 +29,7 @@ pub fn way(subject: &Subject, target: &Target, preset: Preset, set: Option<&str>
     let mut schedules = Vec::new();
     for (site, (name, def)) in names.iter().zip(subject.program.sites()).enumerate() {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
-        let own = known.as_ref().and_then(|j| j.schedule(name, &kernel));
+        let own = known.as_ref().and_then(|j| Some((j.schedule(name, &kernel)?, j.origin())));
         let text = match &named {
             Some(named) => named.sites.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str()),
             None => set,

@@ -65,7 +65,9 @@ impl ValueEnum for Preset {
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self {
-            Preset::Best => PossibleValue::new("best").help("The best known: tuned here, a committed winner, or the default"),
+            Preset::Best => {
+                PossibleValue::new("best").help("The best known: tuned here, a committed winner, predicted here, or the default")
+            }
             Preset::Default => PossibleValue::new("default").help("The first value of every knob"),
             Preset::Rung(step) => PossibleValue::new(step.name()).help(step.idea()),
         })
@@ -114,7 +116,7 @@ pub fn run(args: &Args) -> Result<(), String> {
             FactsChoice::Packed => Facts::packed(&kernel, true),
             FactsChoice::None => Facts::none(&kernel),
         };
-        let own = joint.as_ref().and_then(|j| j.schedule(site, &kernel));
+        let own = joint.as_ref().and_then(|j| Some((j.schedule(site, &kernel)?, j.origin())));
         let lengths = at_perf.of_site(number);
         let (schedule, from) = schedule(&kernel, &facts, lengths, target, args.preset, args.set.as_deref(), own)?;
         let facts = if args.facts == FactsChoice::Fitting { facts.fitting(&kernel, &schedule) } else { facts };
@@ -150,10 +152,16 @@ pub fn preset_program(subject: &Subject, target: &Target, preset: Preset) -> (Op
 /// The schedule of the whole program, if one is known, and the subject with its variants.
 fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subject) {
     let store = Store::open_default().ok();
-    let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
-    let known = store.as_ref().zip(here.as_deref());
+    let here = measured_or_predicted(target);
+    let known = store.as_ref().map(|s| (s, here.as_str()));
     let lengths = AtPerf::of(subject).program;
     joint::best(subject, lengths.as_ref(), target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
+}
+
+/// The device whose times the store is asked for: the GPU at hand if the target is its, else the one of predictions.
+fn measured_or_predicted(target: &Target) -> String {
+    let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch);
+    here.map_or_else(|| known::predicted_device(target), |d| d.name())
 }
 
 /// The schedule of a preset with settings, and where it came from. `own` is what the launch site has in its program's schedule.
@@ -167,17 +175,17 @@ pub fn schedule(
     target: &Target,
     preset: Preset,
     set: Option<&str>,
-    own: Option<Schedule>,
+    own: Option<(Schedule, &'static str)>,
 ) -> Result<(Schedule, &'static str), String> {
     let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, target).is_ok();
     let (base, from) = match preset {
         Preset::Rung(step) => (rung(kernel, facts, target, step)?, step.name()),
         Preset::Default => (Schedule::default_of(kernel), Origin::Default.name()),
-        _ if own.as_ref().is_some_and(legal) => (own.expect("checked in the guard"), "tuned with the program"),
+        _ if own.as_ref().is_some_and(|(s, _)| legal(s)) => own.expect("checked in the guard"),
         _ => {
             let store = Store::open_default().ok();
-            let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch).map(|d| d.name());
-            let known = store.as_ref().zip(here.as_deref());
+            let here = measured_or_predicted(target);
+            let known = store.as_ref().map(|s| (s, here.as_str()));
             let chosen = known::choose(kernel, facts, lengths, target, known, legal);
             chosen.map_or_else(|| (Schedule::default_of(kernel), Origin::Default.name()), |(s, o)| (s, o.name()))
         }

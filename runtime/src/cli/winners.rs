@@ -19,6 +19,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), String> {
     args.out.as_deref().map_or(Ok(()), ahead::writable)?;
     let store = Store::open_default().map_err(|e| e.to_string())?;
+    adopt(&store)?;
     let mut linked: HashMap<String, u64> =
         girih_core::registry::kernels().iter().filter_map(|d| Some((d.path(), (d.build)().ok()?.identity()))).collect();
     let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
@@ -43,4 +44,13 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Brings what stores of former versions know of the linked kernels and programs under their present identities.
+fn adopt(store: &Store) -> Result<(), String> {
+    let kernels = girih_core::registry::kernels().into_iter().filter_map(|d| (d.build)().ok());
+    let kernels = kernels.map(|k| (k.former_identity(), k.identity()));
+    let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
+    let programs = programs.map(|p| (joint::former_identity(&p), joint::identity(&p)));
+    kernels.chain(programs).try_for_each(|(former, now)| store.adopt(former, now)).map_err(|e| e.to_string())
 }

@@ -82,6 +82,15 @@ impl Store {
         ))
     }
 
+    /// Brings what is stored under a former identity of a kernel or program under its present one; what is known there already stays.
+    pub fn adopt(&self, former: u64, identity: u64) -> Result<(), StoreError> {
+        for table in ["trials", "elected"] {
+            let text = format!("UPDATE OR IGNORE {table} SET identity = ?1 WHERE identity = ?2");
+            self.done(self.db.execute(&text, params![hex(identity), hex(former)]))?;
+        }
+        Ok(())
+    }
+
     /// Every trial of a key by this version of girih, the oldest first.
     pub fn trials(&self, key: &TrialKey) -> Result<Vec<Trial>, StoreError> {
         let query = || -> rusqlite::Result<Vec<Trial>> {

@@ -40,11 +40,21 @@ pub enum Status {
     TimedOut,
     /// Its worker process died.
     Crashed,
+    /// There was no time for it: nothing is known, and nothing is remembered.
+    Untried,
 }
 
 impl Status {
-    pub(super) const ALL: [Status; 7] =
-        [Status::Measured, Status::Slow, Status::Predicted, Status::Rejected, Status::Wrong, Status::TimedOut, Status::Crashed];
+    pub(super) const ALL: [Status; 8] = [
+        Status::Measured,
+        Status::Slow,
+        Status::Predicted,
+        Status::Rejected,
+        Status::Wrong,
+        Status::TimedOut,
+        Status::Crashed,
+        Status::Untried,
+    ];
 
     /// The word in the store and in tables.
     pub fn name(self) -> &'static str {
@@ -56,6 +66,7 @@ impl Status {
             Status::Wrong => "wrong",
             Status::TimedOut => "timed out",
             Status::Crashed => "crashed",
+            Status::Untried => "untried",
         }
     }
 }

@@ -86,7 +86,20 @@ impl Subject {
         } else {
             (0..=n).map(|other| (0..n).map(|v| v + 1 != other).collect()).collect()
         };
-        choices.iter().map(|c| self.with_variants(c)).collect()
+        let mut ways: Vec<Subject> = Vec::new();
+        for way in choices.iter().map(|c| self.with_variants(c)) {
+            // Of a variant inside of a side that is not taken both choices are the same.
+            if !ways.iter().any(|known| known.runs_as(&way)) {
+                ways.push(way);
+            }
+        }
+        ways
+    }
+
+    /// Whether another choice of variants leaves the same program.
+    pub(crate) fn runs_as(&self, other: &Subject) -> bool {
+        let text = |p: &Program| format!("{:?} {:?} {:?}", p.body, p.temps, p.requirements);
+        self.variants == other.variants || text(&self.program) == text(&other.program)
     }
 
     /// A kernel by itself, as a program that launches it once with all its parameters.

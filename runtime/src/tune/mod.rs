@@ -97,7 +97,7 @@ impl By {
     pub fn device_name(&self) -> String {
         match self {
             By::Measurement(device) => device.name(),
-            By::Prediction(target) => format!("simulated {}", target.name),
+            By::Prediction(target) => crate::known::predicted_device(target),
         }
     }
 }

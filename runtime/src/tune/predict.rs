@@ -260,6 +260,11 @@ impl<'a> Prediction<'a> {
         self.checks.get_or_init(|| Checks::new(self.subject, 1)).check(way, self.target, left)
     }
 
+    /// What the checks found that is the author's to mend, whatever the schedule.
+    pub(super) fn mistake(&self) -> Option<String> {
+        self.checks.get()?.mistake()
+    }
+
     /// What NVRTC says of a schedule's code: nothing where there is no NVRTC. An error where it was given up: nobody could launch that.
     fn resources(&self, schedule: &Schedule) -> Result<Option<model::Resources>, String> {
         let compiled = match compile(self.kernel, &self.launch.facts, schedule, self.target, Output::Cubin) {
@@ -306,7 +311,7 @@ impl Prediction<'_> {
         if checked.runs == 0 && checked.rejected.is_empty() {
             let why = "there was no time to check it at any size";
             let more = "a longer --budget has more, and smaller sizes to check at (`.check_at`) need less";
-            (trial.status, trial.reason) = (Status::Rejected, format!("{why}: {more}"));
+            (trial.status, trial.reason) = (Status::Untried, format!("{why}: {more}"));
             return trial;
         }
         let resources = self.resources(schedule);

@@ -62,11 +62,12 @@ pub fn tune(
 ) -> Result<Tuned, String> {
     let (target, device) = (options.by.target(), options.by.device_name());
     let call = subject.call(sizes, SEED)?;
+    store.adopt(joint::former_identity(&subject.source), joint::identity(&subject.source)).map_err(|e| e.to_string())?;
     let known = joint::best(subject, Some(&call.lengths()), target, Some((store, &device)));
     let mut ways = subject.ways();
     if let Some((_, best)) = &known {
         // The best known first: whatever the budget, the result is no worse than before.
-        ways.sort_by_key(|w| w.variants != best.variants);
+        ways.sort_by_key(|w| !w.runs_as(best));
     }
     if let Some(only) = &options.only {
         ways.retain(|w| w.program.site_names().contains(only));
@@ -75,7 +76,7 @@ pub fn tune(
         let (name, sites) = (&subject.name, several.program.site_names());
         return Err(format!("{name} has the launch sites {}: name one, as in {name}.{}", sites.join(", "), sites[0]));
     }
-    let mut best: Option<(Vec<SiteOutcome>, Joint, f64)> = None;
+    let mut best: Option<(Vec<SiteOutcome>, Joint, f64, bool)> = None;
     let mut failure = None;
     let clock = Clock::start(&options.budget);
     for (number, way) in ways.iter().enumerate() {
@@ -90,8 +91,13 @@ pub fn tune(
         let search = Descent { subject: way, sizes, call: &call, options, store, stop, clock, ways_left: ways.len() - number };
         match search.run(former, progress) {
             Ok((outcomes, joint, us)) => {
-                if best.as_ref().is_none_or(|(.., least)| us < *least) {
-                    best = Some((outcomes, joint, us));
+                let whole = search.times_are_whole(&joint, &outcomes);
+                if ways.len() > 1 {
+                    progress.note(&verdict(way, us, whole, &options.by));
+                }
+                // What was timed whole wins over what has sites of which nobody knows the time.
+                if best.as_ref().is_none_or(|(.., least, known)| (!whole, us) < (!*known, *least)) {
+                    best = Some((outcomes, joint, us, whole));
                 }
             }
             // Another choice may do what this one cannot: a row that does not fit in registers, say.
@@ -103,7 +109,7 @@ pub fn tune(
             }
         }
     }
-    let Some((sites, joint, us)) = best else {
+    let Some((sites, joint, us, _)) = best else {
         return Err(failure.unwrap_or_else(|| format!("{} has no launch site to tune", subject.name)));
     };
     if !joint::is_joint(&subject.source) || !us.is_finite() {
@@ -189,6 +195,13 @@ impl Descent<'_> {
         Ok((outcomes.into_iter().flatten().collect(), Joint::of(self.subject, &schedules), us))
     }
 
+    /// Whether a time is that of all launch sites: a prediction leaves out those that depend on a value which the program reads back, where
+    /// no reduced call reads it.
+    fn times_are_whole(&self, joint: &Joint, outcomes: &[SiteOutcome]) -> bool {
+        let measured = matches!(self.options.by, By::Measurement(_));
+        measured || self.options.only.is_some() || !self.subject.program.reads_back() || outcomes.len() >= joint.sites.len()
+    }
+
     /// Names the sites that no launch is known of.
     fn tell_unreached(&self, launches: &[Launch], progress: &mut dyn Progress) {
         let unreached = |(site, name): (usize, String)| (!launches.iter().any(|l| l.site == site)).then_some(name);
@@ -234,6 +247,7 @@ impl Descent<'_> {
             program: sites,
             shortlist,
             budget,
+            mistake: RefCell::default(),
         }
     }
 
@@ -256,6 +270,17 @@ impl Descent<'_> {
             code: None,
         };
         self.store.record(&key, &trial).map_err(|e| e.to_string())
+    }
+}
+
+/// How one choice of a program's variants came out, in words.
+fn verdict(way: &Subject, us: f64, whole: bool, by: &By) -> String {
+    let name = joint::way_name(way);
+    let verb = if matches!(by, By::Measurement(_)) { "median" } else { "predicted" };
+    match (us.is_finite(), whole) {
+        (false, _) => format!("{name}: no candidate was right and timed, so it cannot win"),
+        (true, false) => format!("{name}: {verb} {us:.2} us without the sites that were not timed, so it wins over no other choice"),
+        (true, true) => format!("{name}: {verb} {us:.2} us"),
     }
 }
 

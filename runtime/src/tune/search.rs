@@ -1,6 +1,5 @@
 //! The search itself: which candidate next, until when, and which one wins. It sees schedules and durations, nothing else.
 
-use crate::acceptance::PREFERENCE;
 use crate::inputs::Rng;
 use crate::store::{Status, Trial};
 use girih_core::schedule::space::Permutation;
@@ -108,9 +107,9 @@ struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    fn take(&mut self, times: &[(usize, f64)]) -> Option<usize> {
+    fn take(&mut self, times: &[(usize, f64)], flawed: &HashSet<usize>) -> Option<usize> {
         // Trials of slow candidates leave no times, and count all the same.
-        let around = if self.done.len() < FIRST { None } else { fastest(times).map(|(best, _)| self.candidates.near(best)) };
+        let around = if self.done.len() < FIRST { None } else { preferred(times, flawed).map(|(best, _)| self.candidates.near(best)) };
         let close = around.into_iter().flatten().find(|c| !self.done.contains(c));
         let found = close.or_else(|| {
             let rest = &self.order[self.next..];
@@ -153,7 +152,7 @@ pub fn search(
             queue.done.insert(*candidate);
         }
     }
-    while let Some(candidate) = queue.take(&times) {
+    while let Some(candidate) = queue.take(&times, &flawed) {
         if recall(candidate, &mut times, &mut flawed) {
             continue;
         }
@@ -170,6 +169,10 @@ pub fn search(
             continue;
         }
         observer.tried(candidate, &trial);
+        if trial.status == Status::Untried {
+            left += 1;
+            continue;
+        }
         tried += 1;
         times.extend(trial.right_us().map(|t| (candidate, t)));
         flawed.extend(trial.flaw.is_some().then_some(candidate));
@@ -182,37 +185,35 @@ fn fastest(times: &[(usize, f64)]) -> Option<(usize, f64)> {
     times.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The fastest, but one whose cubin is not accepted only where it is faster than every accepted one by more than [`PREFERENCE`].
+/// The fastest of those whose cubins are accepted; of all, where none is.
 fn preferred(times: &[(usize, f64)], flawed: &HashSet<usize>) -> Option<(usize, f64)> {
+    fastest(&eligible(times, flawed))
+}
+
+/// The candidates of which one may win: those that are accepted, if there are any.
+fn eligible(times: &[(usize, f64)], flawed: &HashSet<usize>) -> Vec<(usize, f64)> {
     let accepted: Vec<(usize, f64)> = times.iter().copied().filter(|(c, _)| !flawed.contains(c)).collect();
-    let best = fastest(times)?;
-    Some(fastest(&accepted).filter(|(_, t)| *t <= best.1 * PREFERENCE).unwrap_or(best))
+    if accepted.is_empty() { times.to_vec() } else { accepted }
 }
 
 fn elect(
-    mut times: Vec<(usize, f64)>,
+    times: Vec<(usize, f64)>,
     candidates: &dyn Candidates,
     flawed: &HashSet<usize>,
     measure: &mut dyn Measure,
 ) -> Option<(usize, f64)> {
+    let mut times = eligible(&times, flawed);
     times.sort_by(|a, b| a.1.total_cmp(&b.1));
     let limit = times.first()?.1 * FINALIST_SLACK;
-    let mut finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
-    // An accepted one that may be preferred takes part, however many others are a little faster.
-    let accepted = times.iter().find(|(c, t)| !flawed.contains(c) && *t <= limit).map(|(c, _)| *c);
-    finalists.extend(accepted.filter(|a| !finalists.contains(a)));
+    let finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
     let samples = measure.interleaved(&finalists, ROUNDS);
     let again: Vec<(usize, f64)> = finalists.iter().zip(&samples).filter_map(|(c, s)| Some((*c, median(s)?))).collect();
     // Without a final comparison (it failed, or a model has nothing to measure) the first times decide, without ties.
     if again.is_empty() {
-        return preferred(&times, flawed);
+        return fastest(&times);
     }
-    let (chosen, lowest) = preferred(&again, flawed)?;
-    again
-        .into_iter()
-        .filter(|(c, _)| flawed.contains(c) == flawed.contains(&chosen))
-        .filter(|(_, t)| *t <= lowest * TIE)
-        .min_by_key(|(c, _)| candidates.complexity(*c))
+    let (_, lowest) = fastest(&again)?;
+    again.into_iter().filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| candidates.complexity(*c))
 }
 
 /// The middle of the samples (the mean of the middle two); `None` without samples.

@@ -7,13 +7,13 @@ use super::pool::Pool;
 use super::predict::Prediction;
 use super::search::{Budget, Candidates, Outcome, Strategy};
 use super::settle::{self, Streaming};
-use super::trials::{Inner, Log, Trials};
+use super::trials::{Inner, Log, Trials, eligible_us};
 use super::{Among, By, Options, Progress, SiteOutcome, code, digest, forecast, program, search};
 use crate::acceptance::Acceptance;
 use crate::challenge::Sizes;
 use crate::compile::{Compiled, Output, compile};
 use crate::joint::Joint;
-use crate::store::{Elected, Store, Trial, TrialKey};
+use crate::store::{Elected, Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::winners;
 use girih_core::lower::lower;
@@ -22,6 +22,7 @@ use girih_core::schedule::parse::{parse_schedule, parse_schedules, parse_space};
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -43,6 +44,8 @@ pub(super) struct Site<'a> {
     pub(super) shortlist: Option<Vec<String>>,
     /// This search's share of the program's.
     pub(super) budget: Budget,
+    /// What the author got wrong, whatever the schedule.
+    pub(super) mistake: RefCell<Option<String>>,
 }
 
 impl Site<'_> {
@@ -91,7 +94,7 @@ impl Site<'_> {
         };
         let naive = space.naive().ok();
         let order = self.order(&pool, prediction.as_ref(), [parse_schedule(self.kernel, first).ok(), naive.clone()]);
-        let best_us = former.iter().filter_map(Trial::right_us).reduce(f64::min);
+        let best_us = former.iter().filter_map(eligible_us).reduce(f64::min);
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
         let unknown = order.iter().filter(|c| pool.known(**c).is_none()).map(|c| pool.get(*c).schedule).collect();
         let (later, announced) = channel();
@@ -113,7 +116,7 @@ impl Site<'_> {
             ahead.stop();
             outcome
         });
-        let (trials, error) = (std::mem::take(&mut log.trials), log.error.take());
+        let (trials, error) = (std::mem::take(&mut log.trials), log.error.take().or(self.mistake.take()));
         match error {
             Some(e) => Err(e),
             None => {
@@ -152,7 +155,10 @@ impl Site<'_> {
 
     /// The trials of earlier runs, of code that is still what these schedules give.
     fn former(&self, key: &TrialKey) -> Result<Vec<Trial>, String> {
+        self.store.adopt(self.kernel.former_identity(), key.identity).map_err(|e| e.to_string())?;
         let mut former = self.store.trials(key).map_err(|e| e.to_string())?;
+        // Former versions remembered what they had no time for.
+        former.retain(|t| t.status != Status::Untried && !t.reason.starts_with("there was no time"));
         former.retain(|t| parse_schedule(self.kernel, &t.schedule).is_ok_and(|s| t.code == self.code(&s)));
         Ok(former)
     }
@@ -234,7 +240,9 @@ impl Site<'_> {
             }
             let other =
                 Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?.sharing(&self.program.rehearsals);
-            let us = other.site_us(schedule).unwrap_or(0.0);
+            let site = &self.program.names[launch.site];
+            let unknown = || format!("{site} has no time under {}, so there is none of the whole program", schedule.short(kernel));
+            let us = other.site_us(schedule).ok_or_else(unknown)?;
             self.program.predicted.borrow_mut().insert(key, us);
             sum += us;
         }

@@ -25,7 +25,7 @@ pub(super) struct Trials<'a> {
     pub pool: &'a Pool<'a>,
     pub ahead: &'a Ahead<'a>,
     pub site: &'a Site<'a>,
-    /// The least time of a candidate that was right.
+    /// The least time of a candidate that was right and may win: not of one that spills.
     pub best_us: Option<f64>,
 }
 
@@ -37,8 +37,13 @@ impl Measure for Trials<'_> {
             Inner::Model(prediction) => prediction.trial(&candidate.schedule),
         };
         self.ahead.tried();
-        self.best_us = [self.best_us, trial.right_us()].into_iter().flatten().reduce(f64::min);
         self.site.describe(&candidate.schedule, &mut trial);
+        self.best_us = [self.best_us, eligible_us(&trial)].into_iter().flatten().reduce(f64::min);
+        if let Inner::Model(prediction) = &self.inner
+            && let Some(mistake) = prediction.mistake()
+        {
+            *self.site.mistake.borrow_mut() = Some(mistake);
+        }
         trial
     }
 
@@ -52,6 +57,11 @@ impl Measure for Trials<'_> {
     }
 }
 
+/// A trial's time, if it was right and its cubin is accepted.
+pub(super) fn eligible_us(trial: &Trial) -> Option<f64> {
+    trial.right_us().filter(|_| trial.flaw.is_none())
+}
+
 /// Stores trials as they come and passes them on.
 pub(super) struct Log<'a> {
     pub site: &'a Site<'a>,
@@ -63,7 +73,13 @@ pub(super) struct Log<'a> {
 
 impl Observer for Log<'_> {
     fn tried(&mut self, _candidate: usize, trial: &Trial) {
-        if let Err(e) = self.site.store.record(self.key, trial) {
+        // The author's own mistake says nothing of a schedule.
+        if self.site.mistake.borrow().is_some() {
+            return;
+        }
+        if trial.status != Status::Untried
+            && let Err(e) = self.site.store.record(self.key, trial)
+        {
             self.error.get_or_insert(e.to_string());
         }
         self.progress.tried(trial);
@@ -76,6 +92,6 @@ impl Observer for Log<'_> {
     }
 
     fn stopped(&self) -> bool {
-        self.site.stop.load(Ordering::Relaxed) || self.error.is_some()
+        self.site.stop.load(Ordering::Relaxed) || self.error.is_some() || self.site.mistake.borrow().is_some()
     }
 }

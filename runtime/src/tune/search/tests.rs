@@ -93,7 +93,7 @@ fn equals_go_to_the_simpler() {
 }
 
 #[test]
-fn accepted_candidates_are_preferred_to_slightly_faster_ones() {
+fn what_is_not_accepted_wins_only_where_nothing_is() {
     let spilled = |us| Some(Trial { flaw: Some("48 bytes spilled per thread".into()), ..trial(Some(us)) });
     let elected = |times: [f64; 3]| {
         let known = vec![spilled(times[0]), Some(trial(Some(times[1]))), Some(trial(Some(times[2])))];
@@ -102,7 +102,26 @@ fn accepted_candidates_are_preferred_to_slightly_faster_ones() {
     };
     assert_eq!(elected([9.9, 10.0, 10.1]), Some((1, 10.0)));
     assert_eq!(elected([9.9, 10.0, 10.005]), Some((2, 10.005)), "ties among the accepted go to the simpler one");
-    assert_eq!(elected([9.0, 10.0, 10.1]), Some((0, 9.0)), "five per cent are worth a spill");
+    assert_eq!(elected([1.0, 10.0, 10.1]), Some((1, 10.0)), "however much faster it is");
+    let known = vec![spilled(9.0), spilled(8.0)];
+    let mut r = recording(&[9.0, 8.0], &[9.0, 8.0]);
+    assert_eq!(search(&[0, 1], &listed(known, &[]), FREE, &mut r, &mut Log::default()).best, Some((1, 8.0)));
+}
+
+#[test]
+fn what_there_was_no_time_for_is_left() {
+    struct Late;
+    impl Measure for Late {
+        fn trial(&mut self, candidate: usize) -> Trial {
+            let late = Trial { status: Status::Untried, ..trial(None) };
+            if candidate == 0 { late } else { trial(Some(3.0)) }
+        }
+        fn interleaved(&mut self, candidates: &[usize], _rounds: usize) -> Vec<Vec<f64>> {
+            vec![Vec::new(); candidates.len()]
+        }
+    }
+    let outcome = search(&[0, 1], &listed(vec![], &[]), FREE, &mut Late, &mut Log::default());
+    assert_eq!(outcome, Outcome { best: Some((1, 3.0)), tried: 1, left: 1 });
 }
 
 #[test]
