@@ -126,10 +126,16 @@ impl PlacedArg {
         let (offset, bytes) = (guard + misalign * unit * dtype.size(), data.bytes.len());
         let buffer = device.alloc(offset + bytes + guard)?;
         device.fill(&buffer, 0, buffer.bytes(), &[POISON])?;
-        device.upload(&buffer, offset, &data.bytes)?;
+        // Elements that hold nothing are poison like the rest of the buffer.
+        if read {
+            device.upload(&buffer, offset, &data.bytes)?;
+        }
         let pristine = if mutable {
             let copy = device.alloc(bytes)?;
-            device.upload(&copy, 0, &data.bytes)?;
+            match read {
+                true => device.copy(&copy, 0, &buffer, offset, bytes)?,
+                false => device.fill(&copy, 0, bytes, &[POISON])?,
+            }
             Some(copy)
         } else {
             None

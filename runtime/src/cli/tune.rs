@@ -10,6 +10,7 @@ use crate::tune::search::{Budget, Strategy};
 use crate::tune::{Among, By, Options, Progress, SiteOutcome, Tuned, tune};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -231,6 +232,11 @@ fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
     })
 }
 
+/// Whether stderr is a terminal, on which progress is drawn; lines stand in for it elsewhere.
+fn console_is_read_by_people() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 /// Becomes true at the first Ctrl-C; the second ends the process.
 fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
@@ -265,12 +271,27 @@ impl Progress for Bar {
             && self.best.as_ref().is_none_or(|(best, _)| us < *best)
         {
             self.best = Some((us, trial.schedule.clone()));
+            if !console_is_read_by_people() {
+                eprintln!("  {} {us:.2} us {}", trial.status.name(), trial.schedule);
+            }
         }
         if let Some((us, schedule)) = &self.best {
             let word = if trial.status == Status::Predicted { "predicted best" } else { "best" };
             self.bar.set_message(format!("{word} {us:.2} us {schedule}"));
         }
         self.bar.inc(1);
+    }
+
+    fn doing(&mut self, text: &str) {
+        if console_is_read_by_people() {
+            self.bar.finish_and_clear();
+            self.bar =
+                ProgressBar::new_spinner().with_style(ProgressStyle::with_template("  {elapsed} {msg}").expect("a constant template"));
+            self.bar.enable_steady_tick(Duration::from_millis(200));
+            self.bar.set_message(text.to_string());
+        } else {
+            eprintln!("  {text}");
+        }
     }
 
     fn note(&mut self, text: &str) {

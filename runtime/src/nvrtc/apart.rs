@@ -6,7 +6,7 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The hidden command that such a process runs.
 pub const COMPILER: &str = "__compiler";
@@ -42,6 +42,8 @@ pub(super) struct Compilers {
     launcher: Launcher,
     limit: Duration,
     idle: Mutex<Vec<Process>>,
+    /// When nobody wants a cubin any more, if that is known.
+    end: Mutex<Option<Instant>>,
     /// What did not come out, and why.
     given_up: Mutex<HashMap<Job, String>>,
 }
@@ -52,6 +54,13 @@ static COMPILERS: OnceLock<Compilers> = OnceLock::new();
 /// The first call holds.
 pub fn compile_apart(launcher: Launcher, limit: Duration) {
     let _ = COMPILERS.set(Compilers::new(launcher, limit));
+}
+
+/// From now on cubins are wanted until `end` only: what is not done then is given up, and may be tried again. Nothing ends without.
+pub fn compile_until(end: Option<Instant>) {
+    if let Some(compilers) = COMPILERS.get() {
+        compilers.until(end);
+    }
 }
 
 /// Those that this process asks, if it does.
@@ -73,7 +82,11 @@ pub fn serve() -> Result<(), String> {
 
 impl Compilers {
     fn new(launcher: Launcher, limit: Duration) -> Compilers {
-        Compilers { launcher, limit, idle: Mutex::default(), given_up: Mutex::default() }
+        Compilers { launcher, limit, idle: Mutex::default(), end: Mutex::default(), given_up: Mutex::default() }
+    }
+
+    fn until(&self, end: Option<Instant>) {
+        *self.end.lock().expect("nobody panics with it") = end;
     }
 
     /// As [`super::compile`].
@@ -82,10 +95,16 @@ impl Compilers {
         if let Some(why) = self.given_up.lock().expect("nobody panics with it").get(&job).cloned() {
             return Err(given_up(job, why));
         }
+        let end = *self.end.lock().expect("nobody panics with it");
+        let left = end.map_or(self.limit, |end| end.saturating_duration_since(Instant::now()).min(self.limit));
+        let ended = || "the time for it was over".to_string();
+        if left.is_zero() {
+            return Err(given_up(job, ended()));
+        }
         let idle = self.idle.lock().expect("nobody panics with it").pop();
         let started = idle.map_or_else(|| Process::start(&self.launcher), Ok);
         let mut process = started.map_err(|why| given_up(job.clone(), why))?;
-        let why = match process.ask(&job, self.limit) {
+        let why = match process.ask(&job, left) {
             Ok(made) => {
                 self.idle.lock().expect("nobody panics with it").push(process);
                 return match made {
@@ -94,6 +113,7 @@ impl Compilers {
                     Made::Missing(text) => Err(Error::NoNvrtc(text)),
                 };
             }
+            Err(Gone::TimedOut) if left < self.limit => return Err(given_up(job, ended())),
             Err(Gone::TimedOut) => format!("it was not done after {} s", self.limit.as_secs_f64()),
             Err(Gone::Died(status)) => format!("its process died ({status})"),
         };
@@ -105,8 +125,6 @@ impl Compilers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
-
     /// Processes that run a shell script: `$line` is each job that it reads.
     fn compilers(script: &str) -> Compilers {
         let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()] };
@@ -133,6 +151,19 @@ mod tests {
         assert!(matches!(&error, Error::Nvrtc { log, .. } if log == "add.cu(1): error"), "{error}");
         let error = compilers(r#"read line; echo '{"missing":"no NVRTC"}'; read line"#).compile(job("a")).unwrap_err();
         assert!(matches!(&error, Error::NoNvrtc(text) if text == "no NVRTC"), "{error}");
+    }
+
+    #[test]
+    fn what_the_end_cuts_off_may_be_tried_again() {
+        let script = r#"read line; sleep 0.2; echo '{"rejected":"add.cu(1): error"}'; read line"#;
+        let compilers = compilers(script);
+        let start = Instant::now();
+        compilers.until(Some(start + Duration::from_millis(50)));
+        let error = compilers.compile(job("slow")).unwrap_err().to_string();
+        assert!(error.contains("the time for it was over") && start.elapsed() < Duration::from_millis(150), "{error}");
+        assert!(compilers.compile(job("slow")).is_err(), "there is no time left at all");
+        compilers.until(None);
+        assert!(matches!(compilers.compile(job("slow")).unwrap_err(), Error::Nvrtc { .. }));
     }
 
     #[test]

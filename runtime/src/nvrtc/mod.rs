@@ -7,7 +7,7 @@ mod apart;
 mod find;
 mod library;
 
-pub use apart::{COMPILER, compile_apart, serve};
+pub use apart::{COMPILER, compile_apart, compile_until, serve};
 pub use find::{WHEEL, fetch, find};
 
 use crate::cache;

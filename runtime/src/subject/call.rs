@@ -68,8 +68,8 @@ pub enum CallArg {
 }
 
 impl Subject {
-    /// Arguments of a challenge's program: those of its signature that parameters are bound to.
-    pub(super) fn challenge_call(&self, signature: &Signature, bound: &[usize], sizes: &Sizes, seed: u64) -> Result<Call, String> {
+    /// Arguments of a challenge's program: those of its signature that parameters are bound to; without elements where there is no seed.
+    pub(super) fn challenge_call(&self, signature: &Signature, bound: &[usize], sizes: &Sizes, seed: Option<u64>) -> Result<Call, String> {
         let challenge = self.challenge.as_ref().expect("a challenge's subject has its challenge");
         let values = signature_values(&self.name, signature, sizes)?;
         let arg = |(number, (param, at)): (usize, (&girih_core::tile::Param, &usize))| {
@@ -80,12 +80,13 @@ impl Subject {
                     let lens = self.lens(signature, *at, &values, sizes)?;
                     let input = challenge.inputs.iter().find(|(n, _)| *n == there.name);
                     let alignment = self.program.alignment(number).map_err(|e| e.to_string())?;
-                    let data = match input {
-                        Some((_, d)) => {
+                    let data = match (input, seed) {
+                        (_, None) => HostTensor { dtype: there.dtype, lens, bytes: Vec::new() },
+                        (Some((_, d)), Some(seed)) => {
                             let distribution = d.at(|scalar| sizes.size(scalar));
                             HostTensor::random(there.dtype, &lens, &distribution, seed.wrapping_add(*at as u64))
                         }
-                        None => HostTensor::poisoned(there.dtype, &lens),
+                        (None, Some(_)) => HostTensor::poisoned(there.dtype, &lens),
                     };
                     Ok(CallArg::Tensor {
                         name: there.name.clone(),

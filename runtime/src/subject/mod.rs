@@ -262,8 +262,19 @@ impl Subject {
     /// A size that is missing or negative.
     pub fn call(&self, sizes: &Sizes, seed: u64) -> Result<Call, String> {
         match &self.kind {
-            Kind::Challenge { signature, bound } => self.challenge_call(signature, bound, sizes, seed),
+            Kind::Challenge { signature, bound } => self.challenge_call(signature, bound, sizes, Some(seed)),
             Kind::Kernel(kernel) => kernel_call(kernel, sizes, seed),
+        }
+    }
+
+    /// A call at these sizes whose tensors have lengths and no elements: to look for launches, not to be made. Of a bare kernel with its data.
+    ///
+    /// # Errors
+    /// As [`Subject::call`].
+    pub fn call_without_data(&self, sizes: &Sizes) -> Result<Call, String> {
+        match &self.kind {
+            Kind::Challenge { signature, bound } => self.challenge_call(signature, bound, sizes, None),
+            Kind::Kernel(_) => self.call(sizes, 0),
         }
     }
 

@@ -4,7 +4,7 @@ use super::protocol::{Reply, Request, Setup};
 use super::search::median;
 use crate::child::{Gone, Launcher, Process};
 use crate::store::{Status, Trial};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The hidden command that a worker process runs.
 pub const WORKER: &str = "__worker";
@@ -22,6 +22,10 @@ pub struct WorkerMeasure {
     schedules: Vec<String>,
     site: usize,
     worker: Option<Process>,
+    /// When nothing is wanted any more.
+    end: Option<Instant>,
+    /// What the worker could not check in time.
+    note: Option<String>,
 }
 
 impl WorkerMeasure {
@@ -30,7 +34,21 @@ impl WorkerMeasure {
     /// # Errors
     /// It could not be started or set up: no GPU, or a naive schedule that is wrong.
     pub fn new(launcher: Launcher, setup: Setup, limit: Duration, schedules: Vec<String>) -> Result<WorkerMeasure, String> {
-        let mut measure = WorkerMeasure { launcher, setup, limit, schedules, site: 0, worker: None };
+        WorkerMeasure::until(launcher, setup, limit, schedules, None)
+    }
+
+    /// As [`WorkerMeasure::new`]; every answer, that to the set-up included, is waited for until `end` at most.
+    ///
+    /// # Errors
+    /// As [`WorkerMeasure::new`]; there was no time for the set-up.
+    pub fn until(
+        launcher: Launcher,
+        setup: Setup,
+        limit: Duration,
+        schedules: Vec<String>,
+        end: Option<Instant>,
+    ) -> Result<WorkerMeasure, String> {
+        let mut measure = WorkerMeasure { launcher, setup, limit, schedules, site: 0, worker: None, end, note: None };
         measure.worker = Some(measure.start()?);
         Ok(measure)
     }
@@ -40,10 +58,29 @@ impl WorkerMeasure {
         (self.site, self.schedules) = (site, schedules);
     }
 
-    fn start(&self) -> Result<Process, String> {
+    /// What the set-up could not check in time, once.
+    pub fn note(&mut self) -> Option<String> {
+        self.note.take()
+    }
+
+    /// Time for an answer that may take `limit`.
+    fn left(&self, limit: Duration) -> Duration {
+        self.end.map_or(limit, |end| end.saturating_duration_since(Instant::now()).min(limit))
+    }
+
+    fn start(&mut self) -> Result<Process, String> {
         let mut worker = Process::start(&self.launcher)?;
-        match worker.ask(&Request::Setup(self.setup.clone()), SETUP_LIMIT) {
+        let limit = self.left(SETUP_LIMIT);
+        match worker.ask(&Request::Setup(self.setup.clone()), limit) {
             Ok(Reply::Ready) => Ok(worker),
+            Ok(Reply::Noted { note }) => {
+                self.note.get_or_insert(note);
+                Ok(worker)
+            }
+            Err(Gone::TimedOut) if limit < SETUP_LIMIT => {
+                let why = "the budget was over before inputs and the naive schedule's result were there";
+                Err(format!("{why} ({:.1} s): a longer --budget has more, and a smaller --size needs less", limit.as_secs_f64()))
+            }
             Ok(Reply::Lost { reason }) => Err(reason),
             Ok(other) => Err(format!("the worker answered {other:?} to its set-up")),
             Err(Gone::TimedOut) => Err(format!("the worker was not ready after {} s", SETUP_LIMIT.as_secs())),
@@ -73,13 +110,15 @@ impl WorkerMeasure {
     pub fn trial(&mut self, schedule: &str, limit_us: Option<f64>) -> Trial {
         let request = Request::Trial { schedules: self.way(schedule), limit_us };
         let schedule = schedule.to_string();
-        let (status, reason, samples_us) = match self.ask(&request, self.limit) {
+        let limit = self.left(self.limit);
+        let (status, reason, samples_us) = match self.ask(&request, limit) {
             Ok(Reply::Measured { samples_us }) => (Status::Measured, String::new(), samples_us),
             Ok(Reply::Slow { samples_us }) => (Status::Slow, String::new(), samples_us),
             Ok(Reply::Rejected { reason }) => (Status::Rejected, reason, Vec::new()),
             Ok(Reply::Wrong { reason }) => (Status::Wrong, reason, Vec::new()),
             Ok(Reply::Lost { reason }) => (Status::Crashed, reason, Vec::new()),
             Ok(other) => (Status::Crashed, format!("the worker answered {other:?}"), Vec::new()),
+            Err(Gone::TimedOut) if limit < self.limit => (Status::Untried, "the time for it was over".into(), Vec::new()),
             Err(Gone::TimedOut) => (Status::TimedOut, format!("no result after {} s", self.limit.as_secs()), Vec::new()),
             Err(Gone::Died(status)) => (Status::Crashed, format!("the worker process died ({status})"), Vec::new()),
         };
@@ -93,8 +132,10 @@ impl WorkerMeasure {
 
     /// As [`WorkerMeasure::interleaved`], of ways that give every launch site a schedule.
     pub fn ways(&mut self, ways: &[Vec<String>], rounds: usize) -> Vec<Vec<f64>> {
-        let limit = self.limit * ways.len() as u32;
-        match self.ask(&Request::Interleaved { ways: ways.to_vec(), rounds }, limit) {
+        let limit = self.left(self.limit * ways.len() as u32);
+        // The last round that begins in time may end a little later.
+        let limit_ms = limit.as_millis() as u64 * 3 / 4;
+        match self.ask(&Request::Interleaved { ways: ways.to_vec(), rounds, limit_ms }, limit) {
             Ok(Reply::Interleaved { samples_us }) => samples_us,
             _ => vec![Vec::new(); ways.len()],
         }
@@ -109,7 +150,7 @@ mod tests {
     fn worker(script: &str) -> WorkerMeasure {
         let script = format!("read setup; echo '\"ready\"'; {script}");
         let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
-        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0 };
+        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0, patience_ms: 100 };
         let mut measure = WorkerMeasure::new(launcher, setup, Duration::from_millis(300), vec![String::new()]).unwrap();
         measure.take(0, vec![String::new()]);
         measure
@@ -145,10 +186,32 @@ mod tests {
         assert_eq!(second.reason, "illegal address", "a lost worker is replaced");
     }
 
+    /// Whatever is slow there: references, generators, compilers.
+    #[test]
+    fn nothing_is_waited_for_beyond_the_end() {
+        let measure = |script: &str, left: u64| {
+            let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()] };
+            let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0, patience_ms: 100 };
+            let end = Some(Instant::now() + Duration::from_millis(left));
+            WorkerMeasure::until(launcher, setup, Duration::from_secs(20), vec![String::new()], end)
+        };
+        let start = Instant::now();
+        let error = measure("read setup; sleep 60", 200).err().expect("it is never ready");
+        assert!(error.starts_with("the budget was over before inputs") && start.elapsed() < Duration::from_secs(2), "{error}");
+        let slow = r#"read setup; echo '{"noted":{"note":"late"}}'; read trial; sleep 60"#;
+        let (start, mut measure) = (Instant::now(), measure(slow, 400).unwrap());
+        assert_eq!((measure.note().as_deref(), measure.note()), (Some("late"), None));
+        measure.take(0, vec![String::new()]);
+        let trial = measure.trial("T=1", None);
+        assert_eq!((trial.status, trial.reason.as_str()), (Status::Untried, "the time for it was over"));
+        assert!(measure.interleaved(&["T=1"], 31).concat().is_empty());
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    }
+
     #[test]
     fn a_worker_without_a_gpu_says_why() {
         let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), r#"echo '{"lost":{"reason":"no GPU"}}'"#.into()] };
-        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: String::new(), seed: 1, ordinal: 0 };
+        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: String::new(), seed: 1, ordinal: 0, patience_ms: 100 };
         assert_eq!(WorkerMeasure::new(launcher, setup, Duration::from_secs(1), Vec::new()).err().as_deref(), Some("no GPU"));
     }
 }

@@ -1,5 +1,6 @@
 //! The time of a program's budget, shared by the searches of its launch sites.
 
+use super::protocol::PATIENCE_MS;
 use super::search::Budget;
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,26 @@ impl Clock {
         Budget { time: self.0.map(|end| share(end, Instant::now(), searches)), ..*budget }
     }
 
+    /// When the last answer is waited for: a twentieth behind the budget's end. A budget of nothing asks for one trial of each choice, however
+    /// long that takes.
+    pub fn end(&self, budget: &Budget) -> Option<Instant> {
+        self.0.zip(budget.time).filter(|(_, time)| !time.is_zero()).map(|(end, time)| end + time / 20)
+    }
+
     /// Whether nothing is left.
     pub fn is_over(&self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
+}
+
+/// Milliseconds that a worker may spend on references and the evaluator before the first trial of a search with this budget.
+pub(super) fn patience_ms(budget: &Budget) -> u64 {
+    budget.time.filter(|t| !t.is_zero()).map_or(PATIENCE_MS, |t| (t.as_millis() as u64 / 16).clamp(50, 2_000))
+}
+
+/// Time of a search that is kept for the final comparison.
+pub(super) fn reserve(time: Duration) -> Duration {
+    time / 12
 }
 
 fn share(end: Instant, now: Instant, searches: usize) -> Duration {
@@ -44,6 +61,16 @@ mod tests {
         assert!(now <= start + budget + Duration::from_secs(1), "{:?} of {budget:?}", now - start);
         assert!(now >= start + budget);
         assert_eq!(share(start, start + budget, 3), Duration::ZERO);
+    }
+
+    #[test]
+    fn answers_are_waited_for_a_little_longer_than_the_budget() {
+        let budget = |ms| Budget { time: Some(Duration::from_millis(ms)), trials: None };
+        let start = Instant::now();
+        let end = Clock::start(&budget(9000)).end(&budget(9000)).expect("a budget has an end") - start;
+        assert!(end >= Duration::from_millis(9450) && end < Duration::from_millis(9500), "{end:?}");
+        assert_eq!(Clock::start(&budget(0)).end(&budget(0)), None);
+        assert_eq!([0, 100, 9000, 600_000].map(|ms| patience_ms(&budget(ms))), [60_000, 50, 562, 2000]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod protocol;
 pub mod record;
 pub mod recording;
 pub mod reduced;
+mod references;
 pub mod rehearsal;
 pub mod search;
 mod settle;
@@ -52,7 +53,7 @@ use std::time::Duration;
 pub struct Options {
     /// What gives times.
     pub by: By,
-    /// When to stop: the time is the whole program's, the number of trials each launch site's.
+    /// When to stop: the time is the whole program's, with inputs, checks and the final comparison; the number of trials each launch site's.
     pub budget: Budget,
     /// In which order.
     pub strategy: Strategy,
@@ -108,6 +109,8 @@ pub trait Progress {
     fn begin(&mut self, site: &str, candidates: usize, known: usize);
     /// A trial ended.
     fn tried(&mut self, trial: &Trial);
+    /// What the user waits for now.
+    fn doing(&mut self, _text: &str) {}
     /// Something that the user should read.
     fn note(&mut self, text: &str);
 }

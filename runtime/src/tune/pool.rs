@@ -63,10 +63,11 @@ impl<'a> Pool<'a> {
     /// schedule known so far, takes part even where it is no point of it; sampling one takes no longer than `limit`, unless `whole` asks for everything.
     pub fn of_space(space: &'a Space<'a>, former: &[Trial], first: &str, whole: bool, limit: Duration) -> Pool<'a> {
         let kernel = space.kernel();
-        let closed = whole || space.points() <= WHOLE;
+        let listed = (whole || space.points() <= WHOLE).then(|| all(space, if whole { None } else { Some(limit) })).flatten();
+        let closed = listed.is_some();
         let mut found = Found::default();
-        if closed {
-            for schedule in space.enumerate() {
+        if let Some(listed) = listed {
+            for schedule in listed {
                 found.add(kernel, schedule);
             }
         } else {
@@ -175,6 +176,36 @@ impl Candidates for Pool<'_> {
     fn complexity(&self, candidate: usize) -> u64 {
         complexity(self.space.kernel(), &self.found.borrow().candidates[candidate].schedule)
     }
+}
+
+/// All candidates of a space in its order, looked for on all cores; `None` where the time limit does not suffice.
+fn all(space: &Space, limit: Option<Duration>) -> Option<Vec<Schedule>> {
+    let (next, end) = (AtomicU64::new(0), limit.map(|l| Instant::now() + l));
+    let (next, points) = (&next, space.points());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = |space: Space| {
+        let (mut found, mut whole) = (Vec::new(), true);
+        while let i = next.fetch_add(1, Ordering::Relaxed)
+            && i < points
+        {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                whole = false;
+                break;
+            }
+            let schedule = space.point(i);
+            if space.is_candidate(&schedule) {
+                found.push((i, schedule));
+            }
+        }
+        whole.then_some(found)
+    };
+    let parts: Option<Vec<_>> = std::thread::scope(|scope| {
+        let parts: Vec<_> = (0..threads).map(|_| (space.clone(), &work)).map(|(space, work)| scope.spawn(move || work(space))).collect();
+        parts.into_iter().map(|part| part.join().expect("no panic while listing")).collect()
+    });
+    let mut found = parts?.concat();
+    found.sort_by_key(|(i, _)| *i);
+    Some(found.into_iter().map(|(_, schedule)| schedule).collect())
 }
 
 /// Up to `n` candidates of a space within the time limit, on all cores.

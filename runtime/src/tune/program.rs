@@ -1,7 +1,7 @@
 //! A program tuned as a whole: coordinate descent over its launch sites on the time of the whole program, for each choice of its variants.
 
 use super::client::{WORKER, WorkerMeasure};
-use super::clock::Clock;
+use super::clock::{Clock, patience_ms};
 use super::launches::Launch;
 use super::protocol::Setup;
 use super::rehearsal::{self, Rehearsals};
@@ -11,6 +11,7 @@ use super::{By, Options, Progress, SEED, SiteOutcome};
 use crate::challenge::Sizes;
 use crate::child::Launcher;
 use crate::joint::{self, Joint};
+use crate::nvrtc::compile_until;
 use crate::store::{Elected, Status, Store, Trial};
 use crate::subject::{Call, Subject};
 use girih_core::tile::Kernel;
@@ -61,7 +62,10 @@ pub fn tune(
     progress: &mut dyn Progress,
 ) -> Result<Tuned, String> {
     let (target, device) = (options.by.target(), options.by.device_name());
-    let call = subject.call(sizes, SEED)?;
+    let clock = Clock::start(&options.budget);
+    compile_until(clock.end(&options.budget));
+    let _always = Whenever(|| compile_until(None));
+    let call = subject.call_without_data(sizes)?;
     store.adopt(joint::former_identity(&subject.source), joint::identity(&subject.source)).map_err(|e| e.to_string())?;
     let known = joint::best(subject, Some(&call.lengths()), target, Some((store, &device)));
     let mut ways = subject.ways();
@@ -78,7 +82,6 @@ pub fn tune(
     }
     let mut best: Option<(Vec<SiteOutcome>, Joint, f64, bool)> = None;
     let mut failure = None;
-    let clock = Clock::start(&options.budget);
     for (number, way) in ways.iter().enumerate() {
         // Behind the budget's end each other choice is still timed under what is known for it: it may be the better one at these sizes.
         if stop.load(Ordering::Relaxed) && best.is_some() {
@@ -121,6 +124,15 @@ pub fn tune(
     Ok(Tuned { sites, program: Some((joint, us)) })
 }
 
+/// Does something when it goes out of scope, however that comes about.
+struct Whenever<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Whenever<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// The search under one choice of variants.
 struct Descent<'a> {
     subject: &'a Subject,
@@ -148,7 +160,13 @@ impl Descent<'_> {
         let mut schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
         let kernels: Vec<Kernel> = start.into_iter().map(|(_, kernel, _)| kernel).collect();
         let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default(), rehearsals };
+        if matches!(self.options.by, By::Measurement(_)) {
+            progress.doing("making inputs, and the naive schedule's result to compare with");
+        }
         let mut worker = self.worker(&schedules)?;
+        if let Some(note) = worker.as_mut().and_then(WorkerMeasure::note) {
+            progress.note(&note);
+        }
         let tuned: Vec<&Launch> = sites.launches.iter().filter(|l| self.wanted(&sites.names[l.site])).collect();
         let mut outcomes: Vec<Option<SiteOutcome>> = vec![None; tuned.len()];
         // What stood beside a site when it was tuned: where nothing else has changed, neither would it.
@@ -228,8 +246,10 @@ impl Descent<'_> {
             By::Prediction(_) => Ok(None),
             By::Measurement(_) => {
                 let (name, variants) = (self.subject.name.clone(), self.subject.variants.clone());
-                let setup = Setup { name, variants, sizes: self.sizes.to_string(), seed: SEED, ordinal: 0 };
-                WorkerMeasure::new(Launcher::this_program(WORKER)?, setup, self.options.limit, schedules.to_vec()).map(Some)
+                let patience_ms = patience_ms(&self.options.budget);
+                let setup = Setup { name, variants, sizes: self.sizes.to_string(), seed: SEED, ordinal: 0, patience_ms };
+                let (launcher, end) = (Launcher::this_program(WORKER)?, self.clock.end(&self.options.budget));
+                WorkerMeasure::until(launcher, setup, self.options.limit, schedules.to_vec(), end).map(Some)
             }
         }
     }
@@ -247,6 +267,7 @@ impl Descent<'_> {
             program: sites,
             shortlist,
             budget,
+            end: self.clock.end(&self.options.budget),
             mistake: RefCell::default(),
         }
     }

@@ -21,6 +21,8 @@ pub enum Request {
         ways: Vec<Vec<String>>,
         /// Samples of each.
         rounds: usize,
+        /// Milliseconds after which no other round begins.
+        limit_ms: u64,
     },
 }
 
@@ -37,6 +39,16 @@ pub struct Setup {
     pub seed: u64,
     /// Which GPU.
     pub ordinal: usize,
+    /// Milliseconds for references and evaluator before the first trial; what takes them longer goes on beside the trials.
+    #[serde(default = "patience")]
+    pub patience_ms: u64,
+}
+
+/// Patience where nobody says.
+pub const PATIENCE_MS: u64 = 60_000;
+
+fn patience() -> u64 {
+    PATIENCE_MS
 }
 
 /// What the worker answers.
@@ -45,6 +57,11 @@ pub struct Setup {
 pub enum Reply {
     /// Ready for trials.
     Ready,
+    /// Ready for trials, with something that the user should read.
+    Noted {
+        /// What could not be checked in time.
+        note: String,
+    },
     /// Right, and timed: samples in microseconds.
     Measured {
         /// In the order in which they were taken.

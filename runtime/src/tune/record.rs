@@ -3,7 +3,7 @@
 use super::SEED;
 use super::client::{WORKER, WorkerMeasure};
 use super::launches::{self, Launch};
-use super::protocol::Setup;
+use super::protocol::{PATIENCE_MS, Setup};
 use super::recording::{Recording, Timed};
 use super::search::median;
 use crate::challenge::Sizes;
@@ -66,7 +66,14 @@ pub fn record(
     let (first, kernels): (Way, Vec<Kernel>) = start.into_iter().map(|(s, kernel, _)| (s, kernel)).unzip();
     let spaces: Vec<Space> =
         kernels.iter().enumerate().map(|(site, k)| Space::new(k, &launches::promised(&launches, site, k).0, target)).collect();
-    let setup = Setup { name: subject.name.clone(), variants: subject.variants.clone(), sizes: sizes.to_string(), seed: SEED, ordinal: 0 };
+    let setup = Setup {
+        name: subject.name.clone(),
+        variants: subject.variants.clone(),
+        sizes: sizes.to_string(),
+        seed: SEED,
+        ordinal: 0,
+        patience_ms: PATIENCE_MS,
+    };
     let texts = |way: &Way| -> Vec<String> { way.iter().zip(&kernels).map(|(s, k)| s.short(k)).collect() };
     let worker = WorkerMeasure::new(Launcher::this_program(WORKER)?, setup, asked.limit, texts(&first))?;
     let head = Recording {

@@ -61,7 +61,7 @@ pub trait Candidates {
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Wall-clock time; the final comparison comes on top.
+    /// Wall-clock time of the trials.
     pub time: Option<Duration>,
     /// Number of new trials.
     pub trials: Option<usize>,

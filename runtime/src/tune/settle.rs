@@ -2,6 +2,7 @@
 //! that are about as fast as the winner are measured on large tensors, too: the best of them is elected for those lengths.
 
 use super::client::{WORKER, WorkerMeasure};
+use super::clock::patience_ms;
 use super::protocol::Setup;
 use super::{Options, SEED};
 use crate::bench::scaled_sizes;
@@ -9,6 +10,7 @@ use crate::challenge::Sizes;
 use crate::child::Launcher;
 use crate::store::Trial;
 use crate::subject::Subject;
+use std::time::Instant;
 
 /// The largest tensor of the second measurement, bytes: well beyond any L2.
 const LARGE: f64 = (128 << 20) as f64;
@@ -40,14 +42,17 @@ pub(super) fn streaming(
     (site, schedules): (usize, &[String]),
     (winner, winner_us): (&str, f64),
     trials: &[Trial],
+    end: Option<Instant>,
 ) -> Option<Streaming> {
     if subject.largest_bytes(sizes).ok()? > l2_bytes / 2.0 {
         return None;
     }
     let large = scaled_sizes(subject, sizes, LARGE).ok()?;
     let near = near(winner, winner_us, trials);
-    let setup = Setup { name: subject.name.clone(), variants: subject.variants.clone(), sizes: large.to_string(), seed: SEED, ordinal: 0 };
-    let mut worker = WorkerMeasure::new(Launcher::this_program(WORKER).ok()?, setup, options.limit, schedules.to_vec()).ok()?;
+    let (name, variants, sizes) = (subject.name.clone(), subject.variants.clone(), large.to_string());
+    let setup = Setup { name, variants, sizes, seed: SEED, ordinal: 0, patience_ms: patience_ms(&options.budget) };
+    let launcher = Launcher::this_program(WORKER).ok()?;
+    let mut worker = WorkerMeasure::until(launcher, setup, options.limit, schedules.to_vec(), end).ok()?;
     worker.take(site, schedules.to_vec());
     let timed = near.into_iter().filter_map(|(name, us)| Some((worker.trial(&name, None).median_us?, name, us)));
     let (median_us, schedule, tuned_us) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;

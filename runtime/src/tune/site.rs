@@ -2,6 +2,7 @@
 
 use super::ahead::Ahead;
 use super::client::WorkerMeasure;
+use super::clock::reserve;
 use super::launches::{self, Launch};
 use super::pool::Pool;
 use super::predict::Prediction;
@@ -44,6 +45,8 @@ pub(super) struct Site<'a> {
     pub(super) shortlist: Option<Vec<String>>,
     /// This search's share of the program's.
     pub(super) budget: Budget,
+    /// When the last answer of the program's search is waited for.
+    pub(super) end: Option<Instant>,
     /// What the author got wrong, whatever the schedule.
     pub(super) mistake: RefCell<Option<String>>,
 }
@@ -63,8 +66,17 @@ impl Site<'_> {
         let begun = Instant::now();
         let key = self.key(schedules);
         let (space, listed) = self.space()?;
-        let former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
+        let mut former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
         let first = &schedules[self.launch.site];
+        let mut worker = worker;
+        if let Some(worker) = worker.as_deref_mut() {
+            worker.take(self.launch.site, schedules.to_vec());
+        }
+        // Whatever comes of the search, something is timed at once.
+        let early = self.early(first, &former, &key, worker.as_deref_mut(), progress)?;
+        let was_early = early.is_some();
+        former.extend(early);
+        progress.doing("listing candidates, and putting them in the order of their predictions");
         let whole = self.options.strategy == Strategy::Exhaustive;
         let mut pool = match self.shortlist.as_ref().or(listed.as_ref()) {
             Some(names) => Pool::of_names(&space, &former, names),
@@ -76,7 +88,7 @@ impl Site<'_> {
         {
             pool.add(first);
         }
-        let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count();
+        let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count() - usize::from(was_early);
         progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
 
         let mut ways = Vec::new();
@@ -103,15 +115,12 @@ impl Site<'_> {
         let outcome = std::thread::scope(|scope| {
             ahead.start(scope);
             let inner = match (worker, &prediction) {
-                (Some(worker), _) => {
-                    worker.take(self.launch.site, schedules.to_vec());
-                    Inner::Worker(worker)
-                }
+                (Some(worker), _) => Inner::Worker(worker),
                 (None, Some(prediction)) => Inner::Model(prediction),
                 (None, None) => unreachable!("without measurements a failed prediction has ended this"),
             };
             let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us };
-            let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed()));
+            let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
             let outcome = search::search(&order, &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
             outcome
@@ -127,10 +136,33 @@ impl Site<'_> {
                 let outcome = Outcome { best: instead.or(outcome.best), ..outcome };
                 let large = streaming.filter(|_| alone);
                 large.iter().try_for_each(|large| self.elect_streaming(&key, large))?;
+                let outcome = Outcome { tried: outcome.tried + usize::from(was_early), ..outcome };
                 let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)?;
                 Ok(SiteOutcome { large, ..concluded })
             }
         }
+    }
+
+    /// A trial of the schedule that is known, before anything is listed and predicted; nothing where that was tried before, or by the model,
+    /// which has to be asked for an order first.
+    fn early(
+        &self,
+        first: &str,
+        former: &[Trial],
+        key: &TrialKey,
+        worker: Option<&mut WorkerMeasure>,
+        progress: &mut dyn Progress,
+    ) -> Result<Option<Trial>, String> {
+        let tried = former.iter().any(|t| t.schedule == *first) || self.budget.trials == Some(0);
+        let (Some(worker), Ok(schedule), false) = (worker, parse_schedule(self.kernel, first), tried) else { return Ok(None) };
+        let mut trial = worker.trial(first, None);
+        self.describe(&schedule, &mut trial);
+        if trial.status == Status::Untried || self.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.store.record(key, &trial).map_err(|e| e.to_string())?;
+        progress.tried(&trial);
+        Ok(Some(trial))
     }
 
     /// The space that is searched, and the only schedules of it that are if some were listed.
@@ -209,7 +241,7 @@ impl Site<'_> {
             return None;
         }
         let (place, winner) = ((self.launch.site, schedules), pool.get(best).name);
-        settle::streaming(self.subject, self.sizes, self.target.l2 as f64, self.options, place, (&winner, us), trials)
+        settle::streaming(self.subject, self.sizes, self.target.l2 as f64, self.options, place, (&winner, us), trials, self.end)
     }
 
     /// Elects a schedule for large tensors, unless a faster one is known there.

@@ -3,8 +3,9 @@
 
 use super::launches::launches;
 use super::protocol::{Reply, Request, Setup};
+use super::references::References;
 use crate::challenge::Sizes;
-use crate::check::{evaluate, run};
+use crate::check::run;
 use crate::child;
 use crate::cli::names;
 use crate::compile::{Output, compile};
@@ -20,6 +21,8 @@ use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::tile::Kernel;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Serves requests until stdin ends.
 ///
@@ -29,14 +32,16 @@ pub fn serve() -> Result<(), String> {
     let mut worker: Option<Worker> = None;
     child::serve(|request: Request| match (request, &mut worker) {
         (Request::Setup(setup), _) => match Worker::new(&setup) {
-            Ok(ready) => {
+            Ok((ready, note)) => {
                 worker = Some(ready);
-                Reply::Ready
+                note.map_or(Reply::Ready, |note| Reply::Noted { note })
             }
             Err(reason) => Reply::Lost { reason },
         },
         (Request::Trial { schedules, limit_us }, Some(worker)) => worker.trial(&schedules, limit_us),
-        (Request::Interleaved { ways, rounds }, Some(worker)) => worker.interleaved(&ways, rounds),
+        (Request::Interleaved { ways, rounds, limit_ms }, Some(worker)) => {
+            worker.interleaved(&ways, rounds, Duration::from_millis(limit_ms))
+        }
         (_, None) => Reply::Lost { reason: "no set-up came before the first trial".into() },
     })
 }
@@ -51,6 +56,8 @@ struct Worker {
     small: Vec<Placement>,
     /// Facts of what they launch, by site, without repetitions.
     small_facts: Vec<(usize, Facts)>,
+    /// What references and evaluator have not said yet.
+    references: References,
     /// The call at the tuned size with the naive schedules' results.
     tuned: Placement,
     /// Host memory that each trial's result at the tuned size is read into.
@@ -58,9 +65,9 @@ struct Worker {
 }
 
 struct Placement {
-    call: Call,
+    call: Arc<Call>,
     placed: Placed,
-    expected: Vec<Option<HostTensor>>,
+    expected: Arc<Vec<Option<HostTensor>>>,
 }
 
 impl Placement {
@@ -75,15 +82,14 @@ impl Placement {
     }
 }
 
-/// Elements of each output at the tuned size that the naive schedule's result is compared with the reference at.
-const SAMPLED: usize = 20_000;
 /// Samples by which a candidate is found too slow.
 const HASTY: usize = 2;
 /// Samples of a trial, after one run that warms up.
 const SAMPLES: usize = 11;
 
 impl Worker {
-    fn new(setup: &Setup) -> Result<Worker, String> {
+    /// The worker, and what could not be checked in time.
+    fn new(setup: &Setup) -> Result<(Worker, Option<String>), String> {
         let subject = names::subject(&setup.name)?.with_variants(&setup.variants);
         let device = Device::cuda(setup.ordinal).map_err(|e| e.to_string())?;
         let text = |e: Error| e.to_string();
@@ -97,25 +103,35 @@ impl Worker {
         runner.schedules = naive.collect::<Result<_, String>>()?;
         let call = subject.call(&Sizes::parse(&setup.sizes)?, setup.seed)?;
         let placed = Placed::new(&device, &call, 0).map_err(text)?;
-        let expected = run(&mut runner, &placed, &placed.arguments()).map_err(text)?;
-        subject.verify(&call, &expected, Some(SAMPLED)).map_err(|e| format!("the naive schedule is wrong: {e}"))?;
-        let tuned = Placement { call, placed, expected };
+        let mut expected = Vec::new();
+        placed.restore().and_then(|()| runner.run(&placed.arguments())).map_err(text)?;
+        placed.download_stored(&mut expected).map_err(text)?;
+        let tuned = Placement { call: Arc::new(call), placed, expected: Arc::new(expected) };
         let calls = small_calls(&subject, setup.seed)?;
         let small_facts = small_facts(&subject, &calls);
-        let small = calls
-            .into_iter()
-            .map(|(call, misalign)| {
-                let expected = evaluate(&subject, &call)?;
-                subject.verify(&call, &expected, None).map_err(|e| format!("the evaluator differs from the reference: {e}"))?;
-                let placed = Placed::new(&device, &call, misalign).map_err(text)?;
-                Ok(Placement { call, placed, expected })
-            })
-            .collect::<Result<_, String>>()?;
+        let references = References::ask(&subject, calls, (&tuned.call, &tuned.expected));
         let timer = Timer::new(&device).map_err(text)?;
-        Ok(Worker { device, subject, kernels, runner, timer, small, small_facts, tuned, scratch: Vec::new() })
+        let (small, scratch) = (Vec::new(), Vec::new());
+        let mut worker = Worker { device, subject, kernels, runner, timer, small, small_facts, references, tuned, scratch };
+        worker.hear(Duration::from_millis(setup.patience_ms))?;
+        let note = worker.references.note(&worker.subject.name);
+        Ok((worker, note))
+    }
+
+    /// Takes what references and evaluator have come to say, and waits for it so long.
+    fn hear(&mut self, patience: Duration) -> Result<(), String> {
+        let end = Instant::now() + patience;
+        while let Some(word) = self.references.next(end.saturating_duration_since(Instant::now()))? {
+            let placed = Placed::new(&self.device, &word.call, word.misalign).map_err(|e| e.to_string())?;
+            self.small.push(Placement { call: Arc::new(word.call), placed, expected: Arc::new(word.expected) });
+        }
+        Ok(())
     }
 
     fn trial(&mut self, schedules: &[String], limit_us: Option<f64>) -> Reply {
+        if let Err(reason) = self.hear(Duration::ZERO) {
+            return Reply::Lost { reason };
+        }
         if let Err(reply) = self.take(schedules) {
             return reply;
         }
@@ -139,10 +155,15 @@ impl Worker {
         }
     }
 
-    fn interleaved(&mut self, ways: &[Vec<String>], rounds: usize) -> Reply {
+    fn interleaved(&mut self, ways: &[Vec<String>], rounds: usize, limit: Duration) -> Reply {
+        let end = Instant::now() + limit;
         let mut samples_us: Vec<Vec<f64>> = vec![Vec::new(); ways.len()];
         // One round that is not counted warms up the kernels.
         for round in 0..=rounds {
+            // Rounds are whole: every way has as many samples.
+            if round > 1 && Instant::now() >= end {
+                break;
+            }
             for (way, samples) in ways.iter().zip(&mut samples_us) {
                 let sampled = self.take(way).and_then(|()| self.sample(1).map_err(|e| failed(&e)));
                 match sampled {
