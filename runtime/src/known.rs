@@ -7,7 +7,7 @@ use crate::joint;
 use crate::launch::{ScheduleSource, add_schedule_source};
 use crate::store::{Candidate, Store, default_folder};
 use crate::winners::{self, kernel_path};
-use girih_core::facts::Facts;
+use girih_core::facts::{Facts, TensorArg};
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
 use girih_core::program::Program;
@@ -16,7 +16,8 @@ use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
-use girih_core::tile::Kernel;
+use girih_core::tile::access::walked_axes;
+use girih_core::tile::{Kernel, Param, ParamKind};
 use std::sync::{Arc, Mutex};
 
 /// Where a schedule came from.
@@ -113,6 +114,35 @@ pub fn of_kernel(
     let asker = Asker { path: &path, identity: kernel.identity(), former: kernel.former_identity() };
     let known = nearest(asker, Occasion { facts: &facts, lengths }, target, store);
     known.into_iter().filter_map(|(text, origin)| Some((parse_schedule(kernel, &text).ok()?, origin))).collect()
+}
+
+/// What launches promise for which a kernel was tuned, on a device of the store's or where the winners for the target were measured: aligned
+/// tensors of those lengths.
+pub fn tuned_facts(kernel: &Kernel, target: &Target, store: Option<(&Store, &str)>) -> Vec<Facts> {
+    let path = kernel_path(kernel);
+    let asked = Occasion { facts: "", lengths: None };
+    let stored = store.and_then(|(s, device)| s.candidates(kernel.identity(), asked, device).ok()).unwrap_or_default();
+    let committed = winners::nearest(winners::all(), &path, asked, target).into_iter().filter(|(far, _)| *far == 0);
+    let lengths = stored.into_iter().map(|c| c.lengths).chain(committed.map(|(_, w)| w.lengths));
+    let mut all: Vec<Facts> = Vec::new();
+    for facts in lengths.flatten().filter_map(|lengths| facts_of_lengths(kernel, &lengths)) {
+        if !all.contains(&facts) {
+            all.push(facts);
+        }
+    }
+    all
+}
+
+/// What aligned, packed tensors of these lengths promise; `None` where they are not the kernel's.
+fn facts_of_lengths(kernel: &Kernel, lengths: &Lengths) -> Option<Facts> {
+    let arg = |lens: &Option<Vec<i64>>| lens.as_ref().map(|lens| TensorArg::packed(0, lens));
+    let args: Vec<Option<TensorArg>> = lengths.0.iter().map(arg).collect();
+    let fits = |(param, arg): (&Param, &Option<TensorArg>)| match param.kind {
+        ParamKind::Tensor { rank, .. } => arg.as_ref().is_some_and(|a| a.lens.len() == rank),
+        ParamKind::Scalar(_) => arg.is_none(),
+    };
+    let own = args.len() == kernel.params.len() && kernel.params.iter().zip(&args).all(fits);
+    own.then(|| Facts::of_launch(&args, true).bounded(&walked_axes(kernel), &args))
 }
 
 /// The schedules known for a program as a whole ([`crate::joint`]), the first to consider first.

@@ -3,8 +3,9 @@
 use crate::host_code::HostProgram;
 use girih::challenge::challenges;
 use girih::subject::Subject;
+use girih::tune::launches::AtPerf;
 use girih_core::facts::Facts;
-use girih_core::program::export::export_program;
+use girih_core::program::export::{Chosen, export_program};
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
@@ -63,6 +64,25 @@ fn a_kernel_of_two_launches_is_exported_as_two() {
         let functions = [format!("\n{}(", name(pair[0])), format!("\n{}(", name(pair[1]))];
         assert!(functions.iter().all(|f| text.matches(f.as_str()).count() == 1), "{text}");
     }
+}
+
+#[test]
+fn exports_have_a_version_for_the_size_they_are_tuned_for() {
+    let challenge = challenges().into_iter().find(|c| c.slug == "1d_convolution").expect("a challenge of this name");
+    let subject = Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"));
+    let signature = subject.signature().expect("a challenge has a signature");
+    let at_perf = AtPerf::of(&subject);
+    let text = |tuned: bool| {
+        let mut choose = |site: usize, kernel: &girih_core::tile::Kernel| {
+            let schedule = parse_schedule(kernel, "T=4096,C=16,V=4,P=Registers,S=1").unwrap_or_else(|e| panic!("{e}"));
+            Chosen { schedule, tuned: at_perf.facts_of_site(site).filter(|_| tuned).cloned().into_iter().collect() }
+        };
+        export_program(&subject.program, signature, Target::h200(), &mut choose).unwrap_or_else(|e| panic!("{e}"))
+    };
+    // 1 500 000 elements under 2047 taps leave a number that is even and no multiple of four.
+    let own = "input_size64 % 4 == 0 && (input_size64 - kernel_size64 + 1) % 2 == 0";
+    assert!(text(true).contains(own), "{}", text(true));
+    assert!(!text(false).contains(own), "{}", text(false));
 }
 
 /// Prints every byte of a picture that begins `offset` bytes behind an aligned place, and of what lies around it.

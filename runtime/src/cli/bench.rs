@@ -30,14 +30,14 @@ pub struct Args {
     /// Turns of each: eight samples of a work below 100 µs, one of a longer one.
     #[arg(long, default_value_t = 51, value_name = "N")]
     rounds: usize,
-    /// Launch by launch, also where a program could run as one CUDA graph.
-    #[arg(long)]
-    no_graph: bool,
+    /// As an exported `solve` launches: one launch after the other on a stream, also where a program could run as one CUDA graph.
+    #[arg(long, alias = "no-graph")]
+    stream: bool,
     /// Leave PyTorch out.
     #[arg(long)]
     no_torch: bool,
     /// Time the named presets of `show --preset` one after another, from naive up, instead of the best schedule. Predicted without a GPU.
-    #[arg(long, conflicts_with_all = ["bytes", "log", "no_graph"])]
+    #[arg(long, conflicts_with_all = ["bytes", "log", "stream"])]
     presets: bool,
     /// Time the shapes of a file (see examples/sweep.txt), those of the names if some are given, and say how fast they are beside the
     /// best peer on average and at worst. Predicted without a GPU.
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let store = Store::open_default().ok();
     let mut torch = torch(args);
     let copy = args.bytes.is_some() && torch.is_ok();
-    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.no_graph, copy };
+    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.stream, copy };
     let log = Log::open(args, &device, &torch)?;
     let (mut rows, mut failures) = (Vec::new(), wrong);
     for subject in &subjects {
@@ -148,7 +148,7 @@ fn sweep(args: &Args, file: &Path) -> Result<(), String> {
         By::Measurement(device) => device,
     };
     let mut torch = torch(args);
-    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.no_graph, copy: false };
+    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.stream, copy: false };
     let log = Log::open(args, &device, &torch)?;
     let (mut rows, mut groups, mut failures) = (Vec::new(), Vec::new(), 0);
     for entry in &entries {

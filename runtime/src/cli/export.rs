@@ -2,8 +2,14 @@
 
 use super::show::Preset;
 use super::{device, names, print_json, settings};
+use crate::device::Device;
+use crate::known::tuned_facts;
+use crate::store::Store;
 use crate::subject::Subject;
-use girih_core::program::export::export_program;
+use crate::tune::launches::AtPerf;
+use girih_core::facts::Facts;
+use girih_core::program::export::{Chosen, export_program};
+use girih_core::target::Target;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -69,16 +75,26 @@ pub fn run(args: &Args) -> Result<(), String> {
     }
 }
 
+/// The tuner's store, and the name of the GPU here, if that is one of the target's architecture.
+fn tuned_here(target: &Target) -> Option<(Store, String)> {
+    let device = Device::cuda(0).ok().filter(|d| d.target().arch == target.arch)?;
+    Some((Store::open_default().ok()?, device.name()))
+}
+
 /// The CUDA C++ of a challenge and the schedules it was made with.
-fn export(subject: &Subject, target: &girih_core::target::Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
+fn export(subject: &Subject, target: &Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
     let signature = subject.signature().ok_or("is no challenge, so it has no signature to export")?;
     let (subject, way) = settings::way(subject, target, Preset::Best, set)?;
     let (names, mut schedules) = (subject.program.site_names(), Vec::new());
+    let (at_perf, here) = (AtPerf::of(&subject), tuned_here(target));
+    let store = here.as_ref().map(|(store, device)| (store, device.as_str()));
     let mut choose = |site: usize, kernel: &girih_core::tile::Kernel| {
         let (schedule, from) = &way[site];
-        let site = if names.len() > 1 { format!("{}: ", names[site]) } else { String::new() };
-        schedules.push(format!("{site}{} ({from})", schedule.short(kernel)));
-        schedule.clone()
+        let name = if names.len() > 1 { format!("{}: ", names[site]) } else { String::new() };
+        schedules.push(format!("{name}{} ({from})", schedule.short(kernel)));
+        let mut tuned: Vec<Facts> = at_perf.facts_of_site(site).cloned().into_iter().collect();
+        tuned.extend(tuned_facts(kernel, target, store).into_iter().filter(|facts| Some(facts) != at_perf.facts_of_site(site)));
+        Chosen { schedule: schedule.clone(), tuned }
     };
     let text = export_program(&subject.program, signature, target, &mut choose).map_err(|e| e.to_string())?;
     Ok((text, schedules))

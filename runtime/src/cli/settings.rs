@@ -34,7 +34,10 @@ pub fn way(subject: &Subject, target: &Target, preset: Preset, set: Option<&str>
             Some(named) => named.sites.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str()),
             None => set,
         };
-        let chosen = show::schedule(&kernel, &Facts::best(&kernel), at_perf.of_site(site), target, preset, text, own);
+        // The best schedule is that of a launch at the challenge's own size.
+        let at_own_size = at_perf.facts_of_site(site).filter(|_| preset == Preset::Best).cloned();
+        let facts = at_own_size.unwrap_or_else(|| Facts::best(&kernel));
+        let chosen = show::schedule(&kernel, &facts, at_perf.of_site(site), target, preset, text, own);
         schedules.push(chosen.map_err(|e| if names.len() > 1 { format!("{name}: {e}") } else { e })?);
     }
     Ok((subject, schedules))

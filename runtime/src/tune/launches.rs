@@ -75,6 +75,11 @@ impl AtPerf {
     pub fn of_site(&self, site: usize) -> Option<&Lengths> {
         self.launches.iter().find(|l| l.site == site).map(|l| &l.lengths)
     }
+
+    /// What a launch site's arguments promise.
+    pub fn facts_of_site(&self, site: usize) -> Option<&Facts> {
+        self.launches.iter().find(|l| l.site == site).map(|l| &l.facts)
+    }
 }
 
 /// As [`launches`] of an aligned call at sizes, without data.

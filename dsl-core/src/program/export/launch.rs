@@ -1,6 +1,7 @@
 //! Launches: which version runs, and with which arguments.
 
 mod conditions;
+mod residues;
 
 use conditions::{Condition, wrapped};
 

@@ -1,8 +1,8 @@
 //! Programs as standalone CUDA C++: `extern "C" void solve(..)` in a judge's signature, with kernels, launches and workspace.
 //!
-//! Each launch site has a list of compiled versions, from the fastest with the most facts to one that asks for nothing but packed
-//! tensors. The host code tests the facts and launches the first version whose facts hold, so the file is right for every size
-//! and alignment. It needs `nvcc` and no library.
+//! Each launch site has a list of compiled versions: those for the facts of the launches that its schedule was tuned for, and others down
+//! to one that asks for nothing but packed tensors. The host code tests the facts, those that ask for more first, and launches the first
+//! version whose facts hold, so the file is right for every size and alignment. It needs `nvcc` and no library.
 
 mod arithmetic;
 mod body;
@@ -14,8 +14,9 @@ mod names;
 mod origin;
 mod text;
 mod versions;
+mod weakest;
 
-pub use versions::{Known, KnownTensor, Version, versions_for_export};
+pub use versions::{Chosen, Known, KnownTensor, Version, versions_for_export};
 
 use super::signature::Signature;
 use super::{Arg, Program, Stmt};
@@ -64,15 +65,16 @@ pub struct Site {
     pub versions: Vec<Version>,
 }
 
-/// Exports a program; `choose` gives each launch site its schedule. Variants that are still open are taken as their first side.
+/// Exports a program; `choose` gives each launch site its schedule, and the launches that it is tuned for where they are known. Variants that
+/// are still open are taken as their first side.
 ///
 /// # Errors
 /// The program doesn't fit the signature, or a kernel can't be compiled for the target: see [`ExportError`].
-pub fn export_program(
+pub fn export_program<C: Into<Chosen>>(
     program: &Program,
     signature: &Signature,
     target: &Target,
-    choose: &mut dyn FnMut(usize, &tile::Kernel) -> Schedule,
+    choose: &mut dyn FnMut(usize, &tile::Kernel) -> C,
 ) -> Result<String, ExportError> {
     let program = &program.with_variants(&program.default_variants());
     let sites = compile_sites(program, signature, target, choose)?;
@@ -83,21 +85,21 @@ pub fn export_program(
 ///
 /// # Errors
 /// As [`export_program`].
-pub fn compile_sites(
+pub fn compile_sites<C: Into<Chosen>>(
     program: &Program,
     signature: &Signature,
     target: &Target,
-    choose: &mut dyn FnMut(usize, &tile::Kernel) -> Schedule,
+    choose: &mut dyn FnMut(usize, &tile::Kernel) -> C,
 ) -> Result<Vec<Site>, ExportError> {
     let binding = signature.bind(program).map_err(ExportError::Signature)?;
     let mut sites = Vec::new();
     for (site, (def, args)) in launches(program).into_iter().enumerate() {
         let failed = |error| ExportError::Compile { kernel: def.path(), error };
         let kernel = (def.build)().map_err(failed)?;
-        let schedule = choose(site, &kernel);
+        let chosen: Chosen = choose(site, &kernel).into();
         let known = Known::of_launch(signature, &binding, &kernel, args);
-        let versions = versions_for_export(&kernel, &schedule, target, &known).map_err(failed)?;
-        sites.push(Site { kernel, schedule, versions });
+        let versions = versions_for_export(&kernel, &chosen, target, &known).map_err(failed)?;
+        sites.push(Site { kernel, schedule: chosen.schedule, versions });
     }
     Ok(sites)
 }
@@ -174,13 +176,13 @@ fn launches(program: &Program) -> Vec<(crate::registry::KernelDef, &[Arg])> {
 fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Vec<Vec<String>>) {
     let mut taken: HashSet<String> = helpers::Helper::NAMES.iter().map(|n| n.to_string()).collect();
     taken.insert(signature.name.clone());
-    let mut kernels: Vec<(simt::Kernel, simt::Kernel)> = Vec::new();
+    let mut kernels: Vec<(versions::Code, simt::Kernel)> = Vec::new();
     let mut names = Vec::new();
     for site in sites {
         let mut of_site = Vec::new();
         for version in &site.versions {
-            let plain = versions::comparable(&version.kernel);
-            if let Some((_, there)) = kernels.iter().find(|(p, _)| *p == plain) {
+            let code = versions::code(&version.kernel);
+            if let Some((_, there)) = kernels.iter().find(|(c, _)| *c == code) {
                 of_site.push(there.name.clone());
                 continue;
             }
@@ -190,7 +192,7 @@ fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Ve
             let kernel = named.find(|k| k.launches().all(|l| !taken.contains(&l.name))).expect("some number is free");
             taken.extend(kernel.launches().map(|l| l.name.clone()));
             let name = kernel.name.clone();
-            kernels.push((plain, kernel));
+            kernels.push((code, kernel));
             of_site.push(name);
         }
         names.push(of_site);

@@ -140,7 +140,7 @@ fn the_same_program_evaluates() {
 fn versions_ask_for_no_more_than_they_use() {
     let kernel = build().unwrap();
     let schedule = parse_schedule(&kernel, "T=1024,C=4,V=4").unwrap();
-    let versions = versions_for_export(&kernel, &schedule, Target::h200(), &Known::packed(&kernel)).unwrap();
+    let versions = versions_for_export(&kernel, &schedule.into(), Target::h200(), &Known::packed(&kernel)).unwrap();
     assert_eq!(versions[0].facts.tensors[0].as_ref().unwrap().align, 16);
     let last = versions.last().unwrap();
     assert!(Facts::packed(&kernel, false).imply(&last.facts), "{}", last.facts);

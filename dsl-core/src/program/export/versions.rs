@@ -1,5 +1,6 @@
 //! Which versions of a kernel an exported launch chooses from.
 
+use super::weakest::weakest;
 use crate::cuda;
 use crate::error::CompileError;
 use crate::facts::{Facts, MAX_ALIGN, MAX_DIVISOR, TensorFacts, power_within};
@@ -41,6 +42,8 @@ pub struct KnownTensor {
     pub packed: bool,
     /// Lengths that are constants.
     pub lens: Vec<Option<i64>>,
+    /// Strides that are constants.
+    pub strides: Vec<Option<i64>>,
 }
 
 impl Known {
@@ -53,7 +56,7 @@ impl Known {
             .iter()
             .enumerate()
             .map(|(p, param)| match param.kind {
-                tile::ParamKind::Tensor { rank, .. } => Some(KnownTensor { packed: true, lens: lens(p, rank) }),
+                tile::ParamKind::Tensor { rank, .. } => Some(KnownTensor { packed: true, lens: lens(p, rank), strides: vec![None; rank] }),
                 tile::ParamKind::Scalar(_) => None,
             })
             .collect();
@@ -76,6 +79,7 @@ impl Known {
         let known = |p: usize, v: &TensorView| KnownTensor {
             packed: v.packed,
             lens: v.lens.iter().enumerate().map(|(k, e)| len(p, k, e)).collect(),
+            strides: v.strides.iter().map(constant).collect(),
         };
         let tensors = views.iter().enumerate().map(|(p, v)| v.map(|v| known(p, v))).collect();
         let mutable = |i: usize| matches!(kernel.params[i].kind, tile::ParamKind::Tensor { mutable: true, .. });
@@ -83,6 +87,18 @@ impl Known {
         let alone = |i: usize| bases.iter().enumerate().all(|(j, b)| i == j || b.is_none() || *b != bases[i]);
         let noalias = (0..args.len()).filter(|i| bases[*i].is_some() && mutable(*i)).all(alone);
         Known { tensors, noalias }
+    }
+
+    /// What of a launch's facts the host code can test.
+    fn promised(&self, facts: &Facts) -> Facts {
+        let mut facts = facts.clone();
+        facts.noalias &= self.noalias;
+        for (tensor, known) in facts.tensors.iter_mut().zip(&self.tensors) {
+            if let (Some(tensor), Some(known)) = (tensor, known) {
+                tensor.packed &= known.packed;
+            }
+        }
+        facts
     }
 
     /// Facts with the given promises where they can hold at all: what is known caps them.
@@ -96,7 +112,9 @@ impl Known {
                     // A constant length is as divisible as it is, whatever is asked for.
                     let power = |n: i64| power_within(n as u64, MAX_DIVISOR);
                     let lens = known.lens.iter().map(|l| l.map_or(divisor, power)).collect();
-                    let strides = vec![1; known.lens.len()];
+                    // Those of packed tensors follow from their lengths.
+                    let stride = |s: &Option<i64>| if known.packed { 1 } else { s.map_or(divisor, power) };
+                    let strides = known.strides.iter().map(stride).collect();
                     Some(TensorFacts { align: align.max(dtype.size() as u32), packed: known.packed, lens, strides, most: vec![] })
                 }
                 _ => None,
@@ -106,48 +124,131 @@ impl Known {
     }
 }
 
-/// The versions that an export of a launch contains, best first:
-/// 1. aligned to 16 bytes and divisible as far as that changes the code, 32-bit indices, and rows that fit the schedule's tile;
-/// 2. the same with rows of any length;
-/// 3. the same with lengths that need not be divisible;
-/// 4. any alignment, 32-bit indices;
-/// 5. any alignment, 64-bit indices: packed tensors are all it asks for.
+/// What a launch site is exported with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Chosen {
+    /// The schedule of its versions.
+    pub schedule: Schedule,
+    /// The facts of the launches that the schedule is tuned for, the most important one first; empty where none is known.
+    pub tuned: Vec<Facts>,
+}
+
+impl From<Schedule> for Chosen {
+    fn from(schedule: Schedule) -> Chosen {
+        Chosen { schedule, tuned: Vec::new() }
+    }
+}
+
+/// The versions that an export of a launch contains, those that ask for more before those that ask for less:
+/// 1. one for the facts of each launch that the schedule is tuned for;
+/// 2. aligned to 16 bytes and divisible as far as that changes the code, 32-bit indices, and rows that fit the schedule's tile;
+/// 3. the same with rows of any length;
+/// 4. the same with lengths that need not be divisible;
+/// 5. any alignment, 32-bit indices;
+/// 6. any alignment, 64-bit indices: packed tensors are all it asks for.
 ///
-/// Versions with the same code are merged. Where the schedule is illegal under weaker facts the naive one stands in.
+/// Each asks for no more than its code needs, tensor by tensor and axis by axis. Versions with the same code are one, and one that is never
+/// reached is none. Where the schedule is illegal under weaker facts the naive one stands in.
 ///
 /// # Errors
 /// The kernel is wrong, or the schedule is illegal even under the best facts.
-pub fn versions_for_export(kernel: &Kernel, schedule: &Schedule, target: &Target, known: &Known) -> Result<Vec<Version>, CompileError> {
+pub fn versions_for_export(kernel: &Kernel, chosen: &Chosen, target: &Target, known: &Known) -> Result<Vec<Version>, CompileError> {
+    let Chosen { schedule, tuned } = chosen;
     let best = known.facts(kernel, MAX_ALIGN, MAX_DIVISOR, true);
-    let code = lower::lower(kernel, &best, schedule, target)?;
-    let fast = weakest(kernel, schedule, target, known, best, &code);
-    let candidates = [
-        (fast.clone().fitting(kernel, schedule), ""),
-        (fast, "_any_length"),
-        (known.facts(kernel, MAX_ALIGN, 1, true), "_any_size"),
-        (known.facts(kernel, 1, 1, true), "_any_align"),
-        (known.facts(kernel, 1, 1, false), "_64bit"),
-    ];
-    let mut versions: Vec<Version> = Vec::new();
-    for (facts, suffix) in candidates {
-        let kernel = lower_or_naive(kernel, schedule, &facts, target)?;
-        let same = comparable(&kernel);
-        match versions.iter_mut().find(|v| comparable(&v.kernel) == same) {
-            // The same code asks for less than was thought.
-            Some(there) if there.facts.imply(&facts) => (there.facts, there.kernel) = (facts, kernel),
-            Some(_) => {}
-            None => versions.push(Version { facts, kernel, suffix }),
+    let named = |(n, facts): (usize, &Facts)| (known.promised(facts), if n == 0 { OWN } else { TUNED });
+    let all = [(fitting(best.clone(), kernel, schedule), FITTING), (best.clone(), DIVISIBLE)];
+    let mut versions = Versions::default();
+    let mut illegal = None;
+    for (facts, suffix) in tuned.iter().enumerate().map(named).chain(all) {
+        match lower::lower(kernel, &facts, schedule, target) {
+            Ok(_) => {
+                let least = fitting(known.facts(kernel, 1, 1, facts.index32), kernel, schedule);
+                let facts = weakest(facts, &least, |facts| lower::lower(kernel, facts, schedule, target).ok());
+                let suffix = if versions.0.is_empty() { OWN } else { suffix };
+                versions.add(facts.clone(), lower::lower(kernel, &facts, schedule, target)?, suffix);
+            }
+            Err(CompileError::Schedule(e)) => illegal = Some(CompileError::Schedule(e)),
+            Err(other) => return Err(other),
         }
     }
-    // A version whose facts are no stronger than an earlier one's can never be reached.
-    let facts: Vec<Facts> = versions.iter().map(|v| v.facts.clone()).collect();
-    let mut index = 0;
-    versions.retain(|v| {
-        let reachable = !facts[..index].iter().any(|earlier| v.facts.imply(earlier));
-        index += 1;
-        reachable
-    });
-    Ok(versions)
+    if let Some(error) = illegal.filter(|_| versions.0.is_empty()) {
+        return Err(error);
+    }
+    let plain = [
+        (known.facts(kernel, MAX_ALIGN, 1, true), ANY_SIZE),
+        (known.facts(kernel, 1, 1, true), ANY_ALIGN),
+        (known.facts(kernel, 1, 1, false), WIDE),
+    ];
+    for (facts, suffix) in plain {
+        versions.add(facts.clone(), lower_or_naive(kernel, schedule, &facts, target)?, suffix);
+    }
+    Ok(versions.in_order())
+}
+
+/// What the names of versions end with.
+const OWN: &str = "";
+const TUNED: &str = "_tuned";
+const FITTING: &str = "_fitting";
+const DIVISIBLE: &str = "_divisible";
+const ANY_LENGTH: &str = "_any_length";
+const ANY_SIZE: &str = "_any_size";
+const ANY_ALIGN: &str = "_any_align";
+const WIDE: &str = "_64bit";
+
+/// Facts under which one tile spans what a block walks; a length that fits is divisible by no more than it may be long.
+fn fitting(facts: Facts, kernel: &Kernel, schedule: &Schedule) -> Facts {
+    let mut facts = facts.fitting(kernel, schedule);
+    for tensor in facts.tensors.iter_mut().flatten() {
+        for (len, most) in tensor.lens.iter_mut().zip(&tensor.most).filter(|(_, most)| **most > 0) {
+            *len = (*len).min(1 << most.ilog2());
+        }
+    }
+    facts
+}
+
+/// Versions as they are found.
+#[derive(Default)]
+struct Versions(Vec<Version>);
+
+impl Versions {
+    /// One more, unless one with the same code asks for no more.
+    fn add(&mut self, facts: Facts, kernel: simt::Kernel, suffix: &'static str) {
+        let own = code(&kernel);
+        for there in self.0.iter_mut().filter(|v| code(&v.kernel) == own) {
+            if facts.imply(&there.facts) {
+                return;
+            }
+            if there.facts.imply(&facts) {
+                // The same code asks for less than was thought.
+                (there.facts, there.kernel) = (facts, kernel);
+                return;
+            }
+        }
+        self.0.push(Version { facts, kernel, suffix });
+    }
+
+    /// Those that can be reached, in the order in which they are tested: what asks for more comes first, what stands for a tuned launch
+    /// before the rest.
+    fn in_order(self) -> Vec<Version> {
+        let mut left = self.0;
+        let stronger = |a: &Version, b: &Version| a.facts.imply(&b.facts) && !b.facts.imply(&a.facts);
+        let mut ordered: Vec<Version> = Vec::new();
+        while !left.is_empty() {
+            let next = left.iter().position(|v| !left.iter().any(|other| stronger(other, v)));
+            let version = left.remove(next.expect("facts that imply each other are equal"));
+            if !ordered.iter().any(|earlier| version.facts.imply(&earlier.facts)) {
+                ordered.push(version);
+            }
+        }
+        // Behind a version that asks for more, the one without is named for what it does without.
+        let own = ordered.iter().find(|v| v.suffix == OWN).map(|v| v.facts.clone());
+        for version in ordered.iter_mut().filter(|v| v.suffix == DIVISIBLE) {
+            if own.as_ref().is_some_and(|own| own.imply(&version.facts)) {
+                version.suffix = ANY_LENGTH;
+            }
+        }
+        ordered
+    }
 }
 
 fn lower_or_naive(kernel: &Kernel, schedule: &Schedule, facts: &Facts, target: &Target) -> Result<simt::Kernel, CompileError> {
@@ -157,41 +258,6 @@ fn lower_or_naive(kernel: &Kernel, schedule: &Schedule, facts: &Facts, target: &
             lower::lower(kernel, facts, &naive, target)
         }
         other => other,
-    }
-}
-
-/// The weakest facts that give the same code, one promise after the other.
-fn weakest(kernel: &Kernel, schedule: &Schedule, target: &Target, known: &Known, best: Facts, code: &simt::Kernel) -> Facts {
-    let wanted = comparable(code);
-    let same = |facts: &Facts| lower::lower(kernel, facts, schedule, target).is_ok_and(|k| comparable(&k) == wanted);
-    let natural = known.facts(kernel, 1, 1, true);
-    let mut facts = best;
-    for t in 0..facts.tensors.len() {
-        let Some(least) = natural.tensors[t].clone() else { continue };
-        for axis in 0..least.lens.len() {
-            reduce(&mut facts, least.lens[axis], &same, |f| &mut tensor(f, t).lens[axis]);
-        }
-        reduce(&mut facts, least.align, &same, |f| &mut tensor(f, t).align);
-    }
-    facts
-}
-
-fn tensor(facts: &mut Facts, t: usize) -> &mut TensorFacts {
-    facts.tensors[t].as_mut().expect("a tensor has facts")
-}
-
-/// Halves a promise down to `least` while the code stays the same.
-fn reduce(facts: &mut Facts, least: u32, same: &dyn Fn(&Facts) -> bool, field: impl Fn(&mut Facts) -> &mut u32) {
-    loop {
-        let promised = *field(facts);
-        if promised <= least {
-            return;
-        }
-        *field(facts) = promised / 2;
-        if !same(facts) {
-            *field(facts) = promised;
-            return;
-        }
     }
 }
 
@@ -206,19 +272,27 @@ pub(super) fn named(kernel: &simt::Kernel, name: &str) -> simt::Kernel {
     simt::Kernel { name: name.to_string(), next, ..kernel.clone() }
 }
 
-/// The kernel without what doesn't change its code: where it comes from, its name, and promises that nothing used.
-pub(super) fn comparable(kernel: &simt::Kernel) -> simt::Kernel {
-    let mut kernel = kernel.clone();
-    kernel.next = kernel.next.map(|next| Box::new(comparable(&next)));
-    kernel.name = String::new();
-    let provenance = &mut kernel.provenance;
-    (provenance.facts, provenance.schedule, provenance.launch) = Default::default();
-    for param in &mut kernel.params {
-        if let ParamKind::Pointer { align, .. } = &mut param.kind {
-            *align = 0;
+/// What a launch runs: the text of the function and of those behind it, and how the host launches them.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Code {
+    text: String,
+    launches: Vec<(simt::LaunchRecord, Vec<simt::ParamKind>, u32)>,
+}
+
+/// A kernel's code, without where it comes from, its name, and promises that nothing used.
+pub(super) fn code(kernel: &simt::Kernel) -> Code {
+    let mut plain = named(kernel, "kernel");
+    plain.each_launch(&mut |kernel| {
+        let provenance = &mut kernel.provenance;
+        (provenance.facts, provenance.schedule, provenance.launch) = Default::default();
+        for param in &mut kernel.params {
+            if let ParamKind::Pointer { align, .. } = &mut param.kind {
+                *align = 0;
+            }
         }
-    }
-    kernel
+    });
+    let launch = |k: &simt::Kernel| (k.launch.clone(), k.params.iter().map(|p| p.kind.clone()).collect(), k.shared_bytes());
+    Code { text: cuda::emit(&plain), launches: plain.launches().map(launch).collect() }
 }
 
 /// The launch must ask for the kernel's shared memory.

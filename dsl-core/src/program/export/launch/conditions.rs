@@ -1,6 +1,6 @@
 //! What a launch tests before a version may run: what its facts promise, and the program's text does not show.
 
-use crate::facts::INDEX32_LIMIT;
+use crate::facts::{INDEX32_LIMIT, TensorFacts};
 use crate::program::export::Version;
 use crate::program::export::body::Body;
 use crate::program::export::text::{Prec, Text};
@@ -29,9 +29,11 @@ impl Body<'_> {
         }
         let range = self.range_conditions(tensors().filter(|_| version.facts.index32).map(|(_, view)| view));
         let alignment = tensors().map(|(facts, view)| self.alignment_condition(view, view.dtype.size(), facts.align as usize));
-        let divisibility = tensors()
-            .flat_map(|(facts, view)| view.lens.iter().zip(&facts.lens))
-            .map(|(len, divisor)| self.divisor_condition(len, *divisor));
+        let divisors: Vec<(&Expr, u32)> = tensors().flat_map(|(facts, view)| divisors(facts, view)).collect();
+        if !self.names.may_be_multiples(&divisors) {
+            return None;
+        }
+        let divisibility = divisors.iter().map(|(number, divisor)| self.divisor_condition(number, *divisor));
         let lengths = tensors()
             .flat_map(|(facts, view)| view.lens.iter().zip(&facts.most))
             .flat_map(|(len, most)| self.length_conditions(len, i64::from(*most)));
@@ -61,8 +63,8 @@ impl Body<'_> {
         Condition::Test(format!("is_aligned({pointer}, {align})"))
     }
 
-    fn divisor_condition(&self, len: &Expr, divisor: u32) -> Condition {
-        let rest = Text::combine(BinaryOp::Rem, &self.names.index(len), &Text::integer(i64::from(divisor)));
+    fn divisor_condition(&self, number: &Expr, divisor: u32) -> Condition {
+        let rest = Text::combine(BinaryOp::Rem, &self.names.index(number), &Text::integer(i64::from(divisor)));
         match rest.constant {
             _ if divisor == 1 => Condition::Always,
             Some(0) => Condition::Always,
@@ -121,6 +123,12 @@ impl Body<'_> {
             Text::combine(BinaryOp::Add, &sum, &Text::combine(BinaryOp::Mul, l, &size))
         })
     }
+}
+
+/// What must be a multiple of what: a view's lengths, and its strides where these do not follow from them.
+fn divisors<'v>(facts: &TensorFacts, view: &'v TensorView) -> Vec<(&'v Expr, u32)> {
+    let strides = view.strides.iter().zip(facts.strides.iter().copied()).filter(|_| !facts.packed);
+    view.lens.iter().zip(facts.lens.iter().copied()).chain(strides).filter(|(_, divisor)| *divisor > 1).collect()
 }
 
 /// Conditions joined by `&&`, on more lines where one is too long.
