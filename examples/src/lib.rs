@@ -4,6 +4,7 @@
 //! Kernels, programs and challenges register themselves; the `autotune` binary beside this library lists, checks, tunes, times and
 //! exports them.
 
+pub mod all_pairs_shortest_paths;
 pub mod batch_normalization;
 pub mod batched_matrix_multiplication;
 pub mod categorical_cross_entropy_loss;
@@ -32,6 +33,7 @@ pub mod int8_kv_cache_attention;
 pub mod int8_quantized_matmul;
 pub mod interleave;
 pub mod jacobi_stencil_2d;
+pub mod kmeans_clustering;
 pub mod koalabear_column_sums;
 pub mod layer_normalization;
 pub mod leaky_relu;
@@ -48,6 +50,7 @@ pub mod max_subarray_sum;
 pub mod mean_squared_error;
 pub mod moe_topk_gating;
 pub mod monte_carlo_integration;
+pub mod multi_agent_sim;
 pub mod nearest_neighbor;
 pub mod ordinary_least_squares;
 pub mod parallel_merge;
@@ -70,6 +73,7 @@ pub mod simple_inference;
 pub mod softmax;
 pub mod sparse_matrix_dense_matrix_multiplication;
 pub mod sparse_matrix_vector_multiplication;
+pub mod speculative_decoding_verification;
 pub mod split_products;
 pub mod ssm_selective_scan;
 pub mod stream_compaction;
@@ -82,5 +86,3 @@ pub mod token_embedding_layer;
 pub mod value_clipping;
 pub mod vector_add;
 pub mod weight_dequantization;
-
-girih::winners!("../winners.txt");

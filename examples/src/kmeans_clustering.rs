@@ -1,0 +1,180 @@
+//! K-means in the plane: so many rounds of Lloyd's, ties to the centroid with the lowest number, empty clusters stay where they are.
+//!
+//! A round is one launch for up to 8 clusters: every block finds the labels of its points and sums these by clusters, and the last block
+//! moves the centroids. More clusters take two launches, the second with a block for each cluster.
+
+use girih::prelude::*;
+
+/// The centroid that is nearest to each point.
+#[device]
+fn nearest(x: Tile<f32>, y: Tile<f32>, cx: &Tensor<f32, 1>, cy: &Tensor<f32, 1>) -> Tile<i32> {
+    let mut best = (x.like(f32::INFINITY), x.like(0.0).cast::<i32>());
+    for c in 0..cx.len(0).cast::<i32>() {
+        let (dx, dy) = (x - cx.at(c), y - cy.at(c));
+        let distance = dx * dx + dy * dy;
+        let nearer = distance < best.0;
+        best = (select(nearer, distance, best.0), select(nearer, c, best.1));
+    }
+    best.1
+}
+
+/// A round with up to 8 clusters.
+#[kernel(
+    tile(T = [128, 64, 256, 512], K = 8),
+    coarsen(C of T = [1, 2, 4]),
+    grid(G = [1, 2]),
+    finish(F = [LastBlock, SecondLaunch])
+)]
+pub fn round_of_8(
+    x: &Tensor<f32, 1>,
+    y: &Tensor<f32, 1>,
+    from_x: &Tensor<f32, 1>,
+    from_y: &Tensor<f32, 1>,
+    labels: &mut Tensor<i32, 1>,
+    to_x: &mut Tensor<f32, 1>,
+    to_y: &mut Tensor<f32, 1>,
+) {
+    let (mut sum_x, mut sum_y, mut members) = (zeros::<f32>([K]), zeros::<f32>([K]), zeros::<f32>([K]));
+    for t in x.tiles([T]).strided() {
+        let (x, y) = (x.load(t), y.load(t));
+        let label = nearest(x, y, from_x, from_y);
+        labels.store(t, label);
+        let own = label.expand(0, K) == iota::<i32>(K).expand(1, T);
+        sum_x += select(own, x.expand(0, K), 0.0).sum_axis(1);
+        sum_y += select(own, y.expand(0, K), 0.0).sum_axis(1);
+        members += select(own, x.like(1.0).expand(0, K), 0.0).sum_axis(1);
+    }
+    let sums = (sum_x, sum_y, members).commutative();
+    let (sum_x, sum_y, members) = sums.reduce_grid((0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
+    let c = iota::<i32>(K);
+    to_x.scatter(c, select(members > 0.0, sum_x / members, from_x.gather(c)));
+    to_y.scatter(c, select(members > 0.0, sum_y / members, from_y.gather(c)));
+}
+
+/// The labels of a round.
+#[kernel(tile(T = [128, 256, 64]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2]))]
+pub fn assign(x: &Tensor<f32, 1>, y: &Tensor<f32, 1>, from_x: &Tensor<f32, 1>, from_y: &Tensor<f32, 1>, labels: &mut Tensor<i32, 1>) {
+    for t in labels.tiles([T]) {
+        labels.store(t, nearest(x.load(t), y.load(t), from_x, from_y));
+    }
+}
+
+/// The means of each cluster's members.
+#[kernel(tile(K = 1, T = [1024, 512, 2048]), coarsen(C of T = [4, 2, 8]), vector(V = [1, 2, 4]))]
+pub fn means(
+    x: &Tensor<f32, 1>,
+    y: &Tensor<f32, 1>,
+    labels: &Tensor<i32, 1>,
+    from_x: &Tensor<f32, 1>,
+    from_y: &Tensor<f32, 1>,
+    to_x: &mut Tensor<f32, 1>,
+    to_y: &mut Tensor<f32, 1>,
+) {
+    for c in to_x.tiles([K]) {
+        let (mut sum_x, mut sum_y, mut members) = (zeros::<f32>([T]), zeros::<f32>([T]), zeros::<f32>([T]));
+        for t in x.axis(0).tiles(T) {
+            let own = labels.load(t) == c.number().cast::<i32>();
+            sum_x += select(own, x.load(t), 0.0);
+            sum_y += select(own, y.load(t), 0.0);
+            members += select(own, full::<f32>([T], 1.0), 0.0);
+        }
+        let (sum_x, sum_y, members) = (sum_x.sum(), sum_y.sum(), members.sum());
+        to_x.store(c, select(members > 0.0, (sum_x / members).splat([K]), from_x.load(c)));
+        to_y.store(c, select(members > 0.0, (sum_y / members).splat([K]), from_y.load(c)));
+    }
+}
+
+/// One round: labels by the centroids so far, and the next ones.
+#[program]
+pub fn round(
+    x: &Tensor<f32, 1>,
+    y: &Tensor<f32, 1>,
+    from_x: &Tensor<f32, 1>,
+    from_y: &Tensor<f32, 1>,
+    labels: &mut Tensor<i32, 1>,
+    to_x: &mut Tensor<f32, 1>,
+    to_y: &mut Tensor<f32, 1>,
+) {
+    if from_x.len(0) <= 8 {
+        round_of_8(x, y, from_x, from_y, labels, to_x, to_y);
+    } else {
+        assign(x, y, from_x, from_y, labels);
+        means(x, y, labels, from_x, from_y, to_x, to_y);
+    }
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(
+    data_x: &Tensor<f32, 1>,
+    data_y: &Tensor<f32, 1>,
+    labels: &mut Tensor<i32, 1>,
+    initial_x: &Tensor<f32, 1>,
+    initial_y: &Tensor<f32, 1>,
+    final_x: &mut Tensor<f32, 1>,
+    final_y: &mut Tensor<f32, 1>,
+    max_iterations: Scalar<i32>,
+) {
+    let k = initial_x.len(0);
+    let (mut odd_x, mut odd_y) = (temp([k]), temp([k]));
+    final_x.copy_from(initial_x);
+    final_y.copy_from(initial_y);
+    for _ in 0..max_iterations / 2 {
+        round(data_x, data_y, final_x, final_y, labels, &mut odd_x, &mut odd_y);
+        round(data_x, data_y, &odd_x, &odd_y, labels, final_x, final_y);
+    }
+    if max_iterations % 2 == 1 {
+        round(data_x, data_y, final_x, final_y, labels, &mut odd_x, &mut odd_y);
+        final_x.copy_from(&odd_x);
+        final_y.copy_from(&odd_y);
+    }
+}
+
+/// The last labels, and the centroids, x before y.
+fn lloyd(case: &girih::challenge::Case) -> (Vec<f64>, [Vec<f64>; 2]) {
+    let (n, k) = (case.len("sample_size"), case.len("k"));
+    let read = |name, n| (0..n).map(|i| case.at(name, i)).collect::<Vec<f64>>();
+    let points = [read("data_x", n), read("data_y", n)];
+    let mut centroids = [read("initial_centroid_x", k), read("initial_centroid_y", k)];
+    let mut labels = vec![0; n];
+    for _ in 0..case.len("max_iterations") {
+        for (i, label) in labels.iter_mut().enumerate() {
+            let distance = |c: &usize| (0..2).map(|a: usize| (points[a][i] - centroids[a][*c]).powi(2)).sum::<f64>();
+            *label = (0..k).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap();
+        }
+        for c in 0..k {
+            let members: Vec<usize> = (0..n).filter(|i| labels[*i] == c).collect();
+            for a in (0..2).filter(|_| !members.is_empty()) {
+                centroids[a][c] = members.iter().map(|i| points[a][*i]).sum::<f64>() / members.len() as f64;
+            }
+        }
+    }
+    (labels.into_iter().map(|l| l as f64).collect(), centroids)
+}
+
+girih::challenge! {
+    Challenge::new(
+        "kmeans_clustering",
+        solve::Program::def,
+        "void solve(const float* data_x[sample_size], const float* data_y[sample_size], int* labels[sample_size], \
+         const float* initial_centroid_x[k], const float* initial_centroid_y[k], float* final_centroid_x[k], float* final_centroid_y[k], \
+         int sample_size, int k, int max_iterations)",
+    )
+    .input("data_x", uniform(0.0, 1000.0))
+    .input("data_y", uniform(0.0, 1000.0))
+    .input("initial_centroid_x", formula(|_, i| 100.0 * (i as f64 + 1.0)))
+    .input("initial_centroid_y", formula(|_, i| 100.0 * (i as f64 + 1.0)))
+    .output_all("labels", |x| lloyd(x).0)
+    .output_all("final_centroid_x", |x| lloyd(x).1[0].clone())
+    .output_all("final_centroid_y", |x| lloyd(x).1[1].clone())
+    .tolerance(1e-4, 1e-4)
+    .check_at([
+        "sample_size=1 k=1 max_iterations=1",
+        "sample_size=2 k=5 max_iterations=3",
+        "sample_size=257 k=8 max_iterations=4",
+        "sample_size=300 k=3 max_iterations=5",
+        "sample_size=131 k=9 max_iterations=3",
+    ])
+    .perf_at("sample_size=10_000, k=5, max_iterations=30")
+    .flops(|s| 5.0 * s.size("sample_size") * s.size("k") * s.size("max_iterations"))
+}
