@@ -50,6 +50,6 @@ PEERS = {
         lambda s: [(torch.rand(s["N"], device="cuda") * 2 - 1) * 1e6, s["k"]],
         lambda x, k: x.topk(k).values,
     ),
-    "top_p_sampling": (lambda s: [3 * torch.randn(s["vocab_size"], device="cuda"), torch.full([1], s["p"], device="cuda")], nucleus),
+    "top_p_sampling": (lambda s: [3 * torch.randn(s["vocab_size"], device="cuda"), torch.full([1], 0.9, device="cuda")], nucleus),
     "speculative_decoding_verification": (drafts, verify),
 }
