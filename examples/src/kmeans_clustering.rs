@@ -8,6 +8,7 @@ use girih::prelude::*;
 /// The centroid that is nearest to each point.
 #[device]
 fn nearest(x: Tile<f32>, y: Tile<f32>, cx: &Tensor<f32, 1>, cy: &Tensor<f32, 1>) -> Tile<i32> {
+    cx.same_shape(cy);
     let mut best = (x.like(f32::INFINITY), x.like(0.0).cast::<i32>());
     for c in 0..cx.len(0).cast::<i32>() {
         let (dx, dy) = (x - cx.at(c), y - cy.at(c));

@@ -59,6 +59,11 @@ pub fn chunk_weights(
     uniform: &Tensor<f32, 2>,
     sums: &mut Tensor<f32, 2>,
 ) {
+    // A launch with nothing drafted, or with tensors for other drafts, is refused.
+    draft.same_shape(target);
+    let _first = target.slice(1, 0, 1);
+    let tokens = &tokens.slice(0, 0, target.len(0)).slice(1, 0, target.len(1));
+    let uniform = &uniform.slice(0, 0, target.len(0)).slice(1, 0, target.len(1) + 1);
     for (b, v) in target.axes([0, 2]).tiles([B, T]) {
         let end = end_of(b.number(), tokens, draft, target, uniform, S);
         sums.scatter((b.number(), v.number()), weights(b.number(), end, draft, target, v).sum());
@@ -75,6 +80,13 @@ pub fn write_tokens(
     sums: &Tensor<f32, 2>,
     output: &mut Tensor<i32, 2>,
 ) {
+    // As in the first launch.
+    draft.same_shape(target);
+    let _first = target.slice(1, 0, 1);
+    let (draft, target) = (&draft.slice(0, 0, output.len(0)), &target.slice(0, 0, output.len(0)));
+    let tokens = &tokens.slice(0, 0, output.len(0)).slice(1, 0, target.len(1));
+    let uniform = &uniform.slice(0, 0, output.len(0)).slice(1, 0, target.len(1) + 1);
+    let sums = &sums.slice(0, 0, output.len(0));
     let vocabulary = target.len(2);
     for i in output.axis(0).tiles(B) {
         let b = i.number();
