@@ -1,0 +1,234 @@
+//! Attention in one pass over the keys, by heads and masks of every kind.
+//!
+//! A block has some queries of one head. It walks the keys that they may see, tile by tile, and keeps of every query its largest score so
+//! far, its sum of weights and its weighted sum of values; the latter two are corrected when the largest score grows. Scores and weights
+//! are nowhere stored. (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao and others, FlashAttention, 2022.)
+
+use girih::prelude::*;
+use std::ops::Range;
+
+/// Which keys a query sees.
+pub trait Keys: 'static {
+    /// Positions outside of which no query of the tile sees a key.
+    fn around(queries: TileIdx, keys: Scalar<i64>, width: Scalar<i64>) -> Range<Scalar<i64>>;
+    /// Whether a query sees a key, both by their positions; there are so many keys.
+    fn sees(query: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, width: Scalar<i32>) -> Tile<bool>;
+}
+
+/// Every query sees all keys.
+pub struct AllKeys;
+
+/// A query sees the keys up to its own position.
+pub struct Causal;
+
+/// A query sees the keys at most `width` before or behind it.
+pub struct Near;
+
+#[device]
+impl Keys for AllKeys {
+    fn around(_: TileIdx, keys: Scalar<i64>, _: Scalar<i64>) -> Range<Scalar<i64>> {
+        Range { start: scalar(0), end: keys }
+    }
+    fn sees(_: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, _: Scalar<i32>) -> Tile<bool> {
+        key < keys
+    }
+}
+
+#[device]
+impl Keys for Causal {
+    fn around(queries: TileIdx, _: Scalar<i64>, _: Scalar<i64>) -> Range<Scalar<i64>> {
+        Range { start: scalar(0), end: queries.end() }
+    }
+    fn sees(query: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, _: Scalar<i32>) -> Tile<bool> {
+        key <= query && key < keys
+    }
+}
+
+#[device]
+impl Keys for Near {
+    fn around(queries: TileIdx, _: Scalar<i64>, width: Scalar<i64>) -> Range<Scalar<i64>> {
+        Range { start: queries.start() - width, end: queries.end() + width }
+    }
+    fn sees(query: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, width: Scalar<i32>) -> Tile<bool> {
+        (query - key).abs() <= width && key < keys
+    }
+}
+
+/// Which tiles a pass is about: of the queries, of the result's columns, and the heads of queries and of keys.
+#[derive(Clone, Copy)]
+pub struct Place {
+    queries: TileIdx,
+    columns: TileIdx,
+    head: Scalar<i64>,
+    of_keys: Scalar<i64>,
+}
+
+/// Sizes of tiles: of the keys, of the axis along which scores are summed up, of the result's columns.
+#[derive(Clone, Copy)]
+pub struct Steps {
+    queries: Size,
+    keys: Size,
+    inner: Size,
+    columns: Size,
+}
+
+/// A pass over some keys: of every query its largest score, its sum of weights and its weighted sum of values. Weights are powers of two.
+#[device]
+fn pass<K: Keys>(
+    (q, k, v): (&Tensor<f32, 3>, &Tensor<f32, 3>, &Tensor<f32, 3>),
+    at: Place,
+    steps: Steps,
+    positions: Range<Scalar<i64>>,
+    width: Scalar<i64>,
+    nothing: Tile<f32>,
+) -> (Tile<f32>, Tile<f32>, Tile<f32>) {
+    let scale = q.len(2).cast::<f32>().rsqrt() * std::f32::consts::LOG2_E;
+    let (mut most, mut total) = (full::<f32>([steps.queries], f32::MIN), zeros::<f32>([steps.queries]));
+    let mut acc = nothing;
+    for n in k.axis(0).tiles(steps.keys).within(positions) {
+        let mut scores = zeros::<f32>([steps.queries, steps.keys]);
+        for e in q.axis(2).tiles(steps.inner) {
+            scores = dot(q.load((at.queries, at.head, e)), k.load((n, at.of_keys, e)).t(), scores);
+        }
+        let key = n.coords().cast::<i32>().expand(0, steps.queries);
+        let query = at.queries.coords().cast::<i32>().expand(1, steps.keys);
+        // Behind the last key a dot has zeros.
+        let seen = K::sees(query, key, k.len(0).cast(), width.cast());
+        let scores = select(seen, scores, f32::MIN);
+        let next = most.max(scores.max_axis(1));
+        // Near scores differ exactly: what counts is not rounded by the size of the scores.
+        let weights = select(seen, ((scores - next.expand(1, steps.keys)) * scale).exp2_approx(), 0.0);
+        let factor = ((most - next) * scale).exp2_approx();
+        total = total * factor + weights.sum_axis(1);
+        acc = dot(weights, v.load((n, at.of_keys, at.columns)), acc * factor.expand(1, steps.columns));
+        most = next;
+    }
+    (most * scale, total, acc)
+}
+
+/// out = softmax(q · kᵀ / √d) · v of every head; tensors are `[rows, heads, d]`. As many query heads as there are for each head of keys
+/// share it.
+#[kernel(
+    types(K = [AllKeys, Causal, Near]),
+    tile(BM = [64, 32, 128, 16], BN = [64, 32, 128, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),
+    coarsen(TM of BM = [8, 4, 2], TD of BD = [8, 4, 2]),
+    vector(V = [4, 1]),
+    operands(O = [Shared, Transposed]),
+    stages(S = [2, 1]),
+    copy(C = [Async, Registers]),
+    min_blocks(Q = [1, 2, 3])
+)]
+pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32, 3>, out: &mut Tensor<f32, 3>, width: Scalar<i64>) {
+    let sharing = q.len(1) / k.len(1);
+    for (h, queries, columns) in out.axes([1, 0, 2]).tiles([Size::from(1), BM, BD]) {
+        let at = Place { queries, columns, head: h.number(), of_keys: h.number() / sharing };
+        let steps = Steps { queries: BM, keys: BN, inner: BE, columns: BD };
+        let around = K::around(queries, k.len(0), width);
+        let (_, total, acc) = pass::<K>((q, k, v), at, steps, around, width, zeros([BM, BD]));
+        out.store((queries, at.head, columns), acc / total.expand(1, BD));
+    }
+}
+
+/// What some keys add to an attention: to every chunk of `chunk` keys its part of the result (`[chunks, rows, heads, d]`), and each query's
+/// largest score (in powers of two) and sum of weights in it. For few queries, or of different numbers of keys: more blocks share the work.
+#[kernel(
+    types(K = [AllKeys, Causal]),
+    tile(BM = [64, 32, 128, 16], BN = [64, 32, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),
+    coarsen(TM of BM = [8, 4, 2], TD of BD = [8, 4, 2]),
+    vector(V = [4, 1]),
+    operands(O = [Shared, Transposed]),
+    stages(S = [2, 1]),
+    copy(C = [Async, Registers]),
+    min_blocks(Q = [1, 2, 3])
+)]
+pub fn attention_parts<K: Keys>(
+    q: &Tensor<f32, 3>,
+    k: &Tensor<f32, 3>,
+    v: &Tensor<f32, 3>,
+    parts: &mut Tensor<f32, 4>,
+    largest: &mut Tensor<f32, 3>,
+    totals: &mut Tensor<f32, 3>,
+    chunk: Scalar<i64>,
+    width: Scalar<i64>,
+) {
+    let sharing = q.len(1) / k.len(1);
+    for (c, h, queries, columns) in parts.axes([0, 2, 1, 3]).tiles([Size::from(1), Size::from(1), BM, BD]) {
+        let around = K::around(queries, k.len(0), width);
+        let first = around.start.max(c.number() * chunk);
+        let end = around.end.min((c.number() + 1) * chunk);
+        if first < end {
+            let at = Place { queries, columns, head: h.number(), of_keys: h.number() / sharing };
+            let steps = Steps { queries: BM, keys: BN, inner: BE, columns: BD };
+            let positions = Range { start: first, end };
+            let (most, total, acc) = pass::<K>((q, k, v), at, steps, positions, width, zeros([BM, BD]));
+            parts.store((c.number(), queries, at.head, columns), acc);
+            if columns.start() == 0 {
+                largest.scatter((c.number(), queries.coords(), at.head), most);
+                totals.scatter((c.number(), queries.coords(), at.head), total);
+            }
+        }
+    }
+}
+
+/// The chunks' parts, each by its share of the softmax.
+#[kernel(
+    types(K = [AllKeys, Causal]),
+    tile(BM = [8, 4, 16, 32], BD = [128, 64, 32]),
+    coarsen(TM of BM = [1, 2, 4], TD of BD = [4, 1, 2]),
+    vector(V = [4, 1, 2])
+)]
+pub fn join_attention<K: Keys>(
+    parts: &Tensor<f32, 4>,
+    largest: &Tensor<f32, 3>,
+    totals: &Tensor<f32, 3>,
+    out: &mut Tensor<f32, 3>,
+    keys: Scalar<i64>,
+    chunk: Scalar<i64>,
+    width: Scalar<i64>,
+) {
+    for (h, queries, columns) in out.axes([1, 0, 2]).tiles([Size::from(1), BM, BD]) {
+        let (head, around) = (h.number(), K::around(queries, keys, width));
+        let end = ((around.end + chunk - 1) / chunk).min(parts.len(0));
+        let (mut most, mut total) = (full::<f32>([BM], f32::MIN), zeros::<f32>([BM]));
+        let mut sum = zeros::<f32>([BM, BD]);
+        for c in around.start / chunk..end {
+            let other = largest.load((c, queries, head));
+            let next = most.max(other);
+            let (kept, added) = ((most - next).exp2_approx(), (other - next).exp2_approx());
+            total = total * kept + totals.load((c, queries, head)) * added;
+            sum = sum * kept.expand(1, BD) + parts.load((c, queries, head, columns)) * added.expand(1, BD);
+            most = next;
+        }
+        out.store((queries, head, columns), sum / total.expand(1, BD));
+    }
+}
+
+/// A row of an attention in double precision, by the keys that its query sees.
+pub fn reference(
+    keys: impl Iterator<Item = usize>,
+    score: impl Fn(usize) -> f64,
+    width: usize,
+    value: impl Fn(usize, usize) -> f64,
+) -> Vec<f64> {
+    let scores: Vec<(usize, f64)> = keys.map(|j| (j, score(j))).collect();
+    let most = scores.iter().fold(f64::NEG_INFINITY, |most, (_, s)| most.max(*s));
+    let weights: Vec<(usize, f64)> = scores.iter().map(|(j, s)| (*j, (s - most).exp())).collect();
+    let total: f64 = weights.iter().map(|(_, w)| w).sum();
+    let mut out = vec![0.0; width];
+    for (j, w) in weights {
+        out.iter_mut().enumerate().for_each(|(e, sum)| *sum += w / total * value(j, e));
+    }
+    out
+}
+
+/// What an attention may be off by in f32, for queries and keys of up to `largest` and values of up to `value`, where scores are so far
+/// apart that few keys count and the order of sums decides.
+///
+/// A score is a sum of `d` products. Its rounding errors are those of [`sum_rounding`](girih::challenge::sum_rounding), of the partial sums
+/// of random products, which are a third of the largest one's size: at seven standard deviations `7 u d largest² / 3` together, `1 / √d` of
+/// it behind the scale. If every score is off by at most `δ`, a weight is by a factor between `exp(-2δ)` and `exp(2δ)`, and the result by
+/// at most `(exp(2δ) - 1)` of the largest value. Rounding to tf32 makes errors of 2⁻¹¹ of a product instead, thousands of times larger.
+pub fn rounding(d: f64, largest: f64, value: f64) -> f64 {
+    let score = 7.0 * 2f64.powi(-24) * d * largest * largest / 3.0 / d.sqrt();
+    ((2.0 * score).exp() - 1.0) * value
+}
