@@ -1,3 +1,75 @@
 """Attentions."""
 
-PEERS = {}
+import torch
+import torch.nn.functional as F
+from peers.inputs import normal, uniform
+
+
+def one_head(q, k, v, **options):
+    return F.scaled_dot_product_attention(q[None, None], k[None, None], v[None, None], **options)[0, 0]
+
+
+def multi_head(q, k, v, heads):
+    q, k, v = (x.unflatten(1, (heads, -1)).transpose(0, 1)[None] for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v)[0].transpose(0, 1).flatten(1)
+
+
+def cross(q, k, v):
+    return F.scaled_dot_product_attention(*(x.transpose(0, 1)[None] for x in (q, k, v)))[0].transpose(0, 1)
+
+
+def grouped(q, k, v):
+    sharing = q.shape[0] // k.shape[0]
+    k, v = (x.repeat_interleave(sharing, 0)[None] for x in (k, v))
+    return F.scaled_dot_product_attention(q[None], k, v)[0]
+
+
+def distances(q, k):
+    return torch.arange(q.shape[0], device=q.device)[:, None] - torch.arange(k.shape[0], device=q.device)
+
+
+def linear_bias(q, k, v, slope):
+    return one_head(q, k, v, attn_mask=slope * distances(q, k).float())
+
+
+def sliding_window(q, k, v, window):
+    return one_head(q, k, v, attn_mask=distances(q, k).abs() <= window)
+
+
+def linear(q, k, v):
+    q, k = F.elu(q) + 1, F.elu(k) + 1
+    return (q @ (k.t() @ v)) / (q @ k.sum(0)).unsqueeze(1)
+
+
+def backward(q, k, v, d_out):
+    scale = q.shape[1] ** -0.5
+    weights = torch.softmax(q @ k.t() * scale, 1)
+    d_weights = d_out @ v.t()
+    d_scores = weights * (d_weights - (weights * d_weights).sum(1, keepdim=True)) * scale
+    return d_scores @ k, d_scores.t() @ q, weights.t() @ d_out
+
+
+def rows(low, high, *shapes):
+    return [uniform(low, high, *shape) for shape in shapes]
+
+
+PEERS = {
+    "softmax_attention": (lambda s: rows(-0.1, 0.1, (s["M"], s["d"]), (s["N"], s["d"]), (s["N"], s["d"])), one_head),
+    "multi_head_attention": (lambda s: [*rows(-10, 10, *[(s["N"], s["d_model"])] * 3), s["h"]], multi_head),
+    "multi_head_cross_attention": (lambda s: [normal(1, s[rows], s["H"], s["D"]) for rows in ("M", "N", "N")], cross),
+    "casual_attention": (
+        lambda s: rows(-100, 100, *[(s["M"], s["d"])] * 3),
+        lambda q, k, v: one_head(q, k, v, is_causal=True),
+    ),
+    "attn_w_linear_bias": (
+        lambda s: [*rows(-0.1, 0.1, (s["M"], s["d"]), (s["N"], s["d"]), (s["N"], s["d"])), s["alpha"]],
+        linear_bias,
+    ),
+    "linear_attention": (lambda s: rows(-100, 100, *[(s["M"], s["d"])] * 3), linear),
+    "sliding_window_attn": (lambda s: [*rows(-100, 100, *[(s["M"], s["d"])] * 3), s["window_size"]], sliding_window),
+    "grouped_query_attention": (
+        lambda s: [normal(1, s[heads], s["seq_len"], s["head_dim"]) for heads in ("num_q_heads", "num_kv_heads", "num_kv_heads")],
+        grouped,
+    ),
+    "softmax_attention_backward": (lambda s: [normal(1, s[rows], s["d"]) for rows in ("M", "N", "N", "M")], backward),
+}
