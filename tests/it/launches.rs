@@ -83,9 +83,11 @@ fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
 }
 
 /// The most that a launch can promise: packed, aligned tensors with axes of 48 elements where the kernel leaves that open, or fewer where
-/// a tensor of four axes would be too large.
+/// a tensor of four axes would be too large. Nothing is launched at these lengths, so it does not matter how much work that were.
 pub fn best_facts(kernel: &Kernel) -> Facts {
-    let shape = shapes(kernel, &[48, 32, 16], 1, 0).pop().unwrap_or_else(|| panic!("{}: no shapes meet its requirements", kernel.name));
+    let shape = shapes_within(i64::MAX, kernel, &[48, 32, 16], 1, 0)
+        .pop()
+        .unwrap_or_else(|| panic!("{}: no shapes meet its requirements", kernel.name));
     let facts = Launch::new(kernel, &shape, Placement::Aligned, 0).facts(kernel);
     let tensors = facts.tensors.into_iter().map(|t| t.map(|t| TensorFacts { most: vec![], ..t })).collect();
     Facts { tensors, ..facts }

@@ -21,14 +21,14 @@ const MOST_PRODUCTS: i64 = 1 << 17;
 
 /// Shapes with axes of the given lengths that meet the kernel's requirements: all axes alike first, then mixtures.
 pub fn shapes(kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
-    shapes_within(MOST_WORK, kernel, lengths, most, seed)
+    let most_work = if kernel.has_dots() { MOST_PRODUCTS } else { MOST_WORK };
+    shapes_within(most_work, kernel, lengths, most, seed)
 }
 
 /// The same of launches that visit at most so many elements: where every axis has each length once, they need not all be long at once.
 pub fn shapes_within(most_work: i64, kernel: &Kernel, lengths: &[i64], most: usize, seed: u64) -> Vec<Shape> {
     let mut rng = Rng::new(seed);
     let mut found: Vec<Shape> = Vec::new();
-    let most_work = if kernel.has_dots() { most_work.min(MOST_PRODUCTS) } else { most_work };
     for attempt in 0..lengths.len() + 300 {
         let mut pick = |alike: usize| lengths[if attempt < lengths.len() { alike } else { rng.below(lengths.len()) }];
         let shared: Vec<i64> = (0..8).map(|_| pick(attempt)).collect();
