@@ -37,7 +37,7 @@ fn guarded(c: Scalar<bool>, before: Tile<i32>, then: impl FnOnce() -> Tile<i32>)
     warps(W = [1, 2]),
     operands(O = [Shared, Direct, Transposed]),
     stages(S = [1, 2, 3]),
-    copy(P = [Registers, Async, Overlap]),
+    copy(P = [Registers, Async, Overlap, Mbarriers]),
     grid(G = [0, 1]),
     split(Z = [1, 2, 0]),
     slices(Y = [1, 2])
