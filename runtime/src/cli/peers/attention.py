@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from peers.inputs import normal, uniform
+from peers.inputs import ints, normal, uniform
 
 
 def one_head(q, k, v, **options):
@@ -53,6 +53,12 @@ def rows(low, high, *shapes):
     return [uniform(low, high, *shape) for shape in shapes]
 
 
+def cached(q, k, v, k_scale, v_scale):
+    scores = (k.float() * q[:, None]).sum(2) * k_scale / q.shape[1] ** 0.5
+    weights = scores.softmax(1) * v_scale
+    return (weights[:, :, None] * v.float()).sum(1)
+
+
 PEERS = {
     "softmax_attention": (lambda s: rows(-0.1, 0.1, (s["M"], s["d"]), (s["N"], s["d"]), (s["N"], s["d"])), one_head),
     "multi_head_attention": (lambda s: [*rows(-10, 10, *[(s["N"], s["d_model"])] * 3), s["h"]], multi_head),
@@ -72,4 +78,12 @@ PEERS = {
         grouped,
     ),
     "softmax_attention_backward": (lambda s: [normal(1, s[rows], s["d"]) for rows in ("M", "N", "N", "M")], backward),
+    "int8_kv_cache_attention": (
+        lambda s: [
+            normal(1, s["num_heads"], s["head_dim"]),
+            *(ints(-128, 128, torch.int8, s["num_heads"], s["seq_len"], s["head_dim"]) for _ in "kv"),
+            *(uniform(0.01, 0.11, s["num_heads"], s["seq_len"]) for _ in "kv"),
+        ],
+        cached,
+    ),
 }

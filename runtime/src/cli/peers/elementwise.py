@@ -35,6 +35,16 @@ def grayscale(x):
     return 0.299 * x[:, 0] + 0.587 * x[:, 1] + 0.114 * x[:, 2]
 
 
+def rotated(q, cos, sin):
+    half = q.shape[1] // 2
+    return q * cos + torch.cat([-q[:, half:], q[:, :half]], 1) * sin
+
+
+def squares_scaled(x, s, size):
+    factors = s.repeat_interleave(size, 0)[: x.shape[0]].repeat_interleave(size, 1)[:, : x.shape[1]]
+    return x * factors
+
+
 PEERS = {
     "vector_add": (lambda s: [uniform(-1000, 1000, s["N"]), uniform(-1000, 1000, s["N"])], lambda a, b: a + b),
     "matrix_addition": (lambda s: [uniform(-1000, 1000, s["N"], s["N"]) for _ in "AB"], lambda a, b: a + b),
@@ -60,4 +70,14 @@ PEERS = {
     ),
     "reverse_array": (lambda s: [uniform(-1000, 1000, s["N"])], lambda x: x.copy_(x.flip(0))),
     "matrix_transpose": (lambda s: [uniform(-10, 10, s["rows"], s["cols"])], lambda x: x.t().contiguous()),
+    "interleave": (lambda s: [torch.randn(s["N"], device="cuda") for _ in "AB"], lambda a, b: torch.stack([a, b], 1).flatten()),
+    "rope_embedding": (lambda s: [torch.randn(s["M"], s["D"], device="cuda") for _ in "Qcs"], rotated),
+    "weight_dequantization": (
+        lambda s: [
+            torch.randn(s["M"], s["N"], device="cuda"),
+            torch.randn(-(-s["M"] // s["TILE_SIZE"]), -(-s["N"] // s["TILE_SIZE"]), device="cuda"),
+            s["TILE_SIZE"],
+        ],
+        squares_scaled,
+    ),
 }

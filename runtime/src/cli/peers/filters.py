@@ -15,6 +15,12 @@ def jacobi(x):
     return y
 
 
+def causal_depthwise(x, weight, bias):
+    taps = weight.shape[1]
+    rows = F.pad(x.transpose(1, 2), (taps - 1, 0))
+    return F.conv1d(rows, weight.flip(1).unsqueeze(1), bias, groups=x.shape[2]).transpose(1, 2)
+
+
 PEERS = {
     "1d_convolution": (
         lambda s: [uniform(-1, 1, 1, 1, s["input_size"]), uniform(-1, 1, 1, 1, s["kernel_size"])],
@@ -38,4 +44,19 @@ PEERS = {
         F.max_pool2d,
     ),
     "jacobi_stencil_2d": (lambda s: [uniform(-1, 1, s["rows"], s["cols"])], jacobi),
+    "3d_convolution": (
+        lambda s: [
+            uniform(-1, 1, 1, 1, s["input_depth"], s["input_rows"], s["input_cols"]),
+            uniform(-1, 1, 1, 1, s["kernel_depth"], s["kernel_rows"], s["kernel_cols"]),
+        ],
+        F.conv3d,
+    ),
+    "causal_depthwise_conv1d": (
+        lambda s: [
+            torch.randn(s["B"], s["L"], s["D"], device="cuda"),
+            torch.randn(s["D"], s["K"], device="cuda"),
+            torch.randn(s["D"], device="cuda"),
+        ],
+        causal_depthwise,
+    ),
 }

@@ -34,6 +34,21 @@ def row_reductions(x):
     return x.amax(1), x.sum(1), torch.linalg.vector_norm(x, dim=1), x.min()
 
 
+def clipped_loss(advantages, new, old, eps):
+    ratio = torch.exp(new - old)
+    return -torch.minimum(ratio * advantages, ratio.clamp(1 - eps, 1 + eps) * advantages).mean()
+
+
+def embedded(tokens, positions, words, places, gamma, beta, eps):
+    return F.layer_norm(words[tokens] + places[positions], gamma.shape, gamma, beta, eps)
+
+
+def nearest(points):
+    distances = (points[:, None] - points[None]).square().sum(-1)
+    distances.fill_diagonal_(torch.inf)
+    return distances.argmin(1).int()
+
+
 PEERS = {
     "reduction": (lambda s: [uniform(0, 1000, s["N"])], torch.sum),
     "dot_product": (lambda s: [uniform(-1, 1, s["N"]) for _ in "AB"], lambda a, b: (a * b).sum()),
@@ -113,4 +128,31 @@ PEERS = {
         lambda x, residual, weight, eps: F.rms_norm(x + residual, weight.shape, weight, eps),
     ),
     "row_reductions": (lambda s: [uniform(-10, 10, s["rows"], s["cols"])], row_reductions),
+    "ppo_clipped_surrogate_loss": (
+        lambda s: [*(torch.randn(s["B"], s["S"], device="cuda") for _ in "apo"), s["clip_eps"]],
+        clipped_loss,
+    ),
+    "group_normalization": (
+        lambda s: [
+            uniform(-3, 3, s["N"], s["C"], s["H"], s["W"]),
+            s["G"],
+            uniform(0.5, 1.5, s["C"]),
+            uniform(-0.5, 0.5, s["C"]),
+            s["eps"],
+        ],
+        F.group_norm,
+    ),
+    "token_embedding_layer": (
+        lambda s: [
+            ints(0, s["V"], torch.int32, s["B"], s["T"]),
+            ints(0, s["P"], torch.int32, s["T"]),
+            uniform(-0.3, 0.3, s["V"], s["D"]),
+            uniform(-0.3, 0.3, s["P"], s["D"]),
+            uniform(0.8, 1.2, s["D"]),
+            uniform(-0.1, 0.1, s["D"]),
+            s["eps"],
+        ],
+        embedded,
+    ),
+    "nearest_neighbor": (lambda s: [uniform(-1000, 1000, s["N"], 3)], nearest),
 }

@@ -32,6 +32,22 @@ def largest_window(x, window):
     return (sums[window:] - sums[:-window]).max()
 
 
+def advantages_from_behind(rewards, values, gamma, lam):
+    deltas = rewards + gamma * F.pad(values[:, 1:], (0, 1)) - values
+    last, rows = torch.zeros_like(deltas[:, 0]), []
+    for t in range(deltas.shape[1] - 1, -1, -1):
+        last = deltas[:, t] + gamma * lam * last
+        rows.append(last)
+    return torch.stack(rows[::-1], 1)
+
+
+def segmented_sums(values, flags):
+    # What stood before a segment is taken off: in double precision, as sums of all elements grow large.
+    before = values.double().cumsum(0) - values
+    firsts = torch.where(flags != 0, torch.arange(len(flags), device="cuda"), 0).cummax(0).values
+    return (before - before[firsts]).float()
+
+
 PEERS = {
     "prefix_sum": (lambda s: [uniform(-100, 100, s["N"])], lambda x: x.cumsum(0)),
     "linear_recurrence": (
@@ -51,4 +67,13 @@ PEERS = {
         torch.compiler.disable(selective_scan),
     ),
     "max_subarray_sum": (lambda s: [ints(-10, 11, torch.int32, s["N"]), s["window_size"]], largest_window),
+    "gae_reverse_scan": (
+        lambda s: [*(torch.randn(s["B"], s["S"], device="cuda") for _ in "rv"), s["gamma"], s["lam"]],
+        # A graph of thousands of steps takes the compiler many minutes.
+        torch.compiler.disable(advantages_from_behind),
+    ),
+    "segmented_prefix_sum": (
+        lambda s: [uniform(-1, 1, s["N"]), (torch.arange(s["N"], device="cuda") % 256 == 0).int()],
+        segmented_sums,
+    ),
 }

@@ -1,7 +1,7 @@
 """Sorts, selections, sampling."""
 
 import torch
-from peers.inputs import ints
+from peers.inputs import ints, uniform
 
 
 def sparse_rows(*shape):
@@ -42,6 +42,18 @@ def nucleus(logits, p):
     return order[kept.multinomial(1)]
 
 
+def kept_in_order(x):
+    kept = x[x > 0]
+    out = torch.zeros_like(x)
+    out[: kept.numel()] = kept
+    return out
+
+
+def gates(logits, k):
+    top = logits.topk(k, 1)
+    return top.values.softmax(1), top.indices.int()
+
+
 PEERS = {
     "sorting": (lambda s: [torch.rand(s["N"], device="cuda") * 2000 - 1000], lambda x: x.sort().values),
     # PyTorch sorts no unsigned numbers: signed ones stand for them.
@@ -52,4 +64,10 @@ PEERS = {
     ),
     "top_p_sampling": (lambda s: [3 * torch.randn(s["vocab_size"], device="cuda"), torch.full([1], 0.9, device="cuda")], nucleus),
     "speculative_decoding_verification": (drafts, verify),
+    "stream_compaction": (lambda s: [uniform(-1, 1, s["N"])], kept_in_order),
+    "parallel_merge": (
+        lambda s: [uniform(-1, 1, s[n]).sort().values for n in "MN"],
+        lambda a, b: torch.cat([a, b]).sort().values,
+    ),
+    "moe_topk_gating": (lambda s: [torch.randn(s["M"], s["E"], device="cuda"), s["k"]], gates),
 }
