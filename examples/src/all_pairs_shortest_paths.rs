@@ -56,7 +56,7 @@ fn through(
 
 /// The rows or the columns of a round, joined with its closed square.
 #[kernel(tile(BM = [64, 32], BN = [64, 32]), coarsen(TM of BM = [4, 2, 8], TN of BN = [4, 2, 1]))]
-pub fn join(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, joined: &mut Tensor<f32, 2>, width: Scalar<i64>) {
+pub fn join_paths(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, joined: &mut Tensor<f32, 2>, width: Scalar<i64>) {
     for (m, n) in joined.tiles([BM, BN]) {
         joined.store((m, n), through(a, b, (m, n), (BM, BN), width, full([BM, BN], f32::INFINITY)));
     }
@@ -81,8 +81,8 @@ pub fn solve(dist: &Tensor<f32, 2>, output: &mut Tensor<f32, 2>) {
         let first = round * SIDE;
         let width = (n - first).min(SIDE);
         close_square(&output.slice(0, first, width).slice(1, first, width), &mut closed);
-        join(&closed, &output.slice(0, first, width), &mut rows, width);
-        join(&output.slice(1, first, width), &closed, &mut columns, width);
+        join_paths(&closed, &output.slice(0, first, width), &mut rows, width);
+        join_paths(&output.slice(1, first, width), &closed, &mut columns, width);
         relax(&columns, &rows, output, width);
     }
 }

@@ -114,7 +114,7 @@ pub fn attend_words(
     coarsen(CE of E = [4, 1, 2], CC of C = [1, 2, 4]),
     vector(V = [4, 1, 2])
 )]
-pub fn join(parts: &Tensor<f32, 3>, largest: &Tensor<f32, 2>, totals: &Tensor<f32, 2>, out: &mut Tensor<f32, 2>) {
+pub fn join_heads(parts: &Tensor<f32, 3>, largest: &Tensor<f32, 2>, totals: &Tensor<f32, 2>, out: &mut Tensor<f32, 2>) {
     for (h, e) in out.tiles([Size::from(1), E]) {
         let head = h.number();
         let mut most = full::<f32>([C], f32::NEG_INFINITY);
@@ -161,7 +161,7 @@ pub fn solve(
     } else {
         attend_bytes(q, k, v, k_scale, v_scale, &mut parts, &mut largest, &mut totals);
     }
-    join(&parts, &largest, &totals, out);
+    join_heads(&parts, &largest, &totals, out);
 }
 
 girih::challenge! {
@@ -187,10 +187,10 @@ girih::challenge! {
         let weights: Vec<f64> = scores.iter().map(|v| (v - most).exp()).collect();
         let total: f64 = weights.iter().sum();
         let mut out = vec![0.0; d];
-        for t in 0..s {
-            let w = weights[t] / total * x.at("v_scale", h * s + t);
-            for e in 0..d {
-                out[e] += w * x.at("V_int8", (h * s + t) * d + e);
+        for (t, weight) in weights.iter().enumerate() {
+            let w = weight / total * x.at("v_scale", h * s + t);
+            for (e, sum) in out.iter_mut().enumerate() {
+                *sum += w * x.at("V_int8", (h * s + t) * d + e);
             }
         }
         out

@@ -145,8 +145,11 @@ fn lloyd(case: &girih::challenge::Case) -> (Vec<f64>, [Vec<f64>; 2]) {
         }
         for c in 0..k {
             let members: Vec<usize> = (0..n).filter(|i| labels[*i] == c).collect();
-            for a in (0..2).filter(|_| !members.is_empty()) {
-                centroids[a][c] = members.iter().map(|i| points[a][*i]).sum::<f64>() / members.len() as f64;
+            if members.is_empty() {
+                continue;
+            }
+            for (axis, own) in points.iter().zip(&mut centroids) {
+                own[c] = members.iter().map(|i| axis[*i]).sum::<f64>() / members.len() as f64;
             }
         }
     }

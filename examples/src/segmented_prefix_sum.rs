@@ -65,7 +65,7 @@ pub fn scan_chunks(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, sums: &Tenso
 ///
 /// A block has 256 threads with 16 neighbours each; 4 words of padding behind every 16 keep shared accesses apart.
 /// A chunk's word has bit 63 where its sum since the last flag or the start is complete, bit 62 where it is the chunk's own, and the sum.
-#[kernel(tile(B = 1, N = 256), cache(H = [Default, Stores]))]
+#[kernel(tile(B = 1, N = 256), cache(H = [Default, Stores, Streaming]))]
 pub fn scan_once(
     values: &Tensor<f32, 1>,
     flags: &Tensor<i32, 1>,
@@ -181,8 +181,8 @@ girih::challenge! {
 /// Every 256th at the size that is timed; else some, and long stretches of none.
 fn flag(n: i64, i: usize) -> f64 {
     let some = match n {
-        50_000_000 => i % 256 == 0,
-        70_001 | 100_003 => i == 0 || i == 40_000 || i > 90_000 && i % 7 == 0,
+        50_000_000 => i.is_multiple_of(256),
+        70_001 | 100_003 => i == 0 || i == 40_000 || i > 90_000 && i.is_multiple_of(7),
         _ => i == 0 || (i * 2654435761) % 97 == 3,
     };
     some as u8 as f64

@@ -158,7 +158,7 @@ fn probability(lens: &[i64], i: usize, salt: usize) -> f64 {
     let place = (i % vocabulary + vocabulary - first) % vocabulary;
     match salt == 1 && row % 7 == 6 {
         true => 0.0,
-        false if place % step == 0 && place / step < places => share(row, place / step, places, salt as u64),
+        false if place.is_multiple_of(step) && place / step < places => share(row, place / step, places, salt as u64),
         false => 1e-10 * (1.0 - 0.1 * salt as f64),
     }
 }
