@@ -95,3 +95,5 @@ pub mod token_embedding_layer;
 pub mod value_clipping;
 pub mod vector_add;
 pub mod weight_dequantization;
+
+girih::winners!("../winners.txt");

@@ -35,7 +35,13 @@ pub fn chunk_ends(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, sums: &mut Te
     vector(V = [4, 1, 2]),
     cache(H = [Default, Stores, Streaming])
 )]
-pub fn scan_chunks(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, sums: &Tensor<f32, 1>, any: &Tensor<i32, 1>, out: &mut Tensor<f32, 1>) {
+pub fn scan_segments(
+    values: &Tensor<f32, 1>,
+    flags: &Tensor<i32, 1>,
+    sums: &Tensor<f32, 1>,
+    any: &Tensor<i32, 1>,
+    out: &mut Tensor<f32, 1>,
+) {
     for t in out.tiles([T]) {
         let v = values.load(t);
         let f = flags.load(t) != 0;
@@ -151,7 +157,7 @@ pub fn solve(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, output: &mut Tenso
     if variant("two launches") {
         let (mut sums, mut any) = (temp([chunks]), temp([chunks]));
         chunk_ends(values, flags, &mut sums, &mut any);
-        scan_chunks(values, flags, &sums, &any, output);
+        scan_segments(values, flags, &sums, &any, output);
     } else {
         let mut ticket = temp_filled([1], 0u32);
         let mut states = temp_filled([chunks], 0u64);
