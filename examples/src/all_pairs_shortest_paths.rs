@@ -63,7 +63,7 @@ pub fn join_paths(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, joined: &mut Tensor<f3
 }
 
 /// All pairs, relaxed by paths through the nodes of a round.
-#[kernel(tile(BM = [64, 128], BN = [64, 128]), coarsen(TM of BM = [8, 4], TN of BN = [4, 8]), min_blocks(Q = [1, 2]))]
+#[kernel(tile(BM = [64, 128], BN = [64, 128]), coarsen(TM of BM = [8, 4], TN of BN = [4, 8]), min_blocks(Q = [2, 1]))]
 pub fn relax(to: &Tensor<f32, 2>, from: &Tensor<f32, 2>, paths: &mut Tensor<f32, 2>, width: Scalar<i64>) {
     for (m, n) in paths.tiles([BM, BN]) {
         paths.store((m, n), through(to, from, (m, n), (BM, BN), width, paths.load((m, n))));

@@ -72,6 +72,12 @@ pub struct Steps {
     columns: Size,
 }
 
+/// The head of keys that some query heads share.
+#[device]
+fn head_of_keys(head: Scalar<i64>, q: &Tensor<f32, 3>, k: &Tensor<f32, 3>) -> Scalar<i64> {
+    head * k.len(1) / q.len(1)
+}
+
 /// A pass over some keys: of every query its largest score, its sum of weights and its weighted sum of values. Weights are powers of two.
 #[device]
 fn pass<K: Keys>(
@@ -116,12 +122,13 @@ fn pass<K: Keys>(
     operands(O = [Shared, Transposed]),
     stages(S = [2, 1]),
     copy(C = [Async, Registers]),
-    min_blocks(Q = [1, 2, 3])
+    min_blocks(Q = [2, 1, 3])
 )]
 pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32, 3>, out: &mut Tensor<f32, 3>, width: Scalar<i64>) {
-    let sharing = q.len(1) / k.len(1);
+    // A launch that lacks heads is refused.
+    let (q, v, _first) = (&q.slice(1, 0, out.len(1)), &v.slice(1, 0, k.len(1)), k.slice(1, 0, 1));
     for (h, queries, columns) in out.axes([1, 0, 2]).tiles([Size::from(1), BM, BD]) {
-        let at = Place { queries, columns, head: h.number(), of_keys: h.number() / sharing };
+        let at = Place { queries, columns, head: h.number(), of_keys: head_of_keys(h.number(), q, k) };
         let steps = Steps { queries: BM, keys: BN, inner: BE, columns: BD };
         let around = K::around(queries, k.len(0), width);
         let (_, total, acc) = pass::<K>((q, k, v), at, steps, around, width, zeros([BM, BD]));
@@ -139,7 +146,7 @@ pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32
     operands(O = [Shared, Transposed]),
     stages(S = [2, 1]),
     copy(C = [Async, Registers]),
-    min_blocks(Q = [1, 2, 3])
+    min_blocks(Q = [2, 1, 3])
 )]
 pub fn attention_parts<K: Keys>(
     q: &Tensor<f32, 3>,
@@ -151,13 +158,14 @@ pub fn attention_parts<K: Keys>(
     chunk: Scalar<i64>,
     width: Scalar<i64>,
 ) {
-    let sharing = q.len(1) / k.len(1);
+    // A launch that lacks heads is refused.
+    let (q, v, _first) = (&q.slice(1, 0, parts.len(2)), &v.slice(1, 0, k.len(1)), k.slice(1, 0, 1));
     for (c, h, queries, columns) in parts.axes([0, 2, 1, 3]).tiles([Size::from(1), Size::from(1), BM, BD]) {
         let around = K::around(queries, k.len(0), width);
         let first = around.start.max(c.number() * chunk);
         let end = around.end.min((c.number() + 1) * chunk);
         if first < end {
-            let at = Place { queries, columns, head: h.number(), of_keys: h.number() / sharing };
+            let at = Place { queries, columns, head: h.number(), of_keys: head_of_keys(h.number(), q, k) };
             let steps = Steps { queries: BM, keys: BN, inner: BE, columns: BD };
             let positions = Range { start: first, end };
             let (most, total, acc) = pass::<K>((q, k, v), at, steps, positions, width, zeros([BM, BD]));
@@ -186,6 +194,8 @@ pub fn join_attention<K: Keys>(
     chunk: Scalar<i64>,
     width: Scalar<i64>,
 ) {
+    let parts = &parts.slice(2, 0, out.len(1));
+    let [largest, totals] = [largest, totals].map(|x| x.slice(0, 0, parts.len(0)).slice(2, 0, out.len(1)));
     for (h, queries, columns) in out.axes([1, 0, 2]).tiles([Size::from(1), BM, BD]) {
         let (head, around) = (h.number(), K::around(queries, keys, width));
         let end = ((around.end + chunk - 1) / chunk).min(parts.len(0));

@@ -52,7 +52,7 @@ fn counting(
     operands(O = [Shared, Transposed]),
     stages(S = [2, 1, 3]),
     copy(C = [Async, Registers]),
-    min_blocks(Q = [1, 2])
+    min_blocks(Q = [2, 1])
 )]
 pub fn biased_scores(
     q: &Tensor<f32, 2>,
@@ -84,7 +84,7 @@ pub fn biased_scores(
     vector(V = [4, 1]),
     stages(S = [2, 1]),
     copy(C = [Async, Registers]),
-    min_blocks(Q = [1, 2])
+    min_blocks(Q = [2, 1])
 )]
 pub fn weighted_values(
     scores: &Tensor<f32, 2>,

@@ -116,18 +116,12 @@ pub fn group_norm_copied(
 pub fn solve(x: &Tensor<f32, 4>, gamma: &Tensor<f32, 1>, beta: &Tensor<f32, 1>, y: &mut Tensor<f32, 4>, g: Scalar<i32>, eps: Scalar<f32>) {
     let per = x.len(1) / g.cast::<i64>();
     let area = x.len(2) * x.len(3);
-    if per * area <= 65536 && area % 4 == 0 && variant("group copied") {
-        group_norm_copied(
-            &x.flat().chunked(0, per * area),
-            gamma,
-            beta,
-            &mut y.flat().chunked(0, per * area),
-            area.cast::<u32>(),
-            g.cast::<u32>(),
-            eps,
-        );
+    let (rows, mut out) = (x.flat().chunked(0, per * area), y.flat().chunked(0, per * area));
+    if per * area > 65536 || area % 4 != 0 || variant("read twice") {
+        let (x, mut y) = (rows.flat().chunked(0, area).chunked(0, per), out.flat().chunked(0, area).chunked(0, per));
+        group_norm(&x, gamma, beta, &mut y, g, eps);
     } else {
-        group_norm(&x.flat().chunked(0, area).chunked(0, per), gamma, beta, &mut y.flat().chunked(0, area).chunked(0, per), g, eps);
+        group_norm_copied(&rows, gamma, beta, &mut out, area.cast::<u32>(), g.cast::<u32>(), eps);
     }
 }
 

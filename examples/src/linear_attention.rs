@@ -39,7 +39,7 @@ pub fn key_states(k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, states: &mut Tensor<f3
     vector(V = [4, 1, 2]),
     stages(S = [2, 1, 3]),
     copy(C = [Async, Registers]),
-    min_blocks(Q = [1, 2])
+    min_blocks(Q = [2, 1])
 )]
 pub fn attend_to_states(q: &Tensor<f32, 2>, states: &Tensor<f32, 2>, sums: &Tensor<f32, 2>, out: &mut Tensor<f32, 2>) {
     for (m, n) in out.tiles([BM, BN]) {

@@ -115,7 +115,7 @@ pub fn scan_once(
         let bits = all.bitcast::<u32>().cast::<u64>();
         let complete = all_seen != 0 || me == 0;
         let word = bits | select(complete, scalar(1u64 << 63), scalar(1u64 << 62));
-        states.ordered(Scope::Device, MemoryOrder::Release).exchange_at(me, word);
+        states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, word);
         let mut carry = scalar(0.0f32);
         let mut open = me > 0;
         let mut j = me - 1;
@@ -130,7 +130,7 @@ pub fn scan_once(
         }
         if !complete {
             let word = (all + carry).bitcast::<u32>().cast::<u64>() | (1u64 << 63);
-            states.ordered(Scope::Device, MemoryOrder::Release).exchange_at(me, word);
+            states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, word);
         }
 
         let before = select(pre_seen != 0, pre, pre + carry);

@@ -22,8 +22,9 @@ fn made_elements_end_where_they_are_looked_at() {
     assert_eq!(ends(made_carries::Kernel::def()), 3);
     // Rows' largest elements and the constant; not the rows while columns are reduced.
     assert_eq!(ends(made_rows::Kernel::def()), 2);
-    // The gallery loads what it looks at, but for a step per chunk of rows, whose rows are scattered to a tensor that may have more, and sums
-    // that are asked whether all of them are finite, and sums of one along an axis as long as the tile of a batch.
+    // The gallery loads what it looks at, but for a step per chunk of rows, whose rows are scattered to a tensor that may have more, sums
+    // that are asked whether all of them are finite, sums of one along an axis as long as the tile of a batch, rows of scores and of gates
+    // whose largest is sought, sums of squares, and distances that begin at infinity.
     let made: Vec<String> = super::rungs::gallery().into_iter().filter(|k| k.to_string().contains(" = within ")).map(|k| k.name).collect();
     assert_eq!(made, ["chunk_maps", "selective_walk", "split_batched_multiplication", "split_matrix_multiplication"]);
 }
