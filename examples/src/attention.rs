@@ -91,6 +91,7 @@ fn pass<K: Keys>(
     let scale = q.len(2).cast::<f32>().rsqrt() * std::f32::consts::LOG2_E;
     let (mut most, mut total) = (full::<f32>([steps.queries], f32::MIN), zeros::<f32>([steps.queries]));
     let mut acc = nothing;
+    let (first, end) = (positions.start.cast::<i32>(), positions.end.min(k.len(0)).cast::<i32>());
     for n in k.axis(0).tiles(steps.keys).within(positions) {
         let mut scores = zeros::<f32>([steps.queries, steps.keys]);
         for e in q.axis(2).tiles(steps.inner) {
@@ -98,8 +99,8 @@ fn pass<K: Keys>(
         }
         let key = n.coords().cast::<i32>().expand(0, steps.queries);
         let query = at.queries.coords().cast::<i32>().expand(1, steps.keys);
-        // Behind the last key a dot has zeros.
-        let seen = K::sees(query, key, k.len(0).cast(), width.cast());
+        // Where no key is, or none of these, a dot has zeros.
+        let seen = K::sees(query, key, end, width.cast()) && key >= first;
         let scores = select(seen, scores, f32::MIN);
         let next = most.max(scores.max_axis(1));
         // Near scores differ exactly: what counts is not rounded by the size of the scores.
@@ -116,7 +117,7 @@ fn pass<K: Keys>(
 /// share it.
 #[kernel(
     types(K = [AllKeys, Causal, Near]),
-    tile(BM = [64, 32, 128, 16], BN = [64, 32, 128, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),
+    tile(BM = [64, 32, 128, 16], BN = [32, 64, 128, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),
     coarsen(TM of BM = [8, 4, 2], TD of BD = [8, 4, 2]),
     vector(V = [4, 1]),
     operands(O = [Shared, Transposed]),
@@ -140,7 +141,7 @@ pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32
 /// largest score (in powers of two) and sum of weights in it. For few queries, or of different numbers of keys: more blocks share the work.
 #[kernel(
     types(K = [AllKeys, Causal]),
-    tile(BM = [64, 32, 128, 16], BN = [64, 32, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),
+    tile(BM = [64, 32, 128, 16], BN = [32, 64, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),
     coarsen(TM of BM = [8, 4, 2], TD of BD = [8, 4, 2]),
     vector(V = [4, 1]),
     operands(O = [Shared, Transposed]),
@@ -202,11 +203,21 @@ pub fn join_attention<K: Keys>(
         let (mut most, mut total) = (full::<f32>([BM], f32::MIN), zeros::<f32>([BM]));
         let mut sum = zeros::<f32>([BM, BD]);
         for c in around.start / chunk..end {
-            let other = largest.load((c, queries, head));
+            // A query reads the chunks of which it sees a key; others may have been left out.
+            let seen = K::sees(queries.coords().cast(), full([BM], (c * chunk).cast::<i32>()), keys.cast(), width.cast());
+            let (mut other, mut weights) = (full::<f32>([BM], f32::MIN), zeros::<f32>([BM]));
+            let mut part = zeros::<f32>([BM, BD]);
+            if seen {
+                other = largest.load((c, queries, head));
+                weights = totals.load((c, queries, head));
+            }
+            if seen.expand(1, BD) {
+                part = parts.load((c, queries, head, columns));
+            }
             let next = most.max(other);
             let (kept, added) = ((most - next).exp2_approx(), (other - next).exp2_approx());
-            total = total * kept + totals.load((c, queries, head)) * added;
-            sum = sum * kept.expand(1, BD) + parts.load((c, queries, head, columns)) * added.expand(1, BD);
+            total = total * kept + weights * added;
+            sum = sum * kept.expand(1, BD) + part * added.expand(1, BD);
             most = next;
         }
         out.store((queries, head, columns), sum / total.expand(1, BD));

@@ -44,7 +44,7 @@ fn counting(
     if slope > 0.0 { (scalar(0), keys.min(reach)) } else { ((keys - reach).max(0), keys) }
 }
 
-/// scores = q · kᵀ / √d - slope · key, of the keys that count: what the query adds, and a key chosen, is the same for a whole row.
+/// scores = q · kᵀ / √d - slope · key, of the keys that count, and 0 of the others: what the query adds, and a key chosen, is the same for a whole row.
 #[kernel(
     tile(BM = [32, 16, 64], BN = [32, 16, 64], BK = [64, 32, 128]),
     coarsen(TM of BM = [4, 2, 1], TN of BN = [4, 2, 1]),
@@ -72,7 +72,11 @@ pub fn biased_scores(
             }
             // From the key that the bias favours most, so that all biases are below zero.
             let away = n.coords() - select(slope > 0.0, first, end - 1);
-            scores.store((m, n), acc * scale - away.cast::<f32>().expand(0, BM) * slope);
+            let counts = n.coords() >= first && n.coords() < end;
+            let score = acc * scale - away.cast::<f32>().expand(0, BM) * slope;
+            scores.store((m, n), select(counts.expand(0, BM), score, 0.0));
+        } else {
+            scores.store((m, n), zeros::<f32>([BM, BN]));
         }
     }
 }

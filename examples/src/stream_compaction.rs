@@ -20,7 +20,7 @@ const E: usize = 16;
 const TILE: i32 = THREADS * E as i32;
 
 /// out = the positive elements of x. A thread's elements lie a block apart, so that a ballot gives their ranks in a warp.
-#[kernel(tile(T = 8192), coarsen(C of T = [16, 8]), min_blocks(Q = [2, 1, 3]), cache(H = [Default, Loads, Streaming]))]
+#[kernel(tile(T = 8192), coarsen(C of T = 16), min_blocks(Q = [2, 1, 3]), cache(H = [Default, Loads, Streaming]))]
 pub fn compact(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, ticket: &mut Tensor<u32, 1>, states: &mut Tensor<u64, 1>) {
     for _t in x.tiles([T]) {
         let me = ticket.fetch_add_at(0, 1).cast::<i32>();

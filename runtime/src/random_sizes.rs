@@ -75,11 +75,15 @@ pub(crate) fn random_sizes(kernel: &Kernel, seed: u64) -> Drawn {
     Drawn { sizes: found, left_out, reason }
 }
 
-/// Small values for the scalar parameters: loops count by them, and views begin there.
+/// Small values for the scalar parameters: loops count by integers, and views begin there; of floats any power stays finite.
 fn scalars(kernel: &Kernel, rng: &mut Rng) -> Sizes {
-    let value = |d: DType, rng: &mut Rng| if d == DType::Bool { rng.below(2) } else { 1 + rng.below(3) };
+    let mut value = |d: DType| match d {
+        DType::Bool => rng.below(2) as f64,
+        d if d.is_float() => (1 + rng.below(3)) as f64 / 4.0,
+        _ => (1 + rng.below(3)) as f64,
+    };
     let drawn = |p: &girih_core::tile::Param| match p.kind {
-        ParamKind::Scalar(d) => Some((p.name.clone(), value(d, rng) as f64)),
+        ParamKind::Scalar(d) => Some((p.name.clone(), value(d))),
         ParamKind::Tensor { .. } => None,
     };
     Sizes(kernel.params.iter().filter_map(drawn).collect())
