@@ -31,7 +31,7 @@ impl Taps for K5 {
     tile(Z = [4, 2, 8], Y = [16, 4, 8, 32], X = [32, 64, 128]),
     coarsen(CZ of Z = [1, 2, 4], CY of Y = [4, 2], CX of X = [4, 2]),
     vector(V = [4, 1]),
-    min_blocks(Q = [1, 2, 3, 4]),
+    min_blocks(Q = [2, 1, 3, 4]),
     halo(H = [Shared, Direct]),
     types(K = [K3, K5])
 )]

@@ -23,6 +23,9 @@ pub fn group_norm(
 ) {
     let len = x.len(1) * x.len(2);
     let per = x.len(1).cast::<i32>();
+    x.same_shape(y);
+    let channels = groups.cast::<i64>() * x.len(1);
+    let (gamma, beta) = (gamma.slice(0, 0, channels), beta.slice(0, 0, channels));
     let xf = x.flat().chunked(0, len);
     for r in xf.axis(0).tiles(R) {
         let i = r.number();
@@ -65,6 +68,11 @@ pub fn group_norm_copied(
     let (head, rest) = x.split_at(1, cut);
     let (mut yhead, mut yrest) = y.split_at(1, cut);
     let per = len.cast::<u32>() / area;
+    // Runs are of four elements, and every channel of every group has its own factors.
+    x.chunked(1, 4);
+    x.slice(1, 0, area.cast::<i64>());
+    let channels = groups.cast::<i64>() * (len / area.cast::<i64>());
+    let (gamma, beta) = (gamma.slice(0, 0, channels), beta.slice(0, 0, channels));
     for r in x.axis(0).tiles(R) {
         let i = r.number();
         let mut own = shared_uninit::<f32>([57344]).by_hand();

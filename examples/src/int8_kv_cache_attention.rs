@@ -115,6 +115,8 @@ pub fn attend_words(
     vector(V = [4, 1, 2])
 )]
 pub fn join_heads(parts: &Tensor<f32, 3>, largest: &Tensor<f32, 2>, totals: &Tensor<f32, 2>, out: &mut Tensor<f32, 2>) {
+    let parts = parts.slice(0, 0, out.len(0));
+    let [largest, totals] = [largest, totals].map(|x| x.slice(0, 0, out.len(0)));
     for (h, e) in out.tiles([Size::from(1), E]) {
         let head = h.number();
         let mut most = full::<f32>([C], f32::NEG_INFINITY);

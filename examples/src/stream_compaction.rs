@@ -83,6 +83,8 @@ pub fn compact(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, ticket: &mut Tensor
 /// Zeros behind the elements that were kept; the last tile's word has their number.
 #[kernel(tile(T = [4096, 1024, 2048, 8192]), coarsen(C of T = [4, 8, 16]), vector(V = [4, 2, 1]))]
 pub fn clear_rest(states: &Tensor<u64, 1>, out: &mut Tensor<f32, 1>) {
+    // A launch without a tile is refused.
+    let _first = states.slice(0, 0, 1);
     for t in out.tiles([T]) {
         let kept = (states.at(states.len(0) - 1) & COUNT).cast::<i64>();
         if t.start() >= kept {

@@ -18,7 +18,7 @@ pub fn scaled_any(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>
     }
 }
 
-/// Tile sizes that are multiples of 128: one factor for the block.
+/// Squares of `times` · 128 elements along both axes: a block has one factor.
 #[kernel(
     tile(R = [16, 8, 32, 64], C = [128]),
     coarsen(CR of R = [4, 1, 2, 8], CC of C = [4, 1]),
@@ -26,9 +26,12 @@ pub fn scaled_any(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>
     grid(G = [0, 4]),
     cache(H = [Default, Streaming])
 )]
-pub fn scaled_blocks(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, size: Scalar<i32>) {
+pub fn scaled_blocks(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, times: Scalar<i32>) {
+    let square = times.cast::<i64>() * 128;
+    let squares = |axis| (y.len(axis) + (square - 1)) / square;
+    let s = s.slice(0, 0, squares(0)).slice(1, 0, squares(1));
     for (r, c) in y.tiles([R, C]) {
-        let factor = s.at((r.start().cast::<i32>() / size, c.start().cast::<i32>() / size));
+        let factor = s.at((r.start().cast::<i32>() / 128 / times, c.start().cast::<i32>() / 128 / times));
         y.store((r, c), x.load((r, c)) * factor);
     }
 }
@@ -56,7 +59,7 @@ pub fn scaled_quads(x: &Tensor<f32, 3>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 
 pub fn solve(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, tile_size: Scalar<i32>) {
     if tile_size % 4 == 0 && x.len(1) % 4 == 0 {
         if tile_size % 128 == 0 && variant("a block has one factor") {
-            scaled_blocks(x, s, y, tile_size);
+            scaled_blocks(x, s, y, tile_size / 128);
         } else {
             scaled_quads(&x.chunked(1, 4), s, &mut y.chunked(1, 4), tile_size);
         }
