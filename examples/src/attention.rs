@@ -118,7 +118,7 @@ fn pass<K: Keys>(
 #[kernel(
     types(K = [AllKeys, Causal, Near]),
     tile(BM = [64, 32, 128, 16], BN = [32, 64, 128, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),
-    coarsen(TM of BM = [8, 4, 2], TD of BD = [8, 4, 2]),
+    coarsen(TM of BM = [4, 8, 2], TD of BD = [8, 4, 2]),
     vector(V = [4, 1]),
     operands(O = [Shared, Transposed]),
     stages(S = [2, 1]),
@@ -142,7 +142,7 @@ pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32
 #[kernel(
     types(K = [AllKeys, Causal]),
     tile(BM = [64, 32, 128, 16], BN = [32, 64, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),
-    coarsen(TM of BM = [8, 4, 2], TD of BD = [8, 4, 2]),
+    coarsen(TM of BM = [4, 8, 2], TD of BD = [8, 4, 2]),
     vector(V = [4, 1]),
     operands(O = [Shared, Transposed]),
     stages(S = [2, 1]),

@@ -8,7 +8,7 @@ use girih::prelude::*;
 /// A block has a group: its sums first, over all its channels as one row, then its channels one after another.
 #[kernel(
     tile(R = 1, T = [4096, 2048, 1024, 8192]),
-    coarsen(C of T = [4, 8, 16]),
+    coarsen(C of T = [8, 4, 16]),
     vector(V = [4, 1, 2]),
     min_blocks(Q = [2, 1]),
     cache(H = [Default, Stores])

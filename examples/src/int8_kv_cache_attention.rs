@@ -19,7 +19,6 @@ fn widen(v: Tile<i8>) -> Tile<f32> {
     tile(S = 256, E = [128, 64, 256]),
     coarsen(CS of S = [8, 4, 16, 2], CE of E = [16, 8, 4]),
     vector(V = [16, 8, 4, 1]),
-    min_blocks(Q = [1, 2, 4]),
     cache(H = [Default, Loads])
 )]
 pub fn attend_bytes(
@@ -65,7 +64,7 @@ fn byte(words: Tile<u32>, j: usize) -> Tile<f32> {
     tile(S = 256, E = [32, 16, 64]),
     coarsen(CS of S = [8, 4, 16, 2], CE of E = [4, 2, 1]),
     vector(V = [4, 2, 1]),
-    min_blocks(Q = [1, 2, 4]),
+    min_blocks(Q = [2, 1, 4]),
     cache(H = [Default, Loads])
 )]
 pub fn attend_words(

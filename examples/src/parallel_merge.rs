@@ -39,7 +39,7 @@ pub fn paths(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, firsts: &mut Tensor<i32, 1>
 }
 
 /// c = the merged elements, the beginnings of whose tiles are known.
-#[kernel(tile(T = 3840), coarsen(C of T = 15), min_blocks(Q = [4, 1, 2, 6, 8]), cache(H = [Default, Loads, Streaming, Stores]))]
+#[kernel(tile(T = 3840), coarsen(C of T = 15), min_blocks(Q = [2, 1, 4, 6, 8]), cache(H = [Default, Loads, Streaming, Stores]))]
 pub fn merge(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, firsts: &Tensor<i32, 1>, c: &mut Tensor<f32, 1>) {
     for t in c.tiles([T]) {
         let me = t.number().cast::<i32>();

@@ -31,7 +31,7 @@ struct Harmless {
 }
 
 /// What may be taken out without any launch noticing.
-const HARMLESS: [Harmless; 22] = [
+const HARMLESS: [Harmless; 26] = [
     Harmless {
         kernel: "decaying_sums",
         removed: Removed::Condition,
@@ -73,6 +73,30 @@ const HARMLESS: [Harmless; 22] = [
         removed: Removed::LoadPredicate,
         place: "x_frag",
         reason: "what lies behind the end of a row exists where rows are wide enough, and is not stored; the predicate spares its traffic",
+    },
+    Harmless {
+        kernel: "join_attention",
+        removed: Removed::LoadPredicate,
+        place: "load(largest[",
+        reason: "the parts of chunks without a key that a query sees are there in these launches, and not taken; the predicate spares their traffic",
+    },
+    Harmless {
+        kernel: "join_attention",
+        removed: Removed::LoadPredicate,
+        place: "load(totals[",
+        reason: "the parts of chunks without a key that a query sees are there in these launches, and not taken; the predicate spares their traffic",
+    },
+    Harmless {
+        kernel: "join_attention",
+        removed: Removed::LoadPredicate,
+        place: "load(parts[",
+        reason: "the parts of chunks without a key that a query sees are there in these launches, and not taken; the predicate spares their traffic",
+    },
+    Harmless {
+        kernel: "clear_rest",
+        removed: Removed::Condition,
+        place: "> kept",
+        reason: "a tile in front of the zeros is stored as it was loaded; the condition spares its traffic",
     },
     Harmless {
         kernel: "windows_between",
