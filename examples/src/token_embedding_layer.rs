@@ -4,7 +4,7 @@
 
 use girih::prelude::*;
 
-/// out = γ · (s − mean) / √(var + ε) + β with s = words[token] + places[position]. A block has a row.
+/// out = γ · (s − mean) / √(var + ε) + β with `s = words[token] + places[position]`. A block has a row.
 #[kernel(
     tile(C = [1024, 256, 512, 768]),
     coarsen(CC of C = [4, 8, 1, 2, 12]),
