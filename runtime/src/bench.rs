@@ -19,6 +19,7 @@ use crate::tune::search::median;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
+use std::time::Instant;
 
 /// Something else that does the same work, sampled in turn with ours: PyTorch, on the same GPU.
 pub trait Peers {
@@ -83,6 +84,19 @@ pub struct Row {
     pub errors: Vec<(String, Deviation)>,
     /// The verdicts on the cubins of the launch sites that the call reaches, by the sites' names.
     pub verdicts: Vec<(String, Acceptance)>,
+    /// What took the time of this row, in seconds.
+    pub spent: Spent,
+}
+
+/// Seconds of the parts of a benchmark.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Spent {
+    /// Making inputs, compiling, a first run, and comparing it with the reference.
+    pub checking: f64,
+    /// The peers' preparation: their inputs, their compiler, their first runs.
+    pub peers: f64,
+    /// The turns.
+    pub turns: f64,
 }
 
 impl Row {
@@ -129,6 +143,7 @@ const SAMPLED: usize = 20_000;
 /// Sizes that do not fit, a result that is wrong, or what the device reports.
 pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<&mut dyn Peers>) -> Result<Row, String> {
     let device = options.device;
+    let started = Instant::now();
     let call = subject.call(sizes, 1)?;
     let (subject, chosen) = chosen(subject, &call, options)?;
     let subject = &subject;
@@ -155,6 +170,8 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
         Ok(samples)
     };
     let mut samples: Vec<f64> = Vec::new();
+    row.spent.checking = started.elapsed().as_secs_f64();
+    let started = Instant::now();
     match peers {
         None => {
             for round in 0..options.rounds + WARM_ROUNDS {
@@ -164,6 +181,7 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
         }
         Some(peers) => beside(peers, subject, sizes, &call, options, &mut ours, &mut samples, &mut row)?,
     }
+    row.spent.turns = started.elapsed().as_secs_f64() - row.spent.peers;
     row.median_us = median(&samples).unwrap_or(f64::NAN);
     row.way = runner.way().to_string();
     let way = joint::way_name(subject);
@@ -183,6 +201,7 @@ fn beside(
     samples: &mut Vec<f64>,
     row: &mut Row,
 ) -> Result<(), String> {
+    let started = Instant::now();
     let mut names = peers.setup(&subject.name, sizes).unwrap_or_else(|e| {
         row.note = Some(e);
         Vec::new()
@@ -198,22 +217,29 @@ fn beside(
         peers.setup_yardstick(Yardstick::Sum, (row.bytes as usize).div_ceil(16) * 16)?;
         names.push(Yardstick::Sum.name().into());
     }
-    let mut times: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
+    row.spent.peers = started.elapsed().as_secs_f64();
+    let mut timed: Vec<(String, Vec<f64>)> = names.into_iter().map(|n| (n, Vec::new())).collect();
     for round in 0..options.rounds + WARM_ROUNDS {
         let turn = ours()?;
         samples.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
-        for (name, times) in names.iter().zip(&mut times) {
-            let turn = peers.turn(name)?;
-            times.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
-        }
+        timed.retain_mut(|(name, times)| match peers.turn(name) {
+            Ok(turn) => {
+                times.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
+                true
+            }
+            Err(e) => {
+                row.note = Some(format!("{name}: {e}"));
+                false
+            }
+        });
     }
-    if !row.errors.is_empty() && !names.is_empty() {
+    if !row.errors.is_empty() && !timed.is_empty() {
         match peer_error(peers, subject, call) {
             Ok(error) => row.errors.push(error),
             Err(e) => row.note = Some(format!("no error of the peer: {e}")),
         }
     }
-    row.peers = names.into_iter().zip(&times).map(|(n, t)| (n, median(t).unwrap_or(f64::NAN))).collect();
+    row.peers = timed.into_iter().map(|(n, times)| (n, median(&times).unwrap_or(f64::NAN))).collect();
     Ok(())
 }
 
@@ -310,6 +336,7 @@ fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
         note: None,
         errors: Vec::new(),
         verdicts: Vec::new(),
+        spent: Spent::default(),
     }
 }
 

@@ -212,10 +212,18 @@ fn print(row: &Row, device: &Device) {
     for (site, verdict) in &row.verdicts {
         println!("{:<20} {site}: {verdict}", "");
     }
+    let spent = row.spent;
+    if spent.checking + spent.peers + spent.turns > WORTH_TELLING {
+        let (checking, peers, turns) = (spent.checking, spent.peers, spent.turns);
+        println!("{:<20} took {checking:.1} s of checking, {peers:.1} s of the peers' preparation, {turns:.1} s of turns", "");
+    }
     if let Some(copy) = row.copy_bandwidth() {
         println!("{:<20} {:.1} % of the bandwidth of copy_ ({:.0} GB/s)", "", 100.0 * row.bandwidth() / copy, copy / 1e9);
     }
 }
+
+/// Seconds of a row from which on its output says what they went into.
+const WORTH_TELLING: f64 = 20.0;
 
 /// What is scarce: bandwidth, or operations where these take longer than the memory.
 fn rate(row: &Row, device: &Device) -> String {
@@ -239,6 +247,7 @@ fn as_json(row: &Row, device: &Device) -> serde_json::Value {
         "share_of_floor": row.floor_us / row.median_us, "peers_us": peers, "copy_gb_per_s": row.copy_bandwidth().map(|b| b / 1e9),
         "schedules": row.schedules.iter().map(|(s, o)| json!({ "schedule": s, "from": o })).collect::<Vec<_>>(), "note": row.note, "runs": row.way,
         "errors": row.errors.iter().map(|(n, d)| (n.clone(), deviation_json(d))).collect::<serde_json::Map<_, _>>(),
+        "spent_s": { "checking": row.spent.checking, "peers": row.spent.peers, "turns": row.spent.turns },
         "acceptance": row.verdicts.iter().map(|(site, v)| json!({ "site": site, "verdict": acceptance_json(v) })).collect::<Vec<_>>(),
     })
 }

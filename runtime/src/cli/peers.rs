@@ -6,7 +6,10 @@ use crate::inputs::HostTensor;
 use girih_core::types::DType;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Modules of the peers' process in the order in which they start, kept in the project and carried in the binary; the last one answers requests.
 const MODULES: &[(&str, &str)] = &[
@@ -34,13 +37,25 @@ for name, text in json.loads(sys.stdin.readline()):
     exec(compile(text, f"peers/{name}.py", "exec"), module.__dict__)
 "#;
 
-/// A running Python process with torch.
+/// What a request may take. torch.compile unrolls loops, and may then be at work for hours.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
+
+/// A Python process with torch. One that does not answer in time is stopped; the next set-up starts another.
 pub struct Torch {
-    child: Child,
-    requests: ChildStdin,
-    replies: BufReader<ChildStdout>,
+    python: String,
+    modules: Vec<(String, String)>,
+    patience: Duration,
+    process: Option<Process>,
     /// torch's version.
     pub version: String,
+}
+
+struct Process {
+    child: Child,
+    requests: ChildStdin,
+    replies: Receiver<String>,
+    /// Its last line on the standard error.
+    said: Option<JoinHandle<Option<String>>>,
 }
 
 impl Torch {
@@ -50,53 +65,106 @@ impl Torch {
     /// No Python, no torch, or no GPU for it: what it said last.
     pub fn start() -> Result<Torch, String> {
         let python = std::env::var("GIRIH_PYTHON").unwrap_or_else(|_| "python3".into());
-        Torch::of(&python, MODULES)
+        Torch::of(&python, MODULES, ANSWERED_WITHIN)
     }
 
-    fn of(python: &str, modules: &[(&str, &str)]) -> Result<Torch, String> {
+    fn of(python: &str, modules: &[(&str, &str)], patience: Duration) -> Result<Torch, String> {
+        let modules = modules.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        let mut torch = Torch { python: python.to_string(), modules, patience, process: None, version: String::new() };
+        torch.started()?;
+        Ok(torch)
+    }
+
+    /// The process, started if there is none.
+    fn started(&mut self) -> Result<&mut Process, String> {
+        if self.process.is_none() {
+            let (process, ready) = Process::start(&self.python, &self.modules, self.patience)?;
+            self.version = ready["ready"].as_str().unwrap_or("?").to_string();
+            self.process = Some(process);
+        }
+        Ok(self.process.as_mut().expect("started above"))
+    }
+
+    fn ask(&mut self, request: &Value) -> Result<Value, String> {
+        let patience = self.patience;
+        let answer = self.started()?.ask(request, patience);
+        answer.map_err(|failure| match failure {
+            Failure::Refused(said) => said,
+            Failure::Lost(why) => {
+                self.process = None;
+                why
+            }
+        })
+    }
+}
+
+/// Why a request has no answer.
+enum Failure {
+    /// The process says why.
+    Refused(String),
+    /// The process is gone, or is of no more use.
+    Lost(String),
+}
+
+impl Process {
+    /// A process that has said that it is ready, and what it said.
+    fn start(python: &str, modules: &[(String, String)], patience: Duration) -> Result<(Process, Value), String> {
         let mut command = Command::new(python);
         command.args(["-c", LOADER]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| format!("{python} could not be started: {e}"))?;
         let mut requests = child.stdin.take().expect("piped");
         let errors = child.stderr.take().expect("piped");
         // torch.compile writes warnings; unread they would fill the pipe and stop it.
-        let errors = std::thread::spawn(move || BufReader::new(errors).lines().map_while(Result::ok).last());
+        let said = std::thread::spawn(move || BufReader::new(errors).lines().map_while(Result::ok).last());
         // A process that has ended already says why below.
         let _ = writeln!(requests, "{}", json!(modules)).and_then(|()| requests.flush());
-        let replies = BufReader::new(child.stdout.take().expect("piped"));
-        let mut torch = Torch { child, requests, replies, version: String::new() };
-        match torch.reply() {
-            Ok(ready) => {
-                torch.version = ready["ready"].as_str().unwrap_or("?").to_string();
-                Ok(torch)
-            }
+        let (send, replies) = channel();
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| send.send(line)));
+        let mut process = Process { child, requests, replies, said: Some(said) };
+        match process.reply(patience) {
+            Ok(ready) => Ok((process, ready)),
             Err(_) => {
-                let _ = torch.child.wait();
-                let said = errors.join().ok().flatten().unwrap_or_else(|| "it said nothing".into());
-                Err(format!("{python} has no usable torch: {said}"))
+                let _ = process.child.kill();
+                let said = process.said.take().and_then(|thread| thread.join().ok()).flatten();
+                Err(format!("{python} has no usable torch: {}", said.unwrap_or_else(|| "it said nothing".into())))
             }
         }
     }
 
-    fn ask(&mut self, request: Value) -> Result<Value, String> {
-        writeln!(self.requests, "{request}").and_then(|()| self.requests.flush()).map_err(|e| format!("PyTorch's process: {e}"))?;
-        self.reply()
+    fn ask(&mut self, request: &Value, patience: Duration) -> Result<Value, Failure> {
+        let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
+        sent.map_err(|e| Failure::Lost(format!("PyTorch's process: {e}")))?;
+        self.reply(patience)
     }
 
-    fn reply(&mut self) -> Result<Value, String> {
-        let mut line = String::new();
-        self.replies.read_line(&mut line).map_err(|e| format!("PyTorch's process: {e}"))?;
-        let reply: Value = serde_json::from_str(&line).map_err(|_| "PyTorch's process ended".to_string())?;
+    fn reply(&mut self, patience: Duration) -> Result<Value, Failure> {
+        let line = self.replies.recv_timeout(patience).map_err(|e| {
+            Failure::Lost(match e {
+                RecvTimeoutError::Timeout => {
+                    format!("PyTorch's process did not answer within {} s, and is stopped", patience.as_secs_f64())
+                }
+                RecvTimeoutError::Disconnected => "PyTorch's process ended".into(),
+            })
+        })?;
+        let reply: Value = serde_json::from_str(&line).map_err(|e| Failure::Lost(format!("PyTorch's process wrote {line:?}: {e}")))?;
         match reply["error"].as_str() {
-            Some(e) => Err(e.to_string()),
+            Some(e) => Err(Failure::Refused(e.to_string())),
             None => Ok(reply),
         }
     }
 }
 
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Peers for Torch {
     fn setup(&mut self, name: &str, sizes: &Sizes) -> Result<Vec<String>, String> {
-        let reply = self.ask(json!({ "setup": { "name": name, "sizes": sizes.0 } }))?;
+        let reply = self.ask(&json!({ "setup": { "name": name, "sizes": sizes.0 } }))?;
         let names = |v: &Value| v.as_array().into_iter().flatten().filter_map(|n| n.as_str().map(String::from)).collect::<Vec<_>>();
         for error in names(&reply["errors"]) {
             eprintln!("note: {name}: {error}");
@@ -105,11 +173,11 @@ impl Peers for Torch {
     }
 
     fn setup_yardstick(&mut self, yardstick: Yardstick, bytes: usize) -> Result<(), String> {
-        self.ask(json!({ (yardstick.name()): bytes })).map(|_| ())
+        self.ask(&json!({ (yardstick.name()): bytes })).map(|_| ())
     }
 
     fn turn(&mut self, peer: &str) -> Result<Vec<f64>, String> {
-        let reply = self.ask(json!({ "turn": peer }))?;
+        let reply = self.ask(&json!({ "turn": peer }))?;
         let samples: Option<Vec<f64>> = reply["us"].as_array().and_then(|all| all.iter().map(Value::as_f64).collect());
         samples.filter(|all| !all.is_empty()).ok_or_else(|| format!("PyTorch's process answered {reply}"))
     }
@@ -127,7 +195,7 @@ impl Peers for Torch {
                 given.push(json!({ "path": path, "dtype": dtype_name(tensor.dtype)? }));
             }
             let to = path("output");
-            let reply = self.ask(json!({ "result": { "inputs": given, "output": to, "dtype": dtype_name(output.dtype)? } }))?;
+            let reply = self.ask(&json!({ "result": { "inputs": given, "output": to, "dtype": dtype_name(output.dtype)? } }))?;
             let bytes = std::fs::read(&to).map_err(failed)?;
             if bytes.len() != output.bytes.len() {
                 return Err(format!("PyTorch's result has {} bytes, the output {}", bytes.len(), output.bytes.len()));
@@ -151,13 +219,6 @@ fn dtype_name(dtype: DType) -> Result<&'static str, String> {
         DType::I32 => Ok("int32"),
         DType::I64 => Ok("int64"),
         DType::U32 | DType::U64 | DType::Bool => Err(format!("PyTorch does not compute with {dtype}")),
-    }
-}
-
-impl Drop for Torch {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -205,7 +266,7 @@ for line in sys.stdin:
 
     #[test]
     fn peers_compute_with_our_inputs() {
-        let mut torch = Torch::of("python3", &[("echo", ECHO)]).unwrap();
+        let mut torch = Torch::of("python3", &[("echo", ECHO)], ANSWERED_WITHIN).unwrap();
         let tensor = |dtype, bytes: &[u8]| HostTensor { dtype, lens: vec![(bytes.len() / dtype.size()) as i64], bytes: bytes.to_vec() };
         let (a, b) = (tensor(DType::F32, &[0; 8]), tensor(DType::I8, &[1, 2, 3, 4]));
         let output = tensor(DType::F16, &[0; 4]);
@@ -214,5 +275,23 @@ for line in sys.stdin:
         let short = torch.result(&[&a, &b], &tensor(DType::F16, &[0; 2])).unwrap_err();
         assert_eq!(short, "PyTorch's result has 4 bytes, the output 2");
         assert_eq!(torch.result(&[&a, &b], &a).unwrap_err(), "wanted float32");
+    }
+
+    /// A peer that never answers the first set-up of its process.
+    const STUCK: &str = r#"
+import json, sys, time
+print(json.dumps({"ready": "0"}), flush=True)
+for line in sys.stdin:
+    if json.loads(line)["setup"]["name"] == "endless":
+        time.sleep(600)
+    print(json.dumps({"peers": ["eager"], "errors": []}), flush=True)
+"#;
+
+    #[test]
+    fn a_peer_that_does_not_answer_costs_one_row() {
+        let mut torch = Torch::of("python3", &[("stuck", STUCK)], Duration::from_secs(2)).unwrap();
+        let missed = torch.setup("endless", &Sizes::default()).unwrap_err();
+        assert_eq!(missed, "PyTorch's process did not answer within 2 s, and is stopped");
+        assert_eq!(torch.setup("relu", &Sizes::default()).unwrap(), ["eager"]);
     }
 }
