@@ -224,6 +224,15 @@ pub fn join_attention<K: Keys>(
     }
 }
 
+/// The keys of a row with their weights, which add up to 1, in double precision; and the largest score.
+fn weights_of(keys: impl Iterator<Item = usize>, score: impl Fn(usize) -> f64) -> (Vec<(usize, f64)>, f64) {
+    let scores: Vec<(usize, f64)> = keys.map(|j| (j, score(j))).collect();
+    let most = scores.iter().fold(f64::NEG_INFINITY, |most, (_, s)| most.max(*s));
+    let weights: Vec<(usize, f64)> = scores.iter().map(|(j, s)| (*j, (s - most).exp())).collect();
+    let total: f64 = weights.iter().map(|(_, w)| w).sum();
+    (weights.into_iter().map(|(j, w)| (j, w / total)).collect(), most)
+}
+
 /// A row of an attention in double precision, by the keys that its query sees.
 pub fn reference(
     keys: impl Iterator<Item = usize>,
@@ -231,25 +240,47 @@ pub fn reference(
     width: usize,
     value: impl Fn(usize, usize) -> f64,
 ) -> Vec<f64> {
-    let scores: Vec<(usize, f64)> = keys.map(|j| (j, score(j))).collect();
-    let most = scores.iter().fold(f64::NEG_INFINITY, |most, (_, s)| most.max(*s));
-    let weights: Vec<(usize, f64)> = scores.iter().map(|(j, s)| (*j, (s - most).exp())).collect();
-    let total: f64 = weights.iter().map(|(_, w)| w).sum();
     let mut out = vec![0.0; width];
-    for (j, w) in weights {
-        out.iter_mut().enumerate().for_each(|(e, sum)| *sum += w / total * value(j, e));
+    for (j, weight) in weights_of(keys, score).0 {
+        out.iter_mut().enumerate().for_each(|(e, sum)| *sum += weight * value(j, e));
     }
     out
 }
 
-/// What an attention may be off by in f32, for queries and keys of up to `largest` and values of up to `value`, where scores are so far
-/// apart that few keys count and the order of sums decides.
+/// As [`reference`], each element with what it may be off by in f32, for queries and keys of `d` elements of up to `largest`, uniform around
+/// 0: scores are so far apart that few keys count, and where two are near to each other the order of sums decides.
 ///
-/// A score is a sum of `d` products. Its rounding errors are those of [`sum_rounding`](girih::challenge::sum_rounding), of the partial sums
-/// of random products, which are a third of the largest one's size: at seven standard deviations `7 u d largest² / 3` together, `1 / √d` of
-/// it behind the scale. If every score is off by at most `δ`, a weight is by a factor between `exp(-2δ)` and `exp(2δ)`, and the result by
-/// at most `(exp(2δ) - 1)` of the largest value. Rounding to tf32 makes errors of 2⁻¹¹ of a product instead, thousands of times larger.
+/// With `u = 2⁻²⁴`: a score is off by [`sum_rounding`](girih::challenge::sum_rounding) of its products, behind the scale, and by two more
+/// roundings of itself: `δ` together. If every score is off by at most `δ`, a weight is by a factor between `exp(-2δ)` and `exp(2δ)`, and by
+/// `8u` for the approximate power; a result, by so much of the weighted distances of the values from it, and `4u` of the weighted values for
+/// their sum. A row that one key has alone is thus held to the tolerance, which numbers rounded to tf32 miss.
+pub fn reference_within(
+    keys: impl Iterator<Item = usize>,
+    score: impl Fn(usize) -> f64,
+    (d, largest): (usize, f64),
+    width: usize,
+    value: impl Fn(usize, usize) -> f64,
+) -> Vec<(f64, f64)> {
+    let u = 2f64.powi(-24);
+    let (weights, most) = weights_of(keys, score);
+    let score_off = score_rounding(d as f64, largest) + 2.0 * u * most.abs();
+    let weight_off = (2.0 * score_off + 8.0 * u).exp_m1();
+    let element = |e: usize| {
+        let exact: f64 = weights.iter().map(|(j, w)| w * value(*j, e)).sum();
+        let distance: f64 = weights.iter().map(|(j, w)| w * (value(*j, e) - exact).abs()).sum();
+        let size: f64 = weights.iter().map(|(j, w)| w * value(*j, e).abs()).sum();
+        (exact, weight_off * distance + 4.0 * u * size)
+    };
+    (0..width).map(element).collect()
+}
+
+/// What a score of `d` products of numbers of up to `largest` may be off by, behind the scale.
+fn score_rounding(d: f64, largest: f64) -> f64 {
+    girih::challenge::sum_rounding(d, largest * largest / 3.0) / d.sqrt()
+}
+
+/// What two attentions in f32 may be apart, as in [`reference_within`] but for all rows alike: of the largest value.
 pub fn rounding(d: f64, largest: f64, value: f64) -> f64 {
-    let score = 7.0 * 2f64.powi(-24) * d * largest * largest / 3.0 / d.sqrt();
-    ((2.0 * score).exp() - 1.0) * value
+    let twice = 2.0 * (2.0 * score_rounding(d, largest)).exp_m1();
+    twice * value
 }

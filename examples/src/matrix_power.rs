@@ -54,7 +54,7 @@ girih::challenge! {
         // Each further factor makes elements, and what they are off by, 5.8 √N times as large.
         .rounding(|s| {
             let (n, p) = (s.size("N"), s.size("P"));
-            (p - 1.0).max(0.0) * girih::challenge::sum_rounding(n, 100.0) * (6.0 * n.sqrt()).powf((p - 2.0).max(0.0))
+            (p - 1.0).max(0.0) * girih::challenge::sum_rounding(n, 100.0 / 3.0) * (6.0 * n.sqrt()).powf((p - 2.0).max(0.0))
         })
         .check_at(["N=0 P=2", "N=1 P=5", "N=5 P=1", "N=17 P=2", "N=33 P=3", "N=16 P=6", "N=7 P=4"])
         .perf_at("N=512, P=3")

@@ -74,8 +74,8 @@ girih::challenge! {
             vec![px + vx, py + vy, vx, vy]
         })
         .tolerance(1e-5, 1e-5)
-        // A velocity of up to 1000 turns by up to 100: what comes out near 0 keeps the rounding of these.
-        .rounding(|_| 2e-4)
+        // Three roundings of numbers of up to 1000: what comes out near 0 keeps them.
+        .rounding(|_| 3.0 * 1000.0 * 2f64.powi(-24))
         .check_at(["N=0", "N=1", "N=2", "N=33", "N=260"])
         .perf_at("N=10_000")
         .flops(|s| 8.0 * s.size("N").powi(2))

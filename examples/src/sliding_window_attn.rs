@@ -1,6 +1,6 @@
 //! Attention to the keys near a query, on both sides.
 
-use super::attention::{Near, attention, reference, rounding};
+use super::attention::{Near, attention, reference_within, rounding};
 use girih::prelude::*;
 
 /// What the judge calls.
@@ -20,11 +20,11 @@ girih::challenge! {
     .input("Q", uniform(-100.0, 100.0))
     .input("K", uniform(-100.0, 100.0))
     .input("V", uniform(-100.0, 100.0))
-    .output_rows("output", |x, i| {
+    .output_rows_within("output", |x, i| {
         let (rows, d, window) = (x.len("M"), x.len("d"), x.len("window_size"));
         let product = |j: usize| (0..d).map(|e| x.at("Q", i * d + e) * x.at("K", j * d + e)).sum::<f64>();
         let keys = i.saturating_sub(window)..(i + window + 1).min(rows);
-        reference(keys, |j| product(j) / (d as f64).sqrt(), d, |j, e| x.at("V", j * d + e))
+        reference_within(keys, |j| product(j) / (d as f64).sqrt(), (d, 100.0), d, |j, e| x.at("V", j * d + e))
     })
     .tolerance(1e-5, 1e-5)
     .rounding(|s| rounding(s.size("d"), 100.0, 100.0))

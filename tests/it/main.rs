@@ -24,6 +24,7 @@ mod host_arithmetic;
 mod host_code;
 mod identity;
 mod joint_tuning;
+mod judge;
 mod kernels;
 mod ladders;
 mod language;

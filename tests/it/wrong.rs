@@ -1,7 +1,7 @@
 //! Kernels without a challenge that are wrong at some lengths only: the check of a kernel finds each of them.
 
 use super::programs::affine;
-use girih::challenge::Challenge;
+use girih::challenge::{Challenge, Reference};
 use girih::check::{On, Options, Part, check, check_parts};
 use girih::prelude::*;
 use girih::subject::Subject;
@@ -201,6 +201,24 @@ fn a_panic_is_a_failure_of_its_own() {
     assert!(reports[1].failures.is_empty() && reports[1].runs > 0);
 }
 
+/// At the perf size, the default and the winner are compared with samples of the references; the naive schedule is not run there.
+#[test]
+fn perf_sizes_are_checked_beside_the_references() {
+    let mut relu = girih::challenge::challenges().into_iter().find(|c| c.slug == "relu").expect("relu is in the gallery");
+    relu.perf = girih::challenge::Sizes::parse("N=100003").unwrap();
+    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 3, seed: 1 };
+    let report = |challenge: &Challenge, at_perf_size| {
+        let subject = Subject::of_challenge(challenge).unwrap();
+        check_parts(&[Part { subject, sizes: None, misaligned: false, at_perf_size, way: None }], &options, &()).remove(0)
+    };
+    let (without, with) = (report(&relu, false), report(&relu, true));
+    assert_eq!((with.sizes, with.runs, with.failures.len()), (without.sizes + 1, without.runs + 2, 0));
+    relu.outputs = vec![(relu.outputs[0].0, Reference::Each(|x, i| if x.len("N") == 100_003 { 0.0 } else { x.at("input", i).max(0.0) }))];
+    assert_eq!(report(&relu, false).failures, []);
+    let wrong = report(&relu, true).failures;
+    assert!(wrong[0].message.starts_with("at N=100003: differs from the reference"), "{}", wrong[0].message);
+}
+
 /// Shapes that only a solver's program guarantees are requirements of its kernels, too.
 #[test]
 fn solvers_refuse_shapes_that_do_not_fit() {
@@ -287,7 +305,7 @@ fn failures_name_elements_and_their_run() {
     let run = failure.run.as_ref().expect("it was run");
     assert_eq!(run.arguments(), ["check", "half_wrong", "--seed", "1001", "--size", "N=70", "--misaligned"]);
     // The same data at the same places, and nothing else.
-    let part = Part { subject, sizes: Some(run.sizes.clone()), misaligned: run.misaligned, way: None };
+    let part = Part { subject, sizes: Some(run.sizes.clone()), misaligned: run.misaligned, at_perf_size: false, way: None };
     let again = check_parts(&[part], &Options { seed: run.seed, ..options }, &()).remove(0);
     assert_eq!((&again.failures, again.sizes), (&report.failures, 1));
 }
@@ -301,7 +319,7 @@ fn one_run_can_be_checked() {
     let run = |misaligned: bool, schedule: &str| {
         let sizes = girih::challenge::Sizes::parse("N=100").ok();
         let way = Some(vec![parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"))]);
-        check_parts(&[Part { subject: subject.clone(), sizes, misaligned, way }], &options, &()).remove(0)
+        check_parts(&[Part { subject: subject.clone(), sizes, misaligned, at_perf_size: false, way }], &options, &()).remove(0)
     };
     for misaligned in [false, true] {
         let report = run(misaligned, "");

@@ -1,7 +1,7 @@
 //! `check`: eval = device = plain-Rust reference, over odd sizes, misaligned pointers and sampled schedules.
 //!
 //! Outputs are poisoned before every run, memory around every tensor is guarded on a GPU (the simulator traps by itself), and inputs must
-//! come out unchanged. A schedule that is illegal for the facts at hand is counted with its reason and is no failure.
+//! come out unchanged. At perf sizes, where the evaluator would take hours, samples of the references are what is compared with. A schedule that is illegal for the facts at hand is counted with its reason and is no failure.
 
 mod ahead;
 mod evaluated;
@@ -49,6 +49,8 @@ pub struct Part {
     pub sizes: Option<Sizes>,
     /// Tensors lie one element off alignment at that size.
     pub misaligned: bool,
+    /// Also at the challenge's perf size, beside samples of the references alone: for machines that have the time and the memory, GPUs.
+    pub at_perf_size: bool,
     /// The only schedule of each launch site, which has to be legal; sampled ones, with each choice of variants, without.
     pub way: Option<Vec<Schedule>>,
 }
@@ -64,7 +66,7 @@ pub enum On {
 
 /// Checks subjects, and each choice of a program's variants as a subject of its own; reports in their order.
 pub fn check(subjects: &[Subject], options: &Options, progress: &dyn Progress) -> Vec<Report> {
-    let whole = |s: &Subject| Part { subject: s.clone(), sizes: None, misaligned: false, way: None };
+    let whole = |s: &Subject| Part { subject: s.clone(), sizes: None, misaligned: false, at_perf_size: false, way: None };
     check_parts(&subjects.iter().map(whole).collect::<Vec<_>>(), options, progress)
 }
 

@@ -28,6 +28,9 @@ pub struct Args {
     /// The only size to check at, as in --size N=1000 or --size width=64,height=48; what it leaves out is as in the perf size.
     #[arg(long, value_name = "SIZES", conflicts_with = "all")]
     size: Option<String>,
+    /// Leave out the perf size, at which a GPU also runs the default and the best schedule, beside samples of the references.
+    #[arg(long)]
+    no_perf_size: bool,
     /// At that size, tensors one element off alignment, as they lie at every other check size.
     #[arg(long, requires = "size")]
     misaligned: bool,
@@ -106,7 +109,8 @@ fn part(subject: &Subject, args: &Args, on: &On) -> Result<Part, String> {
             Some(sizes)
         }
     };
-    let part = Part { subject: subject.clone(), sizes, misaligned: args.misaligned, way: None };
+    let at_perf_size = matches!(on, On::Device(_)) && !args.no_perf_size;
+    let part = Part { subject: subject.clone(), sizes, misaligned: args.misaligned, at_perf_size, way: None };
     let Some(set) = &args.set else { return Ok(part) };
     let (subject, schedules) = settings::way(subject, on.target(), Preset::Best, Some(set))?;
     Ok(Part { subject, way: Some(schedules.into_iter().map(|(schedule, _)| schedule).collect()), ..part })

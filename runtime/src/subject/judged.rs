@@ -60,17 +60,22 @@ impl Subject {
                 None if strict && after.bytes != data.bytes => return Err(Mismatch::Other(format!("the input `{name}` was changed"))),
                 None => {}
                 Some((_, reference)) => {
-                    let check = |i: usize, expected: f64, found: &mut Vec<Difference>| {
+                    let besides = (challenge.rounding)(&call.sizes);
+                    let check_within = |i: usize, expected: f64, besides: f64, found: &mut Vec<Difference>| {
                         let got = after.get(i);
                         tally.add(got, expected);
                         // The reference says what the exact result is; the output can only hold its own type's values.
                         let rounded = Literal::from_f64(data.dtype, expected).to_f64();
-                        let fine = !strict || challenge.accepts(&call.sizes, got, expected) || got == rounded;
+                        let absolute = challenge.atol + besides;
+                        let fine = !strict || near(got, expected, absolute, challenge.rtol) || got == rounded;
                         if !fine {
-                            let allowed = challenge.absolute(&call.sizes) + challenge.rtol * expected.abs();
+                            let allowed = absolute + challenge.rtol * expected.abs();
                             found.push(Difference::new(name, data, i, (got, expected), allowed));
                         }
                     };
+                    let check = |i: usize, expected: f64, found: &mut Vec<Difference>| check_within(i, expected, besides, found);
+                    let row_len = data.lens.last().map_or(1, |l| *l as usize).max(1);
+                    let rows = (data.numel() / row_len, samples.map(|s| s / row_len));
                     match reference {
                         Reference::Each(each) => each_or_sampled(data.numel(), samples, |i, found| check(i, each(&case, i), found))?,
                         Reference::All(whole) => {
@@ -78,11 +83,16 @@ impl Subject {
                             each_or_sampled(data.numel(), samples, |i, found| check(i, all[i], found))?;
                         }
                         Reference::Rows(row) => {
-                            let len = data.lens.last().map_or(1, |l| *l as usize).max(1);
                             let check = |r: usize, found: &mut Vec<Difference>| {
-                                row(&case, r).into_iter().enumerate().for_each(|(k, e)| check(r * len + k, e, found));
+                                row(&case, r).into_iter().enumerate().for_each(|(k, e)| check(r * row_len + k, e, found));
                             };
-                            each_or_sampled(data.numel() / len, samples.map(|s| s / len), check)?;
+                            each_or_sampled(rows.0, rows.1, check)?;
+                        }
+                        Reference::Within(row) => {
+                            let check = |r: usize, found: &mut Vec<Difference>| {
+                                row(&case, r).into_iter().enumerate().for_each(|(k, (e, w))| check_within(r * row_len + k, e, w, found));
+                            };
+                            each_or_sampled(rows.0, rows.1, check)?;
                         }
                     }
                 }
