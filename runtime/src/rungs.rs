@@ -11,6 +11,7 @@ use crate::store::Store;
 use crate::subject::{Call, Subject};
 use crate::timing::Timer;
 use crate::tune::By;
+use crate::tune::floor::{Basis, Predicted, floor_us};
 use crate::tune::launches::{Launch, launches, promised};
 use crate::tune::predict::Prediction;
 use crate::tune::search::median;
@@ -30,6 +31,8 @@ pub struct Timed {
     pub schedules: Vec<String>,
     /// Microseconds, or why there are none.
     pub us: Result<f64, String>,
+    /// How a predicted time came to be, and whether it had to be raised to the floor; nothing of a measured one.
+    pub predicted: Option<Predicted>,
 }
 
 /// All rungs of a subject at one size.
@@ -59,25 +62,37 @@ pub fn climb(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>, r
     let Known { subject, call, launches, kernels, best } = &known;
     let named = named(kernels, best, by, &|site, kernel| known.facts(site, kernel))?;
     let ways: Vec<Vec<Schedule>> = named.iter().map(|(_, s)| s.clone()).collect();
-    let times: Vec<Result<f64, String>> = match by {
-        By::Measurement(device) => measured(subject, call, device, &ways, rounds)?,
-        By::Prediction(_) => ways.iter().map(|w| predicted(subject, sizes, by, kernels, launches, w)).collect(),
+    let times: Vec<Result<(f64, Option<Predicted>), String>> = match by {
+        By::Measurement(device) => measured(subject, call, device, &ways, rounds)?.into_iter().map(|us| us.map(|us| (us, None))).collect(),
+        By::Prediction(_) => {
+            let of = |w: &Vec<Schedule>| predicted(subject, sizes, by, kernels, launches, w).map(|p| (p.us, Some(p)));
+            ways.iter().map(of).collect()
+        }
     };
-    let rungs = named.iter().zip(times).map(|((name, s), us)| Timed { name, schedules: known.text(s), us }).collect();
+    let mut rungs = Vec::new();
+    for ((name, schedules), time) in named.iter().zip(times) {
+        let predicted = time.as_ref().ok().and_then(|t| t.1);
+        rungs.push(Timed { name, schedules: known.text(schedules), us: time.map(|t| t.0), predicted });
+    }
     let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(&call.sizes), (c.int_ops)(&call.sizes)));
     let floor_us = floor(by.target(), subject.compulsory_bytes(call), flops, int_ops) * 1e6;
     Ok(Climb { sizes: call.sizes.to_string(), rungs, flops, floor_us })
 }
 
-/// What the model says of a subject under the best schedules known, without a GPU: microseconds, and a schedule for each launch site.
+/// What the model says of a subject under the best schedules known, without a GPU: a time, and a schedule for each launch site.
 ///
 /// # Errors
 /// As [`climb`]; or what keeps the model from a time.
-pub fn predict(subject: &Subject, sizes: &Sizes, target: &'static Target, store: Option<&Store>) -> Result<(f64, Vec<String>), String> {
+pub fn predict(
+    subject: &Subject,
+    sizes: &Sizes,
+    target: &'static Target,
+    store: Option<&Store>,
+) -> Result<(Predicted, Vec<String>), String> {
     let by = By::Prediction(target);
     let known = Known::best(subject, sizes, &by, store)?;
-    let us = predicted(&known.subject, sizes, &by, &known.kernels, &known.launches, &known.best)?;
-    Ok((us, known.text(&known.best)))
+    let predicted = predicted(&known.subject, sizes, &by, &known.kernels, &known.launches, &known.best)?;
+    Ok((predicted, known.text(&known.best)))
 }
 
 /// A call of a subject under the best schedules known.
@@ -193,13 +208,22 @@ fn measured(
     Ok(ways.iter().map(time).collect())
 }
 
-/// What the model says of all launches of a call.
-fn predicted(subject: &Subject, sizes: &Sizes, by: &By, kernels: &[Kernel], launches: &[Launch], way: &[Schedule]) -> Result<f64, String> {
-    let mut sum = 0.0;
+/// What the model says of all launches of a call, the least trustworthy of them saying how far to trust it.
+fn predicted(
+    subject: &Subject,
+    sizes: &Sizes,
+    by: &By,
+    kernels: &[Kernel],
+    launches: &[Launch],
+    way: &[Schedule],
+) -> Result<Predicted, String> {
+    let (mut sum, mut least) = (0.0, Basis::Counted);
     for launch in launches {
         let (kernel, schedule) = (&kernels[launch.site], &way[launch.site]);
-        let prediction = Prediction::new(subject, sizes, (kernel, launch), by.target(), way.to_vec())?;
-        sum += prediction.site_us(schedule).ok_or("the model can't say")?;
+        let prediction = Prediction::new(subject, sizes, (kernel, launch), by.target(), way.to_vec());
+        let (us, basis) = prediction.site_us(schedule)?;
+        sum += us;
+        least = least.max(basis);
     }
-    Ok(sum)
+    Ok(Predicted::at_least(sum, least, floor_us(subject, sizes, by.target())?))
 }

@@ -49,9 +49,9 @@ fn shapes_are_predicted_without_a_gpu() {
     let subject = names::subject("gemm_f16_nn").unwrap_or_else(|e| panic!("{e}"));
     let us = |sizes: &str| {
         let sizes = subject.perf_sizes(&Sizes::parse(sizes).expect("sizes")).expect("sizes of the challenge");
-        let (us, schedules) = rungs::predict(&subject, &sizes, Target::h200(), None).unwrap_or_else(|e| panic!("{e}"));
+        let (predicted, schedules) = rungs::predict(&subject, &sizes, Target::h200(), None).unwrap_or_else(|e| panic!("{e}"));
         assert!(schedules.len() == 1 && schedules[0].contains("BM="), "{schedules:?}");
-        us
+        predicted.us
     };
     let (small, odd, large) = (us("M=256 N=256 K=256"), us("M=255 N=255 K=255"), us("M=1024 N=1024 K=1024"));
     assert!(0.0 < small && small < large && odd > 0.0, "{small} {odd} {large}");

@@ -137,3 +137,38 @@ fn a_budget_is_kept_where_work_grows_faster_than_tensors() {
     assert!(taken < 5 * budget, "{taken:?}");
     assert!(told.tried > 0 && tuned.sites[0].winner.is_some(), "{:?}", tuned.sites);
 }
+
+/// So long a turn of data that no call of it can be simulated is predicted nevertheless, and says that nothing was counted; and no time
+/// lies below the floor.
+#[test]
+fn what_cannot_be_counted_has_a_static_estimate() {
+    let challenge =
+        Challenge::new("counts_down", counts_down::Program::def, SIGNATURE).output("Y", |_, _| 0.0).flops(|s| 1e6 * s.size("N"));
+    let subject = subject(challenge);
+    let sizes = Sizes::parse("N=200000").expect("sizes");
+    let (told, _) = girih::rungs::predict(&subject, &sizes, Target::h200(), None).unwrap_or_else(|e| panic!("{e}"));
+    let floor = girih::tune::floor::floor_us(&subject, &sizes, Target::h200()).expect("a floor");
+    // A million operations for each number, of which the kernel says nothing.
+    assert!(floor > 2000.0 && told.us == floor && told.below_floor.is_some_and(|us| us < floor), "{told:?} {floor}");
+    assert_eq!(told.basis, girih::tune::floor::Basis::Static);
+    assert!(told.remark().is_some_and(|r| r.contains("static estimate") && r.contains("a miss")), "{told:?}");
+}
+
+/// Each element takes as many turns as it says, which may be all the simulator would ever do.
+#[kernel(tile(T = [64, 128]))]
+fn counted_down(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let own = x.load(t);
+        let mut sum = own.like(0.0);
+        let turns = own.max_all().cast::<i32>() * 1_000_000;
+        for _ in 0..turns {
+            sum += own;
+        }
+        y.store(t, sum);
+    }
+}
+
+#[program]
+fn counts_down(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    counted_down(x, y);
+}

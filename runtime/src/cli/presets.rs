@@ -47,6 +47,8 @@ fn table(name: &str, climb: &Climb, by: &By) -> String {
                 let rate = if rate { format!(" {:>9.2}", climb.flops / us * 1e-6) } else { String::new() };
                 let faster = before.map_or_else(String::new, |b| format!("{:.2}x", b / us));
                 text += &format!("  {:<9} {us:>12.2}{rate} {faster:>8}  {schedules}\n", rung.name);
+                let remark = rung.predicted.as_ref().and_then(crate::tune::floor::Predicted::remark);
+                remark.iter().for_each(|r| text += &format!("  {:<9} {r}\n", ""));
                 before = Some(*us);
             }
             Err(e) => text += &format!("  {:<9} {:>12}  {schedules}: {e}\n", rung.name, "failed"),
@@ -59,7 +61,8 @@ fn as_json(name: &str, climb: &Climb, by: &By) -> serde_json::Value {
     let rung = |r: &crate::rungs::Timed| {
         let us = r.us.as_ref().ok();
         let rate = us.filter(|_| climb.flops > 0.0).map(|us| climb.flops / us * 1e-6);
-        json!({ "rung": r.name, "schedules": r.schedules, "us": us, "tflop_per_s": rate, "failure": r.us.as_ref().err() })
+        json!({ "rung": r.name, "schedules": r.schedules, "us": us, "tflop_per_s": rate, "failure": r.us.as_ref().err(),
+            "basis": r.predicted.map(|p| p.basis.name()), "below_floor_us": r.predicted.and_then(|p| p.below_floor) })
     };
     json!({
         "name": name, "sizes": climb.sizes, "device": by.device_name(), "predicted": matches!(by, By::Prediction(_)),
@@ -75,7 +78,7 @@ mod tests {
 
     #[test]
     fn tables_compare_with_the_rung_before_that_ran() {
-        let rung = |name, us| Timed { name, schedules: vec!["T=1".into()], us };
+        let rung = |name, us| Timed { name, schedules: vec!["T=1".into()], us, predicted: None };
         let rungs = vec![rung("naive", Ok(8.0)), rung("shared", Err("wrong".into())), rung("register", Ok(2.0))];
         let climb = Climb { sizes: "N=1".into(), rungs, flops: 4e6, floor_us: 1.0 };
         let text = table("gemm", &climb, &By::Prediction(Target::h200()));

@@ -6,6 +6,7 @@ use crate::rungs;
 use crate::store::Store;
 use crate::subject::Subject;
 use crate::sweep::{Entry, Summary, parse, summary};
+use crate::tune::floor::Predicted;
 use girih_core::target::Target;
 use serde_json::json;
 use std::path::Path;
@@ -82,16 +83,19 @@ pub fn predict(entries: &[Entry], target: &'static Target, store: Option<&Store>
     let (mut rates, mut failures) = (Vec::new(), 0);
     for entry in entries {
         match predicted(entry, target, store) {
-            Ok((sizes, us, flops, schedules)) => {
+            Ok((sizes, predicted, flops, schedules)) => {
+                let (us, remark) = (predicted.us, predicted.remark());
                 let rate = flops / us * 1e-6;
                 if json {
                     print_json(&json!({
                         "group": entry.group, "name": entry.name, "sizes": sizes, "device": format!("simulated {}", target.name),
                         "predicted": true, "us": us, "tflop_per_s": rate, "schedules": schedules,
+                        "basis": predicted.basis.name(), "below_floor_us": predicted.below_floor,
                     }));
                 } else {
                     let schedules = schedules.join("; ");
                     println!("{:<28} {sizes:<32} {us:>10.2} us {rate:>8.2} TFLOP/s  [{schedules}]", entry.name);
+                    remark.iter().for_each(|r| println!("  {r}"));
                 }
                 rates.push((entry.group.clone(), (format!("{} {sizes}", entry.name), rate)));
             }
@@ -111,14 +115,15 @@ pub fn predict(entries: &[Entry], target: &'static Target, store: Option<&Store>
     if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} shapes have no prediction", entries.len())) }
 }
 
-type Predicted = (String, f64, f64, Vec<String>);
+/// Sizes, time, operations and schedules.
+type Told = (String, Predicted, f64, Vec<String>);
 
-fn predicted(entry: &Entry, target: &'static Target, store: Option<&Store>) -> Result<Predicted, String> {
+fn predicted(entry: &Entry, target: &'static Target, store: Option<&Store>) -> Result<Told, String> {
     let subject: Subject = names::subject(&entry.name)?;
     let sizes = subject.perf_sizes(&entry.sizes)?;
-    let (us, schedules) = rungs::predict(&subject, &sizes, target, store)?;
+    let (predicted, schedules) = rungs::predict(&subject, &sizes, target, store)?;
     let flops = subject.challenge.as_ref().map_or(0.0, |c| (c.flops)(&sizes));
-    Ok((sizes.to_string(), us, flops, schedules))
+    Ok((sizes.to_string(), predicted, flops, schedules))
 }
 
 #[cfg(test)]

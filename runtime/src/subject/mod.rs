@@ -313,7 +313,7 @@ impl Subject {
                     Some(c) => c.inputs.iter().any(|(n, _)| n == name) as usize + c.outputs.iter().any(|(n, _)| n == name) as usize,
                     None => 1 + *mutable as usize,
                 };
-                data.bytes.len() * in_out
+                data.numel() * data.dtype.size() * in_out
             }
         };
         call.args.iter().map(of).sum::<usize>() as f64

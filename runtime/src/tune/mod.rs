@@ -11,6 +11,7 @@
 mod ahead;
 pub mod client;
 mod clock;
+pub mod floor;
 mod forecast;
 pub mod launches;
 mod pool;

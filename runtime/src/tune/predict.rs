@@ -4,10 +4,11 @@
 //! with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers.
 
 use super::SEED;
+use super::floor::{Basis, Predicted, floor_us};
 use super::launches::{Launch, host_arguments, launches_reading};
 use super::products::{self, Axes};
-use super::reduced::{one_tile_each, reduced};
-use super::rehearsal::{Rehearsals, SMALL};
+use super::reduced::one_tile_each;
+use super::rehearsal::Rehearsals;
 use crate::challenge::Sizes;
 use crate::check::{Checks, Report};
 use crate::compile::{Output, compile};
@@ -69,21 +70,16 @@ const UNHIDDEN: f64 = 0.05;
 
 impl<'a> Prediction<'a> {
     /// For the launch of a kernel on a target.
-    ///
-    /// # Errors
-    /// The subject has no smaller size.
     pub fn new(
         subject: &'a Subject,
         sizes: &'a Sizes,
         (kernel, launch): (&'a Kernel, &'a Launch),
         target: &'a Target,
         schedules: Vec<Schedule>,
-    ) -> Result<Prediction<'a>, String> {
-        // Without a smaller call there is nothing to predict from.
-        subject.call(&reduced(subject, sizes, (launch.site, kernel), target, SMALL)?, SEED)?;
+    ) -> Prediction<'a> {
         let (rehearsals, small) = (Arc::new(Rehearsals::within(None)), OnceLock::new());
         let (checks, end, others_us, axes) = (OnceLock::new(), None, 0.0, Axes::of(kernel));
-        Ok(Prediction { subject, kernel, launch, sizes, rehearsals, small, target, schedules, checks, end, others_us, axes })
+        Prediction { subject, kernel, launch, sizes, rehearsals, small, target, schedules, checks, end, others_us, axes }
     }
 
     /// With checks that end with a search that has so much time.
@@ -118,28 +114,53 @@ impl<'a> Prediction<'a> {
         Prediction { others_us, ..self }
     }
 
-    /// Microseconds of all launches of the site under a schedule; `None` where the model can't say.
-    pub fn site_us(&self, schedule: &Schedule) -> Option<f64> {
-        let seconds = self.predict(schedule, self.resources(schedule).ok()?).ok()?.seconds;
-        seconds.is_finite().then_some(seconds * 1e6 * self.launch.count as f64)
+    /// Microseconds of all launches of the site under a schedule, and how they came to be.
+    ///
+    /// # Errors
+    /// A schedule that is illegal, or that no GPU of the target can run.
+    pub fn site_us(&self, schedule: &Schedule) -> Result<(f64, Basis), String> {
+        let (predicted, basis) = self.predict(schedule, self.resources(schedule)?)?;
+        if !predicted.seconds.is_finite() {
+            return Err(format!("a block of {} does not fit a multiprocessor", schedule.short(self.kernel)));
+        }
+        Ok((predicted.seconds * 1e6 * self.launch.count as f64, basis))
     }
 
     /// A time in microseconds with guessed registers: good enough to order trials, also what the model takes for equals. Infinite where
     /// the schedule is illegal or fails on the simulator.
     pub fn rough_us(&self, schedule: &Schedule) -> f64 {
-        self.predict(schedule, None).map_or(f64::INFINITY, |p| (p.seconds + UNHIDDEN * p.beside) * 1e6)
+        self.predict(schedule, None).map_or(f64::INFINITY, |(p, _)| (p.seconds + UNHIDDEN * p.beside) * 1e6)
     }
 
     /// What bounds a schedule, by the model with guessed registers; nothing where it is illegal or fails on the simulator.
     pub fn bottleneck(&self, schedule: &Schedule) -> Option<model::Bottleneck> {
-        self.predict(schedule, None).ok().map(|p| p.bottleneck)
+        self.predict(schedule, None).ok().map(|(p, _)| p.bottleneck)
     }
 
-    /// The model's word on one schedule.
-    fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<model::Prediction, String> {
-        if let Some(predicted) = self.predict_product(schedule, registers)? {
-            return Ok(predicted);
+    /// The model's word on one schedule, and how it came to be. A legal schedule always has one.
+    fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
+        if let Ok(Some(predicted)) = self.predict_product(schedule, registers) {
+            return Ok((predicted, Basis::Estimated));
         }
+        match self.predict_reduced(schedule, registers) {
+            Ok(predicted) => Ok((predicted, Basis::Estimated)),
+            Err(_) => Ok((self.predict_static(schedule, registers)?, Basis::Static)),
+        }
+    }
+
+    /// From bytes and operations alone: what a schedule does cannot be counted.
+    fn predict_static(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<model::Prediction, String> {
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
+        let grid = simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64).max(1);
+        let bytes = tensor_bytes(&self.launch.args);
+        let work = model::Work { load_sectors: bytes / 32.0, memory_bytes: bytes, rounds: 1.0, ..model::Work::default() };
+        let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: 1 };
+        let guess = model::Resources { registers: GUESSED_REGISTERS.min(most_registers(&simt)), shared: simt.shared_bytes(), spills: 0 };
+        Ok(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target))
+    }
+
+    /// From a call at a reduced size, scaled.
+    fn predict_reduced(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<model::Prediction, String> {
         let small = self.small()?;
         let reports = self.count((&small.launch.args, &small.before), schedule, small.fuel)?;
         let counters = &reports[0].report.counters;
@@ -317,11 +338,14 @@ impl Prediction<'_> {
         let resources = self.resources(schedule);
         trial.registers = resources.as_ref().ok().and_then(|r| r.map(|r| r.registers));
         match resources.and_then(|r| self.predict(schedule, r)) {
-            Ok(p) if p.seconds.is_finite() => {
-                trial.median_us = Some(self.others_us + p.seconds * 1e6 * self.launch.count as f64);
-                trial.reason = format!("bound by {}", p.bottleneck.name());
+            Ok((p, basis)) if p.seconds.is_finite() => {
+                let us = self.others_us + p.seconds * 1e6 * self.launch.count as f64;
+                let predicted = Predicted::at_least(us, basis, floor_us(self.subject, self.sizes, self.target).unwrap_or(0.0));
+                trial.median_us = Some(predicted.us);
+                let remark = predicted.remark().map_or(String::new(), |r| format!(" ({r})"));
+                trial.reason = format!("bound by {}{remark}", p.bottleneck.name());
             }
-            Ok(p) => (trial.status, trial.reason) = (Status::Rejected, format!("bound by {}", p.bottleneck.name())),
+            Ok((p, _)) => (trial.status, trial.reason) = (Status::Rejected, format!("bound by {}", p.bottleneck.name())),
             Err(e) => (trial.status, trial.reason) = (Status::Rejected, e),
         }
         trial

@@ -139,9 +139,8 @@ impl Rehearsals {
             }
             last = Some(sizes);
         }
-        let (at, most) = (last.map_or(String::new(), |s| format!(" at {s}")), self.most);
-        let more = "a longer --budget allows more, a smaller --size or shorter loops need less";
-        Err(format!("even{at} it takes more than {most} warp instructions to simulate {}: {more}", subject.name))
+        let at = last.map_or(String::new(), |s| format!(", even at {s}"));
+        Err(format!("a call of {} takes more than {} warp instructions{at}", subject.name, self.most))
     }
 
     /// A call at these sizes; with scalars that fit them where those that are given do not.

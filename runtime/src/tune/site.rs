@@ -96,16 +96,10 @@ impl Site<'_> {
             ways.push(parse_schedule(kernel, text).map_err(|e| e.to_string())?);
         }
         let others_us = self.others_us(&ways)?;
-        let prediction = match Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways) {
-            Ok(prediction) => {
-                Some(prediction.beside(others_us).sharing(&self.program.rehearsals).until(self.budget.time.map(|t| begun + t)))
-            }
-            // Measurements can do without an order of trials, where scalars do not fit a smaller size.
-            Err(_) if worker.is_some() => None,
-            Err(e) => return Err(e),
-        };
+        let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways);
+        let prediction = prediction.beside(others_us).sharing(&self.program.rehearsals).until(self.budget.time.map(|t| begun + t));
         let naive = space.naive().ok();
-        let order = self.order(&pool, prediction.as_ref(), [parse_schedule(self.kernel, first).ok(), naive.clone()]);
+        let order = self.order(&pool, &prediction, [parse_schedule(self.kernel, first).ok(), naive.clone()]);
         let best_us = former.iter().filter_map(eligible_us).reduce(f64::min);
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
         let unknown = order.iter().filter(|c| pool.known(**c).is_none()).map(|c| pool.get(*c).schedule).collect();
@@ -114,11 +108,7 @@ impl Site<'_> {
         let ahead = Ahead::new((self.kernel, self.target), &self.launch.facts, unknown, announced);
         let outcome = std::thread::scope(|scope| {
             ahead.start(scope);
-            let inner = match (worker, &prediction) {
-                (Some(worker), _) => Inner::Worker(worker),
-                (None, Some(prediction)) => Inner::Model(prediction),
-                (None, None) => unreachable!("without measurements a failed prediction has ended this"),
-            };
+            let inner = worker.map_or(Inner::Model(&prediction), Inner::Worker);
             let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us };
             let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
             let outcome = search::search(&order, &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
@@ -200,11 +190,11 @@ impl Site<'_> {
     }
 
     /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before.
-    fn order(&self, pool: &Pool, prediction: Option<&Prediction>, first: [Option<Schedule>; 2]) -> Vec<usize> {
+    fn order(&self, pool: &Pool, prediction: &Prediction, first: [Option<Schedule>; 2]) -> Vec<usize> {
         // The order matters only where the budget may leave candidates untried.
         let limited = self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len());
-        let forecasts = match prediction {
-            Some(p) if limited && self.options.strategy == Strategy::Model => forecast::forecast(p, pool, self.ordering()),
+        let forecasts = match self.options.strategy {
+            Strategy::Model if limited => forecast::forecast(prediction, pool, self.ordering()),
             _ => Vec::new(),
         };
         let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
@@ -271,10 +261,9 @@ impl Site<'_> {
                 continue;
             }
             let other =
-                Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec())?.sharing(&self.program.rehearsals);
+                Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec()).sharing(&self.program.rehearsals);
             let site = &self.program.names[launch.site];
-            let unknown = || format!("{site} has no time under {}, so there is none of the whole program", schedule.short(kernel));
-            let us = other.site_us(schedule).ok_or_else(unknown)?;
+            let (us, _) = other.site_us(schedule).map_err(|e| format!("{site}: there is no time of the whole program: {e}"))?;
             self.program.predicted.borrow_mut().insert(key, us);
             sum += us;
         }
