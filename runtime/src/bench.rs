@@ -135,7 +135,7 @@ pub struct Options<'a> {
 /// The first rounds warm up clocks and caches and are not counted.
 const WARM_ROUNDS: usize = 3;
 /// Elements of each output that are compared with the reference.
-const SAMPLED: usize = 20_000;
+pub(crate) const SAMPLED: usize = 20_000;
 
 /// Times a subject beside its peers.
 ///
@@ -283,9 +283,10 @@ pub fn largest_tensor(call: &Call) -> usize {
 }
 
 /// The subject with the variants to take, and a schedule for each launch site with its text and origin.
-type Chosen = (Subject, Vec<(Schedule, String, &'static str)>);
+pub(crate) type Chosen = (Subject, Vec<(Schedule, String, &'static str)>);
 
-fn chosen(subject: &Subject, call: &Call, options: &Options) -> Result<Chosen, String> {
+/// The way and the schedules that a call at its lengths is known to be fastest with.
+pub(crate) fn chosen(subject: &Subject, call: &Call, options: &Options) -> Result<Chosen, String> {
     let (target, device) = (options.device.target(), options.device.name());
     let store = options.store.map(|s| (s, device.as_str()));
     let (joint, subject) =

@@ -92,6 +92,10 @@ impl Device {
     pub fn cuda(ordinal: usize) -> Result<Device, Error> {
         Ok(Device::Cuda(Arc::new(CudaDevice::open(ordinal)?)))
     }
+    /// The same on the context's default stream, on which code that was compiled by nvcc launches. It cannot record CUDA graphs.
+    pub fn cuda_on_default_stream(ordinal: usize) -> Result<Device, Error> {
+        Ok(Device::Cuda(Arc::new(CudaDevice::open_default_stream(ordinal)?)))
+    }
     /// The simulator, with the limits of `target`.
     pub fn sim(target: &Target) -> Device {
         Device::Sim(Arc::new(SimDevice::new(target)))

@@ -38,6 +38,7 @@ pub mod check;
 pub mod deviation;
 pub mod differences;
 mod effort;
+pub mod exported;
 pub mod placed;
 mod random_sizes;
 mod requirements;

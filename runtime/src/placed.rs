@@ -54,6 +54,14 @@ impl Placed {
         self.args.iter().map(argument).collect()
     }
 
+    /// The address of a tensor's first element on the device; of a scalar, none.
+    pub fn address(&self, argument: usize) -> Option<u64> {
+        match &self.args[argument] {
+            PlacedArg::Scalar(_) => None,
+            PlacedArg::Tensor { buffer, offset, .. } => Some(buffer.address() + *offset as u64),
+        }
+    }
+
     /// Puts back the elements of before the call (poison, for pure outputs). Queued.
     pub fn restore(&self) -> Result<(), Error> {
         for arg in &self.args {

@@ -82,7 +82,7 @@ fn tuned_here(target: &Target) -> Option<(Store, String)> {
 }
 
 /// The CUDA C++ of a challenge and the schedules it was made with.
-fn export(subject: &Subject, target: &Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
+pub(super) fn export(subject: &Subject, target: &Target, set: Option<&str>) -> Result<(String, Vec<String>), String> {
     let signature = subject.signature().ok_or("is no challenge, so it has no signature to export")?;
     let (subject, way) = settings::way(subject, target, Preset::Best, set)?;
     let (names, mut schedules) = (subject.program.site_names(), Vec::new());

@@ -14,6 +14,7 @@ mod counters;
 mod device;
 mod doctor;
 mod export;
+mod exports;
 mod list;
 pub mod names;
 mod peers;

@@ -99,14 +99,22 @@ fn check<T>(call: &str, result: Result<T, DriverError>) -> Result<T, Error> {
 
 impl CudaDevice {
     pub(crate) fn open(ordinal: usize) -> Result<CudaDevice, Error> {
+        let context = CudaDevice::context_of(ordinal)?;
+        CudaDevice::on_stream(check("cuStreamCreate", context.new_stream())?)
+    }
+
+    /// On the stream that launches without one go to.
+    pub(crate) fn open_default_stream(ordinal: usize) -> Result<CudaDevice, Error> {
+        CudaDevice::on_stream(CudaDevice::context_of(ordinal)?.default_stream())
+    }
+
+    fn context_of(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
         find_driver()?;
         let count = CudaContext::device_count().map_err(no_device)?;
         if ordinal as i64 >= count as i64 {
             return Err(Error::NoDevice(format!("there is no GPU number {ordinal}: the CUDA driver offers {count}")));
         }
-        let context = check("opening the GPU", CudaContext::new(ordinal))?;
-        let stream = check("cuStreamCreate", context.new_stream())?;
-        CudaDevice::on_stream(stream)
+        check("opening the GPU", CudaContext::new(ordinal))
     }
 
     /// The device of an existing cudarc stream; its work is queued there.
