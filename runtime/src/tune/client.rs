@@ -28,6 +28,25 @@ pub struct WorkerMeasure {
     note: Option<String>,
 }
 
+/// Why there is no worker.
+enum NotStarted {
+    /// The budget was over before it was ready; the time that it had.
+    OutOfTime(Duration),
+    Failed(String),
+}
+
+impl NotStarted {
+    fn reason(self) -> String {
+        match self {
+            NotStarted::OutOfTime(had) => {
+                let why = "the budget was over before inputs and the naive schedule's result were there";
+                format!("{why} ({:.1} s): a longer --budget has more, and a smaller --size needs less", had.as_secs_f64())
+            }
+            NotStarted::Failed(why) => why,
+        }
+    }
+}
+
 impl WorkerMeasure {
     /// Starts a worker.
     ///
@@ -49,7 +68,7 @@ impl WorkerMeasure {
         end: Option<Instant>,
     ) -> Result<WorkerMeasure, String> {
         let mut measure = WorkerMeasure { launcher, setup, limit, schedules, site: 0, worker: None, end, note: None };
-        measure.worker = Some(measure.start()?);
+        measure.worker = Some(measure.start().map_err(|e| e.reason())?);
         Ok(measure)
     }
 
@@ -68,8 +87,8 @@ impl WorkerMeasure {
         self.end.map_or(limit, |end| end.saturating_duration_since(Instant::now()).min(limit))
     }
 
-    fn start(&mut self) -> Result<Process, String> {
-        let mut worker = Process::start(&self.launcher)?;
+    fn start(&mut self) -> Result<Process, NotStarted> {
+        let mut worker = Process::start(&self.launcher).map_err(NotStarted::Failed)?;
         let limit = self.left(SETUP_LIMIT);
         match worker.ask(&Request::Setup(self.setup.clone()), limit) {
             Ok(Reply::Ready) => Ok(worker),
@@ -77,20 +96,21 @@ impl WorkerMeasure {
                 self.note.get_or_insert(note);
                 Ok(worker)
             }
-            Err(Gone::TimedOut) if limit < SETUP_LIMIT => {
-                let why = "the budget was over before inputs and the naive schedule's result were there";
-                Err(format!("{why} ({:.1} s): a longer --budget has more, and a smaller --size needs less", limit.as_secs_f64()))
-            }
-            Ok(Reply::Lost { reason }) => Err(reason),
-            Ok(other) => Err(format!("the worker answered {other:?} to its set-up")),
-            Err(Gone::TimedOut) => Err(format!("the worker was not ready after {} s", SETUP_LIMIT.as_secs())),
-            Err(Gone::Died(status)) => Err(format!("the worker process died in its set-up ({status})")),
+            Err(Gone::TimedOut) if limit < SETUP_LIMIT => Err(NotStarted::OutOfTime(limit)),
+            Ok(Reply::Lost { reason }) => Err(NotStarted::Failed(reason)),
+            Ok(other) => Err(NotStarted::Failed(format!("the worker answered {other:?} to its set-up"))),
+            Err(Gone::TimedOut) => Err(NotStarted::Failed(format!("the worker was not ready after {} s", SETUP_LIMIT.as_secs()))),
+            Err(Gone::Died(status)) => Err(NotStarted::Failed(format!("the worker process died in its set-up ({status})"))),
         }
     }
 
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, Gone> {
         if self.worker.is_none() {
-            self.worker = Some(self.start().map_err(Gone::Died)?);
+            self.worker = Some(self.start().map_err(|e| match e {
+                // What the budget did not allow is not the candidate's fault.
+                NotStarted::OutOfTime(_) => Gone::TimedOut,
+                NotStarted::Failed(why) => Gone::Died(why),
+            })?);
         }
         let worker = self.worker.as_mut().expect("started above");
         let answer = worker.ask(request, limit);
@@ -205,6 +225,9 @@ mod tests {
         let trial = measure.trial("T=1", None);
         assert_eq!((trial.status, trial.reason.as_str()), (Status::Untried, "the time for it was over"));
         assert!(measure.interleaved(&["T=1"], 31).concat().is_empty());
+        // The worker is gone, and there is no time for another one: nor is that the candidate's fault.
+        let trial = measure.trial("T=2", None);
+        assert_eq!((trial.status, trial.reason.as_str()), (Status::Untried, "the time for it was over"));
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     }
 
