@@ -313,7 +313,7 @@ impl Step<'_, '_> {
 }
 
 /// A bool in memory is true if any bit is set.
-fn normalise(bits: u64, dtype: DType) -> u64 {
+pub(super) fn normalise(bits: u64, dtype: DType) -> u64 {
     if dtype == DType::Bool { (bits != 0) as u64 } else { bits }
 }
 
@@ -325,7 +325,7 @@ fn added_in_memory(old: u64, value: u64) -> u64 {
 }
 
 /// The new value of a read-modify-write; 16-bit floats compute in f32 and round.
-fn apply(op: AtomicOp, dtype: DType, old: u64, value: u64) -> u64 {
+pub(super) fn apply(op: AtomicOp, dtype: DType, old: u64, value: u64) -> u64 {
     let op = match op {
         AtomicOp::Add => BinaryOp::Add,
         AtomicOp::Min => BinaryOp::Min,

@@ -33,6 +33,27 @@ pub struct Program {
     pub(super) mbarriers: usize,
     /// First slot of each variable.
     bases: Vec<Slot>,
+    /// Loops over numbers.
+    pub(super) loops: Vec<Counted>,
+    /// Operations that divide integers.
+    pub(super) divisions: Vec<u32>,
+}
+
+/// A loop over numbers in the flat code.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    /// Where it begins: the counter has its first value.
+    pub(super) head: u32,
+    /// Where lanes leave it.
+    pub(super) test: u32,
+    /// Where a turn ends: the counter has its next value.
+    pub(super) jump: u32,
+    pub(super) counter: Slot,
+    pub(super) bound: Slot,
+    pub(super) step: Slot,
+    pub(super) dtype: DType,
+    /// Compilers write its turns out one after the other.
+    pub(super) written_out: bool,
 }
 
 impl Program {
@@ -59,12 +80,19 @@ impl Program {
             shared_bytes: bytes as usize,
             mbarriers,
             bases: decoder.bases,
+            loops: decoder.loops,
+            divisions: decoder.divisions,
         }
     }
 
     /// The kernel.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// Operations of the code that compiled code has too: moves vanish.
+    pub fn length(&self) -> usize {
+        self.class.iter().filter(|c| **c != Class::Move).count()
     }
 
     /// The text of an operation's statement, and the comment nearest above it.
@@ -131,6 +159,8 @@ struct Decoder<'a> {
     unrolled: Unrolled,
     /// What is evaluated now vanishes in compiled code.
     folds: bool,
+    loops: Vec<Counted>,
+    divisions: Vec<u32>,
 }
 
 impl<'a> Decoder<'a> {
@@ -161,6 +191,8 @@ impl<'a> Decoder<'a> {
             lands: false,
             unrolled: Unrolled::default(),
             folds: false,
+            loops: Vec::new(),
+            divisions: Vec::new(),
         }
     }
 

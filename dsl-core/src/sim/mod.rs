@@ -18,12 +18,14 @@
 //! order.rs     what orders accesses: atomics and fences;  order/: asynchronous copies, mbarriers
 //! clock.rs     vector clocks;  shadow.rs: who accessed what, and races
 //! matrix.rs    matrix instructions and their numbers
+//! counting/    what a launch does at its true size, without doing all of it
 //! memory.rs    bytes and what was written;  counters.rs;  trap.rs
 //! ```
 
 mod access;
 mod clock;
 mod counters;
+pub mod counting;
 mod decode;
 mod machine;
 mod matrix;

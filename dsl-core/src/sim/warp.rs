@@ -236,70 +236,76 @@ pub(super) fn signed(bits: u64, dtype: DType) -> i64 {
     }
 }
 
+/// Operations on registers alone; they set all lanes, active or not.
+pub(super) fn pure(regs: &mut [Lanes], op: &Op) {
+    let reg = |slot: &Slot| &regs[*slot as usize];
+    let mut out = [0u64; 32];
+    let dst = match op {
+        Op::Unary { f, dst, a } => {
+            let a = reg(a);
+            for lane in 0..32 {
+                out[lane] = f(a[lane]);
+            }
+            dst
+        }
+        Op::Binary { f, dst, a, b } => {
+            let (a, b) = (reg(a), reg(b));
+            for lane in 0..32 {
+                out[lane] = f(a[lane], b[lane]);
+            }
+            dst
+        }
+        Op::Ternary { f, dst, a, b, c } => {
+            let (a, b, c) = (reg(a), reg(b), reg(c));
+            for lane in 0..32 {
+                out[lane] = f(a[lane], b[lane], c[lane]);
+            }
+            dst
+        }
+        Op::Compare { f, dst, a, b } => {
+            let (a, b) = (reg(a), reg(b));
+            for lane in 0..32 {
+                out[lane] = f(a[lane], b[lane]) as u64;
+            }
+            dst
+        }
+        Op::Select { dst, c, a, b } => {
+            let (c, a, b) = (reg(c), reg(a), reg(b));
+            for lane in 0..32 {
+                out[lane] = if c[lane] & 1 == 1 { a[lane] } else { b[lane] };
+            }
+            dst
+        }
+        Op::Cast { from: DType::I32, to: DType::I64, dst, a } => {
+            let a = reg(a);
+            for lane in 0..32 {
+                out[lane] = a[lane] as i32 as i64 as u64;
+            }
+            dst
+        }
+        Op::Cast { from, to, dst, a } => {
+            let a = reg(a);
+            for lane in 0..32 {
+                out[lane] = scalar::cast(*from, *to, a[lane]);
+            }
+            dst
+        }
+        Op::Bitcast { from, to, dst, a } => {
+            let a = reg(a);
+            for lane in 0..32 {
+                out[lane] = scalar::bitcast(*from, *to, a[lane]);
+            }
+            dst
+        }
+        other => panic!("simulator: {other:?} is not pure"),
+    };
+    regs[*dst as usize] = out;
+}
+
 impl Warp {
     /// Operations on registers alone; they set all lanes, active or not.
     pub(super) fn pure(&mut self, op: &Op) {
-        let mut out = [0u64; 32];
-        let dst = match op {
-            Op::Unary { f, dst, a } => {
-                let a = self.reg(*a);
-                for lane in 0..32 {
-                    out[lane] = f(a[lane]);
-                }
-                dst
-            }
-            Op::Binary { f, dst, a, b } => {
-                let (a, b) = (self.reg(*a), self.reg(*b));
-                for lane in 0..32 {
-                    out[lane] = f(a[lane], b[lane]);
-                }
-                dst
-            }
-            Op::Ternary { f, dst, a, b, c } => {
-                let (a, b, c) = (self.reg(*a), self.reg(*b), self.reg(*c));
-                for lane in 0..32 {
-                    out[lane] = f(a[lane], b[lane], c[lane]);
-                }
-                dst
-            }
-            Op::Compare { f, dst, a, b } => {
-                let (a, b) = (self.reg(*a), self.reg(*b));
-                for lane in 0..32 {
-                    out[lane] = f(a[lane], b[lane]) as u64;
-                }
-                dst
-            }
-            Op::Select { dst, c, a, b } => {
-                let (c, a, b) = (self.reg(*c), self.reg(*a), self.reg(*b));
-                for lane in 0..32 {
-                    out[lane] = if c[lane] & 1 == 1 { a[lane] } else { b[lane] };
-                }
-                dst
-            }
-            Op::Cast { from: DType::I32, to: DType::I64, dst, a } => {
-                let a = self.reg(*a);
-                for lane in 0..32 {
-                    out[lane] = a[lane] as i32 as i64 as u64;
-                }
-                dst
-            }
-            Op::Cast { from, to, dst, a } => {
-                let a = self.reg(*a);
-                for lane in 0..32 {
-                    out[lane] = scalar::cast(*from, *to, a[lane]);
-                }
-                dst
-            }
-            Op::Bitcast { from, to, dst, a } => {
-                let a = self.reg(*a);
-                for lane in 0..32 {
-                    out[lane] = scalar::bitcast(*from, *to, a[lane]);
-                }
-                dst
-            }
-            other => panic!("simulator: {other:?} is not pure"),
-        };
-        self.regs[*dst as usize] = out;
+        pure(&mut self.regs, op);
     }
 
     pub(super) fn control(&mut self, op: &Op) {

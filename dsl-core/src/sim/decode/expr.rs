@@ -54,7 +54,11 @@ impl Decoder<'_> {
                 let d = k.dtype(a);
                 let f = scalar::binary_fn(*op, d).unwrap_or_else(|| panic!("simulator: {op:?} is not defined on {d}"));
                 let (a, b) = (self.value(a), self.value(b));
-                self.pure(dst, binary_class(*op, d), |dst| Op::Binary { f, dst, a, b })
+                let slot = self.pure(dst, binary_class(*op, d), |dst| Op::Binary { f, dst, a, b });
+                if matches!(op, BinaryOp::Div | BinaryOp::Rem) && !d.is_float() {
+                    self.divisions.push(self.here() - 1);
+                }
+                slot
             }
             Expr::Ternary(op, a, b, c) => {
                 let d = k.dtype(a);

@@ -1,6 +1,6 @@
 //! Decoding of statements: choices and loops become jumps and masks, what waits or orders becomes one operation each.
 
-use super::Decoder;
+use super::{Counted, Decoder};
 use crate::scalar;
 use crate::sim::counters::Class;
 use crate::sim::op::{AtomicStep, BulkStep, CopyStep, MatrixStep, MmaStep, Op, ShuffleStep};
@@ -141,6 +141,8 @@ impl Decoder<'_> {
         self.push(Op::Binary { f: add, dst: sum, a: counter, b: fixed[1] }, arithmetic);
         self.push(Op::Move { dst: counter, a: sum }, Class::Move);
         self.close(test, top, branch);
+        let (jump, [bound, step], written_out) = (self.here() - 1, fixed, branch == Class::Move);
+        self.loops.push(Counted { head: top - 1, test: test as u32, jump, counter, bound, step, dtype, written_out });
     }
 
     /// Jumps back to the top and lets the loop's test leave to what follows.

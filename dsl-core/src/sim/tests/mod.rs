@@ -1,6 +1,6 @@
 //! Tests of the simulator with hand-built kernels.
 
-mod build;
+pub(super) mod build;
 mod kernels;
 mod matrix;
 mod traffic;

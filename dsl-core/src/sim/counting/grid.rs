@@ -1,0 +1,189 @@
+//! Which blocks are run, and how many each stands for.
+//!
+//! What differs between blocks is where their tiles lie: at an end of an axis or not, and on which side of what. So the grid is taken apart
+//! into the axes by which a block's number is divided in the kernel; along each axis the blocks in the middle, at the ends and beside these
+//! are run, and between two that differ more of them, as far as that matters. A block's numbers are those of the one in the middle of all
+//! axes and what its places along each of them add; where rows begin off a sector's start by turns, as every other one of 400 bytes does, that is
+//! off by as much as these differ. The grid's last block is run for itself: it may have to finish what all have left.
+
+use super::Uncounted;
+use super::block::Machine;
+use super::tally::{self, Count};
+use std::collections::{BTreeMap, HashMap};
+
+/// Grids of no more blocks are run whole.
+const WHOLE: u32 = 6;
+/// Axes of no more places are run whole.
+const SHORT: u32 = 4;
+/// Blocks that are run beyond these along an axis, at most.
+const MORE: usize = 7;
+/// Differences that do not matter: less than this part of a block's numbers.
+const SAME: f64 = 0.002;
+/// Axes that are looked at.
+const AXES: usize = 4;
+
+/// An axis of the grid: neighbours along it are `stride` blocks apart.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    stride: u32,
+    len: u32,
+}
+
+/// Blocks that were run.
+struct Blocks<'m, 'a> {
+    machine: &'m mut Machine<'a>,
+    known: HashMap<u32, Count>,
+    /// Sectors that they touched, by parameter and page, and how many all of them together touched by parameter and side.
+    pages: HashMap<(usize, u64), [u64; 2]>,
+    touched: Vec<[f64; 2]>,
+}
+
+impl Blocks<'_, '_> {
+    fn run(&mut self, block: u32) -> Result<&Count, Uncounted> {
+        if !self.known.contains_key(&block) {
+            let count = self.machine.run(block)?;
+            for (param, page, bits) in self.machine.touched.pages() {
+                let all = self.pages.entry((param, page)).or_default();
+                for side in 0..2 {
+                    all[side] |= bits[side];
+                    self.touched[param][side] += f64::from(bits[side].count_ones());
+                }
+            }
+            self.known.insert(block, count);
+        }
+        Ok(&self.known[&block])
+    }
+
+    /// Of the sectors of a parameter that the blocks touched, how many were touched by one of them alone: 1 where no two met, and one over
+    /// their number where all touched the same.
+    fn apart(&self, param: usize, side: usize) -> f64 {
+        let union: f64 = self.pages.iter().filter(|((p, _), _)| *p == param).map(|(_, bits)| f64::from(bits[side].count_ones())).sum();
+        union / self.touched[param][side].max(1.0)
+    }
+}
+
+pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted> {
+    let params = machine.program.kernel.params.len();
+    let mut blocks = Blocks { machine, known: HashMap::new(), pages: HashMap::new(), touched: vec![[0.0; 2]; params] };
+    let mut sum = Count::zero(params);
+    let last = blocks.run(grid - 1)?.clone();
+    if grid <= WHOLE {
+        for block in 0..grid - 1 {
+            let one = blocks.run(block)?.clone();
+            sum.add(&one, 1.0);
+        }
+    } else {
+        many(&mut blocks, grid, &mut sum)?;
+    }
+    let others = if grid > 1 { sum.chain() / f64::from(grid - 1) } else { 0.0 };
+    sum.add(&last, 1.0);
+    sum.behind = if grid > 1 { (last.chain() - others).max(0.0) } else { 0.0 };
+    sum.blocks = blocks.known.len();
+    bound_unique(&blocks, grid, &mut sum);
+    Ok(sum)
+}
+
+/// All blocks but the last.
+fn many(blocks: &mut Blocks, grid: u32, sum: &mut Count) -> Result<(), Uncounted> {
+    let axes = axes(blocks, grid)?;
+    let middle: u32 = axes.iter().map(|a| a.len / 2 * a.stride).sum::<u32>().min(grid - 2);
+    let at = |axis: &Axis, place: u32| {
+        let own = middle / axis.stride % axis.len.max(1);
+        (middle - own * axis.stride + place * axis.stride).min(grid - 2)
+    };
+    let base = blocks.run(middle)?.clone();
+    let all = f64::from(grid - 1);
+    sum.add(&base, all);
+    for axis in &axes {
+        let mut along = Count::zero(sum.numbers.len().saturating_sub(tally::UNIQUE) / 2);
+        for (place, share) in places(blocks, axis, &|place| at(axis, place))? {
+            along.add(blocks.run(at(axis, place))?, share);
+        }
+        sum.add(&along, all);
+        sum.add(&base, -all);
+    }
+    sum.numbers.iter_mut().for_each(|n| *n = n.max(0.0));
+    Ok(())
+}
+
+/// By what a block's number is divided, and what is left.
+fn axes(blocks: &mut Blocks, grid: u32) -> Result<Vec<Axis>, Uncounted> {
+    // A number that few others come from.
+    let probe = grid - 2 - grid / 7;
+    blocks.run(probe)?;
+    let block = u64::from(probe);
+    let mut strides = vec![1u64];
+    for (a, by) in blocks.machine.divisions.clone() {
+        // What is divided is the number divided before, or what that left.
+        let quotient = strides.iter().copied().find(|s| block / s == a).map(|s| s.saturating_mul(by));
+        let remainder = strides.iter().copied().find(|s| a > 0 && block % s == a).map(|_| by);
+        if let Some(stride) = quotient.or(remainder)
+            && by > 1
+            && stride < u64::from(grid)
+            && !strides.contains(&stride)
+            && strides.len() < AXES
+        {
+            strides.push(stride);
+        }
+    }
+    strides.sort_unstable();
+    let ends = strides[1..].iter().copied().chain([u64::from(grid)]);
+    Ok(strides.iter().zip(ends).map(|(s, e)| Axis { stride: *s as u32, len: e.div_ceil(*s) as u32 }).collect())
+}
+
+/// Places along an axis that are run, and the share of all places for which each stands.
+fn places(blocks: &mut Blocks, axis: &Axis, at: &dyn Fn(u32) -> u32) -> Result<Vec<(u32, f64)>, Uncounted> {
+    let len = f64::from(axis.len);
+    if axis.len <= SHORT {
+        return Ok((0..axis.len).map(|place| (place, 1.0 / len)).collect());
+    }
+    let mut known: BTreeMap<u32, f64> = BTreeMap::new();
+    for place in [0, 1, axis.len / 2, axis.len - 2, axis.len - 1] {
+        known.insert(place, size(blocks.run(at(place))?));
+    }
+    for _ in 0..MORE {
+        let pairs = || known.iter().zip(known.iter().skip(1));
+        let differs = |((a, x), (b, y)): &((&u32, &f64), (&u32, &f64))| (*x - *y).abs() * f64::from(**b - **a - 1);
+        let Some(widest) = pairs().max_by(|p, q| differs(p).total_cmp(&differs(q))) else { break };
+        let total = known.values().fold(0.0, |m: f64, x| m.max(*x)) * len;
+        if differs(&widest) <= SAME * total {
+            break;
+        }
+        let ((a, _), (b, _)) = widest;
+        let place = a + (b - a) / 2;
+        let size = size(blocks.run(at(place))?);
+        known.insert(place, size);
+    }
+    // Between two that are run each stands for the half that is nearer.
+    let mut shares: BTreeMap<u32, f64> = known.keys().map(|place| (*place, 1.0 / len)).collect();
+    let run: Vec<u32> = known.keys().copied().collect();
+    for pair in run.windows(2) {
+        let between = f64::from(pair[1] - pair[0] - 1) / 2.0 / len;
+        pair.iter().for_each(|place| *shares.entry(*place).or_default() += between);
+    }
+    Ok(shares.into_iter().collect())
+}
+
+/// One number by which blocks are told apart.
+fn size(count: &Count) -> f64 {
+    let sectors = count.global_load().sectors + count.global_store().sectors + count.global_async().sectors + count.global_atomic().sectors;
+    count.instructions() + 8.0 * sectors + count.shared_wavefronts().iter().sum::<f64>()
+}
+
+/// What blocks touch together is less than what each touches, added up: no more than there is, and where all blocks touch the same what one
+/// of them does.
+fn bound_unique(blocks: &Blocks, grid: u32, sum: &mut Count) {
+    let run = blocks.known.len() as f64;
+    for param in 0..blocks.touched.len() {
+        let there = (blocks.machine.bytes(param) / 32.0).ceil() * 32.0;
+        for side in 0..2 {
+            let place = tally::UNIQUE + 2 * param + side;
+            let added = sum.numbers[place];
+            let apart = if grid <= WHOLE { 1.0 } else { blocks.apart(param, side) };
+            let all_the_same = run > 1.0 && apart * run <= 1.05;
+            let one = added / f64::from(grid);
+            let whole = if grid <= WHOLE { added * blocks.apart(param, side) } else { added };
+            sum.numbers[place] = if all_the_same { one } else { whole }.min(there);
+        }
+    }
+}
