@@ -91,7 +91,7 @@ fn defaults_leave_room_for_their_blocks_without_spills() {
     let (mut failures, mut compiled) = (Vec::new(), 0);
     for kernel in gallery().into_iter().filter(|k| at(k).is_some()) {
         let asked = Schedule::default_of(&kernel).int_of_kind(&kernel, KnobKind::MinBlocks, 1);
-        let alone = ["int4_product", "selective_walk", "split_matrix_multiplication", "split_batched_multiplication"];
+        let alone = ["scaled_groups", "selective_walk", "split_matrix_multiplication", "split_batched_multiplication"];
         let alone = alone.contains(&kernel.name.as_str());
         assert_eq!(asked, if alone { 1 } else { 2 }, "{}", kernel.name);
         let simt = lower(&kernel, &best_facts(&kernel), &Schedule::default_of(&kernel), Target::h200()).unwrap_or_else(|e| panic!("{e}"));
