@@ -193,8 +193,9 @@ pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32
 #[kernel(
     types(K = [AllKeys, Causal]),
     tile(BM = [64, 128, 32], T = [64, 32, 128], BE = [64, 32]),
+    coarsen(TM of BM = [4, 2, 8], TN of T = [4, 2, 8]),
     vector(V = [4, 1]),
-    unit(U = [Mma]),
+    unit(U = [Mma, Ffma]),
     warps(W = [4, 8, 2]),
     stages(S = [1, 2]),
     copy(C = [Async, Registers]),

@@ -55,8 +55,9 @@ pub fn attend_to_sinks(
 /// The same on matrix units, where all products have one shape: as many keys a turn as the result has columns.
 #[kernel(
     tile(BM = [64, 32, 16], T = [64, 128, 32], BE = [32, 64, 16]),
+    coarsen(TM of BM = [4, 2, 8], TN of T = [4, 2, 8]),
     vector(V = [4, 1]),
-    unit(U = [Mma]),
+    unit(U = [Mma, Ffma]),
     warps(W = [8, 4, 2]),
     stages(S = [1, 2]),
     copy(C = [Registers, Async]),

@@ -67,8 +67,9 @@ pub fn retention(
 /// The same on matrix units, where all products have one shape: as many keys a turn as the result has columns.
 #[kernel(
     tile(BM = [32, 16, 64], T = [64, 32], BE = [32, 64, 16]),
+    coarsen(TM of BM = [4, 2, 8], TN of T = [4, 2, 8]),
     vector(V = [4, 1, 2]),
-    unit(U = [Mma]),
+    unit(U = [Mma, Ffma]),
     warps(W = [4, 2, 8]),
     stages(S = [1, 2]),
     copy(C = [Registers, Async]),

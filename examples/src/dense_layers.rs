@@ -84,6 +84,29 @@ pub fn dense_bias_onto<P: Product>(
     }
 }
 
+/// y = scale · x · wᵀ, of weights `[out, in]`.
+#[kernel(
+    types(P = [Split]),
+    tile(BM = [64, 32, 16, 128], BN = [64, 32, 16, 128], BK = [32, 16, 64]),
+    coarsen(TM of BM = [4, 2, 1, 8], TN of BN = [4, 2, 1, 8]),
+    vector(V = [4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [4, 2, 8]),
+    stages(S = [3, 2, 1]),
+    copy(C = [Async, Overlap, Registers]),
+    split(Z = [1, 4, 8, 16, 0]),
+    min_blocks(Q = [2, 1])
+)]
+pub fn dense_scaled<P: Product>(x: &Tensor<f32, 2>, w: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, scale: Scalar<f32>) {
+    for (m, n) in y.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in x.axis(1).tiles(BK) {
+            acc = P::add(x.load((m, k)), w.load((n, k)).t(), acc, [BM, BN]);
+        }
+        y.store((m, n), acc * scale);
+    }
+}
+
 /// y = before + x · wᵀ, of weights `[out, in]`.
 #[kernel(
     types(P = [Tf32, Split, Halves]),

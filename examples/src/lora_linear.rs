@@ -1,31 +1,9 @@
 //! A dense layer with a low-rank adapter: x·Wᵀ + scale · (x·Aᵀ)·Bᵀ. What the adapter adds is a sum of few terms, with which the layer's sum
 //! begins.
 
-use super::dense_layers::dense_onto;
+use super::dense_layers::{dense_onto, dense_scaled};
 use super::products::{Halves, Product, Split};
 use girih::prelude::*;
-
-/// y = scale · x·wᵀ: few columns of long sums, which blocks share.
-#[kernel(
-    types(P = [Split]),
-    tile(BM = [32, 16, 64], BN = [32, 16, 64], BK = [32, 16, 64]),
-    coarsen(TM of BM = [4, 2, 1], TN of BN = [4, 2, 1]),
-    vector(V = [4, 1]),
-    unit(U = [Mma, Ffma]),
-    warps(W = [4, 2, 8]),
-    stages(S = [3, 2, 1]),
-    copy(C = [Async, Registers]),
-    split(Z = [8, 1, 4, 16, 0])
-)]
-pub fn scaled_product<P: Product>(x: &Tensor<f32, 2>, w: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, scale: Scalar<f32>) {
-    for (m, n) in y.tiles([BM, BN]) {
-        let mut acc = zeros::<f32>([BM, BN]);
-        for k in x.axis(1).tiles(BK) {
-            acc = P::add(x.load((m, k)), w.load((n, k)).t(), acc, [BM, BN]);
-        }
-        y.store((m, n), acc * scale);
-    }
-}
 
 /// y = low·bᵀ + x·wᵀ.
 #[kernel(
@@ -70,11 +48,11 @@ pub fn solve(
     lora_scale: Scalar<f32>,
 ) {
     let mut low = temp([x.len(0), a.len(0)]);
-    scaled_product::<Split>(x, a, &mut low, lora_scale);
+    dense_scaled::<Split>(x, a, &mut low, lora_scale);
     if variant("adapter in a launch of its own") {
         // Blocks may share the layer's sum then.
         let mut adapter = temp([x.len(0), w.len(0)]);
-        scaled_product::<Split>(&low, b, &mut adapter, scalar(1.0));
+        dense_scaled::<Split>(&low, b, &mut adapter, scalar(1.0));
         if variant("tf32 parts") {
             dense_onto::<Split>(x, w, &adapter, output);
         } else {
