@@ -96,18 +96,24 @@ pub fn solve(prompts: &Tensor<i32, 2>, output: &mut Tensor<f32, 3>, weights: &Te
 
 /// Weights that add: attention finds ten times the sum of the digits of a place and the sum of those before, which tells of the carry when
 /// the last digit is taken away; two gates take 100 from what is above 95, and the nearest digit's logit is the largest.
-const WEIGHTS: [f64; 10] =
-    [1000.0, 0.1, -0.9652089102773487, 0.26147994095381993, -15347.0, -463.6, 5000.0, 10.1, 1.0, -20.05];
+const WEIGHTS: [f64; 10] = [1000.0, 0.1, -0.9652089102773487, 0.26147994095381993, -15347.0, -463.6, 5000.0, 10.1, 1.0, -20.05];
 
 /// Digits of two numbers, lowest first, between zeros. The first prompts have the longest carries.
 fn prompt(_: &[i64], i: usize) -> f64 {
     let (row, position) = (i / PROMPT, i % PROMPT);
-    let digit = |number: u64| ((row as u64 * 2 + number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7) ^ (position as u64 * 0x2545_f491_4f6c_dd1d);
+    let digit =
+        |number: u64| ((row as u64 * 2 + number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7) ^ (position as u64 * 0x2545_f491_4f6c_dd1d);
     let (first, second) = ((1..=10).contains(&position), (20..30).contains(&position));
     match row {
         _ if !first && !second => 0.0,
         0 => 9.0,
-        1 => if first { 9.0 } else { f64::from(u8::from(position == 20)) },
+        1 => {
+            if first {
+                9.0
+            } else {
+                f64::from(u8::from(position == 20))
+            }
+        }
         _ => (digit(u64::from(second)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as f64 % 10.0,
     }
 }

@@ -4,12 +4,14 @@
 //! Kernels, programs and challenges register themselves; the `autotune` binary beside this library lists, checks, tunes, times and
 //! exports them.
 
+pub mod adder_transformer;
 pub mod all_pairs_shortest_paths;
 pub mod attention;
 pub mod attention_with_sinks;
 pub mod attn_w_linear_bias;
 pub mod batch_normalization;
 pub mod batched_matrix_multiplication;
+pub mod block_references;
 pub mod casual_attention;
 pub mod categorical_cross_entropy_loss;
 pub mod causal_depthwise_conv1d;
@@ -34,6 +36,7 @@ pub mod gae_reverse_scan;
 pub mod gaussian_blur;
 pub mod geglu;
 pub mod gemm;
+pub mod gpt2_block;
 pub mod group_normalization;
 pub mod grouped_query_attention;
 pub mod grpo_surrogate_loss;
@@ -49,6 +52,7 @@ pub mod layer_normalization;
 pub mod leaky_relu;
 pub mod linear_attention;
 pub mod linear_recurrence;
+pub mod llama_transformer_block;
 pub mod logistic_regression;
 pub mod lora_linear;
 pub mod lower_precision_gemm;
@@ -90,6 +94,7 @@ pub mod simple_inference;
 pub mod sliding_window_attn;
 pub mod softmax;
 pub mod softmax_attention;
+pub mod softmax_attention_backward;
 pub mod sorting;
 pub mod sparse_matrix_dense_matrix_multiplication;
 pub mod sparse_matrix_vector_multiplication;

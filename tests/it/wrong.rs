@@ -131,14 +131,31 @@ fn scatters_that_meet_are_found() {
     assert!(report.failures[0].message.contains("of y is scattered to twice"), "{:#?}", report.failures);
 }
 
-/// What is illegal is left out, the first choices too.
+/// First choices that no GPU has a schedule of are told where the kernel is taken up and where it is launched.
 #[test]
-fn schedules_are_checked_though_the_default_is_illegal() {
-    let subject = Subject::of_kernel(&first_choice_is_illegal::Kernel::def()).unwrap();
-    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
-    let report = check(&[subject], &options, &()).remove(0);
-    assert_eq!(report.failures, []);
-    assert!(report.runs > 0);
+fn first_choices_that_do_not_fit_each_other_are_told() {
+    let Err(told) = Subject::of_kernel(&first_choice_is_illegal::Kernel::def()) else { panic!("it is a subject") };
+    let launched = {
+        let stream = girih::Stream::on(&girih::Device::sim(Target::h200()));
+        let (x, mut y) = (stream.zeros::<f32, 1>([40]).unwrap(), stream.zeros::<f32, 1>([40]).unwrap());
+        first_choice_is_illegal(&stream, &x, &mut y).unwrap_err().to_string()
+    };
+    for text in [told, launched] {
+        assert!(
+            text.contains("the first choices of the knobs of first_choice_is_illegal, B=32 N=128, are no schedule on any GPU: "),
+            "{text}"
+        );
+        assert!(text.contains("wrong.rs:") && text.contains("help: put `N=32` first: "), "{text}");
+        assert!(text.contains("B=32 N=32 is legal"), "{text}");
+    }
+}
+
+/// Choices for matrix units of one architecture may come first: another one takes what stands in.
+#[test]
+fn first_choices_may_be_for_one_gpu() {
+    for def in girih_core::registry::kernels().iter().filter(|def| def.name == "gemm") {
+        assert_eq!(Subject::of_kernel(def).err(), None);
+    }
 }
 
 /// Stores what each tile adds up to.
