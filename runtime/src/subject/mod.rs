@@ -5,7 +5,7 @@
 mod call;
 mod judged;
 
-pub use call::{Call, CallArg};
+pub use call::{Call, CallArg, Source};
 
 use crate::bare_kernel::{kernel_call, numel, single_launch};
 use crate::challenge::{Challenge, Sizes};
@@ -110,6 +110,14 @@ impl Subject {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let program = single_launch(def, &kernel);
         Ok(Subject::new(def.path(), program, None, Kind::Kernel(Arc::new(kernel))))
+    }
+
+    /// Of a challenge: the judge's signature, and which of its parameters those of the program are.
+    fn bound(&self) -> Option<(&Signature, &[usize])> {
+        match &self.kind {
+            Kind::Challenge { signature, bound } => Some((signature, bound)),
+            Kind::Kernel(_) => None,
+        }
     }
 
     /// The judge's signature, of a challenge.

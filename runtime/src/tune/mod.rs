@@ -11,12 +11,13 @@
 mod ahead;
 pub mod client;
 mod clock;
+pub mod contents;
+pub mod counted;
 pub mod floor;
 mod forecast;
 pub mod launches;
 mod pool;
 pub mod predict;
-mod products;
 pub mod program;
 pub mod protocol;
 pub mod record;
