@@ -1,8 +1,8 @@
 //! Counting: what a launch does at its true size, without doing all of it.
 //!
-//! A few of the launch's blocks are run, one for each kind ([`grid`]), and of a block only what decides which addresses are touched and
-//! where control goes ([`slice`]): the rest is counted as it passes. Loops whose number of turns is known when they begin are run at some
-//! turns, the first and last ones among them, each of which stands for its neighbours ([`loops`]). No data is there: where addresses or
+//! A few of the launch's blocks are run, one for each kind (`grid`), and of a block only what decides which addresses are touched and
+//! where control goes (`slice`): the rest is counted as it passes. Loops whose number of turns is known when they begin are run at some
+//! turns, the first and last ones among them, each of which stands for its neighbours (`loops`). No data is there: where addresses or
 //! control depend on what a kernel reads from global memory, a caller can give it ([`Contents`]).
 //!
 //! Blocks are run one after the other, so what they tell each other is assumed: a ticket is the number of the block that takes it, a word
