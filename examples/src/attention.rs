@@ -247,7 +247,7 @@ pub fn reference(
     out
 }
 
-/// As [`reference`], each element with what it may be off by in f32, for queries and keys of `d` elements of up to `largest`, uniform around
+/// As [`reference()`], each element with what it may be off by in f32, for queries and keys of `d` elements of up to `largest`, uniform around
 /// 0: scores are so far apart that few keys count, and where two are near to each other the order of sums decides.
 ///
 /// With `u = 2⁻²⁴`: a score is off by [`sum_rounding`](girih::challenge::sum_rounding) of its products, behind the scale, and by two more
