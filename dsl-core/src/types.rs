@@ -9,10 +9,13 @@
 //! - Integers wrap; shift amounts are masked to the width; dividing by zero gives all ones (0 for the remainder's
 //!   quotient part: the remainder is the dividend); `MIN / -1` wraps.
 //! - Float to integer truncates towards zero and saturates, NaN becomes 0. Integer to narrower integer wraps.
+//! - A number that becomes a float of fewer bits is rounded once, to the nearest, ties to even: also an integer of 64 bits that becomes
+//!   a 16-bit float.
 //! - Comparisons with NaN are false, but `Ne` is true.
 
 mod literal;
 mod op;
+pub(crate) mod round;
 mod threads;
 
 pub use literal::Literal;

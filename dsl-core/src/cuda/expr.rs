@@ -137,6 +137,18 @@ impl Writer<'_> {
                 let a = self.expr(a);
                 self.float_to(to, a)
             }
+            (_, DType::BF16) if from.is_int() && from.size() >= 4 => {
+                let (helper, name) = match from {
+                    DType::I32 => (Helper::IntToBfloat16, "int_to_bfloat16"),
+                    DType::U32 => (Helper::UintToBfloat16, "uint_to_bfloat16"),
+                    DType::I64 => (Helper::LongToBfloat16, "long_to_bfloat16"),
+                    _ => (Helper::UlongToBfloat16, "ulong_to_bfloat16"),
+                };
+                self.uses(helper);
+                let a = self.expr(a);
+                Text::primary(format!("{name}({a})"))
+            }
+            // By way of a float, which rounds bytes not at all, and no integer that is finite as an f16.
             (_, DType::F16 | DType::BF16) => {
                 let a = self.text(a).at_least(Prec::Unary);
                 self.float_to(to, format!("(float){a}"))

@@ -16,6 +16,10 @@ pub(super) enum Helper {
     FloatToHalf,
     Bfloat16ToFloat,
     FloatToBfloat16,
+    IntToBfloat16,
+    UintToBfloat16,
+    LongToBfloat16,
+    UlongToBfloat16,
     NanMin,
     NanMax,
     TanhApprox,
@@ -56,13 +60,17 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 39] = [
+    const PLAIN: [Helper; 43] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
         Helper::FloatToHalf,
         Helper::Bfloat16ToFloat,
         Helper::FloatToBfloat16,
+        Helper::IntToBfloat16,
+        Helper::UintToBfloat16,
+        Helper::LongToBfloat16,
+        Helper::UlongToBfloat16,
         Helper::NanMin,
         Helper::NanMax,
         Helper::TanhApprox,
@@ -114,6 +122,10 @@ impl Helper {
             Helper::FloatToHalf => &["float_to_half"],
             Helper::Bfloat16ToFloat => &["bfloat16_to_float"],
             Helper::FloatToBfloat16 => &["float_to_bfloat16"],
+            Helper::IntToBfloat16 => &["int_to_bfloat16"],
+            Helper::UintToBfloat16 => &["uint_to_bfloat16"],
+            Helper::LongToBfloat16 => &["long_to_bfloat16"],
+            Helper::UlongToBfloat16 => &["ulong_to_bfloat16"],
             Helper::NanMin => &["nan_min"],
             Helper::NanMax => &["nan_max"],
             Helper::TanhApprox => &["tanh_approx"],
@@ -150,6 +162,7 @@ impl Helper {
         match self {
             Helper::AtomicFloatMin | Helper::AtomicFloatMinSystem => &[Helper::NanMin],
             Helper::AtomicFloatMax | Helper::AtomicFloatMaxSystem => &[Helper::NanMax],
+            Helper::IntToBfloat16 | Helper::UintToBfloat16 | Helper::LongToBfloat16 | Helper::UlongToBfloat16 => &[Helper::FloatToBfloat16],
             _ => &[],
         }
     }
@@ -165,6 +178,10 @@ impl Helper {
             Helper::FloatToHalf => arithmetic::FLOAT_TO_HALF,
             Helper::Bfloat16ToFloat => arithmetic::BFLOAT16_TO_FLOAT,
             Helper::FloatToBfloat16 => arithmetic::FLOAT_TO_BFLOAT16,
+            Helper::IntToBfloat16 => arithmetic::INT_TO_BFLOAT16,
+            Helper::UintToBfloat16 => arithmetic::UINT_TO_BFLOAT16,
+            Helper::LongToBfloat16 => arithmetic::LONG_TO_BFLOAT16,
+            Helper::UlongToBfloat16 => arithmetic::ULONG_TO_BFLOAT16,
             Helper::NanMin => arithmetic::NAN_MIN,
             Helper::NanMax => arithmetic::NAN_MAX,
             Helper::TanhApprox => arithmetic::TANH_APPROX,

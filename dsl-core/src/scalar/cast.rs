@@ -1,10 +1,10 @@
 //! Values of one type as another: converted, or the same bits.
 
 use super::{of_f32, to_f32};
-use crate::types::DType;
+use crate::types::{DType, round};
 
 /// Converts a value. Integers wrap, floats round to nearest even, floats to integers truncate and saturate (NaN: 0), anything to bool
-/// is `!= 0`. Numbers that become f16 or bf16 go through f32, so a wide integer rounds twice.
+/// is `!= 0`. Every conversion rounds once.
 pub fn cast(from: DType, to: DType, a: u64) -> u64 {
     if from == to {
         return a;
@@ -41,7 +41,7 @@ fn cast_int(x: i128, to: DType) -> u64 {
         DType::I8 | DType::U8 => x as u8 as u64,
         DType::I32 | DType::U32 => x as u32 as u64,
         DType::I64 | DType::U64 => x as u64,
-        DType::F16 | DType::BF16 | DType::F32 => cast_f32(x as f32, to),
+        DType::F16 | DType::BF16 | DType::F32 => round::integer(to, x),
     }
 }
 

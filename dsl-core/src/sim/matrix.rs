@@ -15,7 +15,7 @@ use super::trap::TrapKind;
 use super::warp::{Exec, Lanes, Starts, active_lanes, fault};
 use crate::fragments::{Atom, LoadMatrix, Number, Operand};
 use crate::layout::Layout;
-use crate::types::{DType, Literal};
+use crate::types::{DType, Literal, round};
 
 /// Where the elements of a fragment lie in their matrix, row by row: place `register * 32 + lane`.
 #[derive(Clone, Debug)]
@@ -212,7 +212,7 @@ fn value_of(number: Number, bits: u64) -> f64 {
 fn rounded(accumulator: DType, x: f64) -> u64 {
     match (accumulator, x.is_nan()) {
         (DType::F16, true) => 0x7fff,
-        (DType::F16, false) => u64::from(half::f16::from_f64(x).to_bits()),
+        (DType::F16, false) => round::double(DType::F16, x),
         (_, true) => 0x7fff_ffff,
         (_, false) => {
             let nearest = x as f32;

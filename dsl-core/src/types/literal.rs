@@ -1,6 +1,6 @@
 //! Constants with their types.
 
-use super::DType;
+use super::{DType, round};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -44,8 +44,7 @@ impl Literal {
             DType::U32 => value as u32 as u64,
             DType::I64 => value as i64 as u64,
             DType::U64 => value as u64,
-            DType::F16 => half::f16::from_f64(value).to_bits() as u64,
-            DType::BF16 => half::bf16::from_f64(value).to_bits() as u64,
+            DType::F16 | DType::BF16 => round::double(dtype, value),
             DType::F32 => (value as f32).to_bits() as u64,
         };
         Literal { dtype, bits }
@@ -57,7 +56,7 @@ impl Literal {
             DType::I8 | DType::U8 => value as u8 as u64,
             DType::I32 | DType::U32 => value as u32 as u64,
             DType::I64 | DType::U64 => value as u64,
-            DType::F16 | DType::BF16 | DType::F32 => return Literal::from_f64(dtype, value as f64),
+            DType::F16 | DType::BF16 | DType::F32 => round::integer(dtype, value.into()),
         };
         Literal { dtype, bits }
     }

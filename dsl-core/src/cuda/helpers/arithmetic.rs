@@ -43,6 +43,42 @@ __device__ __forceinline__ unsigned short float_to_bfloat16(float x)
 }
 ";
 
+pub(super) const INT_TO_BFLOAT16: &str = "\
+// The nearest bf16, ties to even. The float in between is cut, and odd where something is lost, so it is a tie where x is one only.
+__device__ __forceinline__ unsigned short int_to_bfloat16(int x)
+{
+    const float cut = __int2float_rz(x);
+    return float_to_bfloat16(__uint_as_float(__float_as_uint(cut) | (__float2int_rz(cut) != x ? 1u : 0u)));
+}
+";
+
+pub(super) const UINT_TO_BFLOAT16: &str = "\
+// The nearest bf16, ties to even. The float in between is cut, and odd where something is lost, so it is a tie where x is one only.
+__device__ __forceinline__ unsigned short uint_to_bfloat16(unsigned int x)
+{
+    const float cut = __uint2float_rz(x);
+    return float_to_bfloat16(__uint_as_float(__float_as_uint(cut) | (__float2uint_rz(cut) != x ? 1u : 0u)));
+}
+";
+
+pub(super) const LONG_TO_BFLOAT16: &str = "\
+// The nearest bf16, ties to even. The float in between is cut, and odd where something is lost, so it is a tie where x is one only.
+__device__ __forceinline__ unsigned short long_to_bfloat16(long long x)
+{
+    const float cut = __ll2float_rz(x);
+    return float_to_bfloat16(__uint_as_float(__float_as_uint(cut) | (__float2ll_rz(cut) != x ? 1u : 0u)));
+}
+";
+
+pub(super) const ULONG_TO_BFLOAT16: &str = "\
+// The nearest bf16, ties to even. The float in between is cut, and odd where something is lost, so it is a tie where x is one only.
+__device__ __forceinline__ unsigned short ulong_to_bfloat16(unsigned long long x)
+{
+    const float cut = __ull2float_rz(x);
+    return float_to_bfloat16(__uint_as_float(__float_as_uint(cut) | (__float2ull_rz(cut) != x ? 1u : 0u)));
+}
+";
+
 pub(super) const NAN_MIN: &str = "\
 // The smaller one; NaN if either is (fminf would drop it).
 __device__ __forceinline__ float nan_min(float a, float b)

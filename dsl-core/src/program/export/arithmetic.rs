@@ -129,7 +129,7 @@ pub(super) fn negative(dtype: DType, x: &Text) -> Text {
 }
 
 /// The functions, each with its name.
-pub(super) const FUNCTIONS: [(&str, &str); 12] = [
+pub(super) const FUNCTIONS: [(&str, &str); 13] = [
     (
         "wrap_add",
         "template <typename T> static T wrap_add(T a, T b)\n{\n    return (T)((unsigned long long)a + (unsigned long long)b);\n}\n",
@@ -217,6 +217,22 @@ static float round_bf16(float x)
         bits = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u;
     __builtin_memcpy(&x, &bits, 4);
     return x;
+}
+",
+    ),
+    (
+        "integer_to_bf16",
+        "// The bfloat16 nearest to an integer, ties to even: a multiple of the power of two that leaves 8 significant bits.
+template <typename T> static float integer_to_bf16(T x)
+{
+    const unsigned long long size = x < 0 ? 0ull - (unsigned long long)x : (unsigned long long)x;
+    unsigned long long unit = 1;
+    while (size / unit > 255)
+        unit *= 2;
+    const unsigned long long whole = size / unit, rest = size % unit, half = unit / 2;
+    const bool up = unit > 1 && (rest > half || (rest == half && whole % 2 == 1));
+    const float result = (float)(whole + up) * (float)unit;
+    return x < 0 ? -result : result;
 }
 ",
     ),

@@ -104,6 +104,8 @@ impl Names<'_> {
                 let text = Text::primary(format!("to_integer<{}>({})", c_type(*to), self.expr(a).text));
                 text.knowing(Knowledge::any(*to, Origin::Data))
             }
+            // f16 by way of a float, which rounds no integer that is finite as an f16.
+            Expr::Cast(DType::BF16, a) if self.dtype(a).is_int() => Text::primary(format!("integer_to_bf16({})", self.expr(a).text)),
             Expr::Cast(to @ (DType::F16 | DType::BF16), a) => rounded(*to, self.expr(a)),
             Expr::Cast(to, a) => {
                 let inner = self.expr(a);
