@@ -156,5 +156,5 @@ girih::challenge! {
         "M=33 N=67 K=31 scale_A=0.1 scale_B=0.1 scale_C=9 zero_point_A=-5 zero_point_B=11 zero_point_C=2",
     ])
     .perf_at("M=8192, N=4096, K=2048, scale_A=0.1, scale_B=0.1, scale_C=0.01, zero_point_A=0, zero_point_B=0, zero_point_C=0")
-    .int_ops(|s| s.size("M") * s.size("N"))
+    .int_ops(|s| 2.0 * s.size("M") * s.size("N") * s.size("K"))
 }

@@ -7,6 +7,7 @@ use crate::check::run;
 use crate::compile::{Output, compile};
 use crate::deviation::Deviation;
 use crate::device::Device;
+use crate::floor::{Floor, floor};
 use crate::inputs::HostTensor;
 use crate::joint;
 use crate::placed::Placed;
@@ -72,8 +73,8 @@ pub struct Row {
     pub bytes: f64,
     /// Operations that must be done: floating-point, or integer ones where there are more of these.
     pub operations: f64,
-    /// The least time that memory and arithmetic allow, in microseconds.
-    pub floor_us: f64,
+    /// The least time that memory and arithmetic allow.
+    pub floor: Floor,
     /// Medians of the peers in microseconds.
     pub peers: Vec<(String, f64)>,
     /// Bytes that the peer `copy` moves.
@@ -103,6 +104,10 @@ impl Row {
     /// Bytes that must move, per second of our median.
     pub fn bandwidth(&self) -> f64 {
         self.bytes / (self.median_us * 1e-6)
+    }
+    /// The floor in microseconds.
+    pub fn floor_us(&self) -> f64 {
+        self.floor.seconds * 1e6
     }
     /// The fastest peer that does the same work.
     pub fn best_peer(&self) -> Option<f64> {
@@ -331,7 +336,7 @@ fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
         median_us: f64::NAN,
         bytes,
         operations: flops.max(int_ops),
-        floor_us: floor(target, bytes, flops, int_ops) * 1e6,
+        floor: floor(subject, &call.sizes, bytes, target),
         peers: Vec::new(),
         copy_bytes: 0.0,
         note: None,
@@ -339,15 +344,6 @@ fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
         verdicts: Vec::new(),
         spent: Spent::default(),
     }
-}
-
-/// The least seconds that the target's bandwidth and peak rates allow.
-pub fn floor(target: &Target, bytes: f64, flops: f64, int_ops: f64) -> f64 {
-    let cores = target.multiprocessors as f64 * target.boost;
-    let flops_rate = 2.0 * target.ffma_per_clock as f64 * cores;
-    // From Turing to Blackwell's data-centre parts, 64 integer operations start per clock and multiprocessor.
-    let int_rate = 64.0 * cores;
-    (bytes / target.bandwidth).max(flops / flops_rate).max(int_ops / int_rate)
 }
 
 /// The perf sizes scaled until the largest tensor has about `bytes` bytes: every scalar that a shape mentions by the same
@@ -379,18 +375,4 @@ pub fn scaled_extents(subject: &Subject, asked: &Sizes, bytes: f64, extents: &[S
         if subject.largest_bytes(&at(middle))? < bytes { low = middle } else { high = middle }
     }
     Ok(subject.meeting_requirements(at(high)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floors_follow_the_tighter_bound() {
-        let h200 = Target::h200();
-        let copy = floor(h200, 200e6, 25e6, 0.0);
-        assert!((copy * 1e6 - 46.51).abs() < 0.01, "{copy}");
-        let hash = floor(h200, 40e6, 0.0, 0.6e9);
-        assert!((hash * 1e6 - 35.9).abs() < 0.2, "{hash}");
-    }
 }

@@ -27,6 +27,7 @@ mod steps;
 pub mod stream;
 pub mod tensor;
 
+pub mod floor;
 pub mod inputs;
 pub mod joint;
 

@@ -1,9 +1,9 @@
 //! The ladder of a subject: its named schedules one after another, measured on a GPU or predicted without one.
 
-use crate::bench::floor;
 use crate::challenge::Sizes;
 use crate::check::run;
 use crate::device::Device;
+use crate::floor::{Floor, floor};
 use crate::joint::{self, Joint};
 use crate::placed::Placed;
 use crate::program::Runner;
@@ -44,8 +44,8 @@ pub struct Climb {
     pub rungs: Vec<Timed>,
     /// Floating-point operations of the call; 0 where the challenge does not say.
     pub flops: f64,
-    /// The least time that memory and arithmetic allow, in microseconds.
-    pub floor_us: f64,
+    /// The least time that memory and arithmetic allow.
+    pub floor: Floor,
 }
 
 /// Elements of each output that are compared with the reference.
@@ -74,9 +74,9 @@ pub fn climb(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>, r
         let predicted = time.as_ref().ok().and_then(|t| t.1);
         rungs.push(Timed { name, schedules: known.text(schedules), us: time.map(|t| t.0), predicted });
     }
-    let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(&call.sizes), (c.int_ops)(&call.sizes)));
-    let floor_us = floor(by.target(), subject.compulsory_bytes(call), flops, int_ops) * 1e6;
-    Ok(Climb { sizes: call.sizes.to_string(), rungs, flops, floor_us })
+    let flops = subject.challenge.as_ref().map_or(0.0, |c| (c.flops)(&call.sizes));
+    let floor = floor(subject, &call.sizes, subject.compulsory_bytes(call), by.target());
+    Ok(Climb { sizes: call.sizes.to_string(), rungs, flops, floor })
 }
 
 /// What the model says of a subject under the best schedules known, without a GPU: a time, and a schedule for each launch site.

@@ -160,6 +160,17 @@ fn contiguous(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> O
     }
 }
 
+/// The formats in which matrix instructions could multiply what a kernel's dots multiply, without losing anything: one for each dot whose
+/// operands are both of such a format.
+pub fn dot_numbers(kernel: &Kernel) -> Vec<Number> {
+    let ops = operations(kernel);
+    let format = |op: &&Op| match op {
+        Op::Dot { a, b, .. } => number(kernel, &ops, *a).filter(|n| number(kernel, &ops, *b) == Some(*n)),
+        _ => None,
+    };
+    ops.values().filter_map(format).collect()
+}
+
 /// How a matrix instruction reads a value without losing anything.
 fn number(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> Option<Number> {
     match kernel.ty(value).dtype()? {

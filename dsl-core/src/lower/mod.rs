@@ -94,6 +94,8 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use matrix_units::dot_numbers;
+
 use crate::bug::{self, Bug};
 use crate::error::CompileError;
 use crate::facts::Facts;

@@ -207,10 +207,13 @@ fn print(row: &Row, device: &Device) {
         row.name,
         row.median_us,
         rate(row, device),
-        100.0 * row.floor_us / row.median_us,
+        100.0 * row.floor_us() / row.median_us,
         if peers.is_empty() { row.note.clone().unwrap_or_default() } else { peers.join(", ") },
         shown_schedules(row),
     );
+    if let Some(below) = row.floor.contradicts(row.median_us) {
+        println!("{:<20} wrong: {below}", "");
+    }
     if row.way != Way::OneStep.to_string() {
         println!("{:<20} {}", "", row.way);
     }
@@ -236,7 +239,7 @@ const WORTH_TELLING: f64 = 20.0;
 /// What is scarce: bandwidth, or operations where these take longer than the memory.
 fn rate(row: &Row, device: &Device) -> String {
     let memory_us = row.bytes / device.target().bandwidth * 1e6;
-    if row.floor_us > memory_us * 1.001 {
+    if row.floor_us() > memory_us * 1.001 {
         format!("{:>7.2} T operations/s", row.operations / row.median_us * 1e-6)
     } else {
         format!("{:>7.0} GB/s", row.bandwidth() / 1e9)
@@ -251,8 +254,9 @@ fn as_json(row: &Row, device: &Device) -> serde_json::Value {
     let peers: serde_json::Map<String, serde_json::Value> = row.peers.iter().map(|(n, t)| (n.clone(), json!(t))).collect();
     json!({
         "name": row.name, "sizes": row.sizes, "device": device.name(), "median_us": row.median_us, "bytes": row.bytes,
-        "gb_per_s": row.bandwidth() / 1e9, "tflop_per_s": row.operations / row.median_us * 1e-6, "floor_us": row.floor_us,
-        "share_of_floor": row.floor_us / row.median_us, "peers_us": peers, "copy_gb_per_s": row.copy_bandwidth().map(|b| b / 1e9),
+        "gb_per_s": row.bandwidth() / 1e9, "tflop_per_s": row.operations / row.median_us * 1e-6, "floor_us": row.floor_us(),
+        "floor_bound": row.floor.bound.to_string(), "below_floor": row.floor.contradicts(row.median_us),
+        "share_of_floor": row.floor_us() / row.median_us, "peers_us": peers, "copy_gb_per_s": row.copy_bandwidth().map(|b| b / 1e9),
         "schedules": row.schedules.iter().map(|(s, o)| json!({ "schedule": s, "from": o })).collect::<Vec<_>>(), "note": row.note, "runs": row.way,
         "errors": row.errors.iter().map(|(n, d)| (n.clone(), deviation_json(d))).collect::<serde_json::Map<_, _>>(),
         "spent_s": { "checking": row.spent.checking, "peers": row.spent.peers, "turns": row.spent.turns },
@@ -302,11 +306,16 @@ fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
             row.median_us,
             peer("eager"),
             peer("compiled"),
-            row.floor_us,
-            row.floor_us / row.median_us,
+            row.floor_us(),
+            row.floor_us() / row.median_us,
             row.bandwidth() / 1e9,
             shown_schedules(row),
         );
+    }
+    for row in rows {
+        if let Some(below) = row.floor.contradicts(row.median_us) {
+            let _ = writeln!(text, "\n{} at {} is wrong: {below}.", row.name, row.sizes);
+        }
     }
     for row in rows.iter().filter(|r| !r.verdicts.is_empty() || !r.errors.is_empty()) {
         let _ = writeln!(text, "\n{} at {}:", row.name, row.sizes);

@@ -49,6 +49,9 @@ fn table(name: &str, climb: &Climb, by: &By) -> String {
                 text += &format!("  {:<9} {us:>12.2}{rate} {faster:>8}  {schedules}\n", rung.name);
                 let remark = rung.predicted.as_ref().and_then(crate::tune::floor::Predicted::remark);
                 remark.iter().for_each(|r| text += &format!("  {:<9} {r}\n", ""));
+                if let Some(below) = climb.floor.contradicts(*us) {
+                    text += &format!("  {:<9} wrong: {below}\n", "");
+                }
                 before = Some(*us);
             }
             Err(e) => text += &format!("  {:<9} {:>12}  {schedules}: {e}\n", rung.name, "failed"),
@@ -62,11 +65,12 @@ fn as_json(name: &str, climb: &Climb, by: &By) -> serde_json::Value {
         let us = r.us.as_ref().ok();
         let rate = us.filter(|_| climb.flops > 0.0).map(|us| climb.flops / us * 1e-6);
         json!({ "rung": r.name, "schedules": r.schedules, "us": us, "tflop_per_s": rate, "failure": r.us.as_ref().err(),
+            "below_floor": us.and_then(|us| climb.floor.contradicts(*us)),
             "basis": r.predicted.map(|p| p.basis.name()), "below_floor_us": r.predicted.and_then(|p| p.below_floor) })
     };
     json!({
         "name": name, "sizes": climb.sizes, "device": by.device_name(), "predicted": matches!(by, By::Prediction(_)),
-        "floor_us": climb.floor_us, "rungs": climb.rungs.iter().map(rung).collect::<Vec<_>>(),
+        "floor_us": climb.floor.seconds * 1e6, "floor_bound": climb.floor.bound.to_string(), "rungs": climb.rungs.iter().map(rung).collect::<Vec<_>>(),
     })
 }
 
@@ -80,12 +84,14 @@ mod tests {
     fn tables_compare_with_the_rung_before_that_ran() {
         let rung = |name, us| Timed { name, schedules: vec!["T=1".into()], us, predicted: None };
         let rungs = vec![rung("naive", Ok(8.0)), rung("shared", Err("wrong".into())), rung("register", Ok(2.0))];
-        let climb = Climb { sizes: "N=1".into(), rungs, flops: 4e6, floor_us: 1.0 };
+        let climb = Climb { sizes: "N=1".into(), rungs, flops: 4e6, floor: crate::floor::of_work(Target::h200(), 4.3e6, 0.0, 0.0, &[]) };
         let text = table("gemm", &climb, &By::Prediction(Target::h200()));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("predicted by the model"), "{text}");
         assert!(lines[2].contains("0.50") && !lines[2].contains('x'), "{text}");
         assert!(lines[3].ends_with("failed  T=1: wrong"), "{text}");
         assert!(lines[4].contains("4.00x"), "{text}");
+        let climb = Climb { rungs: vec![rung("naive", Ok(0.5))], ..climb };
+        assert!(table("gemm", &climb, &By::Prediction(Target::h200())).contains("wrong: 200.0 % of the floor"));
     }
 }

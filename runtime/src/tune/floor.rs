@@ -1,11 +1,9 @@
 //! The least time of a call, which no prediction goes below; and how a predicted time came to be.
 
 use crate::challenge::Sizes;
+use crate::floor::floor;
 use crate::subject::Subject;
-use girih_core::schedule::KnobKind;
 use girih_core::target::Target;
-use girih_core::tile::ParamKind;
-use girih_core::types::DType;
 
 /// How a predicted time came to be, the most trustworthy first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -57,31 +55,13 @@ impl Predicted {
     }
 }
 
-/// The least microseconds of a call that the target's bandwidth and peak rates allow: compulsory bytes and the challenge's operations. Where a
-/// kernel has a choice of units, operations go at the rate of the fastest matrix instructions.
+/// The least microseconds of a call that the target's bandwidth and peak rates allow: see [`crate::floor`].
 ///
 /// # Errors
 /// Sizes that the subject does not have.
 pub fn floor_us(subject: &Subject, sizes: &Sizes, target: &Target) -> Result<f64, String> {
     let bytes = subject.compulsory_bytes(&subject.call_without_data(sizes)?);
-    let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(sizes), (c.int_ops)(sizes)));
-    let rate = 2.0 * f64::from(operations_per_clock(subject, target)) * f64::from(target.multiprocessors) * target.boost;
-    let seconds = crate::bench::floor(target, bytes, 0.0, int_ops).max(flops / rate);
-    Ok(seconds * 1e6)
-}
-
-/// Multiply-adds per clock and multiprocessor of the fastest unit that the subject's kernels may use.
-fn operations_per_clock(subject: &Subject, target: &Target) -> u32 {
-    let mut most = target.ffma_per_clock;
-    for kernel in subject.program.sites().into_iter().filter_map(|site| (site.build)().ok()) {
-        if !kernel.knobs.iter().any(|k| matches!(k.kind, KnobKind::Unit)) {
-            continue;
-        }
-        let bytes = kernel.params.iter().any(|p| matches!(p.kind, ParamKind::Tensor { dtype: DType::I8 | DType::U8, .. }));
-        let rates = target.matrix;
-        most = most.max(if bytes { rates.int8 } else { rates.half.max(rates.tf32) });
-    }
-    most
+    Ok(floor(subject, sizes, bytes, target).seconds * 1e6)
 }
 
 #[cfg(test)]

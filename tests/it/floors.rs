@@ -1,0 +1,26 @@
+//! The floors of gallery challenges: what the fastest unit for their precision takes.
+
+use girih::challenge::{Sizes, challenges};
+use girih::floor::{Bound, Floor, floor};
+use girih::subject::Subject;
+use girih_core::fragments::Number;
+use girih_core::target::Target;
+use girih_examples as _;
+
+fn at(slug: &str, target: &str) -> Floor {
+    let challenge = challenges().into_iter().find(|c| c.slug == slug).unwrap_or_else(|| panic!("no challenge {slug}"));
+    let subject = Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"));
+    let sizes = subject.perf_sizes(&Sizes::default()).unwrap_or_else(|e| panic!("{e}"));
+    floor(&subject, &sizes, 1.0, Target::find(target).expect("a target"))
+}
+
+#[test]
+fn products_have_the_floor_of_their_unit() {
+    assert_eq!(at("gemm", "h200").bound, Bound::Matrix(Number::F16));
+    assert_eq!(at("int8_quantized_matmul", "h200").bound, Bound::Matrix(Number::I8));
+    assert_eq!(at("1d_convolution", "h200").bound, Bound::MultiplyAdds);
+    assert_eq!(at("count_array_element", "h200").bound, Bound::Integers);
+    // An H200 does sixteen times as many multiply-adds in f16 as in f32.
+    let (half, single) = (at("gemm", "h200"), at("matrix_multiplication", "t4"));
+    assert!(half.seconds > 0.0 && single.bound == Bound::MultiplyAdds, "{single:?}");
+}
