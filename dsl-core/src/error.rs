@@ -35,13 +35,28 @@ impl Diagnostic {
         self.notes.push((text.into(), loc));
         self
     }
-    /// Adds the author's line, cut from the text of the function that starts on line `first_line` of its file.
-    pub fn with_source(mut self, source: &str, first_line: u32) -> Diagnostic {
-        if self.loc.line >= first_line {
-            self.snippet = source.lines().nth((self.loc.line - first_line) as usize).map(str::to_string);
+    /// Adds the author's line, cut from the text of the function that starts at `start`. A place elsewhere, in a helper of another file or
+    /// behind the function's end, has no line there; nor has one of another crate's file of the same name, where no word begins.
+    pub fn with_source(mut self, source: &str, start: SourceLoc) -> Diagnostic {
+        if self.loc.file == start.file && self.loc.line >= start.line {
+            let line = source.lines().nth((self.loc.line - start.line) as usize);
+            self.snippet = line.filter(|line| begins_at(line, self.loc.column)).map(str::to_string);
         }
         self
     }
+}
+
+/// Whether something begins at a column, counted from 1, of a line: a word, or a sign.
+fn begins_at(line: &str, column: u32) -> bool {
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut before = None;
+    for (i, c) in line.chars().enumerate() {
+        if i + 1 == column as usize {
+            return !(c.is_whitespace() || in_word(c) && before.is_some_and(in_word));
+        }
+        before = Some(c);
+    }
+    false
 }
 
 impl fmt::Display for Diagnostic {
@@ -79,4 +94,28 @@ pub enum CompileError {
 
 fn list(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(|d| d.to_string()).collect::<Vec<_>>().join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "pub fn sum(x: &Tensor<f32, 1>) {\n    let v = x.load(t);\n}";
+
+    fn shown(file: &'static str, line: u32, column: u32) -> Option<String> {
+        let start = SourceLoc { file: "src/kernels.rs", line: 10, column: 1 };
+        Diagnostic::new(SourceLoc { file, line, column }, "wrong").with_source(SOURCE, start).snippet
+    }
+
+    #[test]
+    fn only_lines_of_the_file_itself_are_shown() {
+        let line = Some("    let v = x.load(t);".to_string());
+        assert_eq!((shown("src/kernels.rs", 11, 15), shown("src/kernels.rs", 11, 13)), (line.clone(), line));
+        // A helper of another file, whose line has the same number.
+        assert_eq!(shown("src/helpers.rs", 11, 15), None);
+        // Before the function, behind it, and where no word begins: another file that has the same name.
+        for (line, column) in [(9, 1), (13, 1), (11, 16), (11, 12), (11, 60), (11, 0)] {
+            assert_eq!(shown("src/kernels.rs", line, column), None, "{line}:{column}");
+        }
+    }
 }

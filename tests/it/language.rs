@@ -317,23 +317,26 @@ fn kernels_register_their_instances() {
     assert!(!ir(a).contains(env!("CARGO_MANIFEST_DIR")));
 }
 
+#[track_caller]
 fn mistakes(body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size)) -> String {
     mistakes_in(include_str!("language.rs"), body)
 }
 
 /// The mistakes of a body that stands in this file. Wrong bodies are built by hand, so that they are in no registry.
+#[track_caller]
 pub fn mistakes_in(source: &'static str, body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size)) -> String {
     mistakes_under(false, source, body)
 }
 
 /// The same where the attribute demands `deterministic`, or not.
+#[track_caller]
 pub fn mistakes_under(
     deterministic: bool,
     source: &'static str,
     body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size),
 ) -> String {
     let tensor = |name: &str, mutable| Param { name: name.into(), kind: ParamKind::Tensor { dtype: DType::F32, rank: 2, mutable } };
-    let loc = SourceLoc { file: file!(), line: 1, column: 1 };
+    let loc = SourceLoc { line: 1, column: 1, ..SourceLoc::caller() };
     let params = vec![tensor("x", false), tensor("y", true)];
     let header = Header { name: "wrong", module: module_path!(), loc, source, params };
     let knob = |name: &str, sizes: &[i64]| {

@@ -69,7 +69,7 @@ pub fn kernel(
     let Session::Kernel(builder) = session::run(Session::Kernel(Box::new(builder)), body) else {
         panic!("language: the build of {name} was exchanged")
     };
-    let kernel = builder.finish().map_err(|d| CompileError::Kernel(with_source(d, source, loc.line)))?;
+    let kernel = builder.finish().map_err(|d| CompileError::Kernel(with_source(d, source, loc)))?;
     crate::tile::verify::verify(&kernel, "language");
     Ok(kernel)
 }
@@ -113,7 +113,7 @@ pub fn program(header: Header, body: impl FnOnce()) -> Result<Program, CompileEr
     let Session::Program(builder) = session::run(Session::Program(Box::new(builder)), body) else {
         panic!("language: the recording of {name} was exchanged")
     };
-    builder.finish().map_err(|d| CompileError::Kernel(with_source(d, source, loc.line)))
+    builder.finish().map_err(|d| CompileError::Kernel(with_source(d, source, loc)))
 }
 
 fn whole_tensor(param: &Param, index: usize) -> Option<ProgramTensor> {
@@ -132,8 +132,8 @@ pub(crate) fn packed(base: Base, dtype: DType, lens: Vec<Expr>) -> TensorView {
     TensorView { base, dtype, offset: recorder::index(0), lens, strides, packed: true }
 }
 
-fn with_source(diagnostics: Vec<Diagnostic>, source: &str, first_line: u32) -> Vec<Diagnostic> {
-    let mut all: Vec<Diagnostic> = diagnostics.into_iter().map(|d| d.with_source(source, first_line)).collect();
+fn with_source(diagnostics: Vec<Diagnostic>, source: &str, start: SourceLoc) -> Vec<Diagnostic> {
+    let mut all: Vec<Diagnostic> = diagnostics.into_iter().map(|d| d.with_source(source, start)).collect();
     all.sort_by_key(|d| (d.loc.line, d.loc.column));
     all
 }

@@ -60,6 +60,6 @@ impl Lowering<'_> {
         let help = "pick from an axis that is loaded whole (`x.load((..4, t))`, with the number of its elements), from `stack`, or from what is computed; \
                     load outside of an `if` per element and choose with `select`";
         let d = Diagnostic::new(self.kernel.value(value).loc, message).help(help);
-        CompileError::Kernel(vec![d.with_source(&self.kernel.source, self.kernel.loc.line)])
+        CompileError::Kernel(vec![d.with_source(&self.kernel.source, self.kernel.loc)])
     }
 }

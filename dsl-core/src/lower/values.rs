@@ -23,7 +23,7 @@ impl Lowering<'_> {
     /// The error for a construct that lowering does not know.
     pub fn unsupported(&self, loc: SourceLoc, what: &str) -> CompileError {
         let d = Diagnostic::new(loc, format!("{what} cannot be lowered to a kernel yet")).help("the evaluator (`eval`) computes it");
-        CompileError::Kernel(vec![d.with_source(&self.kernel.source, self.kernel.loc.line)])
+        CompileError::Kernel(vec![d.with_source(&self.kernel.source, self.kernel.loc)])
     }
 
     /// A scalar value in its register type.

@@ -106,7 +106,7 @@ pub fn classify(kernel: &Kernel) -> Result<Vec<ClassifiedStore>, Vec<Diagnostic>
         told.extend(new.then(|| error.clone()));
         new
     });
-    Err(errors.into_iter().map(|e| e.with_source(&kernel.source, kernel.loc.line)).collect())
+    Err(errors.into_iter().map(|e| e.with_source(&kernel.source, kernel.loc)).collect())
 }
 
 fn class_of_store(kernel: &Kernel, grid: Option<&TileLoop>, store: &Access) -> Result<Class, Diagnostic> {

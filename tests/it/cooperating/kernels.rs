@@ -74,7 +74,8 @@ pub fn last_odd(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 1>) {
     for r in x.axis(0).tiles(R) {
         let mut last = full::<i32>([R], 0);
         for c in x.axis(1).tiles(C) {
-            let own = x.load((r, c)).reduce_axis(1, 0, |a, b| if b & 1 == 1 { b } else { a });
+            let v = x.load((r, c));
+            let own = (v * (v & 1)).reduce_axis(1, 0, |a, b| if b & 1 == 1 { b } else { a });
             last = if own & 1 == 1 { own } else { last };
         }
         y.store(r, last);

@@ -210,11 +210,8 @@ pub fn random_view(
                 (v + (at % 3).cast::<f32>()).expand(1, C)
             }
             15 => {
-                let (v, w) = (g.grow(depth), g.grow(depth));
-                (v, w)
-                    .reduce_axis(0, (0.0, 1.0), |x, y| (x.0 * y.1.max(0.0).min(1.0) + y.0, x.1.max(0.0).min(1.0) * y.1.max(0.0).min(1.0)))
-                    .0
-                    .expand(0, R)
+                let (v, w) = (g.grow(depth), g.grow(depth).max(0.0).min(1.0));
+                (v, w).reduce_axis(0, (0.0, 1.0), |x, y| (x.0 * y.1 + y.0, x.1 * y.1)).0.expand(0, R)
             }
             _ => -g.grow(depth),
         };

@@ -6,6 +6,9 @@ use super::value::{TileVal, Val, positions, strides};
 use crate::tile::{Combine, Form, Operator, Ty};
 use std::rc::Rc;
 
+/// Groups of elements that an operator is tried on, and elements of each.
+const TRIED: usize = 8;
+
 impl Machine<'_, '_> {
     /// Runs a combination. Elements are combined one by one, from the first to the last.
     pub(super) fn combine(&mut self, c: &Combine) -> Result<(), EvalError> {
@@ -14,6 +17,7 @@ impl Machine<'_, '_> {
             Form::Scan { axis, exclusive, reversed } => self.scan(c, *axis, *exclusive, *reversed),
             // The evaluator is one block: it has combined everything already.
             Form::Grid => {
+                self.try_total(c)?;
                 for (input, result) in c.inputs.iter().zip(&c.results) {
                     let value = self.val(*input).clone();
                     self.set(*result, value);
@@ -32,6 +36,10 @@ impl Machine<'_, '_> {
         let kept = positions(&of(true, &shape), &of(true, &all));
         let along = positions(&of(false, &shape), &of(false, &all));
         let identity = self.identity(c);
+        for k in kept.iter().take(TRIED) {
+            let some: Vec<Vec<u64>> = along.iter().filter_map(|a| element(&tiles, k + a)).take(TRIED).collect();
+            self.try_operator(c, &some)?;
+        }
         let mut cells: Vec<Vec<u64>> = vec![Vec::with_capacity(kept.len()); tiles.len()];
         for k in &kept {
             let mut acc = identity.clone();
@@ -63,6 +71,10 @@ impl Machine<'_, '_> {
             order.reverse();
         }
         let identity = self.identity(c);
+        for start in starts.iter().take(TRIED) {
+            let some: Vec<Vec<u64>> = order.iter().filter_map(|k| element(&tiles, start + k * all[axis])).take(TRIED).collect();
+            self.try_operator(c, &some)?;
+        }
         let mut outputs: Vec<Vec<u64>> = tiles.iter().map(|t| t.data.clone()).collect();
         for start in starts {
             let mut acc = identity.clone();
@@ -82,13 +94,30 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    fn identity(&self, c: &Combine) -> Vec<u64> {
+    /// Tries the operator on what the only block has: its elements, where these are a tile, and what they come to with themselves.
+    fn try_total(&mut self, c: &Combine) -> Result<(), EvalError> {
+        let Operator::User { .. } = &c.operator else { return Ok(()) };
+        let cells = |v: &Val| match v {
+            Val::Scalar(cell) => cell.map(|cell| vec![cell]),
+            Val::Tile(tile) => tile.mask.is_none().then(|| tile.data.iter().take(TRIED).copied().collect()),
+            _ => None,
+        };
+        let columns: Option<Vec<Vec<u64>>> = c.inputs.iter().map(|v| cells(self.val(*v))).collect();
+        let Some(columns) = columns else { return Ok(()) };
+        let mut elements: Vec<Vec<u64>> = (0..columns[0].len()).map(|i| columns.iter().map(|column| column[i]).collect()).collect();
+        while let Some(last) = elements.last().filter(|_| elements.len() < TRIED).cloned() {
+            elements.push(self.apply(c, elements[0].clone(), last)?);
+        }
+        self.try_operator(c, &elements)
+    }
+
+    pub(super) fn identity(&self, c: &Combine) -> Vec<u64> {
         let dtypes: Vec<_> = c.inputs.iter().map(|v| self.dtype(*v)).collect();
         c.operator.identity(&dtypes).into_iter().map(|l| self.numbers.literal(l)).collect()
     }
 
     /// The operator on two elements' components, the left one's first.
-    fn apply(&mut self, c: &Combine, left: Vec<u64>, right: Vec<u64>) -> Result<Vec<u64>, EvalError> {
+    pub(super) fn apply(&mut self, c: &Combine, left: Vec<u64>, right: Vec<u64>) -> Result<Vec<u64>, EvalError> {
         let Operator::User { arguments, body, results, .. } = &c.operator else {
             let dtype = self.dtype(c.inputs[0]);
             let (op, _) = c.operator.standard(dtype).unwrap_or_else(|| panic!("eval: an operator without operation"));

@@ -10,6 +10,7 @@ mod by_hand;
 mod chain;
 mod combine;
 mod dot;
+mod laws;
 mod memory;
 mod number;
 mod ops;
@@ -117,6 +118,17 @@ pub enum EvalError {
         /// Elements along the axis.
         len: i64,
         /// The access.
+        loc: SourceLoc,
+    },
+    /// An operator of the author's cannot be regrouped.
+    #[error(
+        "{loc}: the operator {law}; threads and blocks combine neighbours in groups of any size, so f must be associative and e its \
+         identity: change the operator or the identity, or fold in a loop"
+    )]
+    Operator {
+        /// Which law it breaks, on which elements.
+        law: String,
+        /// The reduction or scan.
         loc: SourceLoc,
     },
     /// Two elements of scatters meet.

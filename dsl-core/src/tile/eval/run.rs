@@ -6,6 +6,7 @@ mod loops;
 use arguments::{check_args, check_requirements};
 
 use super::by_hand::{Epoch, Marks};
+use super::laws::Trial;
 use super::memory::{ABSENT, Tensor, Window};
 use super::number::Numbers;
 use super::runs::Copies;
@@ -51,6 +52,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         copies: Copies::default(),
         sides: Vec::new(),
         scattered: HashMap::new(),
+        trials: HashMap::new(),
     };
     machine.block(&kernel.body)
 }
@@ -70,7 +72,9 @@ pub(super) struct Machine<'a, 'b> {
     tensors: Vec<Option<Tensor>>,
     knobs: Vec<i64>,
     options: &'a EvalOptions,
-    fuel: u64,
+    pub(super) fuel: u64,
+    /// What was tried of the operators of authors, by their lines.
+    pub(super) trials: HashMap<SourceLoc, Trial>,
     /// How often an element of memory has changed.
     pub(super) changes: u64,
     env: Vec<Option<Val>>,
