@@ -9,6 +9,7 @@
 //!
 //! Nothing here does I/O, names a driver or reads a clock. Modules are listed in the order in which data flows.
 
+pub mod aliasing;
 pub mod bug;
 pub mod cuda;
 pub mod error;

@@ -40,7 +40,7 @@ pub fn scaled_blocks(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32,
 #[kernel(
     tile(R = [16, 8, 32, 4], C = [64, 32, 128, 256]),
     coarsen(CR of R = [4, 1, 2, 8], CC of C = [1, 2]),
-    vector(V = [4, 1]),
+    vector(V = [1, 4]),
     grid(G = [0, 4]),
     cache(H = [Default, Streaming])
 )]

@@ -5,12 +5,13 @@ use crate::compile::{self, Compiled, Output};
 use crate::device::{Device, Loaded};
 use crate::error::Error;
 use crate::known;
-use crate::tensor::extent;
+use girih_core::aliasing::{Sharing, Strided};
+use girih_core::error::CompileError;
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::lengths::Lengths;
 use girih_core::loc::SourceLoc;
 use girih_core::registry::KernelDef;
-use girih_core::schedule::Schedule;
+use girih_core::schedule::{Schedule, illegal_first_choices};
 use girih_core::tile::access::walked_axes;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{self, ParamKind, RequirementKind};
@@ -222,6 +223,10 @@ pub fn choose(device: &Device, kernel: &tile::Kernel, facts: &Facts, lengths: &L
     }
     let default = Schedule::default_of(kernel);
     let Err(error) = check(&default) else { return Ok(default) };
+    // First choices that are none anywhere are a mistake, not what this GPU or launch lacks.
+    if let Some(wrong) = illegal_first_choices(kernel) {
+        return Err(CompileError::Kernel(vec![wrong]).into());
+    }
     known::instead(kernel, facts, device.target()).ok_or(Error::from(error))
 }
 
@@ -328,28 +333,32 @@ fn fits(param: &tile::Param, arg: &Argument) -> Result<(), String> {
     }
 }
 
-/// A tensor that is stored to overlaps no other argument.
+/// A tensor that is stored to shares no byte with another argument.
 fn overlap(kernel: &tile::Kernel, args: &[Argument]) -> Result<(), String> {
-    let range = |arg: &Argument| match arg {
+    let view = |arg: &Argument| match arg {
         Argument::Tensor { dtype, tensor, .. } => {
-            let (first, end) = extent(tensor);
-            let at = |element: i64| tensor.address as i128 + element as i128 * dtype.size() as i128;
-            Some((at(first), at(end)))
+            Some(Strided::of_elements(tensor.address.into(), dtype.size(), &tensor.lens, &tensor.strides))
         }
         Argument::Scalar(_) | Argument::Dead => None,
     };
     for (i, param) in kernel.params.iter().enumerate() {
         let ParamKind::Tensor { mutable: true, .. } = param.kind else { continue };
-        let Some((first, end)) = range(&args[i]) else { continue };
+        let Some(stored) = view(&args[i]) else { continue };
         for (j, other) in kernel.params.iter().enumerate() {
-            let Some((other_first, other_end)) = range(&args[j]).filter(|_| i != j) else { continue };
-            let bytes = end.min(other_end) - first.max(other_first);
-            if bytes > 0 {
-                return Err(format!(
-                    "`{}`, which is stored to, and `{}` share {bytes} bytes; write a kernel with one `&mut` parameter to work in place",
-                    param.name, other.name
-                ));
-            }
+            let Some(beside) = view(&args[j]).filter(|_| i != j) else { continue };
+            let shared = match stored.sharing(&beside) {
+                Sharing::Nothing => continue,
+                Sharing::Bytes if stored.is_contiguous() && beside.is_contiguous() => {
+                    let ((first, end), (other_first, other_end)) = (stored.range(), beside.range());
+                    format!("share {} bytes", end.min(other_end) - first.max(other_first))
+                }
+                Sharing::Bytes => "share elements".to_string(),
+                Sharing::Unknown => "may share elements: their strides are too many and too uneven to tell".to_string(),
+            };
+            return Err(format!(
+                "`{}`, which is stored to, and `{}` {shared}; write a kernel with one `&mut` parameter to work in place",
+                param.name, other.name
+            ));
         }
     }
     Ok(())

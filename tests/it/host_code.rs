@@ -63,7 +63,7 @@ using std::max;
 using std::min;";
 
 /// What stands behind the kernels, with calls of `function` as launches.
-fn host_code(text: &str, function: &str) -> String {
+pub fn host_code(text: &str, function: &str) -> String {
     let kernels = text.rfind("__global__").expect("a kernel");
     let mut host = text[kernels + text[kernels..].find("\n}\n").expect("its end") + 3..].to_string();
     while let (Some(from), Some(to)) = (host.find("<<<"), host.find(">>>(")) {

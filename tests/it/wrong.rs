@@ -7,6 +7,7 @@ use girih::prelude::*;
 use girih::subject::Subject;
 use girih::{Device, Error, Stream};
 use girih_core::registry::KernelDef;
+use girih_core::schedule::illegal_first_choices;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
 use girih_examples as _;
@@ -131,14 +132,31 @@ fn scatters_that_meet_are_found() {
     assert!(report.failures[0].message.contains("of y is scattered to twice"), "{:#?}", report.failures);
 }
 
-/// What is illegal is left out, the first choices too.
+/// First choices that no GPU has a schedule of are told where the kernel is taken up and where it is launched.
 #[test]
-fn schedules_are_checked_though_the_default_is_illegal() {
-    let subject = Subject::of_kernel(&first_choice_is_illegal::Kernel::def()).unwrap();
-    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
-    let report = check(&[subject], &options, &()).remove(0);
-    assert_eq!(report.failures, []);
-    assert!(report.runs > 0);
+fn first_choices_that_do_not_fit_each_other_are_told() {
+    let Err(told) = Subject::of_kernel(&first_choice_is_illegal::Kernel::def()) else { panic!("it is a subject") };
+    let launched = {
+        let stream = girih::Stream::on(&girih::Device::sim(Target::h200()));
+        let (x, mut y) = (stream.zeros::<f32, 1>([40]).unwrap(), stream.zeros::<f32, 1>([40]).unwrap());
+        first_choice_is_illegal(&stream, &x, &mut y).unwrap_err().to_string()
+    };
+    for text in [told, launched] {
+        assert!(
+            text.contains("the first choices of the knobs of first_choice_is_illegal, B=32 N=128, are no schedule on any GPU: "),
+            "{text}"
+        );
+        assert!(text.contains("wrong.rs:") && text.contains("help: put `N=32` first: "), "{text}");
+        assert!(text.contains("B=32 N=32 is legal"), "{text}");
+    }
+}
+
+/// The gallery's first choices are schedules, those for matrix units on the GPUs that have them.
+#[test]
+fn first_choices_of_the_gallery_are_schedules() {
+    let gallery = girih_core::registry::kernels().into_iter().filter(|def| def.module.starts_with("girih_examples"));
+    let wrong: Vec<String> = gallery.filter_map(|def| illegal_first_choices(&(def.build)().ok()?).map(|d| d.to_string())).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 /// Stores what each tile adds up to.

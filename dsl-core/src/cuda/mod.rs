@@ -21,7 +21,7 @@ use crate::loc::SourceLoc;
 use crate::simt::{Barrier, Kernel, OPT_LEVEL, ParamKind, Provenance, Stmt};
 use helpers::Helper;
 pub(crate) use literal::{c_type, typed};
-pub(crate) use names::{function as function_identifier, identifier, reserved};
+pub(crate) use names::{function as function_identifier, identifier, is_forbidden, is_reserved};
 use std::collections::BTreeSet;
 use writer::Writer;
 

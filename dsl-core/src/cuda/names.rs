@@ -7,163 +7,24 @@ use std::sync::LazyLock;
 /// C linkage, too, and an export is compiled for the host and linked. Local names may hide them.
 static LIBRARY: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("c_library.txt").split_whitespace().collect());
 
-/// Words that mean something in CUDA C, or that our helpers and the launch syntax use.
-const RESERVED: &[&str] = &[
-    "alignas",
-    "alignof",
-    "and",
-    "asm",
-    "auto",
-    "bool",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "compl",
-    "const",
-    "constexpr",
-    "continue",
-    "decltype",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "dynamic_cast",
-    "else",
-    "enum",
-    "explicit",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "friend",
-    "goto",
-    "half",
-    "if",
-    "inline",
-    "int",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "not",
-    "nullptr",
-    "operator",
-    "or",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "reinterpret_cast",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "static_assert",
-    "static_cast",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "throw",
-    "true",
-    "try",
-    "typedef",
-    "typeid",
-    "typename",
-    "union",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "wchar_t",
-    "while",
-    "xor",
-    "threadIdx",
-    "blockIdx",
-    "blockDim",
-    "gridDim",
-    "warpSize",
-    "dim3",
-    "size_t",
-    "clock",
-    "clock64",
-    "printf",
-    "assert",
-    "malloc",
-    "free",
-    "abs",
-    "min",
-    "max",
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "pow",
-    "sqrt",
-    "rsqrt",
-    "sin",
-    "cos",
-    "tan",
-    "tanh",
-    "erf",
-    "floor",
-    "ceil",
-    "round",
-    "rint",
-    "trunc",
-    "fma",
-    "expf",
-    "exp2f",
-    "logf",
-    "log2f",
-    "powf",
-    "sqrtf",
-    "rsqrtf",
-    "sinf",
-    "cosf",
-    "tanhf",
-    "erff",
-    "floorf",
-    "ceilf",
-    "rintf",
-    "truncf",
-    "fabsf",
-    "fmaf",
-    "fminf",
-    "fmaxf",
-    "fmodf",
-    "j0",
-    "j1",
-    "jn",
-    "y0",
-    "y1",
-    "yn",
-    "gamma",
-    "signbit",
-    "isnan",
-    "isinf",
-    "float2",
-    "float4",
-    "int2",
-    "int4",
-    "uint2",
-    "uint4",
-    "longlong2",
-    "ulonglong2",
-    "solve",
-    "main",
-    "shared_memory",
-];
+/// Keywords of C++, and what our texts use of CUDA's types and variables.
+static KEYWORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("keywords.txt").split_whitespace().collect());
 
-/// Names that no variable may have.
-pub(crate) fn reserved() -> impl Iterator<Item = String> {
-    RESERVED.iter().map(|name| name.to_string())
+/// Functions and types of CUDA that our texts use or may use: what has their name hides them.
+static FUNCTIONS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("functions.txt").split_whitespace().collect());
+
+/// Macros that CUDA's headers, those of the C and C++ libraries and the compilers themselves define (`g++ -dM -E`, in all versions of the
+/// standard, and `nvcc -E -Xcompiler -dM`), but for those that begin with an underscore. No scope hides a macro.
+static MACROS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("macros.txt").split_whitespace().collect());
+
+/// Whether no declaration may have the name, in any scope: a keyword or a macro.
+pub(crate) fn is_forbidden(name: &str) -> bool {
+    KEYWORDS.contains(name) || MACROS.contains(name)
+}
+
+/// Whether nothing of ours gets the name: it is forbidden, or a function that our texts may call.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    is_forbidden(name) || FUNCTIONS.contains(name)
 }
 
 /// Gives out names. A name may be used again once the scope of its first use has ended.
@@ -197,21 +58,26 @@ impl Namer {
         name
     }
     fn is_taken(&self, name: &str) -> bool {
-        RESERVED.contains(&name) || self.scopes.iter().any(|s| s.contains(name))
+        is_reserved(name) || self.scopes.iter().any(|s| s.contains(name))
     }
 }
 
 /// The name of a function: a kernel may be called `double` or `system`.
 pub(crate) fn function(hint: &str) -> String {
     let name = identifier(hint);
-    if RESERVED.contains(&name.as_str()) || LIBRARY.contains(name.as_str()) { format!("{name}_kernel") } else { name }
+    if is_reserved(&name) || LIBRARY.contains(name.as_str()) { format!("{name}_kernel") } else { name }
 }
 
-/// `hint` with everything that C does not allow in a name replaced; names that start with `__` belong to the compiler.
+/// `hint` with everything that C does not allow in a name replaced; names that start with `__`, or with `_` and a capital, belong to the
+/// compiler and its library, and `cudaMalloc` and its like to CUDA's runtime.
 pub(crate) fn identifier(hint: &str) -> String {
     let mut text: String = hint.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    if text.starts_with("__") {
+    if text.starts_with("__") || text.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase())) {
         text = text.trim_start_matches('_').to_string();
+    }
+    let starts_with_capital = |rest: &str| rest.starts_with(|c: char| c.is_ascii_uppercase());
+    if text.strip_prefix("cuda").is_some_and(starts_with_capital) {
+        text.insert(4, '_');
     }
     if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit()) {
         text.insert(0, 'v');
@@ -234,6 +100,10 @@ mod tests {
         assert_eq!(namer.name("u"), "u");
         assert_eq!(namer.name("nan_min"), "nan_min2");
         assert_eq!(namer.name("float"), "float3");
+        for (hint, name) in [("NULL", "NULL2"), ("EOF", "EOF2"), ("unix", "unix2"), ("cudaFree", "cuda_Free"), ("bitand", "bitand2")] {
+            assert_eq!(namer.name(hint), name);
+        }
+        assert_eq!(namer.name("cudart"), "cudart");
     }
 
     #[test]
@@ -243,5 +113,6 @@ mod tests {
         assert_eq!(identifier("2x"), "v2x");
         assert_eq!(identifier("a.b"), "a_b");
         assert_eq!(identifier("__syncthreads"), "syncthreads");
+        assert_eq!((identifier("_IOFBF").as_str(), identifier("_left").as_str()), ("IOFBF", "_left"));
     }
 }

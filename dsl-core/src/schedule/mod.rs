@@ -1,10 +1,13 @@
 //! Schedules: one complete choice of knobs. A schedule changes speed, never results.
 
+mod first_choices;
 pub mod ladder;
 pub mod parse;
 mod permutation;
 pub mod space;
 mod steps;
+
+pub use first_choices::illegal_first_choices;
 
 use crate::loc::SourceLoc;
 use crate::tile::{Kernel, KnobId};

@@ -3,6 +3,7 @@
 use super::{names, print_json};
 use crate::challenge::challenges;
 use crate::subject::Subject;
+use crate::subject::sites::wrong_first_choices;
 use girih_core::facts::Facts;
 use girih_core::registry::{KernelDef, kernels};
 use girih_core::schedule::space::Space;
@@ -47,6 +48,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         let counted = if args.legal { format!("legal on an {} / listed; ~ estimated", Target::h200().name) } else { "listed".into() };
         println!("kernels (schedules {counted})");
     }
+    let mut wrong = 0;
     for def in &kernels {
         let kernel = match (def.build)() {
             Ok(kernel) => kernel,
@@ -69,6 +71,10 @@ pub fn run(args: &Args) -> Result<(), String> {
             let legal = legal.map(|(n, exact)| format!("{:>7} / ", if exact { n.to_string() } else { format!("~{n}") }));
             println!("  {:<52} {}{:<7} {}", def.path(), legal.unwrap_or_default(), space.points(), knobs.join(" "));
         }
+        if let Some(message) = wrong_first_choices(def) {
+            eprintln!("{message}");
+            wrong += 1;
+        }
     }
-    Ok(())
+    if wrong == 0 { Ok(()) } else { Err(format!("{wrong} kernels have first choices that are no schedule")) }
 }

@@ -4,6 +4,7 @@
 
 mod call;
 mod judged;
+pub(crate) mod sites;
 
 pub use call::{Call, CallArg};
 
@@ -46,7 +47,7 @@ impl Subject {
     /// A challenge's program.
     ///
     /// # Errors
-    /// What is wrong with the program, the signature or how they fit, as text.
+    /// What is wrong with the program, the signature or how they fit, or the first choices of a kernel's knobs, as text.
     pub fn of_challenge(challenge: &Challenge) -> Result<Subject, String> {
         let program = (challenge.program.build)().map_err(|e| e.to_string())?;
         let signature = Signature::parse(challenge.signature)?;
@@ -59,6 +60,7 @@ impl Subject {
             }
         }
         are_scalars(challenge, &signature)?;
+        sites::check_first_choices(&program)?;
         Ok(Subject::new(challenge.slug.into(), program, Some(challenge.clone()), Kind::Challenge { signature, bound }))
     }
 
@@ -105,10 +107,11 @@ impl Subject {
     /// A kernel by itself, as a program that launches it once with all its parameters.
     ///
     /// # Errors
-    /// What is wrong with the kernel, as text.
+    /// What is wrong with the kernel or the first choices of its knobs, as text.
     pub fn of_kernel(def: &KernelDef) -> Result<Subject, String> {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let program = single_launch(def, &kernel);
+        sites::check_first_choices(&program)?;
         Ok(Subject::new(def.path(), program, None, Kind::Kernel(Arc::new(kernel))))
     }
 

@@ -6,7 +6,7 @@ use super::lets::{LetId, Lets};
 use super::names::Names;
 use super::text::{Prec, Text};
 use super::{ExportError, Site};
-use crate::cuda::{c_type, identifier, typed};
+use crate::cuda::{c_type, identifier, is_reserved, typed};
 use crate::loc::SourceLoc;
 use crate::program::signature::Signature;
 use crate::program::{Arg, Expr, Program, Requirement, Stmt};
@@ -30,6 +30,8 @@ pub(super) struct Body<'a> {
     pub(super) lets: Lets,
     pub(super) out: String,
     pub(super) depth: usize,
+    /// Conditions around the statement at hand that the caller decides.
+    open_conditions: usize,
 }
 
 impl<'a> Body<'a> {
@@ -43,10 +45,7 @@ impl<'a> Body<'a> {
     ) -> Body<'a> {
         let mut taken: HashSet<String> = signature.params.iter().map(|p| p.name.clone()).collect();
         taken.extend(kernels.iter().flatten().cloned());
-        taken.extend(Helper::NAMES.iter().map(|n| n.to_string()));
-        taken.extend(super::arithmetic::FUNCTIONS.iter().map(|(name, _)| name.to_string()));
-        taken.extend(["memory", "blocks"].map(str::to_string));
-        taken.extend(crate::cuda::reserved());
+        taken.extend(own_names().map(str::to_string));
         let mut unique = |hint: &str| unique(&mut taken, hint);
         let wide = signature.params.iter().map(|p| unique(&format!("{}64", p.name))).collect();
         let temps = program.temps.iter().map(|t| unique(&t.name)).collect();
@@ -65,6 +64,7 @@ impl<'a> Body<'a> {
             lets: Lets::new(dropped),
             out: String::new(),
             depth: 1,
+            open_conditions: 0,
         }
     }
 
@@ -213,6 +213,11 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Every call comes to the statement at hand.
+    pub(super) fn is_certain(&self) -> bool {
+        self.open_conditions == 0
+    }
+
     fn block(&mut self, body: &[Stmt]) -> Result<(), ExportError> {
         body.iter().try_for_each(|s| self.stmt(s))
     }
@@ -278,11 +283,13 @@ impl<'a> Body<'a> {
             Stmt::If { condition, then, otherwise } => {
                 let condition = self.names.expr(condition).text;
                 self.line(format!("if ({condition}) {{"));
+                self.open_conditions += 1;
                 self.nested(then)?;
                 if !otherwise.is_empty() {
                     self.line("} else {");
                     self.nested(otherwise)?;
                 }
+                self.open_conditions -= 1;
                 self.line("}");
                 Ok(())
             }
@@ -344,12 +351,17 @@ impl<'a> Body<'a> {
     }
 }
 
+/// Names that the text of `solve` and its functions use for themselves.
+pub(super) fn own_names() -> impl Iterator<Item = &'static str> {
+    Helper::NAMES.into_iter().chain(super::arithmetic::FUNCTIONS.map(|(name, _)| name)).chain(["memory", "blocks"])
+}
+
 /// The hint, or the hint with a number, whichever is free.
-fn unique(taken: &mut HashSet<String>, hint: &str) -> String {
+pub(super) fn unique(taken: &mut HashSet<String>, hint: &str) -> String {
     let base = identifier(hint);
     let mut name = base.clone();
     let mut next = 2;
-    while !taken.insert(name.clone()) {
+    while is_reserved(&name) || !taken.insert(name.clone()) {
         name = format!("{base}_{next}");
         next += 1;
     }

@@ -1,5 +1,8 @@
 //! Host functions of an exported file.
 
+use crate::aliasing::MOST_STEPS;
+use std::borrow::Cow;
+
 /// Host functions that are printed only if used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Helper {
@@ -10,11 +13,12 @@ pub(super) enum Helper {
     Cooperative,
     OwnedMemory,
     AlignedMemory,
+    MayShare,
 }
 
 impl Helper {
     /// Names that kernels can't have.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 13] = [
         "is_aligned",
         "multiprocessor_count",
         "workspace",
@@ -25,10 +29,20 @@ impl Helper {
         "owned_memory",
         "OwnedMemory",
         "aligned_memory",
+        "StridedView",
+        "SharedByte",
+        "may_share",
     ];
 
-    pub fn text(self) -> &'static str {
-        match self {
+    /// Axes that a view in `may_share.cpp` may have.
+    pub const MOST_AXES: usize = 8;
+
+    pub fn text(self) -> Cow<'static, str> {
+        let text = match self {
+            Helper::MayShare => {
+                let text = include_str!("may_share.cpp").replace("MOST_AXES", &Helper::MOST_AXES.to_string());
+                return text.replace("MOST_STEPS", &MOST_STEPS.to_string()).into();
+            }
             Helper::Aligned => {
                 "static bool is_aligned(const void* pointer, size_t bytes)\n{\n    return (size_t)pointer % bytes == 0;\n}\n"
             }
@@ -117,6 +131,7 @@ static void launch_cooperative(void (*kernel)(Params...), unsigned int blocks, u
 }
 "
             }
-        }
+        };
+        text.into()
     }
 }

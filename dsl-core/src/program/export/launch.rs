@@ -1,6 +1,7 @@
 //! Launches: which version runs, and with which arguments.
 
 mod conditions;
+mod demands;
 mod residues;
 
 use conditions::{Condition, wrapped};
@@ -14,7 +15,7 @@ use crate::cuda::c_type;
 use crate::loc::SourceLoc;
 use crate::program::{Arg, Base, TensorView};
 use crate::simt::{self, ParamKind};
-use crate::tile::{self, RequirementKind, host::HostExpr};
+use crate::tile::{self, RequirementKind};
 use crate::types::{BinaryOp, DType};
 
 /// A version that a launch may choose.
@@ -34,7 +35,8 @@ impl Body<'_> {
     /// The first version whose facts hold is launched.
     pub(super) fn launch(&mut self, site: usize, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
         let Site { kernel, versions, .. } = &self.sites[site];
-        self.requirements(kernel, args);
+        self.requirements(kernel, args)?;
+        self.memory_of_its_own(kernel, args, loc)?;
         let back = self.stand_ins(kernel, args, loc)?;
         let mut choices: Vec<Choice> = Vec::new();
         for (version, name) in versions.iter().zip(&self.kernels[site]) {
@@ -102,38 +104,6 @@ impl Body<'_> {
         self.depth -= 1;
         self.line("}");
         Ok(())
-    }
-
-    /// What a launch of the kernel must satisfy, unless the text shows that it does.
-    fn requirements(&mut self, kernel: &tile::Kernel, args: &[Arg]) {
-        let host = |v| HostExpr::of_value(kernel, v);
-        let value = |v| host(v).map(|e| self.names.launch(&e, args));
-        let mut unmet = Vec::new();
-        for requirement in &kernel.requirements {
-            if let RequirementKind::AtMost(a, b) = &requirement.kind
-                && host(*a).zip(host(*b)).is_some_and(|(a, b)| at_most(&a, &b))
-            {
-                continue;
-            }
-            let sides = match &requirement.kind {
-                // Alignment is tested, by `require_alignment`.
-                RequirementKind::Packed(_) | RequirementKind::Aligned(..) => continue,
-                RequirementKind::AtMost(a, b) => (value(*a), "<=", value(*b)),
-                RequirementKind::Equal(a, b) => (value(*a), "==", value(*b)),
-                RequirementKind::Divisible(a, n) => {
-                    let rest = value(*a).map(|a| Text::combine(BinaryOp::Rem, &a, &Text::integer(*n)));
-                    (rest, "==", Some(Text::integer(0)))
-                }
-            };
-            let (Some(a), sign, Some(b)) = sides else { continue };
-            let obvious = a.text == b.text || a.constant.zip(b.constant).is_some_and(|(a, b)| if sign == "<=" { a <= b } else { a == b });
-            if !obvious {
-                unmet.push(format!("{}: {} {sign} {}", requirement.loc.short(), a.text, b.text));
-            }
-        }
-        for text in unmet {
-            self.line(format!("// requires {text}"));
-        }
     }
 
     /// Memory that is read as elements wider than its own must be aligned for those: a kernel's view asks for it, or the program's.
@@ -259,27 +229,5 @@ impl Body<'_> {
             Some(i) if signature.params[i].dtype == dtype => signature.params[i].name.clone(),
             _ => format!("({}){}", c_type(dtype), text.at_least(Prec::Unary)),
         }
-    }
-}
-
-/// `a <= b` whatever the lengths are; says no where it isn't sure.
-fn at_most(a: &HostExpr, b: &HostExpr) -> bool {
-    match (a, b) {
-        _ if a == b => true,
-        (HostExpr::Const(c), _) if *c <= 0 && never_negative(b) => true,
-        (HostExpr::Binary(BinaryOp::Div, x, by), _) => matches!(**by, HostExpr::Const(c) if c > 0) && never_negative(x) && at_most(x, b),
-        (HostExpr::Binary(BinaryOp::Sub, x, y), _) => never_negative(y) && at_most(x, b),
-        _ => false,
-    }
-}
-
-fn never_negative(e: &HostExpr) -> bool {
-    match e {
-        HostExpr::Const(c) => *c >= 0,
-        HostExpr::Dim(..) | HostExpr::Multiprocessors => true,
-        HostExpr::Stride(..) | HostExpr::Scalar(_) | HostExpr::Wrap(..) => false,
-        // Half of something from the whole of it: `n - n / 2`.
-        HostExpr::Binary(BinaryOp::Sub, a, b) => at_most(b, a),
-        HostExpr::Binary(_, a, b) => never_negative(a) && never_negative(b),
     }
 }

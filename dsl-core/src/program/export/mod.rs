@@ -10,6 +10,7 @@ mod expr;
 mod helpers;
 mod launch;
 mod lets;
+mod memory;
 mod names;
 mod origin;
 mod text;
@@ -43,6 +44,23 @@ pub enum ExportError {
         kernel: String,
         /// Why.
         error: CompileError,
+    },
+    /// A kernel asks for what no call of the signature can give it.
+    #[error(
+        "{loc}: {kernel} asks for {asked}, which no call of `{signature}` can give it ({found}); give the tensor another extent in the \
+         signature, launch the kernel on a part that fits (`.slice(axis, first, len)`), or under an `if` on the length"
+    )]
+    Demand {
+        /// The kernel.
+        kernel: String,
+        /// What it asks for, in its own names.
+        asked: String,
+        /// The same in the signature's names.
+        found: String,
+        /// The signature.
+        signature: String,
+        /// The author's line that asks for it.
+        loc: SourceLoc,
     },
     /// The export has no text for something that the program uses.
     #[error("{loc}: {what} can't be exported")]
@@ -112,6 +130,7 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
     let binding = signature.bind(program).map_err(ExportError::Signature)?;
     signature.check_constness(program, &binding).map_err(ExportError::Signature)?;
     let (mut kernels, names) = name_kernels(sites, signature);
+    let signature = &with_free_names(signature, &names);
     // Which of the author's names are worth a variable shows once the text is there.
     let mut dropped = HashSet::new();
     let body = loop {
@@ -131,7 +150,7 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
     out.push_str(&cuda::emit_kernels(&kernels));
     for helper in body.helpers() {
         out.push('\n');
-        out.push_str(helper.text());
+        out.push_str(&helper.text());
     }
     for function in arithmetic::functions_of(body.text()) {
         out.push('\n');
@@ -198,6 +217,23 @@ fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Ve
         names.push(of_site);
     }
     (kernels.into_iter().map(|(_, k)| k).collect(), names)
+}
+
+/// The signature with other names where a parameter is called like a macro, a kernel or a function of the text, which it would hide (it
+/// may hide one of the library, as `gamma`). A caller sees no names.
+fn with_free_names(signature: &Signature, kernels: &[Vec<String>]) -> Signature {
+    let mut taken: HashSet<String> = body::own_names().map(str::to_string).chain(kernels.iter().flatten().cloned()).collect();
+    taken.insert(signature.name.clone());
+    // Whoever has a free name keeps it.
+    let is_free =
+        |name: &str, taken: &HashSet<String>| !cuda::is_forbidden(name) && cuda::identifier(name) == name && !taken.contains(name);
+    let free: Vec<bool> = signature.params.iter().map(|p| is_free(&p.name, &taken)).collect();
+    taken.extend(signature.params.iter().zip(&free).filter(|(_, free)| **free).map(|(p, _)| p.name.clone()));
+    let mut named = signature.clone();
+    for (param, _) in named.params.iter_mut().zip(&free).filter(|(_, free)| !**free) {
+        param.name = body::unique(&mut taken, &param.name);
+    }
+    named
 }
 
 fn header(program: &Program, signature: &Signature, sites: &[Site], kernels: &[simt::Kernel], target: &Target) -> String {

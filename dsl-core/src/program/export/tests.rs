@@ -94,7 +94,7 @@ fn busy() -> Program {
         Stmt::While {
             header: vec![Stmt::ReadBack { var: first, from: one, loc: LOC }],
             condition: compare(CompareOp::Lt, Expr::Var(first), Expr::Literal(Literal::f32(10.0))),
-            body: vec![launch(1, ping, ping)],
+            body: vec![launch(1, ping, pong), Stmt::Copy { to: view(ping), from: view(pong), loc: LOC }],
         },
         Stmt::If {
             condition: compare(CompareOp::Gt, Expr::Binary(BinaryOp::Mul, Box::new(len()), Box::new(index(2))), index(4096)),
