@@ -22,6 +22,7 @@ const WHOLE: i32 = 64;
     min_blocks(Q = [2, 1])
 )]
 pub fn int4_product(x: &Tensor<f16, 4>, packed: &Tensor<u8, 3>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>) {
+    let (x, packed) = (&x.slice(1, 0, scales.len(1)), &packed.slice(1, 0, scales.len(1)));
     for (m, n) in y.tiles([BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for g in 0..scales.len(1) {

@@ -46,6 +46,8 @@ fn kernels_are_checked_without_a_challenge() {
     let bare = gallery.map(|d| Subject::of_kernel(&d).expect("a gallery kernel builds"));
     // Random signs bring its divisors near zero, where a quotient keeps no digits; its challenge's are sums of positive numbers.
     let bare = bare.filter(|s| !s.name.ends_with("::attend_to_states"));
+    // Its groups are whole numbers of tiles, which its program sees to.
+    let bare = bare.filter(|s| !s.name.ends_with("::scaled_groups"));
     let (told, random): (Vec<Subject>, Vec<Subject>) = bare.partition(|s| OF_MEANING.iter().any(|name| s.name.ends_with(name)));
     assert_right(&random, 2);
     // Their challenges check them; random numbers are refused by the evaluator, and the report says why.
