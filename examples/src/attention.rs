@@ -4,6 +4,7 @@
 //! far, its sum of weights and its weighted sum of values; the latter two are corrected when the largest score grows. Scores and weights
 //! are nowhere stored. (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao and others, FlashAttention, 2022.)
 
+use super::products::{Fma, Product, Tf32};
 use girih::prelude::*;
 use std::ops::Range;
 
@@ -23,6 +24,9 @@ pub struct Causal;
 
 /// A query sees the keys at most `width` before or behind it.
 pub struct Near;
+
+/// A query sees the last `width` keys up to its own position.
+pub struct Recent;
 
 #[device]
 impl Keys for AllKeys {
@@ -54,22 +58,40 @@ impl Keys for Near {
     }
 }
 
+#[device]
+impl Keys for Recent {
+    fn around(queries: TileIdx, _: Scalar<i64>, width: Scalar<i64>) -> Range<Scalar<i64>> {
+        Range { start: queries.start() - width + 1, end: queries.end() }
+    }
+    fn sees(query: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, width: Scalar<i32>) -> Tile<bool> {
+        key <= query && key > query - width && key < keys
+    }
+}
+
 /// Which tiles a pass is about: of the queries, of the result's columns, and the heads of queries and of keys.
 #[derive(Clone, Copy)]
 pub struct Place {
-    queries: TileIdx,
-    columns: TileIdx,
-    head: Scalar<i64>,
-    of_keys: Scalar<i64>,
+    /// The queries.
+    pub queries: TileIdx,
+    /// The result's columns.
+    pub columns: TileIdx,
+    /// The head of the queries.
+    pub head: Scalar<i64>,
+    /// The head of the keys.
+    pub of_keys: Scalar<i64>,
 }
 
-/// Sizes of tiles: of the keys, of the axis along which scores are summed up, of the result's columns.
+/// Sizes of tiles.
 #[derive(Clone, Copy)]
 pub struct Steps {
-    queries: Size,
-    keys: Size,
-    inner: Size,
-    columns: Size,
+    /// Queries of a block.
+    pub queries: Size,
+    /// Keys of a turn.
+    pub keys: Size,
+    /// The axis along which scores are summed up.
+    pub inner: Size,
+    /// Columns of the result.
+    pub columns: Size,
 }
 
 /// The head of keys that some query heads share.
@@ -78,24 +100,36 @@ fn head_of_keys(head: Scalar<i64>, q: &Tensor<f32, 3>, k: &Tensor<f32, 3>) -> Sc
     head * k.len(1) / q.len(1)
 }
 
-/// A pass over some keys: of every query its largest score, its sum of weights and its weighted sum of values. Weights are powers of two.
+/// Of every query its largest score so far, its sum of weights and its weighted sum of values; weights are powers of two.
+pub type State = (Tile<f32>, Tile<f32>, Tile<f32>);
+
+/// What scores are multiplied by to be exponents of two: `log2(e) / √d`.
+pub fn scale_of(q: &Tensor<f32, 3>) -> Scalar<f32> {
+    q.len(2).cast::<f32>().rsqrt() * std::f32::consts::LOG2_E
+}
+
+/// A state before the first key.
+pub fn nothing_seen(steps: Steps) -> State {
+    (full::<f32>([steps.queries], f32::MIN), zeros::<f32>([steps.queries]), zeros([steps.queries, steps.columns]))
+}
+
+/// The state behind some keys.
 #[device]
-fn pass<K: Keys>(
+pub fn walk<K: Keys, P: Product>(
     (q, k, v): (&Tensor<f32, 3>, &Tensor<f32, 3>, &Tensor<f32, 3>),
     at: Place,
     steps: Steps,
     positions: Range<Scalar<i64>>,
     width: Scalar<i64>,
-    nothing: Tile<f32>,
-) -> (Tile<f32>, Tile<f32>, Tile<f32>) {
-    let scale = q.len(2).cast::<f32>().rsqrt() * std::f32::consts::LOG2_E;
-    let (mut most, mut total) = (full::<f32>([steps.queries], f32::MIN), zeros::<f32>([steps.queries]));
-    let mut acc = nothing;
+    scale: Scalar<f32>,
+    (mut most, mut total, mut acc): State,
+) -> State {
     let (first, end) = (positions.start.cast::<i32>(), positions.end.min(k.len(0)).cast::<i32>());
     for n in k.axis(0).tiles(steps.keys).within(positions) {
         let mut scores = zeros::<f32>([steps.queries, steps.keys]);
         for e in q.axis(2).tiles(steps.inner) {
-            scores = dot(q.load((at.queries, at.head, e)), k.load((n, at.of_keys, e)).t(), scores);
+            let shape = [steps.queries, steps.keys];
+            scores = P::add(q.load((at.queries, at.head, e)), k.load((n, at.of_keys, e)).t(), scores, shape);
         }
         let key = n.coords().cast::<i32>().expand(0, steps.queries);
         let query = at.queries.coords().cast::<i32>().expand(1, steps.keys);
@@ -107,9 +141,26 @@ fn pass<K: Keys>(
         let weights = select(seen, ((scores - next.expand(1, steps.keys)) * scale).exp2_approx(), 0.0);
         let factor = ((most - next) * scale).exp2_approx();
         total = total * factor + weights.sum_axis(1);
-        acc = dot(weights, v.load((n, at.of_keys, at.columns)), acc * factor.expand(1, steps.columns));
+        let kept = acc * factor.expand(1, steps.columns);
+        acc = P::add(weights, v.load((n, at.of_keys, at.columns)), kept, [steps.queries, steps.columns]);
         most = next;
     }
+    (most, total, acc)
+}
+
+/// A pass over some keys by multiply-adds: the largest score is that of the weights' exponents.
+#[device]
+fn pass<K: Keys>(
+    tensors: (&Tensor<f32, 3>, &Tensor<f32, 3>, &Tensor<f32, 3>),
+    at: Place,
+    steps: Steps,
+    positions: Range<Scalar<i64>>,
+    width: Scalar<i64>,
+    nothing: Tile<f32>,
+) -> State {
+    let scale = scale_of(tensors.0);
+    let (most, total) = (full::<f32>([steps.queries], f32::MIN), zeros::<f32>([steps.queries]));
+    let (most, total, acc) = walk::<K, Fma>(tensors, at, steps, positions, width, scale, (most, total, nothing));
     (most * scale, total, acc)
 }
 
@@ -134,6 +185,31 @@ pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32
         let around = K::around(queries, k.len(0), width);
         let (_, total, acc) = pass::<K>((q, k, v), at, steps, around, width, zeros([BM, BD]));
         out.store((queries, at.head, columns), acc / total.expand(1, BD));
+    }
+}
+
+/// As [`attention`], on matrix units, whose operands are rounded to 11 significant bits. All products have one shape: as many keys a turn as
+/// the result has columns.
+#[kernel(
+    types(K = [AllKeys, Causal]),
+    tile(BM = [64, 128, 32], T = [64, 32, 128], BE = [64, 32]),
+    coarsen(TM of BM = [4, 2, 8], TN of T = [4, 2, 8]),
+    vector(V = [4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [4, 8, 2]),
+    stages(S = [1, 2]),
+    copy(C = [Async, Registers]),
+    min_blocks(Q = [2, 1, 3])
+)]
+pub fn attention_units<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32, 3>, out: &mut Tensor<f32, 3>, width: Scalar<i64>) {
+    // A launch that lacks heads is refused.
+    let (q, v, _first) = (&q.slice(1, 0, out.len(1)), &v.slice(1, 0, k.len(1)), k.slice(1, 0, 1));
+    for (h, queries, columns) in out.axes([1, 0, 2]).tiles([Size::from(1), BM, T]) {
+        let at = Place { queries, columns, head: h.number(), of_keys: head_of_keys(h.number(), q, k) };
+        let steps = Steps { queries: BM, keys: T, inner: BE, columns: T };
+        let around = K::around(queries, k.len(0), width);
+        let (_, total, acc) = walk::<K, Tf32>((q, k, v), at, steps, around, width, scale_of(q), nothing_seen(steps));
+        out.store((queries, at.head, columns), acc / total.expand(1, T));
     }
 }
 

@@ -9,8 +9,8 @@
 
 use girih::prelude::*;
 
-/// `sum + left · right`, the smallest products first.
-fn split_dot(left: Tile<f32>, right: Tile<f32>, sum: Tile<f32>) -> Tile<f32> {
+/// `sum + left · right`, the smallest products first: for matrix units, of operands of f32.
+pub fn split_dot(left: Tile<f32>, right: Tile<f32>, sum: Tile<f32>) -> Tile<f32> {
     let (left_high, right_high) = (left.round_tf32(), right.round_tf32());
     let (left_low, right_low) = ((left - left_high).round_tf32(), (right - right_high).round_tf32());
     let sum = dot(left_low, right_high, sum);

@@ -173,7 +173,7 @@ fn subjects() -> Vec<Subject> {
         Challenge::new("diffuse", diffuse::Program::def, "void solve(const float* X[M, N], float* Y[M, N], int M, int N, int rounds)")
             .input("X", data.clone())
             .output("Y", blended)
-            .check_at(["M=1 N=1 rounds=3", "M=3 N=64 rounds=0", "M=5 N=67 rounds=4", "M=2 N=128 rounds=1"]),
+            .check_at(["M=0 N=9 rounds=1", "M=1 N=1 rounds=3", "M=3 N=64 rounds=0", "M=5 N=67 rounds=4", "M=2 N=128 rounds=1"]),
         Challenge::new("settle", settle::Program::def, "void solve(const float* X[N], float* Y[N], int N, float limit)")
             .input("X", data.clone())
             .output("Y", settled)

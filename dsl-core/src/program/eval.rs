@@ -109,8 +109,11 @@ impl Host<'_> {
         }
     }
 
-    /// The bytes that a region reaches.
+    /// The bytes that a region reaches; none of a region without elements, wherever it would begin.
     fn bytes(&mut self, region: &Region) -> Result<&mut [u8], ProgramEvalError> {
+        if region.numel() == 0 {
+            return Ok(&mut []);
+        }
         let (start, end) = region.span();
         let memory = self.memory(region.base);
         if start < 0 || end > memory.len() as i64 {
@@ -149,7 +152,7 @@ impl Executor for Host<'_> {
                         Base::Param(p) => p,
                         Base::Temp(t) => params + t,
                     },
-                    offset: r.offset as usize,
+                    offset: if r.numel() == 0 { 0 } else { r.offset as usize },
                     shape: TensorArg { address: 0, lens: r.lens.clone(), strides: r.strides.clone() },
                 },
             })

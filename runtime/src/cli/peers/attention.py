@@ -49,6 +49,18 @@ def backward(q, k, v, d_out):
     return d_scores @ k, d_scores.t() @ q, weights.t() @ d_out
 
 
+def sinks(q, k, v, count, window):
+    behind = distances(q, k)
+    keys = torch.arange(k.shape[0], device=q.device)
+    return one_head(q, k, v, attn_mask=(behind >= 0) & ((keys < count) | (behind < window)))
+
+
+def decaying(q, k, v, gamma):
+    behind = distances(q, k)
+    weights = torch.where(behind >= 0, gamma ** behind.clamp(min=0).float(), 0.0)
+    return ((q @ k.t()) * q.shape[1] ** -0.5 * weights) @ v
+
+
 def rows(low, high, *shapes):
     return [uniform(low, high, *shape) for shape in shapes]
 
@@ -78,6 +90,11 @@ PEERS = {
         grouped,
     ),
     "softmax_attention_backward": (lambda s: [normal(1, s[rows], s["d"]) for rows in ("M", "N", "N", "M")], backward),
+    "attention_with_sinks": (
+        lambda s: [*rows(-1, 1, *[(s["M"], s["d"])] * 3), s["num_sinks"], s["window_size"]],
+        sinks,
+    ),
+    "decaying_causal_attention": (lambda s: [*(normal(1, s["seq_len"], s["d_model"]) for _ in "qkv"), s["gamma"]], decaying),
     "int8_kv_cache_attention": (
         lambda s: [
             normal(1, s["num_heads"], s["head_dim"]),

@@ -101,6 +101,16 @@ PEERS = {
         ],
         F.linear,
     ),
+    "lora_linear": (
+        lambda s: [
+            normal(1, s["batch"], s["d_in"]),
+            normal(0.02, s["d_out"], s["d_in"]),
+            normal(0.02, s["rank"], s["d_in"]),
+            normal(0.5, s["d_out"], s["rank"]),
+            s["lora_scale"],
+        ],
+        lambda x, w, a, b, scale: torch.addmm(F.linear(x, w), F.linear(x, a), b.t(), alpha=scale),
+    ),
     "swiglu_mlp_block": (
         lambda s: [
             normal(0.1, s["M"], s["d_model"]),
