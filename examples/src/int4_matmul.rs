@@ -70,8 +70,9 @@ pub fn scaled_groups(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, scales: &Tensor<f16
     for (m, n) in y.tiles([BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for k in x.axis(1).tiles(BK) {
-            let sum = dot(x.load((m, k)), w.load((n, k)).t(), zeros::<f32>([BM, BN]));
+            // Ahead of the products, which hide its way from memory.
             let scale = scales.load((n, k.start().cast::<i32>() / group)).cast::<f32>();
+            let sum = dot(x.load((m, k)), w.load((n, k)).t(), zeros::<f32>([BM, BN]));
             acc = sum * scale.expand(0, BM) + acc;
         }
         y.store((m, n), acc.cast());
