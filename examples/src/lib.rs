@@ -1,5 +1,5 @@
 //! The challenge gallery: one file per challenge, with its kernels, program, plain-Rust reference, inputs, tolerance and sizes; what two
-//! of them share that is a subject of its own has its own file (`positive_definite`).
+//! of them share that is a subject of its own has its own file (`fourier`, `positive_definite`, `radix_passes`).
 //!
 //! Kernels, programs and challenges register themselves; the `autotune` binary beside this library lists, checks, tunes, times and
 //! exports them.
@@ -26,6 +26,9 @@ pub mod decaying_causal_attention;
 pub mod dense_layers;
 pub mod dot_product;
 pub mod dpo_sequence_loss;
+pub mod fast_fourier_transform;
+pub mod fft_2d;
+pub mod fourier;
 pub mod fp16_batched_matmul;
 pub mod fp16_dot_product;
 pub mod fused_residual_add_rms_norm;
@@ -73,6 +76,8 @@ pub mod positive_definite;
 pub mod ppo_clipped_surrogate_loss;
 pub mod prefix_sum;
 pub mod products;
+pub mod radix_passes;
+pub mod radix_sort;
 pub mod rainbow_table;
 pub mod reduction;
 pub mod relu;
@@ -90,6 +95,7 @@ pub mod sliding_window_attn;
 pub mod softmax;
 pub mod softmax_attention;
 pub mod softmax_attention_backward;
+pub mod sorting;
 pub mod sparse_matrix_dense_matrix_multiplication;
 pub mod sparse_matrix_vector_multiplication;
 pub mod speculative_decoding_verification;
@@ -102,6 +108,7 @@ pub mod subarray_sum_3d;
 pub mod swiglu;
 pub mod swiglu_mlp_block;
 pub mod token_embedding_layer;
+pub mod top_k_selection;
 pub mod value_clipping;
 pub mod vector_add;
 pub mod weight_dequantization;

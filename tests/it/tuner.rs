@@ -38,7 +38,7 @@ fn the_gallery_is_right() {
 }
 
 /// Kernels whose integers must mean something: tickets and words that other blocks leave, places in other tensors.
-const OF_MEANING: [&str; 4] = ["::compact", "::merge", "::scan_once", "::embed"];
+const OF_MEANING: [&str; 5] = ["::compact", "::merge", "::scan_once", "::embed", "::radix_step<Two>"];
 
 #[test]
 fn kernels_are_checked_without_a_challenge() {
@@ -48,6 +48,8 @@ fn kernels_are_checked_without_a_challenge() {
     let bare = bare.filter(|s| !s.name.ends_with("::attend_to_states"));
     // Its groups are whole numbers of tiles, which its program sees to.
     let bare = bare.filter(|s| !s.name.ends_with("::scaled_groups"));
+    // What it keeps comes in any order, which its challenge's next launch does not mind.
+    let bare = bare.filter(|s| !s.name.ends_with("::keep_above"));
     let (told, random): (Vec<Subject>, Vec<Subject>) = bare.partition(|s| OF_MEANING.iter().any(|name| s.name.ends_with(name)));
     assert_right(&random, 2);
     // Their challenges check them; random numbers are refused by the evaluator, and the report says why.

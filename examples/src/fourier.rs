@@ -1,0 +1,431 @@
+//! Discrete Fourier transforms X\[k\] = Σ x\[n\] exp(-2πi kn / N) of complex numbers, a pair of floats in one 64-bit word.
+//!
+//! Lines of 512 and 2048 points are transformed within a block, eight points a thread, by steps of radix 8 and 4 (Stockham's: each step leaves
+//! its results in order, so that nothing is reversed). Other powers of two take a launch for each step of radix 4, through memory; any other
+//! length is a convolution with a chirp (Bluestein, A linear filtering approach to the computation of the discrete Fourier transform, 1970).
+
+use girih::prelude::*;
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::ops::{Add, Mul, Sub};
+
+/// Points of a thread.
+const E: usize = 8;
+
+/// How far apart a block keeps its lines, so that four of them lie in different banks.
+const APART_512: i32 = 520;
+const APART_2048: i32 = 2056;
+
+/// Complex numbers, one for each thread.
+#[derive(Clone, Copy)]
+pub struct Complex {
+    /// The real parts.
+    pub re: Tile<f32>,
+    /// The imaginary parts.
+    pub im: Tile<f32>,
+}
+
+impl Complex {
+    /// The numbers of some words: the real part is in the lower half.
+    pub fn of_words(words: Tile<u64>) -> Complex {
+        Complex { re: words.cast::<u32>().bitcast::<f32>(), im: (words >> 32).cast::<u32>().bitcast::<f32>() }
+    }
+
+    /// The words of these numbers.
+    pub fn words(self) -> Tile<u64> {
+        self.re.bitcast::<u32>().cast::<u64>() | (self.im.bitcast::<u32>().cast::<u64>() << 32)
+    }
+
+    /// exp(-2πi turns); the fewer turns the more exact.
+    pub fn root(turns: Tile<f32>) -> Complex {
+        let angle = turns * (-2.0 * PI) as f32;
+        Complex { re: angle.cos(), im: angle.sin() }
+    }
+
+    /// The number with the sign of the imaginary part changed.
+    pub fn conjugate(self) -> Complex {
+        Complex { re: self.re, im: -self.im }
+    }
+
+    /// The number times a real one.
+    pub fn scaled(self, by: Tile<f32>) -> Complex {
+        Complex { re: self.re * by, im: self.im * by }
+    }
+
+    /// exp(-2πi k / n) times this, for n up to 8 and k below n / 2.
+    fn turned(self, k: usize, n: usize) -> Complex {
+        let Complex { re, im } = self;
+        let half = FRAC_1_SQRT_2 as f32;
+        match 8 * k / n {
+            0 => self,
+            1 => Complex { re: (re + im) * half, im: (im - re) * half },
+            2 => Complex { re: im, im: -re },
+            _ => Complex { re: (im - re) * half, im: (re + im) * -half },
+        }
+    }
+
+    /// The powers 0 to `count` - 1, each by as few products as possible. The first is not used.
+    fn powers(self, count: usize) -> Vec<Complex> {
+        let mut all = vec![self, self];
+        for k in 2..count {
+            all.push(all[k / 2] * all[k - k / 2]);
+        }
+        all
+    }
+}
+
+impl Add for Complex {
+    type Output = Complex;
+    fn add(self, b: Complex) -> Complex {
+        Complex { re: self.re + b.re, im: self.im + b.im }
+    }
+}
+
+impl Sub for Complex {
+    type Output = Complex;
+    fn sub(self, b: Complex) -> Complex {
+        Complex { re: self.re - b.re, im: self.im - b.im }
+    }
+}
+
+impl Mul for Complex {
+    type Output = Complex;
+    fn mul(self, b: Complex) -> Complex {
+        Complex { re: self.re * b.re - self.im * b.im, im: self.re * b.im + self.im * b.re }
+    }
+}
+
+/// The transform of 2, 4 or 8 numbers of a thread.
+fn butterfly(v: &[Complex]) -> Vec<Complex> {
+    let n = v.len();
+    if n == 1 {
+        return v.to_vec();
+    }
+    let every_other = |first| butterfly(&v.iter().copied().skip(first).step_by(2).collect::<Vec<_>>());
+    let (even, odd) = (every_other(0), every_other(1));
+    let odd: Vec<Complex> = odd.into_iter().enumerate().map(|(k, o)| o.turned(k, n)).collect();
+    let sums = even.iter().zip(&odd).map(|(e, o)| *e + *o);
+    let differences = even.iter().zip(&odd).map(|(e, o)| *e - *o);
+    sums.chain(differences).collect()
+}
+
+/// Room for what the threads of a block tell each other: one array, through which both parts go in turn, or two.
+struct Exchange {
+    re: Shared<f32>,
+    im: Option<Shared<f32>>,
+}
+
+/// Every 16 places leave one free, so that neither steps of eight nor runs meet in a bank.
+fn padded(i: Tile<i32>) -> Tile<i32> {
+    i + (i >> 4)
+}
+
+impl Exchange {
+    fn new(points: usize, arrays: usize) -> Exchange {
+        let array = || shared_uninit::<f32>([points + points / 16 + 1]).by_hand();
+        Exchange { re: array(), im: (arrays == 2).then(array) }
+    }
+
+    /// The numbers that are put to some places, read from others.
+    fn moved(&mut self, v: &[Complex], to: &[Tile<i32>], from: &[Tile<i32>]) -> Vec<Complex> {
+        let put = |array: &mut Shared<f32>, part: fn(&Complex) -> Tile<f32>| {
+            for (v, to) in v.iter().zip(to) {
+                array.scatter(padded(*to), part(v));
+            }
+        };
+        let get = |array: &Shared<f32>| from.iter().map(|i| array.gather(padded(*i))).collect::<Vec<_>>();
+        barrier();
+        put(&mut self.re, |v| v.re);
+        if let Some(im) = &mut self.im {
+            put(im, |v| v.im);
+        }
+        barrier();
+        let re = get(&self.re);
+        let im = match &self.im {
+            Some(im) => get(im),
+            None => {
+                barrier();
+                put(&mut self.re, |v| v.im);
+                barrier();
+                get(&self.re)
+            }
+        };
+        re.into_iter().zip(im).map(|(re, im)| Complex { re, im }).collect()
+    }
+}
+
+/// What a thread has of its line: the points `j + e points / 8`.
+struct Line {
+    points: usize,
+    /// Which of the line's threads this is.
+    j: Tile<i32>,
+    /// Where the block keeps the line.
+    first: Tile<i32>,
+}
+
+impl Line {
+    fn places(&self) -> [Tile<i32>; E] {
+        std::array::from_fn(|e| self.j + (e * self.points / E) as i32)
+    }
+
+    /// Where the block keeps them.
+    fn kept(&self) -> [Tile<i32>; E] {
+        self.places().map(|k| k + self.first)
+    }
+
+    /// The line's transform, of which a thread gets the same points as it brings.
+    fn transformed(&self, exchange: &mut Exchange, points: Vec<Complex>, radices: &[usize]) -> Vec<Complex> {
+        let mut v = points;
+        let mut done = 1;
+        for &radix in radices {
+            let groups = E / radix;
+            let mut to = vec![self.first; E];
+            for b in 0..groups {
+                let j = self.j + (b * self.points / E) as i32;
+                let at = j & (done as i32 - 1);
+                let mut inputs: Vec<Complex> = (0..radix).map(|r| v[b + r * groups]).collect();
+                if done > 1 {
+                    let root = Complex::root(at.cast::<f32>() * (1.0 / (done * radix) as f32));
+                    let powers = root.powers(radix);
+                    inputs = inputs.into_iter().enumerate().map(|(r, v)| if r == 0 { v } else { v * powers[r] }).collect();
+                }
+                let first = if done == 1 { self.first + j * radix as i32 } else { self.first + at + (j - at) * radix as i32 };
+                for (r, output) in butterfly(&inputs).into_iter().enumerate() {
+                    v[b + r * groups] = output;
+                    to[b + r * groups] = first + (r * done) as i32;
+                }
+            }
+            done *= radix;
+            if done < self.points {
+                v = exchange.moved(&v, &to, &self.kept());
+            }
+        }
+        v
+    }
+}
+
+/// The points of a matrix at some rows and columns.
+fn points_at(x: &Tensor<u64, 2>, places: &[(Tile<i32>, Tile<i32>)]) -> Vec<Complex> {
+    places.iter().map(|place| Complex::of_words(x.gather(*place))).collect()
+}
+
+/// y = the columns' transforms, of 512 points, each times exp(-2πi row column / points of all): the first half of a transform of all points.
+#[kernel(tile(C = 4), threads(N = 256), min_blocks(Q = [2, 1, 4]), cache(H = [Default, Stores]), opt_level(L = [3, 1]))]
+pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
+    let x = &x.slice(0, 0, 512).slice(1, 0, y.len(1));
+    for c in y.axis(1).tiles(C) {
+        let thread = threads(256);
+        // Neighbours along a row are neighbours in memory.
+        let line = Line { points: 512, j: thread >> 2, first: (thread & 3) * APART_512 };
+        let column = (thread & 3) + c.start().cast::<i32>();
+        let places = line.places();
+        // Columns behind the last are read as that, and not stored.
+        let there = column.min(y.len(1).cast::<i32>() - 1);
+        let v = points_at(x, &places.map(|row| (row, there)));
+        let v = line.transformed(&mut Exchange::new(4 * APART_512 as usize, 2), v, &[8, 8, 8]);
+        let turn = 1.0 / (512.0 * y.len(1).cast::<f32>());
+        // Rows 64 apart turn by equal parts more; a turn more or less is the same.
+        let part = |row: Tile<i32>| {
+            let turns = (row * column).cast::<f32>() * turn;
+            Complex::root(turns - turns.round())
+        };
+        let (first, steps) = (part(line.j), part(full([256], 64)).powers(E));
+        for (e, (v, row)) in v.into_iter().zip(places).enumerate() {
+            let root = if e == 0 { first } else { first * steps[e] };
+            y.scatter((row, column), (v * root).words());
+        }
+    }
+}
+
+/// y = the rows' transforms, of 512 points, as columns: the second half of a transform of all points.
+#[kernel(tile(R = 4), threads(N = 256), min_blocks(Q = [2, 1, 4]), cache(H = [Default, Stores]), opt_level(L = [3, 1]))]
+pub fn rows_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
+    let x = &x.slice(1, 0, 512);
+    for r in x.axis(0).tiles(R) {
+        let thread = threads(256);
+        let line = Line { points: 512, j: thread & 63, first: (thread >> 6) * APART_512 };
+        // Rows behind the last are read as that, and not stored.
+        let row = ((thread >> 6) + r.start().cast::<i32>()).min(x.len(0).cast::<i32>() - 1);
+        let v = points_at(x, &line.places().map(|column| (row, column)));
+        let mut exchange = Exchange::new(4 * APART_512 as usize, 2);
+        let v = line.transformed(&mut exchange, v, &[8, 8, 8]);
+        // Neighbours along a row of y are points of different lines.
+        let of = Line { points: 512, j: thread >> 2, first: (thread & 3) * APART_512 };
+        let row = (thread & 3) + r.start().cast::<i32>();
+        for (v, k) in exchange.moved(&v, &line.kept(), &of.kept()).into_iter().zip(of.places()) {
+            if row.cast::<i64>() < x.len(0) {
+                y.scatter((k, row), v.words());
+            }
+        }
+    }
+}
+
+/// y = the rows' transforms, of 2048 points.
+#[kernel(tile(R = 1), threads(N = 256), min_blocks(Q = [2, 3, 4, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
+pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
+    let x = &x.slice(0, 0, y.len(0)).slice(1, 0, 2048);
+    for r in y.axis(0).tiles(R) {
+        let line = Line { points: 2048, j: threads(256), first: full([256], 0) };
+        let row = r.start().cast::<i32>().splat([256]);
+        let v = points_at(x, &line.places().map(|column| (row, column)));
+        let v = line.transformed(&mut Exchange::new(2048, 2), v, &[8, 8, 8, 4]);
+        for (v, column) in v.into_iter().zip(line.places()) {
+            y.scatter((row, column), v.words());
+        }
+    }
+}
+
+/// y = the columns' transforms, of 2048 points.
+#[kernel(tile(C = 4), threads(N = 1024), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
+pub fn columns_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
+    let x = &x.slice(0, 0, 2048).slice(1, 0, y.len(1));
+    for c in y.axis(1).tiles(C) {
+        let thread = threads(1024);
+        let line = Line { points: 2048, j: thread >> 2, first: (thread & 3) * APART_2048 };
+        let column = (thread & 3) + c.start().cast::<i32>();
+        // Columns behind the last are read as that, and not stored.
+        let there = column.min(y.len(1).cast::<i32>() - 1);
+        let v = points_at(x, &line.places().map(|row| (row, there)));
+        let v = line.transformed(&mut Exchange::new(4 * APART_2048 as usize, 1), v, &[8, 8, 8, 4]);
+        for (v, row) in v.into_iter().zip(line.places()) {
+            y.scatter((row, column), v.words());
+        }
+    }
+}
+
+/// How many parts a step makes of one.
+pub trait Radix {
+    /// Their number.
+    const PARTS: usize;
+}
+
+/// Two parts.
+pub struct Two;
+/// Four parts.
+pub struct Four;
+
+impl Radix for Two {
+    const PARTS: usize = 2;
+}
+impl Radix for Four {
+    const PARTS: usize = 4;
+}
+
+/// One step of transforms of `n` points, a power of two, along the second of the axes \[outer, n, inner\]: those before it have made
+/// transforms of `done` points.
+#[kernel(tile(T = [256, 128, 512]), coarsen(C of T = [1, 2]), types(R = [Two, Four]))]
+pub fn radix_step<R: Radix>(x: &Tensor<u64, 1>, y: &mut Tensor<u64, 1>, n: Scalar<i32>, inner: Scalar<i32>, done: Scalar<i32>) {
+    let parts = R::PARTS as i32;
+    let apart = n / parts;
+    for t in x.slice(0, 0, y.len(0) / R::PARTS as i64).tiles([T]) {
+        let q = t.coords().cast::<i32>();
+        let (column, line) = (q % inner, q / inner);
+        let (j, outer) = (line % apart, line / apart);
+        let at = j % done;
+        let powers = Complex::root(at.cast::<f32>() / (done * parts).cast::<f32>()).powers(R::PARTS);
+        let inputs: Vec<Complex> = (0..R::PARTS)
+            .map(|r| {
+                let v = Complex::of_words(x.gather((outer * n + j + apart * r as i32) * inner + column));
+                if r == 0 { v } else { v * powers[r] }
+            })
+            .collect();
+        for (r, output) in butterfly(&inputs).into_iter().enumerate() {
+            y.scatter((outer * n + at + (j - at) * parts + done * r as i32) * inner + column, output.words());
+        }
+    }
+}
+
+/// exp(-πi k² / n).
+fn chirp(k: Tile<i64>, n: Scalar<i64>) -> Complex {
+    let turns = ((k * k) % (n * 2)).cast::<f32>() / (n * 2).cast::<f32>();
+    Complex::root(turns - turns.round())
+}
+
+/// padded = the points along the second of the axes \[outer, n, inner\] times the chirp, and zeros up to `size` points.
+#[kernel(tile(T = [256, 512, 128]), coarsen(C of T = [1, 2]))]
+pub fn times_chirp(x: &Tensor<u64, 1>, padded: &mut Tensor<u64, 1>, n: Scalar<i64>, inner: Scalar<i64>, size: Scalar<i64>) {
+    for t in padded.tiles([T]) {
+        let (column, line) = (t.coords() % inner, t.coords() / inner);
+        let (k, outer) = (line % size, line / size);
+        let mut word = full::<u64>([T], 0);
+        if k < n {
+            word = (Complex::of_words(x.gather((outer * n + k) * inner + column)) * chirp(k, n)).words();
+        }
+        padded.store(t, word);
+    }
+}
+
+/// filter = the chirp turned backwards, at positions up to n - 1 and, from the end, down to 1 - n.
+#[kernel(tile(T = [256, 512, 128]), coarsen(C of T = [1, 2]))]
+pub fn chirp_filter(filter: &mut Tensor<u64, 1>, n: Scalar<i64>) {
+    for t in filter.tiles([T]) {
+        let k = t.coords().min(-t.coords() + filter.len(0));
+        filter.store(t, select(k < n, chirp(k, n).conjugate().words(), 0));
+    }
+}
+
+/// x = its products with the filter's points along the second of the axes \[outer, size, inner\], conjugated, so that the next transform goes
+/// backwards.
+#[kernel(tile(T = [256, 512, 128]), coarsen(C of T = [1, 2]))]
+pub fn times_filter(x: &mut Tensor<u64, 1>, filter: &Tensor<u64, 1>, inner: Scalar<i64>) {
+    for t in x.tiles([T]) {
+        let k = (t.coords() / inner) % filter.len(0);
+        x.store(t, (Complex::of_words(x.load(t)) * Complex::of_words(filter.gather(k))).conjugate().words());
+    }
+}
+
+/// y = the first n of `size` points, conjugated, times the chirp.
+#[kernel(tile(T = [256, 512, 128]), coarsen(C of T = [1, 2]))]
+pub fn from_chirp(x: &Tensor<u64, 1>, y: &mut Tensor<u64, 1>, n: Scalar<i64>, inner: Scalar<i64>, size: Scalar<i64>) {
+    for t in y.tiles([T]) {
+        let (column, line) = (t.coords() % inner, t.coords() / inner);
+        let (k, outer) = (line % n, line / n);
+        let v = Complex::of_words(x.gather((outer * size + k) * inner + column)).conjugate();
+        let scale = (1.0 / size.cast::<f32>()).splat([T]);
+        y.store(t, (v * chirp(k, n)).scaled(scale).words());
+    }
+}
+
+/// data = its transforms of `n` points, a power of two, along the second of the axes \[outer, n, inner\].
+#[program]
+pub fn transform_power(data: &mut Tensor<u64, 1>, other: &mut Tensor<u64, 1>, n: Scalar<i64>, inner: Scalar<i64>) {
+    let (points, columns) = (n.cast::<i32>(), inner.cast::<i32>());
+    let mut done = scalar(1i32);
+    while done * 16 <= points {
+        radix_step::<Four>(data, other, points, columns, done);
+        radix_step::<Four>(other, data, points, columns, done * 4);
+        done *= 16;
+    }
+    if done * 8 == points {
+        radix_step::<Four>(data, other, points, columns, done);
+        radix_step::<Two>(other, data, points, columns, done * 4);
+    } else if done * 4 == points {
+        radix_step::<Four>(data, other, points, columns, done);
+        data.copy_from(other);
+    } else if done * 2 == points {
+        radix_step::<Two>(data, other, points, columns, done);
+        data.copy_from(other);
+    }
+}
+
+/// y = transforms of any number of points along the second of the axes \[outer, n, inner\].
+#[program]
+pub fn transform(x: &Tensor<u64, 1>, y: &mut Tensor<u64, 1>, n: Scalar<i64>, inner: Scalar<i64>) {
+    if n & (n - 1) == 0 {
+        let mut other = temp([x.len(0)]);
+        y.copy_from(x);
+        transform_power(y, &mut other, n, inner);
+    } else {
+        // A power of two that is not less than 2 n - 1.
+        let size = scalar(1i64) << (-(n * 2 - 2).max(0).leading_zeros() + 64);
+        let all = x.len(0) / n.max(1) * size;
+        let (mut padded, mut other) = (temp([all]), temp([all]));
+        let (mut filter, mut spare) = (temp([size]), temp([size]));
+        times_chirp(x, &mut padded, n, inner, size);
+        chirp_filter(&mut filter, n);
+        transform_power(&mut padded, &mut other, size, inner);
+        transform_power(&mut filter, &mut spare, size, scalar(1i64));
+        times_filter(&mut padded, &filter, inner);
+        transform_power(&mut padded, &mut other, size, inner);
+        from_chirp(&padded, y, n, inner, size);
+    }
+}

@@ -1,0 +1,252 @@
+//! The k largest of a vector, in descending order.
+//!
+//! For k up to 1024 everything is read once. The maxima of 4096 short runs are a sample: at least k elements reach the k-th largest of them.
+//! A launch keeps the few that are above this bound, and one block selects the k largest of these, digit by digit, and sorts them; where fewer
+//! than k are above it, the rest are equal to it. For larger k the k-th largest element is found by histograms of the whole vector's digits, and
+//! what is not less is sorted. Floats are compared as unsigned numbers of the same order.
+
+use crate::radix_passes::{Order, sort_in_place};
+use girih::prelude::*;
+
+/// The most that one block sorts.
+const MOST: i32 = 1024;
+/// Runs of the sample.
+const RUNS: i32 = 4096;
+/// Values of a digit: the upper eleven bits, the next eleven, the last ten.
+const BINS: i32 = 2048;
+/// The lowest bit of each digit.
+const SHIFTS: [u32; 3] = [21, 10, 0];
+/// The bits above each digit.
+const MASKS: [u32; 3] = [0, 0xffe0_0000, 0xffff_fc00];
+
+/// The order of floats.
+fn ascending() -> Order {
+    Order { sign: scalar(0x7fff_ffffu32), flip: scalar(0x8000_0000u32) }
+}
+
+/// maxima = the largest of each run. Runs lie equally far apart.
+#[kernel(tile(G = [1, 2, 4], J = 512), threads(N = [128, 256]), min_blocks(Q = [2, 4]))]
+pub fn run_maxima(x: &Tensor<u32, 1>, maxima: &mut Tensor<u32, 1>) {
+    let apart = (x.len(0) + (RUNS - 1) as i64) / RUNS as i64;
+    for g in maxima.tiles([G]) {
+        let j = iota::<i64>(J).expand(0, G);
+        let mut best = full::<u32>([G, J], 0);
+        if j < apart {
+            best = best.max(ascending().numbers(x.gather(g.coords().expand(1, J) * apart + j)));
+        }
+        maxima.store(g, ascending().elements(best.max_axis(1)));
+    }
+}
+
+/// Of how many keys have each digit, the digit of the `left`-th largest key, and how many have a larger one.
+#[device]
+fn digit_of(counts: Tile<i32>, left: Scalar<i32>) -> (Scalar<u32>, Scalar<i32>) {
+    let bin = iota::<i32>(BINS);
+    let above = counts.scan_sum(along(0).exclusive().reversed());
+    let digit = select(above < left, bin, BINS - 1).min_all();
+    (digit.cast::<u32>(), select(bin == digit, above, 0).sum())
+}
+
+/// The k-th largest of the first `count` elements, as a number.
+#[device]
+fn kth_largest(keys: &Tensor<u32, 1>, count: Scalar<i64>, k: Scalar<i32>, size: Size) -> Scalar<u32> {
+    let mut own = shared::<i32>([BINS], 0);
+    let (mut known, mut left) = (scalar::<u32>(0), k);
+    for (shift, mask) in SHIFTS.into_iter().zip(MASKS) {
+        if mask != 0 {
+            own.fill(0);
+        }
+        for c in keys.axis(0).tiles(size).within(0..count) {
+            let key = ascending().numbers(keys.load(c));
+            if (key & mask) == known {
+                own.atomic_add(((key >> shift) & (BINS as u32 - 1)).cast::<i32>(), 1);
+            }
+        }
+        let (digit, above) = digit_of(own.load(..), left);
+        known = known | (digit << shift);
+        left -= above;
+    }
+    known
+}
+
+/// bound = the k-th largest of the maxima, as a number whose order is that of the floats.
+#[kernel(tile(B = 1, T = 1024), threads(N = [1024, 512]), copies(K = [4, 2, 1]))]
+pub fn sample_bound(maxima: &Tensor<u32, 1>, bound: &mut Tensor<u32, 1>, k: Scalar<i32>) {
+    for b in bound.tiles([B]) {
+        bound.store(b, kth_largest(maxima, maxima.len(0), k, T).splat([B]));
+    }
+}
+
+/// kept = the elements above the bound, in any order; found = how many. A block that has some asks where they go.
+#[kernel(
+    tile(T = [8192, 4096, 2048]),
+    coarsen(C of T = [16, 8, 4]),
+    vector(V = [4, 2, 1]),
+    grid(G = [0, 4, 2]),
+    min_blocks(Q = [2, 4]),
+    cache(H = [Default, Loads])
+)]
+pub fn keep_above(x: &Tensor<u32, 1>, bound: &Tensor<u32, 1>, found: &mut Tensor<i32, 1>, kept: &mut Tensor<u32, 1>) {
+    for t in x.tiles([T]) {
+        let v = x.load(t);
+        let above = ascending().numbers(v) > bound.at(0);
+        let ones = select(above, v.like(1), 0).cast::<i32>();
+        let count = ones.sum();
+        if count > 0 {
+            let slot = ones.scan_sum(along(0).exclusive()) + found.fetch_add_at(0, count);
+            if above {
+                kept.scatter(slot, v);
+            }
+        }
+    }
+}
+
+/// out = the largest of the `found` first keys, which are above the bound; where they are too few, the bound follows.
+#[kernel(tile(B = 1, T = 1024), threads(N = 1024), copies(K = [4, 2, 1]), opt_level(L = [3, 1]))]
+pub fn sort_largest(kept: &Tensor<u32, 1>, found: &Tensor<i32, 1>, bound: &Tensor<u32, 1>, out: &mut Tensor<u32, 1>) {
+    for _b in bound.tiles([B]) {
+        let k = out.len(0).cast::<i32>();
+        let count: Scalar<i32> = found.at(0);
+        let mut floor: Scalar<u32> = bound.at(0);
+        if count >= k {
+            floor = kth_largest(kept, count.cast::<i64>(), k, T);
+        }
+        let mut top = shared_uninit::<u32>([MOST]);
+        let mut slots = shared::<i32>([1], 0);
+        top.fill(floor);
+        for c in kept.axis(0).tiles(T).within(0..count) {
+            let key = ascending().numbers(kept.load(c));
+            if key > floor {
+                top.scatter(slots.fetch_add(key.like(0).cast::<i32>(), 1), key);
+            }
+        }
+        // A bitonic sort; neighbours of a warp exchange by shuffles.
+        let i = threads(MOST);
+        let mut v = top.gather(i);
+        for log in 1..=10i32 {
+            let size = 1i32 << log;
+            // The first elements are sorted by now if there are no more.
+            if k > size / 2 {
+                for step in (0..log).rev() {
+                    let distance = 1i32 << step;
+                    let other = match distance < 32 {
+                        true => v.shuffle_xor(distance),
+                        false => {
+                            top.scatter(i, v);
+                            top.gather(i ^ distance)
+                        }
+                    };
+                    v = select(((i & distance) == 0) == ((i & size) == 0), v.max(other), v.min(other));
+                }
+            }
+        }
+        out.scatter(i, ascending().elements(v));
+    }
+}
+
+/// counts = how many of the keys that have the digits known so far have each next one.
+#[kernel(
+    tile(T = [8192, 4096, 16384]),
+    coarsen(C of T = [16, 8, 32]),
+    vector(V = [4, 2, 1]),
+    grid(G = [2, 4, 1]),
+    copies(K = [2, 1, 4]),
+    cache(H = [Default, Loads])
+)]
+pub fn count_digits(x: &Tensor<u32, 1>, known: &Tensor<u32, 1>, counts: &mut Tensor<i32, 1>, shift: Scalar<u32>, mask: Scalar<u32>) {
+    let mut own = shared::<i32>([BINS], 0);
+    for t in x.tiles([T]).strided() {
+        let key = ascending().numbers(x.load(t));
+        if (key & mask) == known.at(0) {
+            own.atomic_add(((key >> shift) & (BINS as u32 - 1)).cast::<i32>(), 1);
+        }
+    }
+    counts.atomic_add(iota::<i32>(BINS), own.load(..));
+}
+
+/// Adds the next digit of the k-th largest key to those that are known, and to `larger` how many keys are larger for it.
+#[kernel(tile(B = 1), threads(N = [1024, 512, 256]))]
+pub fn know_digit(counts: &Tensor<i32, 1>, known: &mut Tensor<u32, 1>, larger: &mut Tensor<i32, 1>, k: Scalar<i32>, shift: Scalar<u32>) {
+    for b in known.tiles([B]) {
+        let before = larger.load(b);
+        let (digit, above) = digit_of(counts.gather(iota::<i32>(BINS)), k - before.sum());
+        known.store(b, known.load(b) | (digit << shift));
+        larger.store(b, before + above);
+    }
+}
+
+/// out = the bound behind the elements that were found.
+#[kernel(tile(T = [1024, 512, 2048]), coarsen(C of T = [4, 2, 1]))]
+pub fn fill_rest(found: &Tensor<i32, 1>, bound: &Tensor<u32, 1>, out: &mut Tensor<u32, 1>) {
+    for t in out.tiles([T]) {
+        let bound = ascending().elements(bound.at(0).splat([T]));
+        if t.coords() >= found.at(0).cast::<i64>() {
+            out.scatter(t.coords(), bound);
+        }
+    }
+}
+
+/// What the judge calls.
+#[program]
+pub fn solve(input: &Tensor<f32, 1>, output: &mut Tensor<f32, 1>) {
+    let (n, k) = (input.len(0), output.len(0));
+    if n > 0 && k > 0 {
+        let mut found = temp_filled([1], 0i32);
+        if k <= MOST as i64 {
+            let (mut maxima, mut bound, mut kept) = (temp([RUNS as i64]), temp([1]), temp([n]));
+            run_maxima(&input.reinterpret::<u32>(), &mut maxima);
+            sample_bound(&maxima, &mut bound, k.cast::<i32>());
+            keep_above(&input.reinterpret::<u32>(), &bound, &mut found, &mut kept);
+            sort_largest(&kept, &found, &bound, &mut output.reinterpret::<u32>());
+        } else {
+            let (mut known, mut larger) = (temp_filled([1], 0u32), temp_filled([1], 0i32));
+            let mut counts = temp_filled((3, BINS as i64), 0i32);
+            for d in 0..3 {
+                let (shift, mask) = (scalar(SHIFTS[d]), scalar(MASKS[d]));
+                count_digits(&input.reinterpret::<u32>(), &known, &mut counts.slice(0, d as i64, 1).flat(), shift, mask);
+                know_digit(&counts.slice(0, d as i64, 1).flat(), &mut known, &mut larger, k.cast::<i32>(), shift);
+            }
+            keep_above(&input.reinterpret::<u32>(), &known, &mut found, &mut output.reinterpret::<u32>());
+            fill_rest(&found, &known, &mut output.reinterpret::<u32>());
+            // The largest float first.
+            sort_in_place(&mut output.reinterpret::<u32>(), scalar(0x7fff_ffff), scalar(0x7fff_ffff));
+        }
+    }
+}
+
+girih::challenge! {
+    Challenge::new("top_k_selection", solve::Program::def, "void solve(const float* input[N], float* output[k], int N, int k)")
+        .input("input", formula(|lens, i| element(lens[0], i)))
+        .output_all("output", |x| {
+            let mut all: Vec<f64> = (0..x.len("N")).map(|i| x.at("input", i)).collect();
+            all.sort_by(|a, b| b.total_cmp(a));
+            all.truncate(x.len("k"));
+            all
+        })
+        .tolerance(1e-5, 1e-5)
+        .check_at([
+            "N=1 k=1",
+            "N=0 k=0",
+            "N=31 k=31",
+            "N=1009 k=5",
+            "N=4099 k=1",
+            "N=9001 k=129",
+            "N=8191 k=1024",
+            "N=5003 k=1000",
+            "N=9001 k=1025",
+            "N=6007 k=6007",
+            "N=4096 k=1500",
+        ])
+        .perf_at("N=50_000_000, k=100")
+}
+
+/// Between -1e6 and 1e6. One length has few different numbers, one ascends.
+fn element(n: i64, i: usize) -> f64 {
+    let h = (i as u64 + 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let h = (h ^ (h >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    match n {
+        5_003 | 4_096 => (h >> 61) as f64 - 3.0,
+        8_191 => i as f64 - 4000.0,
+        _ => ((h >> 11) as f64 / (1u64 << 53) as f64 * 2.0 - 1.0) * 1e6,
+    }
+}
