@@ -1,10 +1,10 @@
-//! The discrete Fourier transform of N complex numbers: N = 512 · 512 in two launches, other lengths by [`fourier`](crate::fourier)'s general
-//! ones.
+//! The discrete Fourier transform of N complex numbers: N = 512 · 512 in two launches, other lengths by [`fourier_steps`](crate::fourier_steps).
 //!
 //! With n = 512 n1 + n2 and k = k1 + 512 k2 (Bailey's four steps): transforms along n1 for each n2, each result times
 //! exp(-2πi n2 k1 / N), and transforms along n2, which leave the spectrum transposed.
 
-use crate::fourier::{columns_of_512, rows_of_512, transform};
+use crate::fourier::{columns_of_512, rows_of_512};
+use crate::fourier_steps::transform;
 use girih::prelude::*;
 
 /// What the judge calls.

@@ -1,8 +1,9 @@
 //! The discrete Fourier transform of a matrix of complex numbers: its rows', then its columns'. Those of 2048 points take one launch each,
-//! whose blocks keep whole lines; others take [`fourier`](crate::fourier)'s general ones.
+//! whose blocks keep whole lines; others take [`fourier_steps`](crate::fourier_steps).
 
 use crate::fast_fourier_transform::dft;
-use crate::fourier::{columns_of_2048, rows_of_2048, transform};
+use crate::fourier::{columns_of_2048, rows_of_2048};
+use crate::fourier_steps::transform;
 use girih::prelude::*;
 
 /// What the judge calls; rows and columns are those of the matrix.

@@ -1,8 +1,7 @@
 //! Discrete Fourier transforms X\[k\] = Σ x\[n\] exp(-2πi kn / N) of complex numbers, a pair of floats in one 64-bit word.
 //!
 //! Lines of 512 and 2048 points are transformed within a block, eight points a thread, by steps of radix 8 and 4 (Stockham's: each step leaves
-//! its results in order, so that nothing is reversed). Other powers of two take a launch for each step of radix 4, through memory; any other
-//! length is a convolution with a chirp (Bluestein, A linear filtering approach to the computation of the discrete Fourier transform, 1970).
+//! its results in order, so that nothing is reversed). Other lengths are those of [`fourier_steps`](crate::fourier_steps).
 
 use girih::prelude::*;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
@@ -64,7 +63,7 @@ impl Complex {
     }
 
     /// The powers 0 to `count` - 1, each by as few products as possible. The first is not used.
-    fn powers(self, count: usize) -> Vec<Complex> {
+    pub fn powers(self, count: usize) -> Vec<Complex> {
         let mut all = vec![self, self];
         for k in 2..count {
             all.push(all[k / 2] * all[k - k / 2]);
@@ -95,7 +94,7 @@ impl Mul for Complex {
 }
 
 /// The transform of 2, 4 or 8 numbers of a thread.
-fn butterfly(v: &[Complex]) -> Vec<Complex> {
+pub fn butterfly(v: &[Complex]) -> Vec<Complex> {
     let n = v.len();
     if n == 1 {
         return v.to_vec();
@@ -203,24 +202,21 @@ impl Line {
     }
 }
 
-/// The points of a matrix at some rows and columns.
+/// The points of a matrix at some rows and columns; the most of nothing is zero, which is read outside.
 fn points_at(x: &Tensor<u64, 2>, places: &[(Tile<i32>, Tile<i32>)]) -> Vec<Complex> {
-    places.iter().map(|place| Complex::of_words(x.gather(*place))).collect()
+    places.iter().map(|place| Complex::of_words(x.gather(*place).expand(0, 1).max_axis(0))).collect()
 }
 
 /// y = the columns' transforms, of 512 points, each times exp(-2πi row column / points of all): the first half of a transform of all points.
 #[kernel(tile(C = 4), threads(N = 256), min_blocks(Q = [2, 1, 4]), cache(H = [Default, Stores]), opt_level(L = [3, 1]))]
 pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
-    let x = &x.slice(0, 0, 512).slice(1, 0, y.len(1));
     for c in y.axis(1).tiles(C) {
         let thread = threads(256);
         // Neighbours along a row are neighbours in memory.
         let line = Line { points: 512, j: thread >> 2, first: (thread & 3) * APART_512 };
         let column = (thread & 3) + c.start().cast::<i32>();
         let places = line.places();
-        // Columns behind the last are read as that, and not stored.
-        let there = column.min(y.len(1).cast::<i32>() - 1);
-        let v = points_at(x, &places.map(|row| (row, there)));
+        let v = points_at(x, &places.map(|row| (row, column)));
         let v = line.transformed(&mut Exchange::new(4 * APART_512 as usize, 2), v, &[8, 8, 8]);
         let turn = 1.0 / (512.0 * y.len(1).cast::<f32>());
         // Rows 64 apart turn by equal parts more; a turn more or less is the same.
@@ -239,12 +235,10 @@ pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 /// y = the rows' transforms, of 512 points, as columns: the second half of a transform of all points.
 #[kernel(tile(R = 4), threads(N = 256), min_blocks(Q = [2, 1, 4]), cache(H = [Default, Stores]), opt_level(L = [3, 1]))]
 pub fn rows_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
-    let x = &x.slice(1, 0, 512);
     for r in x.axis(0).tiles(R) {
         let thread = threads(256);
         let line = Line { points: 512, j: thread & 63, first: (thread >> 6) * APART_512 };
-        // Rows behind the last are read as that, and not stored.
-        let row = ((thread >> 6) + r.start().cast::<i32>()).min(x.len(0).cast::<i32>() - 1);
+        let row = (thread >> 6) + r.start().cast::<i32>();
         let v = points_at(x, &line.places().map(|column| (row, column)));
         let mut exchange = Exchange::new(4 * APART_512 as usize, 2);
         let v = line.transformed(&mut exchange, v, &[8, 8, 8]);
@@ -262,7 +256,6 @@ pub fn rows_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 /// y = the rows' transforms, of 2048 points.
 #[kernel(tile(R = 1), threads(N = 256), min_blocks(Q = [2, 3, 4, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
 pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
-    let x = &x.slice(0, 0, y.len(0)).slice(1, 0, 2048);
     for r in y.axis(0).tiles(R) {
         let line = Line { points: 2048, j: threads(256), first: full([256], 0) };
         let row = r.start().cast::<i32>().splat([256]);
@@ -277,155 +270,14 @@ pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 /// y = the columns' transforms, of 2048 points.
 #[kernel(tile(C = 4), threads(N = 1024), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
 pub fn columns_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
-    let x = &x.slice(0, 0, 2048).slice(1, 0, y.len(1));
     for c in y.axis(1).tiles(C) {
         let thread = threads(1024);
         let line = Line { points: 2048, j: thread >> 2, first: (thread & 3) * APART_2048 };
         let column = (thread & 3) + c.start().cast::<i32>();
-        // Columns behind the last are read as that, and not stored.
-        let there = column.min(y.len(1).cast::<i32>() - 1);
-        let v = points_at(x, &line.places().map(|row| (row, there)));
+        let v = points_at(x, &line.places().map(|row| (row, column)));
         let v = line.transformed(&mut Exchange::new(4 * APART_2048 as usize, 1), v, &[8, 8, 8, 4]);
         for (v, row) in v.into_iter().zip(line.places()) {
             y.scatter((row, column), v.words());
         }
-    }
-}
-
-/// How many parts a step makes of one.
-pub trait Radix {
-    /// Their number.
-    const PARTS: usize;
-}
-
-/// Two parts.
-pub struct Two;
-/// Four parts.
-pub struct Four;
-
-impl Radix for Two {
-    const PARTS: usize = 2;
-}
-impl Radix for Four {
-    const PARTS: usize = 4;
-}
-
-/// One step of transforms of `n` points, a power of two, along the second of the axes \[outer, n, inner\]: those before it have made
-/// transforms of `done` points.
-#[kernel(tile(T = [256, 128, 512]), coarsen(C of T = [1, 2]), types(R = [Two, Four]))]
-pub fn radix_step<R: Radix>(x: &Tensor<u64, 1>, y: &mut Tensor<u64, 1>, n: Scalar<i32>, inner: Scalar<i32>, done: Scalar<i32>) {
-    let parts = R::PARTS as i32;
-    let apart = n / parts;
-    for t in x.slice(0, 0, y.len(0) / R::PARTS as i64).tiles([T]) {
-        let q = t.coords().cast::<i32>();
-        let (column, line) = (q % inner, q / inner);
-        let (j, outer) = (line % apart, line / apart);
-        let at = j % done;
-        let powers = Complex::root(at.cast::<f32>() / (done * parts).cast::<f32>()).powers(R::PARTS);
-        let inputs: Vec<Complex> = (0..R::PARTS)
-            .map(|r| {
-                let v = Complex::of_words(x.gather((outer * n + j + apart * r as i32) * inner + column));
-                if r == 0 { v } else { v * powers[r] }
-            })
-            .collect();
-        for (r, output) in butterfly(&inputs).into_iter().enumerate() {
-            y.scatter((outer * n + at + (j - at) * parts + done * r as i32) * inner + column, output.words());
-        }
-    }
-}
-
-/// exp(-πi k² / n).
-fn chirp(k: Tile<i64>, n: Scalar<i64>) -> Complex {
-    let turns = ((k * k) % (n * 2)).cast::<f32>() / (n * 2).cast::<f32>();
-    Complex::root(turns - turns.round())
-}
-
-/// padded = the points along the second of the axes \[outer, n, inner\] times the chirp, and zeros up to `size` points.
-#[kernel(tile(T = [256, 512, 128]), coarsen(C of T = [1, 2]))]
-pub fn times_chirp(x: &Tensor<u64, 1>, padded: &mut Tensor<u64, 1>, n: Scalar<i64>, inner: Scalar<i64>, size: Scalar<i64>) {
-    for t in padded.tiles([T]) {
-        let (column, line) = (t.coords() % inner, t.coords() / inner);
-        let (k, outer) = (line % size, line / size);
-        let mut word = full::<u64>([T], 0);
-        if k < n {
-            word = (Complex::of_words(x.gather((outer * n + k) * inner + column)) * chirp(k, n)).words();
-        }
-        padded.store(t, word);
-    }
-}
-
-/// filter = the chirp turned backwards, at positions up to n - 1 and, from the end, down to 1 - n.
-#[kernel(tile(T = [256, 512, 128]), coarsen(C of T = [1, 2]))]
-pub fn chirp_filter(filter: &mut Tensor<u64, 1>, n: Scalar<i64>) {
-    for t in filter.tiles([T]) {
-        let k = t.coords().min(-t.coords() + filter.len(0));
-        filter.store(t, select(k < n, chirp(k, n).conjugate().words(), 0));
-    }
-}
-
-/// x = its products with the filter's points along the second of the axes \[outer, size, inner\], conjugated, so that the next transform goes
-/// backwards.
-#[kernel(tile(T = [256, 512, 128]), coarsen(C of T = [1, 2]))]
-pub fn times_filter(x: &mut Tensor<u64, 1>, filter: &Tensor<u64, 1>, inner: Scalar<i64>) {
-    for t in x.tiles([T]) {
-        let k = (t.coords() / inner) % filter.len(0);
-        x.store(t, (Complex::of_words(x.load(t)) * Complex::of_words(filter.gather(k))).conjugate().words());
-    }
-}
-
-/// y = the first n of `size` points, conjugated, times the chirp.
-#[kernel(tile(T = [256, 512, 128]), coarsen(C of T = [1, 2]))]
-pub fn from_chirp(x: &Tensor<u64, 1>, y: &mut Tensor<u64, 1>, n: Scalar<i64>, inner: Scalar<i64>, size: Scalar<i64>) {
-    for t in y.tiles([T]) {
-        let (column, line) = (t.coords() % inner, t.coords() / inner);
-        let (k, outer) = (line % n, line / n);
-        let v = Complex::of_words(x.gather((outer * size + k) * inner + column)).conjugate();
-        let scale = (1.0 / size.cast::<f32>()).splat([T]);
-        y.store(t, (v * chirp(k, n)).scaled(scale).words());
-    }
-}
-
-/// data = its transforms of `n` points, a power of two, along the second of the axes \[outer, n, inner\].
-#[program]
-pub fn transform_power(data: &mut Tensor<u64, 1>, other: &mut Tensor<u64, 1>, n: Scalar<i64>, inner: Scalar<i64>) {
-    let (points, columns) = (n.cast::<i32>(), inner.cast::<i32>());
-    let mut done = scalar(1i32);
-    while done * 16 <= points {
-        radix_step::<Four>(data, other, points, columns, done);
-        radix_step::<Four>(other, data, points, columns, done * 4);
-        done *= 16;
-    }
-    if done * 8 == points {
-        radix_step::<Four>(data, other, points, columns, done);
-        radix_step::<Two>(other, data, points, columns, done * 4);
-    } else if done * 4 == points {
-        radix_step::<Four>(data, other, points, columns, done);
-        data.copy_from(other);
-    } else if done * 2 == points {
-        radix_step::<Two>(data, other, points, columns, done);
-        data.copy_from(other);
-    }
-}
-
-/// y = transforms of any number of points along the second of the axes \[outer, n, inner\].
-#[program]
-pub fn transform(x: &Tensor<u64, 1>, y: &mut Tensor<u64, 1>, n: Scalar<i64>, inner: Scalar<i64>) {
-    if n & (n - 1) == 0 {
-        let mut other = temp([x.len(0)]);
-        y.copy_from(x);
-        transform_power(y, &mut other, n, inner);
-    } else {
-        // A power of two that is not less than 2 n - 1.
-        let size = scalar(1i64) << (-(n * 2 - 2).max(0).leading_zeros() + 64);
-        let all = x.len(0) / n.max(1) * size;
-        let (mut padded, mut other) = (temp([all]), temp([all]));
-        let (mut filter, mut spare) = (temp([size]), temp([size]));
-        times_chirp(x, &mut padded, n, inner, size);
-        chirp_filter(&mut filter, n);
-        transform_power(&mut padded, &mut other, size, inner);
-        transform_power(&mut filter, &mut spare, size, scalar(1i64));
-        times_filter(&mut padded, &filter, inner);
-        transform_power(&mut padded, &mut other, size, inner);
-        from_chirp(&padded, y, n, inner, size);
     }
 }

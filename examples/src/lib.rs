@@ -1,5 +1,5 @@
 //! The challenge gallery: one file per challenge, with its kernels, program, plain-Rust reference, inputs, tolerance and sizes; what two
-//! of them share that is a subject of its own has its own file (`fourier`, `positive_definite`, `radix_passes`).
+//! of them share that is a subject of its own has its own file (`fourier`, `fourier_steps`, `positive_definite`, `radix_passes`).
 //!
 //! Kernels, programs and challenges register themselves; the `autotune` binary beside this library lists, checks, tunes, times and
 //! exports them.
@@ -12,6 +12,7 @@ pub mod attn_w_linear_bias;
 pub mod batch_normalization;
 pub mod batched_matrix_multiplication;
 pub mod block_references;
+pub mod bfs_shortest_path;
 pub mod casual_attention;
 pub mod categorical_cross_entropy_loss;
 pub mod causal_depthwise_conv1d;
@@ -29,6 +30,7 @@ pub mod dpo_sequence_loss;
 pub mod fast_fourier_transform;
 pub mod fft_2d;
 pub mod fourier;
+pub mod fourier_steps;
 pub mod fp16_batched_matmul;
 pub mod fp16_dot_product;
 pub mod fused_residual_add_rms_norm;
@@ -109,6 +111,7 @@ pub mod swiglu;
 pub mod swiglu_mlp_block;
 pub mod token_embedding_layer;
 pub mod top_k_selection;
+pub mod top_p_sampling;
 pub mod value_clipping;
 pub mod vector_add;
 pub mod weight_dequantization;

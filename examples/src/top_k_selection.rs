@@ -180,9 +180,7 @@ pub fn know_digit(counts: &Tensor<i32, 1>, known: &mut Tensor<u32, 1>, larger: &
 pub fn fill_rest(found: &Tensor<i32, 1>, bound: &Tensor<u32, 1>, out: &mut Tensor<u32, 1>) {
     for t in out.tiles([T]) {
         let bound = ascending().elements(bound.at(0).splat([T]));
-        if t.coords() >= found.at(0).cast::<i64>() {
-            out.scatter(t.coords(), bound);
-        }
+        out.store(t, select(t.coords() < found.at(0).cast::<i64>(), out.load(t), bound));
     }
 }
 

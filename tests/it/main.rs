@@ -53,6 +53,7 @@ mod random;
 mod reductions;
 mod rehearsals;
 mod rungs;
+mod sampling;
 mod sass;
 mod scans;
 mod shared;
