@@ -161,6 +161,8 @@ pub fn unary_fn(op: UnaryOp, dtype: DType) -> Option<UnaryFn> {
             UnaryOp::Rsqrt => by_f64!(Rsqrt),
             UnaryOp::Sin => by_f64!(Sin),
             UnaryOp::Cos => by_f64!(Cos),
+            UnaryOp::SinPi => by_f64!(SinPi),
+            UnaryOp::CosPi => by_f64!(CosPi),
             UnaryOp::Tanh | UnaryOp::TanhApprox => by_f64!(Tanh),
             UnaryOp::Erf => by_f64!(Erf),
             UnaryOp::Not | UnaryOp::Popcount | UnaryOp::LeadingZeros => return None,
@@ -248,7 +250,7 @@ fn round_tf32(x: f32) -> f32 {
 pub fn unary_ulps(op: UnaryOp) -> u32 {
     match op {
         UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Rsqrt | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh | UnaryOp::Erf => 2,
-        UnaryOp::Log | UnaryOp::Log2 => 1,
+        UnaryOp::Log | UnaryOp::Log2 | UnaryOp::SinPi | UnaryOp::CosPi => 1,
         UnaryOp::ExpApprox | UnaryOp::LogApprox => 16,
         UnaryOp::RecipApprox | UnaryOp::Exp2Approx => 2,
         UnaryOp::TanhApprox => 1 << 13,

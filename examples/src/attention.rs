@@ -188,7 +188,7 @@ pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32
     }
 }
 
-/// As [`attention`], on matrix units, whose operands are rounded to 11 significant bits. All products have one shape: as many keys a turn as
+/// As [`attention()`], on matrix units, whose operands are rounded to 11 significant bits. All products have one shape: as many keys a turn as
 /// the result has columns.
 #[kernel(
     types(K = [AllKeys, Causal]),
@@ -301,7 +301,7 @@ pub fn join_attention<K: Keys>(
 }
 
 /// The keys of a row with their weights, which add up to 1, in double precision; and the largest score.
-fn weights_of(keys: impl Iterator<Item = usize>, score: impl Fn(usize) -> f64) -> (Vec<(usize, f64)>, f64) {
+pub fn weights_of(keys: impl Iterator<Item = usize>, score: impl Fn(usize) -> f64) -> (Vec<(usize, f64)>, f64) {
     let scores: Vec<(usize, f64)> = keys.map(|j| (j, score(j))).collect();
     let most = scores.iter().fold(f64::NEG_INFINITY, |most, (_, s)| most.max(*s));
     let weights: Vec<(usize, f64)> = scores.iter().map(|(j, s)| (*j, (s - most).exp())).collect();

@@ -3,15 +3,15 @@
 //! A search's frontier is a set of bits, 32 cells to a word: a step moves it by one cell in four directions and keeps the free cells that
 //! neither search has seen. When a step from one end meets the other's frontier, the steps so far are the shortest way; when a frontier has no
 //! cell left, there is none. Most often one end is walled in, and the searches are over soon.
-//! Up to 1024 · 8 words one block keeps everything in registers; between steps its threads tell each other their edges alone. Larger grids
+//! Up to 512 · 16 words one block keeps everything in registers; between steps its threads tell each other their edges alone. Larger grids
 //! take a launch a step, and ask after every 32 whether it was the last.
 
 use girih::prelude::*;
 
 /// Threads of the block that searches alone.
-const THREADS: i32 = 1024;
+const THREADS: i32 = 512;
 /// Words of a thread, one below the other.
-const H: usize = 8;
+const H: usize = 16;
 /// Steps between two questions.
 const STEPS: i32 = 32;
 
@@ -81,7 +81,7 @@ fn union(words: [Tile<u32>; H]) -> Tile<u32> {
 }
 
 /// result = the fewest moves, or -1.
-#[kernel(tile(B = 1), threads(N = 1024), opt_level(L = [3, 1, 2]))]
+#[kernel(tile(B = 1), threads(N = 512), cache(H = [Default, Loads]), opt_level(L = [3, 2]))]
 pub fn search_in_block(
     words: &Tensor<u32, 2>,
     result: &mut Tensor<i32, 1>,
@@ -102,8 +102,7 @@ pub fn search_in_block(
             select(own, scalar(1u32) << (column & 31).cast::<u32>(), 0)
         };
         // The most of nothing is zero: what lies outside is not free.
-        let free: [Tile<u32>; H] =
-            std::array::from_fn(|r| words.gather((first + r as i32, place.column)).expand(0, 1).max_axis(0));
+        let free: [Tile<u32>; H] = std::array::from_fn(|r| words.gather((first + r as i32, place.column)).expand(0, 1).max_axis(0));
         let mut from: [Tile<u32>; H] = std::array::from_fn(|r| bit(start_row, start_column, r));
         let mut to: [Tile<u32>; H] = std::array::from_fn(|r| bit(end_row, end_column, r) & free[r]);
         let mut open: [Tile<u32>; H] = std::array::from_fn(|r| free[r] & !(from[r] | to[r]));
@@ -158,7 +157,7 @@ pub fn begin_at(
 ///
 /// met = the number of the first step that met the other frontier; last = those of each search's last step that found a cell.
 #[kernel(tile(R = [4, 8, 2], C = [64, 32, 128]), coarsen(CR of R = [1, 2]))]
-pub fn take_step(
+pub fn spread_frontier(
     frontier: &Tensor<u32, 2>,
     other: &Tensor<u32, 2>,
     open: &mut Tensor<u32, 2>,
@@ -223,10 +222,10 @@ pub fn solve(
             let mut step = scalar(0i32);
             while step == 0 || (met.at(0) == i32::MAX && last.at(0) == step - 1 && last.at(1) == step) {
                 for _ in 0..scalar::<i32>(STEPS / 4) {
-                    take_step(&from, &to, &mut open, &mut next_from, &mut met, &mut last, step + 1, scalar(0i32));
-                    take_step(&to, &next_from, &mut open, &mut next_to, &mut met, &mut last, step + 2, scalar(1i32));
-                    take_step(&next_from, &next_to, &mut open, &mut from, &mut met, &mut last, step + 3, scalar(0i32));
-                    take_step(&next_to, &from, &mut open, &mut to, &mut met, &mut last, step + 4, scalar(1i32));
+                    spread_frontier(&from, &to, &mut open, &mut next_from, &mut met, &mut last, step + 1, scalar(0i32));
+                    spread_frontier(&to, &next_from, &mut open, &mut next_to, &mut met, &mut last, step + 2, scalar(1i32));
+                    spread_frontier(&next_from, &next_to, &mut open, &mut from, &mut met, &mut last, step + 3, scalar(0i32));
+                    spread_frontier(&next_to, &from, &mut open, &mut to, &mut met, &mut last, step + 4, scalar(1i32));
                     step += 4;
                 }
             }

@@ -1,6 +1,7 @@
 //! What the references of transformer blocks are made of, in double precision, and their weights.
 
 use super::attention::reference;
+use girih::cores::each_of;
 
 /// Rows of numbers, one after the other.
 #[derive(Clone)]
@@ -19,7 +20,7 @@ impl Rows {
 
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        if self.width == 0 { 0 } else { self.of.len() / self.width }
+        self.of.len().checked_div(self.width).unwrap_or(0)
     }
 
     /// Whether there are none.
@@ -28,8 +29,8 @@ impl Rows {
     }
 
     /// Each row made anew, all of one width.
-    pub fn map(&self, width: usize, f: impl Fn(usize, &[f64]) -> Vec<f64>) -> Rows {
-        Rows { width, of: (0..self.len()).flat_map(|i| f(i, self.row(i))).collect() }
+    pub fn map(&self, width: usize, f: impl Fn(usize, &[f64]) -> Vec<f64> + Sync) -> Rows {
+        Rows { width, of: each_of(self.len(), |i| f(i, self.row(i))).concat() }
     }
 
     /// The sums of elements.
@@ -38,7 +39,7 @@ impl Rows {
     }
 
     /// The products with a matrix of `cols` columns, whose element in row `k` and column `n` is `w(k, n)`.
-    pub fn times(&self, cols: usize, w: impl Fn(usize, usize) -> f64) -> Rows {
+    pub fn times(&self, cols: usize, w: impl Fn(usize, usize) -> f64 + Sync) -> Rows {
         self.map(cols, |_, row| {
             let mut sums = vec![0.0; cols];
             for (k, factor) in row.iter().enumerate() {

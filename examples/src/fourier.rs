@@ -4,7 +4,7 @@
 //! its results in order, so that nothing is reversed). Other lengths are those of [`fourier_steps`](crate::fourier_steps).
 
 use girih::prelude::*;
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::f64::consts::FRAC_1_SQRT_2;
 use std::ops::{Add, Mul, Sub};
 
 /// Points of a thread.
@@ -34,10 +34,10 @@ impl Complex {
         self.re.bitcast::<u32>().cast::<u64>() | (self.im.bitcast::<u32>().cast::<u64>() << 32)
     }
 
-    /// exp(-2πi turns); the fewer turns the more exact.
+    /// exp(-2πi turns).
     pub fn root(turns: Tile<f32>) -> Complex {
-        let angle = turns * (-2.0 * PI) as f32;
-        Complex { re: angle.cos(), im: angle.sin() }
+        let halves = turns * -2.0;
+        Complex { re: halves.cos_pi(), im: halves.sin_pi() }
     }
 
     /// The number with the sign of the imaginary part changed.
@@ -219,11 +219,8 @@ pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
         let v = points_at(x, &places.map(|row| (row, column)));
         let v = line.transformed(&mut Exchange::new(4 * APART_512 as usize, 2), v, &[8, 8, 8]);
         let turn = 1.0 / (512.0 * y.len(1).cast::<f32>());
-        // Rows 64 apart turn by equal parts more; a turn more or less is the same.
-        let part = |row: Tile<i32>| {
-            let turns = (row * column).cast::<f32>() * turn;
-            Complex::root(turns - turns.round())
-        };
+        // Rows 64 apart turn by equal parts more.
+        let part = |row: Tile<i32>| Complex::root((row * column).cast::<f32>() * turn);
         let (first, steps) = (part(line.j), part(full([256], 64)).powers(E));
         for (e, (v, row)) in v.into_iter().zip(places).enumerate() {
             let root = if e == 0 { first } else { first * steps[e] };

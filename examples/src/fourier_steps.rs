@@ -49,8 +49,7 @@ pub fn radix_step<R: Radix>(x: &Tensor<u64, 1>, y: &mut Tensor<u64, 1>, n: Scala
 
 /// exp(-πi k² / n).
 fn chirp(k: Tile<i64>, n: Scalar<i64>) -> Complex {
-    let turns = ((k * k) % (n * 2)).cast::<f32>() / (n * 2).cast::<f32>();
-    Complex::root(turns - turns.round())
+    Complex::root(((k * k) % (n * 2)).cast::<f32>() / (n * 2).cast::<f32>())
 }
 
 /// padded = the points along the second of the axes \[outer, n, inner\] times the chirp, and zeros up to `size` points.

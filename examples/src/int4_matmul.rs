@@ -8,8 +8,23 @@ use girih::prelude::*;
 /// Rows of x up to which its product is a matter of reading the weights.
 const FEW: i64 = 64;
 
-/// Groups of a multiple of so many weights are multiplied by tiles that lie in one group each.
-const WHOLE: i32 = 64;
+/// How many weights of a row a turn takes, all of one group.
+pub trait Turn {
+    /// Their number.
+    const WEIGHTS: i64;
+}
+
+/// 64 weights.
+pub struct Of64;
+/// 128 weights: half as many sums are scaled.
+pub struct Of128;
+
+impl Turn for Of64 {
+    const WEIGHTS: i64 = 64;
+}
+impl Turn for Of128 {
+    const WEIGHTS: i64 = 128;
+}
 
 /// y = x · wᵀ, x as `[M, groups, bytes of a group, 2]` and w as `[N, groups, bytes of a group]`: a byte holds an even weight above and an odd
 /// one below, so a group's sum goes over both halves of pairs.
@@ -54,24 +69,33 @@ pub fn int4_unpacked(packed: &Tensor<u8, 2>, w: &mut Tensor<f16, 2>) {
     }
 }
 
-/// y = x · wᵀ, where each group's sum is scaled. Groups are whole numbers of tiles.
+/// turned = the scales with a row for each group, in 32 bits: a tile's columns then lie side by side.
+#[kernel(tile(R = [32, 64, 16], C = [32, 16, 64]), coarsen(CR of R = [4, 8, 1]))]
+pub fn turned_scales(scales: &Tensor<f16, 2>, turned: &mut Tensor<f32, 2>) {
+    for (n, g) in scales.tiles([R, C]) {
+        turned.store((g, n), scales.load((n, g)).t().cast());
+    }
+}
+
+/// y = x · wᵀ, where each group's sum is scaled. Groups are whole numbers of turns; `scales` has a row for each.
 #[kernel(
-    tile(BM = [128, 64], BN = [128, 64], BK = [64, 32]),
+    types(K = [Of128, Of64]),
+    tile(BM = [128, 64], BN = [128, 64]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [8, 1]),
     unit(U = [Mma, Ffma]),
     warps(W = [8, 4]),
-    stages(S = [3, 2, 4, 1]),
+    stages(S = [2, 3, 4, 1]),
     copy(P = [Async, Overlap, Registers]),
     raster(X = [8, 1]),
     min_blocks(Q = [1, 2])
 )]
-pub fn scaled_groups(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>, group: Scalar<i32>) {
+pub fn scaled_groups<K: Turn>(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, scales: &Tensor<f32, 2>, y: &mut Tensor<f16, 2>, group: Scalar<i32>) {
     for (m, n) in y.tiles([BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
-        for k in x.axis(1).tiles(BK) {
+        for k in x.axis(1).tiles(K::WEIGHTS) {
             // Ahead of the products, which hide its way from memory.
-            let scale = scales.load((n, k.start().cast::<i32>() / group)).cast::<f32>();
+            let scale = scales.load((k.start().cast::<i32>() / group, n));
             let sum = dot(x.load((m, k)), w.load((n, k)).t(), zeros::<f32>([BM, BN]));
             acc = sum * scale.expand(0, BM) + acc;
         }
@@ -82,10 +106,16 @@ pub fn scaled_groups(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, scales: &Tensor<f16
 /// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>, group_size: Scalar<i32>) {
-    if x.len(0) > FEW && group_size % WHOLE == 0 {
+    if x.len(0) > FEW && group_size % 64 == 0 {
         let mut w = temp([packed.len(0), packed.len(1) * 2]);
+        let mut turned = temp([scales.len(1), scales.len(0)]);
         int4_unpacked(packed, &mut w);
-        scaled_groups(x, &w, scales, y, group_size);
+        turned_scales(scales, &mut turned);
+        if group_size % 128 == 0 {
+            scaled_groups::<Of128>(x, &w, &turned, y, group_size);
+        } else {
+            scaled_groups::<Of64>(x, &w, &turned, y, group_size);
+        }
     } else {
         let bytes = group_size / 2;
         int4_product(&x.chunked(1, 2).chunked(1, bytes), &packed.chunked(1, bytes), scales, y);

@@ -123,10 +123,12 @@ pub fn radix_pass(
         // A thread for each digit: where the tile's keys with it begin, warp by warp.
         let (bin, counts_one) = (thread & (DIGITS - 1), thread < DIGITS);
         let mut count = full::<u32>([THREADS], 0);
-        let mut befores = Vec::new();
         for w in 0..WARPS {
-            befores.push(count);
-            count += if counts_one { own.gather(bin + w * DIGITS) } else { full::<u32>([THREADS], 0) };
+            let of_warp = if counts_one { own.gather(bin + w * DIGITS) } else { full::<u32>([THREADS], 0) };
+            if counts_one {
+                own.scatter(bin + w * DIGITS, count);
+            }
+            count += of_warp;
         }
         let tag = (pass.cast::<u64>() * 2 + 1) << 32;
         if counts_one && me > 0 {
@@ -135,7 +137,8 @@ pub fn radix_pass(
         let start = count.scan_sum(along(0).exclusive());
         if counts_one {
             for w in 0..WARPS {
-                own.scatter(bin + w * DIGITS, befores[w as usize] + start);
+                let place = bin + w * DIGITS;
+                own.scatter(place, own.gather(place) + start);
             }
         }
         barrier();

@@ -4,10 +4,12 @@
 //! P and E are made in memory, where five products on matrix units are all that is multiplied; one pass over the keys that keeps neither takes
 //! nine, and products of two shapes (see docs/WISHES.md).
 
-use super::attention::reference;
+use super::attention::weights_of;
 use super::dense_layers::dense_scaled;
 use super::products::{Product, Split};
 use super::split_products::split_matrix_multiplication;
+use girih::challenge::Case;
+use girih::cores::{each_of, in_parts};
 use girih::prelude::*;
 
 /// scores = their softmax, row by row; gains = what the loss gains by each score, times `scale`, of what it gains by each weight.
@@ -87,29 +89,54 @@ pub fn solve(
     turned_product::<Split>(&weights, d_out, d_v);
 }
 
-/// Of a query: its weights, and the slopes of its scores.
-fn weights_and_slopes(x: &girih::challenge::Case, i: usize) -> [Vec<f64>; 2] {
-    let (keys, d) = (x.len("N"), x.len("d"));
-    let scale = 1.0 / (d as f64).sqrt();
-    let product = |a: &str, b: &str, j: usize| (0..d).map(|e| x.at(a, i * d + e) * x.at(b, j * d + e)).sum::<f64>();
-    let gains: Vec<f64> = (0..keys).map(|j| product("dO", "V", j)).collect();
-    // Of values that are the unit vectors an attention is its weights.
-    let weights = reference(0..keys, |j| product("Q", "K", j) * scale, keys, |j, e| f64::from(u8::from(j == e)));
-    let mean: f64 = weights.iter().zip(&gains).map(|(w, g)| w * g).sum();
-    let slopes = weights.iter().zip(&gains).map(|(w, g)| w * (g - mean) * scale).collect();
-    [weights, slopes]
+/// What the judge gives, in double precision.
+struct Given {
+    q: Vec<f64>,
+    k: Vec<f64>,
+    v: Vec<f64>,
+    d_out: Vec<f64>,
+    /// Elements of a row.
+    d: usize,
 }
 
-/// The gradient of the keys (slopes · Q) or of the values (weights · dO).
-fn by_keys(x: &girih::challenge::Case, which: usize, factors: &str) -> Vec<f64> {
-    let (queries, keys, d) = (x.len("M"), x.len("N"), x.len("d"));
-    let mut sums = vec![0.0; keys * d];
-    for i in 0..queries {
-        for (j, weight) in weights_and_slopes(x, i)[which].iter().enumerate() {
-            (0..d).for_each(|e| sums[j * d + e] += weight * x.at(factors, i * d + e));
-        }
+impl Given {
+    fn new(x: &Case) -> Given {
+        let all = |name: &str| (0..x.tensor(name).numel()).map(|i| x.at(name, i)).collect();
+        Given { q: all("Q"), k: all("K"), v: all("V"), d_out: all("dO"), d: x.len("d") }
     }
-    sums
+
+    /// Row `i` of the queries, or of what is as large.
+    fn row<'a>(&self, of: &'a [f64], i: usize) -> &'a [f64] {
+        &of[i * self.d..(i + 1) * self.d]
+    }
+
+    /// Of a query: its weights, and the slopes of its scores.
+    fn weights_and_slopes(&self, i: usize) -> [Vec<f64>; 2] {
+        let scale = 1.0 / (self.d as f64).sqrt();
+        let products = |row: &[f64], with: &[f64]| -> Vec<f64> {
+            with.chunks_exact(self.d).map(|other| row.iter().zip(other).map(|(a, b)| a * b).sum()).collect()
+        };
+        let (scores, gains) = (products(self.row(&self.q, i), &self.k), products(self.row(&self.d_out, i), &self.v));
+        let weights: Vec<f64> = weights_of(0..scores.len(), |j| scores[j] * scale).0.into_iter().map(|(_, weight)| weight).collect();
+        let mean: f64 = weights.iter().zip(&gains).map(|(w, g)| w * g).sum();
+        let slopes = weights.iter().zip(&gains).map(|(w, g)| w * (g - mean) * scale).collect();
+        [weights, slopes]
+    }
+
+    /// The sums over the queries of `by[j]` times a row of `factors`, for each key `j`.
+    fn by_keys(&self, by: impl Fn([Vec<f64>; 2]) -> Vec<f64> + Sync, factors: &[f64]) -> Vec<f64> {
+        let queries = self.q.len().checked_div(self.d).unwrap_or(0);
+        let parts = in_parts(queries, |range| {
+            let mut sums = vec![0.0; self.k.len()];
+            for i in range {
+                for (sums, weight) in sums.chunks_exact_mut(self.d).zip(by(self.weights_and_slopes(i))) {
+                    sums.iter_mut().zip(self.row(factors, i)).for_each(|(sum, factor)| *sum += weight * factor);
+                }
+            }
+            sums
+        });
+        parts.into_iter().reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect()).unwrap_or_default()
+    }
 }
 
 girih::challenge! {
@@ -123,16 +150,25 @@ girih::challenge! {
     .input("K", normal(0.0, 1.0))
     .input("V", normal(0.0, 1.0))
     .input("dO", normal(0.0, 1.0))
-    .output_rows("dQ", |x, i| {
-        let d = x.len("d");
-        let mut sums = vec![0.0; d];
-        for (j, slope) in weights_and_slopes(x, i)[1].iter().enumerate() {
-            sums.iter_mut().enumerate().for_each(|(e, sum)| *sum += slope * x.at("K", j * d + e));
-        }
-        sums
+    .output_all("dQ", |x| {
+        let given = Given::new(x);
+        let row = |i: usize| {
+            let mut sums = vec![0.0; given.d];
+            for (slope, key) in given.weights_and_slopes(i)[1].iter().zip(given.k.chunks_exact(given.d)) {
+                sums.iter_mut().zip(key).for_each(|(sum, element)| *sum += slope * element);
+            }
+            sums
+        };
+        each_of(x.len("M"), row).concat()
     })
-    .output_all("dK", |x| by_keys(x, 1, "Q"))
-    .output_all("dV", |x| by_keys(x, 0, "dO"))
+    .output_all("dK", |x| {
+        let given = Given::new(x);
+        given.by_keys(|[_, slopes]| slopes, &given.q)
+    })
+    .output_all("dV", |x| {
+        let given = Given::new(x);
+        given.by_keys(|[weights, _]| weights, &given.d_out)
+    })
     .tolerance(1e-4, 1e-4)
     .check_at([
         "M=0 N=2 d=4",

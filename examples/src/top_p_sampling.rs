@@ -9,6 +9,9 @@ use crate::radix_passes::Order;
 use crate::softmax::softmax_statistics;
 use girih::prelude::*;
 
+/// Candidates that a block keeps in registers.
+const NEAR: i64 = 16_384;
+
 /// The order of floats.
 fn ascending() -> Order {
     Order { sign: scalar(0x7fff_ffffu32), flip: scalar(0x8000_0000u32) }
@@ -45,64 +48,110 @@ pub struct Candidates<'a> {
     pub largest: Scalar<f32>,
 }
 
-/// A token that is drawn from the nucleus. Weights are relative to the largest one's; `goal` is p times the weight of all tokens, of which
-/// those that are no candidates have less than is missing to the weight of all.
+/// Candidates that the threads of a block have.
+struct Part {
+    keys: Tile<u32>,
+    /// Relative to the largest one's.
+    weights: Tile<f32>,
+    /// Where there are candidates.
+    are: Tile<bool>,
+}
+
 #[device]
-pub fn draw(candidates: Candidates, goal: Scalar<f32>, seed: Scalar<u32>, size: Size) -> Scalar<i32> {
-    let Candidates { logits, tokens, count, largest } = candidates;
-    let none = || zeros::<f32>([size]);
+impl Candidates<'_> {
+    /// Those at as many places; behind the last one nothing was written.
+    fn at(&self, places: Tile<i64>, size: i64) -> Part {
+        let are = places < self.count;
+        let logits = if are { self.logits.gather(places) } else { full::<f32>([size], f32::NEG_INFINITY) };
+        Part { keys: ascending().numbers(logits.bitcast::<u32>()), weights: (logits - self.largest).exp(), are }
+    }
+
+    /// Their tokens.
+    fn tokens_at(&self, places: Tile<i64>, size: i64) -> Tile<i32> {
+        if places < self.count { self.tokens.gather(places) } else { full::<i32>([size], i32::MAX) }
+    }
+}
+
+/// Which candidates a nucleus has: those with a larger key than `least`, and those with this key up to token `last`.
+#[derive(Clone, Copy)]
+pub struct Nucleus {
+    least: Scalar<u32>,
+    last: Scalar<i32>,
+}
+
+/// The nucleus. `goal` is p times the weight of all tokens, of which those that are no candidates have less than is missing to the weight of
+/// all. The first `near` candidates stay in registers, the others are read again for every question.
+#[device]
+pub fn nucleus(candidates: Candidates, goal: Scalar<f32>, near: i64) -> Nucleus {
+    let own = candidates.at(iota::<i64>(near), near);
+    let far = || candidates.logits.axis(0).tiles(near).within(scalar(near)..candidates.count);
     // The least logit that has less than the goal above it, from the upper bits down.
     let mut least = scalar(0u32);
     for turn in 0..scalar::<u32>(16) {
         let shift = scalar(30u32) - turn * 2;
         let ends = [1u32, 2, 3].map(|digit| least + ((scalar(digit) << shift) - 1));
-        let mut sums = (none(), none(), none());
-        for t in logits.axis(0).tiles(size).within(0..count) {
-            let v = logits.load(t);
-            let (key, weight) = (ascending().numbers(v.bitcast::<u32>()), (v - largest).exp());
-            let above = ends.map(|end| select(key > end, weight, 0.0));
-            sums = (sums.0 + above[0], sums.1 + above[1], sums.2 + above[2]);
+        let above = |part: &Part| {
+            let [first, second, third] = ends.map(|end| select(part.keys > end, part.weights, 0.0));
+            (first, second, third).commutative().reduce_all((0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2))
+        };
+        let mut sums = above(&own);
+        for t in far() {
+            let more = above(&candidates.at(t.coords(), near));
+            sums = (sums.0 + more.0, sums.1 + more.1, sums.2 + more.2);
         }
-        let sums = sums.reduce_all((0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
         let reached = |sum: Scalar<f32>| select(sum >= goal, scalar(1u32), scalar(0u32));
         least = least | ((reached(sums.0) + reached(sums.1) + reached(sums.2)) << shift);
     }
     // The most probable token always belongs to it.
-    least = least.min(ascending().numbers(largest.bitcast::<u32>().splat([size])).max_all());
+    least = least.min(ascending().numbers(candidates.largest.bitcast::<u32>().splat([near])).max_all());
 
     // Of tokens with this very logit, the first ones that reach the goal.
-    let (mut above, mut ties, mut tie) = (none(), none(), none());
-    for t in logits.axis(0).tiles(size).within(0..count) {
-        let v = logits.load(t);
-        let (key, weight) = (ascending().numbers(v.bitcast::<u32>()), (v - largest).exp());
-        above += select(key > least, weight, 0.0);
-        ties += select(key == least, weight.like(1.0), 0.0);
-        tie = tie.max(select(key == least, weight, 0.0));
+    let one = || full::<f32>([near], 1.0);
+    let tie = |part: &Part| part.are && part.keys == least;
+    let split = |part: &Part| {
+        let (above, tie) = (select(part.keys > least, part.weights, 0.0), tie(part));
+        let parts = (above, select(tie, one(), 0.0), select(tie, part.weights, 0.0));
+        parts.commutative().reduce_all((0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)))
+    };
+    let (mut above, mut ties, mut weight) = split(&own);
+    for t in far() {
+        let more = split(&candidates.at(t.coords(), near));
+        (above, ties, weight) = (above + more.0, ties + more.1, weight.max(more.2));
     }
-    let taken = ((goal - above.sum()) / tie.max_all()).ceil().max(1.0);
+    let taken = ((goal - above) / weight).ceil().max(1.0);
     let mut last = scalar(i32::MAX);
-    if ties.sum() > taken {
+    if ties > taken {
         // The number of the last of them: fewer than `taken` are less.
         last = scalar(0i32);
         for turn in 0..scalar::<i32>(31) {
             let next = last | (scalar(1i32) << (scalar(30i32) - turn));
-            let mut less = none();
-            for t in logits.axis(0).tiles(size).within(0..count) {
-                let key = ascending().numbers(logits.load(t).bitcast::<u32>());
-                less += select(key == least && tokens.load(t) < next, 1.0, 0.0);
+            let before = |part: &Part, tokens: Tile<i32>| select(tie(part) && tokens < next, one(), 0.0).sum();
+            let mut less = before(&own, candidates.tokens_at(iota::<i64>(near), near));
+            for t in far() {
+                less += before(&candidates.at(t.coords(), near), candidates.tokens_at(t.coords(), near));
             }
-            last = select(less.sum() < taken, next, last);
+            last = select(less < taken, next, last);
         }
     }
+    Nucleus { least, last }
+}
 
-    let mut first = (full::<f32>([size], -1.0), full::<i32>([size], i32::MAX));
-    for t in logits.axis(0).tiles(size).within(0..count) {
-        let (v, token) = (logits.load(t), tokens.load(t));
-        let key = ascending().numbers(v.bitcast::<u32>());
-        let inside = key > least || (key == least && token <= last);
-        first = first.arg_max((select(inside, (v - largest).exp() / times(random_bits(seed, token)), -1.0), token));
+/// The token of a nucleus whose time is over first.
+#[device]
+pub fn draw(candidates: Candidates, nucleus: Nucleus, seed: Scalar<u32>, near: i64) -> Scalar<i32> {
+    let Nucleus { least, last } = nucleus;
+    let of = |places: Tile<i64>| {
+        let (part, tokens) = (candidates.at(places, near), candidates.tokens_at(places, near));
+        let inside = part.are && (part.keys > least || (part.keys == least && tokens <= last));
+        let speeds = select(inside, part.weights / times(random_bits(seed, tokens)), -1.0);
+        speeds.arg_max_all(tokens)
+    };
+    let (mut most, mut token) = of(iota::<i64>(near));
+    for t in candidates.logits.axis(0).tiles(near).within(scalar(near)..candidates.count) {
+        let (speed, other) = of(t.coords());
+        (most, token) = (most.max(speed), select(speed > most, other, token));
     }
-    first.0.arg_max_all(first.1).1
+    token
 }
 
 /// kept = the logits of the tokens that may be in the nucleus, tokens their numbers, in any order; found = how many.
@@ -134,7 +183,7 @@ pub fn keep_probable(
 }
 
 /// sampled = a token that is drawn from the nucleus.
-#[kernel(tile(B = 1, T = [16384, 8192, 4096]), threads(N = [1024, 512]))]
+#[kernel(tile(B = 1), threads(N = 512), cache(H = [Default, Loads]), opt_level(L = [3, 2]))]
 pub fn draw_token(
     kept: &Tensor<f32, 1>,
     tokens: &Tensor<i32, 1>,
@@ -149,7 +198,8 @@ pub fn draw_token(
         let count: Scalar<i32> = found.at(0);
         let of_seed: Scalar<i32> = seed.at(0);
         let candidates = Candidates { logits: kept, tokens, count: count.cast::<i64>(), largest: statistics.at(0) };
-        let token = draw(candidates, p.at(0) * statistics.at(1), of_seed.cast::<u32>(), T);
+        let nucleus = nucleus(candidates, p.at(0) * statistics.at(1), NEAR);
+        let token = draw(candidates, nucleus, of_seed.cast::<u32>(), NEAR);
         sampled.store(b, token.splat([B]));
     }
 }
@@ -178,7 +228,7 @@ fn logit(lens: &[i64], i: usize) -> f64 {
 }
 
 /// The tokens of the nucleus, each with its weight.
-fn nucleus(logits: &[f64], p: f64) -> Vec<(usize, f64)> {
+fn exact_nucleus(logits: &[f64], p: f64) -> Vec<(usize, f64)> {
     let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut all: Vec<(usize, f64)> = logits.iter().map(|l| (l - largest).exp()).enumerate().collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -217,7 +267,7 @@ girih::challenge! {
         let logits: Vec<f64> = (0..x.len("vocab_size")).map(|i| x.at("logits", i)).collect();
         let seed = x.at("seed", 0) as i32 as u32;
         let speed = |t: &(usize, f64)| t.1 / waits(seed, t.0 as u32);
-        let first = nucleus(&logits, x.at("p", 0)).into_iter().max_by(|a, b| speed(a).total_cmp(&speed(b)));
+        let first = exact_nucleus(&logits, x.at("p", 0)).into_iter().max_by(|a, b| speed(a).total_cmp(&speed(b)));
         vec![first.expect("a nucleus has a token").0 as f64]
     })
     .check_at([

@@ -12,10 +12,11 @@ use crate::inputs::HostTensor;
 use crate::joint;
 use crate::placed::Placed;
 use crate::program::Runner;
+use crate::quiet::Quiet;
 use crate::store::Store;
 use crate::subject::{Call, CallArg, Subject};
 use crate::timing::Timer;
-use crate::tune::launches::launches;
+use crate::tune::launches::{Launch, launches};
 use crate::tune::search::median;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
@@ -63,7 +64,7 @@ pub struct Row {
     pub name: String,
     /// Its sizes.
     pub sizes: String,
-    /// The schedules of its launch sites, and where they came from.
+    /// The schedules of the launch sites that the call reaches, and where they came from.
     pub schedules: Vec<(String, &'static str)>,
     /// How a call runs: one launch, or so many steps as one CUDA graph, or one by one and why.
     pub way: String,
@@ -135,6 +136,8 @@ pub struct Options<'a> {
     pub graphs: bool,
     /// Also time a copy of the largest tensor.
     pub copy: bool,
+    /// Who uses the GPU: turns are taken alone.
+    pub quiet: &'a Quiet,
 }
 
 /// The first rounds warm up clocks and caches and are not counted.
@@ -148,6 +151,7 @@ pub(crate) const SAMPLED: usize = 20_000;
 /// Sizes that do not fit, a result that is wrong, or what the device reports.
 pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<&mut dyn Peers>) -> Result<Row, String> {
     let device = options.device;
+    let preparing = options.quiet.beside_others();
     let started = Instant::now();
     let call = subject.call(sizes, 1)?;
     let (subject, chosen) = chosen(subject, &call, options)?;
@@ -164,29 +168,47 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     if subject.multiplies() && subject.challenge.is_some() {
         row.errors.push(("girih".to_string(), deviation));
     }
-    row.verdicts = verdicts(subject, &call, device.target(), &chosen)?;
-    row.schedules = chosen.into_iter().map(|(_, text, origin)| (text, origin)).collect();
+    let reached = launches(&subject.program, &call, 0)?;
+    row.verdicts = verdicts(subject, &reached, device.target(), &chosen);
+    let is_reached = |site: usize| reached.iter().any(|launch| launch.site == site);
+    let shown = chosen.into_iter().enumerate().filter(|(site, _)| is_reached(*site));
+    row.schedules = shown.map(|(_, (_, text, origin))| (text, origin)).collect();
     let timer = Timer::new(device).map_err(|e| e.to_string())?;
     let arguments = placed.arguments();
     let mut last = None;
     let mut ours = || {
         let samples = timer.turn(last, &placed, &mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
         last = samples.last().copied();
-        Ok(samples)
+        Ok::<Vec<f64>, String>(samples)
     };
     let mut samples: Vec<f64> = Vec::new();
     row.spent.checking = started.elapsed().as_secs_f64();
+    let mut peers = peers;
+    let names = match &mut peers {
+        None => Vec::new(),
+        Some(peers) => prepared(*peers, subject, sizes, &call, options, &mut row)?,
+    };
+    drop(preparing);
+    let alone = options.quiet.alone();
     let started = Instant::now();
-    match peers {
-        None => {
-            for round in 0..options.rounds + WARM_ROUNDS {
-                let turn = ours()?;
-                samples.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
-            }
+    let mut timed: Vec<(String, Vec<f64>)> = names.into_iter().map(|n| (n, Vec::new())).collect();
+    for round in 0..options.rounds + WARM_ROUNDS {
+        let turn = ours()?;
+        samples.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
+        if let Some(peers) = &mut peers {
+            timed.retain_mut(|(name, times)| turn_of_peer(*peers, name, times, round, &mut row.note));
         }
-        Some(peers) => beside(peers, subject, sizes, &call, options, &mut ours, &mut samples, &mut row)?,
     }
-    row.spent.turns = started.elapsed().as_secs_f64() - row.spent.peers;
+    row.spent.turns = started.elapsed().as_secs_f64();
+    drop(alone);
+    if let Some(peers) = peers.filter(|_| !row.errors.is_empty() && !timed.is_empty()) {
+        let _preparing = options.quiet.beside_others();
+        match peer_error(peers, subject, &call) {
+            Ok(error) => row.errors.push(error),
+            Err(e) => row.note = Some(format!("no error of the peer: {e}")),
+        }
+    }
+    row.peers = timed.into_iter().map(|(n, times)| (n, median(&times).unwrap_or(f64::NAN))).collect();
     row.median_us = median(&samples).unwrap_or(f64::NAN);
     row.way = runner.way().to_string();
     let way = joint::way_name(subject);
@@ -196,16 +218,15 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     Ok(row)
 }
 
-fn beside(
+/// Sets up the peers of a subject; the names of those that may be timed.
+fn prepared(
     peers: &mut dyn Peers,
     subject: &Subject,
     sizes: &Sizes,
     call: &Call,
     options: &Options,
-    ours: &mut dyn FnMut() -> Result<Vec<f64>, String>,
-    samples: &mut Vec<f64>,
     row: &mut Row,
-) -> Result<(), String> {
+) -> Result<Vec<String>, String> {
     let started = Instant::now();
     let mut names = peers.setup(&subject.name, sizes).unwrap_or_else(|e| {
         row.note = Some(e);
@@ -223,29 +244,21 @@ fn beside(
         names.push(Yardstick::Sum.name().into());
     }
     row.spent.peers = started.elapsed().as_secs_f64();
-    let mut timed: Vec<(String, Vec<f64>)> = names.into_iter().map(|n| (n, Vec::new())).collect();
-    for round in 0..options.rounds + WARM_ROUNDS {
-        let turn = ours()?;
-        samples.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
-        timed.retain_mut(|(name, times)| match peers.turn(name) {
-            Ok(turn) => {
-                times.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
-                true
-            }
-            Err(e) => {
-                row.note = Some(format!("{name}: {e}"));
-                false
-            }
-        });
-    }
-    if !row.errors.is_empty() && !timed.is_empty() {
-        match peer_error(peers, subject, call) {
-            Ok(error) => row.errors.push(error),
-            Err(e) => row.note = Some(format!("no error of the peer: {e}")),
+    Ok(names)
+}
+
+/// One turn of a peer; whether it may have another.
+fn turn_of_peer(peers: &mut dyn Peers, name: &str, times: &mut Vec<f64>, round: usize, note: &mut Option<String>) -> bool {
+    match peers.turn(name) {
+        Ok(turn) => {
+            times.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
+            true
+        }
+        Err(e) => {
+            *note = Some(format!("{name}: {e}"));
+            false
         }
     }
-    row.peers = timed.into_iter().map(|(n, times)| (n, median(&times).unwrap_or(f64::NAN))).collect();
-    Ok(())
 }
 
 /// How far a peer is from the reference for the very inputs of a call, at the elements at which ours was looked at.
@@ -311,18 +324,17 @@ pub(crate) fn chosen(subject: &Subject, call: &Call, options: &Options) -> Resul
 /// Whether the cubins of a call's launches are what was meant; nothing of kernels that could not be compiled by themselves.
 fn verdicts(
     subject: &Subject,
-    call: &Call,
+    reached: &[Launch],
     target: &Target,
     chosen: &[(Schedule, String, &'static str)],
-) -> Result<Vec<(String, Acceptance)>, String> {
+) -> Vec<(String, Acceptance)> {
     let names = subject.program.site_names();
-    let mut all = Vec::new();
-    for launch in launches(&subject.program, call, 0)? {
-        let kernel = (launch.kernel.build)().map_err(|e| e.to_string())?;
-        let compiled = compile(&kernel, &launch.facts, &chosen[launch.site].0, target, Output::Cubin);
-        all.extend(compiled.and_then(|c| c.acceptance()).ok().map(|verdict| (names[launch.site].clone(), verdict)));
-    }
-    Ok(all)
+    let verdict = |launch: &Launch| {
+        let kernel = (launch.kernel.build)().ok()?;
+        let compiled = compile(&kernel, &launch.facts, &chosen[launch.site].0, target, Output::Cubin).ok()?;
+        Some((names[launch.site].clone(), compiled.acceptance().ok()?))
+    };
+    reached.iter().filter_map(verdict).collect()
 }
 
 fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {

@@ -1,9 +1,9 @@
 //! Elements of results that are not as expected, and the walk that finds the first few of them.
 
 use crate::challenge::Sizes;
+use crate::cores::in_parts;
 use crate::inputs::HostTensor;
 use std::fmt;
-use std::panic::resume_unwind;
 
 /// Differing elements that are told of: enough to see a pattern.
 const TOLD: usize = 4;
@@ -97,23 +97,17 @@ pub(crate) fn each_or_sampled(
         (0..ends).chain(count - ends..count).chain(drawn).collect::<Vec<usize>>()
     });
     let mut found = match sampled {
-        Some(places) => in_parts(places.len(), |i, found| check(places[i], found)),
+        Some(places) => of_parts(places.len(), |i, found| check(places[i], found)),
         None if count < 1 << 16 => first_few(0..count, &check),
-        None => in_parts(count, check),
+        None => of_parts(count, check),
     };
     found.truncate(TOLD);
     if found.is_empty() { Ok(()) } else { Err(Mismatch::Elements(found)) }
 }
 
 /// Every number below `count`, on all cores: the first few differences of each part.
-fn in_parts(count: usize, check: impl Fn(usize, &mut Vec<Difference>) + Sync) -> Vec<Difference> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (check, share) = (&check, count.div_ceil(threads));
-    let part = |t: usize| first_few(t * share..((t + 1) * share).min(count), check);
-    std::thread::scope(|scope| {
-        let parts: Vec<_> = (0..threads).map(|t| scope.spawn(move || part(t))).collect();
-        parts.into_iter().flat_map(|p| p.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    })
+fn of_parts(count: usize, check: impl Fn(usize, &mut Vec<Difference>) + Sync) -> Vec<Difference> {
+    in_parts(count, |range| first_few(range, &check)).into_iter().flatten().collect()
 }
 
 fn first_few(numbers: std::ops::Range<usize>, check: &impl Fn(usize, &mut Vec<Difference>)) -> Vec<Difference> {

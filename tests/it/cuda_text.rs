@@ -15,7 +15,7 @@ use girih_core::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrd
 /// Architectures with their capability.
 pub const ARCHS: [(&str, u32); 5] = [("sm_75", 75), ("sm_80", 80), ("sm_90a", 90), ("sm_100a", 100), ("sm_120", 120)];
 
-const UNARY: [UnaryOp; 25] = [
+const UNARY: [UnaryOp; 27] = [
     UnaryOp::Neg,
     UnaryOp::Not,
     UnaryOp::Abs,
@@ -27,6 +27,8 @@ const UNARY: [UnaryOp; 25] = [
     UnaryOp::Rsqrt,
     UnaryOp::Sin,
     UnaryOp::Cos,
+    UnaryOp::SinPi,
+    UnaryOp::CosPi,
     UnaryOp::Tanh,
     UnaryOp::Erf,
     UnaryOp::Floor,

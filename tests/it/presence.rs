@@ -23,12 +23,13 @@ fn made_elements_end_where_they_are_looked_at() {
     // Rows' largest elements and the constant; not the rows while columns are reduced.
     assert_eq!(ends(made_rows::Kernel::def()), 2);
     // The gallery loads what it looks at, but for a step per chunk of rows, whose rows are scattered to a tensor that may have more, sums
-    // that are asked whether all of them are finite, sums of one along an axis as long as the tile of a batch, rows of scores and of gates
+    // that are asked whether all of them are finite, steps of transforms, which gather their points, sums of one along an axis as long as the tile of a batch, rows of scores and of gates
     // whose largest is sought, sums of squares, and distances that begin at infinity.
     let made: Vec<String> = super::rungs::gallery().into_iter().filter(|k| k.to_string().contains(" = within ")).map(|k| k.name).collect();
-    let loops = ["close_square", "attention_parts", "attention_parts", "longest_row", "key_states", "chunk_maps"];
+    let loops = ["close_square", "attention_parts", "attention_parts", "longest_row"];
+    let steps = ["radix_step", "radix_step", "key_states", "chunk_maps"];
     let searches = ["topk_rows_256", "topk_rows_64", "selective_walk", "split_batched_multiplication", "split_matrix_multiplication"];
-    assert_eq!(made, [&loops[..], &searches[..]].concat());
+    assert_eq!(made, [&loops[..], &steps[..], &searches[..]].concat());
 }
 
 #[test]

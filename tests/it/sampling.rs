@@ -3,22 +3,28 @@
 use girih::prelude::*;
 use girih::{Device, Stream};
 use girih_core::target::Target;
-use girih_examples::top_p_sampling::{Candidates, draw};
+use girih_examples::top_p_sampling::{self, Candidates, draw};
 
-/// A token for each seed.
-#[kernel(tile(B = 1, T = 32), threads(N = 32))]
+/// Fewer than there are logits in one of the cases, more than in the others.
+const NEAR: i64 = 128;
+
+/// A token for each seed; a block has a row of them.
+#[kernel(tile(B = 1), threads(N = 128))]
 fn draws(
     logits: &Tensor<f32, 1>,
     tokens: &Tensor<i32, 1>,
-    seeds: &Tensor<i32, 1>,
-    drawn: &mut Tensor<i32, 1>,
+    seeds: &Tensor<i32, 2>,
+    drawn: &mut Tensor<i32, 2>,
     largest: Scalar<f32>,
     goal: Scalar<f32>,
 ) {
-    for s in drawn.tiles([B]) {
-        let seed = seeds.load(s).cast::<u32>().sum();
+    for row in drawn.axis(0).tiles(B) {
         let candidates = Candidates { logits, tokens, count: logits.len(0), largest };
-        drawn.store(s, draw(candidates, goal, seed, T).splat([B]));
+        let nucleus = top_p_sampling::nucleus(candidates, goal, NEAR);
+        for s in 0..drawn.len(1) {
+            let seed = seeds.load((row, s)).cast::<u32>().sum();
+            drawn.store((row, s), draw(candidates, nucleus, seed, NEAR).splat([B]));
+        }
     }
 }
 
@@ -33,7 +39,7 @@ fn counts(logits: &[f32], p: f32) -> Vec<usize> {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let goal = p * logits.iter().map(|l| (l - largest).exp()).sum::<f32>();
     let (logits, tokens) = (stream.tensor(logits, [n]).unwrap(), stream.tensor(&tokens, [n]).unwrap());
-    let (seeds, mut drawn) = (stream.tensor(&seeds, [SEEDS]).unwrap(), stream.zeros([SEEDS]).unwrap());
+    let (seeds, mut drawn) = (stream.tensor(&seeds, [10, SEEDS / 10]).unwrap(), stream.zeros([10, SEEDS / 10]).unwrap());
     draws(&stream, &logits, &tokens, &seeds, &mut drawn, largest, goal).unwrap();
     let mut counts = vec![0; n];
     for token in stream.read(&drawn).unwrap() {
@@ -63,7 +69,10 @@ fn tokens_are_drawn_as_often_as_is_probable() {
     let distinct = [0.3, -1.2, 2.1, 0.9, -0.4, 1.5, -3.0, 0.0, 1.1, -2.2, 0.6, 1.8];
     // Seven equal ones, of which some belong to the nucleus.
     let ties = [1.0, 0.5, 1.0, 2.0, 1.0, 1.0, -1.0, 1.0, 1.0, 0.0, 1.0];
-    for (logits, p) in [(&distinct[..], 0.9), (&distinct[..], 0.3), (&distinct[..], 1.0), (&ties[..], 0.55), (&ties[..], 0.0)] {
+    let many: Vec<f32> = (0..150).map(|i| (i * 7 % 150) as f32 / 40.0).collect();
+    for (logits, p) in
+        [(&many[..], 0.8), (&distinct[..], 0.9), (&distinct[..], 0.3), (&distinct[..], 1.0), (&ties[..], 0.55), (&ties[..], 0.0)]
+    {
         let (counts, kept) = (counts(logits, p), nucleus(logits, p as f64));
         let all: f64 = kept.iter().sum();
         let mut distance = 0.0;

@@ -47,7 +47,7 @@ fn kernels_are_checked_without_a_challenge() {
     // Random signs bring its divisors near zero, where a quotient keeps no digits; its challenge's are sums of positive numbers.
     let bare = bare.filter(|s| !s.name.ends_with("::attend_to_states"));
     // Its groups are whole numbers of tiles, which its program sees to.
-    let bare = bare.filter(|s| !s.name.ends_with("::scaled_groups"));
+    let bare = bare.filter(|s| !s.name.contains("::scaled_groups"));
     // What these keep comes in any order, which the next launches of their challenges do not mind.
     let bare = bare.filter(|s| !["::keep_above", "::keep_probable"].iter().any(|name| s.name.ends_with(name)));
     let (told, random): (Vec<Subject>, Vec<Subject>) = bare.partition(|s| OF_MEANING.iter().any(|name| s.name.ends_with(name)));

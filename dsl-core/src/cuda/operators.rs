@@ -74,6 +74,8 @@ impl Writer<'_> {
             UnaryOp::Rsqrt => call(self, "rsqrtf"),
             UnaryOp::Sin => call(self, "sinf"),
             UnaryOp::Cos => call(self, "cosf"),
+            UnaryOp::SinPi => call(self, "sinpif"),
+            UnaryOp::CosPi => call(self, "cospif"),
             UnaryOp::Tanh => call(self, "tanhf"),
             UnaryOp::Erf => call(self, "erff"),
             UnaryOp::Floor => call(self, "floorf"),

@@ -139,6 +139,10 @@ macro_rules! functions {
             sin Sin;
             /// Cosine of an angle in radians.
             cos Cos;
+            /// Sine of the number times π: exact where that is 0 or ±1.
+            sin_pi SinPi;
+            /// Cosine of the number times π: exact where that is 0 or ±1.
+            cos_pi CosPi;
             /// Hyperbolic tangent.
             tanh Tanh;
             /// Error function.

@@ -25,6 +25,10 @@ pub enum UnaryOp {
     Sin,
     /// Cosine, argument in radians.
     Cos,
+    /// Sine of the argument times π.
+    SinPi,
+    /// Cosine of the argument times π.
+    CosPi,
     /// Hyperbolic tangent.
     Tanh,
     /// Error function.

@@ -1,5 +1,6 @@
 //! `bench`: medians at the perf size, beside PyTorch in the same run.
 
+use super::abreast::{abreast, cores};
 use super::peers::Torch;
 use super::{acceptance_json, ahead, deviation_json, device, exports, names, presets, print_json, sweeps};
 use crate::bench::{Options, Peers, Row, bench};
@@ -7,12 +8,17 @@ use crate::cache::write_atomically;
 use crate::challenge::Sizes;
 use crate::device::Device;
 use crate::program::Way;
+use crate::quiet::Quiet;
 use crate::store::Store;
+use crate::subject::Subject;
+use crate::sweep::Entry;
 use crate::tune::By;
 use crate::tune::reduced::scaled_tiles;
 use serde_json::json;
 use std::fmt::Write as _;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -37,6 +43,10 @@ pub struct Args {
     /// and 0.3 µs more.
     #[arg(long, conflicts_with_all = ["bytes", "presets", "sweep"])]
     exported: bool,
+    /// Challenges that are prepared at once, each in a thread of its own with a process of PyTorch's. Turns are taken alone. Half of the
+    /// cores and at most 8 without; 1 with --bytes.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
     /// Leave PyTorch out.
     #[arg(long)]
     no_torch: bool,
@@ -67,48 +77,88 @@ pub fn run(args: &Args) -> Result<(), String> {
     }
     if args.exported {
         let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
-        return exports::run(&subjects, &asked, args.rounds, args.log.as_deref(), args.json);
+        return exports::run(&subjects, &asked, args.rounds, jobs(args), args.log.as_deref(), args.json);
     }
     let device = device::gpu().map_err(|e| format!("bench measures, so it needs a GPU (`tune` predicts without one): {e}"))?;
     let asked = args.size.as_deref().map_or(Ok(Sizes::default()), Sizes::parse)?;
-    let store = Store::open_default().ok();
-    let mut torch = torch(args);
-    let copy = args.bytes.is_some() && torch.is_ok();
-    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.stream, copy };
-    let log = Log::open(args, &device, &torch)?;
-    let (mut rows, mut failures) = (Vec::new(), wrong);
-    for subject in &subjects {
-        let sizes = match args.bytes {
-            Some(bytes) => scaled_tiles(subject, &asked, device.target(), bytes),
-            None => subject.perf_sizes(&asked),
-        };
-        let peers = torch.as_mut().ok().map(|t| t as &mut dyn Peers);
-        match sizes.and_then(|s| bench(subject, &s, &options, peers)) {
-            Ok(row) => {
-                if args.json {
-                    print_json(&as_json(&row, &device))
-                } else {
-                    print(&row, &device)
-                }
-                rows.push(row);
-                log.write(&rows, "")?;
-            }
-            Err(e) => {
-                eprintln!("{}: {e}", subject.name);
-                failures += 1;
-            }
-        }
-    }
-    log.tell();
-    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} could not be timed", subjects.len() + wrong)) }
+    let sizes = |subject: &Subject| match args.bytes {
+        Some(bytes) => scaled_tiles(subject, &asked, device.target(), bytes),
+        None => subject.perf_sizes(&asked),
+    };
+    let works: Vec<Work> = subjects.iter().map(|s| Work { label: s.name.clone(), subject: s.clone(), sizes: sizes(s) }).collect();
+    let failures = works.len() + wrong - rows(args, &device, &works, |_| String::new())?.len();
+    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} could not be timed", works.len() + wrong)) }
 }
 
-fn torch(args: &Args) -> Result<Torch, String> {
-    let torch = if args.no_torch { Err("left out".to_string()) } else { Torch::start() };
-    if let Err(e) = &torch {
-        eprintln!("note: no PyTorch beside it: {e}");
+fn jobs(args: &Args) -> usize {
+    let usual = if args.bytes.is_some() { 1 } else { (cores() / 2).clamp(1, 8) };
+    args.jobs.map_or(usual, NonZeroUsize::get)
+}
+
+/// A row to be measured.
+struct Work {
+    /// What errors call it.
+    label: String,
+    subject: Subject,
+    sizes: Result<Sizes, String>,
+}
+
+/// What a thread measures with.
+struct Lane {
+    /// With a stream of its own.
+    device: Result<Device, String>,
+    store: Option<Store>,
+    torch: Result<Torch, String>,
+}
+
+impl Lane {
+    fn start(args: &Args) -> Lane {
+        let torch = if args.no_torch { Err("left out".to_string()) } else { Torch::start() };
+        Lane { device: Device::cuda(0).map_err(|e| e.to_string()), store: Store::open_default().ok(), torch }
     }
-    torch
+
+    /// A row, and PyTorch's version.
+    fn row(&mut self, args: &Args, work: &Work, quiet: &Quiet) -> Result<(Row, String), String> {
+        let device = self.device.as_ref().map_err(Clone::clone)?;
+        let copy = args.bytes.is_some() && self.torch.is_ok();
+        let options = Options { device, store: self.store.as_ref(), rounds: args.rounds, graphs: !args.stream, copy, quiet };
+        let peers = self.torch.as_mut().ok().map(|t| t as &mut dyn Peers);
+        let row = bench(&work.subject, work.sizes.as_ref().map_err(Clone::clone)?, &options, peers)?;
+        Ok((row, self.torch.as_ref().map_or("none".into(), |t| t.version.clone())))
+    }
+}
+
+/// Measures, prints and logs rows, several prepared at once; those that could be measured, by their numbers. `more` is text behind the log's
+/// table.
+fn rows(args: &Args, device: &Device, works: &[Work], more: impl Fn(&[(usize, Row)]) -> String) -> Result<Vec<(usize, Row)>, String> {
+    let (log, quiet, noted) = (Log::open(args, device)?, Quiet::default(), Once::new());
+    let start = || {
+        let lane = Lane::start(args);
+        if let Err(e) = &lane.torch {
+            noted.call_once(|| eprintln!("note: no PyTorch beside it: {e}"));
+        }
+        lane
+    };
+    let mut rows: Vec<(usize, Row)> = Vec::new();
+    let told = |at: usize, row: Result<(Row, String), String>| match row {
+        Ok((row, torch)) => {
+            if args.json {
+                print_json(&as_json(&row, device));
+            } else {
+                print(&row, device);
+            }
+            rows.push((at, row));
+            rows.sort_by_key(|(at, _)| *at);
+            log.write(&rows, &torch, &more(&rows))
+        }
+        Err(e) => {
+            eprintln!("{}: {e}", works[at].label);
+            Ok(())
+        }
+    };
+    abreast(works.len(), jobs(args), start, |lane, at| lane.row(args, &works[at], &quiet), told)?;
+    log.tell();
+    Ok(rows)
 }
 
 /// The file that `--log` names. It is written again after every row, so that nothing is lost when the rest does not come.
@@ -116,11 +166,10 @@ struct Log<'a> {
     path: Option<&'a Path>,
     before: String,
     device: &'a Device,
-    torch: String,
 }
 
 impl<'a> Log<'a> {
-    fn open(args: &'a Args, device: &'a Device, torch: &Result<Torch, String>) -> Result<Log<'a>, String> {
+    fn open(args: &'a Args, device: &'a Device) -> Result<Log<'a>, String> {
         let path = args.log.as_deref();
         path.map_or(Ok(()), ahead::writable)?;
         let before = match path.map(std::fs::read_to_string) {
@@ -130,13 +179,14 @@ impl<'a> Log<'a> {
             }
             _ => String::new(),
         };
-        Ok(Log { path, before, device, torch: torch.as_ref().map_or("none".into(), |t| t.version.clone()) })
+        Ok(Log { path, before, device })
     }
 
     /// What was there before, the rows so far, and more text.
-    fn write(&self, rows: &[Row], more: &str) -> Result<(), String> {
+    fn write(&self, rows: &[(usize, Row)], torch: &str, more: &str) -> Result<(), String> {
         let Some(path) = self.path else { return Ok(()) };
-        let text = self.before.clone() + &markdown(rows, self.device, &self.torch) + more;
+        let rows: Vec<&Row> = rows.iter().map(|(_, row)| row).collect();
+        let text = self.before.clone() + &markdown(&rows, self.device, torch) + more;
         write_atomically(path, text.as_bytes()).map_err(|e| e.to_string())
     }
 
@@ -155,36 +205,20 @@ fn sweep(args: &Args, file: &Path) -> Result<(), String> {
         By::Prediction(target) => return sweeps::predict(&entries, target, store.as_ref(), args.json),
         By::Measurement(device) => device,
     };
-    let mut torch = torch(args);
-    let options = Options { device: &device, store: store.as_ref(), rounds: args.rounds, graphs: !args.stream, copy: false };
-    let log = Log::open(args, &device, &torch)?;
-    let (mut rows, mut groups, mut failures) = (Vec::new(), Vec::new(), 0);
-    for entry in &entries {
-        let peers = torch.as_mut().ok().map(|t| t as &mut dyn Peers);
-        let subject = names::subject(&entry.name)?;
-        match subject.perf_sizes(&entry.sizes).and_then(|s| bench(&subject, &s, &options, peers)) {
-            Ok(row) => {
-                if args.json {
-                    print_json(&as_json(&row, &device))
-                } else {
-                    print(&row, &device)
-                }
-                rows.push(row);
-                groups.push(entry.group.clone());
-                log.write(&rows, "")?;
-            }
-            Err(e) => {
-                eprintln!("{} at {}: {e}", entry.name, entry.sizes);
-                failures += 1;
-            }
-        }
-    }
-    let grouped: Vec<(String, Row)> = groups.into_iter().zip(rows.iter().cloned()).collect();
-    let summaries = sweeps::beside_peers(&grouped);
-    sweeps::print(&summaries, args.json);
-    log.write(&rows, &sweeps::markdown(&summaries))?;
-    log.tell();
-    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} shapes could not be timed", entries.len())) }
+    let work = |e: &Entry| {
+        let subject = names::subject(&e.name)?;
+        let sizes = subject.perf_sizes(&e.sizes);
+        Ok::<Work, String>(Work { label: format!("{} at {}", e.name, e.sizes), subject, sizes })
+    };
+    let works = entries.iter().map(work).collect::<Result<Vec<Work>, String>>()?;
+    let summaries = |rows: &[(usize, Row)]| {
+        let grouped: Vec<(String, Row)> = rows.iter().map(|(at, row)| (entries[*at].group.clone(), row.clone())).collect();
+        sweeps::beside_peers(&grouped)
+    };
+    let rows = rows(args, &device, &works, |rows| sweeps::markdown(&summaries(rows)))?;
+    sweeps::print(&summaries(&rows), args.json);
+    let failures = works.len() - rows.len();
+    if failures == 0 { Ok(()) } else { Err(format!("{failures} of {} shapes could not be timed", works.len())) }
 }
 
 /// The GPU, or the model where there is none.
@@ -264,7 +298,7 @@ fn as_json(row: &Row, device: &Device) -> serde_json::Value {
     })
 }
 
-fn markdown(rows: &[Row], device: &Device, torch: &str) -> String {
+fn markdown(rows: &[&Row], device: &Device, torch: &str) -> String {
     let mut text =
         format!("\n{}, PyTorch {torch}; medians in microseconds, L2 flushed before every sample, taken in turn.\n\n", device.name());
     let copy = rows.iter().any(|r| r.copy_bandwidth().is_some());

@@ -7,6 +7,7 @@
 //! }
 //! ```
 
+mod abreast;
 mod ahead;
 mod bench;
 mod check;

@@ -164,7 +164,14 @@ impl Drop for Process {
 
 impl Peers for Torch {
     fn setup(&mut self, name: &str, sizes: &Sizes) -> Result<Vec<String>, String> {
-        let reply = self.ask(&json!({ "setup": { "name": name, "sizes": sizes.0 } }))?;
+        let request = |compile: bool| json!({ "setup": { "name": name, "sizes": sizes.0, "compile": compile } });
+        let reply = self.ask(&request(true)).or_else(|e| match self.process {
+            Some(_) => Err(e),
+            None => {
+                eprintln!("note: {name}: not compiled: {e}");
+                self.ask(&request(false))
+            }
+        })?;
         let names = |v: &Value| v.as_array().into_iter().flatten().filter_map(|n| n.as_str().map(String::from)).collect::<Vec<_>>();
         for error in names(&reply["errors"]) {
             eprintln!("note: {name}: {error}");
@@ -277,21 +284,23 @@ for line in sys.stdin:
         assert_eq!(torch.result(&[&a, &b], &a).unwrap_err(), "wanted float32");
     }
 
-    /// A peer that never answers the first set-up of its process.
+    /// A peer that never ends to compile.
     const STUCK: &str = r#"
 import json, sys, time
 print(json.dumps({"ready": "0"}), flush=True)
 for line in sys.stdin:
-    if json.loads(line)["setup"]["name"] == "endless":
+    setup = json.loads(line)["setup"]
+    if setup["name"] == "stuck" or setup["name"] == "endless" and setup["compile"]:
         time.sleep(600)
-    print(json.dumps({"peers": ["eager"], "errors": []}), flush=True)
+    print(json.dumps({"peers": ["eager"] + ["compiled"] * setup["compile"], "errors": []}), flush=True)
 "#;
 
     #[test]
     fn a_peer_that_does_not_answer_costs_one_row() {
         let mut torch = Torch::of("python3", &[("stuck", STUCK)], Duration::from_secs(2)).unwrap();
-        let missed = torch.setup("endless", &Sizes::default()).unwrap_err();
+        assert_eq!(torch.setup("endless", &Sizes::default()).unwrap(), ["eager"]);
+        let missed = torch.setup("stuck", &Sizes::default()).unwrap_err();
         assert_eq!(missed, "PyTorch's process did not answer within 2 s, and is stopped");
-        assert_eq!(torch.setup("relu", &Sizes::default()).unwrap(), ["eager"]);
+        assert_eq!(torch.setup("relu", &Sizes::default()).unwrap(), ["eager", "compiled"]);
     }
 }

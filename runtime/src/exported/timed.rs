@@ -41,6 +41,7 @@ const WARM_ROUNDS: usize = 3;
 /// A result that is wrong, sizes that do not fit, or what the device reports.
 pub fn timed(subject: &Subject, sizes: &Sizes, options: &Options, exported: &Exported) -> Result<Timed, String> {
     let device = options.device;
+    let preparing = options.quiet.beside_others();
     let signature = subject.signature().ok_or("is no challenge, so it has no signature to be called with")?;
     let call = subject.call(sizes, 1)?;
     let (subject, schedules) = chosen(subject, &call, options)?;
@@ -63,6 +64,8 @@ pub fn timed(subject: &Subject, sizes: &Sizes, options: &Options, exported: &Exp
 
     let timer = Timer::new(device).map_err(|e| e.to_string())?;
     let bound = placed.arguments();
+    drop(preparing);
+    let _alone = options.quiet.alone();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..options.rounds + WARM_ROUNDS {
         let turn = timer.turn(ours.last().copied(), &placed, &mut || runner.run(&bound)).map_err(|e| e.to_string())?;

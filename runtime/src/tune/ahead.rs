@@ -5,7 +5,7 @@ use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
@@ -20,6 +20,7 @@ pub struct Ahead<'a> {
     /// What the search comes upon, which is tried before what it began with.
     found: Mutex<Receiver<Schedule>>,
     waiting: Mutex<VecDeque<Schedule>>,
+    done: Mutex<HashSet<Schedule>>,
     started: AtomicUsize,
     tried: AtomicUsize,
     ended: AtomicBool,
@@ -34,7 +35,17 @@ impl<'a> Ahead<'a> {
         found: Receiver<Schedule>,
     ) -> Ahead<'a> {
         let (started, tried, ended) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-        Ahead { kernel, target, facts, found: Mutex::new(found), waiting: Mutex::new(waiting), started, tried, ended }
+        Ahead {
+            kernel,
+            target,
+            facts,
+            found: Mutex::new(found),
+            waiting: Mutex::new(waiting),
+            done: Mutex::default(),
+            started,
+            tried,
+            ended,
+        }
     }
 
     /// Starts the threads. They end when the last candidate was compiled or [`Ahead::stop`] is called.
@@ -50,6 +61,11 @@ impl<'a> Ahead<'a> {
         self.tried.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Whether a candidate was compiled, for better or worse.
+    pub fn is_done(&self, schedule: &Schedule) -> bool {
+        self.done.lock().expect("no panic while looking").contains(schedule)
+    }
+
     /// Nothing more is wanted.
     pub fn stop(&self) {
         self.ended.store(true, Ordering::Relaxed);
@@ -63,6 +79,7 @@ impl<'a> Ahead<'a> {
                 continue;
             };
             let _ = compile(self.kernel, self.facts, &schedule, self.target, Output::Cubin);
+            self.done.lock().expect("no panic while adding").insert(schedule);
         }
     }
 

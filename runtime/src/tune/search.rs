@@ -42,6 +42,16 @@ pub trait Measure {
     /// Times one candidate, and checks it unless it is much slower than the best so far.
     fn trial(&mut self, candidate: usize) -> Trial;
 
+    /// Whether a trial of a candidate would begin at once: it is compiled.
+    fn ready(&self, _candidate: usize) -> bool {
+        true
+    }
+
+    /// How long to wait for any candidate to be ready.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
     /// Times several candidates in turn (A B C A B C ..): `rounds` samples of each, in microseconds. Empty where one failed.
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>>;
 }
@@ -98,6 +108,9 @@ const TIE: f64 = 1.001;
 /// Trials in the given order before the neighbours of the best so far come first.
 const FIRST: usize = 16;
 
+/// How far behind the next candidate others are looked for that are compiled already.
+const WINDOW: usize = 64;
+
 /// Which candidate comes next: those in order, but from [`FIRST`] trials on first what is near the fastest one.
 struct Queue<'a> {
     order: &'a [usize],
@@ -107,17 +120,18 @@ struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    fn take(&mut self, times: &[(usize, f64)], flawed: &HashSet<usize>) -> Option<usize> {
+    /// Nothing is left, or the first that may be taken, or that none may.
+    fn take(&mut self, times: &[(usize, f64)], flawed: &HashSet<usize>, may: impl Fn(usize) -> bool) -> Option<Option<usize>> {
         // Trials of slow candidates leave no times, and count all the same.
         let around = if self.done.len() < FIRST { None } else { preferred(times, flawed).map(|(best, _)| self.candidates.near(best)) };
-        let close = around.into_iter().flatten().find(|c| !self.done.contains(c));
-        let found = close.or_else(|| {
-            let rest = &self.order[self.next..];
-            let skipped = rest.iter().position(|c| !self.done.contains(c))?;
-            self.next += skipped + 1;
-            Some(rest[skipped])
-        })?;
-        self.done.insert(found);
+        while self.order.get(self.next).is_some_and(|c| self.done.contains(c)) {
+            self.next += 1;
+        }
+        let left = around.into_iter().flatten().chain(self.order[self.next..].iter().copied()).filter(|c| !self.done.contains(c));
+        let mut left = left.take(WINDOW).peekable();
+        left.peek()?;
+        let found = left.find(|c| may(*c));
+        self.done.extend(found);
         Some(found)
     }
 }
@@ -152,17 +166,29 @@ pub fn search(
             queue.done.insert(*candidate);
         }
     }
-    while let Some(candidate) = queue.take(&times, &flawed) {
+    let mut waiting = start;
+    loop {
+        // One trial at least: a search that nothing is left for says something of its site, too.
+        let spent = tried > 0 && budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
+        let over = spent || observer.stopped();
+        let hurry = over || waiting.elapsed() >= measure.patience();
+        let candidate = match queue.take(&times, &flawed, |c| hurry || candidates.known(c).is_some() || measure.ready(c)) {
+            None => break,
+            Some(None) => {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+            Some(Some(candidate)) => candidate,
+        };
         if recall(candidate, &mut times, &mut flawed) {
             continue;
         }
-        // One trial at least: a search that nothing is left for says something of its site, too.
-        let spent = tried > 0 && budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
-        if spent || observer.stopped() {
+        if over {
             left += 1;
             continue;
         }
         let trial = measure.trial(candidate);
+        waiting = Instant::now();
         // A trial that the user's interrupt killed says nothing about its candidate.
         if observer.stopped() && trial.status == Status::Crashed {
             left += 1;

@@ -47,6 +47,13 @@ impl Measure for Trials<'_> {
         trial
     }
 
+    fn ready(&self, candidate: usize) -> bool {
+        match self.inner {
+            Inner::Worker(_) => self.ahead.is_done(&self.pool.get(candidate).schedule),
+            Inner::Model(_) => true,
+        }
+    }
+
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
         let names: Vec<String> = candidates.iter().map(|c| self.pool.get(*c).name).collect();
         match &mut self.inner {

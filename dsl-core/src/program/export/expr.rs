@@ -150,6 +150,8 @@ impl Names<'_> {
             UnaryOp::Rsqrt => Text::new(format!("1.0f / sqrtf({})", x.text), Prec::Mul),
             UnaryOp::Sin => call("sinf"),
             UnaryOp::Cos => call("cosf"),
+            UnaryOp::SinPi => call("sinpif"),
+            UnaryOp::CosPi => call("cospif"),
             UnaryOp::Tanh | UnaryOp::TanhApprox => call("tanhf"),
             UnaryOp::Erf => call("erff"),
             UnaryOp::Floor => call("floorf"),

@@ -1,7 +1,7 @@
 """Times PyTorch's way of doing a challenge, eager and compiled, and CUB's where it has one (cub.py), for `autotune bench`.
 
 One JSON request a line on stdin, one JSON reply a line on stdout:
-  {"setup": {"name": "relu", "sizes": {"N": 1000}}}  ->  {"peers": ["eager", "compiled"]} or {"error": "..."}
+  {"setup": {"name": "relu", "sizes": {"N": 1000}, "compile": true}}  ->  {"peers": ["eager", "compiled"]} or {"error": "..."}
   {"copy": 1048576}                                  ->  {"peers": ["copy"]}      copy_ of a tensor of so many bytes
   {"sum": 1048576}                                   ->  {"peers": ["sum"]}       the plainest sum of so many bytes of floats
   {"turn": "eager"}                                  ->  {"us": [12.3, 12.2]}
@@ -99,7 +99,7 @@ class Timer:
         self.last[peer] = samples[-1]
         return samples
 
-    def setup(self, name, sizes):
+    def setup(self, name, sizes, compile):
         self.works, self.last, self.operation = {}, {}, None
         if name not in PEERS:
             return {"error": f"no PyTorch version of {name} is written down"}
@@ -110,9 +110,10 @@ class Timer:
         self.works["eager"] = lambda: operation(*arguments)
         errors = []
         try:
-            compiled = torch.compile(operation, dynamic=False)
-            compiled(*arguments)
-            self.works["compiled"] = lambda: compiled(*arguments)
+            if compile:
+                compiled = torch.compile(operation, dynamic=False)
+                compiled(*arguments)
+                self.works["compiled"] = lambda: compiled(*arguments)
         except Exception as e:  # no C compiler or Triton: eager alone is still a peer
             errors.append(f"torch.compile: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
         try:

@@ -125,6 +125,36 @@ fn what_there_was_no_time_for_is_left() {
 }
 
 #[test]
+fn what_is_compiled_goes_before_what_is_not() {
+    /// The first is compiled after two trials, the second never.
+    struct Compiled(Vec<usize>);
+    impl Measure for Compiled {
+        fn trial(&mut self, candidate: usize) -> Trial {
+            self.0.push(candidate);
+            trial(Some(3.0))
+        }
+        fn ready(&self, candidate: usize) -> bool {
+            candidate > 1 || candidate == 0 && self.0.len() >= 2
+        }
+        fn patience(&self) -> Duration {
+            Duration::from_millis(50)
+        }
+        fn interleaved(&mut self, candidates: &[usize], _rounds: usize) -> Vec<Vec<f64>> {
+            vec![Vec::new(); candidates.len()]
+        }
+    }
+    let (mut measure, begun) = (Compiled(Vec::new()), Instant::now());
+    let outcome = search(&[0, 1, 2, 3, 4], &listed(vec![], &[]), FREE, &mut measure, &mut Log::default());
+    assert_eq!((measure.0, outcome.tried), (vec![2, 3, 0, 4, 1], 5));
+    assert!(begun.elapsed() >= Duration::from_millis(50), "one trial has to wait");
+    // Nothing waits once the time is over.
+    let mut measure = Compiled(Vec::new());
+    let budget = Budget { trials: Some(2), ..FREE };
+    let outcome = search(&[0, 1, 2, 3], &listed(vec![], &[]), budget, &mut measure, &mut Log::default());
+    assert_eq!((measure.0, outcome.tried, outcome.left), (vec![2, 3], 2, 2));
+}
+
+#[test]
 fn known_trials_are_not_repeated() {
     let known = vec![Some(trial(Some(5.0))), None, Some(trial(None))];
     let mut r = recording(&[1.0, 6.0, 1.0], &[5.0, 6.0, 1.0]);
