@@ -2,8 +2,9 @@
 //! never picks alone: measurement decides.
 //!
 //! Time is the largest of the times that each resource needs if it were alone (memory, L2, shared memory, arithmetic, issue),
-//! stretched where the last wave of blocks is partly empty, plus the cost of the launch. Memory runs at full bandwidth only if
-//! enough bytes are in flight: occupancy × the independent bytes that a thread requests before it waits.
+//! stretched where the last wave of blocks is partly empty, plus the cost of the launch. Beside that stands what a block's longest chain of
+//! dependent operations takes, wave after wave: where both are about as long, they add up as the sides of a right angle do. Memory runs at
+//! full bandwidth only if enough bytes are in flight: occupancy × the independent bytes that a thread requests before it waits.
 
 use crate::target::{MatrixRates, Target};
 
@@ -36,6 +37,15 @@ pub struct Work {
     pub rounds: f64,
     /// Of these, rounds in which all threads of a block wait for what they have just asked for: none where copies run ahead.
     pub waits: f64,
+    /// Of the sectors of stores those of which a request writes only a part: what is there has to be fetched.
+    pub partial_stores: f64,
+    /// Clocks of a block's longest chain of dependent operations, barriers and trips to memory among them, were it alone; an average over the
+    /// blocks. 0 if not known: then `rounds` and `waits` stand for it.
+    pub chain: f64,
+    /// Clocks by which the last block, which finishes what all have left, takes longer than the others.
+    pub behind: f64,
+    /// How often a warp runs an instruction of its code on average; 0 if not known.
+    pub repeats: f64,
 }
 
 impl Work {
@@ -55,6 +65,10 @@ impl Work {
             atomics: of(self.atomics, other.atomics),
             rounds: of(self.rounds, other.rounds),
             waits: of(self.waits, other.waits),
+            partial_stores: of(self.partial_stores, other.partial_stores),
+            chain: of(self.chain, other.chain),
+            behind: of(self.behind, other.behind),
+            repeats: of(self.repeats, other.repeats),
         }
     }
 }
@@ -177,6 +191,8 @@ const ISSUE_PER_CLOCK: f64 = 4.0;
 const SPECIAL_PER_CLOCK: f64 = 16.0;
 /// Atomic operations per clock on the whole device, on different addresses.
 const ATOMICS_PER_CLOCK: f64 = 512.0;
+/// Clocks by which one spilled value that is loaded or stored lengthens a thread's chain: some of its latency is hidden.
+const SPILL_CLOCKS: f64 = 8.0;
 /// Seconds from a load's issue to its data, on a loaded memory.
 const MEMORY_LATENCY: f64 = 0.8e-6;
 
@@ -219,7 +235,7 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     let busy = grid.min(multiprocessors);
     let resident = f64::from(occupancy.blocks).min((grid / multiprocessors).ceil());
     let threads = resident * f64::from(launch.block);
-    let bytes_in_flight = in_flight(work, launch, threads, grid);
+    let bytes_in_flight = in_flight(work, launch, target, threads, grid);
     let bandwidth_share = (bytes_in_flight / f64::from(target.bytes_in_flight) * busy / multiprocessors).min(1.0);
 
     let sector_bytes = 32.0 * (work.load_sectors + work.store_sectors);
@@ -227,30 +243,48 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     let memory = bytes / target.bandwidth;
     // Only loads wait.
     let loads = work.load_sectors / (work.load_sectors + work.store_sectors).max(1.0);
-    let slowed = if bandwidth_share > 0.0 { memory * loads / bandwidth_share } else { 0.0 };
-    // However little there is to read, a thread waits for its loads one round after the other.
-    let latency = if work.load_sectors > 0.0 { MEMORY_LATENCY * work.rounds.max(1.0) / f64::from(launch.stages.max(1)) } else { 0.0 };
+    let slots = multiprocessors * f64::from(occupancy.blocks);
+    // Words that a thread spills, each as often as an instruction runs.
+    let spilled = f64::from(resources.spills) / 4.0 * work.repeats.max(1.0);
+    let slowed = match work.chain {
+        0.0 if bandwidth_share > 0.0 => memory * loads / bandwidth_share,
+        _ => 0.0,
+    };
+    let latency = match work.chain {
+        // However little there is to read, a thread waits for its loads one round after the other.
+        0.0 if work.load_sectors > 0.0 => MEMORY_LATENCY * work.rounds.max(1.0) / f64::from(launch.stages.max(1)),
+        0.0 => 0.0,
+        // Blocks that fit at the same time take as long as one of them alone; the others follow, each as one has ended.
+        chain => (grid / slots).ceil().min(grid / slots + 0.5).max(1.0) * (chain + SPILL_CLOCKS * spilled) / target.clock,
+    };
     let cycles = |amount: f64, per_clock: f64| amount / (per_clock * busy * target.clock);
-    let spilled = f64::from(resources.spills) * f64::from(launch.block) * grid / 32.0;
+    // Warps' accesses for what their threads spill; four sectors each.
+    let spilled = spilled * f64::from(launch.block.div_ceil(32)) * grid;
     let times = [
         (memory, Bottleneck::Memory),
         (slowed.max(latency), Bottleneck::Latency),
-        (cycles(work.load_sectors + work.store_sectors + spilled, L2_SECTORS_PER_CLOCK), Bottleneck::L2),
+        (cycles(work.load_sectors + work.store_sectors + work.partial_stores + 4.0 * spilled, L2_SECTORS_PER_CLOCK), Bottleneck::L2),
         (cycles(work.shared_wavefronts, 1.0), Bottleneck::Shared),
         (
             cycles(work.float_operations, f64::from(target.ffma_per_clock)).max(cycles(work.special_functions, SPECIAL_PER_CLOCK)),
             Bottleneck::Arithmetic,
         ),
         (matrix_clocks(work, &target.matrix) / (busy * target.clock), Bottleneck::Tensor),
-        (cycles(work.instructions, ISSUE_PER_CLOCK), Bottleneck::Issue),
+        (cycles(work.instructions + spilled, ISSUE_PER_CLOCK), Bottleneck::Issue),
         (work.atomics / (ATOMICS_PER_CLOCK * target.clock), Bottleneck::Atomics),
     ];
     let (longest, mut bottleneck) =
         times.into_iter().fold((0.0, Bottleneck::Launch), |best, next| if next.0 > best.0 * 1.000_001 { next } else { best });
-    let slots = multiprocessors * f64::from(occupancy.blocks);
     // While the threads of one block wait, those of the others on its multiprocessor compute.
     let waiting = MEMORY_LATENCY * work.waits * (grid / slots).ceil() / resident;
-    let seconds = longest / wave_efficiency(grid, slots, bottleneck) + waiting + target.launch;
+    let throughput = times.iter().filter(|t| t.1 != Bottleneck::Latency).map(|t| t.0).fold(0.0, f64::max);
+    let efficiency = wave_efficiency(grid, slots, bottleneck);
+    let busy_seconds = match work.chain {
+        0.0 => longest / efficiency + waiting,
+        // Where both take about as long neither hides the other well: a loaded memory answers later.
+        _ => (throughput / efficiency).hypot(latency) + work.behind / target.clock,
+    };
+    let seconds = busy_seconds + target.launch;
     if longest < target.launch {
         bottleneck = Bottleneck::Launch;
     }
@@ -267,9 +301,13 @@ fn matrix_clocks(work: &Work, rates: &MatrixRates) -> f64 {
 
 /// Bytes that the resident threads of a multiprocessor request before they wait: one round of loads, times the stages of a pipeline.
 /// Kernels that only store are never short of bytes in flight: stores don't wait.
-fn in_flight(work: &Work, launch: &Launch, threads: f64, grid: f64) -> f64 {
+fn in_flight(work: &Work, launch: &Launch, target: &Target, threads: f64, grid: f64) -> f64 {
     if work.load_sectors == 0.0 {
         return f64::INFINITY;
+    }
+    if work.chain > 0.0 {
+        let per_block = 32.0 * work.load_sectors / grid;
+        return threads / f64::from(launch.block) * per_block * (MEMORY_LATENCY * target.clock / work.chain).min(1.0);
     }
     let per_thread = 32.0 * work.load_sectors / (grid * f64::from(launch.block)) / work.rounds.max(1.0);
     // While the next stages are in flight, the oldest is consumed.

@@ -101,7 +101,7 @@ impl Device {
         Device::Sim(Arc::new(SimDevice::new(target)))
     }
     /// The same simulator, with a limit to the warp instructions of a launch.
-    pub(crate) fn sim_within(target: &Target, fuel: u64, count: bool) -> Device {
+    pub fn sim_within(target: &Target, fuel: u64, count: bool) -> Device {
         let options = girih_core::sim::Options { fuel, count, ..Default::default() };
         Device::Sim(Arc::new(SimDevice::with_options(target, options)))
     }

@@ -34,20 +34,9 @@ impl HostTensor {
 
     /// Random elements. The same `seed` gives the same elements.
     pub fn random(dtype: DType, lens: &[i64], distribution: &Distribution, seed: u64) -> HostTensor {
-        /// Elements that one generator draws: a large tensor is filled by several threads.
-        const CHUNK: usize = 1 << 18;
         let mut tensor = HostTensor::zeros(dtype, lens);
         let size = dtype.size();
-        let fill = |chunk: usize, bytes: &mut [u8]| {
-            let mut rng = Rng::new(seed ^ ((chunk as u64) << 32));
-            for (i, element) in bytes.chunks_exact_mut(size).enumerate() {
-                let bits = match distribution {
-                    Distribution::Formula(value) => Literal::from_f64(dtype, value(lens, chunk * CHUNK + i)).bits,
-                    random => random.draw(dtype, &mut rng),
-                };
-                element.copy_from_slice(&bits.to_le_bytes()[..size]);
-            }
-        };
+        let fill = |chunk: usize, bytes: &mut [u8]| fill_chunk(dtype, lens, distribution, seed, (chunk, bytes));
         let mut bytes = std::mem::take(&mut tensor.bytes);
         let chunks = Mutex::new(bytes.chunks_mut(CHUNK * size).enumerate());
         let next = || chunks.lock().expect("no panic while drawing").next();
@@ -64,6 +53,14 @@ impl HostTensor {
         }
         tensor.bytes = bytes;
         tensor
+    }
+
+    /// The bytes of one of the chunks, of [`CHUNK`] elements each, of which [`HostTensor::random`] is made.
+    pub fn random_chunk(dtype: DType, lens: &[i64], distribution: &Distribution, seed: u64, chunk: usize) -> Vec<u8> {
+        let numel = lens.iter().product::<i64>() as usize;
+        let mut bytes = vec![0; dtype.size() * CHUNK.min(numel.saturating_sub(chunk * CHUNK))];
+        fill_chunk(dtype, lens, distribution, seed, (chunk, &mut bytes));
+        bytes
     }
 
     /// Elements.
@@ -94,6 +91,21 @@ impl HostTensor {
     /// Sets element `i` to the value of its type nearest to `value`.
     pub fn set(&mut self, i: usize, value: f64) {
         self.set_bits(i, Literal::from_f64(self.dtype, value).bits);
+    }
+}
+
+/// Elements that one generator draws: a large tensor is filled by several threads, or only in part.
+pub const CHUNK: usize = 1 << 18;
+
+fn fill_chunk(dtype: DType, lens: &[i64], distribution: &Distribution, seed: u64, (chunk, bytes): (usize, &mut [u8])) {
+    let size = dtype.size();
+    let mut rng = Rng::new(seed ^ ((chunk as u64) << 32));
+    for (i, element) in bytes.chunks_exact_mut(size).enumerate() {
+        let bits = match distribution {
+            Distribution::Formula(value) => Literal::from_f64(dtype, value(lens, chunk * CHUNK + i)).bits,
+            random => random.draw(dtype, &mut rng),
+        };
+        element.copy_from_slice(&bits.to_le_bytes()[..size]);
     }
 }
 

@@ -11,6 +11,7 @@ mod chains;
 mod combining;
 mod compile_time;
 mod cooperating;
+mod counting;
 mod cubin_cache;
 mod cuda_text;
 mod demands;

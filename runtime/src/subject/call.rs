@@ -2,7 +2,7 @@
 
 use super::{Subject, signature_values};
 use crate::challenge::{Case, Sizes};
-use crate::inputs::HostTensor;
+use crate::inputs::{Distribution, HostTensor};
 use girih_core::lengths::Lengths;
 use girih_core::program::signature::Signature;
 use girih_core::program::walk::ProgramArg;
@@ -101,6 +101,32 @@ impl Subject {
         };
         let args = self.program.params.iter().zip(bound).enumerate().map(arg).collect::<Result<_, String>>()?;
         Ok(Call { sizes: sizes.clone(), args })
+    }
+}
+
+/// How the elements of an input are made.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The signature's element type.
+    pub dtype: DType,
+    /// Its lengths.
+    pub lens: Vec<i64>,
+    /// What its elements are drawn from.
+    pub distribution: Distribution,
+    /// The seed of this tensor.
+    pub seed: u64,
+}
+
+impl Subject {
+    /// How a call draws the elements of one of the program's tensors; nothing of outputs, scalars and bare kernels.
+    pub fn source(&self, param: usize, sizes: &Sizes, seed: u64) -> Option<Source> {
+        let (signature, bound) = self.bound()?;
+        let at = *bound.get(param)?;
+        let there = &signature.params[at];
+        let (_, distribution) = self.challenge.as_ref()?.inputs.iter().find(|(n, _)| *n == there.name)?;
+        let lens = self.lens(signature, at, &signature_values(&self.name, signature, sizes).ok()?, sizes).ok()?;
+        let (distribution, seed) = (distribution.at(|scalar| sizes.size(scalar)), seed.wrapping_add(at as u64));
+        Some(Source { dtype: there.dtype, lens, distribution, seed })
     }
 }
 

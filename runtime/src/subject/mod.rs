@@ -6,7 +6,7 @@ mod call;
 mod judged;
 pub(crate) mod sites;
 
-pub use call::{Call, CallArg};
+pub use call::{Call, CallArg, Source};
 
 use crate::bare_kernel::{kernel_call, numel, single_launch};
 use crate::challenge::{Challenge, Sizes};
@@ -113,6 +113,14 @@ impl Subject {
         let program = single_launch(def, &kernel);
         sites::check_first_choices(&program)?;
         Ok(Subject::new(def.path(), program, None, Kind::Kernel(Arc::new(kernel))))
+    }
+
+    /// Of a challenge: the judge's signature, and which of its parameters those of the program are.
+    fn bound(&self) -> Option<(&Signature, &[usize])> {
+        match &self.kind {
+            Kind::Challenge { signature, bound } => Some((signature, bound)),
+            Kind::Kernel(_) => None,
+        }
     }
 
     /// The judge's signature, of a challenge.

@@ -11,6 +11,8 @@
 mod ahead;
 pub mod client;
 mod clock;
+pub mod contents;
+pub mod counted;
 pub mod floor;
 mod forecast;
 pub mod launches;

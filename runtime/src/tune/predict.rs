@@ -1,11 +1,15 @@
 //! Times from the model instead of a GPU: for ordering candidates, and for tuning where the target is not at hand.
 //!
-//! A candidate is simulated at a reduced size, its counters are scaled to the whole launch, and the model turns them into a time
-//! with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers.
+//! What a candidate does is counted at the true size ([`super::counted`]; of products of matrices from one tile and a few turns), and the
+//! model turns it into a time with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers. Where data
+//! decide what is done that are not known at the true size, a rehearsal at a reduced size is simulated and its counters are scaled; where
+//! even that cannot be, bytes and operations have to do. The caller is told which it was ([`Basis`]).
 
 use super::SEED;
+use super::contents::Inputs;
+use super::counted::counted;
 use super::floor::{Basis, Predicted, floor_us};
-use super::launches::{Launch, host_arguments, launches_reading};
+use super::launches::{Launch, at as launches_at, host_arguments, launches_reading};
 use super::products::{self, Axes};
 use super::reduced::one_tile_each;
 use super::rehearsal::Rehearsals;
@@ -21,6 +25,7 @@ use girih_core::model;
 use girih_core::program::walk::LaunchArg;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::sim::{Class, Counters};
+use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
 use girih_core::tile::{Kernel, KnobId, ParamKind, Size};
@@ -35,7 +40,7 @@ pub struct Prediction<'a> {
     sizes: &'a Sizes,
     /// The reduced calls that are known.
     rehearsals: Arc<Rehearsals>,
-    /// The same site's launch in a reduced call; of products of tiles, which have predictions from one tile, found only where it is wanted.
+    /// The same site's launch in a reduced call, found only where it is wanted: data that are not known at the true size decide what is done.
     small: OnceLock<Result<Small, String>>,
     target: &'a Target,
     /// Schedules of all launch sites; the tuned site's is replaced by each candidate.
@@ -46,6 +51,8 @@ pub struct Prediction<'a> {
     end: Option<Instant>,
     /// What the other launch sites take, microseconds.
     others_us: f64,
+    /// What the launch finds in memory.
+    inputs: OnceLock<Inputs>,
     /// How the kernel walks its operands, if it multiplies tiles.
     axes: Option<Axes>,
 }
@@ -63,8 +70,10 @@ struct Small {
 
 /// Warp instructions after which a few turns of one tile are given up.
 const TILE_FUEL: u64 = 20_000_000;
-/// Registers per thread where NVRTC can't be asked.
-const GUESSED_REGISTERS: u32 = 32;
+/// Registers of a thread that has no arrays.
+const LEAST_REGISTERS: u32 = 32;
+/// Registers for addresses and counters.
+const ADDRESSES: u32 = 24;
 /// Part of what should overlap with the slowest unit's work and doesn't: it orders candidates that the model takes for equals.
 const UNHIDDEN: f64 = 0.05;
 
@@ -78,8 +87,8 @@ impl<'a> Prediction<'a> {
         schedules: Vec<Schedule>,
     ) -> Prediction<'a> {
         let (rehearsals, small) = (Arc::new(Rehearsals::within(None)), OnceLock::new());
-        let (checks, end, others_us, axes) = (OnceLock::new(), None, 0.0, Axes::of(kernel));
-        Prediction { subject, kernel, launch, sizes, rehearsals, small, target, schedules, checks, end, others_us, axes }
+        let (checks, inputs, end, others_us, axes) = (OnceLock::new(), OnceLock::new(), None, 0.0, Axes::of(kernel));
+        Prediction { subject, kernel, launch, sizes, rehearsals, small, target, schedules, checks, end, others_us, inputs, axes }
     }
 
     /// With checks that end with a search that has so much time.
@@ -139,32 +148,61 @@ impl<'a> Prediction<'a> {
 
     /// The model's word on one schedule, and how it came to be. A legal schedule always has one.
     fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
+        // What the turns of a product wait for, a chain of latencies says worse than turns that are counted do.
         if let Ok(Some(predicted)) = self.predict_product(schedule, registers) {
-            return Ok((predicted, Basis::Estimated));
+            return Ok((predicted, Basis::Counted));
         }
-        match self.predict_reduced(schedule, registers) {
+        if let Ok(predicted) = self.predict_counted(&simt, registers) {
+            return Ok(predicted);
+        }
+        match self.predict_reduced(&simt, schedule, registers) {
             Ok(predicted) => Ok((predicted, Basis::Estimated)),
-            Err(_) => Ok((self.predict_static(schedule, registers)?, Basis::Static)),
+            Err(_) => Ok((self.predict_static(&simt, registers), Basis::Static)),
         }
     }
 
+    /// From what the launch does at its true size.
+    fn predict_counted(&self, simt: &simt::Kernel, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
+        let inputs = self.inputs.get_or_init(|| {
+            let all = launches_at(self.subject, self.sizes).unwrap_or_default();
+            Inputs::of(self.subject, self.sizes, self.launch, &all)
+        });
+        let resources = registers.unwrap_or_else(|| guessed(simt));
+        let mut whole: Option<(model::Prediction, Basis)> = None;
+        for found in counted(simt, &self.launch.args, inputs, self.target)? {
+            let one = model::predict(&found.work, &found.launch, &resources, self.target);
+            whole = Some(match whole {
+                None => (one, found.basis),
+                Some((mut first, basis)) => {
+                    first.seconds += one.seconds;
+                    first.beside += one.beside;
+                    (first, basis.max(found.basis))
+                }
+            });
+        }
+        whole.ok_or_else(|| "nothing is launched".to_string())
+    }
+
     /// From bytes and operations alone: what a schedule does cannot be counted.
-    fn predict_static(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<model::Prediction, String> {
-        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
+    fn predict_static(&self, simt: &simt::Kernel, registers: Option<model::Resources>) -> model::Prediction {
         let grid = simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64).max(1);
         let bytes = tensor_bytes(&self.launch.args);
         let work = model::Work { load_sectors: bytes / 32.0, memory_bytes: bytes, rounds: 1.0, ..model::Work::default() };
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: 1 };
-        let guess = model::Resources { registers: GUESSED_REGISTERS.min(most_registers(&simt)), shared: simt.shared_bytes(), spills: 0 };
-        Ok(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target))
+        model::predict(&work, &launch, &registers.unwrap_or_else(|| guessed(simt)), self.target)
     }
 
     /// From a call at a reduced size, scaled.
-    fn predict_reduced(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<model::Prediction, String> {
+    fn predict_reduced(
+        &self,
+        simt: &simt::Kernel,
+        schedule: &Schedule,
+        registers: Option<model::Resources>,
+    ) -> Result<model::Prediction, String> {
         let small = self.small()?;
         let reports = self.count((&small.launch.args, &small.before), schedule, small.fuel)?;
         let counters = &reports[0].report.counters;
-        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
         let multiprocessors = self.target.multiprocessors as i64;
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
         let dealt = schedule.int_of_kind(self.kernel, KnobKind::Grid, 0) > 0;
@@ -172,8 +210,7 @@ impl<'a> Prediction<'a> {
         let work = scaled(counters, small.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
         let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1) as u32;
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
-        let guess = model::Resources { registers: GUESSED_REGISTERS.min(most_registers(&simt)), shared: simt.shared_bytes(), spills: 0 };
-        let resources = registers.unwrap_or(guess);
+        let resources = registers.unwrap_or_else(|| guessed(simt));
         let mut predicted = model::predict(&work, &launch, &resources, self.target);
         for (next, small) in simt.launches().zip(&reports).skip(1) {
             // A launch behind it takes the parts that blocks have left, one for each of its threads at a time.
@@ -370,8 +407,17 @@ fn tensor_bytes(args: &[LaunchArg]) -> f64 {
     args.iter().map(of).sum()
 }
 
+/// A guess at what the compiled kernel occupies: a thread's arrays, and what addresses and counters take, as far as the launch bounds leave it
+/// registers; the rest is spilled, stored and loaded.
+fn guessed(simt: &simt::Kernel) -> model::Resources {
+    let arrays: u32 = simt.vars.iter().filter_map(|v| v.len.map(|n| n * v.dtype.size() as u32)).sum();
+    let wanted = (ADDRESSES + arrays / 4).max(LEAST_REGISTERS);
+    let most = most_registers(simt);
+    model::Resources { registers: wanted.min(most), shared: simt.shared_bytes(), spills: 8 * wanted.saturating_sub(most) }
+}
+
 /// Registers that the launch bounds leave a thread.
-fn most_registers(simt: &girih_core::simt::Kernel) -> u32 {
+fn most_registers(simt: &simt::Kernel) -> u32 {
     model::most_registers(simt.launch.block, simt.launch.min_blocks)
 }
 
@@ -397,5 +443,6 @@ fn scaled(c: &Counters, scale: f64, rounds: f64) -> model::Work {
         atomics: times(c.threads(Class::Atomic)),
         rounds,
         waits: 0.0,
+        ..model::Work::default()
     }
 }

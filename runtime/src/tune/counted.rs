@@ -1,0 +1,120 @@
+//! The work of a launch at its true size, counted from some of its blocks.
+
+use super::contents::{ByParam, Inputs};
+use super::floor::Basis;
+use super::launches::host_arguments;
+use girih_core::model::{self, Work};
+use girih_core::program::walk::LaunchArg;
+use girih_core::sim::counting::{Count, CountArg, Slice, count};
+use girih_core::sim::{Class, Program};
+use girih_core::simt::{self, ParamKind};
+use girih_core::target::Target;
+use girih_core::tile::host::HostArg;
+use girih_core::types::Literal;
+
+/// Operations that are looked at, at most: some ten milliseconds.
+const FUEL: u64 = 2_000_000;
+
+/// A launch of a kernel that may be several.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Its numbers.
+    pub count: Count,
+    /// The same for the model.
+    pub work: Work,
+    /// Blocks and threads.
+    pub launch: model::Launch,
+    /// Whether anything had to be guessed.
+    pub basis: Basis,
+}
+
+/// Counts a kernel's launches on these arguments.
+///
+/// # Errors
+/// What decides where its threads go is in memory and not known; or it is too much.
+pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target) -> Result<Vec<Counted>, String> {
+    let host = host_arguments(args);
+    simt.launches().filter_map(|launch| one(launch, args, &host, inputs, target).transpose()).collect()
+}
+
+fn one(simt: &simt::Kernel, args: &[LaunchArg], host: &[HostArg], inputs: &Inputs, target: &Target) -> Result<Option<Counted>, String> {
+    let multiprocessors = i64::from(target.multiprocessors);
+    let grid = simt.launch.grid.eval(host, multiprocessors);
+    let Some(grid) = u32::try_from(grid).ok().filter(|g| *g > 0) else { return Ok(None) };
+    let program = Program::decode(simt);
+    let tensors: Vec<Option<usize>> = simt.params.iter().map(|p| tensor(&p.kind)).collect();
+    let slice = Slice::of(&program);
+    let unknown = slice.contents().iter().copied().find(|p| !tensors[*p].is_some_and(|t| inputs.knows(t)));
+    if let Some(p) = unknown {
+        return Err(format!("what `{}` holds decides where threads go, and is not known", simt.params[p].name));
+    }
+    let given: Vec<CountArg> = simt.params.iter().map(|p| argument(&p.kind, args, host, multiprocessors)).collect();
+    let contents = ByParam { inputs, tensors };
+    let count = count((&program, &slice), grid, &given, &contents, FUEL).map_err(|e| format!("{}: {e:?}", simt.name))?;
+    let launch = model::Launch { grid: u64::from(grid), block: simt.launch.block, stages: 1 };
+    let basis = if count.guessed { Basis::Estimated } else { Basis::Counted };
+    let work = work(&count, &program, &launch, &given, target);
+    Ok(Some(Counted { count, work, launch, basis }))
+}
+
+fn tensor(kind: &ParamKind) -> Option<usize> {
+    match kind {
+        ParamKind::Pointer { tensor, .. } => Some(*tensor),
+        ParamKind::TensorMap { map } => Some(map.tensor),
+        _ => None,
+    }
+}
+
+fn argument(kind: &ParamKind, args: &[LaunchArg], host: &[HostArg], multiprocessors: i64) -> CountArg {
+    if let Some(LaunchArg::Tensor(region)) = tensor(kind).and_then(|t| args.get(t)) {
+        let (_, end) = region.span();
+        return CountArg::Pointer { offset: region.offset.rem_euclid(256) as u64, bytes: (end - region.offset).max(0) as u64 };
+    }
+    match kind {
+        ParamKind::Workspace { dtype, len } => {
+            CountArg::Pointer { offset: 0, bytes: len.eval(host, multiprocessors).max(0) as u64 * dtype.size() as u64 }
+        }
+        ParamKind::Host { dtype, value } => CountArg::Scalar(Literal::from_i64(*dtype, value.eval(host, multiprocessors))),
+        ParamKind::Scalar { scalar, dtype } => match host.get(*scalar) {
+            Some(HostArg::Scalar(l)) => CountArg::Scalar(*l),
+            _ => CountArg::Scalar(Literal::from_i64(*dtype, 0)),
+        },
+        ParamKind::Pointer { .. } | ParamKind::TensorMap { .. } => CountArg::Pointer { offset: 0, bytes: 0 },
+    }
+}
+
+fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg], target: &Target) -> Work {
+    let (grid, warps) = (launch.grid as f64, f64::from(launch.block.div_ceil(32)));
+    let instructions = c.instructions() - c.warps(Class::Move);
+    let [half, tf32, int8] = c.matrix();
+    Work {
+        load_sectors: c.global_load().sectors + c.global_async().sectors,
+        store_sectors: c.global_store().sectors + c.global_atomic().sectors,
+        partial_stores: c.partial_stores(),
+        memory_bytes: memory_bytes(c, program, args, target),
+        shared_wavefronts: c.shared_wavefronts().iter().sum(),
+        instructions,
+        float_operations: c.threads(Class::Fma) + c.threads(Class::FloatAdd) + c.threads(Class::FloatMul),
+        special_functions: c.threads(Class::SpecialFunction),
+        matrix_half: half,
+        matrix_tf32: tf32,
+        matrix_int8: int8,
+        atomics: c.threads(Class::Atomic),
+        rounds: 1.0,
+        waits: 0.0,
+        chain: c.chain() / grid,
+        behind: c.behind,
+        repeats: (instructions / (grid * warps) / program.length().max(1) as f64).max(1.0),
+    }
+}
+
+/// Bytes from and to memory. What blocks leave each other stays in the cache where it fits.
+fn memory_bytes(c: &Count, program: &Program, args: &[CountArg], target: &Target) -> f64 {
+    let of = |(p, (param, arg)): (usize, (&simt::Param, &CountArg))| {
+        let [read, written] = c.unique(p);
+        let CountArg::Pointer { bytes, .. } = arg else { return 0.0 };
+        let kept = matches!(param.kind, ParamKind::Workspace { .. }) && *bytes as f64 <= 0.5 * target.l2 as f64;
+        if kept { 0.0 } else { read + written }
+    };
+    program.kernel().params.iter().zip(args).enumerate().map(of).sum()
+}
