@@ -1,11 +1,17 @@
 //! Numbered work on all cores.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::resume_unwind;
 
+/// Cores of this machine.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
 /// Does `0..count` in as many parts as there are cores; what comes of each part, in order. A panic in a part is one here.
 pub fn in_parts<T: Send>(count: usize, part: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores();
     let (part, share) = (&part, count.div_ceil(threads));
     std::thread::scope(|scope| {
         let range = |t: usize| (t * share).min(count)..((t + 1) * share).min(count);

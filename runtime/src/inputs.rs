@@ -40,8 +40,7 @@ impl HostTensor {
         let mut bytes = std::mem::take(&mut tensor.bytes);
         let chunks = Mutex::new(bytes.chunks_mut(CHUNK * size).enumerate());
         let next = || chunks.lock().expect("no panic while drawing").next();
-        let threads =
-            if lens.iter().product::<i64>() as usize > CHUNK { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+        let threads = if lens.iter().product::<i64>() as usize > CHUNK { crate::cores::cores() } else { 1 };
         let work = || {
             while let Some((chunk, bytes)) = next() {
                 fill(chunk, bytes);

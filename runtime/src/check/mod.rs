@@ -93,7 +93,7 @@ pub fn check_parts(parts: &[Part], options: &Options, progress: &dyn Progress) -
             reports.add(plan, part);
         }
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = crate::cores::cores();
     let workers = match &options.on {
         On::Simulator(_) => cores,
         On::Device(_) => 1,

@@ -1,13 +1,7 @@
 //! Pieces of work that several threads take from one list.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-
-/// Cores of this machine.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
-}
 
 /// Does pieces `0..count` in up to `jobs` threads. Each thread has a state of its own, made when it starts. `told` is called by this
 /// thread, with each piece's number and result as it comes; its error ends the work once the pieces in hand are done.

@@ -1,11 +1,12 @@
 //! `bench`: medians at the perf size, beside PyTorch in the same run.
 
-use super::abreast::{abreast, cores};
+use super::abreast::abreast;
 use super::peers::Torch;
 use super::{acceptance_json, ahead, deviation_json, device, exports, names, presets, print_json, sweeps};
 use crate::bench::{Options, Peers, Row, bench};
 use crate::cache::write_atomically;
 use crate::challenge::Sizes;
+use crate::cores::cores;
 use crate::device::Device;
 use crate::program::Way;
 use crate::quiet::Quiet;

@@ -50,7 +50,7 @@ impl<'a> Ahead<'a> {
 
     /// Starts the threads. They end when the last candidate was compiled or [`Ahead::stop`] is called.
     pub fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).clamp(1, 16);
+        let threads = crate::cores::cores().saturating_sub(1).clamp(1, 16);
         for _ in 0..threads {
             scope.spawn(move || self.work(4 * threads));
         }

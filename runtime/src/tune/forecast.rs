@@ -78,7 +78,7 @@ fn look(prediction: &Prediction, schedules: Vec<Schedule>, end: Instant, known: 
             found.lock().expect("no panic while predicting").push((at, time));
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = crate::cores::cores();
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     for (at, time) in found.into_inner().expect("no panic while predicting") {
         known.insert(schedules[at].clone(), time);

@@ -182,7 +182,7 @@ impl Candidates for Pool<'_> {
 fn all(space: &Space, limit: Option<Duration>) -> Option<Vec<Schedule>> {
     let (next, end) = (AtomicU64::new(0), limit.map(|l| Instant::now() + l));
     let (next, points) = (&next, space.points());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = crate::cores::cores();
     let work = |space: Space| {
         let (mut found, mut whole) = (Vec::new(), true);
         while let i = next.fetch_add(1, Ordering::Relaxed)
@@ -213,7 +213,7 @@ fn sample(space: &Space, n: usize, limit: Duration) -> Vec<Schedule> {
     let order = Permutation::new(space.points(), 1);
     let (next, end) = (AtomicU64::new(0), Instant::now() + limit);
     let (send, receive) = channel();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = crate::cores::cores();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let (send, space, next) = (send.clone(), space.clone(), &next);

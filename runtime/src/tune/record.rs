@@ -152,7 +152,7 @@ struct Sites<'a> {
 impl Sites<'_> {
     /// Registers and spilled bytes of each way's launch sites, compiled on all cores; nothing where one does not compile.
     fn compiled(&self, batch: &[Way]) -> Vec<Option<Vec<(u32, u32)>>> {
-        let (next, threads) = (AtomicUsize::new(0), std::thread::available_parallelism().map_or(1, usize::from).min(COMPILERS));
+        let (next, threads) = (AtomicUsize::new(0), crate::cores::cores().min(COMPILERS));
         let work = || {
             let mut found = Vec::new();
             while let i = next.fetch_add(1, Ordering::Relaxed)
