@@ -25,6 +25,9 @@ pub struct TensorFacts {
     pub align: u32,
     /// Row-major without gaps.
     pub packed: bool,
+    /// Elements of a row are neighbours: the last axis' stride is 1. So it is of all packed tensors.
+    #[serde(default)]
+    pub rows: bool,
     /// Each length is a multiple of this power of two, at most [`MAX_DIVISOR`].
     pub lens: Vec<u32>,
     /// Each stride (elements) is a multiple of this power of two, at most [`MAX_DIVISOR`]; says nothing of packed tensors' last axis.
@@ -66,6 +69,10 @@ impl TensorArg {
     pub fn is_packed(&self) -> bool {
         self.lens.iter().zip(&self.strides).zip(packed_strides(&self.lens)).all(|((l, s), p)| *l <= 1 || *s == p)
     }
+    /// Elements of a row are neighbours.
+    pub fn has_rows(&self) -> bool {
+        self.is_packed() || self.lens.last().is_none_or(|l| *l <= 1) || self.strides.last() == Some(&1)
+    }
     /// Elements.
     pub fn numel(&self) -> i64 {
         self.lens.iter().product()
@@ -86,7 +93,7 @@ impl Facts {
     pub fn none(kernel: &Kernel) -> Facts {
         Facts::uniform(
             kernel,
-            |size, rank| TensorFacts { align: size, packed: false, lens: vec![1; rank], strides: vec![1; rank], most: vec![] },
+            |size, rank| TensorFacts { align: size, packed: false, rows: false, lens: vec![1; rank], strides: vec![1; rank], most: vec![] },
             false,
         )
     }
@@ -95,7 +102,8 @@ impl Facts {
     /// as it is.
     pub fn best(kernel: &Kernel) -> Facts {
         let (lens, strides) = (|rank| vec![MAX_DIVISOR; rank], |rank| vec![MAX_DIVISOR; rank]);
-        let tensor = |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, lens: lens(rank), strides: strides(rank), most: vec![] };
+        let tensor =
+            |_, rank| TensorFacts { align: MAX_ALIGN, packed: true, rows: true, lens: lens(rank), strides: strides(rank), most: vec![] };
         let mut facts = Facts { noalias: true, ..Facts::uniform(kernel, tensor, true) };
         for ((p, k), len) in dim_constants(kernel) {
             let tensor = facts.tensors[p].as_mut().expect("facts: a length belongs to a tensor");
@@ -113,7 +121,8 @@ impl Facts {
 
     /// Packed tensors of any length and natural alignment: what a judge's `solve` may be called with.
     pub fn packed(kernel: &Kernel, index32: bool) -> Facts {
-        let tensor = |size, rank| TensorFacts { align: size, packed: true, lens: vec![1; rank], strides: vec![1; rank], most: vec![] };
+        let tensor =
+            |size, rank| TensorFacts { align: size, packed: true, rows: true, lens: vec![1; rank], strides: vec![1; rank], most: vec![] };
         Facts { noalias: true, ..Facts::uniform(kernel, tensor, index32) }
     }
 
@@ -173,6 +182,7 @@ impl Facts {
         let tensor = |a: &TensorFacts, b: &TensorFacts| {
             a.align.is_multiple_of(b.align)
                 && (a.packed || !b.packed)
+                && (a.packed || a.rows || !b.rows)
                 && a.lens.iter().zip(&b.lens).all(|(x, y)| x.is_multiple_of(*y))
                 && b.most.iter().enumerate().all(|(k, b)| *b == 0 || a.most.get(k).is_some_and(|a| *a > 0 && a <= b))
                 && (b.packed || a.strides.iter().zip(&b.strides).all(|(x, y)| x.is_multiple_of(*y)))
@@ -194,6 +204,7 @@ impl TensorFacts {
         TensorFacts {
             align: power_within(arg.address, MAX_ALIGN),
             packed: arg.is_packed(),
+            rows: arg.has_rows(),
             lens: arg.lens.iter().map(|l| power_within(*l as u64, MAX_DIVISOR)).collect(),
             strides: arg.strides.iter().map(|s| power_within(s.unsigned_abs(), MAX_DIVISOR)).collect(),
             most: vec![],
@@ -222,7 +233,12 @@ impl fmt::Display for Facts {
                 None => write!(f, "- ")?,
                 Some(t) => {
                     let list = |v: &[u32]| v.iter().map(u32::to_string).collect::<Vec<_>>().join("x");
-                    write!(f, "{}{}/{}", t.align, if t.packed { "p" } else { "s" }, list(&t.lens))?;
+                    let kind = match (t.packed, t.rows) {
+                        (true, _) => "p",
+                        (_, true) => "r",
+                        _ => "s",
+                    };
+                    write!(f, "{}{kind}/{}", t.align, list(&t.lens))?;
                     if !t.packed {
                         write!(f, "@{}", list(&t.strides))?;
                     }

@@ -15,6 +15,14 @@ pub struct Work {
     pub load_sectors: f64,
     /// 32-byte sectors that global stores and atomics touch, counted once per request.
     pub store_sectors: f64,
+    /// Lines of 128 bytes that loads, stores and atomics touch in global memory, counted once per request; 0 if not known.
+    pub lines: f64,
+    /// Lines that the L1 asks the L2 for: all but those of loads whose sectors a block has touched before. 0 if not known.
+    pub l2_lines: f64,
+    /// Sectors of these; 0 if not known: then all sectors count.
+    pub l2_sectors: f64,
+    /// Barriers of a block; 0 if not known.
+    pub barriers: f64,
     /// Compulsory bytes from and to memory: each byte of an input once, each of an output once. 0 if not known: then all sectors count.
     pub memory_bytes: f64,
     /// Passes through the shared-memory banks.
@@ -54,6 +62,10 @@ impl Work {
         Work {
             load_sectors: of(self.load_sectors, other.load_sectors),
             store_sectors: of(self.store_sectors, other.store_sectors),
+            lines: of(self.lines, other.lines),
+            l2_lines: of(self.l2_lines, other.l2_lines),
+            l2_sectors: of(self.l2_sectors, other.l2_sectors),
+            barriers: of(self.barriers, other.barriers),
             memory_bytes: of(self.memory_bytes, other.memory_bytes),
             shared_wavefronts: of(self.shared_wavefronts, other.shared_wavefronts),
             instructions: of(self.instructions, other.instructions),
@@ -185,6 +197,12 @@ const REGISTER_GRANULE: u32 = 256;
 const REGISTERS: u32 = 65536;
 /// Sectors of L2 traffic per clock and multiprocessor: 64 bytes.
 const L2_SECTORS_PER_CLOCK: f64 = 2.0;
+/// Lines that the L1 of a multiprocessor asks the L2 for per clock, however little of each: measured with columns of a matrix on an H200.
+const L2_LINES_PER_CLOCK: f64 = 0.4;
+/// Bytes of the L1 that threads' spilled values may fill: more of them are written to the L2.
+const SPILLS_KEPT: f64 = 192.0 * 1024.0;
+/// Part of a block's chain that nothing overlaps: the first blocks' loads, and the last ones' stores.
+const CHAIN_ALONE: f64 = 0.5;
 /// Schedulers of a multiprocessor, each issues one instruction per clock.
 const ISSUE_PER_CLOCK: f64 = 4.0;
 /// Special functions per clock and multiprocessor.
@@ -193,6 +211,8 @@ const SPECIAL_PER_CLOCK: f64 = 16.0;
 const ATOMICS_PER_CLOCK: f64 = 512.0;
 /// Clocks by which one spilled value that is loaded or stored lengthens a thread's chain: some of its latency is hidden.
 const SPILL_CLOCKS: f64 = 8.0;
+/// Seconds by which a call's first launch takes longer than those behind it.
+pub const FIRST_LAUNCH: f64 = 1.0e-6;
 /// Seconds from a load's issue to its data, on a loaded memory.
 const MEMORY_LATENCY: f64 = 0.8e-6;
 
@@ -258,13 +278,17 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
         chain => (grid / slots).ceil().min(grid / slots + 0.5).max(1.0) * (chain + SPILL_CLOCKS * spilled) / target.clock,
     };
     let cycles = |amount: f64, per_clock: f64| amount / (per_clock * busy * target.clock);
-    // Warps' accesses for what their threads spill; four sectors each.
+    // Warps' accesses for what their threads spill; four sectors each where these are too many for the L1.
     let spilled = spilled * f64::from(launch.block.div_ceil(32)) * grid;
+    let far = if threads * f64::from(resources.spills) / 2.0 > SPILLS_KEPT { spilled } else { 0.0 };
+    let sectors = if work.l2_sectors > 0.0 { work.l2_sectors } else { work.load_sectors + work.store_sectors };
+    let l2 = cycles(sectors + work.partial_stores + 4.0 * far, L2_SECTORS_PER_CLOCK).max(cycles(work.l2_lines + far, L2_LINES_PER_CLOCK));
     let times = [
         (memory, Bottleneck::Memory),
         (slowed.max(latency), Bottleneck::Latency),
-        (cycles(work.load_sectors + work.store_sectors + work.partial_stores + 4.0 * spilled, L2_SECTORS_PER_CLOCK), Bottleneck::L2),
-        (cycles(work.shared_wavefronts, 1.0), Bottleneck::Shared),
+        (l2, Bottleneck::L2),
+        // Shared memory and the L1 have one pipe.
+        (cycles(work.shared_wavefronts + work.lines + spilled, 1.0), Bottleneck::Shared),
         (
             cycles(work.float_operations, f64::from(target.ffma_per_clock)).max(cycles(work.special_functions, SPECIAL_PER_CLOCK)),
             Bottleneck::Arithmetic,
@@ -282,7 +306,7 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     let busy_seconds = match work.chain {
         0.0 => longest / efficiency + waiting,
         // Where both take about as long neither hides the other well: a loaded memory answers later.
-        _ => (throughput / efficiency).hypot(latency) + work.behind / target.clock,
+        chain => (throughput / efficiency).hypot(latency) + (CHAIN_ALONE * chain + work.behind) / target.clock,
     };
     let seconds = busy_seconds + target.launch;
     if longest < target.launch {

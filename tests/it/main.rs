@@ -51,6 +51,7 @@ mod program_chunks;
 mod programs;
 mod properties;
 mod random;
+mod recordings;
 mod reductions;
 mod rehearsals;
 mod rungs;

@@ -103,6 +103,7 @@ fn weakened(facts: &TensorFacts, by: u32) -> TensorFacts {
     TensorFacts {
         align: (facts.align >> by).max(1),
         packed: facts.packed && by == 0,
+        rows: facts.rows && by < 2,
         lens: facts.lens.iter().map(weaker).collect(),
         // A packed tensor's strides follow from its lengths, so weaker facts say what those give.
         strides: facts.strides.iter().map(weaker).collect(),

@@ -291,7 +291,7 @@ fn describe_facts(kernel: &tile::Kernel, facts: &Facts) -> String {
             list.push(format!("aligned to {} bytes", t.align));
         }
         if !t.packed {
-            list.push("strided".to_string());
+            list.push(if t.rows { "in rows" } else { "strided" }.to_string());
         }
         if t.lens.iter().any(|l| *l > 1) {
             list.push(format!("lengths multiples of {}", t.lens.iter().map(u32::to_string).collect::<Vec<_>>().join(" x ")));

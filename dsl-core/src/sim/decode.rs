@@ -19,6 +19,7 @@ pub struct Program {
     pub(super) kernel: Kernel,
     pub(super) code: Vec<Op>,
     pub(super) class: Vec<Class>,
+    length: f64,
     /// Statement of each operation, numbered in the order of the text.
     statement: Vec<u32>,
     pub(super) slots: usize,
@@ -71,6 +72,7 @@ impl Program {
             kernel: kernel.clone(),
             code: decoder.code,
             class: decoder.class,
+            length: decoder.length,
             statement: decoder.statement,
             slots: decoder.next as usize,
             tracked: decoder.tracked as usize,
@@ -90,9 +92,9 @@ impl Program {
         &self.kernel
     }
 
-    /// Operations of the code that compiled code has too: moves vanish.
-    pub fn length(&self) -> usize {
-        self.class.iter().filter(|c| **c != Class::Move).count()
+    /// Operations that compiled code has, about: moves vanish, loops that are written out are so many copies of their bodies.
+    pub fn length(&self) -> f64 {
+        self.length
     }
 
     /// The text of an operation's statement, and the comment nearest above it.
@@ -142,6 +144,9 @@ struct Decoder<'a> {
     kernel: &'a Kernel,
     code: Vec<Op>,
     class: Vec<Class>,
+    length: f64,
+    /// Copies of what is decoded, in loops that are written out.
+    copies: f64,
     statement: Vec<u32>,
     /// Number of the next statement, and of the current one.
     statements: u32,
@@ -177,6 +182,8 @@ impl<'a> Decoder<'a> {
             kernel,
             code: Vec::new(),
             class: Vec::new(),
+            length: 0.0,
+            copies: 1.0,
             statement: Vec::new(),
             statements: 0,
             current: 0,
@@ -198,6 +205,7 @@ impl<'a> Decoder<'a> {
 
     fn push(&mut self, op: Op, class: Class) -> usize {
         self.code.push(op);
+        self.length += if class == Class::Move { 0.0 } else { self.copies };
         self.class.push(class);
         self.statement.push(self.current);
         self.code.len() - 1

@@ -18,6 +18,12 @@ pub(super) fn is_written_out(unroll: bool, [start, end, step]: [&Expr; 3]) -> bo
     unroll && [start, end, step].iter().all(|e| matches!(e, Expr::Literal(_)))
 }
 
+/// The turns of a loop that is written out.
+pub(super) fn written_turns(bounds: [&Expr; 3]) -> f64 {
+    let [start, end, step] = bounds.map(|e| if let Expr::Literal(l) = e { l.to_i64() } else { 0 });
+    ((end - start).max(0) as f64 / step.max(1) as f64).ceil()
+}
+
 impl Unrolled {
     pub(super) fn enter(&mut self, counter: VarId, body: &[Stmt]) {
         if self.counters.is_empty() {

@@ -12,8 +12,10 @@ use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
 use girih_core::types::Literal;
 
-/// Operations that are looked at, at most: some ten milliseconds.
-const FUEL: u64 = 2_000_000;
+/// Operations that are looked at for a prediction, at most: a second where a block alone does much.
+pub const FUEL: u64 = 16_000_000;
+/// The same for one among many that are put in an order.
+pub const ROUGH_FUEL: u64 = 2_000_000;
 
 /// A launch of a kernel that may be several.
 #[derive(Clone, Debug)]
@@ -28,29 +30,37 @@ pub struct Counted {
     pub basis: Basis,
 }
 
-/// Counts a kernel's launches on these arguments.
+/// Counts a kernel's launches on these arguments, on so much fuel each.
 ///
 /// # Errors
 /// What decides where its threads go is in memory and not known; or it is too much.
-pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target) -> Result<Vec<Counted>, String> {
+pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target, fuel: u64) -> Result<Vec<Counted>, String> {
     let host = host_arguments(args);
-    simt.launches().filter_map(|launch| one(launch, args, &host, inputs, target).transpose()).collect()
+    simt.launches().filter_map(|launch| one(launch, (args, &host), inputs, target, fuel).transpose()).collect()
 }
 
-fn one(simt: &simt::Kernel, args: &[LaunchArg], host: &[HostArg], inputs: &Inputs, target: &Target) -> Result<Option<Counted>, String> {
+fn one(
+    simt: &simt::Kernel,
+    (args, host): (&[LaunchArg], &[HostArg]),
+    inputs: &Inputs,
+    target: &Target,
+    fuel: u64,
+) -> Result<Option<Counted>, String> {
     let multiprocessors = i64::from(target.multiprocessors);
     let grid = simt.launch.grid.eval(host, multiprocessors);
     let Some(grid) = u32::try_from(grid).ok().filter(|g| *g > 0) else { return Ok(None) };
     let program = Program::decode(simt);
     let tensors: Vec<Option<usize>> = simt.params.iter().map(|p| tensor(&p.kind)).collect();
     let slice = Slice::of(&program);
-    let unknown = slice.contents().iter().copied().find(|p| !tensors[*p].is_some_and(|t| inputs.knows(t)));
+    // What blocks leave each other is taken for zeros: whether sums are finite, say.
+    let own = |p: usize| matches!(simt.params[p].kind, ParamKind::Workspace { .. });
+    let unknown = slice.contents().iter().copied().find(|p| !own(*p) && !tensors[*p].is_some_and(|t| inputs.knows(t)));
     if let Some(p) = unknown {
         return Err(format!("what `{}` holds decides where threads go, and is not known", simt.params[p].name));
     }
     let given: Vec<CountArg> = simt.params.iter().map(|p| argument(&p.kind, args, host, multiprocessors)).collect();
     let contents = ByParam { inputs, tensors };
-    let count = count((&program, &slice), grid, &given, &contents, FUEL).map_err(|e| format!("{}: {e:?}", simt.name))?;
+    let count = count((&program, &slice), grid, &given, &contents, fuel).map_err(|e| format!("{}: {e:?}", simt.name))?;
     let launch = model::Launch { grid: u64::from(grid), block: simt.launch.block, stages: 1 };
     let basis = if count.guessed { Basis::Estimated } else { Basis::Counted };
     let work = work(&count, &program, &launch, &given, target);
@@ -87,10 +97,15 @@ fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg],
     let (grid, warps) = (launch.grid as f64, f64::from(launch.block.div_ceil(32)));
     let instructions = c.instructions() - c.warps(Class::Move);
     let [half, tf32, int8] = c.matrix();
+    let [l2_lines, l2_sectors] = c.passed_on();
     Work {
         load_sectors: c.global_load().sectors + c.global_async().sectors,
         store_sectors: c.global_store().sectors + c.global_atomic().sectors,
         partial_stores: c.partial_stores(),
+        lines: c.lines(),
+        l2_lines,
+        l2_sectors,
+        barriers: c.block_barriers() / (grid * warps),
         memory_bytes: memory_bytes(c, program, args, target),
         shared_wavefronts: c.shared_wavefronts().iter().sum(),
         instructions,
@@ -104,8 +119,14 @@ fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg],
         waits: 0.0,
         chain: c.chain() / grid,
         behind: c.behind,
-        repeats: (instructions / (grid * warps) / program.length().max(1) as f64).max(1.0),
+        repeats: repeats(instructions, launch, program),
     }
+}
+
+/// How often a warp runs an instruction of its code on average.
+pub(super) fn repeats(instructions: f64, launch: &model::Launch, program: &Program) -> f64 {
+    let warps = launch.grid as f64 * f64::from(launch.block.div_ceil(32));
+    (instructions / warps / program.length().max(1.0)).max(1.0)
 }
 
 /// Bytes from and to memory. What blocks leave each other stays in the cache where it fits.

@@ -18,7 +18,6 @@ mod forecast;
 pub mod launches;
 mod pool;
 pub mod predict;
-mod products;
 pub mod program;
 pub mod protocol;
 pub mod record;

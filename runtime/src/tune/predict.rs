@@ -1,34 +1,34 @@
 //! Times from the model instead of a GPU: for ordering candidates, and for tuning where the target is not at hand.
 //!
-//! What a candidate does is counted at the true size ([`super::counted`]; of products of matrices from one tile and a few turns), and the
-//! model turns it into a time with the registers that NVRTC reports. Where there is no NVRTC a guess stands for the registers. Where data
-//! decide what is done that are not known at the true size, a rehearsal at a reduced size is simulated and its counters are scaled; where
-//! even that cannot be, bytes and operations have to do. The caller is told which it was ([`Basis`]).
+//! What a candidate does is counted at the true size ([`super::counted`]), and the model turns it into a time with the registers that
+//! NVRTC reports. Where there is no NVRTC a guess stands for the registers. Where data decide what is done that are not known at the true
+//! size, a rehearsal at a reduced size is simulated and its counters are scaled; where even that cannot be, bytes and operations have to
+//! do. The caller is told which it was ([`Basis`]).
+
+mod trial;
 
 use super::SEED;
 use super::contents::Inputs;
-use super::counted::counted;
-use super::floor::{Basis, Predicted, floor_us};
+use super::counted::{FUEL, ROUGH_FUEL, counted, repeats};
+use super::floor::Basis;
 use super::launches::{Launch, at as launches_at, host_arguments, launches_reading};
-use super::products::{self, Axes};
 use super::reduced::one_tile_each;
 use super::rehearsal::Rehearsals;
 use crate::challenge::Sizes;
-use crate::check::{Checks, Report};
+use crate::check::Checks;
 use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::launch::{Argument, host_args, prepare};
 use crate::sim_device::LaunchReport;
-use crate::store::{Status, Trial};
 use crate::subject::Subject;
 use girih_core::model;
 use girih_core::program::walk::LaunchArg;
-use girih_core::schedule::{Choice, KnobKind, Schedule};
-use girih_core::sim::{Class, Counters};
+use girih_core::schedule::{KnobKind, Schedule};
+use girih_core::sim::{Class, Counters, Program};
 use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
-use girih_core::tile::{Kernel, KnobId, ParamKind, Size};
+use girih_core::tile::{Kernel, ParamKind};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -53,8 +53,8 @@ pub struct Prediction<'a> {
     others_us: f64,
     /// What the launch finds in memory.
     inputs: OnceLock<Inputs>,
-    /// How the kernel walks its operands, if it multiplies tiles.
-    axes: Option<Axes>,
+    /// It begins the call.
+    starts: OnceLock<bool>,
 }
 
 /// A site's launch at a reduced size.
@@ -68,8 +68,6 @@ struct Small {
     fuel: u64,
 }
 
-/// Warp instructions after which a few turns of one tile are given up.
-const TILE_FUEL: u64 = 20_000_000;
 /// Registers of a thread that has no arrays.
 const LEAST_REGISTERS: u32 = 32;
 /// Registers for addresses and counters.
@@ -87,8 +85,8 @@ impl<'a> Prediction<'a> {
         schedules: Vec<Schedule>,
     ) -> Prediction<'a> {
         let (rehearsals, small) = (Arc::new(Rehearsals::within(None)), OnceLock::new());
-        let (checks, inputs, end, others_us, axes) = (OnceLock::new(), OnceLock::new(), None, 0.0, Axes::of(kernel));
-        Prediction { subject, kernel, launch, sizes, rehearsals, small, target, schedules, checks, end, others_us, inputs, axes }
+        let (checks, inputs, starts, end, others_us) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), None, 0.0);
+        Prediction { subject, kernel, launch, sizes, rehearsals, small, target, schedules, checks, end, others_us, inputs, starts }
     }
 
     /// With checks that end with a search that has so much time.
@@ -128,17 +126,44 @@ impl<'a> Prediction<'a> {
     /// # Errors
     /// A schedule that is illegal, or that no GPU of the target can run.
     pub fn site_us(&self, schedule: &Schedule) -> Result<(f64, Basis), String> {
-        let (predicted, basis) = self.predict(schedule, self.resources(schedule)?)?;
+        self.site_us_with(schedule, self.resources(schedule)?)
+    }
+
+    /// The same where the registers per thread and the bytes that each spills are known, as a recording has them.
+    ///
+    /// # Errors
+    /// As [`Prediction::site_us`].
+    pub fn site_us_compiled(&self, schedule: &Schedule, (registers, spills): (u32, u32)) -> Result<(f64, Basis), String> {
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
+        self.site_us_with(schedule, Some(model::Resources { registers, shared: simt.shared_bytes(), spills }))
+    }
+
+    fn site_us_with(&self, schedule: &Schedule, resources: Option<model::Resources>) -> Result<(f64, Basis), String> {
+        let (predicted, basis) = self.predict(schedule, resources)?;
         if !predicted.seconds.is_finite() {
             return Err(format!("a block of {} does not fit a multiprocessor", schedule.short(self.kernel)));
         }
-        Ok((predicted.seconds * 1e6 * self.launch.count as f64, basis))
+        Ok((self.us(&predicted), basis))
+    }
+
+    /// Microseconds of all launches of the site.
+    fn us(&self, one: &model::Prediction) -> f64 {
+        let start = if self.starts_the_call() { model::FIRST_LAUNCH } else { 0.0 };
+        (one.seconds * self.launch.count as f64 + start) * 1e6
+    }
+
+    /// Whether the site stands for a call's beginning: one of those that are launched does.
+    fn starts_the_call(&self) -> bool {
+        *self.starts.get_or_init(|| {
+            let all = launches_at(self.subject, self.sizes).unwrap_or_default();
+            all.first().is_none_or(|first| first.site == self.launch.site)
+        })
     }
 
     /// A time in microseconds with guessed registers: good enough to order trials, also what the model takes for equals. Infinite where
     /// the schedule is illegal or fails on the simulator.
     pub fn rough_us(&self, schedule: &Schedule) -> f64 {
-        self.predict(schedule, None).map_or(f64::INFINITY, |(p, _)| (p.seconds + UNHIDDEN * p.beside) * 1e6)
+        self.predict_on(ROUGH_FUEL, schedule, None).map_or(f64::INFINITY, |(p, _)| (p.seconds + UNHIDDEN * p.beside) * 1e6)
     }
 
     /// What bounds a schedule, by the model with guessed registers; nothing where it is illegal or fails on the simulator.
@@ -148,12 +173,18 @@ impl<'a> Prediction<'a> {
 
     /// The model's word on one schedule, and how it came to be. A legal schedule always has one.
     fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
+        self.predict_on(FUEL, schedule, registers)
+    }
+
+    /// The same with so much fuel for what is counted.
+    fn predict_on(
+        &self,
+        fuel: u64,
+        schedule: &Schedule,
+        registers: Option<model::Resources>,
+    ) -> Result<(model::Prediction, Basis), String> {
         let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
-        // What the turns of a product wait for, a chain of latencies says worse than turns that are counted do.
-        if let Ok(Some(predicted)) = self.predict_product(schedule, registers) {
-            return Ok((predicted, Basis::Counted));
-        }
-        if let Ok(predicted) = self.predict_counted(&simt, registers) {
+        if let Ok(predicted) = self.predict_counted(&simt, registers, fuel) {
             return Ok(predicted);
         }
         match self.predict_reduced(&simt, schedule, registers) {
@@ -163,14 +194,19 @@ impl<'a> Prediction<'a> {
     }
 
     /// From what the launch does at its true size.
-    fn predict_counted(&self, simt: &simt::Kernel, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
+    fn predict_counted(
+        &self,
+        simt: &simt::Kernel,
+        registers: Option<model::Resources>,
+        fuel: u64,
+    ) -> Result<(model::Prediction, Basis), String> {
         let inputs = self.inputs.get_or_init(|| {
             let all = launches_at(self.subject, self.sizes).unwrap_or_default();
             Inputs::of(self.subject, self.sizes, self.launch, &all)
         });
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let mut whole: Option<(model::Prediction, Basis)> = None;
-        for found in counted(simt, &self.launch.args, inputs, self.target)? {
+        for found in counted(simt, &self.launch.args, inputs, self.target, fuel)? {
             let one = model::predict(&found.work, &found.launch, &resources, self.target);
             whole = Some(match whole {
                 None => (one, found.basis),
@@ -207,9 +243,10 @@ impl<'a> Prediction<'a> {
         let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
         let dealt = schedule.int_of_kind(self.kernel, KnobKind::Grid, 0) > 0;
         let tiles = if dealt { self.tiles(schedule).unwrap_or(grid) } else { grid };
-        let work = scaled(counters, small.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
+        let mut work = scaled(counters, small.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
         let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1) as u32;
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
+        work.repeats = repeats(work.instructions, &launch, &Program::decode(simt));
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let mut predicted = model::predict(&work, &launch, &resources, self.target);
         for (next, small) in simt.launches().zip(&reports).skip(1) {
@@ -220,51 +257,6 @@ impl<'a> Prediction<'a> {
             predicted.seconds += model::predict(&scaled(&small.report.counters, now / then, now), &launch, &resources, self.target).seconds;
         }
         Ok(predicted)
-    }
-
-    /// Of a kernel that multiplies tiles, from one tile of the result.
-    fn predict_product(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<Option<model::Prediction>, String> {
-        let knob = |k: KnobId| if let Choice::Int(i) = schedule.choices[k.0 as usize] { i } else { 1 };
-        let size = |s: &Size| s.value(knob);
-        let Some(axes) = &self.axes else { return Ok(None) };
-        let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1);
-        let part = |turns| axes.part(&self.launch.args, &size, turns);
-        let (Some(few), Some(more), Some(depth)) = (part(stages.max(2)), part(stages.max(2) + 2), axes.depth(&self.launch.args)) else {
-            return Ok(None);
-        };
-        let lowered = |s: &Schedule| girih_core::lower::lower(self.kernel, &self.launch.facts, s, self.target).map_err(|e| e.to_string());
-        // Blocks that share tiles do together what one block a tile would do, and leave each other parts.
-        let alone = one_tile_each(self.kernel, schedule);
-        let (simt, one_each) = (lowered(schedule)?, lowered(&alone)?);
-        let multiprocessors = self.target.multiprocessors as i64;
-        let grid = simt.launch.grid.eval(&arguments(self.launch), multiprocessors).max(1);
-        let tiles = |args: &[LaunchArg]| one_each.launch.grid.eval(&host_arguments(args), multiprocessors).max(1);
-        let work = |part: &products::Part| {
-            let reports = self.count((&part.args, &[]), &alone, TILE_FUEL)?;
-            Ok::<_, String>((scaled(&reports[0].report.counters, 1.0, 1.0), part.depth))
-        };
-        let (few, more, one, all) = (work(&few)?, work(&more)?, tiles(&few.args), tiles(&self.launch.args));
-        let mut work = products::whole(few, more, depth, (one, all));
-        work.memory_bytes = tensor_bytes(&self.launch.args);
-        self.pass_parts(&simt, &mut work);
-        let turns = (depth as f64 / axes.turn(&size) as f64).ceil();
-        work.rounds = (turns * all as f64 / grid as f64).ceil().max(1.0);
-        work.waits = if products::runs_ahead(self.kernel, schedule) { 0.0 } else { work.rounds };
-        let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: stages as u32 };
-        let (wanted, most) = (products::registers(&simt), most_registers(&simt));
-        let spills = 8 * wanted.saturating_sub(most);
-        let guess = model::Resources { registers: wanted.min(most), shared: simt.shared_bytes(), spills };
-        Ok(Some(model::predict(&work, &launch, &registers.unwrap_or(guess), self.target)))
-    }
-
-    /// Adds what blocks that share tiles leave each other: each part is stored once and loaded once, from memory where the cache is too
-    /// small for all of them.
-    fn pass_parts(&self, simt: &girih_core::simt::Kernel, work: &mut model::Work) {
-        let spaces = simt.workspaces(&arguments(self.launch), self.target.multiprocessors as i64);
-        let bytes = spaces.into_iter().map(|(_, bytes)| bytes as f64).sum::<f64>();
-        work.load_sectors += bytes / 32.0;
-        work.store_sectors += bytes / 32.0;
-        work.memory_bytes += if bytes > 0.5 * self.target.l2 as f64 { 2.0 * bytes } else { 0.0 };
     }
 
     /// Tiles of the whole launch: the blocks there would be with one tile each.
@@ -310,19 +302,6 @@ impl<'a> Prediction<'a> {
         if reports.is_empty() { Err("nothing was launched".into()) } else { Ok(reports) }
     }
 
-    /// Checks a candidate on the simulator at small awkward sizes, the small ones first, as far as there is time.
-    fn check(&self, schedule: &Schedule) -> Report {
-        let mut way = self.schedules.clone();
-        way[self.launch.site] = schedule.clone();
-        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-        self.checks.get_or_init(|| Checks::new(self.subject, 1)).check(way, self.target, left)
-    }
-
-    /// What the checks found that is the author's to mend, whatever the schedule.
-    pub(super) fn mistake(&self) -> Option<String> {
-        self.checks.get()?.mistake()
-    }
-
     /// What NVRTC says of a schedule's code: nothing where there is no NVRTC. An error where it was given up: nobody could launch that.
     fn resources(&self, schedule: &Schedule) -> Result<Option<model::Resources>, String> {
         let compiled = match compile(self.kernel, &self.launch.facts, schedule, self.target, Output::Cubin) {
@@ -346,47 +325,6 @@ fn scale(subject: &Subject, kernel: &Kernel, large: (&Launch, &Sizes), small: (&
     let flops = |of: (&Launch, &Sizes)| (challenge.flops)(of.1) / of.0.count.max(1) as f64;
     let operations = flops(large) / flops(small);
     if operations.is_finite() && operations > 0.0 { operations } else { elements }
-}
-
-impl Prediction<'_> {
-    /// A schedule checked on the simulator, with the model's time.
-    pub fn trial(&self, schedule: &Schedule) -> Trial {
-        let mut trial = Trial {
-            schedule: schedule.short(self.kernel),
-            status: Status::Predicted,
-            reason: String::new(),
-            median_us: None,
-            samples_us: Vec::new(),
-            registers: None,
-            flaw: None,
-            code: None,
-        };
-        let checked = self.check(schedule);
-        if let Some(failure) = checked.failures.first() {
-            (trial.status, trial.reason) = (Status::Wrong, failure.to_string());
-            return trial;
-        }
-        if checked.runs == 0 && checked.rejected.is_empty() {
-            let why = "there was no time to check it at any size";
-            let more = "a longer --budget has more, and smaller sizes to check at (`.check_at`) need less";
-            (trial.status, trial.reason) = (Status::Untried, format!("{why}: {more}"));
-            return trial;
-        }
-        let resources = self.resources(schedule);
-        trial.registers = resources.as_ref().ok().and_then(|r| r.map(|r| r.registers));
-        match resources.and_then(|r| self.predict(schedule, r)) {
-            Ok((p, basis)) if p.seconds.is_finite() => {
-                let us = self.others_us + p.seconds * 1e6 * self.launch.count as f64;
-                let predicted = Predicted::at_least(us, basis, floor_us(self.subject, self.sizes, self.target).unwrap_or(0.0));
-                trial.median_us = Some(predicted.us);
-                let remark = predicted.remark().map_or(String::new(), |r| format!(" ({r})"));
-                trial.reason = format!("bound by {}{remark}", p.bottleneck.name());
-            }
-            Ok((p, _)) => (trial.status, trial.reason) = (Status::Rejected, format!("bound by {}", p.bottleneck.name())),
-            Err(e) => (trial.status, trial.reason) = (Status::Rejected, e),
-        }
-        trial
-    }
 }
 
 /// Elements of all tensors of a launch.

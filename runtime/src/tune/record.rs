@@ -85,9 +85,11 @@ pub fn record(
     };
     let mut measured =
         Measured { subject, sites: Sites { target, kernels: &kernels, launches: &launches }, worker, head, ways: Vec::new() };
-    let mut draw = Draw { spaces: &spaces, seen: HashSet::new(), at: asked.seed as usize };
+    // What is not launched at these sizes keeps its schedule.
+    let launched = (0..spaces.len()).map(|site| launches.iter().any(|l| l.site == site)).collect();
+    let mut draw = Draw { spaces: &spaces, launched, first: &first, seen: HashSet::new(), at: asked.seed as usize };
     let mut evenly = draw.evenly(asked.seed, (asked.schedules / 2).max(1), asked.end);
-    evenly.insert(0, first);
+    evenly.insert(0, first.clone());
     let over = |count: usize| count >= asked.schedules || asked.end.is_some_and(|end| Instant::now() >= end);
     for batch in evenly.chunks(BATCH) {
         if over(measured.ways.len()) {
@@ -183,6 +185,10 @@ impl Sites<'_> {
 /// Draws ways, each once.
 struct Draw<'a> {
     spaces: &'a [Space<'a>],
+    /// By site: whether its kernel is launched.
+    launched: Vec<bool>,
+    /// The schedules of those that are not.
+    first: &'a Way,
     seen: HashSet<Way>,
     /// Which step is taken next.
     at: usize,
@@ -192,7 +198,10 @@ impl Draw<'_> {
     /// A candidate of each launch site's space, chosen evenly; those of small spaces come again beside others.
     fn evenly(&mut self, seed: u64, count: usize, end: Option<Instant>) -> Vec<Way> {
         let within = |_: &Schedule| end.is_none_or(|end| Instant::now() < end);
-        let drawn: Vec<Vec<Schedule>> = self.spaces.iter().map(|s| s.shuffled(seed).take_while(within).take(count).collect()).collect();
+        let of_site = |(site, space): (usize, &Space)| -> Vec<Schedule> {
+            if self.launched[site] { space.shuffled(seed).take_while(within).take(count).collect() } else { vec![self.first[site].clone()] }
+        };
+        let drawn: Vec<Vec<Schedule>> = self.spaces.iter().enumerate().map(of_site).collect();
         if drawn.iter().any(Vec::is_empty) {
             return Vec::new();
         }
@@ -204,7 +213,7 @@ impl Draw<'_> {
     fn beside(&mut self, parents: &[Way]) -> Vec<Way> {
         let mut found = Vec::new();
         for parent in parents {
-            for (site, space) in self.spaces.iter().enumerate() {
+            for (site, space) in self.spaces.iter().enumerate().filter(|(site, _)| self.launched[*site]) {
                 let steps = space.steps(&parent[site]);
                 let turn = self.at % steps.len().max(1);
                 let legal = |s: &&Schedule| space.check(s).is_ok() && space.canonical(s) == **s;

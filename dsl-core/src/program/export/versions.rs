@@ -46,6 +46,13 @@ pub struct KnownTensor {
     pub strides: Vec<Option<i64>>,
 }
 
+impl KnownTensor {
+    /// Elements of a row are neighbours.
+    fn has_rows(&self) -> bool {
+        self.packed || self.strides.last().is_none_or(|s| *s == Some(1))
+    }
+}
+
 impl Known {
     /// Packed tensors in memory of their own, of any lengths that the kernel does not fix.
     pub fn packed(kernel: &Kernel) -> Known {
@@ -96,6 +103,7 @@ impl Known {
         for (tensor, known) in facts.tensors.iter_mut().zip(&self.tensors) {
             if let (Some(tensor), Some(known)) = (tensor, known) {
                 tensor.packed &= known.packed;
+                tensor.rows &= known.has_rows();
             }
         }
         facts
@@ -115,7 +123,14 @@ impl Known {
                     // Those of packed tensors follow from their lengths.
                     let stride = |s: &Option<i64>| if known.packed { 1 } else { s.map_or(divisor, power) };
                     let strides = known.strides.iter().map(stride).collect();
-                    Some(TensorFacts { align: align.max(dtype.size() as u32), packed: known.packed, lens, strides, most: vec![] })
+                    Some(TensorFacts {
+                        align: align.max(dtype.size() as u32),
+                        packed: known.packed,
+                        rows: known.has_rows(),
+                        lens,
+                        strides,
+                        most: vec![],
+                    })
                 }
                 _ => None,
             })

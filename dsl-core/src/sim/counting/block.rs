@@ -5,7 +5,7 @@ mod run;
 mod warp;
 
 use super::latency;
-use super::loops::Turns;
+use super::loops::{self, Turns};
 use super::slice::{Slice, Uses};
 use super::tally::{self, Count};
 use super::traffic::{Banks, Touched};
@@ -65,7 +65,10 @@ pub(super) struct Machine<'a> {
     pub(super) grid: u32,
     args: &'a [CountArg],
     contents: &'a dyn Contents,
-    fuel: u64,
+    /// Operations that may still be looked at.
+    pub(super) fuel: u64,
+    /// Loops of no more turns are run whole; those that are written out always are, if they are short.
+    pub(super) whole: u64,
     info: Vec<Info>,
     /// The counted loop that begins, is tested or turns at an operation.
     loop_at: Vec<u32>,
@@ -73,6 +76,8 @@ pub(super) struct Machine<'a> {
     banks: Banks,
     /// What the block touched.
     pub(super) touched: Touched,
+    /// What the blocks before it touched.
+    others: Touched,
     shared: Vec<u8>,
     /// What the block has stored where contents matter, by parameter and byte.
     stored: HashMap<(usize, u64), u8>,
@@ -113,11 +118,13 @@ impl<'a> Machine<'a> {
             args,
             contents,
             fuel,
+            whole: loops::WHOLE,
             info,
             loop_at,
             warps,
             banks: Banks::default(),
             touched: Touched::default(),
+            others: Touched::default(),
             shared,
             stored: HashMap::new(),
             block: 0,
@@ -139,6 +146,7 @@ impl<'a> Machine<'a> {
     /// Runs a block.
     pub(super) fn run(&mut self, block: u32) -> Result<Count, Uncounted> {
         self.block = block;
+        self.others.add(&self.touched);
         self.touched.clear();
         self.stored.clear();
         self.shared.fill(0);
@@ -183,7 +191,8 @@ impl<'a> Machine<'a> {
     fn begin_loop(&mut self, warp: &mut Warp, number: usize) {
         let turns = self.turns_left(warp, number);
         let now = warp.now();
-        warp.turns.push(Turns::begin(number, turns, warp.weight, now));
+        let whole = if self.program.loops[number].written_out { loops::WHOLE } else { self.whole };
+        warp.turns.push(Turns::begin(number, turns, whole, warp.weight, now));
         warp.weight *= warp.turns.last().map_or(1.0, Turns::weight);
     }
 

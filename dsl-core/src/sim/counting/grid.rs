@@ -13,6 +13,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Grids of no more blocks are run whole.
 const WHOLE: u32 = 6;
+/// The same where there is fuel for all: in a small grid the block at a corner is more than what both its axes add.
+const SMALL: u32 = 64;
+/// Blocks of a large grid that are run, about: where the fuel does not last for so many, one stands for all but the last.
+const KINDS: u64 = 20;
 /// Axes of no more places are run whole.
 const SHORT: u32 = 4;
 /// Blocks that are run beyond these along an axis, at most.
@@ -66,8 +70,15 @@ pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted
     let params = machine.program.kernel.params.len();
     let mut blocks = Blocks { machine, known: HashMap::new(), pages: HashMap::new(), touched: vec![[0.0; 2]; params] };
     let mut sum = Count::zero(params);
+    let before = blocks.machine.fuel;
     let last = blocks.run(grid - 1)?.clone();
-    if grid <= WHOLE {
+    let each = before - blocks.machine.fuel;
+    let whole = grid <= WHOLE || grid <= SMALL && each * u64::from(grid) <= before / 8;
+    if each.saturating_mul(KINDS) > before && grid > 1 {
+        let one = blocks.run(grid / 2)?.clone();
+        sum.add(&one, f64::from(grid - 1));
+        sum.guessed = true;
+    } else if whole {
         for block in 0..grid - 1 {
             let one = blocks.run(block)?.clone();
             sum.add(&one, 1.0);
@@ -79,7 +90,7 @@ pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted
     sum.add(&last, 1.0);
     sum.behind = if grid > 1 { (last.chain() - others).max(0.0) } else { 0.0 };
     sum.blocks = blocks.known.len();
-    bound_unique(&blocks, grid, &mut sum);
+    bound_unique(&blocks, (grid, whole), &mut sum);
     Ok(sum)
 }
 
@@ -172,18 +183,18 @@ fn size(count: &Count) -> f64 {
 
 /// What blocks touch together is less than what each touches, added up: no more than there is, and where all blocks touch the same what one
 /// of them does.
-fn bound_unique(blocks: &Blocks, grid: u32, sum: &mut Count) {
+fn bound_unique(blocks: &Blocks, (grid, whole): (u32, bool), sum: &mut Count) {
     let run = blocks.known.len() as f64;
     for param in 0..blocks.touched.len() {
         let there = (blocks.machine.bytes(param) / 32.0).ceil() * 32.0;
         for side in 0..2 {
             let place = tally::UNIQUE + 2 * param + side;
             let added = sum.numbers[place];
-            let apart = if grid <= WHOLE { 1.0 } else { blocks.apart(param, side) };
+            let apart = if whole { 1.0 } else { blocks.apart(param, side) };
             let all_the_same = run > 1.0 && apart * run <= 1.05;
             let one = added / f64::from(grid);
-            let whole = if grid <= WHOLE { added * blocks.apart(param, side) } else { added };
-            sum.numbers[place] = if all_the_same { one } else { whole }.min(there);
+            let met = if whole { added * blocks.apart(param, side) } else { added };
+            sum.numbers[place] = if all_the_same { one } else { met }.min(there);
         }
     }
 }

@@ -4,10 +4,12 @@
 
 use crate::sim::Class;
 
-/// A load whose sectors the block has not touched before: it comes from memory.
+/// A load whose sectors no block that was run has touched before: it comes from memory.
 pub(super) const MEMORY: f64 = 800.0;
-/// A load whose sectors the block has touched before, and an atomic: it comes from the caches.
+/// A load whose sectors other blocks have touched before, and an atomic: it comes from the L2.
 pub(super) const CACHE: f64 = 250.0;
+/// A load whose sectors the block has touched before: it comes from the L1.
+pub(super) const NEAR: f64 = 40.0;
 /// A load from shared memory.
 pub(super) const SHARED: f64 = 30.0;
 /// A wait for all threads of a block, beyond the last arrival.

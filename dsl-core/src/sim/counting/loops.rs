@@ -1,7 +1,9 @@
 //! Which turns of a loop are run, and how many each stands for.
 
-/// Loops of no more turns are run whole.
-const WHOLE: u64 = 24;
+/// Loops of no more turns are run whole: their predicates may differ at every turn.
+pub(super) const WHOLE: u64 = 24;
+/// The same where a turn takes much.
+pub(super) const FEW: u64 = FIRST + LAST + 2;
 /// Turns at the beginning that are run: what begins a pipeline, and one behind it.
 const FIRST: u64 = 2;
 /// Turns at the end that are run: where a pipeline has nothing more to load.
@@ -13,6 +15,8 @@ pub(super) struct Turns {
     pub number: usize,
     /// Turns that it takes, as far as known.
     turns: u64,
+    /// A loop of no more turns is run whole.
+    whole: u64,
     /// The turn that is run now.
     pub at: u64,
     /// Turns that one outside of the loop stands for.
@@ -22,9 +26,9 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// A loop of so many turns that begins.
-    pub fn begin(number: usize, turns: u64, outer: f64, now: f64) -> Turns {
-        Turns { number, turns, at: 0, outer, began: now }
+    /// A loop of so many turns that begins; of no more than `whole` turns each is run.
+    pub fn begin(number: usize, turns: u64, whole: u64, outer: f64, now: f64) -> Turns {
+        Turns { number, turns, whole, at: 0, outer, began: now }
     }
 
     /// The two turns in the middle that are run, at equal distances from the ends: work that grows by the turn is theirs on average.
@@ -35,7 +39,7 @@ impl Turns {
 
     /// How many turns the one that is run now stands for.
     pub fn weight(&self) -> f64 {
-        let whole = self.turns <= WHOLE || !self.middle().contains(&self.at);
+        let whole = self.turns <= self.whole || !self.middle().contains(&self.at);
         if whole { 1.0 } else { (self.turns - FIRST - LAST) as f64 / 2.0 }
     }
 
@@ -43,7 +47,7 @@ impl Turns {
     pub fn next(&mut self) -> u64 {
         let following = self.at + 1;
         self.at = match following {
-            _ if self.turns <= WHOLE || following < FIRST => following,
+            _ if self.turns <= self.whole || following < FIRST => following,
             _ => {
                 let [a, b] = self.middle();
                 [a, b, self.turns - LAST].into_iter().find(|t| *t >= following).unwrap_or(following)
@@ -69,8 +73,8 @@ mod tests {
 
     #[test]
     fn turns_stand_for_all() {
-        for turns in [1, 2, 24, 25, 26, 100, 12345] {
-            let mut t = Turns::begin(0, turns, 1.0, 0.0);
+        for (turns, whole) in [1, 2, 7, 8, 24, 25, 26, 100, 12345].into_iter().flat_map(|n| [(n, WHOLE), (n, FEW)]) {
+            let mut t = Turns::begin(0, turns, whole, 1.0, 0.0);
             let (mut sum, mut growing, mut run) = (0.0, 0.0, 0);
             while !t.is_over() {
                 sum += t.weight();
@@ -80,7 +84,7 @@ mod tests {
             }
             assert_eq!(sum, turns as f64);
             assert_eq!(growing, (turns * (turns - 1) / 2) as f64);
-            assert!(run <= WHOLE, "{run} of {turns}");
+            assert!(run <= whole, "{run} of {turns}");
         }
     }
 }

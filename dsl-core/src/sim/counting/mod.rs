@@ -61,11 +61,19 @@ pub enum Uncounted {
     TooMuch,
 }
 
+/// One block may take this part of the fuel with its short loops run whole.
+const PROBE: u64 = 160;
+
 /// Counts a launch of `grid` blocks on so much `fuel`: warp-level operations that are looked at.
 ///
 /// # Errors
 /// More is needed.
 pub fn count(program: (&Program, &Slice), grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
-    let mut machine = Machine::new(program, grid, args, contents, fuel);
+    let mut machine = Machine::new(program, grid, args, contents, fuel / PROBE);
+    // A block that takes much runs few turns of its loops.
+    if machine.run(grid / 2).is_err() {
+        machine.whole = loops::FEW;
+    }
+    machine.fuel = fuel;
     grid::count(&mut machine, grid)
 }

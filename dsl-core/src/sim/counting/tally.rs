@@ -20,8 +20,10 @@ pub(super) const INT8: usize = HALF + 2;
 pub(super) const PARTIAL: usize = HALF + 3;
 pub(super) const BARRIERS: usize = HALF + 4;
 pub(super) const CHAIN: usize = HALF + 5;
+pub(super) const LINES: usize = HALF + 6;
+pub(super) const PASSED: usize = HALF + 7;
 /// Two for each parameter: bytes of distinct sectors read and written.
-pub(super) const UNIQUE: usize = HALF + 6;
+pub(super) const UNIQUE: usize = HALF + 9;
 
 /// What a launch does.
 #[derive(Clone, PartialEq, Debug)]
@@ -105,6 +107,14 @@ impl Count {
     /// Sectors of stores, counted once per request, of which the request writes only a part.
     pub fn partial_stores(&self) -> f64 {
         self.numbers[PARTIAL]
+    }
+    /// Lines of 128 bytes that loads, stores and atomics touch in global memory, counted once per request; not those of copies to shared memory.
+    pub fn lines(&self) -> f64 {
+        self.numbers[LINES]
+    }
+    /// Lines and sectors that the L1 passes on to the L2, copies' among them: all but those of loads that the block has touched before.
+    pub fn passed_on(&self) -> [f64; 2] {
+        [self.numbers[PASSED], self.numbers[PASSED + 1]]
     }
     /// Barriers of the whole block, per warp that arrives.
     pub fn block_barriers(&self) -> f64 {

@@ -49,6 +49,12 @@ impl Sectors {
         &self.all[..self.len]
     }
 
+    /// Lines of four sectors.
+    pub fn lines(&self) -> usize {
+        let list = self.list();
+        (0..list.len()).filter(|i| !list[..*i].iter().rev().any(|before| before >> 2 == list[*i] >> 2)).count()
+    }
+
     /// Those of which less than all bytes are touched.
     pub fn partial(&self, addresses: &Lanes, lanes: u32, bytes: u32) -> usize {
         // Lanes store to places of their own.
@@ -96,7 +102,21 @@ impl Touched {
         (fresh, known)
     }
 
-    /// Adds another block's; sectors that both have touched, of each parameter.
+    /// Whether a sector was read or written.
+    pub fn has(&self, param: usize, sector: u64) -> bool {
+        let page = self.pages.get(&((param as u64) << 52 | sector >> 6));
+        page.is_some_and(|[read, written]| (read | written) >> (sector % 64) & 1 == 1)
+    }
+
+    /// Adds another block's.
+    pub fn add(&mut self, other: &Touched) {
+        for (key, bits) in &other.pages {
+            let page = self.pages.entry(*key).or_default();
+            (page[0], page[1]) = (page[0] | bits[0], page[1] | bits[1]);
+        }
+    }
+
+    /// By parameter and page: 64 sectors that were read, and written.
     pub fn pages(&self) -> impl Iterator<Item = (usize, u64, [u64; 2])> {
         self.pages.iter().map(|(key, bits)| ((key >> 52) as usize, key & ((1 << 52) - 1), *bits))
     }

@@ -53,8 +53,19 @@ impl Decoder<'_> {
             Expr::Binary(op, a, b) => {
                 let d = k.dtype(a);
                 let f = scalar::binary_fn(*op, d).unwrap_or_else(|| panic!("simulator: {op:?} is not defined on {d}"));
-                let (a, b) = (self.value(a), self.value(b));
-                let slot = self.pure(dst, binary_class(*op, d), |dst| Op::Binary { f, dst, a, b });
+                let sums = d.is_float() && matches!(op, BinaryOp::Add | BinaryOp::Sub);
+                let (a, of_a) = (self.value(a), self.product(a));
+                let (b, of_b) = (self.value(b), self.product(b));
+                // nvcc makes one operation of a product and the sum that takes it.
+                let class = match of_b.or(of_a).filter(|_| sums) {
+                    Some(product) => {
+                        self.class[product] = Class::Move;
+                        self.length -= self.copies;
+                        Class::Fma
+                    }
+                    None => binary_class(*op, d),
+                };
+                let slot = self.pure(dst, class, |dst| Op::Binary { f, dst, a, b });
                 if matches!(op, BinaryOp::Div | BinaryOp::Rem) && !d.is_float() {
                     self.divisions.push(self.here() - 1);
                 }
@@ -100,6 +111,12 @@ impl Decoder<'_> {
 
     pub(super) fn value(&mut self, e: &Expr) -> Slot {
         self.value_into(e, None)
+    }
+
+    /// The operation that has just computed an expression, if it multiplies floats.
+    fn product(&self, e: &Expr) -> Option<usize> {
+        let last = self.code.len().checked_sub(1)?;
+        (matches!(e, Expr::Binary(BinaryOp::Mul, ..)) && self.class[last] == Class::FloatMul).then_some(last)
     }
 
     fn pure(&mut self, dst: Option<Slot>, class: Class, op: impl FnOnce(Slot) -> Op) -> Slot {

@@ -4,7 +4,7 @@ use super::{Counted, Decoder};
 use crate::scalar;
 use crate::sim::counters::Class;
 use crate::sim::op::{AtomicStep, BulkStep, CopyStep, MatrixStep, MmaStep, Op, ShuffleStep};
-use crate::sim::unrolled::is_written_out;
+use crate::sim::unrolled::{is_written_out, written_turns};
 use crate::simt::{Expr, Stmt, VarId};
 use crate::types::BinaryOp;
 
@@ -79,9 +79,12 @@ impl Decoder<'_> {
             Stmt::For { var, start, end, step, unroll, body } => {
                 let bounds = [start, end, step];
                 if is_written_out(*unroll, bounds) {
+                    let outside = self.copies;
+                    self.copies *= written_turns(bounds);
                     self.unrolled.enter(*var, body);
                     self.counted(*var, bounds, body, [Class::Move; 2]);
                     self.unrolled.leave();
+                    self.copies = outside;
                 } else {
                     self.counted(*var, bounds, body, [Class::Integer, Class::Control]);
                 }

@@ -24,7 +24,8 @@ impl Body<'_> {
                 _ => None,
             })
         };
-        if tensors().any(|(facts, view)| facts.packed && !view.packed) {
+        let unit = |view: &TensorView| view.packed || view.strides.last().is_none_or(|s| self.names.index(s).constant == Some(1));
+        if tensors().any(|(facts, view)| facts.packed && !view.packed || facts.rows && !unit(view)) {
             return None;
         }
         let range = self.range_conditions(tensors().filter(|_| version.facts.index32).map(|(_, view)| view));

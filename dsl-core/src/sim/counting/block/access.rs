@@ -123,10 +123,13 @@ impl Machine<'_> {
                 numbers[place] += weight;
                 numbers[place + 1] += weight * sectors.list().len() as f64;
                 numbers[place + 2] += weight * f64::from(lanes.count_ones() * bytes);
+                let lines = sectors.lines() as f64;
+                // What is copied to shared memory is counted there.
+                numbers[tally::LINES] += if kind == Traffic::Async { 0.0 } else { weight * lines };
                 if kind == Traffic::Store {
                     numbers[tally::PARTIAL] += weight * sectors.partial(addresses, lanes, bytes) as f64;
                 }
-                self.first_touch(p, sectors.list(), weight, kind)
+                self.first_touch(p, (sectors.list(), lines), weight, kind)
             }
             Space::Shared(_) => {
                 let place = match kind {
@@ -143,13 +146,24 @@ impl Machine<'_> {
     }
 
     /// Counts sectors that are new to the block; the clocks until they are there.
-    fn first_touch(&mut self, param: usize, sectors: &[u64], weight: f64, kind: Traffic) -> f64 {
+    fn first_touch(&mut self, param: usize, (sectors, lines): (&[u64], f64), weight: f64, kind: Traffic) -> f64 {
         let (reads, writes) = (kind != Traffic::Store, matches!(kind, Traffic::Store | Traffic::Atomic));
         let (fresh, known) = self.touched.note(param, sectors, reads, writes);
         for (side, sectors) in fresh.into_iter().enumerate() {
             self.count.numbers[tally::UNIQUE + 2 * param + side] += 32.0 * weight * sectors;
         }
-        if known { latency::CACHE } else { latency::MEMORY }
+        let passed = if writes { sectors.len() as f64 } else { fresh[0] };
+        if passed > 0.0 {
+            self.count.numbers[tally::PASSED] += weight * lines;
+            self.count.numbers[tally::PASSED + 1] += weight * passed;
+        }
+        match self.program.kernel.params[param].kind {
+            _ if known => latency::NEAR,
+            // Other blocks have left it.
+            ParamKind::Workspace { .. } => latency::CACHE,
+            _ if sectors.iter().all(|sector| self.others.has(param, *sector)) => latency::CACHE,
+            _ => latency::MEMORY,
+        }
     }
 
     /// What lanes load, `k` elements behind their addresses; zeros in the others.
@@ -284,7 +298,8 @@ impl Machine<'_> {
             numbers[0] += warp.weight;
             numbers[1] += warp.weight * sectors.len() as f64;
             numbers[2] += warp.weight * len as f64;
-            let takes = self.first_touch(param, &sectors, warp.weight, Traffic::Async);
+            let lines = (sectors.len() as f64 / 4.0).ceil();
+            let takes = self.first_touch(param, (&sectors, lines), warp.weight, Traffic::Async);
             self.bulk = self.bulk.max(at + takes);
         }
     }
