@@ -2,7 +2,7 @@
 //! On a machine with a GPU that the code is for, so does the GPU.
 
 use super::launches::gpu::OnGpu;
-use super::launches::{Launch, Placement, best_facts, even_facts, shapes_within};
+use super::launches::{Launch, Placement, best_facts, even_facts, row_facts, shapes_within};
 use super::mutants::stood_for;
 use super::rungs::all_kernels;
 use girih_core::facts::Facts;
@@ -32,7 +32,7 @@ struct Tier {
     round: fn(i64) -> i64,
 }
 
-fn tiers(kernel: &Kernel) -> [Tier; 5] {
+fn tiers(kernel: &Kernel) -> [Tier; 6] {
     let any: fn(i64) -> i64 = |len| len;
     [
         Tier { facts: Facts::none(kernel), placement: Placement::Strided, round: any },
@@ -40,6 +40,7 @@ fn tiers(kernel: &Kernel) -> [Tier; 5] {
         Tier { facts: Facts::packed(kernel, true), placement: Placement::Shifted, round: any },
         // Multiples of 2, but not of 4.
         Tier { facts: even_facts(kernel), placement: Placement::Even, round: |len| if len > 1 { len / 4 * 4 + 2 } else { len * 2 } },
+        Tier { facts: row_facts(kernel), placement: Placement::Rows, round: any },
         Tier { facts: best_facts(kernel), placement: Placement::Aligned, round: any },
     ]
 }

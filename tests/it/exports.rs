@@ -121,3 +121,21 @@ fn pictures_are_inverted_wherever_they_lie() {
         }
     }
 }
+
+/// Rows of a window of a matrix are contiguous, whatever lies between them: they are read by vectors where their lengths allow.
+#[test]
+fn windows_of_matrices_are_read_by_vectors() {
+    let challenge = challenges().into_iter().find(|c| c.slug == "2d_subarray_sum").expect("a challenge of this name");
+    let subject = Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"));
+    let at_perf = AtPerf::of(&subject);
+    let mut chosen = |site: usize, kernel: &girih_core::tile::Kernel| Chosen {
+        schedule: parse_schedule(kernel, "R=16,C=256,CR=1,CC=8,V=4,S=1,G=4,H=Default").unwrap_or_else(|e| panic!("{e}")),
+        tuned: at_perf.facts_of_site(site).cloned().into_iter().collect(),
+    };
+    let text = export_program(&subject.program, subject.signature().expect("a signature"), Target::h200(), &mut chosen)
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert!(text.contains("x aligned to 16 bytes, in rows"), "{text}");
+    let body =
+        text.split("x aligned to 16 bytes, in rows").nth(1).unwrap_or_default().split("extern \"C\" __global__").nth(1).unwrap_or_default();
+    assert!(body.contains("reinterpret_cast<const int4*>") && !body.contains("x_stride1"), "{body}");
+}

@@ -34,6 +34,8 @@ pub enum Placement {
     Shifted,
     /// One element off, with gaps between rows and between elements, where the kernel allows it.
     Strided,
+    /// Aligned, rows with gaps of 16 elements and more, where the kernel allows it: what a window of a matrix is.
+    Rows,
 }
 
 /// One argument.
@@ -85,10 +87,19 @@ fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
 /// The most that a launch can promise: packed, aligned tensors with axes of 48 elements where the kernel leaves that open, or fewer where
 /// a tensor of four axes would be too large. Nothing is launched at these lengths, so it does not matter how much work that were.
 pub fn best_facts(kernel: &Kernel) -> Facts {
+    facts_placed(kernel, Placement::Aligned)
+}
+
+/// The same of tensors whose rows have gaps.
+pub fn row_facts(kernel: &Kernel) -> Facts {
+    facts_placed(kernel, Placement::Rows)
+}
+
+fn facts_placed(kernel: &Kernel, placement: Placement) -> Facts {
     let shape = shapes_within(i64::MAX, kernel, &[48, 32, 16], 1, 0)
         .pop()
         .unwrap_or_else(|| panic!("{}: no shapes meet its requirements", kernel.name));
-    let facts = Launch::new(kernel, &shape, Placement::Aligned, 0).facts(kernel);
+    let facts = Launch::new(kernel, &shape, placement, 0).facts(kernel);
     let tensors = facts.tensors.into_iter().map(|t| t.map(|t| TensorFacts { most: vec![], ..t })).collect();
     Facts { tensors, ..facts }
 }
@@ -139,10 +150,13 @@ impl Launch {
                 launch.args.push(Argument::Scalar(shape.scalars[p].expect("a scalar has a value")));
                 continue;
             };
-            let strided = placement == Placement::Strided && !packed(p);
-            let strides = if strided { gapped_strides(&shape.lens[p]) } else { packed_strides(&shape.lens[p]) };
+            let strides = match placement {
+                Placement::Strided if !packed(p) => gapped_strides(&shape.lens[p]),
+                Placement::Rows if !packed(p) => row_strides(&shape.lens[p]),
+                _ => packed_strides(&shape.lens[p]),
+            };
             let start = match placement {
-                Placement::Aligned => GUARD,
+                Placement::Aligned | Placement::Rows => GUARD,
                 _ if wider(p) => GUARD,
                 Placement::Even => GUARD + 8,
                 Placement::Shifted | Placement::Strided => GUARD + dtype.size(),
@@ -429,6 +443,15 @@ fn gapped_strides(lens: &[i64]) -> Vec<i64> {
     let mut strides = vec![2; lens.len()];
     for k in (0..lens.len().saturating_sub(1)).rev() {
         strides[k] = strides[k + 1] * lens[k + 1] + 3;
+    }
+    strides
+}
+
+/// Rows that begin at multiples of 16 elements, and end before the next one.
+fn row_strides(lens: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; lens.len()];
+    for k in (0..lens.len().saturating_sub(1)).rev() {
+        strides[k] = (strides[k + 1] * lens[k + 1]).max(1).next_multiple_of(16) + 16;
     }
     strides
 }

@@ -143,6 +143,12 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Forgets what blocks have touched.
+    pub(super) fn forget(&mut self) {
+        self.touched.clear();
+        self.others.clear();
+    }
+
     /// Runs a block.
     pub(super) fn run(&mut self, block: u32) -> Result<Count, Uncounted> {
         self.block = block;

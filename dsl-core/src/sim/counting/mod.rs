@@ -74,6 +74,7 @@ pub fn count(program: (&Program, &Slice), grid: u32, args: &[CountArg], contents
     if machine.run(grid / 2).is_err() {
         machine.whole = loops::FEW;
     }
+    machine.forget();
     machine.fuel = fuel;
     grid::count(&mut machine, grid)
 }

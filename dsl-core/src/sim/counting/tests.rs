@@ -1,8 +1,8 @@
 //! What is counted beside what the simulator does.
 
 use super::{Contents, Count, CountArg, Slice, Uncounted};
-use crate::sim::Program;
 use crate::sim::tests::build::*;
+use crate::sim::{Class, Program};
 use crate::simt::{Expr, Kernel, Special, Stmt};
 use crate::types::{BinaryOp, DType, Literal};
 
@@ -158,4 +158,64 @@ fn chains_are_as_long_as_what_waits_for_each_other() {
     let [one, ten, hundred] = [1, 10, 100].map(|turns| chain(true, turns));
     assert!((800.0..1200.0).contains(&one), "{one}");
     assert!((9.0..10.5).contains(&(ten / one)) && (9.0..10.5).contains(&(hundred / ten)), "{one} {ten} {hundred}");
+}
+
+/// What a block has touched before comes from its L1, what a block before it has, from the L2: no request, and a shorter chain.
+#[test]
+fn what_was_touched_before_is_near() {
+    let twice = |apart: i32| {
+        let mut k = Build::new(32);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let (thread, block) = (k.special(Special::Thread), k.special(Special::Block));
+        let first = k.bind("first", load(global(x, thread.clone())));
+        // Takes the first one, so that it comes behind it.
+        let far = Expr::Select(Box::new(less(first.clone(), float(0.5))), Box::new(int(apart)), Box::new(int(apart)));
+        let second = k.bind("second", load(global(x, add(thread.clone(), far))));
+        k.push(store(global(y, add(mul(block, int(32)), thread)), add(first, second)));
+        let args = [CountArg::Pointer { offset: 0, bytes: 1 << 20 }, CountArg::Pointer { offset: 0, bytes: 1 << 20 }];
+        count(&Program::decode(&k.done()), 2, &args, &(), 100_000).expect("a small launch")
+    };
+    let (same, other) = (twice(0), twice(4096));
+    assert_eq!((same.lines(), other.lines()), (6.0, 6.0));
+    // Two blocks, which load one or two lines and store one.
+    assert_eq!((same.passed_on(), other.passed_on()), ([4.0, 16.0], [6.0, 24.0]));
+    // The second block finds both lines in the L2.
+    let waits = other.chain() - same.chain();
+    assert!((900.0..1000.0).contains(&waits), "{waits}: 760 and 210 clocks");
+}
+
+/// A product that a sum takes is one operation with it, one that anything else takes is not.
+#[test]
+fn products_and_sums_are_one_operation() {
+    let operations = |sum: bool| {
+        let mut k = Build::new(32);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let thread = k.special(Special::Thread);
+        let a = k.bind("a", load(global(x, thread.clone())));
+        let product = mul(a.clone(), a.clone());
+        let value = if sum { add(a, product) } else { mul(a, product) };
+        k.push(store(global(y, thread), value));
+        let args = [CountArg::Pointer { offset: 0, bytes: 128 }; 2];
+        let c = count(&Program::decode(&k.done()), 1, &args, &(), 1000).expect("a small launch");
+        [Class::Fma, Class::FloatMul, Class::FloatAdd].map(|class| c.warps(class))
+    };
+    assert_eq!((operations(true), operations(false)), ([1.0, 0.0, 0.0], [0.0, 2.0, 0.0]));
+}
+
+/// A loop that is written out is so many copies of its body.
+#[test]
+fn loops_that_are_written_out_make_the_code_longer() {
+    let length = |turns: i32, unroll: bool| {
+        let mut k = Build::new(32);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let thread = k.special(Special::Thread);
+        let i = k.var("i", DType::I32, None);
+        let at = add(mul(Expr::Var(i), int(32)), thread);
+        let body = vec![store(global(y, at.clone()), load(global(x, at)))];
+        k.push(Stmt::For { var: i, start: int(0), end: int(turns), step: int(1), unroll, body });
+        Program::decode(&k.done()).length()
+    };
+    let copy = length(2, true) - length(1, true);
+    assert!(copy >= 2.0 && length(9, true) - length(8, true) == copy, "{copy}");
+    assert_eq!(length(8, false), length(1, false));
 }
