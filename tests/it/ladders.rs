@@ -13,7 +13,6 @@ use girih_core::cuda::emit;
 use girih_core::lower::lower;
 use girih_core::model::Bottleneck;
 use girih_core::schedule::ladder::{Ladder, Step};
-use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
@@ -226,28 +225,8 @@ fn large_products_are_bound_by_the_tensor_pipe() {
     }
 }
 
-/// Where threads wait for their loads, a second block computes: the model knows that launch bounds make room for it, by what NVRTC says
-/// and by guess.
 #[test]
-fn predictions_know_that_registers_are_kept_low() {
-    let kernel = built(matrix_multiplication::matrix_multiplication::Kernel::def());
-    let sizes = "M=2048 N=2048 K=2048";
-    let candidates = [1, 2].map(|blocks| {
-        let text = format!("S=1 P=Registers Q={blocks}");
-        parse_schedule(&kernel, &text).unwrap_or_else(|e| panic!("{e}"))
-    });
-    let compiled = candidates.each_ref().map(|s| predicted("matrix_multiplication", &kernel, s, sizes));
-    assert!(compiled[1] < 0.95 * compiled[0], "{compiled:?}");
-    let subject = subject("matrix_multiplication").expect("a challenge of the gallery");
-    let sizes = Sizes::parse(sizes).expect("sizes");
-    let launch = &launches(&subject.program, &subject.call(&sizes, 1).expect("a call"), 0).expect("launches")[0];
-    let prediction = Prediction::new(&subject, &sizes, (&kernel, launch), Target::h200(), vec![candidates[0].clone()]);
-    let guessed = candidates.each_ref().map(|s| prediction.rough_us(s));
-    assert!(guessed[1] < 0.95 * guessed[0], "{guessed:?}");
-}
-
-#[test]
-fn products_are_predicted_from_one_tile() {
+fn products_are_predicted_near_what_their_units_can_do() {
     let climb = climbed("matrix_multiplication", "");
     let tflops = |name: &str| {
         let rung = climb.rungs.iter().find(|r| r.name == name).expect("a rung");

@@ -451,7 +451,7 @@ fn gapped_strides(lens: &[i64]) -> Vec<i64> {
 fn row_strides(lens: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; lens.len()];
     for k in (0..lens.len().saturating_sub(1)).rev() {
-        strides[k] = (strides[k + 1] * lens[k + 1]).max(1).next_multiple_of(16) + 16;
+        strides[k] = ((strides[k + 1] * lens[k + 1]).max(1) + 15) / 16 * 16 + 16;
     }
     strides
 }

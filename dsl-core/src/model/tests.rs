@@ -122,3 +122,30 @@ fn rates_of_tensor_cores_are_those_of_the_data_sheets() {
         assert!((peak(target.matrix.int8) / int8 - 1.0).abs() < 0.07, "{name}: {}", peak(target.matrix.int8));
     }
 }
+
+/// What a block waits for, another one computes in: of blocks whose registers leave room for two, half as many waits follow each other.
+#[test]
+fn blocks_that_fit_together_hide_each_others_waits() {
+    let h200 = Target::h200();
+    let launch = Launch { grid: 1056, block: 256, stages: 1 };
+    let work = Work { load_sectors: 1e6, instructions: 1e8, chain: 100_000.0, repeats: 100.0, ..Default::default() };
+    let seconds = |registers| predict(&work, &launch, &Resources { registers, shared: 0, spills: 0 }, h200).seconds;
+    assert!(seconds(128) < 0.6 * seconds(168), "{} {}", seconds(128), seconds(168));
+    // Values that are spilled are loaded again in every turn.
+    let spilled = predict(&work, &launch, &Resources { registers: 128, shared: 0, spills: 400 }, h200).seconds;
+    assert!(spilled > 1.1 * seconds(128), "{spilled} {}", seconds(128));
+}
+
+/// A line costs its time, however little of it is wanted; what threads spill goes to the L2 where the L1 is too small for it.
+#[test]
+fn lines_and_spills_reach_the_l2() {
+    let h200 = Target::h200();
+    let launch = Launch { grid: 1320, block: 256, stages: 1 };
+    let whole = Work { load_sectors: 4e7, l2_sectors: 4e7, l2_lines: 1e7, memory_bytes: 1e8, chain: 2000.0, repeats: 1.0, ..Default::default() };
+    let columns = Work { l2_lines: 4e7, ..whole };
+    let seconds = |work: &Work, spills| predict(work, &launch, &Resources { registers: 64, shared: 0, spills }, h200).seconds;
+    assert!(seconds(&columns, 0) > 3.0 * seconds(&whole, 0), "{} {}", seconds(&columns, 0), seconds(&whole, 0));
+    // 1024 threads of a multiprocessor with 100 bytes each fit the L1, with 2000 each they do not.
+    let [few, many] = [100, 2000].map(|spills| seconds(&Work { repeats: 100.0, ..whole }, spills) - seconds(&whole, 0));
+    assert!(many > 30.0 * few, "{few} {many}");
+}

@@ -14,8 +14,6 @@ use girih_core::types::Literal;
 
 /// Operations that are looked at for a prediction, at most: a second where a block alone does much.
 pub const FUEL: u64 = 16_000_000;
-/// The same for one among many that are put in an order.
-pub const ROUGH_FUEL: u64 = 2_000_000;
 
 /// A launch of a kernel that may be several.
 #[derive(Clone, Debug)]

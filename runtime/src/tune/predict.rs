@@ -9,7 +9,7 @@ mod trial;
 
 use super::SEED;
 use super::contents::Inputs;
-use super::counted::{FUEL, ROUGH_FUEL, counted, repeats};
+use super::counted::{FUEL, counted, repeats};
 use super::floor::Basis;
 use super::launches::{Launch, at as launches_at, host_arguments, launches_reading};
 use super::reduced::one_tile_each;
@@ -163,7 +163,7 @@ impl<'a> Prediction<'a> {
     /// A time in microseconds with guessed registers: good enough to order trials, also what the model takes for equals. Infinite where
     /// the schedule is illegal or fails on the simulator.
     pub fn rough_us(&self, schedule: &Schedule) -> f64 {
-        self.predict_on(ROUGH_FUEL, schedule, None).map_or(f64::INFINITY, |(p, _)| (p.seconds + UNHIDDEN * p.beside) * 1e6)
+        self.predict(schedule, None).map_or(f64::INFINITY, |(p, _)| (p.seconds + UNHIDDEN * p.beside) * 1e6)
     }
 
     /// What bounds a schedule, by the model with guessed registers; nothing where it is illegal or fails on the simulator.
@@ -173,18 +173,8 @@ impl<'a> Prediction<'a> {
 
     /// The model's word on one schedule, and how it came to be. A legal schedule always has one.
     fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
-        self.predict_on(FUEL, schedule, registers)
-    }
-
-    /// The same with so much fuel for what is counted.
-    fn predict_on(
-        &self,
-        fuel: u64,
-        schedule: &Schedule,
-        registers: Option<model::Resources>,
-    ) -> Result<(model::Prediction, Basis), String> {
         let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
-        if let Ok(predicted) = self.predict_counted(&simt, registers, fuel) {
+        if let Ok(predicted) = self.predict_counted(&simt, registers) {
             return Ok(predicted);
         }
         match self.predict_reduced(&simt, schedule, registers) {
@@ -194,19 +184,14 @@ impl<'a> Prediction<'a> {
     }
 
     /// From what the launch does at its true size.
-    fn predict_counted(
-        &self,
-        simt: &simt::Kernel,
-        registers: Option<model::Resources>,
-        fuel: u64,
-    ) -> Result<(model::Prediction, Basis), String> {
+    fn predict_counted(&self, simt: &simt::Kernel, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
         let inputs = self.inputs.get_or_init(|| {
             let all = launches_at(self.subject, self.sizes).unwrap_or_default();
             Inputs::of(self.subject, self.sizes, self.launch, &all)
         });
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let mut whole: Option<(model::Prediction, Basis)> = None;
-        for found in counted(simt, &self.launch.args, inputs, self.target, fuel)? {
+        for found in counted(simt, &self.launch.args, inputs, self.target, FUEL)? {
             let one = model::predict(&found.work, &found.launch, &resources, self.target);
             whole = Some(match whole {
                 None => (one, found.basis),
