@@ -141,7 +141,8 @@ fn blocks_that_fit_together_hide_each_others_waits() {
 fn lines_and_spills_reach_the_l2() {
     let h200 = Target::h200();
     let launch = Launch { grid: 1320, block: 256, stages: 1 };
-    let whole = Work { load_sectors: 4e7, l2_sectors: 4e7, l2_lines: 1e7, memory_bytes: 1e8, chain: 2000.0, repeats: 1.0, ..Default::default() };
+    let whole =
+        Work { load_sectors: 4e7, l2_sectors: 4e7, l2_lines: 1e7, memory_bytes: 1e8, chain: 2000.0, repeats: 1.0, ..Default::default() };
     let columns = Work { l2_lines: 4e7, ..whole };
     let seconds = |work: &Work, spills| predict(work, &launch, &Resources { registers: 64, shared: 0, spills }, h200).seconds;
     assert!(seconds(&columns, 0) > 3.0 * seconds(&whole, 0), "{} {}", seconds(&columns, 0), seconds(&whole, 0));
