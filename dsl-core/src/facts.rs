@@ -199,6 +199,11 @@ impl Facts {
 }
 
 impl TensorFacts {
+    /// Whether an axis' stride is surely 1: the last one's, of a tensor that has rows.
+    pub fn is_unit_stride(&self, axis: usize) -> bool {
+        self.rows && axis + 1 == self.lens.len()
+    }
+
     /// Everything that holds for this argument.
     pub fn of(arg: &TensorArg) -> TensorFacts {
         TensorFacts {

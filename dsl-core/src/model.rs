@@ -21,8 +21,6 @@ pub struct Work {
     pub l2_lines: f64,
     /// Sectors of these; 0 if not known: then all sectors count.
     pub l2_sectors: f64,
-    /// Barriers of a block; 0 if not known.
-    pub barriers: f64,
     /// Compulsory bytes from and to memory: each byte of an input once, each of an output once. 0 if not known: then all sectors count.
     pub memory_bytes: f64,
     /// Passes through the shared-memory banks.
@@ -43,46 +41,15 @@ pub struct Work {
     pub atomics: f64,
     /// Dependent rounds of global loads along a thread: turns of its loop over tiles, at least 1 where anything is loaded.
     pub rounds: f64,
-    /// Of these, rounds in which all threads of a block wait for what they have just asked for: none where copies run ahead.
-    pub waits: f64,
     /// Of the sectors of stores those of which a request writes only a part: what is there has to be fetched.
     pub partial_stores: f64,
     /// Clocks of a block's longest chain of dependent operations, barriers and trips to memory among them, were it alone; an average over the
-    /// blocks. 0 if not known: then `rounds` and `waits` stand for it.
+    /// blocks. 0 if not known: then `rounds` stands for it.
     pub chain: f64,
     /// Clocks by which the last block, which finishes what all have left, takes longer than the others.
     pub behind: f64,
     /// How often a warp runs an instruction of its code on average; 0 if not known.
     pub repeats: f64,
-}
-
-impl Work {
-    /// Each number made of this one's and another's.
-    pub fn with(&self, other: &Work, of: &dyn Fn(f64, f64) -> f64) -> Work {
-        Work {
-            load_sectors: of(self.load_sectors, other.load_sectors),
-            store_sectors: of(self.store_sectors, other.store_sectors),
-            lines: of(self.lines, other.lines),
-            l2_lines: of(self.l2_lines, other.l2_lines),
-            l2_sectors: of(self.l2_sectors, other.l2_sectors),
-            barriers: of(self.barriers, other.barriers),
-            memory_bytes: of(self.memory_bytes, other.memory_bytes),
-            shared_wavefronts: of(self.shared_wavefronts, other.shared_wavefronts),
-            instructions: of(self.instructions, other.instructions),
-            float_operations: of(self.float_operations, other.float_operations),
-            special_functions: of(self.special_functions, other.special_functions),
-            matrix_half: of(self.matrix_half, other.matrix_half),
-            matrix_tf32: of(self.matrix_tf32, other.matrix_tf32),
-            matrix_int8: of(self.matrix_int8, other.matrix_int8),
-            atomics: of(self.atomics, other.atomics),
-            rounds: of(self.rounds, other.rounds),
-            waits: of(self.waits, other.waits),
-            partial_stores: of(self.partial_stores, other.partial_stores),
-            chain: of(self.chain, other.chain),
-            behind: of(self.behind, other.behind),
-            repeats: of(self.repeats, other.repeats),
-        }
-    }
 }
 
 /// What the compiled kernel occupies.
@@ -299,12 +266,10 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     ];
     let (longest, mut bottleneck) =
         times.into_iter().fold((0.0, Bottleneck::Launch), |best, next| if next.0 > best.0 * 1.000_001 { next } else { best });
-    // While the threads of one block wait, those of the others on its multiprocessor compute.
-    let waiting = MEMORY_LATENCY * work.waits * (grid / slots).ceil() / resident;
     let throughput = times.iter().filter(|t| t.1 != Bottleneck::Latency).map(|t| t.0).fold(0.0, f64::max);
     let efficiency = wave_efficiency(grid, slots, bottleneck);
     let busy_seconds = match work.chain {
-        0.0 => longest / efficiency + waiting,
+        0.0 => longest / efficiency,
         // Where both take about as long neither hides the other well: a loaded memory answers later.
         chain => (throughput / efficiency).hypot(latency) + (CHAIN_ALONE * chain + work.behind) / target.clock,
     };

@@ -10,7 +10,7 @@ use girih::program::Runner;
 use girih::sim_device::LaunchReport;
 use girih::subject::Subject;
 use girih::tune::contents::Inputs;
-use girih::tune::counted::{Counted, FUEL as COUNTED, counted};
+use girih::tune::counted::{Counted, counted};
 use girih::tune::launches::{Launch, launches};
 use girih_core::cuda::function_name;
 use girih_core::lower::lower;
@@ -112,7 +112,7 @@ fn counts_are_what_the_simulator_does() {
                 if UNEVEN.contains(&kernel.name.as_str()) {
                     continue;
                 }
-                let Ok(own) = counted(&simt, &launch.args, &inputs, Target::h200(), COUNTED) else { continue };
+                let Ok(own) = counted(&simt, &launch.args, &inputs, Target::h200()) else { continue };
                 let name = function_name(&simt);
                 let within = if depends_on_data(&simt) { 0.15 } else { 0.02 };
                 // A kernel may be launched several times: it is one of these launches.

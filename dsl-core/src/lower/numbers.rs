@@ -51,7 +51,7 @@ impl Lowering<'_> {
                 Some((len, len))
             }
             HostExpr::Dim(p, k) => Some((0, self.facts.most(*p, *k).unwrap_or(longest))),
-            HostExpr::Stride(p, k) if self.facts.tensors[*p].as_ref().is_some_and(|t| t.rows && k + 1 == t.lens.len()) => Some((1, 1)),
+            HostExpr::Stride(p, k) if self.facts.tensors[*p].as_ref().is_some_and(|t| t.is_unit_stride(*k)) => Some((1, 1)),
             // What a launch cannot pass, it refuses.
             HostExpr::Stride(..) => range::of_type(self.ix.dtype),
             HostExpr::Scalar(p) => match self.kernel.params[*p].kind {

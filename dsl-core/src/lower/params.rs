@@ -59,7 +59,7 @@ impl Lowering<'_> {
                         self.ix.mul(product, dim)
                     })
                 }
-                Some(t) if t.rows && k + 1 == t.lens.len() => self.ix.lit(1),
+                Some(t) if t.is_unit_stride(*k) => self.ix.lit(1),
                 _ => {
                     let name = format!("{}_stride{k}", self.kernel.params[*p].name);
                     self.host_param(e, &name)

@@ -13,7 +13,7 @@ use girih_core::tile::host::HostArg;
 use girih_core::types::Literal;
 
 /// Operations that are looked at for a prediction, at most: a second where a block alone does much.
-pub const FUEL: u64 = 16_000_000;
+const FUEL: u64 = 16_000_000;
 
 /// A launch of a kernel that may be several.
 #[derive(Clone, Debug)]
@@ -28,22 +28,16 @@ pub struct Counted {
     pub basis: Basis,
 }
 
-/// Counts a kernel's launches on these arguments, on so much fuel each.
+/// Counts a kernel's launches on these arguments.
 ///
 /// # Errors
 /// What decides where its threads go is in memory and not known; or it is too much.
-pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target, fuel: u64) -> Result<Vec<Counted>, String> {
+pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target) -> Result<Vec<Counted>, String> {
     let host = host_arguments(args);
-    simt.launches().filter_map(|launch| one(launch, (args, &host), inputs, target, fuel).transpose()).collect()
+    simt.launches().filter_map(|launch| one(launch, (args, &host), inputs, target).transpose()).collect()
 }
 
-fn one(
-    simt: &simt::Kernel,
-    (args, host): (&[LaunchArg], &[HostArg]),
-    inputs: &Inputs,
-    target: &Target,
-    fuel: u64,
-) -> Result<Option<Counted>, String> {
+fn one(simt: &simt::Kernel, (args, host): (&[LaunchArg], &[HostArg]), inputs: &Inputs, target: &Target) -> Result<Option<Counted>, String> {
     let multiprocessors = i64::from(target.multiprocessors);
     let grid = simt.launch.grid.eval(host, multiprocessors);
     let Some(grid) = u32::try_from(grid).ok().filter(|g| *g > 0) else { return Ok(None) };
@@ -58,7 +52,7 @@ fn one(
     }
     let given: Vec<CountArg> = simt.params.iter().map(|p| argument(&p.kind, args, host, multiprocessors)).collect();
     let contents = ByParam { inputs, tensors };
-    let count = count((&program, &slice), grid, &given, &contents, fuel).map_err(|e| format!("{}: {e:?}", simt.name))?;
+    let count = count((&program, &slice), grid, &given, &contents, FUEL).map_err(|e| format!("{}: {e:?}", simt.name))?;
     let launch = model::Launch { grid: u64::from(grid), block: simt.launch.block, stages: 1 };
     let basis = if count.guessed { Basis::Estimated } else { Basis::Counted };
     let work = work(&count, &program, &launch, &given, target);
@@ -92,7 +86,7 @@ fn argument(kind: &ParamKind, args: &[LaunchArg], host: &[HostArg], multiprocess
 }
 
 fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg], target: &Target) -> Work {
-    let (grid, warps) = (launch.grid as f64, f64::from(launch.block.div_ceil(32)));
+    let grid = launch.grid as f64;
     let instructions = c.instructions() - c.warps(Class::Move);
     let [half, tf32, int8] = c.matrix();
     let [l2_lines, l2_sectors] = c.passed_on();
@@ -103,7 +97,6 @@ fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg],
         lines: c.lines(),
         l2_lines,
         l2_sectors,
-        barriers: c.block_barriers() / (grid * warps),
         memory_bytes: memory_bytes(c, program, args, target),
         shared_wavefronts: c.shared_wavefronts().iter().sum(),
         instructions,
@@ -114,7 +107,6 @@ fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg],
         matrix_int8: int8,
         atomics: c.threads(Class::Atomic),
         rounds: 1.0,
-        waits: 0.0,
         chain: c.chain() / grid,
         behind: c.behind,
         repeats: repeats(instructions, launch, program),

@@ -9,7 +9,7 @@ mod trial;
 
 use super::SEED;
 use super::contents::Inputs;
-use super::counted::{FUEL, counted, repeats};
+use super::counted::{counted, repeats};
 use super::floor::Basis;
 use super::launches::{Launch, at as launches_at, host_arguments, launches_reading};
 use super::reduced::one_tile_each;
@@ -191,7 +191,7 @@ impl<'a> Prediction<'a> {
         });
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let mut whole: Option<(model::Prediction, Basis)> = None;
-        for found in counted(simt, &self.launch.args, inputs, self.target, FUEL)? {
+        for found in counted(simt, &self.launch.args, inputs, self.target)? {
             let one = model::predict(&found.work, &found.launch, &resources, self.target);
             whole = Some(match whole {
                 None => (one, found.basis),
@@ -365,7 +365,6 @@ fn scaled(c: &Counters, scale: f64, rounds: f64) -> model::Work {
         matrix_int8: times(c.matrix.int8),
         atomics: times(c.threads(Class::Atomic)),
         rounds,
-        waits: 0.0,
         ..model::Work::default()
     }
 }
