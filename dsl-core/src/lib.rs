@@ -7,31 +7,35 @@
 //! SIMT IR ──simulate──▶ result, traps, counters
 //! ```
 //!
-//! Nothing here does I/O, names a driver or reads a clock. Modules are listed in the order in which data flows.
+//! Nothing here does I/O, names a driver or reads a clock. It is one surface over four crates that are compiled apart:
+//!
+//! | crate | what is in it |
+//! |---|---|
+//! | `girih-ir` | the data: tile IR and its evaluator, program IR, SIMT IR, facts, schedules, targets |
+//! | `girih-lang` | the handles that bodies are made of |
+//! | `girih-compiler` | spaces of schedules, lowering, the emitter, exports |
+//! | `girih-sim` | the simulator and the model of time |
 
-pub mod aliasing;
-pub mod bug;
-pub mod cuda;
-pub mod error;
-pub mod facts;
-pub mod facts_distance;
-pub mod fragments;
-pub mod lang;
-pub mod layout;
-pub mod lengths;
-pub mod loc;
-pub mod lower;
-pub mod model;
-pub mod program;
-pub mod registry;
-pub mod scalar;
-pub mod schedule;
-pub mod sim;
-pub mod simt;
-pub mod target;
-pub mod tile;
-pub mod types;
+pub use girih_compiler::{cuda, lower};
+pub use girih_ir::{
+    aliasing, bug, error, facts, facts_distance, fragments, layout, lengths, loc, registry, scalar, simt, target, tile, types,
+};
+pub use girih_lang as lang;
+pub use girih_sim as sim;
+pub use girih_sim::model;
+
+/// Program IR, and its exports.
+pub mod program {
+    pub use girih_compiler::export;
+    pub use girih_ir::program::*;
+}
+
+/// Schedules, and the spaces of those that are legal.
+pub mod schedule {
+    pub use girih_compiler::space::{self, illegal_first_choices, ladder};
+    pub use girih_ir::schedule::*;
+}
 
 /// Re-exported for the code that the attributes expand to.
 #[doc(hidden)]
-pub use linkme;
+pub use girih_ir::linkme;

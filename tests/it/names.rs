@@ -32,8 +32,8 @@ fn renamed_twice(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, a: Scalar<f32>) {
     renamed(&NULL, y, stdin);
 }
 
-const MACROS: &str = include_str!("../../dsl-core/src/cuda/macros.txt");
-const KEYWORDS: &str = include_str!("../../dsl-core/src/cuda/keywords.txt");
+const MACROS: &str = include_str!("../../dsl-core/compiler/src/cuda/macros.txt");
+const KEYWORDS: &str = include_str!("../../dsl-core/compiler/src/cuda/keywords.txt");
 /// Functions that exported host code defines, a kernel of the export, and names that the text declares.
 const OWN: &str = "is_aligned workspace fill renamed memory blocks to_integer round_f16 cudaMemset cudaStream_t __device__ _Complex";
 

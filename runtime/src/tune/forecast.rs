@@ -4,8 +4,8 @@
 use super::pool::Pool;
 use super::predict::Prediction;
 use super::search::median;
+use girih_core::schedule::Permutation;
 use girih_core::schedule::Schedule;
-use girih_core::schedule::space::Permutation;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,9 +3,10 @@
 
 use super::search::Candidates;
 use crate::store::Trial;
+use girih_core::schedule::Permutation;
 use girih_core::schedule::ladder::Ladder;
 use girih_core::schedule::parse::parse_schedule;
-use girih_core::schedule::space::{Permutation, Space};
+use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::tile::Kernel;
 use std::cell::RefCell;

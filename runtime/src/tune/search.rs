@@ -2,7 +2,7 @@
 
 use crate::inputs::Rng;
 use crate::store::{Status, Trial};
-use girih_core::schedule::space::Permutation;
+use girih_core::schedule::Permutation;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 

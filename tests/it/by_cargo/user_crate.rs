@@ -94,7 +94,7 @@ fn build() -> PathBuf {
     std::fs::write(to.join("profile.toml"), profile).expect("writable");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--offline", "--quiet", "--config", "profile.toml"]);
-    for package in ["girih", "girih-core", "saxpy"] {
+    for package in ["girih", "girih-compiler", "girih-core", "girih-ir", "girih-lang", "girih-sim", "saxpy"] {
         cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
     }
     cargo.arg("--target-dir").arg(target());

@@ -1,0 +1,165 @@
+//! The CUDA C emitter: SIMT IR as text. It decides nothing and cannot fail.
+//!
+//! The text includes nothing, so NVRTC needs no header. Names come from the source, helpers are printed only if used, and the
+//! lines above a kernel say where it comes from.
+
+mod access;
+mod atomics;
+mod control;
+mod expr;
+mod helpers;
+mod literal;
+mod matrix;
+mod names;
+mod operators;
+mod place;
+mod stmt;
+mod wrap;
+mod writer;
+
+use girih_ir::loc::SourceLoc;
+use girih_ir::simt::{Barrier, Kernel, OPT_LEVEL, ParamKind, Provenance, Stmt};
+use helpers::Helper;
+pub(crate) use literal::{c_type, typed};
+pub(crate) use names::{function as function_identifier, identifier, is_forbidden, is_reserved};
+use std::collections::BTreeSet;
+use writer::Writer;
+
+/// Static shared memory of a block; more is dynamic, and the launch must ask for it.
+pub const MAX_STATIC_SHARED: u32 = 48 * 1024;
+
+/// The launch must ask for the kernel's shared memory: it is declared `extern`.
+pub fn has_dynamic_shared(kernel: &Kernel) -> bool {
+    kernel.shared_bytes() > MAX_STATIC_SHARED
+}
+
+/// The name of the kernel's function in the CUDA C.
+pub fn function_name(kernel: &Kernel) -> String {
+    names::function(&kernel.name)
+}
+
+/// The CUDA C of one kernel: helpers it uses, header comment, function; and those of the launches behind it.
+pub fn emit(kernel: &Kernel) -> String {
+    emit_kernels(std::slice::from_ref(kernel))
+}
+
+/// The CUDA C of several kernels and the launches behind them in one file, sharing helpers. All names must be unique.
+pub fn emit_kernels(kernels: &[Kernel]) -> String {
+    let mut helpers = BTreeSet::new();
+    let texts: Vec<String> = kernels.iter().flat_map(Kernel::launches).map(|k| function(k, &mut helpers)).collect();
+    let mut out = String::new();
+    for helper in &helpers {
+        out.push_str(&helper.text());
+        out.push('\n');
+    }
+    out.push_str(&texts.join("\n"));
+    out
+}
+
+fn function(kernel: &Kernel, helpers: &mut BTreeSet<Helper>) -> String {
+    let mut writer = Writer::new(kernel, helpers);
+    let params: Vec<String> = (0..kernel.params.len()).map(|p| parameter(&mut writer, p)).collect();
+    shared_arrays(&mut writer);
+    writer.body(&kernel.body);
+    let body = writer.finish();
+
+    let mut out = header(&kernel.provenance);
+    if let Some(flag) = ptxas_flag(kernel.launch.opt_level) {
+        out.push_str(&format!("// build:    {flag}\n"));
+    }
+    if uses_grid_barrier(&kernel.body) {
+        out.push_str(&format!("__device__ unsigned int {};\n\n", stmt::grid_counter(&kernel.name)));
+    }
+    out.push_str("extern \"C\" __global__ void ");
+    if kernel.launch.cluster > 1 {
+        out.push_str(&format!("__cluster_dims__({}, 1, 1) ", kernel.launch.cluster));
+    }
+    // With one argument only, ptxas falls to 32 registers where a kernel does not fit 255.
+    out.push_str(&format!("__launch_bounds__({}, {})\n", kernel.launch.block, kernel.launch.min_blocks.max(1)));
+    let name = function_name(kernel);
+    let one_line = format!("{name}({})", params.join(", "));
+    if one_line.len() <= 132 {
+        out.push_str(&one_line);
+    } else {
+        out.push_str(&format!("{name}(\n    {})", params.join(",\n    ")));
+    }
+    out.push_str("\n{\n");
+    out.push_str(&body);
+    out.push_str("}\n");
+    out
+}
+
+/// What nvcc and NVRTC are given for an optimisation level; nothing for ptxas's own.
+pub fn ptxas_flag(opt_level: u32) -> Option<String> {
+    (opt_level != OPT_LEVEL).then(|| format!("--ptxas-options=-O{opt_level}"))
+}
+
+/// The lines above a kernel.
+fn header(provenance: &Provenance) -> String {
+    let Provenance { signature, loc, schedule, facts, launch } = provenance;
+    let place = if *loc == SourceLoc::NONE { String::new() } else { format!("    {}", loc.short()) };
+    let mut out = format!("// {signature}{place}\n");
+    for (name, text) in [("schedule:", schedule), ("facts:   ", facts), ("launch:  ", launch)] {
+        if !text.is_empty() {
+            out.push_str(&format!("// {name} {}\n", text.replace('\n', " ")));
+        }
+    }
+    out
+}
+
+fn parameter(writer: &mut Writer, index: usize) -> String {
+    let name = writer.params[index].clone();
+    match &writer.kernel.params[index].kind {
+        ParamKind::Pointer { dtype, writable, restrict, .. } => {
+            let qualifier = if *writable { "" } else { "const " };
+            let restrict = if *restrict { " __restrict__" } else { "" };
+            format!("{qualifier}{}*{restrict} {name}", c_type(*dtype))
+        }
+        ParamKind::Workspace { dtype, .. } => format!("{}* {name}", c_type(*dtype)),
+        ParamKind::Scalar { dtype, .. } | ParamKind::Host { dtype, .. } => format!("{} {name}", c_type(*dtype)),
+        ParamKind::TensorMap { .. } => {
+            writer.uses(Helper::TensorMap);
+            format!("const __grid_constant__ TensorMap {name}")
+        }
+    }
+}
+
+fn shared_arrays(writer: &mut Writer) {
+    let kernel = writer.kernel;
+    if has_dynamic_shared(kernel) || kernel.shared.iter().any(|a| a.reuses) {
+        let align = kernel.shared.iter().map(|a| a.align).max().unwrap_or(16).max(16);
+        writer.line(if has_dynamic_shared(kernel) {
+            format!("extern __shared__ __align__({align}) unsigned char shared_memory[];")
+        } else {
+            format!("__shared__ __align__({align}) unsigned char shared_memory[{}];", kernel.shared_bytes())
+        });
+        let offsets = kernel.shared_offsets().0;
+        for (i, (array, offset)) in kernel.shared.iter().zip(offsets).enumerate() {
+            let (ty, name) = (c_type(array.dtype), writer.shared[i].clone());
+            let at = if offset == 0 { "shared_memory".to_string() } else { format!("shared_memory + {offset}") };
+            writer.line(format!("{ty}* const {name} = reinterpret_cast<{ty}*>({at});    // {} elements", array.len));
+        }
+    } else {
+        for (i, array) in kernel.shared.iter().enumerate() {
+            let align = if array.align as usize > array.dtype.size() { format!("__align__({}) ", array.align) } else { String::new() };
+            let name = writer.shared[i].clone();
+            writer.line(format!("__shared__ {align}{} {name}[{}];", c_type(array.dtype), array.len));
+        }
+    }
+    if !kernel.shared.is_empty() {
+        writer.gap();
+    }
+}
+
+fn uses_grid_barrier(body: &[Stmt]) -> bool {
+    body.iter().any(|s| match s {
+        Stmt::Barrier(b) => *b == Barrier::Grid,
+        Stmt::If { then, otherwise, .. } => uses_grid_barrier(then) || uses_grid_barrier(otherwise),
+        Stmt::For { body, .. } => uses_grid_barrier(body),
+        Stmt::While { header, body, .. } => uses_grid_barrier(header) || uses_grid_barrier(body),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! From tile IR, facts and a schedule to SIMT IR, and from there to CUDA C. Nothing here does I/O.
+
+pub mod cuda;
+pub mod export;
+pub mod lower;
+pub mod space;

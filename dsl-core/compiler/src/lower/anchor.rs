@@ -1,0 +1,223 @@
+//! The anchor: the tile whose elements the schedule deals to the threads of a block.
+//!
+//! It is the grid loop's tile, unless a tile that is carried or loaded shows more of what the author coarsens: a kernel that walks
+//! rows by `r` and loops over columns by `c` has the anchor `[R, C]`. Every other tile gets its layout from the anchor's, by its axes.
+
+use super::context::Lowering;
+use super::elements::projected;
+use super::plan::{Plan, gcd, spread};
+use girih_ir::layout::{Deal, Digit, Layout, Source};
+use girih_ir::schedule::{Choice, KnobKind};
+use girih_ir::tile::{Carry, Kernel, Op, Size, Stmt, ValueId};
+
+/// A tile of a constant extent up to this lies in the registers of each thread.
+const REGISTER_AXIS: i64 = 64;
+
+/// Extents of the grid loop's tile; none without a grid loop.
+pub(crate) fn grid_sizes(kernel: &Kernel) -> Vec<Size> {
+    let vars = kernel.grid_loop().map(|l| l.vars.as_slice()).unwrap_or_default();
+    vars.iter().map(|v| girih_ir::tile::access::tile_size(kernel, *v).clone()).collect()
+}
+
+/// Extents of the anchor: of the grid's tile, the carried and the loaded ones (in this order) the first with the most axes that are
+/// coarsened, then with the most axes. Where that is less than a warp could share out, of all tiles.
+pub(crate) fn sizes(kernel: &Kernel) -> Vec<Size> {
+    let grid = grid_sizes(kernel);
+    let dealt = |shape: &[Size]| -> Vec<Size> { shape.iter().filter(|s| !lies_in_registers(s) || grid.contains(s)).cloned().collect() };
+    let (mut carried, mut loaded) = (Vec::new(), Vec::new());
+    girih_ir::tile::access::visit(&kernel.body, &mut |stmt| {
+        let carries: &[Carry] = match stmt {
+            Stmt::Tiles(l) => &l.carries,
+            Stmt::Range { carries, .. } | Stmt::While { carries, .. } => carries,
+            Stmt::Let(v, Op::Load(..)) => {
+                loaded.extend(kernel.ty(*v).shape().map(dealt));
+                &[]
+            }
+            _ => &[],
+        };
+        carried.extend(carries.iter().filter_map(|c| kernel.ty(c.init).shape().map(dealt)));
+    });
+    let coarsened = |s: &Size| kernel.knobs.iter().any(|k| matches!(k.kind, KnobKind::Coarsen { of } if s.as_knob() == Some(of)));
+    let score = |shape: &Vec<Size>| (shape.iter().filter(|s| coarsened(s)).count(), shape.len());
+    let mut best = grid.clone();
+    for shape in carried.into_iter().chain(loaded) {
+        if score(&shape) > score(&best) {
+            best = shape;
+        }
+    }
+    if has_few(kernel, &best) {
+        // Few elements to a block: whatever tile there is gives its threads something to do.
+        let all = kernel.values.iter().filter_map(|v| v.ty.shape()).map(dealt);
+        let several = all.filter(|shape| !has_few(kernel, shape));
+        best = several.reduce(|best, shape| if score(&shape) > score(&best) { shape } else { best }).unwrap_or(best);
+    }
+    best
+}
+
+/// A short axis of a constant extent, which every thread keeps in registers.
+fn lies_in_registers(size: &Size) -> bool {
+    size.as_constant().is_some_and(|n| n <= REGISTER_AXIS)
+}
+
+/// A tile that has fewer elements than a warp has lanes, under every schedule.
+fn has_few(kernel: &Kernel, shape: &[Size]) -> bool {
+    let largest = |id| {
+        let numbers = kernel.knob(id).choices.iter().filter_map(|c| if let Choice::Int(n) = c { Some(*n) } else { None });
+        numbers.max().unwrap_or(0)
+    };
+    shape.iter().map(|size| size.value(largest)).product::<i64>() < 32
+}
+
+/// 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, without which a
+/// transposition by vectors through shared memory cannot do without bank conflicts.
+fn full_lanes(vector: i64, bytes: i64) -> i64 {
+    (128 / (vector * bytes)).clamp(1, 32)
+}
+
+/// How many lanes lie side by side along the anchor's last axis, if a transposition asks for fewer than all of a warp.
+pub(crate) fn lanes(kernel: &Kernel, plan: &Plan) -> Option<i64> {
+    if plan.dots {
+        return if plan.shared_operands { dot_lanes(plan) } else { None };
+    }
+    let turns = |op: &Op| matches!(op, Op::Transpose(_, perm) if perm.iter().enumerate().any(|(k, p)| k != *p));
+    let (mut transposed, mut combined) = (false, false);
+    girih_ir::tile::access::visit(&kernel.body, &mut |stmt| {
+        transposed |= matches!(stmt, Stmt::Let(_, op) if turns(op));
+        combined |= matches!(stmt, Stmt::Combine(_));
+    });
+    let bytes = kernel.views.iter().map(|v| v.dtype.size()).max()? as i64;
+    let lanes = full_lanes(plan.vector, bytes);
+    // Threads that combine along the last axis had better lie side by side.
+    (transposed && !combined && plan.anchor.len() == 2 && lanes < 32).then_some(lanes)
+}
+
+/// A warp of a dot is 8 threads wide and 4 high: it reads the fewest different elements of both operands.
+fn dot_lanes(plan: &Plan) -> Option<i64> {
+    let [.., rows, columns] = plan.thread_shape[..] else { return None };
+    (rows % 4 == 0 && columns % 8 == 0).then_some(8)
+}
+
+/// Deals a dot's result so that threads own runs along its rows, too: as long as those along its columns, where they own so many.
+fn with_runs_of_rows(deal: &Deal) -> Layout {
+    let Some(axis) = deal.shape.len().checked_sub(2) else { return Layout::dealt(deal) };
+    let run = gcd(deal.shape[axis] / deal.threads[axis], deal.vector);
+    let mut shape = deal.shape.to_vec();
+    shape[axis] /= run;
+    let mut layout = Layout::dealt(&Deal { shape: &shape, ..*deal });
+    if run == 1 {
+        return layout;
+    }
+    let register = |d: &&mut Digit| d.source == Source::Register;
+    let stride = layout.axes[axis].iter_mut().filter(register).map(|d| d.stride).min().unwrap_or(layout.registers);
+    layout.axes.iter_mut().flatten().filter(register).filter(|d| d.stride >= stride).for_each(|d| d.stride *= run);
+    layout.axes[axis].iter_mut().for_each(|d| d.place *= run);
+    layout.axes[axis].insert(0, Digit { source: Source::Register, stride, extent: run, place: 1 });
+    layout.registers *= run;
+    layout
+}
+
+impl Lowering<'_> {
+    /// The layout of the anchor: runs of the schedule's vector along the last axis, interleaved across the threads. Where windows are read,
+    /// a thread's elements are neighbours along every axis.
+    pub fn anchor_layout(&self) -> Layout {
+        let plan = self.plan;
+        if plan.anchor.is_empty() {
+            return Layout { axes: vec![], threads: plan.threads, registers: 1 };
+        }
+        let own = self.layout_of_slice(plan.threads / plan.joined);
+        if plan.joined == 1 {
+            return own;
+        }
+        super::slices::dealt_to_slices(&own, plan.joined).unwrap_or(Layout { threads: plan.threads, ..own })
+    }
+
+    /// The layout of the anchor among the threads of a slice, or of a block without slices.
+    fn layout_of_slice(&self, block: i64) -> Layout {
+        let plan = self.plan;
+        if let Some(mma) = &plan.mma {
+            return mma.layout(&plan.anchor);
+        }
+        let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();
+        let (shape, threads) = (&plan.anchor[..], &plan.thread_shape[..]);
+        let lanes = self.anchor_lanes;
+        if plan.transposed_operands {
+            return with_runs_of_rows(&Deal { shape, threads, order: &order, vector: plan.vector, lanes, block });
+        }
+        let deal = Deal { shape, threads, order: &order, vector: plan.vector, lanes, block };
+        if plan.blocked { Layout::blocked(&deal) } else { Layout::dealt(&deal) }
+    }
+
+    /// The layout from which a tile in the anchor's layout is stored. Where a thread's run is longer than one access, neighbouring threads
+    /// would store far apart: such a tile changes hands first. `bytes` is the size of an element.
+    pub fn stored_layout(&self, own: &Layout, bytes: i64) -> Layout {
+        let plan = self.plan;
+        let long = own.axes.last().is_some() && own.run(own.axes.len() - 1) * bytes > 16;
+        if !(plan.blocked && plan.joined == 1 && long && *own == self.anchor_layout()) {
+            return own.clone();
+        }
+        let order: Vec<usize> = (0..plan.anchor.len()).rev().collect();
+        let (shape, threads) = (&plan.anchor[..], &plan.thread_shape[..]);
+        Layout::dealt(&Deal { shape, threads, order: &order, vector: plan.vector, lanes: None, block: plan.threads })
+    }
+
+    /// Which axis of the anchor each axis of a tile is, if all are: by the grid's tile indices where those span the anchor, else by extent.
+    fn anchor_axes(&self, axes: &[(Option<ValueId>, Size)]) -> Option<Vec<usize>> {
+        let by_index: Option<Vec<usize>> = axes.iter().map(|(v, _)| self.grid_vars.iter().position(|g| Some(*g) == *v)).collect();
+        if self.plan.anchor_sizes == grid_sizes(self.kernel)
+            && let Some(found) = by_index
+        {
+            return Some(found);
+        }
+        let mut free: Vec<usize> = (0..self.plan.anchor_sizes.len()).collect();
+        axes.iter()
+            .map(|(_, size)| {
+                let at = free.iter().position(|k| self.plan.anchor_sizes[*k] == *size)?;
+                Some(free.remove(at))
+            })
+            .collect()
+    }
+
+    /// Deals a tile so that `fast` is its fastest axis: as part of the anchor where it is one, else to the same threads.
+    pub fn deal(&self, axes: &[(Option<ValueId>, Size)], fast: usize, bytes: i64) -> Layout {
+        if axes.is_empty() {
+            return Layout { axes: vec![], threads: self.plan.threads, registers: 1 };
+        }
+        if let Some(positions) = self.anchor_axes(axes) {
+            let last = self.plan.anchor.len() - 1;
+            if positions[fast] == last || !positions.contains(&last) {
+                return projected(&self.anchor_layout(), &positions);
+            }
+        }
+        let shape: Vec<i64> = axes.iter().map(|a| self.plan.size(&a.1)).collect();
+        self.deal_alone(&shape, fast, bytes)
+    }
+
+    fn deal_alone(&self, shape: &[i64], fast: usize, bytes: i64) -> Layout {
+        let plan = self.plan;
+        let own = (shape.iter().product::<i64>() / plan.threads).max(1);
+        let vector = gcd(gcd(shape[fast], own), plan.vector);
+        let mut order: Vec<usize> = (0..shape.len()).rev().filter(|k| *k != fast).collect();
+        order.insert(0, fast);
+        // Deal along the fast axis first; `spread` fills the last axis first, so present it in that order.
+        let room: Vec<i64> = order.iter().rev().map(|k| if *k == fast { shape[*k] / vector } else { shape[*k] }).collect();
+        let along = spread(plan.threads, &room);
+        let mut threads = vec![1; shape.len()];
+        for (n, k) in order.iter().rev().zip(along).map(|(k, n)| (n, *k)) {
+            threads[k] = n;
+        }
+        let lanes = (shape.len() > 1).then_some(full_lanes(vector, bytes));
+        Layout::dealt(&Deal { shape, threads: &threads, order: &order, vector, lanes, block: plan.threads })
+    }
+
+    /// The layout of a tile that has none by itself (a constant, the start of an accumulator): part of the anchor where its axes are;
+    /// short constant axes lie in the registers of a thread.
+    pub fn layout_of_shape(&self, shape: &[Size]) -> Layout {
+        let short = |s: &Size| lies_in_registers(s) && !self.plan.anchor_sizes.contains(s);
+        let dealt: Vec<(Option<ValueId>, Size)> = shape.iter().filter(|s| !short(s)).map(|s| (None, s.clone())).collect();
+        let mut layout = self.deal(&dealt, dealt.len().saturating_sub(1), 4);
+        for (k, size) in shape.iter().enumerate().filter(|(_, s)| short(s)) {
+            layout = layout.with_register_axis(k, self.plan.size(size));
+        }
+        layout
+    }
+}

@@ -1,0 +1,201 @@
+//! Tiles dealt to a block whose turns make one pipeline (`grid` with `copy(P = Overlap)`): the copies of the next tile's first turns start
+//! among the last products of this one, and are on their way while its results are stored. (1 % at 4096³ in tf32. CUTLASS's persistent
+//! kernels gain the same by warps of their own for the results.)
+
+use super::ahead::{Ahead, Turns};
+use super::barriers::kept_by_hand;
+use super::context::{Lowered, Lowering, Mode, Rep};
+use super::elements::unrolled;
+use super::index::{compare, literal};
+use super::stages::Stages;
+use super::uses::operands;
+use super::window::WindowCopy;
+use girih_ir::simt::{Expr, Stmt, VarId};
+use girih_ir::tile::{self, Op, TileLoop, ValueId};
+use girih_ir::types::{CompareOp, DType};
+
+/// A grid loop whose tiles are dealt to blocks: the tiles along its axes, all of them, a block's first, and from one of its tiles to the next.
+pub(crate) struct Dealt<'k> {
+    pub grid: &'k TileLoop,
+    pub counts: Vec<Expr>,
+    pub tiles: Expr,
+    pub block: Expr,
+    pub stride: Expr,
+}
+
+/// The loop along a sum in such a tile.
+pub(crate) struct Sum<'k> {
+    /// Its place in the tile's statements.
+    at: usize,
+    turns: &'k TileLoop,
+    ahead: Ahead<'k>,
+}
+
+/// The turn whose copies are the next ones, of whichever tile.
+struct Front {
+    tile: VarId,
+    turn: VarId,
+    /// Its tile along each axis of the grid.
+    along: Vec<VarId>,
+    /// Copies of turns behind a tile's last one write zeros by themselves: there the front stays once there are no tiles any more.
+    ends: bool,
+}
+
+impl Lowering<'_> {
+    /// The loop of each tile whose turns go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has several
+    /// loops or barriers of its own, or where the places of its copies depend on what a tile does before the loop.
+    pub fn flat_sum<'k>(&self, l: &'k TileLoop) -> Option<Sum<'k>> {
+        if !self.plan.overlap || !l.carries.is_empty() || kept_by_hand(self.kernel, &l.body) {
+            return None;
+        }
+        let (mut loops, mut barriers) = (0, false);
+        tile::access::visit(&l.body, &mut |s| {
+            loops += usize::from(matches!(s, tile::Stmt::Tiles(_)));
+            barriers |= matches!(s, tile::Stmt::Barrier { .. } | tile::Stmt::Copies { .. } | tile::Stmt::Shared(_));
+        });
+        let at = l.body.iter().position(|s| matches!(s, tile::Stmt::Tiles(_)))?;
+        let tile::Stmt::Tiles(turns) = &l.body[at] else { return None };
+        if loops != 1 || barriers || turns.span.is_some() || turns.vars.iter().all(|v| self.fitting.contains(v)) {
+            return None;
+        }
+        let ahead = self.windows_ahead(turns)?;
+        let mut made = Vec::new();
+        tile::print::definitions(&l.body[..at], &mut made);
+        (!self.places(&ahead).iter().any(|v| made.iter().any(|(m, _)| m == v))).then_some(Sum { at, turns, ahead })
+    }
+
+    /// What the places of copies are computed of.
+    fn places(&self, ahead: &Ahead) -> Vec<ValueId> {
+        let mut all: Vec<ValueId> = ahead.before.iter().flat_map(|(_, op)| operands(op)).collect();
+        for (_, op) in &ahead.windows {
+            all.extend(operands(op));
+            if let Op::Window { view, .. } | Op::Load(view, _) = op {
+                let view = self.kernel.view(*view);
+                all.push(view.offset);
+                all.extend(view.axes.iter().flat_map(|a| [a.len, a.stride]));
+            }
+        }
+        all
+    }
+
+    /// Lowers a grid loop whose tiles' turns make one pipeline.
+    pub fn grid_flat(&mut self, dealt: &Dealt, sum: &Sum) -> Lowered<()> {
+        let l = dealt.grid;
+        let before = self.values.clone();
+        self.mode = if self.never_tail(l) { Mode::Full } else { Mode::Tail };
+        let turns = self.turns(sum.turns);
+        let rings = self.rings(&sum.ahead, self.plan.stages);
+        let signals = self.begin_ring(false)?;
+        self.comment("the turns of all its tiles are one pipeline: the next copies belong to turn next_turn of tile next_tile");
+        let ends = self.ends_by_itself(sum.turns, &sum.ahead, &rings);
+        let front = self.front(dealt, &turns, ends);
+        self.comment(format!("prologue: start the copies of the first {} of {} stages", self.plan.stages - 1, self.plan.stages));
+        let (early, stage) = self.loop_var("stage");
+        self.open();
+        self.copy_front(dealt, sum, &rings, &turns, &front, &stage)?;
+        self.end_copies(signals, &stage)?;
+        self.advance_front(dealt, &turns, &front);
+        let body = self.close();
+        self.emit(unrolled(early, self.plan.stages - 1, body));
+        let stages = self.first_stage(signals);
+        let counter = self.new_var("tile", self.ix.dtype, None);
+        let outer = self.enter_turn();
+        self.set_tiles(l, Expr::Var(counter), &dealt.counts);
+        let awaited = self.flat_tile(dealt, sum, &rings, &turns, &front, &stages)?;
+        let body = self.leave_turn(outer);
+        let (start, end, step) = (dealt.block.clone(), dealt.tiles.clone(), dealt.stride.clone());
+        self.emit(Stmt::For { var: counter, start, end, step, unroll: false, body });
+        self.end_ring(&stages, awaited);
+        self.mode = Mode::Tail;
+        self.values = before;
+        Ok(())
+    }
+
+    /// One tile, in the innermost block. What its turns need of the thread alone is computed once, before all tiles. Gives what
+    /// [`Lowering::turn_of_ring`] says of the last turn.
+    fn flat_tile(&mut self, dealt: &Dealt, sum: &Sum, rings: &[WindowCopy], turns: &Turns, front: &Front, stages: &Stages) -> Lowered<i64> {
+        let inner = sum.turns;
+        self.lower_block(&dealt.grid.body[..sum.at])?;
+        let carried = self.start_carries(&inner.carries)?;
+        let tile = self.blocks.pop().expect("flat: the tile's block is open");
+        let var = self.new_var("turn", self.ix.dtype, None);
+        let outer = self.enter_turn();
+        self.comment(format!("start the copies of the turn {} ahead, of this tile or of the next", self.plan.stages - 1));
+        let free = self.free_stage(stages);
+        self.copy_front(dealt, sum, rings, turns, front, &free)?;
+        self.end_copies(stages.signals(), &free)?;
+        self.advance_front(dealt, turns, front);
+        let turn = self.mark();
+        self.set_turn(inner, turns, Expr::Var(var));
+        self.lower_turn(inner, &sum.ahead, rings, &stages.stage())?;
+        self.end_carries(&inner.carries, &carried)?;
+        let (body, awaited) = self.turn_of_ring(turn, outer, stages);
+        self.blocks.push(tile);
+        let (start, end, step) = (turns.start.clone(), turns.end.clone(), self.ix.lit(1));
+        self.emit(Stmt::For { var, start, end, step, unroll: false, body });
+        self.finish_carries(&inner.carries, &carried);
+        self.lower_block(&dealt.grid.body[sum.at + 1..])?;
+        Ok(awaited)
+    }
+
+    /// Declares where the copies are: at the first turn of the block's first tile. Where there are no turns, there are none of any tile.
+    fn front(&mut self, dealt: &Dealt, turns: &Turns, ends: bool) -> Front {
+        let index = self.ix.dtype;
+        let exist = compare(CompareOp::Gt, turns.end.clone(), literal(index, 0));
+        let first = match ends {
+            true => dealt.block.clone(),
+            false => Expr::Select(Box::new(exist), Box::new(dealt.block.clone()), Box::new(dealt.tiles.clone())),
+        };
+        let along = self.tiles_at(dealt.grid, dealt.block.clone(), &dealt.counts);
+        let named = dealt.grid.vars.iter().map(|v| format!("next_{}", self.name_of(*v, "along")));
+        let named: Vec<(String, Expr)> = named.zip(along).collect();
+        let mut declare = |name: &str, value: Expr| {
+            let var = self.new_var(name, index, None);
+            self.emit(Stmt::Declare { var, init: Some(value) });
+            var
+        };
+        let (tile, turn) = (declare("next_tile", first), declare("next_turn", literal(index, 0)));
+        Front { tile, turn, along: named.into_iter().map(|(name, value)| declare(&name, value)).collect(), ends }
+    }
+
+    /// Moves on to the next turn, of the next tile behind the last one of this. Behind the last tile the place stays where it is.
+    fn advance_front(&mut self, dealt: &Dealt, turns: &Turns, front: &Front) {
+        let set = |var: VarId, value: Expr| Stmt::Assign { var, index: None, value };
+        let [turn, tile] = [front.turn, front.tile].map(Expr::Var);
+        self.emit(set(front.turn, self.ix.add(turn.clone(), self.ix.lit(1))));
+        self.open();
+        if !front.ends {
+            self.emit(set(front.turn, self.ix.lit(0)));
+        }
+        self.emit(set(front.tile, self.ix.add(tile.clone(), dealt.stride.clone())));
+        self.open();
+        if front.ends {
+            self.emit(set(front.turn, self.ix.lit(0)));
+        }
+        let along = self.tiles_at(dealt.grid, tile.clone(), &dealt.counts);
+        front.along.iter().zip(along).for_each(|(var, value)| self.emit(set(*var, value)));
+        let then = self.close();
+        self.emit(Stmt::If { condition: compare(CompareOp::Lt, tile, dealt.tiles.clone()), then, otherwise: vec![] });
+        let then = self.close();
+        self.emit(Stmt::If { condition: compare(CompareOp::Eq, turn, turns.end.clone()), then, otherwise: vec![] });
+    }
+
+    /// Starts the copies of the front's turn, without a branch: what is not there is zeros.
+    fn copy_front(&mut self, dealt: &Dealt, sum: &Sum, rings: &[WindowCopy], turns: &Turns, front: &Front, stage: &Expr) -> Lowered<()> {
+        let values = self.values.clone();
+        let coordinates = std::mem::take(&mut self.coordinates);
+        for (value, var) in dealt.grid.vars.iter().zip(&front.along) {
+            self.set(*value, Rep::TileIndex(Expr::Var(*var)));
+        }
+        self.set_turn(sum.turns, turns, Expr::Var(front.turn));
+        if !front.ends {
+            let is_there = compare(CompareOp::Lt, Expr::Var(front.tile), dealt.tiles.clone());
+            self.copies_if = Some(self.declare_let("is_there", DType::Bool, is_there));
+        }
+        self.start_copies(&sum.ahead, rings, stage)?;
+        self.copies_if = None;
+        self.values = values;
+        self.coordinates = coordinates;
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! Which matrix instruction a schedule asks for, and how the warps of a block share the result of a dot.
+
+use super::plan::{gcd, illegal};
+use girih_ir::fragments::{Atom, Form, Number, Operand as Role, Order};
+use girih_ir::layout::{Digit, Layout, Source};
+use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use girih_ir::target::Target;
+use girih_ir::tile::access::operations;
+use girih_ir::tile::{Index, Kernel, KnobId, Op, ParamKind, ValueId};
+use girih_ir::types::{DType, UnaryOp};
+use std::collections::HashMap;
+
+/// Multiply-adds by matrix instructions of a warp that are written out; a longer sum is a loop.
+pub(crate) const WRITTEN_OUT: i64 = 256;
+
+/// How the warps of a block share the result of a dot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Warps {
+    /// The instruction, and how the dots use it.
+    pub form: Form,
+    /// Warps along the rows and the columns of the anchor's last two axes.
+    pub along: [i64; 2],
+    /// Axes of the anchor before those.
+    pub leading: usize,
+    /// Steps of the instruction along the tile of a sum; `None` where they are not written out.
+    pub steps: Option<i64>,
+}
+
+/// The matrix instruction that a schedule asks for and how its warps share the anchor; `None` for fused multiply-adds.
+pub(crate) fn warps(
+    kernel: &Kernel,
+    schedule: &Schedule,
+    target: &Target,
+    anchor: &[i64],
+    knobs: &[i64],
+) -> Result<Option<Warps>, ScheduleError> {
+    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Unit) else { return Ok(None) };
+    let unit = [unit(kernel)];
+    let word = match &schedule.choices[at] {
+        Choice::Word(w) if w != "Ffma" => w.clone(),
+        _ => return Ok(None),
+    };
+    let refuse = |rule: String| Err(illegal(kernel, &unit, word.clone(), rule));
+    if word == "Wgmma" {
+        return refuse("is not there yet: use Mma or Ffma".into());
+    }
+    if super::dots::are_direct(kernel, schedule) {
+        return refuse("reads its operands from shared memory: operands must be Shared".into());
+    }
+    if super::dots::are_transposed(kernel, schedule) {
+        return refuse("reads its operands as they lie: operands must be Shared".into());
+    }
+    let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
+    let ops = operations(kernel);
+    let Some((numbers, accumulator, inner)) = numbers(kernel, &ops, &size) else {
+        return refuse("multiplies f16, bf16, 8-bit integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike".into());
+    };
+    let Some(atom) = Atom::all_of(numbers, numbers, accumulator, target.capability).find(|a| inner % a.k as i64 == 0) else {
+        let least = Atom::all_of(numbers, numbers, accumulator, target.capability).last();
+        return refuse(match least {
+            Some(a) => format!("takes {} elements of the sum's axis at a time, which must divide its tile of {inner}", a.k),
+            None => format!("has no instruction for {} on {}", numbers.name(), target.arch),
+        });
+    };
+    let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
+    let [.., rows, columns] = anchor[..] else { return refuse("needs a result of two axes".into()) };
+    let extents = |v: ValueId| kernel.ty(v).shape().map(|shape| shape.iter().map(size).collect::<Vec<i64>>());
+    let dots = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { .. }));
+    if let Some(other) = dots.map(|(v, _)| *v).filter(|v| extents(*v).is_none_or(|e| e != [rows, columns])).min() {
+        return refuse(other_result(kernel, other, anchor));
+    }
+    let fits = |along: &[i64; 2], [m, n]: [i64; 2]| rows % (along[0] * m) == 0 && columns % (along[1] * n) == 0;
+    let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
+    // The fewest elements of both operands per warp.
+    let shared_out = |form: &Form| splits.clone().filter(|a| fits(a, form.tile())).min_by_key(|a| (rows / a[0] + columns / a[1], a[0]));
+    let dealt = wants_pairs(kernel, &ops).then_some(Order::Dealt);
+    // Skinny results, of fewer rows than the instruction has, are had the other way round.
+    let forms = dealt.into_iter().chain([Order::Plain, Order::Swapped]).map(|order| Form { atom, order });
+    match forms.filter_map(|form| Some((form, shared_out(&form)?))).next() {
+        Some((form, along)) if count <= 32 => {
+            let products = inner * rows * columns / (along[0] * along[1] * atom.multiply_adds() as i64);
+            let steps = (products <= WRITTEN_OUT).then_some(inner / atom.k as i64);
+            Ok(Some(Warps { form, along, leading: anchor.len() - 2, steps }))
+        }
+        _ => {
+            let ids: Vec<KnobId> = (0..kernel.knobs.len())
+                .filter(|k| kernel.knobs[*k].kind == KnobKind::Warps)
+                .map(|k| KnobId(k as u32))
+                .chain(unit)
+                .collect();
+            let (m, n) = (atom.m, atom.n);
+            let turned = if m == n { String::new() } else { format!(", or of {n} x {m}") };
+            let rule = format!("{count} warps cannot share a tile of {rows} x {columns} in pieces of {m} x {n}{turned}");
+            Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
+        }
+    }
+}
+
+/// The knob that chooses the unit of dots.
+pub(crate) fn unit(kernel: &Kernel) -> KnobId {
+    let at = kernel.knobs.iter().position(|k| k.kind == KnobKind::Unit);
+    KnobId(at.unwrap_or_else(|| panic!("mma: {} has no knob for the unit", kernel.path)) as u32)
+}
+
+/// The rule that the result of a dot breaks.
+pub(crate) fn other_result(kernel: &Kernel, dot: ValueId, anchor: &[i64]) -> String {
+    let shape: Vec<String> = kernel.ty(dot).shape().unwrap_or_default().iter().map(|s| s.display(&kernel.knobs)).collect();
+    let name = kernel.value(dot).name.as_deref().map_or(String::new(), |n| format!(" `{n}`"));
+    let tile: Vec<String> = anchor.iter().map(i64::to_string).collect();
+    format!(
+        "every dot of a kernel on matrix units has the block's tile of {} as its result; the one{name} of line {} has [{}]: use Ffma",
+        tile.join(" x "),
+        kernel.value(dot).loc.line,
+        shape.join(", ")
+    )
+}
+
+/// How the dots of a kernel read their operands, what they add up in, and the greatest common divisor of their sums' extents; `None` where
+/// no instruction does that.
+fn numbers(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&girih_ir::tile::Size) -> i64) -> Option<(Number, DType, i64)> {
+    let mut found: Option<(Number, DType, i64)> = None;
+    for op in ops.values() {
+        let Op::Dot { a, b, acc } = op else { continue };
+        let number = number(kernel, ops, *a).filter(|n| number(kernel, ops, *b) == Some(*n))?;
+        let (accumulator, inner) = (kernel.ty(*acc).dtype()?, size(&kernel.ty(*a).shape()?[1]));
+        found = match found {
+            Some((n, d, k)) if n == number && d == accumulator => Some((n, d, gcd(k, inner))),
+            None => Some((number, accumulator, inner)),
+            Some(_) => return None,
+        };
+    }
+    found
+}
+
+/// Whether the dots' right operands are read in pairs if they are the instruction's left ones: elements of 32 bits in rows that lie across the
+/// axis of the sum, which `ldmatrix` cannot transpose, beside left operands that it loads as they lie. Tensors are taken to be packed.
+fn wants_pairs(kernel: &Kernel, ops: &HashMap<ValueId, &Op>) -> bool {
+    let along_sum = |operand: ValueId, axis: usize| contiguous(kernel, ops, operand).map(|fast| fast == axis);
+    ops.values().all(|op| match op {
+        Op::Dot { a, b, .. } => {
+            number(kernel, ops, *b) == Some(Number::Tf32) && along_sum(*a, 1) == Some(true) && along_sum(*b, 0) == Some(false)
+        }
+        _ => true,
+    })
+}
+
+/// The axis along which an operand that is loaded lies in a packed tensor.
+fn contiguous(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> Option<usize> {
+    match ops.get(&value)? {
+        Op::Load(view, index) => {
+            let view = kernel.view(*view);
+            let ParamKind::Tensor { rank, .. } = kernel.params[view.param].kind else { return None };
+            let is_fast = |k: usize| matches!(ops.get(&view.axes[k].stride), Some(Op::Stride(_, axis)) if axis + 1 == rank);
+            let tiles = (0..index.len()).filter(|k| matches!(index[*k], Index::Tile(_)));
+            tiles.enumerate().find(|(_, k)| is_fast(*k)).map(|(n, _)| n)
+        }
+        Op::Transpose(from, _) => Some(1 - contiguous(kernel, ops, *from)?),
+        Op::Unary(_, from) | Op::Cast(from) | Op::Binary(_, from, _) => contiguous(kernel, ops, *from),
+        _ => None,
+    }
+}
+
+/// The formats in which matrix instructions could multiply what a kernel's dots multiply, without losing anything: one for each dot whose
+/// operands are both of such a format.
+pub fn dot_numbers(kernel: &Kernel) -> Vec<Number> {
+    let ops = operations(kernel);
+    let format = |op: &&Op| match op {
+        Op::Dot { a, b, .. } => number(kernel, &ops, *a).filter(|n| number(kernel, &ops, *b) == Some(*n)),
+        _ => None,
+    };
+    ops.values().filter_map(format).collect()
+}
+
+/// How a matrix instruction reads a value without losing anything.
+fn number(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> Option<Number> {
+    match kernel.ty(value).dtype()? {
+        DType::F16 => Some(Number::F16),
+        DType::BF16 => Some(Number::BF16),
+        DType::I8 => Some(Number::I8),
+        DType::U8 => Some(Number::U8),
+        DType::F32 => match ops.get(&value)? {
+            Op::Unary(UnaryOp::RoundTf32, _) => Some(Number::Tf32),
+            Op::Transpose(from, _) => number(kernel, ops, *from),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Warps {
+    /// Threads along each axis of the anchor, as far as a product of threads says it.
+    pub fn thread_shape(&self) -> Vec<i64> {
+        let mut shape = vec![1; self.leading];
+        let lanes = if self.form.is_swapped() { [4, 8] } else { [8, 4] };
+        shape.extend([0, 1].map(|axis| self.along[axis] * lanes[axis]));
+        shape
+    }
+
+    /// The accumulators' layout: atoms side by side in a warp, warps side by side in the block.
+    pub fn layout(&self, anchor: &[i64]) -> Layout {
+        let [.., rows, columns] = anchor[..] else { panic!("mma: an anchor of one axis") };
+        let [down, right] = self.along;
+        let atom = self.form.layout(Role::Accumulator);
+        let ([m, n], own) = (self.form.tile(), atom.registers);
+        let [atoms_down, atoms_right] = self.atoms(rows, columns);
+        let digit = |source, stride, extent, place| Digit { source, stride, extent, place };
+        let mut axes = atom.axes;
+        axes[1].push(digit(Source::Register, own, atoms_right, n));
+        axes[1].push(digit(Source::Thread, 32, right, columns / right));
+        axes[0].push(digit(Source::Register, own * atoms_right, atoms_down, m));
+        axes[0].push(digit(Source::Thread, 32 * right, down, rows / down));
+        axes.iter_mut().for_each(|digits| digits.retain(|d| d.extent > 1));
+        let mut all = vec![Vec::new(); self.leading];
+        all.extend(axes);
+        Layout { axes: all, threads: 32 * down * right, registers: own * atoms_right * atoms_down }
+    }
+
+    /// Atoms of a warp along the rows and the columns.
+    pub fn atoms(&self, rows: i64, columns: i64) -> [i64; 2] {
+        let [m, n] = self.form.tile();
+        [rows / self.along[0] / m, columns / self.along[1] / n]
+    }
+}

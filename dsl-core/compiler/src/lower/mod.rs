@@ -1,0 +1,327 @@
+//! Lowering: tile IR, facts, schedule and target become SIMT IR. All decisions are made here, in this order:
+//!
+//! 1. [`girih_ir::tile::access::classify`]: is every store safe?
+//!    `fit`: which loops the facts make superfluous, and what is loaded once because of it.
+//! 2. `plan`: the schedule in numbers, and the rules that they obey.
+//! 3. `grid`, `tail`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
+//! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
+//!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
+//!    `spans`: the turns of loops that keep to some positions. `observed`: which absent elements nobody looks at.
+//!    `combine`, `scan`, `exchange`, `finish`, `words`, `totals`, `second_launch`: what threads, warps and blocks have, combined.
+//!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
+//!    once. `ahead`: copies of windows that start some turns of their loop early.
+//!    `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `matrix_units`, `fragment_reads`, `mma`: what dots read and where it lies,
+//!    products by multiply-adds of a thread or matrix instructions of a warp. `quads`: what four lanes exchange of their results. `results`:
+//!    those that go to memory in whole rows, through shared memory. `double`: operands that are loaded to registers a turn early.
+//!    `split`, `parts`, `part_sums`: sums that several blocks share, and who adds up what they have.
+//!    `found`: which elements of a gather are there.
+//!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
+//!    `warp`: what the lanes of a warp exchange by the author's own hand.
+//! 5. `simplify`: loops of one turn and unused variables vanish.
+//!    `spare`: barriers that order nothing vanish, too.
+//! 6. [`girih_ir::simt::verify`].
+
+mod absorbed;
+mod agree;
+mod ahead;
+mod anchor;
+mod barriers;
+mod branch;
+mod chain;
+mod combine;
+mod computed;
+mod computed_operand;
+mod context;
+mod control;
+mod convert;
+mod dot;
+mod dots;
+mod double;
+mod elements;
+mod exchange;
+mod exchanged;
+mod fill;
+mod finish;
+mod fit;
+mod flat;
+mod found;
+mod fragment_reads;
+mod grid;
+mod index;
+mod items;
+mod mask;
+mod matrix_units;
+mod memory;
+mod mma;
+mod near;
+mod numbers;
+mod observed;
+mod one_by_one;
+mod operand;
+mod operand_rows;
+mod overlap;
+mod params;
+mod part_sums;
+mod parts;
+mod pending;
+mod picks;
+mod pipeline;
+mod plan;
+mod quads;
+mod range;
+mod reread;
+mod results;
+mod runs;
+mod scan;
+mod second_launch;
+mod shared;
+mod simplify;
+mod slices;
+mod spans;
+mod spare;
+mod split;
+mod staged;
+mod stages;
+mod tail;
+mod totals;
+mod transfer;
+mod uses;
+mod values;
+mod warp;
+mod window;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use matrix_units::dot_numbers;
+
+use girih_ir::bug::{self, Bug};
+use girih_ir::error::CompileError;
+use girih_ir::facts::Facts;
+use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
+use girih_ir::simt;
+use girih_ir::target::Target;
+use girih_ir::tile::host::HostExpr;
+use girih_ir::tile::{self, ParamKind};
+use girih_ir::types::BinaryOp;
+
+use plan::Plan;
+use split::Split;
+use std::collections::BTreeSet;
+
+/// Lowers a kernel under one schedule. Pure: the same arguments give the same result.
+///
+/// # Errors
+/// [`CompileError::Kernel`] where the kernel is wrong under every schedule, [`CompileError::Schedule`] where this one is illegal, and
+/// [`CompileError::Bug`] where a pass panics.
+pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
+    let contained = |facts: &Facts| bug::contained(|| by_passes(kernel, facts, schedule, target));
+    contained(facts).unwrap_or_else(|message| {
+        let again = |facts: &Facts| contained(facts).is_err();
+        Err(CompileError::Bug(Box::new(Bug::found("lowering", (kernel, facts, schedule, target), message, &again))))
+    })
+}
+
+/// As [`lower`]; a compiler bug is a panic that names the pass and prints the IR.
+fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
+    tile::access::classify(kernel).map_err(CompileError::Kernel)?;
+    let one_by_one = one_by_one::one_by_one(kernel, schedule);
+    let fitted = fit::fit(kernel, facts, schedule, &one_by_one);
+    let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
+    let mut plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
+    let (kernel, found) = found::with_values(kernel);
+    let kernel = kernel.as_ref();
+    let lowered_by = |plan: &Plan| {
+        let whole = plan.whole();
+        let mut lowering = context::Lowering::new(kernel, found.clone(), facts, plan, &whole);
+        lowering.fitting = fitting.clone();
+        let (lowered, results_take_shared) = by_plan(lowering, schedule, target)?;
+        let room =
+            check_shared(kernel, schedule, &lowered, target).and_then(|()| check_shared_of_blocks(kernel, schedule, &lowered, target));
+        Ok::<_, CompileError>((lowered, room, results_take_shared))
+    };
+    let (mut lowered, mut room, results_take_shared) = lowered_by(&plan)?;
+    if room.is_err() && results_take_shared {
+        // Without shared memory for results the schedule may be legal.
+        plan.shared_results = false;
+        (lowered, room, _) = lowered_by(&plan)?;
+    }
+    room?;
+    simt::verify::verify(&lowered, "lower");
+    lowered.each_launch(&mut |launch| launch.provenance.launch = describe_launch(launch, kernel));
+    Ok(lowered)
+}
+
+/// The kernel under one plan, and whether results of matrix instructions have shared memory of their own in it.
+fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target) -> Result<(simt::Kernel, bool), CompileError> {
+    let (kernel, plan, whole) = (lowering.kernel, lowering.plan, lowering.whole);
+    lowering.lower_block(&kernel.body)?;
+    let grid = grid_size(kernel, plan, &lowering);
+    // Tiles are dealt to blocks that should all be resident. More of them than fit take turns, and none is worth a register.
+    let fit = target.threads_per_multiprocessor as i64 / whole.threads;
+    let dealt = if plan.grid <= fit { plan.grid.max(1) } else { 1 };
+    let min_blocks = dealt.max(plan.min_blocks) as u32;
+    let (block, opt_level) = (whole.threads as u32, plan.opt_level);
+    let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
+    let provenance = provenance(kernel, lowering.facts, schedule);
+    let (results_take_shared, next) = (lowering.results_take_shared, lowering.next.take());
+    let tidy = |lowered: &mut simt::Kernel, kept: &BTreeSet<simt::SharedId>| {
+        simplify::simplify(lowered);
+        if !barriers::has_own(kernel) {
+            spare::spare_barriers(lowered, kept);
+        }
+        exchanged::drop_restrict(lowered);
+    };
+    let kept = lowering.authors_arrays();
+    let mut lowered = lowering.finish(launch, provenance);
+    tidy(&mut lowered, &kept);
+    lowered.next = next.map(|next| {
+        let kept = next.authors_arrays();
+        let mut next = next.finish_behind(&lowered);
+        tidy(&mut next, &kept);
+        second_launch::drop_unused_params(&mut next);
+        Box::new(next)
+    });
+    Ok((lowered, results_take_shared))
+}
+
+/// Whether a schedule can be lowered.
+pub fn check(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<(), ScheduleError> {
+    match lower(kernel, facts, schedule, target) {
+        Err(CompileError::Schedule(e)) => Err(e),
+        Err(CompileError::Bug(bug)) => Err(unusable(kernel, schedule, &bug)),
+        Ok(_) | Err(CompileError::Kernel(_)) => Ok(()),
+    }
+}
+
+/// A schedule over which the compiler panics.
+fn unusable(kernel: &tile::Kernel, schedule: &Schedule, bug: &Bug) -> ScheduleError {
+    let names: Vec<&str> = kernel.knobs.iter().map(|k| k.name.as_str()).collect();
+    let choices: Vec<String> = schedule.choices.iter().map(|c| c.to_string()).collect();
+    ScheduleError { knob: names.join(" / "), found: choices.join(" / "), rule: bug.to_string(), loc: kernel.knobs.first().map(|k| k.loc) }
+}
+
+fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -> HostExpr {
+    let Some(l) = kernel.grid_loop() else { return HostExpr::Const(1) };
+    let mut blocks = lowering.total_tiles(l);
+    match plan.split {
+        Some(Split::Stream(each)) => return split::blocks(kernel, plan, l, (blocks, each), lowering.ix.dtype),
+        Some(Split::Parts(parts)) => blocks = HostExpr::binary(BinaryOp::Mul, blocks, HostExpr::Const(parts)),
+        None => {}
+    }
+    if plan.grid > 0 {
+        let most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
+        blocks = HostExpr::binary(BinaryOp::Min, blocks, most);
+    }
+    if finish::combines_grid(kernel) { finish::at_least_one(blocks) } else { blocks }
+}
+
+fn check_shared(kernel: &tile::Kernel, schedule: &Schedule, lowered: &simt::Kernel, target: &Target) -> Result<(), ScheduleError> {
+    let bytes = lowered.launches().map(|k| k.shared_bytes()).max().unwrap_or(0);
+    let most = target.shared_per_block;
+    if bytes <= most {
+        return Ok(());
+    }
+    let involved: Vec<(&str, String)> = kernel
+        .knobs
+        .iter()
+        .zip(&schedule.choices)
+        .filter(|(k, _)| matches!(k.kind, KnobKind::Tile | KnobKind::Stages))
+        .map(|(k, c)| (k.name.as_str(), c.to_string()))
+        .collect();
+    Err(ScheduleError {
+        knob: involved.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(" / "),
+        found: involved.iter().map(|(_, c)| c.clone()).collect::<Vec<_>>().join(" / "),
+        rule: format!("takes {bytes} bytes of shared memory per block; {} has {most}", target.arch),
+        loc: kernel.knobs.first().map(|k| k.loc),
+    })
+}
+
+/// The blocks that registers are kept low for find shared memory, too.
+fn check_shared_of_blocks(
+    kernel: &tile::Kernel,
+    schedule: &Schedule,
+    lowered: &simt::Kernel,
+    target: &Target,
+) -> Result<(), ScheduleError> {
+    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::MinBlocks) else { return Ok(()) };
+    let id = tile::KnobId(at as u32);
+    let (blocks, each) = (schedule.int(id), (lowered.shared_bytes() + target.shared_reserved) as i64);
+    let most = target.shared_per_multiprocessor as i64;
+    if blocks == 1 || blocks * each <= most {
+        return Ok(());
+    }
+    let rule = format!(
+        "as many blocks take {} bytes of shared memory, {each} each; a multiprocessor of {} has {most}, room for {}",
+        blocks * each,
+        target.arch,
+        most / each
+    );
+    Err(plan::illegal(kernel, &[id], blocks.to_string(), rule))
+}
+
+fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule) -> simt::Provenance {
+    let params: Vec<String> = kernel
+        .params
+        .iter()
+        .map(|p| match p.kind {
+            ParamKind::Tensor { dtype, rank, mutable } => {
+                format!("{}: {}Tensor<{dtype}, {rank}>", p.name, if mutable { "&mut " } else { "&" })
+            }
+            ParamKind::Scalar(dtype) => format!("{}: Scalar<{dtype}>", p.name),
+        })
+        .collect();
+    simt::Provenance {
+        signature: format!("{}({})", kernel.full_name(), params.join(", ")),
+        loc: kernel.loc,
+        schedule: schedule.attribute(kernel),
+        facts: describe_facts(kernel, facts),
+        launch: String::new(),
+    }
+}
+
+/// What a launch promises, in words.
+fn describe_facts(kernel: &tile::Kernel, facts: &Facts) -> String {
+    let mut words = Vec::new();
+    for (param, t) in kernel.params.iter().zip(&facts.tensors) {
+        let (Some(t), ParamKind::Tensor { dtype, .. }) = (t, param.kind) else { continue };
+        let mut list = Vec::new();
+        if t.align as usize > dtype.size() {
+            list.push(format!("aligned to {} bytes", t.align));
+        }
+        if !t.packed {
+            list.push(if t.rows { "in rows" } else { "strided" }.to_string());
+        }
+        if t.lens.iter().any(|l| *l > 1) {
+            list.push(format!("lengths multiples of {}", t.lens.iter().map(u32::to_string).collect::<Vec<_>>().join(" x ")));
+        }
+        if t.most.iter().any(|m| *m > 0) {
+            let most = |m: &u32| if *m > 0 { m.to_string() } else { "any".to_string() };
+            list.push(format!("lengths at most {}", t.most.iter().map(most).collect::<Vec<_>>().join(" x ")));
+        }
+        if !list.is_empty() {
+            words.push(format!("{} {}", param.name, list.join(", ")));
+        }
+    }
+    words.push(if facts.index32 { "32-bit indices" } else { "64-bit indices" }.to_string());
+    if facts.noalias {
+        words.push("no aliasing".to_string());
+    }
+    words.join("; ")
+}
+
+/// Grid, block and shared memory, in words.
+fn describe_launch(lowered: &simt::Kernel, kernel: &tile::Kernel) -> String {
+    let leaf = |e: &HostExpr| match e {
+        HostExpr::Dim(p, k) => match kernel.params[*p].kind {
+            ParamKind::Tensor { rank: 1, .. } => format!("{}_len", kernel.params[*p].name),
+            ParamKind::Tensor { rank: 2, .. } => format!("{}_{}", kernel.params[*p].name, ["rows", "cols"][*k]),
+            _ => format!("{}_dim{k}", kernel.params[*p].name),
+        },
+        HostExpr::Stride(p, k) => format!("{}_stride{k}", kernel.params[*p].name),
+        HostExpr::Scalar(p) => kernel.params[*p].name.clone(),
+        _ => "multiprocessors".to_string(),
+    };
+    format!("grid {}, block {}, shared {} B", lowered.launch.grid.to_words(&leaf), lowered.launch.block, lowered.shared_bytes())
+}

@@ -1,0 +1,330 @@
+//! Turns that overlap: the first fragments of a turn are read while the matrix units still multiply the last ones of the turn before, and
+//! the copies of a later turn are started among the products. Nothing waits between two turns but the barrier itself. (The order of
+//! operations is that of CUTLASS's multistage mainloops.)
+//!
+//! Fragments have two halves for that: the steps of a turn multiply one and fill the other in turn.
+
+use super::context::Lowering;
+use super::index::{Index, as_literal, binary, compare};
+use super::plan::illegal;
+use super::simplify::substitute;
+use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use girih_ir::simt::visit::{blocks, children, each_expr};
+use girih_ir::simt::{Expr, Fragment, Stmt, Var, VarId};
+use girih_ir::tile::{Kernel, KnobId};
+use girih_ir::types::{BinaryOp, CompareOp, DType};
+use std::collections::HashMap;
+
+/// Index arithmetic in registers.
+const LOCAL: Index = Index { dtype: DType::I32 };
+
+/// Whether a word of the copy knob asks for turns that overlap.
+pub(crate) fn overlaps(word: &str) -> bool {
+    word == "Overlap" || word == "Mbarriers"
+}
+
+/// Whether the schedule overlaps turns: matrix instructions that take an even number of steps per turn, from a ring of copies.
+pub(crate) fn check(kernel: &Kernel, schedule: &Schedule, steps: Option<i64>, stages: i64, slices: i64) -> Result<bool, ScheduleError> {
+    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Copy) else { return Ok(false) };
+    let Choice::Word(word) = &schedule.choices[at] else { return Ok(false) };
+    if !overlaps(word) {
+        return Ok(false);
+    }
+    let refuse = |rule: &str| Err(illegal(kernel, &[KnobId(at as u32)], word.clone(), rule.into()));
+    let dots = super::dots::Dots::new(kernel, &super::uses::count(kernel), &super::uses::written_params(kernel));
+    match steps {
+        None => refuse(
+            "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
+        ),
+        _ if dots.groups() != 1 => refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async"),
+        _ if word == "Mbarriers" && slices > 1 => refuse("hands stages over to the warps of a block: slices must be 1, or use Overlap"),
+        _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
+        Some(n) if n % 2 != 0 => {
+            refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")
+        }
+        Some(_) => Ok(true),
+    }
+}
+
+/// The steps of a turn, with fragments of two halves.
+pub(crate) struct Steps {
+    /// What a turn does before them.
+    before: Vec<Stmt>,
+    counter: VarId,
+    step: i64,
+    end: i64,
+    /// The fragments, and elements of a half.
+    fragments: HashMap<VarId, i64>,
+    loads: Vec<Stmt>,
+    /// Conversions that go on among the products of the step before.
+    conversions: Vec<Conversion>,
+    /// What is done with the fragments: they are converted, if not where they are, and multiplied.
+    products: Vec<Stmt>,
+    /// What it does after them.
+    after: Vec<Stmt>,
+}
+
+impl Steps {
+    /// Takes a turn apart. `None` if it is not a loop of steps, written out, each of which loads fragments and then multiplies them.
+    fn of(mut turn: Vec<Stmt>, vars: &[Var]) -> Result<Steps, Vec<Stmt>> {
+        let is_steps = |s: &Stmt| matches!(s, Stmt::For { unroll: true, body, .. } if has_products(body));
+        let Some(at) = turn.iter().position(is_steps) else { return Err(turn) };
+        let Stmt::For { var, end, step, body, .. } = &turn[at] else { return Err(turn) };
+        let (Some(end), Some(step)) = (as_literal(end), as_literal(step)) else { return Err(turn) };
+        let Some(first) = body.iter().position(|s| has_products(std::slice::from_ref(s))) else { return Err(turn) };
+        let others = body[..first].iter().any(|s| matches!(s, Stmt::Let { .. } | Stmt::Declare { init: Some(_), .. }));
+        if others || body[first..].iter().any(|s| !is_products(s)) || end % (2 * step) != 0 {
+            return Err(turn);
+        }
+        let (loads, converted): (Vec<Stmt>, Vec<Stmt>) = body[..first].iter().cloned().partition(|s| loads(std::slice::from_ref(s)));
+        let mut fragments = HashMap::new();
+        written(&loads, &mut fragments);
+        let is_fragment = |s: &Stmt| matches!(s, Stmt::Declare { var, .. } if fragments.contains_key(var));
+        let counter = *var;
+        let converted = converted.into_iter().filter(|s| !is_fragment(s)).collect();
+        let (conversions, products) = converted_ahead(converted, body[first..].to_vec(), &fragments, vars);
+        let after = turn.split_off(at + 1);
+        turn.pop();
+        Ok(Steps { before: turn, counter, step, end, fragments, loads, conversions, products, after })
+    }
+
+    /// The loads of the step at `position`.
+    fn loads_at(&self, position: &Expr) -> Vec<Stmt> {
+        let half = self.half(position);
+        let mut loads: Vec<Stmt> = self.loads.iter().map(|s| substitute(s.clone(), self.counter, position)).collect();
+        self.in_half(&mut loads, &half);
+        loads
+    }
+
+    /// Part `part` of `parts` of the conversions of what the step at `position` multiplies.
+    fn conversions_at(&self, position: &Expr, part: &Expr, parts: i64) -> Vec<Stmt> {
+        let mut all: Vec<Stmt> = self.conversions.iter().map(|c| c.part(part, parts)).collect();
+        self.in_half(&mut all, &self.half(position));
+        all
+    }
+
+    /// Which half of the fragments the step at `position` multiplies.
+    fn half(&self, position: &Expr) -> Expr {
+        LOCAL.rem(LOCAL.div(position.clone(), self.step), 2)
+    }
+
+    /// Moves accesses to fragments to one of their halves.
+    fn in_half(&self, stmts: &mut [Stmt], half: &Expr) {
+        let moved = |var: VarId, at: &Expr| match self.fragments.get(&var) {
+            Some(len) => LOCAL.add(LOCAL.mul(half.clone(), LOCAL.lit(*len)), at.clone()),
+            None => at.clone(),
+        };
+        for stmt in stmts {
+            match stmt {
+                Stmt::LoadVector { var, at, .. } | Stmt::LoadMatrix { var, at, .. } => *at = moved(*var, at),
+                Stmt::Assign { var, index: Some(at), .. } => *at = moved(*var, at),
+                Stmt::Mma { a, b, .. } => [a, b].into_iter().for_each(|f| f.at = moved(f.var, &f.at)),
+                _ => {}
+            }
+            each_expr(stmt, &mut |e| {
+                deep(e, &mut |e| {
+                    if let Expr::Element(var, at) = e {
+                        **at = moved(*var, at);
+                    }
+                });
+            });
+            blocks(stmt).into_iter().for_each(|b| self.in_half(b, half));
+        }
+    }
+}
+
+impl Lowering<'_> {
+    /// Takes the turn apart that was just lowered into the innermost block, behind a mark; `None` and nothing changed where that cannot be.
+    pub fn steps_of_turn(&mut self, mark: usize) -> Option<Steps> {
+        let turn = self.take_from(mark);
+        match Steps::of(turn, &self.vars) {
+            Ok(mut steps) => {
+                for (var, len) in &mut steps.fragments {
+                    let own = &mut self.vars[var.0 as usize].len;
+                    *len = i64::from(own.unwrap_or(1));
+                    *own = Some(2 * *len as u32);
+                }
+                Some(steps)
+            }
+            Err(turn) => {
+                turn.into_iter().for_each(|s| self.emit(s));
+                None
+            }
+        }
+    }
+
+    /// Emits what comes before the loop: both halves of the fragments, and the first one filled.
+    pub fn first_fragments(&mut self, steps: &Steps, wait: &[Stmt]) {
+        let mut fragments: Vec<VarId> = steps.fragments.keys().copied().collect();
+        fragments.sort_by_key(|v| v.0);
+        fragments.into_iter().for_each(|var| self.emit(Stmt::Declare { var, init: None }));
+        self.comment("read what the first step multiplies");
+        wait.iter().cloned().for_each(|s| self.emit(s));
+        let first = LOCAL.lit(0);
+        steps.loads_at(&first).into_iter().for_each(|s| self.emit(s));
+        steps.conversions_at(&first, &first, 1).into_iter().for_each(|s| self.emit(s));
+    }
+
+    /// A turn: every step reads what the next one multiplies, the last one that of the next turn, whose stage `leave` goes on to and for whose
+    /// copies `wait` waits. The second one starts `copies`, the first one where there are only two.
+    pub fn overlapped_turn(&mut self, steps: Steps, copies: Vec<Stmt>, leave: Vec<Stmt>, wait: Vec<Stmt>) -> Vec<Stmt> {
+        let here = Expr::Var(steps.counter);
+        let next = self.new_var("next", DType::I32, None);
+        let value = binary(BinaryOp::Rem, LOCAL.add(here.clone(), LOCAL.lit(steps.step)), LOCAL.lit(steps.end));
+        let when = |at: i64, then: Vec<Stmt>| {
+            let condition = compare(CompareOp::Eq, here.clone(), LOCAL.lit(at));
+            Stmt::If { condition, then, otherwise: vec![] }
+        };
+        let text = match self.plan.mbarriers {
+            true => "the next turn: this warp is done with the stage, and the copies to the next one have landed",
+            false => "the next turn: its copies have landed, and nobody reads any more what the turn before has read",
+        };
+        let mut last = vec![Stmt::Comment(text.into())];
+        last.extend(leave);
+        last.extend(wait);
+        let mut body = vec![when(steps.end - steps.step, last)];
+        body.push(Stmt::Let { var: next, value });
+        body.extend(steps.loads_at(&Expr::Var(next)));
+        // Not among the products that follow the barrier: those begin at once. (1.5 % at 4096³ in f16.)
+        // Behind mbarriers, whose waits are branches, in the middle of the turn: 3 % at 4096³ in tf32.
+        let start = match steps.end / steps.step {
+            2 => 0,
+            n if self.plan.mbarriers => n / 2 * steps.step,
+            _ => steps.step,
+        };
+        body.push(when(start, copies));
+        let half = steps.half(&here);
+        let mut products = steps.products.clone();
+        steps.in_half(&mut products, &half);
+        if let Some((round, rounds, within)) = rounds(&mut products).filter(|_| !steps.conversions.is_empty()) {
+            within.push(Stmt::Comment("meanwhile: convert some of what the next step multiplies".into()));
+            within.extend(steps.conversions_at(&Expr::Var(next), &Expr::Var(round), rounds));
+        }
+        body.extend(products);
+        let Steps { mut before, counter: var, step, end, after, .. } = steps;
+        before.push(Stmt::For { var, start: LOCAL.lit(0), end: LOCAL.lit(end), step: LOCAL.lit(step), unroll: true, body });
+        before.extend(after);
+        before
+    }
+}
+
+/// A conversion of a fragment's elements that can be done where they are.
+struct Conversion {
+    fragment: VarId,
+    len: i64,
+    /// The number of an element, and what becomes of it.
+    element: VarId,
+    value: Expr,
+}
+
+impl Conversion {
+    /// The conversion that a loop over all elements of a fragment makes, and the array that it writes.
+    fn of(stmt: &Stmt, fragments: &HashMap<VarId, i64>, vars: &[Var]) -> Option<(Conversion, VarId)> {
+        let Stmt::For { var: element, end, body, .. } = stmt else { return None };
+        let [Stmt::Assign { var: written, index: Some(Expr::Var(at)), value }] = &body[..] else { return None };
+        let mut read = Vec::new();
+        deep(&mut value.clone(), &mut |e| match e {
+            Expr::Element(from, at) => read.push((*from, **at == Expr::Var(*element))),
+            Expr::Load { .. } => read.push((*written, false)),
+            _ => {}
+        });
+        let [(fragment, true)] = read[..] else { return None };
+        let same = vars[fragment.0 as usize].dtype == vars[written.0 as usize].dtype;
+        let conversion = Conversion { fragment, len: as_literal(end)?, element: *element, value: value.clone() };
+        (at == element && same && fragments.contains_key(&fragment)).then_some((conversion, *written))
+    }
+
+    /// Part `part` of `parts` of it.
+    fn part(&self, part: &Expr, parts: i64) -> Stmt {
+        let own = self.len / parts;
+        let at = LOCAL.add(LOCAL.mul(part.clone(), LOCAL.lit(own)), Expr::Var(self.element));
+        let stmt = Stmt::Assign { var: self.fragment, index: Some(Expr::Var(self.element)), value: self.value.clone() };
+        super::elements::unrolled(self.element, own, vec![substitute(stmt, self.element, &at)])
+    }
+}
+
+/// Conversions that leave the type as it is go on among the products of the step before, a part behind each round of them, and those read the
+/// fragments themselves: the matrix units don't wait for them. (tf32 at 4096³: 2 %.) Others are made when they are multiplied: nobody waits for
+/// loads then.
+fn converted_ahead(
+    converted: Vec<Stmt>,
+    mut products: Vec<Stmt>,
+    fragments: &HashMap<VarId, i64>,
+    vars: &[Var],
+) -> (Vec<Conversion>, Vec<Stmt>) {
+    let loops: Vec<&Stmt> = converted.iter().filter(|s| !matches!(s, Stmt::Declare { init: None, .. })).collect();
+    let found: Option<Vec<(Conversion, VarId)>> = loops.iter().map(|s| Conversion::of(s, fragments, vars)).collect();
+    let parts = rounds(&mut products).map(|(_, rounds, _)| rounds);
+    match found.filter(|all| parts.is_some_and(|n| all.iter().all(|(c, _)| c.len % n == 0))) {
+        Some(all) => {
+            let fragment = |var: VarId| all.iter().find(|(_, written)| *written == var).map_or(var, |(c, _)| c.fragment);
+            each_product(&mut products, &mut |f| f.var = fragment(f.var));
+            (all.into_iter().map(|(c, _)| c).collect(), products)
+        }
+        None => (vec![], converted.into_iter().chain(products).collect()),
+    }
+}
+
+/// The outermost loop of products: its counter, its turns, and its body.
+fn rounds(products: &mut [Stmt]) -> Option<(VarId, i64, &mut Vec<Stmt>)> {
+    let last = products.last_mut()?;
+    match last {
+        Stmt::For { var, end, body, .. } => Some((*var, as_literal(end)?, body)),
+        _ => None,
+    }
+}
+
+/// Calls `f` on the operands of all matrix instructions.
+fn each_product(body: &mut [Stmt], f: &mut dyn FnMut(&mut Fragment)) {
+    for stmt in body {
+        if let Stmt::Mma { a, b, .. } = stmt {
+            [a, b].into_iter().for_each(&mut *f);
+        }
+        blocks(stmt).into_iter().for_each(|b| each_product(b, f));
+    }
+}
+
+/// Whether memory is read.
+fn loads(body: &[Stmt]) -> bool {
+    body.iter().any(|s| match s {
+        Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => true,
+        Stmt::Assign { value, .. } => super::fill::loads(value),
+        Stmt::For { body, .. } => loads(body),
+        _ => false,
+    })
+}
+
+/// The arrays that are written.
+fn written(body: &[Stmt], arrays: &mut HashMap<VarId, i64>) {
+    for stmt in body {
+        match stmt {
+            Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::Assign { var, .. } => _ = arrays.insert(*var, 0),
+            Stmt::For { body, .. } => written(body, arrays),
+            _ => {}
+        }
+    }
+}
+
+/// Whether there are matrix instructions among the statements.
+fn has_products(body: &[Stmt]) -> bool {
+    body.iter().any(|s| match s {
+        Stmt::Mma { .. } => true,
+        Stmt::For { body, .. } => has_products(body),
+        _ => false,
+    })
+}
+
+/// Whether it is matrix instructions and nothing else.
+fn is_products(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Mma { .. } | Stmt::Let { .. } | Stmt::Comment(_) => true,
+        Stmt::For { body, .. } => body.iter().all(is_products),
+        _ => false,
+    }
+}
+
+/// Calls `f` on an expression and on its operands.
+fn deep(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
+    f(e);
+    children(e, &mut |c| deep(c, f));
+}

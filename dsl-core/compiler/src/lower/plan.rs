@@ -1,0 +1,259 @@
+//! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
+
+mod rules;
+
+use rules::{
+    cache_hints, check_ahead, check_async_windows, check_choices, check_fill, check_min_blocks, check_opt_level, check_vector,
+    walk_one_by_one,
+};
+
+use super::split::Split;
+use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use girih_ir::simt::CacheHint;
+use girih_ir::target::Target;
+use girih_ir::tile::{Kernel, KnobId, Op, Size, Stmt, ValueId};
+use std::collections::HashSet;
+
+/// How a stage of the pipeline is filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fill {
+    /// Loads into registers, used one turn later.
+    Registers,
+    /// `cp.async` into a ring of shared buffers.
+    Async,
+}
+
+/// A schedule in numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Value of each knob (0 for words).
+    pub knobs: Vec<i64>,
+    /// Extents of the grid loop's tile; empty without a grid loop.
+    pub grid_tile: Vec<i64>,
+    /// The tile whose elements are dealt to the threads: symbolic extents. See [`super::anchor`].
+    pub anchor_sizes: Vec<Size>,
+    /// Extents of the anchor.
+    pub anchor: Vec<i64>,
+    /// Threads along each axis of the anchor.
+    pub thread_shape: Vec<i64>,
+    /// Threads that work on a tile together: those of a block, or of each of its slices.
+    pub threads: i64,
+    /// Groups of as many threads in a block, which share the sum of a tile.
+    pub slices: i64,
+    /// Slices whose threads go on together, behind their sum: 1 before.
+    pub joined: i64,
+    /// Elements per run of a thread.
+    pub vector: i64,
+    /// Buffers of the pipeline over the tiles dealt to a block.
+    pub stages: i64,
+    /// How a stage is filled.
+    pub fill: Fill,
+    /// 0: one tile per block. k: k blocks per multiprocessor, to which tiles are dealt.
+    pub grid: i64,
+    /// How blocks share the sum of a tile.
+    pub split: Option<Split>,
+    /// Blocks per multiprocessor that registers must leave room for.
+    pub min_blocks: i64,
+    /// See [`girih_ir::simt::LaunchRecord::opt_level`].
+    pub opt_level: u32,
+    /// Rows of tiles that blocks walk together; 1 for row after row.
+    pub raster: i64,
+    /// Copies of each element of a shared array that is only updated.
+    pub copies: i64,
+    /// Tiles of whole rows are read through shared memory.
+    pub shared_rows: bool,
+    /// Windows are copied to shared memory.
+    pub shared_windows: bool,
+    /// The GPU has asynchronous copies and mbarriers (sm_80 or newer).
+    pub has_async: bool,
+    /// Those copies, and those of dots' operands, go by `cp.async`.
+    pub async_windows: bool,
+    /// The turns of a loop along a sum overlap.
+    pub overlap: bool,
+    /// Stages are handed over by mbarriers.
+    pub mbarriers: bool,
+    /// The kernel has dots.
+    pub dots: bool,
+    /// The matrix instruction that dots become, and how warps share the anchor.
+    pub mma: Option<super::matrix_units::Warps>,
+    /// Results of matrix instructions may have shared memory of their own on their way to global memory.
+    pub shared_results: bool,
+    /// Operands of dots are copied to shared memory.
+    pub shared_operands: bool,
+    /// Those that lie along the axis of the sum are transposed on the way.
+    pub transposed_operands: bool,
+    /// A thread's elements are one block of neighbours along each axis, as windows want it.
+    pub blocked: bool,
+    /// How a combination over the grid ends.
+    pub finish: super::finish::Finish,
+    /// Hint for global loads.
+    pub load_cache: CacheHint,
+    /// Hint for global stores.
+    pub store_cache: CacheHint,
+}
+
+impl Plan {
+    /// The value of a size.
+    pub fn size(&self, size: &Size) -> i64 {
+        size.value(|k| self.knobs[k.0 as usize])
+    }
+}
+
+/// The error for a choice that breaks a rule.
+pub(crate) fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, rule: String) -> ScheduleError {
+    let names: Vec<&str> = knobs.iter().map(|k| kernel.knob(*k).name.as_str()).collect();
+    ScheduleError { knob: names.join(" / "), found, rule, loc: knobs.first().map(|k| kernel.knob(*k).loc) }
+}
+
+fn knob_of_kind(kernel: &Kernel, kind: KnobKind) -> Option<KnobId> {
+    kernel.knobs.iter().position(|k| k.kind == kind).map(|i| KnobId(i as u32))
+}
+
+/// Checks the rules that need no lowering and works out the numbers.
+/// `fitting` has the tile indices of loops of one turn, `one_by_one` the knobs of axes that are walked element by element.
+pub(crate) fn plan(
+    kernel: &Kernel,
+    schedule: &Schedule,
+    target: &Target,
+    fitting: &HashSet<ValueId>,
+    one_by_one: &[KnobId],
+) -> Result<Plan, ScheduleError> {
+    check_choices(kernel, schedule)?;
+    let mut knobs: Vec<i64> = (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect();
+    let value = |k: KnobId| knobs[k.0 as usize];
+    let grid_tile: Vec<i64> = super::anchor::grid_sizes(kernel).iter().map(|s| s.value(value)).collect();
+    let sizes = super::anchor::sizes(kernel);
+    let anchor: Vec<i64> = sizes.iter().map(|s| s.value(value)).collect();
+    let mut coarsen = vec![1; anchor.len()];
+    for (i, knob) in kernel.knobs.iter().enumerate() {
+        let id = KnobId(i as u32);
+        if let KnobKind::Coarsen { of } = knob.kind {
+            if value(of) % value(id) != 0 {
+                return Err(illegal(kernel, &[id], value(id).to_string(), format!("must divide {} = {}", kernel.knob(of).name, value(of))));
+            }
+            for (axis, size) in sizes.iter().enumerate().filter(|(_, s)| s.as_knob() == Some(of)) {
+                debug_assert!(size.as_knob().is_some());
+                coarsen[axis] = value(id);
+            }
+        }
+    }
+    let dots = kernel.has_dots();
+    let mma = super::matrix_units::warps(kernel, schedule, target, &anchor, &knobs)?;
+    let mut thread_shape: Vec<i64> = anchor.iter().zip(&coarsen).map(|(t, c)| t / c).collect();
+    let override_ = override_threads(kernel, schedule).filter(|_| !dots);
+    if let Some(mma) = &mma {
+        thread_shape = mma.thread_shape();
+    } else if let Some((id, threads)) = override_ {
+        let elements: i64 = anchor.iter().product();
+        if elements % threads != 0 {
+            return Err(illegal(kernel, &[id], threads.to_string(), format!("threads must divide the tile's {elements} elements")));
+        }
+        thread_shape = spread(threads, &anchor);
+    }
+    let threads: i64 = thread_shape.iter().product::<i64>().max(1);
+    if threads > 1024 {
+        let ids: Vec<KnobId> = kernel
+            .knobs
+            .iter()
+            .enumerate()
+            .filter(|(_, k)| matches!(k.kind, KnobKind::Tile | KnobKind::Coarsen { .. }))
+            .map(|(i, _)| KnobId(i as u32))
+            .collect();
+        let found = ids.iter().map(|k| value(*k).to_string()).collect::<Vec<_>>().join(" / ");
+        return Err(illegal(kernel, &ids, found, format!("gives {threads} threads per block; a block has at most 1024")));
+    }
+    let vector = schedule.int_of_kind(kernel, KnobKind::Vector, 1);
+    if mma.is_none() {
+        check_vector(kernel, target, vector, &anchor, &thread_shape)?;
+    }
+    let slices = super::slices::slices(kernel, schedule, fitting, threads)?;
+    let min_blocks = check_min_blocks(kernel, schedule, target, threads * slices)?;
+    let split = super::split::split(kernel, schedule, fitting, threads, min_blocks)?;
+    super::slices::check_alone(kernel, slices, split)?;
+    let grid = match split {
+        Some(Split::Stream(blocks)) => blocks,
+        _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
+    };
+    let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
+    let fill = check_fill(kernel, schedule, target, grid, stages)?;
+    if grid > 0 && stages > 1 {
+        check_ahead(kernel, target, grid * stages * anchor.iter().max().copied().unwrap_or(1))?;
+    }
+    let shared_rows = matches!(schedule.of_kind(kernel, KnobKind::Rows), Some(Choice::Word(w)) if w == "Shared");
+    let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
+    let blocked = reads_windows(kernel);
+    let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
+    let shared_operands = dots && !super::dots::are_direct(kernel, schedule);
+    let transposed_operands = dots && super::dots::are_transposed(kernel, schedule);
+    walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
+    let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
+    let overlap = super::overlap::check(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
+    let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
+    let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
+    if !(copies as u64).is_power_of_two() || copies > 32 {
+        let id = knob_of_kind(kernel, KnobKind::Copies).into_iter().collect::<Vec<_>>();
+        return Err(illegal(kernel, &id, copies.to_string(), "must be a power of two up to 32: lanes share copies evenly".into()));
+    }
+    Ok(Plan {
+        copies,
+        split,
+        min_blocks,
+        opt_level: check_opt_level(kernel, schedule)?,
+        raster,
+        knobs,
+        grid_tile,
+        anchor_sizes: sizes,
+        anchor,
+        thread_shape,
+        threads,
+        slices,
+        joined: 1,
+        vector,
+        stages,
+        fill,
+        grid,
+        shared_rows,
+        shared_windows,
+        has_async: target.has_async_copy(),
+        async_windows,
+        overlap,
+        mbarriers: overlap && matches!(schedule.of_kind(kernel, KnobKind::Copy), Some(Choice::Word(w)) if w == "Mbarriers"),
+        dots,
+        shared_results: mma.is_some(),
+        mma,
+        shared_operands,
+        transposed_operands,
+        blocked,
+        finish: super::finish::finish(kernel, schedule)?,
+        load_cache,
+        store_cache,
+    })
+}
+
+fn override_threads(kernel: &Kernel, schedule: &Schedule) -> Option<(KnobId, i64)> {
+    let threads = knob_of_kind(kernel, KnobKind::Threads).map(|id| (id, schedule.int(id)));
+    threads.or_else(|| knob_of_kind(kernel, KnobKind::Warps).map(|id| (id, 32 * schedule.int(id))))
+}
+
+/// Threads dealt to the axes, the last one first.
+pub(crate) fn spread(threads: i64, shape: &[i64]) -> Vec<i64> {
+    let mut left = threads;
+    let mut along = vec![1; shape.len()];
+    for axis in (0..shape.len()).rev() {
+        along[axis] = gcd(left, shape[axis]);
+        left /= along[axis];
+    }
+    along
+}
+
+/// Greatest common divisor.
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Whether the body reads moved tiles of windows.
+fn reads_windows(kernel: &Kernel) -> bool {
+    let mut found = false;
+    girih_ir::tile::access::visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Let(_, Op::Near(..))));
+    found
+}

@@ -1,0 +1,166 @@
+//! The rules that choices of single knobs obey.
+
+use super::{Fill, illegal, knob_of_kind};
+use crate::lower::overlap::overlaps;
+use girih_ir::facts::INDEX32_OVERHANG;
+use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use girih_ir::simt::{CacheHint, OPT_LEVEL};
+use girih_ir::target::{Target, max_vector_bytes};
+use girih_ir::tile::{Kernel, KnobId, ParamKind};
+
+/// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed, unless that is one tile size.
+pub(super) fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), ScheduleError> {
+    assert_eq!(schedule.choices.len(), kernel.knobs.len(), "plan: a schedule of another kernel was given to {}", kernel.path);
+    for (i, (knob, choice)) in kernel.knobs.iter().zip(&schedule.choices).enumerate() {
+        let id = [KnobId(i as u32)];
+        let words = knob.kind.words();
+        match choice {
+            Choice::Word(w) if !words.contains(&w.as_str()) => {
+                let rule = if words.is_empty() { "must be a number".to_string() } else { format!("must be one of {}", words.join(", ")) };
+                return Err(illegal(kernel, &id, w.clone(), rule));
+            }
+            Choice::Int(n) if !words.is_empty() => {
+                return Err(illegal(kernel, &id, n.to_string(), format!("must be one of {}", words.join(", "))));
+            }
+            Choice::Int(n) if *n < 0 || (*n == 0 && !matches!(knob.kind, KnobKind::Grid | KnobKind::Split)) => {
+                return Err(illegal(kernel, &id, n.to_string(), "must be positive".into()));
+            }
+            Choice::Int(_) if knob.kind == KnobKind::Tile && knob.choices.len() == 1 && *choice != knob.choices[0] => {
+                let rule = format!("the kernel's author has pinned it to {}: what is computed may depend on it", knob.choices[0]);
+                return Err(illegal(kernel, &id, choice.to_string(), rule));
+            }
+            Choice::Int(n) if knob.kind == KnobKind::Tile && *n > 1 << 16 => {
+                return Err(illegal(kernel, &id, n.to_string(), "a tile has at most 65536 elements along an axis".into()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_vector(kernel: &Kernel, target: &Target, vector: i64, anchor: &[i64], threads: &[i64]) -> Result<(), ScheduleError> {
+    let Some(id) = knob_of_kind(kernel, KnobKind::Vector) else { return Ok(()) };
+    if !(vector as u64).is_power_of_two() {
+        return Err(illegal(kernel, &[id], vector.to_string(), "must be a power of two".into()));
+    }
+    if let (Some(tile), Some(along)) = (anchor.last(), threads.last()) {
+        let own = tile / along;
+        if own % vector != 0 {
+            let rule = format!("must divide the {own} elements that a thread owns along the contiguous axis (coarsen)");
+            return Err(illegal(kernel, &[id], vector.to_string(), rule));
+        }
+    }
+    let narrowest = kernel.views.iter().map(|v| v.dtype.size()).chain(kernel.params.iter().filter_map(|p| match p.kind {
+        ParamKind::Tensor { dtype, .. } if kernel.views.is_empty() => Some(dtype.size()),
+        _ => None,
+    }));
+    let narrowest = narrowest.min().unwrap_or(4) as i64;
+    let widest = max_vector_bytes(target.capability) as i64;
+    if vector * narrowest > widest {
+        let rule = format!(
+            "{vector} elements of {narrowest} bytes are {} bytes; one access moves at most {widest} on {}",
+            vector * narrowest,
+            target.arch
+        );
+        return Err(illegal(kernel, &[id], vector.to_string(), rule));
+    }
+    Ok(())
+}
+
+/// Blocks that a multiprocessor holds at least. The threads it can hold have 32 registers each on every target, so none has fewer.
+pub(super) fn check_min_blocks(kernel: &Kernel, schedule: &Schedule, target: &Target, threads: i64) -> Result<i64, ScheduleError> {
+    let Some(id) = knob_of_kind(kernel, KnobKind::MinBlocks) else { return Ok(1) };
+    let (blocks, most) = (schedule.int(id), target.threads_per_multiprocessor as i64);
+    let refused = |rule: String| Err(illegal(kernel, &[id], blocks.to_string(), rule));
+    if blocks > target.blocks_per_multiprocessor as i64 {
+        return refused(format!("a multiprocessor of {} holds at most {} blocks", target.arch, target.blocks_per_multiprocessor));
+    }
+    let per_warp = (threads + 31) / 32 * 32;
+    if blocks > 1 && blocks * per_warp > most {
+        let rule = format!("as many blocks have {} threads; a multiprocessor of {} holds at most {most}", blocks * per_warp, target.arch);
+        return refused(rule);
+    }
+    Ok(blocks)
+}
+
+/// What ptxas is asked for.
+pub(super) fn check_opt_level(kernel: &Kernel, schedule: &Schedule) -> Result<u32, ScheduleError> {
+    let level = schedule.int_of_kind(kernel, KnobKind::OptLevel, i64::from(OPT_LEVEL));
+    let id = knob_of_kind(kernel, KnobKind::OptLevel);
+    match u32::try_from(level) {
+        Ok(level @ 1..=OPT_LEVEL) => Ok(level),
+        _ => Err(illegal(kernel, &id.into_iter().collect::<Vec<_>>(), level.to_string(), format!("ptxas knows 1 to {OPT_LEVEL}"))),
+    }
+}
+
+/// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free.
+pub(super) fn check_ahead(kernel: &Kernel, target: &Target, per_multiprocessor: i64) -> Result<(), ScheduleError> {
+    let ahead = per_multiprocessor * target.multiprocessors as i64;
+    match knob_of_kind(kernel, KnobKind::Stages) {
+        Some(id) if ahead > INDEX32_OVERHANG => {
+            let rule = format!("loads would run {ahead} elements ahead; at most {INDEX32_OVERHANG} leave 32-bit indices room");
+            Err(illegal(kernel, &[id], "stages".into(), rule))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The hints of loads and of stores.
+pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<(CacheHint, CacheHint), ScheduleError> {
+    let Some(Choice::Word(word)) = schedule.of_kind(kernel, KnobKind::Cache) else { return Ok((CacheHint::Default, CacheHint::Default)) };
+    match (word.as_str(), knob_of_kind(kernel, KnobKind::Cache)) {
+        ("Streaming", _) => Ok((CacheHint::Streaming, CacheHint::Streaming)),
+        ("Loads", _) => Ok((CacheHint::Streaming, CacheHint::Default)),
+        ("Stores", _) => Ok((CacheHint::Default, CacheHint::Streaming)),
+        ("Kept", Some(id)) if !target.has_cache_policies() => {
+            Err(illegal(kernel, &[id], word.clone(), format!("{} has no policies of its L2 cache; use Default", target.arch)))
+        }
+        ("Kept", _) => Ok((CacheHint::Kept, CacheHint::Default)),
+        _ => Ok((CacheHint::Default, CacheHint::Default)),
+    }
+}
+
+pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, stages: i64) -> Result<Fill, ScheduleError> {
+    let Some(id) = knob_of_kind(kernel, KnobKind::Copy) else { return Ok(Fill::Registers) };
+    let pipelined = grid > 0 && stages > 1;
+    match schedule.of_kind(kernel, KnobKind::Copy) {
+        Some(Choice::Word(w)) if (w == "Async" || overlaps(w)) && pipelined => {
+            if !target.has_async_copy() {
+                return Err(illegal(kernel, &[id], w.clone(), format!("{} has no cp.async; use Registers", target.arch)));
+            }
+            Ok(Fill::Async)
+        }
+        Some(Choice::Word(w)) if (w == "Bulk" || w == "Tensor") && pipelined => {
+            Err(illegal(kernel, &[id], w.clone(), "the tiles dealt to a block are copied by Registers or Async".into()))
+        }
+        _ => Ok(Fill::Registers),
+    }
+}
+
+/// Knobs of tiles that are walked element by element have no effect.
+pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, one_by_one: &[KnobId], knobs: &mut [i64]) -> Result<(), ScheduleError> {
+    for &id in one_by_one {
+        let (knob, choice) = (kernel.knob(id), &schedule.choices[id.0 as usize]);
+        if *choice != knob.choices[0] {
+            let rule = format!("has no effect where operands are read directly: only its first value, {}, is allowed", knob.choices[0]);
+            return Err(illegal(kernel, &[id], choice.to_string(), rule));
+        }
+        knobs[id.0 as usize] = 1;
+    }
+    Ok(())
+}
+
+/// Whether windows are copied by `cp.async`.
+pub(super) fn check_async_windows(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<bool, ScheduleError> {
+    let Some(id) = knob_of_kind(kernel, KnobKind::Copy) else { return Ok(false) };
+    match schedule.of_kind(kernel, KnobKind::Copy) {
+        Some(Choice::Word(w)) if (w == "Async" || overlaps(w)) && !target.has_async_copy() => {
+            Err(illegal(kernel, &[id], w.clone(), format!("{} has no cp.async; use Registers", target.arch)))
+        }
+        Some(Choice::Word(w)) if w == "Bulk" || w == "Tensor" => {
+            Err(illegal(kernel, &[id], w.clone(), "windows are copied by Registers or Async".into()))
+        }
+        Some(Choice::Word(w)) => Ok(w == "Async" || overlaps(w)),
+        _ => Ok(false),
+    }
+}

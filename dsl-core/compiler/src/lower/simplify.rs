@@ -1,0 +1,134 @@
+//! Last step: loops of one turn and unused variables vanish, blocks that exist for scoping only are spliced in where they are alone.
+
+use girih_ir::simt::visit::{blocks, children, each_expr};
+use girih_ir::simt::{Expr, Kernel, Stmt, VarId};
+use girih_ir::types::{DType, Literal};
+
+/// Simplifies a kernel; what it computes and its order of accesses stay as they are.
+pub(crate) fn simplify(kernel: &mut Kernel) {
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = splice(body);
+    let mut counts = vec![0; kernel.vars.len()];
+    count_block(&mut kernel.body, 1, &mut counts);
+    while remove_unused(&mut kernel.body, &mut counts) {}
+}
+
+/// Loops of one turn become their body with the counter replaced; `if (true)` becomes its body.
+fn splice(block: Vec<Stmt>) -> Vec<Stmt> {
+    let mut out = Vec::new();
+    for stmt in block {
+        match stmt {
+            Stmt::For { var, start, end, step, unroll, body } => {
+                let body = splice(body);
+                if unroll && literal(&start) == Some(0) && literal(&end) == Some(1) {
+                    let zero = Expr::Literal(Literal::i32(0));
+                    out.extend(body.into_iter().map(|s| substitute(s, var, &zero)));
+                } else {
+                    out.push(Stmt::For { var, start, end, step, unroll, body });
+                }
+            }
+            Stmt::If { condition: Expr::Literal(l), then, .. } if l == Literal::bool(true) => out.extend(splice(then)),
+            Stmt::If { condition, then, otherwise } => out.push(Stmt::If { condition, then: splice(then), otherwise: splice(otherwise) }),
+            Stmt::While { header, condition, body } => out.push(Stmt::While { header: splice(header), condition, body: splice(body) }),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn literal(e: &Expr) -> Option<i64> {
+    match e {
+        Expr::Literal(l) if l.dtype != DType::F32 => Some(l.to_i64()),
+        _ => None,
+    }
+}
+
+/// The statement with an expression in a variable's place.
+pub(super) fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
+    fn expr(e: &mut Expr, var: VarId, by: &Expr) {
+        if matches!(e, Expr::Var(v) if *v == var) {
+            *e = by.clone();
+            return;
+        }
+        children(e, &mut |c| expr(c, var, by));
+        fold(e);
+    }
+    each_expr(&mut stmt, &mut |e| expr(e, var, by));
+    for block in blocks(&mut stmt) {
+        let inner = std::mem::take(block);
+        *block = inner.into_iter().map(|s| substitute(s, var, by)).collect();
+    }
+    stmt
+}
+
+/// Integer sums and products with 0 and 1.
+fn fold(e: &mut Expr) {
+    use girih_ir::types::BinaryOp::{Add, Mul, Sub};
+    let Expr::Binary(op, a, b) = e else { return };
+    let (x, y) = (literal(a), literal(b));
+    let zero = |l: &Expr| matches!(l, Expr::Literal(l) if !l.dtype.is_float()).then(|| l.clone());
+    let folded = match (op, x, y) {
+        (Add, Some(0), _) => Some((**b).clone()),
+        (Add | Sub, _, Some(0)) => Some((**a).clone()),
+        (Mul, Some(0), _) => zero(a),
+        (Mul, _, Some(0)) => zero(b),
+        (Mul, Some(1), _) => Some((**b).clone()),
+        (Mul, _, Some(1)) => Some((**a).clone()),
+        _ => None,
+    };
+    if let Some(f) = folded {
+        *e = f;
+    }
+}
+
+/// Adds `by` for each read of a variable.
+fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
+    fn expr(e: &mut Expr, by: i32, counts: &mut [i32]) {
+        if let Expr::Var(v) | Expr::Element(v, _) = e {
+            counts[v.0 as usize] += by;
+        }
+        children(e, &mut |c| expr(c, by, counts));
+    }
+    for stmt in block {
+        each_expr(stmt, &mut |e| expr(e, by, counts));
+        match stmt {
+            Stmt::StoreVector { var, .. } => counts[var.0 as usize] += by,
+            // Their results count as read, too: the statements stay, and with them the declarations.
+            Stmt::LoadRelaxed { var, .. } | Stmt::Atomic { result: Some(var), .. } => counts[var.0 as usize] += by,
+            Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| counts[f.var.0 as usize] += by),
+            _ => {}
+        }
+        for inner in blocks(stmt) {
+            count_block(inner, by, counts);
+        }
+    }
+}
+
+/// Removes declarations of variables that are never read, and what only sets them: from the end, so that what they alone have read goes in the
+/// same walk.
+fn remove_unused(block: &mut Vec<Stmt>, counts: &mut [i32]) -> bool {
+    let mut changed = false;
+    let mut kept = Vec::new();
+    while let Some(mut stmt) = block.pop() {
+        for inner in blocks(&mut stmt).into_iter().rev() {
+            changed |= remove_unused(inner, counts);
+        }
+        let unused = |v: &VarId| counts[v.0 as usize] == 0;
+        let goes = match &stmt {
+            Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } => unused(var),
+            Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } => unused(var),
+            Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => unused(var),
+            Stmt::For { body, unroll, .. } => *unroll && body.is_empty(),
+            _ => false,
+        };
+        if goes {
+            count_block(std::slice::from_mut(&mut stmt), -1, counts);
+            changed = true;
+        } else {
+            kept.push(stmt);
+        }
+    }
+    kept.reverse();
+    *block = kept;
+    changed
+}

@@ -1,0 +1,345 @@
+//! Sums that groups of a block's threads share (`slices`): each slice takes some of the turns, with copies and barriers of its own, so that
+//! slices never wait for one another in the loop. Behind it they exchange what they have through shared memory; each finishes the same part
+//! of every thread's elements, and all threads of the block go on together. (CUTLASS calls the division sliced-K.)
+
+use super::context::{Data, Lowered, Lowering, Mode, Rep, TileRep};
+use super::elements::unrolled;
+use super::index::{Index, binary, compare};
+use super::parts::Share;
+use super::plan::{Plan, illegal};
+use super::spare::{each_place, in_copies, move_to_copy};
+use super::split::{Split, check, shared_loop};
+use girih_ir::error::CompileError;
+use girih_ir::layout::{Digit, Layout, Source};
+use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
+use girih_ir::simt::{Barrier, Expr, Place, SharedArray, SharedId, Space, Special, Stmt, VarId};
+use girih_ir::tile::{self, Kernel, KnobId, Op, TileLoop, ValueId};
+use girih_ir::types::{BinaryOp, CompareOp, DType};
+use std::collections::HashSet;
+
+/// Index arithmetic in registers.
+const LOCAL: Index = Index { dtype: DType::I32 };
+/// Barriers of a block that have numbers, besides that of all its threads.
+const NUMBERED: i64 = 15;
+
+/// The slices of a block, by the schedule: 1 where all threads take all turns. A slice has `threads`.
+pub(crate) fn slices(kernel: &Kernel, schedule: &Schedule, fitting: &HashSet<ValueId>, threads: i64) -> Result<i64, ScheduleError> {
+    let Some(at) = knob(kernel) else { return Ok(1) };
+    let count = schedule.int(at);
+    if count == 1 {
+        return Ok(1);
+    }
+    let refused = |rule: String| Err(illegal(kernel, &[at], count.to_string(), rule));
+    let only_one = |rule: String| illegal(kernel, &[at], count.to_string(), format!("{rule}; only 1 is allowed"));
+    let l = check(kernel).map_err(only_one)?;
+    check_rest(kernel).map_err(|rule| only_one(rule.into()))?;
+    if threads % 32 != 0 {
+        return refused(format!("a slice would have {threads} threads; it must have whole warps"));
+    }
+    if threads * count > 1024 {
+        return refused(format!("as many slices of {threads} threads are {}; a block has at most 1024", threads * count));
+    }
+    if count > NUMBERED && threads > 32 {
+        return refused(format!("a block has {NUMBERED} barriers for slices of several warps"));
+    }
+    // There is nothing to share of one turn.
+    Ok(if l.vars.iter().all(|v| fitting.contains(v)) { 1 } else { count })
+}
+
+/// Blocks that share a sum have no slices that do.
+pub(crate) fn check_alone(kernel: &Kernel, slices: i64, split: Option<Split>) -> Result<(), ScheduleError> {
+    match (knob(kernel), split) {
+        (Some(at), Some(_)) if slices > 1 => {
+            Err(illegal(kernel, &[at], slices.to_string(), "blocks share the sum already (split); one of both must be 1".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn knob(kernel: &Kernel) -> Option<KnobId> {
+    kernel.knobs.iter().position(|k| k.kind == KnobKind::Slices).map(|at| KnobId(at as u32))
+}
+
+/// Around the loop there is nothing but what each thread does to its own elements.
+fn check_rest(kernel: &Kernel) -> Result<(), &'static str> {
+    let Some((grid, (at, _))) = kernel.grid_loop().and_then(|l| Some((l, shared_loop(l)?))) else { return Ok(()) };
+    let plain = |s: &tile::Stmt| matches!(s, tile::Stmt::Let(_, op) if !matches!(op, Op::Dot { .. } | Op::Window { .. } | Op::Near(..)));
+    let outside = kernel.body.iter().all(|s| plain(s) || matches!(s, tile::Stmt::Tiles(_)));
+    let behind = grid.body[at + 1..].iter().all(|s| plain(s) || matches!(s, tile::Stmt::Store { .. }));
+    if outside && grid.body[..at].iter().all(plain) && behind {
+        return Ok(());
+    }
+    Err("around the loop that is shared the threads do more than load, compute element by element and store")
+}
+
+impl Plan {
+    /// What the block's threads are together, where there are slices of them.
+    pub fn whole(&self) -> Plan {
+        Plan { threads: self.threads * self.slices, slices: 1, joined: self.slices, ..self.clone() }
+    }
+}
+
+impl Lowering<'_> {
+    /// The threads that work on a turn together meet: those of a slice, or all of the block.
+    pub fn everyone(&self) -> Barrier {
+        match (self.plan.slices, self.plan.threads) {
+            (1, _) => Barrier::Block,
+            (_, 32) => Barrier::Warp,
+            (_, threads) => Barrier::Slice { threads: threads as u32 },
+        }
+    }
+
+    /// Names the thread and, where there are slices, its slice.
+    pub fn begin_threads(&mut self) {
+        let own = Expr::Special(Special::Thread);
+        let thread = if self.plan.slices == 1 {
+            self.declare_let("thread", DType::I32, own)
+        } else {
+            self.comment(format!(
+                "slices = {}: as many groups of {} threads share the turns of a sum",
+                self.plan.slices, self.plan.threads
+            ));
+            let all = self.declare_let("block_thread", DType::I32, own);
+            self.slice = self.declare_let("slice", DType::I32, LOCAL.div(all.clone(), self.plan.threads));
+            self.block_thread = self.ix.cast(DType::I32, all.clone());
+            self.declare_let("thread", DType::I32, LOCAL.rem(all, self.plan.threads))
+        };
+        self.thread = self.ix.cast(DType::I32, thread);
+    }
+
+    /// Lowers a grid loop whose sums slices share.
+    pub fn grid_sliced(&mut self, l: &TileLoop) -> Lowered<()> {
+        let counts = self.tile_counts(l);
+        let block = self.block_index();
+        self.mode = if self.never_tail(l) { Mode::Full } else { Mode::Tail };
+        let before = self.values.clone();
+        if self.plan.grid == 0 {
+            self.sliced_tile(l, &counts, block, false)?;
+        } else {
+            let end = self.host_param(&self.total_tiles(l), "tiles");
+            let stride = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
+            let step = self.ix.cast(DType::I32, stride);
+            self.dealt("tiles");
+            let counter = self.new_var("tile", self.ix.dtype, None);
+            let outer = self.enter_turn();
+            // A tile ends with all threads together.
+            self.repeated = false;
+            self.sliced_tile(l, &counts, Expr::Var(counter), true)?;
+            let body = self.leave_turn(outer);
+            self.emit(Stmt::For { var: counter, start: block, end, step, unroll: false, body });
+        }
+        self.values = before;
+        self.mode = Mode::Tail;
+        Ok(())
+    }
+
+    /// One tile: the turns of this thread's slice, the exchange, and what follows by all threads.
+    fn sliced_tile(&mut self, l: &TileLoop, counts: &[Expr], number: Expr, repeats: bool) -> Lowered<()> {
+        let (ix, slice) = (self.ix, self.ix.cast(DType::I32, self.slice.clone()));
+        let (mark, first) = (self.mark(), self.shared.len());
+        self.set_tiles(l, number, counts);
+        let (inner, rest) = self.before_shared(l)?;
+        let mut turns = self.turns(inner);
+        let all = turns.end.clone();
+        let each = self.declare_let("share", ix.dtype, ix.div(ix.add(all.clone(), ix.lit(self.plan.slices - 1)), self.plan.slices));
+        turns.start = self.declare_let("from", ix.dtype, binary(BinaryOp::Min, ix.mul(slice, each.clone()), all.clone()));
+        turns.end = self.declare_let("to", ix.dtype, binary(BinaryOp::Min, ix.add(turns.start.clone(), each), all));
+        let is_first = compare(CompareOp::Eq, self.slice.clone(), LOCAL.lit(0));
+        self.take_turns(inner, Share { vars: inner.vars.clone(), turns, is_first })?;
+        self.keep_apart(mark, first);
+        for (n, c) in inner.carries.iter().enumerate() {
+            if n > 0 || self.shared.len() > first {
+                // What lies there is read no more.
+                self.emit(Stmt::Barrier(Barrier::Block));
+            }
+            self.join_slices(c.result)?;
+        }
+        let (plan, thread, depth) = (self.plan, self.thread.clone(), self.coordinates.len());
+        self.go_on_together();
+        let lowered = self.lower_block(rest);
+        (self.plan, self.thread) = (plan, thread);
+        self.coordinates.truncate(depth);
+        if repeats {
+            // The next tile's copies take the place of what this one has in shared memory.
+            self.emit(Stmt::Barrier(Barrier::Block));
+        }
+        lowered
+    }
+
+    /// Gives each slice its own copy of the shared arrays from number `first` on, which the statements behind the mark use.
+    fn keep_apart(&mut self, mark: usize, first: usize) {
+        let mut stmts = self.take_from(mark);
+        let (slice, slices) = (self.slice.clone(), self.plan.slices as u32);
+        let mut bytes = Vec::new();
+        for array in &mut self.shared[first..] {
+            bytes.push(in_copies(array, slices));
+        }
+        let (vars, params) = (&self.vars, &self.params);
+        each_place(&mut stmts, &mut |place| {
+            let Space::Shared(SharedId(id)) = place.space else { return };
+            if let Some(bytes) = (id as usize).checked_sub(first).and_then(|at| bytes.get(at)) {
+                move_to_copy(place, *bytes, &slice, vars, params);
+            }
+        });
+        stmts.into_iter().for_each(|s| self.emit(s));
+    }
+
+    /// Exchanges what the slices have of a sum: each thread finishes some of its elements.
+    fn join_slices(&mut self, sum: ValueId) -> Lowered<()> {
+        let TileRep { layout: Some(layout), data: Data::Array(var) | Data::One(Expr::Var(var)), .. } = self.tile(sum).clone() else {
+            panic!("slices: {sum:?} is in no variable in\n{}", self.kernel)
+        };
+        let (slices, threads, dtype) = (self.plan.slices, self.plan.threads, self.register_type(sum));
+        let Some(dealt) = dealt_to_slices(&layout, slices) else { return Err(self.too_few_registers(layout.registers)) };
+        let own = dealt.registers;
+        let lanes = [4, 2, 1].into_iter().find(|n| own % n == 0).unwrap_or(1);
+        let name = self.name_of(sum, "sum");
+        let (name_of, len) = (format!("{name}_slices"), (threads * slices * (slices - 1) * own) as u32);
+        self.shared.push(SharedArray { name: name_of, dtype, len, align: 16, reuses: true });
+        let id = SharedId(self.shared.len() as u32 - 1);
+        let place = |cx: &Self, of: Expr, slot: Expr, run: &Expr| {
+            let slot = LOCAL.add(LOCAL.mul(of, LOCAL.lit(slices - 1)), slot);
+            let run = LOCAL.add(LOCAL.mul(slot, LOCAL.lit(own / lanes)), run.clone());
+            let thread = LOCAL.add(LOCAL.mul(run, LOCAL.lit(threads)), cx.thread32());
+            Place { space: Space::Shared(id), dtype, index: LOCAL.mul(thread, LOCAL.lit(lanes)) }
+        };
+        self.comment("each slice leaves the others what they finish of the sum");
+        let slice = self.slice.clone();
+        let (to, p) = self.loop_var("p");
+        self.open();
+        self.open();
+        let before = compare(CompareOp::Lt, slice.clone(), p.clone());
+        let slot = Expr::Select(Box::new(before), Box::new(slice.clone()), Box::new(LOCAL.sub(slice.clone(), LOCAL.lit(1))));
+        self.each_run(own, lanes, &mut |cx, run| {
+            let at = LOCAL.add(LOCAL.mul(p.clone(), LOCAL.lit(own)), LOCAL.mul(run.clone(), LOCAL.lit(lanes)));
+            let place = place(cx, p.clone(), slot.clone(), &run);
+            cx.store_registers(var, place, Some(at), lanes);
+        });
+        let then = self.close();
+        self.emit(Stmt::If { condition: compare(CompareOp::Ne, slice.clone(), p), then, otherwise: vec![] });
+        let body = self.close();
+        self.emit(unrolled(to, slices, body));
+        self.emit(Stmt::Barrier(Barrier::Block));
+        self.comment("and adds up its own part");
+        let total = self.own_part(&name, var, dtype, own);
+        let (from, s) = self.loop_var("s");
+        self.open();
+        self.each_run(own, lanes, &mut |cx, run| {
+            let place = place(cx, slice.clone(), s.clone(), &run);
+            cx.add_registers(total, &format!("{name}_other"), place, Some(LOCAL.mul(run, LOCAL.lit(lanes))), lanes);
+        });
+        let body = self.close();
+        self.emit(unrolled(from, slices - 1, body));
+        let mut rep = self.tile(sum).clone();
+        (rep.data, rep.layout, rep.elsewhere) = (Data::Array(total), Some(dealt), vec![]);
+        self.set(sum, Rep::Tile(rep));
+        Ok(())
+    }
+
+    /// The elements of a thread's sum that its slice finishes.
+    fn own_part(&mut self, name: &str, var: VarId, dtype: DType, own: i64) -> VarId {
+        let total = self.new_var(&format!("{name}_part"), dtype, Some(own as u32));
+        self.emit(Stmt::Declare { var: total, init: None });
+        let (counter, p) = self.loop_var("p");
+        self.open();
+        self.open();
+        self.each_run(own, 1, &mut |cx, e| {
+            let value = Expr::Element(var, Box::new(LOCAL.add(LOCAL.mul(p.clone(), LOCAL.lit(own)), e.clone())));
+            cx.emit(Stmt::Assign { var: total, index: Some(e), value });
+        });
+        let then = self.close();
+        self.emit(Stmt::If { condition: compare(CompareOp::Eq, self.slice.clone(), p), then, otherwise: vec![] });
+        let body = self.close();
+        self.emit(unrolled(counter, self.plan.slices, body));
+        total
+    }
+
+    /// From here on all threads of the block are one: what each slice has loaded is there once for every slice.
+    fn go_on_together(&mut self) {
+        let (own, all) = (self.plan.threads, self.whole.threads);
+        let widen = |layout: &mut Layout| {
+            if layout.threads == own {
+                layout.threads = all;
+            }
+        };
+        for rep in self.values.iter_mut().flatten() {
+            if let Rep::Tile(tile) = rep {
+                tile.layout.iter_mut().for_each(widen);
+                tile.elsewhere.iter_mut().for_each(|(layout, _)| widen(layout));
+            }
+        }
+        self.plan = self.whole;
+        self.thread = self.block_thread.clone();
+    }
+
+    fn too_few_registers(&self, registers: i64) -> CompileError {
+        let at = knob(self.kernel).unwrap_or_else(|| panic!("slices: no such knob in\n{}", self.kernel));
+        let rule = format!("a thread's {registers} elements cannot be dealt to as many slices");
+        CompileError::Schedule(illegal(self.kernel, &[at], self.plan.slices.to_string(), rule))
+    }
+}
+
+/// The layout behind an exchange: thread `t` of slice `s` has run `s` of the registers that thread `t` had. `None` where they don't divide.
+pub(crate) fn dealt_to_slices(layout: &Layout, slices: i64) -> Option<Layout> {
+    let own = layout.registers / slices;
+    if layout.registers % slices != 0 {
+        return None;
+    }
+    let mut axes = Vec::new();
+    for axis in &layout.axes {
+        let mut digits = Vec::new();
+        for d in axis {
+            if d.source != Source::Register || d.stride * d.extent <= own {
+                digits.push(*d);
+                continue;
+            }
+            // What lies within a run stays in the thread, what counts the runs becomes the slice.
+            let within = (own / d.stride).max(1);
+            if d.stride < own && own % d.stride != 0 || d.stride >= own && d.stride % own != 0 || d.extent % within != 0 {
+                return None;
+            }
+            if within > 1 {
+                digits.push(Digit { extent: within, ..*d });
+            }
+            let stride = layout.threads * (d.stride * within / own);
+            digits.push(Digit { source: Source::Thread, stride, extent: d.extent / within, place: d.place * within });
+        }
+        axes.push(digits);
+    }
+    Some(Layout { axes, threads: layout.threads * slices, registers: own })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use girih_ir::fragments::{ATOMS, Operand};
+
+    #[test]
+    fn slices_finish_runs_of_the_registers() {
+        let mut found = 0;
+        for atom in ATOMS {
+            let mut layout = atom.layout(Operand::Accumulator);
+            let own = layout.registers;
+            let digit = |source, stride, extent, place| Digit { source, stride, extent, place };
+            layout.axes[1].push(digit(Source::Register, own, 4, 8));
+            layout.axes[0].push(digit(Source::Register, own * 4, 2, 16));
+            layout.axes[0].push(digit(Source::Thread, 32, 2, 32));
+            let layout = Layout { threads: 64, registers: own * 8, ..layout };
+            for slices in [2, 3, 4, 8, 16] {
+                let Some(dealt) = dealt_to_slices(&layout, slices) else {
+                    assert!(slices == 3, "{atom}: {slices} slices");
+                    continue;
+                };
+                found += 1;
+                assert_eq!((dealt.shape(), dealt.threads, dealt.registers * slices), (layout.shape(), 64 * slices, layout.registers));
+                for thread in 0..dealt.threads {
+                    for register in 0..dealt.registers {
+                        let before = layout.coordinates(thread % 64, thread / 64 * dealt.registers + register);
+                        assert_eq!(dealt.coordinates(thread, register), before, "{atom}, {slices} slices");
+                    }
+                }
+            }
+        }
+        assert!(found > 10, "{found}");
+    }
+}

@@ -1,0 +1,190 @@
+//! SIMT IR: what one thread does, close to C. The simulator (`girih-sim`) is its definition; the emitter prints it as it stands.
+//!
+//! # Values
+//! Variables are registers of one thread: scalars, or arrays of constant length. Expressions have no side effects.
+//! Arithmetic happens on bool, 32- and 64-bit integers, f32, and on 8-bit integers (wrapping). `F16` and `BF16` variables
+//! are raw 16-bit storage: only loads, stores, [`Expr::Cast`] and [`Expr::Bitcast`] touch them.
+//! Index arithmetic is i32 or i64, as the facts allow; overflow of index arithmetic is a compiler bug.
+//!
+//! # Memory
+//! An access names a global parameter or a shared array, an element type and an index in elements of that type. Accesses of
+//! `lanes > 1` must be aligned to their whole size. A predicate that is false makes a load give zeros and a store do nothing.
+//!
+//! # Order
+//! Accesses of two threads to one byte, one of them a write, are a race unless a barrier, mbarrier phase, asynchronous group
+//! and barrier, atomic or fence orders them; also within a warp.
+
+mod expr;
+mod params;
+pub mod print;
+mod stmt;
+pub mod verify;
+pub mod visit;
+
+use crate::loc::SourceLoc;
+use crate::tile::host::{HostArg, HostExpr};
+use crate::types::DType;
+pub use crate::types::{ShuffleKind, VoteKind};
+pub use expr::{CacheHint, Expr, Fragment, Place, Space, Special, expr_dtype};
+pub use params::{Param, ParamKind, TensorMap};
+pub use stmt::{Barrier, Stmt};
+
+/// Index of a [`Var`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct VarId(pub u32);
+
+/// Index of a [`SharedArray`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SharedId(pub u32);
+
+/// A register variable of one thread.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Var {
+    /// Name hint; the emitter makes it unique.
+    pub name: String,
+    /// Type of each element.
+    pub dtype: DType,
+    /// `None`: a scalar. `Some(n)`: an array of n elements.
+    pub len: Option<u32>,
+}
+
+/// An array in shared memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SharedArray {
+    /// Name hint.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Elements.
+    pub len: u32,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// It begins where the block's shared memory begins: what the arrays before it hold is no longer needed when it is written.
+    pub reuses: bool,
+}
+
+/// How a kernel is launched.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LaunchRecord {
+    /// Blocks; 0 means there is nothing to do and no launch.
+    pub grid: HostExpr,
+    /// Threads per block.
+    pub block: u32,
+    /// Blocks per cluster; 1 means none.
+    pub cluster: u32,
+    /// All blocks must be resident at once.
+    pub cooperative: bool,
+    /// Blocks per multiprocessor that the schedule counts on (second argument of `__launch_bounds__`).
+    pub min_blocks: u32,
+    /// The optimisation level that ptxas is asked for; it does what it can at [`OPT_LEVEL`], its default.
+    pub opt_level: u32,
+    /// What groups of warps do; empty where all do the same.
+    pub roles: Vec<WarpRole>,
+}
+
+/// ptxas's own optimisation level.
+pub const OPT_LEVEL: u32 = 3;
+
+/// A group of warps that runs its own part of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WarpRole {
+    /// `producer`, `consumer`.
+    pub name: String,
+    /// Warps in the group; roles follow each other from warp 0.
+    pub warps: u32,
+    /// Registers per thread after `setmaxnreg`, if it changes them.
+    pub registers: Option<u32>,
+}
+
+/// Where a kernel comes from: the lines above it in the CUDA C.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Provenance {
+    /// `vector_add(a: &Tensor<f32, 1>, ..)`.
+    pub signature: String,
+    /// The author's function.
+    pub loc: SourceLoc,
+    /// The schedule as its attribute.
+    pub schedule: String,
+    /// What the launch must promise, in words.
+    pub facts: String,
+    /// Grid, block, shared bytes, in words.
+    pub launch: String,
+}
+
+/// A kernel of SIMT IR with its launch record.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// The function's name.
+    pub name: String,
+    /// Parameters in order.
+    pub params: Vec<Param>,
+    /// Register variables, by [`VarId`].
+    pub vars: Vec<Var>,
+    /// Shared arrays, by [`SharedId`].
+    pub shared: Vec<SharedArray>,
+    /// What each thread does.
+    pub body: Vec<Stmt>,
+    /// How it is launched.
+    pub launch: LaunchRecord,
+    /// Where it comes from.
+    pub provenance: Provenance,
+    /// A launch of its own behind this one: what waits for all blocks. Its parameters are this kernel's or computed by the host as they
+    /// are; its workspaces are this kernel's, by name.
+    pub next: Option<Box<Kernel>>,
+}
+
+impl Kernel {
+    /// This kernel and those that are launched behind it, in order.
+    pub fn launches(&self) -> impl Iterator<Item = &Kernel> {
+        std::iter::successors(Some(self), |k| k.next.as_deref())
+    }
+    /// Calls `f` on this kernel and those that are launched behind it.
+    pub fn each_launch(&mut self, f: &mut dyn FnMut(&mut Kernel)) {
+        f(self);
+        if let Some(next) = &mut self.next {
+            next.each_launch(f);
+        }
+    }
+    /// Which parameter of this kernel is the memory that one behind it takes by this name.
+    pub fn workspace_named(&self, name: &str) -> Option<usize> {
+        self.params.iter().position(|p| p.name == name && matches!(p.kind, ParamKind::Workspace { .. }))
+    }
+    /// The variable.
+    pub fn var(&self, id: VarId) -> &Var {
+        &self.vars[id.0 as usize]
+    }
+    /// Bytes of shared memory: arrays placed one after the other at their alignment, but for those that reuse what others had.
+    pub fn shared_bytes(&self) -> u32 {
+        self.shared_offsets().1
+    }
+    /// Byte offset of each shared array and their total size.
+    pub fn shared_offsets(&self) -> (Vec<u32>, u32) {
+        let mut offsets = Vec::new();
+        let mut end = 0u32;
+        let bytes = |a: &SharedArray| a.len * a.dtype.size() as u32;
+        for a in &self.shared {
+            if a.reuses {
+                offsets.push(0);
+                // What is declared behind it is there at the same time.
+                end = end.max(bytes(a));
+                continue;
+            }
+            let start = end.next_multiple_of(a.align.max(1));
+            offsets.push(start);
+            end = start + bytes(a);
+        }
+        (offsets, end)
+    }
+    /// Bytes of each workspace for a launch, with its parameter.
+    pub fn workspaces(&self, args: &[HostArg], multiprocessors: i64) -> Vec<(usize, usize)> {
+        let bytes = |(p, param): (usize, &Param)| match &param.kind {
+            ParamKind::Workspace { dtype, len } => Some((p, len.eval(args, multiprocessors).max(0) as usize * dtype.size())),
+            _ => None,
+        };
+        self.params.iter().enumerate().filter_map(bytes).collect()
+    }
+    /// The type of an expression.
+    pub fn dtype(&self, expr: &Expr) -> DType {
+        expr_dtype(expr, &self.vars, &self.params)
+    }
+}

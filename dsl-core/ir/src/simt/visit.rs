@@ -1,0 +1,128 @@
+//! What lies inside of statements and expressions, of all kinds.
+
+use super::{Expr, Kernel, Place, Stmt};
+use crate::types::UnaryOp;
+
+/// Calls `f` on each expression of a statement (not of the statements inside).
+pub fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
+    let place = |p: &mut Place, f: &mut dyn FnMut(&mut Expr)| f(&mut p.index);
+    match stmt {
+        Stmt::Let { value, .. } => f(value),
+        Stmt::Declare { init, .. } => init.iter_mut().for_each(f),
+        Stmt::Assign { index, value, .. } => {
+            index.iter_mut().for_each(&mut *f);
+            f(value);
+        }
+        Stmt::LoadVector { at, place: p, predicate, .. } | Stmt::StoreVector { at, place: p, predicate, .. } => {
+            f(at);
+            place(p, f);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::Store { place: p, value, predicate, .. } | Stmt::StoreRelaxed { place: p, value, predicate } => {
+            place(p, f);
+            f(value);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::Atomic { place: p, value, expected, predicate, .. } => {
+            place(p, f);
+            f(value);
+            expected.iter_mut().for_each(&mut *f);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::LoadRelaxed { place: p, predicate, .. } => {
+            place(p, f);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::If { condition, .. } | Stmt::While { condition, .. } => f(condition),
+        Stmt::For { start, end, step, .. } => [start, end, step].into_iter().for_each(f),
+        Stmt::AsyncCopy { shared, global, predicate, .. } => {
+            place(shared, f);
+            place(global, f);
+            predicate.iter_mut().for_each(f);
+        }
+        Stmt::MbarrierInit { barrier, .. } | Stmt::AsyncArrive { barrier } => place(barrier, f),
+        Stmt::MbarrierArrive { barrier, expect } => {
+            place(barrier, f);
+            expect.iter_mut().for_each(f);
+        }
+        Stmt::MbarrierWait { barrier, parity } => {
+            place(barrier, f);
+            f(parity);
+        }
+        Stmt::BulkCopy { shared, global, bytes, barrier } => {
+            place(shared, f);
+            place(global, f);
+            f(bytes);
+            place(barrier, f);
+        }
+        Stmt::Vote { value, .. } => f(value),
+        Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|fragment| f(&mut fragment.at)),
+        Stmt::LoadMatrix { at, place: p, .. } => {
+            f(at);
+            place(p, f);
+        }
+        Stmt::Shuffle { value, operand, .. } => {
+            f(value);
+            f(operand);
+        }
+        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => {}
+    }
+}
+
+/// The blocks inside a statement.
+pub fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
+    match stmt {
+        Stmt::If { then, otherwise, .. } => vec![then, otherwise],
+        Stmt::For { body, .. } => vec![body],
+        Stmt::While { header, body, .. } => vec![header, body],
+        _ => vec![],
+    }
+}
+
+/// Calls `f` on each operand.
+pub fn children(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
+    match e {
+        Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => {}
+        Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => f(a),
+        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
+            f(a);
+            f(b);
+        }
+        Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => {
+            f(a);
+            f(b);
+            f(c);
+        }
+        Expr::Load { place, predicate, .. } => {
+            f(&mut place.index);
+            predicate.iter_mut().for_each(|p| f(p));
+        }
+    }
+}
+
+/// Calls `f` on each place that an expression reads.
+pub fn each_load(e: &mut Expr, f: &mut dyn FnMut(&mut Place)) {
+    children(e, &mut |c| each_load(c, f));
+    if let Expr::Load { place, .. } = e {
+        f(place);
+    }
+}
+
+impl Kernel {
+    /// Whether it, or a launch behind it, computes a function for which `is` holds.
+    pub fn computes(&self, is: &dyn Fn(UnaryOp) -> bool) -> bool {
+        fn expr(e: &mut Expr, is: &dyn Fn(UnaryOp) -> bool) -> bool {
+            let mut found = matches!(e, Expr::Unary(op, _) if is(*op));
+            children(e, &mut |c| found |= expr(c, is));
+            found
+        }
+        fn block(body: &mut [Stmt], is: &dyn Fn(UnaryOp) -> bool) -> bool {
+            body.iter_mut().any(|stmt| {
+                let mut found = false;
+                each_expr(stmt, &mut |e| found |= expr(e, is));
+                found || blocks(stmt).into_iter().any(|inner| block(inner, is))
+            })
+        }
+        self.launches().any(|launch| block(&mut launch.body.clone(), is))
+    }
+}

@@ -1,0 +1,131 @@
+//! Element types, literals, and the scalar operations that tile IR and SIMT IR share.
+//!
+//! # The numeric contract
+//! - Nothing is promoted implicitly. f16 and bf16 values compute in f32 and round (to nearest, ties to even) after each
+//!   operation's f32 result only at casts and stores: see [`DType::compute`].
+//! - `a * b + c` may be contracted to one rounding, as nvcc does; [`TernaryOp::Fma`] always is.
+//! - Division and square root are IEEE; the `*Approx` operations are asked for one by one.
+//! - `Min` and `Max` propagate NaN (unlike C's `fminf`); `Min(-0, +0)` is −0.
+//! - Integers wrap; shift amounts are masked to the width; dividing by zero gives all ones (0 for the remainder's
+//!   quotient part: the remainder is the dividend); `MIN / -1` wraps.
+//! - Float to integer truncates towards zero and saturates, NaN becomes 0. Integer to narrower integer wraps.
+//! - A number that becomes a float of fewer bits is rounded once, to the nearest, ties to even: also an integer of 64 bits that becomes
+//!   a 16-bit float.
+//! - Comparisons with NaN are false, but `Ne` is true.
+
+mod c_type;
+mod literal;
+mod op;
+pub mod round;
+mod threads;
+
+pub use c_type::c_type;
+pub use literal::Literal;
+pub use op::{BinaryOp, CompareOp, TernaryOp, UnaryOp};
+pub use threads::{AtomicOp, MemoryOrder, Scope, ShuffleKind, VoteKind};
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// An element type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DType {
+    /// Truth values; one byte in memory, 0 or 1.
+    Bool,
+    /// Signed 8-bit integer.
+    I8,
+    /// Unsigned 8-bit integer.
+    U8,
+    /// Signed 32-bit integer.
+    I32,
+    /// Unsigned 32-bit integer.
+    U32,
+    /// Signed 64-bit integer; also the type of lengths, strides and coordinates.
+    I64,
+    /// Unsigned 64-bit integer.
+    U64,
+    /// IEEE binary16.
+    F16,
+    /// The upper half of an f32.
+    BF16,
+    /// IEEE binary32.
+    F32,
+}
+
+impl DType {
+    /// All of them, in the order of the enum.
+    pub const ALL: [DType; 10] =
+        [DType::Bool, DType::I8, DType::U8, DType::I32, DType::U32, DType::I64, DType::U64, DType::F16, DType::BF16, DType::F32];
+
+    /// Bytes in memory.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::Bool | DType::I8 | DType::U8 => 1,
+            DType::F16 | DType::BF16 => 2,
+            DType::I32 | DType::U32 | DType::F32 => 4,
+            DType::I64 | DType::U64 => 8,
+        }
+    }
+
+    /// The Rust name: `f32`, `u8`, ..
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::Bool => "bool",
+            DType::I8 => "i8",
+            DType::U8 => "u8",
+            DType::I32 => "i32",
+            DType::U32 => "u32",
+            DType::I64 => "i64",
+            DType::U64 => "u64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F32 => "f32",
+        }
+    }
+
+    /// The type of that Rust name.
+    pub fn parse(name: &str) -> Option<DType> {
+        DType::ALL.into_iter().find(|d| d.name() == name)
+    }
+
+    /// f16, bf16 or f32.
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16 | DType::F32)
+    }
+
+    /// Any integer; not bool.
+    pub const fn is_int(self) -> bool {
+        !self.is_float() && !matches!(self, DType::Bool)
+    }
+
+    /// A signed integer or a float.
+    pub const fn is_signed(self) -> bool {
+        self.is_float() || matches!(self, DType::I8 | DType::I32 | DType::I64)
+    }
+
+    /// The type in which values of this type are computed and kept in registers: f32 for the 16-bit floats (rounded
+    /// only at casts and stores), i32/u32 for the 8-bit integers (wrapped after every operation), itself otherwise.
+    pub const fn compute(self) -> DType {
+        match self {
+            DType::F16 | DType::BF16 => DType::F32,
+            other => other,
+        }
+    }
+
+    /// The types in which a dot may add up products of this type; products of 16-bit floats and 8-bit integers are exact in them.
+    pub const fn dot_accumulators(self) -> &'static [DType] {
+        match self {
+            DType::F32 | DType::F16 | DType::BF16 => &[DType::F32],
+            DType::I8 | DType::U8 | DType::I32 => &[DType::I32],
+            DType::U32 => &[DType::U32],
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

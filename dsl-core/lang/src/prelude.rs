@@ -1,0 +1,26 @@
+//! What kernels and programs are written with.
+
+pub use super::arg::{ArgPair, Position};
+pub use super::chain::{Chain, chain};
+pub use super::components::{Components, TileLike};
+pub use super::control::Tiles;
+pub use super::dot::dot;
+pub use super::elem::{Bits, Elem, Float, Int, Num};
+pub use super::elementwise::Elementwise;
+pub use super::grid::ReduceGrid;
+pub use super::operand::Operand;
+pub use super::plan::{Plan, temp, temp_filled, variant};
+pub use super::reduce::Reduce;
+pub use super::runs::{await_copies, close_copies};
+pub use super::scalar::{Scalar, scalar};
+pub use super::scan::{Scan, along};
+pub use super::shared::{Shared, iota, shared, shared_uninit};
+pub use super::size::Size;
+pub use super::tensor::Tensor;
+pub use super::tile::{Tile, TileIdx, full, select, stack, zeros};
+pub use super::tile_type::TileType;
+pub use super::warp::{barrier, lanes, threads, warp_barrier, warps};
+pub use super::window::{Boundary, Window};
+pub use super::world::{On, World};
+pub use girih_ir::types::{MemoryOrder, Scope};
+pub use half::{bf16, f16};

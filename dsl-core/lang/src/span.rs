@@ -1,0 +1,133 @@
+//! Loops over the tiles that hold some positions of their axis: `x.axis(0).tiles(T).within(first..end)`.
+
+use super::builder::KernelBuilder;
+use super::control::{ScalarRange, Tiles};
+use super::elementwise::uniform;
+use super::index::{Coordinate, Part, wide};
+use super::tensor::Axes;
+use girih_ir::loc::SourceLoc;
+use girih_ir::tile::{Span, ValueId, ViewId};
+use girih_ir::types::BinaryOp;
+use std::ops::{Range, RangeFrom, RangeInclusive, RangeTo, RangeToInclusive};
+
+/// The ends of a range of positions, before they are looked at in a build.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Ends {
+    /// The first position; none for the start of the axis.
+    first: Option<Part>,
+    /// The last position or, unless `inclusive`, one past it; none for the end of the axis.
+    end: Option<Part>,
+    inclusive: bool,
+}
+
+/// A range of positions along an axis.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no range of positions",
+    label = "not a range of integers or integer scalars",
+    note = "write `first..end`, `first..` or `..end`, both of one type"
+)]
+pub trait PositionRange {
+    /// Its ends.
+    #[doc(hidden)]
+    fn ends(self) -> Ends;
+}
+
+impl<C: Coordinate> PositionRange for Range<C> {
+    fn ends(self) -> Ends {
+        Ends { first: Some(self.start.part()), end: Some(self.end.part()), inclusive: false }
+    }
+}
+impl<C: Coordinate> PositionRange for RangeInclusive<C> {
+    fn ends(self) -> Ends {
+        let (first, end) = self.into_inner();
+        Ends { first: Some(first.part()), end: Some(end.part()), inclusive: true }
+    }
+}
+impl<C: Coordinate> PositionRange for RangeFrom<C> {
+    fn ends(self) -> Ends {
+        Ends { first: Some(self.start.part()), end: None, inclusive: false }
+    }
+}
+impl<C: Coordinate> PositionRange for RangeTo<C> {
+    fn ends(self) -> Ends {
+        Ends { first: None, end: Some(self.end.part()), inclusive: false }
+    }
+}
+impl<C: Coordinate> PositionRange for RangeToInclusive<C> {
+    fn ends(self) -> Ends {
+        Ends { first: None, end: Some(self.end.part()), inclusive: true }
+    }
+}
+/// What the attribute makes of `first..end` with a scalar: its end is excluded already.
+impl<T> PositionRange for ScalarRange<T> {
+    fn ends(self) -> Ends {
+        let (first, end) = self.handles();
+        Ends { first: Some(Part::At(first)), end: Some(Part::At(end)), inclusive: false }
+    }
+}
+
+/// Tiles along one axis.
+#[diagnostic::on_unimplemented(
+    message = "`.within(..)` of tiles along several axes",
+    label = "positions are those of one axis",
+    note = "nest one loop per axis: `for r in x.axis(0).tiles(R)`, and in it `for c in x.axis(1).tiles(C).within(first..end)`"
+)]
+pub trait OneAxis {}
+impl OneAxis for Axes<1> {}
+
+impl<A> Tiles<A> {
+    /// Only the tiles that hold some of these positions: none where there is none. Tiles lie at multiples of their size as ever; at other
+    /// positions of the first and the last of them elements are absent. Positions outside of the axis are none. For loops inside of the
+    /// grid's.
+    pub fn within(mut self, positions: impl PositionRange) -> Tiles<A>
+    where
+        A: OneAxis,
+    {
+        self.spans.push(positions.ends());
+        self
+    }
+}
+
+/// The positions that lie in all of these ranges; `None` after a mistake.
+pub(crate) fn common(k: &mut KernelBuilder, ranges: &[Ends], view: ViewId, axis: usize, loc: SourceLoc) -> Option<Span> {
+    let mut common: Option<Span> = None;
+    for ends in ranges {
+        let span = recorded(k, ends, view, axis, loc)?;
+        common = Some(match common {
+            None => span,
+            Some(other) => Span {
+                first: k.index_op(BinaryOp::Max, other.first, span.first, loc),
+                end: k.index_op(BinaryOp::Min, other.end, span.end, loc),
+            },
+        });
+    }
+    common
+}
+
+fn recorded(k: &mut KernelBuilder, ends: &Ends, view: ViewId, axis: usize, loc: SourceLoc) -> Option<Span> {
+    let first = match ends.first {
+        Some(part) => position(k, part, "the first position of a loop", loc)?,
+        None => k.index(0, loc),
+    };
+    let mut end = match ends.end {
+        Some(part) => position(k, part, "the end of a loop's positions", loc)?,
+        None => k.kernel.view(view).axes[axis].len,
+    };
+    if ends.inclusive {
+        let one = k.index(1, loc);
+        end = k.index_op(BinaryOp::Add, end, one, loc);
+    }
+    Some(Span { first, end })
+}
+
+fn position(k: &mut KernelBuilder, part: Part, what: &str, loc: SourceLoc) -> Option<ValueId> {
+    match part {
+        Part::Constant(c) => Some(k.index(c, loc)),
+        Part::At(scalar) => {
+            let value = uniform(k, scalar, what, loc)?;
+            Some(wide(k, value, loc))
+        }
+        Part::Tile(_) | Part::All(_) => panic!("language: a tile index as a position"),
+    }
+}

@@ -1,0 +1,231 @@
+//! Operations one by one: counted, put in time, and carried out where their values are needed.
+
+use super::super::{latency, tally};
+use super::warp::Warp;
+use super::{Machine, NONE, Uncounted};
+use crate::op::{Op, ShuffleStep, Slot};
+use crate::warp::{active_lanes, bits, pure};
+use girih_ir::fragments::{Number, Operand};
+use girih_ir::simt::{Barrier, ShuffleKind, Special, VoteKind};
+use girih_ir::types::Scope;
+
+impl Machine<'_> {
+    /// Runs a warp to its next barrier with others, or to its end.
+    pub(super) fn advance(&mut self, warp: &mut Warp) -> Result<(), Uncounted> {
+        let program = self.program;
+        loop {
+            if self.fuel == 0 {
+                return Err(Uncounted::TooMuch);
+            }
+            self.fuel -= 1;
+            let pc = warp.pc as usize;
+            let op = &program.code[pc];
+            let info = &self.info[pc];
+            let class = info.class as usize;
+            self.count.numbers[tally::WARP + class] += warp.weight;
+            self.count.numbers[tally::THREAD + class] += warp.weight * f64::from(warp.active.count_ones());
+            warp.pc += 1;
+            if info.plain {
+                warp.plain(info);
+                if info.carried_out {
+                    self.carry_out(warp, op);
+                    if self.division_at[pc] {
+                        self.note_division(warp, op);
+                    }
+                }
+                continue;
+            }
+            let carried_out = info.carried_out;
+            match op {
+                Op::If { .. } | Op::Else { .. } | Op::EndIf | Op::Loop | Op::LoopTest { .. } | Op::Jump { .. } => {
+                    self.control(warp, op, pc)
+                }
+                Op::Barrier(Barrier::Warp) => drop(warp.issue([])),
+                Op::Barrier(barrier) => {
+                    self.count.numbers[tally::BARRIERS] += if *barrier == Barrier::Block { warp.weight } else { 0.0 };
+                    return Ok(());
+                }
+                Op::End => {
+                    warp.done = true;
+                    return Ok(());
+                }
+                Op::Fill { base, len, a } => {
+                    let at = warp.ready[*a as usize];
+                    warp.ready[*base as usize..(base + len) as usize].fill(at);
+                    if carried_out {
+                        let values = *warp.reg(*a);
+                        (*base..base + len).for_each(|slot| warp.set(slot, &values, warp.active));
+                    }
+                }
+                Op::Element { dst, of } => {
+                    let slots = warp.elements(of, 1);
+                    warp.ready[*dst as usize] = warp.ready[slots.start as usize];
+                    if carried_out {
+                        let values = std::array::from_fn(|lane| warp.reg(warp.element(of, lane))[lane]);
+                        warp.set(*dst, &values, warp.active);
+                    }
+                }
+                Op::SetElement { of, a } => {
+                    let slots = warp.elements(of, 1);
+                    warp.ready[slots.start as usize] = warp.ready[*a as usize];
+                    if carried_out {
+                        let values = *warp.reg(*a);
+                        active_lanes(warp.active).for_each(|lane| warp.set(warp.element(of, lane), &values, 1 << lane));
+                    }
+                }
+                Op::Fence { scope, .. } => {
+                    let cost = if *scope > Scope::Block { latency::FENCE } else { 0.0 };
+                    warp.wait_until(warp.now() + cost);
+                }
+                Op::AsyncCommit => {
+                    let open = std::mem::take(&mut warp.open);
+                    warp.groups.push_back(open);
+                }
+                Op::AsyncWait { pending } => {
+                    while warp.groups.len() > *pending as usize {
+                        let arrived = warp.groups.pop_front().unwrap_or(0.0);
+                        warp.wait_until(arrived);
+                    }
+                }
+                Op::AsyncArrive { .. } => self.bulk = self.bulk.max(warp.open),
+                Op::MbarrierInit { .. } | Op::MbarrierArrive { .. } => drop(warp.issue([])),
+                Op::MbarrierWait { .. } => warp.wait_until(self.bulk),
+                Op::Mma(step) => {
+                    let atom = &step.atom;
+                    let reads = [(&step.a, Operand::A), (&step.b, Operand::B), (&step.c, Operand::Accumulator)];
+                    let slots: Vec<Slot> = reads.into_iter().flat_map(|(of, operand)| warp.elements(of, atom.registers(operand))).collect();
+                    let at = warp.issue(slots);
+                    let sets = warp.elements(&step.d, atom.registers(Operand::Accumulator));
+                    sets.for_each(|slot| warp.ready[slot as usize] = at + latency::of_class(crate::Class::Matrix));
+                    let place = match atom.a {
+                        Number::F16 | Number::BF16 => tally::HALF,
+                        Number::Tf32 => tally::TF32,
+                        Number::I8 | Number::U8 => tally::INT8,
+                    };
+                    self.count.numbers[place] += warp.weight * atom.multiply_adds() as f64;
+                    self.count.guessed |= carried_out;
+                }
+                other => self.access(warp, other, carried_out),
+            }
+        }
+    }
+
+    /// Operations on registers alone.
+    fn carry_out(&mut self, warp: &mut Warp, op: &Op) {
+        match op {
+            Op::Move { dst, a } => {
+                let values = *warp.reg(*a);
+                warp.set(*dst, &values, warp.active);
+            }
+            Op::Special { dst, special } => {
+                let thread = warp.index * 32;
+                warp.regs[*dst as usize] = std::array::from_fn(|lane| match special {
+                    Special::Thread => u64::from(thread) + lane as u64,
+                    Special::Block => u64::from(self.block),
+                    Special::GridDim => u64::from(self.grid),
+                    Special::Lane => lane as u64,
+                    Special::Warp => u64::from(warp.index),
+                });
+            }
+            Op::Shuffle(step) => shuffle(warp, step),
+            Op::Vote { dst, kind, value } => {
+                let ballot = bits_set(warp, *value);
+                let found = match kind {
+                    VoteKind::Any => u64::from(ballot != 0),
+                    VoteKind::All => u64::from(ballot == warp.active),
+                    VoteKind::Ballot => u64::from(ballot),
+                };
+                warp.set(*dst, &[found; 32], warp.active);
+            }
+            Op::Check { .. } | Op::Forget { .. } | Op::StepCheck { .. } => {}
+            other => pure(&mut warp.regs, other),
+        }
+    }
+
+    fn note_division(&mut self, warp: &Warp, op: &Op) {
+        let Op::Binary { a, b, .. } = op else { return };
+        let (a, b) = (warp.reg(*a), warp.reg(*b));
+        if a.iter().all(|x| *x == a[0]) && b.iter().all(|x| *x == b[0]) && self.divisions.len() < 64 {
+            self.divisions.push((a[0], b[0]));
+        }
+    }
+
+    fn control(&mut self, warp: &mut Warp, op: &Op, pc: usize) {
+        let number = self.loop_at[pc];
+        match op {
+            Op::If { condition, otherwise } => {
+                let at = warp.issue([*condition]);
+                warp.wait_until(at);
+                let then = warp.active & bits(warp.reg(*condition));
+                warp.stack.push((warp.active, warp.active & !then));
+                warp.active = then;
+                if then == 0 {
+                    warp.active = warp.stack.last().map_or(0, |s| s.1);
+                    warp.pc = *otherwise;
+                }
+            }
+            Op::Else { end } => {
+                warp.active = warp.stack.last().map_or(0, |s| s.1);
+                if warp.active == 0 {
+                    warp.pc = *end;
+                }
+            }
+            Op::EndIf => warp.active = warp.stack.pop().map_or(0, |s| s.0),
+            Op::Loop => {
+                warp.stack.push((warp.active, 0));
+                if number != NONE {
+                    self.begin_loop(warp, number as usize);
+                }
+            }
+            Op::LoopTest { condition, end } => {
+                let written_out = number != NONE && self.program.loops[number as usize].written_out;
+                if !written_out {
+                    let at = warp.issue([*condition]);
+                    warp.wait_until(at);
+                }
+                warp.active &= bits(warp.reg(*condition));
+                if warp.active == 0 {
+                    warp.active = warp.stack.pop().map_or(0, |s| s.0);
+                    warp.pc = *end;
+                    if number != NONE
+                        && let Some(t) = warp.turns.pop()
+                    {
+                        warp.weight = t.outer;
+                    }
+                }
+            }
+            Op::Jump { to } => {
+                warp.pc = *to;
+                if number == NONE || !self.program.loops[number as usize].written_out {
+                    warp.wait_until(warp.now());
+                }
+                if number != NONE {
+                    self.turn(warp, number as usize);
+                }
+            }
+            other => panic!("counting: {other:?} is no control flow"),
+        }
+    }
+}
+
+fn bits_set(warp: &Warp, value: Slot) -> u32 {
+    let values = warp.reg(value);
+    active_lanes(warp.active).filter(|lane| values[*lane] != 0).fold(0, |all, lane| all | 1 << lane)
+}
+
+fn shuffle(warp: &mut Warp, step: &ShuffleStep) {
+    let (values, operands) = (*warp.reg(step.value), *warp.reg(step.operand));
+    let width = i64::from(step.width);
+    let out = std::array::from_fn(|lane| {
+        let operand = i64::from(operands[lane] as i32);
+        let (me, first) = (lane as i64, lane as i64 / width * width);
+        let source = match step.kind {
+            ShuffleKind::Xor => Some(me ^ (operand & 31)).filter(|s| *s < first + width),
+            ShuffleKind::Up => Some(me - operand).filter(|s| *s >= first),
+            ShuffleKind::Down => Some(me + operand).filter(|s| *s < first + width),
+            ShuffleKind::Index => Some(first + operand.rem_euclid(width)),
+        };
+        values[source.unwrap_or(me).clamp(0, 31) as usize]
+    });
+    warp.set(step.dst, &out, warp.active);
+}

@@ -1,0 +1,33 @@
+//! Clocks until the result of an operation can be used, about as on Ampere and Hopper. Sources: Luo et al.: Benchmarking and Dissecting
+//! the Nvidia Hopper GPU Architecture via Microbenchmarking; Abdelkhalik et al.: Demystifying the Nvidia Ampere Architecture through
+//! Microbenchmarking and Instruction-level Analysis.
+
+use crate::Class;
+
+/// A load whose sectors no block that was run has touched before: it comes from memory.
+pub(super) const MEMORY: f64 = 800.0;
+/// A load whose sectors other blocks have touched before, and an atomic: it comes from the L2.
+pub(super) const CACHE: f64 = 250.0;
+/// A load whose sectors the block has touched before: it comes from the L1.
+pub(super) const NEAR: f64 = 40.0;
+/// A load from shared memory.
+pub(super) const SHARED: f64 = 30.0;
+/// A wait for all threads of a block, beyond the last arrival.
+pub(super) const BARRIER: f64 = 25.0;
+/// A fence of the device.
+pub(super) const FENCE: f64 = 500.0;
+/// A word that another block leaves: it is stored, and seen by one who looks again and again.
+pub(super) const WORD: f64 = 1000.0;
+
+/// Of operations on registers, by class.
+pub(super) fn of_class(class: Class) -> f64 {
+    match class {
+        Class::Move => 0.0,
+        Class::Fma | Class::FloatAdd | Class::FloatMul | Class::Integer | Class::Control | Class::Barrier => 4.0,
+        Class::Convert => 8.0,
+        Class::SpecialFunction => 24.0,
+        Class::Shuffle => 24.0,
+        Class::Matrix => 33.0,
+        Class::Memory | Class::Atomic => SHARED,
+    }
+}

@@ -1,0 +1,80 @@
+//! Counting: what a launch does at its true size, without doing all of it.
+//!
+//! A few of the launch's blocks are run, one for each kind (`grid`), and of a block only what decides which addresses are touched and
+//! where control goes (`slice`): the rest is counted as it passes. Loops whose number of turns is known when they begin are run at some
+//! turns, the first and last ones among them, each of which stands for its neighbours (`loops`). No data is there: where addresses or
+//! control depend on what a kernel reads from global memory, a caller can give it ([`Contents`]).
+//!
+//! Blocks are run one after the other, so what they tell each other is assumed: a ticket is the number of the block that takes it, a word
+//! that is waited for has arrived. Beside what [`super::Counters`] has, the longest chain of dependent operations of a block is measured, in
+//! clocks: operations of a turn begin when their operands are there, turns one after the other, and all warps meet at barriers.
+
+mod block;
+mod grid;
+mod latency;
+mod loops;
+mod slice;
+mod tally;
+mod traffic;
+
+#[cfg(test)]
+mod tests;
+
+pub use slice::Slice;
+pub use tally::{Count, CountedTraffic};
+
+use super::Program;
+use block::Machine;
+use girih_ir::types::Literal;
+
+/// An argument of a launch that is counted, one per [`girih_ir::simt::Kernel::params`].
+#[derive(Clone, Copy, Debug)]
+pub enum CountArg {
+    /// A pointer, `offset` bytes behind an aligned address, to so many bytes.
+    Pointer {
+        /// Bytes behind the last address that is a multiple of 256.
+        offset: u64,
+        /// Bytes that the tensor spans.
+        bytes: u64,
+    },
+    /// A scalar or host-computed parameter, of the parameter's type.
+    Scalar(Literal),
+}
+
+/// What lies in global memory before a launch.
+pub trait Contents: Sync {
+    /// `size` bytes of a parameter's memory, `at` bytes behind its pointer, little-endian; nothing where that is not known.
+    fn load(&self, param: usize, at: u64, size: usize) -> Option<u64>;
+}
+
+/// Nothing is known.
+impl Contents for () {
+    fn load(&self, _param: usize, _at: u64, _size: usize) -> Option<u64> {
+        None
+    }
+}
+
+/// Why a launch was not counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Uncounted {
+    /// Even few of its blocks take more operations than are allowed.
+    TooMuch,
+}
+
+/// One block may take this part of the fuel with its short loops run whole.
+const PROBE: u64 = 160;
+
+/// Counts a launch of `grid` blocks on so much `fuel`: warp-level operations that are looked at.
+///
+/// # Errors
+/// More is needed.
+pub fn count(program: (&Program, &Slice), grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
+    let mut machine = Machine::new(program, grid, args, contents, fuel / PROBE);
+    // A block that takes much runs few turns of its loops.
+    if machine.run(grid / 2).is_err() {
+        machine.whole = loops::FEW;
+    }
+    machine.forget();
+    machine.fuel = fuel;
+    grid::count(&mut machine, grid)
+}

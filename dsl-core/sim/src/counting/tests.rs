@@ -1,0 +1,221 @@
+//! What is counted beside what the simulator does.
+
+use super::{Contents, Count, CountArg, Slice, Uncounted};
+use crate::tests::build::*;
+use crate::{Class, Program};
+use girih_ir::simt::{Expr, Kernel, Special, Stmt};
+use girih_ir::types::{BinaryOp, DType, Literal};
+
+fn count(program: &Program, grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
+    super::count((program, &Slice::of(program)), grid, args, contents, fuel)
+}
+
+/// Numbers of a counted launch and of a simulated one.
+fn both(kernel: &Kernel, grid: u32, given: &[Given]) -> [Vec<f64>; 2] {
+    let c = launch(kernel, grid, given).report.counters;
+    let args: Vec<CountArg> = given
+        .iter()
+        .map(|g| match g {
+            Given::F32(x) => CountArg::Pointer { offset: 0, bytes: 4 * x.len() as u64 },
+            Given::I32(x) => CountArg::Pointer { offset: 0, bytes: 4 * x.len() as u64 },
+            Given::Raw(n) => CountArg::Pointer { offset: 0, bytes: *n as u64 },
+            Given::Scalar(x) => CountArg::Scalar(Literal::i32(*x)),
+        })
+        .collect();
+    let own = count(&Program::decode(kernel), grid, &args, &(), 10_000_000).expect("a small launch");
+    let [read, written] = own.unique_bytes();
+    let counted = vec![
+        own.instructions(),
+        own.global_load().sectors,
+        own.global_store().sectors,
+        own.global_store().bytes,
+        own.shared_wavefronts()[0],
+        own.block_barriers(),
+        read,
+        written,
+    ];
+    let simulated = [
+        c.instructions(),
+        c.global_load.sectors,
+        c.global_store.sectors,
+        c.global_store.bytes,
+        c.shared_load.wavefronts,
+        c.block_barriers,
+        c.unique_read_bytes,
+        c.unique_written_bytes,
+    ];
+    [counted, simulated.map(|n| n as f64).to_vec()]
+}
+
+fn near([counted, simulated]: [Vec<f64>; 2], within: f64) {
+    for (a, b) in counted.iter().zip(&simulated) {
+        assert!((a - b).abs() <= within * b.max(1.0), "{counted:?} {simulated:?}");
+    }
+}
+
+/// A block for each row, which its threads walk; the end of the row is no multiple of theirs.
+fn rows(unroll: bool) -> Kernel {
+    let mut k = Build::new(64);
+    let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+    let n = k.scalar("n", DType::I32);
+    let (block, thread) = (k.special(Special::Block), k.special(Special::Thread));
+    let i = k.var("i", DType::I32, None);
+    let at = add(mul(block, n.clone()), Expr::Var(i));
+    let body = vec![store(global(y, at.clone()), load(global(x, at)))];
+    k.push(Stmt::For { var: i, start: thread, end: n, step: int(64), unroll, body });
+    k.done()
+}
+
+#[test]
+fn rows_are_counted_from_some_of_their_turns() {
+    for n in [104, 1000, 2056] {
+        let data = vec![1.0; 30 * n];
+        let given = [Given::F32(&data), Given::Raw(120 * n), Given::Scalar(n as i32)];
+        near(both(&rows(false), 30, &given), 0.005);
+    }
+}
+
+/// Each block goes as far as its own place: work grows along the grid.
+#[test]
+fn what_grows_along_the_grid_is_added_up() {
+    let mut k = Build::new(32);
+    let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+    let (block, thread) = (k.special(Special::Block), k.special(Special::Thread));
+    let j = k.var("j", DType::I32, None);
+    let at = add(mul(Expr::Var(j), int(32)), thread.clone());
+    let own = add(mul(block.clone(), int(32)), thread);
+    let body = vec![store(global(y, own), load(global(x, at)))];
+    k.push(Stmt::For { var: j, start: int(0), end: add(block, int(1)), step: int(1), unroll: false, body });
+    let data = vec![1.0; 60 * 32];
+    near(both(&k.done(), 60, &[Given::F32(&data), Given::Raw(60 * 128)]), 0.02);
+}
+
+/// Tiles of a matrix whose ends are no whole tiles: the grid is taken apart into rows and columns.
+#[test]
+fn ends_of_rows_of_tiles_are_kinds_of_their_own() {
+    let mut k = Build::new(32);
+    let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+    let (n, across) = (k.scalar("n", DType::I32), k.scalar("across", DType::I32));
+    let (block, thread) = (k.special(Special::Block), k.special(Special::Thread));
+    let column = add(mul(rem(block.clone(), across.clone()), int(32)), thread);
+    let column = k.bind("column", column);
+    let row = k.bind("row", div(block, across));
+    let at = add(mul(row, n.clone()), column.clone());
+    k.push(when(less(column, n), vec![store(global(y, at.clone()), load(global(x, at)))]));
+    let (rows, columns) = (40, 200);
+    let data = vec![1.0; rows * columns];
+    let given = [Given::F32(&data), Given::Raw(4 * rows * columns), Given::Scalar(columns as i32), Given::Scalar(7)];
+    near(both(&k.done(), 7 * rows as u32, &given), 0.005);
+}
+
+/// What decides where is stored is read from memory: without it everything goes to one place, and the count says so.
+#[test]
+fn places_that_data_decide_are_told_of() {
+    let mut k = Build::new(32);
+    let (x, y) = (k.pointer("x", DType::I32, false), k.pointer("y", DType::F32, true));
+    let thread = k.special(Special::Thread);
+    let at = k.bind("at", load(of(DType::I32, global(x, thread))));
+    k.push(store(global(y, at), float(1.0)));
+    let program = Program::decode(&k.done());
+    assert_eq!(Slice::of(&program).contents(), [x]);
+    let args = [CountArg::Pointer { offset: 0, bytes: 128 }, CountArg::Pointer { offset: 0, bytes: 128 }];
+    let unknown = count(&program, 1, &args, &(), 1000).expect("a small launch");
+    assert!(unknown.guessed && unknown.global_store().sectors == 1.0, "{unknown:?}");
+    struct Apart;
+    impl Contents for Apart {
+        fn load(&self, _: usize, at: u64, _: usize) -> Option<u64> {
+            Some(at / 4 * 8)
+        }
+    }
+    let known = count(&program, 1, &args, &Apart, 1000).expect("a small launch");
+    assert!(!known.guessed && known.global_store().sectors == 32.0, "{known:?}");
+    assert_eq!(count(&program, 1, &args, &Apart, 3), Err(Uncounted::TooMuch));
+    assert!(Slice::of(&Program::decode(&rows(false))).contents().is_empty());
+}
+
+/// A load that the next one waits for takes longer than two beside each other; a turn begins behind the one before.
+#[test]
+fn chains_are_as_long_as_what_waits_for_each_other() {
+    let chain = |dependent: bool, turns: i32| {
+        let mut k = Build::new(32);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let thread = k.special(Special::Thread);
+        let (i, sum) = (k.var("i", DType::I32, None), k.var("sum", DType::F32, None));
+        k.push(Stmt::Declare { var: sum, init: Some(float(0.0)) });
+        let at = add(mul(Expr::Var(i), int(32)), thread.clone());
+        let other = add(at.clone(), int(4096));
+        let both = Expr::Binary(BinaryOp::Add, Box::new(load(global(x, at))), Box::new(load(global(x, other))));
+        let value = Expr::Binary(BinaryOp::Add, Box::new(Expr::Var(sum)), Box::new(both));
+        let mut body = vec![Stmt::Assign { var: sum, index: None, value }];
+        if dependent {
+            body.push(Stmt::Barrier(girih_ir::simt::Barrier::Block));
+        }
+        k.push(Stmt::For { var: i, start: int(0), end: int(turns), step: int(1), unroll: false, body });
+        k.push(store(global(y, thread), Expr::Var(sum)));
+        let args = [CountArg::Pointer { offset: 0, bytes: 1 << 20 }, CountArg::Pointer { offset: 0, bytes: 128 }];
+        count(&Program::decode(&k.done()), 1, &args, &(), 100_000).expect("a small launch").chain()
+    };
+    let [one, ten, hundred] = [1, 10, 100].map(|turns| chain(true, turns));
+    assert!((800.0..1200.0).contains(&one), "{one}");
+    assert!((9.0..10.5).contains(&(ten / one)) && (9.0..10.5).contains(&(hundred / ten)), "{one} {ten} {hundred}");
+}
+
+/// What a block has touched before comes from its L1, what a block before it has, from the L2: no request, and a shorter chain.
+#[test]
+fn what_was_touched_before_is_near() {
+    let twice = |apart: i32| {
+        let mut k = Build::new(32);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let (thread, block) = (k.special(Special::Thread), k.special(Special::Block));
+        let first = k.bind("first", load(global(x, thread.clone())));
+        // Takes the first one, so that it comes behind it.
+        let far = Expr::Select(Box::new(less(first.clone(), float(0.5))), Box::new(int(apart)), Box::new(int(apart)));
+        let second = k.bind("second", load(global(x, add(thread.clone(), far))));
+        k.push(store(global(y, add(mul(block, int(32)), thread)), add(first, second)));
+        let args = [CountArg::Pointer { offset: 0, bytes: 1 << 20 }, CountArg::Pointer { offset: 0, bytes: 1 << 20 }];
+        count(&Program::decode(&k.done()), 2, &args, &(), 100_000).expect("a small launch")
+    };
+    let (same, other) = (twice(0), twice(4096));
+    assert_eq!((same.lines(), other.lines()), (6.0, 6.0));
+    // Two blocks, which load one or two lines and store one.
+    assert_eq!((same.passed_on(), other.passed_on()), ([4.0, 16.0], [6.0, 24.0]));
+    // The second block finds both lines in the L2.
+    let waits = other.chain() - same.chain();
+    assert!((900.0..1000.0).contains(&waits), "{waits}: 760 and 210 clocks");
+}
+
+/// A product that a sum takes is one operation with it, one that anything else takes is not.
+#[test]
+fn products_and_sums_are_one_operation() {
+    let operations = |sum: bool| {
+        let mut k = Build::new(32);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let thread = k.special(Special::Thread);
+        let a = k.bind("a", load(global(x, thread.clone())));
+        let product = mul(a.clone(), a.clone());
+        let value = if sum { add(a, product) } else { mul(a, product) };
+        k.push(store(global(y, thread), value));
+        let args = [CountArg::Pointer { offset: 0, bytes: 128 }; 2];
+        let c = count(&Program::decode(&k.done()), 1, &args, &(), 1000).expect("a small launch");
+        [Class::Fma, Class::FloatMul, Class::FloatAdd].map(|class| c.warps(class))
+    };
+    assert_eq!((operations(true), operations(false)), ([1.0, 0.0, 0.0], [0.0, 2.0, 0.0]));
+}
+
+/// A loop that is written out is so many copies of its body.
+#[test]
+fn loops_that_are_written_out_make_the_code_longer() {
+    let length = |turns: i32, unroll: bool| {
+        let mut k = Build::new(32);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let thread = k.special(Special::Thread);
+        let i = k.var("i", DType::I32, None);
+        let at = add(mul(Expr::Var(i), int(32)), thread);
+        let body = vec![store(global(y, at.clone()), load(global(x, at)))];
+        k.push(Stmt::For { var: i, start: int(0), end: int(turns), step: int(1), unroll, body });
+        Program::decode(&k.done()).length()
+    };
+    let copy = length(2, true) - length(1, true);
+    assert!(copy >= 2.0 && length(9, true) - length(8, true) == copy, "{copy}");
+    assert_eq!(length(8, false), length(1, false));
+}

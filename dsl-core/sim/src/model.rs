@@ -1,0 +1,322 @@
+//! Predicts time from counters, resources and a target. The model prunes and orders candidates and says what bounds a kernel; it
+//! never picks alone: measurement decides.
+//!
+//! Time is the largest of the times that each resource needs if it were alone (memory, L2, shared memory, arithmetic, issue),
+//! stretched where the last wave of blocks is partly empty, plus the cost of the launch. Beside that stands what a block's longest chain of
+//! dependent operations takes, wave after wave: where both are about as long, they add up as the sides of a right angle do. Memory runs at
+//! full bandwidth only if enough bytes are in flight: occupancy × the independent bytes that a thread requests before it waits.
+
+use girih_ir::target::{MatrixRates, Target};
+
+/// What a launch does, scaled to the whole grid. Numbers are totals over all blocks.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Work {
+    /// 32-byte sectors that global loads touch, counted once per request.
+    pub load_sectors: f64,
+    /// 32-byte sectors that global stores and atomics touch, counted once per request.
+    pub store_sectors: f64,
+    /// Lines of 128 bytes that loads, stores and atomics touch in global memory, counted once per request; 0 if not known.
+    pub lines: f64,
+    /// Lines that the L1 asks the L2 for: all but those of loads whose sectors a block has touched before. 0 if not known.
+    pub l2_lines: f64,
+    /// Sectors of these; 0 if not known: then all sectors count.
+    pub l2_sectors: f64,
+    /// Compulsory bytes from and to memory: each byte of an input once, each of an output once. 0 if not known: then all sectors count.
+    pub memory_bytes: f64,
+    /// Passes through the shared-memory banks.
+    pub shared_wavefronts: f64,
+    /// Instructions issued, counted per warp.
+    pub instructions: f64,
+    /// fp32 additions, multiplications and fused multiply-adds, counted per thread.
+    pub float_operations: f64,
+    /// Special functions (exponentials, roots, divisions), counted per thread.
+    pub special_functions: f64,
+    /// Multiply-adds of matrix instructions on f16 or bf16.
+    pub matrix_half: f64,
+    /// Multiply-adds of matrix instructions on tf32.
+    pub matrix_tf32: f64,
+    /// Multiply-adds of matrix instructions on 8-bit integers.
+    pub matrix_int8: f64,
+    /// Atomic operations, counted per thread.
+    pub atomics: f64,
+    /// Dependent rounds of global loads along a thread: turns of its loop over tiles, at least 1 where anything is loaded.
+    pub rounds: f64,
+    /// Of the sectors of stores those of which a request writes only a part: what is there has to be fetched.
+    pub partial_stores: f64,
+    /// Clocks of a block's longest chain of dependent operations, barriers and trips to memory among them, were it alone; an average over the
+    /// blocks. 0 if not known: then `rounds` stands for it.
+    pub chain: f64,
+    /// Clocks by which the last block, which finishes what all have left, takes longer than the others.
+    pub behind: f64,
+    /// How often a warp runs an instruction of its code on average; 0 if not known.
+    pub repeats: f64,
+}
+
+/// What the compiled kernel occupies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resources {
+    /// Registers per thread.
+    pub registers: u32,
+    /// Bytes of shared memory per block, without what the system keeps.
+    pub shared: u32,
+    /// Bytes spilled per thread, stores and loads together.
+    pub spills: u32,
+}
+
+/// How the kernel is launched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Launch {
+    /// Blocks.
+    pub grid: u64,
+    /// Threads per block.
+    pub block: u32,
+    /// Buffers of the software pipeline; 1 means none.
+    pub stages: u32,
+}
+
+/// What limits the blocks that are resident on a multiprocessor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// Registers.
+    Registers,
+    /// Shared memory.
+    Shared,
+    /// Threads.
+    Warps,
+    /// The number of blocks that a multiprocessor keeps.
+    Blocks,
+}
+
+/// Resident blocks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Occupancy {
+    /// Blocks resident on one multiprocessor; 0 if one block doesn't fit.
+    pub blocks: u32,
+    /// Resident threads ÷ most resident threads.
+    pub fraction: f64,
+    /// What limits it.
+    pub limit: Limit,
+}
+
+/// What bounds a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Bottleneck {
+    /// Bandwidth of the memory.
+    Memory,
+    /// Too few bytes are in flight to use the memory's bandwidth.
+    Latency,
+    /// Bandwidth of the L2 cache: more sectors than bytes that were asked for.
+    L2,
+    /// Passes through shared memory.
+    Shared,
+    /// fp32 or special-function units.
+    Arithmetic,
+    /// Tensor cores.
+    Tensor,
+    /// Instructions issued.
+    Issue,
+    /// Atomics.
+    Atomics,
+    /// The launch itself.
+    Launch,
+    /// One block doesn't fit a multiprocessor: the kernel can't run.
+    Resources,
+}
+
+impl Bottleneck {
+    /// A word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bottleneck::Memory => "memory bandwidth",
+            Bottleneck::Latency => "memory latency",
+            Bottleneck::L2 => "L2 bandwidth",
+            Bottleneck::Shared => "shared memory",
+            Bottleneck::Arithmetic => "arithmetic",
+            Bottleneck::Tensor => "tensor pipe",
+            Bottleneck::Issue => "instruction issue",
+            Bottleneck::Atomics => "atomics",
+            Bottleneck::Launch => "launch",
+            Bottleneck::Resources => "resources",
+        }
+    }
+}
+
+/// A prediction.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Prediction {
+    /// Seconds, the launch included; infinite if the kernel can't run.
+    pub seconds: f64,
+    /// Resident blocks.
+    pub occupancy: Occupancy,
+    /// What bounds the kernel.
+    pub bottleneck: Bottleneck,
+    /// Bytes that one multiprocessor has in flight.
+    pub bytes_in_flight: f64,
+    /// Share of the memory's bandwidth that the bytes in flight can use, 0 to 1.
+    pub bandwidth_share: f64,
+    /// Seconds of all other bounds together: what overlaps with the longest one, if all goes well.
+    pub beside: f64,
+}
+
+/// Registers are given to warps in units of this many.
+const REGISTER_GRANULE: u32 = 256;
+/// Registers of a multiprocessor, on every target.
+const REGISTERS: u32 = 65536;
+/// Sectors of L2 traffic per clock and multiprocessor: 64 bytes.
+const L2_SECTORS_PER_CLOCK: f64 = 2.0;
+/// Lines that the L1 of a multiprocessor asks the L2 for per clock, however little of each: measured with columns of a matrix on an H200.
+const L2_LINES_PER_CLOCK: f64 = 0.4;
+/// Bytes of the L1 that threads' spilled values may fill: more of them are written to the L2.
+const SPILLS_KEPT: f64 = 192.0 * 1024.0;
+/// Part of a block's chain that nothing overlaps: the first blocks' loads, and the last ones' stores.
+const CHAIN_ALONE: f64 = 0.5;
+/// Schedulers of a multiprocessor, each issues one instruction per clock.
+const ISSUE_PER_CLOCK: f64 = 4.0;
+/// Special functions per clock and multiprocessor.
+const SPECIAL_PER_CLOCK: f64 = 16.0;
+/// Atomic operations per clock on the whole device, on different addresses.
+const ATOMICS_PER_CLOCK: f64 = 512.0;
+/// Clocks by which one spilled value that is loaded or stored lengthens a thread's chain: some of its latency is hidden.
+const SPILL_CLOCKS: f64 = 8.0;
+/// Seconds by which a call's first launch takes longer than those behind it.
+pub const FIRST_LAUNCH: f64 = 1.0e-6;
+/// Seconds from a load's issue to its data, on a loaded memory.
+const MEMORY_LATENCY: f64 = 0.8e-6;
+
+/// Blocks that fit one multiprocessor.
+pub fn occupancy(target: &Target, launch: &Launch, resources: &Resources) -> Occupancy {
+    let warps = launch.block.div_ceil(32).max(1);
+    let registers = (resources.registers.max(1) * 32).next_multiple_of(REGISTER_GRANULE) * warps;
+    let shared = resources.shared + target.shared_reserved;
+    let fits = [
+        (target.blocks_per_multiprocessor, Limit::Blocks),
+        (target.threads_per_multiprocessor / (warps * 32), Limit::Warps),
+        (target.shared_per_multiprocessor.checked_div(shared).unwrap_or(u32::MAX), Limit::Shared),
+        (REGISTERS / registers, Limit::Registers),
+    ];
+    // Of equal limits the last one is named: it is the one that a schedule can change.
+    let (mut blocks, mut limit) = fits.into_iter().fold((u32::MAX, Limit::Blocks), |best, next| if next.0 <= best.0 { next } else { best });
+    if resources.shared > target.shared_per_block {
+        (blocks, limit) = (0, Limit::Shared);
+    }
+    let fraction = f64::from(blocks * warps * 32) / f64::from(target.threads_per_multiprocessor);
+    Occupancy { blocks, fraction, limit }
+}
+
+/// Registers that the compiler gives each of a block's threads at most, where so many blocks are to fit a multiprocessor.
+pub fn most_registers(block: u32, min_blocks: u32) -> u32 {
+    let threads = block.next_multiple_of(32).max(32) * min_blocks.max(1);
+    (REGISTERS / threads / 8 * 8).min(255)
+}
+
+/// Predicts the time of one launch.
+pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Target) -> Prediction {
+    let occupancy = occupancy(target, launch, resources);
+    if occupancy.blocks == 0 {
+        let (seconds, bottleneck) = (f64::INFINITY, Bottleneck::Resources);
+        return Prediction { seconds, occupancy, bottleneck, bytes_in_flight: 0.0, bandwidth_share: 0.0, beside: 0.0 };
+    }
+    let multiprocessors = f64::from(target.multiprocessors);
+    let grid = launch.grid.max(1) as f64;
+    // Small grids leave multiprocessors idle; of large ones only the last wave is partly empty.
+    let busy = grid.min(multiprocessors);
+    let resident = f64::from(occupancy.blocks).min((grid / multiprocessors).ceil());
+    let threads = resident * f64::from(launch.block);
+    let bytes_in_flight = in_flight(work, launch, target, threads, grid);
+    let bandwidth_share = (bytes_in_flight / f64::from(target.bytes_in_flight) * busy / multiprocessors).min(1.0);
+
+    let sector_bytes = 32.0 * (work.load_sectors + work.store_sectors);
+    let bytes = if work.memory_bytes > 0.0 { work.memory_bytes } else { sector_bytes };
+    let memory = bytes / target.bandwidth;
+    // Only loads wait.
+    let loads = work.load_sectors / (work.load_sectors + work.store_sectors).max(1.0);
+    let slots = multiprocessors * f64::from(occupancy.blocks);
+    // Words that a thread spills, each as often as an instruction runs.
+    let spilled = f64::from(resources.spills) / 4.0 * work.repeats.max(1.0);
+    let slowed = match work.chain {
+        0.0 if bandwidth_share > 0.0 => memory * loads / bandwidth_share,
+        _ => 0.0,
+    };
+    let latency = match work.chain {
+        // However little there is to read, a thread waits for its loads one round after the other.
+        0.0 if work.load_sectors > 0.0 => MEMORY_LATENCY * work.rounds.max(1.0) / f64::from(launch.stages.max(1)),
+        0.0 => 0.0,
+        // Blocks that fit at the same time take as long as one of them alone; the others follow, each as one has ended.
+        chain => (grid / slots).ceil().min(grid / slots + 0.5).max(1.0) * (chain + SPILL_CLOCKS * spilled) / target.clock,
+    };
+    let cycles = |amount: f64, per_clock: f64| amount / (per_clock * busy * target.clock);
+    // Warps' accesses for what their threads spill; four sectors each where these are too many for the L1.
+    let spilled = spilled * f64::from(launch.block.div_ceil(32)) * grid;
+    let far = if threads * f64::from(resources.spills) / 2.0 > SPILLS_KEPT { spilled } else { 0.0 };
+    let sectors = if work.l2_sectors > 0.0 { work.l2_sectors } else { work.load_sectors + work.store_sectors };
+    let l2 = cycles(sectors + work.partial_stores + 4.0 * far, L2_SECTORS_PER_CLOCK).max(cycles(work.l2_lines + far, L2_LINES_PER_CLOCK));
+    let times = [
+        (memory, Bottleneck::Memory),
+        (slowed.max(latency), Bottleneck::Latency),
+        (l2, Bottleneck::L2),
+        // Shared memory and the L1 have one pipe.
+        (cycles(work.shared_wavefronts + work.lines + spilled, 1.0), Bottleneck::Shared),
+        (
+            cycles(work.float_operations, f64::from(target.ffma_per_clock)).max(cycles(work.special_functions, SPECIAL_PER_CLOCK)),
+            Bottleneck::Arithmetic,
+        ),
+        (matrix_clocks(work, &target.matrix) / (busy * target.clock), Bottleneck::Tensor),
+        (cycles(work.instructions + spilled, ISSUE_PER_CLOCK), Bottleneck::Issue),
+        (work.atomics / (ATOMICS_PER_CLOCK * target.clock), Bottleneck::Atomics),
+    ];
+    let (longest, mut bottleneck) =
+        times.into_iter().fold((0.0, Bottleneck::Launch), |best, next| if next.0 > best.0 * 1.000_001 { next } else { best });
+    let throughput = times.iter().filter(|t| t.1 != Bottleneck::Latency).map(|t| t.0).fold(0.0, f64::max);
+    let efficiency = wave_efficiency(grid, slots, bottleneck);
+    let busy_seconds = match work.chain {
+        0.0 => longest / efficiency,
+        // Where both take about as long neither hides the other well: a loaded memory answers later.
+        chain => (throughput / efficiency).hypot(latency) + (CHAIN_ALONE * chain + work.behind) / target.clock,
+    };
+    let seconds = busy_seconds + target.launch;
+    if longest < target.launch {
+        bottleneck = Bottleneck::Launch;
+    }
+    let beside = times.iter().map(|(time, _)| time).sum::<f64>() - longest;
+    Prediction { seconds, occupancy, bottleneck, bytes_in_flight, bandwidth_share, beside }
+}
+
+/// Clocks of one multiprocessor for all matrix instructions.
+fn matrix_clocks(work: &Work, rates: &MatrixRates) -> f64 {
+    let kinds = [(work.matrix_half, rates.half), (work.matrix_tf32, rates.tf32), (work.matrix_int8, rates.int8)];
+    let clocks = |(amount, rate): (f64, u32)| if amount > 0.0 { amount / (f64::from(rate) * rates.mma_share) } else { 0.0 };
+    kinds.into_iter().map(clocks).sum()
+}
+
+/// Bytes that the resident threads of a multiprocessor request before they wait: one round of loads, times the stages of a pipeline.
+/// Kernels that only store are never short of bytes in flight: stores don't wait.
+fn in_flight(work: &Work, launch: &Launch, target: &Target, threads: f64, grid: f64) -> f64 {
+    if work.load_sectors == 0.0 {
+        return f64::INFINITY;
+    }
+    if work.chain > 0.0 {
+        let per_block = 32.0 * work.load_sectors / grid;
+        return threads / f64::from(launch.block) * per_block * (MEMORY_LATENCY * target.clock / work.chain).min(1.0);
+    }
+    let per_thread = 32.0 * work.load_sectors / (grid * f64::from(launch.block)) / work.rounds.max(1.0);
+    // While the next stages are in flight, the oldest is consumed.
+    let depth = f64::from(launch.stages.max(2)) - 1.0;
+    threads * per_thread * depth
+}
+
+/// Share of the waves' slots that hold a block. Memory doesn't mind a few idle multiprocessors in the last wave, so its waves are
+/// softened: blocks start as others end.
+fn wave_efficiency(grid: f64, slots: f64, bottleneck: Bottleneck) -> f64 {
+    let waves = grid / slots;
+    if waves <= 1.0 {
+        return 1.0;
+    }
+    let strict = waves / waves.ceil();
+    match bottleneck {
+        Bottleneck::Memory | Bottleneck::Latency | Bottleneck::L2 => 1.0 - (1.0 - strict) * 0.25,
+        _ => strict,
+    }
+}
+
+#[cfg(test)]
+mod tests;
