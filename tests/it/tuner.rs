@@ -30,11 +30,12 @@ fn assert_right(subjects: &[Subject], schedules: usize) {
     }
 }
 
+/// A part of the gallery: all of it takes minutes, and is what `autotune check --all` checks.
 #[test]
 fn the_gallery_is_right() {
-    let all = subjects();
-    assert!(all.len() >= 15);
-    assert_right(&all, 4);
+    let part: Vec<Subject> = subjects().into_iter().step_by(5).collect();
+    assert!(part.len() >= 15);
+    assert_right(&part, 4);
 }
 
 /// Kernels whose integers must mean something: tickets and words that other blocks leave, places in other tensors.
