@@ -26,6 +26,7 @@ pub use girih_sim::model;
 
 /// Program IR, and its exports.
 pub mod program {
+    #[cfg(feature = "export")]
     pub use girih_compiler::export;
     pub use girih_ir::program::*;
 }

@@ -4,65 +4,37 @@
 //! command line. What a kernel means and how it becomes CUDA C is in `girih_core`, which does no I/O.
 
 pub mod bugs;
-pub mod error;
-
-pub mod buffer;
-pub mod cuda;
-pub mod device;
-pub mod sim_device;
-
-pub mod cache;
 pub mod child;
-pub mod compile;
-pub mod nvrtc;
-pub mod resources;
-pub mod sass;
+pub mod cores;
+pub mod error;
 mod wheel;
 
-pub mod known;
+pub mod compile;
+pub mod device;
 pub mod launch;
-mod order;
-pub mod program;
-mod steps;
-pub mod stream;
-pub mod tensor;
-
-pub mod floor;
-pub mod inputs;
-pub mod joint;
-
-pub mod acceptance;
-mod bare_kernel;
-pub mod bench;
-pub mod challenge;
-pub mod check;
-pub mod cores;
-pub mod deviation;
-pub mod differences;
-mod effort;
-pub mod exported;
-pub mod placed;
-pub mod quiet;
-mod random_sizes;
-mod requirements;
-pub mod rungs;
-mod runners;
 pub mod store;
-pub mod subject;
-pub mod sweep;
-pub mod timing;
-pub mod winners;
 
-pub mod cli;
+#[cfg(feature = "tune")]
+pub mod check;
+#[cfg(feature = "tune")]
+pub mod measure;
+#[cfg(feature = "tune")]
+pub mod subject;
+#[cfg(feature = "tune")]
 pub mod tune;
 
-pub use buffer::Buffer;
+#[cfg(feature = "cli")]
+pub mod cli;
+
+pub use compile::resources::Resources;
 pub use compile::{Compiled, compile};
-pub use device::{Device, Loaded};
+pub use device::buffer::Buffer;
+pub use device::{Device, Loaded, cuda};
 pub use error::Error;
-pub use resources::Resources;
-pub use stream::Stream;
-pub use tensor::DeviceTensor;
+pub use launch::stream::Stream;
+pub use launch::tensor::DeviceTensor;
+#[cfg(feature = "tune")]
+pub use subject::{challenge, inputs};
 
 /// Re-exported for the code that the attributes and macros expand to.
 #[doc(hidden)]

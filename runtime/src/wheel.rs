@@ -1,6 +1,6 @@
 //! NVIDIA's tools as wheels of PyPI: installed into girih's cache by python3 and pip, or found where Python keeps its packages.
 
-use crate::cache;
+use crate::compile::cache;
 use std::path::PathBuf;
 use std::process::Command;
 

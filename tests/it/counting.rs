@@ -1,14 +1,14 @@
 //! What is counted from a few blocks beside what the simulator does in all of them.
 
 use super::rungs::gallery;
-use girih::bench::scaled_sizes;
 use girih::challenge::{Sizes, challenges};
 use girih::device::Device;
-use girih::joint;
-use girih::placed::Placed;
-use girih::program::Runner;
-use girih::sim_device::LaunchReport;
+use girih::device::sim::LaunchReport;
+use girih::launch::program::Runner;
+use girih::measure::bench::scaled_sizes;
 use girih::subject::Subject;
+use girih::subject::guarded_args::Placed;
+use girih::subject::schedules;
 use girih::tune::contents::Inputs;
 use girih::tune::counted::{Counted, counted};
 use girih::tune::launches::{Launch, launches};
@@ -46,7 +46,7 @@ fn simulated(subject: &Subject, naive: bool) -> Option<Simulated> {
     let sizes = if subject.largest_bytes(&perf).ok()? <= BYTES { perf } else { scaled_sizes(subject, &perf, BYTES).ok()? };
     let call = subject.call(&sizes, 1).ok()?;
     let launches = launches(&subject.program, &call, 0).ok()?;
-    let known = joint::schedules(subject, None, Target::h200(), None, &launches).ok()?;
+    let known = schedules::schedules(subject, None, Target::h200(), None, &launches).ok()?;
     let mut sites: Vec<(Schedule, Kernel)> = known.into_iter().map(|(s, k, _)| (s, k)).collect();
     for launch in launches.iter().filter(|_| naive) {
         let (schedule, kernel) = &mut sites[launch.site];

@@ -2,8 +2,9 @@
 
 use super::cuda_text::conversions;
 use super::nvrtc::provide;
+use girih::compile::nvrtc;
 use girih::prelude::*;
-use girih::{Compiled, Device, Stream, nvrtc};
+use girih::{Compiled, Device, Stream};
 use girih_core::target::Target;
 use std::path::{Path, PathBuf};
 use std::process::Command;

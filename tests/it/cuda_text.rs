@@ -1,8 +1,8 @@
 //! Emitted CUDA C under the real compiler: every operation, type and statement, for every architecture.
 
 use super::nvrtc::provide;
+use girih::compile::nvrtc;
 use girih::error::Error;
-use girih::nvrtc;
 use girih_core::cuda::{emit, emit_kernels};
 use girih_core::loc::SourceLoc;
 use girih_core::simt::{

@@ -1,7 +1,7 @@
 //! The floors of gallery challenges: what the fastest unit for their precision takes.
 
 use girih::challenge::{Sizes, challenges};
-use girih::floor::{Bound, Floor, floor};
+use girih::measure::floor::{Bound, Floor, floor};
 use girih::subject::Subject;
 use girih_core::fragments::Number;
 use girih_core::target::Target;

@@ -2,10 +2,10 @@
 
 use girih::challenge::{Sizes, challenges};
 use girih::check::{On, Options, check, evaluate};
-use girih::cli::names;
-use girih::rungs;
+use girih::measure::rungs;
+use girih::measure::sweep;
 use girih::subject::Subject;
-use girih::sweep;
+use girih::subject::names;
 use girih_core::target::Target;
 use girih_examples as _;
 

@@ -3,10 +3,11 @@
 use super::programs::affine;
 use girih::challenge::{Challenge, Sizes};
 use girih::check::{On, Options as CheckOptions, check, check_ways};
-use girih::joint::{self, Joint};
-use girih::known;
+use girih::launch::program_schedule::Joint;
+use girih::launch::schedule_lookup;
 use girih::prelude::*;
 use girih::store::{Elected, Status, Store, Trial, TrialKey};
+use girih::subject::schedules;
 use girih::subject::{Call, Subject};
 use girih::tune::search::{Budget, Strategy};
 use girih::tune::{By, Options, Progress, Tuned, tune};
@@ -114,14 +115,14 @@ fn launch_sites_are_tuned_together() {
     let (store, folder) = store("sites");
     let twice = subject("twice", twice::Program::def);
     assert_eq!(twice.program.site_names(), ["affine", "affine_2"]);
-    assert!(joint::best(&twice, None, Target::h200(), Some((&store, DEVICE))).is_none());
+    assert!(schedules::best(&twice, None, Target::h200(), Some((&store, DEVICE))).is_none());
     let (tuned, told) = predict(&twice, &store, None);
     let (joint, us) = tuned.program.expect("two sites are tuned as a whole");
     assert_eq!(tuned.sites.iter().map(|s| s.site.as_str()).collect::<Vec<_>>(), ["affine", "affine_2"]);
     assert!(told.searches[0].1 > 4 && told.tried >= 2 * told.searches[0].1.min(8), "{:?}", told.searches);
     // Both sites do the same, so they end up with the same schedule, and each takes half of the time.
     assert_eq!(joint.sites[0].1, joint.sites[1].1, "{joint}");
-    let key = joint::key(&twice, &call(&twice, "N=100000"), DEVICE, Target::h200());
+    let key = schedules::key(&twice, &call(&twice, "N=100000"), DEVICE, Target::h200());
     let trials = store.trials(&key).unwrap();
     assert!(trials.iter().any(|t| t.schedule == joint.to_string() && t.status == Status::Predicted && t.median_us == Some(us)));
     assert_eq!(store.elected_for(&key).unwrap(), Some((joint.to_string(), us)));
@@ -130,7 +131,7 @@ fn launch_sites_are_tuned_together() {
 
     // What was found is found again, runs, and is where the next run starts: it has nothing to try.
     let lengths = call(&twice, "N=100000").lengths();
-    let (found, ready) = joint::best(&twice, Some(&lengths), Target::h200(), Some((&store, DEVICE))).expect("it was stored");
+    let (found, ready) = schedules::best(&twice, Some(&lengths), Target::h200(), Some((&store, DEVICE))).expect("it was stored");
     assert_eq!((found.to_string(), found.predicted), (joint.to_string(), true));
     let kernels = ready.program.sites().into_iter().map(|d| (d.build)().expect("it builds"));
     let way = kernels.zip(&joint.sites).map(|(k, (_, text))| parse_schedule(&k, text).expect("its own text")).collect();
@@ -172,14 +173,14 @@ fn predictions_stand_in_for_measurements() {
     let lengths = call(&subject, "N=100000").lengths();
     let lengths = Lengths(vec![lengths.0[0].clone(), lengths.0[1].clone(), None, None]);
     let taken = |device: &str| {
-        let known = known::choose(&kernel, &facts, Some(&lengths), Target::h200(), Some((&store, device)), |_| true);
+        let known = schedule_lookup::choose(&kernel, &facts, Some(&lengths), Target::h200(), Some((&store, device)), |_| true);
         known.map(|(s, origin)| (s.short(&kernel), origin.name())).expect("there is one")
     };
     let winner = tuned.sites[1].winner.clone().expect("it was tuned").0;
     for device in [DEVICE, "NVIDIA H200", "simulator (h200)"] {
         assert_eq!(taken(device), (winner.clone(), "predicted on this machine"), "{device}");
     }
-    let (joint, _) = joint::best(&subject, None, Target::h200(), Some((&store, "NVIDIA H200"))).expect("it was predicted");
+    let (joint, _) = schedules::best(&subject, None, Target::h200(), Some((&store, "NVIDIA H200"))).expect("it was predicted");
     assert_eq!(joint.origin(), "predicted on this machine, with the program");
     // A measurement, of whatever lengths, comes before it.
     let mut measured = store.elected().unwrap().into_iter().find(|e| e.key.identity == kernel.identity()).expect("it was elected");
@@ -222,7 +223,7 @@ fn each_choice_of_variants_is_timed() {
     let budget = Budget { time: Some(Duration::ZERO), trials: None };
     let subject = subject("once_or_twice", once_or_twice::Program::def);
     let (tuned, _) = predict_within(budget, &subject, &store, None);
-    let key = joint::key(&subject, &call(&subject, "N=100000"), DEVICE, Target::h200());
+    let key = schedules::key(&subject, &call(&subject, "N=100000"), DEVICE, Target::h200());
     let tried = store.trials(&key).unwrap();
     let timed = |way: &str| tried.iter().any(|t| t.schedule.starts_with(way) && t.median_us.is_some());
     assert!(timed("two launches=yes") && timed("two launches=no"), "{tried:?}");
@@ -263,12 +264,12 @@ fn the_tuner_chooses_among_variants() {
     assert!(notes[2].starts_with("once_or_twice (two launches=yes): predicted ") && notes[2].ends_with(" us"), "{}", notes[2]);
     assert!(notes[4].starts_with(&format!("once_or_twice (two launches=no): predicted {us:.2} us")) && notes.len() == 5, "{notes:?}");
     assert_eq!((joint.variants[0].1, joint.sites.len()), (false, 1), "{joint}");
-    let key = joint::key(&subject, &call(&subject, "N=100000"), DEVICE, Target::h200());
+    let key = schedules::key(&subject, &call(&subject, "N=100000"), DEVICE, Target::h200());
     let slower = store.trials(&key).unwrap().into_iter().find(|t| t.schedule.starts_with("two launches=yes")).expect("both were tried");
     assert!(slower.median_us > Some(us), "{slower:?}");
 
     // The choice is taken, and the exported text has nothing of the other side.
-    let (_, ready) = joint::best(&subject, None, Target::h200(), Some((&store, DEVICE))).expect("it was stored");
+    let (_, ready) = schedules::best(&subject, None, Target::h200(), Some((&store, DEVICE))).expect("it was stored");
     assert_eq!(launches(&ready), 1);
     let signature = subject.signature().expect("a challenge has a signature");
     let kernel = (affine::Kernel::<f32>::def().build)().expect("it builds");
@@ -282,10 +283,10 @@ fn the_tuner_chooses_among_variants() {
 /// A winner that multiplies by tf32 matrix units says nothing of a GPU that has none.
 #[test]
 fn variants_whose_schedules_a_target_lacks_are_not_taken() {
-    let subject = girih::cli::names::subject("matrix_multiplication").expect("a challenge of the gallery");
+    let subject = girih::subject::names::subject("matrix_multiplication").expect("a challenge of the gallery");
     let way = |arch: &str| {
         let target = Target::find(arch).unwrap_or_else(|| panic!("{arch}"));
-        joint::best(&subject, None, target, None).map(|(_, way)| way.variants)
+        schedules::best(&subject, None, target, None).map(|(_, way)| way.variants)
     };
     assert_eq!(way("sm_90a"), Some(vec![false]));
     assert_eq!(way("sm_80"), Some(vec![false]), "the nearest kind has them, too");
@@ -297,12 +298,12 @@ fn programs_take_the_variants_of_the_nearest_lengths() {
     let (store, folder) = store("lengths");
     let subject = subject("once_or_twice", once_or_twice::Program::def);
     for (sizes, schedule) in [("N=1000", "two launches=no; affine: T=512"), ("N=1000000", "two launches=yes; affine: T=512")] {
-        let key = joint::key(&subject, &call(&subject, sizes), DEVICE, Target::h200());
+        let key = schedules::key(&subject, &call(&subject, sizes), DEVICE, Target::h200());
         store.elect(&Elected { key, schedule: schedule.into(), median_us: 1.0 }).unwrap();
     }
     let two_launches = |sizes: Option<&str>| {
         let lengths = sizes.map(|s| call(&subject, s).lengths());
-        let (joint, _) = joint::best(&subject, lengths.as_ref(), Target::h200(), Some((&store, DEVICE))).expect("it was stored");
+        let (joint, _) = schedules::best(&subject, lengths.as_ref(), Target::h200(), Some((&store, DEVICE))).expect("it was stored");
         joint.variants[0].1
     };
     let sizes = [Some("N=1000"), Some("N=1000000"), Some("N=8000"), Some("N=300000"), None];

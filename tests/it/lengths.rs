@@ -1,13 +1,15 @@
 //! Launches without a schedule take the one that was tuned for the nearest lengths.
 
-use girih::buffer::Buffer;
 use girih::challenge::challenges;
+use girih::device::buffer::Buffer;
+use girih::launch::schedule_lookup;
 use girih::launch::{self, Argument, Prepared, add_schedule_source};
 use girih::prelude::*;
+use girih::store::winners;
 use girih::store::{Elected, Store, TrialKey};
 use girih::subject::Subject;
 use girih::tune::launches::AtPerf;
-use girih::{Device, Stream, known, winners};
+use girih::{Device, Stream};
 use girih_core::facts::Facts;
 use girih_core::lengths::Lengths;
 use girih_core::schedule::Schedule;
@@ -92,7 +94,7 @@ fn launches_take_the_schedule_of_the_nearest_lengths() {
     let (small, large) = ("T=256 C=1 V=1", "T=1024 C=4 V=4");
     place.elect(&store, 1 << 10, small);
     place.elect(&store, MOST, large);
-    add_schedule_source(known::stored(store));
+    add_schedule_source(schedule_lookup::stored(store));
 
     let sizes = [1 << 10, MOST, 1 << 12, 1 << 17, 16, 1 << 19];
     assert!(sizes.iter().all(|n| place.facts(*n) == place.facts(MOST)), "facts don't tell these sizes apart");
@@ -139,7 +141,7 @@ fn a_challenges_own_size_is_known_without_its_data() {
     let judged = judged.expect("a challenge of the gallery");
     let kernel = (judged.kernel.build)().unwrap_or_else(|e| panic!("{e}"));
     let chosen = |lengths| {
-        let known = known::choose(&kernel, &Facts::best(&kernel), lengths, Target::h200(), None, |_| true);
+        let known = schedule_lookup::choose(&kernel, &Facts::best(&kernel), lengths, Target::h200(), None, |_| true);
         known.map(|(schedule, _)| schedule.short(&kernel)).expect("a committed winner")
     };
     let tuned = |lengths: &str| {

@@ -3,7 +3,7 @@
 use super::cuda_text::{ARCHS, Build, global, int, load, smem, store};
 use super::nvrtc::provide;
 use super::on_devices::{devices, run};
-use girih::nvrtc;
+use girih::compile::nvrtc;
 use girih_core::cuda::{emit, emit_kernels};
 use girih_core::fragments::{ATOMS, Atom, LoadMatrix, Number, Operand};
 use girih_core::layout::{Layout, SharedLayout, Source};

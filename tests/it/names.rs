@@ -2,7 +2,7 @@
 
 use super::host_code::{HostProgram, host_code};
 use super::nvrtc::{ARCHS, provide};
-use girih::nvrtc;
+use girih::compile::nvrtc;
 use girih::prelude::*;
 use girih_core::cuda::emit_kernels;
 use girih_core::facts::Facts;

@@ -8,7 +8,8 @@
 
 use super::launches::best_facts;
 use super::rungs::{chosen, gallery, rungs};
-use girih::{Compiled, nvrtc};
+use girih::Compiled;
+use girih::compile::nvrtc;
 use girih_core::error::CompileError;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
@@ -78,7 +79,7 @@ fn nvrtc_accepts_every_rung_everywhere() {
 /// Whether the kernel of this number is compiled in this rung for this architecture.
 fn compiled(number: usize, rung: usize, highest: bool, arch: usize, best: bool) -> bool {
     let turn = (number + 2 * rung + arch) % ARCHS.len();
-    if best { highest || turn % 2 == 0 } else { turn == 4 }
+    if best { highest || turn.is_multiple_of(2) } else { turn == 4 }
 }
 
 /// Kernels of tests are accepted, too: the schedule of their first choices, on the oldest architecture and on the H200's.

@@ -4,8 +4,8 @@
 use girih::challenge::{Case, Challenge};
 use girih::check::{On, Options, check};
 use girih::launch::Argument;
+use girih::launch::program::{Runner, Way};
 use girih::prelude::*;
-use girih::program::{Runner, Way};
 use girih::subject::Subject;
 use girih::{Buffer, Device};
 use girih_core::facts::Facts;
@@ -258,7 +258,7 @@ fn call_again_and_again(device: &Device, graphs: bool) -> Vec<Way> {
     {
         let (x, y) = &memory[at];
         let count = rows * cols;
-        device.upload(x, 0, &girih::tensor::to_bytes(&data[..count])).unwrap();
+        device.upload(x, 0, &girih::launch::tensor::to_bytes(&data[..count])).unwrap();
         device.fill(y, 0, 1536, &[0xff]).unwrap();
         let lens = [rows as i64, cols as i64];
         let args = [
@@ -275,7 +275,7 @@ fn call_again_and_again(device: &Device, graphs: bool) -> Vec<Way> {
                 (0..cols - 1).for_each(|c| row[c] = (row[c] + row[c + 1]) * 0.5);
             }
         }
-        assert_eq!(girih::tensor::from_bytes::<f32>(&bytes), wanted, "{rows} x {cols}, {rounds} rounds on {}", device.name());
+        assert_eq!(girih::launch::tensor::from_bytes::<f32>(&bytes), wanted, "{rows} x {cols}, {rounds} rounds on {}", device.name());
         ways.push(runner.way().clone());
     }
     ways
@@ -319,7 +319,7 @@ fn calls_are_graphs_on_a_gpu() {
     }
     let mut bytes = vec![0; 512];
     gpu.download(&x, 0, &mut bytes).unwrap();
-    assert_eq!(girih::tensor::from_bytes::<f32>(&bytes), [1.0; 128]);
+    assert_eq!(girih::launch::tensor::from_bytes::<f32>(&bytes), [1.0; 128]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Predictions beside times that were measured: `tests/recordings/*.txt.gz`, which `autotune record` has written on a GPU.
 
 use girih::challenge::Sizes;
-use girih::cli::names;
+use girih::subject::names;
 use girih::tune::launches::at;
 use girih::tune::predict::Prediction;
 use girih::tune::record::schedules;

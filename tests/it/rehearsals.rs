@@ -146,7 +146,7 @@ fn what_cannot_be_counted_has_a_static_estimate() {
         Challenge::new("counts_down", counts_down::Program::def, SIGNATURE).output("Y", |_, _| 0.0).flops(|s| 1e6 * s.size("N"));
     let subject = subject(challenge);
     let sizes = Sizes::parse("N=200000").expect("sizes");
-    let (told, _) = girih::rungs::predict(&subject, &sizes, Target::h200(), None).unwrap_or_else(|e| panic!("{e}"));
+    let (told, _) = girih::measure::rungs::predict(&subject, &sizes, Target::h200(), None).unwrap_or_else(|e| panic!("{e}"));
     let floor = girih::tune::floor::floor_us(&subject, &sizes, Target::h200()).expect("a floor");
     // A million operations for each number, of which the kernel says nothing.
     assert!(floor > 2000.0 && told.us == floor && told.below_floor.is_some_and(|us| us < floor), "{told:?} {floor}");

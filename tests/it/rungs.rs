@@ -2,7 +2,7 @@
 
 use super::launches::best_facts;
 use girih::challenge::challenges;
-use girih::known;
+use girih::launch::schedule_lookup;
 use girih::subject::Subject;
 use girih::tune::launches::AtPerf;
 use girih_core::lengths::Lengths;
@@ -61,7 +61,7 @@ fn find_rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
     let space = Space::new(kernel, &facts, target);
     let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let legal = |s: &Schedule| space.check(s).is_ok() && *s != naive;
-    let committed = known::of_kernel(kernel, &facts, lengths_at_perf(kernel), target, None);
+    let committed = schedule_lookup::of_kernel(kernel, &facts, lengths_at_perf(kernel), target, None);
     let committed = committed.into_iter().map(|(s, _)| space.canonical(&s)).find(|s| legal(s));
     let winner = committed.unwrap_or_else(|| guess(&space, &naive));
     let middle = middle(&space, &naive, &winner);

@@ -78,8 +78,8 @@ fn nvrtc_accepts_kernels_by_hand() {
             let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
             let simt = lower(&kernel, &best_facts(&kernel), schedule, target).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
             let what = format!("{} {} for {arch}", kernel.name, schedule.short(&kernel));
-            let cubin =
-                girih::nvrtc::compile(&emit(&simt), arch, &[], &function_name(&simt), &what).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let cubin = girih::compile::nvrtc::compile(&emit(&simt), arch, &[], &function_name(&simt), &what)
+                .unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(!cubin.code.is_empty() && !cubin.log.contains("warning"), "{what}: {}", cubin.log);
         }
     }

@@ -1,12 +1,15 @@
 //! The tuner, the checks and the winners on the gallery, on the simulator.
 
+use girih::challenge;
 use girih::challenge::Sizes;
 use girih::check::{On, Options as CheckOptions, check};
+use girih::launch::program_schedule;
+use girih::launch::schedule_lookup;
+use girih::store::winners;
 use girih::store::{Store, Trial};
 use girih::subject::Subject;
 use girih::tune::search::{Budget, Strategy};
 use girih::tune::{By, Options, Progress, SiteOutcome, tune};
-use girih::{challenge, joint, known, winners};
 use girih_core::facts::Facts;
 use girih_core::registry::kernels;
 use girih_core::schedule::parse::parse_schedule;
@@ -143,7 +146,7 @@ fn trials_of_other_code_are_not_known() {
 fn trials_of_former_identities_are_known() {
     let (store, folder) = store("former-identity");
     predict(&store, 3, usize::MAX);
-    let (key, kernel) = (store.elected().unwrap().remove(0).key, girih::cli::names::kernel("relu::relu").unwrap());
+    let (key, kernel) = (store.elected().unwrap().remove(0).key, girih::subject::names::kernel("relu::relu").unwrap());
     let kernel = (kernel.build)().unwrap();
     assert_eq!(key.identity, kernel.identity());
     // As a former version would have left them: under a hash of the space, too.
@@ -151,8 +154,8 @@ fn trials_of_former_identities_are_known() {
     assert_eq!(store.trials(&key).unwrap(), []);
     let lengths = key.lengths.as_ref();
     let facts = Facts::best(&kernel);
-    let taken = known::of_kernel(&kernel, &facts, lengths, Target::h200(), Some((&store, &key.device)));
-    assert!(taken.iter().any(|(_, origin)| *origin == known::Origin::Predicted), "launches find them, too");
+    let taken = schedule_lookup::of_kernel(&kernel, &facts, lengths, Target::h200(), Some((&store, &key.device)));
+    assert!(taken.iter().any(|(_, origin)| *origin == schedule_lookup::Origin::Predicted), "launches find them, too");
     assert_eq!(predict(&store, 0, usize::MAX).1, 3);
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -169,7 +172,7 @@ fn an_interrupt_keeps_what_was_found() {
 
 #[test]
 fn committed_winners_are_legal() {
-    for winner in winners::all().into_iter().filter(|w| w.facts != joint::FACTS) {
+    for winner in winners::all().into_iter().filter(|w| w.facts != program_schedule::FACTS) {
         let def = kernels().into_iter().find(|d| d.path() == winner.kernel);
         let def = def.unwrap_or_else(|| panic!("winner of an unknown kernel: {winner}"));
         let kernel = (def.build)().expect("a winner's kernel builds");
@@ -177,7 +180,7 @@ fn committed_winners_are_legal() {
         let target = Target::find(&winner.arch).unwrap_or_else(|| panic!("winner of an unknown architecture: {winner}"));
         let legal = girih_core::lower::check(&kernel, &Facts::best(&kernel), &schedule, target);
         assert_eq!(legal, Ok(()), "{winner}");
-        let chosen = known::of_kernel(&kernel, &Facts::best(&kernel), None, target, None);
+        let chosen = schedule_lookup::of_kernel(&kernel, &Facts::best(&kernel), None, target, None);
         assert!(chosen.iter().any(|(s, _)| *s == schedule), "{winner} is not found again");
     }
 }

@@ -1,7 +1,7 @@
 //! Typed launches and programs on streams: results, the choice of schedules, mistakes, and what a launch costs.
 
-use girih::buffer::Buffer;
 use girih::cuda::cudarc::driver::{CudaContext, CudaSlice};
+use girih::device::buffer::Buffer;
 use girih::launch::{self, Argument};
 use girih::prelude::*;
 use girih::{Device, DeviceTensor, Error, Stream};

@@ -331,7 +331,7 @@ fn failures_name_elements_and_their_run() {
 /// A run of one size and one schedule is one run, and a schedule that is asked for has to be legal.
 #[test]
 fn one_run_can_be_checked() {
-    let subject = girih::cli::names::subject("relu").expect("a challenge of the gallery");
+    let subject = girih::subject::names::subject("relu").expect("a challenge of the gallery");
     let kernel = (subject.program.sites()[0].build)().expect("it builds");
     let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 20, seed: 1 };
     let run = |misaligned: bool, schedule: &str| {

@@ -1,9 +1,9 @@
 //! What the evaluator leaves of a call, and what a device leaves of it.
 
 use crate::error::Error;
-use crate::inputs::HostTensor;
-use crate::placed::Placed;
-use crate::program::Runner;
+use crate::launch::program::Runner;
+use crate::subject::guarded_args::Placed;
+use crate::subject::inputs::HostTensor;
 use crate::subject::{Call, CallArg, Subject};
 use girih_core::facts::TensorArg;
 use girih_core::program::eval::{ProgramEvalError, eval_program_under};

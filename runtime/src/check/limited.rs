@@ -3,8 +3,8 @@
 use super::plan::{Expected, Plan};
 use super::report::Report;
 use crate::device::Device;
-use crate::differences::Mismatch;
 use crate::subject::Subject;
+use crate::subject::differences::Mismatch;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
 use std::sync::OnceLock;

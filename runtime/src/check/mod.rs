@@ -17,9 +17,9 @@ pub use limited::Checks;
 pub use progress::Progress;
 pub use report::{Failure, Report, Run};
 
-use crate::challenge::Sizes;
 use crate::device::Device;
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
 use ahead::Ahead;
 use girih_core::bug::first_line;
 use girih_core::schedule::Schedule;

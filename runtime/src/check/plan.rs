@@ -5,16 +5,17 @@ use super::report::{Failure, Report, Run};
 use super::schedules::sampled;
 use super::tile_dependence::dependence;
 use super::{Options, Part, caught};
-use crate::challenge::Sizes;
-use crate::deviation::Deviation;
 use crate::device::Device;
-use crate::differences::Mismatch;
 use crate::error::Error;
-use crate::inputs::HostTensor;
-use crate::joint::{self, Joint};
-use crate::placed::Placed;
-use crate::program::Runner;
-use crate::random_sizes::Drawn;
+use crate::launch::program::Runner;
+use crate::launch::program_schedule::{self, Joint};
+use crate::subject::challenge::Sizes;
+use crate::subject::deviation::Deviation;
+use crate::subject::differences::Mismatch;
+use crate::subject::guarded_args::Placed;
+use crate::subject::inputs::HostTensor;
+use crate::subject::random_sizes::Drawn;
+use crate::subject::schedules;
 use crate::subject::{Call, CallArg, Subject};
 use girih_core::error::CompileError;
 use girih_core::program::eval::ProgramEvalError;
@@ -135,7 +136,7 @@ impl<'a> Plan<'a> {
     pub fn report(&self) -> Report {
         let failures = self.broken.iter().cloned().map(Failure::from).collect();
         Report {
-            name: joint::way_name(self.subject),
+            name: schedules::way_name(self.subject),
             schedules: self.schedules.len(),
             left_out: self.left_out,
             failures,
@@ -283,6 +284,6 @@ impl<'a> Plan<'a> {
         let kernels = self.subject.program.sites().into_iter().map(|def| (def.build)().ok());
         let texts = schedules.iter().zip(kernels).map(|(s, k)| Some(s.short(&k?).replace(' ', ",")));
         let texts: Vec<String> = texts.collect::<Option<_>>()?;
-        Some(if joint::is_joint(&self.subject.source) { Joint::of(self.subject, &texts).to_string() } else { texts.concat() })
+        Some(if program_schedule::is_joint(&self.subject.source) { Joint::of(self.subject, &texts).to_string() } else { texts.concat() })
     }
 }

@@ -1,8 +1,8 @@
 //! What a check found.
 
-use crate::challenge::Sizes;
-use crate::deviation::Deviation;
-use crate::differences::{Difference, Mismatch};
+use crate::subject::challenge::Sizes;
+use crate::subject::deviation::Deviation;
+use crate::subject::differences::{Difference, Mismatch};
 use std::collections::BTreeMap;
 use std::fmt;
 

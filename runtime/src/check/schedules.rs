@@ -1,7 +1,7 @@
 //! The schedules that a check tries.
 
 use super::Options;
-use crate::known;
+use crate::launch::schedule_lookup;
 use crate::store::{Store, default_folder};
 use crate::subject::Subject;
 use girih_core::facts::Facts;
@@ -30,8 +30,8 @@ fn site_schedules(kernel: &Kernel, target: &Target, options: &Options) -> Result
     let space = Space::new(kernel, &facts, target);
     // A check does not make a store.
     let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
-    let here = known::predicted_device(target);
-    let committed = known::of_kernel(kernel, &facts, None, target, store.as_ref().map(|s| (s, here.as_str())))
+    let here = schedule_lookup::predicted_device(target);
+    let committed = schedule_lookup::of_kernel(kernel, &facts, None, target, store.as_ref().map(|s| (s, here.as_str())))
         .into_iter()
         .map(|(schedule, _)| schedule);
     let naive = space.naive();

@@ -4,7 +4,7 @@
 //! decides what it computes. A difference from the evaluator is then no fault of the compiler.
 
 use super::evaluated::evaluate_under;
-use crate::inputs::HostTensor;
+use crate::subject::inputs::HostTensor;
 use crate::subject::{Call, Subject};
 use girih_core::schedule::{KnobKind, Schedule};
 use girih_core::tile::Kernel;

@@ -1,7 +1,7 @@
 //! What would only fail at the end of a command's work, or end it without a word, checked before: files to write, memory to simulate in.
 
-use crate::challenge::Sizes;
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 

@@ -2,17 +2,18 @@
 
 use super::abreast::abreast;
 use super::peers::Torch;
-use super::{acceptance_json, ahead, deviation_json, device, exports, names, presets, print_json, sweeps};
-use crate::bench::{Options, Peers, Row, bench};
-use crate::cache::write_atomically;
-use crate::challenge::Sizes;
+use super::{acceptance_json, ahead, deviation_json, device, exports, presets, print_json, sweeps};
+use crate::compile::cache::write_atomically;
 use crate::cores::cores;
 use crate::device::Device;
-use crate::program::Way;
-use crate::quiet::Quiet;
+use crate::launch::program::Way;
+use crate::measure::bench::{Options, Peers, Row, bench};
+use crate::measure::quiet::Quiet;
+use crate::measure::sweep::Entry;
 use crate::store::Store;
 use crate::subject::Subject;
-use crate::sweep::Entry;
+use crate::subject::challenge::Sizes;
+use crate::subject::names;
 use crate::tune::By;
 use crate::tune::reduced::scaled_tiles;
 use serde_json::json;

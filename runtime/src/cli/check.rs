@@ -2,10 +2,11 @@
 
 use super::device::{self, DeviceChoice};
 use super::show::Preset;
-use super::{ahead, compile_apart, deviation_json, names, parse_time, print_json, settings};
-use crate::challenge::Sizes;
+use super::{ahead, compile_apart, deviation_json, parse_time, print_json, settings};
 use crate::check::{Failure, On, Options, Part, Progress, Report, Run};
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
+use crate::subject::names;
 use serde_json::json;
 use std::time::{Duration, Instant};
 

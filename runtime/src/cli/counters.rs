@@ -1,7 +1,7 @@
 //! What `run --counters` tells of every launch: the simulator's counters, in the words of `ncu`.
 
 use crate::device::Device;
-use crate::sim_device::LaunchReport;
+use crate::device::sim::LaunchReport;
 use girih_core::sim::{Class, Counters, GlobalTraffic, SharedTraffic};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;

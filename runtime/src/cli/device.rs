@@ -1,9 +1,9 @@
 //! The flags that choose a device, and the sentence where there is none.
 
-use crate::cache;
+use crate::compile::cache;
+use crate::compile::nvrtc;
 use crate::device::Device;
 use crate::error::Error;
-use crate::nvrtc;
 use girih_core::target::{RELATIVES, TARGETS, Target};
 
 /// Where to run.

@@ -2,9 +2,12 @@
 
 use super::peers::Torch;
 use super::print_json;
+use crate::compile::nvrtc;
+use crate::compile::sass;
 use crate::device::Device;
+use crate::device::cuda;
+use crate::store::winners;
 use crate::store::{self, Store};
-use crate::{cuda, nvrtc, sass, winners};
 use serde_json::json;
 
 #[derive(clap::Args)]
@@ -61,11 +64,12 @@ fn findings() -> Vec<Finding> {
         Ok(format!("{}, {elected} elected schedules", s.path().display()))
     });
     let kernels = girih_core::registry::kernels().len();
-    let linked = format!("{kernels} kernels, {} challenges, {} winners", crate::challenge::challenges().len(), winners::all().len());
+    let linked =
+        format!("{kernels} kernels, {} challenges, {} winners", crate::subject::challenge::challenges().len(), winners::all().len());
     vec![
         Finding {
             what: "kernels",
-            found: if kernels > 0 { Ok(linked) } else { Err(super::names::EMPTY.into()) },
+            found: if kernels > 0 { Ok(linked) } else { Err(crate::subject::names::EMPTY.into()) },
             without: "there is nothing to list, check or tune",
         },
         Finding {

@@ -1,11 +1,12 @@
 //! `export`: `.cu` files for a judge.
 
 use super::show::Preset;
-use super::{device, names, print_json, settings};
+use super::{device, print_json, settings};
 use crate::device::Device;
-use crate::known::tuned_facts;
+use crate::launch::schedule_lookup::tuned_facts;
 use crate::store::Store;
 use crate::subject::Subject;
+use crate::subject::names;
 use crate::tune::launches::AtPerf;
 use girih_core::facts::Facts;
 use girih_core::program::export::{Chosen, export_program};

@@ -1,8 +1,9 @@
 //! `list`: challenges and kernels with the size of their spaces.
 
-use super::{names, print_json};
-use crate::challenge::challenges;
+use super::print_json;
 use crate::subject::Subject;
+use crate::subject::challenge::challenges;
+use crate::subject::names;
 use crate::subject::sites::wrong_first_choices;
 use girih_core::facts::Facts;
 use girih_core::registry::{KernelDef, kernels};

@@ -17,8 +17,9 @@ mod doctor;
 mod export;
 mod exports;
 mod list;
-pub mod names;
 mod peers;
+#[cfg_attr(not(feature = "image"), path = "no_picture.rs")]
+mod picture;
 mod presets;
 mod record;
 mod run;
@@ -28,10 +29,10 @@ mod sweeps;
 mod tune;
 mod winners;
 
-use crate::acceptance::Acceptance;
 use crate::child::Launcher;
-use crate::deviation::Deviation;
-use crate::nvrtc::{self, COMPILER};
+use crate::compile::nvrtc::{self, COMPILER};
+use crate::measure::acceptance::Acceptance;
+use crate::subject::deviation::Deviation;
 use crate::tune::client::WORKER;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -82,7 +83,7 @@ pub fn main() -> ExitCode {
     end_with_the_reader();
     crate::bugs::watch_compiler();
     let cli = Cli::parse();
-    crate::known::add_sources();
+    crate::launch::schedule_lookup::add_sources();
     let (serves, checks) = (matches!(cli.command, Command::Worker | Command::Compiler), matches!(cli.command, Command::Check(_)));
     let result = match cli.command {
         Command::List(args) => list::run(&args),
@@ -96,7 +97,7 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::run(&args),
         Command::Winners(args) => winners::run(&args),
         Command::Worker => crate::tune::worker::serve(),
-        Command::Compiler => crate::nvrtc::serve(),
+        Command::Compiler => crate::compile::nvrtc::serve(),
     };
     // Who asked a process for work runs into the same.
     let bugs = if serves { 0 } else { crate::bugs::tell() };

@@ -1,8 +1,8 @@
 //! PyTorch as a peer: a Python process that samples on request, so that its runs and ours alternate.
 
-use crate::bench::{Peers, Yardstick};
-use crate::challenge::Sizes;
-use crate::inputs::HostTensor;
+use crate::measure::bench::{Peers, Yardstick};
+use crate::subject::challenge::Sizes;
+use crate::subject::inputs::HostTensor;
 use girih_core::types::DType;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -232,7 +232,7 @@ fn dtype_name(dtype: DType) -> Result<&'static str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timing;
+    use crate::measure::timing;
 
     /// A peer whose result is its second input, and which says what it was asked for.
     const ECHO: &str = r#"

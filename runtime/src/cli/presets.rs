@@ -1,10 +1,10 @@
 //! `bench --presets`: the rungs of a ladder, one after another.
 
 use super::print_json;
-use crate::challenge::Sizes;
-use crate::rungs::{Climb, climb};
+use crate::measure::rungs::{Climb, climb};
 use crate::store::Store;
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
 use crate::tune::By;
 use serde_json::json;
 
@@ -61,7 +61,7 @@ fn table(name: &str, climb: &Climb, by: &By) -> String {
 }
 
 fn as_json(name: &str, climb: &Climb, by: &By) -> serde_json::Value {
-    let rung = |r: &crate::rungs::Timed| {
+    let rung = |r: &crate::measure::rungs::Timed| {
         let us = r.us.as_ref().ok();
         let rate = us.filter(|_| climb.flops > 0.0).map(|us| climb.flops / us * 1e-6);
         json!({ "rung": r.name, "schedules": r.schedules, "us": us, "tflop_per_s": rate, "failure": r.us.as_ref().err(),
@@ -77,14 +77,15 @@ fn as_json(name: &str, climb: &Climb, by: &By) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rungs::Timed;
+    use crate::measure::rungs::Timed;
     use girih_core::target::Target;
 
     #[test]
     fn tables_compare_with_the_rung_before_that_ran() {
         let rung = |name, us| Timed { name, schedules: vec!["T=1".into()], us, predicted: None };
         let rungs = vec![rung("naive", Ok(8.0)), rung("shared", Err("wrong".into())), rung("register", Ok(2.0))];
-        let climb = Climb { sizes: "N=1".into(), rungs, flops: 4e6, floor: crate::floor::of_work(Target::h200(), 4.3e6, 0.0, 0.0, &[]) };
+        let climb =
+            Climb { sizes: "N=1".into(), rungs, flops: 4e6, floor: crate::measure::floor::of_work(Target::h200(), 4.3e6, 0.0, 0.0, &[]) };
         let text = table("gemm", &climb, &By::Prediction(Target::h200()));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("predicted by the model"), "{text}");

@@ -1,7 +1,8 @@
 //! `record`: the times of many schedules, by which predictions are judged elsewhere.
 
-use super::{compile_apart, device, names, parse_time};
-use crate::challenge::Sizes;
+use super::{compile_apart, device, parse_time};
+use crate::subject::challenge::Sizes;
+use crate::subject::names;
 use crate::tune::record::{Asked, record};
 use crate::tune::recording;
 use std::fs::OpenOptions;

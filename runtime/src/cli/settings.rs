@@ -4,8 +4,9 @@
 //! What is not named stays as the preset has it.
 
 use super::show::{self, Preset};
-use crate::joint::Joint;
+use crate::launch::program_schedule::Joint;
 use crate::subject::Subject;
+use crate::subject::schedules;
 use crate::tune::launches::AtPerf;
 use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
@@ -63,7 +64,7 @@ fn with_variants(subject: &Subject, named: &Joint) -> Result<Subject, String> {
 fn are_sites(subject: &Subject, named: &Joint) -> Result<(), String> {
     let sites = subject.program.site_names();
     match named.sites.iter().find(|(name, _)| !sites.contains(name)) {
-        Some((name, _)) => Err(format!("{} has no launch site `{name}`; it has {}", crate::joint::way_name(subject), sites.join(", "))),
+        Some((name, _)) => Err(format!("{} has no launch site `{name}`; it has {}", schedules::way_name(subject), sites.join(", "))),
         None => Ok(()),
     }
 }

@@ -1,12 +1,14 @@
 //! `show`: a kernel at one schedule, at any level from tile IR to SASS.
 
-use super::{acceptance_json, device, names, print_json};
-use crate::acceptance::Acceptance;
+use super::{acceptance_json, device, print_json};
 use crate::compile::{Compiled, Output, compile};
-use crate::joint::{self, Joint};
-use crate::known::{self, Origin};
+use crate::launch::program_schedule::Joint;
+use crate::launch::schedule_lookup::{self, Origin};
+use crate::measure::acceptance::Acceptance;
 use crate::store::Store;
 use crate::subject::Subject;
+use crate::subject::names;
+use crate::subject::schedules;
 use crate::tune::launches::AtPerf;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -155,13 +157,13 @@ fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subject)
     let here = measured_or_predicted(target);
     let known = store.as_ref().map(|s| (s, here.as_str()));
     let lengths = AtPerf::of(subject).program;
-    joint::best(subject, lengths.as_ref(), target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
+    schedules::best(subject, lengths.as_ref(), target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
 }
 
 /// The device whose times the store is asked for: the GPU at hand if the target is its, else the one of predictions.
 fn measured_or_predicted(target: &Target) -> String {
     let here = crate::device::Device::cuda(0).ok().filter(|d| d.target().arch == target.arch);
-    here.map_or_else(|| known::predicted_device(target), |d| d.name())
+    here.map_or_else(|| schedule_lookup::predicted_device(target), |d| d.name())
 }
 
 /// The schedule of a preset with settings, and where it came from. `own` is what the launch site has in its program's schedule.
@@ -186,7 +188,7 @@ pub fn schedule(
             let store = Store::open_default().ok();
             let here = measured_or_predicted(target);
             let known = store.as_ref().map(|s| (s, here.as_str()));
-            let chosen = known::choose(kernel, facts, lengths, target, known, legal);
+            let chosen = schedule_lookup::choose(kernel, facts, lengths, target, known, legal);
             chosen.map_or_else(|| (Schedule::default_of(kernel), Origin::Default.name()), |(s, o)| (s, o.name()))
         }
     };

@@ -1,11 +1,12 @@
 //! `--sweep`: the shapes of a file; for `bench` what they come to, beside peers on a GPU, as the model has it without one.
 
-use super::{names, print_json};
-use crate::bench::Row;
-use crate::rungs;
+use super::print_json;
+use crate::measure::bench::Row;
+use crate::measure::rungs;
+use crate::measure::sweep::{Entry, Summary, parse, summary};
 use crate::store::Store;
 use crate::subject::Subject;
-use crate::sweep::{Entry, Summary, parse, summary};
+use crate::subject::names;
 use crate::tune::floor::Predicted;
 use girih_core::target::Target;
 use serde_json::json;

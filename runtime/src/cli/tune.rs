@@ -1,11 +1,11 @@
 //! `tune`: the best schedule, measured on a GPU or predicted without one.
 
 use super::device::{self, DeviceChoice};
-use super::names::{self, Unbuilt};
 use super::{acceptance_json, compile_apart, parse_time, print_json, sweeps};
-use crate::challenge::Sizes;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
+use crate::subject::names::{self, Unbuilt};
 use crate::tune::search::{Budget, Strategy};
 use crate::tune::{Among, By, Options, Progress, SiteOutcome, Tuned, tune};
 use indicatif::{ProgressBar, ProgressStyle};

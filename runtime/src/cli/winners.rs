@@ -1,10 +1,10 @@
 //! `winners`: the store's elected schedules into the text file that is compiled in.
 
 use super::ahead;
-use crate::challenge::challenges;
-use crate::joint;
+use crate::launch::program_schedule;
 use crate::store::Store;
-use crate::winners::{self, file_text, parse};
+use crate::store::winners::{self, file_text, parse};
+use crate::subject::challenge::challenges;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let mut linked: HashMap<String, u64> =
         girih_core::registry::kernels().iter().filter_map(|d| Some((d.path(), (d.build)().ok()?.identity()))).collect();
     let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
-    linked.extend(programs.map(|p| (p.path.clone(), joint::identity(&p))));
+    linked.extend(programs.map(|p| (p.path.clone(), program_schedule::identity(&p))));
     let mut elected = store.elected().map_err(|e| e.to_string())?;
     // The store is the user's: it knows kernels of other programs, and what these kernels once were.
     elected.retain(|e| linked.get(&e.key.kernel) == Some(&e.key.identity));
@@ -51,6 +51,6 @@ fn adopt(store: &Store) -> Result<(), String> {
     let kernels = girih_core::registry::kernels().into_iter().filter_map(|d| (d.build)().ok());
     let kernels = kernels.map(|k| (k.former_identity(), k.identity()));
     let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
-    let programs = programs.map(|p| (joint::former_identity(&p), joint::identity(&p)));
+    let programs = programs.map(|p| (program_schedule::former_identity(&p), program_schedule::identity(&p)));
     kernels.chain(programs).try_for_each(|(former, now)| store.adopt(former, now)).map_err(|e| e.to_string())
 }

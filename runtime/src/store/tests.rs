@@ -1,7 +1,10 @@
 //! Stores in folders of their own.
 
+use super::database::VERSIONS;
 use super::schema::SCHEMA;
 use super::*;
+use girih_core::facts_distance::Occasion;
+use girih_core::lengths::Lengths;
 
 fn key() -> TrialKey {
     let text = |s: &str| s.to_string();
@@ -73,7 +76,7 @@ fn stores_of_former_versions_are_read_and_written() {
         .replace(", lengths TEXT NOT NULL DEFAULT ''", "")
         .replace(", lengths))", "))");
     assert!(!former.contains("lengths"), "{former}");
-    let db = Connection::open(&path).unwrap();
+    let db = rusqlite::Connection::open(&path).unwrap();
     db.execute_batch(&former).unwrap();
     let old = "INSERT INTO elected VALUES ('0000000000000007', 'k', '16p/16', 'N=9', 'GPU', 'sm_90a', 'T=9', 1.0, ?1, 1)";
     db.execute(old, [VERSIONS]).unwrap();

@@ -45,6 +45,7 @@ pub enum Status {
 }
 
 impl Status {
+    #[cfg(feature = "tune")]
     pub(super) const ALL: [Status; 8] = [
         Status::Measured,
         Status::Slow,
@@ -86,7 +87,7 @@ pub struct Trial {
     pub samples_us: Vec<f64>,
     /// Registers per thread, where compiled.
     pub registers: Option<u32>,
-    /// Why the cubin is not what the kernel was meant to become, where it is not: see [`crate::acceptance`].
+    /// Why the cubin is not what the kernel was meant to become, where it is not: see [`crate::measure::acceptance`].
     pub flaw: Option<String>,
     /// A digest of the CUDA C ([`crate::tune::code`]); `None` where the schedule has none. What girih generates now may differ: such a
     /// trial says nothing.
@@ -118,14 +119,19 @@ pub enum StoreError {
     #[error("cannot make the folder {0}: {1}; set GIRIH_CACHE to a folder that can be written")]
     Folder(PathBuf, std::io::Error),
     /// The file could not be read or written.
+    #[cfg(feature = "tune")]
     #[error("cannot use the tuner's store {0}: {1}; move the file away to start a new one")]
     Database(PathBuf, rusqlite::Error),
+    /// There is none in this build.
+    #[cfg(not(feature = "tune"))]
+    #[error("this build has no store: build girih with its feature `tune`")]
+    Absent,
 }
 
 /// A schedule that may serve a launch, and what it was tuned for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
-    /// The schedule as `T=1024 C=4 V=4`; of a program as [`crate::joint::Joint`] writes it.
+    /// The schedule as `T=1024 C=4 V=4`; of a program as [`crate::launch::program_schedule::Joint`] writes it.
     pub schedule: String,
     /// The facts' key text.
     pub facts: String,

@@ -1,8 +1,8 @@
 //! The arguments of one call on the host, and how a challenge's are made.
 
 use super::{Subject, signature_values};
-use crate::challenge::{Case, Sizes};
-use crate::inputs::{Distribution, HostTensor};
+use crate::subject::challenge::{Case, Sizes};
+use crate::subject::inputs::{Distribution, HostTensor};
 use girih_core::lengths::Lengths;
 use girih_core::program::signature::Signature;
 use girih_core::program::walk::ProgramArg;

@@ -1,10 +1,10 @@
 //! What a call leaves, beside the references and beside another way to run it.
 
 use super::{Call, CallArg, Subject};
-use crate::challenge::{Challenge, Reference, judged, near};
-use crate::deviation::{Deviation, Tally};
-use crate::differences::{Difference, Mismatch, each_or_sampled};
-use crate::inputs::HostTensor;
+use crate::subject::challenge::{Challenge, Reference, judged, near};
+use crate::subject::deviation::{Deviation, Tally};
+use crate::subject::differences::{Difference, Mismatch, each_or_sampled};
+use crate::subject::inputs::HostTensor;
 use girih_core::types::{DType, Literal};
 
 impl Subject {

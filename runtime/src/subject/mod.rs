@@ -1,17 +1,28 @@
 //! What checks, tuning and benchmarks work on: a challenge's program, or a bare kernel as a program of one launch.
 //!
-//! A [`Subject`] makes [`Call`]s: arguments on the host for given sizes and a seed. [`crate::placed`] brings them to a device.
+//! A [`Subject`] makes [`Call`]s: arguments on the host for given sizes and a seed. [`crate::subject::guarded_args`] brings them to a device.
 
+mod bare_kernel;
 mod call;
+pub mod challenge;
+mod cost_estimate;
+pub mod deviation;
+pub mod differences;
+pub mod guarded_args;
+pub mod inputs;
 mod judged;
+pub mod names;
+pub(crate) mod random_sizes;
+mod requirements;
+pub mod schedules;
 pub(crate) mod sites;
 
 pub use call::{Call, CallArg, Source};
 
-use crate::bare_kernel::{kernel_call, numel, single_launch};
-use crate::challenge::{Challenge, Sizes};
-use crate::random_sizes::{Drawn, random_sizes};
-use crate::requirements::{launchable, met};
+use crate::subject::bare_kernel::{kernel_call, numel, single_launch};
+use crate::subject::challenge::{Challenge, Sizes};
+use crate::subject::random_sizes::{Drawn, random_sizes};
+use crate::subject::requirements::{launchable, met};
 use girih_core::program::Program;
 use girih_core::program::signature::{Signature, SignatureParam};
 use girih_core::program::walk::ProgramArg;

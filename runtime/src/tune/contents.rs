@@ -2,8 +2,8 @@
 
 use super::SEED;
 use super::launches::Launch;
-use crate::challenge::Sizes;
-use crate::inputs::{CHUNK, HostTensor};
+use crate::subject::challenge::Sizes;
+use crate::subject::inputs::{CHUNK, HostTensor};
 use crate::subject::{Source, Subject};
 use girih_core::program::Base;
 use girih_core::program::walk::LaunchArg;

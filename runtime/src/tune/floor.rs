@@ -1,8 +1,8 @@
 //! The least time of a call, which no prediction goes below; and how a predicted time came to be.
 
-use crate::challenge::Sizes;
-use crate::floor::floor;
+use crate::measure::floor::floor;
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
 use girih_core::target::Target;
 
 /// How a predicted time came to be, the most trustworthy first.
@@ -55,7 +55,7 @@ impl Predicted {
     }
 }
 
-/// The least microseconds of a call that the target's bandwidth and peak rates allow: see [`crate::floor`].
+/// The least microseconds of a call that the target's bandwidth and peak rates allow: see [`crate::measure::floor`].
 ///
 /// # Errors
 /// Sizes that the subject does not have.

@@ -1,6 +1,6 @@
 //! The launches of a program at given sizes, found by walking it without a device: kernel, facts and lengths of each site.
 
-use crate::challenge::Sizes;
+use crate::subject::challenge::Sizes;
 use crate::subject::{Call, CallArg, Subject};
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::lengths::Lengths;

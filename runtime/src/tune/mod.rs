@@ -13,9 +13,10 @@ pub mod client;
 mod clock;
 pub mod contents;
 pub mod counted;
+pub mod dry_run;
 pub mod floor;
-mod forecast;
 pub mod launches;
+mod model_ranking;
 mod pool;
 pub mod predict;
 pub mod program;
@@ -24,15 +25,14 @@ pub mod record;
 pub mod recording;
 pub mod reduced;
 mod references;
-pub mod rehearsal;
 pub mod search;
-mod settle;
 mod site;
+mod streaming_choice;
 mod trials;
 pub mod worker;
 
-use crate::acceptance::Acceptance;
 use crate::device::Device;
+use crate::measure::acceptance::Acceptance;
 use crate::store::{Status, Trial};
 use girih_core::bug::contained;
 use girih_core::cuda::emit;
@@ -46,9 +46,9 @@ use girih_core::target::Target;
 use girih_core::tile::Kernel;
 pub use program::{Tuned, tune};
 use search::{Budget, Strategy};
-pub use settle::Streaming;
 use std::collections::BTreeMap;
 use std::time::Duration;
+pub use streaming_choice::Streaming;
 
 /// How to tune.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ impl By {
     pub fn device_name(&self) -> String {
         match self {
             By::Measurement(device) => device.name(),
-            By::Prediction(target) => crate::known::predicted_device(target),
+            By::Prediction(target) => crate::launch::schedule_lookup::predicted_device(target),
         }
     }
 }

@@ -2,17 +2,18 @@
 
 use super::client::{WORKER, WorkerMeasure};
 use super::clock::{Clock, patience_ms};
+use super::dry_run::{self, Rehearsals};
 use super::launches::Launch;
 use super::protocol::Setup;
-use super::rehearsal::{self, Rehearsals};
 use super::search::Budget;
 use super::site::Site;
 use super::{By, Options, Progress, SEED, SiteOutcome};
-use crate::challenge::Sizes;
 use crate::child::Launcher;
-use crate::joint::{self, Joint};
-use crate::nvrtc::compile_until;
+use crate::compile::nvrtc::compile_until;
+use crate::launch::program_schedule::{self, Joint};
 use crate::store::{Elected, Status, Store, Trial};
+use crate::subject::challenge::Sizes;
+use crate::subject::schedules;
 use crate::subject::{Call, Subject};
 use girih_core::tile::Kernel;
 use std::cell::RefCell;
@@ -66,8 +67,10 @@ pub fn tune(
     compile_until(clock.end(&options.budget));
     let _always = Whenever(|| compile_until(None));
     let call = subject.call_without_data(sizes)?;
-    store.adopt(joint::former_identity(&subject.source), joint::identity(&subject.source)).map_err(|e| e.to_string())?;
-    let known = joint::best(subject, Some(&call.lengths()), target, Some((store, &device)));
+    store
+        .adopt(program_schedule::former_identity(&subject.source), program_schedule::identity(&subject.source))
+        .map_err(|e| e.to_string())?;
+    let known = schedules::best(subject, Some(&call.lengths()), target, Some((store, &device)));
     let mut ways = subject.ways();
     if let Some((_, best)) = &known {
         // The best known first: whatever the budget, the result is no worse than before.
@@ -88,7 +91,7 @@ pub fn tune(
             break;
         }
         if ways.len() > 1 {
-            progress.note(&joint::way_name(way));
+            progress.note(&schedules::way_name(way));
         }
         let former = known.as_ref().map(|(joint, _)| joint);
         let search = Descent { subject: way, sizes, call: &call, options, store, stop, clock, ways_left: ways.len() - number };
@@ -106,7 +109,7 @@ pub fn tune(
             // Another choice may do what this one cannot: a row that does not fit in registers, say.
             Err(e) => {
                 if ways.len() > 1 {
-                    progress.note(&format!("{}: {e}", joint::way_name(way)));
+                    progress.note(&format!("{}: {e}", schedules::way_name(way)));
                 }
                 failure.get_or_insert(e);
             }
@@ -115,10 +118,10 @@ pub fn tune(
     let Some((sites, joint, us, _)) = best else {
         return Err(failure.unwrap_or_else(|| format!("{} has no launch site to tune", subject.name)));
     };
-    if !joint::is_joint(&subject.source) || !us.is_finite() {
+    if !program_schedule::is_joint(&subject.source) || !us.is_finite() {
         return Ok(Tuned { sites, program: None });
     }
-    let key = joint::key(subject, &call, &device, target);
+    let key = schedules::key(subject, &call, &device, target);
     let elected = Elected { key, schedule: joint.to_string(), median_us: us };
     store.elect(&elected).map_err(|e| e.to_string())?;
     Ok(Tuned { sites, program: Some((joint, us)) })
@@ -153,10 +156,10 @@ impl Descent<'_> {
         let (target, device) = (self.options.by.target(), self.options.by.device_name());
         let searches = self.searches_left(0, self.subject.program.sites().len(), 0);
         let rehearsals = Arc::new(Rehearsals::within(self.clock.share(&self.options.budget, searches).time));
-        let (launches, unsure) = rehearsal::found(&rehearsals, self.subject, self.call, target)?;
+        let (launches, unsure) = dry_run::found(&rehearsals, self.subject, self.call, target)?;
         unsure.into_iter().for_each(|text| progress.note(&text));
         self.tell_unreached(&launches, progress);
-        let start = joint::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
+        let start = schedules::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
         let mut schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
         let kernels: Vec<Kernel> = start.into_iter().map(|(_, kernel, _)| kernel).collect();
         let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default(), rehearsals };
@@ -274,10 +277,10 @@ impl Descent<'_> {
 
     /// Stores the program's schedule with its time, as a trial of the whole.
     fn record(&self, schedules: &[String], us: f64) -> Result<(), String> {
-        if !joint::is_joint(&self.subject.source) {
+        if !program_schedule::is_joint(&self.subject.source) {
             return Ok(());
         }
-        let key = joint::key(self.subject, self.call, &self.options.by.device_name(), self.options.by.target());
+        let key = schedules::key(self.subject, self.call, &self.options.by.device_name(), self.options.by.target());
         let status = if matches!(self.options.by, By::Measurement(_)) { Status::Measured } else { Status::Predicted };
         let schedule = Joint::of(self.subject, schedules).to_string();
         let trial = Trial {
@@ -296,7 +299,7 @@ impl Descent<'_> {
 
 /// How one choice of a program's variants came out, in words.
 fn verdict(way: &Subject, us: f64, whole: bool, by: &By) -> String {
-    let name = joint::way_name(way);
+    let name = schedules::way_name(way);
     let verb = if matches!(by, By::Measurement(_)) { "median" } else { "predicted" };
     match (us.is_finite(), whole) {
         (false, _) => format!("{name}: no candidate was right and timed, so it cannot win"),

@@ -6,12 +6,12 @@ use super::launches::{self, Launch};
 use super::protocol::{PATIENCE_MS, Setup};
 use super::recording::{Recording, Timed};
 use super::search::median;
-use crate::challenge::Sizes;
 use crate::child::Launcher;
 use crate::compile::{Output, compile};
 use crate::device::Device;
-use crate::joint;
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
+use crate::subject::schedules;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
@@ -59,10 +59,10 @@ pub fn record(
 ) -> Result<usize, String> {
     let target = device.target();
     let lengths = crate::tune::launches::AtPerf::of(subject).program;
-    let known = joint::best(subject, lengths.as_ref(), target, None);
+    let known = schedules::best(subject, lengths.as_ref(), target, None);
     let subject = known.as_ref().map_or(subject, |(_, way)| way);
     let launches = launches::at(subject, sizes)?;
-    let start = joint::schedules(subject, known.as_ref().map(|(joint, _)| joint), target, None, &launches)?;
+    let start = schedules::schedules(subject, known.as_ref().map(|(joint, _)| joint), target, None, &launches)?;
     let (first, kernels): (Way, Vec<Kernel>) = start.into_iter().map(|(s, kernel, _)| (s, kernel)).unzip();
     let spaces: Vec<Space> =
         kernels.iter().enumerate().map(|(site, k)| Space::new(k, &launches::promised(&launches, site, k).0, target)).collect();

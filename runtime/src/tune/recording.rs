@@ -1,7 +1,7 @@
 //! Recordings: times of schedules that were drawn by a seed, as text. They are the evidence by which predictions are judged
 //! on machines without that GPU.
 
-use crate::joint::Joint;
+use crate::launch::program_schedule::Joint;
 use crate::subject::Subject;
 use std::fmt;
 

@@ -1,9 +1,9 @@
 //! The smaller call that stands for a large one in the model: fewer tiles, each as it is.
 
 use super::launches::{host_arguments, launches};
-use crate::bench::{scaled_extents, scaled_sizes};
-use crate::challenge::Sizes;
+use crate::measure::bench::{scaled_extents, scaled_sizes};
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
 use girih_core::lower::lower;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};

@@ -1,9 +1,9 @@
 //! What references and evaluator say of a worker's calls, asked for on threads of their own: both may take longer than a whole search, and the
 //! first trial does not wait for them. What comes late is heard before the next trial.
 
-use crate::challenge::Reference;
 use crate::check::evaluate;
-use crate::inputs::HostTensor;
+use crate::subject::challenge::Reference;
+use crate::subject::inputs::HostTensor;
 use crate::subject::{Call, Subject};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -117,8 +117,8 @@ fn compared(subject: &Subject, call: &Call, left: &[Option<HostTensor>], words: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::challenge::{Challenge, Sizes};
-    use crate::inputs::uniform;
+    use crate::subject::challenge::{Challenge, Sizes};
+    use crate::subject::inputs::uniform;
     use girih::prelude::*;
     use std::time::Instant;
 
@@ -135,7 +135,7 @@ mod tests {
         same(x, y);
     }
 
-    fn subject(reference: fn(&crate::challenge::Case, usize) -> f64) -> Subject {
+    fn subject(reference: fn(&crate::subject::challenge::Case, usize) -> f64) -> Subject {
         let challenge = Challenge::new("copies", copies::Program::def, "void solve(const float* X[N], float* Y[N], int N)")
             .input("X", uniform(0.0, 1.0))
             .output("Y", reference)

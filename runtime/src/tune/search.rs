@@ -1,7 +1,7 @@
 //! The search itself: which candidate next, until when, and which one wins. It sees schedules and durations, nothing else.
 
-use crate::inputs::Rng;
 use crate::store::{Status, Trial};
+use crate::subject::inputs::Rng;
 use girih_core::schedule::Permutation;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -7,16 +7,16 @@ use super::launches::{self, Launch};
 use super::pool::Pool;
 use super::predict::Prediction;
 use super::search::{Budget, Candidates, Outcome, Strategy};
-use super::settle::{self, Streaming};
+use super::streaming_choice::{self, Streaming};
 use super::trials::{Inner, Log, Trials, eligible_us};
-use super::{Among, By, Options, Progress, SiteOutcome, code, digest, forecast, program, search};
-use crate::acceptance::Acceptance;
-use crate::challenge::Sizes;
+use super::{Among, By, Options, Progress, SiteOutcome, code, digest, model_ranking, program, search};
 use crate::compile::{Compiled, Output, compile};
-use crate::joint::Joint;
+use crate::launch::program_schedule::Joint;
+use crate::measure::acceptance::Acceptance;
+use crate::store::winners;
 use crate::store::{Elected, Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
-use crate::winners;
+use crate::subject::challenge::Sizes;
 use girih_core::lower::lower;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::{parse_schedule, parse_schedules, parse_space};
@@ -194,7 +194,7 @@ impl Site<'_> {
         // The order matters only where the budget may leave candidates untried.
         let limited = self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len());
         let forecasts = match self.options.strategy {
-            Strategy::Model if limited => forecast::forecast(prediction, pool, self.ordering()),
+            Strategy::Model if limited => model_ranking::forecast(prediction, pool, self.ordering()),
             _ => Vec::new(),
         };
         let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
@@ -231,7 +231,7 @@ impl Site<'_> {
             return None;
         }
         let (place, winner) = ((self.launch.site, schedules), pool.get(best).name);
-        settle::streaming(self.subject, self.sizes, self.target.l2 as f64, self.options, place, (&winner, us), trials, self.end)
+        streaming_choice::streaming(self.subject, self.sizes, self.target.l2 as f64, self.options, place, (&winner, us), trials, self.end)
     }
 
     /// Elects a schedule for large tensors, unless a faster one is known there.

@@ -1,7 +1,7 @@
 //! A user's own crate outside of the workspace: a few lines of Cargo.toml, a kernel, a one-line `main`, the same `autotune`.
 
 use crate::nvrtc::provide;
-use girih::nvrtc;
+use girih::compile::nvrtc;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -20,7 +20,10 @@ mod writer;
 use girih_ir::loc::SourceLoc;
 use girih_ir::simt::{Barrier, Kernel, OPT_LEVEL, ParamKind, Provenance, Stmt};
 use helpers::Helper;
-pub(crate) use literal::{c_type, typed};
+pub(crate) use literal::c_type;
+#[cfg(feature = "export")]
+pub(crate) use literal::typed;
+#[cfg(feature = "export")]
 pub(crate) use names::{function as function_identifier, identifier, is_forbidden, is_reserved};
 use std::collections::BTreeSet;
 use writer::Writer;

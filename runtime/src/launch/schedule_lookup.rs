@@ -1,0 +1,237 @@
+//! What schedules are known for a launch or a program: the device's own from the tuner's store and the committed winners, in one order by how
+//! near what they were tuned for is to what is asked. Where both are equally near, the device's own comes first; winners of other
+//! architectures come last. What was predicted on this machine stands in where nothing of the architecture was measured.
+
+use crate::device::Device;
+use crate::launch::program_schedule;
+use crate::launch::{ScheduleSource, add_schedule_source};
+use crate::store::winners::{self, kernel_path};
+use crate::store::{Candidate, Store, default_folder};
+use girih_core::facts::{Facts, TensorArg};
+use girih_core::facts_distance::Occasion;
+use girih_core::lengths::Lengths;
+use girih_core::program::Program;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::ladder::{Ladder, Step};
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_core::tile::access::walked_axes;
+use girih_core::tile::{Kernel, Param, ParamKind};
+use std::sync::{Arc, Mutex};
+
+/// Where a schedule came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Tuned on this device.
+    Store,
+    /// A committed winner.
+    Winner,
+    /// Tuned by prediction on this machine: nothing was measured.
+    Predicted,
+    /// The first legal one: the default, else the naive one.
+    Default,
+}
+
+impl Origin {
+    /// A word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Store => "tuned here",
+            Origin::Winner => "committed winner",
+            Origin::Predicted => "predicted on this machine",
+            Origin::Default => "default",
+        }
+    }
+}
+
+/// The device under whose name the store keeps what is predicted for a target.
+pub fn predicted_device(target: &Target) -> String {
+    format!("{PREDICTED}{}", target.name)
+}
+
+/// Whether the store keeps predictions under a device's name.
+pub fn is_predicted(device: &str) -> bool {
+    device.starts_with(PREDICTED)
+}
+
+/// Before the target's name.
+const PREDICTED: &str = "simulated ";
+
+/// Who asks: a kernel or a program, by its path and its identity, and the one that it has in stores of former versions.
+struct Asker<'a> {
+    path: &'a str,
+    identity: u64,
+    former: u64,
+}
+
+impl Asker<'_> {
+    /// What a store knows for it on a device.
+    fn stored(&self, store: &Store, asked: Occasion, device: &str) -> Vec<Candidate> {
+        let of = |identity| store.candidates(identity, asked, device).unwrap_or_default();
+        [of(self.identity), of(self.former)].concat()
+    }
+}
+
+/// The texts of the schedules known to `asker`, the first to consider first.
+fn nearest(asker: Asker, asked: Occasion, target: &Target, store: Option<(&Store, &str)>) -> Vec<(String, Origin)> {
+    let measured = store.filter(|(_, device)| !is_predicted(device));
+    let stored = measured.map_or(Vec::new(), |(s, device)| asker.stored(s, asked, device));
+    let predicted = store.map_or(Vec::new(), |(s, _)| asker.stored(s, asked, &predicted_device(target)));
+    let committed = winners::nearest(winners::all(), asker.path, asked, target);
+    merged(stored, predicted, committed, asked)
+}
+
+/// All lists, each in its order, as one. What is predicted comes after all that was measured on this architecture, and a winner of another
+/// one, so far away, behind that.
+fn merged(
+    stored: Vec<Candidate>,
+    predicted: Vec<Candidate>,
+    committed: Vec<(u32, winners::Winner)>,
+    asked: Occasion,
+) -> Vec<(String, Origin)> {
+    let stored = stored.into_iter().map(|c| (0, c, Origin::Store));
+    let predicted = predicted.into_iter().map(|c| (1, c, Origin::Predicted));
+    let committed = committed.into_iter().map(|(far, w)| {
+        let candidate = Candidate { schedule: w.schedule, facts: w.facts, lengths: w.lengths };
+        (if far == 0 { 0 } else { 1 + far }, candidate, Origin::Winner)
+    });
+    let mut all: Vec<(u32, Candidate, Origin)> = stored.chain(predicted).chain(committed).collect();
+    all.sort_by(|(x, a, _), (y, b, _)| x.cmp(y).then_with(|| asked.order(&a.occasion(), &b.occasion())));
+    all.into_iter().map(|(_, candidate, origin)| (candidate.schedule, origin)).collect()
+}
+
+/// The schedules known for a kernel, the first to consider first; without a store the committed ones, without lengths those of the longest
+/// tensors before others. Those that don't name exactly its knobs are left out.
+pub fn of_kernel(
+    kernel: &Kernel,
+    facts: &Facts,
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+) -> Vec<(Schedule, Origin)> {
+    let (path, facts) = (kernel_path(kernel), facts.to_string());
+    let asker = Asker { path: &path, identity: kernel.identity(), former: kernel.former_identity() };
+    let known = nearest(asker, Occasion { facts: &facts, lengths }, target, store);
+    known.into_iter().filter_map(|(text, origin)| Some((parse_schedule(kernel, &text).ok()?, origin))).collect()
+}
+
+/// What launches promise for which a kernel was tuned, on a device of the store's or where the winners for the target were measured: aligned
+/// tensors of those lengths.
+pub fn tuned_facts(kernel: &Kernel, target: &Target, store: Option<(&Store, &str)>) -> Vec<Facts> {
+    let path = kernel_path(kernel);
+    let asked = Occasion { facts: "", lengths: None };
+    let stored = store.and_then(|(s, device)| s.candidates(kernel.identity(), asked, device).ok()).unwrap_or_default();
+    let committed = winners::nearest(winners::all(), &path, asked, target).into_iter().filter(|(far, _)| *far == 0);
+    let lengths = stored.into_iter().map(|c| c.lengths).chain(committed.map(|(_, w)| w.lengths));
+    let mut all: Vec<Facts> = Vec::new();
+    for facts in lengths.flatten().filter_map(|lengths| facts_of_lengths(kernel, &lengths)) {
+        if !all.contains(&facts) {
+            all.push(facts);
+        }
+    }
+    all
+}
+
+/// What aligned, packed tensors of these lengths promise; `None` where they are not the kernel's.
+fn facts_of_lengths(kernel: &Kernel, lengths: &Lengths) -> Option<Facts> {
+    let arg = |lens: &Option<Vec<i64>>| lens.as_ref().map(|lens| TensorArg::packed(0, lens));
+    let args: Vec<Option<TensorArg>> = lengths.0.iter().map(arg).collect();
+    let fits = |(param, arg): (&Param, &Option<TensorArg>)| match param.kind {
+        ParamKind::Tensor { rank, .. } => arg.as_ref().is_some_and(|a| a.lens.len() == rank),
+        ParamKind::Scalar(_) => arg.is_none(),
+    };
+    let own = args.len() == kernel.params.len() && kernel.params.iter().zip(&args).all(fits);
+    own.then(|| Facts::of_launch(&args, true).bounded(&walked_axes(kernel), &args))
+}
+
+/// The schedules known for a program as a whole ([`crate::launch::program_schedule`]), the first to consider first.
+pub(crate) fn of_program(
+    program: &Program,
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+) -> Vec<(String, Origin)> {
+    let asker =
+        Asker { path: &program.path, identity: program_schedule::identity(program), former: program_schedule::former_identity(program) };
+    nearest(asker, Occasion { facts: program_schedule::FACTS, lengths }, target, store)
+}
+
+/// The best schedule known that is legal: of the store's for this device and the winners the nearest, else the default, else the naive one.
+///
+/// Without lengths it is one for the longest tensors. `legal` proves legality for the facts and target at hand (by lowering). `None` only
+/// if nothing is legal.
+pub fn choose(
+    kernel: &Kernel,
+    facts: &Facts,
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+    mut legal: impl FnMut(&Schedule) -> bool,
+) -> Option<(Schedule, Origin)> {
+    let default = std::iter::once((Schedule::default_of(kernel), Origin::Default));
+    let known = of_kernel(kernel, facts, lengths, target, store).into_iter().chain(default).find(|(s, _)| legal(s));
+    known.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)).map(|s| (s, Origin::Default)))
+}
+
+/// What stands in for first listed values that are illegal here: they need not be legal for every target and every launch. Of a kernel that
+/// multiplies tiles the highest rung of its ladder, of others the naive schedule, or any that is legal.
+pub fn instead(kernel: &Kernel, facts: &Facts, target: &Target) -> Option<Schedule> {
+    let space = Space::new(kernel, facts, target);
+    let highest = Ladder::new(&space).ok().flatten().map(|l| l.up_to(Step::Mma).clone());
+    highest.or_else(|| space.naive().ok()).or_else(|| space.candidates().next())
+}
+
+/// Makes launches without an explicit schedule use what the tuner's store and the committed winners know. Once per process is enough.
+pub fn add_sources() {
+    // A launch does not make a store; only tuning does.
+    let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
+    add_schedule_source(Arc::new(Known(store.map(Mutex::new))));
+}
+
+/// What a store and the committed winners know, as launches ask it ([`add_schedule_source`]).
+pub fn stored(store: Store) -> Arc<dyn ScheduleSource> {
+    Arc::new(Known(Some(Mutex::new(store))))
+}
+
+/// What is known, as launches ask it.
+struct Known(Option<Mutex<Store>>);
+
+impl ScheduleSource for Known {
+    fn schedule(&self, kernel: &Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule> {
+        let store = self.0.as_ref().and_then(|s| s.lock().ok());
+        let name = device.name();
+        let known = of_kernel(kernel, facts, Some(lengths), device.target(), store.as_deref().map(|s| (s, name.as_str())));
+        let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
+        known.into_iter().map(|(schedule, _)| schedule).find(legal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(schedule: &str, n: &str) -> Candidate {
+        Candidate { schedule: schedule.into(), facts: "16p/16 i32".into(), lengths: Lengths::parse(n).ok() }
+    }
+
+    #[test]
+    fn the_devices_own_and_the_winners_stand_in_one_order() {
+        let file = "
+            sm_90a | g::k | 16p/16 i32 | 1024 | T=1 | 1.00
+            sm_90a | g::k | 16p/16 i32 | 1048576 | T=2 | 9.00
+            sm_80 | g::k | 16p/16 i32 | 1024 | T=3 | 1.00";
+        let order = |n: &str| -> Vec<(String, Origin)> {
+            let lengths = Lengths::parse(n).unwrap();
+            let asked = Occasion { facts: "16p/16 i32", lengths: Some(&lengths) };
+            let committed = winners::nearest(winners::parse(file).unwrap(), "g::k", asked, Target::h200());
+            merged(vec![candidate("T=9", "1024")], vec![candidate("T=8", n)], committed, asked)
+        };
+        let named = |list: [(&str, Origin); 5]| list.map(|(s, o)| (s.to_string(), o));
+        // As near as a winner, what was tuned here comes first; a winner that is nearer comes before it.
+        // What is predicted comes after all that was measured here, and before what was measured elsewhere.
+        let (store, winner, own) = (Origin::Store, Origin::Winner, ("T=8", Origin::Predicted));
+        assert_eq!(order("1024"), named([("T=9", store), ("T=1", winner), ("T=2", winner), own, ("T=3", winner)]));
+        assert_eq!(order("524288"), named([("T=2", winner), ("T=9", store), ("T=1", winner), own, ("T=3", winner)]));
+    }
+}

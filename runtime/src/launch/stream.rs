@@ -1,0 +1,188 @@
+//! Streams: the world in which typed launches run on a device.
+
+use crate::device::Device;
+use crate::device::cuda::{self, Borrowed, BorrowedMut, CudaDevice, CudaStream, DevicePtr, DevicePtrMut};
+use crate::error::Error;
+use crate::launch::runners::Runners;
+use crate::launch::tensor::DeviceTensor;
+use crate::launch::{self, Argument};
+use girih_core::lang::elem::Elem;
+use girih_core::lang::schedule::KernelSchedule;
+use girih_core::lang::world::World;
+use girih_core::program::ProgramDef;
+use girih_core::registry::KernelDef;
+use girih_core::schedule::Schedule;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// A queue of launches on a device, with an explicit schedule or without.
+///
+/// Clones share the device's memory of compiled kernels and the programs' workspaces: keep one and launch often.
+///
+/// ```no_run
+/// # use girih::cuda::cudarc::driver::{CudaSlice, CudaStream};
+/// # use std::sync::Arc;
+/// use girih::prelude::*;
+///
+/// /// y = a·x + y
+/// #[kernel(tile(T = [256, 512, 1024]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2, 4]))]
+/// pub fn saxpy(a: Scalar<f32>, x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+///     for t in y.tiles([T]) {
+///         y.store(t, a * x.load(t) + y.load(t));
+///     }
+/// }
+///
+/// # fn launch(cuda_stream: Arc<CudaStream>, x_slice: CudaSlice<f32>, mut y_slice: CudaSlice<f32>, n: usize) -> Result<(), girih::Error> {
+/// let stream = girih::Stream::new(cuda_stream)?;
+/// let x = stream.borrow(&x_slice, [n])?;
+/// let mut y = stream.borrow_mut(&mut y_slice, [n])?;
+/// saxpy(&stream, 2.0, &x, &mut y)?;
+/// saxpy(&stream.with(saxpy::Schedule { t: 1024, c: 4, v: 4 }), 2.0, &x, &mut y)?;
+/// # Ok(())
+/// # }
+/// # fn main() {}
+/// ```
+#[derive(Clone)]
+pub struct Stream {
+    device: Device,
+    schedule: Option<Explicit>,
+    graphs: Option<bool>,
+    runners: Arc<Mutex<HashMap<String, Runners>>>,
+}
+
+/// A schedule for one kernel.
+#[derive(Clone)]
+struct Explicit {
+    /// `crate::module::name`, without instance.
+    kernel: &'static str,
+    schedule: Schedule,
+}
+
+impl Stream {
+    /// A stream of an existing cudarc program.
+    pub fn new(stream: Arc<CudaStream>) -> Result<Stream, Error> {
+        Ok(Stream::on(&Device::Cuda(Arc::new(CudaDevice::on_stream(stream)?))))
+    }
+    /// The stream of a device.
+    pub fn on(device: &Device) -> Stream {
+        Stream { device: device.clone(), schedule: None, graphs: None, runners: Arc::default() }
+    }
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+    /// The same stream, launching one kernel under exactly this schedule: `matmul(&stream.with(matmul::Schedule { bm: 64, .. }), ..)`.
+    /// A schedule that is illegal for the arguments is an error; programs look their schedules up as usual.
+    pub fn with<S: KernelSchedule>(&self, schedule: S) -> Stream {
+        let explicit = Explicit { kernel: S::KERNEL, schedule: schedule.to_schedule() };
+        Stream { schedule: Some(explicit), ..self.clone() }
+    }
+    /// The same stream, on which programs of several steps that read nothing back run as CUDA graphs (the default) or launch by launch.
+    pub fn with_graphs(&self, graphs: bool) -> Stream {
+        Stream { graphs: Some(graphs), ..self.clone() }
+    }
+    /// Waits for all queued work; errors of kernels show here.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.device.synchronize()
+    }
+    /// A packed tensor of zeros on the stream's device.
+    pub fn zeros<T: Elem, const N: usize>(&self, lens: [usize; N]) -> Result<DeviceTensor<T, N>, Error> {
+        DeviceTensor::zeros(&self.device, lens)
+    }
+    /// A packed tensor with these elements on the stream's device.
+    pub fn tensor<T: Elem, const N: usize>(&self, data: &[T], lens: [usize; N]) -> Result<DeviceTensor<T, N>, Error> {
+        DeviceTensor::from_slice(&self.device, data, lens)
+    }
+    /// A tensor's elements, after all queued work.
+    pub fn read<T: Elem, const N: usize>(&self, tensor: &DeviceTensor<T, N>) -> Result<Vec<T>, Error> {
+        tensor.to_vec(&self.device)
+    }
+    /// A cudarc slice or view as a packed tensor that kernels read.
+    pub fn borrow<'a, T: Elem, const N: usize>(
+        &'a self,
+        slice: &'a impl DevicePtr<T>,
+        lens: [usize; N],
+    ) -> Result<Borrowed<'a, T, N>, Error> {
+        cuda::borrow(self.cuda()?.stream(), slice, lens, None)
+    }
+    /// A cudarc slice or mutable view as a packed tensor that kernels may write.
+    pub fn borrow_mut<'a, T: Elem, const N: usize>(
+        &'a self,
+        slice: &'a mut impl DevicePtrMut<T>,
+        lens: [usize; N],
+    ) -> Result<BorrowedMut<'a, T, N>, Error> {
+        cuda::borrow_mut(self.cuda()?.stream(), slice, lens, None)
+    }
+    /// As [`Stream::borrow`], with strides in elements.
+    pub fn borrow_strided<'a, T: Elem, const N: usize>(
+        &'a self,
+        slice: &'a impl DevicePtr<T>,
+        lens: [usize; N],
+        strides: [i64; N],
+    ) -> Result<Borrowed<'a, T, N>, Error> {
+        cuda::borrow(self.cuda()?.stream(), slice, lens, Some(strides))
+    }
+    /// As [`Stream::borrow_mut`], with strides in elements.
+    pub fn borrow_strided_mut<'a, T: Elem, const N: usize>(
+        &'a self,
+        slice: &'a mut impl DevicePtrMut<T>,
+        lens: [usize; N],
+        strides: [i64; N],
+    ) -> Result<BorrowedMut<'a, T, N>, Error> {
+        cuda::borrow_mut(self.cuda()?.stream(), slice, lens, Some(strides))
+    }
+
+    fn cuda(&self) -> Result<&CudaDevice, Error> {
+        match &self.device {
+            Device::Cuda(d) => Ok(d),
+            Device::Sim(_) => Err(Error::NoDevice("cudarc's slices lie on a GPU; this stream simulates".into())),
+        }
+    }
+}
+
+impl World for Stream {
+    type Tensor<T: Elem, const N: usize> = DeviceTensor<T, N>;
+    type Scalar<T: Elem> = T;
+    type Arg<'a> = Argument;
+    type Done = Result<(), Error>;
+
+    fn read<'a, T: Elem, const N: usize>(tensor: &'a DeviceTensor<T, N>) -> Self::Arg<'a> {
+        tensor.argument(false)
+    }
+    fn write<'a, T: Elem, const N: usize>(tensor: &'a mut DeviceTensor<T, N>) -> Self::Arg<'a> {
+        tensor.argument(true)
+    }
+    fn scalar<'a, T: Elem>(value: T) -> Self::Arg<'a> {
+        Argument::Scalar(value.literal())
+    }
+
+    fn launch(&self, kernel: KernelDef, args: Vec<Argument>) -> Result<(), Error> {
+        let schedule = match &self.schedule {
+            None => None,
+            Some(explicit) if is_path(explicit.kernel, &kernel) => Some(&explicit.schedule),
+            Some(explicit) => {
+                let message = format!("the stream's schedule is one of `{}`", explicit.kernel);
+                return Err(Error::Launch { kernel: kernel.path(), message, loc: kernel.loc });
+            }
+        };
+        launch::launch(&self.device, &kernel, schedule, args)
+    }
+
+    fn run(&self, program: ProgramDef, args: Vec<Argument>) -> Result<(), Error> {
+        let path = program.path();
+        // Taken out while it runs, so that other threads may run other programs; two runs of one program have two workspaces.
+        let known = self.runners.lock().unwrap_or_else(|e| e.into_inner()).remove(&path);
+        let mut runners = match known {
+            Some(runners) => runners,
+            None => Runners::new(&self.device, (program.build)()?),
+        };
+        let result = runners.run(&args, self.graphs);
+        self.runners.lock().unwrap_or_else(|e| e.into_inner()).insert(path, runners);
+        result
+    }
+}
+
+/// Whether `path` is `crate::module::name` of the kernel.
+fn is_path(path: &str, kernel: &KernelDef) -> bool {
+    path.strip_prefix(kernel.module).and_then(|rest| rest.strip_prefix("::")) == Some(kernel.name)
+}

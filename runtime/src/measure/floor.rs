@@ -1,0 +1,156 @@
+//! The floor of a subject: the least time that a GPU's memory and its fastest units allow for the work that the subject has to do.
+//!
+//! Bytes move at the rate that a copy reaches. Operations count at the rate of the fastest unit that may do them in their precision:
+//! products of 16-bit floats, of tf32 and of 8-bit integers at the tensor cores' dense peak, where the architecture has that format;
+//! everything else at that of multiply-adds, or of integer operations. A program that has several kinds of products gets the fastest.
+//! So nothing ends below the floor, but for what stores leave in the L2: a time that does says that the floor or the measurement is wrong.
+
+use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
+use girih_core::fragments::Number;
+use girih_core::lower::dot_numbers;
+use girih_core::target::Target;
+use std::fmt;
+
+/// What the floor's time is spent on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// The compulsory bytes, at the rate of a copy.
+    Memory,
+    /// Floating-point multiply-adds.
+    MultiplyAdds,
+    /// 32-bit integer operations.
+    Integers,
+    /// Products on tensor cores, of this format.
+    Matrix(Number),
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Bound::Memory => f.write_str("the bandwidth of a copy"),
+            Bound::MultiplyAdds => f.write_str("the rate of multiply-adds"),
+            Bound::Integers => f.write_str("the rate of integer operations"),
+            Bound::Matrix(number) => write!(f, "the tensor cores' rate for {}", number.name()),
+        }
+    }
+}
+
+/// The least time of a subject at some sizes, and what it is spent on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Floor {
+    /// Seconds.
+    pub seconds: f64,
+    /// What takes them.
+    pub bound: Bound,
+    /// Seconds that the memory may still be at work for when the subject has ended: stores that the L2 holds.
+    pub behind: f64,
+}
+
+impl Floor {
+    /// Why a measured time cannot be: it is below the floor. Nothing where it is not.
+    pub fn contradicts(&self, us: f64) -> Option<String> {
+        let share = self.seconds * 1e6 / us;
+        ((self.seconds - self.behind) * 1e6 > us).then(|| {
+            format!(
+                "{:.1} % of the floor: no time is below it, so the floor ({:.2} us at {}) or the measurement is wrong",
+                100.0 * share,
+                self.seconds * 1e6,
+                self.bound
+            )
+        })
+    }
+}
+
+/// Multiply-adds of a format per second on all tensor cores of a GPU; 0 where these do not know it.
+fn matrix_rate(target: &Target, number: Number) -> f64 {
+    let per_clock = match number {
+        Number::F16 => target.matrix.half,
+        Number::BF16 if target.capability >= 80 => target.matrix.half,
+        Number::BF16 => 0,
+        Number::Tf32 => target.matrix.tf32,
+        Number::I8 | Number::U8 => target.matrix.int8,
+    };
+    f64::from(per_clock) * clocks(target)
+}
+
+/// Clocks per second of all multiprocessors, at the highest rate.
+fn clocks(target: &Target) -> f64 {
+    f64::from(target.multiprocessors) * target.boost
+}
+
+/// The fastest way to do operations: on the plain unit, which does so many per second, or as products of one of these formats.
+fn fastest(target: &Target, plain: (f64, Bound), products: impl Iterator<Item = Number>) -> (f64, Bound) {
+    let on_tensor_cores = products.map(|number| (2.0 * matrix_rate(target, number), Bound::Matrix(number)));
+    on_tensor_cores.chain([plain]).max_by(|a, b| a.0.total_cmp(&b.0)).expect("the plain unit")
+}
+
+/// Integer operations that a multiprocessor starts in a clock, on all units.
+const INTEGERS_PER_CLOCK: f64 = 128.0;
+
+/// The least time for `bytes` bytes and so many operations, some of them products of these formats.
+pub fn of_work(target: &Target, bytes: f64, flops: f64, int_ops: f64, products: &[Number]) -> Floor {
+    let is_integer = |n: &Number| matches!(n, Number::I8 | Number::U8);
+    let floats = products.iter().copied().filter(|n| !is_integer(n));
+    let integers = products.iter().copied().filter(is_integer);
+    // A multiply-add is two operations. Integer additions and multiplications have units of their own, of 64 lanes each; a multiprocessor
+    // starts four warps' instructions per clock.
+    let (flop_rate, float_unit) = fastest(target, (2.0 * f64::from(target.ffma_per_clock) * clocks(target), Bound::MultiplyAdds), floats);
+    let (int_rate, integer_unit) = fastest(target, (INTEGERS_PER_CLOCK * clocks(target), Bound::Integers), integers);
+    let parts = [(bytes / target.bandwidth, Bound::Memory), (flops / flop_rate, float_unit), (int_ops / int_rate, integer_unit)];
+    let (seconds, bound) = parts.into_iter().reduce(|a, b| if b.0 > a.0 { b } else { a }).expect("three parts");
+    Floor { seconds, bound, behind: 0.0 }
+}
+
+/// The least time that a subject can take at some sizes, where it has to move `bytes` bytes. Of a program all variants count. The L2 may keep
+/// what is stored, all of it at worst.
+pub fn floor(subject: &Subject, sizes: &Sizes, bytes: f64, target: &Target) -> Floor {
+    let (flops, int_ops) = subject.challenge.as_ref().map_or((0.0, 0.0), |c| ((c.flops)(sizes), (c.int_ops)(sizes)));
+    let kernels = subject.source.sites().into_iter().filter_map(|def| (def.build)().ok());
+    let products: Vec<Number> = kernels.flat_map(|kernel| dot_numbers(&kernel)).collect();
+    let floor = of_work(target, bytes, flops, int_ops, &products);
+    let behind = if floor.bound == Bound::Memory { target.l2 as f64 / target.bandwidth } else { 0.0 };
+    Floor { behind, ..floor }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_follow_the_tighter_bound() {
+        let h200 = Target::h200();
+        let copy = of_work(h200, 200e6, 25e6, 0.0, &[]);
+        assert!((copy.seconds * 1e6 - 46.51).abs() < 0.01 && copy.bound == Bound::Memory, "{copy:?}");
+        let hash = of_work(h200, 40e6, 0.0, 0.6e9, &[]);
+        assert!((hash.seconds * 1e6 - 17.9).abs() < 0.1 && hash.bound == Bound::Integers, "{hash:?}");
+    }
+
+    #[test]
+    fn products_count_at_the_rate_of_their_format() {
+        let work = |name: &str, products: &[Number]| of_work(Target::find(name).expect("a target"), 0.0, 2e12, 0.0, products);
+        // 2 TFLOP: an H200 does 66.9 of them per second by multiply-adds, 1070 in f16, 535 in tf32.
+        let us = |floor: Floor| (floor.seconds * 1e6).round();
+        assert_eq!((us(work("h200", &[])), us(work("h200", &[Number::F16])), us(work("h200", &[Number::Tf32]))), (29892.0, 1868.0, 3736.0));
+        assert_eq!(work("h200", &[Number::Tf32, Number::BF16]).bound, Bound::Matrix(Number::BF16));
+        // Turing's tensor cores know neither bf16 nor tf32.
+        for number in [Number::BF16, Number::Tf32] {
+            assert_eq!(work("t4", &[number]).bound, Bound::MultiplyAdds);
+        }
+        // Products of integers say nothing of floats.
+        assert_eq!(work("h200", &[Number::I8]).bound, Bound::MultiplyAdds);
+        let integers = of_work(Target::h200(), 0.0, 0.0, 2e12, &[Number::I8]);
+        assert_eq!((us(integers), integers.bound), (934.0, Bound::Matrix(Number::I8)));
+    }
+
+    #[test]
+    fn times_below_the_floor_are_told() {
+        let floor = of_work(Target::h200(), 4.3e6, 0.0, 0.0, &[]);
+        assert_eq!(floor.contradicts(1.1), None);
+        let told = floor.contradicts(0.5).expect("half of the floor");
+        assert!(told.starts_with("200.0 % of the floor") && told.contains("1.00 us at the bandwidth of a copy"), "{told}");
+        // The last stores may be in the L2.
+        let floor = Floor { behind: 0.2e-6, ..floor };
+        assert!(floor.contradicts(0.79).is_some() && floor.contradicts(0.81).is_none());
+    }
+}

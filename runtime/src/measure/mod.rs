@@ -1,0 +1,11 @@
+//! Measurements: how long programs and their exports take, beside what the hardware could do, and whether what was compiled is what was
+//! meant.
+
+pub mod acceptance;
+pub mod bench;
+pub mod exported;
+pub mod floor;
+pub mod quiet;
+pub mod rungs;
+pub mod sweep;
+pub mod timing;

@@ -1,0 +1,75 @@
+//! Timing on a GPU: CUDA events around the work, the L2 cache flushed before every sample, arguments restored.
+
+use crate::device::Device;
+use crate::device::buffer::Buffer;
+use crate::error::Error;
+use crate::subject::guarded_args::Placed;
+
+/// Bytes written before every sample: more than any L2.
+pub const FLUSH: usize = 256 << 20;
+
+/// Works of so many microseconds and more need no run ahead of a sample: what it would warm up is below 1 % of them, and it would only heat
+/// the GPU, which then lowers its clock.
+pub(crate) const WARM_BELOW_US: f64 = 100.0;
+/// Samples of a short work that follow one another before somebody else has the GPU.
+pub(crate) const SAMPLES_OF_A_TURN: usize = 8;
+/// What the flush writes into every byte.
+pub(crate) const FLUSH_BYTE: u8 = 0x5a;
+
+/// Takes samples on one device.
+pub struct Timer {
+    device: Device,
+    flush: Buffer,
+}
+
+impl Timer {
+    /// Allocates what the flush writes.
+    pub fn new(device: &Device) -> Result<Timer, Error> {
+        Ok(Timer { device: device.clone(), flush: device.alloc(FLUSH)? })
+    }
+
+    /// The samples of one turn: several of a work whose last sample took less than 100 µs, behind a run that is not measured, and one of a
+    /// longer one. Where others use the GPU between two turns, a kernel's instructions and address translations are lost with each change
+    /// of hands: they come back here. The L2 is flushed before every sample all the same.
+    ///
+    /// # Errors
+    /// Those of [`Timer::sample`].
+    pub fn turn(&self, last: Option<f64>, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<Vec<f64>, Error> {
+        let short = is_short(last);
+        if short {
+            placed.restore_inputs()?;
+            work()?;
+        }
+        (0..if short { SAMPLES_OF_A_TURN } else { 1 }).map(|_| self.sample(placed, work)).collect()
+    }
+
+    /// Microseconds that `work` takes on the device with a cold L2, its arguments as before the call. The flush is queued in
+    /// front of the work and keeps the GPU busy while the host queues it, so no launch cost is measured.
+    ///
+    /// # Errors
+    /// What `work` reports; also a device without a clock.
+    pub fn sample(&self, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+        placed.restore_inputs()?;
+        self.device.fill(&self.flush, 0, FLUSH, &[FLUSH_BYTE])?;
+        match self.device.time(work)? {
+            Some(seconds) => Ok(seconds * 1e6),
+            None => Err(Error::Buffer(format!("{} has no clock", self.device.name()))),
+        }
+    }
+}
+
+/// Whether a work whose last sample took so long is sampled several times a turn, behind a run that is not measured.
+fn is_short(last: Option<f64>) -> bool {
+    last.is_some_and(|us| us < WARM_BELOW_US)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_short_works_have_several_samples_a_turn() {
+        assert!(is_short(Some(5.5)) && is_short(Some(99.9)));
+        assert!(!is_short(Some(100.0)) && !is_short(Some(8068.0)) && !is_short(None));
+    }
+}

@@ -1,0 +1,86 @@
+//! The schedules of a subject: what is known for its program as a whole, and for each of its launch sites.
+
+use crate::launch::program_schedule::{FACTS, Joint, identity, is_joint};
+use crate::launch::schedule_lookup::{self, Origin};
+use crate::store::{Store, TrialKey};
+use crate::subject::{Call, Subject};
+use crate::tune::launches::{Launch, promised};
+use girih_core::lengths::Lengths;
+use girih_core::schedule::Schedule;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+
+impl Joint {
+    /// The schedule of a subject whose variants are chosen.
+    pub fn of(subject: &Subject, schedules: &[String]) -> Joint {
+        let variants = subject.source.variants.iter().cloned().zip(subject.variants.iter().copied()).collect();
+        let sites = subject.program.site_names().into_iter().zip(schedules.iter().cloned()).collect();
+        Joint { variants, sites, predicted: false }
+    }
+}
+
+/// Under what a program's schedules for a call are stored.
+pub fn key(subject: &Subject, call: &Call, device: &str, target: &Target) -> TrialKey {
+    TrialKey {
+        kernel: subject.source.path.clone(),
+        identity: identity(&subject.source),
+        facts: FACTS.to_string(),
+        lengths: Some(call.lengths()),
+        sizes: call.sizes.to_string(),
+        device: device.to_string(),
+        arch: target.arch.to_string(),
+    }
+}
+
+/// The best schedule known for a program called with arguments of these lengths, without which it is one for the longest: of the
+/// store's for a device and the committed winners' the nearest. It is a proposal: each site's schedule is to be proved legal for its launch.
+pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store: Option<(&Store, &str)>) -> Option<(Joint, Subject)> {
+    if !is_joint(&subject.source) {
+        return None;
+    }
+    let known = schedule_lookup::of_program(&subject.source, lengths, target, store);
+    known.iter().find_map(|(text, origin)| {
+        let joint = Joint { predicted: *origin == Origin::Predicted, ..Joint::parse(text).ok()? };
+        let chosen = joint.variants_on(&subject.source, target)?;
+        Some((joint, subject.with_variants(&chosen)))
+    })
+}
+
+/// A schedule for each launch site of a subject, with where it came from: the program's own where it is legal, else the kernel's for what
+/// a call launches.
+///
+/// # Errors
+/// A kernel that is wrong, or has no legal schedule here.
+pub fn schedules(
+    subject: &Subject,
+    joint: Option<&Joint>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+    launches: &[Launch],
+) -> Result<Vec<(Schedule, Kernel, &'static str)>, String> {
+    let names = subject.program.site_names();
+    let mut all = Vec::new();
+    for (site, def) in subject.program.sites().iter().enumerate() {
+        let kernel = (def.build)().map_err(|e| e.to_string())?;
+        let (facts, lengths) = promised(launches, site, &kernel);
+        let legal = |s: &Schedule| girih_core::lower::check(&kernel, &facts, s, target).is_ok();
+        let own = joint.and_then(|j| j.schedule(&names[site], &kernel)).filter(|s| legal(s));
+        let (schedule, origin) = match own {
+            Some(schedule) => (schedule, joint.map_or("tuned with the program", Joint::origin)),
+            None => {
+                let chosen = schedule_lookup::choose(&kernel, &facts, lengths.as_ref(), target, store, legal);
+                let (schedule, origin) =
+                    chosen.ok_or_else(|| format!("kernel `{}` has no legal schedule on {}", kernel.name, target.name))?;
+                (schedule, origin.name())
+            }
+        };
+        all.push((schedule, kernel, origin));
+    }
+    Ok(all)
+}
+
+/// `softmax`, or `softmax (row in registers=no)` where its program has variants.
+pub fn way_name(subject: &Subject) -> String {
+    let joint = Joint { sites: Vec::new(), ..Joint::of(subject, &[]) };
+    if joint.variants.is_empty() { subject.name.clone() } else { format!("{} ({joint})", subject.name) }
+}
