@@ -3,23 +3,29 @@
 //! This crate is the one that users depend on: devices, NVRTC, the cubin cache, launches and programs, the tuner, and the
 //! command line. What a kernel means and how it becomes CUDA C is in `girih_core`, which does no I/O.
 
-pub mod bugs;
-pub mod child;
-pub mod cores;
+pub(crate) mod child;
 pub mod error;
 mod wheel;
 
 pub mod compile;
 pub mod device;
 pub mod launch;
-pub mod store;
 
+// What the workspace's own tests reach into, beside the documented surface.
+#[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod check;
+#[doc(hidden)]
+pub mod cores;
+#[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod measure;
+#[doc(hidden)]
+pub mod store;
+#[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod subject;
+#[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod tune;
 

@@ -10,6 +10,7 @@
 mod abreast;
 mod ahead;
 mod bench;
+mod bugs;
 mod check;
 mod counters;
 mod device;
@@ -81,7 +82,7 @@ enum Command {
 /// Runs the command line. The exit code is 0 if all went well, 1 if a check failed or a command could not do its work.
 pub fn main() -> ExitCode {
     end_with_the_reader();
-    crate::bugs::watch_compiler();
+    crate::cli::bugs::watch_compiler();
     let cli = Cli::parse();
     crate::launch::schedule_lookup::add_sources();
     let (serves, checks) = (matches!(cli.command, Command::Worker | Command::Compiler), matches!(cli.command, Command::Check(_)));
@@ -100,7 +101,7 @@ pub fn main() -> ExitCode {
         Command::Compiler => crate::compile::nvrtc::serve(),
     };
     // Who asked a process for work runs into the same.
-    let bugs = if serves { 0 } else { crate::bugs::tell() };
+    let bugs = if serves { 0 } else { crate::cli::bugs::tell() };
     match result {
         Ok(()) if checks && bugs > 0 => ExitCode::FAILURE,
         Ok(()) => ExitCode::SUCCESS,

@@ -15,30 +15,64 @@ use girih_core::target::Target;
 /// A subject with its variants chosen, and the schedule of each of its launch sites, with where it comes from.
 pub type Way = (Subject, Vec<(Schedule, &'static str)>);
 
+/// What `--set` says.
+pub struct Set<'a> {
+    /// Knobs of every launch; nothing where launch sites or variants are named.
+    knobs: Option<&'a str>,
+    named: Joint,
+}
+
+impl<'a> Set<'a> {
+    /// Reads a text for a subject.
+    ///
+    /// # Errors
+    /// The part that is neither a variant nor a site's schedule.
+    pub fn read(subject: &Subject, text: Option<&'a str>) -> Result<Set<'a>, String> {
+        match text.filter(|text| names_sites(subject, text)) {
+            Some(text) => Ok(Set { knobs: None, named: Joint::parse(text)? }),
+            None => Ok(Set { knobs: text, named: Joint::default() }),
+        }
+    }
+
+    /// Whether variants are named.
+    pub fn chooses(&self) -> bool {
+        !self.named.variants.is_empty()
+    }
+
+    /// The subject with the variants that are named; the others stay as they are.
+    ///
+    /// # Errors
+    /// A variant or launch site that there is not, with those there are.
+    pub fn applied(&self, subject: &Subject) -> Result<Subject, String> {
+        let subject = with_variants(subject, &self.named)?;
+        self.named.sites.iter().try_for_each(|(name, _)| is_site(&subject, name))?;
+        Ok(subject)
+    }
+
+    /// The knobs that are set at a launch site.
+    pub fn of_site(&self, site: &str) -> Option<&str> {
+        let own = self.named.sites.iter().find(|(name, _)| name == site);
+        own.map(|(_, text)| text.as_str()).or(self.knobs)
+    }
+}
+
 /// The way of a preset, with what a text sets.
 ///
 /// # Errors
 /// A variant, launch site or knob that there is not, with those there are; values that can't be read.
 pub fn way(subject: &Subject, target: &Target, preset: Preset, set: Option<&str>) -> Result<Way, String> {
-    let named = set.filter(|text| names_sites(subject, text)).map(Joint::parse).transpose()?;
-    let (known, mut subject) = show::preset_program(subject, target, preset);
-    if let Some(named) = &named {
-        subject = with_variants(&subject, named)?;
-        are_sites(&subject, named)?;
-    }
+    let set = Set::read(subject, set)?;
+    let (known, subject) = show::preset_program(subject, target, preset);
+    let subject = set.applied(&subject)?;
     let (names, at_perf) = (subject.program.site_names(), AtPerf::of(&subject));
     let mut schedules = Vec::new();
     for (site, (name, def)) in names.iter().zip(subject.program.sites()).enumerate() {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let own = known.as_ref().and_then(|j| Some((j.schedule(name, &kernel)?, j.origin())));
-        let text = match &named {
-            Some(named) => named.sites.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str()),
-            None => set,
-        };
         // The best schedule is that of a launch at the challenge's own size.
         let at_own_size = at_perf.facts_of_site(site).filter(|_| preset == Preset::Best).cloned();
         let facts = at_own_size.unwrap_or_else(|| Facts::best(&kernel));
-        let chosen = show::schedule(&kernel, &facts, at_perf.of_site(site), target, preset, text, own);
+        let chosen = show::schedule(&kernel, &facts, at_perf.of_site(site), target, preset, set.of_site(name), own);
         schedules.push(chosen.map_err(|e| if names.len() > 1 { format!("{name}: {e}") } else { e })?);
     }
     Ok((subject, schedules))
@@ -61,10 +95,11 @@ fn with_variants(subject: &Subject, named: &Joint) -> Result<Subject, String> {
     Ok(subject.with_variants(&variants))
 }
 
-fn are_sites(subject: &Subject, named: &Joint) -> Result<(), String> {
+/// Refuses a launch site that there is not.
+pub fn is_site(subject: &Subject, name: &str) -> Result<(), String> {
     let sites = subject.program.site_names();
-    match named.sites.iter().find(|(name, _)| !sites.contains(name)) {
-        Some((name, _)) => Err(format!("{} has no launch site `{name}`; it has {}", schedules::way_name(subject), sites.join(", "))),
-        None => Ok(()),
+    if sites.iter().any(|s| s == name) {
+        return Ok(());
     }
+    Err(format!("{} has no launch site `{name}`; it has {}", schedules::way_name(subject), sites.join(", ")))
 }

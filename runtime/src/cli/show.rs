@@ -1,5 +1,6 @@
 //! `show`: a kernel at one schedule, at any level from tile IR to SASS.
 
+use super::settings::{self, Set};
 use super::{acceptance_json, device, print_json};
 use crate::compile::{Compiled, Output, compile};
 use crate::launch::program_schedule::Joint;
@@ -28,7 +29,8 @@ use std::sync::LazyLock;
 pub struct Args {
     /// A challenge (all its launch sites), one of its sites as in softmax.stats, or a kernel.
     name: String,
-    /// Knobs to set, as in --set T=1024,V=4; the others stay as the preset has them.
+    /// Knobs to set at every launch, as in --set T=1024,V=4, or launch sites and variants by name, as in
+    /// --set 'row in registers=no; stats: T=1024,C=4'; the others stay as the preset has them.
     #[arg(long, value_name = "KNOBS")]
     set: Option<String>,
     /// The schedule to start from.
@@ -100,13 +102,15 @@ enum Level {
 pub fn run(args: &Args) -> Result<(), String> {
     let target = device::target(args.arch.as_deref())?;
     let (subject, only) = names::subject_site(&args.name)?;
-    let (joint, mut subject) = preset_program(&subject, target, args.preset);
+    let set = Set::read(&subject, args.set.as_deref())?;
+    let (joint, subject) = preset_program(&subject, target, args.preset);
+    let mut subject = set.applied(&subject)?;
     if let Some(site) = &only
-        && !subject.program.site_names().contains(site)
+        && let Err(none) = settings::is_site(&subject, site)
     {
         // The best variants do without this site.
         let with = subject.ways().into_iter().find(|w| w.program.site_names().contains(site));
-        subject = with.unwrap_or(subject);
+        subject = with.filter(|_| !set.chooses()).ok_or(none)?;
     }
     let names = subject.program.site_names();
     let at_perf = AtPerf::of(&subject);
@@ -120,7 +124,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         };
         let own = joint.as_ref().and_then(|j| Some((j.schedule(site, &kernel)?, j.origin())));
         let lengths = at_perf.of_site(number);
-        let (schedule, from) = schedule(&kernel, &facts, lengths, target, args.preset, args.set.as_deref(), own)?;
+        let (schedule, from) = schedule(&kernel, &facts, lengths, target, args.preset, set.of_site(site), own)?;
         let facts = if args.facts == FactsChoice::Fitting { facts.fitting(&kernel, &schedule) } else { facts };
         let (text, verdict) = level(&kernel, &facts, &schedule, target, args.ir)?;
         if args.json {

@@ -1,6 +1,6 @@
 //! From tile IR to a loadable kernel: lower, emit, and for a GPU the cubin through the disk cache.
 
-pub mod cache;
+pub(crate) mod cache;
 pub mod nvrtc;
 pub mod resources;
 #[cfg(feature = "tune")]

@@ -2,25 +2,25 @@
 //!
 //! - `pool` holds the candidates: all of a small space; of a large one a sample, and what lies near the best.
 //! - [`search`] picks candidates and elects a winner; it sees schedules and durations only.
-//! - [`client`] measures a candidate in a worker process ([`worker`]) under a time limit; [`predict`] asks the model instead.
+//! - `client` measures a candidate in a worker process ([`worker`]) under a time limit; [`predict`] asks the model instead.
 //! - [`crate::store`] gets every trial at once, so a killed run resumes where it stopped.
 //!
 //! A program is tuned as a whole ([`program`]): site by site, the time of a candidate being the whole program's with the other sites at
 //! their best so far, until no site changes any more; and so for each choice of its variants.
 
 mod ahead;
-pub mod client;
+pub(crate) mod client;
 mod clock;
 pub mod contents;
 pub mod counted;
-pub mod dry_run;
+pub(crate) mod dry_run;
 pub mod floor;
 pub mod launches;
 mod model_ranking;
 mod pool;
 pub mod predict;
 pub mod program;
-pub mod protocol;
+pub(crate) mod protocol;
 pub mod record;
 pub mod recording;
 pub mod reduced;

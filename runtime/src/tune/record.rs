@@ -239,3 +239,25 @@ pub fn schedules(subject: &Subject, kernels: &[Kernel], timed: &Timed) -> Option
     let text = |name: &String| timed.joint.sites.iter().find(|(n, _)| n == name).map(|(_, s)| s.as_str());
     names.iter().zip(kernels).map(|(name, kernel)| parse_schedule(kernel, text(name)?).ok()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use girih_core::facts::Facts;
+    use girih_core::tile::by_hand::four_knobs;
+
+    #[test]
+    fn what_is_not_launched_keeps_its_schedule() {
+        let kernel = four_knobs();
+        let facts = Facts::best(&kernel);
+        let spaces: Vec<Space> = (0..2).map(|_| Space::new(&kernel, &facts, Target::h200())).collect();
+        let first: Way = vec![spaces[0].candidates().next().expect("a candidate"); 2];
+        let mut draw = Draw { spaces: &spaces, launched: vec![true, false], first: &first, seen: HashSet::new(), at: 1 };
+        let drawn = draw.evenly(1, 8, None);
+        let near = draw.beside(&drawn[..2]);
+        assert!(drawn.len() == 8 && !near.is_empty(), "{} and {}", drawn.len(), near.len());
+        let all: Vec<&Way> = drawn.iter().chain(&near).collect();
+        assert!(all.iter().all(|way| way[1] == first[1]), "{all:?}");
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len(), "each way is drawn once");
+    }
+}

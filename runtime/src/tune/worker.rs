@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// Serves requests until stdin ends.
 ///
 /// # Errors
-/// As [`child::serve`]: the tuner is gone.
+/// As `child::serve`: the tuner is gone.
 pub fn serve() -> Result<(), String> {
     let mut worker: Option<Worker> = None;
     child::serve(|request: Request| match (request, &mut worker) {

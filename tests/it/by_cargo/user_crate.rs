@@ -186,6 +186,13 @@ fn checks_again(saxpy: &Path) {
         let error = refused(saxpy, &["check", "wrong", "--set", set]);
         assert!(error.contains(expected), "{error}");
     }
+    let shown = |name: &str, set: &str| run(saxpy, &["show", name, "--set", set, "--json"]);
+    let two = shown("wrong", "it's scaled=no; saxpy_2: T=512");
+    let sites = two.lines().filter(|l| l.contains("\"schedule\":\"T=512")).count();
+    assert!(sites == 1 && two.contains("\"site\":\"saxpy_2\"") && two.contains("\"site\":\"saxpy_1\""), "{two}");
+    assert!(!shown("wrong", "it's scaled=yes").contains("saxpy_2"));
+    let error = refused(saxpy, &["show", "wrong.saxpy_2", "--set", "it's scaled=yes"]);
+    assert!(error.contains("wrong (it's scaled=yes) has no launch site `saxpy_2`; it has saxpy, sums"), "{error}");
     let pinned = run(saxpy, &["check", "wrong", "--set", "it's scaled=no; sums: T=32"]);
     assert!(pinned.contains("wrong (it's scaled=no)") && pinned.contains("3 sizes x 1 schedules: 3 runs"), "{pinned}");
 

@@ -71,7 +71,7 @@ pub(super) fn compilers() -> Option<&'static Compilers> {
 /// What such a process does until nobody asks any more.
 ///
 /// # Errors
-/// As [`child::serve`].
+/// As `child::serve`.
 pub fn serve() -> Result<(), String> {
     child::serve(|job: Job| match compile_here(&job) {
         Ok(cubin) => Made::Cubin(cubin),
