@@ -46,6 +46,7 @@ mod on_devices;
 mod one_block;
 mod operator_laws;
 mod operators;
+mod pages;
 mod presence;
 mod program_chunks;
 mod programs;
