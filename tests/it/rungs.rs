@@ -117,8 +117,7 @@ fn guess(space: &Space, naive: &Schedule) -> Schedule {
     if let Some(default) = default_of_large(space, naive) {
         return default;
     }
-    let all = space.candidates().filter(|s| s != naive);
-    all.min_by_key(rank).unwrap_or_else(|| panic!("{} has one schedule only", kernel.name))
+    least(space, rank, &[naive]).unwrap_or_else(|| panic!("{} has one schedule only", kernel.name))
 }
 
 /// A candidate between the two: elements in a thread but no vectors, if there is one.
@@ -131,7 +130,18 @@ fn middle(space: &Space, naive: &Schedule, winner: &Schedule) -> Schedule {
         let changed = others.filter(|(k, (a, b))| !matches!(k.kind, KnobKind::Coarsen { .. }) && a != b).count();
         (vector, (coarsen - 4).abs(), changed, s.clone())
     };
-    let all: Vec<Schedule> = if space.points() > MOST_POINTS { space.sample(100, 1) } else { space.enumerate() };
-    let all = all.into_iter().filter(|s| s != naive && s != winner);
-    all.min_by_key(rank).unwrap_or_else(|| panic!("{} has two schedules only", kernel.name))
+    let known = [naive, winner];
+    let found = if space.points() > MOST_POINTS {
+        space.sample(100, 1).into_iter().filter(|s| !known.contains(&s)).min_by_key(rank)
+    } else {
+        least(space, rank, &known)
+    };
+    found.unwrap_or_else(|| panic!("{} has two schedules only", kernel.name))
+}
+
+/// The candidate of the least rank that is not known. Points are ranked before they are lowered: few are looked at.
+fn least<K: Ord>(space: &Space, rank: impl Fn(&Schedule) -> K, known: &[&Schedule]) -> Option<Schedule> {
+    let mut points: Vec<Schedule> = (0..space.points()).map(|i| space.point(i)).filter(|s| !known.contains(&s)).collect();
+    points.sort_by_cached_key(rank);
+    points.into_iter().find(|s| space.is_candidate(s))
 }
