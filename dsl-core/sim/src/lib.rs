@@ -9,7 +9,7 @@
 //! warp therefore never ends ([`TrapKind::FuelExhausted`]), although a GPU might get there.
 //!
 //! ```text
-//! mod.rs       what callers see
+//! lib.rs       what callers see
 //! decode.rs    structured body → flat code (op.rs), statement by statement (decode/);  unrolled.rs: what compilers leave of unrolled loops
 //! machine.rs   blocks, stepping;  machine/: barriers that several warps meet at, traps
 //! warp.rs      registers, masks, arithmetic;  step.rs: its operations one by one, shuffles
@@ -19,6 +19,7 @@
 //! clock.rs     vector clocks;  shadow.rs: who accessed what, and races
 //! matrix.rs    matrix instructions and their numbers
 //! counting/    what a launch does at its true size, without doing all of it
+//! model.rs     how long it takes
 //! memory.rs    bytes and what was written;  counters.rs;  trap.rs
 //! ```
 

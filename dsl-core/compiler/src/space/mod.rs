@@ -22,10 +22,10 @@ use std::fmt::{self, Write};
 /// The space of one kernel for given facts and target.
 #[derive(Clone, Debug)]
 pub struct Space<'a> {
-    pub(super) kernel: &'a Kernel,
+    kernel: &'a Kernel,
     facts: Facts,
     target: &'a Target,
-    pub(super) choices: Vec<Vec<Choice>>,
+    choices: Vec<Vec<Choice>>,
     /// What points lower to, by hash; `None` where they are illegal. Neighbouring points are compared often.
     codes: RefCell<HashMap<Schedule, Option<u64>>>,
 }
@@ -108,7 +108,7 @@ impl<'a> Space<'a> {
     }
 
     /// As [`Space::canonical`]; `None` where the schedule is illegal.
-    pub(super) fn simplest(&self, schedule: Schedule) -> Option<Schedule> {
+    fn simplest(&self, schedule: Schedule) -> Option<Schedule> {
         let code = self.code(&schedule)?;
         let mut best = schedule;
         for (i, knob) in self.kernel.knobs.iter().enumerate().filter(|(_, k)| k.kind != KnobKind::Tile) {
@@ -139,12 +139,12 @@ impl<'a> Space<'a> {
     }
 
     /// Whether two schedules are the same kernel, or both illegal.
-    pub(super) fn same_code(&self, a: &Schedule, b: &Schedule) -> bool {
+    fn same_code(&self, a: &Schedule, b: &Schedule) -> bool {
         self.code(a) == self.code(b)
     }
 
     /// Whether a schedule gives a kernel: as [`Space::check`], and what lowering can't do yet is a refusal too.
-    pub(super) fn lowers(&self, schedule: &Schedule) -> Result<(), CompileError> {
+    fn lowers(&self, schedule: &Schedule) -> Result<(), CompileError> {
         lower::lower(self.kernel, &self.facts, schedule, self.target).map(|_| ())
     }
 
@@ -168,7 +168,7 @@ impl<'a> Space<'a> {
     }
 
     /// The naive schedule before knobs that have no effect are set to their first value.
-    pub(super) fn plain(&self) -> Result<Schedule, ScheduleError> {
+    fn plain(&self) -> Result<Schedule, ScheduleError> {
         let plain: Vec<Vec<Choice>> = self.kernel.knobs.iter().map(|k| naive_choices(k.kind, &k.choices)).collect();
         let plain = Space { choices: plain, ..self.clone() };
         let best = plain.points_by_tile().into_iter().find(|s| self.check(s).is_ok());
@@ -222,7 +222,7 @@ impl fmt::Write for Hashed {
     }
 }
 
-pub(super) fn number(choice: &Choice) -> i64 {
+fn number(choice: &Choice) -> i64 {
     match choice {
         Choice::Int(i) => *i,
         Choice::Word(_) => 1,
