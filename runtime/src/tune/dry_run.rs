@@ -32,7 +32,7 @@ const CALL: u64 = 4;
 
 /// A launch site in a reduced call.
 #[derive(Clone, Debug)]
-pub struct Rehearsed {
+pub struct SiteRun {
     /// The site.
     pub site: usize,
     /// What its first launch found in each argument's memory, from the lowest to the highest element; nothing for scalars.
@@ -43,18 +43,18 @@ pub struct Rehearsed {
 
 /// What a reduced call did, as far as it came.
 #[derive(Clone, Debug)]
-pub struct Rehearsal {
+pub struct DryRun {
     /// Its sizes.
     pub sizes: Sizes,
     /// The sites that it launched.
-    pub sites: Vec<Rehearsed>,
+    pub sites: Vec<SiteRun>,
     /// What was read back, in order.
     pub read: Vec<Literal>,
     /// Why it ended early.
     pub ended: Option<Ended>,
 }
 
-/// Why a rehearsal ended early.
+/// Why a dry run ended early.
 #[derive(Clone, Debug)]
 pub enum Ended {
     /// It is too much work to simulate.
@@ -63,9 +63,9 @@ pub enum Ended {
     Failed(String),
 }
 
-impl Rehearsal {
+impl DryRun {
     /// A site, if it was launched.
-    pub fn site(&self, site: usize) -> Option<&Rehearsed> {
+    pub fn site(&self, site: usize) -> Option<&SiteRun> {
         self.sites.iter().find(|s| s.site == site)
     }
 
@@ -76,18 +76,18 @@ impl Rehearsal {
     }
 }
 
-/// The rehearsals of a subject for a target; each is made once.
-pub struct Rehearsals {
+/// The dry runs of a subject for a target; each is made once.
+pub struct DryRuns {
     /// Warp instructions that a launch may take.
     most: u64,
-    known: Mutex<HashMap<String, Arc<Rehearsal>>>,
+    known: Mutex<HashMap<String, Arc<DryRun>>>,
 }
 
-impl Rehearsals {
+impl DryRuns {
     /// For searches that share so much time; some seconds for each simulation without.
-    pub fn within(time: Option<Duration>) -> Rehearsals {
+    pub fn within(time: Option<Duration>) -> DryRuns {
         let most = time.map_or(MOST, |t| ((t.as_secs_f64() * PER_SECOND) as u64).clamp(MOST / 40, MOST));
-        Rehearsals { most, known: Mutex::default() }
+        DryRuns { most, known: Mutex::default() }
     }
 
     /// Warp instructions after which the launch of a candidate is given up, where one under the known schedule takes so many.
@@ -105,15 +105,15 @@ impl Rehearsals {
         sizes: &Sizes,
         (site, kernel): (usize, &Kernel),
         target: &Target,
-    ) -> Result<Arc<Rehearsal>, String> {
+    ) -> Result<Arc<DryRun>, String> {
         self.shrunk(subject, target, Some(site), &|bytes| reduced(subject, sizes, (site, kernel), target, bytes))
     }
 
     /// The largest of the reduced calls that comes to its end.
     ///
     /// # Errors
-    /// As [`Rehearsals::of_site`].
-    pub fn of_program(&self, subject: &Subject, sizes: &Sizes, target: &Target) -> Result<Arc<Rehearsal>, String> {
+    /// As [`DryRuns::of_site`].
+    pub fn of_program(&self, subject: &Subject, sizes: &Sizes, target: &Target) -> Result<Arc<DryRun>, String> {
         let fitting = |bytes| Ok(if subject.largest_bytes(sizes)? <= bytes { sizes.clone() } else { scaled_sizes(subject, sizes, bytes)? });
         self.shrunk(subject, target, None, &fitting)
     }
@@ -125,7 +125,7 @@ impl Rehearsals {
         target: &Target,
         site: Option<usize>,
         fitting: &dyn Fn(f64) -> Result<Sizes, String>,
-    ) -> Result<Arc<Rehearsal>, String> {
+    ) -> Result<Arc<DryRun>, String> {
         let (mut bytes, mut last) = (SMALL, None::<Sizes>);
         while bytes >= LEAST {
             let sizes = fitting(bytes)?;
@@ -144,16 +144,16 @@ impl Rehearsals {
     }
 
     /// A call at these sizes; with scalars that fit them where those that are given do not.
-    fn at(&self, subject: &Subject, sizes: &Sizes, target: &Target) -> Result<Arc<Rehearsal>, String> {
+    fn at(&self, subject: &Subject, sizes: &Sizes, target: &Target) -> Result<Arc<DryRun>, String> {
         let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
         let name = format!("{sizes}");
         if let Some(found) = known.get(&name) {
             return Ok(found.clone());
         }
-        let mut found = rehearse(subject, sizes, target, self.most)?;
+        let mut found = run_dry(subject, sizes, target, self.most)?;
         let fitting = fitting_scalars(subject, sizes);
         if matches!(found.ended, Some(Ended::Failed(_))) && fitting != *sizes {
-            let other = rehearse(subject, &fitting, target, self.most)?;
+            let other = run_dry(subject, &fitting, target, self.most)?;
             if other.ended.is_none() {
                 found = other;
             }
@@ -176,14 +176,14 @@ fn fitting_scalars(subject: &Subject, sizes: &Sizes) -> Sizes {
 }
 
 /// Runs a call under the schedules that are known, and keeps what each site finds first.
-fn rehearse(subject: &Subject, sizes: &Sizes, target: &Target, most: u64) -> Result<Rehearsal, String> {
+fn run_dry(subject: &Subject, sizes: &Sizes, target: &Target, most: u64) -> Result<DryRun, String> {
     let call = subject.call(sizes, super::SEED)?;
     let device = Device::sim_within(target, most, false);
     let text = |e: Error| e.to_string();
     let placed = Placed::new(&device, &call, 0).map_err(text)?;
     let mut runner = Runner::new(&device, subject.program.clone());
-    let rehearsal = Rehearsal { sizes: sizes.clone(), sites: Vec::new(), read: Vec::new(), ended: None };
-    let mut notes = Notes { device: &device, rehearsal, running: None, left: CALL * most, subject };
+    let dry_run = DryRun { sizes: sizes.clone(), sites: Vec::new(), read: Vec::new(), ended: None };
+    let mut notes = Notes { device: &device, dry_run, running: None, left: CALL * most, subject };
     let done = runner.run_before(&placed.arguments(), &mut notes);
     notes.conclude(done.is_ok());
     let ended = match done {
@@ -192,14 +192,14 @@ fn rehearse(subject: &Subject, sizes: &Sizes, target: &Target, most: u64) -> Res
         Err(e) => Some(Ended::Failed(e.to_string())),
         Ok(()) => None,
     };
-    Ok(Rehearsal { ended, ..notes.rehearsal })
+    Ok(DryRun { ended, ..notes.dry_run })
 }
 
 /// Takes notes while a call runs.
 struct Notes<'a> {
     device: &'a Device,
     subject: &'a Subject,
-    rehearsal: Rehearsal,
+    dry_run: DryRun,
     /// The site whose launch was made last, if it was its first.
     running: Option<usize>,
     /// Warp instructions that the rest of the call may take.
@@ -210,7 +210,7 @@ impl Notes<'_> {
     /// Nothing more can be learned: every site is known, and how often they are launched depends on no data.
     fn is_enough(&self) -> bool {
         let all = self.subject.program.sites().len();
-        let known = self.rehearsal.sites.iter().filter(|s| s.steps.is_some()).count();
+        let known = self.dry_run.sites.iter().filter(|s| s.steps.is_some()).count();
         known == all && !self.subject.program.reads_back()
     }
 
@@ -220,7 +220,7 @@ impl Notes<'_> {
         let steps = sim.last_report().map_or(0, |r| r.steps);
         self.left = self.left.saturating_sub(steps);
         if let Some(site) = self.running.take()
-            && let Some(found) = self.rehearsal.sites.iter_mut().find(|s| s.site == site)
+            && let Some(found) = self.dry_run.sites.iter_mut().find(|s| s.site == site)
         {
             found.steps = well.then_some(steps);
         }
@@ -242,16 +242,16 @@ impl Witness for Notes<'_> {
         if self.left == 0 || self.is_enough() {
             return Err(Error::Unfinished { kernel: self.subject.name.clone(), steps: 0 });
         }
-        if self.rehearsal.site(site).is_none() {
+        if self.dry_run.site(site).is_none() {
             let before = regions.iter().zip(args).map(|(r, a)| self.bytes(r, a)).collect::<Result<_, Error>>()?;
-            self.rehearsal.sites.push(Rehearsed { site, before, steps: None });
+            self.dry_run.sites.push(SiteRun { site, before, steps: None });
             self.running = Some(site);
         }
         Ok(())
     }
 
     fn read(&mut self, value: Literal) -> Result<(), Error> {
-        self.rehearsal.read.push(value);
+        self.dry_run.read.push(value);
         Ok(())
     }
 }
@@ -260,22 +260,22 @@ impl Witness for Notes<'_> {
 ///
 /// # Errors
 /// Arguments that do not fit the program.
-pub fn found(rehearsals: &Rehearsals, subject: &Subject, call: &Call, target: &Target) -> Result<(Vec<Launch>, Option<String>), String> {
+pub fn found(dry_runs: &DryRuns, subject: &Subject, call: &Call, target: &Target) -> Result<(Vec<Launch>, Option<String>), String> {
     let unread = || launches::launches(&subject.program, call, 0);
     if !subject.program.reads_back() {
         return Ok((unread()?, None));
     }
     let lower = "so launches that depend on it may be left out, and the time of the whole program is a lower bound";
-    let rehearsal = match rehearsals.of_program(subject, &call.sizes, target) {
-        Ok(rehearsal) => rehearsal,
+    let dry_run = match dry_runs.of_program(subject, &call.sizes, target) {
+        Ok(dry_run) => dry_run,
         Err(e) => return Ok((unread()?, Some(format!("{} reads values back that are not known, {lower}: {e}", subject.name)))),
     };
-    let (name, at) = (&subject.name, &rehearsal.sizes);
-    if let Some(Ended::Failed(why)) = &rehearsal.ended {
+    let (name, at) = (&subject.name, &dry_run.sizes);
+    if let Some(Ended::Failed(why)) = &dry_run.ended {
         let why = why.lines().next().unwrap_or_default();
         return Ok((unread()?, Some(format!("{name} reads values back that are not known, {lower}: at {at}: {why}"))));
     }
-    let Ok(found) = launches::launches_reading(&subject.program, call, &rehearsal.read) else {
+    let Ok(found) = launches::launches_reading(&subject.program, call, &dry_run.read) else {
         return Ok((unread()?, Some(format!("{name} reads other values back at {at}, {lower}"))));
     };
     let as_often = found.iter().map(|l| format!("{} {}", subject.program.site_names()[l.site], l.count)).collect::<Vec<_>>().join(", ");

@@ -2,7 +2,7 @@
 //!
 //! What a candidate does is counted at the true size ([`super::counted`]), and the model turns it into a time with the registers that
 //! NVRTC reports. Where there is no NVRTC a guess stands for the registers. Where data decide what is done that are not known at the true
-//! size, a rehearsal at a reduced size is simulated and its counters are scaled; where even that cannot be, bytes and operations have to
+//! size, a dry run at a reduced size is simulated and its counters are scaled; where even that cannot be, bytes and operations have to
 //! do. The caller is told which it was ([`Basis`]).
 
 mod trial;
@@ -10,7 +10,7 @@ mod trial;
 use super::SEED;
 use super::contents::Inputs;
 use super::counted::{counted, repeats};
-use super::dry_run::Rehearsals;
+use super::dry_run::DryRuns;
 use super::floor::Basis;
 use super::launches::{Launch, at as launches_at, host_arguments, launches_reading};
 use super::reduced::one_tile_each;
@@ -39,7 +39,7 @@ pub struct Prediction<'a> {
     launch: &'a Launch,
     sizes: &'a Sizes,
     /// The reduced calls that are known.
-    rehearsals: Arc<Rehearsals>,
+    dry_runs: Arc<DryRuns>,
     /// The same site's launch in a reduced call, found only where it is wanted: data that are not known at the true size decide what is done.
     small: OnceLock<Result<Small, String>>,
     target: &'a Target,
@@ -84,9 +84,9 @@ impl<'a> Prediction<'a> {
         target: &'a Target,
         schedules: Vec<Schedule>,
     ) -> Prediction<'a> {
-        let (rehearsals, small) = (Arc::new(Rehearsals::within(None)), OnceLock::new());
+        let (dry_runs, small) = (Arc::new(DryRuns::within(None)), OnceLock::new());
         let (checks, inputs, starts, end, others_us) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), None, 0.0);
-        Prediction { subject, kernel, launch, sizes, rehearsals, small, target, schedules, checks, end, others_us, inputs, starts }
+        Prediction { subject, kernel, launch, sizes, dry_runs, small, target, schedules, checks, end, others_us, inputs, starts }
     }
 
     /// With checks that end with a search that has so much time.
@@ -95,8 +95,8 @@ impl<'a> Prediction<'a> {
     }
 
     /// With the reduced calls that the program's other sites know, too.
-    pub(super) fn sharing(self, rehearsals: &Arc<Rehearsals>) -> Prediction<'a> {
-        Prediction { rehearsals: rehearsals.clone(), ..self }
+    pub(super) fn sharing(self, dry_runs: &Arc<DryRuns>) -> Prediction<'a> {
+        Prediction { dry_runs: dry_runs.clone(), ..self }
     }
 
     /// The reduced launch.
@@ -106,14 +106,14 @@ impl<'a> Prediction<'a> {
 
     fn find_small(&self) -> Result<Small, String> {
         let (subject, site) = (self.subject, self.launch.site);
-        let rehearsal = self.rehearsals.of_site(subject, self.sizes, (site, self.kernel), self.target)?;
-        let call = subject.call(&rehearsal.sizes, SEED)?;
-        let found = launches_reading(&subject.program, &call, &rehearsal.read)?;
+        let dry_run = self.dry_runs.of_site(subject, self.sizes, (site, self.kernel), self.target)?;
+        let call = subject.call(&dry_run.sizes, SEED)?;
+        let found = launches_reading(&subject.program, &call, &dry_run.read)?;
         let launch = found.into_iter().find(|l| l.site == site).unwrap_or_else(|| self.launch.clone());
-        let scale = scale(subject, self.kernel, (self.launch, self.sizes), (&launch, &rehearsal.sizes));
-        let rehearsed = rehearsal.site(site);
-        let before = rehearsed.map_or(vec![None; launch.args.len()], |r| r.before.clone());
-        Ok(Small { launch, before, scale, fuel: self.rehearsals.fuel(rehearsed.and_then(|r| r.steps)) })
+        let scale = scale(subject, self.kernel, (self.launch, self.sizes), (&launch, &dry_run.sizes));
+        let site_run = dry_run.site(site);
+        let before = site_run.map_or(vec![None; launch.args.len()], |r| r.before.clone());
+        Ok(Small { launch, before, scale, fuel: self.dry_runs.fuel(site_run.and_then(|r| r.steps)) })
     }
 
     /// Predicts the whole program, whose other launch sites take so many microseconds.

@@ -2,7 +2,7 @@
 
 use super::client::{WORKER, WorkerMeasure};
 use super::clock::{Clock, patience_ms};
-use super::dry_run::{self, Rehearsals};
+use super::dry_run::{self, DryRuns};
 use super::launches::Launch;
 use super::protocol::Setup;
 use super::search::Budget;
@@ -41,7 +41,7 @@ pub(super) struct Sites {
     /// What the model gave sites under schedules, in microseconds: each search asks for all the others.
     pub predicted: RefCell<HashMap<(usize, String), f64>>,
     /// Reduced calls, which the sites share.
-    pub rehearsals: Arc<Rehearsals>,
+    pub dry_runs: Arc<DryRuns>,
 }
 
 /// Rounds over the sites: the first tries every candidate, later ones the best of each site again beside the others' new schedules.
@@ -155,14 +155,14 @@ impl Descent<'_> {
     fn run(&self, former: Option<&Joint>, progress: &mut dyn Progress) -> Result<(Vec<SiteOutcome>, Joint, f64), String> {
         let (target, device) = (self.options.by.target(), self.options.by.device_name());
         let searches = self.searches_left(0, self.subject.program.sites().len(), 0);
-        let rehearsals = Arc::new(Rehearsals::within(self.clock.share(&self.options.budget, searches).time));
-        let (launches, unsure) = dry_run::found(&rehearsals, self.subject, self.call, target)?;
+        let dry_runs = Arc::new(DryRuns::within(self.clock.share(&self.options.budget, searches).time));
+        let (launches, unsure) = dry_run::found(&dry_runs, self.subject, self.call, target)?;
         unsure.into_iter().for_each(|text| progress.note(&text));
         self.tell_unreached(&launches, progress);
         let start = schedules::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
         let mut schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
         let kernels: Vec<Kernel> = start.into_iter().map(|(_, kernel, _)| kernel).collect();
-        let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default(), rehearsals };
+        let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default(), dry_runs };
         if matches!(self.options.by, By::Measurement(_)) {
             progress.doing("making inputs, and the naive schedule's result to compare with");
         }

@@ -97,7 +97,7 @@ impl Site<'_> {
         }
         let others_us = self.others_us(&ways)?;
         let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways);
-        let prediction = prediction.beside(others_us).sharing(&self.program.rehearsals).until(self.budget.time.map(|t| begun + t));
+        let prediction = prediction.beside(others_us).sharing(&self.program.dry_runs).until(self.budget.time.map(|t| begun + t));
         let naive = space.naive().ok();
         let order = self.order(&pool, &prediction, [parse_schedule(self.kernel, first).ok(), naive.clone()]);
         let best_us = former.iter().filter_map(eligible_us).reduce(f64::min);
@@ -261,7 +261,7 @@ impl Site<'_> {
                 continue;
             }
             let other =
-                Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec()).sharing(&self.program.rehearsals);
+                Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec()).sharing(&self.program.dry_runs);
             let site = &self.program.names[launch.site];
             let (us, _) = other.site_us(schedule).map_err(|e| format!("{site}: there is no time of the whole program: {e}"))?;
             self.program.predicted.borrow_mut().insert(key, us);

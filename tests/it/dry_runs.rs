@@ -82,7 +82,7 @@ fn subject(challenge: Challenge) -> Subject {
 }
 
 fn predict(name: &str, subject: &Subject, budget: Budget) -> (Tuned, Told) {
-    let folder = std::env::temp_dir().join(format!("girih-rehearsal-{name}-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("girih-dry-run-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let store = Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable");
     let by = By::Prediction(Target::h200());
