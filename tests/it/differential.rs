@@ -20,7 +20,7 @@ const FUEL: u64 = 200_000_000;
 /// Elements that a launch visits at most.
 const MOST_WORK: i64 = 1 << 16;
 /// Schedules sampled per kernel and facts, besides the naive one and the default.
-const SAMPLES: usize = 6;
+const SAMPLES: usize = 4;
 /// By how much a GPU's own functions may be off.
 const APPROXIMATION: f64 = 1e-3;
 

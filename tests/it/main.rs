@@ -55,6 +55,7 @@ mod properties;
 mod random;
 mod recordings;
 mod reductions;
+mod replay;
 mod rungs;
 mod sampling;
 mod sass;

@@ -5,10 +5,12 @@ use girih_core::layout::{Deal, Layout, SharedLayout, SharedUse, wavefronts};
 use girih_core::registry::kernels;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
+use girih_core::tile::Kernel;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::types::{BinaryOp, Literal};
 use proptest::prelude::*;
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// A deal of a tile of one or two axes: threads and vectors divide it.
 #[derive(Clone, Debug)]
@@ -180,12 +182,13 @@ proptest! {
 
     #[test]
     fn schedules_survive_their_text(picks in proptest::collection::vec(any::<usize>(), 16)) {
-        for def in kernels() {
-            let kernel = (def.build)().expect("registered kernels are well formed");
+        static ALL: LazyLock<Vec<Kernel>> =
+            LazyLock::new(|| kernels().iter().map(|def| (def.build)().expect("registered kernels are well formed")).collect());
+        for kernel in ALL.iter() {
             let pick = |(k, at): (&girih_core::schedule::Knob, &usize)| k.choices[at % k.choices.len()].clone();
             let schedule = Schedule { choices: kernel.knobs.iter().zip(&picks).map(pick).collect() };
-            let text = schedule.short(&kernel);
-            prop_assert_eq!(parse_schedule(&kernel, &text).map_err(|e| TestCaseError::fail(e.to_string()))?, schedule.clone());
+            let text = schedule.short(kernel);
+            prop_assert_eq!(parse_schedule(kernel, &text).map_err(|e| TestCaseError::fail(e.to_string()))?, schedule.clone());
             let json = serde_json::to_string(&schedule).expect("schedules are plain data");
             prop_assert_eq!(serde_json::from_str::<Schedule>(&json).expect("what was written"), schedule);
         }

@@ -7,7 +7,7 @@ use girih::subject::Subject;
 use girih::tune::launches::AtPerf;
 use girih_core::lengths::Lengths;
 use girih_core::schedule::space::Space;
-use girih_core::schedule::{Choice, KnobKind, Schedule};
+use girih_core::schedule::{Choice, KnobKind, Schedule, mix};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::collections::HashMap;
@@ -96,8 +96,7 @@ fn product(kernel: &Kernel, schedule: &Schedule, of: impl Fn(KnobKind) -> bool) 
     kernel.knobs.iter().zip(&schedule.choices).filter(|(k, _)| of(k.kind)).map(|(_, c)| number(c).max(1)).product()
 }
 
-/// Of the candidates with the widest vectors the one that owns no more than they need and whose tile is nearest to 1024 elements.
-/// Spaces beyond this take too long to look through.
+/// Of larger spaces as many points are drawn.
 const MOST_POINTS: u64 = 1 << 14;
 
 /// Of a large space its author's first choice, if it is another kernel than the naive one.
@@ -106,6 +105,7 @@ fn default_of_large(space: &Space, naive: &Schedule) -> Option<Schedule> {
     (space.points() > MOST_POINTS && space.check(&default).is_ok() && default != *naive).then_some(default)
 }
 
+/// Of the candidates with the widest vectors the one that owns no more than they need and whose tile is nearest to 1024 elements.
 fn guess(space: &Space, naive: &Schedule) -> Schedule {
     let kernel = space.kernel();
     let rank = |s: &Schedule| {
@@ -131,17 +131,15 @@ fn middle(space: &Space, naive: &Schedule, winner: &Schedule) -> Schedule {
         (vector, (coarsen - 4).abs(), changed, s.clone())
     };
     let known = [naive, winner];
-    let found = if space.points() > MOST_POINTS {
-        space.sample(100, 1).into_iter().filter(|s| !known.contains(&s)).min_by_key(rank)
-    } else {
-        least(space, rank, &known)
-    };
-    found.unwrap_or_else(|| panic!("{} has two schedules only", kernel.name))
+    least(space, rank, &known).unwrap_or_else(|| panic!("{} has two schedules only", kernel.name))
 }
 
-/// The candidate of the least rank that is not known. Points are ranked before they are lowered: few are looked at.
+/// The candidate of the least rank that is not known, of [`MOST_POINTS`] that are drawn from a large space. Points are ranked before
+/// they are lowered: few are looked at.
 fn least<K: Ord>(space: &Space, rank: impl Fn(&Schedule) -> K, known: &[&Schedule]) -> Option<Schedule> {
-    let mut points: Vec<Schedule> = (0..space.points()).map(|i| space.point(i)).filter(|s| !known.contains(&s)).collect();
+    let all = space.points();
+    let looked_at = |n: u64| space.point(if all > MOST_POINTS { mix(n) % all } else { n });
+    let mut points: Vec<Schedule> = (0..all.min(MOST_POINTS)).map(looked_at).filter(|s| !known.contains(&s)).collect();
     points.sort_by_cached_key(rank);
     points.into_iter().find(|s| space.is_candidate(s))
 }

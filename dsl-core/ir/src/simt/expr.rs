@@ -19,7 +19,7 @@ pub enum Special {
 }
 
 /// Where memory is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Space {
     /// The tensor behind [`Kernel::params`](super::Kernel::params)`[i]`, a pointer.
     Global(usize),

@@ -15,6 +15,7 @@
 //! and barrier, atomic or fence orders them; also within a warp.
 
 mod expr;
+pub mod form;
 mod params;
 pub mod print;
 mod stmt;
