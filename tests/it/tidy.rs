@@ -102,6 +102,12 @@ fn emitter_and_simulator_know_simt_ir_only() {
 }
 
 #[test]
+fn cleanup_infers_no_plan() {
+    let found = code_with(&["dsl-core/compiler/src/lower/cleanup/"], &["Schedule", "schedule::", "Plan", "plan::", "Facts", "tile::", "Target"]);
+    none(found, "lower/cleanup tidies SIMT IR up and knows nothing of what it came from");
+}
+
+#[test]
 fn the_tuner_never_sees_ir() {
     none(code_with(&["runtime/src/tune/search"], &["simt", "tile::Op", "tile::Stmt"]), "the search sees spaces, schedules and durations");
 }

@@ -128,7 +128,7 @@ impl Lowering<'_> {
         if plan.joined == 1 {
             return own;
         }
-        super::slices::dealt_to_slices(&own, plan.joined).unwrap_or(Layout { threads: plan.threads, ..own })
+        super::sliced_k::dealt_to_slices(&own, plan.joined).unwrap_or(Layout { threads: plan.threads, ..own })
     }
 
     /// The layout of the anchor among the threads of a slice, or of a block without slices.

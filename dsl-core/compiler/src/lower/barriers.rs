@@ -4,7 +4,7 @@
 //! Works on tile IR, before any code exists: each access has a number, and what is found holds for every copy of the statement.
 //! Where a loop meets what was done before it, the block meets once, before the loop, and not at every turn.
 
-use super::reread::{Key, Meeting, Reread, Touch};
+use super::same_block_hazards::{Key, Meeting, Reread, Touch};
 use girih_ir::tile::{Block, Kernel, SharedId, SharedKind, Stmt, TileLoop, ValueId};
 use girih_ir::types::{AtomicOp, Scope};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

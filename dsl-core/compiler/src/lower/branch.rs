@@ -1,8 +1,8 @@
 //! Branches on scalars, and which elements of their results exist: those of the side that was taken.
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
-use super::found::Found;
 use super::mask::{Bound, Mask, Test};
+use super::presence_tiles::Found;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::tile::{Block, Branch, Ty, ValueId};

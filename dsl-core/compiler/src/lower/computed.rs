@@ -1,10 +1,10 @@
 //! Gathers, scatters and atomics: accesses of tensors and shared arrays at computed positions.
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
-use super::found::Found;
 use super::index::{Index, all, compare, literal};
 use super::mask::Mask;
 use super::memory::{Kind, TileAxis};
+use super::presence_tiles::Found;
 use super::values::At;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Place, Space, Stmt, VarId};
@@ -223,7 +223,7 @@ impl Lowering<'_> {
         };
         // One thread's release or acquire is the block's: what others did before is done, what they do afterwards is later.
         if matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease) {
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let mut old = match update.result {
             Some(result) => Some(self.declare_old(memory, result, &update.uses())?),
@@ -256,7 +256,7 @@ impl Lowering<'_> {
                 Ok(())
             })?;
         if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) {
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let (Some(result), Some(Old { var, array, found })) = (update.result, old) else { return Ok(()) };
         let rep = match self.rep_kind(result) {

@@ -30,10 +30,10 @@ impl Lowering<'_> {
         self.comment(text);
         if self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         self.land_elements(own, &layout, dtype, &copy);
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         Ok(self.operand_in(value, copy, reader))
     }
 

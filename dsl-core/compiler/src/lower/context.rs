@@ -65,7 +65,7 @@ pub(crate) struct Lowering<'a> {
     pub blocks: Vec<Vec<Stmt>>,
     pub values: Vec<Option<Rep>>,
     /// Reads of windows.
-    pub near: super::near::Near<'a>,
+    pub near: super::window_reads::Near<'a>,
     /// What dots read.
     pub dots: super::dots::Dots,
     /// Where the copy of a window to shared memory has just ended: open blocks, and its first statement there.
@@ -73,7 +73,7 @@ pub(crate) struct Lowering<'a> {
     /// Some copies to shared memory go by registers, where memory has less than 4 bytes at once.
     pub stored_copies: bool,
     /// In which layout loads and stores have accessed their tensors.
-    pub accessed_in: HashMap<super::reread::Key, Layout>,
+    pub accessed_in: HashMap<super::same_block_hazards::Key, Layout>,
     /// Each thread accesses tensors at elements of its own alone, under a condition of its own.
     pub keeps_to_own: bool,
     /// Copies to shared memory write zeros where this is false.
@@ -120,7 +120,7 @@ pub(crate) struct Lowering<'a> {
     /// The launch behind this one.
     pub next: Option<Box<Lowering<'a>>>,
     /// The turns of a shared loop that the block takes, while that loop is lowered.
-    pub share: Option<super::parts::Share>,
+    pub share: Option<super::split_k::Share>,
     /// Variables of one register that may change.
     pub carried: HashSet<VarId>,
     /// Variables whose absent elements hold zeros: they were loaded so.
@@ -167,7 +167,7 @@ impl<'a> Lowering<'a> {
             results_take_shared: false,
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],
-            near: super::near::Near::new(kernel),
+            near: super::window_reads::Near::new(kernel),
             dots,
             copies_end: None,
             stored_copies: false,

@@ -4,7 +4,7 @@ use super::computed::Memory;
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::literal;
 use super::mask::{Mask, Test};
-use super::reread::Key;
+use super::same_block_hazards::Key;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
 use girih_ir::tile::{self, Block, Carry, Op, TileLoop, Ty, ValueId};
@@ -31,12 +31,12 @@ impl Lowering<'_> {
 
     fn lower_stmt(&mut self, stmt: &tile::Stmt) -> Lowered<()> {
         if super::barriers::loop_key(stmt).is_some_and(|key| self.barriers.loops.contains(&key)) {
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let early = matches!(stmt, tile::Stmt::Let(value, _) if self.loaded_early.contains(value));
         if !self.keeps_to_own && !early && (self.barriers.stand_before(stmt) || self.others_have_been_there(stmt)) {
             self.comment("other threads of the block may have stored what is loaded here, or load what is stored");
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         match stmt {
             tile::Stmt::Let(value, Op::Load(view, index)) if early => {
@@ -91,7 +91,7 @@ impl Lowering<'_> {
         }
         let before = self.taken.len();
         if let Some(ahead) = self.windows_ahead(l) {
-            self.sequential_ahead(l, &ahead)?;
+            self.multistage_loop(l, &ahead)?;
         } else if let Some(turns) = self.shared_turns(l) {
             self.sequential_shared(l, &turns)?;
         } else {
@@ -127,7 +127,7 @@ impl Lowering<'_> {
     }
 
     /// The turns of a loop that this block takes.
-    fn sequential_shared(&mut self, l: &TileLoop, turns: &super::ahead::Turns) -> Lowered<()> {
+    fn sequential_shared(&mut self, l: &TileLoop, turns: &super::multistage::Turns) -> Lowered<()> {
         let carried = self.start_carries(&l.carries)?;
         self.start_shared(l, &carried);
         let single = l.vars.len() == 1;

@@ -55,7 +55,7 @@ impl Lowering<'_> {
         self.comment(describe(&shape, &shared, columns));
         if self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let lies = |flat| Lying { id, dtype, flat, shared: &shared, first: None };
         if w > 1 {
@@ -64,7 +64,7 @@ impl Lowering<'_> {
         } else {
             self.write_elements(value, id, dtype, &from, &flat_from, &shared)?;
         }
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         let var = self.new_var(&name, dtype, Some(to.registers as u32));
         if to.registers > 1 {
             self.emit(Stmt::Declare { var, init: None });

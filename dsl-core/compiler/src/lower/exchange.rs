@@ -189,7 +189,7 @@ impl Lowering<'_> {
             .collect();
         if self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let meeting = Meeting { arrays, group, groups, count, number };
         let vars = partial.vars.clone();
@@ -203,7 +203,7 @@ impl Lowering<'_> {
             }
             Ok(())
         })?;
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         Ok(meeting)
     }
 

@@ -53,7 +53,7 @@ impl Lowering<'_> {
         let left = self.leave_parts_of(&combines, words)?;
         if passed_on {
             // The thread that takes the ticket speaks for what all threads have read and written.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let total = self.declare_let("parts", DType::I32, Expr::Special(Special::GridDim));
         let counter = (!words).then(|| self.workspace("arrived", DType::U32, HostExpr::Const(1)));
@@ -174,7 +174,7 @@ pub(crate) fn finish(kernel: &tile::Kernel, schedule: &Schedule) -> Result<Finis
                 tile::Stmt::Combine(c) if c.form == Form::Grid => Some(c),
                 _ => None,
             });
-            super::totals::check(kernel, over_grid, tile::KnobId(at as u32))?;
+            super::atomic_totals::check(kernel, over_grid, tile::KnobId(at as u32))?;
             Ok(Finish::Atomics)
         }
         Choice::Word(w) if w == "SecondLaunch" => {

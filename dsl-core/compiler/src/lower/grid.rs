@@ -2,9 +2,9 @@
 
 use super::context::{Lowered, Lowering, Mode, Rep};
 use super::control::Carried;
-use super::flat::Dealt;
+use super::grid_prefetch::Waiting;
 use super::index::{all, compare, literal};
-use super::pipeline::Waiting;
+use super::persistent_pipeline::Dealt;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, SharedId, Special, Stmt};
 use girih_ir::tile::host::HostExpr;
@@ -16,10 +16,10 @@ impl Lowering<'_> {
     /// Lowers the grid loop.
     pub fn grid(&mut self, l: &TileLoop) -> Lowered<()> {
         if let Some(split) = self.plan.split {
-            return self.grid_shared(l, split);
+            return self.split_k_grid(l, split);
         }
         if self.plan.slices > 1 {
-            return self.grid_sliced(l);
+            return self.sliced_k_grid(l);
         }
         let carried = self.start_carries(&l.carries)?;
         let counts = self.tile_counts(l);
@@ -39,8 +39,8 @@ impl Lowering<'_> {
         let (block, tiles, stride) =
             if super::finish::keeps_order(self.kernel) { self.in_order(block, tiles, stride) } else { (block, tiles, stride) };
         self.dealt("tiles");
-        if let Some(sum) = self.flat_sum(l) {
-            return self.grid_flat(&Dealt { grid: l, counts, tiles, block, stride }, &sum);
+        if let Some(sum) = self.pipelined_sum(l) {
+            return self.persistent_pipeline(&Dealt { grid: l, counts, tiles, block, stride }, &sum);
         }
         let counter = self.new_var("tile", self.ix.dtype, None);
         let early = if self.plan.stages > 1 && !self.plan.dots { self.early_loads(l) } else { vec![] };
@@ -94,7 +94,7 @@ impl Lowering<'_> {
         let before = self.kernel.body.iter().position(|s| matches!(s, tile::Stmt::Tiles(_))).unwrap_or(0);
         if kept_by_hand(self.kernel, &l.body) && (repeats || kept_by_hand(self.kernel, &self.kernel.body[..before])) {
             self.comment("shared arrays that are kept by hand: a tile begins when all is done before it");
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
     }
 

@@ -3,93 +3,91 @@
 //! 1. [`girih_ir::tile::access::classify`]: is every store safe?
 //!    `fit`: which loops the facts make superfluous, and what is loaded once because of it.
 //! 2. `plan`: the schedule in numbers, and the rules that they obey.
-//! 3. `grid`, `tail`, `pipeline`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
-//! 4. `control`, `agree`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
+//! 3. `grid`, `tail`, `grid_prefetch`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
+//! 4. `control`, `uniform_conditions`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
 //!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
-//!    `spans`: the turns of loops that keep to some positions. `observed`: which absent elements nobody looks at.
-//!    `combine`, `scan`, `exchange`, `finish`, `words`, `totals`, `second_launch`: what threads, warps and blocks have, combined.
-//!    `window`, `fill` and `near`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
-//!    once. `ahead`: copies of windows that start some turns of their loop early.
+//!    `spans`: the turns of loops that keep to some positions. `tail_liveness`: which absent elements nobody looks at.
+//!    `combine`, `scan`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks have, combined.
+//!    `window`, `copy_to_shared` and `window_reads`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
+//!    once. `multistage`: copies of windows that start some turns of their loop early.
 //!    `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `matrix_units`, `fragment_reads`, `mma`: what dots read and where it lies,
-//!    products by multiply-adds of a thread or matrix instructions of a warp. `quads`: what four lanes exchange of their results. `results`:
-//!    those that go to memory in whole rows, through shared memory. `double`: operands that are loaded to registers a turn early.
-//!    `split`, `parts`, `part_sums`: sums that several blocks share, and who adds up what they have.
-//!    `found`: which elements of a gather are there.
+//!    products by multiply-adds of a thread or matrix instructions of a warp. `quad_shuffle`: what four lanes exchange of their results. `epilogue_through_shared`:
+//!    those that go to memory in whole rows, through shared memory. `double_buffer`: operands that are loaded to registers a turn early.
+//!    `split`, `split_k`, `splitk_fixup`: sums that several blocks share, and who adds up what they have.
+//!    `presence_tiles`: which elements of a gather are there.
 //!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
 //!    `warp`: what the lanes of a warp exchange by the author's own hand.
-//! 5. `simplify`: loops of one turn and unused variables vanish.
-//!    `spare`: barriers that order nothing vanish, too.
+//! 5. `cleanup/simplify`: loops of one turn and unused variables vanish.
+//!    `cleanup/remove_barriers`: barriers that order nothing vanish, too.
 //! 6. [`girih_ir::simt::verify`].
 
 mod absorbed;
-mod agree;
-mod ahead;
 mod anchor;
+mod atomic_totals;
 mod barriers;
 mod branch;
 mod chain;
+mod cleanup;
 mod combine;
 mod computed;
 mod computed_operand;
 mod context;
 mod control;
 mod convert;
+mod copy_chunks;
+mod copy_to_shared;
 mod dot;
 mod dots;
-mod double;
+mod double_buffer;
 mod elements;
+mod epilogue_through_shared;
 mod exchange;
-mod exchanged;
-mod fill;
 mod finish;
 mod fit;
-mod flat;
-mod found;
+mod flagged_partials;
+mod fragment_prefetch;
 mod fragment_reads;
 mod grid;
+mod grid_prefetch;
 mod index;
-mod items;
 mod mask;
 mod matrix_units;
 mod memory;
 mod mma;
-mod near;
+mod multistage;
 mod numbers;
-mod observed;
 mod one_by_one;
 mod operand;
 mod operand_rows;
-mod overlap;
 mod params;
-mod part_sums;
-mod parts;
 mod pending;
+mod persistent_pipeline;
 mod picks;
-mod pipeline;
 mod plan;
-mod quads;
+mod presence_tiles;
+mod quad_shuffle;
 mod range;
-mod reread;
-mod results;
 mod runs;
+mod same_block_hazards;
 mod scan;
 mod second_launch;
 mod shared;
-mod simplify;
-mod slices;
+mod sliced_k;
 mod spans;
-mod spare;
 mod split;
+mod split_k;
+mod splitk_fixup;
 mod staged;
 mod stages;
 mod tail;
-mod totals;
+mod tail_liveness;
 mod transfer;
+mod uniform_conditions;
 mod uses;
 mod values;
 mod warp;
 mod window;
-mod words;
+mod window_reads;
 
 #[cfg(test)]
 mod tests;
@@ -130,7 +128,7 @@ fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     let fitted = fit::fit(kernel, facts, schedule, &one_by_one);
     let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
     let mut plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
-    let (kernel, found) = found::with_values(kernel);
+    let (kernel, found) = presence_tiles::with_values(kernel);
     let kernel = kernel.as_ref();
     let lowered_by = |plan: &Plan| {
         let whole = plan.whole();
@@ -167,11 +165,11 @@ fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target
     let provenance = provenance(kernel, lowering.facts, schedule);
     let (results_take_shared, next) = (lowering.results_take_shared, lowering.next.take());
     let tidy = |lowered: &mut simt::Kernel, kept: &BTreeSet<simt::SharedId>| {
-        simplify::simplify(lowered);
+        cleanup::simplify::simplify(lowered);
         if !barriers::has_own(kernel) {
-            spare::spare_barriers(lowered, kept);
+            cleanup::remove_barriers::remove_barriers(lowered, kept);
         }
-        exchanged::drop_restrict(lowered);
+        cleanup::drop_restrict::drop_restrict(lowered);
     };
     let kept = lowering.authors_arrays();
     let mut lowered = lowering.finish(launch, provenance);
@@ -206,8 +204,8 @@ fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -
     let Some(l) = kernel.grid_loop() else { return HostExpr::Const(1) };
     let mut blocks = lowering.total_tiles(l);
     match plan.split {
-        Some(Split::Stream(each)) => return split::blocks(kernel, plan, l, (blocks, each), lowering.ix.dtype),
-        Some(Split::Parts(parts)) => blocks = HostExpr::binary(BinaryOp::Mul, blocks, HostExpr::Const(parts)),
+        Some(Split::StreamK(each)) => return split::blocks(kernel, plan, l, (blocks, each), lowering.ix.dtype),
+        Some(Split::SplitK(parts)) => blocks = HostExpr::binary(BinaryOp::Mul, blocks, HostExpr::Const(parts)),
         None => {}
     }
     if plan.grid > 0 {

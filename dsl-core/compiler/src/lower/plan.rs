@@ -68,8 +68,8 @@ pub(crate) struct Plan {
     pub has_async: bool,
     /// Those copies, and those of dots' operands, go by `cp.async`.
     pub async_windows: bool,
-    /// The turns of a loop along a sum overlap.
-    pub overlap: bool,
+    /// The first fragments of a turn of a loop along a sum are read among the products of the turn before.
+    pub fragment_prefetch: bool,
     /// Stages are handed over by mbarriers.
     pub mbarriers: bool,
     /// The kernel has dots.
@@ -166,12 +166,12 @@ pub(crate) fn plan(
     if mma.is_none() {
         check_vector(kernel, target, vector, &anchor, &thread_shape)?;
     }
-    let slices = super::slices::slices(kernel, schedule, fitting, threads)?;
+    let slices = super::sliced_k::slices(kernel, schedule, fitting, threads)?;
     let min_blocks = check_min_blocks(kernel, schedule, target, threads * slices)?;
     let split = super::split::split(kernel, schedule, fitting, threads, min_blocks)?;
-    super::slices::check_alone(kernel, slices, split)?;
+    super::sliced_k::check_alone(kernel, slices, split)?;
     let grid = match split {
-        Some(Split::Stream(blocks)) => blocks,
+        Some(Split::StreamK(blocks)) => blocks,
         _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
     };
     let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
@@ -187,7 +187,7 @@ pub(crate) fn plan(
     let transposed_operands = dots && super::dots::are_transposed(kernel, schedule);
     walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
     let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
-    let overlap = super::overlap::check(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
+    let fragment_prefetch = super::fragment_prefetch::check(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
     let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
     if !(copies as u64).is_power_of_two() || copies > 32 {
@@ -216,8 +216,8 @@ pub(crate) fn plan(
         shared_windows,
         has_async: target.has_async_copy(),
         async_windows,
-        overlap,
-        mbarriers: overlap && matches!(schedule.of_kind(kernel, KnobKind::Copy), Some(Choice::Word(w)) if w == "Mbarriers"),
+        fragment_prefetch,
+        mbarriers: fragment_prefetch && matches!(schedule.of_kind(kernel, KnobKind::Copy), Some(Choice::Word(w)) if w == "Mbarriers"),
         dots,
         shared_results: mma.is_some(),
         mma,

@@ -64,7 +64,7 @@ impl Lowering<'_> {
     /// Lowers one access, with the barrier that it needs.
     pub fn shared_access(&mut self, access: &SharedAccess) -> Lowered<()> {
         if self.barriers.accesses.contains(&access.number) {
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         match &access.kind {
             SharedKind::Fill(value) => self.fill_shared(access.array, *value),
@@ -172,7 +172,7 @@ impl Lowering<'_> {
         let len: i64 = shape.iter().product();
         let id = self.new_shared("old", dtype, len);
         if self.repeated {
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let first = self.first_replica(layout);
         let scalar = matches!(self.rep_kind(value), Kind::Scalar);
@@ -191,7 +191,7 @@ impl Lowering<'_> {
             let e = self.scalar(value);
             let place = place(self, &at);
             self.emit(Stmt::Store { place: place.clone(), value: e, predicate: first, cache: Default::default() });
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
             let name = self.name_of(value, "old");
             let e = self.declare_let(&name, dtype, Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() });
             self.set(value, Rep::Scalar(e));
@@ -202,7 +202,7 @@ impl Lowering<'_> {
             cx.emit(Stmt::Store { place, value: elements.remove(0), predicate: first.clone(), cache: Default::default() });
             Ok(())
         })?;
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         let mut rep = self.tile(value).clone();
         let load = |place| Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
         if layout.registers == 1 {

@@ -19,9 +19,9 @@ const ROOMY: i64 = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Split {
     /// So many blocks for each tile of the result, at least 2, each with as many turns of its loop.
-    Parts(i64),
+    SplitK(i64),
     /// A grid of so many blocks per multiprocessor, each with as many of the turns of all tiles, one tile after the other.
-    Stream(i64),
+    StreamK(i64),
 }
 
 /// Where the shared loop is in the body of the grid loop, and the loop.
@@ -53,10 +53,10 @@ pub(crate) fn split(
         return Ok(None);
     }
     if parts > 0 {
-        return Ok(Some(Split::Parts(parts)));
+        return Ok(Some(Split::SplitK(parts)));
     }
     let blocks = schedule.int_of_kind(kernel, KnobKind::Grid, 0);
-    Ok(Some(Split::Stream(if blocks > 0 { blocks } else { (ROOMY / threads).max(min_blocks) })))
+    Ok(Some(Split::StreamK(if blocks > 0 { blocks } else { (ROOMY / threads).max(min_blocks) })))
 }
 
 /// Blocks of a grid whose blocks share all turns: so many per multiprocessor, but not more than there are turns. `index` is the type of

@@ -39,11 +39,11 @@ impl Lowering<'_> {
         ));
         if self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let space = Space::Shared(smem);
         self.read_run(view, &rows, &mask, &name, space, dtype);
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         let layout = self.preferred_layout(view, index);
         let var = self.new_var(&name, dtype, Some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: None });

@@ -145,7 +145,7 @@ impl Lowering<'_> {
     pub fn await_stage(&self, stages: &Stages) -> Vec<Stmt> {
         match stages.signals {
             Some((signals, phase)) => vec![Stmt::MbarrierWait { barrier: word(signals.full, &stages.stage()), parity: Expr::Var(phase) }],
-            None => vec![Stmt::AsyncWait { pending: self.plan.stages as u32 - 2 }, Stmt::Barrier(self.everyone())],
+            None => vec![Stmt::AsyncWait { pending: self.plan.stages as u32 - 2 }, Stmt::Barrier(self.team_barrier())],
         }
     }
 

@@ -5,7 +5,7 @@ use super::elements::unrolled;
 use super::index::{all, compare, literal};
 use super::mask::Mask;
 use super::memory::{Cut, Kind};
-use super::reread::Key;
+use super::same_block_hazards::Key;
 use super::values::At;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Stmt, VarId};

@@ -75,7 +75,12 @@ pub fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
         Stmt::If { then, otherwise, .. } => vec![then, otherwise],
         Stmt::For { body, .. } => vec![body],
         Stmt::While { header, body, .. } => vec![header, body],
-        _ => vec![],
+        Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => vec![],
+        Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => vec![],
+        Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => vec![],
+        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
+        Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
+        Stmt::BulkCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
     }
 }
 
@@ -105,6 +110,33 @@ pub fn each_load(e: &mut Expr, f: &mut dyn FnMut(&mut Place)) {
     children(e, &mut |c| each_load(c, f));
     if let Expr::Load { place, .. } = e {
         f(place);
+    }
+}
+
+/// Calls `f` on each place that statements access, those inside of them included.
+pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
+    for stmt in block {
+        each_expr(stmt, &mut |e| each_load(e, f));
+        match stmt {
+            Stmt::LoadVector { place, .. }
+            | Stmt::LoadMatrix { place, .. }
+            | Stmt::LoadRelaxed { place, .. }
+            | Stmt::StoreVector { place, .. }
+            | Stmt::Store { place, .. }
+            | Stmt::StoreRelaxed { place, .. }
+            | Stmt::Atomic { place, .. } => f(place),
+            Stmt::AsyncCopy { shared, global, .. } => [shared, global].into_iter().for_each(&mut *f),
+            Stmt::BulkCopy { shared, global, barrier, .. } => [shared, global, barrier].into_iter().for_each(&mut *f),
+            Stmt::MbarrierInit { barrier, .. }
+            | Stmt::MbarrierArrive { barrier, .. }
+            | Stmt::MbarrierWait { barrier, .. }
+            | Stmt::AsyncArrive { barrier } => f(barrier),
+            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => {}
+            Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
+            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
+        }
+        blocks(stmt).into_iter().for_each(|b| each_place(b, f));
     }
 }
 

@@ -84,7 +84,7 @@ impl Lowering<'_> {
         }
         if self.plan.finish == Finish::LastBlock {
             // Thread 0 speaks for all of them.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         Ok(Left { combine: c, spaces, layout: Some(layout), words: false })
     }

@@ -46,7 +46,7 @@ impl Lowering<'_> {
         let then = self.close();
         let condition = self.is_first_thread().unwrap_or(Expr::Literal(Literal::bool(true)));
         self.emit(Stmt::If { condition, then, otherwise: vec![] });
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         let read = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
         compare(CompareOp::Eq, self.declare_let("last", DType::U32, read), one)
     }

@@ -1,7 +1,7 @@
 //! The rules that choices of single knobs obey.
 
 use super::{Fill, illegal, knob_of_kind};
-use crate::lower::overlap::overlaps;
+use crate::lower::fragment_prefetch::overlaps;
 use girih_ir::facts::INDEX32_OVERHANG;
 use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::{CacheHint, OPT_LEVEL};

@@ -1,3 +1,5 @@
+//! What the form of a kernel depends on, and what it does not.
+
 use super::*;
 use crate::simt::{CacheHint, LaunchRecord, Provenance, Special, Var};
 use crate::tile::host::HostExpr;

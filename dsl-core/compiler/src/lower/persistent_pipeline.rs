@@ -2,11 +2,11 @@
 //! among the last products of this one, and are on their way while its results are stored. (1 % at 4096³ in tf32. CUTLASS's persistent
 //! kernels gain the same by warps of their own for the results.)
 
-use super::ahead::{Ahead, Turns};
 use super::barriers::kept_by_hand;
 use super::context::{Lowered, Lowering, Mode, Rep};
 use super::elements::unrolled;
 use super::index::{compare, literal};
+use super::multistage::{Ahead, Turns};
 use super::stages::Stages;
 use super::uses::operands;
 use super::window::WindowCopy;
@@ -44,8 +44,8 @@ struct Front {
 impl Lowering<'_> {
     /// The loop of each tile whose turns go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has several
     /// loops or barriers of its own, or where the places of its copies depend on what a tile does before the loop.
-    pub fn flat_sum<'k>(&self, l: &'k TileLoop) -> Option<Sum<'k>> {
-        if !self.plan.overlap || !l.carries.is_empty() || kept_by_hand(self.kernel, &l.body) {
+    pub fn pipelined_sum<'k>(&self, l: &'k TileLoop) -> Option<Sum<'k>> {
+        if !self.plan.fragment_prefetch || !l.carries.is_empty() || kept_by_hand(self.kernel, &l.body) {
             return None;
         }
         let (mut loops, mut barriers) = (0, false);
@@ -79,7 +79,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers a grid loop whose tiles' turns make one pipeline.
-    pub fn grid_flat(&mut self, dealt: &Dealt, sum: &Sum) -> Lowered<()> {
+    pub fn persistent_pipeline(&mut self, dealt: &Dealt, sum: &Sum) -> Lowered<()> {
         let l = dealt.grid;
         let before = self.values.clone();
         self.mode = if self.never_tail(l) { Mode::Full } else { Mode::Tail };
@@ -101,7 +101,7 @@ impl Lowering<'_> {
         let counter = self.new_var("tile", self.ix.dtype, None);
         let outer = self.enter_turn();
         self.set_tiles(l, Expr::Var(counter), &dealt.counts);
-        let awaited = self.flat_tile(dealt, sum, &rings, &turns, &front, &stages)?;
+        let awaited = self.pipelined_tile(dealt, sum, &rings, &turns, &front, &stages)?;
         let body = self.leave_turn(outer);
         let (start, end, step) = (dealt.block.clone(), dealt.tiles.clone(), dealt.stride.clone());
         self.emit(Stmt::For { var: counter, start, end, step, unroll: false, body });
@@ -113,7 +113,15 @@ impl Lowering<'_> {
 
     /// One tile, in the innermost block. What its turns need of the thread alone is computed once, before all tiles. Gives what
     /// [`Lowering::turn_of_ring`] says of the last turn.
-    fn flat_tile(&mut self, dealt: &Dealt, sum: &Sum, rings: &[WindowCopy], turns: &Turns, front: &Front, stages: &Stages) -> Lowered<i64> {
+    fn pipelined_tile(
+        &mut self,
+        dealt: &Dealt,
+        sum: &Sum,
+        rings: &[WindowCopy],
+        turns: &Turns,
+        front: &Front,
+        stages: &Stages,
+    ) -> Lowered<i64> {
         let inner = sum.turns;
         self.lower_block(&dealt.grid.body[..sum.at])?;
         let carried = self.start_carries(&inner.carries)?;

@@ -1,9 +1,9 @@
 //! How a block copies a window to shared memory: all threads together, item by item, each as wide as strides, alignment and lengths allow.
 
 use super::context::Lowering;
+use super::copy_chunks::{Fill, Item, item_place};
 use super::elements::unrolled;
 use super::index::{Index, all, binary, compare, literal};
-use super::items::{Fill, Item, item_place};
 use super::window::{Outside, WindowCopy, WindowRep};
 use girih_ir::simt::{Expr, Place, Stmt, VarId};
 use girih_ir::tile::Boundary;
@@ -38,7 +38,7 @@ impl Lowering<'_> {
         let fill = self.plan_fill(window, copy, name);
         if !self.join_copies() && self.repeated {
             // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         self.fill_copy(window, copy, &fill);
         self.finish_copies();
@@ -87,7 +87,7 @@ impl Lowering<'_> {
             self.emit(Stmt::AsyncCommit);
             self.emit(Stmt::AsyncWait { pending: 0 });
         }
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         self.copies_end = Some((self.blocks.len(), first));
     }
 

@@ -4,10 +4,10 @@
 //!
 //! Fragments have two halves for that: the steps of a turn multiply one and fill the other in turn.
 
+use super::cleanup::simplify::substitute;
 use super::context::Lowering;
 use super::index::{Index, as_literal, binary, compare};
 use super::plan::illegal;
-use super::simplify::substitute;
 use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::visit::{blocks, children, each_expr};
 use girih_ir::simt::{Expr, Fragment, Stmt, Var, VarId};
@@ -288,7 +288,7 @@ fn each_product(body: &mut [Stmt], f: &mut dyn FnMut(&mut Fragment)) {
 fn loads(body: &[Stmt]) -> bool {
     body.iter().any(|s| match s {
         Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => true,
-        Stmt::Assign { value, .. } => super::fill::loads(value),
+        Stmt::Assign { value, .. } => super::copy_to_shared::loads(value),
         Stmt::For { body, .. } => loads(body),
         _ => false,
     })

@@ -4,12 +4,12 @@
 //! there adds them in the order of the turns, so that the result does not depend on who it is, and goes on with the rest of the body.
 //! Nobody waits for anybody.
 
-use super::ahead::Turns;
 use super::context::{Lowered, Lowering, Mode};
 use super::control::Carried;
 use super::index::{Index, binary, compare};
-use super::part_sums::{Parts, Sum};
+use super::multistage::Turns;
 use super::split::{Split, shared_loop, starts_at_zero};
+use super::splitk_fixup::{Parts, Sum};
 use girih_ir::simt::{Expr, Special, Stmt, VarId};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, Block, TileLoop, ValueId};
@@ -69,14 +69,14 @@ impl Lowering<'_> {
     }
 
     /// Lowers a grid loop whose tiles are shared.
-    pub fn grid_shared(&mut self, l: &TileLoop, split: Split) -> Lowered<()> {
+    pub fn split_k_grid(&mut self, l: &TileLoop, split: Split) -> Lowered<()> {
         let counts = self.tile_counts(l);
         let block = self.block_index();
         self.mode = if self.never_tail(l) { Mode::Full } else { Mode::Tail };
         let before = self.values.clone();
         match split {
-            Split::Parts(parts) => self.grid_of_parts(l, &counts, block, parts)?,
-            Split::Stream(blocks) => self.grid_of_runs(l, &counts, block, blocks)?,
+            Split::SplitK(parts) => self.split_k_tiles(l, &counts, block, parts)?,
+            Split::StreamK(blocks) => self.stream_k_tiles(l, &counts, block, blocks)?,
         }
         self.values = before;
         self.mode = Mode::Tail;
@@ -84,7 +84,7 @@ impl Lowering<'_> {
     }
 
     /// A block for each part of each tile, or parts dealt to blocks.
-    fn grid_of_parts(&mut self, l: &TileLoop, counts: &[Expr], block: Expr, parts: i64) -> Lowered<()> {
+    fn split_k_tiles(&mut self, l: &TileLoop, counts: &[Expr], block: Expr, parts: i64) -> Lowered<()> {
         if self.plan.grid == 0 {
             self.comment(format!("split = {parts}: as many blocks share a tile, each takes a part of the turns of its sum"));
             self.begin_by_hand(l, false);
@@ -136,7 +136,7 @@ impl Lowering<'_> {
     }
 
     /// Blocks that have equally many of the turns of all tiles, one tile after the other.
-    fn grid_of_runs(&mut self, l: &TileLoop, counts: &[Expr], block: Expr, blocks: i64) -> Lowered<()> {
+    fn stream_k_tiles(&mut self, l: &TileLoop, counts: &[Expr], block: Expr, blocks: i64) -> Lowered<()> {
         let ix = self.ix;
         let tiles = self.host_param(&self.total_tiles(l), "tiles");
         let (_, inner) = shared_loop(l).unwrap_or_else(|| panic!("parts: no loop to share in\n{}", self.kernel));

@@ -1,10 +1,10 @@
 //! Double buffers without asynchronous copies: at each turn of a loop over tiles the loads of the next turn's operands are on their way to
 //! registers while the block computes, and are then stored to the buffer that the next turn reads. The block meets once per turn.
 
-use super::ahead::{Ahead, Turns};
 use super::context::{Lowered, Lowering};
-use super::fill::Begun;
+use super::copy_to_shared::Begun;
 use super::index::{Index, compare, literal};
+use super::multistage::{Ahead, Turns};
 use super::window::{WindowCopy, WindowRep};
 use girih_ir::simt::{Expr, Stmt};
 use girih_ir::tile::{self, TileLoop};
@@ -22,7 +22,7 @@ struct Next {
 
 impl Lowering<'_> {
     /// A loop over tiles whose operands are loaded a turn ahead.
-    pub fn sequential_double(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
+    pub fn double_buffered_loop(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
         let carried = self.start_carries(&l.carries)?;
         self.start_shared(l, &carried);
         self.begin_dots(&l.body);
@@ -30,7 +30,7 @@ impl Lowering<'_> {
         let rings = self.rings(ahead, 2);
         if self.repeated {
             // Some threads may still read what the loop's last turns left there.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         self.comment("prologue: copy what the first turn reads");
         let first = turns.start.clone();
@@ -46,7 +46,7 @@ impl Lowering<'_> {
         self.emit(Stmt::Declare { var: stage_var, init: Some(literal(DType::I32, 0)) });
         let stage = Expr::Var(stage_var);
         let outer = self.enter_turn();
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(1));
         let is_there = compare(CompareOp::Lt, later.clone(), turns.end.clone());
         let free = LOCAL.sub(LOCAL.lit(1), stage.clone());

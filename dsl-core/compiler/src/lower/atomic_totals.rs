@@ -164,7 +164,7 @@ impl Lowering<'_> {
         let first = self.close();
         if passed_on || all.iter().any(|k| k.tile) {
             // The thread that takes the ticket speaks for what all threads have read and written.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let counter = self.workspace("arrived", DType::U32, HostExpr::Const(1));
         let last = self.take_ticket_behind(first, counter, int(0), blocks);
@@ -199,7 +199,7 @@ impl Lowering<'_> {
         let Totals::Ticket { all, counter } = totals else { return };
         if all.iter().any(|k| !k.tile) {
             // All threads have read the totals.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         self.clear_counter(*counter, int(0));
         for kept in all.iter().filter(|k| !k.tile) {
@@ -291,7 +291,7 @@ impl Lowering<'_> {
         let then = self.close();
         let condition = self.is_first_thread().unwrap_or(Expr::Literal(Literal::bool(true)));
         self.emit(Stmt::If { condition, then, otherwise: vec![] });
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         let read = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
         let found = self.declare_let("all", DType::U64, read);
         (last(found.clone()), Totals::Counted { combine: c, found })

@@ -19,9 +19,9 @@ impl Lowering<'_> {
         let bit = Expr::Select(Box::new(condition), Box::new(literal(DType::I32, 1)), Box::new(literal(DType::I32, 0)));
         let first = compare(CompareOp::Eq, self.thread.clone(), self.ix.lit(0));
         self.comment("threads meet below: all go by what holds for thread 0");
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         self.emit(Stmt::Store { place: place(), value: bit, predicate: Some(first), cache: Default::default() });
-        self.emit(Stmt::Barrier(self.everyone()));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         let read = Expr::Load { place: Box::new(place()), predicate: None, cache: Default::default() };
         let agreed = self.declare_let("agreed", DType::I32, read);
         compare(CompareOp::Ne, agreed, literal(DType::I32, 0))

@@ -85,9 +85,9 @@ impl Lowering<'_> {
     }
 
     /// A loop over tiles whose windows are copied `stages - 1` turns ahead.
-    pub fn sequential_ahead(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
+    pub fn multistage_loop(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
         if !self.plan.async_windows {
-            return self.sequential_double(l, ahead);
+            return self.double_buffered_loop(l, ahead);
         }
         let carried = self.start_carries(&l.carries)?;
         self.start_shared(l, &carried);
@@ -97,7 +97,7 @@ impl Lowering<'_> {
         let rings = self.rings(ahead, stages);
         if self.repeated {
             // Some threads may still read what the loop's last turns left there.
-            self.emit(Stmt::Barrier(self.everyone()));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let signals = self.begin_ring(self.repeated)?;
         self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
@@ -123,7 +123,7 @@ impl Lowering<'_> {
         let (body, awaited) = self.turn_of_ring(turn, outer, &at);
         let step = self.ix.lit(1);
         self.emit(Stmt::For { var: counter, start: turns.start, end: turns.end, step, unroll: false, body });
-        if self.plan.overlap {
+        if self.plan.fragment_prefetch {
             self.end_ring(&at, awaited);
         }
         self.finish_carries(&l.carries, &carried);
@@ -134,7 +134,7 @@ impl Lowering<'_> {
     /// has waited for at the end of the last turn.
     pub fn turn_of_ring(&mut self, mark: usize, outer: (Vec<Option<Rep>>, bool), at: &Stages) -> (Vec<Stmt>, i64) {
         let (leave, wait) = (self.leave_stage(at), self.await_stage(at));
-        let steps = if self.plan.overlap { self.steps_of_turn(mark) } else { None };
+        let steps = if self.plan.fragment_prefetch { self.steps_of_turn(mark) } else { None };
         let mut body = self.leave_turn(outer);
         if let Some(steps) = steps {
             self.first_fragments(&steps, &wait);
@@ -210,7 +210,7 @@ impl Lowering<'_> {
         let coordinates = std::mem::take(&mut self.coordinates);
         let is_there = compare(CompareOp::Lt, number.clone(), turns.end.clone());
         self.open();
-        if !self.plan.overlap || self.ends_by_itself(l, ahead, rings) {
+        if !self.plan.fragment_prefetch || self.ends_by_itself(l, ahead, rings) {
             self.set_turn(l, turns, number);
         } else {
             // Without a branch: what is not there is zeros.
@@ -221,7 +221,7 @@ impl Lowering<'_> {
         self.start_copies(ahead, rings, stage)?;
         self.copies_if = None;
         let then = self.close();
-        match self.plan.overlap {
+        match self.plan.fragment_prefetch {
             true => then.into_iter().for_each(|s| self.emit(s)),
             false => self.emit(Stmt::If { condition: is_there, then, otherwise: vec![] }),
         }

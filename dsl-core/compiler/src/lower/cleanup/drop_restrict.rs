@@ -11,7 +11,7 @@ use girih_ir::types::MemoryOrder;
 use std::collections::BTreeSet;
 
 /// Takes `restrict` from the pointers through which threads may exchange values.
-pub(super) fn drop_restrict(kernel: &mut Kernel) {
+pub(crate) fn drop_restrict(kernel: &mut Kernel) {
     let mut seen = Seen::default();
     seen.block(&mut kernel.body);
     if !seen.meet {

@@ -2,16 +2,17 @@
 //! slices never wait for one another in the loop. Behind it they exchange what they have through shared memory; each finishes the same part
 //! of every thread's elements, and all threads of the block go on together. (CUTLASS calls the division sliced-K.)
 
+use super::cleanup::array_copies::{in_copies, move_to_copy};
 use super::context::{Data, Lowered, Lowering, Mode, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{Index, binary, compare};
-use super::parts::Share;
 use super::plan::{Plan, illegal};
-use super::spare::{each_place, in_copies, move_to_copy};
 use super::split::{Split, check, shared_loop};
+use super::split_k::Share;
 use girih_ir::error::CompileError;
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
+use girih_ir::simt::visit::each_place;
 use girih_ir::simt::{Barrier, Expr, Place, SharedArray, SharedId, Space, Special, Stmt, VarId};
 use girih_ir::tile::{self, Kernel, KnobId, Op, TileLoop, ValueId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
@@ -81,7 +82,7 @@ impl Plan {
 
 impl Lowering<'_> {
     /// The threads that work on a turn together meet: those of a slice, or all of the block.
-    pub fn everyone(&self) -> Barrier {
+    pub fn team_barrier(&self) -> Barrier {
         match (self.plan.slices, self.plan.threads) {
             (1, _) => Barrier::Block,
             (_, 32) => Barrier::Warp,
@@ -108,7 +109,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers a grid loop whose sums slices share.
-    pub fn grid_sliced(&mut self, l: &TileLoop) -> Lowered<()> {
+    pub fn sliced_k_grid(&mut self, l: &TileLoop) -> Lowered<()> {
         let counts = self.tile_counts(l);
         let block = self.block_index();
         self.mode = if self.never_tail(l) { Mode::Full } else { Mode::Tail };

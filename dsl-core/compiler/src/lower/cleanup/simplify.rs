@@ -44,7 +44,7 @@ fn literal(e: &Expr) -> Option<i64> {
 }
 
 /// The statement with an expression in a variable's place.
-pub(super) fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
+pub(crate) fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
     fn expr(e: &mut Expr, var: VarId, by: &Expr) {
         if matches!(e, Expr::Var(v) if *v == var) {
             *e = by.clone();

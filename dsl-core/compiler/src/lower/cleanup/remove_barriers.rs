@@ -9,12 +9,12 @@
 
 mod outline;
 
-use outline::{Access, Memory, Outline, Step};
-
-use super::index::{Index, literal};
-use girih_ir::simt::visit::{blocks, each_expr, each_load};
-use girih_ir::simt::{Barrier, Expr, Kernel, Param, Place, SharedArray, SharedId, Space, Stmt, Var, VarId, expr_dtype};
+use super::array_copies::{in_copies, move_to_copy};
+use crate::lower::index::literal;
+use girih_ir::simt::visit::{blocks, each_place};
+use girih_ir::simt::{Barrier, Expr, Kernel, Place, SharedId, Space, Stmt, Var, VarId};
 use girih_ir::types::{BinaryOp, DType};
+use outline::{Access, Memory, Outline, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Arrays beyond these bytes have no second copy.
@@ -37,7 +37,7 @@ struct Group {
 
 /// Takes the barriers out that a kernel does not need. `kept` are arrays that keep what a turn does not write, the author's own: they have no
 /// second copy.
-pub(crate) fn spare_barriers(kernel: &mut Kernel, kept: &BTreeSet<SharedId>) {
+pub(crate) fn remove_barriers(kernel: &mut Kernel, kept: &BTreeSet<SharedId>) {
     let Some(outline) = Outline::of(kernel, kept) else { return };
     let mut roles = vec![Role::Meets; outline.barriers];
     for n in 0..roles.len() {
@@ -200,37 +200,5 @@ fn double(kernel: &mut Kernel, groups: &[Group]) {
         let side = Stmt::Declare { var: group.side, init: Some(literal(DType::I32, 0)) };
         let first = kernel.body.iter_mut().position(|s| !matches!(s, Stmt::Let { .. })).unwrap_or(0);
         kernel.body.insert(first, side);
-    }
-}
-
-/// Makes so many copies of an array, each aligned as the array is: the bytes from one to the next.
-pub(super) fn in_copies(array: &mut SharedArray, copies: u32) -> i64 {
-    let len = array.len.next_multiple_of((array.align / array.dtype.size() as u32).max(1));
-    array.len = len * copies;
-    i64::from(len) * array.dtype.size() as i64
-}
-
-/// Moves an access to the copy of this number (i32) of its array.
-pub(super) fn move_to_copy(place: &mut Place, bytes: i64, copy: &Expr, vars: &[Var], params: &[Param]) {
-    let ix = Index { dtype: expr_dtype(&place.index, vars, params) };
-    let at = std::mem::replace(&mut place.index, ix.lit(0));
-    place.index = ix.add(ix.mul(ix.cast(DType::I32, copy.clone()), ix.lit(bytes / place.dtype.size() as i64)), at);
-}
-
-/// Calls `f` on each place that is accessed.
-pub(super) fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
-    for stmt in block {
-        each_expr(stmt, &mut |e| each_load(e, f));
-        match stmt {
-            Stmt::LoadVector { place, .. } | Stmt::LoadMatrix { place, .. } => f(place),
-            Stmt::StoreVector { place, .. } | Stmt::Store { place, .. } | Stmt::Atomic { place, .. } => f(place),
-            Stmt::StoreRelaxed { place, .. } | Stmt::LoadRelaxed { place, .. } => f(place),
-            Stmt::AsyncCopy { shared, global, .. } => {
-                f(shared);
-                f(global);
-            }
-            _ => {}
-        }
-        blocks(stmt).into_iter().for_each(|b| each_place(b, f));
     }
 }
