@@ -103,7 +103,8 @@ fn emitter_and_simulator_know_simt_ir_only() {
 
 #[test]
 fn cleanup_infers_no_plan() {
-    let found = code_with(&["dsl-core/compiler/src/lower/cleanup/"], &["Schedule", "schedule::", "Plan", "plan::", "Facts", "tile::", "Target"]);
+    let found =
+        code_with(&["dsl-core/compiler/src/lower/cleanup/"], &["Schedule", "schedule::", "Plan", "plan::", "Facts", "tile::", "Target"]);
     none(found, "lower/cleanup tidies SIMT IR up and knows nothing of what it came from");
 }
 

@@ -8,14 +8,14 @@ pub(crate) use rep::{Data, Rep, TileRep};
 use super::index::{Index, multiple};
 use super::mask::Mask;
 use super::params::pointer_or_scalar;
-use super::plan::Plan;
+use super::plan::{LoopPlan, Plan};
 use girih_ir::error::CompileError;
 use girih_ir::facts::Facts;
 use girih_ir::layout::{Digit, Layout};
 use girih_ir::simt::{self, Expr, Param, ParamKind, SharedArray, SharedId, Special, Stmt, Var, VarId};
 use girih_ir::tile::access::{dim_classes, dim_constants, loop_lengths};
 use girih_ir::tile::host::HostExpr;
-use girih_ir::tile::{Kernel, ValueId};
+use girih_ir::tile::{Kernel, TileLoop, ValueId};
 use girih_ir::types::DType;
 use std::collections::{HashMap, HashSet};
 
@@ -257,6 +257,11 @@ impl<'a> Lowering<'a> {
 
     pub fn used(&self, value: ValueId) -> Uses {
         self.uses[value.0 as usize]
+    }
+
+    /// How a loop over tiles runs.
+    pub fn loop_plan(&self, l: &TileLoop) -> &'a LoopPlan {
+        &self.plan.loops[&l.vars[0]]
     }
 
     /// The author's name of a value, or a fallback.

@@ -4,6 +4,7 @@ use super::computed::Memory;
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::literal;
 use super::mask::{Mask, Test};
+use super::plan::{Pipeline, Range};
 use super::same_block_hazards::Key;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
@@ -86,68 +87,65 @@ impl Lowering<'_> {
 
     /// A loop over the tiles of an axis inside a block.
     fn sequential(&mut self, l: &TileLoop) -> Lowered<()> {
-        if l.vars.iter().all(|v| self.fitting.contains(v)) {
+        let plan = self.loop_plan(l);
+        if plan.range == Range::Once {
             return self.single_turn(l);
         }
         let before = self.taken.len();
-        if let Some(ahead) = self.windows_ahead(l) {
-            self.multistage_loop(l, &ahead)?;
-        } else if let Some(turns) = self.shared_turns(l) {
-            self.sequential_shared(l, &turns)?;
-        } else {
-            self.sequential_turns(l)?;
+        match &plan.pipeline {
+            Pipeline::Multistage { ring, copies } => self.multistage_loop(l, *ring, copies)?,
+            Pipeline::DoubleBuffer(copies) => self.double_buffered_loop(l, copies)?,
+            Pipeline::None => self.plain_loop(l)?,
+            Pipeline::GridPrefetch { .. } | Pipeline::Persistent { .. } => panic!("control: a pipeline of the grid in\n{}", self.kernel),
         }
         // What the turns had in shared memory ends with them.
         self.vacant.extend_from_slice(&self.taken[before..]);
         Ok(())
     }
 
-    /// All turns of a loop over tiles, one after the other.
-    fn sequential_turns(&mut self, l: &TileLoop) -> Lowered<()> {
+    /// The turns of a loop over tiles that this block takes, one after the other.
+    fn plain_loop(&mut self, l: &TileLoop) -> Lowered<()> {
         let carried = self.start_carries(&l.carries)?;
-        let mut loops = Vec::new();
-        for (along, var) in l.vars.iter().enumerate() {
-            let (start, end) = self.tiles_walked(l, along);
-            let name = self.name_of(*var, "tile");
-            let counter = self.new_var(&name, self.ix.dtype, None);
-            loops.push((counter, start, end));
-            self.set(*var, Rep::TileIndex(Expr::Var(counter)));
-        }
+        self.start_shared(l, &carried);
+        let shared = self.shared_turns(l);
+        let counters = match &shared {
+            Some(turns) => vec![self.counter_of_turns(l, turns)],
+            None => (0..l.vars.len()).map(|along| self.counter_along(l, along)).collect(),
+        };
         self.begin_dots(&l.body);
         let outer = self.enter_turn();
+        if let (Some(turns), [(counter, ..)]) = (shared.filter(|_| l.vars.len() > 1), &counters[..]) {
+            self.set_turn(l, &turns, Expr::Var(*counter));
+        }
         self.lower_block(&l.body)?;
         self.end_carries(&l.carries, &carried)?;
-        let mut turn = self.leave_turn(outer);
-        for (var, start, end) in loops.into_iter().rev() {
-            turn = vec![Stmt::For { var, start, end, step: self.ix.lit(1), unroll: false, body: turn }];
+        let mut body = self.leave_turn(outer);
+        for (var, start, end) in counters.into_iter().rev() {
+            body = vec![Stmt::For { var, start, end, step: self.ix.lit(1), unroll: false, body }];
         }
-        turn.into_iter().for_each(|s| self.emit(s));
+        body.into_iter().for_each(|s| self.emit(s));
         self.finish_carries(&l.carries, &carried);
         Ok(())
     }
 
-    /// The turns of a loop that this block takes.
-    fn sequential_shared(&mut self, l: &TileLoop, turns: &super::multistage::Turns) -> Lowered<()> {
-        let carried = self.start_carries(&l.carries)?;
-        self.start_shared(l, &carried);
+    /// A counter of the tiles along one axis of a loop, with its first value and the end.
+    fn counter_along(&mut self, l: &TileLoop, along: usize) -> (VarId, Expr, Expr) {
+        let (start, end) = self.tiles_walked(l, along);
+        let name = self.name_of(l.vars[along], "tile");
+        let counter = self.new_var(&name, self.ix.dtype, None);
+        self.set(l.vars[along], Rep::TileIndex(Expr::Var(counter)));
+        (counter, start, end)
+    }
+
+    /// A counter of the turns that this block takes of a loop: the tile index itself where there is one axis.
+    fn counter_of_turns(&mut self, l: &TileLoop, turns: &super::multistage::Turns) -> (VarId, Expr, Expr) {
         let single = l.vars.len() == 1;
         let name = if single { self.name_of(l.vars[0], "tile") } else { "turn".to_string() };
         let counter = self.new_var(&name, self.ix.dtype, None);
         if single {
             self.set(l.vars[0], Rep::TileIndex(Expr::Var(counter)));
         }
-        self.begin_dots(&l.body);
-        let outer = self.enter_turn();
-        if !single {
-            self.set_turn(l, turns, Expr::Var(counter));
-        }
-        self.lower_block(&l.body)?;
-        self.end_carries(&l.carries, &carried)?;
-        let body = self.leave_turn(outer);
-        let (start, end, step) = (turns.start.clone(), turns.end.clone(), self.ix.lit(1));
-        self.emit(Stmt::For { var: counter, start, end, step, unroll: false, body });
-        self.finish_carries(&l.carries, &carried);
-        Ok(())
+        (counter, turns.start.clone(), turns.end.clone())
     }
 
     /// A loop whose axes fit one tile takes one turn, whose values stay known behind it.

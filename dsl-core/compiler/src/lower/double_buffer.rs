@@ -5,6 +5,7 @@ use super::context::{Lowered, Lowering};
 use super::copy_to_shared::Begun;
 use super::index::{Index, compare, literal};
 use super::multistage::{Ahead, Turns};
+use super::plan::Copies;
 use super::window::{WindowCopy, WindowRep};
 use girih_ir::simt::{Expr, Stmt};
 use girih_ir::tile::{self, TileLoop};
@@ -22,7 +23,8 @@ struct Next {
 
 impl Lowering<'_> {
     /// A loop over tiles whose operands are loaded a turn ahead.
-    pub fn double_buffered_loop(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
+    pub fn double_buffered_loop(&mut self, l: &TileLoop, copies: &Copies) -> Lowered<()> {
+        let ahead = &Ahead::of(l, copies);
         let carried = self.start_carries(&l.carries)?;
         self.start_shared(l, &carried);
         self.begin_dots(&l.body);

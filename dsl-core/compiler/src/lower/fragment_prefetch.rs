@@ -7,7 +7,7 @@
 use super::cleanup::simplify::substitute;
 use super::context::Lowering;
 use super::index::{Index, as_literal, binary, compare};
-use super::plan::illegal;
+use super::plan::{Handover, illegal};
 use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::visit::{blocks, children, each_expr};
 use girih_ir::simt::{Expr, Fragment, Stmt, Var, VarId};
@@ -167,7 +167,7 @@ impl Lowering<'_> {
 
     /// A turn: every step reads what the next one multiplies, the last one that of the next turn, whose stage `leave` goes on to and for whose
     /// copies `wait` waits. The second one starts `copies`, the first one where there are only two.
-    pub fn overlapped_turn(&mut self, steps: Steps, copies: Vec<Stmt>, leave: Vec<Stmt>, wait: Vec<Stmt>) -> Vec<Stmt> {
+    pub fn overlapped_turn(&mut self, handover: Handover, steps: Steps, copies: Vec<Stmt>, leave: Vec<Stmt>, wait: Vec<Stmt>) -> Vec<Stmt> {
         let here = Expr::Var(steps.counter);
         let next = self.new_var("next", DType::I32, None);
         let value = binary(BinaryOp::Rem, LOCAL.add(here.clone(), LOCAL.lit(steps.step)), LOCAL.lit(steps.end));
@@ -175,9 +175,9 @@ impl Lowering<'_> {
             let condition = compare(CompareOp::Eq, here.clone(), LOCAL.lit(at));
             Stmt::If { condition, then, otherwise: vec![] }
         };
-        let text = match self.plan.mbarriers {
-            true => "the next turn: this warp is done with the stage, and the copies to the next one have landed",
-            false => "the next turn: its copies have landed, and nobody reads any more what the turn before has read",
+        let text = match handover {
+            Handover::Mbarriers => "the next turn: this warp is done with the stage, and the copies to the next one have landed",
+            Handover::Barrier => "the next turn: its copies have landed, and nobody reads any more what the turn before has read",
         };
         let mut last = vec![Stmt::Comment(text.into())];
         last.extend(leave);
@@ -189,7 +189,7 @@ impl Lowering<'_> {
         // Behind mbarriers, whose waits are branches, in the middle of the turn: 3 % at 4096³ in tf32.
         let start = match steps.end / steps.step {
             2 => 0,
-            n if self.plan.mbarriers => n / 2 * steps.step,
+            n if handover == Handover::Mbarriers => n / 2 * steps.step,
             _ => steps.step,
         };
         body.push(when(start, copies));

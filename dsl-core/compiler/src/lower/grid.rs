@@ -5,6 +5,7 @@ use super::control::Carried;
 use super::grid_prefetch::Waiting;
 use super::index::{all, compare, literal};
 use super::persistent_pipeline::Dealt;
+use super::plan::{Pipeline, Range};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, SharedId, Special, Stmt};
 use girih_ir::tile::host::HostExpr;
@@ -15,15 +16,15 @@ use girih_ir::types::{BinaryOp, CompareOp, DType, MemoryOrder};
 impl Lowering<'_> {
     /// Lowers the grid loop.
     pub fn grid(&mut self, l: &TileLoop) -> Lowered<()> {
-        if let Some(split) = self.plan.split {
-            return self.split_k_grid(l, split);
-        }
-        if self.plan.slices > 1 {
-            return self.sliced_k_grid(l);
+        let plan = self.loop_plan(l);
+        match super::split::shared_loop(l).map(|(_, inner)| self.loop_plan(inner).range) {
+            Some(Range::Shared(split)) => return self.split_k_grid(l, split),
+            Some(Range::SlicedK(_)) => return self.sliced_k_grid(l),
+            Some(Range::All | Range::Once | Range::OnePerBlock | Range::Persistent(_)) | None => {}
         }
         let carried = self.start_carries(&l.carries)?;
         let counts = self.tile_counts(l);
-        if self.plan.grid == 0 {
+        if plan.range == Range::OnePerBlock {
             let block = self.block_index();
             self.set_tiles(l, block, &counts);
             self.begin_by_hand(l, false);
@@ -39,14 +40,17 @@ impl Lowering<'_> {
         let (block, tiles, stride) =
             if super::finish::keeps_order(self.kernel) { self.in_order(block, tiles, stride) } else { (block, tiles, stride) };
         self.dealt("tiles");
-        if let Some(sum) = self.pipelined_sum(l) {
-            return self.persistent_pipeline(&Dealt { grid: l, counts, tiles, block, stride }, &sum);
+        if let Pipeline::Persistent { sum } = plan.pipeline {
+            return self.persistent_pipeline(&Dealt { grid: l, counts, tiles, block, stride }, sum);
         }
         let counter = self.new_var("tile", self.ix.dtype, None);
-        let early = if self.plan.stages > 1 && !self.plan.dots { self.early_loads(l) } else { vec![] };
+        let early = self.early_loads(&plan.pipeline);
         let before = self.values.clone();
         self.repeated = true;
-        let waiting = self.pipeline_prologue(l, &counts, &early, &block, &stride)?;
+        let waiting = match &early {
+            Some(early) => self.pipeline_prologue(l, &counts, early, &block, &stride)?,
+            None => vec![],
+        };
         let stage_var = waiting.iter().any(|w| matches!(w, Waiting::Ring { .. })).then(|| self.new_var("stage", DType::I32, None));
         if let Some(var) = stage_var {
             self.emit(Stmt::Declare { var, init: Some(literal(DType::I32, 0)) });
@@ -54,12 +58,13 @@ impl Lowering<'_> {
         self.open();
         self.set_tiles(l, Expr::Var(counter), &counts);
         self.begin_by_hand(l, true);
-        if early.is_empty() {
-            self.tile_of_block(l, &carried)?;
-        } else {
-            self.pipelined_turn(l, &counts, &early, &waiting, counter, stage_var, &stride)?;
-            self.end_carries(&l.carries, &carried)?;
-            self.end_turn(&early, &waiting, stage_var);
+        match &early {
+            None => self.tile_of_block(l, &carried)?,
+            Some(early) => {
+                self.pipelined_turn(l, &counts, early, &waiting, counter, stage_var, &stride)?;
+                self.end_carries(&l.carries, &carried)?;
+                self.end_turn(early, &waiting, stage_var);
+            }
         }
         let body = self.close();
         self.values = before;

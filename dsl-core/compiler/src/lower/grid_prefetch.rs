@@ -2,17 +2,21 @@
 
 use super::context::{Data, Lowered, Lowering, Mode, Rep, TileRep};
 use super::index::{compare, literal};
-use super::plan::Fill;
-use super::uses::stored_tensor;
+use super::plan::{Fill, Pipeline};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, SharedId, Stmt, VarId};
-use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, Index, Op, TileLoop, ValueId, ViewId};
 use girih_ir::types::{CompareOp, DType};
-use std::collections::HashSet;
 
-/// A load of the grid loop's body that can be started before its turn.
-pub(crate) struct Early<'k> {
+/// The loads of a grid loop's body that are started before their turn, and how many turns' tiles are there at one time.
+pub(crate) struct EarlyLoads<'k> {
+    stages: i64,
+    fill: Fill,
+    loads: Vec<Early<'k>>,
+}
+
+/// One of them.
+struct Early<'k> {
     value: ValueId,
     view: ViewId,
     index: &'k [Index],
@@ -27,42 +31,16 @@ pub(crate) enum Waiting {
     Ring { shared: SharedId, array: VarId, width: i64 },
 }
 
-impl Lowering<'_> {
-    /// Loads that depend on nothing but the grid's tile, those of rows that fit one tile included: they can start some turns early.
-    pub fn early_loads<'k>(&mut self, l: &'k TileLoop) -> Vec<Early<'k>> {
-        let (mut early, mut stored) = (Vec::new(), HashSet::new());
-        self.collect_early(l, &l.body, &mut stored, &mut early);
-        early
-    }
-
-    /// Those of one block of statements. `stored` has the tensors that statements before store to: what is loaded then must not be early.
-    fn collect_early<'k>(&mut self, l: &TileLoop, body: &'k [tile::Stmt], stored: &mut HashSet<usize>, early: &mut Vec<Early<'k>>) {
-        for stmt in body {
-            match stmt {
-                tile::Stmt::Let(value, Op::Load(view, index)) if !stored.contains(&self.kernel.view(*view).param) => {
-                    if self.is_early(l, *value, *view, index) {
-                        let layout = self.preferred_layout(*view, index);
-                        early.push(Early { value: *value, view: *view, index, layout });
-                    }
-                }
-                tile::Stmt::Tiles(row) if row.vars.iter().all(|v| self.fitting.contains(v)) => {
-                    self.collect_early(l, &row.body, stored, early);
-                }
-                _ => tile::access::visit(std::slice::from_ref(stmt), &mut |s| stored.extend(stored_tensor(self.kernel, s))),
-            }
-        }
-    }
-
-    fn is_early(&self, l: &TileLoop, value: ValueId, view: ViewId, index: &[Index]) -> bool {
-        let v = self.kernel.view(view);
-        let known = |x: ValueId| HostExpr::of_value(self.kernel, x).is_some();
-        let fixed = v.axes.iter().all(|a| known(a.len) && known(a.stride)) && known(v.offset);
-        let own = index.iter().all(|i| match i {
-            Index::Tile(t) => l.vars.contains(t) || self.fitting.contains(t),
-            Index::At(s) => known(*s),
-            Index::All(_) => true,
-        });
-        fixed && own && matches!(self.kernel.ty(value), tile::Ty::Tile(..))
+impl<'k> Lowering<'k> {
+    /// The loads of the grid loop's body that its plan starts early.
+    pub fn early_loads(&mut self, pipeline: &Pipeline) -> Option<EarlyLoads<'k>> {
+        let Pipeline::GridPrefetch { stages, fill, loads } = pipeline else { return None };
+        let ops = tile::access::operations(self.kernel);
+        let one = |value: &ValueId| {
+            let Some(Op::Load(view, index)) = ops.get(value) else { panic!("grid_prefetch: {value:?} is no load in\n{}", self.kernel) };
+            Early { value: *value, view: *view, index, layout: self.preferred_layout(*view, index) }
+        };
+        Some(EarlyLoads { stages: *stages, fill: *fill, loads: loads.iter().map(one).collect() })
     }
 
     /// Declares where early tiles wait, and starts the loads of the first `stages - 1` turns.
@@ -70,17 +48,14 @@ impl Lowering<'_> {
         &mut self,
         l: &TileLoop,
         counts: &[Expr],
-        early: &[Early],
+        early: &EarlyLoads,
         block: &Expr,
         stride: &Expr,
     ) -> Lowered<Vec<Waiting>> {
-        if early.is_empty() {
-            return Ok(vec![]);
-        }
-        let depth = self.plan.stages - 1;
-        self.comment(format!("prologue: start the loads of the first {} of {} stages", depth, self.plan.stages));
+        let depth = early.stages - 1;
+        self.comment(format!("prologue: start the loads of the first {} of {} stages", depth, early.stages));
         let mut waiting = Vec::new();
-        for e in early {
+        for e in &early.loads {
             let dtype = self.kernel.view(e.view).dtype;
             let name = self.fragment_name(e.value, e.view);
             self.set_probe_tiles(l);
@@ -89,14 +64,14 @@ impl Lowering<'_> {
             let cut = self.cut(e.view, e.index, &e.layout, &mask);
             self.coordinates.clear();
             let bytes = cut.width * dtype.size() as i64;
-            waiting.push(if self.plan.fill == Fill::Async && !cut.reversed && bytes >= 4 {
+            waiting.push(if early.fill == Fill::Async && !cut.reversed && bytes >= 4 {
                 let elements = e.layout.registers * self.plan.threads;
                 let tensor = &self.kernel.params[self.kernel.view(e.view).param].name;
-                let shared = self.new_shared(&format!("{tensor}_ring"), dtype, elements * self.plan.stages);
+                let shared = self.new_shared(&format!("{tensor}_ring"), dtype, elements * early.stages);
                 let array = self.new_var(&name, dtype, Some(e.layout.registers as u32));
                 Waiting::Ring { shared, array, width: cut.width }
             } else {
-                let vars: Vec<VarId> = (0..self.plan.stages)
+                let vars: Vec<VarId> = (0..early.stages)
                     .map(|s| {
                         let name = if s == 0 {
                             name.clone()
@@ -144,7 +119,7 @@ impl Lowering<'_> {
         &mut self,
         l: &TileLoop,
         counts: &[Expr],
-        early: &[Early],
+        early: &EarlyLoads,
         waiting: &[Waiting],
         number: Expr,
         slot: usize,
@@ -155,7 +130,7 @@ impl Lowering<'_> {
         self.open();
         self.set_tiles(l, number, counts);
         self.mode = Mode::Tail;
-        for (e, w) in early.iter().zip(waiting) {
+        for (e, w) in early.loads.iter().zip(waiting) {
             self.set_row(e.index);
             let mask = self.mask_at(e.view, e.index);
             let cut = self.cut(e.view, e.index, &e.layout, &mask);
@@ -209,13 +184,13 @@ impl Lowering<'_> {
         &mut self,
         l: &TileLoop,
         counts: &[Expr],
-        early: &[Early],
+        early: &EarlyLoads,
         waiting: &[Waiting],
         counter: VarId,
         stage_var: Option<VarId>,
         stride: &Expr,
     ) -> Lowered<()> {
-        let stages = self.plan.stages;
+        let stages = early.stages;
         let ix32 = super::index::Index { dtype: DType::I32 };
         let rings = waiting.iter().any(|w| matches!(w, Waiting::Ring { .. }));
         let stage = stage_var.map_or(ix32.lit(0), Expr::Var);
@@ -227,7 +202,7 @@ impl Lowering<'_> {
         if rings {
             self.emit(Stmt::AsyncWait { pending: stages as u32 - 1 });
         }
-        for (e, w) in early.iter().zip(waiting) {
+        for (e, w) in early.loads.iter().zip(waiting) {
             let mask = self.mask_at(e.view, e.index);
             let var = match w {
                 Waiting::Registers(vars) => vars[0],
@@ -240,22 +215,22 @@ impl Lowering<'_> {
             self.set(e.value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(e.layout.clone()), mask, data: Data::Array(var) }));
         }
         self.mode = Mode::Tail;
-        self.loaded_early = early.iter().map(|e| e.value).collect();
+        self.loaded_early = early.loads.iter().map(|e| e.value).collect();
         let lowered = self.lower_block(&l.body);
         self.loaded_early.clear();
         lowered
     }
 
     /// The end of a pipelined turn: the next stage is the oldest.
-    pub fn end_turn(&mut self, early: &[Early], waiting: &[Waiting], stage_var: Option<VarId>) {
-        let (stages, ix32) = (self.plan.stages, super::index::Index { dtype: DType::I32 });
+    pub fn end_turn(&mut self, early: &EarlyLoads, waiting: &[Waiting], stage_var: Option<VarId>) {
+        let (stages, ix32) = (early.stages, super::index::Index { dtype: DType::I32 });
         if let Some(var) = stage_var {
             let next = ix32.add(Expr::Var(var), ix32.lit(1));
             let wraps = compare(CompareOp::Eq, next.clone(), ix32.lit(stages));
             let value = Expr::Select(Box::new(wraps), Box::new(ix32.lit(0)), Box::new(next));
             self.emit(Stmt::Assign { var, index: None, value });
         }
-        for (e, w) in early.iter().zip(waiting) {
+        for (e, w) in early.loads.iter().zip(waiting) {
             if let Waiting::Registers(vars) = w {
                 for pair in vars.windows(2) {
                     self.copy_array(pair[1], pair[0], e.layout.registers);

@@ -6,12 +6,12 @@
 use super::context::{Lowered, Lowering, Rep};
 use super::elements::unrolled;
 use super::index::{binary, compare};
+use super::plan::{Copies, Handover, RingPlan};
 use super::stages::Stages;
 use super::window::WindowCopy;
 use girih_ir::simt::{Expr, Stmt};
 use girih_ir::tile::{self, Op, TileLoop, ValueId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
-use std::collections::{HashMap, HashSet};
 
 /// What of a loop's body can be done before its turn.
 pub(crate) struct Ahead<'k> {
@@ -19,6 +19,20 @@ pub(crate) struct Ahead<'k> {
     pub windows: Vec<(ValueId, &'k Op)>,
     /// The scalars that say where they lie, in order.
     pub before: Vec<(ValueId, &'k Op)>,
+}
+
+impl<'k> Ahead<'k> {
+    /// What a loop's plan copies, in the loop's body.
+    pub fn of(l: &'k TileLoop, copies: &Copies) -> Ahead<'k> {
+        let lets = |among: &[ValueId]| {
+            let of = |s: &'k tile::Stmt| match s {
+                tile::Stmt::Let(v, op) if among.contains(v) => Some((*v, op)),
+                _ => None,
+            };
+            l.body.iter().filter_map(of).collect()
+        };
+        Ahead { windows: lets(&copies.windows), before: lets(&copies.places) }
+    }
 }
 
 /// The turns of a loop over tiles, as one loop.
@@ -33,88 +47,34 @@ pub(crate) struct Turns {
 }
 
 impl Lowering<'_> {
-    /// The windows of a loop's body, if the schedule copies them ahead of their turn: their places may depend on nothing but the turn.
-    pub fn windows_ahead<'k>(&self, l: &'k TileLoop) -> Option<Ahead<'k>> {
-        let by_registers = self.plan.shared_operands && self.plan.stages == 2;
-        if !(self.plan.async_windows && self.plan.stages > 1 || by_registers) {
-            return None;
-        }
-        let lets: HashMap<ValueId, &Op> =
-            l.body.iter().filter_map(|s| if let tile::Stmt::Let(v, op) = s { Some((*v, op)) } else { None }).collect();
-        let (mut windows, mut wanted, mut pending) = (Vec::new(), HashSet::new(), Vec::new());
-        for stmt in &l.body {
-            let tile::Stmt::Let(value, op) = stmt else { continue };
-            let view = match op {
-                Op::Window { view, shift, .. } => {
-                    pending.extend(shift.iter().flatten());
-                    view
-                }
-                Op::Load(view, index) if self.dots.is_load(*value) => {
-                    pending.extend(index.iter().filter_map(|i| if let tile::Index::At(v) = i { Some(*v) } else { None }));
-                    view
-                }
-                _ => continue,
-            };
-            if self.used(*value).count == 0 {
-                continue;
-            }
-            windows.push((*value, op));
-            let v = self.kernel.view(*view);
-            pending.push(v.offset);
-            pending.extend(v.axes.iter().flat_map(|a| [a.len, a.stride]));
-        }
-        while let Some(v) = pending.pop() {
-            match lets.get(&v) {
-                Some(op) if is_arithmetic(op) => {
-                    if wanted.insert(v) {
-                        pending.extend(super::uses::operands(op));
-                    }
-                }
-                Some(_) => return None,
-                // What is made by a statement of its own, but not here, is made outside.
-                None if l.vars.contains(&v) || self.grid_vars.contains(&v) => {}
-                None if self.near.op(v).is_some() || self.values[v.0 as usize].is_some() => {}
-                None => return None,
-            }
-        }
-        let before = l.body.iter().filter_map(|s| match s {
-            tile::Stmt::Let(v, op) if wanted.contains(v) => Some((*v, op)),
-            _ => None,
-        });
-        (!windows.is_empty()).then(|| Ahead { windows, before: before.collect() })
-    }
-
     /// A loop over tiles whose windows are copied `stages - 1` turns ahead.
-    pub fn multistage_loop(&mut self, l: &TileLoop, ahead: &Ahead) -> Lowered<()> {
-        if !self.plan.async_windows {
-            return self.double_buffered_loop(l, ahead);
-        }
+    pub fn multistage_loop(&mut self, l: &TileLoop, ring: RingPlan, copies: &Copies) -> Lowered<()> {
+        let (ahead, stages) = (&Ahead::of(l, copies), ring.stages);
         let carried = self.start_carries(&l.carries)?;
         self.start_shared(l, &carried);
         self.begin_dots(&l.body);
-        let stages = self.plan.stages;
         let turns = self.turns(l);
         let rings = self.rings(ahead, stages);
         if self.repeated {
             // Some threads may still read what the loop's last turns left there.
             self.emit(Stmt::Barrier(self.team_barrier()));
         }
-        let signals = self.begin_ring(self.repeated)?;
+        let signals = self.begin_ring(ring, self.repeated)?;
         self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
         let (early, stage) = self.loop_var("stage");
         let number = self.ix.add(turns.start.clone(), self.ix.cast(DType::I32, stage.clone()));
         self.open();
-        self.copy_ahead(l, ahead, &rings, &turns, number, &stage)?;
+        self.copy_ahead(l, ring, ahead, &rings, &turns, number, &stage)?;
         self.end_copies(signals, &stage)?;
         let body = self.close();
         self.emit(unrolled(early, stages - 1, body));
         let counter = self.new_var("turn", self.ix.dtype, None);
-        let at = self.first_stage(signals);
+        let at = self.first_stage(ring, signals);
         let outer = self.enter_turn();
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(stages - 1));
         self.comment(format!("start the copies of the turn {} ahead", stages - 1));
         let free = self.free_stage(&at);
-        self.copy_ahead(l, ahead, &rings, &turns, later, &free)?;
+        self.copy_ahead(l, ring, ahead, &rings, &turns, later, &free)?;
         self.end_copies(signals, &free)?;
         let turn = self.mark();
         self.set_turn(l, &turns, Expr::Var(counter));
@@ -123,7 +83,7 @@ impl Lowering<'_> {
         let (body, awaited) = self.turn_of_ring(turn, outer, &at);
         let step = self.ix.lit(1);
         self.emit(Stmt::For { var: counter, start: turns.start, end: turns.end, step, unroll: false, body });
-        if self.plan.fragment_prefetch {
+        if ring.fragment_prefetch {
             self.end_ring(&at, awaited);
         }
         self.finish_carries(&l.carries, &carried);
@@ -134,11 +94,11 @@ impl Lowering<'_> {
     /// has waited for at the end of the last turn.
     pub fn turn_of_ring(&mut self, mark: usize, outer: (Vec<Option<Rep>>, bool), at: &Stages) -> (Vec<Stmt>, i64) {
         let (leave, wait) = (self.leave_stage(at), self.await_stage(at));
-        let steps = if self.plan.fragment_prefetch { self.steps_of_turn(mark) } else { None };
+        let steps = if at.ring.fragment_prefetch { self.steps_of_turn(mark) } else { None };
         let mut body = self.leave_turn(outer);
         if let Some(steps) = steps {
             self.first_fragments(&steps, &wait);
-            return (self.overlapped_turn(steps, body, leave, wait), 1);
+            return (self.overlapped_turn(at.ring.handover, steps, body, leave, wait), 1);
         }
         body.splice(0..0, wait);
         body.extend(leave);
@@ -205,12 +165,21 @@ impl Lowering<'_> {
     }
 
     /// Starts the copies of a turn, if there is one of this number.
-    fn copy_ahead(&mut self, l: &TileLoop, ahead: &Ahead, rings: &[WindowCopy], turns: &Turns, number: Expr, stage: &Expr) -> Lowered<()> {
+    fn copy_ahead(
+        &mut self,
+        l: &TileLoop,
+        ring: RingPlan,
+        ahead: &Ahead,
+        rings: &[WindowCopy],
+        turns: &Turns,
+        number: Expr,
+        stage: &Expr,
+    ) -> Lowered<()> {
         let values = self.values.clone();
         let coordinates = std::mem::take(&mut self.coordinates);
         let is_there = compare(CompareOp::Lt, number.clone(), turns.end.clone());
         self.open();
-        if !self.plan.fragment_prefetch || self.ends_by_itself(l, ahead, rings) {
+        if !ring.fragment_prefetch || self.ends_by_itself(l, ring, ahead, rings) {
             self.set_turn(l, turns, number);
         } else {
             // Without a branch: what is not there is zeros.
@@ -221,7 +190,7 @@ impl Lowering<'_> {
         self.start_copies(ahead, rings, stage)?;
         self.copies_if = None;
         let then = self.close();
-        match self.plan.fragment_prefetch {
+        match ring.fragment_prefetch {
             true => then.into_iter().for_each(|s| self.emit(s)),
             false => self.emit(Stmt::If { condition: is_there, then, otherwise: vec![] }),
         }
@@ -231,9 +200,9 @@ impl Lowering<'_> {
     }
 
     /// Whether all copies of turns behind the last one find themselves behind the end of the axis that is walked, and write zeros.
-    pub fn ends_by_itself(&mut self, l: &TileLoop, ahead: &Ahead, rings: &[WindowCopy]) -> bool {
+    pub fn ends_by_itself(&mut self, l: &TileLoop, ring: RingPlan, ahead: &Ahead, rings: &[WindowCopy]) -> bool {
         let [var] = l.vars[..] else { return false };
-        if !self.plan.mbarriers {
+        if ring.handover == Handover::Barrier {
             return false;
         }
         ahead.windows.iter().zip(rings).all(|((value, op), ring)| {
@@ -254,25 +223,4 @@ impl Lowering<'_> {
         }
         Ok(())
     }
-}
-
-/// Arithmetic on scalars, which may be done twice.
-fn is_arithmetic(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Literal(_)
-            | Op::Param(_)
-            | Op::Dim(..)
-            | Op::Stride(..)
-            | Op::Unary(..)
-            | Op::Binary(..)
-            | Op::Ternary(..)
-            | Op::Compare(..)
-            | Op::Select(..)
-            | Op::Cast(_)
-            | Op::Bitcast(_)
-            | Op::Start(_)
-            | Op::End(_)
-            | Op::Number(_)
-    )
 }

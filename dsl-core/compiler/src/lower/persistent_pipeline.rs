@@ -2,16 +2,15 @@
 //! among the last products of this one, and are on their way while its results are stored. (1 % at 4096³ in tf32. CUTLASS's persistent
 //! kernels gain the same by warps of their own for the results.)
 
-use super::barriers::kept_by_hand;
 use super::context::{Lowered, Lowering, Mode, Rep};
 use super::elements::unrolled;
 use super::index::{compare, literal};
 use super::multistage::{Ahead, Turns};
+use super::plan::{Pipeline, RingPlan};
 use super::stages::Stages;
-use super::uses::operands;
 use super::window::WindowCopy;
 use girih_ir::simt::{Expr, Stmt, VarId};
-use girih_ir::tile::{self, Op, TileLoop, ValueId};
+use girih_ir::tile::{self, TileLoop};
 use girih_ir::types::{CompareOp, DType};
 
 /// A grid loop whose tiles are dealt to blocks: the tiles along its axes, all of them, a block's first, and from one of its tiles to the next.
@@ -24,10 +23,11 @@ pub(crate) struct Dealt<'k> {
 }
 
 /// The loop along a sum in such a tile.
-pub(crate) struct Sum<'k> {
+struct Sum<'k> {
     /// Its place in the tile's statements.
     at: usize,
     turns: &'k TileLoop,
+    ring: RingPlan,
     ahead: Ahead<'k>,
 }
 
@@ -42,62 +42,37 @@ struct Front {
 }
 
 impl Lowering<'_> {
-    /// The loop of each tile whose turns go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has several
-    /// loops or barriers of its own, or where the places of its copies depend on what a tile does before the loop.
-    pub fn pipelined_sum<'k>(&self, l: &'k TileLoop) -> Option<Sum<'k>> {
-        if !self.plan.fragment_prefetch || !l.carries.is_empty() || kept_by_hand(self.kernel, &l.body) {
-            return None;
-        }
-        let (mut loops, mut barriers) = (0, false);
-        tile::access::visit(&l.body, &mut |s| {
-            loops += usize::from(matches!(s, tile::Stmt::Tiles(_)));
-            barriers |= matches!(s, tile::Stmt::Barrier { .. } | tile::Stmt::Copies { .. } | tile::Stmt::Shared(_));
-        });
-        let at = l.body.iter().position(|s| matches!(s, tile::Stmt::Tiles(_)))?;
-        let tile::Stmt::Tiles(turns) = &l.body[at] else { return None };
-        if loops != 1 || barriers || turns.span.is_some() || turns.vars.iter().all(|v| self.fitting.contains(v)) {
-            return None;
-        }
-        let ahead = self.windows_ahead(turns)?;
-        let mut made = Vec::new();
-        tile::print::definitions(&l.body[..at], &mut made);
-        (!self.places(&ahead).iter().any(|v| made.iter().any(|(m, _)| m == v))).then_some(Sum { at, turns, ahead })
-    }
-
-    /// What the places of copies are computed of.
-    fn places(&self, ahead: &Ahead) -> Vec<ValueId> {
-        let mut all: Vec<ValueId> = ahead.before.iter().flat_map(|(_, op)| operands(op)).collect();
-        for (_, op) in &ahead.windows {
-            all.extend(operands(op));
-            if let Op::Window { view, .. } | Op::Load(view, _) = op {
-                let view = self.kernel.view(*view);
-                all.push(view.offset);
-                all.extend(view.axes.iter().flat_map(|a| [a.len, a.stride]));
-            }
-        }
-        all
+    /// The loop at a place of a tile's body whose turns go on from tile to tile.
+    fn sum_at<'k>(&self, grid: &'k TileLoop, at: usize) -> Sum<'k> {
+        let tile::Stmt::Tiles(turns) = &grid.body[at] else { panic!("persistent_pipeline: no loop there in\n{}", self.kernel) };
+        let Pipeline::Multistage { ring, copies } = &self.loop_plan(turns).pipeline else {
+            panic!("persistent_pipeline: the loop has no ring in\n{}", self.kernel)
+        };
+        Sum { at, turns, ring: *ring, ahead: Ahead::of(turns, copies) }
     }
 
     /// Lowers a grid loop whose tiles' turns make one pipeline.
-    pub fn persistent_pipeline(&mut self, dealt: &Dealt, sum: &Sum) -> Lowered<()> {
+    pub fn persistent_pipeline(&mut self, dealt: &Dealt, sum: usize) -> Lowered<()> {
         let l = dealt.grid;
+        let sum = &self.sum_at(l, sum);
+        let stages_of_ring = sum.ring.stages;
         let before = self.values.clone();
         self.mode = if self.never_tail(l) { Mode::Full } else { Mode::Tail };
         let turns = self.turns(sum.turns);
-        let rings = self.rings(&sum.ahead, self.plan.stages);
-        let signals = self.begin_ring(false)?;
+        let rings = self.rings(&sum.ahead, stages_of_ring);
+        let signals = self.begin_ring(sum.ring, false)?;
         self.comment("the turns of all its tiles are one pipeline: the next copies belong to turn next_turn of tile next_tile");
-        let ends = self.ends_by_itself(sum.turns, &sum.ahead, &rings);
+        let ends = self.ends_by_itself(sum.turns, sum.ring, &sum.ahead, &rings);
         let front = self.front(dealt, &turns, ends);
-        self.comment(format!("prologue: start the copies of the first {} of {} stages", self.plan.stages - 1, self.plan.stages));
+        self.comment(format!("prologue: start the copies of the first {} of {} stages", stages_of_ring - 1, stages_of_ring));
         let (early, stage) = self.loop_var("stage");
         self.open();
         self.copy_front(dealt, sum, &rings, &turns, &front, &stage)?;
         self.end_copies(signals, &stage)?;
         self.advance_front(dealt, &turns, &front);
         let body = self.close();
-        self.emit(unrolled(early, self.plan.stages - 1, body));
-        let stages = self.first_stage(signals);
+        self.emit(unrolled(early, stages_of_ring - 1, body));
+        let stages = self.first_stage(sum.ring, signals);
         let counter = self.new_var("tile", self.ix.dtype, None);
         let outer = self.enter_turn();
         self.set_tiles(l, Expr::Var(counter), &dealt.counts);
@@ -128,7 +103,7 @@ impl Lowering<'_> {
         let tile = self.blocks.pop().expect("flat: the tile's block is open");
         let var = self.new_var("turn", self.ix.dtype, None);
         let outer = self.enter_turn();
-        self.comment(format!("start the copies of the turn {} ahead, of this tile or of the next", self.plan.stages - 1));
+        self.comment(format!("start the copies of the turn {} ahead, of this tile or of the next", sum.ring.stages - 1));
         let free = self.free_stage(stages);
         self.copy_front(dealt, sum, rings, turns, front, &free)?;
         self.end_copies(stages.signals(), &free)?;

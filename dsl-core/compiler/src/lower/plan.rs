@@ -1,6 +1,9 @@
 //! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
 
+mod loops;
 mod rules;
+
+pub(crate) use loops::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
 
 use rules::{
     cache_hints, check_ahead, check_async_windows, check_choices, check_fill, check_min_blocks, check_opt_level, check_vector,
@@ -12,7 +15,7 @@ use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::CacheHint;
 use girih_ir::target::Target;
 use girih_ir::tile::{Kernel, KnobId, Op, Size, Stmt, ValueId};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// How a stage of the pipeline is filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +61,8 @@ pub(crate) struct Plan {
     pub opt_level: u32,
     /// Rows of tiles that blocks walk together; 1 for row after row.
     pub raster: i64,
+    /// How the loops over tiles run, by their first tile index.
+    pub loops: HashMap<ValueId, LoopPlan>,
     /// Copies of each element of a shared array that is only updated.
     pub copies: i64,
     /// Tiles of whole rows are read through shared memory.
@@ -194,7 +199,8 @@ pub(crate) fn plan(
         let id = knob_of_kind(kernel, KnobKind::Copies).into_iter().collect::<Vec<_>>();
         return Err(illegal(kernel, &id, copies.to_string(), "must be a power of two up to 32: lanes share copies evenly".into()));
     }
-    Ok(Plan {
+    let mut plan = Plan {
+        loops: HashMap::new(),
         copies,
         split,
         min_blocks,
@@ -227,7 +233,9 @@ pub(crate) fn plan(
         finish: super::finish::finish(kernel, schedule)?,
         load_cache,
         store_cache,
-    })
+    };
+    plan.loops = loops::loops(kernel, &plan, fitting);
+    Ok(plan)
 }
 
 fn override_threads(kernel: &Kernel, schedule: &Schedule) -> Option<(KnobId, i64)> {

@@ -5,7 +5,7 @@
 
 use super::context::{Lowered, Lowering};
 use super::index::{Index, binary, compare, literal};
-use super::plan::illegal;
+use super::plan::{Handover, RingPlan, illegal};
 use girih_ir::error::CompileError;
 use girih_ir::schedule::KnobKind;
 use girih_ir::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
@@ -24,6 +24,7 @@ pub(crate) struct Signals {
 
 /// Where the turns are in a ring.
 pub(crate) struct Stages {
+    pub ring: RingPlan,
     /// The stage that the turn reads.
     stage: VarId,
     /// Its mbarriers, and the parity of the phase in which it was filled.
@@ -51,14 +52,14 @@ impl Lowering<'_> {
     ///
     /// # Errors
     /// A ring that begins again and again: its phases would have to go on from one to the next.
-    pub fn begin_ring(&mut self, again: bool) -> Lowered<Option<Signals>> {
-        if !self.plan.mbarriers {
+    pub fn begin_ring(&mut self, ring: RingPlan, again: bool) -> Lowered<Option<Signals>> {
+        if ring.handover == Handover::Barrier {
             return Ok(None);
         }
         if again {
             return Err(self.no_mbarriers("a block hands over the stages of one pipeline: give it one tile, or use Overlap"));
         }
-        let stages = self.plan.stages;
+        let stages = ring.stages;
         let [full, free] = ["stage_full", "stage_free"].map(|name| self.new_shared(name, DType::U64, stages));
         self.comment("a stage is full when the copies of all threads have landed, and free when they have read it");
         let (counter, stage) = self.loop_var("stage");
@@ -97,20 +98,20 @@ impl Lowering<'_> {
     }
 
     /// Declares where the turns are: at the first stage.
-    pub fn first_stage(&mut self, signals: Option<Signals>) -> Stages {
+    pub fn first_stage(&mut self, ring: RingPlan, signals: Option<Signals>) -> Stages {
         let mut declare = |name: &str| {
             let var = self.new_var(name, DType::I32, None);
             self.emit(Stmt::Declare { var, init: Some(literal(DType::I32, 0)) });
             var
         };
         let stage = declare("stage");
-        Stages { stage, signals: signals.map(|signals| (signals, declare("phase"))) }
+        Stages { ring, stage, signals: signals.map(|signals| (signals, declare("phase"))) }
     }
 
     /// The stage that this turn fills, as many turns ahead as the ring has others. Waits until it is free: it was read a turn ago. The wait
     /// for a phase before the first one, of a stage that was never filled, ends at once.
     pub fn free_stage(&mut self, stages: &Stages) -> Expr {
-        let free = LOCAL.rem(LOCAL.add(stages.stage(), LOCAL.lit(self.plan.stages - 1)), self.plan.stages);
+        let free = LOCAL.rem(LOCAL.add(stages.stage(), LOCAL.lit(stages.ring.stages - 1)), stages.ring.stages);
         let Some((signals, phase)) = stages.signals else { return free };
         let free = self.declare_let("ahead", DType::I32, free);
         let other = binary(BinaryOp::Xor, Expr::Var(phase), LOCAL.lit(1));
@@ -130,7 +131,7 @@ impl Lowering<'_> {
 
     fn next_stage(&self, stages: &Stages) -> Vec<Stmt> {
         let next = LOCAL.add(stages.stage(), LOCAL.lit(1));
-        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(self.plan.stages));
+        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages.ring.stages));
         let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
         let mut all = vec![Stmt::Assign { var: stages.stage, index: None, value }];
         all.extend(stages.signals.map(|(_, phase)| {
@@ -145,7 +146,7 @@ impl Lowering<'_> {
     pub fn await_stage(&self, stages: &Stages) -> Vec<Stmt> {
         match stages.signals {
             Some((signals, phase)) => vec![Stmt::MbarrierWait { barrier: word(signals.full, &stages.stage()), parity: Expr::Var(phase) }],
-            None => vec![Stmt::AsyncWait { pending: self.plan.stages as u32 - 2 }, Stmt::Barrier(self.team_barrier())],
+            None => vec![Stmt::AsyncWait { pending: stages.ring.stages as u32 - 2 }, Stmt::Barrier(self.team_barrier())],
         }
     }
 
@@ -157,6 +158,6 @@ impl Lowering<'_> {
         let (next, wait) = (self.next_stage(stages), self.await_stage(stages));
         let body = if awaited > 0 { [next, wait] } else { [wait, next] };
         let (counter, _) = self.loop_var("left");
-        self.emit(super::elements::unrolled(counter, self.plan.stages - 1 - awaited, body.concat()));
+        self.emit(super::elements::unrolled(counter, stages.ring.stages - 1 - awaited, body.concat()));
     }
 }

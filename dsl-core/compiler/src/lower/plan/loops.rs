@@ -1,0 +1,298 @@
+//! How the loops over tiles run: which iterations who takes, and what is done ahead of its iteration. All of it is decided here, from tile
+//! IR and the schedule, before anything is lowered.
+
+use super::{Fill, Plan};
+use crate::lower::barriers::kept_by_hand;
+use crate::lower::context::Uses;
+use crate::lower::dots::Dots;
+use crate::lower::split::{Split, shared_loop};
+use crate::lower::uses::{self, operands, stored_tensor};
+use girih_ir::tile::access::visit;
+use girih_ir::tile::host::HostExpr;
+use girih_ir::tile::print::definitions;
+use girih_ir::tile::{Block, Index, Kernel, Op, Stmt, TileLoop, Ty, ValueId, ViewId};
+use std::collections::{HashMap, HashSet};
+
+/// What is decided for a loop over tiles.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LoopPlan {
+    pub range: Range,
+    pub pipeline: Pipeline,
+}
+
+/// Which iterations of a loop who takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Range {
+    /// All of them, one after the other.
+    All,
+    /// The only one: the axis fits one tile.
+    Once,
+    /// Of the grid loop: one for each block.
+    OnePerBlock,
+    /// Of the grid loop: they are dealt to so many blocks per multiprocessor.
+    Persistent(i64),
+    /// Blocks share them: so many for each tile of the result (split-K), or all tiles' iterations one after the other (stream-K).
+    Shared(Split),
+    /// So many groups of a block's threads share them (sliced-K).
+    SlicedK(i64),
+}
+
+/// What of a loop's iterations is done ahead of its turn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Pipeline {
+    /// Nothing.
+    None,
+    /// Asynchronous copies to a ring of stages in shared memory.
+    Multistage { ring: RingPlan, copies: Copies },
+    /// Loads to registers that are stored to the other one of two buffers at the end of the iteration.
+    DoubleBuffer(Copies),
+    /// Of a persistent grid loop: loads of its tiles, to registers or a ring of each thread's own.
+    GridPrefetch { stages: i64, fill: Fill, loads: Vec<ValueId> },
+    /// Of a persistent grid loop: the iterations of the loop at this place of its body, a multistage one, go on from tile to tile.
+    Persistent { sum: usize },
+}
+
+/// A ring of stages that copies fill and iterations read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RingPlan {
+    pub stages: i64,
+    pub handover: Handover,
+    /// An iteration's first fragments are read among the products of the one before.
+    pub fragment_prefetch: bool,
+}
+
+/// How a stage goes from those who fill it to those who read it, and back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Handover {
+    /// All threads meet once per iteration.
+    Barrier,
+    /// Each stage has two mbarriers: full, free.
+    Mbarriers,
+}
+
+/// What an iteration copies to shared memory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Copies {
+    /// Windows, and loads that are operands of dots.
+    pub windows: Vec<ValueId>,
+    /// The scalars of the body that say where they lie.
+    pub places: Vec<ValueId>,
+}
+
+/// The plans of a kernel's loops over tiles, by their first tile index. `fitting` has the tile indices of axes that fit one tile.
+pub(super) fn loops(kernel: &Kernel, plan: &Plan, fitting: &HashSet<ValueId>) -> HashMap<ValueId, LoopPlan> {
+    let uses = uses::count(kernel);
+    let dots = Dots::new(kernel, &uses, &uses::written_params(kernel));
+    let planner = Planner { kernel, plan, fitting, uses, dots };
+    let mut all = HashMap::new();
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Tiles(l) = stmt {
+            all.insert(l.vars[0], planner.of(l));
+        }
+    });
+    all
+}
+
+struct Planner<'p> {
+    kernel: &'p Kernel,
+    plan: &'p Plan,
+    fitting: &'p HashSet<ValueId>,
+    uses: Vec<Uses>,
+    dots: Dots,
+}
+
+impl Planner<'_> {
+    fn of(&self, l: &TileLoop) -> LoopPlan {
+        match self.kernel.grid_loop() {
+            Some(grid) if grid.vars == l.vars => self.of_grid(l),
+            grid => self.of_inner(grid, l),
+        }
+    }
+
+    fn of_inner(&self, grid: Option<&TileLoop>, l: &TileLoop) -> LoopPlan {
+        if l.vars.iter().all(|v| self.fitting.contains(v)) {
+            return LoopPlan { range: Range::Once, pipeline: Pipeline::None };
+        }
+        let shared = grid.and_then(shared_loop).is_some_and(|(_, inner)| inner.vars == l.vars);
+        let range = match self.plan.split {
+            Some(split) if shared => Range::Shared(split),
+            _ if shared && self.plan.slices > 1 => Range::SlicedK(self.plan.slices),
+            _ => Range::All,
+        };
+        LoopPlan { range, pipeline: self.pipeline(l) }
+    }
+
+    fn of_grid(&self, l: &TileLoop) -> LoopPlan {
+        let range = if self.plan.grid == 0 { Range::OnePerBlock } else { Range::Persistent(self.plan.grid) };
+        let alone = self.plan.split.is_none() && self.plan.slices == 1 && self.plan.grid > 0;
+        let pipeline = match self.pipelined_sum(l) {
+            _ if !alone => Pipeline::None,
+            Some(sum) => Pipeline::Persistent { sum },
+            None if self.plan.stages > 1 && !self.plan.dots => match self.early_loads(l) {
+                loads if loads.is_empty() => Pipeline::None,
+                loads => Pipeline::GridPrefetch { stages: self.plan.stages, fill: self.plan.fill, loads },
+            },
+            None => Pipeline::None,
+        };
+        LoopPlan { range, pipeline }
+    }
+
+    fn pipeline(&self, l: &TileLoop) -> Pipeline {
+        let plan = self.plan;
+        let by_registers = plan.shared_operands && plan.stages == 2;
+        if !(plan.async_windows && plan.stages > 1 || by_registers) {
+            return Pipeline::None;
+        }
+        let Some(copies) = self.copies(l) else { return Pipeline::None };
+        if !plan.async_windows {
+            return Pipeline::DoubleBuffer(copies);
+        }
+        let handover = if plan.mbarriers { Handover::Mbarriers } else { Handover::Barrier };
+        let ring = RingPlan { stages: plan.stages, handover, fragment_prefetch: plan.fragment_prefetch };
+        Pipeline::Multistage { ring, copies }
+    }
+
+    /// What a loop's body copies to shared memory, if its places depend on nothing but the iteration.
+    fn copies(&self, l: &TileLoop) -> Option<Copies> {
+        let lets: HashMap<ValueId, &Op> = lets(&l.body).collect();
+        let (mut windows, mut wanted, mut pending) = (Vec::new(), HashSet::new(), Vec::new());
+        for (value, op) in self::lets(&l.body) {
+            let view = match op {
+                Op::Window { view, shift, .. } => {
+                    pending.extend(shift.iter().flatten());
+                    view
+                }
+                Op::Load(view, index) if self.dots.is_load(value) => {
+                    pending.extend(index.iter().filter_map(|i| if let Index::At(v) = i { Some(*v) } else { None }));
+                    view
+                }
+                _ => continue,
+            };
+            if self.uses[value.0 as usize].count == 0 {
+                continue;
+            }
+            windows.push(value);
+            let v = self.kernel.view(*view);
+            pending.push(v.offset);
+            pending.extend(v.axes.iter().flat_map(|a| [a.len, a.stride]));
+        }
+        let mut made = Vec::new();
+        definitions(&l.body, &mut made);
+        let made: HashSet<ValueId> = made.into_iter().map(|(v, _)| v).collect();
+        while let Some(v) = pending.pop() {
+            match lets.get(&v) {
+                Some(op) if is_arithmetic(op) => {
+                    if wanted.insert(v) {
+                        pending.extend(operands(op));
+                    }
+                }
+                Some(_) => return None,
+                None if made.contains(&v) => return None,
+                None => {}
+            }
+        }
+        let places = self::lets(&l.body).map(|(v, _)| v).filter(|v| wanted.contains(v)).collect();
+        (!windows.is_empty()).then_some(Copies { windows, places })
+    }
+
+    /// The loop of each tile whose iterations go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has
+    /// several loops or barriers of its own, or where the places of its copies depend on what a tile does before the loop.
+    fn pipelined_sum(&self, grid: &TileLoop) -> Option<usize> {
+        if !self.plan.fragment_prefetch || !grid.carries.is_empty() || kept_by_hand(self.kernel, &grid.body) {
+            return None;
+        }
+        let (mut loops, mut barriers) = (0, false);
+        visit(&grid.body, &mut |s| {
+            loops += usize::from(matches!(s, Stmt::Tiles(_)));
+            barriers |= matches!(s, Stmt::Barrier { .. } | Stmt::Copies { .. } | Stmt::Shared(_));
+        });
+        let at = grid.body.iter().position(|s| matches!(s, Stmt::Tiles(_)))?;
+        let Stmt::Tiles(inner) = &grid.body[at] else { return None };
+        if loops != 1 || barriers || inner.span.is_some() || inner.vars.iter().all(|v| self.fitting.contains(v)) {
+            return None;
+        }
+        let Pipeline::Multistage { copies, .. } = self.pipeline(inner) else { return None };
+        let mut made = Vec::new();
+        definitions(&grid.body[..at], &mut made);
+        (!self.read_by(&copies, &inner.body).iter().any(|v| made.iter().any(|(m, _)| m == v))).then_some(at)
+    }
+
+    /// What the places of copies are computed of.
+    fn read_by(&self, copies: &Copies, body: &Block) -> Vec<ValueId> {
+        let mut all = Vec::new();
+        for (value, op) in lets(body) {
+            let window = copies.windows.contains(&value);
+            if window || copies.places.contains(&value) {
+                all.extend(operands(op));
+            }
+            if window && let Op::Window { view, .. } | Op::Load(view, _) = op {
+                let view = self.kernel.view(*view);
+                all.push(view.offset);
+                all.extend(view.axes.iter().flat_map(|a| [a.len, a.stride]));
+            }
+        }
+        all
+    }
+
+    /// Loads that depend on nothing but the grid's tile, those of rows that fit one tile included: they can start some iterations early.
+    fn early_loads(&self, grid: &TileLoop) -> Vec<ValueId> {
+        let (mut early, mut stored) = (Vec::new(), HashSet::new());
+        self.collect_early(grid, &grid.body, &mut stored, &mut early);
+        early
+    }
+
+    /// Those of one block of statements. `stored` has the tensors that statements before store to: what is loaded then must not be early.
+    fn collect_early(&self, grid: &TileLoop, body: &Block, stored: &mut HashSet<usize>, early: &mut Vec<ValueId>) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let(value, Op::Load(view, index)) if !stored.contains(&self.kernel.view(*view).param) => {
+                    if self.is_early(grid, *value, *view, index) {
+                        early.push(*value);
+                    }
+                }
+                Stmt::Tiles(row) if row.vars.iter().all(|v| self.fitting.contains(v)) => {
+                    self.collect_early(grid, &row.body, stored, early);
+                }
+                _ => visit(std::slice::from_ref(stmt), &mut |s| stored.extend(stored_tensor(self.kernel, s))),
+            }
+        }
+    }
+
+    fn is_early(&self, grid: &TileLoop, value: ValueId, view: ViewId, index: &[Index]) -> bool {
+        let v = self.kernel.view(view);
+        let known = |x: ValueId| HostExpr::of_value(self.kernel, x).is_some();
+        let fixed = v.axes.iter().all(|a| known(a.len) && known(a.stride)) && known(v.offset);
+        let own = index.iter().all(|i| match i {
+            Index::Tile(t) => grid.vars.contains(t) || self.fitting.contains(t),
+            Index::At(s) => known(*s),
+            Index::All(_) => true,
+        });
+        fixed && own && matches!(self.kernel.ty(value), Ty::Tile(..))
+    }
+}
+
+/// The values that a block itself computes.
+fn lets(block: &Block) -> impl Iterator<Item = (ValueId, &Op)> {
+    block.iter().filter_map(|s| if let Stmt::Let(v, op) = s { Some((*v, op)) } else { None })
+}
+
+/// Arithmetic on scalars, which may be done twice.
+fn is_arithmetic(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Literal(_)
+            | Op::Param(_)
+            | Op::Dim(..)
+            | Op::Stride(..)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Ternary(..)
+            | Op::Compare(..)
+            | Op::Select(..)
+            | Op::Cast(_)
+            | Op::Bitcast(_)
+            | Op::Start(_)
+            | Op::End(_)
+            | Op::Number(_)
+    )
+}
