@@ -109,6 +109,23 @@ fn cleanup_infers_no_plan() {
 }
 
 #[test]
+fn the_schedule_is_read_in_plan_alone() {
+    let words = ["&Schedule", "schedule.", "KnobKind", "Choice::", ".choices"];
+    let found = code_with(&["dsl-core/compiler/src/lower/", "dsl-core/compiler/src/cuda/"], &words);
+    // The entry names it in a kernel's header and in what it says of bugs.
+    let beyond =
+        found.into_iter().filter(|l| !["mod.rs", "tests.rs"].iter().any(|f| l.starts_with(&format!("dsl-core/compiler/src/lower/{f}"))));
+    none(beyond.collect(), "lowering reads the plan: what the schedule says is read in compiler/src/plan/");
+    // Words of knobs are compared in one file.
+    let words = ["Choice::Word"];
+    let found = code_with(&["dsl-core/compiler/src/plan/"], &words);
+    let beyond = found
+        .into_iter()
+        .filter(|l| !l.starts_with("dsl-core/compiler/src/plan/choices.rs") && !l.starts_with("dsl-core/compiler/src/plan/rules.rs"));
+    none(beyond.collect(), "plan/choices.rs reads words; rules.rs says which are none");
+}
+
+#[test]
 fn the_tuner_never_sees_ir() {
     none(code_with(&["runtime/src/tune/search"], &["simt", "tile::Op", "tile::Stmt"]), "the search sees spaces, schedules and durations");
 }

@@ -4,4 +4,5 @@ pub mod cuda;
 #[cfg(feature = "export")]
 pub mod export;
 pub mod lower;
+mod plan;
 pub mod space;

@@ -1,8 +1,8 @@
 //! What lies between loads and dots. Operations on single elements that keep zeros are done to the elements of fragments, so that a dot reads
 //! the tile as it was copied; several operands may come from one load, such as the parts that a number is split into.
 
-use super::context::Uses;
 use super::dots::Loaded;
+use super::uses::Uses;
 use girih_ir::tile::{Kernel, Op, ValueId};
 use girih_ir::types::{BinaryOp, UnaryOp};
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -100,8 +100,8 @@ impl Total {
 }
 
 /// Why what a kernel's blocks have can't be combined by atomics.
-pub(super) fn check<'k>(kernel: &Kernel, combines: impl Iterator<Item = &'k Combine>, knob: KnobId) -> Result<(), ScheduleError> {
-    let refused = |rule: String| Err(super::plan::illegal(kernel, &[knob], "Atomics".into(), rule));
+pub(crate) fn check<'k>(kernel: &Kernel, combines: impl Iterator<Item = &'k Combine>, knob: KnobId) -> Result<(), ScheduleError> {
+    let refused = |rule: String| Err(crate::plan::illegal(kernel, &[knob], "Atomics".into(), rule));
     for c in combines {
         let dtype = kernel.ty(c.inputs[0]).dtype().unwrap_or(DType::I64).compute();
         let name = kernel.value(c.results[0]).name.as_ref().map_or("a value".to_string(), |n| format!("`{n}`"));

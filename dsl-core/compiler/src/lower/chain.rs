@@ -6,7 +6,7 @@ use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{Index, compare};
 use super::mask::Mask;
-use super::plan::{gcd, illegal};
+use crate::plan::{gcd, illegal};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Barrier, Expr, Place, SharedId as ArrayId, Space, Stmt, VarId};
 use girih_ir::tile::{SharedId, Size, ValueId};

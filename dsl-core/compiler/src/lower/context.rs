@@ -8,7 +8,8 @@ pub(crate) use rep::{Data, Rep, TileRep};
 use super::index::{Index, multiple};
 use super::mask::Mask;
 use super::params::pointer_or_scalar;
-use super::plan::{LoopPlan, Plan};
+use super::uses::Uses;
+use crate::plan::{LoopPlan, Plan};
 use girih_ir::error::CompileError;
 use girih_ir::facts::Facts;
 use girih_ir::layout::{Digit, Layout};
@@ -133,15 +134,6 @@ pub(crate) struct Lowering<'a> {
 
 /// The result of a lowering step: the author's mistakes and illegal schedules stop it.
 pub(crate) type Lowered<T> = Result<T, CompileError>;
-
-/// Where a value is defined and used.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Uses {
-    pub count: u32,
-    pub def_block: u32,
-    /// Some use lies in another block than the definition.
-    pub escapes: bool,
-}
 
 impl<'a> Lowering<'a> {
     pub fn new(kernel: &'a Kernel, found: HashMap<ValueId, ValueId>, facts: &'a Facts, plan: &'a Plan, whole: &'a Plan) -> Lowering<'a> {

@@ -3,11 +3,11 @@
 
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::{Index, compare, literal};
-use super::matrix_units::Warps;
 use super::mma::Product;
 use super::operand::{Fragment, Operand};
-use super::plan::illegal;
 use super::values::At;
+use crate::plan::illegal;
+use crate::plan::matrix_units::Warps;
 use girih_ir::layout::Source;
 use girih_ir::schedule::ScheduleError;
 use girih_ir::simt::{Expr, Stmt, VarId};
@@ -47,8 +47,8 @@ impl Lowering<'_> {
             shape = layout.shape();
             if layout.axes != warps.layout(&shape).axes[warps.leading..] {
                 let (rule, loc) =
-                    (super::matrix_units::other_result(self.kernel, *value, &self.plan.anchor), self.kernel.value(*value).loc);
-                let unit = super::matrix_units::unit(self.kernel);
+                    (crate::plan::matrix_units::other_result(self.kernel, *value, &self.plan.anchor), self.kernel.value(*value).loc);
+                let unit = crate::plan::matrix_units::unit(self.kernel);
                 let error = illegal(self.kernel, &[unit], "Mma".into(), rule);
                 return Err(ScheduleError { loc: Some(loc), ..error }.into());
             }

@@ -2,21 +2,10 @@
 //! halo, and the dot reads its fragments there.
 
 use super::absorbed::Paths;
-use super::context::Uses;
-use girih_ir::schedule::{Choice, KnobKind, Schedule};
+use super::uses::Uses;
 use girih_ir::tile::access::{blocks, loop_lengths, visit};
 use girih_ir::tile::{Block, Index, Kernel, Op, Stmt, Ty, ValueId, ViewId};
 use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// Whether the schedule reads operands where they are.
-pub(crate) fn are_direct(kernel: &Kernel, schedule: &Schedule) -> bool {
-    matches!(schedule.of_kind(kernel, KnobKind::Operands), Some(Choice::Word(w)) if w == "Direct")
-}
-
-/// Whether the schedule transposes operands that lie along the axis of the sum on their way to shared memory.
-pub(crate) fn are_transposed(kernel: &Kernel, schedule: &Schedule) -> bool {
-    matches!(schedule.of_kind(kernel, KnobKind::Operands), Some(Choice::Word(w)) if w == "Transposed")
-}
 
 /// An operand that is read where it was loaded from, or from a copy as it lies.
 #[derive(Clone, PartialEq, Eq, Debug)]

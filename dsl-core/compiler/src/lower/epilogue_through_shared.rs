@@ -7,7 +7,7 @@
 
 use super::context::{Data, Lowered, Lowering, Rep};
 use super::convert::{Lying, describe_rows, dimensions, flattened};
-use super::plan::spread;
+use crate::plan::spread;
 use girih_ir::layout::{Deal, Layout, SharedLayout, SharedUse, wavefronts};
 use girih_ir::simt::{Barrier, Expr, SharedId, Stmt};
 use girih_ir::tile::{Index, ValueId, ViewId};

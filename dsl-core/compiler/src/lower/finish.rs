@@ -12,7 +12,8 @@ pub(super) use left::Left;
 use super::combine::int;
 use super::context::{Lowered, Lowering};
 use super::index::compare;
-use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use crate::plan::Finish;
+use crate::plan::finish::is_over_grid;
 use girih_ir::simt::{Expr, ParamKind, Special, Stmt};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, Combine, Form, ValueId};
@@ -147,51 +148,6 @@ pub(super) fn split<'k>(rest: &'k [tile::Stmt]) -> Result<Split<'k>, &'k Combine
         }
     }
     Ok(Split { before, combines, after })
-}
-
-/// Whether the body combines something over the grid: it then runs in at least one block, however few tiles there are.
-pub(crate) fn combines_grid(kernel: &tile::Kernel) -> bool {
-    kernel.body.iter().any(is_over_grid)
-}
-
-/// How a combination over the grid ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Finish {
-    /// The last block combines what all have left, in the blocks' order.
-    LastBlock,
-    /// Each block adds its part to a total by an atomic.
-    Atomics,
-    /// One block of a launch behind this one combines what all have left, in the blocks' order.
-    SecondLaunch,
-}
-
-/// How the schedule has a combination over the grid end.
-pub(crate) fn finish(kernel: &tile::Kernel, schedule: &Schedule) -> Result<Finish, ScheduleError> {
-    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Finish) else { return Ok(Finish::LastBlock) };
-    match &schedule.choices[at] {
-        Choice::Word(w) if w == "Atomics" => {
-            let over_grid = kernel.body.iter().filter_map(|s| match s {
-                tile::Stmt::Combine(c) if c.form == Form::Grid => Some(c),
-                _ => None,
-            });
-            super::atomic_totals::check(kernel, over_grid, tile::KnobId(at as u32))?;
-            Ok(Finish::Atomics)
-        }
-        Choice::Word(w) if w == "SecondLaunch" => {
-            super::second_launch::check(kernel, tile::KnobId(at as u32))?;
-            Ok(Finish::SecondLaunch)
-        }
-        _ => Ok(Finish::LastBlock),
-    }
-}
-
-/// Whether what blocks have must be combined in the order of the tiles.
-pub(crate) fn keeps_order(kernel: &tile::Kernel) -> bool {
-    kernel.body.iter().any(|s| matches!(s, tile::Stmt::Combine(c) if c.form == Form::Grid && !c.operator.commutative()))
-}
-
-pub(super) fn is_over_grid(stmt: &tile::Stmt) -> bool {
-    matches!(stmt, tile::Stmt::Combine(c) if c.form == Form::Grid)
 }
 
 /// An i32 index that is surely one.

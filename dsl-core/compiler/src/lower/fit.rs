@@ -6,7 +6,6 @@
 
 use super::uses::written_params;
 use girih_ir::facts::Facts;
-use girih_ir::schedule::Schedule;
 use girih_ir::tile::access::{dim_classes, tile_size};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::substitute;
@@ -15,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The kernel with shared tile indices and loads, and its tile indices that are always 0; `None` if no axis is known to fit. Axes by tiles
 /// that are `one_by_one` are walked element by element.
-pub(crate) fn fit(kernel: &Kernel, facts: &Facts, schedule: &Schedule, one_by_one: &[KnobId]) -> Option<(Kernel, HashSet<ValueId>)> {
+pub(crate) fn fit(kernel: &Kernel, facts: &Facts, knobs: &[i64], one_by_one: &[KnobId]) -> Option<(Kernel, HashSet<ValueId>)> {
     if facts.tensors.iter().flatten().all(|t| t.most.is_empty()) {
         return None;
     }
@@ -24,7 +23,7 @@ pub(crate) fn fit(kernel: &Kernel, facts: &Facts, schedule: &Schedule, one_by_on
         one_by_one,
         kernel,
         facts,
-        schedule,
+        knobs,
         grid,
         classes: dim_classes(kernel),
         written: written_params(kernel),
@@ -45,7 +44,8 @@ type Loaded = Vec<(ViewId, Vec<Index>, ValueId)>;
 struct Pass<'k> {
     kernel: &'k Kernel,
     facts: &'k Facts,
-    schedule: &'k Schedule,
+    /// The numbers of the schedule.
+    knobs: &'k [i64],
     grid: Vec<ValueId>,
     classes: HashMap<(usize, usize), (usize, usize)>,
     written: Vec<bool>,
@@ -129,7 +129,7 @@ impl Pass<'_> {
                 return false;
             }
             let Some(most) = self.facts.most(p, k) else { return false };
-            if most > size.value(|knob| self.schedule.int(knob)) {
+            if most > size.value(|knob| self.knobs[knob.0 as usize]) {
                 return false;
             }
             axes.push((self.classes.get(&(p, k)).copied().unwrap_or((p, k)), size));

@@ -7,44 +7,14 @@
 use super::cleanup::simplify::substitute;
 use super::context::Lowering;
 use super::index::{Index, as_literal, binary, compare};
-use super::plan::{Handover, illegal};
-use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use crate::plan::Handover;
 use girih_ir::simt::visit::{blocks, children, each_expr};
 use girih_ir::simt::{Expr, Fragment, Stmt, Var, VarId};
-use girih_ir::tile::{Kernel, KnobId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 use std::collections::HashMap;
 
 /// Index arithmetic in registers.
 const LOCAL: Index = Index { dtype: DType::I32 };
-
-/// Whether a word of the copy knob asks for turns that overlap.
-pub(crate) fn overlaps(word: &str) -> bool {
-    word == "Overlap" || word == "Mbarriers"
-}
-
-/// Whether the schedule overlaps turns: matrix instructions that take an even number of steps per turn, from a ring of copies.
-pub(crate) fn check(kernel: &Kernel, schedule: &Schedule, steps: Option<i64>, stages: i64, slices: i64) -> Result<bool, ScheduleError> {
-    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Copy) else { return Ok(false) };
-    let Choice::Word(word) = &schedule.choices[at] else { return Ok(false) };
-    if !overlaps(word) {
-        return Ok(false);
-    }
-    let refuse = |rule: &str| Err(illegal(kernel, &[KnobId(at as u32)], word.clone(), rule.into()));
-    let dots = super::dots::Dots::new(kernel, &super::uses::count(kernel), &super::uses::written_params(kernel));
-    match steps {
-        None => refuse(
-            "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
-        ),
-        _ if dots.groups() != 1 => refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async"),
-        _ if word == "Mbarriers" && slices > 1 => refuse("hands stages over to the warps of a block: slices must be 1, or use Overlap"),
-        _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
-        Some(n) if n % 2 != 0 => {
-            refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")
-        }
-        Some(_) => Ok(true),
-    }
-}
 
 /// The steps of a turn, with fragments of two halves.
 pub(crate) struct Steps {

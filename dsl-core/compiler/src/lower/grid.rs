@@ -5,7 +5,7 @@ use super::control::Carried;
 use super::grid_prefetch::Waiting;
 use super::index::{all, compare, literal};
 use super::persistent_pipeline::Dealt;
-use super::plan::{Pipeline, Range};
+use crate::plan::{Pipeline, Range};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, SharedId, Special, Stmt};
 use girih_ir::tile::host::HostExpr;
@@ -17,7 +17,7 @@ impl Lowering<'_> {
     /// Lowers the grid loop.
     pub fn grid(&mut self, l: &TileLoop) -> Lowered<()> {
         let plan = self.loop_plan(l);
-        match super::split::shared_loop(l).map(|(_, inner)| self.loop_plan(inner).range) {
+        match crate::plan::split::shared_loop(l).map(|(_, inner)| self.loop_plan(inner).range) {
             Some(Range::Shared(split)) => return self.split_k_grid(l, split),
             Some(Range::SlicedK(_)) => return self.sliced_k_grid(l),
             Some(Range::All | Range::Once | Range::OnePerBlock | Range::Persistent(_)) | None => {}
@@ -38,7 +38,7 @@ impl Lowering<'_> {
         let stride = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
         let stride = self.ix.cast(DType::I32, stride);
         let (block, tiles, stride) =
-            if super::finish::keeps_order(self.kernel) { self.in_order(block, tiles, stride) } else { (block, tiles, stride) };
+            if crate::plan::finish::keeps_order(self.kernel) { self.in_order(block, tiles, stride) } else { (block, tiles, stride) };
         self.dealt("tiles");
         if let Pipeline::Persistent { sum } = plan.pipeline {
             return self.persistent_pipeline(&Dealt { grid: l, counts, tiles, block, stride }, sum);
@@ -117,7 +117,7 @@ impl Lowering<'_> {
             let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
             let size = self.plan.grid_tile[k];
             let mut count = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
-            if self.plan.grid == 0 && super::finish::combines_grid(self.kernel) {
+            if self.plan.grid == 0 && crate::plan::finish::combines_grid(self.kernel) {
                 // There is a block even where there are no tiles: it must not divide by their number.
                 count = super::index::binary(BinaryOp::Max, count, self.ix.lit(1));
             }
@@ -155,7 +155,7 @@ impl Lowering<'_> {
 
     /// Whether blocks walk several rows of tiles together.
     fn in_raster(&self, l: &TileLoop) -> bool {
-        self.plan.raster > 1 && l.vars.len() == 2 && !super::finish::keeps_order(self.kernel)
+        self.plan.raster > 1 && l.vars.len() == 2 && !crate::plan::finish::keeps_order(self.kernel)
     }
 
     /// Along each axis the index of the tile of this number, the last axis fastest.
@@ -282,7 +282,7 @@ impl Lowering<'_> {
     /// Where each thread owns one run and every access is at the grid's own tile, one `if` around the body does: the layout of
     /// that tile. Threads that meet at barriers cannot be guarded so.
     fn guard_layout(&mut self, l: &TileLoop) -> Option<Layout> {
-        if self.plan.anchor_sizes != super::anchor::grid_sizes(self.kernel) || !l.carries.is_empty() {
+        if self.plan.anchor_sizes != crate::plan::anchor::grid_sizes(self.kernel) || !l.carries.is_empty() {
             return None;
         }
         let layout = self.anchor_layout();

@@ -2,7 +2,7 @@
 
 use super::context::{Data, Lowered, Lowering, Mode, Rep, TileRep};
 use super::index::{compare, literal};
-use super::plan::{Fill, Pipeline};
+use crate::plan::{Fill, Pipeline};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, SharedId, Stmt, VarId};
 use girih_ir::tile::{self, Index, Op, TileLoop, ValueId, ViewId};

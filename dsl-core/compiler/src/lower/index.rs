@@ -1,6 +1,6 @@
 //! Index arithmetic: folds while it builds, and knows by what an expression is divisible.
 
-use super::plan::gcd;
+use crate::plan::gcd;
 use girih_ir::simt::{Expr, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType, Literal};
 use std::collections::HashMap;

@@ -167,7 +167,7 @@ impl Lowering<'_> {
             return false;
         }
         let size = self.plan.size(girih_ir::tile::access::tile_size(self.kernel, bound.index));
-        let lies_there = !(self.grid_vars.contains(&bound.index) && super::finish::combines_grid(self.kernel));
+        let lies_there = !(self.grid_vars.contains(&bound.index) && crate::plan::finish::combines_grid(self.kernel));
         self.bound_multiple(bound) % size == 0 && lies_there
     }
 

@@ -1,43 +1,42 @@
-//! Lowering: tile IR, facts, schedule and target become SIMT IR. All decisions are made here, in this order:
+//! Lowering: tile IR, facts, schedule and target become SIMT IR, in this order:
 //!
 //! 1. [`girih_ir::tile::access::classify`]: is every store safe?
 //!    `fit`: which loops the facts make superfluous, and what is loaded once because of it.
-//! 2. `plan`: the schedule in numbers, and the rules that they obey.
-//! 3. `grid`, `tail`, `grid_prefetch`: which block works on which tiles, where bounds are checked, what is loaded ahead of its turn.
-//! 4. `control`, `uniform_conditions`, `values`, `elements`, `memory`, `transfer`, `staged`, `computed`, `convert`: statements, values, loops over a thread's
-//!    elements, addresses and guards, loads and stores, gathers and scatters, changes of layout. They build the body in one walk.
-//!    `spans`: the turns of loops that keep to some positions. `tail_liveness`: which absent elements nobody looks at.
-//!    `combine`, `scan`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks have, combined.
-//!    `window`, `copy_to_shared` and `window_reads`: tiles with a halo, copied to shared memory or read where they are, and what a thread reads of them at
-//!    once. `multistage`: copies of windows that start some turns of their loop early.
-//!    `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `matrix_units`, `fragment_reads`, `mma`: what dots read and where it lies,
-//!    products by multiply-adds of a thread or matrix instructions of a warp. `quad_shuffle`: what four lanes exchange of their results. `epilogue_through_shared`:
-//!    those that go to memory in whole rows, through shared memory. `double_buffer`: operands that are loaded to registers a turn early.
-//!    `split`, `split_k`, `splitk_fixup`: sums that several blocks share, and who adds up what they have.
-//!    `presence_tiles`: which elements of a gather are there.
-//!    `shared` and `barriers`: shared arrays, and where the block meets between their accesses.
-//!    `warp`: what the lanes of a warp exchange by the author's own hand.
-//! 5. `cleanup/simplify`: loops of one turn and unused variables vanish.
-//!    `cleanup/remove_barriers`: barriers that order nothing vanish, too.
-//! 6. [`girih_ir::simt::verify`].
+//! 2. [`crate::plan`]: what the schedule says, in numbers; how loops run; the rules that schedules obey.
+//!    `presence_tiles`: which elements of gathers and choices are there, as values of their own.
+//! 3. The walk, which builds the body. `control`, `uniform_conditions`, `values`, `elements`: statements, values, loops over a thread's
+//!    elements. `memory`, `transfer`, `staged`, `computed`, `mask`, `spans`: addresses and guards, loads and stores, gathers and scatters.
+//!    `convert`: changes of layout. `tail_liveness`: which absent elements nobody looks at.
+//!    - `grid`, `tail`: which block works on which tiles, where bounds are checked. `grid_prefetch`, `multistage`, `stages`,
+//!      `double_buffer`, `fragment_prefetch`, `persistent_pipeline`: what is loaded ahead of its iteration.
+//!    - `combine`, `scan`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks
+//!      have, combined. `split_k`, `splitk_fixup`, `sliced_k`: sums that blocks, or groups of threads, share.
+//!    - `window`, `copy_to_shared`, `copy_chunks`, `window_reads`: tiles with a halo, copied to shared memory or read where they are.
+//!    - `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `fragment_reads`, `mma`: what dots read and where it lies, products.
+//!      `quad_shuffle`, `epilogue_through_shared`: how results of matrix instructions come to lie in rows.
+//!    - `shared`, `barriers`, `same_block_hazards`: shared arrays, and where the block meets between accesses.
+//!    - `warp`, `chain`, `runs`: what lanes and warps exchange by the author's own hand.
+//! 4. `cleanup`: loops of one iteration, unused variables and barriers that order nothing vanish; pointers through which threads exchange
+//!    values are not `restrict`.
+//! 5. [`girih_ir::simt::verify`].
 
 mod absorbed;
 mod anchor;
-mod atomic_totals;
-mod barriers;
+pub(crate) mod atomic_totals;
+pub(crate) mod barriers;
 mod branch;
 mod chain;
 mod cleanup;
 mod combine;
 mod computed;
 mod computed_operand;
-mod context;
+pub(crate) mod context;
 mod control;
 mod convert;
 mod copy_chunks;
 mod copy_to_shared;
 mod dot;
-mod dots;
+pub(crate) mod dots;
 mod double_buffer;
 mod elements;
 mod epilogue_through_shared;
@@ -51,30 +50,26 @@ mod grid;
 mod grid_prefetch;
 mod index;
 mod mask;
-mod matrix_units;
 mod memory;
 mod mma;
 mod multistage;
 mod numbers;
-mod one_by_one;
 mod operand;
 mod operand_rows;
 mod params;
 mod pending;
 mod persistent_pipeline;
 mod picks;
-mod plan;
 mod presence_tiles;
 mod quad_shuffle;
 mod range;
 mod runs;
 mod same_block_hazards;
 mod scan;
-mod second_launch;
+pub(crate) mod second_launch;
 mod shared;
 mod sliced_k;
 mod spans;
-mod split;
 mod split_k;
 mod splitk_fixup;
 mod staged;
@@ -83,7 +78,7 @@ mod tail;
 mod tail_liveness;
 mod transfer;
 mod uniform_conditions;
-mod uses;
+pub(crate) mod uses;
 mod values;
 mod warp;
 mod window;
@@ -92,20 +87,20 @@ mod window_reads;
 #[cfg(test)]
 mod tests;
 
-pub use matrix_units::dot_numbers;
+pub use crate::plan::matrix_units::dot_numbers;
 
 use girih_ir::bug::{self, Bug};
 use girih_ir::error::CompileError;
 use girih_ir::facts::Facts;
-use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
+use girih_ir::schedule::{Schedule, ScheduleError};
 use girih_ir::simt;
 use girih_ir::target::Target;
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, ParamKind};
 use girih_ir::types::BinaryOp;
 
-use plan::Plan;
-use split::Split;
+use crate::plan::split::{self, Split};
+use crate::plan::{self, Plan};
 use std::collections::BTreeSet;
 
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.
@@ -124,8 +119,8 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
 /// As [`lower`]; a compiler bug is a panic that names the pass and prints the IR.
 fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
-    let one_by_one = one_by_one::one_by_one(kernel, schedule);
-    let fitted = fit::fit(kernel, facts, schedule, &one_by_one);
+    let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
+    let fitted = fit::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
     let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
     let mut plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
     let (kernel, found) = presence_tiles::with_values(kernel);
@@ -135,8 +130,7 @@ fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
         let mut lowering = context::Lowering::new(kernel, found.clone(), facts, plan, &whole);
         lowering.fitting = fitting.clone();
         let (lowered, results_take_shared) = by_plan(lowering, schedule, target)?;
-        let room =
-            check_shared(kernel, schedule, &lowered, target).and_then(|()| check_shared_of_blocks(kernel, schedule, &lowered, target));
+        let room = plan::room::check(kernel, schedule, &lowered, target);
         Ok::<_, CompileError>((lowered, room, results_take_shared))
     };
     let (mut lowered, mut room, results_take_shared) = lowered_by(&plan)?;
@@ -212,51 +206,7 @@ fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -
         let most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
         blocks = HostExpr::binary(BinaryOp::Min, blocks, most);
     }
-    if finish::combines_grid(kernel) { finish::at_least_one(blocks) } else { blocks }
-}
-
-fn check_shared(kernel: &tile::Kernel, schedule: &Schedule, lowered: &simt::Kernel, target: &Target) -> Result<(), ScheduleError> {
-    let bytes = lowered.launches().map(|k| k.shared_bytes()).max().unwrap_or(0);
-    let most = target.shared_per_block;
-    if bytes <= most {
-        return Ok(());
-    }
-    let involved: Vec<(&str, String)> = kernel
-        .knobs
-        .iter()
-        .zip(&schedule.choices)
-        .filter(|(k, _)| matches!(k.kind, KnobKind::Tile | KnobKind::Stages))
-        .map(|(k, c)| (k.name.as_str(), c.to_string()))
-        .collect();
-    Err(ScheduleError {
-        knob: involved.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(" / "),
-        found: involved.iter().map(|(_, c)| c.clone()).collect::<Vec<_>>().join(" / "),
-        rule: format!("takes {bytes} bytes of shared memory per block; {} has {most}", target.arch),
-        loc: kernel.knobs.first().map(|k| k.loc),
-    })
-}
-
-/// The blocks that registers are kept low for find shared memory, too.
-fn check_shared_of_blocks(
-    kernel: &tile::Kernel,
-    schedule: &Schedule,
-    lowered: &simt::Kernel,
-    target: &Target,
-) -> Result<(), ScheduleError> {
-    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::MinBlocks) else { return Ok(()) };
-    let id = tile::KnobId(at as u32);
-    let (blocks, each) = (schedule.int(id), (lowered.shared_bytes() + target.shared_reserved) as i64);
-    let most = target.shared_per_multiprocessor as i64;
-    if blocks == 1 || blocks * each <= most {
-        return Ok(());
-    }
-    let rule = format!(
-        "as many blocks take {} bytes of shared memory, {each} each; a multiprocessor of {} has {most}, room for {}",
-        blocks * each,
-        target.arch,
-        most / each
-    );
-    Err(plan::illegal(kernel, &[id], blocks.to_string(), rule))
+    if plan::finish::combines_grid(kernel) { finish::at_least_one(blocks) } else { blocks }
 }
 
 fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule) -> simt::Provenance {

@@ -6,9 +6,9 @@
 use super::context::{Lowered, Lowering, Rep};
 use super::elements::unrolled;
 use super::index::{binary, compare};
-use super::plan::{Copies, Handover, RingPlan};
 use super::stages::Stages;
 use super::window::WindowCopy;
+use crate::plan::{Copies, Handover, RingPlan};
 use girih_ir::simt::{Expr, Stmt};
 use girih_ir::tile::{self, Op, TileLoop, ValueId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};

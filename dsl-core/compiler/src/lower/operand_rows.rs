@@ -5,8 +5,8 @@
 use super::context::Lowering;
 use super::dots::Reader;
 use super::index::Index as Ix;
-use super::plan::gcd;
 use super::window::{CopyAxis, WindowCopy};
+use crate::plan::gcd;
 use girih_ir::fragments::Operand as Role;
 use girih_ir::layout::{SharedLayout, bank_wavefronts};
 use girih_ir::simt::SharedId;

@@ -1,7 +1,7 @@
 //! Kernel parameters: pointers, scalars, and the integers that the host computes.
 
 use super::context::Lowering;
-use super::plan::gcd;
+use crate::plan::gcd;
 use girih_ir::facts::{Facts, MAX_DIVISOR, power_within};
 use girih_ir::simt::{Expr, Param, ParamKind};
 use girih_ir::tile::host::HostExpr;

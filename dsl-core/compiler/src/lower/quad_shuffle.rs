@@ -4,7 +4,7 @@
 use super::context::{Data, Lowered, Lowering, Rep};
 use super::elements::{renumbered, unrolled};
 use super::index::{Index, binary, compare, literal};
-use super::plan::gcd;
+use crate::plan::gcd;
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::simt::{Expr, ShuffleKind, Stmt, VarId};
 use girih_ir::tile::ValueId;

@@ -4,9 +4,10 @@
 
 use super::combine::int;
 use super::context::{Lowered, Lowering};
-use super::finish::{is_over_grid, split};
+use super::finish::split;
 use super::index::Index;
 use super::uses::{defined, loaded_tensor, used_by, written_params};
+use crate::plan::finish::is_over_grid;
 use girih_ir::schedule::ScheduleError;
 use girih_ir::simt::visit::{blocks, children, each_expr, each_place};
 use girih_ir::simt::{self, Expr, Param, Space, Stmt};
@@ -67,11 +68,11 @@ fn shared_arrays<'k>(block: impl Iterator<Item = &'k tile::Stmt>) -> HashSet<til
 }
 
 /// Why what a kernel does behind its combinations over the grid can't be a launch of its own.
-pub(super) fn check(kernel: &Kernel, knob: KnobId) -> Result<(), ScheduleError> {
+pub(crate) fn check(kernel: &Kernel, knob: KnobId) -> Result<(), ScheduleError> {
     if kernel.grid_loop().is_none() {
         return Ok(());
     }
-    let refused = |rule: String| Err(super::plan::illegal(kernel, &[knob], "SecondLaunch".into(), rule));
+    let refused = |rule: String| Err(crate::plan::illegal(kernel, &[knob], "SecondLaunch".into(), rule));
     let first = kernel.body.iter().position(is_over_grid).unwrap_or(kernel.body.len());
     // What can't be split is refused in its place.
     let Ok(split) = split(&kernel.body[first..]) else { return Ok(()) };

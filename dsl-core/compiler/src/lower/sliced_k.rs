@@ -6,80 +6,18 @@ use super::cleanup::array_copies::{in_copies, move_to_copy};
 use super::context::{Data, Lowered, Lowering, Mode, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{Index, binary, compare};
-use super::plan::{Plan, illegal};
-use super::split::{Split, check, shared_loop};
 use super::split_k::Share;
+use crate::plan::illegal;
+use crate::plan::slices::knob;
 use girih_ir::error::CompileError;
 use girih_ir::layout::{Digit, Layout, Source};
-use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::visit::each_place;
 use girih_ir::simt::{Barrier, Expr, Place, SharedArray, SharedId, Space, Special, Stmt, VarId};
-use girih_ir::tile::{self, Kernel, KnobId, Op, TileLoop, ValueId};
+use girih_ir::tile::{TileLoop, ValueId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
-use std::collections::HashSet;
 
 /// Index arithmetic in registers.
 const LOCAL: Index = Index { dtype: DType::I32 };
-/// Barriers of a block that have numbers, besides that of all its threads.
-const NUMBERED: i64 = 15;
-
-/// The slices of a block, by the schedule: 1 where all threads take all turns. A slice has `threads`.
-pub(crate) fn slices(kernel: &Kernel, schedule: &Schedule, fitting: &HashSet<ValueId>, threads: i64) -> Result<i64, ScheduleError> {
-    let Some(at) = knob(kernel) else { return Ok(1) };
-    let count = schedule.int(at);
-    if count == 1 {
-        return Ok(1);
-    }
-    let refused = |rule: String| Err(illegal(kernel, &[at], count.to_string(), rule));
-    let only_one = |rule: String| illegal(kernel, &[at], count.to_string(), format!("{rule}; only 1 is allowed"));
-    let l = check(kernel).map_err(only_one)?;
-    check_rest(kernel).map_err(|rule| only_one(rule.into()))?;
-    if threads % 32 != 0 {
-        return refused(format!("a slice would have {threads} threads; it must have whole warps"));
-    }
-    if threads * count > 1024 {
-        return refused(format!("as many slices of {threads} threads are {}; a block has at most 1024", threads * count));
-    }
-    if count > NUMBERED && threads > 32 {
-        return refused(format!("a block has {NUMBERED} barriers for slices of several warps"));
-    }
-    // There is nothing to share of one turn.
-    Ok(if l.vars.iter().all(|v| fitting.contains(v)) { 1 } else { count })
-}
-
-/// Blocks that share a sum have no slices that do.
-pub(crate) fn check_alone(kernel: &Kernel, slices: i64, split: Option<Split>) -> Result<(), ScheduleError> {
-    match (knob(kernel), split) {
-        (Some(at), Some(_)) if slices > 1 => {
-            Err(illegal(kernel, &[at], slices.to_string(), "blocks share the sum already (split); one of both must be 1".into()))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn knob(kernel: &Kernel) -> Option<KnobId> {
-    kernel.knobs.iter().position(|k| k.kind == KnobKind::Slices).map(|at| KnobId(at as u32))
-}
-
-/// Around the loop there is nothing but what each thread does to its own elements.
-fn check_rest(kernel: &Kernel) -> Result<(), &'static str> {
-    let Some((grid, (at, _))) = kernel.grid_loop().and_then(|l| Some((l, shared_loop(l)?))) else { return Ok(()) };
-    let plain = |s: &tile::Stmt| matches!(s, tile::Stmt::Let(_, op) if !matches!(op, Op::Dot { .. } | Op::Window { .. } | Op::Near(..)));
-    let outside = kernel.body.iter().all(|s| plain(s) || matches!(s, tile::Stmt::Tiles(_)));
-    let behind = grid.body[at + 1..].iter().all(|s| plain(s) || matches!(s, tile::Stmt::Store { .. }));
-    if outside && grid.body[..at].iter().all(plain) && behind {
-        return Ok(());
-    }
-    Err("around the loop that is shared the threads do more than load, compute element by element and store")
-}
-
-impl Plan {
-    /// What the block's threads are together, where there are slices of them.
-    pub fn whole(&self) -> Plan {
-        Plan { threads: self.threads * self.slices, slices: 1, joined: self.slices, ..self.clone() }
-    }
-}
-
 impl Lowering<'_> {
     /// The threads that work on a turn together meet: those of a slice, or all of the block.
     pub fn team_barrier(&self) -> Barrier {

@@ -5,8 +5,8 @@
 use super::context::Lowering;
 use super::index::{Index, as_literal, binary, compare};
 use super::mask::Bound;
-use super::plan::gcd;
 use super::range::of_type;
+use crate::plan::gcd;
 use girih_ir::simt::Expr;
 use girih_ir::tile::{self, TileLoop, ValueId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};

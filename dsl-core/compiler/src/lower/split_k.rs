@@ -8,8 +8,8 @@ use super::context::{Lowered, Lowering, Mode};
 use super::control::Carried;
 use super::index::{Index, binary, compare};
 use super::multistage::Turns;
-use super::split::{Split, shared_loop, starts_at_zero};
 use super::splitk_fixup::{Parts, Sum};
+use crate::plan::split::{Split, shared_loop, starts_at_zero};
 use girih_ir::simt::{Expr, Special, Stmt, VarId};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, Block, TileLoop, ValueId};
@@ -144,7 +144,7 @@ impl Lowering<'_> {
         self.comment("split = 0: as many blocks as fit share the turns of all tiles; each takes a run of them, one tile after the other");
         // A tile without turns has to be stored, too.
         let turns = self.declare_let("turns", ix.dtype, binary(BinaryOp::Max, of_loop.end.clone(), ix.lit(1)));
-        let length = super::split::run(self.kernel, self.plan, l, (self.total_tiles(l), blocks), ix.dtype);
+        let length = crate::plan::split::run(self.kernel, self.plan, l, (self.total_tiles(l), blocks), ix.dtype);
         let run = Run { length: self.host_param(&length, "run"), turns, block };
         // What a block and a run's turns make is no more than an index: the host takes fewer blocks else.
         let whole = self.declare_let("run_tiles", ix.dtype, binary(BinaryOp::Div, run.length.clone(), run.turns.clone()));

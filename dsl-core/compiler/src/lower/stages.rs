@@ -5,11 +5,9 @@
 
 use super::context::{Lowered, Lowering};
 use super::index::{Index, binary, compare, literal};
-use super::plan::{Handover, RingPlan, illegal};
+use crate::plan::{CopyBy, Handover, RingPlan, Words, illegal};
 use girih_ir::error::CompileError;
-use girih_ir::schedule::KnobKind;
 use girih_ir::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
-use girih_ir::tile::KnobId;
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
 /// Index arithmetic in registers.
@@ -74,9 +72,7 @@ impl Lowering<'_> {
     }
 
     fn no_mbarriers(&self, rule: &str) -> CompileError {
-        let at = self.kernel.knobs.iter().position(|k| k.kind == KnobKind::Copy);
-        let ids: Vec<KnobId> = at.map(|at| KnobId(at as u32)).into_iter().collect();
-        CompileError::Schedule(illegal(self.kernel, &ids, "Mbarriers".into(), rule.into()))
+        CompileError::Schedule(illegal(self.kernel, CopyBy::knob(self.kernel).as_slice(), CopyBy::Mbarriers.to_string(), rule.into()))
     }
 
     /// Closes the copies to a stage: those that wait for it hear when they have landed.

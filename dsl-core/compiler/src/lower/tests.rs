@@ -4,7 +4,7 @@ use super::*;
 use crate::cuda;
 use girih_ir::facts::{TensorArg, TensorFacts};
 use girih_ir::loc::SourceLoc;
-use girih_ir::schedule::{Choice, Knob};
+use girih_ir::schedule::{Choice, Knob, KnobKind};
 use girih_ir::tile::by_hand::Builder;
 use girih_ir::tile::eval::{EvalArg, EvalOptions, eval};
 use girih_ir::tile::host::HostArg;

@@ -1,8 +1,16 @@
 //! How often and where each value is used: decides what is inlined and what gets a variable.
 
-use super::context::Uses;
 use girih_ir::tile::{Block, Index, Kernel, Op, Operator, Stmt, ValueId, ViewId};
 use std::collections::HashSet;
+
+/// Where a value is defined and used.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Uses {
+    pub count: u32,
+    pub def_block: u32,
+    /// Some use lies in another block than the definition.
+    pub escapes: bool,
+}
 
 /// Which tensor parameters the kernel writes.
 pub(crate) fn written_params(kernel: &Kernel) -> Vec<bool> {

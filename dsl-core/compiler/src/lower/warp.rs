@@ -3,7 +3,7 @@
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::{as_literal, binary, literal};
 use super::mask::Mask;
-use super::plan::{illegal, spread};
+use crate::plan::{illegal, spread};
 use girih_ir::layout::{Deal, Digit, Layout, Source};
 use girih_ir::simt::{Expr, ShuffleKind, Stmt, VoteKind};
 use girih_ir::tile::{KnobId, Op, Ty, ValueId};

@@ -140,14 +140,14 @@ impl Lowering<'_> {
         let align = self.facts.tensors[param].as_ref().map_or(dtype.size() as i64, |t| t.align as i64);
         let mut aligned = {
             let offset = self.index_of(offset);
-            super::plan::gcd(self.multiple(&offset), self.multiple(&first[fast]))
+            crate::plan::gcd(self.multiple(&offset), self.multiple(&first[fast]))
         };
         for k in (0..rank).filter(|k| *k != fast) {
             let stride = self.index_of(axes[k].stride);
-            aligned = super::plan::gcd(aligned, self.multiple(&stride));
+            aligned = crate::plan::gcd(aligned, self.multiple(&stride));
         }
         if window.boundary != Boundary::Clamp {
-            aligned = super::plan::gcd(aligned, self.ends_multiple(window, fast));
+            aligned = crate::plan::gcd(aligned, self.ends_multiple(window, fast));
         }
         let most = (16.min(align) / dtype.size() as i64).min(self.plan.vector);
         let mut width = 1;
@@ -204,7 +204,7 @@ impl Lowering<'_> {
             return true;
         }
         // One block of a grid that combines runs in any case: its first tile need not be there.
-        if self.grid_vars.contains(&index) && super::finish::combines_grid(self.kernel) {
+        if self.grid_vars.contains(&index) && crate::plan::finish::combines_grid(self.kernel) {
             return false;
         }
         let (walked, size) = (self.lengths[&index], self.window_size(window, axis));
@@ -224,7 +224,7 @@ impl Lowering<'_> {
     pub fn ends_multiple(&mut self, window: &WindowRep, axis: usize) -> i64 {
         let len = self.window_len(window, axis);
         let own = self.multiple(&len);
-        self.walked_by(window, axis).map_or(own, |walked| super::plan::gcd(own, self.walked_multiple(&walked)))
+        self.walked_by(window, axis).map_or(own, |walked| crate::plan::gcd(own, self.walked_multiple(&walked)))
     }
 
     /// Whether the loop walks an axis of just this length.

@@ -11,7 +11,7 @@ use girih_ir::tile::{Combine, Ty, ValueId};
 use girih_ir::types::{BinaryOp, DType};
 
 /// A combination over the grid and where its blocks leave their parts: one workspace per component.
-pub(in crate::lower) struct Left<'k> {
+pub(crate) struct Left<'k> {
     pub(in crate::lower) combine: &'k Combine,
     pub(in crate::lower) spaces: Vec<usize>,
     /// The layout of tiles; none for scalars.

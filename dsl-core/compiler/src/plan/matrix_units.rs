@@ -1,9 +1,10 @@
 //! Which matrix instruction a schedule asks for, and how the warps of a block share the result of a dot.
 
-use super::plan::{gcd, illegal};
+use super::choices::{Operands, Unit, Words};
+use super::{gcd, illegal};
 use girih_ir::fragments::{Atom, Form, Number, Operand as Role, Order};
 use girih_ir::layout::{Digit, Layout, Source};
-use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::target::Target;
 use girih_ir::tile::access::operations;
 use girih_ir::tile::{Index, Kernel, KnobId, Op, ParamKind, ValueId};
@@ -34,21 +35,17 @@ pub(crate) fn warps(
     anchor: &[i64],
     knobs: &[i64],
 ) -> Result<Option<Warps>, ScheduleError> {
-    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Unit) else { return Ok(None) };
-    let unit = [unit(kernel)];
-    let word = match &schedule.choices[at] {
-        Choice::Word(w) if w != "Ffma" => w.clone(),
-        _ => return Ok(None),
-    };
-    let refuse = |rule: String| Err(illegal(kernel, &unit, word.clone(), rule));
-    if word == "Wgmma" {
-        return refuse("is not there yet: use Mma or Ffma".into());
+    let (Some(id), Some(word)) = (Unit::knob(kernel), Unit::of(kernel, schedule)) else { return Ok(None) };
+    let refuse = |rule: String| Err(illegal(kernel, &[id], word.to_string(), rule));
+    match word {
+        Unit::Ffma => return Ok(None),
+        Unit::Mma => {}
+        Unit::Wgmma => return refuse("is not there yet: use Mma or Ffma".into()),
     }
-    if super::dots::are_direct(kernel, schedule) {
-        return refuse("reads its operands from shared memory: operands must be Shared".into());
-    }
-    if super::dots::are_transposed(kernel, schedule) {
-        return refuse("reads its operands as they lie: operands must be Shared".into());
+    match Operands::of(kernel, schedule) {
+        Some(Operands::Direct) => return refuse("reads its operands from shared memory: operands must be Shared".into()),
+        Some(Operands::Transposed) => return refuse("reads its operands as they lie: operands must be Shared".into()),
+        Some(Operands::Shared) | None => {}
     }
     let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
     let ops = operations(kernel);
@@ -86,7 +83,7 @@ pub(crate) fn warps(
             let ids: Vec<KnobId> = (0..kernel.knobs.len())
                 .filter(|k| kernel.knobs[*k].kind == KnobKind::Warps)
                 .map(|k| KnobId(k as u32))
-                .chain(unit)
+                .chain([id])
                 .collect();
             let (m, n) = (atom.m, atom.n);
             let turned = if m == n { String::new() } else { format!(", or of {n} x {m}") };
@@ -98,8 +95,7 @@ pub(crate) fn warps(
 
 /// The knob that chooses the unit of dots.
 pub(crate) fn unit(kernel: &Kernel) -> KnobId {
-    let at = kernel.knobs.iter().position(|k| k.kind == KnobKind::Unit);
-    KnobId(at.unwrap_or_else(|| panic!("mma: {} has no knob for the unit", kernel.path)) as u32)
+    Unit::knob(kernel).unwrap_or_else(|| panic!("mma: {} has no knob for the unit", kernel.path))
 }
 
 /// The rule that the result of a dot breaks.

@@ -1,20 +1,31 @@
 //! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
 
+pub(crate) mod anchor;
+mod choices;
+pub(crate) mod finish;
 mod loops;
+pub(crate) mod matrix_units;
+pub(crate) mod one_by_one;
+pub(crate) mod room;
 mod rules;
+pub(crate) mod slices;
+pub(crate) mod split;
 
+pub(crate) use choices::{CopyBy, Finish, Words, knob_of_kind};
+
+use choices::{Halo, Operands, Rows};
 pub(crate) use loops::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
 
 use rules::{
-    cache_hints, check_ahead, check_async_windows, check_choices, check_fill, check_min_blocks, check_opt_level, check_vector,
-    walk_one_by_one,
+    cache_hints, check_ahead, check_async_windows, check_choices, check_fill, check_fragment_prefetch, check_min_blocks, check_opt_level,
+    check_vector, walk_one_by_one,
 };
 
-use super::split::Split;
-use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::CacheHint;
 use girih_ir::target::Target;
 use girih_ir::tile::{Kernel, KnobId, Op, Size, Stmt, ValueId};
+use split::Split;
 use std::collections::{HashMap, HashSet};
 
 /// How a stage of the pipeline is filled.
@@ -33,7 +44,7 @@ pub(crate) struct Plan {
     pub knobs: Vec<i64>,
     /// Extents of the grid loop's tile; empty without a grid loop.
     pub grid_tile: Vec<i64>,
-    /// The tile whose elements are dealt to the threads: symbolic extents. See [`super::anchor`].
+    /// The tile whose elements are dealt to the threads: symbolic extents. See [`crate::lower::anchor`].
     pub anchor_sizes: Vec<Size>,
     /// Extents of the anchor.
     pub anchor: Vec<i64>,
@@ -80,7 +91,7 @@ pub(crate) struct Plan {
     /// The kernel has dots.
     pub dots: bool,
     /// The matrix instruction that dots become, and how warps share the anchor.
-    pub mma: Option<super::matrix_units::Warps>,
+    pub mma: Option<matrix_units::Warps>,
     /// Results of matrix instructions may have shared memory of their own on their way to global memory.
     pub shared_results: bool,
     /// Operands of dots are copied to shared memory.
@@ -90,7 +101,7 @@ pub(crate) struct Plan {
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
     pub blocked: bool,
     /// How a combination over the grid ends.
-    pub finish: super::finish::Finish,
+    pub finish: Finish,
     /// Hint for global loads.
     pub load_cache: CacheHint,
     /// Hint for global stores.
@@ -110,8 +121,9 @@ pub(crate) fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, rule: St
     ScheduleError { knob: names.join(" / "), found, rule, loc: knobs.first().map(|k| kernel.knob(*k).loc) }
 }
 
-fn knob_of_kind(kernel: &Kernel, kind: KnobKind) -> Option<KnobId> {
-    kernel.knobs.iter().position(|k| k.kind == kind).map(|i| KnobId(i as u32))
+/// The number that a schedule gives each knob; 0 for words.
+pub(crate) fn numbers(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
+    (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect()
 }
 
 /// Checks the rules that need no lowering and works out the numbers.
@@ -124,10 +136,10 @@ pub(crate) fn plan(
     one_by_one: &[KnobId],
 ) -> Result<Plan, ScheduleError> {
     check_choices(kernel, schedule)?;
-    let mut knobs: Vec<i64> = (0..kernel.knobs.len()).map(|i| schedule.int(KnobId(i as u32))).collect();
+    let mut knobs = numbers(kernel, schedule);
     let value = |k: KnobId| knobs[k.0 as usize];
-    let grid_tile: Vec<i64> = super::anchor::grid_sizes(kernel).iter().map(|s| s.value(value)).collect();
-    let sizes = super::anchor::sizes(kernel);
+    let grid_tile: Vec<i64> = anchor::grid_sizes(kernel).iter().map(|s| s.value(value)).collect();
+    let sizes = anchor::sizes(kernel);
     let anchor: Vec<i64> = sizes.iter().map(|s| s.value(value)).collect();
     let mut coarsen = vec![1; anchor.len()];
     for (i, knob) in kernel.knobs.iter().enumerate() {
@@ -143,7 +155,7 @@ pub(crate) fn plan(
         }
     }
     let dots = kernel.has_dots();
-    let mma = super::matrix_units::warps(kernel, schedule, target, &anchor, &knobs)?;
+    let mma = matrix_units::warps(kernel, schedule, target, &anchor, &knobs)?;
     let mut thread_shape: Vec<i64> = anchor.iter().zip(&coarsen).map(|(t, c)| t / c).collect();
     let override_ = override_threads(kernel, schedule).filter(|_| !dots);
     if let Some(mma) = &mma {
@@ -171,10 +183,10 @@ pub(crate) fn plan(
     if mma.is_none() {
         check_vector(kernel, target, vector, &anchor, &thread_shape)?;
     }
-    let slices = super::sliced_k::slices(kernel, schedule, fitting, threads)?;
+    let slices = slices::slices(kernel, schedule, fitting, threads)?;
     let min_blocks = check_min_blocks(kernel, schedule, target, threads * slices)?;
-    let split = super::split::split(kernel, schedule, fitting, threads, min_blocks)?;
-    super::sliced_k::check_alone(kernel, slices, split)?;
+    let split = split::split(kernel, schedule, fitting, threads, min_blocks)?;
+    slices::check_alone(kernel, slices, split)?;
     let grid = match split {
         Some(Split::StreamK(blocks)) => blocks,
         _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
@@ -184,15 +196,15 @@ pub(crate) fn plan(
     if grid > 0 && stages > 1 {
         check_ahead(kernel, target, grid * stages * anchor.iter().max().copied().unwrap_or(1))?;
     }
-    let shared_rows = matches!(schedule.of_kind(kernel, KnobKind::Rows), Some(Choice::Word(w)) if w == "Shared");
+    let shared_rows = Rows::of(kernel, schedule) == Some(Rows::Shared);
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
     let blocked = reads_windows(kernel);
-    let shared_windows = blocked && !matches!(schedule.of_kind(kernel, KnobKind::Halo), Some(Choice::Word(w)) if w == "Direct");
-    let shared_operands = dots && !super::dots::are_direct(kernel, schedule);
-    let transposed_operands = dots && super::dots::are_transposed(kernel, schedule);
+    let shared_windows = blocked && Halo::of(kernel, schedule) != Some(Halo::Direct);
+    let shared_operands = dots && Operands::of(kernel, schedule) != Some(Operands::Direct);
+    let transposed_operands = dots && Operands::of(kernel, schedule) == Some(Operands::Transposed);
     walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
     let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
-    let fragment_prefetch = super::fragment_prefetch::check(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
+    let fragment_prefetch = check_fragment_prefetch(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
     let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
     if !(copies as u64).is_power_of_two() || copies > 32 {
@@ -223,14 +235,14 @@ pub(crate) fn plan(
         has_async: target.has_async_copy(),
         async_windows,
         fragment_prefetch,
-        mbarriers: fragment_prefetch && matches!(schedule.of_kind(kernel, KnobKind::Copy), Some(Choice::Word(w)) if w == "Mbarriers"),
+        mbarriers: fragment_prefetch && CopyBy::of(kernel, schedule) == Some(CopyBy::Mbarriers),
         dots,
         shared_results: mma.is_some(),
         mma,
         shared_operands,
         transposed_operands,
         blocked,
-        finish: super::finish::finish(kernel, schedule)?,
+        finish: finish::finish(kernel, schedule)?,
         load_cache,
         store_cache,
     };

@@ -1,7 +1,9 @@
 //! The rules that choices of single knobs obey.
 
+use super::choices::{Cache, CopyBy, Words};
 use super::{Fill, illegal, knob_of_kind};
-use crate::lower::fragment_prefetch::overlaps;
+use crate::lower::dots::Dots;
+use crate::lower::uses;
 use girih_ir::facts::INDEX32_OVERHANG;
 use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::{CacheHint, OPT_LEVEL};
@@ -107,33 +109,32 @@ pub(super) fn check_ahead(kernel: &Kernel, target: &Target, per_multiprocessor: 
 
 /// The hints of loads and of stores.
 pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<(CacheHint, CacheHint), ScheduleError> {
-    let Some(Choice::Word(word)) = schedule.of_kind(kernel, KnobKind::Cache) else { return Ok((CacheHint::Default, CacheHint::Default)) };
-    match (word.as_str(), knob_of_kind(kernel, KnobKind::Cache)) {
-        ("Streaming", _) => Ok((CacheHint::Streaming, CacheHint::Streaming)),
-        ("Loads", _) => Ok((CacheHint::Streaming, CacheHint::Default)),
-        ("Stores", _) => Ok((CacheHint::Default, CacheHint::Streaming)),
-        ("Kept", Some(id)) if !target.has_cache_policies() => {
-            Err(illegal(kernel, &[id], word.clone(), format!("{} has no policies of its L2 cache; use Default", target.arch)))
+    let (load, store) = match Cache::of(kernel, schedule).unwrap_or(Cache::Default) {
+        Cache::Default => (CacheHint::Default, CacheHint::Default),
+        Cache::Streaming => (CacheHint::Streaming, CacheHint::Streaming),
+        Cache::Loads => (CacheHint::Streaming, CacheHint::Default),
+        Cache::Stores => (CacheHint::Default, CacheHint::Streaming),
+        Cache::Kept if !target.has_cache_policies() => {
+            let rule = format!("{} has no policies of its L2 cache; use Default", target.arch);
+            return Err(illegal(kernel, Cache::knob(kernel).as_slice(), Cache::Kept.to_string(), rule));
         }
-        ("Kept", _) => Ok((CacheHint::Kept, CacheHint::Default)),
-        _ => Ok((CacheHint::Default, CacheHint::Default)),
-    }
+        Cache::Kept => (CacheHint::Kept, CacheHint::Default),
+    };
+    Ok((load, store))
 }
 
+/// How the stages of a pipeline over tiles are filled.
 pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, stages: i64) -> Result<Fill, ScheduleError> {
-    let Some(id) = knob_of_kind(kernel, KnobKind::Copy) else { return Ok(Fill::Registers) };
-    let pipelined = grid > 0 && stages > 1;
-    match schedule.of_kind(kernel, KnobKind::Copy) {
-        Some(Choice::Word(w)) if (w == "Async" || overlaps(w)) && pipelined => {
-            if !target.has_async_copy() {
-                return Err(illegal(kernel, &[id], w.clone(), format!("{} has no cp.async; use Registers", target.arch)));
-            }
-            Ok(Fill::Async)
+    let (Some(id), Some(copy)) = (CopyBy::knob(kernel), CopyBy::of(kernel, schedule)) else { return Ok(Fill::Registers) };
+    let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
+    match copy {
+        _ if grid == 0 || stages <= 1 => Ok(Fill::Registers),
+        CopyBy::Registers => Ok(Fill::Registers),
+        CopyBy::Async | CopyBy::Overlap | CopyBy::Mbarriers if !target.has_async_copy() => {
+            refused(format!("{} has no cp.async; use Registers", target.arch))
         }
-        Some(Choice::Word(w)) if (w == "Bulk" || w == "Tensor") && pipelined => {
-            Err(illegal(kernel, &[id], w.clone(), "the tiles dealt to a block are copied by Registers or Async".into()))
-        }
-        _ => Ok(Fill::Registers),
+        CopyBy::Async | CopyBy::Overlap | CopyBy::Mbarriers => Ok(Fill::Async),
+        CopyBy::Bulk | CopyBy::Tensor => refused("the tiles dealt to a block are copied by Registers or Async".into()),
     }
 }
 
@@ -152,15 +153,43 @@ pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, one_by_one: 
 
 /// Whether windows are copied by `cp.async`.
 pub(super) fn check_async_windows(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<bool, ScheduleError> {
-    let Some(id) = knob_of_kind(kernel, KnobKind::Copy) else { return Ok(false) };
-    match schedule.of_kind(kernel, KnobKind::Copy) {
-        Some(Choice::Word(w)) if (w == "Async" || overlaps(w)) && !target.has_async_copy() => {
-            Err(illegal(kernel, &[id], w.clone(), format!("{} has no cp.async; use Registers", target.arch)))
+    let (Some(id), Some(copy)) = (CopyBy::knob(kernel), CopyBy::of(kernel, schedule)) else { return Ok(false) };
+    let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
+    match copy {
+        CopyBy::Async | CopyBy::Overlap | CopyBy::Mbarriers if !target.has_async_copy() => {
+            refused(format!("{} has no cp.async; use Registers", target.arch))
         }
-        Some(Choice::Word(w)) if w == "Bulk" || w == "Tensor" => {
-            Err(illegal(kernel, &[id], w.clone(), "windows are copied by Registers or Async".into()))
+        CopyBy::Bulk | CopyBy::Tensor => refused("windows are copied by Registers or Async".into()),
+        CopyBy::Registers | CopyBy::Async | CopyBy::Overlap | CopyBy::Mbarriers => Ok(copy.is_async()),
+    }
+}
+
+/// Whether the schedule overlaps turns: matrix instructions that take an even number of steps per turn, from a ring of copies.
+pub(super) fn check_fragment_prefetch(
+    kernel: &Kernel,
+    schedule: &Schedule,
+    steps: Option<i64>,
+    stages: i64,
+    slices: i64,
+) -> Result<bool, ScheduleError> {
+    let (Some(id), Some(word)) = (CopyBy::knob(kernel), CopyBy::of(kernel, schedule)) else { return Ok(false) };
+    if !word.prefetches_fragments() {
+        return Ok(false);
+    }
+    let refuse = |rule: &str| Err(illegal(kernel, &[id], word.to_string(), rule.into()));
+    let dots = Dots::new(kernel, &uses::count(kernel), &uses::written_params(kernel));
+    match steps {
+        None => refuse(
+            "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
+        ),
+        _ if dots.groups() != 1 => refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async"),
+        _ if word == CopyBy::Mbarriers && slices > 1 => {
+            refuse("hands stages over to the warps of a block: slices must be 1, or use Overlap")
         }
-        Some(Choice::Word(w)) => Ok(w == "Async" || overlaps(w)),
-        _ => Ok(false),
+        _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
+        Some(n) if n % 2 != 0 => {
+            refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")
+        }
+        Some(_) => Ok(true),
     }
 }

@@ -5,8 +5,8 @@
 //! that do more keep the tiles that the schedule gives them, and their operands are read where they are all the same.
 
 use super::anchor;
-use super::dots::are_direct;
-use super::uses::operands;
+use super::choices::{Operands, Words};
+use crate::lower::uses::operands;
 use girih_ir::schedule::Schedule;
 use girih_ir::tile::access::{tile_size, visit};
 use girih_ir::tile::print::definitions;
@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The tile knobs of axes that are walked element by element under a schedule.
 pub(crate) fn one_by_one(kernel: &Kernel, schedule: &Schedule) -> Vec<KnobId> {
-    if are_direct(kernel, schedule) { without_tiles(kernel) } else { vec![] }
+    if Operands::of(kernel, schedule) == Some(Operands::Direct) { without_tiles(kernel) } else { vec![] }
 }
 
 /// Tile knobs that cut nothing but the axes of sums, in loops that do nothing but add up dots.

@@ -1,11 +1,11 @@
 //! How the loops over tiles run: which iterations who takes, and what is done ahead of its iteration. All of it is decided here, from tile
 //! IR and the schedule, before anything is lowered.
 
+use super::split::{Split, shared_loop};
 use super::{Fill, Plan};
 use crate::lower::barriers::kept_by_hand;
-use crate::lower::context::Uses;
 use crate::lower::dots::Dots;
-use crate::lower::split::{Split, shared_loop};
+use crate::lower::uses::Uses;
 use crate::lower::uses::{self, operands, stored_tensor};
 use girih_ir::tile::access::visit;
 use girih_ir::tile::host::HostExpr;
@@ -181,11 +181,8 @@ impl Planner<'_> {
         let made: HashSet<ValueId> = made.into_iter().map(|(v, _)| v).collect();
         while let Some(v) = pending.pop() {
             match lets.get(&v) {
-                Some(op) if is_arithmetic(op) => {
-                    if wanted.insert(v) {
-                        pending.extend(operands(op));
-                    }
-                }
+                Some(op) if is_arithmetic(op) && wanted.insert(v) => pending.extend(operands(op)),
+                Some(op) if is_arithmetic(op) => {}
                 Some(_) => return None,
                 None if made.contains(&v) => return None,
                 None => {}

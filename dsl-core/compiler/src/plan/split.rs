@@ -3,12 +3,12 @@
 //! A tile of the result may be shared where all that its loop carries is added up: then a block can take some of the turns, beginning at
 //! zero, and what the blocks have is added in the order of the turns.
 
-use super::plan::{Plan, illegal};
-use super::uses::operands;
+use super::{Plan, illegal, knob_of_kind};
+use crate::lower::uses::operands;
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::tile::access::{operations, tile_size, visit};
 use girih_ir::tile::host::HostExpr;
-use girih_ir::tile::{Block, Form, Kernel, KnobId, Op, Stmt, TileLoop, Ty, ValueId};
+use girih_ir::tile::{Block, Form, Kernel, Op, Stmt, TileLoop, Ty, ValueId};
 use girih_ir::types::{BinaryOp, DType, TernaryOp};
 use std::collections::{HashMap, HashSet};
 
@@ -42,12 +42,12 @@ pub(crate) fn split(
     threads: i64,
     min_blocks: i64,
 ) -> Result<Option<Split>, ScheduleError> {
-    let Some(at) = kernel.knobs.iter().position(|k| k.kind == KnobKind::Split) else { return Ok(None) };
-    let parts = schedule.int(KnobId(at as u32));
+    let Some(id) = knob_of_kind(kernel, KnobKind::Split) else { return Ok(None) };
+    let parts = schedule.int(id);
     if parts == 1 {
         return Ok(None);
     }
-    let refused = |rule: String| illegal(kernel, &[KnobId(at as u32)], parts.to_string(), format!("{rule}; only 1 is allowed"));
+    let refused = |rule: String| illegal(kernel, &[id], parts.to_string(), format!("{rule}; only 1 is allowed"));
     let l = check(kernel).map_err(refused)?;
     if l.vars.iter().all(|v| fitting.contains(v)) {
         return Ok(None);
@@ -136,7 +136,7 @@ pub(crate) fn check(kernel: &Kernel) -> Result<&TileLoop, String> {
         let found = if loops.is_empty() { "none".to_string() } else { format!("{} of these", loops.len()) };
         return Err(format!("blocks share the turns of one loop over tiles that adds up dots, and a tile of the result has {found}"));
     };
-    if !grid.carries.is_empty() || super::finish::combines_grid(kernel) {
+    if !grid.carries.is_empty() || crate::plan::finish::combines_grid(kernel) {
         return Err("the tiles of the grid are combined with each other".into());
     }
     let mut early = false;
