@@ -71,6 +71,8 @@ pub(crate) struct Lowering<'a> {
     pub dots: super::dots::Dots,
     /// Where the copy of a window to shared memory has just ended: open blocks, and its first statement there.
     pub copies_end: Option<(usize, usize)>,
+    /// The loop of steps of the dots that were lowered last, where it is written out.
+    pub steps: Option<super::fragment_prefetch::LoweredSteps>,
     /// Some copies to shared memory go by registers, where memory has less than 4 bytes at once.
     pub stored_copies: bool,
     /// In which layout loads and stores have accessed their tensors.
@@ -162,6 +164,7 @@ impl<'a> Lowering<'a> {
             near: super::window_reads::Near::new(kernel),
             dots,
             copies_end: None,
+            steps: None,
             stored_copies: false,
             accessed_in: HashMap::new(),
             keeps_to_own: false,

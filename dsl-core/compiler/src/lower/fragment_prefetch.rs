@@ -34,28 +34,33 @@ pub(crate) struct Steps {
     after: Vec<Stmt>,
 }
 
+/// A loop of steps as it was lowered: `for (counter) { declare and load fragments; declare and convert them; multiply }`.
+pub(crate) struct LoweredSteps {
+    /// Open blocks around it, and its place in the innermost of them.
+    pub depth: usize,
+    pub at: usize,
+    /// The fragments that are loaded, with the elements of each.
+    pub fragments: Vec<(VarId, i64)>,
+    /// Statements of its body that declare and load them.
+    pub loads: usize,
+    /// What becomes of fragments before they are multiplied, by loops over their elements: statements that declare and convert.
+    pub conversions: Vec<Conversion>,
+    pub converts: usize,
+}
+
 impl Steps {
-    /// Takes a turn apart. `None` if it is not a loop of steps, written out, each of which loads fragments and then multiplies them.
-    fn of(mut turn: Vec<Stmt>, vars: &[Var]) -> Result<Steps, Vec<Stmt>> {
-        let is_steps = |s: &Stmt| matches!(s, Stmt::For { unroll: true, body, .. } if has_products(body));
-        let Some(at) = turn.iter().position(is_steps) else { return Err(turn) };
-        let Stmt::For { var, end, step, body, .. } = &turn[at] else { return Err(turn) };
-        let (Some(end), Some(step)) = (as_literal(end), as_literal(step)) else { return Err(turn) };
-        let Some(first) = body.iter().position(|s| has_products(std::slice::from_ref(s))) else { return Err(turn) };
-        let others = body[..first].iter().any(|s| matches!(s, Stmt::Let { .. } | Stmt::Declare { init: Some(_), .. }));
-        if others || body[first..].iter().any(|s| !is_products(s)) || end % (2 * step) != 0 {
-            return Err(turn);
-        }
-        let (loads, converted): (Vec<Stmt>, Vec<Stmt>) = body[..first].iter().cloned().partition(|s| loads(std::slice::from_ref(s)));
-        let mut fragments = HashMap::new();
-        written(&loads, &mut fragments);
-        let is_fragment = |s: &Stmt| matches!(s, Stmt::Declare { var, .. } if fragments.contains_key(var));
-        let counter = *var;
-        let converted = converted.into_iter().filter(|s| !is_fragment(s)).collect();
-        let (conversions, products) = converted_ahead(converted, body[first..].to_vec(), &fragments, vars);
+    /// Takes a turn apart, of which the statement at a place is a loop of steps that is written out.
+    fn of(mut turn: Vec<Stmt>, at: usize, lowered: LoweredSteps, vars: &[Var]) -> Steps {
         let after = turn.split_off(at + 1);
-        turn.pop();
-        Ok(Steps { before: turn, counter, step, end, fragments, loads, conversions, products, after })
+        let Some(Stmt::For { var: counter, end, step, mut body, .. }) = turn.pop() else { panic!("fragment_prefetch: no loop of steps") };
+        let number = |e: &Expr| as_literal(e).expect("fragment_prefetch: steps are written out");
+        let (end, step) = (number(&end), number(&step));
+        let products = body.split_off(lowered.loads + lowered.converts);
+        let converted = body.split_off(lowered.loads);
+        let loads = body.into_iter().filter(|s| !matches!(s, Stmt::Declare { .. })).collect();
+        let fragments = lowered.fragments.into_iter().collect();
+        let (conversions, products) = converted_ahead(lowered.conversions, converted, products, vars);
+        Steps { before: turn, counter, step, end, fragments, loads, conversions, products, after }
     }
 
     /// The loads of the step at `position`.
@@ -104,23 +109,18 @@ impl Steps {
 }
 
 impl Lowering<'_> {
-    /// Takes the turn apart that was just lowered into the innermost block, behind a mark; `None` and nothing changed where that cannot be.
+    /// Takes the turn apart that was just lowered into the innermost block, behind a mark; `None` where its steps are not written out in
+    /// the turn itself.
     pub fn steps_of_turn(&mut self, mark: usize) -> Option<Steps> {
+        let depth = self.blocks.len();
+        let lowered = self.steps.take().filter(|steps| steps.depth == depth && steps.at >= mark)?;
         let turn = self.take_from(mark);
-        match Steps::of(turn, &self.vars) {
-            Ok(mut steps) => {
-                for (var, len) in &mut steps.fragments {
-                    let own = &mut self.vars[var.0 as usize].len;
-                    *len = i64::from(own.unwrap_or(1));
-                    *own = Some(2 * *len as u32);
-                }
-                Some(steps)
-            }
-            Err(turn) => {
-                turn.into_iter().for_each(|s| self.emit(s));
-                None
-            }
+        let at = lowered.at - mark;
+        let steps = Steps::of(turn, at, lowered, &self.vars);
+        for (var, len) in &steps.fragments {
+            self.vars[var.0 as usize].len = Some(2 * *len as u32);
         }
+        Some(steps)
     }
 
     /// Emits what comes before the loop: both halves of the fragments, and the first one filled.
@@ -178,30 +178,28 @@ impl Lowering<'_> {
     }
 }
 
-/// A conversion of a fragment's elements that can be done where they are.
-struct Conversion {
-    fragment: VarId,
-    len: i64,
+/// A loop over the elements of a fragment that converts each.
+pub(crate) struct Conversion {
+    pub fragment: VarId,
+    /// The array that it writes.
+    pub written: VarId,
+    pub len: i64,
     /// The number of an element, and what becomes of it.
-    element: VarId,
-    value: Expr,
+    pub element: VarId,
+    pub value: Expr,
 }
 
 impl Conversion {
-    /// The conversion that a loop over all elements of a fragment makes, and the array that it writes.
-    fn of(stmt: &Stmt, fragments: &HashMap<VarId, i64>, vars: &[Var]) -> Option<(Conversion, VarId)> {
-        let Stmt::For { var: element, end, body, .. } = stmt else { return None };
-        let [Stmt::Assign { var: written, index: Some(Expr::Var(at)), value }] = &body[..] else { return None };
+    /// Whether it can be done where the elements are: each is read once, as its own number, and stays of its type.
+    fn stays(&self, vars: &[Var]) -> bool {
         let mut read = Vec::new();
-        deep(&mut value.clone(), &mut |e| match e {
-            Expr::Element(from, at) => read.push((*from, **at == Expr::Var(*element))),
-            Expr::Load { .. } => read.push((*written, false)),
+        deep(&mut self.value.clone(), &mut |e| match e {
+            Expr::Element(from, at) => read.push(*from == self.fragment && **at == Expr::Var(self.element)),
+            Expr::Load { .. } => read.push(false),
             _ => {}
         });
-        let [(fragment, true)] = read[..] else { return None };
-        let same = vars[fragment.0 as usize].dtype == vars[written.0 as usize].dtype;
-        let conversion = Conversion { fragment, len: as_literal(end)?, element: *element, value: value.clone() };
-        (at == element && same && fragments.contains_key(&fragment)).then_some((conversion, *written))
+        let dtype = |var: VarId| vars[var.0 as usize].dtype;
+        read == [true] && dtype(self.fragment) == dtype(self.written)
     }
 
     /// Part `part` of `parts` of it.
@@ -216,23 +214,14 @@ impl Conversion {
 /// Conversions that leave the type as it is go on among the products of the step before, a part behind each round of them, and those read the
 /// fragments themselves: the matrix units don't wait for them. (tf32 at 4096³: 2 %.) Others are made when they are multiplied: nobody waits for
 /// loads then.
-fn converted_ahead(
-    converted: Vec<Stmt>,
-    mut products: Vec<Stmt>,
-    fragments: &HashMap<VarId, i64>,
-    vars: &[Var],
-) -> (Vec<Conversion>, Vec<Stmt>) {
-    let loops: Vec<&Stmt> = converted.iter().filter(|s| !matches!(s, Stmt::Declare { init: None, .. })).collect();
-    let found: Option<Vec<(Conversion, VarId)>> = loops.iter().map(|s| Conversion::of(s, fragments, vars)).collect();
+fn converted_ahead(all: Vec<Conversion>, converted: Vec<Stmt>, mut products: Vec<Stmt>, vars: &[Var]) -> (Vec<Conversion>, Vec<Stmt>) {
     let parts = rounds(&mut products).map(|(_, rounds, _)| rounds);
-    match found.filter(|all| parts.is_some_and(|n| all.iter().all(|(c, _)| c.len % n == 0))) {
-        Some(all) => {
-            let fragment = |var: VarId| all.iter().find(|(_, written)| *written == var).map_or(var, |(c, _)| c.fragment);
-            each_product(&mut products, &mut |f| f.var = fragment(f.var));
-            (all.into_iter().map(|(c, _)| c).collect(), products)
-        }
-        None => (vec![], converted.into_iter().chain(products).collect()),
+    if !parts.is_some_and(|n| all.iter().all(|c| c.len % n == 0 && c.stays(vars))) {
+        return (vec![], converted.into_iter().chain(products).collect());
     }
+    let fragment = |var: VarId| all.iter().find(|c| c.written == var).map_or(var, |c| c.fragment);
+    each_product(&mut products, &mut |f| f.var = fragment(f.var));
+    (all, products)
 }
 
 /// The outermost loop of products: its counter, its turns, and its body.
@@ -251,45 +240,6 @@ fn each_product(body: &mut [Stmt], f: &mut dyn FnMut(&mut Fragment)) {
             [a, b].into_iter().for_each(&mut *f);
         }
         blocks(stmt).into_iter().for_each(|b| each_product(b, f));
-    }
-}
-
-/// Whether memory is read.
-fn loads(body: &[Stmt]) -> bool {
-    body.iter().any(|s| match s {
-        Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => true,
-        Stmt::Assign { value, .. } => super::copy_to_shared::loads(value),
-        Stmt::For { body, .. } => loads(body),
-        _ => false,
-    })
-}
-
-/// The arrays that are written.
-fn written(body: &[Stmt], arrays: &mut HashMap<VarId, i64>) {
-    for stmt in body {
-        match stmt {
-            Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::Assign { var, .. } => _ = arrays.insert(*var, 0),
-            Stmt::For { body, .. } => written(body, arrays),
-            _ => {}
-        }
-    }
-}
-
-/// Whether there are matrix instructions among the statements.
-fn has_products(body: &[Stmt]) -> bool {
-    body.iter().any(|s| match s {
-        Stmt::Mma { .. } => true,
-        Stmt::For { body, .. } => has_products(body),
-        _ => false,
-    })
-}
-
-/// Whether it is matrix instructions and nothing else.
-fn is_products(stmt: &Stmt) -> bool {
-    match stmt {
-        Stmt::Mma { .. } | Stmt::Let { .. } | Stmt::Comment(_) => true,
-        Stmt::For { body, .. } => body.iter().all(is_products),
-        _ => false,
     }
 }
 

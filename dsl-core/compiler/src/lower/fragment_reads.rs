@@ -29,6 +29,11 @@ pub(crate) struct Side<'o> {
 }
 
 impl Side<'_> {
+    /// Elements of a lane's fragments.
+    pub fn registers(&self, form: Form) -> i64 {
+        self.atoms * form.registers(self.role) as i64
+    }
+
     /// Whether its fragments are those of another operand, too, before anything is done to them.
     pub fn reads(&self, operand: &Operand, role: Role) -> bool {
         let source = |o: &Operand| o.load.unwrap_or(o.value);
@@ -160,7 +165,7 @@ impl Lowering<'_> {
     /// Loads a warp's fragments of an operand at position `k` of the sum's axis, atom after atom.
     pub fn read_side(&mut self, side: &Side, form: Form, k: &Expr) -> VarId {
         let operand = side.operand;
-        let len = side.atoms * form.registers(side.role) as i64;
+        let len = side.registers(form);
         let var = self.new_var(&format!("{}_frag", operand.name), operand.dtype, Some(len as u32));
         self.emit(Stmt::Declare { var, init: None });
         match side.way {

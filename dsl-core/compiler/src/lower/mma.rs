@@ -2,6 +2,7 @@
 
 use super::context::Lowering;
 use super::elements::unrolled;
+use super::fragment_prefetch::{Conversion, LoweredSteps};
 use super::fragment_reads::Side;
 use super::index::Index;
 use super::operand::Operand;
@@ -46,13 +47,21 @@ impl Lowering<'_> {
         let (counter, e) = self.loop_var("kk");
         self.open();
         let k = LOCAL.mul(e, LOCAL.lit(form.atom.k as i64));
-        let taken = self.fragments_of(products, &sides, form, &k);
+        let read: Vec<VarId> = sides.iter().map(|side| self.read_side(side, form, &k)).collect();
+        let loads = self.mark();
+        let (taken, conversions) = self.fragments_of(products, &sides, form, &read);
+        let converts = self.mark() - loads;
         for p in products {
             self.products_of(p.acc, p.operands().map(|(operand, role)| taken[&(operand.value, role)]), form, atoms);
         }
         let body = self.close();
         let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(depth), LOCAL.lit(1));
-        self.emit(Stmt::For { var: counter, start, end, step, unroll: depth * atoms[0] * atoms[1] <= WRITTEN_OUT, body });
+        let unroll = depth * atoms[0] * atoms[1] <= WRITTEN_OUT;
+        if unroll && depth % 2 == 0 {
+            let fragments = read.iter().zip(&sides).map(|(var, side)| (*var, side.registers(form))).collect();
+            self.steps = Some(LoweredSteps { depth: self.blocks.len(), at: self.mark(), fragments, loads, conversions, converts });
+        }
+        self.emit(Stmt::For { var: counter, start, end, step, unroll, body });
     }
 
     /// The row and the column of the result at which a warp begins.
@@ -69,18 +78,29 @@ impl Lowering<'_> {
         })
     }
 
-    /// Reads what the operands lie in at position `k` of the sum's axis, each place once, and makes of it what the instruction takes, each
-    /// operand once.
-    fn fragments_of(&mut self, products: &[Product], sides: &[Side], form: Form, k: &Expr) -> HashMap<(ValueId, Role), VarId> {
-        let read: Vec<VarId> = sides.iter().map(|side| self.read_side(side, form, k)).collect();
-        let mut taken = HashMap::new();
+    /// Makes of what was read what the instruction takes, of each operand once; and how.
+    fn fragments_of(
+        &mut self,
+        products: &[Product],
+        sides: &[Side],
+        form: Form,
+        read: &[VarId],
+    ) -> (HashMap<(ValueId, Role), VarId>, Vec<Conversion>) {
+        let (mut taken, mut conversions) = (HashMap::new(), Vec::new());
         for (operand, role) in products.iter().flat_map(Product::operands) {
             let at = sides.iter().position(|s| s.reads(operand, role));
             let at = at.unwrap_or_else(|| panic!("mma: {} is not read", operand.name));
-            let make = || self.taken_fragment(operand, &sides[at], form, read[at], products.len() > 1);
+            let make = || match self.taken_fragment(operand, &sides[at], form, read[at], products.len() > 1) {
+                Some(conversion) => {
+                    let written = conversion.written;
+                    conversions.push(conversion);
+                    written
+                }
+                None => read[at],
+            };
             taken.entry((operand.value, role)).or_insert_with(make);
         }
-        taken
+        (taken, conversions)
     }
 
     /// All products of a step's fragments: each of the instruction's A with every one of its B, in every other turn backwards.
@@ -106,14 +126,14 @@ impl Lowering<'_> {
         });
     }
 
-    /// The fragments of an operand as the instruction takes them, of what was read. Where several may be made of it, they have the author's names
-    /// if there are any.
-    fn taken_fragment(&mut self, operand: &Operand, side: &Side, form: Form, read: VarId, several: bool) -> VarId {
+    /// Converts the fragments of an operand to what the instruction takes; `None` where they are that. Where several may be made of what was
+    /// read, they have the author's names if there are any.
+    fn taken_fragment(&mut self, operand: &Operand, side: &Side, form: Form, read: VarId, several: bool) -> Option<Conversion> {
         let taken = form.dtype(side.role);
         if operand.dtype == taken && operand.chain.is_empty() {
-            return read;
+            return None;
         }
-        let len = side.atoms * form.registers(side.role) as i64;
+        let len = side.registers(form);
         let name = match &self.kernel.value(operand.value).name {
             Some(name) if several => format!("{name}_frag"),
             _ => format!("{}_frag_{}", operand.name, taken),
@@ -123,7 +143,8 @@ impl Lowering<'_> {
         let (counter, e) = self.loop_var("e");
         let value = self.taken_element(operand, Expr::Element(read, Box::new(e.clone())));
         let value = self.to_storage(taken, value);
-        self.emit(unrolled(counter, len, vec![Stmt::Assign { var: converted, index: Some(e), value }]));
-        converted
+        let stmt = Stmt::Assign { var: converted, index: Some(e), value: value.clone() };
+        self.emit(unrolled(counter, len, vec![stmt]));
+        Some(Conversion { fragment: read, written: converted, len, element: counter, value })
     }
 }

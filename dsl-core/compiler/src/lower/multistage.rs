@@ -77,6 +77,7 @@ impl Lowering<'_> {
         self.copy_ahead(l, ring, ahead, &rings, &turns, later, &free)?;
         self.end_copies(signals, &free)?;
         let turn = self.mark();
+        self.steps = None;
         self.set_turn(l, &turns, Expr::Var(counter));
         self.lower_turn(l, ahead, &rings, &at.stage())?;
         self.end_carries(&l.carries, &carried)?;

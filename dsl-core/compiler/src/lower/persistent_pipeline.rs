@@ -109,6 +109,7 @@ impl Lowering<'_> {
         self.end_copies(stages.signals(), &free)?;
         self.advance_front(dealt, turns, front);
         let turn = self.mark();
+        self.steps = None;
         self.set_turn(inner, turns, Expr::Var(var));
         self.lower_turn(inner, &sum.ahead, rings, &stages.stage())?;
         self.end_carries(&inner.carries, &carried)?;
