@@ -60,8 +60,6 @@ pub(crate) struct Lowering<'a> {
     pub taken: Vec<SharedId>,
     /// Shared arrays whose contents nobody needs any more: those of loops that have ended.
     pub vacant: Vec<SharedId>,
-    /// A result of matrix instructions has got shared memory of its own.
-    pub results_take_shared: bool,
     /// Open blocks, innermost last.
     pub blocks: Vec<Vec<Stmt>>,
     pub values: Vec<Option<Rep>>,
@@ -158,7 +156,6 @@ impl<'a> Lowering<'a> {
             reusable: Vec::new(),
             taken: Vec::new(),
             vacant: Vec::new(),
-            results_take_shared: false,
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],
             near: super::window_reads::Near::new(kernel),

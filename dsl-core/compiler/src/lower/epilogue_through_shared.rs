@@ -106,10 +106,9 @@ impl Lowering<'_> {
                 return Some(Passage { from, to, shared, array, inherited: true });
             }
         }
-        if !self.plan.shared_results {
+        if !self.has_room(dtype, best.len(rows)) {
             return None;
         }
-        self.results_take_shared = true;
         let array = self.new_shared(&format!("{tensor}_smem"), dtype, best.len(rows));
         Some(Passage { from, to, shared: best, array, inherited: false })
     }

@@ -122,31 +122,20 @@ fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
     let fitted = fit::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
     let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
-    let mut plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
+    let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
     let (kernel, found) = presence_tiles::with_values(kernel);
-    let kernel = kernel.as_ref();
-    let lowered_by = |plan: &Plan| {
-        let whole = plan.whole();
-        let mut lowering = context::Lowering::new(kernel, found.clone(), facts, plan, &whole);
-        lowering.fitting = fitting.clone();
-        let (lowered, results_take_shared) = by_plan(lowering, schedule, target)?;
-        let room = plan::room::check(kernel, schedule, &lowered, target);
-        Ok::<_, CompileError>((lowered, room, results_take_shared))
-    };
-    let (mut lowered, mut room, results_take_shared) = lowered_by(&plan)?;
-    if room.is_err() && results_take_shared {
-        // Without shared memory for results the schedule may be legal.
-        plan.shared_results = false;
-        (lowered, room, _) = lowered_by(&plan)?;
-    }
-    room?;
+    let (kernel, whole) = (kernel.as_ref(), plan.whole());
+    let mut lowering = context::Lowering::new(kernel, found, facts, &plan, &whole);
+    lowering.fitting = fitting;
+    let mut lowered = by_plan(lowering, schedule, target)?;
+    plan::room::check(kernel, schedule, &lowered, target)?;
     simt::verify::verify(&lowered, "lower");
     lowered.each_launch(&mut |launch| launch.provenance.launch = describe_launch(launch, kernel));
     Ok(lowered)
 }
 
-/// The kernel under one plan, and whether results of matrix instructions have shared memory of their own in it.
-fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target) -> Result<(simt::Kernel, bool), CompileError> {
+/// The kernel under one plan.
+fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
     let (kernel, plan, whole) = (lowering.kernel, lowering.plan, lowering.whole);
     lowering.lower_block(&kernel.body)?;
     let grid = grid_size(kernel, plan, &lowering);
@@ -157,7 +146,7 @@ fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target
     let (block, opt_level) = (whole.threads as u32, plan.opt_level);
     let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
     let provenance = provenance(kernel, lowering.facts, schedule);
-    let (results_take_shared, next) = (lowering.results_take_shared, lowering.next.take());
+    let next = lowering.next.take();
     let tidy = |lowered: &mut simt::Kernel, kept: &BTreeSet<simt::SharedId>| {
         cleanup::simplify::simplify(lowered);
         if !barriers::has_own(kernel) {
@@ -175,7 +164,7 @@ fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target
         second_launch::drop_unused_params(&mut next);
         Box::new(next)
     });
-    Ok((lowered, results_take_shared))
+    Ok(lowered)
 }
 
 /// Whether a schedule can be lowered.

@@ -92,8 +92,8 @@ pub(crate) struct Plan {
     pub dots: bool,
     /// The matrix instruction that dots become, and how warps share the anchor.
     pub mma: Option<matrix_units::Warps>,
-    /// Results of matrix instructions may have shared memory of their own on their way to global memory.
-    pub shared_results: bool,
+    /// Bytes of shared memory that a block may take.
+    pub room: i64,
     /// Operands of dots are copied to shared memory.
     pub shared_operands: bool,
     /// Those that lie along the axis of the sum are transposed on the way.
@@ -237,7 +237,7 @@ pub(crate) fn plan(
         fragment_prefetch,
         mbarriers: fragment_prefetch && CopyBy::of(kernel, schedule) == Some(CopyBy::Mbarriers),
         dots,
-        shared_results: mma.is_some(),
+        room: room::most(kernel, schedule, target),
         mma,
         shared_operands,
         transposed_operands,

@@ -15,6 +15,13 @@ pub(crate) fn check(kernel: &Kernel, schedule: &Schedule, lowered: &simt::Kernel
     check_blocks(kernel, schedule, lowered, target)
 }
 
+/// Bytes of shared memory that a block may take: what the target has for one, and for as many as the schedule wants on a multiprocessor.
+pub(super) fn most(kernel: &Kernel, schedule: &Schedule, target: &Target) -> i64 {
+    let blocks = schedule.int_of_kind(kernel, KnobKind::MinBlocks, 1);
+    let of_several = if blocks > 1 { target.shared_per_multiprocessor as i64 / blocks - target.shared_reserved as i64 } else { i64::MAX };
+    of_several.min(target.shared_per_block as i64)
+}
+
 /// The kernel takes no more shared memory than a block has.
 fn check_block(kernel: &Kernel, schedule: &Schedule, lowered: &simt::Kernel, target: &Target) -> Result<(), ScheduleError> {
     let bytes = lowered.launches().map(|k| k.shared_bytes()).max().unwrap_or(0);

@@ -134,6 +134,26 @@ pub struct Kernel {
     pub next: Option<Box<Kernel>>,
 }
 
+/// Byte offset of each of a block's shared arrays and their total size: one after the other at their alignment, but for those that reuse
+/// what others had.
+pub fn shared_offsets(arrays: &[SharedArray]) -> (Vec<u32>, u32) {
+    let mut offsets = Vec::new();
+    let mut end = 0u32;
+    let bytes = |a: &SharedArray| a.len * a.dtype.size() as u32;
+    for a in arrays {
+        if a.reuses {
+            offsets.push(0);
+            // What is declared behind it is there at the same time.
+            end = end.max(bytes(a));
+            continue;
+        }
+        let start = end.next_multiple_of(a.align.max(1));
+        offsets.push(start);
+        end = start + bytes(a);
+    }
+    (offsets, end)
+}
+
 impl Kernel {
     /// This kernel and those that are launched behind it, in order.
     pub fn launches(&self) -> impl Iterator<Item = &Kernel> {
@@ -160,21 +180,7 @@ impl Kernel {
     }
     /// Byte offset of each shared array and their total size.
     pub fn shared_offsets(&self) -> (Vec<u32>, u32) {
-        let mut offsets = Vec::new();
-        let mut end = 0u32;
-        let bytes = |a: &SharedArray| a.len * a.dtype.size() as u32;
-        for a in &self.shared {
-            if a.reuses {
-                offsets.push(0);
-                // What is declared behind it is there at the same time.
-                end = end.max(bytes(a));
-                continue;
-            }
-            let start = end.next_multiple_of(a.align.max(1));
-            offsets.push(start);
-            end = start + bytes(a);
-        }
-        (offsets, end)
+        shared_offsets(&self.shared)
     }
     /// Bytes of each workspace for a launch, with its parameter.
     pub fn workspaces(&self, args: &[HostArg], multiprocessors: i64) -> Vec<(usize, usize)> {

@@ -1,7 +1,7 @@
 //! Variables and shared arrays of the kernel that grows.
 
 use super::Lowering;
-use girih_ir::simt::{Expr, SharedArray, SharedId, Stmt, Var, VarId};
+use girih_ir::simt::{self, Expr, SharedArray, SharedId, Stmt, Var, VarId};
 use girih_ir::types::DType;
 use std::collections::BTreeSet;
 
@@ -44,22 +44,33 @@ impl Lowering<'_> {
 
     /// A shared array. One that the other of two exclusive paths used is used again.
     pub fn new_shared(&mut self, name: &str, dtype: DType, len: i64) -> SharedId {
-        let fits = |id: &SharedId| {
-            let a = &self.shared[id.0 as usize];
-            // What the author named keeps its contents.
-            let free = self.arrays.values().all(|own| own.id != *id);
-            free && a.dtype == dtype && a.len == len as u32
-        };
-        let id = match self.reusable.iter().position(fits) {
+        let id = match self.reusable_shared(dtype, len) {
             Some(at) => self.reusable.remove(at),
             None => {
-                self.shared.push(SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16, reuses: false });
+                self.shared.push(shared_array(name, dtype, len));
                 SharedId(self.shared.len() as u32 - 1)
             }
         };
         self.vacant.retain(|v| *v != id);
         self.taken.push(id);
         id
+    }
+
+    /// Which of the arrays of an exclusive path is as an array has to be.
+    fn reusable_shared(&self, dtype: DType, len: i64) -> Option<usize> {
+        let fits = |id: &SharedId| {
+            let a = &self.shared[id.0 as usize];
+            // What the author named keeps its contents.
+            let free = self.arrays.values().all(|own| own.id != *id);
+            free && a.dtype == dtype && a.len == len as u32
+        };
+        self.reusable.iter().position(fits)
+    }
+
+    /// Whether a block may have an array more.
+    pub fn has_room(&self, dtype: DType, len: i64) -> bool {
+        let with_it: Vec<SharedArray> = self.shared.iter().cloned().chain([shared_array("", dtype, len)]).collect();
+        self.reusable_shared(dtype, len).is_some() || i64::from(simt::shared_offsets(&with_it).1) <= self.plan.room
     }
 
     /// The shared arrays that the author declared.
@@ -73,4 +84,8 @@ impl Lowering<'_> {
         let fits = self.vacant.iter().copied().filter(|id| array(id).dtype == dtype && i64::from(array(id).len) >= len);
         fits.min_by_key(|id| array(id).len)
     }
+}
+
+fn shared_array(name: &str, dtype: DType, len: i64) -> SharedArray {
+    SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16, reuses: false }
 }
