@@ -104,7 +104,7 @@ impl Lowering<'_> {
             return refused("several tiles to a block".into(), "begins once in a block: outside of loops, in a grid of one tile a block");
         }
         let (along, threads) = (shape.last().map_or(1, |s| self.plan.size(s)), self.plan.threads);
-        match self.by_lanes(self.layout_of_shape(shape)).filter(|_| along == threads) {
+        match self.layouts().by_lanes(self.layouts().of_shape(shape)).filter(|_| along == threads) {
             Some(layout) => Ok(layout),
             None => refused(
                 format!("{along} elements to {threads} threads"),

@@ -85,7 +85,7 @@ impl Lowering<'_> {
     /// The layout of a tile: its own, or the one that its shape would get.
     pub fn layout_of(&self, value: ValueId) -> Layout {
         let shape = self.kernel.ty(value).shape().unwrap_or(&[]);
-        self.tile(value).layout.clone().unwrap_or_else(|| self.layout_of_shape(shape))
+        self.tile(value).layout.clone().unwrap_or_else(|| self.layouts().of_shape(shape))
     }
 
     /// Declares one variable per component for `registers` values of a thread, at the identity if asked.

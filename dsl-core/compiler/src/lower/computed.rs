@@ -8,7 +8,7 @@ use super::presence_tiles::Found;
 use super::values::At;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Place, Space, Stmt, VarId};
-use girih_ir::tile::{SharedId, Size, Ty, Update, ValueId, ViewId};
+use girih_ir::tile::{SharedId, Ty, Update, ValueId, ViewId};
 use girih_ir::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 
 /// What is accessed.
@@ -180,21 +180,14 @@ impl Lowering<'_> {
         let known = tiles.iter().find_map(|v| self.tile(*v).layout.clone());
         let layout = match (known, tiles.first()) {
             (Some(layout), _) => layout,
-            (None, Some(v)) => self.natural_layout(*v),
+            (None, Some(v)) => self.layouts().natural(*v),
             (None, None) => Layout { axes: vec![], threads: self.plan.threads, registers: 1 },
         };
         // The author's barriers count on it that an element is always the same thread's, and 32 neighbours one warp's.
         let by_hand = matches!(memory, Memory::Shared(id) if self.kernel.shared_array(id).by_hand);
-        let layout = if by_hand { self.by_lanes(layout.clone()).unwrap_or(layout) } else { layout };
+        let layout = if by_hand { self.layouts().by_lanes(layout.clone()).unwrap_or(layout) } else { layout };
         self.prepare_sides(&mask, &layout)?;
         Ok((layout, mask))
-    }
-
-    /// The layout of a tile that fits every layout: that of the grid loop's own tile, or one dealt to the same threads.
-    pub fn natural_layout(&self, value: ValueId) -> Layout {
-        let shape = self.kernel.ty(value).shape().unwrap_or(&[]);
-        let axes: Vec<(Option<ValueId>, Size)> = shape.iter().map(|s| (None, s.clone())).collect();
-        self.deal(&axes, axes.len().saturating_sub(1), 4)
     }
 
     pub fn positions(&mut self, indices: &[ValueId], mut tiles: Vec<Expr>) -> Vec<Expr> {

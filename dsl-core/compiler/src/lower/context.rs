@@ -6,6 +6,7 @@ mod rep;
 pub(crate) use rep::{Data, Rep, TileRep};
 
 use super::index::{Index, multiple};
+use super::layouts::Layouts;
 use super::mask::Mask;
 use super::params::pointer_or_scalar;
 use super::uses::Uses;
@@ -178,7 +179,7 @@ impl<'a> Lowering<'a> {
             fitting: HashSet::new(),
             loaded_early: HashSet::new(),
             grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),
-            anchor_lanes: super::anchor::lanes(kernel, plan),
+            anchor_lanes: super::layouts::lanes(kernel, plan),
             sides: Vec::new(),
             found,
             written,
@@ -249,6 +250,12 @@ impl<'a> Lowering<'a> {
 
     pub fn used(&self, value: ValueId) -> Uses {
         self.uses[value.0 as usize]
+    }
+
+    /// What layouts are chosen by.
+    pub fn layouts(&self) -> Layouts<'_> {
+        let Lowering { kernel, facts, plan, anchor_lanes: lanes, written, dim_constant, .. } = self;
+        Layouts { kernel, facts, plan, lanes: *lanes, written, dim_constant }
     }
 
     /// How a loop over tiles runs.

@@ -252,7 +252,7 @@ impl Lowering<'_> {
         if let Some(layout) = &self.tile(c.init).layout {
             return Ok(layout.clone());
         }
-        Ok(self.layout_of_shape(self.kernel.ty(c.init).shape().unwrap_or(&[])))
+        Ok(self.layouts().of_shape(self.kernel.ty(c.init).shape().unwrap_or(&[])))
     }
 
     /// Sets the carried variables to the values at the end of a turn, all at once.

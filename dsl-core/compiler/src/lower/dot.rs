@@ -43,7 +43,7 @@ impl Lowering<'_> {
             let Some(Op::Dot { a, b, acc }) = self.near.op(*value).cloned() else { panic!("dot: {value:?} is none") };
             let (left, right) = (self.operand(a, acc, true)?, self.operand(b, acc, false)?);
             let var = self.accumulator(*value, acc)?;
-            let layout = self.dot_layout(acc);
+            let layout = self.layouts().of_dot(acc);
             shape = layout.shape();
             if layout.axes != warps.layout(&shape).axes[warps.leading..] {
                 let (rule, loc) =
@@ -61,14 +61,14 @@ impl Lowering<'_> {
 
     /// The result of a dot is in the variable that products were added to.
     fn set_sum(&mut self, value: ValueId, acc: ValueId, var: VarId) {
-        let (layout, mask) = (self.dot_layout(acc), self.tile(acc).mask.clone());
+        let (layout, mask) = (self.layouts().of_dot(acc), self.tile(acc).mask.clone());
         let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
     }
 
     /// The variable that the products are added to: the accumulator's own where nobody else looks at it.
     fn accumulator(&mut self, value: ValueId, acc: ValueId) -> Lowered<VarId> {
-        let layout = self.dot_layout(acc);
+        let layout = self.layouts().of_dot(acc);
         let dtype = self.register_type(acc);
         let name = self.name_of(value, "acc");
         let rep = self.tile(acc).clone();
@@ -131,7 +131,7 @@ impl Lowering<'_> {
         k: &Expr,
         acc: ValueId,
     ) -> Lowered<()> {
-        let layout = self.dot_layout(acc);
+        let layout = self.layouts().of_dot(acc);
         let strides =
             |axis: usize| -> Vec<i64> { layout.axes[axis].iter().filter(|d| d.source == Source::Register).map(|d| d.stride).collect() };
         let (rows, columns) = (strides(0), strides(1));
@@ -190,7 +190,7 @@ impl Lowering<'_> {
     pub fn begin_dots(&mut self, body: &[TileStmt]) {
         for stmt in body {
             if let TileStmt::Let(_, Op::Dot { acc, .. }) = stmt {
-                let layout = self.dot_layout(*acc);
+                let layout = self.layouts().of_dot(*acc);
                 self.base_coordinate(None, &layout, 0);
                 self.base_coordinate(None, &layout, 1);
             }

@@ -285,7 +285,7 @@ impl Lowering<'_> {
         if self.plan.anchor_sizes != crate::plan::anchor::grid_sizes(self.kernel) || !l.carries.is_empty() {
             return None;
         }
-        let layout = self.anchor_layout();
+        let layout = self.layouts().anchor();
         let last = layout.axes.len().checked_sub(1)?;
         let bounds = self.loop_bounds(l);
         let run = layout.run(last);
@@ -311,7 +311,7 @@ impl Lowering<'_> {
                 // Threads that hold the same element, or the same scalar, meet at barriers to exchange an old value.
                 tile::Stmt::Atomic { update, order, .. } if update.result.is_some() || *order != MemoryOrder::Relaxed => return None,
                 tile::Stmt::Let(..) | tile::Stmt::Scatter { .. } | tile::Stmt::Atomic { .. } => {}
-                tile::Stmt::Store { view, .. } if self.stored_layout(&layout, self.kernel.view(*view).dtype.size() as i64) != layout => {
+                tile::Stmt::Store { view, .. } if self.layouts().stored(&layout, self.kernel.view(*view).dtype.size() as i64) != layout => {
                     return None;
                 }
                 tile::Stmt::Store { view, index, .. } => straight(self, *view, index),

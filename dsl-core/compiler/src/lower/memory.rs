@@ -8,7 +8,7 @@ use super::values::At;
 use crate::plan::gcd;
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::simt::{Expr, Place, Space};
-use girih_ir::tile::{Index, Size, ValueId, ViewId};
+use girih_ir::tile::{Index, ValueId, ViewId};
 use girih_ir::types::{CompareOp, DType};
 
 /// How a tile access is cut into instructions.
@@ -31,46 +31,22 @@ pub(crate) type TileAxis = (Option<ValueId>, i64);
 impl Lowering<'_> {
     /// The axes of the tile at `index`.
     pub fn tile_axes(&self, index: &[Index]) -> Vec<TileAxis> {
-        index
-            .iter()
-            .filter_map(|i| match i {
-                Index::Tile(v) => Some((Some(*v), self.plan.size(girih_ir::tile::access::tile_size(self.kernel, *v)))),
-                Index::All(n) => Some((None, *n)),
-                Index::At(_) => None,
-            })
-            .collect()
+        super::layouts::tile_axes(self.kernel, self.plan, index)
     }
 
     /// Position of each tile axis among the view's axes.
-    fn view_axes(index: &[Index]) -> Vec<usize> {
+    pub fn view_axes(index: &[Index]) -> Vec<usize> {
         (0..index.len()).filter(|k| !matches!(index[*k], Index::At(_))).collect()
     }
 
-    /// The layout in which a tile is read from or written to this place with neighbouring threads on neighbouring elements.
+    /// The layout in which a tile is read from or written to this place. The strides that it asks for are parameters from here on.
     pub fn preferred_layout(&mut self, view: ViewId, index: &[Index]) -> Layout {
-        let axes = self.tile_axes(index);
-        let positions = Self::view_axes(index);
-        let strides: Vec<ValueId> = positions.iter().map(|k| self.kernel.view(view).axes[*k].stride).collect();
-        // Whole axes lie in the registers of a thread; the rest is dealt.
-        let dealt: Vec<usize> = (0..axes.len()).filter(|k| axes[*k].0.is_some()).collect();
-        let mut fast = None;
-        let mut least = i64::MAX;
-        for (at, k) in dealt.iter().enumerate() {
-            if let Some(s) = self.constant(strides[*k]).filter(|s| s.abs() < least) {
-                (fast, least) = (Some(at), s.abs());
+        for (at, axis) in index.iter().zip(&self.kernel.view(view).axes) {
+            if matches!(at, Index::Tile(_)) {
+                self.index_of(axis.stride);
             }
         }
-        let tiles: Vec<(Option<ValueId>, Size)> =
-            dealt.iter().filter_map(|k| axes[*k].0.map(|v| (Some(v), girih_ir::tile::access::tile_size(self.kernel, v).clone()))).collect();
-        let bytes = self.kernel.view(view).dtype.size() as i64;
-        let mut layout = self.deal(&tiles, fast.unwrap_or(tiles.len().saturating_sub(1)), bytes);
-        for (k, axis) in axes.iter().enumerate().filter(|(_, a)| a.0.is_none()) {
-            layout = layout.with_register_axis(k, axis.1);
-        }
-        if fast.is_none_or(|at| at + 1 == tiles.len()) && dealt.len() == axes.len() {
-            return self.in_runs(&layout).unwrap_or(layout);
-        }
-        layout
+        self.layouts().preferred(view, index)
     }
 
     /// A thread's first coordinate along each axis of a tile.

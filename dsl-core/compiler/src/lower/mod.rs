@@ -21,7 +21,6 @@
 //! 5. [`girih_ir::simt::verify`].
 
 mod absorbed;
-mod anchor;
 pub(crate) mod atomic_totals;
 pub(crate) mod barriers;
 mod branch;
@@ -49,6 +48,7 @@ mod fragment_reads;
 mod grid;
 mod grid_prefetch;
 mod index;
+mod layouts;
 mod mask;
 mod memory;
 mod mma;

@@ -10,7 +10,7 @@ use super::elements::unrolled;
 use super::index::{Index as Ix, literal};
 use super::operand_rows::Rows;
 use super::window::{Outside, WindowCopy, WindowRep};
-use girih_ir::layout::{Digit, Layout, Source};
+use girih_ir::layout::{Digit, Source};
 use girih_ir::simt::{Expr, Place, Stmt, VarId};
 use girih_ir::tile::{Boundary, Index, Op, ValueId, ViewId};
 use girih_ir::types::DType;
@@ -109,11 +109,6 @@ impl Lowering<'_> {
         packed.unwrap_or(tiles[tiles.len() - 1])
     }
 
-    /// The layout of a dot's result.
-    pub fn dot_layout(&self, acc: ValueId) -> Layout {
-        self.layout_of_shape(self.kernel.ty(acc).shape().unwrap_or(&[]))
-    }
-
     /// Lays an operand out in shared memory, with room for so many copies one after the other.
     fn place_operand(&mut self, reader: Reader, window: &WindowRep, name: &str, copies: i64) -> WindowCopy {
         let dtype = self.kernel.view(window.view).dtype;
@@ -128,13 +123,13 @@ impl Lowering<'_> {
 
     /// A thread's registers along the axis that the result has, too.
     pub fn outer_digits(&self, reader: Reader) -> Vec<Digit> {
-        let (layout, axis) = (self.dot_layout(reader.acc), usize::from(!reader.left));
+        let (layout, axis) = (self.layouts().of_dot(reader.acc), usize::from(!reader.left));
         layout.axes[axis].iter().filter(|d| d.source == Source::Register).copied().collect()
     }
 
     /// A thread's first position along that axis.
     fn outer_base(&mut self, reader: Reader) -> Expr {
-        let layout = self.dot_layout(reader.acc);
+        let layout = self.layouts().of_dot(reader.acc);
         let base = self.base_coordinate(None, &layout, usize::from(!reader.left));
         LOCAL.cast(self.ix.dtype, base)
     }

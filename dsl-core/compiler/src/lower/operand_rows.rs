@@ -129,7 +129,7 @@ impl Lowering<'_> {
 
     /// Row and column in the copy at which the lanes of the first warp begin to read.
     fn row_positions(&self, reader: Reader, outer_is_fast: bool) -> Vec<(i64, i64)> {
-        let (layout, axis) = (self.dot_layout(reader.acc), usize::from(!reader.left));
+        let (layout, axis) = (self.layouts().of_dot(reader.acc), usize::from(!reader.left));
         let lanes = (0..layout.threads.min(32)).map(|lane| layout.coordinates(lane, 0)[axis]);
         lanes.map(|p| if outer_is_fast { (0, p) } else { (p, 0) }).collect()
     }

@@ -21,7 +21,7 @@ impl Lowering<'_> {
         let whole = [Digit { source: Source::Register, stride: 1, extent, place: 1 }];
         let own = self.tile(tile).layout.clone().filter(|l| extent == 1 || l.axes[axis] == whole);
         let in_place = own.is_some();
-        let layout = own.unwrap_or_else(|| self.natural_layout(value).with_register_axis(axis, extent));
+        let layout = own.unwrap_or_else(|| self.layouts().natural(value).with_register_axis(axis, extent));
         let var = self.in_array(tile, &layout)?;
         let mut rest = layout.without(axis);
         for d in rest.axes.iter_mut().flatten().filter(|d| d.source == Source::Register) {

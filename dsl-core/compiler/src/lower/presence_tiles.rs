@@ -101,7 +101,7 @@ impl Lowering<'_> {
     /// The mask of a value that is computed element by element, with one test in the place of many.
     pub fn few_tests(&mut self, value: ValueId, mut mask: Mask, layout: Option<&Layout>) -> Lowered<Mask> {
         let Some(condition) = self.found.get(&value).copied().filter(|_| mask.tests() > MADE_AGAIN) else { return Ok(mask) };
-        let layout = layout.cloned().unwrap_or_else(|| self.natural_layout(value));
+        let layout = layout.cloned().unwrap_or_else(|| self.layouts().natural(value));
         let sides = Mask { bounds: vec![], sides: std::mem::take(&mut mask.sides) };
         let data = if layout.registers == 1 {
             self.prepare_sides(&sides, &layout)?;

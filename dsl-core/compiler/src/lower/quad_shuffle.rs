@@ -4,7 +4,6 @@
 use super::context::{Data, Lowered, Lowering, Rep};
 use super::elements::{renumbered, unrolled};
 use super::index::{Index, binary, compare, literal};
-use crate::plan::gcd;
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::simt::{Expr, ShuffleKind, Stmt, VarId};
 use girih_ir::tile::ValueId;
@@ -33,7 +32,7 @@ struct Swap {
 /// A layout with runs of `run` neighbours along an axis that is dealt as accumulators are: two neighbours per lane, four lanes, then
 /// registers. `None` where there are too few registers for it. Of swapped operands' results each lane keeps its two neighbours, which lie in
 /// rows of 64 bytes: they become neighbouring registers.
-fn with_runs(layout: &Layout, axis: usize, run: i64) -> Option<Layout> {
+pub(super) fn with_runs(layout: &Layout, axis: usize, run: i64) -> Option<Layout> {
     let is = |d: &Digit, source, stride, extent, place| (d.source, d.stride, d.extent, d.place) == (source, stride, extent, place);
     if let [pair, lanes, ..] = &layout.axes[axis][..]
         && is(pair, Source::Register, 2, 2, 1)
@@ -131,31 +130,6 @@ fn common_digits(a: &[Digit], b: &[Digit]) -> Option<Vec<(Digit, Digit)>> {
 }
 
 impl Lowering<'_> {
-    /// Neighbours that a lane should have of results that are stored: as many as the widest access that the facts allow.
-    fn result_run(&mut self) -> i64 {
-        let mut run = 0;
-        for view in self.kernel.views.iter().filter(|v| self.written[v.param]) {
-            let bytes = view.dtype.size() as i64;
-            let Some(facts) = &self.facts.tensors[view.param] else { return 1 };
-            let last = facts.strides.len().saturating_sub(1);
-            let columns = facts.lens.last().map_or(1, |l| *l as i64);
-            // Rows of a packed tensor lie as far apart as they are long.
-            let steps =
-                facts.strides[..last].iter().fold(16, |all, s| gcd(all, if facts.packed { columns.max(*s as i64) } else { *s as i64 }));
-            let width = gcd(gcd(16.min(facts.align as i64) / bytes, steps), columns);
-            run = if run == 0 { width } else { run.min(width) };
-        }
-        run
-    }
-
-    /// The layout in which a tile that is dealt as the results of matrix instructions are is loaded and stored: with longer runs.
-    pub fn in_runs(&mut self, layout: &Layout) -> Option<Layout> {
-        self.plan.mma.as_ref()?;
-        let axis = layout.axes.len().checked_sub(1)?;
-        let most = self.result_run();
-        [16, 8, 4, 2].into_iter().filter(|run| *run <= most).find_map(|run| with_runs(layout, axis, run))
-    }
-
     /// Whether lanes can exchange elements between two layouts.
     pub fn can_exchange(&self, from: &Layout, to: &Layout) -> bool {
         self.plan.mma.is_some() && from.threads == to.threads && exchange(from, to).is_some()

@@ -149,7 +149,7 @@ impl Lowering<'_> {
             },
             // Registers that lie together in memory, or no better layout at hand: store from where the tile is.
             Some(l) if l.fast_axis() == wanted.fast_axis() && l.distinct_threads() == l.threads => {
-                self.stored_layout(&l, dtype.size() as i64)
+                self.layouts().stored(&l, dtype.size() as i64)
             }
             Some(_) | None => wanted,
         };

@@ -165,7 +165,7 @@ impl Lowering<'_> {
             // Used inside a loop or branch: computed once, here, and turned once, not at every turn.
             Some(layout) if uses.escapes => {
                 self.in_array(value, &layout)?;
-                let natural = self.layout_of_shape(self.kernel.ty(value).shape().unwrap_or(&[]));
+                let natural = self.layouts().of_shape(self.kernel.ty(value).shape().unwrap_or(&[]));
                 if natural.lane_axis() == layout.lane_axis() { Ok(()) } else { self.convert(value, &natural) }
             }
             _ => Ok(()),
@@ -243,7 +243,7 @@ impl Lowering<'_> {
         }
         if self.tile(tile).layout.is_none() {
             // It depends on coordinates alone.
-            let layout = self.natural_layout(tile);
+            let layout = self.layouts().natural(tile);
             self.in_array(tile, &layout)?;
         }
         let source = self.tile(tile).clone();
@@ -261,7 +261,7 @@ impl Lowering<'_> {
 
     /// Tiles side by side along a new last axis, all of it in the registers of a thread. What is absent in one of them is absent there.
     fn stack(&mut self, value: ValueId, parts: &[ValueId]) -> Lowered<()> {
-        let layout = parts.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.natural_layout(parts[0]));
+        let layout = parts.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.layouts().natural(parts[0]));
         let masks: Vec<Mask> = parts.iter().map(|v| self.tile(*v).mask.clone()).collect();
         let n = parts.len() as i64;
         let wide = layout.with_register_axis(layout.axes.len(), n);

@@ -3,14 +3,14 @@
 use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::{as_literal, binary, literal};
 use super::mask::Mask;
-use crate::plan::{illegal, spread};
-use girih_ir::layout::{Deal, Digit, Layout, Source};
+use crate::plan::illegal;
+use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, ShuffleKind, Stmt, VoteKind};
 use girih_ir::tile::{KnobId, Op, Ty, ValueId};
 use girih_ir::types::{BinaryOp, DType, Literal};
 
 /// Lanes of a warp.
-const LANES: i64 = 32;
+pub(super) const LANES: i64 = 32;
 
 impl Lowering<'_> {
     /// Lowers a shuffle or vote of a tile.
@@ -80,7 +80,7 @@ impl Lowering<'_> {
         let sizes = self.kernel.ty(value).shape().unwrap_or_else(|| panic!("warp: {value:?} is no tile"));
         let own = self.layout_of(value);
         let extent = own.shape().last().copied().unwrap_or(0);
-        self.by_lanes(own).ok_or_else(|| {
+        self.layouts().by_lanes(own).ok_or_else(|| {
             let knobs: Vec<KnobId> = sizes.iter().flat_map(|s| s.knobs()).collect();
             let found = knobs.iter().map(|k| self.plan.knobs[k.0 as usize].to_string()).collect::<Vec<_>>().join(" / ");
             let threads = self.plan.threads;
@@ -88,21 +88,6 @@ impl Lowering<'_> {
                 format!("lanes exchange values along {extent} elements, dealt to {threads} threads: both must be multiples of {LANES}");
             illegal(self.kernel, &knobs, found, rule).into()
         })
-    }
-
-    /// The layout if 32 neighbours along the last axis are the lanes of a warp in it, or else one of the same tile in which they are: thread
-    /// after thread in row-major order. None where there are not whole warps.
-    pub fn by_lanes(&self, own: Layout) -> Option<Layout> {
-        let first = own.axes.last().and_then(|digits| digits.first());
-        let side_by_side = |d: &Digit| d.source == Source::Thread && d.stride == 1 && d.place == 1 && d.extent % LANES == 0;
-        if first.is_some_and(side_by_side) && own.threads % LANES == 0 {
-            return Some(own);
-        }
-        let shape = own.shape();
-        let threads = spread(self.plan.threads, &shape);
-        threads.last().filter(|n| *n % LANES == 0)?;
-        let order: Vec<usize> = (0..shape.len()).rev().collect();
-        Some(Layout::dealt(&Deal { shape: &shape, threads: &threads, order: &order, vector: 1, lanes: None, block: self.plan.threads }))
     }
 }
 
