@@ -18,6 +18,7 @@ mod wrap;
 mod writer;
 
 use girih_ir::loc::SourceLoc;
+use girih_ir::simt::visit::inner_blocks;
 use girih_ir::simt::{Barrier, Kernel, OPT_LEVEL, ParamKind, Provenance, Stmt};
 use helpers::Helper;
 pub(crate) use literal::c_type;
@@ -155,13 +156,7 @@ fn shared_arrays(writer: &mut Writer) {
 }
 
 fn uses_grid_barrier(body: &[Stmt]) -> bool {
-    body.iter().any(|s| match s {
-        Stmt::Barrier(b) => *b == Barrier::Grid,
-        Stmt::If { then, otherwise, .. } => uses_grid_barrier(then) || uses_grid_barrier(otherwise),
-        Stmt::For { body, .. } => uses_grid_barrier(body),
-        Stmt::While { header, body, .. } => uses_grid_barrier(header) || uses_grid_barrier(body),
-        _ => false,
-    })
+    body.iter().any(|s| matches!(s, Stmt::Barrier(Barrier::Grid)) || inner_blocks(s).into_iter().any(uses_grid_barrier))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! computes of them in 64 bits), narrowing and float casts and bitcasts, or what is computed from data, unless it is cut to an axis; so are
 //! products by large constants, as random numbers use them.
 
+use girih_ir::simt::visit::inner_blocks;
 use girih_ir::simt::{Expr, Fragment, Kernel, ParamKind, Stmt};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::types::{BinaryOp, DType, TernaryOp, UnaryOp};
@@ -59,7 +60,11 @@ impl Data {
                     changed |= self.visit(kernel, header, declared);
                     changed |= self.visit(kernel, body, declared);
                 }
-                _ => {}
+                Stmt::Declare { init: None, .. } | Stmt::Atomic { result: None, .. } => {}
+                Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::Comment(_) => {}
+                Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
+                Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
+                Stmt::BulkCopy { .. } => {}
             }
         }
         changed
@@ -146,19 +151,10 @@ fn is_large(expr: &Expr) -> bool {
 
 fn mark_declared(body: &[Stmt], declared: &mut [bool]) {
     for stmt in body {
-        match stmt {
-            Stmt::Declare { var, .. } => declared[var.0 as usize] = true,
-            Stmt::If { then, otherwise, .. } => {
-                mark_declared(then, declared);
-                mark_declared(otherwise, declared);
-            }
-            Stmt::For { body, .. } => mark_declared(body, declared),
-            Stmt::While { header, body, .. } => {
-                mark_declared(header, declared);
-                mark_declared(body, declared);
-            }
-            _ => {}
+        if let Stmt::Declare { var, .. } = stmt {
+            declared[var.0 as usize] = true;
         }
+        inner_blocks(stmt).into_iter().for_each(|b| mark_declared(b, declared));
     }
 }
 

@@ -3,6 +3,7 @@
 use super::helpers::Helper;
 use super::names::Namer;
 use super::wrap::Data;
+use girih_ir::simt::visit::{inner_blocks, received};
 use girih_ir::simt::{Kernel, ParamKind, Space, Stmt, VarId};
 use girih_ir::types::DType;
 use std::collections::BTreeSet;
@@ -70,7 +71,7 @@ impl<'a> Writer<'a> {
     pub fn declared_by_next(&self, stmt: &Stmt, next: Option<&Stmt>) -> bool {
         let receives = match next {
             Some(Stmt::Atomic { predicate: Some(_), .. }) | None => return false,
-            Some(next) => received(next),
+            Some(next) => given(next),
         };
         let Some(receives) = receives else { return false };
         matches!(stmt, Stmt::Declare { var, init: None } if *var == receives) && self.sets[receives.0 as usize] == 1
@@ -111,7 +112,13 @@ impl<'a> Writer<'a> {
                     self.survey(header);
                     self.survey(body);
                 }
-                other => received(other).into_iter().for_each(|var| self.mutable[var.0 as usize] = true),
+                Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::LoadRelaxed { .. } | Stmt::Atomic { .. } => {
+                    received(stmt).into_iter().for_each(|var| self.mutable[var.0 as usize] = true);
+                }
+                Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::Comment(_) => {}
+                Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
+                Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
+                Stmt::BulkCopy { .. } => {}
             }
         }
     }
@@ -213,24 +220,19 @@ fn ends_with_comment(text: &str) -> bool {
     text.lines().last().is_some_and(|l| l.trim_start().starts_with("//"))
 }
 
+/// The variable that a statement sets to what one call gives.
+fn given(stmt: &Stmt) -> Option<VarId> {
+    let by_call = matches!(stmt, Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::LoadRelaxed { .. } | Stmt::Atomic { .. });
+    if by_call { received(stmt) } else { None }
+}
+
 /// Counts the statements that set each variable.
 fn count_sets(body: &[Stmt], sets: &mut [u32]) {
     for stmt in body {
-        match stmt {
-            Stmt::Assign { var, .. } => sets[var.0 as usize] += 1,
-            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| count_sets(b, sets)),
-            Stmt::For { body, .. } => count_sets(body, sets),
-            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| count_sets(b, sets)),
-            other => received(other).into_iter().for_each(|var| sets[var.0 as usize] += 1),
+        if let Stmt::Assign { var, .. } = stmt {
+            sets[var.0 as usize] += 1;
         }
-    }
-}
-
-/// The variable that a statement sets to what one call gives.
-fn received(stmt: &Stmt) -> Option<VarId> {
-    match stmt {
-        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::LoadRelaxed { var, .. } => Some(*var),
-        Stmt::Atomic { result, .. } => *result,
-        _ => None,
+        given(stmt).into_iter().for_each(|var| sets[var.0 as usize] += 1);
+        inner_blocks(stmt).into_iter().for_each(|b| count_sets(b, sets));
     }
 }

@@ -219,3 +219,28 @@ fn no_schedule_of_transpose_has_bank_conflicts() {
     }
     assert!(vectors > 10, "transposes by vectors of 4 are legal");
 }
+
+#[test]
+fn loops_have_their_plans_before_anything_is_lowered() {
+    use crate::plan::{Fill, LoopPlan, Pipeline, Range};
+    let k = vector_add();
+    let planned = |blocks: i64, stages: i64, copy: &str| -> LoopPlan {
+        let mut s = schedule(&k, &[1024, 4, 4, blocks, stages]);
+        s.choices[5] = Choice::Word(copy.into());
+        let plan = plan::plan(&k, &s, Target::h200(), &Default::default(), &[]).unwrap_or_else(|e| panic!("{e}"));
+        plan.loops[&k.grid_loop().expect("a grid loop").vars[0]].clone()
+    };
+    let plain = |range| LoopPlan { range, pipeline: Pipeline::None };
+    assert_eq!(planned(0, 3, "Async"), plain(Range::OnePerBlock), "one tile has nothing to load ahead");
+    assert_eq!(planned(4, 1, "Async"), plain(Range::Persistent(4)));
+    let mut loads = Vec::new();
+    tile::access::visit(&k.body, &mut |s| {
+        if let Stmt::Let(v, Op::Load(..)) = s {
+            loads.push(*v);
+        }
+    });
+    for (copy, fill) in [("Async", Fill::Async), ("Registers", Fill::Registers)] {
+        let ahead = Pipeline::GridPrefetch { stages: 3, fill, loads: loads.clone() };
+        assert_eq!(planned(4, 3, copy), LoopPlan { range: Range::Persistent(4), pipeline: ahead });
+    }
+}

@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub knobs: Vec<i64>,
     /// Extents of the grid loop's tile; empty without a grid loop.
     pub grid_tile: Vec<i64>,
-    /// The tile whose elements are dealt to the threads: symbolic extents. See [`crate::lower::anchor`].
+    /// The tile whose elements are dealt to the threads: symbolic extents. See [`crate::lower::layouts`].
     pub anchor_sizes: Vec<Size>,
     /// Extents of the anchor.
     pub anchor: Vec<i64>,

@@ -244,13 +244,6 @@ impl Forms<'_> {
                 };
                 self.iterations(of("while"), &[header, body], None, &run)
             }
-            _ => self.access(stmt),
-        }
-    }
-
-    /// Accesses of memory, what orders them, and what lanes do together.
-    fn access(&mut self, stmt: &Stmt) -> u64 {
-        match stmt {
             Stmt::LoadVector { var, at, place, lanes, predicate, cache } => {
                 let loaded = (self.var(*var), self.expr(at), self.read(place), lanes, self.maybe(predicate), cache);
                 self.set(*var, of(("load vector", loaded)))
@@ -313,8 +306,6 @@ impl Forms<'_> {
             Stmt::MbarrierInit { barrier, count } => self.event(of(("init", self.place(barrier), count))),
             Stmt::MbarrierArrive { barrier, expect } => self.event(of(("arrive", self.place(barrier), self.maybe(expect)))),
             Stmt::MbarrierWait { barrier, parity } => self.event(of(("wait for", self.place(barrier), self.expr(parity)))),
-            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::If { .. } => unreachable!("no access"),
-            Stmt::For { .. } | Stmt::While { .. } | Stmt::Comment(_) => unreachable!("no access"),
         }
     }
 

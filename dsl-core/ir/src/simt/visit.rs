@@ -1,6 +1,6 @@
 //! What lies inside of statements and expressions, of all kinds.
 
-use super::{Expr, Kernel, Place, Stmt};
+use super::{Expr, Kernel, Place, Stmt, VarId};
 use crate::types::UnaryOp;
 
 /// Calls `f` on each expression of a statement (not of the statements inside).
@@ -81,6 +81,50 @@ pub fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
         Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
         Stmt::BulkCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
+    }
+}
+
+/// The blocks inside a statement, to look at.
+pub fn inner_blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
+    match stmt {
+        Stmt::If { then, otherwise, .. } => vec![then, otherwise],
+        Stmt::For { body, .. } => vec![body],
+        Stmt::While { header, body, .. } => vec![header, body],
+        Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => vec![],
+        Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => vec![],
+        Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => vec![],
+        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
+        Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
+        Stmt::BulkCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
+    }
+}
+
+/// The variable that a statement itself sets.
+pub fn set_by(stmt: &Stmt) -> Option<VarId> {
+    match stmt {
+        Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::For { var, .. } => Some(*var),
+        Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } | Stmt::LoadRelaxed { .. } => received(stmt),
+        Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Atomic { .. } => received(stmt),
+        Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::While { .. } => None,
+        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
+        Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
+        Stmt::BulkCopy { .. } | Stmt::Comment(_) => None,
+    }
+}
+
+/// The variable that receives what a statement reads from memory, from other lanes or from a matrix unit.
+pub fn received(stmt: &Stmt) -> Option<VarId> {
+    match stmt {
+        Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::LoadRelaxed { var, .. } => Some(*var),
+        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => Some(*var),
+        Stmt::Mma { d, .. } => Some(d.var),
+        Stmt::Atomic { result, .. } => *result,
+        Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => None,
+        Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } => None,
+        Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => None,
+        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
+        Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
+        Stmt::BulkCopy { .. } | Stmt::Comment(_) => None,
     }
 }
 

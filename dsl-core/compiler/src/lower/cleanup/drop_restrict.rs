@@ -53,7 +53,11 @@ impl Seen {
                 self.meet |= *order != MemoryOrder::Relaxed;
             }
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::MbarrierWait { .. } => self.meet = true,
-            _ => {}
+            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
+            Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
+            Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::AsyncArrive { .. } => {}
+            Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } => {}
         }
     }
 

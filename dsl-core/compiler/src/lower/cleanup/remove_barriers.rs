@@ -162,10 +162,7 @@ fn sides_hold(steps: &[Step], roles: &[Role], group: usize, arrays: &BTreeSet<Sh
 /// Takes out the barriers that are gone, and changes sides where arrays do.
 fn rewrite(block: &mut Vec<Stmt>, roles: &mut std::slice::Iter<Role>, groups: &[Group]) {
     for stmt in std::mem::take(block) {
-        let role = match stmt {
-            Stmt::Barrier(Barrier::Block) => *roles.next().unwrap_or(&Role::Meets),
-            _ => Role::Meets,
-        };
+        let role = if matches!(stmt, Stmt::Barrier(Barrier::Block)) { *roles.next().unwrap_or(&Role::Meets) } else { Role::Meets };
         match role {
             Role::Meets => {
                 block.push(stmt);

@@ -16,21 +16,22 @@ pub(crate) fn simplify(kernel: &mut Kernel) {
 /// Loops of one turn become their body with the counter replaced; `if (true)` becomes its body.
 fn splice(block: Vec<Stmt>) -> Vec<Stmt> {
     let mut out = Vec::new();
-    for stmt in block {
-        match stmt {
-            Stmt::For { var, start, end, step, unroll, body } => {
-                let body = splice(body);
-                if unroll && literal(&start) == Some(0) && literal(&end) == Some(1) {
-                    let zero = Expr::Literal(Literal::i32(0));
-                    out.extend(body.into_iter().map(|s| substitute(s, var, &zero)));
-                } else {
-                    out.push(Stmt::For { var, start, end, step, unroll, body });
-                }
-            }
-            Stmt::If { condition: Expr::Literal(l), then, .. } if l == Literal::bool(true) => out.extend(splice(then)),
-            Stmt::If { condition, then, otherwise } => out.push(Stmt::If { condition, then: splice(then), otherwise: splice(otherwise) }),
-            Stmt::While { header, condition, body } => out.push(Stmt::While { header: splice(header), condition, body: splice(body) }),
-            other => out.push(other),
+    for mut stmt in block {
+        for inner in blocks(&mut stmt) {
+            *inner = splice(std::mem::take(inner));
+        }
+        if let Stmt::For { var, start, end, unroll: true, body, .. } = &mut stmt
+            && literal(start) == Some(0)
+            && literal(end) == Some(1)
+        {
+            let zero = Expr::Literal(Literal::i32(0));
+            out.extend(std::mem::take(body).into_iter().map(|s| substitute(s, *var, &zero)));
+        } else if let Stmt::If { condition: Expr::Literal(l), then, .. } = &mut stmt
+            && *l == Literal::bool(true)
+        {
+            out.append(then);
+        } else {
+            out.push(stmt);
         }
     }
     out
@@ -91,12 +92,19 @@ fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
     }
     for stmt in block {
         each_expr(stmt, &mut |e| expr(e, by, counts));
+        let mut read = |var: VarId| counts[var.0 as usize] += by;
         match stmt {
-            Stmt::StoreVector { var, .. } => counts[var.0 as usize] += by,
+            Stmt::StoreVector { var, .. } => read(*var),
             // Their results count as read, too: the statements stay, and with them the declarations.
-            Stmt::LoadRelaxed { var, .. } | Stmt::Atomic { result: Some(var), .. } => counts[var.0 as usize] += by,
-            Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| counts[f.var.0 as usize] += by),
-            _ => {}
+            Stmt::LoadRelaxed { var, .. } => read(*var),
+            Stmt::Atomic { result, .. } => result.iter().for_each(|var| read(*var)),
+            Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| read(f.var)),
+            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
+            Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } => {}
+            Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
+            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
+            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
+            Stmt::BulkCopy { .. } => {}
         }
         for inner in blocks(stmt) {
             count_block(inner, by, counts);
@@ -119,7 +127,11 @@ fn remove_unused(block: &mut Vec<Stmt>, counts: &mut [i32]) -> bool {
             Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } => unused(var),
             Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => unused(var),
             Stmt::For { body, unroll, .. } => *unroll && body.is_empty(),
-            _ => false,
+            Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } => false,
+            Stmt::Atomic { .. } | Stmt::Mma { .. } | Stmt::If { .. } | Stmt::While { .. } | Stmt::Comment(_) => false,
+            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => false,
+            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => false,
+            Stmt::BulkCopy { .. } => false,
         };
         if goes {
             count_block(std::slice::from_mut(&mut stmt), -1, counts);

@@ -1,5 +1,6 @@
 //! What statements set and store, those inside of them included.
 
+use super::super::visit::{inner_blocks, set_by};
 use super::super::{Space, Stmt, VarId};
 use std::collections::BTreeSet;
 
@@ -27,33 +28,14 @@ impl Effects {
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
+        self.vars.extend(set_by(stmt));
         match stmt {
-            Stmt::Let { var, .. }
-            | Stmt::Declare { var, .. }
-            | Stmt::Assign { var, .. }
-            | Stmt::LoadVector { var, .. }
-            | Stmt::LoadMatrix { var, .. }
-            | Stmt::Shuffle { var, .. }
-            | Stmt::Vote { var, .. } => drop(self.vars.insert(*var)),
-            Stmt::Mma { d, .. } => drop(self.vars.insert(d.var)),
-            Stmt::StoreVector { place, .. } | Stmt::Store { place, .. } | Stmt::StoreRelaxed { place, .. } => {
-                self.spaces.insert(place.space);
-            }
-            Stmt::Atomic { result, place, .. } => {
-                self.vars.extend(result);
-                self.spaces.insert(place.space);
-            }
-            Stmt::LoadRelaxed { var, place, .. } => {
-                self.vars.insert(*var);
-                self.spaces.insert(place.space);
-            }
+            Stmt::StoreVector { place, .. }
+            | Stmt::Store { place, .. }
+            | Stmt::StoreRelaxed { place, .. }
+            | Stmt::Atomic { place, .. }
+            | Stmt::LoadRelaxed { place, .. } => drop(self.spaces.insert(place.space)),
             Stmt::AsyncCopy { shared, .. } | Stmt::BulkCopy { shared, .. } => drop(self.spaces.insert(shared.space)),
-            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| self.block(b)),
-            Stmt::For { var, body, .. } => {
-                self.vars.insert(*var);
-                self.block(body);
-            }
-            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| self.block(b)),
             Stmt::Barrier(_)
             | Stmt::Fence { .. }
             | Stmt::AsyncCommit
@@ -62,7 +44,10 @@ impl Effects {
             | Stmt::MbarrierInit { .. }
             | Stmt::MbarrierArrive { .. }
             | Stmt::MbarrierWait { .. } => self.orders = true,
-            Stmt::Comment(_) => {}
+            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
+            Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
         }
+        inner_blocks(stmt).into_iter().for_each(|b| self.block(b));
     }
 }

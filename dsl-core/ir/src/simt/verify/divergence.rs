@@ -56,7 +56,11 @@ impl Verifier<'_> {
                     self.mark_varying(header, varies);
                     self.mark_varying(body, varies);
                 }
-                _ => {}
+                Stmt::Atomic { result: None, .. } => {}
+                Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::Comment(_) => {}
+                Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
+                Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
+                Stmt::BulkCopy { .. } => {}
             }
         }
     }
