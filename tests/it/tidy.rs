@@ -120,7 +120,7 @@ fn matches_over_statements_list_their_variants() {
             let arms = arms(&lines, at);
             let statements = arms.iter().any(|a| a.starts_with("Stmt::"));
             let all = |a: &&str| a.starts_with("_ ") || a.split(" =>").next().is_some_and(|p| p.chars().all(|c| c.is_lowercase()));
-            if statements && arms.iter().filter(|a| a.contains("=>")).any(|a| all(&a)) {
+            if statements && arms.iter().filter(|a| a.contains("=>")).any(all) {
                 found.push(format!("{name}:{}", at + 1));
             }
         }

@@ -127,14 +127,14 @@ pub fn temp<T: Elem, const N: usize>(lens: impl Lengths<N>) -> Tensor<T, N> {
     Tensor::of(new_temp(lens.parts().into(), T::DTYPE, None, loc))
 }
 
-/// A temporary of a program whose elements are `value` at the start of every call.
+/// A temporary of a program whose elements become `value` where it is made: in a branch only if it is taken, in a loop at each turn.
 #[track_caller]
 pub fn temp_filled<T: Elem, const N: usize>(lens: impl Lengths<N>, value: T) -> Tensor<T, N> {
     let loc = SourceLoc::caller();
     Tensor::of(new_temp(lens.parts().into(), T::DTYPE, Some(value.literal()), loc))
 }
 
-fn new_temp(lens: Vec<Part>, dtype: DType, init: Option<Literal>, loc: SourceLoc) -> Handle {
+fn new_temp(lens: Vec<Part>, dtype: DType, fill: Option<Literal>, loc: SourceLoc) -> Handle {
     session::with(|s| {
         let Some(p) = s.program("`temp`", loc) else { return Handle::POISON };
         let Some(lens) = lens.into_iter().map(|l| bound(p, l, loc)).collect::<Option<Vec<_>>>() else { return Handle::POISON };
@@ -145,8 +145,11 @@ fn new_temp(lens: Vec<Part>, dtype: DType, init: Option<Literal>, loc: SourceLoc
             );
         }
         let name = format!("temp{}", p.program.temps.len());
-        let base = Base::Temp(p.temp(Temp { name: name.clone(), dtype, lens: lens.clone(), init }));
+        let base = Base::Temp(p.temp(Temp { name: name.clone(), dtype, lens: lens.clone() }));
         let view = build::packed(base, dtype, lens);
+        if let Some(value) = fill {
+            p.push(Stmt::Memset { tensor: view.clone(), value, loc });
+        }
         p.tensor(ProgramTensor { view, mutable: true, text: name })
     })
 }

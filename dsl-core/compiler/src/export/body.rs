@@ -163,7 +163,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Memory of the temporaries, one after the other, and what they are filled with.
+    /// Memory of the temporaries, one after the other.
     fn temps(&mut self) {
         let program = self.names.program;
         if program.temps.is_empty() {
@@ -192,12 +192,6 @@ impl<'a> Body<'a> {
             let place = Text::combine(BinaryOp::Add, &Text::primary("memory"), offset);
             let place = if offset.constant == Some(0) { place.text } else { format!("({})", place.text) };
             self.line(format!("{ty}* const {name} = ({ty}*){place};"));
-        }
-        for ((t, temp), count) in program.temps.iter().enumerate().zip(&counts) {
-            if let Some(value) = temp.init {
-                let name = self.names.temps[t].clone();
-                self.fill(&name, count, value);
-            }
         }
     }
 

@@ -76,7 +76,7 @@ fn one_launch_dispatches_on_facts() {
 
 /// Temporaries, a loop that exchanges two of them, a choice by size, a loop on a value read back.
 fn busy() -> Program {
-    let temp = |name: &str, init| Temp { name: name.into(), dtype: DType::F32, lens: vec![len()], init };
+    let temp = |name: &str| Temp { name: name.into(), dtype: DType::F32, lens: vec![len()] };
     let (ping, pong) = (Base::Temp(0), Base::Temp(1));
     let index = |i: i64| Expr::Literal(Literal::index(i));
     let compare = |op, a: Expr, b: Expr| Expr::Compare(op, Box::new(a), Box::new(b));
@@ -84,6 +84,7 @@ fn busy() -> Program {
     let one = TensorView { lens: vec![index(1)], ..view(ping) };
     let rounds = Expr::Cast(DType::I64, Box::new(Expr::Param(2)));
     let body = vec![
+        Stmt::Memset { tensor: view(pong), value: Literal::f32(0.0), loc: LOC },
         Stmt::Copy { to: view(ping), from: view(Base::Param(0)), loc: LOC },
         Stmt::For {
             var: i,
@@ -102,7 +103,7 @@ fn busy() -> Program {
             otherwise: vec![Stmt::Memset { tensor: view(Base::Param(1)), value: Literal::f32(1.5), loc: LOC }],
         },
     ];
-    let temps = vec![temp("ping", None), temp("pong", Some(Literal::f32(0.0)))];
+    let temps = vec![temp("ping"), temp("pong")];
     program(temps, vec![(DType::I64, "i".into()), (DType::F32, "first".into())], body)
 }
 
@@ -310,7 +311,7 @@ fn named() -> Program {
         condition: Expr::Compare(CompareOp::Lt, Box::new(turn), Box::new(half.clone())),
         body: counted,
     };
-    let temps = vec![Temp { name: "parts".into(), dtype: DType::F32, lens: vec![half.clone()], init: None }];
+    let temps = vec![Temp { name: "parts".into(), dtype: DType::F32, lens: vec![half.clone()] }];
     let scalars = vec![(DType::I64, "turn".into()), (DType::I64, "last".into())];
     program(temps, scalars, vec![named("half", &half), looped, named("again", &half), back])
 }

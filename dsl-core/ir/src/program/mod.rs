@@ -84,7 +84,7 @@ pub struct TensorView {
     pub packed: bool,
 }
 
-/// A temporary: memory of the workspace, kept between calls.
+/// A temporary: memory of the workspace, kept between calls, undefined at the start of each.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Temp {
     /// The author's name.
@@ -93,8 +93,6 @@ pub struct Temp {
     pub dtype: DType,
     /// Lengths (i64), computable from the program's parameters alone.
     pub lens: Vec<Expr>,
-    /// What it is filled with at the start of every call; undefined if `None`.
-    pub init: Option<Literal>,
 }
 
 /// An argument of a launch.

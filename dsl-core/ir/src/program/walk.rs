@@ -181,11 +181,7 @@ impl<X: Executor + ?Sized> Walker<'_, X> {
         }
         let strides = packed_strides(&lens);
         let region = Region { base: Base::Temp(index), dtype: temp.dtype, offset: 0, lens, strides };
-        self.executor.temp(index, temp, region.bytes() as usize).map_err(WalkError::Executor)?;
-        match temp.init {
-            Some(value) if region.numel() > 0 => self.executor.memset(&region, value).map_err(WalkError::Executor),
-            _ => Ok(()),
-        }
+        self.executor.temp(index, temp, region.bytes() as usize).map_err(WalkError::Executor)
     }
 
     fn block(&mut self, body: &[Stmt]) -> Result<(), WalkError<X::Error>> {
