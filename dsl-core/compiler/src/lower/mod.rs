@@ -2,7 +2,7 @@
 //!
 //! 1. [`girih_ir::tile::access::classify`]: is every store safe?
 //!    `fit`: which loops the facts make superfluous, and what is loaded once because of it.
-//! 2. [`crate::plan`]: what the schedule says, in numbers; how loops run; the rules that schedules obey.
+//! 2. `plan`: what the schedule says, in numbers; how loops run; the rules that schedules obey.
 //!    `presence_tiles`: which elements of gathers and choices are there, as values of their own.
 //! 3. The walk, which builds the body. `control`, `uniform_conditions`, `values`, `elements`: statements, values, loops over a thread's
 //!    elements. `memory`, `transfer`, `staged`, `computed`, `mask`, `spans`: addresses and guards, loads and stores, gathers and scatters.
