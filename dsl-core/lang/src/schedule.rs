@@ -1,5 +1,7 @@
-//! Typed schedules: the trait behind each kernel's own `Schedule` struct, and the enums of knobs that take words.
+//! Typed schedules: the trait behind each kernel's own `Schedule` struct, and the types of its fields.
 
+use girih_ir::schedule::words::Words;
+pub use girih_ir::schedule::words::{CacheHint, CopyPath, DotUnit, FinishPath, HaloPath, OperandPath, RowPath};
 use girih_ir::schedule::{Choice, Knob, Schedule};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -51,99 +53,23 @@ impl KnobValue for i64 {
     }
 }
 
-macro_rules! words {
-    ($(#[doc = $doc:literal] $name:ident { $(#[doc = $word_doc:literal] $word:ident,)* })*) => {$(
-        #[doc = $doc]
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub enum $name {
-            $(#[doc = $word_doc] $word,)*
-        }
-
+macro_rules! knob_values {
+    ($($name:ident)*) => {$(
         impl KnobValue for $name {
             fn choice(&self) -> Choice {
-                Choice::Word(format!("{self:?}"))
+                Choice::Word(self.to_string())
             }
             fn from_choice(choice: &Choice) -> Option<Self> {
                 match choice {
-                    $(Choice::Word(w) if w == stringify!($word) => Some($name::$word),)*
-                    _ => None,
+                    Choice::Word(word) => $name::read(word),
+                    Choice::Int(_) => None,
                 }
             }
         }
     )*};
 }
 
-words! {
-    /// How a stage of the pipeline is filled: the values of `copy(..)`.
-    CopyPath {
-        /// Loads to registers, then stores to shared memory.
-        Registers,
-        /// `cp.async` (sm_80 on).
-        Async,
-        /// The same, where the turns of a sum overlap (sm_80 on).
-        Overlap,
-        /// The same, with stages that are handed over by mbarriers (sm_80 on).
-        Mbarriers,
-        /// Bulk copies that complete on mbarriers (sm_90 on).
-        Bulk,
-        /// Tensor maps (sm_90 on).
-        Tensor,
-    }
-    /// Which unit computes a dot: the values of `unit(..)`.
-    DotUnit {
-        /// fp32 fused multiply-adds.
-        Ffma,
-        /// Warp-wide matrix instructions.
-        Mma,
-        /// Warpgroup-wide matrix instructions (sm_90a).
-        Wgmma,
-    }
-    /// How tiles of whole rows are read: the values of `rows(..)`.
-    RowPath {
-        /// Each thread reads its own rows.
-        Direct,
-        /// All threads read the tile as one run, and hand out rows through shared memory.
-        Shared,
-    }
-    /// Where windows are read from: the values of `halo(..)`.
-    HaloPath {
-        /// A copy in shared memory.
-        Shared,
-        /// Global memory.
-        Direct,
-    }
-    /// Where a dot's operands are read from: the values of `operands(..)`.
-    OperandPath {
-        /// A copy in shared memory.
-        Shared,
-        /// Global memory.
-        Direct,
-        /// A copy in shared memory along whose rows the axis of the result lies.
-        Transposed,
-    }
-    /// How a combination over the grid ends: the values of `finish(..)`.
-    FinishPath {
-        /// The last block combines what all have left.
-        LastBlock,
-        /// Each block adds its part to a total by an atomic.
-        Atomics,
-        /// A launch behind this one combines what all blocks have left.
-        SecondLaunch,
-    }
-    /// Hints on global accesses: the values of `cache(..)`.
-    CacheHint {
-        /// None.
-        Default,
-        /// Data that nobody reads again.
-        Streaming,
-        /// The same, of stores only.
-        Stores,
-        /// The same, of loads only.
-        Loads,
-        /// Loads of what the kernel does not write stay in the L2 the longest.
-        Kept,
-    }
-}
+knob_values! { CopyPath DotUnit RowPath HaloPath OperandPath FinishPath CacheHint }
 
 /// The field's value out of `choices[index]`, or what does not fit.
 pub fn field<V: KnobValue>(choices: &[Choice], index: usize, knob: &str) -> Result<V, String> {

@@ -12,8 +12,8 @@ pub(super) use left::Left;
 use super::combine::int;
 use super::context::{Lowered, Lowering};
 use super::index::compare;
-use crate::plan::Finish;
 use crate::plan::finish::is_over_grid;
+use girih_ir::schedule::words::FinishPath;
 use girih_ir::simt::{Expr, ParamKind, Special, Stmt};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, Combine, Form, ValueId};
@@ -38,12 +38,12 @@ impl Lowering<'_> {
         if self.kernel.grid_loop().is_none() {
             return self.single_block(&combines, &after);
         }
-        if self.plan.finish == Finish::SecondLaunch {
+        if self.plan.finish == FinishPath::SecondLaunch {
             return self.finish_in_second_launch(&combines, &after);
         }
         let all_blocks = self.kernel.body.iter().take_while(|s| !is_over_grid(s)).chain(before);
         let passed_on = self.memory_is_passed_on(all_blocks, &after);
-        if self.plan.finish == Finish::Atomics {
+        if self.plan.finish == FinishPath::Atomics {
             return self.finish_by_atomics(&combines, &after, passed_on);
         }
         let words = self.parts_are_words(&combines) && !passed_on;

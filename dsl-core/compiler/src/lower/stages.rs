@@ -5,8 +5,9 @@
 
 use super::context::{Lowered, Lowering};
 use super::index::{Index, binary, compare, literal};
-use crate::plan::{CopyBy, Handover, RingPlan, Words, illegal};
+use crate::plan::{Handover, RingPlan, illegal};
 use girih_ir::error::CompileError;
+use girih_ir::schedule::words::{CopyPath, Words};
 use girih_ir::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
@@ -72,7 +73,7 @@ impl Lowering<'_> {
     }
 
     fn no_mbarriers(&self, rule: &str) -> CompileError {
-        CompileError::Schedule(illegal(self.kernel, CopyBy::knob(self.kernel).as_slice(), CopyBy::Mbarriers.to_string(), rule.into()))
+        CompileError::Schedule(illegal(self.kernel, CopyPath::knob(self.kernel).as_slice(), CopyPath::Mbarriers.to_string(), rule.into()))
     }
 
     /// Closes the copies to a stage: those that wait for it hear when they have landed.

@@ -1,7 +1,7 @@
 //! Combinations over the grid: whether there are some, whether their order counts, and how they end.
 
-use super::choices::{Finish, Words};
 use crate::lower::{atomic_totals, second_launch};
+use girih_ir::schedule::words::{FinishPath, Words};
 use girih_ir::schedule::{Schedule, ScheduleError};
 use girih_ir::tile::{Form, Kernel, Stmt};
 
@@ -21,18 +21,18 @@ pub(crate) fn is_over_grid(stmt: &Stmt) -> bool {
 }
 
 /// How the schedule has a combination over the grid end.
-pub(super) fn finish(kernel: &Kernel, schedule: &Schedule) -> Result<Finish, ScheduleError> {
-    let (Some(id), Some(finish)) = (Finish::knob(kernel), Finish::of(kernel, schedule)) else { return Ok(Finish::LastBlock) };
+pub(super) fn finish(kernel: &Kernel, schedule: &Schedule) -> Result<FinishPath, ScheduleError> {
+    let (Some(id), Some(finish)) = (FinishPath::knob(kernel), FinishPath::of(kernel, schedule)) else { return Ok(FinishPath::LastBlock) };
     match finish {
-        Finish::LastBlock => {}
-        Finish::Atomics => {
+        FinishPath::LastBlock => {}
+        FinishPath::Atomics => {
             let over_grid = kernel.body.iter().filter_map(|s| match s {
                 Stmt::Combine(c) if c.form == Form::Grid => Some(c),
                 _ => None,
             });
             atomic_totals::check(kernel, over_grid, id)?;
         }
-        Finish::SecondLaunch => second_launch::check(kernel, id)?,
+        FinishPath::SecondLaunch => second_launch::check(kernel, id)?,
     }
     Ok(finish)
 }

@@ -1,9 +1,9 @@
 //! Which matrix instruction a schedule asks for, and how the warps of a block share the result of a dot.
 
-use super::choices::{Operands, Unit, Words};
 use super::{gcd, illegal};
 use girih_ir::fragments::{Atom, Form, Number, Operand as Role, Order};
 use girih_ir::layout::{Digit, Layout, Source};
+use girih_ir::schedule::words::{DotUnit, OperandPath, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::target::Target;
 use girih_ir::tile::access::operations;
@@ -35,17 +35,17 @@ pub(crate) fn warps(
     anchor: &[i64],
     knobs: &[i64],
 ) -> Result<Option<Warps>, ScheduleError> {
-    let (Some(id), Some(word)) = (Unit::knob(kernel), Unit::of(kernel, schedule)) else { return Ok(None) };
+    let (Some(id), Some(word)) = (DotUnit::knob(kernel), DotUnit::of(kernel, schedule)) else { return Ok(None) };
     let refuse = |rule: String| Err(illegal(kernel, &[id], word.to_string(), rule));
     match word {
-        Unit::Ffma => return Ok(None),
-        Unit::Mma => {}
-        Unit::Wgmma => return refuse("is not there yet: use Mma or Ffma".into()),
+        DotUnit::Ffma => return Ok(None),
+        DotUnit::Mma => {}
+        DotUnit::Wgmma => return refuse("is not there yet: use Mma or Ffma".into()),
     }
-    match Operands::of(kernel, schedule) {
-        Some(Operands::Direct) => return refuse("reads its operands from shared memory: operands must be Shared".into()),
-        Some(Operands::Transposed) => return refuse("reads its operands as they lie: operands must be Shared".into()),
-        Some(Operands::Shared) | None => {}
+    match OperandPath::of(kernel, schedule) {
+        Some(OperandPath::Direct) => return refuse("reads its operands from shared memory: operands must be Shared".into()),
+        Some(OperandPath::Transposed) => return refuse("reads its operands as they lie: operands must be Shared".into()),
+        Some(OperandPath::Shared) | None => {}
     }
     let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
     let ops = operations(kernel);
@@ -95,7 +95,7 @@ pub(crate) fn warps(
 
 /// The knob that chooses the unit of dots.
 pub(crate) fn unit(kernel: &Kernel) -> KnobId {
-    Unit::knob(kernel).unwrap_or_else(|| panic!("mma: {} has no knob for the unit", kernel.path))
+    DotUnit::knob(kernel).unwrap_or_else(|| panic!("mma: {} has no knob for the unit", kernel.path))
 }
 
 /// The rule that the result of a dot breaks.

@@ -1,7 +1,6 @@
 //! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
 
 pub(crate) mod anchor;
-mod choices;
 pub(crate) mod finish;
 mod loops;
 pub(crate) mod matrix_units;
@@ -11,9 +10,6 @@ mod rules;
 pub(crate) mod slices;
 pub(crate) mod split;
 
-pub(crate) use choices::{CopyBy, Finish, Words, knob_of_kind};
-
-use choices::{Halo, Operands, Rows};
 pub(crate) use loops::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
 
 use rules::{
@@ -21,6 +17,7 @@ use rules::{
     check_vector, walk_one_by_one,
 };
 
+use girih_ir::schedule::words::{CopyPath, FinishPath, HaloPath, OperandPath, RowPath, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::CacheHint;
 use girih_ir::target::Target;
@@ -101,7 +98,7 @@ pub(crate) struct Plan {
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
     pub blocked: bool,
     /// How a combination over the grid ends.
-    pub finish: Finish,
+    pub finish: FinishPath,
     /// Hint for global loads.
     pub load_cache: CacheHint,
     /// Hint for global stores.
@@ -119,6 +116,11 @@ impl Plan {
 pub(crate) fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, rule: String) -> ScheduleError {
     let names: Vec<&str> = knobs.iter().map(|k| kernel.knob(*k).name.as_str()).collect();
     ScheduleError { knob: names.join(" / "), found, rule, loc: knobs.first().map(|k| kernel.knob(*k).loc) }
+}
+
+/// The knob of a kind, of which a kernel has one at most.
+pub(crate) fn knob_of_kind(kernel: &Kernel, kind: KnobKind) -> Option<KnobId> {
+    kernel.knobs.iter().position(|k| k.kind == kind).map(|i| KnobId(i as u32))
 }
 
 /// The number that a schedule gives each knob; 0 for words.
@@ -196,12 +198,12 @@ pub(crate) fn plan(
     if grid > 0 && stages > 1 {
         check_ahead(kernel, target, grid * stages * anchor.iter().max().copied().unwrap_or(1))?;
     }
-    let shared_rows = Rows::of(kernel, schedule) == Some(Rows::Shared);
+    let shared_rows = RowPath::of(kernel, schedule) == Some(RowPath::Shared);
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
     let blocked = reads_windows(kernel);
-    let shared_windows = blocked && Halo::of(kernel, schedule) != Some(Halo::Direct);
-    let shared_operands = dots && Operands::of(kernel, schedule) != Some(Operands::Direct);
-    let transposed_operands = dots && Operands::of(kernel, schedule) == Some(Operands::Transposed);
+    let shared_windows = blocked && HaloPath::of(kernel, schedule) != Some(HaloPath::Direct);
+    let shared_operands = dots && OperandPath::of(kernel, schedule) != Some(OperandPath::Direct);
+    let transposed_operands = dots && OperandPath::of(kernel, schedule) == Some(OperandPath::Transposed);
     walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
     let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
     let fragment_prefetch = check_fragment_prefetch(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
@@ -235,7 +237,7 @@ pub(crate) fn plan(
         has_async: target.has_async_copy(),
         async_windows,
         fragment_prefetch,
-        mbarriers: fragment_prefetch && CopyBy::of(kernel, schedule) == Some(CopyBy::Mbarriers),
+        mbarriers: fragment_prefetch && CopyPath::of(kernel, schedule) == Some(CopyPath::Mbarriers),
         dots,
         room: room::most(kernel, schedule, target),
         mma,

@@ -5,9 +5,9 @@
 //! that do more keep the tiles that the schedule gives them, and their operands are read where they are all the same.
 
 use super::anchor;
-use super::choices::{Operands, Words};
 use crate::lower::uses::operands;
 use girih_ir::schedule::Schedule;
+use girih_ir::schedule::words::{OperandPath, Words};
 use girih_ir::tile::access::{tile_size, visit};
 use girih_ir::tile::print::definitions;
 use girih_ir::tile::{Index, Kernel, KnobId, Op, Stmt, TileLoop, Ty, ValueId};
@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The tile knobs of axes that are walked element by element under a schedule.
 pub(crate) fn one_by_one(kernel: &Kernel, schedule: &Schedule) -> Vec<KnobId> {
-    if Operands::of(kernel, schedule) == Some(Operands::Direct) { without_tiles(kernel) } else { vec![] }
+    if OperandPath::of(kernel, schedule) == Some(OperandPath::Direct) { without_tiles(kernel) } else { vec![] }
 }
 
 /// Tile knobs that cut nothing but the axes of sums, in loops that do nothing but add up dots.

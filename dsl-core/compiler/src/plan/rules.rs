@@ -1,10 +1,10 @@
 //! The rules that choices of single knobs obey.
 
-use super::choices::{Cache, CopyBy, Words};
 use super::{Fill, illegal, knob_of_kind};
 use crate::lower::dots::Dots;
 use crate::lower::uses;
 use girih_ir::facts::INDEX32_OVERHANG;
+use girih_ir::schedule::words::{CacheHint as Hint, CopyPath, Words};
 use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::{CacheHint, OPT_LEVEL};
 use girih_ir::target::{Target, max_vector_bytes};
@@ -109,32 +109,32 @@ pub(super) fn check_ahead(kernel: &Kernel, target: &Target, per_multiprocessor: 
 
 /// The hints of loads and of stores.
 pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<(CacheHint, CacheHint), ScheduleError> {
-    let (load, store) = match Cache::of(kernel, schedule).unwrap_or(Cache::Default) {
-        Cache::Default => (CacheHint::Default, CacheHint::Default),
-        Cache::Streaming => (CacheHint::Streaming, CacheHint::Streaming),
-        Cache::Loads => (CacheHint::Streaming, CacheHint::Default),
-        Cache::Stores => (CacheHint::Default, CacheHint::Streaming),
-        Cache::Kept if !target.has_cache_policies() => {
+    let (load, store) = match Hint::of(kernel, schedule).unwrap_or(Hint::Default) {
+        Hint::Default => (CacheHint::Default, CacheHint::Default),
+        Hint::Streaming => (CacheHint::Streaming, CacheHint::Streaming),
+        Hint::Loads => (CacheHint::Streaming, CacheHint::Default),
+        Hint::Stores => (CacheHint::Default, CacheHint::Streaming),
+        Hint::Kept if !target.has_cache_policies() => {
             let rule = format!("{} has no policies of its L2 cache; use Default", target.arch);
-            return Err(illegal(kernel, Cache::knob(kernel).as_slice(), Cache::Kept.to_string(), rule));
+            return Err(illegal(kernel, Hint::knob(kernel).as_slice(), Hint::Kept.to_string(), rule));
         }
-        Cache::Kept => (CacheHint::Kept, CacheHint::Default),
+        Hint::Kept => (CacheHint::Kept, CacheHint::Default),
     };
     Ok((load, store))
 }
 
 /// How the stages of a pipeline over tiles are filled.
 pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, stages: i64) -> Result<Fill, ScheduleError> {
-    let (Some(id), Some(copy)) = (CopyBy::knob(kernel), CopyBy::of(kernel, schedule)) else { return Ok(Fill::Registers) };
+    let (Some(id), Some(copy)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(Fill::Registers) };
     let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
     match copy {
         _ if grid == 0 || stages <= 1 => Ok(Fill::Registers),
-        CopyBy::Registers => Ok(Fill::Registers),
-        CopyBy::Async | CopyBy::Overlap | CopyBy::Mbarriers if !target.has_async_copy() => {
+        CopyPath::Registers => Ok(Fill::Registers),
+        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers if !target.has_async_copy() => {
             refused(format!("{} has no cp.async; use Registers", target.arch))
         }
-        CopyBy::Async | CopyBy::Overlap | CopyBy::Mbarriers => Ok(Fill::Async),
-        CopyBy::Bulk | CopyBy::Tensor => refused("the tiles dealt to a block are copied by Registers or Async".into()),
+        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers => Ok(Fill::Async),
+        CopyPath::Bulk | CopyPath::Tensor => refused("the tiles dealt to a block are copied by Registers or Async".into()),
     }
 }
 
@@ -153,14 +153,14 @@ pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, one_by_one: 
 
 /// Whether windows are copied by `cp.async`.
 pub(super) fn check_async_windows(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<bool, ScheduleError> {
-    let (Some(id), Some(copy)) = (CopyBy::knob(kernel), CopyBy::of(kernel, schedule)) else { return Ok(false) };
+    let (Some(id), Some(copy)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(false) };
     let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
     match copy {
-        CopyBy::Async | CopyBy::Overlap | CopyBy::Mbarriers if !target.has_async_copy() => {
+        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers if !target.has_async_copy() => {
             refused(format!("{} has no cp.async; use Registers", target.arch))
         }
-        CopyBy::Bulk | CopyBy::Tensor => refused("windows are copied by Registers or Async".into()),
-        CopyBy::Registers | CopyBy::Async | CopyBy::Overlap | CopyBy::Mbarriers => Ok(copy.is_async()),
+        CopyPath::Bulk | CopyPath::Tensor => refused("windows are copied by Registers or Async".into()),
+        CopyPath::Registers | CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers => Ok(copy.is_async()),
     }
 }
 
@@ -172,7 +172,7 @@ pub(super) fn check_fragment_prefetch(
     stages: i64,
     slices: i64,
 ) -> Result<bool, ScheduleError> {
-    let (Some(id), Some(word)) = (CopyBy::knob(kernel), CopyBy::of(kernel, schedule)) else { return Ok(false) };
+    let (Some(id), Some(word)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(false) };
     if !word.prefetches_fragments() {
         return Ok(false);
     }
@@ -183,7 +183,7 @@ pub(super) fn check_fragment_prefetch(
             "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
         ),
         _ if dots.groups() != 1 => refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async"),
-        _ if word == CopyBy::Mbarriers && slices > 1 => {
+        _ if word == CopyPath::Mbarriers && slices > 1 => {
             refuse("hands stages over to the warps of a block: slices must be 1, or use Overlap")
         }
         _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),

@@ -2,8 +2,10 @@
 
 pub mod parse;
 mod permutation;
+pub mod words;
 
 pub use permutation::{Permutation, mix};
+pub use words::Words;
 
 use crate::loc::SourceLoc;
 use crate::tile::{Kernel, KnobId};
@@ -94,13 +96,13 @@ impl KnobKind {
     /// The words that a knob of this kind may take; empty for numbers.
     pub fn words(self) -> &'static [&'static str] {
         match self {
-            KnobKind::Copy => &["Registers", "Async", "Overlap", "Mbarriers", "Bulk", "Tensor"],
-            KnobKind::Unit => &["Ffma", "Mma", "Wgmma"],
-            KnobKind::Rows => &["Direct", "Shared"],
-            KnobKind::Halo => &["Shared", "Direct"],
-            KnobKind::Operands => &["Direct", "Shared", "Transposed"],
-            KnobKind::Finish => &["LastBlock", "Atomics", "SecondLaunch"],
-            KnobKind::Cache => &["Default", "Streaming", "Stores", "Loads", "Kept"],
+            KnobKind::Copy => words::CopyPath::WORDS,
+            KnobKind::Unit => words::DotUnit::WORDS,
+            KnobKind::Rows => words::RowPath::WORDS,
+            KnobKind::Halo => words::HaloPath::WORDS,
+            KnobKind::Operands => words::OperandPath::WORDS,
+            KnobKind::Finish => words::FinishPath::WORDS,
+            KnobKind::Cache => words::CacheHint::WORDS,
             _ => &[],
         }
     }

@@ -69,34 +69,31 @@ pub fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
     }
 }
 
+/// The blocks inside a statement, borrowed as the statement is.
+macro_rules! blocks_of {
+    ($stmt:ident) => {
+        match $stmt {
+            Stmt::If { then, otherwise, .. } => vec![then, otherwise],
+            Stmt::For { body, .. } => vec![body],
+            Stmt::While { header, body, .. } => vec![header, body],
+            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => vec![],
+            Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => vec![],
+            Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => vec![],
+            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
+            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
+            Stmt::BulkCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
+        }
+    };
+}
+
 /// The blocks inside a statement.
 pub fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
-    match stmt {
-        Stmt::If { then, otherwise, .. } => vec![then, otherwise],
-        Stmt::For { body, .. } => vec![body],
-        Stmt::While { header, body, .. } => vec![header, body],
-        Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => vec![],
-        Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => vec![],
-        Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => vec![],
-        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
-        Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
-        Stmt::BulkCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
-    }
+    blocks_of!(stmt)
 }
 
 /// The blocks inside a statement, to look at.
 pub fn inner_blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
-    match stmt {
-        Stmt::If { then, otherwise, .. } => vec![then, otherwise],
-        Stmt::For { body, .. } => vec![body],
-        Stmt::While { header, body, .. } => vec![header, body],
-        Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => vec![],
-        Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => vec![],
-        Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => vec![],
-        Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
-        Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
-        Stmt::BulkCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
-    }
+    blocks_of!(stmt)
 }
 
 /// The variable that a statement itself sets.

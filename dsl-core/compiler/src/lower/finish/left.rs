@@ -1,10 +1,10 @@
 //! What blocks leave of a combination over the grid: their parts, and how these are combined.
 
-use super::Finish;
 use crate::lower::combine::{Partial, int, steps};
 use crate::lower::context::{Lowered, Lowering, Rep};
 use crate::lower::index::{Index, binary};
 use girih_ir::layout::Layout;
+use girih_ir::schedule::words::FinishPath;
 use girih_ir::simt::{Expr, Place, Space, Stmt, VarId};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{Combine, Ty, ValueId};
@@ -82,7 +82,7 @@ impl Lowering<'_> {
                 Ok(())
             })?;
         }
-        if self.plan.finish == Finish::LastBlock {
+        if self.plan.finish == FinishPath::LastBlock {
             // Thread 0 speaks for all of them.
             self.emit(Stmt::Barrier(self.team_barrier()));
         }

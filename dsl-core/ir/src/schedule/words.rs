@@ -1,0 +1,143 @@
+//! The words that knobs take, as types: authors, the macro and the compiler have the same.
+
+use super::{Choice, KnobKind, Schedule};
+use crate::tile::{Kernel, KnobId};
+use std::fmt;
+
+/// The words of a kind of knob, of which a kernel has one at most.
+pub trait Words: Copy + fmt::Display + 'static {
+    /// The kind.
+    const KIND: KnobKind;
+    /// All of them.
+    const WORDS: &'static [&'static str];
+
+    /// One of them.
+    fn read(word: &str) -> Option<Self>;
+
+    /// The schedule's choice, where the kernel has such a knob.
+    fn of(kernel: &Kernel, schedule: &Schedule) -> Option<Self> {
+        match schedule.of_kind(kernel, Self::KIND)? {
+            Choice::Word(word) => Self::read(word),
+            Choice::Int(_) => None,
+        }
+    }
+
+    /// The knob.
+    fn knob(kernel: &Kernel) -> Option<KnobId> {
+        kernel.knobs.iter().position(|k| k.kind == Self::KIND).map(|i| KnobId(i as u32))
+    }
+}
+
+macro_rules! words {
+    ($(#[doc = $doc:literal] $name:ident of $kind:ident { $(#[doc = $word_doc:literal] $word:ident,)* })*) => {$(
+        #[doc = $doc]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum $name {
+            $(#[doc = $word_doc] $word,)*
+        }
+
+        impl Words for $name {
+            const KIND: KnobKind = KnobKind::$kind;
+            const WORDS: &'static [&'static str] = &[$(stringify!($word)),*];
+
+            fn read(word: &str) -> Option<$name> {
+                match word {
+                    $(stringify!($word) => Some($name::$word),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str(match self {
+                    $($name::$word => stringify!($word),)*
+                })
+            }
+        }
+    )*};
+}
+
+words! {
+    /// How a stage of the pipeline is filled: the values of `copy(..)`.
+    CopyPath of Copy {
+        /// Loads to registers, then stores to shared memory.
+        Registers,
+        /// `cp.async` (sm_80 on).
+        Async,
+        /// The same, where the turns of a sum overlap (sm_80 on).
+        Overlap,
+        /// The same, with stages that are handed over by mbarriers (sm_80 on).
+        Mbarriers,
+        /// Bulk copies that complete on mbarriers (sm_90 on).
+        Bulk,
+        /// Tensor maps (sm_90 on).
+        Tensor,
+    }
+    /// Which unit computes a dot: the values of `unit(..)`.
+    DotUnit of Unit {
+        /// fp32 fused multiply-adds.
+        Ffma,
+        /// Warp-wide matrix instructions.
+        Mma,
+        /// Warpgroup-wide matrix instructions (sm_90a).
+        Wgmma,
+    }
+    /// How tiles of whole rows are read: the values of `rows(..)`.
+    RowPath of Rows {
+        /// Each thread reads its own rows.
+        Direct,
+        /// All threads read the tile as one run, and hand out rows through shared memory.
+        Shared,
+    }
+    /// Where windows are read from: the values of `halo(..)`.
+    HaloPath of Halo {
+        /// A copy in shared memory.
+        Shared,
+        /// Global memory.
+        Direct,
+    }
+    /// Where a dot's operands are read from: the values of `operands(..)`.
+    OperandPath of Operands {
+        /// Global memory.
+        Direct,
+        /// A copy in shared memory.
+        Shared,
+        /// A copy in shared memory along whose rows the axis of the result lies.
+        Transposed,
+    }
+    /// How a combination over the grid ends: the values of `finish(..)`.
+    FinishPath of Finish {
+        /// The last block combines what all have left.
+        LastBlock,
+        /// Each block adds its part to a total by an atomic.
+        Atomics,
+        /// A launch behind this one combines what all blocks have left.
+        SecondLaunch,
+    }
+    /// Hints on global accesses: the values of `cache(..)`.
+    CacheHint of Cache {
+        /// None.
+        Default,
+        /// Data that nobody reads again.
+        Streaming,
+        /// The same, of stores only.
+        Stores,
+        /// The same, of loads only.
+        Loads,
+        /// Loads of what the kernel does not write stay in the L2 the longest.
+        Kept,
+    }
+}
+
+impl CopyPath {
+    /// By `cp.async`.
+    pub fn is_async(self) -> bool {
+        self == CopyPath::Async || self.prefetches_fragments()
+    }
+
+    /// An iteration's first fragments are read among the products of the one before.
+    pub fn prefetches_fragments(self) -> bool {
+        matches!(self, CopyPath::Overlap | CopyPath::Mbarriers)
+    }
+}
