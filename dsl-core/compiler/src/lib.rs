@@ -1,5 +1,7 @@
 //! From tile IR, facts and a schedule to SIMT IR, and from there to CUDA C. Nothing here does I/O.
 
+mod analyses;
+mod block;
 pub mod cuda;
 #[cfg(feature = "export")]
 pub mod export;

@@ -45,6 +45,9 @@ pub struct Args {
     /// Which form.
     #[arg(long, value_enum, default_value = "cuda")]
     ir: Level,
+    /// With `--ir block`: behind which pass; behind all of them if not given.
+    #[arg(long, value_name = "PASS")]
+    after: Option<String>,
     /// One JSON object per kernel.
     #[arg(long)]
     json: bool,
@@ -93,6 +96,8 @@ enum FactsChoice {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Level {
     Tile,
+    /// What one block does, with every decision of the schedule.
+    Block,
     Simt,
     Cuda,
     Ptx,
@@ -126,7 +131,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         let lengths = at_perf.of_site(number);
         let (schedule, from) = schedule(&kernel, &facts, lengths, target, args.preset, set.of_site(site), own)?;
         let facts = if args.facts == FactsChoice::Fitting { facts.fitting(&kernel, &schedule) } else { facts };
-        let (text, verdict) = level(&kernel, &facts, &schedule, target, args.ir)?;
+        let (text, verdict) = level(&kernel, &facts, &schedule, target, (args.ir, args.after.as_deref()))?;
         if args.json {
             print_json(&json!({
                 "kernel": def.path(), "site": site, "arch": target.arch, "facts": facts.to_string(), "schedule": schedule.short(&kernel),
@@ -218,15 +223,18 @@ fn level(
     facts: &Facts,
     schedule: &Schedule,
     target: &Target,
-    level: Level,
+    (level, after): (Level, Option<&str>),
 ) -> Result<(String, Option<Acceptance>), String> {
     if level == Level::Tile {
         return Ok((girih_core::tile::print::print(kernel), None));
     }
+    if level == Level::Block {
+        return Ok((block_page(kernel, facts, schedule, target, after)?, None));
+    }
     let output = if level == Level::Sass { Output::Cubin } else { Output::Source };
     let compiled = compile(kernel, facts, schedule, target, output).map_err(|e| e.to_string())?;
     let text = match level {
-        Level::Tile => unreachable!("returned above"),
+        Level::Tile | Level::Block => unreachable!("returned above"),
         Level::Simt => girih_core::simt::print::print(&compiled.simt),
         Level::Cuda => compiled.source,
         Level::Ptx => compiled.ptx().map_err(|e| e.to_string())?,
@@ -236,6 +244,15 @@ fn level(
         }
     };
     Ok((text, None))
+}
+
+/// The page of block IR behind a pass.
+fn block_page(kernel: &Kernel, facts: &Facts, schedule: &Schedule, target: &Target, after: Option<&str>) -> Result<String, String> {
+    let page = girih_core::lower::page(kernel, facts, schedule, target, after).map_err(|e| e.to_string())?;
+    page.ok_or_else(|| {
+        let passes = girih_core::lower::passes().join(", ");
+        format!("no pass is called `{}`; the passes are, in their order: {passes}", after.unwrap_or_default())
+    })
 }
 
 /// The machine code behind a summary in comments: schedule, registers, the verdict, instructions by class.

@@ -1,94 +1,26 @@
-//! Lowering: tile IR, facts, schedule and target become SIMT IR, in this order:
+//! Lowering: tile IR, facts, schedule and target become SIMT IR, by way of block IR ([`crate::block`]), in these steps:
 //!
-//! 1. [`girih_ir::tile::access::classify`]: is every store safe?
-//!    `fit`: which loops the facts make superfluous, and what is loaded once because of it.
+//! 1. [`girih_ir::tile::access::classify`]: is every store safe? `fit_rows`: which loops the facts make superfluous, and what is loaded once
+//!    because of it. `record_presence`: which elements of gathers and choices are there, as values of their own.
 //! 2. `plan`: what the schedule says, in numbers; how loops run; the rules that schedules obey.
-//!    `presence_tiles`: which elements of gathers and choices are there, as values of their own.
-//! 3. The walk, which builds the body. `control`, `uniform_conditions`, `values`, `elements`: statements, values, loops over a thread's
-//!    elements. `memory`, `transfer`, `staged`, `computed`, `mask`, `spans`: addresses and guards, loads and stores, gathers and scatters.
-//!    `convert`: changes of layout. `tail_liveness`: which absent elements nobody looks at.
-//!    - `grid`, `tail`: which block works on which tiles, where bounds are checked. `grid_prefetch`, `multistage`, `stages`,
-//!      `double_buffer`, `fragment_prefetch`, `persistent_pipeline`: what is loaded ahead of its iteration.
-//!    - `combine`, `scan`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks
-//!      have, combined. `split_k`, `splitk_fixup`, `sliced_k`: sums that blocks, or groups of threads, share.
-//!    - `window`, `copy_to_shared`, `copy_chunks`, `window_reads`: tiles with a halo, copied to shared memory or read where they are.
-//!    - `dots`, `absorbed`, `operand`, `computed_operand`, `dot`, `fragment_reads`, `mma`: what dots read and where it lies, products.
-//!      `quad_shuffle`, `epilogue_through_shared`: how results of matrix instructions come to lie in rows.
-//!    - `shared`, `barriers`, `same_block_hazards`: shared arrays, and where the block meets between accesses.
-//!    - `warp`, `chain`, `runs`: what lanes and warps exchange by the author's own hand.
-//! 4. `cleanup`: loops of one iteration, unused variables and barriers that order nothing vanish; pointers through which threads exchange
+//! 3. [`PASSES`]: tile IR becomes a page of block IR, and every decision is written to it. The verifier runs behind each.
+//! 4. `expand`: the page becomes SIMT IR.
+//! 5. `cleanup`: loops of one iteration, unused variables and barriers that order nothing vanish; pointers through which threads exchange
 //!    values are not `restrict`.
-//! 5. [`girih_ir::simt::verify`].
+//! 6. [`girih_ir::simt::verify`].
 
-mod absorbed;
-pub(crate) mod atomic_totals;
-pub(crate) mod barriers;
-mod branch;
-mod chain;
 mod cleanup;
-mod combine;
-mod computed;
-mod computed_operand;
-pub(crate) mod context;
-mod control;
-mod convert;
-mod copy_chunks;
-mod copy_to_shared;
-mod dot;
-pub(crate) mod dots;
-mod double_buffer;
-mod elements;
-mod epilogue_through_shared;
-mod exchange;
-mod finish;
-mod fit;
-mod flagged_partials;
-mod fragment_prefetch;
-mod fragment_reads;
-mod grid;
-mod grid_prefetch;
-mod index;
-mod layouts;
-mod mask;
-mod memory;
-mod mma;
-mod multistage;
-mod numbers;
-mod operand;
-mod operand_rows;
-mod params;
-mod pending;
-mod persistent_pipeline;
-mod picks;
-mod presence_tiles;
-mod quad_shuffle;
-mod range;
-mod runs;
-mod same_block_hazards;
-mod scan;
-pub(crate) mod second_launch;
-mod shared;
-mod sliced_k;
-mod spans;
-mod split_k;
-mod splitk_fixup;
-mod staged;
-mod stages;
-mod tail;
-mod tail_liveness;
-mod transfer;
-mod uniform_conditions;
-pub(crate) mod uses;
-mod values;
-mod warp;
-mod window;
-mod window_reads;
+mod expand;
+mod passes;
+pub(crate) mod refusal;
 
 #[cfg(test)]
 mod tests;
 
 pub use crate::plan::matrix_units::dot_numbers;
 
+use crate::block::{self, verify::Decided};
+use crate::plan::{self, Plan};
 use girih_ir::bug::{self, Bug};
 use girih_ir::error::CompileError;
 use girih_ir::facts::Facts;
@@ -97,11 +29,17 @@ use girih_ir::simt;
 use girih_ir::target::Target;
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, ParamKind};
-use girih_ir::types::BinaryOp;
+use passes::Source;
 
-use crate::plan::split::{self, Split};
-use crate::plan::{self, Plan};
-use std::collections::BTreeSet;
+/// A pass over a page.
+type Pass = fn(&mut block::Kernel, &Source);
+
+/// What is decided on a page, in this order, once tile IR has become one.
+const PASSES: [(&str, Pass, Decided); 2] =
+    [("assign_layouts", passes::assign_layouts, Decided::Layouts), ("split_tails", passes::split_tails, Decided::Tails)];
+
+/// The pass that makes a page of tile IR.
+const FIRST: &str = "lower_tiles";
 
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.
 ///
@@ -119,52 +57,102 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
 /// As [`lower`]; a compiler bug is a panic that names the pass and prints the IR.
 fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
-    let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
-    let fitted = fit::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
-    let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
-    let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
-    let (kernel, found) = presence_tiles::with_values(kernel);
-    let (kernel, whole) = (kernel.as_ref(), plan.whole());
-    let mut lowering = context::Lowering::new(kernel, found, facts, &plan, &whole);
-    lowering.fitting = fitting;
-    let mut lowered = by_plan(lowering, schedule, target)?;
+    let paged = Paged::new(kernel, facts, schedule, target)?;
+    let page = paged.page(facts, &mut |_, _| {})?;
+    let written = expand::expand(&page, paged.launch(&page, target), provenance(kernel, facts, schedule));
+    let mut lowered = tidy(kernel, written.map_err(|refusal| refusal.error(kernel, &paged.plan))?);
     plan::room::check(kernel, schedule, &lowered, target)?;
     simt::verify::verify(&lowered, "lower");
     lowered.each_launch(&mut |launch| launch.provenance.launch = describe_launch(launch, kernel));
     Ok(lowered)
 }
 
-/// The kernel under one plan.
-fn by_plan(mut lowering: context::Lowering, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
-    let (kernel, plan, whole) = (lowering.kernel, lowering.plan, lowering.whole);
-    lowering.lower_block(&kernel.body)?;
-    let grid = grid_size(kernel, plan, &lowering);
-    // Tiles are dealt to blocks that should all be resident. More of them than fit take turns, and none is worth a register.
-    let fit = target.threads_per_multiprocessor as i64 / whole.threads;
-    let dealt = if plan.grid <= fit { plan.grid.max(1) } else { 1 };
-    let min_blocks = dealt.max(plan.min_blocks) as u32;
-    let (block, opt_level) = (whole.threads as u32, plan.opt_level);
-    let launch = simt::LaunchRecord { grid, block, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] };
-    let provenance = provenance(kernel, lowering.facts, schedule);
-    let next = lowering.next.take();
-    let tidy = |lowered: &mut simt::Kernel, kept: &BTreeSet<simt::SharedId>| {
-        cleanup::simplify::simplify(lowered);
-        if !barriers::has_own(kernel) {
-            cleanup::remove_barriers::remove_barriers(lowered, kept);
+/// The page of block IR that a kernel becomes under one schedule, behind a pass or behind all.
+///
+/// # Errors
+/// As [`lower`], but for what is found while the page is written out. `None` where there is no such pass.
+pub fn page(
+    kernel: &tile::Kernel,
+    facts: &Facts,
+    schedule: &Schedule,
+    target: &Target,
+    after: Option<&str>,
+) -> Result<Option<String>, CompileError> {
+    tile::access::classify(kernel).map_err(CompileError::Kernel)?;
+    let paged = Paged::new(kernel, facts, schedule, target)?;
+    let (last, mut found) = (after.unwrap_or(PASSES[PASSES.len() - 1].0), None);
+    paged.page(facts, &mut |name, page| {
+        if name == last {
+            found = Some(block::print::print(page, name));
         }
-        cleanup::drop_restrict::drop_restrict(lowered);
-    };
-    let kept = lowering.authors_arrays();
-    let mut lowered = lowering.finish(launch, provenance);
-    tidy(&mut lowered, &kept);
+    })?;
+    Ok(found)
+}
+
+/// The passes behind which a page can be printed, in their order.
+pub fn passes() -> Vec<&'static str> {
+    [FIRST].into_iter().chain(PASSES.iter().map(|(name, ..)| *name)).collect()
+}
+
+/// A kernel and its plan, from which the page is made.
+struct Paged {
+    kernel: tile::Kernel,
+    plan: Plan,
+    fitting: std::collections::HashSet<tile::ValueId>,
+    found: std::collections::HashMap<tile::ValueId, tile::ValueId>,
+}
+
+impl Paged {
+    fn new(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<Paged, CompileError> {
+        let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
+        let fitted = passes::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
+        let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
+        let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
+        let (kernel, found) = passes::record_presence(kernel);
+        Ok(Paged { kernel: kernel.into_owned(), plan, fitting, found })
+    }
+
+    /// The page behind all passes. `seen` is called with the page behind each.
+    fn page(&self, facts: &Facts, seen: &mut dyn FnMut(&str, &block::Kernel)) -> Result<block::Kernel, CompileError> {
+        let whole = self.plan.whole();
+        let source = Source { kernel: &self.kernel, facts, plan: &self.plan, whole: &whole };
+        let mut page = passes::lower_tiles(&source, &self.found, &self.fitting)?;
+        block::verify::verify(&page, FIRST, Decided::Loops);
+        seen(FIRST, &page);
+        for (name, pass, decided) in PASSES {
+            pass(&mut page, &source);
+            block::verify::verify(&page, name, decided);
+            seen(name, &page);
+        }
+        Ok(page)
+    }
+
+    /// What the launch record says of a page.
+    fn launch(&self, page: &block::Kernel, target: &Target) -> simt::LaunchRecord {
+        let threads = page.teams.last().map_or(1, |team| team.threads);
+        // Tiles are dealt to blocks that should all be resident. More of them than fit take turns, and none is worth a register.
+        let fit = target.threads_per_multiprocessor as i64 / threads;
+        let dealt = if page.launch.dealt <= fit { page.launch.dealt.max(1) } else { 1 };
+        let min_blocks = (dealt as u32).max(page.launch.min_blocks);
+        let (grid, opt_level) = (page.launch.grid.clone(), page.launch.opt_level);
+        simt::LaunchRecord { grid, block: threads as u32, cluster: 1, cooperative: false, min_blocks, opt_level, roles: vec![] }
+    }
+}
+
+/// Tidies up what was written out, and puts launches behind one another.
+fn tidy(kernel: &tile::Kernel, written: expand::Written) -> simt::Kernel {
+    let expand::Written { kernel: mut lowered, authors_arrays, next } = written;
+    cleanup::simplify::simplify(&mut lowered);
+    if !crate::analyses::barriers::has_own(kernel) {
+        cleanup::remove_barriers::remove_barriers(&mut lowered, &authors_arrays);
+    }
+    cleanup::drop_restrict::drop_restrict(&mut lowered);
     lowered.next = next.map(|next| {
-        let kept = next.authors_arrays();
-        let mut next = next.finish_behind(&lowered);
-        tidy(&mut next, &kept);
-        second_launch::drop_unused_params(&mut next);
+        let mut next = tidy(kernel, *next);
+        expand::drop_unused_params(&mut next);
         Box::new(next)
     });
-    Ok(lowered)
+    lowered
 }
 
 /// Whether a schedule can be lowered.
@@ -181,21 +169,6 @@ fn unusable(kernel: &tile::Kernel, schedule: &Schedule, bug: &Bug) -> ScheduleEr
     let names: Vec<&str> = kernel.knobs.iter().map(|k| k.name.as_str()).collect();
     let choices: Vec<String> = schedule.choices.iter().map(|c| c.to_string()).collect();
     ScheduleError { knob: names.join(" / "), found: choices.join(" / "), rule: bug.to_string(), loc: kernel.knobs.first().map(|k| k.loc) }
-}
-
-fn grid_size(kernel: &tile::Kernel, plan: &Plan, lowering: &context::Lowering) -> HostExpr {
-    let Some(l) = kernel.grid_loop() else { return HostExpr::Const(1) };
-    let mut blocks = lowering.total_tiles(l);
-    match plan.split {
-        Some(Split::StreamK(each)) => return split::blocks(kernel, plan, l, (blocks, each), lowering.ix.dtype),
-        Some(Split::SplitK(parts)) => blocks = HostExpr::binary(BinaryOp::Mul, blocks, HostExpr::Const(parts)),
-        None => {}
-    }
-    if plan.grid > 0 {
-        let most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
-        blocks = HostExpr::binary(BinaryOp::Min, blocks, most);
-    }
-    if plan::finish::combines_grid(kernel) { finish::at_least_one(blocks) } else { blocks }
 }
 
 fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule) -> simt::Provenance {

@@ -3,10 +3,10 @@
 
 use super::split::{Split, shared_loop};
 use super::{Fill, Plan};
-use crate::lower::barriers::kept_by_hand;
-use crate::lower::dots::Dots;
-use crate::lower::uses::Uses;
-use crate::lower::uses::{self, operands, stored_tensor};
+use crate::analyses::barriers::kept_by_hand;
+use crate::analyses::dots::Dots;
+use crate::analyses::uses::Uses;
+use crate::analyses::uses::{self, operands, stored_tensor};
 use girih_ir::tile::access::visit;
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::print::definitions;

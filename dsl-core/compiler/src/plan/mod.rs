@@ -7,6 +7,7 @@ pub(crate) mod matrix_units;
 pub(crate) mod one_by_one;
 pub(crate) mod room;
 mod rules;
+pub(crate) mod second_launch;
 pub(crate) mod slices;
 pub(crate) mod split;
 

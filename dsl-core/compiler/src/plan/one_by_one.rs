@@ -5,7 +5,7 @@
 //! that do more keep the tiles that the schedule gives them, and their operands are read where they are all the same.
 
 use super::anchor;
-use crate::lower::uses::operands;
+use crate::analyses::uses::operands;
 use girih_ir::schedule::Schedule;
 use girih_ir::schedule::words::{OperandPath, Words};
 use girih_ir::tile::access::{tile_size, visit};

@@ -1,8 +1,8 @@
 //! The rules that choices of single knobs obey.
 
 use super::{Fill, illegal, knob_of_kind};
-use crate::lower::dots::Dots;
-use crate::lower::uses;
+use crate::analyses::dots::Dots;
+use crate::analyses::uses;
 use girih_ir::facts::INDEX32_OVERHANG;
 use girih_ir::schedule::words::{CacheHint as Hint, CopyPath, Words};
 use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};

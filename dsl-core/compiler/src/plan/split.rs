@@ -4,7 +4,7 @@
 //! zero, and what the blocks have is added in the order of the turns.
 
 use super::{Plan, illegal, knob_of_kind};
-use crate::lower::uses::operands;
+use crate::analyses::uses::operands;
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::tile::access::{operations, tile_size, visit};
 use girih_ir::tile::host::HostExpr;

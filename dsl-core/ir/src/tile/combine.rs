@@ -4,9 +4,9 @@ use super::{Block, ValueId};
 use crate::loc::SourceLoc;
 use crate::types::{BinaryOp, DType, Literal};
 
-/// Operators of reductions and scans: associative, order kept unless `commutative`.
+/// Operators of reductions and scans: associative, order kept unless `commutative`. `B` are the statements of an author's operator.
 #[derive(Clone, Debug)]
-pub enum Operator {
+pub enum Operator<B = Block> {
     /// Sum, identity 0.
     Sum,
     /// Product, identity 1.
@@ -26,7 +26,7 @@ pub enum Operator {
         /// Scalars standing for the left operand's components, then the right's.
         arguments: Vec<ValueId>,
         /// Computes the results.
-        body: Block,
+        body: B,
         /// The combined components.
         results: Vec<ValueId>,
         /// Declared by the author: operands may be exchanged.
@@ -34,7 +34,7 @@ pub enum Operator {
     },
 }
 
-impl Operator {
+impl<B> Operator<B> {
     /// Operands may be exchanged.
     pub fn commutative(&self) -> bool {
         match self {
@@ -90,9 +90,9 @@ pub enum Form {
 
 /// Combines elements, whose components lie in `inputs` (tiles of one shape), with an operator.
 #[derive(Clone, Debug)]
-pub struct Combine {
+pub struct Combine<B = Block> {
     /// The operator. All but [`Operator::User`] have one component.
-    pub operator: Operator,
+    pub operator: Operator<B>,
     /// What is combined with what.
     pub form: Form,
     /// One value per component.

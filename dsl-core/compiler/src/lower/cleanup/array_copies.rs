@@ -1,6 +1,6 @@
 //! Arrays of shared memory of which a block has several copies.
 
-use crate::lower::index::Index;
+use crate::lower::expand::index::Index;
 use girih_ir::simt::{Expr, Param, Place, SharedArray, Var, expr_dtype};
 use girih_ir::types::DType;
 

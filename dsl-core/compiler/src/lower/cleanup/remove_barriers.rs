@@ -10,7 +10,7 @@
 mod outline;
 
 use super::array_copies::{in_copies, move_to_copy};
-use crate::lower::index::literal;
+use crate::lower::expand::index::literal;
 use girih_ir::simt::visit::{blocks, each_place};
 use girih_ir::simt::{Barrier, Expr, Kernel, Place, SharedId, Space, Stmt, Var, VarId};
 use girih_ir::types::{BinaryOp, DType};

@@ -1,0 +1,100 @@
+//! Between which numbers integers surely lie.
+
+use super::HostExpr;
+use girih_ir::types::{BinaryOp, DType};
+
+/// Least and greatest value.
+pub(crate) type Range = (i64, i64);
+
+/// The values of a type, where i64 holds them all.
+pub(crate) fn of_type(dtype: DType) -> Option<Range> {
+    Some(match dtype {
+        DType::Bool => (0, 1),
+        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
+        DType::U8 => (0, u8::MAX as i64),
+        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
+        DType::U32 => (0, u32::MAX as i64),
+        DType::I64 => (i64::MIN, i64::MAX),
+        DType::U64 | DType::F16 | DType::BF16 | DType::F32 => return None,
+    })
+}
+
+/// Between which numbers what the host computes lies: anywhere, where nothing is known.
+pub(crate) fn host(value: &HostExpr) -> Range {
+    let known = match value {
+        HostExpr::Const(c) => Some((*c, *c)),
+        HostExpr::Dim(..) => Some((0, i64::MAX)),
+        HostExpr::Multiprocessors => Some((1, i64::MAX)),
+        HostExpr::Binary(op, a, b) => binary(*op, host(a), host(b)),
+        HostExpr::Wrap(dtype, e) => of_type(*dtype).map(|all| within(host(e), all).unwrap_or(all)),
+        HostExpr::Stride(..) | HostExpr::Scalar(_) => None,
+    };
+    known.unwrap_or((i64::MIN, i64::MAX))
+}
+
+/// The range, if it lies in another one.
+fn within(range: Range, all: Range) -> Option<Range> {
+    (all.0 <= range.0 && range.1 <= all.1).then_some(range)
+}
+
+/// The range of `a op b` without overflow of i64; overflow of the type is the caller's to look for.
+pub(crate) fn binary(op: BinaryOp, a: Range, b: Range) -> Option<Range> {
+    let corners = |f: fn(i64, i64) -> Option<i64>| {
+        let all = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
+        Some((*all.iter().min()?, *all.iter().max()?))
+    };
+    match op {
+        BinaryOp::Add => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
+        BinaryOp::Sub => Some((a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?)),
+        BinaryOp::Mul => corners(i64::checked_mul),
+        BinaryOp::Div if b.0 == b.1 && b.0 > 0 => Some((a.0 / b.0, a.1 / b.0)),
+        BinaryOp::Rem if b.0 == b.1 && b.0 > 0 && a.0 >= 0 => Some((0, a.1.min(b.0 - 1))),
+        BinaryOp::And if a.0 >= 0 || b.0 >= 0 => {
+            let most = [a, b].iter().filter(|r| r.0 >= 0).map(|r| r.1).min()?;
+            Some((0, most))
+        }
+        // No bit above the highest one of either.
+        BinaryOp::Or | BinaryOp::Xor if a.0 >= 0 && b.0 >= 0 => Some((0, i64::MAX >> ((a.1 | b.1).leading_zeros() - 1))),
+        BinaryOp::Shr if b.0 == b.1 && (0..63).contains(&b.0) => Some((a.0 >> b.0, a.1 >> b.0)),
+        BinaryOp::Min => Some((a.0.min(b.0), a.1.min(b.1))),
+        BinaryOp::Max => Some((a.0.max(b.0), a.1.max(b.1))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lower::index::{binary as apply, literal};
+
+    #[test]
+    fn ranges_follow_arithmetic_and_give_up_at_overflow() {
+        let vars = [girih_ir::simt::Var { name: "x".into(), dtype: DType::I32, len: None }];
+        let known = Known { vars: &vars, params: &[], ranges: &HashMap::new(), threads: 256 };
+        let (x, thread) = (Expr::Var(VarId(0)), Expr::Special(Special::Thread));
+        let lit = |v| literal(DType::I32, v);
+        let of = |e: &Expr| known.range(e);
+        let whole = Some((i32::MIN as i64, i32::MAX as i64));
+        assert_eq!(of(&x), whole);
+        assert_eq!(of(&apply(BinaryOp::And, x.clone(), lit(15))), Some((0, 15)));
+        assert_eq!(of(&apply(BinaryOp::Add, x.clone(), lit(1))), whole, "may wrap");
+        assert_eq!(of(&apply(BinaryOp::Rem, x.clone(), lit(8))), whole, "negative remainders");
+        assert_eq!(of(&apply(BinaryOp::Add, apply(BinaryOp::Mul, thread.clone(), lit(4)), lit(3))), Some((3, 1023)));
+        assert_eq!(of(&apply(BinaryOp::Rem, thread.clone(), lit(32))), Some((0, 31)));
+        assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(96))), Some((0, 255)));
+        assert_eq!(of(&apply(BinaryOp::Or, lit(4), lit(8))), Some((0, 15)));
+        assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(-1))), whole);
+        assert_eq!(of(&apply(BinaryOp::Sub, lit(63), thread.clone())), Some((-192, 63)));
+        assert_eq!(of(&Expr::Cast(DType::U32, Box::new(apply(BinaryOp::Sub, lit(0), thread)))), Some((0, u32::MAX as i64)), "wraps");
+    }
+
+    #[test]
+    fn a_bound_of_what_the_host_computes_holds_though_the_rest_is_unknown() {
+        let both = |op, a, b| HostExpr::Binary(op, Box::new(a), Box::new(b));
+        let unknown = both(BinaryOp::Sub, HostExpr::Scalar(0), HostExpr::Const(1));
+        assert_eq!(host(&unknown), (i64::MIN, i64::MAX), "may wrap");
+        let at_most = both(BinaryOp::Min, unknown, HostExpr::Const(32));
+        assert_eq!(host(&at_most), (i64::MIN, 32));
+        assert_eq!(host(&both(BinaryOp::Max, at_most, HostExpr::Const(0))), (0, 32));
+    }
+}

@@ -1,0 +1,212 @@
+//! Statements of block IR.
+
+use super::{Boundary, Branch, HostExpr, Index, LoopPlan, Op, SharedKind, Span, Update, ValueId, ViewId};
+use girih_ir::layout::Layout;
+use girih_ir::tile;
+use girih_ir::types::{MemoryOrder, Scope};
+
+/// A list of statements.
+pub(crate) type Block = Vec<Stmt>;
+
+/// A combination, whose operator may be the author's: statements of block IR.
+pub(crate) type Combine = tile::Combine<Block>;
+/// Its operator.
+pub(crate) type Operator = tile::Operator<Block>;
+
+/// A place in global memory: a tile, or one element where no index names an axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub view: ViewId,
+    /// Per axis of the view.
+    pub index: Vec<Index>,
+    /// The layout in which neighbouring threads access neighbouring elements; of tiles, once it is assigned.
+    pub layout: Option<Layout>,
+}
+
+impl Access {
+    /// The layout of a tile's access.
+    pub fn dealt(&self) -> &Layout {
+        self.layout.as_ref().unwrap_or_else(|| panic!("block: an access of {:?} has no layout", self.view))
+    }
+}
+
+/// A tile with the elements around it.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    /// The tile that it lies about.
+    pub tile: Access,
+    /// Elements by which it lies further on, per axis.
+    pub shift: Vec<Option<ValueId>>,
+    /// What lies outside of the view.
+    pub boundary: Boundary,
+}
+
+/// A value that changes over the iterations of a loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Carry {
+    /// Before the first iteration, at the start of one, at its end, behind the loop.
+    pub init: ValueId,
+    pub inner: ValueId,
+    pub next: ValueId,
+    pub result: ValueId,
+    /// It starts as zeros.
+    pub from_zero: bool,
+    /// Axis and tile index: elements beyond the length that the index walks are never looked at.
+    pub unobserved: Vec<(usize, ValueId)>,
+}
+
+/// A loop over the tiles of a view's axes, in row-major order.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    pub view: ViewId,
+    /// Which of its axes, one per tile index.
+    pub axes: Vec<usize>,
+    pub vars: Vec<ValueId>,
+    /// Extents of the tiles.
+    pub sizes: Vec<i64>,
+    /// Only the tiles that hold some of these positions.
+    pub span: Option<Span>,
+    pub carries: Vec<Carry>,
+    pub plan: LoopPlan,
+    /// The loop over the grid's tiles.
+    pub grid: Option<Box<Grid>>,
+    pub body: Block,
+}
+
+/// What was decided for the loop over the grid's tiles.
+#[derive(Clone, Debug)]
+pub(crate) struct Grid {
+    /// All tiles.
+    pub total: HostExpr,
+    /// Rows of tiles that blocks walk together; 1 for row after row.
+    pub raster: i64,
+    /// A block takes neighbouring tiles: what blocks have is combined in the order of the tiles.
+    pub in_order: bool,
+    /// One block runs in any case, however few tiles there are.
+    pub runs_anyway: bool,
+    /// All threads are done with shared arrays that are kept by hand when a tile begins: the first one, and each one behind it.
+    pub begins_by_hand: [bool; 2],
+    /// Where in its body the loop stands whose iterations blocks, or slices, share.
+    pub shared: Option<usize>,
+    /// Iterations of a block, where blocks share those of all tiles.
+    pub run: Option<HostExpr>,
+    /// Every length is a multiple of its tile.
+    pub divides: bool,
+    pub tail: Tail,
+}
+
+/// How a tile is checked that may reach beyond the tensor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Tail {
+    /// Not yet decided.
+    Open,
+    /// Not at all: every tile is full.
+    None,
+    /// One condition for each thread, whose elements lie by this layout, around the body.
+    OneIf(Layout),
+    /// The body stands twice: for full tiles, and for the others with a condition at each access.
+    TwoTexts,
+    /// A condition at each access.
+    Predicates,
+}
+
+/// The end of a kernel that combines what all blocks have.
+#[derive(Clone, Debug)]
+pub(crate) struct Finish {
+    /// What every block does.
+    pub before: Block,
+    pub combines: Vec<Combine>,
+    /// What is done once, with the results.
+    pub after: Block,
+    pub way: FinishWay,
+}
+
+/// Who combines what blocks have.
+#[derive(Clone, Debug)]
+pub(crate) enum FinishWay {
+    /// There is one block.
+    SingleBlock,
+    /// The last block: the one with the highest number waits for words with flags (`words`), or the one that a ticket finds to be last. What it
+    /// does touches memory that other blocks have touched where that is `passed_on`.
+    LastBlock { words: bool, passed_on: bool },
+    /// Blocks add to totals, the last one takes them.
+    Atomics { passed_on: bool },
+    /// A launch behind this one, which computes these statements `again`.
+    SecondLaunch { again: Block },
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Stmt {
+    /// Makes a value of others: neither a load nor a window.
+    Let(ValueId, Op),
+    /// Loads a tile, or a scalar.
+    Load(ValueId, Access),
+    /// Opens a window.
+    Window(ValueId, Window),
+    /// Stores a tile, or a scalar.
+    Store {
+        to: Access,
+        value: ValueId,
+        /// A tile that lies as the anchor is stored from this layout instead: a thread's run is longer than one access.
+        instead: Option<Layout>,
+    },
+    /// Stores to computed positions, single elements or runs of neighbours.
+    Scatter {
+        view: ViewId,
+        indices: Vec<ValueId>,
+        value: ValueId,
+        run: Option<i64>,
+    },
+    /// Read-modify-write at computed positions.
+    Atomic {
+        update: Update,
+        view: ViewId,
+        scope: Scope,
+        order: MemoryOrder,
+    },
+    /// Combines elements of the block.
+    Combine(Combine),
+    /// Accesses one of the author's shared arrays; `number` is the access's own.
+    Shared {
+        number: u32,
+        array: super::SharedId,
+        kind: SharedKind,
+    },
+    /// The author's barrier of the block or of each warp.
+    Barrier(Scope),
+    /// Closes a group of a thread's copies, or waits until so many groups are on their way.
+    Copies {
+        pending: Option<u32>,
+    },
+    Loop(Loop),
+    /// `for var in start..end` over scalars.
+    Range {
+        var: ValueId,
+        start: ValueId,
+        end: ValueId,
+        carries: Vec<Carry>,
+        body: Block,
+    },
+    /// Repeats while `condition`, which `header` computes, holds.
+    While {
+        carries: Vec<Carry>,
+        header: Block,
+        condition: ValueId,
+        body: Block,
+    },
+    /// One side runs, by a scalar.
+    If {
+        condition: ValueId,
+        then: Block,
+        otherwise: Block,
+        results: Vec<Branch>,
+    },
+    /// One side of a choice per element: what is loaded inside is absent on the other.
+    Where {
+        mask: ValueId,
+        negate: bool,
+        body: Block,
+    },
+    Finish(Finish),
+}

@@ -1,0 +1,321 @@
+//! The rules that a page obeys behind each pass. A page that breaks one is a compiler bug: the panic names the rule, the pass and the page.
+
+use super::{
+    Access, Block, Carry, Combine, Finish, FinishWay, Handover, Index, Kernel, Loop, Op, Operator, Pipeline, Range, RingPlan, Stmt, Tail,
+    Ty, ValueId, Window,
+};
+use crate::block::{operands, print};
+use girih_ir::layout::Layout;
+use std::collections::HashSet;
+
+/// What is decided on a page by now.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Decided {
+    /// Extents, and how loops run.
+    Loops,
+    /// And where elements lie.
+    Layouts,
+    /// And how tiles are checked.
+    Tails,
+}
+
+/// Checks a page behind a pass.
+///
+/// # Panics
+/// Where a rule is broken: with the rule, the pass and the page.
+pub(crate) fn verify(page: &Kernel, pass: &str, decided: Decided) {
+    let mut check = Check { page, decided, made: HashSet::new() };
+    if let Err(rule) = check.kernel() {
+        panic!("{pass}: {rule} in\n{}", print::print(page, pass));
+    }
+}
+
+/// What a broken rule says.
+type Rule = Result<(), String>;
+
+struct Check<'a> {
+    page: &'a Kernel,
+    decided: Decided,
+    /// Values that are made where the walk stands.
+    made: HashSet<ValueId>,
+}
+
+fn rule(holds: bool, text: impl FnOnce() -> String) -> Rule {
+    if holds { Ok(()) } else { Err(text()) }
+}
+
+impl Check<'_> {
+    fn kernel(&mut self) -> Rule {
+        let page = self.page;
+        for team in &page.teams {
+            let threads = page.teams.last().map_or(1, |last| last.threads);
+            rule(team.threads * team.slices == threads, || format!("a block has {threads} threads, a team of it {}", team.threads))?;
+            if self.decided >= Decided::Layouts {
+                rule(team.anchor.is_some() && !team.dealt.is_empty() || page.values.iter().all(|v| v.form.is_none()), || {
+                    "a team has no layouts".into()
+                })?;
+            }
+        }
+        let loops = page.body.iter().filter(|s| matches!(s, Stmt::Loop(l) if l.grid.is_some())).count();
+        rule(loops <= 1, || format!("{loops} loops walk the tiles of the grid"))?;
+        let ends = page.body.iter().position(|s| matches!(s, Stmt::Finish(_)));
+        rule(ends.is_none_or(|at| at + 1 == page.body.len()), || "something stands behind what the last block does".into())?;
+        // What the host computes is made where it is used.
+        self.made.extend((0..page.values.len() as u32).map(ValueId).filter(|v| page.value(*v).host.is_some()));
+        self.block(&page.body, true)
+    }
+
+    fn uses(&self, values: &[ValueId]) -> Rule {
+        values.iter().try_for_each(|v| rule(self.made.contains(v), || format!("{} is read before it is made", self.name(*v))))
+    }
+
+    fn name(&self, value: ValueId) -> String {
+        self.page.value(value).name.clone().unwrap_or_else(|| format!("%{}", value.0))
+    }
+
+    fn makes(&mut self, value: ValueId) -> Rule {
+        let host = self.page.value(value).host.is_some();
+        rule(self.made.insert(value) || host, || format!("{} is made twice", self.name(value)))
+    }
+
+    /// A block of statements, whose values are known inside alone.
+    fn scope(&mut self, body: &Block, inner: impl FnOnce(&mut Self) -> Rule) -> Rule {
+        let before = self.made.clone();
+        let checked = self.block(body, false).and_then(|()| inner(self));
+        self.made = before;
+        checked
+    }
+
+    fn block(&mut self, body: &Block, top: bool) -> Rule {
+        body.iter().try_for_each(|stmt| self.stmt(stmt, top))
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, top: bool) -> Rule {
+        match stmt {
+            Stmt::Let(v, op) => {
+                rule(!matches!(op, Op::Load(..) | Op::Window { .. }), || format!("{} is loaded by an operation", self.name(*v)))?;
+                self.uses(&operands(op))?;
+                self.makes(*v)
+            }
+            Stmt::Load(v, access) => {
+                self.access(access, self.page.ty(*v))?;
+                self.makes(*v)
+            }
+            Stmt::Window(v, Window { tile, shift, .. }) => {
+                self.uses(&shift.iter().flatten().copied().collect::<Vec<_>>())?;
+                self.access(tile, self.page.ty(*v))?;
+                self.makes(*v)
+            }
+            Stmt::Store { to, value, .. } => {
+                self.uses(&[*value])?;
+                self.access(to, self.page.ty(*value))
+            }
+            Stmt::Scatter { indices, value, .. } => self.uses(indices).and_then(|()| self.uses(&[*value])),
+            Stmt::Atomic { update, .. } => {
+                self.uses(&update.uses())?;
+                update.result.map_or(Ok(()), |r| self.makes(r))
+            }
+            Stmt::Combine(c) => self.combine(c),
+            Stmt::Shared { kind, .. } => {
+                self.uses(&kind.operands())?;
+                kind.result().map_or(Ok(()), |r| self.makes(r))
+            }
+            Stmt::Barrier(_) | Stmt::Copies { .. } => Ok(()),
+            Stmt::Loop(l) => self.tile_loop(l, top),
+            Stmt::Range { var, start, end, carries, body } => {
+                self.uses(&[*start, *end])?;
+                self.carried(carries, |check| {
+                    check.makes(*var)?;
+                    check.scope(body, |check| check.nexts(carries))
+                })
+            }
+            Stmt::While { carries, header, condition, body } => self.carried(carries, |check| {
+                check.block(header, false)?;
+                check.uses(&[*condition])?;
+                check.scope(body, |check| check.nexts(carries))
+            }),
+            Stmt::If { condition, then, otherwise, results } => {
+                self.uses(&[*condition])?;
+                self.scope(then, |check| check.uses(&results.iter().map(|r| r.then).collect::<Vec<_>>()))?;
+                self.scope(otherwise, |check| check.uses(&results.iter().map(|r| r.otherwise).collect::<Vec<_>>()))?;
+                results.iter().try_for_each(|r| self.makes(r.result))
+            }
+            // Transparent: its values belong to the block around it.
+            Stmt::Where { mask, body, .. } => {
+                self.uses(&[*mask])?;
+                self.block(body, false)
+            }
+            Stmt::Finish(finish) => {
+                rule(top, || "blocks are combined within a loop or a choice".into())?;
+                self.finish(finish)
+            }
+        }
+    }
+
+    fn access(&self, access: &Access, ty: &Ty) -> Rule {
+        let view = self.page.view(access.view);
+        rule(access.index.len() == view.axes.len(), || format!("{} has {} axes, not {}", view.text, view.axes.len(), access.index.len()))?;
+        let mut shape = Vec::new();
+        for index in &access.index {
+            match index {
+                Index::Tile(v) => {
+                    self.uses(&[*v])?;
+                    shape.push(self.page.tile_size(*v));
+                }
+                Index::At(v) => self.uses(&[*v])?,
+                Index::All(n) => shape.push(*n),
+            }
+        }
+        if let Ty::Tile(_, own) = ty {
+            rule(*own == shape, || format!("a tile of {own:?} is accessed at {shape:?} of {}", view.text))?;
+        }
+        match &access.layout {
+            Some(layout) => self.layout(layout, &shape),
+            None => rule(self.decided < Decided::Layouts || shape.is_empty(), || format!("an access of {} has no layout", view.text)),
+        }
+    }
+
+    /// A layout deals its tile, to threads of the block.
+    fn layout(&self, layout: &Layout, shape: &[i64]) -> Rule {
+        rule(layout.shape() == shape, || format!("a layout of {:?} deals a tile of {shape:?}", layout.shape()))?;
+        let teams: Vec<i64> = self.page.teams.iter().map(|t| t.threads).collect();
+        rule(teams.contains(&layout.threads), || format!("a layout deals to {} threads; teams have {teams:?}", layout.threads))
+    }
+
+    fn combine(&mut self, c: &Combine) -> Rule {
+        self.uses(&c.inputs)?;
+        if let Operator::User { arguments, body, results, .. } = &c.operator {
+            let before = self.made.clone();
+            self.made.extend(arguments);
+            self.block(body, false)?;
+            self.uses(results)?;
+            self.made = before;
+        }
+        c.results.iter().try_for_each(|r| self.makes(*r))
+    }
+
+    /// What loops carry has one type all along, and goes on from iteration to iteration.
+    fn carried(&mut self, carries: &[Carry], body: impl FnOnce(&mut Self) -> Rule) -> Rule {
+        for c in carries {
+            self.uses(&[c.init])?;
+            let alike = [c.inner, c.next, c.result].iter().all(|v| self.page.ty(*v) == self.page.ty(c.init));
+            rule(alike, || format!("{} changes its type from one iteration to the next", self.name(c.inner)))?;
+        }
+        let before = self.made.clone();
+        carries.iter().try_for_each(|c| self.makes(c.inner))?;
+        body(self)?;
+        self.made = before;
+        carries.iter().try_for_each(|c| self.makes(c.result))
+    }
+
+    fn nexts(&mut self, carries: &[Carry]) -> Rule {
+        self.uses(&carries.iter().map(|c| c.next).collect::<Vec<_>>())
+    }
+
+    fn tile_loop(&mut self, l: &Loop, top: bool) -> Rule {
+        rule(l.vars.len() == l.axes.len() && l.vars.len() == l.sizes.len(), || "a loop has as many tile indices, axes and extents".into())?;
+        for (var, size) in l.vars.iter().zip(&l.sizes) {
+            rule(self.page.ty(*var) == &Ty::TileIndex(*size), || {
+                format!("{} counts tiles of another extent than {size}", self.name(*var))
+            })?;
+        }
+        if let Some(span) = l.span {
+            rule(l.vars.len() == 1, || "a loop that keeps to some positions walks one axis".into())?;
+            self.uses(&[span.first, span.end])?;
+        }
+        rule(l.grid.is_none() || top, || "the grid's tiles are walked within a loop or a choice".into())?;
+        self.ranges(l)?;
+        self.pipeline(l)?;
+        let once = l.plan.range == Range::Once;
+        self.carried(&l.carries, |check| {
+            l.vars.iter().try_for_each(|v| rule(check.made.insert(*v) || once, || format!("{} is made twice", check.name(*v))))?;
+            check.scope(&l.body, |check| check.nexts(&l.carries))
+        })?;
+        // The values of the only iteration stay known.
+        if once {
+            self.made.extend(l.vars.iter().copied());
+            super::visit(&l.body, &mut |stmt| self.made.extend(made_by(stmt)));
+        }
+        Ok(())
+    }
+
+    fn ranges(&self, l: &Loop) -> Rule {
+        let of_grid = matches!(l.plan.range, Range::OnePerBlock | Range::Persistent(_));
+        rule(of_grid == l.grid.is_some(), || format!("{:?} is no range of this loop", l.plan.range))?;
+        let Some(grid) = &l.grid else { return Ok(()) };
+        if let Some(at) = grid.shared {
+            rule(matches!(l.body.get(at), Some(Stmt::Loop(_))), || "no loop stands where one is shared".into())?;
+        }
+        match &grid.tail {
+            Tail::Open => rule(self.decided < Decided::Tails, || "nobody has decided the tail".into()),
+            Tail::OneIf(layout) => {
+                self.layout(layout, &l.sizes)?;
+                rule(l.carries.is_empty(), || "one condition stands around a body that carries values".into())
+            }
+            Tail::None => rule(grid.divides, || "no tile is checked, and lengths are no multiples of theirs".into()),
+            Tail::TwoTexts | Tail::Predicates => Ok(()),
+        }
+    }
+
+    fn pipeline(&self, l: &Loop) -> Rule {
+        match &l.plan.pipeline {
+            Pipeline::None => Ok(()),
+            Pipeline::Multistage { ring, copies } => {
+                self.ring(ring)?;
+                self.copied(l, &copies.windows)
+            }
+            Pipeline::DoubleBuffer(copies) => self.copied(l, &copies.windows),
+            Pipeline::GridPrefetch { stages, loads, .. } => rule(l.grid.is_some() && *stages >= 2 && !loads.is_empty(), || {
+                "loads of later tiles are no loads of the grid's tiles".into()
+            }),
+            Pipeline::Persistent { sum } => {
+                let goes_on = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.fragment_prefetch);
+                let there = matches!(l.body.get(*sum), Some(Stmt::Loop(inner)) if goes_on(inner));
+                rule(there && l.grid.is_some(), || "no ring stands where one goes on from tile to tile".into())
+            }
+        }
+    }
+
+    fn ring(&self, ring: &RingPlan) -> Rule {
+        rule(ring.stages >= 2, || format!("a ring of {} stages", ring.stages))?;
+        let by_hand = ring.handover == Handover::Mbarriers && !ring.fragment_prefetch;
+        rule(!by_hand, || "mbarriers hand stages over where no fragments are read ahead".into())
+    }
+
+    /// What a pipeline copies is opened by the loop's own statements.
+    fn copied(&self, l: &Loop, windows: &[ValueId]) -> Rule {
+        let opened = |v: &ValueId| l.body.iter().any(|s| matches!(s, Stmt::Window(w, _) | Stmt::Load(w, _) if w == v));
+        rule(!windows.is_empty(), || "a pipeline copies nothing".into())?;
+        windows.iter().try_for_each(|v| rule(opened(v), || format!("{} is copied ahead, and is not opened in the loop", self.name(*v))))
+    }
+
+    fn finish(&mut self, finish: &Finish) -> Rule {
+        self.block(&finish.before, true)?;
+        finish.combines.iter().try_for_each(|c| self.combine(c))?;
+        if let FinishWay::SecondLaunch { again } = &finish.way {
+            // They are in this launch, too.
+            for value in again.iter().flat_map(made_by) {
+                self.made.remove(&value);
+            }
+            self.block(again, true)?;
+        }
+        let single = matches!(finish.way, FinishWay::SingleBlock);
+        rule(single != self.page.grid_loop().is_some(), || "one block combines what several have".into())?;
+        self.block(&finish.after, true)
+    }
+}
+
+/// The values that a statement itself makes.
+fn made_by(stmt: &Stmt) -> Vec<ValueId> {
+    match stmt {
+        Stmt::Let(v, _) | Stmt::Load(v, _) | Stmt::Window(v, _) => vec![*v],
+        Stmt::Combine(c) => c.results.clone(),
+        Stmt::Atomic { update, .. } => update.result.into_iter().collect(),
+        Stmt::Shared { kind, .. } => kind.result().into_iter().collect(),
+        Stmt::Loop(Loop { carries, .. }) | Stmt::Range { carries, .. } | Stmt::While { carries, .. } => {
+            carries.iter().map(|c| c.result).collect()
+        }
+        Stmt::If { results, .. } => results.iter().map(|r| r.result).collect(),
+        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Where { .. } | Stmt::Finish(_) => vec![],
+    }
+}

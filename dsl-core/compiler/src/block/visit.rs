@@ -1,0 +1,28 @@
+//! A walk over the statements of block IR.
+
+use super::{Block, Finish, FinishWay, Loop, Stmt};
+
+/// Calls `f` on every statement, outer ones first. The statements of authors' operators are not among them.
+pub(crate) fn visit<'b>(block: &'b [Stmt], f: &mut impl FnMut(&'b Stmt)) {
+    for stmt in block {
+        f(stmt);
+        for inner in blocks(stmt) {
+            visit(inner, f);
+        }
+    }
+}
+
+/// The blocks inside of a statement, in their order.
+pub(crate) fn blocks(stmt: &Stmt) -> Vec<&Block> {
+    match stmt {
+        Stmt::Loop(Loop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => vec![body],
+        Stmt::While { header, body, .. } => vec![header, body],
+        Stmt::If { then, otherwise, .. } => vec![then, otherwise],
+        Stmt::Finish(Finish { before, after, way, .. }) => match way {
+            FinishWay::SecondLaunch { again } => vec![before, again, after],
+            FinishWay::SingleBlock | FinishWay::LastBlock { .. } | FinishWay::Atomics { .. } => vec![before, after],
+        },
+        Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => vec![],
+        Stmt::Combine(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } => vec![],
+    }
+}

@@ -1,0 +1,79 @@
+//! Elements of a combination's inputs, absent ones as the identity: where they are zeros already, nothing has to be done.
+
+use crate::block::{Combine, Op, ValueId};
+use crate::lower::expand::context::{Data, Expanded, Expander};
+use crate::lower::expand::elements::Sink;
+use crate::lower::expand::mask::Mask;
+use girih_ir::layout::Layout;
+use girih_ir::simt::Expr;
+use girih_ir::types::{BinaryOp, TernaryOp, UnaryOp};
+use std::collections::HashSet;
+
+impl Expander<'_> {
+    /// Which elements of a combination's inputs exist, if that has to be checked: zeros that are the identity need not.
+    pub(super) fn inputs_mask(&mut self, c: &Combine, layout: &Layout) -> Expanded<Option<Mask>> {
+        let mut mask = Mask::default();
+        c.inputs.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
+        self.prepare_sides(&mask, layout)?;
+        let identity = self.identities(c);
+        let zeros = c.inputs.iter().zip(&identity).all(|(v, l)| l.bits == 0 && self.zero_where_absent(*v));
+        let checked = !mask.bounds.is_empty() || !mask.sides.is_empty();
+        Ok((checked && !zeros).then_some(mask))
+    }
+
+    /// Runs `sink` on every element of a combination's inputs; an element that is absent by the mask is the identity.
+    pub(super) fn each_element(&mut self, c: &Combine, layout: &Layout, mask: Option<&Mask>, sink: Sink) -> Expanded<()> {
+        let identity = self.identities(c);
+        let base = match mask {
+            Some(mask) => {
+                let axes = self.bound_axes(mask, layout);
+                self.base_coordinates(&axes, layout)
+            }
+            None => vec![],
+        };
+        self.for_elements(&c.inputs, layout, true, &mut |cx, at, elements| {
+            let present = mask.and_then(|m| cx.present(m, &base, at));
+            let elements = match present {
+                None => elements,
+                Some(present) => elements
+                    .into_iter()
+                    .zip(&identity)
+                    .map(|(e, l)| Expr::Select(Box::new(present.clone()), Box::new(e), Box::new(Expr::Literal(*l))))
+                    .collect(),
+            };
+            sink(cx, at, elements)
+        })
+    }
+
+    /// Whether the absent elements of a tile surely hold zeros: it was loaded so, or computed from such tiles in a way that keeps zeros.
+    pub fn zero_where_absent(&self, value: ValueId) -> bool {
+        self.keeps_zeros(value, &mut HashSet::new())
+    }
+
+    /// `seen` has the values that were asked: all of them have to keep zeros.
+    fn keeps_zeros(&self, value: ValueId, seen: &mut HashSet<ValueId>) -> bool {
+        if !seen.insert(value) {
+            return true;
+        }
+        let rep = self.tile(value);
+        let same = |a: ValueId, b: ValueId| self.tile(a).mask == self.tile(b).mask;
+        match &rep.data {
+            Data::Splat(Expr::Literal(l)) => l.bits == 0,
+            Data::Array(var) => self.zero_filled.contains(var),
+            Data::One(Expr::Var(var)) => self.zero_filled.contains(var),
+            Data::One(Expr::Load { predicate: Some(_), .. }) => true,
+            Data::Pending(Op::Unary(UnaryOp::Neg | UnaryOp::Abs, a) | Op::Cast(a)) => self.keeps_zeros(*a, seen),
+            Data::Pending(Op::Select(condition, a, b)) => {
+                let mut zero = |v: ValueId| self.tile(v).mask == Mask::default() || self.keeps_zeros(v, seen);
+                self.tile(*condition).mask == Mask::default() && zero(*a) && zero(*b)
+            }
+            Data::Pending(Op::Binary(BinaryOp::Mul | BinaryOp::Add | BinaryOp::Sub, a, b)) => {
+                same(*a, *b) && self.keeps_zeros(*a, seen) && self.keeps_zeros(*b, seen)
+            }
+            Data::Pending(Op::Ternary(TernaryOp::Fma, a, b, c)) => {
+                same(*a, *b) && same(*b, *c) && [a, b, c].into_iter().all(|v| self.keeps_zeros(*v, seen))
+            }
+            _ => false,
+        }
+    }
+}

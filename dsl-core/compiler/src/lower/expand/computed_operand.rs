@@ -1,0 +1,95 @@
+//! Operands of dots that were computed: every thread stores its elements of the tile to shared memory, and the block meets.
+
+use super::context::{Expanded, Expander};
+use super::elements::unrolled;
+use super::index::Index;
+use super::operand::Operand;
+use super::operand_rows::Rows;
+use super::window::WindowCopy;
+use crate::block::Reader;
+use crate::block::ValueId;
+use girih_ir::layout::{Layout, Source};
+use girih_ir::simt::{Expr, Stmt, VarId};
+use girih_ir::types::{DType, Literal};
+
+/// Index arithmetic in shared memory.
+const LOCAL: Index = Index { dtype: DType::I32 };
+
+impl Expander<'_> {
+    /// Brings a tile to shared memory, absent elements as zeros.
+    pub fn computed_operand(&mut self, value: ValueId, acc: ValueId, left: bool) -> Expanded<Operand> {
+        let layout = self.layout_of(value);
+        let dtype = self.kernel.ty(value).dtype().unwrap_or(DType::F32);
+        let name = self.name_of(value, "operand");
+        let own = self.stored_elements(value, &layout, dtype, &name)?;
+        let reader = Reader { acc, left, transposed: false };
+        let (extents, fast) = (layout.shape(), layout.fast_axis());
+        let text = format!("bring {} x {} elements of {name} to shared memory", extents[0], extents[1]);
+        let rows = Rows { dtype, extents, fast, slow: 1 - fast, outer_is_fast: reader.outer() == fast, transposed: false };
+        let copy = self.place_rows(reader, &rows, &format!("{name}_smem"), 1);
+        self.comment(text);
+        if self.repeated {
+            // Some threads may still read what the last turn left there.
+            self.emit(Stmt::Barrier(self.team_barrier()));
+        }
+        self.land_elements(own, &layout, dtype, &copy);
+        self.emit(Stmt::Barrier(self.team_barrier()));
+        Ok(self.operand_in(value, copy, reader))
+    }
+
+    /// A thread's elements as they will be stored.
+    fn stored_elements(&mut self, value: ValueId, layout: &Layout, dtype: DType, name: &str) -> Expanded<VarId> {
+        self.prepare(value, layout)?;
+        let mask = self.tile(value).mask.clone();
+        self.prepare_sides(&mask, layout)?;
+        let axes = self.bound_axes(&mask, layout);
+        let base = self.base_coordinates(&axes, layout);
+        let var = self.new_var(&format!("{name}_own"), dtype, Some(layout.registers as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        let zero = Expr::Literal(Literal::from_i64(self.register_type(value), 0));
+        self.for_elements(&[value], layout, true, &mut |cx, at, mut elements| {
+            let e = elements.remove(0);
+            let e = match cx.present(&mask, &base, at) {
+                Some(present) => Expr::Select(Box::new(present), Box::new(e), Box::new(zero.clone())),
+                None => e,
+            };
+            let value = cx.to_storage(dtype, e);
+            cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value });
+            Ok(())
+        })?;
+        Ok(var)
+    }
+
+    /// Stores a thread's elements to a copy, neighbours together.
+    fn land_elements(&mut self, var: VarId, layout: &Layout, dtype: DType, copy: &WindowCopy) {
+        let run = layout.run(copy.fast);
+        let width = [16, 8, 4, 2].into_iter().find(|w| w * dtype.size() as i64 <= 16 && run % w == 0).unwrap_or(1);
+        let mut local: Vec<Expr> = (0..layout.axes.len())
+            .map(|k| {
+                let base = self.base_coordinate(None, layout, k);
+                LOCAL.cast(self.ix.dtype, base)
+            })
+            .collect();
+        let (mut flat, mut loops) = (LOCAL.lit(0), Vec::new());
+        for (axis, d) in layout.register_digits() {
+            debug_assert!(d.source == Source::Register);
+            let unit = if d.stride == 1 && axis == copy.fast { width } else { 1 };
+            if d.extent > unit {
+                let (counter, e) = self.loop_var(if axis == copy.fast { "u" } else { "r" });
+                let digit = LOCAL.mul(e, LOCAL.lit(unit));
+                flat = LOCAL.add(flat, LOCAL.mul(digit.clone(), LOCAL.lit(d.stride)));
+                local[axis] = LOCAL.add(local[axis].clone(), LOCAL.mul(digit, LOCAL.lit(d.place)));
+                loops.push((counter, d.extent / unit));
+            }
+        }
+        let (place, predicate, cache) = (copy.place(dtype, &local), self.first_replica(layout), Default::default());
+        let mut turn = vec![match width {
+            1 => Stmt::Store { place, value: Expr::Element(var, Box::new(flat)), predicate, cache },
+            _ => Stmt::StoreVector { place, var, at: flat, lanes: width as u32, predicate, cache },
+        }];
+        for (counter, extent) in loops.into_iter().rev() {
+            turn = vec![unrolled(counter, extent, turn)];
+        }
+        turn.into_iter().for_each(|s| self.emit(s));
+    }
+}

@@ -1,0 +1,53 @@
+//! Tickets: a block's number at a counter, which says who comes last.
+
+use crate::lower::expand::combine::int;
+use crate::lower::expand::context::Expander;
+use crate::lower::expand::index::{Index, binary, compare};
+use girih_ir::simt::{Expr, Place, Space, Stmt};
+use girih_ir::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope};
+
+impl Expander<'_> {
+    /// Sets a counter of blocks to zero, as the next launch needs it.
+    pub fn clear_counter(&mut self, counter: usize, index: Expr) {
+        self.comment("ready for the next launch");
+        let place = Place { space: Space::Global(counter), dtype: DType::U32, index };
+        let value = Expr::Literal(Literal::u32(0));
+        self.emit(Stmt::Store { place, value, predicate: self.is_first_thread(), cache: Default::default() });
+    }
+
+    /// Counts this block at a counter; whether it is the last one of so many. What all of them left is visible to it.
+    pub fn take_ticket(&mut self, counter: usize, index: Expr, total: &Expr) -> Expr {
+        self.take_ticket_behind(vec![], counter, index, total)
+    }
+
+    /// As [`Self::take_ticket`], behind what the thread that takes it does first.
+    pub fn take_ticket_behind(&mut self, first: Vec<Stmt>, counter: usize, index: Expr, total: &Expr) -> Expr {
+        let flag = self.new_shared("is_last", DType::U32, 1);
+        let ticket = self.new_var("ticket", DType::U32, None);
+        let one = Expr::Literal(Literal::u32(1));
+        self.open();
+        first.into_iter().for_each(|stmt| self.emit(stmt));
+        self.emit(Stmt::Declare { var: ticket, init: None });
+        self.emit(Stmt::Atomic {
+            result: Some(ticket),
+            op: AtomicOp::Add,
+            place: Place { space: Space::Global(counter), dtype: DType::U32, index },
+            value: one.clone(),
+            expected: None,
+            predicate: None,
+            scope: Scope::Device,
+            order: MemoryOrder::AcquireRelease,
+        });
+        let arrived = binary(BinaryOp::Add, Expr::Var(ticket), one.clone());
+        let all_there = compare(CompareOp::Eq, arrived, Index { dtype: DType::U32 }.cast(DType::I32, total.clone()));
+        let value = Expr::Select(Box::new(all_there), Box::new(one.clone()), Box::new(Expr::Literal(Literal::u32(0))));
+        let place = Place { space: Space::Shared(flag), dtype: DType::U32, index: int(0) };
+        self.emit(Stmt::Store { place: place.clone(), value, predicate: None, cache: Default::default() });
+        let then = self.close();
+        let condition = self.is_first_thread().unwrap_or(Expr::Literal(Literal::bool(true)));
+        self.emit(Stmt::If { condition, then, otherwise: vec![] });
+        self.emit(Stmt::Barrier(self.team_barrier()));
+        let read = Expr::Load { place: Box::new(place), predicate: None, cache: Default::default() };
+        compare(CompareOp::Eq, self.declare_let("last", DType::U32, read), one)
+    }
+}

@@ -1,0 +1,150 @@
+//! Dots by matrix instructions: warps share the result, and each multiplies the fragments that it reads (`fragment_reads`).
+
+use super::context::Expander;
+use super::elements::unrolled;
+use super::fragment_prefetch::{Conversion, LoweredSteps};
+use super::fragment_reads::Side;
+use super::index::Index;
+use super::operand::Operand;
+use crate::block::ValueId;
+use crate::block::{WRITTEN_OUT, Warps};
+use girih_ir::fragments::{Form, Operand as Role};
+use girih_ir::simt::{Expr, Fragment, Stmt, VarId};
+use girih_ir::types::DType;
+use std::collections::HashMap;
+
+/// Index arithmetic in shared memory.
+const LOCAL: Index = Index { dtype: DType::I32 };
+
+/// A dot of operands in shared memory, and the array that its products are added to.
+pub(crate) struct Product {
+    pub acc: VarId,
+    pub left: Operand,
+    pub right: Operand,
+}
+
+impl Product {
+    fn operands(&self) -> [(&Operand, Role); 2] {
+        [(&self.left, Role::A), (&self.right, Role::B)]
+    }
+}
+
+impl Expander<'_> {
+    /// Adds the products of operands in shared memory to their accumulators, those of all dots at each step along the sum: what was copied
+    /// from one load is read once.
+    pub fn matrix_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps) {
+        let form = warps.form;
+        let atoms = warps.atoms(shape[0], shape[1]);
+        let first = self.warp_begins(shape, warps);
+        let mut sides: Vec<Side> = Vec::new();
+        for (operand, role) in products.iter().flat_map(Product::operands) {
+            if sides.iter().all(|s| !s.reads(operand, role)) {
+                let axis = usize::from(role == Role::B);
+                sides.push(self.side(operand, role, form, atoms[axis], first[axis].clone()));
+            }
+        }
+        let depth = products[0].left.extent / form.atom.k as i64;
+        let (counter, e) = self.loop_var("kk");
+        self.open();
+        let k = LOCAL.mul(e, LOCAL.lit(form.atom.k as i64));
+        let read: Vec<VarId> = sides.iter().map(|side| self.read_side(side, form, &k)).collect();
+        let loads = self.mark();
+        let (taken, conversions) = self.fragments_of(products, &sides, form, &read);
+        let converts = self.mark() - loads;
+        for p in products {
+            self.products_of(p.acc, p.operands().map(|(operand, role)| taken[&(operand.value, role)]), form, atoms);
+        }
+        let body = self.close();
+        let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(depth), LOCAL.lit(1));
+        let unroll = depth * atoms[0] * atoms[1] <= WRITTEN_OUT;
+        if unroll && depth % 2 == 0 {
+            let fragments = read.iter().zip(&sides).map(|(var, side)| (*var, side.registers(form))).collect();
+            self.steps = Some(LoweredSteps { depth: self.blocks.len(), at: self.mark(), fragments, loads, conversions, converts });
+        }
+        self.emit(Stmt::For { var: counter, start, end, step, unroll, body });
+    }
+
+    /// The row and the column of the result at which a warp begins.
+    fn warp_begins(&mut self, shape: [i64; 2], warps: &Warps) -> [Expr; 2] {
+        let warp = LOCAL.div(self.thread32(), 32);
+        let [down, right] = warps.along;
+        [(right, down, shape[0] / down, "warp_row"), (1, right, shape[1] / right, "warp_col")].map(|(stride, extent, elements, name)| {
+            if extent == 1 {
+                return LOCAL.lit(0);
+            }
+            let quotient = LOCAL.div(warp.clone(), stride);
+            let digit = if stride == 1 { LOCAL.rem(quotient, extent) } else { quotient };
+            self.declare_before(name, LOCAL.mul(digit, LOCAL.lit(elements)))
+        })
+    }
+
+    /// Makes of what was read what the instruction takes, of each operand once; and how.
+    fn fragments_of(
+        &mut self,
+        products: &[Product],
+        sides: &[Side],
+        form: Form,
+        read: &[VarId],
+    ) -> (HashMap<(ValueId, Role), VarId>, Vec<Conversion>) {
+        let (mut taken, mut conversions) = (HashMap::new(), Vec::new());
+        for (operand, role) in products.iter().flat_map(Product::operands) {
+            let at = sides.iter().position(|s| s.reads(operand, role));
+            let at = at.unwrap_or_else(|| panic!("mma: {} is not read", operand.name));
+            let make = || match self.taken_fragment(operand, &sides[at], form, read[at], products.len() > 1) {
+                Some(conversion) => {
+                    let written = conversion.written;
+                    conversions.push(conversion);
+                    written
+                }
+                None => read[at],
+            };
+            taken.entry((operand.value, role)).or_insert_with(make);
+        }
+        (taken, conversions)
+    }
+
+    /// All products of a step's fragments: each of the instruction's A with every one of its B, in every other turn backwards.
+    fn products_of(&mut self, acc: VarId, [x, y]: [VarId; 2], form: Form, [down, across]: [i64; 2]) {
+        let ((i, at_i), (j, at_j)) = (self.loop_var("i"), self.loop_var("j"));
+        let own = |role| i64::from(form.registers(role));
+        let fragment = |var, at: &Expr, step: i64| Fragment { var, at: LOCAL.mul(at.clone(), LOCAL.lit(step)) };
+        self.open();
+        let both = down > 1 && across > 1;
+        let (row, column) = match form.is_swapped() {
+            true => (if both { self.back_and_forth(&at_j, at_i, down) } else { at_i }, at_j),
+            false => (at_i.clone(), if both { self.back_and_forth(&at_i, at_j, across) } else { at_j }),
+        };
+        let sum = LOCAL.add(LOCAL.mul(row.clone(), LOCAL.lit(across)), column.clone());
+        let d = fragment(acc, &sum, own(Role::Accumulator));
+        let (left, right) = (fragment(x, &row, own(Role::A)), fragment(y, &column, own(Role::B)));
+        let (a, b) = if form.is_swapped() { (right, left) } else { (left, right) };
+        self.emit(Stmt::Mma { atom: form.atom, d: d.clone(), a, b, c: d });
+        let multiply = self.close();
+        self.emit(match form.is_swapped() {
+            true => unrolled(j, across, vec![unrolled(i, down, multiply)]),
+            false => unrolled(i, down, vec![unrolled(j, across, multiply)]),
+        });
+    }
+
+    /// Converts the fragments of an operand to what the instruction takes; `None` where they are that. Where several may be made of what was
+    /// read, they have the author's names if there are any.
+    fn taken_fragment(&mut self, operand: &Operand, side: &Side, form: Form, read: VarId, several: bool) -> Option<Conversion> {
+        let taken = form.dtype(side.role);
+        if operand.dtype == taken && operand.chain.is_empty() {
+            return None;
+        }
+        let len = side.registers(form);
+        let name = match &self.kernel.value(operand.value).name {
+            Some(name) if several => format!("{name}_frag"),
+            _ => format!("{}_frag_{}", operand.name, taken),
+        };
+        let converted = self.new_var(&name, taken, Some(len as u32));
+        self.emit(Stmt::Declare { var: converted, init: None });
+        let (counter, e) = self.loop_var("e");
+        let value = self.taken_element(operand, Expr::Element(read, Box::new(e.clone())));
+        let value = self.to_storage(taken, value);
+        let stmt = Stmt::Assign { var: converted, index: Some(e), value: value.clone() };
+        self.emit(unrolled(counter, len, vec![stmt]));
+        Some(Conversion { fragment: read, written: converted, len, element: counter, value })
+    }
+}

@@ -1,0 +1,102 @@
+//! Block IR becomes SIMT IR, statement by statement. What a page says is written out as it stands there: nothing here sees tile IR, facts, a plan
+//! or a schedule.
+//!
+//! - `context`, `values`, `elements`, `control`: the SIMT kernel that grows, what became of each value, loops over a thread's elements,
+//!   statements. `memory`, `transfer`, `staged`, `computed`, `mask`, `spans`: addresses and guards, loads and stores, gathers and scatters.
+//!   `convert`: changes of layout.
+//! - `grid`, `tail`: which block works on which tiles, where bounds are checked. `grid_prefetch`, `multistage`, `stages`, `double_buffer`,
+//!   `fragment_prefetch`, `persistent_pipeline`: what is loaded ahead of its iteration.
+//! - `combine`, `scan`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks have,
+//!   combined. `split_k`, `splitk_fixup`, `sliced_k`: sums that blocks, or groups of threads, share.
+//! - `window`, `copy_to_shared`, `copy_chunks`, `window_reads`: tiles with a halo, copied to shared memory or read where they are.
+//! - `operand`, `computed_operand`, `dot`, `fragment_reads`, `mma`: what dots read and where it lies, products. `quad_shuffle`,
+//!   `epilogue_through_shared`: how results of matrix instructions come to lie in rows.
+//! - `shared`: shared arrays. `warp`, `chain`, `runs`: what lanes and warps exchange by the author's own hand.
+
+mod atomic_totals;
+mod branch;
+mod chain;
+mod combine;
+mod computed;
+mod computed_operand;
+mod context;
+mod control;
+mod convert;
+mod copy_chunks;
+mod copy_to_shared;
+mod dot;
+mod double_buffer;
+mod elements;
+mod epilogue_through_shared;
+mod exchange;
+mod finish;
+mod flagged_partials;
+mod fragment_prefetch;
+mod fragment_reads;
+mod grid;
+mod grid_prefetch;
+pub(crate) mod index;
+mod mask;
+mod memory;
+mod mma;
+mod multistage;
+mod numbers;
+mod operand;
+mod operand_rows;
+mod params;
+mod pending;
+mod persistent_pipeline;
+mod picks;
+mod presence_tiles;
+mod quad_shuffle;
+mod range;
+mod runs;
+mod scan;
+mod second_launch;
+mod shared;
+mod sliced_k;
+mod spans;
+mod split_k;
+mod splitk_fixup;
+mod staged;
+mod stages;
+mod tail;
+mod transfer;
+mod uniform_conditions;
+mod values;
+mod warp;
+mod window;
+mod window_reads;
+
+use super::refusal::Refusal;
+use crate::block::Kernel;
+use girih_ir::simt::{self, SharedId};
+use std::collections::BTreeSet;
+
+/// A launch that was written out, and its author's shared arrays.
+pub(crate) struct Written {
+    pub kernel: simt::Kernel,
+    pub authors_arrays: BTreeSet<SharedId>,
+    /// The launch behind it.
+    pub next: Option<Box<Written>>,
+}
+
+/// Writes out a page, for a launch with this record and origin.
+///
+/// # Errors
+/// Where the page asks for what cannot be had.
+pub(crate) fn expand(page: &Kernel, launch: simt::LaunchRecord, provenance: simt::Provenance) -> Result<Written, Refusal> {
+    let mut expander = context::Expander::new(page);
+    expander.lower_block(&page.body)?;
+    let next = expander.next.take();
+    let authors_arrays = expander.authors_arrays();
+    let kernel = expander.finish(launch, provenance);
+    let next = next.map(|next| {
+        let authors_arrays = next.authors_arrays();
+        let kernel = next.finish_behind(&kernel);
+        Box::new(Written { kernel, authors_arrays, next: None })
+    });
+    Ok(Written { kernel, authors_arrays, next })
+}
+
+pub(crate) use second_launch::drop_unused_params;

@@ -1,0 +1,155 @@
+//! The stages of a ring that asynchronous copies fill and turns read, and how they are handed over: by a barrier of the block at each turn,
+//! or by mbarriers (`copy(P = Mbarriers)`), of which each stage has two. It is full once the copies of all threads have landed, and free once
+//! all have read it. No warp then waits for the slowest one at each turn, only for what it needs. (CUTLASS's pipelines have the same
+//! two.)
+
+use super::context::{Expanded, Expander};
+use super::index::{Index, binary, compare, literal};
+use crate::block::{Handover, RingPlan};
+use crate::lower::refusal::Refusal;
+use girih_ir::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
+use girih_ir::types::{BinaryOp, CompareOp, DType};
+
+/// Index arithmetic in registers.
+const LOCAL: Index = Index { dtype: DType::I32 };
+
+/// The mbarriers of a ring, one of each kind per stage.
+#[derive(Clone, Copy)]
+pub(crate) struct Signals {
+    full: SharedId,
+    free: SharedId,
+}
+
+/// Where the turns are in a ring.
+pub(crate) struct Stages {
+    pub ring: RingPlan,
+    /// The stage that the turn reads.
+    stage: VarId,
+    /// Its mbarriers, and the parity of the phase in which it was filled.
+    signals: Option<(Signals, VarId)>,
+}
+
+impl Stages {
+    /// The stage that the turn reads.
+    pub fn stage(&self) -> Expr {
+        Expr::Var(self.stage)
+    }
+
+    /// The ring's mbarriers.
+    pub fn signals(&self) -> Option<Signals> {
+        self.signals.map(|(signals, _)| signals)
+    }
+}
+
+fn word(array: SharedId, stage: &Expr) -> Place {
+    Place { space: Space::Shared(array), dtype: DType::U64, index: stage.clone() }
+}
+
+impl Expander<'_> {
+    /// Makes the mbarriers of a ring, before the first copy, if the schedule asks for them.
+    ///
+    /// # Errors
+    /// A ring that begins again and again: its phases would have to go on from one to the next.
+    pub fn begin_ring(&mut self, ring: RingPlan, again: bool) -> Expanded<Option<Signals>> {
+        if ring.handover == Handover::Barrier {
+            return Ok(None);
+        }
+        if again {
+            return Err(Refusal::Mbarriers("a block hands over the stages of one pipeline: give it one tile, or use Overlap"));
+        }
+        let stages = ring.stages;
+        let [full, free] = ["stage_full", "stage_free"].map(|name| self.new_shared(name, DType::U64, stages));
+        self.comment("a stage is full when the copies of all threads have landed, and free when they have read it");
+        let (counter, stage) = self.loop_var("stage");
+        let init = |array, count: i64| Stmt::MbarrierInit { barrier: word(array, &stage), count: count as u32 };
+        let body = vec![init(full, self.team.threads), init(free, self.team.threads)];
+        let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(stages), LOCAL.lit(1));
+        let then = vec![Stmt::For { var: counter, start, end, step, unroll: true, body }];
+        let condition = compare(CompareOp::Eq, self.thread32(), LOCAL.lit(0));
+        self.emit(Stmt::If { condition, then, otherwise: vec![] });
+        self.emit(Stmt::Barrier(Barrier::Block));
+        Ok(Some(Signals { full, free }))
+    }
+
+    /// Closes the copies to a stage: those that wait for it hear when they have landed.
+    ///
+    /// # Errors
+    /// Copies that are stores: their arrival would say nothing of them.
+    pub fn end_copies(&mut self, signals: Option<Signals>, stage: &Expr) -> Expanded<()> {
+        let Some(signals) = signals else {
+            self.emit(Stmt::AsyncCommit);
+            return Ok(());
+        };
+        if self.stored_copies {
+            return Err(Refusal::Mbarriers(
+                "waits for asynchronous copies, which move at least 4 bytes; here less lies together: use Overlap",
+            ));
+        }
+        self.emit(Stmt::AsyncArrive { barrier: word(signals.full, stage) });
+        Ok(())
+    }
+
+    /// Declares where the turns are: at the first stage.
+    pub fn first_stage(&mut self, ring: RingPlan, signals: Option<Signals>) -> Stages {
+        let mut declare = |name: &str| {
+            let var = self.new_var(name, DType::I32, None);
+            self.emit(Stmt::Declare { var, init: Some(literal(DType::I32, 0)) });
+            var
+        };
+        let stage = declare("stage");
+        Stages { ring, stage, signals: signals.map(|signals| (signals, declare("phase"))) }
+    }
+
+    /// The stage that this turn fills, as many turns ahead as the ring has others. Waits until it is free: it was read a turn ago. The wait
+    /// for a phase before the first one, of a stage that was never filled, ends at once.
+    pub fn free_stage(&mut self, stages: &Stages) -> Expr {
+        let free = LOCAL.rem(LOCAL.add(stages.stage(), LOCAL.lit(stages.ring.stages - 1)), stages.ring.stages);
+        let Some((signals, phase)) = stages.signals else { return free };
+        let free = self.declare_let("ahead", DType::I32, free);
+        let other = binary(BinaryOp::Xor, Expr::Var(phase), LOCAL.lit(1));
+        let first = compare(CompareOp::Eq, stages.stage(), LOCAL.lit(0));
+        let parity = Expr::Select(Box::new(first), Box::new(other), Box::new(Expr::Var(phase)));
+        self.emit(Stmt::MbarrierWait { barrier: word(signals.free, &free), parity });
+        free
+    }
+
+    /// The end of a stage: all of it has been read; and on to the next one. Every thread says so for itself: one lane for its warp, behind a
+    /// barrier of the warp, is as right and half a percent faster on an H200, but NVIDIA's racecheck follows no order through it and would
+    /// report each copy.
+    pub fn leave_stage(&self, stages: &Stages) -> Vec<Stmt> {
+        let arrive = |signals: Signals| Stmt::MbarrierArrive { barrier: word(signals.free, &stages.stage()), expect: None };
+        stages.signals().map(arrive).into_iter().chain(self.next_stage(stages)).collect()
+    }
+
+    fn next_stage(&self, stages: &Stages) -> Vec<Stmt> {
+        let next = LOCAL.add(stages.stage(), LOCAL.lit(1));
+        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages.ring.stages));
+        let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
+        let mut all = vec![Stmt::Assign { var: stages.stage, index: None, value }];
+        all.extend(stages.signals.map(|(_, phase)| {
+            let first = compare(CompareOp::Eq, stages.stage(), LOCAL.lit(0));
+            let value = binary(BinaryOp::Xor, Expr::Var(phase), Expr::Cast(DType::I32, Box::new(first)));
+            Stmt::Assign { var: phase, index: None, value }
+        }));
+        all
+    }
+
+    /// Waits for the copies of the stage at hand. Without mbarriers also for all threads: they have read the stage before it, which is free then.
+    pub fn await_stage(&self, stages: &Stages) -> Vec<Stmt> {
+        match stages.signals {
+            Some((signals, phase)) => vec![Stmt::MbarrierWait { barrier: word(signals.full, &stages.stage()), parity: Expr::Var(phase) }],
+            None => vec![Stmt::AsyncWait { pending: stages.ring.stages as u32 - 2 }, Stmt::Barrier(self.team_barrier())],
+        }
+    }
+
+    /// Behind the last turn copies are on their way that write nothing but zeros, to all stages but so many.
+    pub fn end_ring(&mut self, stages: &Stages, awaited: i64) {
+        if stages.signals.is_none() {
+            return self.emit(Stmt::AsyncWait { pending: 0 });
+        }
+        let (next, wait) = (self.next_stage(stages), self.await_stage(stages));
+        let body = if awaited > 0 { [next, wait] } else { [wait, next] };
+        let (counter, _) = self.loop_var("left");
+        self.emit(super::elements::unrolled(counter, stages.ring.stages - 1 - awaited, body.concat()));
+    }
+}

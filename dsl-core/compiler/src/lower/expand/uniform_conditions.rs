@@ -1,0 +1,50 @@
+//! Agreement on a condition: where the threads of a block meet at barriers below it, all must take the same way.
+//!
+//! A scalar of the author's is the same in all threads, but lowering knows that of few: of parameters, and of what every thread reads from
+//! one place. Any other condition goes through shared memory, where thread 0 says what holds.
+
+use super::context::Expander;
+use super::index::{compare, literal};
+use girih_ir::simt::{Barrier, Expr, Place, Space, Stmt};
+use girih_ir::types::{CompareOp, DType};
+
+impl Expander<'_> {
+    /// The condition as all threads read it, if threads meet in one of the blocks below it and might differ about it.
+    pub fn agreed(&mut self, condition: Expr, below: &[&[Stmt]]) -> Expr {
+        if !mentions_variables(&condition) || !below.iter().any(|b| meets(b)) {
+            return condition;
+        }
+        let id = self.new_shared("goes_on", DType::I32, 1);
+        let place = || Place { space: Space::Shared(id), dtype: DType::I32, index: literal(DType::I32, 0) };
+        let bit = Expr::Select(Box::new(condition), Box::new(literal(DType::I32, 1)), Box::new(literal(DType::I32, 0)));
+        let first = compare(CompareOp::Eq, self.thread.clone(), self.ix.lit(0));
+        self.comment("threads meet below: all go by what holds for thread 0");
+        self.emit(Stmt::Barrier(self.team_barrier()));
+        self.emit(Stmt::Store { place: place(), value: bit, predicate: Some(first), cache: Default::default() });
+        self.emit(Stmt::Barrier(self.team_barrier()));
+        let read = Expr::Load { place: Box::new(place()), predicate: None, cache: Default::default() };
+        let agreed = self.declare_let("agreed", DType::I32, read);
+        compare(CompareOp::Ne, agreed, literal(DType::I32, 0))
+    }
+}
+
+/// Threads meet at a barrier of the block.
+fn meets(block: &[Stmt]) -> bool {
+    block.iter().any(|stmt| match stmt {
+        Stmt::Barrier(b) => *b != Barrier::Warp,
+        Stmt::If { then, otherwise, .. } => meets(then) || meets(otherwise),
+        Stmt::For { body, .. } => meets(body),
+        Stmt::While { header, body, .. } => meets(header) || meets(body),
+        _ => false,
+    })
+}
+
+fn mentions_variables(e: &Expr) -> bool {
+    match e {
+        Expr::Literal(_) | Expr::Param(_) | Expr::Special(_) => false,
+        Expr::Var(_) | Expr::Element(..) | Expr::Load { .. } => true,
+        Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => mentions_variables(a),
+        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => mentions_variables(a) || mentions_variables(b),
+        Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().any(|x| mentions_variables(x)),
+    }
+}

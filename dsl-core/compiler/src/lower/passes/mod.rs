@@ -1,0 +1,26 @@
+//! The passes that make block IR of tile IR, and decide what `expand` then writes out. None knows another.
+
+mod assign_layouts;
+mod fit_rows;
+mod lower_tiles;
+mod record_presence;
+mod split_tails;
+
+pub(crate) use assign_layouts::assign_layouts;
+pub(crate) use fit_rows::fit;
+pub(crate) use lower_tiles::lower_tiles;
+pub(crate) use record_presence::record_presence;
+pub(crate) use split_tails::split_tails;
+
+use crate::plan::Plan;
+use girih_ir::facts::Facts;
+use girih_ir::tile;
+
+/// What a page is made of.
+pub(crate) struct Source<'a> {
+    pub kernel: &'a tile::Kernel,
+    pub facts: &'a Facts,
+    pub plan: &'a Plan,
+    /// The plan of the whole block, where slices share a sum before.
+    pub whole: &'a Plan,
+}

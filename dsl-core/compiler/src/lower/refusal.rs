@@ -1,0 +1,83 @@
+//! Why a page cannot be written out: facts of the page, from which the error is made with the names of the author's kernel.
+
+use crate::block::ValueId;
+use crate::plan::matrix_units::{other_result, unit};
+use crate::plan::slices::knob;
+use crate::plan::{Plan, illegal};
+use girih_ir::error::{CompileError, Diagnostic};
+use girih_ir::schedule::ScheduleError;
+use girih_ir::schedule::words::{CopyPath, Words};
+use girih_ir::tile::{Kernel, KnobId, Size, Ty};
+
+/// What cannot be written out.
+#[derive(Clone, Debug)]
+pub(crate) enum Refusal {
+    /// Mbarriers where a pipeline cannot have them: the rule.
+    Mbarriers(&'static str),
+    /// A thread's so many elements cannot be dealt to the slices.
+    Slices { registers: i64 },
+    /// A chain of warps: what was found, and the rule.
+    Chain { found: String, rule: &'static str },
+    /// Lanes exchange values along an axis of this tile that has no whole warps.
+    Lanes { value: ValueId, extent: i64, threads: i64 },
+    /// The result of this dot is not the block's tile.
+    OtherResult(ValueId),
+    /// A window of which an element beyond its halo is read.
+    Reach { window: ValueId, read: ValueId, axis: usize, offset: i64, before: i64, last: i64 },
+    /// A pick along an axis of which some positions may be absent.
+    Pick { value: ValueId, axis: usize },
+}
+
+impl Refusal {
+    /// The error, in the words of the author's kernel.
+    pub fn error(self, kernel: &Kernel, plan: &Plan) -> CompileError {
+        let schedule = match self {
+            Refusal::Mbarriers(rule) => {
+                illegal(kernel, CopyPath::knob(kernel).as_slice(), CopyPath::Mbarriers.to_string(), rule.to_string())
+            }
+            Refusal::Slices { registers } => {
+                let at = knob(kernel).unwrap_or_else(|| panic!("slices: no such knob in\n{kernel}"));
+                let rule = format!("a thread's {registers} elements cannot be dealt to as many slices");
+                illegal(kernel, &[at], plan.slices.to_string(), rule)
+            }
+            Refusal::Chain { found, rule } => illegal(kernel, &[], found, format!("a chain of warps {rule}")),
+            Refusal::Lanes { value, extent, threads } => {
+                let knobs: Vec<KnobId> = kernel.ty(value).shape().unwrap_or_default().iter().flat_map(Size::knobs).collect();
+                let rule =
+                    format!("lanes exchange values along {extent} elements, dealt to {threads} threads: both must be multiples of 32");
+                illegal(kernel, &knobs, chosen(plan, &knobs), rule)
+            }
+            Refusal::OtherResult(value) => {
+                let error = illegal(kernel, &[unit(kernel)], "Mma".into(), other_result(kernel, value, &plan.anchor));
+                ScheduleError { loc: Some(kernel.value(value).loc), ..error }
+            }
+            Refusal::Reach { window, read, axis, offset, before, last } => {
+                let Ty::Window(_, reach) = kernel.ty(window) else { panic!("refusal: {window:?} is no window") };
+                let sizes = [&reach[axis].size, &reach[axis].before, &reach[axis].after];
+                let knobs: Vec<KnobId> = sizes.into_iter().flat_map(Size::knobs).collect();
+                let rule = format!(
+                    "gives a window that may be read from {} to {last} along axis {axis}; the kernel reads it at {offset}",
+                    -before
+                );
+                ScheduleError { loc: Some(kernel.value(read).loc), ..illegal(kernel, &knobs, chosen(plan, &knobs), rule) }
+            }
+            Refusal::Pick { value, axis } => return CompileError::Kernel(vec![picked_from_some(kernel, value, axis)]),
+        };
+        CompileError::Schedule(schedule)
+    }
+}
+
+/// The values of knobs.
+fn chosen(plan: &Plan, knobs: &[KnobId]) -> String {
+    knobs.iter().map(|k| plan.knobs[k.0 as usize].to_string()).collect::<Vec<_>>().join(" / ")
+}
+
+/// Whether an element is there must not depend on which position is picked.
+fn picked_from_some(kernel: &Kernel, value: ValueId, axis: usize) -> Diagnostic {
+    let message = format!(
+        "a pick along axis {axis} of a tile of which some positions may be absent: it goes along the tiles of a loop, or an `if` per element loaded it"
+    );
+    let help = "pick from an axis that is loaded whole (`x.load((..4, t))`, with the number of its elements), from `stack`, or from what is computed; \
+                load outside of an `if` per element and choose with `select`";
+    Diagnostic::new(kernel.value(value).loc, message).help(help).with_source(&kernel.source, kernel.loc)
+}
