@@ -61,41 +61,6 @@ pub(crate) fn dealt_to_slices(layout: &Layout, slices: i64) -> Option<Layout> {
     Some(Layout { axes, threads: layout.threads * slices, registers: own })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use girih_ir::fragments::{ATOMS, Operand};
-
-    #[test]
-    fn slices_finish_runs_of_the_registers() {
-        let mut found = 0;
-        for atom in ATOMS {
-            let mut layout = atom.layout(Operand::Accumulator);
-            let own = layout.registers;
-            let digit = |source, stride, extent, place| Digit { source, stride, extent, place };
-            layout.axes[1].push(digit(Source::Register, own, 4, 8));
-            layout.axes[0].push(digit(Source::Register, own * 4, 2, 16));
-            layout.axes[0].push(digit(Source::Thread, 32, 2, 32));
-            let layout = Layout { threads: 64, registers: own * 8, ..layout };
-            for slices in [2, 3, 4, 8, 16] {
-                let Some(dealt) = dealt_to_slices(&layout, slices) else {
-                    assert!(slices == 3, "{atom}: {slices} slices");
-                    continue;
-                };
-                found += 1;
-                assert_eq!((dealt.shape(), dealt.threads, dealt.registers * slices), (layout.shape(), 64 * slices, layout.registers));
-                for thread in 0..dealt.threads {
-                    for register in 0..dealt.registers {
-                        let before = layout.coordinates(thread % 64, thread / 64 * dealt.registers + register);
-                        assert_eq!(dealt.coordinates(thread, register), before, "{atom}, {slices} slices");
-                    }
-                }
-            }
-        }
-        assert!(found > 10, "{found}");
-    }
-}
-
 /// A layout with runs of `run` neighbours along an axis that is dealt as accumulators are: two neighbours per lane, four lanes, then
 /// registers. `None` where there are too few registers for it. Of swapped operands' results each lane keeps its two neighbours, which lie in
 /// rows of 64 bytes: they become neighbouring registers.
@@ -160,4 +125,39 @@ pub(crate) fn by_lanes(own: Layout, threads: i64) -> Option<Layout> {
     along.last().filter(|n| *n % LANES == 0)?;
     let order: Vec<usize> = (0..shape.len()).rev().collect();
     Some(Layout::dealt(&Deal { shape: &shape, threads: &along, order: &order, vector: 1, lanes: None, block: threads }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use girih_ir::fragments::{ATOMS, Operand};
+
+    #[test]
+    fn slices_finish_runs_of_the_registers() {
+        let mut found = 0;
+        for atom in ATOMS {
+            let mut layout = atom.layout(Operand::Accumulator);
+            let own = layout.registers;
+            let digit = |source, stride, extent, place| Digit { source, stride, extent, place };
+            layout.axes[1].push(digit(Source::Register, own, 4, 8));
+            layout.axes[0].push(digit(Source::Register, own * 4, 2, 16));
+            layout.axes[0].push(digit(Source::Thread, 32, 2, 32));
+            let layout = Layout { threads: 64, registers: own * 8, ..layout };
+            for slices in [2, 3, 4, 8, 16] {
+                let Some(dealt) = dealt_to_slices(&layout, slices) else {
+                    assert!(slices == 3, "{atom}: {slices} slices");
+                    continue;
+                };
+                found += 1;
+                assert_eq!((dealt.shape(), dealt.threads, dealt.registers * slices), (layout.shape(), 64 * slices, layout.registers));
+                for thread in 0..dealt.threads {
+                    for register in 0..dealt.registers {
+                        let before = layout.coordinates(thread % 64, thread / 64 * dealt.registers + register);
+                        assert_eq!(dealt.coordinates(thread, register), before, "{atom}, {slices} slices");
+                    }
+                }
+            }
+        }
+        assert!(found > 10, "{found}");
+    }
 }

@@ -15,7 +15,7 @@ mod stmt;
 pub(crate) mod verify;
 mod visit;
 
-pub(crate) use stmt::{Access, Block, Carry, Combine, Finish, FinishWay, Grid, Loop, Operator, Stmt, Tail, Window};
+pub(crate) use stmt::{Access, Block, Carry, Combine, Finish, FinishWay, Grid, Loop, Meet, Operator, Stmt, Tail, Window};
 pub(crate) use visit::visit;
 
 pub(crate) use crate::analyses::dots::{Loaded, Reader};
@@ -29,13 +29,12 @@ pub(crate) use crate::plan::{Copies, Fill, Handover, LoopPlan, Pipeline, Range, 
 pub(crate) use girih_ir::tile::host::HostExpr;
 pub(crate) use girih_ir::tile::{Boundary, Branch, Form, Index, Op, SharedId, SharedKind, Span, Update, ValueId, ViewId};
 
-use crate::analyses::barriers::Barriers;
 use crate::analyses::dots::Dots;
 use crate::analyses::window_groups::WindowGroups;
 use girih_ir::facts::TensorFacts;
 use girih_ir::layout::Layout;
 use girih_ir::simt::CacheHint;
-use girih_ir::types::DType;
+use girih_ir::types::{BinaryOp, DType, Literal};
 use std::collections::{HashMap, HashSet};
 
 /// One launch.
@@ -63,8 +62,6 @@ pub(crate) struct Kernel {
     pub dots: Dots,
     /// Which reads of windows are made together.
     pub window_groups: WindowGroups,
-    /// Where the block meets between accesses of memory.
-    pub barriers: Barriers,
     pub body: Block,
 }
 
@@ -263,8 +260,9 @@ pub(crate) struct SharedArray {
     pub form: u32,
     /// The author's barriers alone order its accesses.
     pub by_hand: bool,
-    /// The one operation that changes it, if there is one whose old value nobody wants: its elements may have several copies.
-    pub updated_by: Option<girih_ir::types::AtomicOp>,
+    /// Where one operation alone changes it, and nobody wants the old values: how several copies of an element are joined, and what they start
+    /// with.
+    pub join: Option<(BinaryOp, Literal)>,
 }
 
 impl Kernel {

@@ -65,28 +65,6 @@ pub(crate) fn binary(op: BinaryOp, a: Range, b: Range) -> Option<Range> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lower::index::{binary as apply, literal};
-
-    #[test]
-    fn ranges_follow_arithmetic_and_give_up_at_overflow() {
-        let vars = [girih_ir::simt::Var { name: "x".into(), dtype: DType::I32, len: None }];
-        let known = Known { vars: &vars, params: &[], ranges: &HashMap::new(), threads: 256 };
-        let (x, thread) = (Expr::Var(VarId(0)), Expr::Special(Special::Thread));
-        let lit = |v| literal(DType::I32, v);
-        let of = |e: &Expr| known.range(e);
-        let whole = Some((i32::MIN as i64, i32::MAX as i64));
-        assert_eq!(of(&x), whole);
-        assert_eq!(of(&apply(BinaryOp::And, x.clone(), lit(15))), Some((0, 15)));
-        assert_eq!(of(&apply(BinaryOp::Add, x.clone(), lit(1))), whole, "may wrap");
-        assert_eq!(of(&apply(BinaryOp::Rem, x.clone(), lit(8))), whole, "negative remainders");
-        assert_eq!(of(&apply(BinaryOp::Add, apply(BinaryOp::Mul, thread.clone(), lit(4)), lit(3))), Some((3, 1023)));
-        assert_eq!(of(&apply(BinaryOp::Rem, thread.clone(), lit(32))), Some((0, 31)));
-        assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(96))), Some((0, 255)));
-        assert_eq!(of(&apply(BinaryOp::Or, lit(4), lit(8))), Some((0, 15)));
-        assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(-1))), whole);
-        assert_eq!(of(&apply(BinaryOp::Sub, lit(63), thread.clone())), Some((-192, 63)));
-        assert_eq!(of(&Expr::Cast(DType::U32, Box::new(apply(BinaryOp::Sub, lit(0), thread)))), Some((0, u32::MAX as i64)), "wraps");
-    }
 
     #[test]
     fn a_bound_of_what_the_host_computes_holds_though_the_rest_is_unknown() {

@@ -1,9 +1,10 @@
 //! Statements of block IR.
 
-use super::{Boundary, Branch, HostExpr, Index, LoopPlan, Op, SharedKind, Span, Update, ValueId, ViewId};
+use super::{Boundary, Branch, HostExpr, Index, Key, LoopPlan, Op, SharedKind, Span, Update, ValueId, ViewId};
 use girih_ir::layout::Layout;
 use girih_ir::tile;
 use girih_ir::types::{MemoryOrder, Scope};
+use std::collections::BTreeSet;
 
 /// A list of statements.
 pub(crate) type Block = Vec<Stmt>;
@@ -73,6 +74,13 @@ pub(crate) struct Loop {
     pub body: Block,
 }
 
+impl Loop {
+    /// Where in its body a loop with this first tile index stands.
+    pub fn place_of(&self, var: ValueId) -> Option<usize> {
+        self.body.iter().position(|stmt| matches!(stmt, Stmt::Loop(l) if l.vars[0] == var))
+    }
+}
+
 /// What was decided for the loop over the grid's tiles.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
@@ -86,8 +94,8 @@ pub(crate) struct Grid {
     pub runs_anyway: bool,
     /// All threads are done with shared arrays that are kept by hand when a tile begins: the first one, and each one behind it.
     pub begins_by_hand: [bool; 2],
-    /// Where in its body the loop stands whose iterations blocks, or slices, share.
-    pub shared: Option<usize>,
+    /// The first tile index of the loop in its body whose iterations blocks, or slices, share.
+    pub shared: Option<ValueId>,
     /// Iterations of a block, where blocks share those of all tiles.
     pub run: Option<HostExpr>,
     /// Every length is a multiple of its tile.
@@ -135,6 +143,19 @@ pub(crate) enum FinishWay {
     SecondLaunch { again: Block },
 }
 
+/// Why threads meet between two accesses of memory.
+#[derive(Clone, Debug)]
+pub(crate) enum Meet {
+    /// What the loop that follows does conflicts with what was done before it.
+    Loop,
+    /// The access of a shared array that follows conflicts with one before it.
+    Shared,
+    /// The load or store of a tensor that follows, of this key, may meet what another thread has done.
+    Memory(Key),
+    /// It goes where these others went. A thread that did so in the same layout has been at its own elements alone.
+    SamePlace { key: Key, access: Access, earlier: BTreeSet<Key> },
+}
+
 /// A statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Stmt {
@@ -175,6 +196,8 @@ pub(crate) enum Stmt {
     },
     /// The author's barrier of the block or of each warp.
     Barrier(Scope),
+    /// The threads that work together meet before what follows.
+    Meet(Meet),
     /// Closes a group of a thread's copies, or waits until so many groups are on their way.
     Copies {
         pending: Option<u32>,

@@ -120,7 +120,7 @@ impl Check<'_> {
                 self.uses(&kind.operands())?;
                 kind.result().map_or(Ok(()), |r| self.makes(r))
             }
-            Stmt::Barrier(_) | Stmt::Copies { .. } => Ok(()),
+            Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => Ok(()),
             Stmt::Loop(l) => self.tile_loop(l, top),
             Stmt::Range { var, start, end, carries, body } => {
                 self.uses(&[*start, *end])?;
@@ -243,8 +243,8 @@ impl Check<'_> {
         let of_grid = matches!(l.plan.range, Range::OnePerBlock | Range::Persistent(_));
         rule(of_grid == l.grid.is_some(), || format!("{:?} is no range of this loop", l.plan.range))?;
         let Some(grid) = &l.grid else { return Ok(()) };
-        if let Some(at) = grid.shared {
-            rule(matches!(l.body.get(at), Some(Stmt::Loop(_))), || "no loop stands where one is shared".into())?;
+        if let Some(inner) = grid.shared {
+            rule(l.place_of(inner).is_some(), || "the loop that is shared is not there".into())?;
         }
         match &grid.tail {
             Tail::Open => rule(self.decided < Decided::Tails, || "nobody has decided the tail".into()),
@@ -270,7 +270,7 @@ impl Check<'_> {
             }),
             Pipeline::Persistent { sum } => {
                 let goes_on = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.fragment_prefetch);
-                let there = matches!(l.body.get(*sum), Some(Stmt::Loop(inner)) if goes_on(inner));
+                let there = l.body.iter().any(|s| matches!(s, Stmt::Loop(inner) if inner.vars[0] == *sum && goes_on(inner)));
                 rule(there && l.grid.is_some(), || "no ring stands where one goes on from tile to tile".into())
             }
         }
@@ -316,6 +316,12 @@ fn made_by(stmt: &Stmt) -> Vec<ValueId> {
             carries.iter().map(|c| c.result).collect()
         }
         Stmt::If { results, .. } => results.iter().map(|r| r.result).collect(),
-        Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Where { .. } | Stmt::Finish(_) => vec![],
+        Stmt::Store { .. }
+        | Stmt::Scatter { .. }
+        | Stmt::Barrier(_)
+        | Stmt::Copies { .. }
+        | Stmt::Meet(_)
+        | Stmt::Where { .. }
+        | Stmt::Finish(_) => vec![],
     }
 }

@@ -35,8 +35,11 @@ use passes::Source;
 type Pass = fn(&mut block::Kernel, &Source);
 
 /// What is decided on a page, in this order, once tile IR has become one.
-const PASSES: [(&str, Pass, Decided); 2] =
-    [("assign_layouts", passes::assign_layouts, Decided::Layouts), ("split_tails", passes::split_tails, Decided::Tails)];
+const PASSES: [(&str, Pass, Decided); 3] = [
+    ("assign_layouts", passes::assign_layouts, Decided::Layouts),
+    ("split_tails", passes::split_tails, Decided::Tails),
+    ("place_barriers", passes::place_barriers, Decided::Tails),
+];
 
 /// The pass that makes a page of tile IR.
 const FIRST: &str = "lower_tiles";

@@ -1,5 +1,7 @@
 //! Tests of lowering on tile IR built by hand.
 
+mod pages;
+
 use super::*;
 use crate::cuda;
 use girih_ir::facts::{TensorArg, TensorFacts};

@@ -48,8 +48,8 @@ pub(crate) enum Pipeline {
     DoubleBuffer(Copies),
     /// Of a persistent grid loop: loads of its tiles, to registers or a ring of each thread's own.
     GridPrefetch { stages: i64, fill: Fill, loads: Vec<ValueId> },
-    /// Of a persistent grid loop: the iterations of the loop at this place of its body, a multistage one, go on from tile to tile.
-    Persistent { sum: usize },
+    /// Of a persistent grid loop: the iterations of the loop in its body with this first tile index, a multistage one, go on from tile to tile.
+    Persistent { sum: ValueId },
 }
 
 /// A ring of stages that copies fill and iterations read.
@@ -194,7 +194,7 @@ impl Planner<'_> {
 
     /// The loop of each tile whose iterations go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has
     /// several loops or barriers of its own, or where the places of its copies depend on what a tile does before the loop.
-    fn pipelined_sum(&self, grid: &TileLoop) -> Option<usize> {
+    fn pipelined_sum(&self, grid: &TileLoop) -> Option<ValueId> {
         if !self.plan.fragment_prefetch || !grid.carries.is_empty() || kept_by_hand(self.kernel, &grid.body) {
             return None;
         }
@@ -211,7 +211,7 @@ impl Planner<'_> {
         let Pipeline::Multistage { copies, .. } = self.pipeline(inner) else { return None };
         let mut made = Vec::new();
         definitions(&grid.body[..at], &mut made);
-        (!self.read_by(&copies, &inner.body).iter().any(|v| made.iter().any(|(m, _)| m == v))).then_some(at)
+        (!self.read_by(&copies, &inner.body).iter().any(|v| made.iter().any(|(m, _)| m == v))).then_some(inner.vars[0])
     }
 
     /// What the places of copies are computed of.

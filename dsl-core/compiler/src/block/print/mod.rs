@@ -20,8 +20,8 @@ mod head;
 mod ops;
 
 use super::{
-    Access, Block, Carry, Fill, Finish, FinishWay, Handover, HostExpr, Index, Kernel, Loop, Op, Operator, Pipeline, Range, RingPlan, Split,
-    Stmt, Tail, Ty, ValueId, Window, visit,
+    Access, Block, Carry, Fill, Finish, FinishWay, Handover, HostExpr, Index, Kernel, Loop, Meet, Op, Operator, Pipeline, Range, RingPlan,
+    Split, Stmt, Tail, Ty, ValueId, Window, visit,
 };
 use girih_ir::layout::{Layout, Source};
 use girih_ir::types::Scope;
@@ -201,6 +201,7 @@ impl<'a> Page<'a> {
             Stmt::Shared { array, kind, .. } => self.shared(*array, kind),
             Stmt::Barrier(scope) => self.line(if *scope == Scope::Warp { "barrier warp, by hand" } else { "barrier block, by hand" }),
             Stmt::Copies { pending } => self.line(&pending.map_or("commit copies".into(), |n| format!("await copies but the last {n}"))),
+            Stmt::Meet(meet) => self.meet(meet),
             Stmt::Loop(l) => self.tile_loop(l),
             Stmt::Range { var, start, end, carries, body } => {
                 let head = format!("for {} in {}..{}{}", self.name(*var), self.scalar(*start), self.scalar(*end), self.carries(carries));
@@ -218,6 +219,16 @@ impl<'a> Page<'a> {
             }
             Stmt::Finish(finish) => self.finish(finish),
         }
+    }
+
+    fn meet(&mut self, meet: &Meet) {
+        let what = match meet {
+            Meet::Loop => "what the loop does meets what was done before it".to_string(),
+            Meet::Shared => "a shared array that was touched before is touched".to_string(),
+            Meet::Memory(_) => "another thread may have been there".to_string(),
+            Meet::SamePlace { earlier, .. } => format!("unless it lies as at {} before", plural(earlier.len(), "access", "accesses")),
+        };
+        self.beside("barrier", &format!("// {what}"));
     }
 
     /// The layout that a value has by its shape.
@@ -356,6 +367,10 @@ fn digits(layout: &Layout) -> String {
         if digits.is_empty() { "1".to_string() } else { digits.iter().map(digit).collect::<Vec<_>>().join(" ") }
     };
     format!("[{}]", layout.axes.iter().map(axis).collect::<Vec<_>>().join(", "))
+}
+
+fn plural(n: usize, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
 }
 
 /// An operator in a word.

@@ -5,30 +5,11 @@ use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::index::literal;
 use super::mask::{Bound, Mask, Test};
 use crate::block::Key;
-use crate::block::{self, Block, Carry, Loop, Op, Ty, ValueId};
+use crate::block::{self, Block, Carry, Loop, Meet, Op, Ty, ValueId};
 use crate::block::{Pipeline, Range};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
 use girih_ir::types::{BinaryOp, DType, Scope, TernaryOp};
-
-/// What identifies a loop: its counter, or its condition.
-fn loop_key(stmt: &block::Stmt) -> Option<ValueId> {
-    match stmt {
-        block::Stmt::Loop(l) => l.vars.first().copied(),
-        block::Stmt::Range { var, .. } => Some(*var),
-        block::Stmt::While { condition, .. } => Some(*condition),
-        _ => None,
-    }
-}
-
-/// What tells a load or store from others.
-pub(crate) fn access_key(stmt: &block::Stmt) -> Option<Key> {
-    match stmt {
-        block::Stmt::Load(value, _) => Some(Key::Load(*value)),
-        block::Stmt::Store { to, value, .. } => Some(Key::Store(to.view, *value)),
-        _ => None,
-    }
-}
 
 /// A variable that stands for a carried value.
 pub(crate) struct Carried {
@@ -47,17 +28,7 @@ impl Expander<'_> {
     }
 
     fn lower_stmt(&mut self, stmt: &block::Stmt) -> Expanded<()> {
-        if loop_key(stmt).is_some_and(|key| self.kernel.barriers.loops.contains(&key)) {
-            self.emit(Stmt::Barrier(self.team_barrier()));
-        }
         let early = matches!(stmt, block::Stmt::Load(value, _) if self.loaded_early.contains(value));
-        if !self.keeps_to_own
-            && !early
-            && (access_key(stmt).is_some_and(|key| self.kernel.barriers.stand_before_access(key)) || self.others_have_been_there(stmt))
-        {
-            self.comment("other threads of the block may have stored what is loaded here, or load what is stored");
-            self.emit(Stmt::Barrier(self.team_barrier()));
-        }
         match stmt {
             block::Stmt::Load(value, access) if early => {
                 let layout = self.layout_at(access);
@@ -72,7 +43,7 @@ impl Expander<'_> {
             block::Stmt::Scatter { view, indices, value, run: Some(_), .. } => self.scatter_runs(Memory::View(*view), indices, *value),
             block::Stmt::Scatter { view, indices, value, .. } => self.scatter(Memory::View(*view), indices, *value),
             block::Stmt::Atomic { update, view, scope, order, .. } => self.update(Memory::View(*view), update, *scope, *order),
-            block::Stmt::Shared { number, array, kind } => self.shared_access(*number, *array, kind),
+            block::Stmt::Shared { array, kind, .. } => self.shared_access(*array, kind),
             block::Stmt::Barrier(scope) => {
                 self.emit(Stmt::Barrier(if *scope == Scope::Warp { Barrier::Warp } else { Barrier::Block }));
                 Ok(())
@@ -83,6 +54,10 @@ impl Expander<'_> {
             }
             block::Stmt::Loop(l) if l.grid.is_some() => self.grid_loop(l),
             block::Stmt::Finish(finish) => self.finish_grid(finish),
+            block::Stmt::Meet(meet) => {
+                self.meet_before(meet);
+                Ok(())
+            }
             block::Stmt::Loop(l) => {
                 // A choice says nothing of the tiles that a loop inside of it walks.
                 let sides = std::mem::take(&mut self.sides);
@@ -104,6 +79,21 @@ impl Expander<'_> {
                 self.sides.pop();
                 lowered
             }
+        }
+    }
+
+    /// The threads that work together meet, if another one may have been where the next statement goes.
+    fn meet_before(&mut self, meet: &Meet) {
+        let needed = match meet {
+            Meet::Loop | Meet::Shared => return self.emit(Stmt::Barrier(self.team_barrier())),
+            _ if self.keeps_to_own => false,
+            Meet::Memory(Key::Load(value)) | Meet::SamePlace { key: Key::Load(value), .. } if self.loaded_early.contains(value) => false,
+            Meet::Memory(_) => true,
+            Meet::SamePlace { key, access, earlier } => self.others_have_been_there(*key, access, earlier),
+        };
+        if needed {
+            self.comment("other threads of the block may have stored what is loaded here, or load what is stored");
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
     }
 

@@ -8,7 +8,7 @@ use super::index::{compare, literal};
 use super::multistage::{Ahead, Turns};
 use super::stages::Stages;
 use super::window::WindowCopy;
-use crate::block::{self, Loop};
+use crate::block::{self, Loop, ValueId};
 use crate::block::{Pipeline, RingPlan};
 use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{CompareOp, DType};
@@ -42,8 +42,9 @@ struct Front {
 }
 
 impl Expander<'_> {
-    /// The loop at a place of a tile's body whose turns go on from tile to tile.
-    fn sum_at<'k>(&self, grid: &'k Loop, at: usize) -> Sum<'k> {
+    /// The loop in a tile's body, by its first tile index, whose turns go on from tile to tile.
+    fn sum_of<'k>(&self, grid: &'k Loop, var: ValueId) -> Sum<'k> {
+        let at = grid.place_of(var).unwrap_or_else(|| panic!("persistent_pipeline: no loop there in\n{}", self.kernel));
         let block::Stmt::Loop(turns) = &grid.body[at] else { panic!("persistent_pipeline: no loop there in\n{}", self.kernel) };
         let Pipeline::Multistage { ring, copies } = &turns.plan.pipeline else {
             panic!("persistent_pipeline: the loop has no ring in\n{}", self.kernel)
@@ -52,9 +53,9 @@ impl Expander<'_> {
     }
 
     /// Lowers a grid loop whose tiles' turns make one pipeline.
-    pub fn persistent_pipeline(&mut self, dealt: &Dealt, sum: usize) -> Expanded<()> {
+    pub fn persistent_pipeline(&mut self, dealt: &Dealt, sum: ValueId) -> Expanded<()> {
         let l = dealt.grid;
-        let sum = &self.sum_at(l, sum);
+        let sum = &self.sum_of(l, sum);
         let stages_of_ring = sum.ring.stages;
         let before = self.values.clone();
         self.mode = if super::grid::grid_of(l).divides { Mode::Full } else { Mode::Tail };

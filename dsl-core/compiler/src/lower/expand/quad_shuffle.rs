@@ -181,6 +181,7 @@ fn merged(digits: &[(i64, i64, i64)]) -> Vec<(i64, i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::layouts::with_runs;
     use girih_ir::fragments::{ATOMS, Operand};
 
     /// The accumulators of `atoms` instructions side by side, in every one of two warps.

@@ -7,7 +7,6 @@ use super::values::At;
 use crate::block::{SharedId, SharedKind, ValueId};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Place, SharedId as ArrayId, Space, Special, Stmt};
-use girih_ir::tile::shared::operation;
 use girih_ir::types::{BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope};
 
 /// Index arithmetic of shared memory.
@@ -33,7 +32,7 @@ impl Expander<'_> {
         }
         let declared = self.kernel.shared_array(id).clone();
         let lens = declared.shape.clone();
-        let join = declared.updated_by.and_then(|op| operation(op, declared.dtype));
+        let join = declared.join;
         let copies = if join.is_some() { self.kernel.launch.copies } else { 1 };
         let name = declared.name.unwrap_or_else(|| "shared".into());
         let len = lens.iter().product::<i64>() * copies;
@@ -43,11 +42,8 @@ impl Expander<'_> {
         array
     }
 
-    /// Lowers one access, with the barrier that it needs.
-    pub fn shared_access(&mut self, number: u32, array: SharedId, kind: &SharedKind) -> Expanded<()> {
-        if self.kernel.barriers.accesses.contains(&number) {
-            self.emit(Stmt::Barrier(self.team_barrier()));
-        }
+    /// Lowers one access.
+    pub fn shared_access(&mut self, array: SharedId, kind: &SharedKind) -> Expanded<()> {
         match kind {
             SharedKind::Fill(value) => self.fill_shared(array, *value),
             SharedKind::Empty => Ok(()),

@@ -1,17 +1,17 @@
 //! Loads and stores of tiles at tile indices.
 
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
-use super::control::access_key;
 use super::elements::unrolled;
 use super::index::{all, compare, literal};
 use super::mask::Mask;
 use super::memory::{Cut, Kind};
 use super::values::At;
 use crate::block::Key;
-use crate::block::{self, Access, Index, Ty, ValueId, ViewId};
+use crate::block::{Access, Index, Ty, ValueId, ViewId};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
+use std::collections::BTreeSet;
 
 impl Expander<'_> {
     /// Loads one scalar.
@@ -186,23 +186,21 @@ impl Expander<'_> {
 
     /// Whether other threads of the block may have been, since they last met, where a load or store goes. What a thread has done in the same
     /// layout is its own; where a store changes the layout first, the block meets for that.
-    pub fn others_have_been_there(&mut self, stmt: &block::Stmt) -> bool {
-        let earlier = access_key(stmt).and_then(|key| self.kernel.barriers.at_the_same_place(key));
-        let Some(earlier) = earlier else { return false };
-        let own = match stmt {
+    pub fn others_have_been_there(&mut self, key: Key, access: &Access, earlier: &BTreeSet<Key>) -> bool {
+        let own = match key {
             _ if self.team.threads == 1 => return false,
-            block::Stmt::Load(value, access) if matches!(self.kernel.ty(*value), Ty::Tile(..)) => {
+            Key::Load(value) if matches!(self.kernel.ty(value), Ty::Tile(..)) => {
                 // A run of whole rows is read by all threads.
                 if self.stages_rows(access) {
                     return true;
                 }
                 self.layout_at(access)
             }
-            block::Stmt::Store { to, value, .. } if matches!(self.rep_kind(*value), Kind::Tile) => {
-                let layout = self.tile(*value).layout.clone();
-                layout.unwrap_or_else(|| self.layout_at(to))
+            Key::Store(_, value) if matches!(self.rep_kind(value), Kind::Tile) => {
+                let layout = self.tile(value).layout.clone();
+                layout.unwrap_or_else(|| self.layout_at(access))
             }
-            _ => return true,
+            Key::Load(_) | Key::Store(..) => return true,
         };
         own.distinct_threads() < own.threads || earlier.iter().any(|key| self.accessed_in.get(key) != Some(&own))
     }

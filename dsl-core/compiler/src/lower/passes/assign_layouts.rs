@@ -75,7 +75,13 @@ fn accesses(block: &mut [Stmt], teams: &[Layouts], team: usize) {
                 combines.iter_mut().for_each(|c| operator(&mut c.operator, teams, team));
             }
             Stmt::Combine(c) => operator(&mut c.operator, teams, team),
-            Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } => {}
+            Stmt::Let(..)
+            | Stmt::Scatter { .. }
+            | Stmt::Atomic { .. }
+            | Stmt::Shared { .. }
+            | Stmt::Barrier(_)
+            | Stmt::Copies { .. }
+            | Stmt::Meet(_) => {}
         }
     }
 }
@@ -88,7 +94,7 @@ fn operator(operator: &mut Operator, teams: &[Layouts], team: usize) {
 
 /// Where in the body of a grid loop all threads of a block go on together, behind a loop that slices share.
 fn behind_slices(l: &Loop) -> Option<usize> {
-    let at = l.grid.as_ref()?.shared?;
+    let at = l.place_of(l.grid.as_ref()?.shared?)?;
     match &l.body[at] {
         Stmt::Loop(inner) if matches!(inner.plan.range, Range::SlicedK(_)) => Some(at + 1),
         _ => None,

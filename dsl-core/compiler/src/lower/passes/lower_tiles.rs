@@ -3,9 +3,9 @@
 use super::Source;
 use crate::analyses::barriers::kept_by_hand;
 use crate::analyses::dots::Dots;
+use crate::analyses::tail_liveness;
 use crate::analyses::uses::{self, loaded_tensor, stored_tensor};
 use crate::analyses::window_groups::WindowGroups;
-use crate::analyses::{barriers, tail_liveness};
 use crate::block::{
     Access, Block, Carry, Combine, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Operator, Param, ParamKind, Reach, SharedArray,
     Staging, Stmt, Tail, Team, Ty, Value, View, Window,
@@ -18,6 +18,7 @@ use girih_ir::error::{CompileError, Diagnostic};
 use girih_ir::schedule::words::FinishPath;
 use girih_ir::tile::access::{dim_classes, dim_constants, loop_lengths, visit};
 use girih_ir::tile::host::HostExpr;
+use girih_ir::tile::shared::operation;
 use girih_ir::tile::{self, Index, Op, SharedAccess, SharedKind, Size, TileLoop, ValueId};
 use girih_ir::types::{AtomicOp, BinaryOp, DType};
 use std::collections::{HashMap, HashSet};
@@ -47,7 +48,6 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
         lengths,
         dots: Dots::new(tile, &uses, &written),
         window_groups: WindowGroups::of(tile),
-        barriers: barriers::place(tile, plan.grid > 0),
         values,
         views: tile.views.iter().map(view).collect(),
         shared,
@@ -195,7 +195,7 @@ impl Builder<'_> {
             shape: array.shape.iter().map(|s| self.size(s)).collect(),
             form: forms.of(&array.shape),
             by_hand: array.by_hand,
-            updated_by: only_update(self.source.kernel, id),
+            join: only_update(self.source.kernel, id).and_then(|op| operation(op, array.dtype)),
         }
     }
 
@@ -312,7 +312,7 @@ impl Builder<'_> {
             in_order: keeps_order(kernel),
             runs_anyway: combines_grid(kernel),
             begins_by_hand: [by_hand && kept_by_hand(kernel, &kernel.body[..before]), by_hand],
-            shared: shared_loop(l).map(|(at, _)| at),
+            shared: shared_loop(l).map(|(_, inner)| inner.vars[0]),
             run,
             divides: false,
             tail: Tail::Open,

@@ -1,0 +1,269 @@
+//! A page is what is written out: whoever changes its data finds that in the CUDA and in what the simulator counts. And a page that breaks a rule is
+//! found.
+
+use super::*;
+use crate::block::{self, Handover, Meet, Pipeline, Tail, verify};
+use girih_ir::tile::{Carry, SharedAccess, SharedArray, SharedId, SharedKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// `c = a · b` in f32: tiles BM, BN, BK, stages S.
+fn product() -> tile::Kernel {
+    let knobs = vec![
+        knob("BM", KnobKind::Tile, &[16, 32]),
+        knob("BN", KnobKind::Tile, &[16, 32]),
+        knob("BK", KnobKind::Tile, &[8, 16]),
+        knob("S", KnobKind::Stages, &[1, 2, 3, 4]),
+        words("P", KnobKind::Copy, &["Registers", "Async"]),
+    ];
+    let mut b = Builder::new("product", knobs);
+    let [x, y, z] = [("a", false), ("b", false), ("c", true)].map(|(name, written)| b.tensor(name, DType::F32, 2, written));
+    let [bm, bn, bk] = [0, 1, 2].map(|k| Size::knob(KnobId(k)));
+    let [m, n, k] = [&bm, &bn, &bk].map(|size| b.value(Ty::TileIdx(size.clone())));
+    let tile = |rows: &Size, columns: &Size| Ty::Tile(DType::F32, vec![rows.clone(), columns.clone()]);
+    let zero = b.literal(Literal::f32(0.0));
+    let body = b.block(|b| {
+        let init = b.op(tile(&bm, &bn), Op::Splat(zero));
+        let [inner, result] = [(); 2].map(|()| b.value(tile(&bm, &bn)));
+        let mut next = inner;
+        let turn = b.block(|b| {
+            let left = b.op(tile(&bm, &bk), Op::Load(x, vec![Index::Tile(m), Index::Tile(k)]));
+            let right = b.op(tile(&bk, &bn), Op::Load(y, vec![Index::Tile(k), Index::Tile(n)]));
+            next = b.op(tile(&bm, &bn), Op::Dot { a: left, b: right, acc: inner });
+        });
+        let carries = vec![Carry { init, inner, next, result }];
+        b.push(Stmt::Tiles(TileLoop { view: x, axes: vec![1], vars: vec![k], span: None, strided: false, carries, body: turn, loc: LOC }));
+        b.push(Stmt::Store { view: z, index: vec![Index::Tile(m), Index::Tile(n)], value: result, loc: LOC });
+    });
+    b.push(Stmt::Tiles(TileLoop {
+        view: z,
+        axes: vec![0, 1],
+        vars: vec![m, n],
+        span: None,
+        strided: false,
+        carries: vec![],
+        body,
+        loc: LOC,
+    }));
+    b.finish()
+}
+
+/// Each tile of `y` is that of `x` from back to front, by way of a shared array.
+fn mirrored() -> tile::Kernel {
+    let mut b = Builder::new("mirrored", vec![knob("T", KnobKind::Tile, &[64])]);
+    let (x, y) = (b.tensor("x", DType::F32, 1, false), b.tensor("y", DType::F32, 1, true));
+    let (size, array) = (Size::knob(KnobId(0)), SharedId(0));
+    let positions = Ty::Tile(DType::I32, vec![size.clone()]);
+    let last = b.literal(Literal::i32(63));
+    b.tiles(y, None, |b, t, _| {
+        let v = b.load(x, t);
+        let forth = b.op(positions.clone(), Op::Iota);
+        let last = b.op(positions.clone(), Op::Splat(last));
+        let back = b.op(positions.clone(), Op::Binary(BinaryOp::Sub, last, forth));
+        let result = b.value(Ty::Tile(DType::F32, vec![size.clone()]));
+        let write = SharedKind::Scatter { indices: vec![forth], value: v };
+        let read = SharedKind::Gather { indices: vec![back], result };
+        for (number, kind) in [(0, SharedKind::Empty), (1, write), (2, read)] {
+            b.push(Stmt::Shared(SharedAccess { number, array, kind, loc: LOC }));
+        }
+        b.store(y, t, result);
+        None
+    });
+    let mut kernel = b.finish();
+    kernel.shared.push(SharedArray { name: Some("row".into()), dtype: DType::F32, shape: vec![size], by_hand: false, loc: LOC });
+    kernel
+}
+
+/// The schedule with these numbers, and this word where it takes words.
+fn chosen(kernel: &tile::Kernel, ints: &[i64], word: &str) -> Schedule {
+    let mut s = schedule(kernel, ints);
+    s.choices.iter_mut().filter(|c| matches!(c, Choice::Word(_))).for_each(|c| *c = Choice::Word(word.into()));
+    s
+}
+
+fn page_of(kernel: &tile::Kernel, schedule: &Schedule) -> block::Kernel {
+    let facts = Facts::best(kernel);
+    let paged = Paged::new(kernel, &facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    paged.page(&facts, &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What a page becomes.
+fn written(kernel: &tile::Kernel, schedule: &Schedule, page: &block::Kernel) -> simt::Kernel {
+    let facts = Facts::best(kernel);
+    let paged = Paged::new(kernel, &facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let out = expand::expand(page, paged.launch(page, Target::h200()), provenance(kernel, &facts, schedule));
+    tidy(kernel, out.unwrap_or_else(|e| panic!("{e:?}")))
+}
+
+/// The code without the lines that name the schedule.
+fn code(kernel: &simt::Kernel) -> String {
+    let text = cuda::emit(kernel);
+    text.lines().filter(|l| !l.starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The first loop of a page that has a pipeline.
+fn pipeline(page: &mut block::Kernel) -> &mut Pipeline {
+    fn find(body: &mut [block::Stmt]) -> Option<&mut Pipeline> {
+        let loops = body.iter_mut().filter_map(|stmt| if let block::Stmt::Loop(l) = stmt { Some(l) } else { None });
+        loops.into_iter().find_map(|l| if l.plan.pipeline == Pipeline::None { find(&mut l.body) } else { Some(&mut l.plan.pipeline) })
+    }
+    find(&mut page.body).expect("a loop with a pipeline")
+}
+
+fn grid(page: &mut block::Kernel) -> &mut block::Loop {
+    let grid = page.body.iter_mut().find_map(|s| if let block::Stmt::Loop(l) = s { Some(l) } else { None });
+    grid.expect("a grid loop")
+}
+
+#[test]
+fn a_ring_has_the_stages_of_the_page() {
+    let k = product();
+    let stages = |n: i64| chosen(&k, &[32, 32, 16, n], "Async");
+    let of_schedule = |n: i64| code(&lower(&k, &Facts::best(&k), &stages(n), Target::h200()).unwrap_or_else(|e| panic!("{e}")));
+    let mut page = page_of(&k, &stages(3));
+    assert_eq!(code(&written(&k, &stages(3), &page)), of_schedule(3));
+    let Pipeline::Multistage { ring, .. } = pipeline(&mut page) else { panic!("no ring in\n{page}") };
+    ring.stages = 4;
+    let four = written(&k, &stages(3), &page);
+    assert_eq!(code(&four), of_schedule(4), "the page says 4 stages");
+    let bytes = |k: &simt::Kernel| k.shared_bytes();
+    let three = lower(&k, &Facts::best(&k), &stages(3), Target::h200()).expect("a legal schedule");
+    assert_eq!(bytes(&four) * 3, bytes(&three) * 4);
+}
+
+#[test]
+fn loads_run_as_far_ahead_as_the_page_says() {
+    let k = vector_add();
+    let stages = |n: i64| chosen(&k, &[1024, 4, 4, 4, n], "Async");
+    let of_schedule = |n: i64| code(&lower(&k, &Facts::best(&k), &stages(n), Target::h200()).unwrap_or_else(|e| panic!("{e}")));
+    let mut page = page_of(&k, &stages(2));
+    let Pipeline::GridPrefetch { stages: distance, .. } = pipeline(&mut page) else { panic!("no prefetch in\n{page}") };
+    *distance = 3;
+    assert_eq!(code(&written(&k, &stages(2), &page)), of_schedule(3));
+    *pipeline(&mut page) = Pipeline::None;
+    assert_eq!(code(&written(&k, &stages(2), &page)), of_schedule(1));
+}
+
+#[test]
+fn accesses_are_as_wide_as_their_layouts_on_the_page() {
+    let k = vector_add();
+    let (four, one) = (chosen(&k, &[1024, 4, 4, 0, 1], "Registers"), chosen(&k, &[1024, 4, 1, 0, 1], "Registers"));
+    let (mut page, narrow) = (page_of(&k, &four), page_of(&k, &one));
+    let layout = narrow.teams[0].anchor.clone();
+    let wide = code(&written(&k, &four, &page));
+    assert_eq!(wide.matches("float4").count(), 6, "{wide}");
+    for stmt in &mut grid(&mut page).body {
+        if let block::Stmt::Load(_, access) | block::Stmt::Store { to: access, .. } = stmt {
+            access.layout.clone_from(&layout);
+        }
+    }
+    grid(&mut page).grid.as_mut().expect("a grid loop").tail = narrow.grid().expect("a grid loop").tail.clone();
+    page.teams[0] = narrow.teams[0].clone();
+    page.launch.vector = 1;
+    assert_eq!(code(&written(&k, &four, &page)), code(&written(&k, &one, &narrow)));
+}
+
+#[test]
+fn tails_are_checked_as_the_page_says() {
+    let k = vector_add();
+    let s = chosen(&k, &[1024, 8, 4, 0, 1], "Registers");
+    let mut page = page_of(&k, &s);
+    assert!(code(&written(&k, &s, &page)).contains("// a full tile"), "{page}");
+    grid(&mut page).grid.as_mut().expect("a grid loop").tail = Tail::Predicates;
+    let text = code(&written(&k, &s, &page));
+    assert!(!text.contains("// a full tile") && !text.contains("// the tail"), "{text}");
+}
+
+#[test]
+fn threads_meet_where_the_page_says() {
+    let k = mirrored();
+    let s = schedule(&k, &[64]);
+    let mut page = page_of(&k, &s);
+    let barriers = |page: &block::Kernel| code(&written(&k, &s, page)).matches("__syncthreads()").count();
+    assert_eq!(barriers(&page), 1, "{page}");
+    let _ = differ(&k, &Facts::best(&k), &s, &[vec![128], vec![128]]);
+    let body = &mut grid(&mut page).body;
+    let meetings = body.len();
+    body.retain(|stmt| !matches!(stmt, block::Stmt::Meet(Meet::Shared)));
+    assert!(body.len() < meetings);
+    assert_eq!(barriers(&page), 0, "{page}");
+}
+
+#[test]
+fn pages_can_be_printed_behind_every_pass() {
+    let k = product();
+    let s = chosen(&k, &[32, 32, 16, 3], "Async");
+    let shown = |after| page(&k, &Facts::best(&k), &s, Target::h200(), after).unwrap_or_else(|e| panic!("{e}"));
+    let all: Vec<String> = passes().into_iter().map(|pass| shown(Some(pass)).unwrap_or_else(|| panic!("{pass} prints nothing"))).collect();
+    assert!(all.iter().zip(passes()).all(|(text, pass)| text.starts_with(&format!("kernel product after {pass}\n"))));
+    assert!(!all[0].contains("@own") && all[1].contains("@own"), "{}", all[0]);
+    assert_eq!(shown(None).as_ref(), all.last(), "behind all passes, if none is named");
+    assert_eq!(shown(Some("fold_laundry")), None);
+}
+
+/// What the verifier says of a page, if anything.
+fn broken(page: &block::Kernel) -> Option<String> {
+    let checked = catch_unwind(AssertUnwindSafe(|| verify::verify(page, "a test", verify::Decided::Tails)));
+    checked.err().map(|e| e.downcast_ref::<String>().cloned().unwrap_or_default())
+}
+
+#[test]
+fn a_page_that_breaks_a_rule_is_found() {
+    let k = product();
+    let page = page_of(&k, &chosen(&k, &[32, 32, 16, 3], "Async"));
+    assert_eq!(broken(&page), None);
+    type Damage = fn(&mut block::Kernel);
+    fn inner(page: &mut block::Kernel) -> &mut block::Loop {
+        let found = grid(page).body.iter_mut().find_map(|s| if let block::Stmt::Loop(l) = s { Some(l) } else { None });
+        found.expect("the loop along the sum")
+    }
+    fn ring(page: &mut block::Kernel) -> &mut block::RingPlan {
+        let Pipeline::Multistage { ring, .. } = &mut inner(page).plan.pipeline else { panic!("no ring") };
+        ring
+    }
+    let damages: [(Damage, &str); 14] = [
+        (|p| drop(grid(p).body.remove(0)), "is read before it is made"),
+        (
+            |p| {
+                let first = grid(p).body[0].clone();
+                grid(p).body.insert(0, first);
+            },
+            "is made twice",
+        ),
+        (|p| ring(p).stages = 1, "a ring of 1 stages"),
+        (|p| ring(p).handover = Handover::Mbarriers, "mbarriers hand stages over"),
+        (|p| drop(inner(p).body.remove(0)), "is not opened in the loop"),
+        (|p| inner(p).sizes[0] = 8, "counts tiles of another extent"),
+        (|p| inner(p).vars.push(block::ValueId(0)), "as many tile indices, axes and extents"),
+        (|p| inner(p).plan.range = block::Range::OnePerBlock, "is no range of this loop"),
+        (|p| grid(p).grid.as_mut().expect("a grid").tail = Tail::Open, "nobody has decided the tail"),
+        (|p| grid(p).grid.as_mut().expect("a grid").shared = Some(block::ValueId(0)), "the loop that is shared is not there"),
+        (|p| p.teams[0].threads += 32, "a layout deals to"),
+        (
+            |p| {
+                let block::Stmt::Load(_, access) = &mut inner(p).body[0] else { panic!("no load") };
+                access.layout = None;
+            },
+            "has no layout",
+        ),
+        (
+            |p| {
+                let block::Stmt::Load(_, access) = &mut inner(p).body[0] else { panic!("no load") };
+                access.index.pop();
+            },
+            "axes, not",
+        ),
+        (
+            |p| {
+                let next = p.values.len() as u32 - 1;
+                inner(p).carries[0].next = block::ValueId(next.min(0));
+            },
+            "changes its type",
+        ),
+    ];
+    for (damage, says) in damages {
+        let mut page = page.clone();
+        damage(&mut page);
+        let said = broken(&page).unwrap_or_else(|| panic!("nobody says `{says}` of\n{page}"));
+        assert!(said.contains(says) && said.starts_with("a test: "), "`{says}` is not what is said:\n{said}");
+    }
+}
