@@ -111,14 +111,14 @@ fn arms<'t>(lines: &[&'t str], at: usize) -> Vec<&'t str> {
 
 #[test]
 fn matches_over_statements_list_their_variants() {
-    // A new statement must be thought of everywhere: nothing takes it for one that is not there. The walk of lowering is still to follow.
-    let folders = ["dsl-core/ir/src/simt/", "dsl-core/compiler/src/cuda/", "dsl-core/compiler/src/lower/cleanup/"];
+    // A new statement must be thought of everywhere: nothing takes it for one that is not there.
+    let folders = ["dsl-core/ir/src/simt/", "dsl-core/compiler/src/cuda/", "dsl-core/compiler/src/lower/", "dsl-core/compiler/src/block/"];
     let mut found = Vec::new();
     for (name, text) in sources().into_iter().filter(|(name, _)| folders.iter().any(|f| name.starts_with(f))) {
         let lines: Vec<&str> = text.lines().collect();
         for (at, _) in lines.iter().enumerate().filter(|(_, l)| l.contains("match ") && l.ends_with('{')) {
             let arms = arms(&lines, at);
-            let statements = arms.iter().any(|a| a.starts_with("Stmt::"));
+            let statements = arms.iter().any(|a| ["Stmt::", "block::Stmt::", "tile::Stmt::"].iter().any(|s| a.starts_with(s)));
             let all = |a: &&str| a.starts_with("_ ") || a.split(" =>").next().is_some_and(|p| p.chars().all(|c| c.is_lowercase()));
             if statements && arms.iter().filter(|a| a.contains("=>")).any(all) {
                 found.push(format!("{name}:{}", at + 1));
@@ -133,6 +133,32 @@ fn cleanup_infers_no_plan() {
     let found =
         code_with(&["dsl-core/compiler/src/lower/cleanup/"], &["Schedule", "schedule::", "Plan", "plan::", "Facts", "tile::", "Target"]);
     none(found, "lower/cleanup tidies SIMT IR up and knows nothing of what it came from");
+}
+
+#[test]
+fn what_is_written_out_stands_on_the_page() {
+    // expand/ sees block IR and nothing that it was made of.
+    let words = ["girih_ir::tile", "crate::plan", "crate::analyses", "super::passes", "lower::passes", "Facts", "Target", "Schedule"];
+    let found = code_with(&["dsl-core/compiler/src/lower/expand/"], &words);
+    none(found, "lower/expand sees block IR alone: neither tile IR nor facts, plan, schedule or target");
+}
+
+#[test]
+fn a_pass_knows_no_other_pass_and_nobody_who_writes_out() {
+    let names = |folder: &str| -> Vec<String> {
+        let files = sources().into_iter().filter_map(|(name, _)| name.strip_prefix(folder).map(str::to_string));
+        files.filter(|name| !name.contains('/') && name != "mod.rs").map(|name| name.trim_end_matches(".rs").to_string()).collect()
+    };
+    let folder = "dsl-core/compiler/src/lower/passes/";
+    let passes = names(folder);
+    assert!(passes.len() > 4, "{passes:?}");
+    for pass in &passes {
+        let others: Vec<String> = passes.iter().filter(|other| *other != pass).map(|other| format!("{other}::")).collect();
+        let words: Vec<&str> = others.iter().map(String::as_str).chain(["lower::expand", "super::expand"]).collect();
+        none(code_with(&[&format!("{folder}{pass}.rs")], &words), "a pass imports no other pass, nor expand");
+    }
+    let found = code_with(&["dsl-core/compiler/src/block/", "dsl-core/compiler/src/analyses/"], &["crate::lower"]);
+    none(found.into_iter().filter(|l| !l.contains("tests")).collect(), "block IR and analyses know nothing of lowering");
 }
 
 #[test]

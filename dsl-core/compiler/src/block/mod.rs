@@ -302,10 +302,7 @@ impl Kernel {
 
     /// The loop over the grid's tiles, if there is one.
     pub fn grid_loop(&self) -> Option<&Loop> {
-        self.body.iter().find_map(|s| match s {
-            Stmt::Loop(l) if l.grid.is_some() => Some(l),
-            _ => None,
-        })
+        self.body.iter().filter_map(Stmt::as_loop).find(|l| l.grid.is_some())
     }
 
     /// What was decided for the loop over the grid's tiles.

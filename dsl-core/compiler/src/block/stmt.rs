@@ -74,6 +74,13 @@ pub(crate) struct Loop {
     pub body: Block,
 }
 
+impl Stmt {
+    /// The loop over tiles that it is.
+    pub fn as_loop(&self) -> Option<&Loop> {
+        if let Stmt::Loop(l) = self { Some(l) } else { None }
+    }
+}
+
 impl Loop {
     /// Where in its body a loop with this first tile index stands.
     pub fn place_of(&self, var: ValueId) -> Option<usize> {

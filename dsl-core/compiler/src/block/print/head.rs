@@ -89,7 +89,9 @@ impl<'a> Page<'a> {
                     found.push(("guard".into(), layout));
                 }
             }
-            _ => {}
+            Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Shared { .. } | Stmt::Barrier(_) => {}
+            Stmt::Meet(_) | Stmt::Copies { .. } | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => {}
+            Stmt::Finish(_) => {}
         });
         for (name, layout) in found.into_iter().filter(|(_, l)| !l.axes.is_empty()) {
             if self.layouts.iter().all(|(_, l)| *l != layout) {
@@ -140,7 +142,8 @@ fn view_of(stmt: &Stmt) -> Option<ViewId> {
         Stmt::Window(_, window) => Some(window.tile.view),
         Stmt::Scatter { view, .. } | Stmt::Atomic { view, .. } => Some(*view),
         Stmt::Loop(l) => Some(l.view),
-        _ => None,
+        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Meet(_) | Stmt::Copies { .. } => None,
+        Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Finish(_) => None,
     }
 }
 

@@ -42,10 +42,12 @@ impl fmt::Display for Kernel {
 /// The page; `when` says behind which pass.
 pub(crate) fn print(kernel: &Kernel, when: &str) -> String {
     let mut leaves = HashMap::new();
-    visit(&kernel.body, &mut |stmt| match stmt {
-        Stmt::Let(v, Op::Literal(l)) => drop(leaves.insert(*v, l.to_string())),
-        Stmt::Let(v, Op::Param(p)) => drop(leaves.insert(*v, kernel.params[*p].name.clone())),
-        _ => {}
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Let(v, Op::Literal(l)) = stmt {
+            leaves.insert(*v, l.to_string());
+        } else if let Stmt::Let(v, Op::Param(p)) = stmt {
+            leaves.insert(*v, kernel.params[*p].name.clone());
+        }
     });
     let mut page = Page { kernel, names: names(kernel), leaves, layouts: vec![], out: String::new(), indent: 1 };
     page.name_layouts();

@@ -117,10 +117,12 @@ pub(crate) type Expanded<T> = Result<T, Refusal>;
 impl<'a> Expander<'a> {
     pub fn new(kernel: &'a Kernel) -> Expander<'a> {
         let (mut ops, mut loads) = (HashMap::new(), HashMap::new());
-        block::visit(&kernel.body, &mut |stmt| match stmt {
-            block::Stmt::Let(v, op) => drop(ops.insert(*v, op)),
-            block::Stmt::Load(v, access) => drop(loads.insert(*v, access)),
-            _ => {}
+        block::visit(&kernel.body, &mut |stmt| {
+            if let block::Stmt::Let(v, op) = stmt {
+                ops.insert(*v, op);
+            } else if let block::Stmt::Load(v, access) = stmt {
+                loads.insert(*v, access);
+            }
         });
         let params = kernel.params.iter().enumerate().map(|(p, param)| pointer_or_scalar(p, param)).collect();
         let mut expander = Expander {

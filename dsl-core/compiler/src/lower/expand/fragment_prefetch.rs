@@ -90,11 +90,10 @@ impl Steps {
             None => at.clone(),
         };
         for stmt in stmts {
-            match stmt {
-                Stmt::LoadVector { var, at, .. } | Stmt::LoadMatrix { var, at, .. } => *at = moved(*var, at),
-                Stmt::Assign { var, index: Some(at), .. } => *at = moved(*var, at),
-                Stmt::Mma { a, b, .. } => [a, b].into_iter().for_each(|f| f.at = moved(f.var, &f.at)),
-                _ => {}
+            if let Stmt::LoadVector { var, at, .. } | Stmt::LoadMatrix { var, at, .. } | Stmt::Assign { var, index: Some(at), .. } = stmt {
+                *at = moved(*var, at);
+            } else if let Stmt::Mma { a, b, .. } = stmt {
+                [a, b].into_iter().for_each(|f| f.at = moved(f.var, &f.at));
             }
             each_expr(stmt, &mut |e| {
                 deep(e, &mut |e| {
@@ -227,10 +226,7 @@ fn converted_ahead(all: Vec<Conversion>, converted: Vec<Stmt>, mut products: Vec
 /// The outermost loop of products: its counter, its turns, and its body.
 fn rounds(products: &mut [Stmt]) -> Option<(VarId, i64, &mut Vec<Stmt>)> {
     let last = products.last_mut()?;
-    match last {
-        Stmt::For { var, end, body, .. } => Some((*var, as_literal(end)?, body)),
-        _ => None,
-    }
+    if let Stmt::For { var, end, body, .. } = last { Some((*var, as_literal(end)?, body)) } else { None }
 }
 
 /// Calls `f` on the operands of all matrix instructions.

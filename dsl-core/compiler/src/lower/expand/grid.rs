@@ -124,10 +124,7 @@ impl Expander<'_> {
     /// Where in the body of a grid loop the loop stands whose iterations are shared, and that loop.
     pub fn shared_loop<'l>(&self, l: &'l Loop) -> Option<(usize, &'l Loop)> {
         let at = l.place_of(grid_of(l).shared?)?;
-        match &l.body[at] {
-            block::Stmt::Loop(inner) => Some((at, inner)),
-            _ => panic!("grid: no loop to share in\n{}", self.kernel),
-        }
+        Some((at, l.body[at].as_loop()?))
     }
 
     /// Sets the tile index of each axis from the number of the tile.

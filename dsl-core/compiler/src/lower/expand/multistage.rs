@@ -24,16 +24,19 @@ pub(crate) struct Ahead<'k> {
 impl<'k> Ahead<'k> {
     /// What a loop's plan copies, in the loop's body.
     pub fn of(l: &'k Loop, copies: &Copies) -> Ahead<'k> {
-        let window = |s: &'k block::Stmt| match s {
-            block::Stmt::Window(v, window) if copies.windows.contains(v) => Some((*v, Copied::Window(window))),
-            block::Stmt::Load(v, access) if copies.windows.contains(v) => Some((*v, Copied::Operand(access))),
-            _ => None,
-        };
-        let place = |s: &'k block::Stmt| match s {
-            block::Stmt::Let(v, op) if copies.places.contains(v) => Some((*v, op)),
-            _ => None,
-        };
-        Ahead { windows: l.body.iter().filter_map(window).collect(), before: l.body.iter().filter_map(place).collect() }
+        let (mut windows, mut before) = (Vec::new(), Vec::new());
+        for stmt in &l.body {
+            if let block::Stmt::Window(v, window) = stmt {
+                windows.push((*v, Copied::Window(window)));
+            } else if let block::Stmt::Load(v, access) = stmt {
+                windows.push((*v, Copied::Operand(access)));
+            } else if let block::Stmt::Let(v, op) = stmt {
+                before.push((*v, op));
+            }
+        }
+        windows.retain(|(v, _)| copies.windows.contains(v));
+        before.retain(|(v, _)| copies.places.contains(v));
+        Ahead { windows, before }
     }
 }
 

@@ -48,7 +48,10 @@ impl Shape {
                 self.meets = true;
                 false
             }
-            _ => false,
+            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) | Stmt::LoadMatrix { .. } => false,
+            Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } | Stmt::Fence { .. } | Stmt::AsyncCommit => false,
+            Stmt::AsyncWait { .. } | Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => false,
+            Stmt::MbarrierWait { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } => false,
         };
         let runs = matches!(stmt, Stmt::While { .. } | Stmt::For { unroll: false, .. });
         self.loops |= runs;

@@ -5,6 +5,7 @@
 
 use super::context::Expander;
 use super::index::{compare, literal};
+use girih_ir::simt::visit::inner_blocks;
 use girih_ir::simt::{Barrier, Expr, Place, Space, Stmt};
 use girih_ir::types::{CompareOp, DType};
 
@@ -30,13 +31,8 @@ impl Expander<'_> {
 
 /// Threads meet at a barrier of the block.
 fn meets(block: &[Stmt]) -> bool {
-    block.iter().any(|stmt| match stmt {
-        Stmt::Barrier(b) => *b != Barrier::Warp,
-        Stmt::If { then, otherwise, .. } => meets(then) || meets(otherwise),
-        Stmt::For { body, .. } => meets(body),
-        Stmt::While { header, body, .. } => meets(header) || meets(body),
-        _ => false,
-    })
+    let here = |stmt: &Stmt| matches!(stmt, Stmt::Barrier(barrier) if *barrier != Barrier::Warp);
+    block.iter().any(|stmt| here(stmt) || inner_blocks(stmt).into_iter().any(|inner| meets(inner)))
 }
 
 fn mentions_variables(e: &Expr) -> bool {

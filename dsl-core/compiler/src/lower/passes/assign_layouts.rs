@@ -95,10 +95,8 @@ fn operator(operator: &mut Operator, teams: &[Layouts], team: usize) {
 /// Where in the body of a grid loop all threads of a block go on together, behind a loop that slices share.
 fn behind_slices(l: &Loop) -> Option<usize> {
     let at = l.place_of(l.grid.as_ref()?.shared?)?;
-    match &l.body[at] {
-        Stmt::Loop(inner) if matches!(inner.plan.range, Range::SlicedK(_)) => Some(at + 1),
-        _ => None,
-    }
+    let inner = l.body[at].as_loop()?;
+    matches!(inner.plan.range, Range::SlicedK(_)).then_some(at + 1)
 }
 
 /// 128 bytes of neighbours fill a memory transaction; the other lanes of a warp then lie along the next axis, without which a

@@ -20,7 +20,8 @@ pub(crate) fn record_presence(kernel: &Kernel) -> (Cow<'_, Kernel>, HashMap<Valu
         },
         Stmt::Atomic { update, .. } => gathered.extend(update.result),
         Stmt::If { results, .. } => gathered.extend(results.iter().map(|r| r.result)),
-        _ => {}
+        Stmt::Let(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Combine(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
+        Stmt::Tiles(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::Where { .. } => {}
     });
     gathered.retain(|v| matches!(kernel.ty(*v), Ty::Tile(..)));
     if gathered.is_empty() {
