@@ -10,6 +10,7 @@
 use super::combine::{int, operator_word};
 use super::context::{Lowered, Lowering, Rep};
 use super::index::{binary, compare, literal};
+use crate::plan::legality::{Broken, Rule};
 use girih_ir::schedule::ScheduleError;
 use girih_ir::simt::{Expr, Place, Space, Stmt};
 use girih_ir::tile::host::HostExpr;
@@ -101,7 +102,7 @@ impl Total {
 
 /// Why what a kernel's blocks have can't be combined by atomics.
 pub(crate) fn check<'k>(kernel: &Kernel, combines: impl Iterator<Item = &'k Combine>, knob: KnobId) -> Result<(), ScheduleError> {
-    let refused = |rule: String| Err(crate::plan::illegal(kernel, &[knob], "Atomics".into(), rule));
+    let refused = |broken: Broken| Err(crate::plan::illegal(kernel, &[knob], "Atomics".into(), broken));
     for c in combines {
         let dtype = kernel.ty(c.inputs[0]).dtype().unwrap_or(DType::I64).compute();
         let name = kernel.value(c.results[0]).name.as_ref().map_or("a value".to_string(), |n| format!("`{n}`"));
@@ -111,10 +112,9 @@ pub(crate) fn check<'k>(kernel: &Kernel, combines: impl Iterator<Item = &'k Comb
             _ => "an operator on bool",
         };
         match Total::of(&c.operator, dtype) {
-            None => return refused(format!("{name} is combined by {by}; sums, minima and maxima of numbers are, others take LastBlock")),
+            None => return refused(Rule::AtomicsOperator.with(&[&name, &by])),
             Some(total) if kernel.deterministic && total.kept == DType::F32 => {
-                let rule = "is a sum of floats, which would follow the order in which blocks come; `deterministic` demands LastBlock";
-                return refused(format!("{name} {rule}"));
+                return refused(Rule::AtomicsOrder.with(&[&name]));
             }
             Some(_) => {}
         }

@@ -6,6 +6,7 @@ use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{Index, compare};
 use super::mask::Mask;
+use crate::plan::legality::Rule;
 use crate::plan::{gcd, illegal};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Barrier, Expr, Place, SharedId as ArrayId, Space, Stmt, VarId};
@@ -96,20 +97,17 @@ impl Lowering<'_> {
     /// # Errors
     /// A GPU without mbarriers, a chain that begins again and again, or one that has not one element for each thread.
     fn chain_layout(&self, shape: &[Size]) -> Lowered<Layout> {
-        let refused = |found: String, rule: &str| Err(illegal(self.kernel, &[], found, format!("a chain of warps {rule}")).into());
+        let refused = |found: String, rule: Rule| Err(illegal(self.kernel, &[], found, rule).into());
         if !self.plan.has_async {
-            return refused("an older GPU".into(), "needs mbarriers: sm_80 or newer");
+            return refused("an older GPU".into(), Rule::ChainTarget);
         }
         if self.repeated {
-            return refused("several tiles to a block".into(), "begins once in a block: outside of loops, in a grid of one tile a block");
+            return refused("several tiles to a block".into(), Rule::ChainOnce);
         }
         let (along, threads) = (shape.last().map_or(1, |s| self.plan.size(s)), self.plan.threads);
         match self.layouts().by_lanes(self.layouts().of_shape(shape)).filter(|_| along == threads) {
             Some(layout) => Ok(layout),
-            None => refused(
-                format!("{along} elements to {threads} threads"),
-                "has one element along its last axis for each thread, in whole warps",
-            ),
+            None => refused(format!("{along} elements to {threads} threads"), Rule::ChainLanes),
         }
     }
 

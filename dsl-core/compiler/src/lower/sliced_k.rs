@@ -8,6 +8,7 @@ use super::elements::unrolled;
 use super::index::{Index, binary, compare};
 use super::split_k::Share;
 use crate::plan::illegal;
+use crate::plan::legality::Rule;
 use crate::plan::slices::knob;
 use girih_ir::error::CompileError;
 use girih_ir::layout::{Digit, Layout, Source};
@@ -213,7 +214,7 @@ impl Lowering<'_> {
 
     fn too_few_registers(&self, registers: i64) -> CompileError {
         let at = knob(self.kernel).unwrap_or_else(|| panic!("slices: no such knob in\n{}", self.kernel));
-        let rule = format!("a thread's {registers} elements cannot be dealt to as many slices");
+        let rule = Rule::SlicesRegisters.with(&[&registers]);
         CompileError::Schedule(illegal(self.kernel, &[at], self.plan.slices.to_string(), rule))
     }
 }

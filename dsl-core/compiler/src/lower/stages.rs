@@ -5,6 +5,7 @@
 
 use super::context::{Lowered, Lowering};
 use super::index::{Index, binary, compare, literal};
+use crate::plan::legality::Rule;
 use crate::plan::{Handover, RingPlan, illegal};
 use girih_ir::error::CompileError;
 use girih_ir::schedule::words::{CopyPath, Words};
@@ -56,7 +57,7 @@ impl Lowering<'_> {
             return Ok(None);
         }
         if again {
-            return Err(self.no_mbarriers("a block hands over the stages of one pipeline: give it one tile, or use Overlap"));
+            return Err(self.no_mbarriers(Rule::MbarriersPipeline));
         }
         let stages = ring.stages;
         let [full, free] = ["stage_full", "stage_free"].map(|name| self.new_shared(name, DType::U64, stages));
@@ -72,8 +73,8 @@ impl Lowering<'_> {
         Ok(Some(Signals { full, free }))
     }
 
-    fn no_mbarriers(&self, rule: &str) -> CompileError {
-        CompileError::Schedule(illegal(self.kernel, CopyPath::knob(self.kernel).as_slice(), CopyPath::Mbarriers.to_string(), rule.into()))
+    fn no_mbarriers(&self, rule: Rule) -> CompileError {
+        CompileError::Schedule(illegal(self.kernel, CopyPath::knob(self.kernel).as_slice(), CopyPath::Mbarriers.to_string(), rule))
     }
 
     /// Closes the copies to a stage: those that wait for it hear when they have landed.
@@ -86,9 +87,7 @@ impl Lowering<'_> {
             return Ok(());
         };
         if self.stored_copies {
-            return Err(
-                self.no_mbarriers("waits for asynchronous copies, which move at least 4 bytes; here less lies together: use Overlap")
-            );
+            return Err(self.no_mbarriers(Rule::MbarriersBytes));
         }
         self.emit(Stmt::AsyncArrive { barrier: word(signals.full, stage) });
         Ok(())

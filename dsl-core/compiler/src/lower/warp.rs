@@ -4,6 +4,7 @@ use super::context::{Data, Lowered, Lowering, Rep, TileRep};
 use super::index::{as_literal, binary, literal};
 use super::mask::Mask;
 use crate::plan::illegal;
+use crate::plan::legality::Rule;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, ShuffleKind, Stmt, VoteKind};
 use girih_ir::tile::{KnobId, Op, Ty, ValueId};
@@ -83,10 +84,7 @@ impl Lowering<'_> {
         self.layouts().by_lanes(own).ok_or_else(|| {
             let knobs: Vec<KnobId> = sizes.iter().flat_map(|s| s.knobs()).collect();
             let found = knobs.iter().map(|k| self.plan.knobs[k.0 as usize].to_string()).collect::<Vec<_>>().join(" / ");
-            let threads = self.plan.threads;
-            let rule =
-                format!("lanes exchange values along {extent} elements, dealt to {threads} threads: both must be multiples of {LANES}");
-            illegal(self.kernel, &knobs, found, rule).into()
+            illegal(self.kernel, &knobs, found, Rule::Lanes.with(&[&extent, &self.plan.threads])).into()
         })
     }
 }

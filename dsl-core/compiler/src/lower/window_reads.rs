@@ -14,6 +14,8 @@ use super::elements::unrolled;
 use super::index::Index;
 use super::mask::Mask;
 use super::window::{Outside, WindowCopy, WindowRep};
+use crate::plan::illegal;
+use crate::plan::legality::Rule;
 use girih_ir::error::CompileError;
 use girih_ir::schedule::ScheduleError;
 use girih_ir::simt::{Expr, Place, Space, Stmt, VarId};
@@ -111,17 +113,10 @@ impl Lowering<'_> {
                 }
                 let sizes: [&Size; 3] = [&reach[k].size, &reach[k].before, &reach[k].after];
                 let knobs: Vec<_> = sizes.iter().flat_map(|s| s.knobs()).collect();
-                let names: Vec<&str> = knobs.iter().map(|id| self.kernel.knob(*id).name.as_str()).collect();
                 let found: Vec<String> = knobs.iter().map(|id| self.plan.knobs[id.0 as usize].to_string()).collect();
-                return Err(CompileError::Schedule(ScheduleError {
-                    knob: names.join(" / "),
-                    found: found.join(" / "),
-                    rule: format!(
-                        "gives a window that may be read from {} to {last} along axis {k}; the kernel reads it at {offset}",
-                        -before
-                    ),
-                    loc: Some(self.kernel.value(*value).loc),
-                }));
+                let rule = Rule::HaloReach.with(&[&-before, &last, &k, offset]);
+                let error = illegal(self.kernel, &knobs, found.join(" / "), rule);
+                return Err(CompileError::Schedule(ScheduleError { loc: Some(self.kernel.value(*value).loc), ..error }));
             }
         }
         Ok(())

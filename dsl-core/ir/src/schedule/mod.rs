@@ -222,6 +222,8 @@ pub struct ScheduleError {
     pub found: String,
     /// What is allowed, as a sentence: `threads per block are T / C = 2048; a block has at most 1024`.
     pub rule: String,
+    /// The rule's name in the compiler's table (`plan/legality`); empty where it is none of these.
+    pub id: &'static str,
     /// The knob's line.
     pub loc: Option<SourceLoc>,
 }
