@@ -112,7 +112,8 @@ impl Lowering<'_> {
                     continue;
                 }
                 let sizes: [&Size; 3] = [&reach[k].size, &reach[k].before, &reach[k].after];
-                let knobs: Vec<_> = sizes.iter().flat_map(|s| s.knobs()).collect();
+                let mut knobs: Vec<_> = sizes.iter().flat_map(|s| s.knobs()).collect();
+                knobs.dedup();
                 let found: Vec<String> = knobs.iter().map(|id| self.plan.knobs[id.0 as usize].to_string()).collect();
                 let rule = Rule::HaloReach.with(&[&-before, &last, &k, offset]);
                 let error = illegal(self.kernel, &knobs, found.join(" / "), rule);

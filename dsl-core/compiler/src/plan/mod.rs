@@ -199,7 +199,7 @@ pub(crate) fn plan(
     let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
     let fill = check_fill(kernel, schedule, target, grid, stages)?;
     if grid > 0 && stages > 1 {
-        check_ahead(kernel, target, grid * stages * anchor.iter().max().copied().unwrap_or(1))?;
+        check_ahead(kernel, target, stages, grid * anchor.iter().max().copied().unwrap_or(1))?;
     }
     let shared_rows = RowPath::of(kernel, schedule) == Some(RowPath::Shared);
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;

@@ -90,11 +90,11 @@ pub(super) fn check_opt_level(kernel: &Kernel, schedule: &Schedule) -> Result<u3
 }
 
 /// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free.
-pub(super) fn check_ahead(kernel: &Kernel, target: &Target, per_multiprocessor: i64) -> Result<(), ScheduleError> {
-    let ahead = per_multiprocessor * target.multiprocessors as i64;
+pub(super) fn check_ahead(kernel: &Kernel, target: &Target, stages: i64, per_stage: i64) -> Result<(), ScheduleError> {
+    let ahead = stages * per_stage * target.multiprocessors as i64;
     match knob_of_kind(kernel, KnobKind::Stages) {
         Some(id) if ahead > INDEX32_OVERHANG => {
-            Err(illegal(kernel, &[id], "stages".into(), Rule::StagesAhead.with(&[&ahead, &INDEX32_OVERHANG])))
+            Err(illegal(kernel, &[id], stages.to_string(), Rule::StagesAhead.with(&[&ahead, &INDEX32_OVERHANG])))
         }
         _ => Ok(()),
     }

@@ -172,7 +172,7 @@ fn check_sums(kernel: &Kernel, l: &TileLoop) -> Result<(), Broken> {
             wrong = wrong.take().or(Some(Rule::SumSoFar.with(&[&name(*v)])));
         }
         Stmt::Combine(c) if c.form == Form::Grid || c.inputs.iter().any(|v| carried.contains(v)) => {
-            wrong = wrong.take().or(Some(Rule::SumCombined.into()));
+            wrong = wrong.take().or(Some(Rule::SumSoFar.with(&[&name(c.results[0])])));
         }
         Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => {
             wrong = wrong.take().or(Some(Rule::SumMore.into()));

@@ -214,9 +214,9 @@ pub fn attribute_of(knobs: &[Knob], choices: &[Choice]) -> String {
 
 /// Why a schedule can't be lowered: the knob, the number found and the number allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("illegal schedule: {knob} = {found}: {rule}")]
+#[error("illegal schedule: {knob}{}{found}: {rule}", if knob.is_empty() { "" } else { " = " })]
 pub struct ScheduleError {
-    /// The knob's name, or several: `T / C`.
+    /// The knob's name, or several: `T / C`; empty where it is about none.
     pub knob: String,
     /// What was found.
     pub found: String,

@@ -47,7 +47,7 @@ rules! {
     BlockThreads ["tile", "coarsen", "threads", "warps"]
         "Tile / coarsen, multiplied over the axes, gives at most 1024 threads, and so do `threads` and `warps`."
         "gives {threads} threads per block; a block has at most 1024";
-    BlockShared ["tile", "stages", "copy", "halo", "copies", "operands", "slices"]
+    BlockShared ["tile", "stages", "copy", "halo", "copies", "rows", "operands", "slices"]
         "What goes through shared memory fits a block's share of it, with all stages and copies."
         "takes {bytes} bytes of shared memory per block; {arch} has {most}";
     Lanes ["tile", "coarsen", "threads", "warps"]
@@ -142,7 +142,7 @@ rules! {
         "Every dot of the kernel has the block's tile as its result: one of `[BM, BN]` beside one of `[BM, BD]` takes `Ffma`."
         "every dot of a kernel on matrix units has the block's tile of {tile} as its result; the one{name} of line {line} has [{shape}]: use Ffma";
     UnitWarps ["unit", "warps"]
-        "At most 32 warps, whose pieces of the tile are made of whole instructions (16 x 8 for f16, or 8 x 16)."
+        "At most 32 warps, whose pieces of the tile are made of whole instructions (16 × 8 for f16, or 8 × 16)."
         "{warps} warps cannot share a tile of {rows} x {columns} in pieces of {piece}";
 
     // Sums that blocks or slices share.
@@ -167,9 +167,6 @@ rules! {
     SumSoFar ["split", "slices"]
         "Nothing else in it depends on a sum so far."
         "{name} in the loop depends on the sum so far; only 1 is allowed";
-    SumCombined ["split", "slices"]
-        "It does not combine elements of a sum so far."
-        "the loop combines elements of the sum so far; only 1 is allowed";
     SumMore ["split", "slices"]
         "It neither stores nor has shared arrays or barriers."
         "the loop does more than load and add; only 1 is allowed";
