@@ -1,4 +1,4 @@
-//! What schedules must obey. The table ([`table`]) has each rule once: refusals name a rule of it, the texts of errors and what
+//! What schedules must obey. The table (`table.rs`) has each rule once: refusals name a rule of it, the texts of errors and what
 //! docs/SCHEDULE.md says of each knob are made of it.
 
 mod table;
