@@ -33,6 +33,7 @@ pub mod program {
 
 /// Schedules, and the spaces of those that are legal.
 pub mod schedule {
+    pub use girih_compiler::legality;
     pub use girih_compiler::space::{self, illegal_first_choices, ladder};
     pub use girih_ir::schedule::*;
 }

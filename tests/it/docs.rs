@@ -1,5 +1,5 @@
 //! Code in the docs is what girih writes: blocks below `<!-- cuda KERNEL KNOBS -->`, `<!-- source KERNEL -->` and `<!-- file PATH -->` are
-//! made anew and compared.
+//! made anew and compared. So are lists below `<!-- legal GROUPS -->`: what the table of rules says of these groups of knobs.
 //!
 //! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`, `aligned` for packed
 //! and aligned tensors of any length; `best` without) and an excerpt (`body`: what the function's braces hold). `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs` rewrites the blocks.
@@ -9,6 +9,7 @@ use super::rungs::all_kernels;
 use girih_core::cuda::emit;
 use girih_core::facts::{Facts, MAX_ALIGN};
 use girih_core::lower::lower;
+use girih_core::schedule::legality::Rule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
@@ -60,7 +61,10 @@ fn block(marker: &str, kernels: &[Kernel]) -> String {
     if *what == "file" {
         return whole_file(&root().join(name));
     }
-    let kernel = kernels.iter().find(|k| k.name == *name).unwrap_or_else(|| panic!("no kernel is called `{name}`"));
+    let kernel = kernels
+        .iter()
+        .find(|k| k.name == *name || k.full_name().replace(' ', "") == *name)
+        .unwrap_or_else(|| panic!("no kernel is called `{name}`"));
     if *what == "source" {
         return source(kernel);
     }
@@ -85,14 +89,42 @@ fn block(marker: &str, kernels: &[Kernel]) -> String {
     body.lines().map(|l| l.strip_prefix("    ").unwrap_or(l)).collect::<Vec<_>>().join("\n")
 }
 
+/// What the table of rules says of groups of knobs, of all knobs where there are none. A rule stands at the first group that it is about;
+/// the others name that one.
+fn legal(groups: &[&str]) -> String {
+    let (mut items, mut elsewhere) = (Vec::new(), Vec::new());
+    for row in Rule::ALL.iter().map(|r| r.row()) {
+        let named = format!("`{}`", row.knobs.first().unwrap_or(&""));
+        match row.knobs {
+            [] if groups.is_empty() => items.push(row.legal.to_string()),
+            [first, ..] if groups.contains(first) => items.push(row.legal.to_string()),
+            all if all.iter().any(|k| groups.contains(k)) && !elsewhere.contains(&named) => elsewhere.push(named),
+            _ => {}
+        }
+    }
+    if !elsewhere.is_empty() {
+        items.push(format!("And what is said at {}.", elsewhere.join(", ")));
+    }
+    match &items[..] {
+        [] => "- **Legal**: all that [the rules of the game](#the-rules-of-the-game) leave.\n".to_string(),
+        [one] => format!("- **Legal**: {one}\n"),
+        all => format!("- **Legal**:\n{}", all.iter().map(|item| format!("  - {item}\n")).collect::<String>()),
+    }
+}
+
 /// The page with its blocks made anew.
 fn renewed(text: &str, kernels: &[Kernel]) -> String {
     let mut out = String::new();
-    let mut lines = text.lines();
+    let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         out.push_str(line);
         out.push('\n');
         let marker = line.trim().strip_prefix("<!-- ").and_then(|l| l.strip_suffix(" -->"));
+        if let Some(groups) = marker.and_then(|m| m.strip_prefix("legal")) {
+            while lines.next_if(|l| l.starts_with("- **Legal**") || l.starts_with("  - ")).is_some() {}
+            out.push_str(&legal(&groups.split_whitespace().collect::<Vec<_>>()));
+            continue;
+        }
         let Some(marker) = marker.filter(|m| ["cuda ", "source ", "file "].iter().any(|w| m.starts_with(w))) else { continue };
         let fence = lines.next().unwrap_or("");
         assert!(fence.starts_with("```"), "below `{marker}` stands no block");
@@ -126,6 +158,19 @@ fn code_in_the_docs_is_what_girih_writes() {
         "code in the docs is not what girih writes now: {}\nGIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs",
         stale.join(", ")
     );
+}
+
+/// Where a page leaves a kernel to `autotune show`, there is something to show.
+#[test]
+fn schedules_that_pages_name_are_legal() {
+    let (kernels, mut found) = (all_kernels(), 0);
+    let text = std::fs::read_to_string(root().join("docs/SCHEDULE.md")).expect("docs/SCHEDULE.md");
+    for command in text.split("`autotune show ").skip(1).filter_map(|rest| rest.split('`').next()) {
+        let Some((name, knobs)) = command.split_once(" --set ") else { continue };
+        block(&format!("cuda {name} {knobs}"), &kernels);
+        found += 1;
+    }
+    assert!(found >= 5, "{found} commands");
 }
 
 #[test]
@@ -162,8 +207,12 @@ fn every_knob_is_described() {
     let headings: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("## ")).collect();
     let kernels = all_kernels();
     let groups = kernels.iter().flat_map(|k| &k.knobs).map(|k| k.kind.group());
-    for group in groups.chain(["threads", "warps", "unit"]) {
+    let told: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("<!-- legal")).flat_map(str::split_whitespace).collect();
+    assert!(text.contains("<!-- legal -->"), "docs/SCHEDULE.md has no list of what holds for all knobs");
+    let of_rules = Rule::ALL.iter().flat_map(|r| r.row().knobs.iter().copied());
+    for group in groups.chain(["threads", "warps", "unit"]).chain(of_rules) {
         let described = headings.iter().any(|h| h.split_whitespace().any(|word| word == group));
         assert!(described, "docs/SCHEDULE.md has no section on `{group}`");
+        assert!(told.contains(&group), "docs/SCHEDULE.md does not say what is legal: `<!-- legal {group} -->` is missing");
     }
 }

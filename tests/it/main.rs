@@ -35,6 +35,7 @@ mod kernels;
 mod ladders;
 mod language;
 mod launches;
+mod legality;
 mod lengths;
 mod logic;
 mod matrix_units;

@@ -8,3 +8,5 @@ pub mod export;
 pub mod lower;
 mod plan;
 pub mod space;
+
+pub use plan::legality;

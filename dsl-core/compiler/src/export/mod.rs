@@ -43,7 +43,7 @@ pub enum ExportError {
         /// The kernel's path.
         kernel: String,
         /// Why.
-        error: CompileError,
+        error: Box<CompileError>,
     },
     /// A kernel asks for what no call of the signature can give it.
     #[error(
@@ -112,7 +112,7 @@ pub fn compile_sites<C: Into<Chosen>>(
     let binding = signature.bind(program).map_err(ExportError::Signature)?;
     let mut sites = Vec::new();
     for (site, (def, args)) in launches(program).into_iter().enumerate() {
-        let failed = |error| ExportError::Compile { kernel: def.path(), error };
+        let failed = |error| ExportError::Compile { kernel: def.path(), error: Box::new(error) };
         let kernel = (def.build)().map_err(failed)?;
         let chosen: Chosen = choose(site, &kernel).into();
         let known = Known::of_launch(signature, &binding, &kernel, args);

@@ -171,7 +171,13 @@ pub fn check(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
 fn unusable(kernel: &tile::Kernel, schedule: &Schedule, bug: &Bug) -> ScheduleError {
     let names: Vec<&str> = kernel.knobs.iter().map(|k| k.name.as_str()).collect();
     let choices: Vec<String> = schedule.choices.iter().map(|c| c.to_string()).collect();
-    ScheduleError { knob: names.join(" / "), found: choices.join(" / "), rule: bug.to_string(), loc: kernel.knobs.first().map(|k| k.loc) }
+    ScheduleError {
+        knob: names.join(" / "),
+        found: choices.join(" / "),
+        rule: bug.to_string(),
+        id: "",
+        loc: kernel.knobs.first().map(|k| k.loc),
+    }
 }
 
 fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule) -> simt::Provenance {

@@ -1,6 +1,7 @@
 //! Why a page cannot be written out: facts of the page, from which the error is made with the names of the author's kernel.
 
 use crate::block::ValueId;
+use crate::plan::legality::Rule;
 use crate::plan::matrix_units::{other_result, unit};
 use crate::plan::slices::knob;
 use crate::plan::{Plan, illegal};
@@ -12,12 +13,18 @@ use girih_ir::tile::{Kernel, KnobId, Size, Ty};
 /// What cannot be written out.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
-    /// Mbarriers where a pipeline cannot have them: the rule.
-    Mbarriers(&'static str),
+    /// Mbarriers hand over the stages of several pipelines.
+    MbarriersPipeline,
+    /// Mbarriers wait for copies of less than 4 bytes, which are stores.
+    MbarriersBytes,
     /// A thread's so many elements cannot be dealt to the slices.
     Slices { registers: i64 },
-    /// A chain of warps: what was found, and the rule.
-    Chain { found: String, rule: &'static str },
+    /// A chain of warps on a GPU without mbarriers.
+    ChainTarget,
+    /// A chain of warps that begins again and again.
+    ChainOnce,
+    /// A chain of warps of so many elements to so many threads.
+    ChainLanes { along: i64, threads: i64 },
     /// Lanes exchange values along an axis of this tile that has no whole warps.
     Lanes { value: ValueId, extent: i64, threads: i64 },
     /// The result of this dot is not the block's tile.
@@ -32,20 +39,20 @@ impl Refusal {
     /// The error, in the words of the author's kernel.
     pub fn error(self, kernel: &Kernel, plan: &Plan) -> CompileError {
         let schedule = match self {
-            Refusal::Mbarriers(rule) => {
-                illegal(kernel, CopyPath::knob(kernel).as_slice(), CopyPath::Mbarriers.to_string(), rule.to_string())
-            }
+            Refusal::MbarriersPipeline => mbarriers(kernel, Rule::MbarriersPipeline),
+            Refusal::MbarriersBytes => mbarriers(kernel, Rule::MbarriersBytes),
             Refusal::Slices { registers } => {
                 let at = knob(kernel).unwrap_or_else(|| panic!("slices: no such knob in\n{kernel}"));
-                let rule = format!("a thread's {registers} elements cannot be dealt to as many slices");
-                illegal(kernel, &[at], plan.slices.to_string(), rule)
+                illegal(kernel, &[at], plan.slices.to_string(), Rule::SlicesRegisters.with(&[&registers]))
             }
-            Refusal::Chain { found, rule } => illegal(kernel, &[], found, format!("a chain of warps {rule}")),
+            Refusal::ChainTarget => illegal(kernel, &[], "an older GPU".into(), Rule::ChainTarget),
+            Refusal::ChainOnce => illegal(kernel, &[], "several tiles to a block".into(), Rule::ChainOnce),
+            Refusal::ChainLanes { along, threads } => {
+                illegal(kernel, &[], format!("{along} elements to {threads} threads"), Rule::ChainLanes)
+            }
             Refusal::Lanes { value, extent, threads } => {
                 let knobs: Vec<KnobId> = kernel.ty(value).shape().unwrap_or_default().iter().flat_map(Size::knobs).collect();
-                let rule =
-                    format!("lanes exchange values along {extent} elements, dealt to {threads} threads: both must be multiples of 32");
-                illegal(kernel, &knobs, chosen(plan, &knobs), rule)
+                illegal(kernel, &knobs, chosen(plan, &knobs), Rule::Lanes.with(&[&extent, &threads]))
             }
             Refusal::OtherResult(value) => {
                 let error = illegal(kernel, &[unit(kernel)], "Mma".into(), other_result(kernel, value, &plan.anchor));
@@ -54,7 +61,8 @@ impl Refusal {
             Refusal::Reach { window, read, axis, offset, before, last } => {
                 let Ty::Window(_, reach) = kernel.ty(window) else { panic!("refusal: {window:?} is no window") };
                 let sizes = [&reach[axis].size, &reach[axis].before, &reach[axis].after];
-                let knobs: Vec<KnobId> = sizes.into_iter().flat_map(Size::knobs).collect();
+                let mut knobs: Vec<KnobId> = sizes.into_iter().flat_map(Size::knobs).collect();
+                knobs.dedup();
                 let rule = format!(
                     "gives a window that may be read from {} to {last} along axis {axis}; the kernel reads it at {offset}",
                     -before
@@ -65,6 +73,11 @@ impl Refusal {
         };
         CompileError::Schedule(schedule)
     }
+}
+
+/// A choice of mbarriers that breaks a rule.
+fn mbarriers(kernel: &Kernel, rule: Rule) -> ScheduleError {
+    illegal(kernel, CopyPath::knob(kernel).as_slice(), CopyPath::Mbarriers.to_string(), rule)
 }
 
 /// The values of knobs.

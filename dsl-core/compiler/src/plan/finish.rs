@@ -1,5 +1,6 @@
 //! Combinations over the grid: whether there are some, whether their order counts, and how they end.
 
+use super::legality::{Broken, Rule};
 use super::{illegal, second_launch};
 use crate::analyses::totals::Total;
 use crate::analyses::uses::{defined, operands};
@@ -75,7 +76,7 @@ pub(crate) fn split<'k>(rest: &'k [tile::Stmt]) -> Result<Split<'k>, &'k Combine
 
 /// Why what a kernel's blocks have can't be combined by atomics.
 fn check_totals<'k>(kernel: &Kernel, combines: impl Iterator<Item = &'k Combine>, knob: KnobId) -> Result<(), ScheduleError> {
-    let refused = |rule: String| Err(illegal(kernel, &[knob], "Atomics".into(), rule));
+    let refused = |broken: Broken| Err(illegal(kernel, &[knob], "Atomics".into(), broken));
     for c in combines {
         let dtype = kernel.ty(c.inputs[0]).dtype().unwrap_or(DType::I64).compute();
         let name = kernel.value(c.results[0]).name.as_ref().map_or("a value".to_string(), |n| format!("`{n}`"));
@@ -85,10 +86,9 @@ fn check_totals<'k>(kernel: &Kernel, combines: impl Iterator<Item = &'k Combine>
             _ => "an operator on bool",
         };
         match Total::of(&c.operator, dtype) {
-            None => return refused(format!("{name} is combined by {by}; sums, minima and maxima of numbers are, others take LastBlock")),
+            None => return refused(Rule::AtomicsOperator.with(&[&name, &by])),
             Some(total) if kernel.deterministic && total.kept == DType::F32 => {
-                let rule = "is a sum of floats, which would follow the order in which blocks come; `deterministic` demands LastBlock";
-                return refused(format!("{name} {rule}"));
+                return refused(Rule::AtomicsOrder.with(&[&name]));
             }
             Some(_) => {}
         }

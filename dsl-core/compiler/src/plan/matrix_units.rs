@@ -1,5 +1,6 @@
 //! Which matrix instruction a schedule asks for, and how the warps of a block share the result of a dot.
 
+use super::legality::{Broken, Rule};
 use super::{gcd, illegal};
 use girih_ir::fragments::{Atom, Form, Number, Operand as Role, Order};
 use girih_ir::layout::{Digit, Layout, Source};
@@ -36,31 +37,31 @@ pub(crate) fn warps(
     knobs: &[i64],
 ) -> Result<Option<Warps>, ScheduleError> {
     let (Some(id), Some(word)) = (DotUnit::knob(kernel), DotUnit::of(kernel, schedule)) else { return Ok(None) };
-    let refuse = |rule: String| Err(illegal(kernel, &[id], word.to_string(), rule));
+    let refuse = |broken: Broken| Err(illegal(kernel, &[id], word.to_string(), broken));
     match word {
         DotUnit::Ffma => return Ok(None),
         DotUnit::Mma => {}
-        DotUnit::Wgmma => return refuse("is not there yet: use Mma or Ffma".into()),
+        DotUnit::Wgmma => return refuse(Rule::UnitNotYet.into()),
     }
     match OperandPath::of(kernel, schedule) {
-        Some(OperandPath::Direct) => return refuse("reads its operands from shared memory: operands must be Shared".into()),
-        Some(OperandPath::Transposed) => return refuse("reads its operands as they lie: operands must be Shared".into()),
+        Some(OperandPath::Direct) => return refuse(Rule::UnitOperands.with(&[&"from shared memory"])),
+        Some(OperandPath::Transposed) => return refuse(Rule::UnitOperands.with(&[&"as they lie"])),
         Some(OperandPath::Shared) | None => {}
     }
     let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
     let ops = operations(kernel);
     let Some((numbers, accumulator, inner)) = numbers(kernel, &ops, &size) else {
-        return refuse("multiplies f16, bf16, 8-bit integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike".into());
+        return refuse(Rule::UnitNumbers.into());
     };
     let Some(atom) = Atom::all_of(numbers, numbers, accumulator, target.capability).find(|a| inner % a.k as i64 == 0) else {
         let least = Atom::all_of(numbers, numbers, accumulator, target.capability).last();
         return refuse(match least {
-            Some(a) => format!("takes {} elements of the sum's axis at a time, which must divide its tile of {inner}", a.k),
-            None => format!("has no instruction for {} on {}", numbers.name(), target.arch),
+            Some(a) => Rule::UnitDepth.with(&[&a.k, &inner]),
+            None => Rule::UnitTarget.with(&[&numbers.name(), &target.arch]),
         });
     };
     let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
-    let [.., rows, columns] = anchor[..] else { return refuse("needs a result of two axes".into()) };
+    let [.., rows, columns] = anchor[..] else { return refuse(Rule::UnitAxes.into()) };
     let extents = |v: ValueId| kernel.ty(v).shape().map(|shape| shape.iter().map(size).collect::<Vec<i64>>());
     let dots = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { .. }));
     if let Some(other) = dots.map(|(v, _)| *v).filter(|v| extents(*v).is_none_or(|e| e != [rows, columns])).min() {
@@ -86,8 +87,8 @@ pub(crate) fn warps(
                 .chain([id])
                 .collect();
             let (m, n) = (atom.m, atom.n);
-            let turned = if m == n { String::new() } else { format!(", or of {n} x {m}") };
-            let rule = format!("{count} warps cannot share a tile of {rows} x {columns} in pieces of {m} x {n}{turned}");
+            let piece = if m == n { format!("{m} x {n}") } else { format!("{m} x {n}, or of {n} x {m}") };
+            let rule = Rule::UnitWarps.with(&[&count, &rows, &columns, &piece]);
             Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
         }
     }
@@ -99,16 +100,11 @@ pub(crate) fn unit(kernel: &Kernel) -> KnobId {
 }
 
 /// The rule that the result of a dot breaks.
-pub(crate) fn other_result(kernel: &Kernel, dot: ValueId, anchor: &[i64]) -> String {
+pub(crate) fn other_result(kernel: &Kernel, dot: ValueId, anchor: &[i64]) -> Broken {
     let shape: Vec<String> = kernel.ty(dot).shape().unwrap_or_default().iter().map(|s| s.display(&kernel.knobs)).collect();
     let name = kernel.value(dot).name.as_deref().map_or(String::new(), |n| format!(" `{n}`"));
     let tile: Vec<String> = anchor.iter().map(i64::to_string).collect();
-    format!(
-        "every dot of a kernel on matrix units has the block's tile of {} as its result; the one{name} of line {} has [{}]: use Ffma",
-        tile.join(" x "),
-        kernel.value(dot).loc.line,
-        shape.join(", ")
-    )
+    Rule::UnitResult.with(&[&tile.join(" x "), &name, &kernel.value(dot).loc.line, &shape.join(", ")])
 }
 
 /// How the dots of a kernel read their operands, what they add up in, and the greatest common divisor of their sums' extents; `None` where

@@ -2,6 +2,7 @@
 
 pub(crate) mod anchor;
 pub(crate) mod finish;
+pub mod legality;
 mod loops;
 pub(crate) mod matrix_units;
 pub(crate) mod one_by_one;
@@ -23,6 +24,7 @@ use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::simt::CacheHint;
 use girih_ir::target::Target;
 use girih_ir::tile::{Kernel, KnobId, Op, Size, Stmt, ValueId};
+use legality::{Broken, Rule};
 use split::Split;
 use std::collections::{HashMap, HashSet};
 
@@ -114,9 +116,10 @@ impl Plan {
 }
 
 /// The error for a choice that breaks a rule.
-pub(crate) fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, rule: String) -> ScheduleError {
+pub(crate) fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, broken: impl Into<Broken>) -> ScheduleError {
     let names: Vec<&str> = knobs.iter().map(|k| kernel.knob(*k).name.as_str()).collect();
-    ScheduleError { knob: names.join(" / "), found, rule, loc: knobs.first().map(|k| kernel.knob(*k).loc) }
+    let Broken { rule, text } = broken.into();
+    ScheduleError { knob: names.join(" / "), found, rule: text, id: rule.row().id, loc: knobs.first().map(|k| kernel.knob(*k).loc) }
 }
 
 /// The knob of a kind, of which a kernel has one at most.
@@ -149,7 +152,7 @@ pub(crate) fn plan(
         let id = KnobId(i as u32);
         if let KnobKind::Coarsen { of } = knob.kind {
             if value(of) % value(id) != 0 {
-                return Err(illegal(kernel, &[id], value(id).to_string(), format!("must divide {} = {}", kernel.knob(of).name, value(of))));
+                return Err(illegal(kernel, &[id], value(id).to_string(), Rule::CoarsenDivides.with(&[&kernel.knob(of).name, &value(of)])));
             }
             for (axis, size) in sizes.iter().enumerate().filter(|(_, s)| s.as_knob() == Some(of)) {
                 debug_assert!(size.as_knob().is_some());
@@ -166,7 +169,7 @@ pub(crate) fn plan(
     } else if let Some((id, threads)) = override_ {
         let elements: i64 = anchor.iter().product();
         if elements % threads != 0 {
-            return Err(illegal(kernel, &[id], threads.to_string(), format!("threads must divide the tile's {elements} elements")));
+            return Err(illegal(kernel, &[id], threads.to_string(), Rule::ThreadsDivide.with(&[&elements])));
         }
         thread_shape = spread(threads, &anchor);
     }
@@ -180,7 +183,7 @@ pub(crate) fn plan(
             .map(|(i, _)| KnobId(i as u32))
             .collect();
         let found = ids.iter().map(|k| value(*k).to_string()).collect::<Vec<_>>().join(" / ");
-        return Err(illegal(kernel, &ids, found, format!("gives {threads} threads per block; a block has at most 1024")));
+        return Err(illegal(kernel, &ids, found, Rule::BlockThreads.with(&[&threads])));
     }
     let vector = schedule.int_of_kind(kernel, KnobKind::Vector, 1);
     if mma.is_none() {
@@ -197,7 +200,7 @@ pub(crate) fn plan(
     let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
     let fill = check_fill(kernel, schedule, target, grid, stages)?;
     if grid > 0 && stages > 1 {
-        check_ahead(kernel, target, grid * stages * anchor.iter().max().copied().unwrap_or(1))?;
+        check_ahead(kernel, target, stages, grid * anchor.iter().max().copied().unwrap_or(1))?;
     }
     let shared_rows = RowPath::of(kernel, schedule) == Some(RowPath::Shared);
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
@@ -212,7 +215,7 @@ pub(crate) fn plan(
     let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
     if !(copies as u64).is_power_of_two() || copies > 32 {
         let id = knob_of_kind(kernel, KnobKind::Copies).into_iter().collect::<Vec<_>>();
-        return Err(illegal(kernel, &id, copies.to_string(), "must be a power of two up to 32: lanes share copies evenly".into()));
+        return Err(illegal(kernel, &id, copies.to_string(), Rule::CopiesPower));
     }
     let mut plan = Plan {
         loops: HashMap::new(),

@@ -1,10 +1,11 @@
 //! The shared memory that a lowered kernel takes: what a block may have, and what the blocks of a multiprocessor may.
 
+use super::legality::Rule;
 use super::{illegal, knob_of_kind};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::simt;
 use girih_ir::target::Target;
-use girih_ir::tile::Kernel;
+use girih_ir::tile::{Kernel, KnobId};
 
 /// What the schedule makes of a kernel fits the target.
 ///
@@ -29,19 +30,10 @@ fn check_block(kernel: &Kernel, schedule: &Schedule, lowered: &simt::Kernel, tar
     if bytes <= most {
         return Ok(());
     }
-    let involved: Vec<(&str, String)> = kernel
-        .knobs
-        .iter()
-        .zip(&schedule.choices)
-        .filter(|(k, _)| matches!(k.kind, KnobKind::Tile | KnobKind::Stages))
-        .map(|(k, c)| (k.name.as_str(), c.to_string()))
-        .collect();
-    Err(ScheduleError {
-        knob: involved.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(" / "),
-        found: involved.iter().map(|(_, c)| c.clone()).collect::<Vec<_>>().join(" / "),
-        rule: format!("takes {bytes} bytes of shared memory per block; {} has {most}", target.arch),
-        loc: kernel.knobs.first().map(|k| k.loc),
-    })
+    let is_involved = |i: &usize| matches!(kernel.knobs[*i].kind, KnobKind::Tile | KnobKind::Stages);
+    let involved: Vec<KnobId> = (0..kernel.knobs.len()).filter(is_involved).map(|i| KnobId(i as u32)).collect();
+    let found: Vec<String> = involved.iter().map(|id| schedule.choices[id.0 as usize].to_string()).collect();
+    Err(illegal(kernel, &involved, found.join(" / "), Rule::BlockShared.with(&[&bytes, &target.arch, &most])))
 }
 
 /// The blocks that registers are kept low for find shared memory, too.
@@ -52,11 +44,6 @@ fn check_blocks(kernel: &Kernel, schedule: &Schedule, lowered: &simt::Kernel, ta
     if blocks == 1 || blocks * each <= most {
         return Ok(());
     }
-    let rule = format!(
-        "as many blocks take {} bytes of shared memory, {each} each; a multiprocessor of {} has {most}, room for {}",
-        blocks * each,
-        target.arch,
-        most / each
-    );
+    let rule = Rule::BlocksShared.with(&[&(blocks * each), &each, &target.arch, &most, &(most / each)]);
     Err(illegal(kernel, &[id], blocks.to_string(), rule))
 }

@@ -1,5 +1,6 @@
 //! The rules that choices of single knobs obey.
 
+use super::legality::{Broken, Rule};
 use super::{Fill, illegal, knob_of_kind};
 use crate::analyses::dots::Dots;
 use crate::analyses::uses;
@@ -18,21 +19,20 @@ pub(super) fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), 
         let words = knob.kind.words();
         match choice {
             Choice::Word(w) if !words.contains(&w.as_str()) => {
-                let rule = if words.is_empty() { "must be a number".to_string() } else { format!("must be one of {}", words.join(", ")) };
+                let rule = if words.is_empty() { Rule::Number.into() } else { Rule::Word.with(&[&words.join(", ")]) };
                 return Err(illegal(kernel, &id, w.clone(), rule));
             }
             Choice::Int(n) if !words.is_empty() => {
-                return Err(illegal(kernel, &id, n.to_string(), format!("must be one of {}", words.join(", "))));
+                return Err(illegal(kernel, &id, n.to_string(), Rule::Word.with(&[&words.join(", ")])));
             }
             Choice::Int(n) if *n < 0 || (*n == 0 && !matches!(knob.kind, KnobKind::Grid | KnobKind::Split)) => {
-                return Err(illegal(kernel, &id, n.to_string(), "must be positive".into()));
+                return Err(illegal(kernel, &id, n.to_string(), Rule::Positive));
             }
             Choice::Int(_) if knob.kind == KnobKind::Tile && knob.choices.len() == 1 && *choice != knob.choices[0] => {
-                let rule = format!("the kernel's author has pinned it to {}: what is computed may depend on it", knob.choices[0]);
-                return Err(illegal(kernel, &id, choice.to_string(), rule));
+                return Err(illegal(kernel, &id, choice.to_string(), Rule::TilePinned.with(&[&knob.choices[0]])));
             }
             Choice::Int(n) if knob.kind == KnobKind::Tile && *n > 1 << 16 => {
-                return Err(illegal(kernel, &id, n.to_string(), "a tile has at most 65536 elements along an axis".into()));
+                return Err(illegal(kernel, &id, n.to_string(), Rule::TileLength));
             }
             _ => {}
         }
@@ -43,13 +43,12 @@ pub(super) fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), 
 pub(super) fn check_vector(kernel: &Kernel, target: &Target, vector: i64, anchor: &[i64], threads: &[i64]) -> Result<(), ScheduleError> {
     let Some(id) = knob_of_kind(kernel, KnobKind::Vector) else { return Ok(()) };
     if !(vector as u64).is_power_of_two() {
-        return Err(illegal(kernel, &[id], vector.to_string(), "must be a power of two".into()));
+        return Err(illegal(kernel, &[id], vector.to_string(), Rule::VectorPower));
     }
     if let (Some(tile), Some(along)) = (anchor.last(), threads.last()) {
         let own = tile / along;
         if own % vector != 0 {
-            let rule = format!("must divide the {own} elements that a thread owns along the contiguous axis (coarsen)");
-            return Err(illegal(kernel, &[id], vector.to_string(), rule));
+            return Err(illegal(kernel, &[id], vector.to_string(), Rule::VectorDivides.with(&[&own])));
         }
     }
     let narrowest = kernel.views.iter().map(|v| v.dtype.size()).chain(kernel.params.iter().filter_map(|p| match p.kind {
@@ -59,11 +58,7 @@ pub(super) fn check_vector(kernel: &Kernel, target: &Target, vector: i64, anchor
     let narrowest = narrowest.min().unwrap_or(4) as i64;
     let widest = max_vector_bytes(target.capability) as i64;
     if vector * narrowest > widest {
-        let rule = format!(
-            "{vector} elements of {narrowest} bytes are {} bytes; one access moves at most {widest} on {}",
-            vector * narrowest,
-            target.arch
-        );
+        let rule = Rule::VectorBytes.with(&[&vector, &narrowest, &(vector * narrowest), &widest, &target.arch]);
         return Err(illegal(kernel, &[id], vector.to_string(), rule));
     }
     Ok(())
@@ -73,14 +68,13 @@ pub(super) fn check_vector(kernel: &Kernel, target: &Target, vector: i64, anchor
 pub(super) fn check_min_blocks(kernel: &Kernel, schedule: &Schedule, target: &Target, threads: i64) -> Result<i64, ScheduleError> {
     let Some(id) = knob_of_kind(kernel, KnobKind::MinBlocks) else { return Ok(1) };
     let (blocks, most) = (schedule.int(id), target.threads_per_multiprocessor as i64);
-    let refused = |rule: String| Err(illegal(kernel, &[id], blocks.to_string(), rule));
+    let refused = |broken: Broken| Err(illegal(kernel, &[id], blocks.to_string(), broken));
     if blocks > target.blocks_per_multiprocessor as i64 {
-        return refused(format!("a multiprocessor of {} holds at most {} blocks", target.arch, target.blocks_per_multiprocessor));
+        return refused(Rule::BlocksResident.with(&[&target.arch, &target.blocks_per_multiprocessor]));
     }
     let per_warp = (threads + 31) / 32 * 32;
     if blocks > 1 && blocks * per_warp > most {
-        let rule = format!("as many blocks have {} threads; a multiprocessor of {} holds at most {most}", blocks * per_warp, target.arch);
-        return refused(rule);
+        return refused(Rule::BlocksThreads.with(&[&(blocks * per_warp), &target.arch, &most]));
     }
     Ok(blocks)
 }
@@ -91,17 +85,16 @@ pub(super) fn check_opt_level(kernel: &Kernel, schedule: &Schedule) -> Result<u3
     let id = knob_of_kind(kernel, KnobKind::OptLevel);
     match u32::try_from(level) {
         Ok(level @ 1..=OPT_LEVEL) => Ok(level),
-        _ => Err(illegal(kernel, &id.into_iter().collect::<Vec<_>>(), level.to_string(), format!("ptxas knows 1 to {OPT_LEVEL}"))),
+        _ => Err(illegal(kernel, &id.into_iter().collect::<Vec<_>>(), level.to_string(), Rule::OptLevel.with(&[&OPT_LEVEL]))),
     }
 }
 
 /// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free.
-pub(super) fn check_ahead(kernel: &Kernel, target: &Target, per_multiprocessor: i64) -> Result<(), ScheduleError> {
-    let ahead = per_multiprocessor * target.multiprocessors as i64;
+pub(super) fn check_ahead(kernel: &Kernel, target: &Target, stages: i64, per_stage: i64) -> Result<(), ScheduleError> {
+    let ahead = stages * per_stage * target.multiprocessors as i64;
     match knob_of_kind(kernel, KnobKind::Stages) {
         Some(id) if ahead > INDEX32_OVERHANG => {
-            let rule = format!("loads would run {ahead} elements ahead; at most {INDEX32_OVERHANG} leave 32-bit indices room");
-            Err(illegal(kernel, &[id], "stages".into(), rule))
+            Err(illegal(kernel, &[id], stages.to_string(), Rule::StagesAhead.with(&[&ahead, &INDEX32_OVERHANG])))
         }
         _ => Ok(()),
     }
@@ -115,7 +108,7 @@ pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target)
         Hint::Loads => (CacheHint::Streaming, CacheHint::Default),
         Hint::Stores => (CacheHint::Default, CacheHint::Streaming),
         Hint::Kept if !target.has_cache_policies() => {
-            let rule = format!("{} has no policies of its L2 cache; use Default", target.arch);
+            let rule = Rule::CacheTarget.with(&[&target.arch]);
             return Err(illegal(kernel, Hint::knob(kernel).as_slice(), Hint::Kept.to_string(), rule));
         }
         Hint::Kept => (CacheHint::Kept, CacheHint::Default),
@@ -126,15 +119,15 @@ pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target)
 /// How the stages of a pipeline over tiles are filled.
 pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, stages: i64) -> Result<Fill, ScheduleError> {
     let (Some(id), Some(copy)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(Fill::Registers) };
-    let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
+    let refused = |broken: Broken| Err(illegal(kernel, &[id], copy.to_string(), broken));
     match copy {
         _ if grid == 0 || stages <= 1 => Ok(Fill::Registers),
         CopyPath::Registers => Ok(Fill::Registers),
         CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers if !target.has_async_copy() => {
-            refused(format!("{} has no cp.async; use Registers", target.arch))
+            refused(Rule::CopyTarget.with(&[&target.arch]))
         }
         CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers => Ok(Fill::Async),
-        CopyPath::Bulk | CopyPath::Tensor => refused("the tiles dealt to a block are copied by Registers or Async".into()),
+        CopyPath::Bulk | CopyPath::Tensor => refused(Rule::CopyNotYet.with(&[&"the tiles dealt to a block"])),
     }
 }
 
@@ -143,8 +136,7 @@ pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, one_by_one: 
     for &id in one_by_one {
         let (knob, choice) = (kernel.knob(id), &schedule.choices[id.0 as usize]);
         if *choice != knob.choices[0] {
-            let rule = format!("has no effect where operands are read directly: only its first value, {}, is allowed", knob.choices[0]);
-            return Err(illegal(kernel, &[id], choice.to_string(), rule));
+            return Err(illegal(kernel, &[id], choice.to_string(), Rule::OperandsTile.with(&[&knob.choices[0]])));
         }
         knobs[id.0 as usize] = 1;
     }
@@ -154,12 +146,12 @@ pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, one_by_one: 
 /// Whether windows are copied by `cp.async`.
 pub(super) fn check_async_windows(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<bool, ScheduleError> {
     let (Some(id), Some(copy)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(false) };
-    let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
+    let refused = |broken: Broken| Err(illegal(kernel, &[id], copy.to_string(), broken));
     match copy {
         CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers if !target.has_async_copy() => {
-            refused(format!("{} has no cp.async; use Registers", target.arch))
+            refused(Rule::CopyTarget.with(&[&target.arch]))
         }
-        CopyPath::Bulk | CopyPath::Tensor => refused("windows are copied by Registers or Async".into()),
+        CopyPath::Bulk | CopyPath::Tensor => refused(Rule::CopyNotYet.with(&[&"windows"])),
         CopyPath::Registers | CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers => Ok(copy.is_async()),
     }
 }
@@ -176,20 +168,14 @@ pub(super) fn check_fragment_prefetch(
     if !word.prefetches_fragments() {
         return Ok(false);
     }
-    let refuse = |rule: &str| Err(illegal(kernel, &[id], word.to_string(), rule.into()));
+    let refuse = |rule: Rule| Err(illegal(kernel, &[id], word.to_string(), rule));
     let dots = Dots::new(kernel, &uses::count(kernel), &uses::written_params(kernel));
     match steps {
-        None => refuse(
-            "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
-        ),
-        _ if dots.groups() != 1 => refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async"),
-        _ if word == CopyPath::Mbarriers && slices > 1 => {
-            refuse("hands stages over to the warps of a block: slices must be 1, or use Overlap")
-        }
-        _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
-        Some(n) if n % 2 != 0 => {
-            refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")
-        }
+        None => refuse(Rule::OverlapUnit),
+        _ if dots.groups() != 1 => refuse(Rule::OverlapDots),
+        _ if word == CopyPath::Mbarriers && slices > 1 => refuse(Rule::MbarriersSlices),
+        _ if stages < 2 => refuse(Rule::OverlapStages),
+        Some(n) if n % 2 != 0 => refuse(Rule::OverlapSteps),
         Some(_) => Ok(true),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::finish::{is_over_grid, split};
 use super::illegal;
+use super::legality::{Broken, Rule};
 use crate::analyses::uses::{defined, loaded_tensor, used_by, written_params};
 use girih_ir::schedule::ScheduleError;
 use girih_ir::tile::{self, Combine, Form, Kernel, KnobId, ValueId};
@@ -63,7 +64,7 @@ pub(crate) fn check(kernel: &Kernel, knob: KnobId) -> Result<(), ScheduleError> 
     if kernel.grid_loop().is_none() {
         return Ok(());
     }
-    let refused = |rule: String| Err(illegal(kernel, &[knob], "SecondLaunch".into(), rule));
+    let refused = |broken: Broken| Err(illegal(kernel, &[knob], "SecondLaunch".into(), broken));
     let first = kernel.body.iter().position(is_over_grid).unwrap_or(kernel.body.len());
     // What can't be split is refused in its place.
     let Ok(split) = split(&kernel.body[first..]) else { return Ok(()) };
@@ -73,13 +74,13 @@ pub(crate) fn check(kernel: &Kernel, knob: KnobId) -> Result<(), ScheduleError> 
     if let Some(array) = here.intersection(&there).min() {
         let name =
             kernel.shared[array.0 as usize].name.as_ref().map_or("a shared array".to_string(), |n| format!("the shared array `{n}`"));
-        return refused(format!("{name} is each block's own, and what follows the combination reads it; use LastBlock"));
+        return refused(Rule::SecondLaunchArrays.with(&[&name]));
     }
     match needed(kernel, &after) {
         Ok(_) => Ok(()),
         Err(value) => {
             let name = kernel.value(value).name.as_ref().map_or("a value".to_string(), |n| format!("`{n}`"));
-            refused(format!("{name} is each block's own, and what follows the combination uses it; use LastBlock, or combine it, too"))
+            refused(Rule::SecondLaunchValues.with(&[&name]))
         }
     }
 }

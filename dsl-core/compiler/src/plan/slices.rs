@@ -1,5 +1,6 @@
 //! Sums that groups of a block's threads share (`slices`): how many groups there are, and what must hold for it.
 
+use super::legality::{Broken, Rule};
 use super::split::{Split, check, shared_loop};
 use super::{Plan, illegal, knob_of_kind};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
@@ -16,18 +17,17 @@ pub(crate) fn slices(kernel: &Kernel, schedule: &Schedule, fitting: &HashSet<Val
     if count == 1 {
         return Ok(1);
     }
-    let refused = |rule: String| Err(illegal(kernel, &[at], count.to_string(), rule));
-    let only_one = |rule: String| illegal(kernel, &[at], count.to_string(), format!("{rule}; only 1 is allowed"));
-    let l = check(kernel).map_err(only_one)?;
-    check_rest(kernel).map_err(|rule| only_one(rule.into()))?;
+    let refused = |broken: Broken| illegal(kernel, &[at], count.to_string(), broken);
+    let l = check(kernel).map_err(refused)?;
+    check_rest(kernel).map_err(|rule| refused(rule.into()))?;
     if threads % 32 != 0 {
-        return refused(format!("a slice would have {threads} threads; it must have whole warps"));
+        return Err(refused(Rule::SlicesWarps.with(&[&threads])));
     }
     if threads * count > 1024 {
-        return refused(format!("as many slices of {threads} threads are {}; a block has at most 1024", threads * count));
+        return Err(refused(Rule::SlicesThreads.with(&[&threads, &(threads * count)])));
     }
     if count > NUMBERED && threads > 32 {
-        return refused(format!("a block has {NUMBERED} barriers for slices of several warps"));
+        return Err(refused(Rule::SlicesBarriers.with(&[&NUMBERED])));
     }
     // There is nothing to share of one turn.
     Ok(if l.vars.iter().all(|v| fitting.contains(v)) { 1 } else { count })
@@ -36,15 +36,13 @@ pub(crate) fn slices(kernel: &Kernel, schedule: &Schedule, fitting: &HashSet<Val
 /// Blocks that share a sum have no slices that do.
 pub(crate) fn check_alone(kernel: &Kernel, slices: i64, split: Option<Split>) -> Result<(), ScheduleError> {
     match (knob(kernel), split) {
-        (Some(at), Some(_)) if slices > 1 => {
-            Err(illegal(kernel, &[at], slices.to_string(), "blocks share the sum already (split); one of both must be 1".into()))
-        }
+        (Some(at), Some(_)) if slices > 1 => Err(illegal(kernel, &[at], slices.to_string(), Rule::SlicesAlone)),
         _ => Ok(()),
     }
 }
 
 /// Around the loop there is nothing but what each thread does to its own elements.
-fn check_rest(kernel: &Kernel) -> Result<(), &'static str> {
+fn check_rest(kernel: &Kernel) -> Result<(), Rule> {
     let Some((grid, (at, _))) = kernel.grid_loop().and_then(|l| Some((l, shared_loop(l)?))) else { return Ok(()) };
     let plain = |s: &tile::Stmt| matches!(s, tile::Stmt::Let(_, op) if !matches!(op, Op::Dot { .. } | Op::Window { .. } | Op::Near(..)));
     let outside = kernel.body.iter().all(|s| plain(s) || matches!(s, tile::Stmt::Tiles(_)));
@@ -52,7 +50,7 @@ fn check_rest(kernel: &Kernel) -> Result<(), &'static str> {
     if outside && grid.body[..at].iter().all(plain) && behind {
         return Ok(());
     }
-    Err("around the loop that is shared the threads do more than load, compute element by element and store")
+    Err(Rule::SlicesRest)
 }
 
 /// The knob that says how many slices there are.

@@ -3,6 +3,7 @@
 //! A tile of the result may be shared where all that its loop carries is added up: then a block can take some of the turns, beginning at
 //! zero, and what the blocks have is added in the order of the turns.
 
+use super::legality::{Broken, Rule};
 use super::{Plan, illegal, knob_of_kind};
 use crate::analyses::uses::operands;
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
@@ -47,8 +48,7 @@ pub(crate) fn split(
     if parts == 1 {
         return Ok(None);
     }
-    let refused = |rule: String| illegal(kernel, &[id], parts.to_string(), format!("{rule}; only 1 is allowed"));
-    let l = check(kernel).map_err(refused)?;
+    let l = check(kernel).map_err(|broken| illegal(kernel, &[id], parts.to_string(), broken))?;
     if l.vars.iter().all(|v| fitting.contains(v)) {
         return Ok(None);
     }
@@ -129,31 +129,31 @@ fn has_dots(block: &[Stmt]) -> bool {
 }
 
 /// The loop whose turns can be dealt to several blocks, or why there is none.
-pub(crate) fn check(kernel: &Kernel) -> Result<&TileLoop, String> {
-    let grid = kernel.grid_loop().filter(|_| kernel.has_dots()).ok_or("blocks share the sums of dots, and this kernel has none")?;
+pub(crate) fn check(kernel: &Kernel) -> Result<&TileLoop, Broken> {
+    let grid = kernel.grid_loop().filter(|_| kernel.has_dots()).ok_or(Rule::SumDots)?;
     let loops = loops_with_dots(grid);
     let [(at, l)] = loops[..] else {
         let found = if loops.is_empty() { "none".to_string() } else { format!("{} of these", loops.len()) };
-        return Err(format!("blocks share the turns of one loop over tiles that adds up dots, and a tile of the result has {found}"));
+        return Err(Rule::SumLoop.with(&[&found]));
     };
     if !grid.carries.is_empty() || crate::plan::finish::combines_grid(kernel) {
-        return Err("the tiles of the grid are combined with each other".into());
+        return Err(Rule::SumGrid.into());
     }
     let mut early = false;
     visit(&grid.body[..at], &mut |s| early |= matches!(s, Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. }));
     if early {
-        return Err("something is stored before the loop that is shared, which every block would do".into());
+        return Err(Rule::SumStores.into());
     }
     let known = |axis: &usize| HostExpr::of_value(kernel, kernel.view(l.view).axes[*axis].len).is_some();
     if l.span.is_some() || !l.axes.iter().all(known) {
-        return Err("the turns of the loop must be known before the launch".into());
+        return Err(Rule::SumTurns.into());
     }
     check_sums(kernel, l)?;
     Ok(l)
 }
 
 /// All that a loop carries is added to, and nothing else is done in it.
-fn check_sums(kernel: &Kernel, l: &TileLoop) -> Result<(), String> {
+fn check_sums(kernel: &Kernel, l: &TileLoop) -> Result<(), Broken> {
     let name = |v: ValueId| match &kernel.value(v).name {
         Some(name) => format!("`{name}`"),
         None => "a value".to_string(),
@@ -163,22 +163,22 @@ fn check_sums(kernel: &Kernel, l: &TileLoop) -> Result<(), String> {
     for c in &l.carries {
         let adds = matches!(kernel.ty(c.init), Ty::Tile(DType::F32 | DType::I32 | DType::U32, _));
         if !adds || !follow(l, c.inner, c.next, &carried, &mut on_the_way) {
-            return Err(format!("the loop carries {}, to which it does more than add f32 or 32-bit integers", name(c.inner)));
+            return Err(Rule::SumCarries.with(&[&name(c.inner)]));
         }
     }
-    let mut wrong = None;
+    let mut wrong: Option<Broken> = None;
     visit(&l.body, &mut |s| match s {
         Stmt::Let(v, _) if carried.contains(v) && !on_the_way.contains(v) => {
-            wrong = wrong.take().or(Some(format!("{} in the loop depends on the sum so far", name(*v))));
+            wrong = wrong.take().or(Some(Rule::SumSoFar.with(&[&name(*v)])));
         }
         Stmt::Combine(c) if c.form == Form::Grid || c.inputs.iter().any(|v| carried.contains(v)) => {
-            wrong = wrong.take().or(Some("the loop combines elements of the sum so far".into()));
+            wrong = wrong.take().or(Some(Rule::SumSoFar.with(&[&name(c.results[0])])));
         }
         Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Shared(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => {
-            wrong = wrong.take().or(Some("the loop does more than load and add".into()));
+            wrong = wrong.take().or(Some(Rule::SumMore.into()));
         }
         Stmt::If { .. } | Stmt::While { .. } | Stmt::Range { .. } | Stmt::Tiles(_) => {
-            wrong = wrong.take().or(Some("there are loops or branches inside of the loop".into()));
+            wrong = wrong.take().or(Some(Rule::SumBranches.into()));
         }
         Stmt::Let(..) | Stmt::Combine(_) | Stmt::Where { .. } => {}
     });

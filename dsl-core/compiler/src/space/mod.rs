@@ -180,6 +180,7 @@ impl<'a> Space<'a> {
                 knob: "schedule".into(),
                 found: "no legal point".into(),
                 rule: "every combination of the listed choices is illegal here".into(),
+                id: "",
                 loc: Some(self.kernel.loc),
             })),
         }

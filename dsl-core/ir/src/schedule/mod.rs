@@ -214,14 +214,16 @@ pub fn attribute_of(knobs: &[Knob], choices: &[Choice]) -> String {
 
 /// Why a schedule can't be lowered: the knob, the number found and the number allowed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("illegal schedule: {knob} = {found}: {rule}")]
+#[error("illegal schedule: {knob}{}{found}: {rule}", if knob.is_empty() { "" } else { " = " })]
 pub struct ScheduleError {
-    /// The knob's name, or several: `T / C`.
+    /// The knob's name, or several: `T / C`; empty where it is about none.
     pub knob: String,
     /// What was found.
     pub found: String,
     /// What is allowed, as a sentence: `threads per block are T / C = 2048; a block has at most 1024`.
     pub rule: String,
+    /// The rule's name in the compiler's table (`plan/legality`); empty where it is none of these.
+    pub id: &'static str,
     /// The knob's line.
     pub loc: Option<SourceLoc>,
 }

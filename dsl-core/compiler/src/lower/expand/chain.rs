@@ -98,21 +98,15 @@ impl Expander<'_> {
     /// # Errors
     /// A GPU without mbarriers, a chain that begins again and again, or one that has not one element for each thread.
     fn chain_layout(&self, shape: &[i64], form: u32) -> Expanded<Layout> {
-        let refused = |found: String, rule: &'static str| Err(Refusal::Chain { found, rule });
         if !self.kernel.launch.has_async {
-            return refused("an older GPU".into(), "needs mbarriers: sm_80 or newer");
+            return Err(Refusal::ChainTarget);
         }
         if self.repeated {
-            return refused("several tiles to a block".into(), "begins once in a block: outside of loops, in a grid of one tile a block");
+            return Err(Refusal::ChainOnce);
         }
         let (along, threads) = (shape.last().copied().unwrap_or(1), self.team.threads);
-        match by_lanes(self.dealt_as(Some(form)).own.clone(), threads).filter(|_| along == threads) {
-            Some(layout) => Ok(layout),
-            None => refused(
-                format!("{along} elements to {threads} threads"),
-                "has one element along its last axis for each thread, in whole warps",
-            ),
-        }
+        let layout = by_lanes(self.dealt_as(Some(form)).own.clone(), threads).filter(|_| along == threads);
+        layout.ok_or(Refusal::ChainLanes { along, threads })
     }
 
     fn known_chain(&self, id: SharedId) -> Chain {

@@ -55,7 +55,7 @@ impl Expander<'_> {
             return Ok(None);
         }
         if again {
-            return Err(Refusal::Mbarriers("a block hands over the stages of one pipeline: give it one tile, or use Overlap"));
+            return Err(Refusal::MbarriersPipeline);
         }
         let stages = ring.stages;
         let [full, free] = ["stage_full", "stage_free"].map(|name| self.new_shared(name, DType::U64, stages));
@@ -81,9 +81,7 @@ impl Expander<'_> {
             return Ok(());
         };
         if self.stored_copies {
-            return Err(Refusal::Mbarriers(
-                "waits for asynchronous copies, which move at least 4 bytes; here less lies together: use Overlap",
-            ));
+            return Err(Refusal::MbarriersBytes);
         }
         self.emit(Stmt::AsyncArrive { barrier: word(signals.full, stage) });
         Ok(())

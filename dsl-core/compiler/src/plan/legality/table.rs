@@ -1,0 +1,222 @@
+//! The table: of each rule its name, the knobs that it is about, what is legal, and what an error says.
+
+use super::Legality;
+
+macro_rules! rules {
+    ($($rule:ident [$($knob:literal),*] $legal:literal $broken:literal;)*) => {
+        /// What schedules must obey, by name.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Rule { $(#[doc = $legal] $rule,)* }
+
+        impl Rule {
+            /// All of them, in the order in which they are told.
+            pub const ALL: &[Rule] = &[$(Rule::$rule,)*];
+
+            /// What the table has of it.
+            pub const fn row(self) -> Legality {
+                match self {
+                    $(Rule::$rule => Legality { id: stringify!($rule), knobs: &[$($knob),*], legal: $legal, broken: $broken },)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    // Of all knobs.
+    Number []
+        "A knob that counts takes a number."
+        "must be a number";
+    Word []
+        "A knob that chooses takes one of its words."
+        "must be one of {words}";
+    Positive []
+        "Numbers are at least 1; those of `grid` and `split` may be 0."
+        "must be positive";
+    ChainTarget []
+        "A kernel with a chain of warps has schedules from sm_80 on: its mbarriers are not there before."
+        "a chain of warps needs mbarriers: sm_80 or newer";
+
+    // Tiles and the threads that work on them.
+    TileLength ["tile"]
+        "At most 65,536 elements along an axis; it need not be a power of two."
+        "a tile has at most 65536 elements along an axis";
+    TilePinned ["tile"]
+        "A tile of which the author lists one value has that one: what is computed may depend on it."
+        "the kernel's author has pinned it to {size}: what is computed may depend on it";
+    BlockThreads ["tile", "coarsen", "threads", "warps"]
+        "Tile / coarsen, multiplied over the axes, gives at most 1024 threads, and so do `threads` and `warps`."
+        "gives {threads} threads per block; a block has at most 1024";
+    BlockShared ["tile", "stages", "copy", "halo", "copies", "rows", "operands", "slices"]
+        "What goes through shared memory fits a block's share of it, with all stages and copies."
+        "takes {bytes} bytes of shared memory per block; {arch} has {most}";
+    Lanes ["tile", "coarsen", "threads", "warps"]
+        "Where lanes exchange values, the axis has a multiple of 32 elements, dealt to as many threads or to a multiple of 32."
+        "lanes exchange values along {extent} elements, dealt to {threads} threads: both must be multiples of 32";
+    ChainLanes ["tile", "coarsen", "threads", "warps"]
+        "A chain of warps has one element along its last axis for each thread, in whole warps."
+        "a chain of warps has one element along its last axis for each thread, in whole warps";
+    CoarsenDivides ["coarsen"]
+        "It divides its tile."
+        "must divide {tile} = {elements}";
+    ThreadsDivide ["threads", "warps"]
+        "The threads divide the elements of the tile."
+        "threads must divide the tile's {elements} elements";
+
+    // How elements are moved.
+    VectorPower ["vector"]
+        "A power of two."
+        "must be a power of two";
+    VectorDivides ["vector"]
+        "It divides what a thread owns along the contiguous axis; matrix units deal that out themselves."
+        "must divide the {own} elements that a thread owns along the contiguous axis (coarsen)";
+    VectorBytes ["vector"]
+        "At most 16 bytes per access, 32 where the target has such accesses."
+        "{vector} elements of {size} bytes are {bytes} bytes; one access moves at most {most} on {arch}";
+    ChainOnce ["grid"]
+        "0 where the kernel has a chain of warps, which begins once in a block."
+        "a chain of warps begins once in a block: outside of loops, in a grid of one tile a block";
+    StagesAhead ["stages", "grid"]
+        "Loads run no further ahead than 32-bit indices leave room for."
+        "loads would run {ahead} elements ahead; at most {most} leave 32-bit indices room";
+    CopyTarget ["copy"]
+        "`Async`, `Overlap` and `Mbarriers` from sm_80 on."
+        "{arch} has no cp.async; use Registers";
+    CopyNotYet ["copy"]
+        "`Bulk` and `Tensor` are words of the grammar that no kernel can be lowered with yet."
+        "{what} are copied by Registers or Async";
+    OverlapUnit ["copy", "unit"]
+        "`Overlap` and `Mbarriers` are for `Mma`, on tiles small enough that its steps are written out."
+        "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async";
+    OverlapDots ["copy"]
+        "They want one dot in the loop, or several on loads that follow one another."
+        "overlaps the turns of one dot, or of several on loads that follow one another: use Async";
+    OverlapStages ["copy", "stages"]
+        "They want at least 2 stages."
+        "needs a ring: stages must be at least 2";
+    OverlapSteps ["copy"]
+        "They want an even number of steps in a turn: the tile of the sum's axis is a multiple of twice the instruction's depth."
+        "fills one half of the fragments while it multiplies the other: a turn must have an even number of steps";
+    MbarriersSlices ["copy", "slices"]
+        "`Mbarriers` goes without `slices`."
+        "hands stages over to the warps of a block: slices must be 1, or use Overlap";
+    MbarriersBytes ["copy"]
+        "All copies of `Mbarriers` move at least 4 bytes."
+        "waits for asynchronous copies, which move at least 4 bytes; here less lies together: use Overlap";
+    MbarriersPipeline ["copy", "grid"]
+        "A block of `Mbarriers` has one pipeline: one tile, or tiles that make one."
+        "a block hands over the stages of one pipeline: give it one tile, or use Overlap";
+    HaloReach ["halo", "tile"]
+        "Constant offsets lie in the halo that the schedule gives."
+        "gives a window that may be read from {low} to {high} along axis {axis}; the kernel reads it at {offset}";
+    CopiesPower ["copies"]
+        "A power of two up to 32."
+        "must be a power of two up to 32: lanes share copies evenly";
+    CacheTarget ["cache"]
+        "`Kept` from sm_80 on."
+        "{arch} has no policies of its L2 cache; use Default";
+
+    // Dots and their units.
+    OperandsTile ["operands", "tile"]
+        "Where `Direct` walks the axis of the sum one by one, its tile has the first listed value."
+        "has no effect where operands are read directly: only its first value, {first}, is allowed";
+    UnitOperands ["unit", "operands"]
+        "`Mma` needs operands that are `Shared`."
+        "reads its operands {how}: operands must be Shared";
+    UnitNotYet ["unit"]
+        "`Wgmma` is a word of the grammar that no kernel can be lowered with yet."
+        "is not there yet: use Mma or Ffma";
+    UnitNumbers ["unit"]
+        "`Mma` multiplies f16, bf16, 8-bit integers and f32 that is rounded to tf32, all dots of a kernel alike."
+        "multiplies f16, bf16, 8-bit integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike";
+    UnitTarget ["unit"]
+        "f16 and 8-bit integers from sm_75 on, bf16 and tf32 from sm_80 on."
+        "has no instruction for {numbers} on {arch}";
+    UnitDepth ["unit"]
+        "The instruction's depth (16 for f16) divides the tile of the sum's axis."
+        "takes {depth} elements of the sum's axis at a time, which must divide its tile of {inner}";
+    UnitAxes ["unit"]
+        "The block's tile has two axes or more."
+        "needs a result of two axes";
+    UnitResult ["unit"]
+        "Every dot of the kernel has the block's tile as its result: one of `[BM, BN]` beside one of `[BM, BD]` takes `Ffma`."
+        "every dot of a kernel on matrix units has the block's tile of {tile} as its result; the one{name} of line {line} has [{shape}]: use Ffma";
+    UnitWarps ["unit", "warps"]
+        "At most 32 warps, whose pieces of the tile are made of whole instructions (16 × 8 for f16, or 8 × 16)."
+        "{warps} warps cannot share a tile of {rows} x {columns} in pieces of {piece}";
+
+    // Sums that blocks or slices share.
+    SumDots ["split", "slices"]
+        "The kernel adds up dots."
+        "blocks share the sums of dots, and this kernel has none; only 1 is allowed";
+    SumLoop ["split", "slices"]
+        "One loop over tiles does so for each tile of the result."
+        "blocks share the turns of one loop over tiles that adds up dots, and a tile of the result has {found}; only 1 is allowed";
+    SumGrid ["split", "slices"]
+        "The tiles of the grid are not combined with each other."
+        "the tiles of the grid are combined with each other; only 1 is allowed";
+    SumStores ["split", "slices"]
+        "Nothing is stored before the loop."
+        "something is stored before the loop that is shared, which every block would do; only 1 is allowed";
+    SumTurns ["split", "slices"]
+        "Its turns are known before the launch (no `.within`)."
+        "the turns of the loop must be known before the launch; only 1 is allowed";
+    SumCarries ["split", "slices"]
+        "All that it carries are sums of f32 or 32-bit integers, to which dots and additions add."
+        "the loop carries {name}, to which it does more than add f32 or 32-bit integers; only 1 is allowed";
+    SumSoFar ["split", "slices"]
+        "Nothing else in it depends on a sum so far."
+        "{name} in the loop depends on the sum so far; only 1 is allowed";
+    SumMore ["split", "slices"]
+        "It neither stores nor has shared arrays or barriers."
+        "the loop does more than load and add; only 1 is allowed";
+    SumBranches ["split", "slices"]
+        "It has no loops or branches inside."
+        "there are loops or branches inside of the loop; only 1 is allowed";
+    SlicesAlone ["slices"]
+        "`split` is 1."
+        "blocks share the sum already (split); one of both must be 1";
+    SlicesRest ["slices"]
+        "Around the loop each thread does no more than load, compute its own elements and store."
+        "around the loop that is shared the threads do more than load, compute element by element and store; only 1 is allowed";
+    SlicesWarps ["slices"]
+        "Slices are whole warps."
+        "a slice would have {threads} threads; it must have whole warps";
+    SlicesThreads ["slices"]
+        "At most 1024 threads together."
+        "as many slices of {threads} threads are {all}; a block has at most 1024";
+    SlicesBarriers ["slices"]
+        "At most 15 slices of several warps."
+        "a block has {most} barriers for slices of several warps";
+    SlicesRegisters ["slices"]
+        "The registers of the sum can be dealt to as many slices."
+        "a thread's {registers} elements cannot be dealt to as many slices";
+
+    // Combinations over the grid.
+    AtomicsOperator ["finish"]
+        "`Atomics` for sums, minima and maxima of numbers; products and operators of the author's have no atomic."
+        "{name} is combined by {operator}; sums, minima and maxima of numbers are, others take LastBlock";
+    AtomicsOrder ["finish"]
+        "A kernel that demands [`deterministic`](LANGUAGE.md#over-the-grid) sums no floats by atomics; integers, minima and maxima come out the same in any order."
+        "{name} is a sum of floats, which would follow the order in which blocks come; `deterministic` demands LastBlock";
+    SecondLaunchArrays ["finish"]
+        "`SecondLaunch` where what follows the combination accesses no shared array of the blocks."
+        "{name} is each block's own, and what follows the combination reads it; use LastBlock";
+    SecondLaunchValues ["finish"]
+        "It uses nothing else that each block has of its own (its uncombined sums), and reads no tensor before the loop that the kernel stores to."
+        "{name} is each block's own, and what follows the combination uses it; use LastBlock, or combine it, too";
+
+    // What is asked of the compiler of machine code.
+    BlocksResident ["min_blocks"]
+        "A multiprocessor holds as many blocks: 16 on sm_75, 24 on sm_120, 32 on the others."
+        "a multiprocessor of {arch} holds at most {most} blocks";
+    BlocksThreads ["min_blocks"]
+        "It holds their threads: 1024 on sm_75, 2048 on sm_80, sm_90 and sm_100, 1536 on sm_120."
+        "as many blocks have {threads} threads; a multiprocessor of {arch} holds at most {most}";
+    BlocksShared ["min_blocks"]
+        "It has room for their shared memory, of which each block takes 1 KiB more than its own from sm_80 on."
+        "as many blocks take {all} bytes of shared memory, {each} each; a multiprocessor of {arch} has {most}, room for {room}";
+    OptLevel ["opt_level"]
+        "1, 2 and 3."
+        "ptxas knows 1 to {most}";
+}

@@ -1,0 +1,133 @@
+//! Rules that schedules obey: each is broken by a schedule, whose error names it, and SCHEDULE.md tells all of them (`docs`).
+
+mod broken;
+
+use super::launches::best_facts;
+use girih_core::error::CompileError;
+use girih_core::lower::lower;
+use girih_core::registry;
+use girih_core::schedule::legality::Rule;
+use girih_core::schedule::{Choice, Schedule, ScheduleError};
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+
+/// The linked kernel of a name, types included.
+fn kernel(name: &str) -> Result<Kernel, String> {
+    // Links the gallery in.
+    use girih_examples as _;
+    let short = name.split('<').next();
+    let alike = registry::kernels().into_iter().filter(|d| Some(d.name) == short);
+    for def in alike {
+        let kernel = (def.build)().map_err(|e| format!("{}: {e}", def.path()))?;
+        if kernel.full_name() == name {
+            return Ok(kernel);
+        }
+    }
+    Err(format!("no kernel is called {name}"))
+}
+
+/// The schedule of a text as `--set` reads it, except that any word and any number will do.
+fn schedule(kernel: &Kernel, text: &str) -> Schedule {
+    let mut schedule = Schedule::default_of(kernel);
+    for setting in text.split_whitespace() {
+        let (name, choice) = setting.split_once('=').unwrap_or_else(|| panic!("{setting}"));
+        let at = kernel.knobs.iter().position(|k| k.name == name).unwrap_or_else(|| panic!("{} has no {name}", kernel.name));
+        schedule.choices[at] = choice.parse().map_or_else(|_| Choice::Word(choice.into()), Choice::Int);
+    }
+    schedule
+}
+
+/// A kernel, a schedule and an architecture under which the schedule breaks the rule.
+fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
+    let on_h200 = |kernel, schedule| (kernel, schedule, "sm_90a");
+    match rule {
+        Rule::Number => on_h200("vector_add", "C=Async"),
+        Rule::Word => on_h200("vector_add", "P=3"),
+        Rule::Positive => on_h200("vector_add", "C=0"),
+        Rule::ChainTarget => ("decaying_sums", "W=2", "sm_75"),
+        Rule::TileLength => on_h200("vector_add", "T=131072"),
+        Rule::TilePinned => on_h200("one_result", "O=2"),
+        Rule::BlockThreads => on_h200("vector_add", "T=2048 C=1"),
+        Rule::BlockShared => on_h200("matrix_multiplication", "BM=256 BN=256 BK=64 TM=16 TN=16 S=4 P=Async Q=1"),
+        Rule::Lanes => on_h200("exchanged", "T=48"),
+        Rule::ChainLanes => on_h200("chained_tiles", "C=2"),
+        Rule::CoarsenDivides => on_h200("vector_add", "T=256 C=3"),
+        Rule::ThreadsDivide => on_h200("by_threads", "N=96"),
+        Rule::VectorPower => on_h200("vector_add", "V=3"),
+        Rule::VectorDivides => on_h200("vector_add", "C=2 V=4"),
+        Rule::VectorBytes => on_h200("vector_add", "T=1024 C=32 V=32"),
+        Rule::ChainOnce => on_h200("chained_tiles", "G=1"),
+        Rule::StagesAhead => on_h200("vector_add", "T=65536 C=64 G=4 S=4096"),
+        Rule::CopyTarget => ("vector_add", "G=4 S=2 P=Async", "sm_75"),
+        Rule::CopyNotYet => on_h200("vector_add", "G=4 S=2 P=Bulk"),
+        Rule::OverlapUnit => on_h200("gemm", "U=Ffma O=Shared S=2 P=Overlap"),
+        Rule::OverlapDots => on_h200("two_sums", "U=Mma S=2 P=Overlap"),
+        Rule::OverlapStages => on_h200("gemm", "BM=64 BN=64 BK=32 U=Mma W=4 O=Shared S=1 P=Overlap"),
+        Rule::OverlapSteps => on_h200("gemm", "BM=64 BN=64 BK=16 U=Mma W=4 O=Shared S=2 P=Overlap"),
+        Rule::MbarriersSlices => on_h200("sliced_integers<i8>", "BK=64 U=Mma W=2 S=2 P=Mbarriers Y=2"),
+        Rule::MbarriersBytes => on_h200("gemm", "BM=64 BN=64 BK=32 V=1 U=Mma W=4 O=Shared S=2 P=Mbarriers"),
+        Rule::MbarriersPipeline => on_h200("product_rows<f16>", "BK=32 V=4 U=Mma W=2 S=2 P=Mbarriers"),
+        Rule::HaloReach => on_h200("far_neighbours", "T=32"),
+        Rule::CopiesPower => on_h200("histogram_256", "K=3"),
+        Rule::CacheTarget => ("kept_loads", "H=Kept", "sm_75"),
+        Rule::OperandsTile => on_h200("matrix_multiplication", "BM=32 BN=32 BK=12 TM=1 TN=1 V=1 O=Direct S=1 P=Registers"),
+        Rule::UnitOperands => on_h200("gemm", "U=Mma O=Direct"),
+        Rule::UnitNotYet => on_h200("gemm", "U=Wgmma"),
+        Rule::UnitNumbers => on_h200("unrounded", "U=Mma"),
+        Rule::UnitTarget => ("lower_precision_gemm<Tf32, NN>", "U=Mma", "sm_75"),
+        Rule::UnitDepth => on_h200("gemm", "BK=12 U=Mma O=Shared"),
+        Rule::UnitAxes => on_h200("narrow_product", "U=Mma"),
+        Rule::UnitResult => on_h200("two_shapes", "BN=16 U=Mma"),
+        Rule::UnitWarps => on_h200("gemm", "BM=64 BN=64 BK=32 U=Mma W=3 O=Shared"),
+        Rule::SumDots => on_h200("no_dots", "Z=2"),
+        Rule::SumLoop => on_h200("two_sums", "M=32 N=32 U=Ffma Z=2"),
+        Rule::SumGrid => on_h200("summed_tiles", "Z=2"),
+        Rule::SumStores => on_h200("stored_before", "Z=2"),
+        Rule::SumTurns => on_h200("split_band", "Z=2"),
+        Rule::SumCarries => on_h200("watched_product", "Z=2"),
+        Rule::SumSoFar => on_h200("watched_elements", "Z=2"),
+        Rule::SumMore => on_h200("short_product", "Z=2"),
+        Rule::SumBranches => on_h200("guarded_sum", "Z=2"),
+        Rule::SlicesAlone => on_h200("sliced_product<f32>", "Z=2 Y=2"),
+        Rule::SlicesRest => on_h200("totalled_tiles", "Y=2"),
+        Rule::SlicesWarps => on_h200("sliced_product<f32>", "BM=8 BN=16 TM=2 TN=4 Y=2"),
+        Rule::SlicesThreads => on_h200("sliced_product<f32>", "BM=32 BN=32 TM=2 TN=2 V=2 Y=8"),
+        Rule::SlicesBarriers => on_h200("sliced_product<f32>", "BM=16 BN=32 TM=2 TN=4 Y=16"),
+        Rule::SlicesRegisters => on_h200("sliced_product<f32>", "BM=16 BN=32 TM=2 TN=4 Y=3"),
+        Rule::AtomicsOperator => on_h200("last_odd", "F=Atomics"),
+        Rule::AtomicsOrder => on_h200("demanded<f32>", "F=Atomics"),
+        Rule::SecondLaunchArrays => on_h200("own_array", "F=SecondLaunch"),
+        Rule::SecondLaunchValues => on_h200("own_share", "F=SecondLaunch"),
+        Rule::BlocksResident => on_h200("matrix_multiplication", "BM=16 BN=16 TM=8 TN=8 Q=33"),
+        Rule::BlocksThreads => on_h200("matrix_multiplication", "Q=9"),
+        Rule::BlocksShared => on_h200("matrix_multiplication", "Q=5"),
+        Rule::OptLevel => on_h200("matrix_multiplication", "L=4"),
+    }
+}
+
+fn refusal(rule: Rule) -> Result<ScheduleError, String> {
+    let (name, text, arch) = breaks(rule);
+    let kernel = kernel(name)?;
+    let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
+    match lower(&kernel, &best_facts(&kernel), &schedule(&kernel, text), target) {
+        Err(CompileError::Schedule(error)) => Ok(error),
+        Err(other) => Err(other.to_string()),
+        Ok(_) => Err(format!("{name} may have {text}")),
+    }
+}
+
+#[test]
+fn every_rule_is_broken_by_a_schedule() {
+    let (mut told, mut wrong) = (Vec::new(), Vec::new());
+    for &rule in Rule::ALL {
+        match refusal(rule) {
+            Ok(error) if Rule::of(error.id) == Some(rule) => told.push(format!("{rule:?}: {error}")),
+            Ok(error) => wrong.push(format!("{rule:?}: another rule is broken ({}): {error}", error.id)),
+            Err(why) => wrong.push(format!("{rule:?}: {why}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("illegal_by_rule", told.join("\n"));
+    });
+}
