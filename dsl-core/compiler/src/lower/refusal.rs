@@ -63,10 +63,7 @@ impl Refusal {
                 let sizes = [&reach[axis].size, &reach[axis].before, &reach[axis].after];
                 let mut knobs: Vec<KnobId> = sizes.into_iter().flat_map(Size::knobs).collect();
                 knobs.dedup();
-                let rule = format!(
-                    "gives a window that may be read from {} to {last} along axis {axis}; the kernel reads it at {offset}",
-                    -before
-                );
+                let rule = Rule::HaloReach.with(&[&-before, &last, &axis, &offset]);
                 ScheduleError { loc: Some(kernel.value(read).loc), ..illegal(kernel, &knobs, chosen(plan, &knobs), rule) }
             }
             Refusal::Pick { value, axis } => return CompileError::Kernel(vec![picked_from_some(kernel, value, axis)]),
