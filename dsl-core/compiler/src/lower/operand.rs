@@ -73,7 +73,7 @@ pub(crate) enum Fragment {
 
 impl Lowering<'_> {
     /// An operand without its place: as a window without a halo.
-    pub fn operand_anywhere(&mut self, view: ViewId, index: &[Index]) -> WindowRep {
+    pub fn operand_anywhere(&mut self, load: ValueId, view: ViewId, index: &[Index]) -> WindowRep {
         let layout = self.preferred_layout(view, index);
         let index: Vec<ValueId> = index
             .iter()
@@ -82,14 +82,24 @@ impl Lowering<'_> {
                 Index::All(_) => panic!("operand: a whole axis is not copied"),
             })
             .collect();
-        WindowRep { view, index, boundary: Boundary::Zero, shift: vec![], halo: vec![], layout, copy: None, unseen: None }
+        WindowRep {
+            view,
+            index,
+            boundary: Boundary::Zero,
+            read: self.plan.read(load),
+            shift: vec![],
+            halo: vec![],
+            layout,
+            copy: None,
+            unseen: None,
+        }
     }
 
     /// The axis of a copied operand behind whose end anything may lie: one of the result's, of which only what is stored within the grid's
     /// tensor is looked at. Only where stages are handed over by mbarriers: fewer tests among the products gain 1 % there, and lose as much
     /// where turns end with a barrier.
     pub fn unseen_axis(&mut self, load: ValueId, window: &WindowRep) -> Option<usize> {
-        if !self.plan.mbarriers || !self.dots.only_stored() {
+        if !window.read.by_mbarriers() || !self.dots.only_stored() {
             return None;
         }
         let axis = self.tile_positions(window)[self.dots.outer_axis(load)?];
@@ -115,10 +125,11 @@ impl Lowering<'_> {
         let extents: Vec<i64> = (0..window.index.len()).map(|k| self.window_size(window, k)).collect();
         let (lies, tiles) = (self.contiguous(window), self.tile_positions(window));
         let outer = tiles[reader.outer()];
-        let transposed = self.plan.transposed_operands && outer != lies;
+        let transposed = window.read.transposed && outer != lies;
         let fast = if transposed { outer } else { lies };
         let slow = if tiles[0] == fast { tiles[1] } else { tiles[0] };
-        self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast: outer == fast, transposed }, name, copies)
+        let asynchronous = window.read.is_async();
+        self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast: outer == fast, transposed, asynchronous }, name, copies)
     }
 
     /// A thread's registers along the axis that the result has, too.
@@ -309,7 +320,7 @@ impl Lowering<'_> {
     /// A load for dots only: copied by all threads together, or read where it is.
     pub fn open_operand(&mut self, value: ValueId, op: &Op) -> Lowered<()> {
         let mut window = self.window_at(value, op);
-        if self.plan.shared_operands {
+        if window.read.shared {
             let name = self.copy_name(value);
             let copy = self.place_copy(value, &window, &name, 1);
             self.copy_window(&window, &copy, &name);

@@ -7,8 +7,9 @@ use super::context::{Lowered, Lowering};
 use super::index::{Index, binary, compare, literal};
 use crate::plan::{Handover, RingPlan, illegal};
 use girih_ir::error::CompileError;
-use girih_ir::schedule::words::{CopyPath, Words};
+use girih_ir::schedule::words::CopyPath;
 use girih_ir::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
+use girih_ir::tile::KnobId;
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
 /// Index arithmetic in registers.
@@ -19,6 +20,8 @@ const LOCAL: Index = Index { dtype: DType::I32 };
 pub(crate) struct Signals {
     full: SharedId,
     free: SharedId,
+    /// The knob that asks for them.
+    asked_by: Option<KnobId>,
 }
 
 /// Where the turns are in a ring.
@@ -56,7 +59,7 @@ impl Lowering<'_> {
             return Ok(None);
         }
         if again {
-            return Err(self.no_mbarriers("a block hands over the stages of one pipeline: give it one tile, or use Overlap"));
+            return Err(self.no_mbarriers(ring.asked_by, "a block hands over the stages of one pipeline: give it one tile, or use Overlap"));
         }
         let stages = ring.stages;
         let [full, free] = ["stage_full", "stage_free"].map(|name| self.new_shared(name, DType::U64, stages));
@@ -69,11 +72,11 @@ impl Lowering<'_> {
         let condition = compare(CompareOp::Eq, self.thread32(), LOCAL.lit(0));
         self.emit(Stmt::If { condition, then, otherwise: vec![] });
         self.emit(Stmt::Barrier(Barrier::Block));
-        Ok(Some(Signals { full, free }))
+        Ok(Some(Signals { full, free, asked_by: ring.asked_by }))
     }
 
-    fn no_mbarriers(&self, rule: &str) -> CompileError {
-        CompileError::Schedule(illegal(self.kernel, CopyPath::knob(self.kernel).as_slice(), CopyPath::Mbarriers.to_string(), rule.into()))
+    fn no_mbarriers(&self, knob: Option<KnobId>, rule: &str) -> CompileError {
+        CompileError::Schedule(illegal(self.kernel, knob.as_slice(), CopyPath::Mbarriers.to_string(), rule.into()))
     }
 
     /// Closes the copies to a stage: those that wait for it hear when they have landed.
@@ -86,9 +89,10 @@ impl Lowering<'_> {
             return Ok(());
         };
         if self.stored_copies {
-            return Err(
-                self.no_mbarriers("waits for asynchronous copies, which move at least 4 bytes; here less lies together: use Overlap")
-            );
+            return Err(self.no_mbarriers(
+                signals.asked_by,
+                "waits for asynchronous copies, which move at least 4 bytes; here less lies together: use Overlap",
+            ));
         }
         self.emit(Stmt::AsyncArrive { barrier: word(signals.full, stage) });
         Ok(())

@@ -8,6 +8,7 @@ use super::context::{Lowered, Lowering, Mode, Rep};
 use super::dots::is_tile_index;
 use super::index::{all, binary, compare};
 use super::spans::Walked;
+use crate::plan::ReadPlan;
 use girih_ir::layout::{Layout, Source};
 use girih_ir::simt::{Expr, Place};
 use girih_ir::tile::{Boundary, Index as TileIndex, Op, Ty, ValueId, ViewId};
@@ -20,6 +21,8 @@ pub(crate) struct WindowRep {
     /// The tile index of each axis; of an operand of a dot also scalars, where one coordinate is meant.
     pub index: Vec<ValueId>,
     pub boundary: Boundary,
+    /// How it is read.
+    pub read: ReadPlan,
     /// What is added to the loop's coordinates, per axis.
     pub shift: Vec<Shift>,
     /// Halo before and after the tile, per axis; empty for an operand of a dot.
@@ -57,7 +60,7 @@ impl Lowering<'_> {
     /// Lowers a window: the block copies it to shared memory, unless the schedule reads it where it is.
     pub fn open_window(&mut self, value: ValueId, op: &Op) -> Lowered<()> {
         let mut window = self.window_at(value, op);
-        if self.plan.shared_windows && self.used(value).count > 0 {
+        if window.read.shared && self.used(value).count > 0 {
             let name = self.copy_name(value);
             let copy = self.place_window(value, &window, &name, 1);
             self.copy_window(&window, &copy, &name);
@@ -90,7 +93,7 @@ impl Lowering<'_> {
     /// A window without its place.
     pub fn window_anywhere(&mut self, value: ValueId, op: &Op) -> WindowRep {
         if let Op::Load(view, index) = op {
-            let window = self.operand_anywhere(*view, index);
+            let window = self.operand_anywhere(value, *view, index);
             let unseen = self.unseen_axis(value, &window);
             return WindowRep { unseen, ..window };
         }
@@ -99,7 +102,17 @@ impl Lowering<'_> {
         let halo: Vec<(i64, i64)> = reach.iter().map(|r| (self.plan.size(&r.before), self.plan.size(&r.after))).collect();
         let tiles: Vec<TileIndex> = index.iter().map(|v| TileIndex::Tile(*v)).collect();
         let layout = self.preferred_layout(*view, &tiles);
-        WindowRep { view: *view, index: index.clone(), boundary: *boundary, shift: vec![], halo, layout, copy: None, unseen: None }
+        WindowRep {
+            view: *view,
+            index: index.clone(),
+            boundary: *boundary,
+            read: self.plan.read(value),
+            shift: vec![],
+            halo,
+            layout,
+            copy: None,
+            unseen: None,
+        }
     }
 
     fn shift(&mut self, shift: Option<ValueId>) -> Shift {

@@ -42,11 +42,7 @@ pub(crate) fn warps(
         DotUnit::Mma => {}
         DotUnit::Wgmma => return refuse("is not there yet: use Mma or Ffma".into()),
     }
-    match OperandPath::of(kernel, schedule) {
-        Some(OperandPath::Direct) => return refuse("reads its operands from shared memory: operands must be Shared".into()),
-        Some(OperandPath::Transposed) => return refuse("reads its operands as they lie: operands must be Shared".into()),
-        Some(OperandPath::Shared) | None => {}
-    }
+    check_operands(kernel, schedule, id, word)?;
     let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
     let ops = operations(kernel);
     let Some((numbers, accumulator, inner)) = numbers(kernel, &ops, &size) else {
@@ -91,6 +87,25 @@ pub(crate) fn warps(
             Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
         }
     }
+}
+
+/// Matrix units read all their operands from copies that lie as the tensors do.
+fn check_operands(kernel: &Kernel, schedule: &Schedule, unit: KnobId, word: DotUnit) -> Result<(), ScheduleError> {
+    for id in kernel.knobs_of(KnobKind::Operands) {
+        let rule = match OperandPath::chosen(schedule, id) {
+            Some(OperandPath::Direct) => "reads its operands from shared memory",
+            Some(OperandPath::Transposed) => "reads its operands as they lie",
+            Some(OperandPath::Shared) | None => continue,
+        };
+        return Err(match &kernel.knob(id).of {
+            None => illegal(kernel, &[unit], word.to_string(), format!("{rule}: operands must be Shared")),
+            Some(of) => {
+                let found = format!("{word} / {}", schedule.choices[id.0 as usize]);
+                illegal(kernel, &[unit, id], found, format!("the unit {rule}: those of {} must be Shared", of.name()))
+            }
+        });
+    }
+    Ok(())
 }
 
 /// The knob that chooses the unit of dots.

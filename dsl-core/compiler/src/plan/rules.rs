@@ -1,14 +1,16 @@
 //! The rules that choices of single knobs obey.
 
-use super::{Fill, illegal, knob_of_kind};
+use super::reads::ReadPlan;
+use super::{illegal, knob_of_kind};
 use crate::lower::dots::Dots;
-use crate::lower::uses;
 use girih_ir::facts::INDEX32_OVERHANG;
 use girih_ir::schedule::words::{CacheHint as Hint, CopyPath, Words};
-use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::simt::{CacheHint, OPT_LEVEL};
 use girih_ir::target::{Target, max_vector_bytes};
-use girih_ir::tile::{Kernel, KnobId, ParamKind};
+use girih_ir::tile::access::visit;
+use girih_ir::tile::{Kernel, KnobId, Op, ParamKind, Stmt, ValueId};
+use std::collections::{HashMap, HashSet};
 
 /// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed, unless that is one tile size.
 pub(super) fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), ScheduleError> {
@@ -95,16 +97,17 @@ pub(super) fn check_opt_level(kernel: &Kernel, schedule: &Schedule) -> Result<u3
     }
 }
 
-/// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free.
-pub(super) fn check_ahead(kernel: &Kernel, target: &Target, per_multiprocessor: i64) -> Result<(), ScheduleError> {
-    let ahead = per_multiprocessor * target.multiprocessors as i64;
-    match knob_of_kind(kernel, KnobKind::Stages) {
-        Some(id) if ahead > INDEX32_OVERHANG => {
+/// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free. Each stage goes so many
+/// elements ahead on every multiprocessor.
+pub(super) fn check_ahead(kernel: &Kernel, schedule: &Schedule, target: &Target, each: i64) -> Result<(), ScheduleError> {
+    for id in kernel.knobs_of(KnobKind::Stages).filter(|id| schedule.int(*id) > 1) {
+        let ahead = each * schedule.int(id) * target.multiprocessors as i64;
+        if ahead > INDEX32_OVERHANG {
             let rule = format!("loads would run {ahead} elements ahead; at most {INDEX32_OVERHANG} leave 32-bit indices room");
-            Err(illegal(kernel, &[id], "stages".into(), rule))
+            return Err(illegal(kernel, &[id], "stages".into(), rule));
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// The hints of loads and of stores.
@@ -123,19 +126,31 @@ pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target)
     Ok((load, store))
 }
 
-/// How the stages of a pipeline over tiles are filled.
-pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, stages: i64) -> Result<Fill, ScheduleError> {
-    let (Some(id), Some(copy)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(Fill::Registers) };
-    let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
-    match copy {
-        _ if grid == 0 || stages <= 1 => Ok(Fill::Registers),
-        CopyPath::Registers => Ok(Fill::Registers),
-        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers if !target.has_async_copy() => {
-            refused(format!("{} has no cp.async; use Registers", target.arch))
-        }
-        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers => Ok(Fill::Async),
-        CopyPath::Bulk | CopyPath::Tensor => refused("the tiles dealt to a block are copied by Registers or Async".into()),
+/// The stages of a pipeline over the tiles dealt to a block can be filled as the schedule says.
+pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64) -> Result<(), ScheduleError> {
+    let site = kernel.grid_loop().map(Site::of_loop).unwrap_or_default();
+    if grid == 0 || schedule.int_at(kernel, KnobKind::Stages, &site, 1) <= 1 {
+        return Ok(());
     }
+    check_copy_words(kernel, schedule, target, "the tiles dealt to a block are copied by Registers or Async")
+}
+
+/// Windows and operands of dots can be copied as the schedule says.
+pub(super) fn check_copies(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<(), ScheduleError> {
+    check_copy_words(kernel, schedule, target, "windows are copied by Registers or Async")
+}
+
+fn check_copy_words(kernel: &Kernel, schedule: &Schedule, target: &Target, instead: &str) -> Result<(), ScheduleError> {
+    for id in kernel.knobs_of(KnobKind::Copy) {
+        let Some(copy) = CopyPath::chosen(schedule, id) else { continue };
+        let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
+        match copy {
+            CopyPath::Bulk | CopyPath::Tensor => return refused(instead.into()),
+            _ if copy.is_async() && !target.has_async_copy() => return refused(format!("{} has no cp.async; use Registers", target.arch)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Knobs of tiles that are walked element by element have no effect.
@@ -151,45 +166,59 @@ pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, one_by_one: 
     Ok(())
 }
 
-/// Whether windows are copied by `cp.async`.
-pub(super) fn check_async_windows(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<bool, ScheduleError> {
-    let (Some(id), Some(copy)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(false) };
-    let refused = |rule: String| Err(illegal(kernel, &[id], copy.to_string(), rule));
-    match copy {
-        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers if !target.has_async_copy() => {
-            refused(format!("{} has no cp.async; use Registers", target.arch))
-        }
-        CopyPath::Bulk | CopyPath::Tensor => refused("windows are copied by Registers or Async".into()),
-        CopyPath::Registers | CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers => Ok(copy.is_async()),
-    }
-}
-
-/// Whether the schedule overlaps turns: matrix instructions that take an even number of steps per turn, from a ring of copies.
+/// Turns overlap only where all is there for it: matrix instructions that take an even number of steps per turn, from a ring of copies.
 pub(super) fn check_fragment_prefetch(
     kernel: &Kernel,
     schedule: &Schedule,
+    dots: &Dots,
+    reads: &HashMap<ValueId, ReadPlan>,
     steps: Option<i64>,
-    stages: i64,
     slices: i64,
-) -> Result<bool, ScheduleError> {
-    let (Some(id), Some(word)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(false) };
-    if !word.prefetches_fragments() {
-        return Ok(false);
+) -> Result<(), ScheduleError> {
+    for id in kernel.knobs_of(KnobKind::Copy) {
+        let Some(word) = CopyPath::chosen(schedule, id).filter(|word| word.prefetches_fragments()) else { continue };
+        let refuse = |rule: &str| Err(illegal(kernel, &[id], word.to_string(), rule.into()));
+        let own = reads.iter().filter(|(v, read)| dots.is_load(**v) && read.copied_by == Some(id)).map(|(_, read)| read.stages);
+        let stages = own.min().unwrap_or_else(|| schedule.int_of_kind(kernel, KnobKind::Stages, 1));
+        match steps {
+            None => refuse(
+                "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
+            ),
+            _ if groups_by(kernel, dots, reads, id) != 1 => {
+                refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async")
+            }
+            _ if word == CopyPath::Mbarriers && slices > 1 => {
+                refuse("hands stages over to the warps of a block: slices must be 1, or use Overlap")
+            }
+            _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
+            Some(n) if n % 2 != 0 => {
+                refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")
+            }
+            Some(_) => Ok(()),
+        }?;
     }
-    let refuse = |rule: &str| Err(illegal(kernel, &[id], word.to_string(), rule.into()));
-    let dots = Dots::new(kernel, &uses::count(kernel), &uses::written_params(kernel));
-    match steps {
-        None => refuse(
-            "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async",
-        ),
-        _ if dots.groups() != 1 => refuse("overlaps the turns of one dot, or of several on loads that follow one another: use Async"),
-        _ if word == CopyPath::Mbarriers && slices > 1 => {
-            refuse("hands stages over to the warps of a block: slices must be 1, or use Overlap")
-        }
-        _ if stages < 2 => refuse("needs a ring: stages must be at least 2"),
-        Some(n) if n % 2 != 0 => {
-            refuse("fills one half of the fragments while it multiplies the other: a turn must have an even number of steps")
-        }
-        Some(_) => Ok(true),
+    Ok(())
+}
+
+/// How many groups of dots a loop has at most whose copies a knob is for; those of the kernel, where the knob is for all.
+fn groups_by(kernel: &Kernel, dots: &Dots, reads: &HashMap<ValueId, ReadPlan>, id: KnobId) -> usize {
+    if kernel.knob(id).of.is_none() {
+        return dots.groups();
     }
+    let mut most = 0;
+    visit(&kernel.body, &mut |stmt| {
+        let Stmt::Tiles(l) = stmt else { return };
+        let (mut copies, mut found) = (false, HashSet::new());
+        for stmt in &l.body {
+            match stmt {
+                Stmt::Let(v, Op::Load(..)) => copies |= reads[v].copied_by == Some(id),
+                Stmt::Let(v, Op::Dot { .. }) => drop(found.insert(dots.group(*v)[0])),
+                _ => {}
+            }
+        }
+        if copies {
+            most = most.max(found.len());
+        }
+    });
+    most
 }
