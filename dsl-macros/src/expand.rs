@@ -9,7 +9,7 @@ use function::Function;
 use crate::check;
 use crate::errors::Errors;
 use crate::parse::{self, Attribute};
-use crate::{launches, rewrite};
+use crate::{launches, rewrite, targets};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::{Attribute as Attr, ImplItem, Item, ItemFn, parse_quote};
@@ -17,7 +17,7 @@ use syn::{Attribute as Attr, ImplItem, Item, ItemFn, parse_quote};
 /// `#[kernel(..)]`.
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let attribute = parse::attribute(attribute, &mut errors);
+    let mut attribute = parse::attribute(attribute, &mut errors);
     let function = match syn::parse2::<ItemFn>(item) {
         Ok(f) => f,
         Err(e) => {
@@ -27,6 +27,7 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     };
     let params = check::signature(&function.sig, "kernel", &mut errors);
     check_types(&function, &attribute, &mut errors);
+    targets::resolve(&mut attribute, &params, &function.block, &mut errors);
     let usable = errors.is_empty();
     check::body(&function.block, &mut errors);
     let errors_found = errors.to_tokens();

@@ -13,6 +13,7 @@ mod rewrite;
 mod schedule;
 mod scope;
 mod source;
+mod targets;
 mod tile_type;
 
 use proc_macro::TokenStream;

@@ -1,6 +1,8 @@
-//! The attribute's grammar: `#[kernel(tile(T = [256, 512]), coarsen(C of T = [1, 2]), vector = [1, 4], types(F = [f32, f16]))]`.
+//! The attribute's grammar: `#[kernel(tile(T = [256, 512]), coarsen(C of T = [1, 2]), vector = [1, 4], types(F = [f32, f16]))]`. Knobs of some
+//! groups may be for one loop or tensor: `stages(S of k = [1, 2])`.
 
 use crate::errors::Errors;
+use crate::targets::{self, Target};
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -45,8 +47,10 @@ pub struct Knob {
     pub name: Ident,
     /// The group.
     pub group: String,
-    /// The tile knob that a coarsen knob divides.
+    /// The tile knob that a coarsen knob divides, or the loop or tensor that a knob is for.
     pub of: Option<Ident>,
+    /// Which of both.
+    pub target: Option<Target>,
     /// The values, the default first.
     pub choices: Vec<Choice>,
 }
@@ -189,7 +193,7 @@ pub fn attribute(tokens: proc_macro2::TokenStream, errors: &mut Errors) -> Attri
                 (Values::Types(types), _) => attribute.types.push((entry.name, types)),
                 (Values::Choices(values), Some(known)) => {
                     let choices = check_choices(&entry.name, known, values, errors);
-                    attribute.knobs.push(Knob { name: entry.name, group: group.name.to_string(), of: entry.of, choices });
+                    attribute.knobs.push(Knob { name: entry.name, group: group.name.to_string(), of: entry.of, target: None, choices });
                 }
                 (Values::Choices(_), None) => errors.on(&entry.name, "write `types(T = [f32, f16])`"),
             }
@@ -260,19 +264,31 @@ fn check_knobs(attribute: &Attribute, errors: &mut Errors) {
             errors.on(name, format!("`{name}` names a knob and a type parameter: rename one of them"));
         }
         let several = knob.group == "tile" || knob.group == "coarsen";
-        if !several && before.iter().any(|k| k.group == knob.group) {
-            errors.on(name, format!("a kernel has one {} knob", knob.group));
+        if !several && before.iter().any(|k| k.group == knob.group && k.of == knob.of) {
+            errors.on(name, one_knob(knob));
         }
         match (&knob.of, knob.group == "coarsen") {
             (Some(of), true) if attribute.tile(of).is_none() => {
                 errors.on(of, format!("coarsen({name} of {of}) has no tile({of} = ..) to divide"));
             }
-            (Some(of), true) if before.iter().any(|k| k.of.as_ref() == Some(of)) => {
+            (Some(of), true) if before.iter().any(|k| k.group == knob.group && k.of.as_ref() == Some(of)) => {
                 errors.on(of, format!("tile `{of}` is coarsened twice"));
             }
             (None, true) => errors.on(name, format!("say which tile it divides: `coarsen({name} of T = [1, 2, 4])`")),
-            (Some(of), false) => errors.on(of, format!("`of` belongs to coarsen: {} divides no tile", knob.group)),
-            (Some(_), true) | (None, false) => {}
+            (Some(of), false) if targets::allowed(&knob.group).is_empty() => {
+                errors.on(of, format!("`of` belongs to coarsen, stages, copy and operands: {} is for the whole kernel", knob.group));
+            }
+            (Some(_), _) | (None, false) => {}
         }
+    }
+}
+
+/// What is wrong with a second knob of a group that is for the same.
+fn one_knob(knob: &Knob) -> String {
+    let group = &knob.group;
+    match &knob.of {
+        Some(of) => format!("`{of}` has a {group} knob already"),
+        None if targets::allowed(group).is_empty() => format!("a kernel has one {group} knob"),
+        None => format!("a kernel has one {group} knob for all: say what another one is for, as in `{group}({} of k = ..)`", knob.name),
     }
 }

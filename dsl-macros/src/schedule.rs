@@ -1,6 +1,7 @@
 //! The `Schedule` struct of a kernel: one field per knob.
 
 use crate::parse::{Attribute, Choice, Knob};
+use crate::targets::Target;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
@@ -115,13 +116,19 @@ fn table_entry(attribute: &Attribute, knob: &Knob) -> TokenStream {
     });
     let line = knob.name.span().start().line as u32;
     let column = knob.name.span().start().column as u32 + 1;
-    quote! {
+    let entry = quote! {
         ::girih::__private::knob(
             #name,
             ::girih::__private::KnobKind::#kind,
             ::std::vec![#(#choices),*],
             ::girih::__private::SourceLoc { file: ::core::file!(), line: #line, column: #column },
         )
+    };
+    let of = knob.of.as_ref().map(|of| of.to_string());
+    match knob.target {
+        None => entry,
+        Some(Target::Loop) => quote!(::girih::__private::of_loop(#of, #entry)),
+        Some(Target::Tensor) => quote!(::girih::__private::of_tensor(#of, #entry)),
     }
 }
 

@@ -60,7 +60,7 @@ fn a_panic_is_an_error_with_the_command_that_shows_it() {
     for (facts, word) in [(Facts::best(&kernel), "best"), (Facts::none(&kernel), "none"), (super::launches::even_facts(&kernel), "best")] {
         let error = lower(&kernel, &facts, &schedule, Target::h200()).expect_err("it panics");
         let CompileError::Bug(bug) = &error else { panic!("{error}") };
-        assert!(bug.message.contains("is used before it is made"), "{bug}");
+        assert!(bug.message.contains("is read before it is made"), "{bug}");
         let path = copied::Kernel::def().path();
         assert_eq!(bug.replay, format!("autotune show '{path}' --set T=32,C=1 --arch sm_90a --facts {word}"));
         assert!(error.to_string().contains("a fault of girih, not of the kernel"), "{error}");

@@ -1,5 +1,5 @@
 //! Code in the docs is what girih writes: blocks below `<!-- cuda KERNEL KNOBS -->`, `<!-- source KERNEL -->` and `<!-- file PATH -->` are
-//! made anew and compared. So are lists below `<!-- legal GROUPS -->`: what the table of rules says of these groups of knobs.
+//! made anew and compared; so are `<!-- page KERNEL KNOBS -->`, pages of block IR, and lists below `<!-- legal GROUPS -->`: what the table of rules says of these groups of knobs.
 //!
 //! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`, `aligned` for packed
 //! and aligned tensors of any length; `best` without) and an excerpt (`body`: what the function's braces hold). `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs` rewrites the blocks.
@@ -8,7 +8,7 @@ use super::launches::best_facts;
 use super::rungs::all_kernels;
 use girih_core::cuda::emit;
 use girih_core::facts::{Facts, MAX_ALIGN};
-use girih_core::lower::lower;
+use girih_core::lower::{lower, page};
 use girih_core::schedule::legality::Rule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
@@ -79,6 +79,10 @@ fn block(marker: &str, kernels: &[Kernel]) -> String {
         Some(knobs) => parse_schedule(kernel, knobs).unwrap_or_else(|e| panic!("{marker}: {e}")),
         None => panic!("`{marker}` names no schedule"),
     };
+    if *what == "page" {
+        let page = page(kernel, &facts, &schedule, Target::h200(), None).unwrap_or_else(|e| panic!("{marker}: {e}"));
+        return page.expect("a page behind the last pass").trim_end().to_string();
+    }
     let text = emit(&lower(kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{marker}: {e}")));
     if !rest.contains(&"body") {
         return text.trim_end().to_string();
@@ -125,7 +129,7 @@ fn renewed(text: &str, kernels: &[Kernel]) -> String {
             out.push_str(&legal(&groups.split_whitespace().collect::<Vec<_>>()));
             continue;
         }
-        let Some(marker) = marker.filter(|m| ["cuda ", "source ", "file "].iter().any(|w| m.starts_with(w))) else { continue };
+        let Some(marker) = marker.filter(|m| ["cuda ", "page ", "source ", "file "].iter().any(|w| m.starts_with(w))) else { continue };
         let fence = lines.next().unwrap_or("");
         assert!(fence.starts_with("```"), "below `{marker}` stands no block");
         for old in lines.by_ref() {

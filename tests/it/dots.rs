@@ -4,6 +4,10 @@ pub mod chained {
     //! Dots whose results the body goes on with.
     pub mod kernels;
 }
+pub mod named {
+    //! Knobs for one loop or operand.
+    pub mod kernels;
+}
 pub mod sliced {
     //! Sums that slices of a block share.
     pub mod kernels;
@@ -21,6 +25,7 @@ mod flat;
 pub mod kernels;
 mod levels;
 mod numerics;
+mod own_knobs;
 mod precision;
 mod slices;
 mod splits;

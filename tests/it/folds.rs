@@ -220,6 +220,7 @@ impl Case {
         let knob = |name: &str, kind, choices: &[i64]| Knob {
             name: name.into(),
             kind,
+            of: None,
             choices: choices.iter().map(|c| Choice::Int(*c)).collect(),
             loc,
         };

@@ -248,3 +248,27 @@ pub fn halves_of_pairs(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
         y.scatter(at + x.len(0) / 2, v.pick(1, 0) - v.pick(1, 1));
     }
 }
+
+/// Tiles that wait for their turn of the grid loop, those of one tensor in a ring and those of the other in registers; and a filter with stages
+/// of its own.
+#[kernel(
+    tile(T = [64, 128]),
+    coarsen(C of T = [1, 2, 4]),
+    vector(V = [1, 4]),
+    stages(S of t = [2, 1, 3], R of k = [3, 1, 2]),
+    copy(P of x = [Async, Registers], Q of z = [Registers, Async]),
+    grid(G = [1, 0])
+)]
+pub fn waiting_apart(x: &Tensor<f32, 1>, z: &Tensor<f32, 1>, w: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let mut sum = x.load(t) - z.load(t);
+        for k in w.tiles([8]) {
+            let near = x.window(t + k.start(), [(0, 8)], Boundary::Zero);
+            let taps = w.window(k, [(0, 0)], Boundary::Zero);
+            for j in 0..8 {
+                sum += taps.get(j) * near.at(j);
+            }
+        }
+        y.store(t, sum);
+    }
+}

@@ -8,7 +8,7 @@ use girih_core::lang::world::ByReference;
 use girih_core::loc::SourceLoc;
 use girih_core::program::Stmt;
 use girih_core::registry::KernelDef;
-use girih_core::schedule::{Choice, Knob, KnobKind};
+use girih_core::schedule::{Choice, Knob, KnobKind, Of};
 use girih_core::tile::host::HostExpr;
 use girih_core::tile::print::{Places, print_with};
 use girih_core::tile::{Param, ParamKind};
@@ -335,15 +335,27 @@ pub fn mistakes_under(
     source: &'static str,
     body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size),
 ) -> String {
+    mistakes_beside(&[], deterministic, source, body)
+}
+
+/// The same with more knobs beside the tiles.
+#[track_caller]
+pub fn mistakes_beside(
+    more: &[Knob],
+    deterministic: bool,
+    source: &'static str,
+    body: impl FnOnce(&Tensor<f32, 2>, &mut Tensor<f32, 2>, Size, Size),
+) -> String {
     let tensor = |name: &str, mutable| Param { name: name.into(), kind: ParamKind::Tensor { dtype: DType::F32, rank: 2, mutable } };
     let loc = SourceLoc { line: 1, column: 1, ..SourceLoc::caller() };
     let params = vec![tensor("x", false), tensor("y", true)];
     let header = Header { name: "wrong", module: module_path!(), loc, source, params };
     let knob = |name: &str, sizes: &[i64]| {
         let choices = sizes.iter().map(|s| Choice::Int(*s)).collect();
-        Knob { name: name.into(), kind: KnobKind::Tile, choices, loc }
+        Knob { name: name.into(), kind: KnobKind::Tile, of: None, choices, loc }
     };
-    let attribute = build::Attribute { knobs: vec![knob("M", &[64]), knob("N", &[64, 128])], deterministic };
+    let knobs = [knob("M", &[64]), knob("N", &[64, 128])].into_iter().chain(more.iter().cloned()).collect();
+    let attribute = build::Attribute { knobs, deterministic };
     let built = build::kernel(header, &[], attribute, || {
         body(&Tensor::symbol(0), &mut Tensor::symbol(1), Size::knob(0), Size::knob(1));
     });
@@ -443,4 +455,35 @@ fn views_and_literals_are_checked() {
     says(&text, &["no axis 2 in a tensor of 2 axes", "the start of this view depends on memory or on a loop"]);
     says(&text, &["0 is out of range: a step is at least 1", "no axis 5 in a tensor of 2 axes", "300 is out of the range of u8"]);
     says(&text, &["f32 has 4 bytes and u8 has 1: their bits cannot be exchanged"]);
+}
+
+#[device]
+fn read_in_tiles(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    for (i, j) in y.tiles([m, n]) {
+        let mut sum = zeros::<f32>([m, n]);
+        for turn in 0..scalar::<i32>(3) {
+            sum += x.load((i, j)) * turn.cast::<f32>();
+        }
+        y.store((i, j), sum);
+    }
+}
+
+#[test]
+fn knobs_are_for_loops_and_tensors_that_there_are() {
+    let loc = SourceLoc { file: file!(), line: 7, column: 1 };
+    let knob = |name: &str, kind, of| Knob { name: name.into(), kind, of: Some(of), choices: vec![Choice::Int(1)], loc };
+    let of = |text: &str| Of::Loop(text.into());
+    let tensor = |text: &str| Of::Tensor(text.into());
+    let knobs = [
+        knob("S", KnobKind::Stages, of("turn")),
+        knob("R", KnobKind::Stages, of("j")),
+        knob("P", KnobKind::Copy, tensor("y")),
+        knob("Q", KnobKind::Copy, tensor("x")),
+        knob("O", KnobKind::Operands, tensor("x")),
+    ];
+    let text = mistakes_beside(&knobs, false, include_str!("language.rs"), read_in_tiles);
+    says(&text, &["stages(S of turn): `turn` is no loop over tiles; expected one of `i`, `j`", "language.rs:7:1"]);
+    says(&text, &["copy(P of y): `y` is no tensor of which the kernel loads tiles or windows; expected one of `x`"]);
+    says(&text, &["operands(O of x): `x` is no operand of a dot; there is none here", "or write `operands(O = ..)`, which is for all"]);
+    assert_eq!(text.matches("error:").count(), 3, "{text}");
 }

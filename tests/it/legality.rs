@@ -66,6 +66,7 @@ fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
         Rule::OverlapSteps => on_h200("gemm", "BM=64 BN=64 BK=16 U=Mma W=4 O=Shared S=2 P=Overlap"),
         Rule::MbarriersSlices => on_h200("sliced_integers<i8>", "BK=64 U=Mma W=2 S=2 P=Mbarriers Y=2"),
         Rule::MbarriersBytes => on_h200("gemm", "BM=64 BN=64 BK=32 V=1 U=Mma W=4 O=Shared S=2 P=Mbarriers"),
+        Rule::RingCopies => on_h200("unit_operands_apart", "PA=Overlap PB=Async"),
         Rule::MbarriersPipeline => on_h200("product_rows<f16>", "BK=32 V=4 U=Mma W=2 S=2 P=Mbarriers"),
         Rule::HaloReach => on_h200("far_neighbours", "T=32"),
         Rule::CopiesPower => on_h200("histogram_256", "K=3"),

@@ -74,7 +74,8 @@ impl KernelBuilder {
         assert!(self.regions.len() == 1, "language: a region is still open at the end of {}", self.kernel.name);
         self.kernel.body = self.regions.remove(0).stmts;
         super::ends::insert(&mut self.kernel);
-        Ok(self.kernel)
+        let lost = super::knob_targets::check(&self.kernel);
+        if lost.is_empty() { Ok(self.kernel) } else { Err(lost) }
     }
 
     /// Records a mistake.

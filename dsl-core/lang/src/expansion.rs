@@ -22,7 +22,7 @@ pub use girih_ir::linkme;
 pub use girih_ir::loc::SourceLoc;
 pub use girih_ir::program::{Program, ProgramDef};
 pub use girih_ir::registry::{KERNELS, KernelDef, PROGRAMS};
-pub use girih_ir::schedule::{Choice, Knob, KnobKind, Schedule};
+pub use girih_ir::schedule::{Choice, Knob, KnobKind, Of, Schedule};
 pub use girih_ir::tile::{Kernel, KnobId, Param as IrParam};
 pub use girih_ir::types::{DType, Literal};
 pub use serde;
@@ -39,7 +39,17 @@ pub fn word(value: &str) -> Choice {
 
 /// A knob.
 pub fn knob(name: &str, kind: KnobKind, choices: Vec<Choice>, loc: SourceLoc) -> Knob {
-    Knob { name: name.to_string(), kind, choices, loc }
+    Knob { name: name.to_string(), kind, of: None, choices, loc }
+}
+
+/// A knob for the loops over tiles with a variable of this name.
+pub fn of_loop(name: &str, knob: Knob) -> Knob {
+    Knob { of: Some(Of::Loop(name.to_string())), ..knob }
+}
+
+/// A knob for the tensor parameter of this name.
+pub fn of_tensor(name: &str, knob: Knob) -> Knob {
+    Knob { of: Some(Of::Tensor(name.to_string())), ..knob }
 }
 
 /// A parameter.

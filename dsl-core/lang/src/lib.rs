@@ -46,6 +46,7 @@ mod builder;
 mod combine;
 mod ends;
 mod join;
+mod knob_targets;
 mod loops;
 mod ops;
 mod recorder;

@@ -23,7 +23,7 @@ use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use girih_core::model;
 use girih_core::program::walk::LaunchArg;
-use girih_core::schedule::{KnobKind, Schedule};
+use girih_core::schedule::{KnobKind, Schedule, Site};
 use girih_core::sim::{Class, Counters, Program};
 use girih_core::simt;
 use girih_core::target::Target;
@@ -229,7 +229,8 @@ impl<'a> Prediction<'a> {
         let dealt = schedule.int_of_kind(self.kernel, KnobKind::Grid, 0) > 0;
         let tiles = if dealt { self.tiles(schedule).unwrap_or(grid) } else { grid };
         let mut work = scaled(counters, small.scale, (tiles as f64 / grid as f64).ceil().max(1.0));
-        let stages = schedule.int_of_kind(self.kernel, KnobKind::Stages, 1).max(1) as u32;
+        let site = self.kernel.grid_loop().map(Site::of_loop).unwrap_or_default();
+        let stages = schedule.int_at(self.kernel, KnobKind::Stages, &site, 1).max(1) as u32;
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
         work.repeats = repeats(work.instructions, &launch, &Program::decode(simt));
         let resources = registers.unwrap_or_else(|| guessed(simt));

@@ -41,4 +41,29 @@ fn nothing_listed(x: &mut Tensor<f32, 1>) {}
 #[kernel(tile(T = [256]), finish(F = [Ticket]))]
 fn unknown_finish(x: &mut Tensor<f32, 1>) {}
 
+#[kernel(tile(T = [256]), vector(V of t = [1]))]
+fn for_all_alone(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [256]), stages(S of k = [1], Q of x = [2], R of t = [1], U of t = [2]))]
+fn lost_loops(x: &mut Tensor<f32, 1>) {
+    for t in x.tiles([T]) {
+        x.store(t, x.load(t));
+    }
+}
+
+#[kernel(tile(T = [256]), operands(O of n = [Shared], P of t = [Direct]), copy(C of y = [Async]))]
+fn lost_tensors(x: &mut Tensor<f32, 1>, n: Scalar<i32>) {
+    for t in x.tiles([T]) {
+        x.store(t, x.load(t));
+    }
+}
+
+#[kernel(tile(T = [256]), copy(C of x = [Async]))]
+fn two_of_a_name(x: &mut Tensor<f32, 1>) {
+    for x in x.tiles([T]) {}
+}
+
+#[kernel(tile(T = [256]), stages(S = [1], R = [2]))]
+fn twice_for_all(x: &mut Tensor<f32, 1>) {}
+
 fn main() {}

@@ -15,7 +15,7 @@ mod stmt;
 pub(crate) mod verify;
 mod visit;
 
-pub(crate) use stmt::{Access, Block, Carry, Combine, Finish, FinishWay, Grid, Loop, Meet, Operator, Stmt, Tail, Window};
+pub(crate) use stmt::{Access, Block, Carry, Combine, Finish, FinishWay, Grid, Loop, Meet, Operator, Reading, Stmt, Tail, Window};
 pub(crate) use visit::visit;
 
 pub(crate) use crate::analyses::dots::{Loaded, Reader};
@@ -27,7 +27,7 @@ pub(crate) use crate::plan::matrix_units::{WRITTEN_OUT, Warps};
 pub(crate) use crate::plan::split::Split;
 pub(crate) use crate::plan::{Copies, Fill, Handover, LoopPlan, Pipeline, Range, RingPlan, gcd, spread};
 pub(crate) use girih_ir::tile::host::HostExpr;
-pub(crate) use girih_ir::tile::{Boundary, Branch, Form, Index, Op, SharedId, SharedKind, Span, Update, ValueId, ViewId};
+pub(crate) use girih_ir::tile::{Boundary, Branch, Form, Index, KnobId, Op, SharedId, SharedKind, Span, Update, ValueId, ViewId};
 
 use crate::analyses::dots::Dots;
 use crate::analyses::window_groups::WindowGroups;
@@ -91,26 +91,10 @@ pub(crate) struct Launch {
     pub copies: i64,
     /// Tiles of whole rows are read through shared memory.
     pub shared_rows: bool,
-    pub staging: Staging,
     /// The kernel has dots.
     pub has_dots: bool,
     /// The matrix instruction that dots become, and how warps share the result.
     pub units: Option<Warps>,
-}
-
-/// What is copied to shared memory, and how.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Staging {
-    /// Windows are.
-    pub windows: bool,
-    /// Operands of dots are.
-    pub operands: bool,
-    /// Operands that lie along the axis of the sum are transposed on the way.
-    pub transposed: bool,
-    /// By `cp.async`.
-    pub asynchronous: bool,
-    /// Stages are handed over by mbarriers.
-    pub mbarriers: bool,
 }
 
 /// Threads that work on a tile together.

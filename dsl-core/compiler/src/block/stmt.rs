@@ -22,6 +22,21 @@ pub(crate) struct Access {
     pub index: Vec<Index>,
     /// The layout in which neighbouring threads access neighbouring elements; of tiles, once it is assigned.
     pub layout: Option<Layout>,
+    /// Of what is read.
+    pub read: Reading,
+}
+
+/// How a place is read; by default where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Reading {
+    /// From a copy in shared memory.
+    pub shared: bool,
+    /// An operand of a dot that lies along the axis of the sum is transposed on the way there.
+    pub transposed: bool,
+    /// The copy is made by `cp.async`.
+    pub asynchronous: bool,
+    /// It is handed over by mbarriers.
+    pub mbarriers: bool,
 }
 
 impl Access {

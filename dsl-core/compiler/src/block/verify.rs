@@ -262,7 +262,8 @@ impl Check<'_> {
             Pipeline::None => Ok(()),
             Pipeline::Multistage { ring, copies } => {
                 self.ring(ring)?;
-                self.copied(l, &copies.windows)
+                self.copied(l, &copies.windows)?;
+                self.read_through(l, ring, &copies.windows)
             }
             Pipeline::DoubleBuffer(copies) => self.copied(l, &copies.windows),
             Pipeline::GridPrefetch { stages, loads, .. } => rule(l.grid.is_some() && *stages >= 2 && !loads.is_empty(), || {
@@ -287,6 +288,20 @@ impl Check<'_> {
         let opened = |v: &ValueId| l.body.iter().any(|s| matches!(s, Stmt::Window(w, _) | Stmt::Load(w, _) if w == v));
         rule(!windows.is_empty(), || "a pipeline copies nothing".into())?;
         windows.iter().try_for_each(|v| rule(opened(v), || format!("{} is copied ahead, and is not opened in the loop", self.name(*v))))
+    }
+
+    /// The copies of a ring are handed over as the ring says, and some of them are asynchronous.
+    fn read_through(&self, l: &Loop, ring: &RingPlan, windows: &[ValueId]) -> Rule {
+        let mut asynchronous = false;
+        let read = |stmt: &Stmt| {
+            if let Stmt::Load(v, access) | Stmt::Window(v, Window { tile: access, .. }) = stmt { Some((*v, access.read)) } else { None }
+        };
+        for (v, read) in l.body.iter().filter_map(read).filter(|(v, _)| windows.contains(v)) {
+            asynchronous |= read.asynchronous;
+            let agrees = read.shared && read.mbarriers == (ring.handover == Handover::Mbarriers);
+            rule(agrees, || format!("{} is not copied as its ring is handed over", self.name(v)))?;
+        }
+        rule(asynchronous, || "a ring has no asynchronous copy".into())
     }
 
     fn finish(&mut self, finish: &Finish) -> Rule {

@@ -14,7 +14,7 @@ const LOC: SourceLoc = SourceLoc { file: "src/add_one.rs", line: 7, column: 1 };
 
 fn build() -> Result<tile::Kernel, CompileError> {
     let ints = |v: &[i64]| v.iter().map(|i| Choice::Int(*i)).collect();
-    let knob = |name: &str, kind, choices| Knob { name: name.into(), kind, choices, loc: LOC };
+    let knob = |name: &str, kind, choices| Knob { name: name.into(), kind, of: None, choices, loc: LOC };
     let knobs = vec![
         knob("T", KnobKind::Tile, ints(&[256, 1024])),
         knob("C", KnobKind::Coarsen { of: KnobId(0) }, ints(&[1, 4])),

@@ -7,16 +7,16 @@ use crate::plan::slices::knob;
 use crate::plan::{Plan, illegal};
 use girih_ir::error::{CompileError, Diagnostic};
 use girih_ir::schedule::ScheduleError;
-use girih_ir::schedule::words::{CopyPath, Words};
+use girih_ir::schedule::words::CopyPath;
 use girih_ir::tile::{Kernel, KnobId, Size, Ty};
 
 /// What cannot be written out.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
     /// Mbarriers hand over the stages of several pipelines.
-    MbarriersPipeline,
+    MbarriersPipeline(Option<KnobId>),
     /// Mbarriers wait for copies of less than 4 bytes, which are stores.
-    MbarriersBytes,
+    MbarriersBytes(Option<KnobId>),
     /// A thread's so many elements cannot be dealt to the slices.
     Slices { registers: i64 },
     /// A chain of warps on a GPU without mbarriers.
@@ -39,8 +39,8 @@ impl Refusal {
     /// The error, in the words of the author's kernel.
     pub fn error(self, kernel: &Kernel, plan: &Plan) -> CompileError {
         let schedule = match self {
-            Refusal::MbarriersPipeline => mbarriers(kernel, Rule::MbarriersPipeline),
-            Refusal::MbarriersBytes => mbarriers(kernel, Rule::MbarriersBytes),
+            Refusal::MbarriersPipeline(knob) => mbarriers(kernel, knob, Rule::MbarriersPipeline),
+            Refusal::MbarriersBytes(knob) => mbarriers(kernel, knob, Rule::MbarriersBytes),
             Refusal::Slices { registers } => {
                 let at = knob(kernel).unwrap_or_else(|| panic!("slices: no such knob in\n{kernel}"));
                 illegal(kernel, &[at], plan.slices.to_string(), Rule::SlicesRegisters.with(&[&registers]))
@@ -72,9 +72,9 @@ impl Refusal {
     }
 }
 
-/// A choice of mbarriers that breaks a rule.
-fn mbarriers(kernel: &Kernel, rule: Rule) -> ScheduleError {
-    illegal(kernel, CopyPath::knob(kernel).as_slice(), CopyPath::Mbarriers.to_string(), rule)
+/// A choice of mbarriers, by a knob, that breaks a rule.
+fn mbarriers(kernel: &Kernel, knob: Option<KnobId>, rule: Rule) -> ScheduleError {
+    illegal(kernel, knob.as_slice(), CopyPath::Mbarriers.to_string(), rule)
 }
 
 /// The values of knobs.

@@ -17,11 +17,11 @@ use girih_sim as sim;
 const LOC: SourceLoc = SourceLoc::NONE;
 
 fn knob(name: &str, kind: KnobKind, choices: &[i64]) -> Knob {
-    Knob { name: name.into(), kind, choices: choices.iter().map(|c| Choice::Int(*c)).collect(), loc: LOC }
+    Knob { name: name.into(), kind, of: None, choices: choices.iter().map(|c| Choice::Int(*c)).collect(), loc: LOC }
 }
 
 fn words(name: &str, kind: KnobKind, choices: &[&str]) -> Knob {
-    Knob { name: name.into(), kind, choices: choices.iter().map(|c| Choice::Word(c.to_string())).collect(), loc: LOC }
+    Knob { name: name.into(), kind, of: None, choices: choices.iter().map(|c| Choice::Word(c.to_string())).collect(), loc: LOC }
 }
 
 fn elementwise_knobs() -> Vec<Knob> {
@@ -242,7 +242,7 @@ fn loops_have_their_plans_before_anything_is_lowered() {
         }
     });
     for (copy, fill) in [("Async", Fill::Async), ("Registers", Fill::Registers)] {
-        let ahead = Pipeline::GridPrefetch { stages: 3, fill, loads: loads.clone() };
+        let ahead = Pipeline::GridPrefetch { stages: 3, loads: loads.iter().map(|v| (*v, fill)).collect() };
         assert_eq!(planned(4, 3, copy), LoopPlan { range: Range::Persistent(4), pipeline: ahead });
     }
 }

@@ -1,4 +1,4 @@
-//! Which tile is the anchor, whose elements the schedule deals to the threads of a block (see [`crate::lower::layouts`]).
+//! Which tile is the anchor, whose elements the schedule deals to the threads of a block (see [`crate::block::layouts`]).
 
 use girih_ir::schedule::{Choice, KnobKind};
 use girih_ir::tile::{Carry, Kernel, Op, Size, Stmt};

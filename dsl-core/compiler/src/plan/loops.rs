@@ -1,16 +1,17 @@
 //! How the loops over tiles run: which iterations who takes, and what is done ahead of its iteration. All of it is decided here, from tile
 //! IR and the schedule, before anything is lowered.
 
+use super::legality::Rule;
 use super::split::{Split, shared_loop};
-use super::{Fill, Plan};
+use super::{Fill, Plan, ReadPlan, illegal};
 use crate::analyses::barriers::kept_by_hand;
 use crate::analyses::dots::Dots;
-use crate::analyses::uses::Uses;
-use crate::analyses::uses::{self, operands, stored_tensor};
+use crate::analyses::uses::{Uses, operands, stored_tensor};
+use girih_ir::schedule::{KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::tile::access::visit;
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::print::definitions;
-use girih_ir::tile::{Block, Index, Kernel, Op, Stmt, TileLoop, Ty, ValueId, ViewId};
+use girih_ir::tile::{Block, Index, Kernel, KnobId, Op, Stmt, TileLoop, Ty, ValueId, ViewId};
 use std::collections::{HashMap, HashSet};
 
 /// What is decided for a loop over tiles.
@@ -47,7 +48,7 @@ pub(crate) enum Pipeline {
     /// Loads to registers that are stored to the other one of two buffers at the end of the iteration.
     DoubleBuffer(Copies),
     /// Of a persistent grid loop: loads of its tiles, to registers or a ring of each thread's own.
-    GridPrefetch { stages: i64, fill: Fill, loads: Vec<ValueId> },
+    GridPrefetch { stages: i64, loads: Vec<(ValueId, Fill)> },
     /// Of a persistent grid loop: the iterations of the loop in its body with this first tile index, a multistage one, go on from tile to tile.
     Persistent { sum: ValueId },
 }
@@ -59,6 +60,8 @@ pub(crate) struct RingPlan {
     pub handover: Handover,
     /// An iteration's first fragments are read among the products of the one before.
     pub fragment_prefetch: bool,
+    /// The knob that asks for the asynchronous copies.
+    pub asked_by: Option<KnobId>,
 }
 
 /// How a stage goes from those who fill it to those who read it, and back.
@@ -79,39 +82,46 @@ pub(crate) struct Copies {
     pub places: Vec<ValueId>,
 }
 
-/// The plans of a kernel's loops over tiles, by their first tile index. `fitting` has the tile indices of axes that fit one tile.
-pub(super) fn loops(kernel: &Kernel, plan: &Plan, fitting: &HashSet<ValueId>) -> HashMap<ValueId, LoopPlan> {
-    let uses = uses::count(kernel);
-    let dots = Dots::new(kernel, &uses, &uses::written_params(kernel));
-    let planner = Planner { kernel, plan, fitting, uses, dots };
-    let mut all = HashMap::new();
-    visit(&kernel.body, &mut |stmt| {
-        if let Stmt::Tiles(l) = stmt {
-            all.insert(l.vars[0], planner.of(l));
-        }
-    });
-    all
-}
-
-struct Planner<'p> {
-    kernel: &'p Kernel,
-    plan: &'p Plan,
-    fitting: &'p HashSet<ValueId>,
-    uses: Vec<Uses>,
-    dots: Dots,
+/// Decides how loops run.
+pub(super) struct Planner<'p> {
+    pub kernel: &'p Kernel,
+    pub schedule: &'p Schedule,
+    /// All of the plan but its loops.
+    pub plan: &'p Plan,
+    /// The tile indices of axes that fit one tile.
+    pub fitting: &'p HashSet<ValueId>,
+    pub uses: Vec<Uses>,
+    pub dots: Dots,
 }
 
 impl Planner<'_> {
-    fn of(&self, l: &TileLoop) -> LoopPlan {
+    /// The plans of a kernel's loops over tiles, by their first tile index.
+    ///
+    /// # Errors
+    /// Copies that one ring can't have beside each other.
+    pub fn all(&self) -> Result<HashMap<ValueId, LoopPlan>, ScheduleError> {
+        let (mut all, mut wrong) = (HashMap::new(), None);
+        visit(&self.kernel.body, &mut |stmt| {
+            if let Stmt::Tiles(l) = stmt {
+                match self.of(l) {
+                    Ok(plan) => drop(all.insert(l.vars[0], plan)),
+                    Err(error) => wrong = wrong.take().or(Some(error)),
+                }
+            }
+        });
+        wrong.map_or(Ok(all), Err)
+    }
+
+    fn of(&self, l: &TileLoop) -> Result<LoopPlan, ScheduleError> {
         match self.kernel.grid_loop() {
             Some(grid) if grid.vars == l.vars => self.of_grid(l),
             grid => self.of_inner(grid, l),
         }
     }
 
-    fn of_inner(&self, grid: Option<&TileLoop>, l: &TileLoop) -> LoopPlan {
+    fn of_inner(&self, grid: Option<&TileLoop>, l: &TileLoop) -> Result<LoopPlan, ScheduleError> {
         if l.vars.iter().all(|v| self.fitting.contains(v)) {
-            return LoopPlan { range: Range::Once, pipeline: Pipeline::None };
+            return Ok(LoopPlan { range: Range::Once, pipeline: Pipeline::None });
         }
         let shared = grid.and_then(shared_loop).is_some_and(|(_, inner)| inner.vars == l.vars);
         let range = match self.plan.split {
@@ -119,37 +129,57 @@ impl Planner<'_> {
             _ if shared && self.plan.slices > 1 => Range::SlicedK(self.plan.slices),
             _ => Range::All,
         };
-        LoopPlan { range, pipeline: self.pipeline(l) }
+        Ok(LoopPlan { range, pipeline: self.pipeline(l)? })
     }
 
-    fn of_grid(&self, l: &TileLoop) -> LoopPlan {
+    fn of_grid(&self, l: &TileLoop) -> Result<LoopPlan, ScheduleError> {
         let range = if self.plan.grid == 0 { Range::OnePerBlock } else { Range::Persistent(self.plan.grid) };
         let alone = self.plan.split.is_none() && self.plan.slices == 1 && self.plan.grid > 0;
-        let pipeline = match self.pipelined_sum(l) {
+        let stages = self.stages(l);
+        let pipeline = match self.pipelined_sum(l)? {
             _ if !alone => Pipeline::None,
             Some(sum) => Pipeline::Persistent { sum },
-            None if self.plan.stages > 1 && !self.plan.dots => match self.early_loads(l) {
+            None if stages > 1 && !self.plan.dots => match self.early_loads(l) {
                 loads if loads.is_empty() => Pipeline::None,
-                loads => Pipeline::GridPrefetch { stages: self.plan.stages, fill: self.plan.fill, loads },
+                loads => Pipeline::GridPrefetch { stages, loads: loads.into_iter().map(|v| (v, self.fill(v))).collect() },
             },
             None => Pipeline::None,
         };
-        LoopPlan { range, pipeline }
+        Ok(LoopPlan { range, pipeline })
     }
 
-    fn pipeline(&self, l: &TileLoop) -> Pipeline {
-        let plan = self.plan;
-        let by_registers = plan.shared_operands && plan.stages == 2;
-        if !(plan.async_windows && plan.stages > 1 || by_registers) {
-            return Pipeline::None;
+    /// A loop's own stages.
+    fn stages(&self, l: &TileLoop) -> i64 {
+        self.schedule.int_at(self.kernel, KnobKind::Stages, &Site::of_loop(l), 1)
+    }
+
+    /// How the tiles of a load wait for their turn of the grid loop.
+    fn fill(&self, load: ValueId) -> Fill {
+        if self.plan.read(load).copy.is_async() { Fill::Async } else { Fill::Registers }
+    }
+
+    fn pipeline(&self, l: &TileLoop) -> Result<Pipeline, ScheduleError> {
+        let stages = self.stages(l);
+        if stages == 1 {
+            return Ok(Pipeline::None);
         }
-        let Some(copies) = self.copies(l) else { return Pipeline::None };
-        if !plan.async_windows {
-            return Pipeline::DoubleBuffer(copies);
+        let Some(copies) = self.copies(l) else { return Ok(Pipeline::None) };
+        let reads: Vec<ReadPlan> = copies.windows.iter().map(|v| self.plan.read(*v)).collect();
+        if let Some(first) = reads.iter().find(|read| read.is_async()) {
+            return Ok(Pipeline::Multistage { ring: self.ring(stages, first, &reads)?, copies });
         }
-        let handover = if plan.mbarriers { Handover::Mbarriers } else { Handover::Barrier };
-        let ring = RingPlan { stages: plan.stages, handover, fragment_prefetch: plan.fragment_prefetch };
-        Pipeline::Multistage { ring, copies }
+        let by_registers = self.plan.shared_operands && stages == 2;
+        Ok(if by_registers { Pipeline::DoubleBuffer(copies) } else { Pipeline::None })
+    }
+
+    /// The ring of a loop's copies, of which the `first` is the first asynchronous one.
+    fn ring(&self, stages: i64, first: &ReadPlan, all: &[ReadPlan]) -> Result<RingPlan, ScheduleError> {
+        if let Some(other) = all.iter().find(|read| read.copy != first.copy && (read.is_async() || first.by_mbarriers())) {
+            let knobs: Vec<KnobId> = [first.copied_by, other.copied_by].into_iter().flatten().collect();
+            return Err(illegal(self.kernel, &knobs, format!("{} / {}", first.copy, other.copy), Rule::RingCopies));
+        }
+        let handover = if first.by_mbarriers() { Handover::Mbarriers } else { Handover::Barrier };
+        Ok(RingPlan { stages, handover, fragment_prefetch: first.copy.prefetches_fragments(), asked_by: first.copied_by })
     }
 
     /// What a loop's body copies to shared memory, if its places depend on nothing but the iteration.
@@ -168,7 +198,7 @@ impl Planner<'_> {
                 }
                 _ => continue,
             };
-            if self.uses[value.0 as usize].count == 0 {
+            if self.uses[value.0 as usize].count == 0 || !self.plan.read(value).shared {
                 continue;
             }
             windows.push(value);
@@ -194,8 +224,18 @@ impl Planner<'_> {
 
     /// The loop of each tile whose iterations go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has
     /// several loops or barriers of its own, or where the places of its copies depend on what a tile does before the loop.
-    fn pipelined_sum(&self, grid: &TileLoop) -> Option<ValueId> {
-        if !self.plan.fragment_prefetch || !grid.carries.is_empty() || kept_by_hand(self.kernel, &grid.body) {
+    fn pipelined_sum(&self, grid: &TileLoop) -> Result<Option<ValueId>, ScheduleError> {
+        let Some((at, inner)) = self.only_loop(grid) else { return Ok(None) };
+        let Pipeline::Multistage { copies, ring } = self.pipeline(inner)? else { return Ok(None) };
+        let mut made = Vec::new();
+        definitions(&grid.body[..at], &mut made);
+        let fixed = !self.read_by(&copies, &inner.body).iter().any(|v| made.iter().any(|(m, _)| m == v));
+        Ok((ring.fragment_prefetch && fixed).then_some(inner.vars[0]))
+    }
+
+    /// The only loop of a tile of the grid, and its place there, where nothing hinders that its iterations go on from tile to tile.
+    fn only_loop<'l>(&self, grid: &'l TileLoop) -> Option<(usize, &'l TileLoop)> {
+        if !grid.carries.is_empty() || kept_by_hand(self.kernel, &grid.body) {
             return None;
         }
         let (mut loops, mut barriers) = (0, false);
@@ -205,13 +245,8 @@ impl Planner<'_> {
         });
         let at = grid.body.iter().position(|s| matches!(s, Stmt::Tiles(_)))?;
         let Stmt::Tiles(inner) = &grid.body[at] else { return None };
-        if loops != 1 || barriers || inner.span.is_some() || inner.vars.iter().all(|v| self.fitting.contains(v)) {
-            return None;
-        }
-        let Pipeline::Multistage { copies, .. } = self.pipeline(inner) else { return None };
-        let mut made = Vec::new();
-        definitions(&grid.body[..at], &mut made);
-        (!self.read_by(&copies, &inner.body).iter().any(|v| made.iter().any(|(m, _)| m == v))).then_some(inner.vars[0])
+        let fits = inner.vars.iter().all(|v| self.fitting.contains(v));
+        (loops == 1 && !barriers && inner.span.is_none() && !fits).then_some((at, inner))
     }
 
     /// What the places of copies are computed of.

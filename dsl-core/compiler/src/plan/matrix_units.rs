@@ -43,11 +43,7 @@ pub(crate) fn warps(
         DotUnit::Mma => {}
         DotUnit::Wgmma => return refuse(Rule::UnitNotYet.into()),
     }
-    match OperandPath::of(kernel, schedule) {
-        Some(OperandPath::Direct) => return refuse(Rule::UnitOperands.with(&[&"from shared memory"])),
-        Some(OperandPath::Transposed) => return refuse(Rule::UnitOperands.with(&[&"as they lie"])),
-        Some(OperandPath::Shared) | None => {}
-    }
+    check_operands(kernel, schedule, id, word)?;
     let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
     let ops = operations(kernel);
     let Some((numbers, accumulator, inner)) = numbers(kernel, &ops, &size) else {
@@ -92,6 +88,23 @@ pub(crate) fn warps(
             Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
         }
     }
+}
+
+/// Matrix units read all their operands from copies that lie as the tensors do.
+fn check_operands(kernel: &Kernel, schedule: &Schedule, unit: KnobId, word: DotUnit) -> Result<(), ScheduleError> {
+    for id in kernel.knobs_of(KnobKind::Operands) {
+        let how = match OperandPath::chosen(schedule, id) {
+            Some(OperandPath::Direct) => "from shared memory",
+            Some(OperandPath::Transposed) => "as they lie",
+            Some(OperandPath::Shared) | None => continue,
+        };
+        let (knobs, found) = match &kernel.knob(id).of {
+            None => (vec![unit], word.to_string()),
+            Some(_) => (vec![unit, id], format!("{word} / {}", schedule.choices[id.0 as usize])),
+        };
+        return Err(illegal(kernel, &knobs, found, Rule::UnitOperands.with(&[&how])));
+    }
+    Ok(())
 }
 
 /// The knob that chooses the unit of dots.

@@ -6,21 +6,27 @@ pub mod legality;
 mod loops;
 pub(crate) mod matrix_units;
 pub(crate) mod one_by_one;
+mod reads;
 pub(crate) mod room;
 mod rules;
 pub(crate) mod second_launch;
 pub(crate) mod slices;
 pub(crate) mod split;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use loops::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
+pub(crate) use reads::ReadPlan;
 
 use rules::{
-    cache_hints, check_ahead, check_async_windows, check_choices, check_fill, check_fragment_prefetch, check_min_blocks, check_opt_level,
+    cache_hints, check_ahead, check_choices, check_copies, check_fill, check_fragment_prefetch, check_min_blocks, check_opt_level,
     check_vector, walk_one_by_one,
 };
 
-use girih_ir::schedule::words::{CopyPath, FinishPath, HaloPath, OperandPath, RowPath, Words};
-use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
+use crate::analyses::dots::Dots;
+use crate::analyses::uses;
+use girih_ir::schedule::words::{FinishPath, HaloPath, RowPath, Words};
+use girih_ir::schedule::{KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::simt::CacheHint;
 use girih_ir::target::Target;
 use girih_ir::tile::{Kernel, KnobId, Op, Size, Stmt, ValueId};
@@ -44,7 +50,7 @@ pub(crate) struct Plan {
     pub knobs: Vec<i64>,
     /// Extents of the grid loop's tile; empty without a grid loop.
     pub grid_tile: Vec<i64>,
-    /// The tile whose elements are dealt to the threads: symbolic extents. See [`crate::lower::layouts`].
+    /// The tile whose elements are dealt to the threads: symbolic extents. See [`crate::block::layouts`].
     pub anchor_sizes: Vec<Size>,
     /// Extents of the anchor.
     pub anchor: Vec<i64>,
@@ -58,10 +64,6 @@ pub(crate) struct Plan {
     pub joined: i64,
     /// Elements per run of a thread.
     pub vector: i64,
-    /// Buffers of the pipeline over the tiles dealt to a block.
-    pub stages: i64,
-    /// How a stage is filled.
-    pub fill: Fill,
     /// 0: one tile per block. k: k blocks per multiprocessor, to which tiles are dealt.
     pub grid: i64,
     /// How blocks share the sum of a tile.
@@ -74,29 +76,23 @@ pub(crate) struct Plan {
     pub raster: i64,
     /// How the loops over tiles run, by their first tile index.
     pub loops: HashMap<ValueId, LoopPlan>,
+    /// How loaded tiles and windows are read, by their value.
+    pub reads: HashMap<ValueId, ReadPlan>,
     /// Copies of each element of a shared array that is only updated.
     pub copies: i64,
     /// Tiles of whole rows are read through shared memory.
     pub shared_rows: bool,
-    /// Windows are copied to shared memory.
-    pub shared_windows: bool,
     /// The GPU has asynchronous copies and mbarriers (sm_80 or newer).
     pub has_async: bool,
-    /// Those copies, and those of dots' operands, go by `cp.async`.
-    pub async_windows: bool,
-    /// The first fragments of a turn of a loop along a sum are read among the products of the turn before.
-    pub fragment_prefetch: bool,
-    /// Stages are handed over by mbarriers.
-    pub mbarriers: bool,
     /// The kernel has dots.
     pub dots: bool,
     /// The matrix instruction that dots become, and how warps share the anchor.
     pub mma: Option<matrix_units::Warps>,
     /// Bytes of shared memory that a block may take.
     pub room: i64,
-    /// Operands of dots are copied to shared memory.
+    /// Some operands of dots are copied to shared memory.
     pub shared_operands: bool,
-    /// Those that lie along the axis of the sum are transposed on the way.
+    /// Some of those that lie along the axis of the sum are transposed on the way.
     pub transposed_operands: bool,
     /// A thread's elements are one block of neighbours along each axis, as windows want it.
     pub blocked: bool,
@@ -113,6 +109,11 @@ impl Plan {
     pub fn size(&self, size: &Size) -> i64 {
         size.value(|k| self.knobs[k.0 as usize])
     }
+
+    /// How a loaded tile or a window is read.
+    pub fn read(&self, value: ValueId) -> ReadPlan {
+        *self.reads.get(&value).unwrap_or_else(|| panic!("plan: {value:?} is no load"))
+    }
 }
 
 /// The error for a choice that breaks a rule.
@@ -122,9 +123,9 @@ pub(crate) fn illegal(kernel: &Kernel, knobs: &[KnobId], found: String, broken: 
     ScheduleError { knob: names.join(" / "), found, rule: text, id: rule.row().id, loc: knobs.first().map(|k| kernel.knob(*k).loc) }
 }
 
-/// The knob of a kind, of which a kernel has one at most.
+/// The knob of a kind that is for all, of which a kernel has one at most.
 pub(crate) fn knob_of_kind(kernel: &Kernel, kind: KnobKind) -> Option<KnobId> {
-    kernel.knobs.iter().position(|k| k.kind == kind).map(|i| KnobId(i as u32))
+    kernel.knob_at(kind, &Site::default())
 }
 
 /// The number that a schedule gives each knob; 0 for words.
@@ -197,20 +198,21 @@ pub(crate) fn plan(
         Some(Split::StreamK(blocks)) => blocks,
         _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
     };
-    let stages = schedule.int_of_kind(kernel, KnobKind::Stages, 1);
-    let fill = check_fill(kernel, schedule, target, grid, stages)?;
-    if grid > 0 && stages > 1 {
-        check_ahead(kernel, target, stages, grid * anchor.iter().max().copied().unwrap_or(1))?;
-    }
+    check_fill(kernel, schedule, target, grid)?;
+    check_ahead(kernel, schedule, target, grid * anchor.iter().max().copied().unwrap_or(1))?;
     let shared_rows = RowPath::of(kernel, schedule) == Some(RowPath::Shared);
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
     let blocked = reads_windows(kernel);
     let shared_windows = blocked && HaloPath::of(kernel, schedule) != Some(HaloPath::Direct);
-    let shared_operands = dots && OperandPath::of(kernel, schedule) != Some(OperandPath::Direct);
-    let transposed_operands = dots && OperandPath::of(kernel, schedule) == Some(OperandPath::Transposed);
+    let reads = reads::reads(kernel, schedule, shared_windows);
+    let uses = uses::count(kernel);
+    let found = Dots::new(kernel, &uses, &uses::written_params(kernel));
+    let (shared_operands, transposed_operands) = reads::operands(kernel, schedule, &reads, &found);
     walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
-    let async_windows = (shared_windows || shared_operands) && check_async_windows(kernel, schedule, target)?;
-    let fragment_prefetch = check_fragment_prefetch(kernel, schedule, mma.as_ref().and_then(|m| m.steps), stages, slices)?;
+    if shared_windows || shared_operands {
+        check_copies(kernel, schedule, target)?;
+    }
+    check_fragment_prefetch(kernel, schedule, &found, &reads, mma.as_ref().and_then(|m| m.steps), slices)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
     let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
     if !(copies as u64).is_power_of_two() || copies > 32 {
@@ -219,6 +221,7 @@ pub(crate) fn plan(
     }
     let mut plan = Plan {
         loops: HashMap::new(),
+        reads,
         copies,
         split,
         min_blocks,
@@ -233,15 +236,9 @@ pub(crate) fn plan(
         slices,
         joined: 1,
         vector,
-        stages,
-        fill,
         grid,
         shared_rows,
-        shared_windows,
         has_async: target.has_async_copy(),
-        async_windows,
-        fragment_prefetch,
-        mbarriers: fragment_prefetch && CopyPath::of(kernel, schedule) == Some(CopyPath::Mbarriers),
         dots,
         room: room::most(kernel, schedule, target),
         mma,
@@ -252,7 +249,7 @@ pub(crate) fn plan(
         load_cache,
         store_cache,
     };
-    plan.loops = loops::loops(kernel, &plan, fitting);
+    plan.loops = loops::Planner { kernel, schedule, plan: &plan, fitting, uses, dots: found }.all()?;
     Ok(plan)
 }
 

@@ -5,9 +5,10 @@
 //! that do more keep the tiles that the schedule gives them, and their operands are read where they are all the same.
 
 use super::anchor;
+use super::reads::operand_path;
 use crate::analyses::uses::operands;
-use girih_ir::schedule::Schedule;
 use girih_ir::schedule::words::{OperandPath, Words};
+use girih_ir::schedule::{KnobKind, Schedule, Site};
 use girih_ir::tile::access::{tile_size, visit};
 use girih_ir::tile::print::definitions;
 use girih_ir::tile::{Index, Kernel, KnobId, Op, Stmt, TileLoop, Ty, ValueId};
@@ -15,15 +16,16 @@ use std::collections::{HashMap, HashSet};
 
 /// The tile knobs of axes that are walked element by element under a schedule.
 pub(crate) fn one_by_one(kernel: &Kernel, schedule: &Schedule) -> Vec<KnobId> {
-    if OperandPath::of(kernel, schedule) == Some(OperandPath::Direct) { without_tiles(kernel) } else { vec![] }
+    let mut direct = kernel.knobs_of(KnobKind::Operands).filter(|id| OperandPath::chosen(schedule, *id) == Some(OperandPath::Direct));
+    if direct.next().is_some() { without_tiles(kernel, schedule) } else { vec![] }
 }
 
-/// Tile knobs that cut nothing but the axes of sums, in loops that do nothing but add up dots.
-pub(crate) fn without_tiles(kernel: &Kernel) -> Vec<KnobId> {
+/// Tile knobs that cut nothing but the axes of sums, in loops that do nothing but add up dots of what is read directly.
+fn without_tiles(kernel: &Kernel, schedule: &Schedule) -> Vec<KnobId> {
     let (mut found, mut only_added) = (Vec::new(), HashSet::new());
     visit(&kernel.body, &mut |stmt| {
         let Stmt::Tiles(l) = stmt else { return };
-        let ([var], Some(values)) = (&l.vars[..], added_by(kernel, l)) else { return };
+        let ([var], Some(values), true) = (&l.vars[..], added_by(kernel, l), reads_directly(kernel, schedule, l)) else { return };
         found.extend(tile_size(kernel, *var).as_knob().filter(|_| !l.carries.is_empty()));
         only_added.extend(values);
     });
@@ -37,6 +39,17 @@ pub(crate) fn without_tiles(kernel: &Kernel) -> Vec<KnobId> {
             && shared.chain(&anchor::sizes(kernel)).all(|size| !size.knobs().contains(knob))
     });
     found
+}
+
+/// Whether all that a loop's body loads is read from global memory.
+fn reads_directly(kernel: &Kernel, schedule: &Schedule, l: &TileLoop) -> bool {
+    l.body.iter().all(|stmt| match stmt {
+        Stmt::Let(_, Op::Load(view, _)) => {
+            let site = Site { tensor: Some(kernel.view(*view).param), ..Site::of_loop(l) };
+            operand_path(kernel, schedule, &site) == Some(OperandPath::Direct)
+        }
+        _ => true,
+    })
 }
 
 /// The tile index, the loads and the transpositions of a loop that does nothing but add dots of these to what it carries; `None` where it

@@ -1,15 +1,17 @@
 //! The rules that choices of single knobs obey.
 
 use super::legality::{Broken, Rule};
-use super::{Fill, illegal, knob_of_kind};
+use super::reads::ReadPlan;
+use super::{illegal, knob_of_kind};
 use crate::analyses::dots::Dots;
-use crate::analyses::uses;
 use girih_ir::facts::INDEX32_OVERHANG;
 use girih_ir::schedule::words::{CacheHint as Hint, CopyPath, Words};
-use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError};
+use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::simt::{CacheHint, OPT_LEVEL};
 use girih_ir::target::{Target, max_vector_bytes};
-use girih_ir::tile::{Kernel, KnobId, ParamKind};
+use girih_ir::tile::access::visit;
+use girih_ir::tile::{Kernel, KnobId, Op, ParamKind, Stmt, ValueId};
+use std::collections::{HashMap, HashSet};
 
 /// Every choice is of the knob's kind and sensible in itself; it need not be among those that the author listed, unless that is one tile size.
 pub(super) fn check_choices(kernel: &Kernel, schedule: &Schedule) -> Result<(), ScheduleError> {
@@ -89,15 +91,17 @@ pub(super) fn check_opt_level(kernel: &Kernel, schedule: &Schedule) -> Result<u3
     }
 }
 
-/// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free.
-pub(super) fn check_ahead(kernel: &Kernel, target: &Target, stages: i64, per_stage: i64) -> Result<(), ScheduleError> {
-    let ahead = stages * per_stage * target.multiprocessors as i64;
-    match knob_of_kind(kernel, KnobKind::Stages) {
-        Some(id) if ahead > INDEX32_OVERHANG => {
-            Err(illegal(kernel, &[id], stages.to_string(), Rule::StagesAhead.with(&[&ahead, &INDEX32_OVERHANG])))
+/// A pipeline's loads run ahead of the last tile: their indices must stay within what 32-bit facts leave free. Each stage goes so many
+/// elements ahead on every multiprocessor.
+pub(super) fn check_ahead(kernel: &Kernel, schedule: &Schedule, target: &Target, each: i64) -> Result<(), ScheduleError> {
+    for id in kernel.knobs_of(KnobKind::Stages).filter(|id| schedule.int(*id) > 1) {
+        let ahead = each * schedule.int(id) * target.multiprocessors as i64;
+        if ahead > INDEX32_OVERHANG {
+            let broken = Rule::StagesAhead.with(&[&ahead, &INDEX32_OVERHANG]);
+            return Err(illegal(kernel, &[id], schedule.int(id).to_string(), broken));
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// The hints of loads and of stores.
@@ -116,19 +120,31 @@ pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target)
     Ok((load, store))
 }
 
-/// How the stages of a pipeline over tiles are filled.
-pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64, stages: i64) -> Result<Fill, ScheduleError> {
-    let (Some(id), Some(copy)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(Fill::Registers) };
-    let refused = |broken: Broken| Err(illegal(kernel, &[id], copy.to_string(), broken));
-    match copy {
-        _ if grid == 0 || stages <= 1 => Ok(Fill::Registers),
-        CopyPath::Registers => Ok(Fill::Registers),
-        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers if !target.has_async_copy() => {
-            refused(Rule::CopyTarget.with(&[&target.arch]))
-        }
-        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers => Ok(Fill::Async),
-        CopyPath::Bulk | CopyPath::Tensor => refused(Rule::CopyNotYet.with(&[&"the tiles dealt to a block"])),
+/// The stages of a pipeline over the tiles dealt to a block can be filled as the schedule says.
+pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64) -> Result<(), ScheduleError> {
+    let site = kernel.grid_loop().map(Site::of_loop).unwrap_or_default();
+    if grid == 0 || schedule.int_at(kernel, KnobKind::Stages, &site, 1) <= 1 {
+        return Ok(());
     }
+    check_copy_words(kernel, schedule, target, "the tiles dealt to a block")
+}
+
+/// Windows and operands of dots can be copied as the schedule says.
+pub(super) fn check_copies(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<(), ScheduleError> {
+    check_copy_words(kernel, schedule, target, "windows")
+}
+
+fn check_copy_words(kernel: &Kernel, schedule: &Schedule, target: &Target, what: &str) -> Result<(), ScheduleError> {
+    for id in kernel.knobs_of(KnobKind::Copy) {
+        let Some(copy) = CopyPath::chosen(schedule, id) else { continue };
+        let refused = |broken: Broken| Err(illegal(kernel, &[id], copy.to_string(), broken));
+        match copy {
+            CopyPath::Bulk | CopyPath::Tensor => return refused(Rule::CopyNotYet.with(&[&what])),
+            _ if copy.is_async() && !target.has_async_copy() => return refused(Rule::CopyTarget.with(&[&target.arch])),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Knobs of tiles that are walked element by element have no effect.
@@ -143,39 +159,51 @@ pub(super) fn walk_one_by_one(kernel: &Kernel, schedule: &Schedule, one_by_one: 
     Ok(())
 }
 
-/// Whether windows are copied by `cp.async`.
-pub(super) fn check_async_windows(kernel: &Kernel, schedule: &Schedule, target: &Target) -> Result<bool, ScheduleError> {
-    let (Some(id), Some(copy)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(false) };
-    let refused = |broken: Broken| Err(illegal(kernel, &[id], copy.to_string(), broken));
-    match copy {
-        CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers if !target.has_async_copy() => {
-            refused(Rule::CopyTarget.with(&[&target.arch]))
-        }
-        CopyPath::Bulk | CopyPath::Tensor => refused(Rule::CopyNotYet.with(&[&"windows"])),
-        CopyPath::Registers | CopyPath::Async | CopyPath::Overlap | CopyPath::Mbarriers => Ok(copy.is_async()),
-    }
-}
-
-/// Whether the schedule overlaps turns: matrix instructions that take an even number of steps per turn, from a ring of copies.
+/// Turns overlap only where all is there for it: matrix instructions that take an even number of steps per turn, from a ring of copies.
 pub(super) fn check_fragment_prefetch(
     kernel: &Kernel,
     schedule: &Schedule,
+    dots: &Dots,
+    reads: &HashMap<ValueId, ReadPlan>,
     steps: Option<i64>,
-    stages: i64,
     slices: i64,
-) -> Result<bool, ScheduleError> {
-    let (Some(id), Some(word)) = (CopyPath::knob(kernel), CopyPath::of(kernel, schedule)) else { return Ok(false) };
-    if !word.prefetches_fragments() {
-        return Ok(false);
+) -> Result<(), ScheduleError> {
+    for id in kernel.knobs_of(KnobKind::Copy) {
+        let Some(word) = CopyPath::chosen(schedule, id).filter(|word| word.prefetches_fragments()) else { continue };
+        let refuse = |rule: Rule| Err(illegal(kernel, &[id], word.to_string(), rule));
+        let own = reads.iter().filter(|(v, read)| dots.is_load(**v) && read.copied_by == Some(id)).map(|(_, read)| read.stages);
+        let stages = own.min().unwrap_or_else(|| schedule.int_of_kind(kernel, KnobKind::Stages, 1));
+        match steps {
+            None => refuse(Rule::OverlapUnit),
+            _ if groups_by(kernel, dots, reads, id) != 1 => refuse(Rule::OverlapDots),
+            _ if word == CopyPath::Mbarriers && slices > 1 => refuse(Rule::MbarriersSlices),
+            _ if stages < 2 => refuse(Rule::OverlapStages),
+            Some(n) if n % 2 != 0 => refuse(Rule::OverlapSteps),
+            Some(_) => Ok(()),
+        }?;
     }
-    let refuse = |rule: Rule| Err(illegal(kernel, &[id], word.to_string(), rule));
-    let dots = Dots::new(kernel, &uses::count(kernel), &uses::written_params(kernel));
-    match steps {
-        None => refuse(Rule::OverlapUnit),
-        _ if dots.groups() != 1 => refuse(Rule::OverlapDots),
-        _ if word == CopyPath::Mbarriers && slices > 1 => refuse(Rule::MbarriersSlices),
-        _ if stages < 2 => refuse(Rule::OverlapStages),
-        Some(n) if n % 2 != 0 => refuse(Rule::OverlapSteps),
-        Some(_) => Ok(true),
+    Ok(())
+}
+
+/// How many groups of dots a loop has at most whose copies a knob is for; those of the kernel, where the knob is for all.
+fn groups_by(kernel: &Kernel, dots: &Dots, reads: &HashMap<ValueId, ReadPlan>, id: KnobId) -> usize {
+    if kernel.knob(id).of.is_none() {
+        return dots.groups();
     }
+    let mut most = 0;
+    visit(&kernel.body, &mut |stmt| {
+        let Stmt::Tiles(l) = stmt else { return };
+        let (mut copies, mut found) = (false, HashSet::new());
+        for stmt in &l.body {
+            match stmt {
+                Stmt::Let(v, Op::Load(..)) => copies |= reads[v].copied_by == Some(id),
+                Stmt::Let(v, Op::Dot { .. }) => drop(found.insert(dots.group(*v)[0])),
+                _ => {}
+            }
+        }
+        if copies {
+            most = most.max(found.len());
+        }
+    });
+    most
 }

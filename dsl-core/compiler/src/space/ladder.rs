@@ -205,7 +205,11 @@ fn climb(space: &Space, before: &Schedule, step: Step) -> Result<Schedule, Strin
     }
     let mut wishes = Vec::new();
     for (knob, now) in kernel.knobs.iter().zip(&before.choices) {
-        let wished = wishes_of(step, knob.kind, &knob.choices).unwrap_or_else(|| vec![now.clone()]);
+        let mut wished = wishes_of(step, knob.kind, &knob.choices).unwrap_or_else(|| vec![now.clone()]);
+        if wished.is_empty() && knob.of.is_some() {
+            // Other loops and tensors may take the step.
+            wished.push(now.clone());
+        }
         if wished.is_empty() {
             return Err(format!("{} lists no such choice", knob.name));
         }

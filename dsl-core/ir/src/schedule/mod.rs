@@ -2,9 +2,11 @@
 
 pub mod parse;
 mod permutation;
+mod targets;
 pub mod words;
 
 pub use permutation::{Permutation, mix};
+pub use targets::{Of, Site};
 pub use words::Words;
 
 use crate::loc::SourceLoc;
@@ -134,6 +136,8 @@ pub struct Knob {
     pub name: String,
     /// What it decides.
     pub kind: KnobKind,
+    /// What it is for; `None` for all that no other knob of its kind names.
+    pub of: Option<Of>,
     /// The values worth trying; the first is the default. Never empty.
     pub choices: Vec<Choice>,
     /// The author's line.
@@ -166,14 +170,19 @@ impl Schedule {
         }
     }
 
-    /// The value of the only knob of a kind (vector, stages, copy, grid, threads, warps, unit, cache), if the kernel has one.
+    /// The value of the knob of a kind (vector, stages, copy, grid, threads, warps, unit, cache) that is for all, if the kernel has one.
     pub fn of_kind<'a>(&'a self, kernel: &Kernel, kind: KnobKind) -> Option<&'a Choice> {
-        kernel.knobs.iter().position(|k| k.kind == kind).map(|i| &self.choices[i])
+        kernel.knob_at(kind, &Site::default()).map(|id| &self.choices[id.0 as usize])
     }
 
-    /// The numeric value of the only knob of a kind, or `default`.
+    /// The numeric value of the knob of a kind that is for all, or `default`.
     pub fn int_of_kind(&self, kernel: &Kernel, kind: KnobKind, default: i64) -> i64 {
-        match self.of_kind(kernel, kind) {
+        self.int_at(kernel, kind, &Site::default(), default)
+    }
+
+    /// The numeric value of the knob of a kind that counts at a site, or `default`.
+    pub fn int_at(&self, kernel: &Kernel, kind: KnobKind, site: &Site, default: i64) -> i64 {
+        match kernel.knob_at(kind, site).map(|id| &self.choices[id.0 as usize]) {
             Some(Choice::Int(i)) => *i,
             _ => default,
         }
@@ -195,12 +204,15 @@ impl Schedule {
 pub fn attribute_of(knobs: &[Knob], choices: &[Choice]) -> String {
     let mut groups: Vec<(&'static str, Vec<String>)> = Vec::new();
     for (knob, choice) in knobs.iter().zip(choices) {
-        let text = match knob.kind {
-            KnobKind::Coarsen { of } => format!("{} of {} = {choice}", knob.name, knobs[of.0 as usize].name),
-            _ if knob.name == knob.kind.group() => format!("= {choice}"),
-            _ => format!("{} = {choice}", knob.name),
+        let text = match (knob.kind, &knob.of) {
+            (KnobKind::Coarsen { of }, _) => format!("{} of {} = {choice}", knob.name, knobs[of.0 as usize].name),
+            (_, Some(of)) => format!("{} of {} = {choice}", knob.name, of.name()),
+            (kind, None) if knob.name == kind.group() => format!("= {choice}"),
+            (_, None) => format!("{} = {choice}", knob.name),
         };
-        match groups.iter_mut().find(|(g, _)| *g == knob.kind.group()) {
+        // A group without names stands alone.
+        let joins = |v: &[String]| !v[0].starts_with('=') && !text.starts_with('=');
+        match groups.iter_mut().find(|(g, v)| *g == knob.kind.group() && joins(v)) {
             Some((_, v)) => v.push(text),
             None => groups.push((knob.kind.group(), vec![text])),
         }

@@ -1,10 +1,10 @@
 //! The words that knobs take, as types: authors, the macro and the compiler have the same.
 
-use super::{Choice, KnobKind, Schedule};
+use super::{Choice, KnobKind, Schedule, Site};
 use crate::tile::{Kernel, KnobId};
 use std::fmt;
 
-/// The words of a kind of knob, of which a kernel has one at most.
+/// The words of a kind of knob.
 pub trait Words: Copy + fmt::Display + 'static {
     /// The kind.
     const KIND: KnobKind;
@@ -14,17 +14,22 @@ pub trait Words: Copy + fmt::Display + 'static {
     /// One of them.
     fn read(word: &str) -> Option<Self>;
 
-    /// The schedule's choice, where the kernel has such a knob.
+    /// The schedule's choice for all, where the kernel has such a knob.
     fn of(kernel: &Kernel, schedule: &Schedule) -> Option<Self> {
-        match schedule.of_kind(kernel, Self::KIND)? {
+        Self::chosen(schedule, Self::knob(kernel)?)
+    }
+
+    /// The schedule's choice for one of these knobs.
+    fn chosen(schedule: &Schedule, knob: KnobId) -> Option<Self> {
+        match &schedule.choices[knob.0 as usize] {
             Choice::Word(word) => Self::read(word),
             Choice::Int(_) => None,
         }
     }
 
-    /// The knob.
+    /// The knob for all.
     fn knob(kernel: &Kernel) -> Option<KnobId> {
-        kernel.knobs.iter().position(|k| k.kind == Self::KIND).map(|i| KnobId(i as u32))
+        kernel.knob_at(Self::KIND, &Site::default())
     }
 }
 

@@ -39,7 +39,7 @@ impl Builder {
     /// With one tile knob T of the choices.
     pub fn tiled(name: &str, sizes: &[i64]) -> Builder {
         let choices = sizes.iter().map(|s| Choice::Int(*s)).collect();
-        Builder::new(name, vec![Knob { name: "T".into(), kind: KnobKind::Tile, choices, loc: LOC }])
+        Builder::new(name, vec![Knob { name: "T".into(), kind: KnobKind::Tile, of: None, choices, loc: LOC }])
     }
 
     pub fn value(&mut self, ty: Ty) -> ValueId {
@@ -185,7 +185,7 @@ pub fn add_one(mut b: Builder) -> Kernel {
 pub fn four_knobs() -> Kernel {
     let ints = |v: &[i64]| v.iter().map(|i| Choice::Int(*i)).collect::<Vec<_>>();
     let words = |v: &[&str]| v.iter().map(|w| Choice::Word(w.to_string())).collect::<Vec<_>>();
-    let knob = |name: &str, kind, choices| Knob { name: name.into(), kind, choices, loc: LOC };
+    let knob = |name: &str, kind, choices| Knob { name: name.into(), kind, of: None, choices, loc: LOC };
     let knobs = vec![
         knob("T", KnobKind::Tile, ints(&[256, 512, 1024])),
         knob("C", KnobKind::Coarsen { of: KnobId(0) }, ints(&[1, 2, 4])),

@@ -42,14 +42,6 @@ impl<'a> Page<'a> {
             text += &format!(", m{}n{}k{}_{} by {down} x {right} warps", atom.m, atom.n, atom.k, atom.a.name());
         }
         self.line(&text);
-        let staging = launch.staging;
-        let by = if staging.asynchronous { "cp.async" } else { "registers" };
-        let what = [(staging.windows, "windows"), (staging.operands, "operands of dots")];
-        let what: Vec<&str> = what.iter().filter(|(staged, _)| *staged).map(|(_, what)| *what).collect();
-        if !what.is_empty() {
-            let turned = if staging.transposed { ", transposed on the way" } else { "" };
-            self.line(&format!("staging {} in shared memory by {by}{turned}", what.join(" and ")));
-        }
     }
 
     fn given(&mut self) {

@@ -17,12 +17,10 @@
 //! `t8/4` is `thread / 4 % 8`.
 
 mod head;
+mod loops;
 mod ops;
 
-use super::{
-    Access, Block, Carry, Fill, Finish, FinishWay, Handover, HostExpr, Index, Kernel, Loop, Meet, Op, Operator, Pipeline, Range, RingPlan,
-    Split, Stmt, Tail, Ty, ValueId, Window, visit,
-};
+use super::{Access, Block, Carry, Finish, FinishWay, Index, Kernel, Meet, Op, Operator, Reading, Stmt, Ty, ValueId, Window, visit};
 use girih_ir::layout::{Layout, Source};
 use girih_ir::types::Scope;
 use std::collections::HashMap;
@@ -30,8 +28,6 @@ use std::fmt;
 
 /// Where types begin.
 const TYPES: usize = 52;
-/// Characters of a loop's head that stand in one line.
-const WIDE: usize = 110;
 
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -183,11 +179,11 @@ impl<'a> Page<'a> {
             Stmt::Load(v, access) => {
                 let role = if self.kernel.dots.is_load(*v) { "operand" } else { "load" };
                 let text = format!("{} = {role} {}", self.name(*v), self.place(access));
-                self.typed(&text, &format!("{}{}", self.ty(*v), self.dealt(access)));
+                self.typed(&text, &format!("{}{}{}", self.ty(*v), self.dealt(access), reading(&access.read)));
             }
             Stmt::Window(v, window) => {
                 let text = format!("{} = window {}", self.name(*v), self.window(window));
-                self.typed(&text, &format!("{}{}", self.ty(*v), self.dealt(&window.tile)));
+                self.typed(&text, &format!("{}{}{}", self.ty(*v), self.dealt(&window.tile), reading(&window.tile.read)));
             }
             Stmt::Store { to, value, instead } => {
                 let instead = instead.as_ref().map_or(String::new(), |l| format!(", from {} where it lies as @own", self.layout_name(l)));
@@ -273,74 +269,6 @@ impl<'a> Page<'a> {
         if all.is_empty() { "}".into() } else { format!("}} next {} gives {out}", all.join(", ")) }
     }
 
-    fn tile_loop(&mut self, l: &Loop) {
-        let axes: Vec<String> = l.axes.iter().map(|axis| self.axis(l.view, *axis)).collect();
-        let sizes: Vec<String> = l.sizes.iter().map(i64::to_string).collect();
-        let word = if l.grid.is_some() { "grid" } else { "for" };
-        let mut head = format!("{word} {} in tiles of {} [{}]", self.list(&l.vars), axes.join(", "), sizes.join(", "));
-        if let Some(span) = l.span {
-            head += &format!(" that hold {}..{}", self.scalar(span.first), self.scalar(span.end));
-        }
-        head += &self.range(l);
-        head += &self.pipeline(&l.plan.pipeline);
-        head += &self.tail(l);
-        let carries = self.carries(&l.carries);
-        if head.len() + carries.len() > WIDE {
-            self.line(&format!("{head}{}", if carries.is_empty() { " {" } else { "," }));
-            if !carries.is_empty() {
-                self.line(&format!("    {} {{", carries.trim_start_matches(", ")));
-            }
-            self.block(&l.body);
-            self.line(&self.next(&l.carries));
-        } else {
-            self.nested(&format!("{head}{carries}"), &l.body, &self.next(&l.carries));
-        }
-    }
-
-    fn range(&self, l: &Loop) -> String {
-        let raster = l.grid.as_ref().filter(|g| g.raster > 1).map_or(String::new(), |g| format!(", raster {}", g.raster));
-        let range = match l.plan.range {
-            Range::All => "".into(),
-            Range::Once => ", one iteration".into(),
-            Range::OnePerBlock if self.kernel.launch.grid == HostExpr::Const(1) => ", one block".into(),
-            Range::OnePerBlock => ", one per block".into(),
-            Range::Persistent(n) => format!(", dealt to {n} blocks per multiprocessor"),
-            Range::Shared(Split::SplitK(n)) => format!(", split-K over {n} blocks"),
-            Range::Shared(Split::StreamK(n)) => format!(", stream-K over {n} blocks per multiprocessor"),
-            Range::SlicedK(n) => format!(", sliced-K over {n} slices"),
-        };
-        format!("{range}{raster}")
-    }
-
-    fn pipeline(&self, pipeline: &Pipeline) -> String {
-        match pipeline {
-            Pipeline::None => String::new(),
-            Pipeline::Multistage { ring, copies } => format!(", {} of {}", self.ring(ring), self.list(&copies.windows)),
-            Pipeline::DoubleBuffer(copies) => format!(", two buffers filled by registers of {}", self.list(&copies.windows)),
-            Pipeline::GridPrefetch { stages, fill, loads } => {
-                let fill = if *fill == Fill::Async { "cp.async" } else { "registers" };
-                format!(", {} loaded {} ahead by {fill}", self.list(loads), stages - 1)
-            }
-            Pipeline::Persistent { .. } => ", the ring goes on from tile to tile".into(),
-        }
-    }
-
-    fn ring(&self, ring: &RingPlan) -> String {
-        let handover = if ring.handover == Handover::Mbarriers { "mbarriers" } else { "barrier block" };
-        let prefetch = if ring.fragment_prefetch { ", fragments read 1 step ahead" } else { "" };
-        format!("ring of {} stages by cp.async, handed over by {handover}{prefetch}", ring.stages)
-    }
-
-    fn tail(&self, l: &Loop) -> String {
-        match l.grid.as_ref().map(|g| &g.tail) {
-            None | Some(Tail::Open) => String::new(),
-            Some(Tail::None) => ", every tile full".into(),
-            Some(Tail::OneIf(layout)) => format!(", one `if` per thread by {}", self.layout_name(layout)),
-            Some(Tail::TwoTexts) => ", a text for full tiles and one with checks".into(),
-            Some(Tail::Predicates) => ", a check at each access".into(),
-        }
-    }
-
     fn finish(&mut self, finish: &Finish) {
         finish.before.iter().for_each(|stmt| self.stmt(stmt));
         finish.combines.iter().for_each(|c| self.combine(c));
@@ -386,4 +314,13 @@ fn operator_name(operator: &Operator) -> &'static str {
         Operator::Any => "any",
         Operator::User { .. } => "user",
     }
+}
+
+/// How a place is read.
+fn reading(read: &Reading) -> String {
+    if !read.shared {
+        return String::new();
+    }
+    let by = if read.asynchronous { "cp.async" } else { "registers" };
+    format!(", to shared memory by {by}{}", if read.transposed { ", transposed" } else { "" })
 }

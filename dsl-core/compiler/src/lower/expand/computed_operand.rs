@@ -25,7 +25,8 @@ impl Expander<'_> {
         let reader = Reader { acc, left, transposed: false };
         let (extents, fast) = (layout.shape(), layout.fast_axis());
         let text = format!("bring {} x {} elements of {name} to shared memory", extents[0], extents[1]);
-        let rows = Rows { dtype, extents, fast, slow: 1 - fast, outer_is_fast: reader.outer() == fast, transposed: false };
+        let outer_is_fast = reader.outer() == fast;
+        let rows = Rows { dtype, extents, fast, slow: 1 - fast, outer_is_fast, transposed: false, asynchronous: false };
         let copy = self.place_rows(reader, &rows, &format!("{name}_smem"), 1);
         self.comment(text);
         if self.repeated {

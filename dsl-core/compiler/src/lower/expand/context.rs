@@ -63,8 +63,8 @@ pub(crate) struct Expander<'a> {
     /// Open blocks, innermost last.
     pub blocks: Vec<Vec<Stmt>>,
     pub values: Vec<Option<Rep>>,
-    /// Where the copy of a window to shared memory has just ended: open blocks, and its first statement there.
-    pub copies_end: Option<(usize, usize)>,
+    /// Where the copy of a window to shared memory has just ended.
+    pub copies_end: Option<super::copy_to_shared::CopiesEnd>,
     /// The loop of steps of the dots that were lowered last, where it is written out.
     pub steps: Option<super::fragment_prefetch::LoweredSteps>,
     /// Some copies to shared memory go by registers, where memory has less than 4 bytes at once.

@@ -74,7 +74,7 @@ impl Expander<'_> {
             let start = self.ix.sub(start, self.ix.lit(copy.axes[k].before));
             first.push(self.declare_let(&format!("{name}_{}0", axis_name(k, rank)), self.ix.dtype, start));
         }
-        let scatters = self.kernel.launch.staging.transposed && !self.kernel.launch.staging.asynchronous;
+        let scatters = window.read.transposed && !window.read.asynchronous;
         let mut width = if fast == copy.fast || scatters { self.access_width(window, &first) } else { 1 };
         while width > 1 && (copy.axes[fast].extent % width != 0) {
             width /= 2;

@@ -32,16 +32,33 @@ pub(crate) struct Begun {
     parts: Parts,
 }
 
+/// The end of copies that all threads wait for.
+pub(crate) struct CopiesEnd {
+    /// Open blocks, and its first statement in the innermost of them.
+    depth: usize,
+    first: usize,
+    /// Some of the copies are asynchronous.
+    asynchronous: bool,
+}
+
+impl CopiesEnd {
+    /// Its statements.
+    fn len(&self) -> usize {
+        if self.asynchronous { 3 } else { 1 }
+    }
+}
+
 impl Expander<'_> {
     /// Copies the window: all threads together, item by item.
     pub fn copy_window(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) {
         let fill = self.plan_fill(window, copy, name);
-        if !self.join_copies() && self.repeated {
+        let before = self.join_copies();
+        if before.is_none() && self.repeated {
             // Some threads may still read what the last turn left there.
             self.emit(Stmt::Barrier(self.team_barrier()));
         }
         self.fill_copy(window, copy, &fill);
-        self.finish_copies();
+        self.finish_copies(window.read.asynchronous || before.is_some_and(|end| end.asynchronous));
     }
 
     /// Starts a window's copy, by all threads together.
@@ -55,7 +72,7 @@ impl Expander<'_> {
         let items: i64 = fill.counts.iter().product();
         let threads = self.team.threads;
         let turns = (items + threads - 1) / threads;
-        if turns <= UNROLLED_TURNS && !self.kernel.launch.staging.asynchronous && !(window.boundary == Boundary::Clamp && fill.width > 1) {
+        if turns <= UNROLLED_TURNS && !window.read.asynchronous && !(window.boundary == Boundary::Clamp && fill.width > 1) {
             return self.copy_by_registers(window, copy, fill, turns);
         }
         if turns <= UNROLLED_TURNS {
@@ -81,31 +98,31 @@ impl Expander<'_> {
     }
 
     /// Waits for the copies and meets.
-    fn finish_copies(&mut self) {
+    fn finish_copies(&mut self, asynchronous: bool) {
         let first = self.blocks.last().map_or(0, Vec::len);
-        if self.kernel.launch.staging.asynchronous {
+        if asynchronous {
             self.emit(Stmt::AsyncCommit);
             self.emit(Stmt::AsyncWait { pending: 0 });
         }
         self.emit(Stmt::Barrier(self.team_barrier()));
-        self.copies_end = Some((self.blocks.len(), first));
+        self.copies_end = Some(CopiesEnd { depth: self.blocks.len(), first, asynchronous });
     }
 
-    /// Windows that are copied one after the other meet once: takes back the end of the copy just before. False if there is none.
-    fn join_copies(&mut self) -> bool {
-        let Some((depth, first)) = self.copies_end.take() else { return false };
-        let count = if self.kernel.launch.staging.asynchronous { 3 } else { 1 };
-        let Some(block) = (if depth == self.blocks.len() { self.blocks.last_mut() } else { None }) else { return false };
+    /// Windows that are copied one after the other meet once: takes back the end of the copy just before, if there is one.
+    fn join_copies(&mut self) -> Option<CopiesEnd> {
+        let end = self.copies_end.take().filter(|end| end.depth == self.blocks.len())?;
+        let (block, behind) = (self.blocks.last_mut()?, end.first + end.len());
         let reads = |s: &Stmt| !matches!(s, Stmt::Let { value, .. } if !loads(value));
-        if block.len() < first + count || block[first + count..].iter().any(reads) {
-            return false;
+        if block.len() < behind || block[behind..].iter().any(reads) {
+            return None;
         }
-        block.drain(first..first + count);
-        true
+        block.drain(end.first..behind);
+        Some(end)
     }
 
     /// Copies a few items per thread: reads all of them before it stores the first, so that their latencies pass at the same time.
     fn copy_by_registers(&mut self, window: &WindowRep, copy: &WindowCopy, fill: &Fill, turns: i64) {
+        self.stored_copies = true;
         let parts = self.declare_parts(window, fill, turns);
         if turns == 1 {
             self.each_item(fill, 1, &mut |cx, at| {
@@ -228,7 +245,7 @@ impl Expander<'_> {
             let shared = item_place(copy, dtype, local, lies);
             let mut tested = global.clone();
             if let Some(own) = &fill.own
-                && self.kernel.launch.staging.mbarriers
+                && window.read.mbarriers
                 && upper[own.down]
             {
                 tested[own.down] = self.tested_together(window, fill, own, number, &global[own.down]);
@@ -247,7 +264,7 @@ impl Expander<'_> {
         let dtype = self.kernel.view(window.view).dtype;
         let (place, predicate) = self.outside_place(window, outside);
         let bytes = width * dtype.size() as i64;
-        if self.kernel.launch.staging.asynchronous && bytes >= 4 {
+        if window.read.asynchronous && bytes >= 4 {
             self.emit(Stmt::AsyncCopy { shared, global: place, bytes: bytes as u32, predicate });
             return;
         }

@@ -11,13 +11,13 @@ use girih_ir::types::{CompareOp, DType};
 /// The loads of a grid loop's body that are started before their turn, and how many turns' tiles are there at one time.
 pub(crate) struct EarlyLoads<'k> {
     stages: i64,
-    fill: Fill,
     loads: Vec<Early<'k>>,
 }
 
 /// One of them.
 struct Early<'k> {
     value: ValueId,
+    fill: Fill,
     access: &'k Access,
     layout: Layout,
 }
@@ -33,12 +33,12 @@ pub(crate) enum Waiting {
 impl<'k> Expander<'k> {
     /// The loads of the grid loop's body that its plan starts early.
     pub fn early_loads(&mut self, pipeline: &Pipeline) -> Option<EarlyLoads<'k>> {
-        let Pipeline::GridPrefetch { stages, fill, loads } = pipeline else { return None };
-        let one = |value: &ValueId| {
+        let Pipeline::GridPrefetch { stages, loads } = pipeline else { return None };
+        let one = |(value, fill): &(ValueId, Fill)| {
             let access = *self.loads.get(value).unwrap_or_else(|| panic!("grid_prefetch: {value:?} is no load in\n{}", self.kernel));
-            Early { value: *value, access, layout: self.layout_at(access) }
+            Early { value: *value, fill: *fill, access, layout: self.layout_at(access) }
         };
-        Some(EarlyLoads { stages: *stages, fill: *fill, loads: loads.iter().map(one).collect() })
+        Some(EarlyLoads { stages: *stages, loads: loads.iter().map(one).collect() })
     }
 
     /// Declares where early tiles wait, and starts the loads of the first `stages - 1` turns.
@@ -62,7 +62,7 @@ impl<'k> Expander<'k> {
             let cut = self.cut(e.access.view, &e.access.index, &e.layout, &mask);
             self.coordinates.clear();
             let bytes = cut.width * dtype.size() as i64;
-            waiting.push(if early.fill == Fill::Async && !cut.reversed && bytes >= 4 {
+            waiting.push(if e.fill == Fill::Async && !cut.reversed && bytes >= 4 {
                 let elements = e.layout.registers * self.team.threads;
                 let tensor = &self.kernel.params[self.kernel.view(e.access.view).param].name;
                 let shared = self.new_shared(&format!("{tensor}_ring"), dtype, elements * early.stages);

@@ -76,14 +76,24 @@ impl Expander<'_> {
     pub fn operand_anywhere(&mut self, access: &Access) -> WindowRep {
         let layout = self.layout_at(access);
         let index = index_values(&access.index);
-        WindowRep { view: access.view, index, boundary: Boundary::Zero, shift: vec![], halo: vec![], layout, copy: None, unseen: None }
+        WindowRep {
+            view: access.view,
+            index,
+            boundary: Boundary::Zero,
+            shift: vec![],
+            halo: vec![],
+            layout,
+            copy: None,
+            unseen: None,
+            read: access.read,
+        }
     }
 
     /// The axis of a copied operand behind whose end anything may lie: one of the result's, of which only what is stored within the grid's
     /// tensor is looked at. Only where stages are handed over by mbarriers: fewer tests among the products gain 1 % there, and lose as much
     /// where turns end with a barrier.
     pub fn unseen_axis(&mut self, load: ValueId, window: &WindowRep) -> Option<usize> {
-        if !self.kernel.launch.staging.mbarriers || !self.kernel.dots.only_stored() {
+        if !window.read.mbarriers || !self.kernel.dots.only_stored() {
             return None;
         }
         let axis = self.tile_positions(window)[self.kernel.dots.outer_axis(load)?];
@@ -109,10 +119,11 @@ impl Expander<'_> {
         let extents: Vec<i64> = (0..window.index.len()).map(|k| self.window_size(window, k)).collect();
         let (lies, tiles) = (self.contiguous(window), self.tile_positions(window));
         let outer = tiles[reader.outer()];
-        let transposed = self.kernel.launch.staging.transposed && outer != lies;
+        let transposed = window.read.transposed && outer != lies;
         let fast = if transposed { outer } else { lies };
         let slow = if tiles[0] == fast { tiles[1] } else { tiles[0] };
-        self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast: outer == fast, transposed }, name, copies)
+        let asynchronous = window.read.asynchronous;
+        self.place_rows(reader, &Rows { dtype, extents, fast, slow, outer_is_fast: outer == fast, transposed, asynchronous }, name, copies)
     }
 
     /// A thread's registers along the axis that the result has, too.
@@ -303,7 +314,7 @@ impl Expander<'_> {
     /// A load for dots only: copied by all threads together, or read where it is.
     pub fn open_operand(&mut self, value: ValueId, access: &Access) -> Expanded<()> {
         let mut window = self.window_at(value, Copied::Operand(access));
-        if self.kernel.launch.staging.operands {
+        if window.read.shared {
             let name = self.copy_name(value);
             let copy = self.place_copy(value, &window, &name, 1);
             self.copy_window(&window, &copy, &name);

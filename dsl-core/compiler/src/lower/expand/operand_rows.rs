@@ -29,6 +29,8 @@ pub(crate) struct Rows {
     pub outer_is_fast: bool,
     /// The tensor is contiguous along the other axis: copies write down the columns.
     pub transposed: bool,
+    /// Copies go by `cp.async`.
+    pub asynchronous: bool,
 }
 
 impl Expander<'_> {
@@ -123,7 +125,7 @@ impl Expander<'_> {
     /// tensor, which are the columns of the copy.
     fn written_positions(&self, rows: &Rows) -> Vec<(i64, i64)> {
         let (inner, bytes) = (rows.extents[rows.slow], rows.dtype.size() as i64);
-        let width = if self.kernel.launch.staging.asynchronous { 1 } else { gcd(inner, self.kernel.launch.vector.min(16 / bytes)) };
+        let width = if rows.asynchronous { 1 } else { gcd(inner, self.kernel.launch.vector.min(16 / bytes)) };
         (0..self.team.threads.min(32)).map(|lane| (lane * width % inner, lane * width / inner)).collect()
     }
 

@@ -5,7 +5,7 @@
 
 use super::context::{Expanded, Expander};
 use super::index::{Index, binary, compare, literal};
-use crate::block::{Handover, RingPlan};
+use crate::block::{Handover, KnobId, RingPlan};
 use crate::lower::refusal::Refusal;
 use girih_ir::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
@@ -18,6 +18,8 @@ const LOCAL: Index = Index { dtype: DType::I32 };
 pub(crate) struct Signals {
     full: SharedId,
     free: SharedId,
+    /// The knob that asks for them.
+    asked_by: Option<KnobId>,
 }
 
 /// Where the turns are in a ring.
@@ -55,7 +57,7 @@ impl Expander<'_> {
             return Ok(None);
         }
         if again {
-            return Err(Refusal::MbarriersPipeline);
+            return Err(Refusal::MbarriersPipeline(ring.asked_by));
         }
         let stages = ring.stages;
         let [full, free] = ["stage_full", "stage_free"].map(|name| self.new_shared(name, DType::U64, stages));
@@ -68,7 +70,7 @@ impl Expander<'_> {
         let condition = compare(CompareOp::Eq, self.thread32(), LOCAL.lit(0));
         self.emit(Stmt::If { condition, then, otherwise: vec![] });
         self.emit(Stmt::Barrier(Barrier::Block));
-        Ok(Some(Signals { full, free }))
+        Ok(Some(Signals { full, free, asked_by: ring.asked_by }))
     }
 
     /// Closes the copies to a stage: those that wait for it hear when they have landed.
@@ -81,7 +83,7 @@ impl Expander<'_> {
             return Ok(());
         };
         if self.stored_copies {
-            return Err(Refusal::MbarriersBytes);
+            return Err(Refusal::MbarriersBytes(signals.asked_by));
         }
         self.emit(Stmt::AsyncArrive { barrier: word(signals.full, stage) });
         Ok(())

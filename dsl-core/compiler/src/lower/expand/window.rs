@@ -7,7 +7,7 @@ pub(crate) use copy::{CopyAxis, WindowCopy};
 use super::context::{Expanded, Expander, Mode, Rep};
 use super::index::{all, binary, compare};
 use super::spans::Walked;
-use crate::block::{Access, Boundary, Index, Op, Ty, ValueId, ViewId, Window};
+use crate::block::{Access, Boundary, Index, Op, Reading, Ty, ValueId, ViewId, Window};
 use girih_ir::layout::{Layout, Source};
 use girih_ir::simt::{Expr, Place};
 use girih_ir::types::{BinaryOp, CompareOp};
@@ -35,6 +35,8 @@ pub(crate) struct WindowRep {
     /// The tile index of each axis; of an operand of a dot also scalars, where one coordinate is meant.
     pub index: Vec<ValueId>,
     pub boundary: Boundary,
+    /// How it is read.
+    pub read: Reading,
     /// What is added to the loop's coordinates, per axis.
     pub shift: Vec<Shift>,
     /// Halo before and after the tile, per axis; empty for an operand of a dot.
@@ -72,7 +74,7 @@ impl Expander<'_> {
     /// Lowers a window: the block copies it to shared memory, unless the schedule reads it where it is.
     pub fn open_window(&mut self, value: ValueId, window: &Window) -> Expanded<()> {
         let mut window = self.window_at(value, Copied::Window(window));
-        if self.kernel.launch.staging.windows && self.used(value).count > 0 {
+        if window.read.shared && self.used(value).count > 0 {
             let name = self.copy_name(value);
             let copy = self.place_window(value, &window, &name, 1);
             self.copy_window(&window, &copy, &name);
@@ -115,7 +117,8 @@ impl Expander<'_> {
         let halo: Vec<(i64, i64)> = reach.iter().map(|r| (r.before, r.after)).collect();
         let layout = self.layout_at(&window.tile);
         let (view, index, boundary) = (window.tile.view, index_values(&window.tile.index), window.boundary);
-        WindowRep { view, index, boundary, shift: vec![], halo, layout, copy: None, unseen: None }
+        let read = window.tile.read;
+        WindowRep { view, index, boundary, read, shift: vec![], halo, layout, copy: None, unseen: None }
     }
 
     fn shift(&mut self, shift: Option<ValueId>) -> Shift {

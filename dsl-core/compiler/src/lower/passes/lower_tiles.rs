@@ -7,8 +7,8 @@ use crate::analyses::tail_liveness;
 use crate::analyses::uses::{self, loaded_tensor, stored_tensor};
 use crate::analyses::window_groups::WindowGroups;
 use crate::block::{
-    Access, Block, Carry, Combine, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Operator, Param, ParamKind, Reach, SharedArray,
-    Staging, Stmt, Tail, Team, Ty, Value, View, Window,
+    Access, Block, Carry, Combine, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Operator, Param, ParamKind, Reach, Reading,
+    SharedArray, Stmt, Tail, Team, Ty, Value, View, Window,
 };
 use crate::plan::finish::{combines_grid, is_over_grid, keeps_order, split};
 use crate::plan::second_launch::needed;
@@ -32,7 +32,8 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
     let uses = uses::count(tile);
     let written = uses::written_params(tile);
     let mut forms = Forms::default();
-    let builder = Builder { source, written: &written };
+    let dots = Dots::new(tile, &uses, &written);
+    let builder = Builder { source, written: &written, dots: &dots };
     let values = (0..tile.values.len()).map(|v| builder.value(ValueId(v as u32), &uses, found, &mut forms)).collect();
     let shared = (0..tile.shared.len()).map(|s| builder.shared_array(tile::SharedId(s as u32), &mut forms)).collect();
     let body = builder.block(&tile.body)?;
@@ -46,7 +47,7 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
         index: builder.index(),
         params: (0..tile.params.len()).map(|p| builder.param(p)).collect(),
         lengths,
-        dots: Dots::new(tile, &uses, &written),
+        dots: dots.clone(),
         window_groups: WindowGroups::of(tile),
         values,
         views: tile.views.iter().map(view).collect(),
@@ -94,6 +95,7 @@ struct Builder<'a> {
     source: &'a Source<'a>,
     /// Tensor parameters that the kernel writes.
     written: &'a [bool],
+    dots: &'a Dots,
 }
 
 impl Builder<'_> {
@@ -116,13 +118,6 @@ impl Builder<'_> {
             has_async: plan.has_async,
             copies: plan.copies,
             shared_rows: plan.shared_rows,
-            staging: Staging {
-                windows: plan.shared_windows,
-                operands: plan.shared_operands,
-                transposed: plan.transposed_operands,
-                asynchronous: plan.async_windows,
-                mbarriers: plan.mbarriers,
-            },
             has_dots: plan.dots,
             units: plan.mma.clone(),
         }
@@ -213,10 +208,11 @@ impl Builder<'_> {
 
     fn stmt(&self, stmt: &tile::Stmt) -> Result<Stmt, CompileError> {
         Ok(match stmt {
-            tile::Stmt::Let(v, Op::Load(view, index)) => Stmt::Load(*v, access(*view, index)),
+            tile::Stmt::Let(v, Op::Load(view, index)) => Stmt::Load(*v, Access { read: self.reading(*v), ..access(*view, index) }),
             tile::Stmt::Let(v, Op::Window { view, index, shift, boundary }) => {
                 let index: Vec<Index> = index.iter().map(|i| Index::Tile(*i)).collect();
-                Stmt::Window(*v, Window { tile: access(*view, &index), shift: shift.clone(), boundary: *boundary })
+                let tile = Access { read: self.reading(*v), ..access(*view, &index) };
+                Stmt::Window(*v, Window { tile, shift: shift.clone(), boundary: *boundary })
             }
             tile::Stmt::Let(v, op) => Stmt::Let(*v, op.clone()),
             tile::Stmt::Store { view, index, value, .. } => Stmt::Store { to: access(*view, index), value: *value, instead: None },
@@ -247,6 +243,15 @@ impl Builder<'_> {
             }
             tile::Stmt::Where { mask, negate, body, .. } => Stmt::Where { mask: *mask, negate: *negate, body: self.block(body)? },
         })
+    }
+
+    /// How a window or a loaded tile is read: what is neither a window nor an operand of a dot has no copy.
+    fn reading(&self, value: ValueId) -> Reading {
+        let plan = self.source.plan.read(value);
+        if !plan.shared || matches!(self.source.kernel.ty(value), tile::Ty::Tile(..)) && !self.dots.is_load(value) {
+            return Reading::default();
+        }
+        Reading { shared: true, transposed: plan.transposed, asynchronous: plan.is_async(), mbarriers: plan.by_mbarriers() }
     }
 
     fn combine(&self, c: &tile::Combine) -> Result<Combine, CompileError> {
@@ -354,7 +359,7 @@ impl Builder<'_> {
 }
 
 fn access(view: tile::ViewId, index: &[Index]) -> Access {
-    Access { view, index: index.to_vec(), layout: None }
+    Access { view, index: index.to_vec(), layout: None, read: Reading::default() }
 }
 
 /// Whether every component is a scalar that leaves room for a flag in 64 bits.

@@ -32,10 +32,13 @@ pub(crate) fn split_tails(page: &mut Kernel, source: &Source) {
 
 /// The body once more for the tail is worth its text where the body is small and something is gained: vectors or fewer checks.
 fn both_worthwhile(page: &Kernel, l: &Loop) -> bool {
-    let mut statements = 0;
-    visit(&l.body, &mut |_| statements += 1);
+    let (mut statements, mut copied) = (0, false);
+    visit(&l.body, &mut |stmt| {
+        statements += 1;
+        copied |= matches!(stmt, Stmt::Window(_, window) if window.tile.read.shared);
+    });
     // The copy of a window, or of a dot's operand, checks its bounds in any case.
-    statements <= SMALL && !page.launch.staging.windows && !page.launch.has_dots
+    statements <= SMALL && !copied && !page.launch.has_dots
 }
 
 /// Where each thread owns one run and every access is at the grid's own tile, one `if` around the body does: the layout of that tile. Threads
@@ -57,7 +60,7 @@ fn guard_layout(page: &Kernel, source: &Source, l: &Loop, grid: &Grid) -> Option
     while let Some(stmt) = pending.pop() {
         match stmt {
             Stmt::Load(v, access) if page.ty(*v).shape().is_some() => simple &= straight(access),
-            Stmt::Window(..) if page.launch.staging.windows => return None,
+            Stmt::Window(_, window) if window.tile.read.shared => return None,
             Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..) | Op::Shuffle { .. } | Op::Vote(..)) => return None,
             Stmt::Combine(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Finish(_) => {
                 return None;

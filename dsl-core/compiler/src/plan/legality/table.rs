@@ -103,6 +103,9 @@ rules! {
     MbarriersBytes ["copy"]
         "All copies of `Mbarriers` move at least 4 bytes."
         "waits for asynchronous copies, which move at least 4 bytes; here less lies together: use Overlap";
+    RingCopies ["copy"]
+        "The copies of one loop share a ring: those by `cp.async` go by one word, and `Mbarriers` has no copy by registers beside it."
+        "the copies of one loop share a ring, whose stages are handed over in one way: both must be the same";
     MbarriersPipeline ["copy", "grid"]
         "A block of `Mbarriers` has one pipeline: one tile, or tiles that make one."
         "a block hands over the stages of one pipeline: give it one tile, or use Overlap";

@@ -21,9 +21,10 @@ impl Printer<'_> {
         self.line(&params.join(", "));
         for knob in &k.knobs {
             let choices: Vec<String> = knob.choices.iter().map(|c| c.to_string()).collect();
-            let of = match knob.kind {
-                KnobKind::Coarsen { of } => format!(" of {}", k.knob(of).name),
-                _ => String::new(),
+            let of = match (knob.kind, &knob.of) {
+                (KnobKind::Coarsen { of }, _) => format!(" of {}", k.knob(of).name),
+                (_, Some(of)) => format!(" of {}", of.name()),
+                (_, None) => String::new(),
             };
             self.line(&format!("knob {} = {}{of} [{}]", knob.name, knob.kind.group(), choices.join(", ")));
         }

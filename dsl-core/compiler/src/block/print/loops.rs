@@ -1,0 +1,79 @@
+//! Loops over tiles on a page: their iterations, pipelines and tails.
+
+use super::Page;
+use crate::block::{Fill, Handover, HostExpr, Loop, Pipeline, Range, RingPlan, Split, Tail};
+
+/// Characters of a loop's head that stand in one line.
+const WIDE: usize = 110;
+
+impl Page<'_> {
+    pub(super) fn tile_loop(&mut self, l: &Loop) {
+        let axes: Vec<String> = l.axes.iter().map(|axis| self.axis(l.view, *axis)).collect();
+        let sizes: Vec<String> = l.sizes.iter().map(i64::to_string).collect();
+        let word = if l.grid.is_some() { "grid" } else { "for" };
+        let mut head = format!("{word} {} in tiles of {} [{}]", self.list(&l.vars), axes.join(", "), sizes.join(", "));
+        if let Some(span) = l.span {
+            head += &format!(" that hold {}..{}", self.scalar(span.first), self.scalar(span.end));
+        }
+        head += &self.range(l);
+        head += &self.pipeline(&l.plan.pipeline);
+        head += &self.tail(l);
+        let carries = self.carries(&l.carries);
+        if head.len() + carries.len() > WIDE {
+            self.line(&format!("{head}{}", if carries.is_empty() { " {" } else { "," }));
+            if !carries.is_empty() {
+                self.line(&format!("    {} {{", carries.trim_start_matches(", ")));
+            }
+            self.block(&l.body);
+            self.line(&self.next(&l.carries));
+        } else {
+            self.nested(&format!("{head}{carries}"), &l.body, &self.next(&l.carries));
+        }
+    }
+
+    fn range(&self, l: &Loop) -> String {
+        let raster = l.grid.as_ref().filter(|g| g.raster > 1).map_or(String::new(), |g| format!(", raster {}", g.raster));
+        let range = match l.plan.range {
+            Range::All => "".into(),
+            Range::Once => ", one iteration".into(),
+            Range::OnePerBlock if self.kernel.launch.grid == HostExpr::Const(1) => ", one block".into(),
+            Range::OnePerBlock => ", one per block".into(),
+            Range::Persistent(n) => format!(", dealt to {n} blocks per multiprocessor"),
+            Range::Shared(Split::SplitK(n)) => format!(", split-K over {n} blocks"),
+            Range::Shared(Split::StreamK(n)) => format!(", stream-K over {n} blocks per multiprocessor"),
+            Range::SlicedK(n) => format!(", sliced-K over {n} slices"),
+        };
+        format!("{range}{raster}")
+    }
+
+    fn pipeline(&self, pipeline: &Pipeline) -> String {
+        match pipeline {
+            Pipeline::None => String::new(),
+            Pipeline::Multistage { ring, copies } => format!(", {} of {}", self.ring(ring), self.list(&copies.windows)),
+            Pipeline::DoubleBuffer(copies) => format!(", two buffers filled by registers of {}", self.list(&copies.windows)),
+            Pipeline::GridPrefetch { stages, loads } => {
+                let by = |fill: Fill| loads.iter().filter(|l| l.1 == fill).map(|l| l.0).collect::<Vec<_>>();
+                let ways = [(by(Fill::Registers), "registers"), (by(Fill::Async), "cp.async")];
+                let ways = ways.iter().filter(|(some, _)| !some.is_empty());
+                ways.map(|(some, fill)| format!(", {} loaded {} ahead by {fill}", self.list(some), stages - 1)).collect()
+            }
+            Pipeline::Persistent { .. } => ", the ring goes on from tile to tile".into(),
+        }
+    }
+
+    fn ring(&self, ring: &RingPlan) -> String {
+        let handover = if ring.handover == Handover::Mbarriers { "mbarriers" } else { "barrier block" };
+        let prefetch = if ring.fragment_prefetch { ", fragments read 1 step ahead" } else { "" };
+        format!("ring of {} stages by cp.async, handed over by {handover}{prefetch}", ring.stages)
+    }
+
+    fn tail(&self, l: &Loop) -> String {
+        match l.grid.as_ref().map(|g| &g.tail) {
+            None | Some(Tail::Open) => String::new(),
+            Some(Tail::None) => ", every tile full".into(),
+            Some(Tail::OneIf(layout)) => format!(", one `if` per thread by {}", self.layout_name(layout)),
+            Some(Tail::TwoTexts) => ", a text for full tiles and one with checks".into(),
+            Some(Tail::Predicates) => ", a check at each access".into(),
+        }
+    }
+}
