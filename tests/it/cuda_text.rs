@@ -77,6 +77,7 @@ impl Build {
             block: 128,
             cluster: 1,
             cooperative: false,
+            dependent: false,
             min_blocks: 1,
             opt_level: 3,
             roles: vec![],

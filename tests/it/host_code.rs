@@ -70,5 +70,33 @@ pub fn host_code(text: &str, function: &str) -> String {
         let name = host[..from].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |i| i + 1);
         host.replace_range(name..to + 4, &format!("{function}("));
     }
+    // Launches that may begin early go by a function of the file.
+    if let Some(from) = host.find("// The kernel may begin before") {
+        let end = from + host[from..].find("\n}\n").expect("its end") + 3;
+        host.replace_range(from..end, "");
+    }
+    while let Some(from) = host.find("launch_dependent(") {
+        let first = from + "launch_dependent(".len();
+        let end = behind_arguments(&host[first..], 4);
+        host.replace_range(from..first + end, &format!("{function}("));
+    }
     host
+}
+
+/// Where, behind so many arguments of a call and the comma after them, the rest of its text begins.
+fn behind_arguments(text: &str, count: usize) -> usize {
+    let (mut depth, mut left) = (0, count);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return at,
+            ')' => depth -= 1,
+            ',' if depth == 0 => left -= 1,
+            _ => {}
+        }
+        if left == 0 {
+            return at + 1;
+        }
+    }
+    panic!("no {count} arguments in {text}")
 }

@@ -68,6 +68,39 @@ fn schedules_become_the_instructions_that_they_mean() {
     assert!(copied("Async") >= 2 && copied("Registers") == 0);
 }
 
+/// A launch that may begin while the one in front of it runs reads and writes nothing before it has waited: not even what is `const` and
+/// `__restrict__`, which a compiler takes for constant.
+#[test]
+fn a_dependent_launch_touches_no_memory_before_it_has_waited() {
+    use girih_examples::{color_inversion, gemm, matrix_multiplication, reduction, softmax, vector_add};
+    provide();
+    provide_disassembler();
+    let kernels = [
+        vector_add::vector_add::Kernel::def(),
+        color_inversion::color_inversion::Kernel::def(),
+        reduction::reduction::Kernel::def(),
+        softmax::softmax_normalise::Kernel::def(),
+        matrix_multiplication::matrix_multiplication::Kernel::def(),
+        gemm::gemm::Kernel::def(),
+    ];
+    for (def, arch) in kernels.into_iter().flat_map(|def| [(def, "sm_90a"), (def, "sm_100a")]) {
+        let kernel = (def.build)().expect("a kernel builds");
+        let target = Target::find(arch).expect("a target");
+        let schedule = Schedule::default_of(&kernel);
+        let mut simt = lower(&kernel, &best_facts(&kernel), &schedule, target).unwrap_or_else(|e| panic!("{e}"));
+        simt.each_launch(&mut |launch| launch.launch.dependent = true);
+        let compiled = Compiled::of(simt, target).with_cubin().unwrap_or_else(|e| panic!("{e}"));
+        for function in compiled.sass().unwrap_or_else(|e| panic!("{e}")).functions {
+            let waits = function.instructions().position(|i| i.opcode == "ACQBULK");
+            let accesses = |i: &sass::Instruction| {
+                matches!(i.class(), Class::GlobalLoad(_) | Class::GlobalStore(_) | Class::AsyncCopy(_) | Class::Atomic) || i.opcode == "LD"
+            };
+            let first = function.instructions().position(accesses).expect("a kernel accesses memory");
+            assert!(waits.is_some_and(|at| at < first), "{} for {arch}: waits at {waits:?}, accesses memory at {first}", kernel.name);
+        }
+    }
+}
+
 /// Schedules of kernels whose cubins must be what was meant, with the architectures they are for.
 fn accepted_schedules() -> Vec<(KernelDef, &'static str)> {
     use girih_examples::lower_precision_gemm::{Bf16F32, F16F16, Int8, NN, NT, TN, Tf32, lower_precision_gemm};

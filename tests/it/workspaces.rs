@@ -92,6 +92,7 @@ fn last_block(beyond: i64) -> Kernel {
             block: 1,
             cluster: 1,
             cooperative: false,
+            dependent: false,
             min_blocks: 1,
             opt_level: 3,
             roles: vec![],

@@ -207,6 +207,10 @@ impl Target {
     pub fn has_async_copy(&self) -> bool {
         self.capability >= 80
     }
+    /// Has launches that begin before the one in front of them has ended (programmatic dependent launch).
+    pub fn has_dependent_launches(&self) -> bool {
+        self.capability >= 90
+    }
     /// Has `createpolicy` and loads that take a policy of the L2 cache.
     pub fn has_cache_policies(&self) -> bool {
         self.capability >= 80

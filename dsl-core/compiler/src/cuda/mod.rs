@@ -88,6 +88,10 @@ fn function(kernel: &Kernel, helpers: &mut BTreeSet<Helper>) -> String {
         out.push_str(&format!("{name}(\n    {})", params.join(",\n    ")));
     }
     out.push_str("\n{\n");
+    if kernel.launch.dependent {
+        out.push_str("    // The launch in front may still run: what it leaves in memory is there from here on.\n");
+        out.push_str("    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n");
+    }
     out.push_str(&body);
     out.push_str("}\n");
     out

@@ -27,6 +27,7 @@ fn kernel(name: &str, pointers: &[(&str, bool)]) -> Kernel {
             block: 256,
             cluster: 1,
             cooperative: false,
+            dependent: false,
             min_blocks: 1,
             opt_level: 3,
             roles: vec![],

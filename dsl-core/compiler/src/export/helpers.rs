@@ -10,7 +10,9 @@ pub(super) enum Helper {
     Multiprocessors,
     Workspace,
     Fill,
+    SameType,
     Cooperative,
+    Dependent,
     OwnedMemory,
     AlignedMemory,
     MayShare,
@@ -18,13 +20,14 @@ pub(super) enum Helper {
 
 impl Helper {
     /// Names that kernels can't have.
-    pub const NAMES: [&'static str; 13] = [
+    pub const NAMES: [&'static str; 14] = [
         "is_aligned",
         "multiprocessor_count",
         "workspace",
         "fill",
         "fill_elements",
         "launch_cooperative",
+        "launch_dependent",
         "same_type",
         "owned_memory",
         "OwnedMemory",
@@ -119,10 +122,27 @@ template <typename T> static void fill(T* to, long long count, T value)
 }
 "
             }
+            Helper::SameType => "template <typename T> struct same_type { typedef T type; };\n",
+            Helper::Dependent => {
+                "// The kernel may begin before the launch in front of it has ended, and waits for that by itself.
+template <typename... Params>
+static void launch_dependent(void (*kernel)(Params...), unsigned int blocks, unsigned int threads, size_t shared, typename same_type<Params>::type... params)
+{
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, kernel, params...);
+}
+"
+            }
             Helper::Cooperative => {
-                "template <typename T> struct same_type { typedef T type; };
-
-// All blocks are resident at once, so they may wait for each other.
+                "// All blocks are resident at once, so they may wait for each other.
 template <typename... Params>
 static void launch_cooperative(void (*kernel)(Params...), unsigned int blocks, unsigned int threads, size_t shared, typename same_type<Params>::type... params)
 {

@@ -209,10 +209,15 @@ impl Body<'_> {
             self.line(format!("cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {bytes});"));
         }
         let bytes = shared.unwrap_or(0);
-        if kernel.launch.cooperative {
-            self.helpers.insert(Helper::Cooperative);
+        let by_function = match (kernel.launch.cooperative, kernel.launch.dependent) {
+            (true, _) => Some((Helper::Cooperative, "launch_cooperative")),
+            (false, true) => Some((Helper::Dependent, "launch_dependent")),
+            (false, false) => None,
+        };
+        if let Some((helper, function)) = by_function {
+            self.helpers.extend([Helper::SameType, helper]);
             let values = if values.is_empty() { String::new() } else { format!(", {values}") };
-            self.line(format!("launch_cooperative({name}, {blocks}, {threads}, {bytes}{values});"));
+            self.line(format!("{function}({name}, {blocks}, {threads}, {bytes}{values});"));
         } else {
             let bytes = if bytes > 0 { format!(", {bytes}") } else { String::new() };
             self.line(format!("{name}<<<{blocks}, {threads}{bytes}>>>({values});"));

@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod body;
+mod dependent;
 mod expr;
 mod helpers;
 mod launch;
@@ -129,6 +130,7 @@ pub fn compile_sites<C: Into<Chosen>>(
 pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: &Target) -> Result<String, ExportError> {
     let binding = signature.bind(program).map_err(ExportError::Signature)?;
     signature.check_constness(program, &binding).map_err(ExportError::Signature)?;
+    let sites = &dependent::marked(program, sites, target);
     let (mut kernels, names) = name_kernels(sites, signature);
     let signature = &with_free_names(signature, &names);
     // Which of the author's names are worth a variable shows once the text is there.

@@ -328,3 +328,31 @@ fn values_that_are_used_again_have_the_authors_name() {
     assert!(count("while (turn < half_2) {") == 1 && !text.contains("unused") && !text.contains("again"), "{text}");
     insta::assert_snapshot!("named", text.split("extern \"C\" void").nth(1).expect("solve"));
 }
+
+#[test]
+fn launches_behind_others_may_begin_before_those_have_ended() {
+    let exported = |body: Vec<Stmt>, target: &str| {
+        let (program, signature) = (program(vec![], vec![], body), Signature::parse(SIGNATURE).unwrap());
+        let target = Target::find(target).unwrap();
+        export_program(&program, &signature, target, &mut |_, kernel: &tile::Kernel| Schedule::default_of(kernel)).unwrap()
+    };
+    let one = || launch(0, Base::Param(0), Base::Param(1));
+    let is_dependent = |text: &str| {
+        let waits = text.matches("griddepcontrol.wait").count();
+        // Each kernel waits, before anything else but its declarations.
+        assert!(waits == 0 || waits == text.matches("__global__").count(), "{text}");
+        assert_eq!(waits > 0, text.contains("    launch_dependent(add_one"), "{text}");
+        assert_eq!(waits > 0, !text.contains("<<<"), "{text}");
+        waits > 0
+    };
+    assert!(!is_dependent(&exported(vec![one()], "h200")), "nothing is in front of it");
+    assert!(is_dependent(&exported(vec![one(), launch(1, Base::Param(0), Base::Param(1))], "h200")));
+    assert!(!is_dependent(&exported(vec![one(), launch(1, Base::Param(0), Base::Param(1))], "a100")), "no such launches");
+    let index = |i: i64| Expr::Literal(Literal::index(i));
+    let turns = Stmt::For { var: ScalarVar(0), start: index(0), end: index(3), body: vec![one()] };
+    let counted = Program { scalars: vec![(DType::I64, "i".into())], ..program(vec![], vec![], vec![turns]) };
+    assert!(is_dependent(&text(&counted, SIGNATURE, "T=256")), "a turn is behind another one");
+    let condition = Expr::Compare(CompareOp::Lt, Box::new(index(0)), Box::new(len()));
+    let either = Stmt::If { condition, then: vec![one()], otherwise: vec![launch(1, Base::Param(0), Base::Param(1))] };
+    assert!(!is_dependent(&exported(vec![either], "h200")), "one side or the other is launched");
+}

@@ -75,6 +75,9 @@ pub struct LaunchRecord {
     pub cluster: u32,
     /// All blocks must be resident at once.
     pub cooperative: bool,
+    /// It may begin before the launch in front of it has ended: every thread waits for that first (programmatic dependent launch, CUDA C++
+    /// Programming Guide).
+    pub dependent: bool,
     /// Blocks per multiprocessor that the schedule counts on (second argument of `__launch_bounds__`).
     pub min_blocks: u32,
     /// The optimisation level that ptxas is asked for; it does what it can at [`OPT_LEVEL`], its default.

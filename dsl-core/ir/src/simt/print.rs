@@ -15,7 +15,9 @@ pub fn print(kernel: &Kernel) -> String {
     let _ = writeln!(out, "// {} at {}", p.signature, p.loc);
     let _ = writeln!(out, "// {}", p.schedule);
     let _ = write!(out, "// grid {}, block {}, cluster {}, min blocks {}", launch.grid, launch.block, launch.cluster, launch.min_blocks);
-    let _ = writeln!(out, "{}, shared {} bytes", if launch.cooperative { ", cooperative" } else { "" }, kernel.shared_bytes());
+    let ways = [(launch.cooperative, ", cooperative"), (launch.dependent, ", dependent")];
+    let ways: String = ways.iter().filter(|(is, _)| *is).map(|(_, text)| *text).collect();
+    let _ = writeln!(out, "{ways}, shared {} bytes", kernel.shared_bytes());
     for role in &launch.roles {
         let registers = role.registers.map_or(String::new(), |r| format!(", {r} registers"));
         let _ = writeln!(out, "// role {}: {} warps{registers}", role.name, role.warps);

@@ -83,8 +83,16 @@ pub struct Build {
 
 impl Build {
     pub fn new(block: u32) -> Build {
-        let launch =
-            LaunchRecord { grid: HostExpr::Const(1), block, cluster: 1, cooperative: false, min_blocks: 1, opt_level: 3, roles: vec![] };
+        let launch = LaunchRecord {
+            grid: HostExpr::Const(1),
+            block,
+            cluster: 1,
+            cooperative: false,
+            dependent: false,
+            min_blocks: 1,
+            opt_level: 3,
+            roles: vec![],
+        };
         let provenance = Provenance {
             signature: "test".into(),
             loc: SourceLoc::NONE,

@@ -183,6 +183,7 @@ mod tests {
                 block: 32,
                 cluster: 1,
                 cooperative: false,
+                dependent: false,
                 min_blocks: 1,
                 opt_level: 3,
                 roles: Vec::new(),
