@@ -176,6 +176,10 @@ pub(crate) enum Meet {
     Memory(Key),
     /// It goes where these others went. A thread that did so in the same layout has been at its own elements alone.
     SamePlace { key: Key, access: Access, earlier: BTreeSet<Key> },
+    /// Threads may still read the copies in shared memory that the ones that follow replace.
+    Replaced,
+    /// The copies just made are read; some of them may be on their way.
+    Copied { asynchronous: bool },
 }
 
 /// A statement.

@@ -98,6 +98,8 @@ impl Check<'_> {
                 self.makes(*v)
             }
             Stmt::Load(v, access) => {
+                let idle = access.read.shared && !self.page.dots.is_load(*v);
+                rule(!idle, || format!("{} is no operand of a dot, and has a copy in shared memory", self.name(*v)))?;
                 self.access(access, self.page.ty(*v))?;
                 self.makes(*v)
             }

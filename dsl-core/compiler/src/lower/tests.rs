@@ -134,6 +134,17 @@ fn differ(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, shapes: &[V
         Err(CompileError::Schedule(_)) => return None,
         Err(e) => panic!("{e}"),
     };
+    let context = || format!("{} on {shapes:?}, {facts}\n{}", schedule.short(kernel), cuda::emit(&simt));
+    let (counters, right) = simulated(kernel, &simt, shapes).unwrap_or_else(|t| panic!("{t}\n{}", context()));
+    assert!(right, "{}", context());
+    counters
+}
+
+/// What the simulator counts of a lowered kernel, and whether its last tensor is what the evaluator makes of it.
+///
+/// # Errors
+/// What the simulator traps on.
+fn simulated(kernel: &tile::Kernel, simt: &simt::Kernel, shapes: &[Vec<i64>]) -> Result<(Option<sim::Counters>, bool), String> {
     let counts: Vec<usize> = shapes.iter().map(|s| s.iter().product::<i64>() as usize).collect();
     let data = |k: usize| -> Vec<u8> { (0..counts[k]).flat_map(|i| ((i * 7 + k * 13) as f32).to_le_bytes()).collect() };
     let last = shapes.len() - 1;
@@ -159,14 +170,9 @@ fn differ(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, shapes: &[V
         })
         .collect();
     let grid = simt.launch.grid.eval(&host, 3) as u32;
-    let context = || format!("{} on {shapes:?}, {facts}\n{}", schedule.short(kernel), cuda::emit(&simt));
-    let run = |memory: &mut sim::Memory| {
-        sim::simulate(&sim::Program::decode(&simt), grid, &args, memory, &sim::Options::default())
-            .unwrap_or_else(|t| panic!("{t}\n{}", context()))
-    };
-    let report = (grid > 0).then(|| run(&mut memory));
-    assert!(memory.read(buffers[last], 0, counts[last] * 4) == expected[last], "{}", context());
-    report.map(|r| r.counters)
+    let mut run = || sim::simulate(&sim::Program::decode(simt), grid, &args, &mut memory, &sim::Options::default());
+    let counters = if grid > 0 { Some(run().map_err(|trap| trap.to_string())?.counters) } else { None };
+    Ok((counters, memory.read(buffers[last], 0, counts[last] * 4) == expected[last]))
 }
 
 #[test]

@@ -224,6 +224,9 @@ impl<'a> Page<'a> {
             Meet::Loop => "what the loop does meets what was done before it".to_string(),
             Meet::Shared => "a shared array that was touched before is touched".to_string(),
             Meet::Memory(_) => "another thread may have been there".to_string(),
+            Meet::Replaced => "the last copies may still be read".to_string(),
+            Meet::Copied { asynchronous: true } => "the copies have landed, and all see them".to_string(),
+            Meet::Copied { asynchronous: false } => "all see the copies".to_string(),
             Meet::SamePlace { earlier, .. } => format!("unless it lies as at {} before", plural(earlier.len(), "access", "accesses")),
         };
         self.beside("barrier", &format!("// {what}"));

@@ -63,8 +63,6 @@ pub(crate) struct Expander<'a> {
     /// Open blocks, innermost last.
     pub blocks: Vec<Vec<Stmt>>,
     pub values: Vec<Option<Rep>>,
-    /// Where the copy of a window to shared memory has just ended.
-    pub copies_end: Option<super::copy_to_shared::CopiesEnd>,
     /// The loop of steps of the dots that were lowered last, where it is written out.
     pub steps: Option<super::fragment_prefetch::LoweredSteps>,
     /// Some copies to shared memory go by registers, where memory has less than 4 bytes at once.
@@ -142,7 +140,6 @@ impl<'a> Expander<'a> {
             vacant: Vec::new(),
             blocks: vec![Vec::new()],
             values: vec![None; kernel.values.len()],
-            copies_end: None,
             steps: None,
             stored_copies: false,
             accessed_in: HashMap::new(),
@@ -196,7 +193,6 @@ impl<'a> Expander<'a> {
 
     /// Closes the innermost block; coordinates computed in it are out of scope.
     pub fn close(&mut self) -> Vec<Stmt> {
-        self.copies_end = None;
         let depth = self.blocks.len();
         self.coordinates.retain(|c| c.depth < depth);
         self.hoisted.retain(|(_, _, at)| *at < depth);

@@ -85,7 +85,8 @@ impl Expander<'_> {
     /// The threads that work together meet, if another one may have been where the next statement goes.
     fn meet_before(&mut self, meet: &Meet) {
         let needed = match meet {
-            Meet::Loop | Meet::Shared => return self.emit(Stmt::Barrier(self.team_barrier())),
+            Meet::Loop | Meet::Shared | Meet::Replaced => return self.emit(Stmt::Barrier(self.team_barrier())),
+            Meet::Copied { asynchronous } => return self.finish_copies(*asynchronous),
             _ if self.keeps_to_own => false,
             Meet::Memory(Key::Load(value)) | Meet::SamePlace { key: Key::Load(value), .. } if self.loaded_early.contains(value) => false,
             Meet::Memory(_) => true,

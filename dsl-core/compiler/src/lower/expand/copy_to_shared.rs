@@ -32,35 +32,7 @@ pub(crate) struct Begun {
     parts: Parts,
 }
 
-/// The end of copies that all threads wait for.
-pub(crate) struct CopiesEnd {
-    /// Open blocks, and its first statement in the innermost of them.
-    depth: usize,
-    first: usize,
-    /// Some of the copies are asynchronous.
-    asynchronous: bool,
-}
-
-impl CopiesEnd {
-    /// Its statements.
-    fn len(&self) -> usize {
-        if self.asynchronous { 3 } else { 1 }
-    }
-}
-
 impl Expander<'_> {
-    /// Copies the window: all threads together, item by item.
-    pub fn copy_window(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) {
-        let fill = self.plan_fill(window, copy, name);
-        let before = self.join_copies();
-        if before.is_none() && self.repeated {
-            // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(self.team_barrier()));
-        }
-        self.fill_copy(window, copy, &fill);
-        self.finish_copies(window.read.asynchronous || before.is_some_and(|end| end.asynchronous));
-    }
-
     /// Starts a window's copy, by all threads together.
     pub fn start_copy(&mut self, window: &WindowRep, copy: &WindowCopy, name: &str) {
         let fill = self.plan_fill(window, copy, name);
@@ -98,26 +70,12 @@ impl Expander<'_> {
     }
 
     /// Waits for the copies and meets.
-    fn finish_copies(&mut self, asynchronous: bool) {
-        let first = self.blocks.last().map_or(0, Vec::len);
+    pub fn finish_copies(&mut self, asynchronous: bool) {
         if asynchronous {
             self.emit(Stmt::AsyncCommit);
             self.emit(Stmt::AsyncWait { pending: 0 });
         }
         self.emit(Stmt::Barrier(self.team_barrier()));
-        self.copies_end = Some(CopiesEnd { depth: self.blocks.len(), first, asynchronous });
-    }
-
-    /// Windows that are copied one after the other meet once: takes back the end of the copy just before, if there is one.
-    fn join_copies(&mut self) -> Option<CopiesEnd> {
-        let end = self.copies_end.take().filter(|end| end.depth == self.blocks.len())?;
-        let (block, behind) = (self.blocks.last_mut()?, end.first + end.len());
-        let reads = |s: &Stmt| !matches!(s, Stmt::Let { value, .. } if !loads(value));
-        if block.len() < behind || block[behind..].iter().any(reads) {
-            return None;
-        }
-        block.drain(end.first..behind);
-        Some(end)
     }
 
     /// Copies a few items per thread: reads all of them before it stores the first, so that their latencies pass at the same time.
@@ -281,17 +239,6 @@ impl Expander<'_> {
             self.emit(Stmt::LoadVector { var, at: zero.clone(), place, lanes: width as u32, predicate, cache });
             self.store_neighbours(shared, (var, zero), [width, step], None);
         }
-    }
-}
-
-/// Whether an expression reads memory.
-pub(super) fn loads(e: &Expr) -> bool {
-    match e {
-        Expr::Load { .. } => true,
-        Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => false,
-        Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => loads(a),
-        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => loads(a) || loads(b),
-        Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => loads(a) || loads(b) || loads(c),
     }
 }
 

@@ -317,7 +317,7 @@ impl Expander<'_> {
         if window.read.shared {
             let name = self.copy_name(value);
             let copy = self.place_copy(value, &window, &name, 1);
-            self.copy_window(&window, &copy, &name);
+            self.start_copy(&window, &copy, &name);
             window.copy = Some(copy);
         }
         self.set(value, Rep::Window(Box::new(window)));

@@ -248,7 +248,8 @@ impl Builder<'_> {
     /// How a window or a loaded tile is read: what is neither a window nor an operand of a dot has no copy.
     fn reading(&self, value: ValueId) -> Reading {
         let plan = self.source.plan.read(value);
-        if !plan.shared || matches!(self.source.kernel.ty(value), tile::Ty::Tile(..)) && !self.dots.is_load(value) {
+        let is_window = matches!(self.source.kernel.ty(value), tile::Ty::Window(..));
+        if !plan.shared || !(is_window || self.dots.is_load(value)) {
             return Reading::default();
         }
         Reading { shared: true, transposed: plan.transposed, asynchronous: plan.is_async(), mbarriers: plan.by_mbarriers() }

@@ -1,13 +1,18 @@
-//! Where the threads of a block meet between accesses of shared arrays, and of tensors that a block both stores and loads.
+//! Where the threads of a block meet: between accesses of shared arrays, and of tensors that a block both stores and loads; and around copies
+//! to shared memory, those of a pipeline aside, which its ring hands over.
 
 use super::Source;
 use crate::analyses::barriers::{Barriers, place};
-use crate::block::{Access, Block, Finish, FinishWay, Kernel, Key, Meet, Stmt, ValueId};
+use crate::block::{
+    Access, Block, Finish, FinishWay, Kernel, Key, Loop, Meet, Pipeline, Range, Reading, Stmt, Value, ValueId, Window, operands,
+};
 
 /// Puts the meetings before what they are for.
 pub(crate) fn place_barriers(page: &mut Kernel, source: &Source) {
     let barriers = place(source.kernel, source.plan.grid > 0);
     insert(&mut page.body, &barriers);
+    let mut copies = Copies { values: &page.values, sliced: page.teams.len() > 1 };
+    copies.block(&mut page.body, false, &[]);
 }
 
 fn insert(block: &mut Block, barriers: &Barriers) {
@@ -53,4 +58,97 @@ fn at_access(key: Key, access: &Access, barriers: &Barriers) -> Option<Meet> {
     }
     let earlier = barriers.at_the_same_place(key)?.clone();
     Some(Meet::SamePlace { key, access: access.clone(), earlier })
+}
+
+/// Puts meetings around copies to shared memory. Copies that follow one another, with nothing but values between them that read none of
+/// them, meet once.
+struct Copies<'a> {
+    values: &'a [Value],
+    /// Groups of threads share a tile, and each tile ends with all of them together.
+    sliced: bool,
+}
+
+/// Copies that nobody has waited for.
+#[derive(Default)]
+struct Open {
+    values: Vec<ValueId>,
+    /// Statements up to and with the last of them.
+    end: usize,
+    asynchronous: bool,
+}
+
+impl Copies<'_> {
+    /// `repeats`: threads may come here again. `ahead` are copies that the loop around makes ahead of their iteration.
+    fn block(&mut self, block: &mut Block, repeats: bool, ahead: &[ValueId]) {
+        let mut open = Open::default();
+        for mut stmt in std::mem::take(block) {
+            if let Some((value, read)) = self.copied(&stmt).filter(|(value, _)| !ahead.contains(value)) {
+                if open.values.is_empty() && repeats {
+                    block.push(Stmt::Meet(Meet::Replaced));
+                }
+                block.push(stmt);
+                open.values.push(value);
+                (open.end, open.asynchronous) = (block.len(), open.asynchronous || read.asynchronous);
+                continue;
+            }
+            let joins = matches!(&stmt, Stmt::Let(_, op) if !operands(op).iter().any(|v| open.values.contains(v)));
+            if !joins {
+                close(block, &mut open);
+            }
+            self.inner(&mut stmt, repeats);
+            block.push(stmt);
+        }
+        close(block, &mut open);
+    }
+
+    /// What a statement copies to shared memory.
+    fn copied(&self, stmt: &Stmt) -> Option<(ValueId, Reading)> {
+        let (value, read) = match stmt {
+            Stmt::Load(value, access) => (*value, access.read),
+            Stmt::Window(value, Window { tile, .. }) if self.values[value.0 as usize].uses.count > 0 => (*value, tile.read),
+            Stmt::Let(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) => {
+                return None;
+            }
+            Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Range { .. } => {
+                return None;
+            }
+            Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Finish(_) => return None,
+        };
+        read.shared.then_some((value, read))
+    }
+
+    fn inner(&mut self, stmt: &mut Stmt, repeats: bool) {
+        match stmt {
+            Stmt::Loop(Loop { body, plan, .. }) => {
+                let ahead = match &plan.pipeline {
+                    Pipeline::Multistage { copies, .. } | Pipeline::DoubleBuffer(copies) => copies.windows.clone(),
+                    Pipeline::None | Pipeline::GridPrefetch { .. } | Pipeline::Persistent { .. } => vec![],
+                };
+                let again = match plan.range {
+                    Range::Once | Range::OnePerBlock => repeats,
+                    Range::Persistent(_) => !self.sliced,
+                    Range::All | Range::Shared(_) | Range::SlicedK(_) => true,
+                };
+                self.block(body, again, &ahead);
+            }
+            Stmt::Range { body, .. } => self.block(body, true, &[]),
+            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| self.block(b, true, &[])),
+            Stmt::Where { body, .. } => self.block(body, repeats, &[]),
+            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| self.block(b, repeats, &[])),
+            Stmt::Finish(Finish { before, after, way, .. }) => {
+                let again = if let FinishWay::SecondLaunch { again } = way { Some(again) } else { None };
+                [before, after].into_iter().chain(again).for_each(|b| self.block(b, repeats, &[]));
+            }
+            Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+            Stmt::Combine(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
+        }
+    }
+}
+
+/// The block meets behind the copies that are open.
+fn close(block: &mut Block, open: &mut Open) {
+    let Open { values, end, asynchronous } = std::mem::take(open);
+    if !values.is_empty() {
+        block.insert(end, Stmt::Meet(Meet::Copied { asynchronous }));
+    }
 }

@@ -100,6 +100,13 @@ fn code(kernel: &simt::Kernel) -> String {
     text.lines().filter(|l| !l.starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
+/// What the simulator counts of the code of a page, which computes what the evaluator computes.
+fn counted(kernel: &tile::Kernel, simt: &simt::Kernel, shapes: &[Vec<i64>]) -> sim::Counters {
+    let (counters, right) = simulated(kernel, simt, shapes).unwrap_or_else(|trap| panic!("{trap}\n{}", cuda::emit(simt)));
+    assert!(right, "{}", cuda::emit(simt));
+    counters.expect("some block runs")
+}
+
 /// The first loop of a page that has a pipeline.
 fn pipeline(page: &mut block::Kernel) -> &mut Pipeline {
     fn find(body: &mut [block::Stmt]) -> Option<&mut Pipeline> {
@@ -128,6 +135,11 @@ fn a_ring_has_the_stages_of_the_page() {
     let bytes = |k: &simt::Kernel| k.shared_bytes();
     let three = lower(&k, &Facts::best(&k), &stages(3), Target::h200()).expect("a legal schedule");
     assert_eq!(bytes(&four) * 3, bytes(&three) * 4);
+    // As many copies, and a ring that is filled one iteration earlier.
+    let shapes = [vec![32, 128], vec![128, 32], vec![32, 32]];
+    let (three, four) = (counted(&k, &three, &shapes), counted(&k, &four, &shapes));
+    assert_eq!(three.global_async, four.global_async);
+    assert_ne!(three.instructions(), four.instructions());
 }
 
 #[test]
@@ -138,9 +150,15 @@ fn loads_run_as_far_ahead_as_the_page_says() {
     let mut page = page_of(&k, &stages(2));
     let Pipeline::GridPrefetch { stages: distance, .. } = pipeline(&mut page) else { panic!("no prefetch in\n{page}") };
     *distance = 3;
-    assert_eq!(code(&written(&k, &stages(2), &page)), of_schedule(3));
+    let ahead = written(&k, &stages(2), &page);
+    assert_eq!(code(&ahead), of_schedule(3));
     *pipeline(&mut page) = Pipeline::None;
-    assert_eq!(code(&written(&k, &stages(2), &page)), of_schedule(1));
+    let in_turn = written(&k, &stages(2), &page);
+    assert_eq!(code(&in_turn), of_schedule(1));
+    let shapes = [vec![8192], vec![8192], vec![8192]];
+    let (ahead, in_turn) = (counted(&k, &ahead, &shapes), counted(&k, &in_turn, &shapes));
+    assert!(ahead.global_async.requests > 0 && ahead.global_load.requests == 0, "{ahead:?}");
+    assert!(in_turn.global_async.requests == 0 && in_turn.global_load.requests > 0, "{in_turn:?}");
 }
 
 #[test]
@@ -149,7 +167,8 @@ fn accesses_are_as_wide_as_their_layouts_on_the_page() {
     let (four, one) = (chosen(&k, &[1024, 4, 4, 0, 1], "Registers"), chosen(&k, &[1024, 4, 1, 0, 1], "Registers"));
     let (mut page, narrow) = (page_of(&k, &four), page_of(&k, &one));
     let layout = narrow.teams[0].anchor.clone();
-    let wide = code(&written(&k, &four, &page));
+    let of_four = written(&k, &four, &page);
+    let wide = code(&of_four);
     assert_eq!(wide.matches("float4").count(), 6, "{wide}");
     for stmt in &mut grid(&mut page).body {
         if let block::Stmt::Load(_, access) | block::Stmt::Store { to: access, .. } = stmt {
@@ -159,7 +178,12 @@ fn accesses_are_as_wide_as_their_layouts_on_the_page() {
     grid(&mut page).grid.as_mut().expect("a grid loop").tail = narrow.grid().expect("a grid loop").tail.clone();
     page.teams[0] = narrow.teams[0].clone();
     page.launch.vector = 1;
-    assert_eq!(code(&written(&k, &four, &page)), code(&written(&k, &one, &narrow)));
+    let of_one = written(&k, &four, &page);
+    assert_eq!(code(&of_one), code(&written(&k, &one, &narrow)));
+    let shapes = [vec![4096], vec![4096], vec![4096]];
+    let (of_four, of_one) = (counted(&k, &of_four, &shapes), counted(&k, &of_one, &shapes));
+    assert_eq!(of_four.global_load.requests * 4, of_one.global_load.requests);
+    assert_eq!(of_four.global_load.sectors, of_one.global_load.sectors);
 }
 
 #[test]
@@ -171,6 +195,7 @@ fn tails_are_checked_as_the_page_says() {
     grid(&mut page).grid.as_mut().expect("a grid loop").tail = Tail::Predicates;
     let text = code(&written(&k, &s, &page));
     assert!(!text.contains("// a full tile") && !text.contains("// the tail"), "{text}");
+    counted(&k, &written(&k, &s, &page), &[vec![4000], vec![4000], vec![4000]]);
 }
 
 #[test]
@@ -180,12 +205,46 @@ fn threads_meet_where_the_page_says() {
     let mut page = page_of(&k, &s);
     let barriers = |page: &block::Kernel| code(&written(&k, &s, page)).matches("__syncthreads()").count();
     assert_eq!(barriers(&page), 1, "{page}");
-    let _ = differ(&k, &Facts::best(&k), &s, &[vec![128], vec![128]]);
+    let shapes = [vec![128], vec![128]];
+    // Two blocks of two warps.
+    assert_eq!(counted(&k, &written(&k, &s, &page), &shapes).block_barriers, 4);
     let body = &mut grid(&mut page).body;
     let meetings = body.len();
     body.retain(|stmt| !matches!(stmt, block::Stmt::Meet(Meet::Shared)));
     assert!(body.len() < meetings);
     assert_eq!(barriers(&page), 0, "{page}");
+    let raced = simulated(&k, &written(&k, &s, &page), &shapes).expect_err("nobody waits for what others write");
+    assert!(raced.contains("is read before it is written"), "{raced}");
+}
+
+#[test]
+fn copies_meet_where_the_page_says() {
+    let k = product();
+    let s = chosen(&k, &[32, 32, 16, 1], "Async");
+    let page = page_of(&k, &s);
+    let shapes = [vec![32, 64], vec![64, 32], vec![32, 32]];
+    let meets = |page: &block::Kernel| {
+        let mut found = (0, 0);
+        block::visit(&page.body, &mut |stmt| {
+            found.0 += usize::from(matches!(stmt, block::Stmt::Meet(Meet::Replaced)));
+            found.1 += usize::from(matches!(stmt, block::Stmt::Meet(Meet::Copied { asynchronous: true })));
+        });
+        found
+    };
+    // Both operands are waited for at once.
+    assert_eq!(meets(&page), (1, 1), "{page}");
+    let simt = written(&k, &s, &page);
+    assert_eq!(code(&simt).matches("copy_async_wait<0>()").count(), 1);
+    let warps = simt.launch.block as u64 / 32;
+    assert_eq!(counted(&k, &simt, &shapes).block_barriers, 4 * 2 * warps, "two barriers in each of four iterations");
+    let without = |gone: fn(&Meet) -> bool| {
+        let mut page = page.clone();
+        let inner = grid(&mut page).body.iter_mut().find_map(|s| if let block::Stmt::Loop(l) = s { Some(l) } else { None });
+        inner.expect("a loop of the sum").body.retain(|s| !matches!(s, block::Stmt::Meet(m) if gone(m)));
+        simulated(&k, &written(&k, &s, &page), &shapes)
+    };
+    assert!(without(|m| matches!(m, Meet::Copied { .. })).is_err(), "nobody waits for the copies");
+    assert!(without(|m| matches!(m, Meet::Replaced)).is_err(), "copies land where others still read");
 }
 
 #[test]
@@ -220,7 +279,7 @@ fn a_page_that_breaks_a_rule_is_found() {
         let Pipeline::Multistage { ring, .. } = &mut inner(page).plan.pipeline else { panic!("no ring") };
         ring
     }
-    let damages: [(Damage, &str); 14] = [
+    let damages: [(Damage, &str); 15] = [
         (|p| drop(grid(p).body.remove(0)), "is read before it is made"),
         (
             |p| {
@@ -252,6 +311,7 @@ fn a_page_that_breaks_a_rule_is_found() {
             },
             "axes, not",
         ),
+        (|p| p.dots = page_of(&vector_add(), &chosen(&vector_add(), &[1024, 4, 4, 0, 1], "Registers")).dots, "has a copy in shared memory"),
         (
             |p| {
                 inner(p).carries[0].next = block::ValueId(0);
