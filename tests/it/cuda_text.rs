@@ -72,16 +72,7 @@ pub struct Build {
 
 impl Build {
     pub fn new(name: &str) -> Build {
-        let launch = LaunchRecord {
-            grid: HostExpr::Const(1),
-            block: 128,
-            cluster: 1,
-            cooperative: false,
-            dependent: false,
-            min_blocks: 1,
-            opt_level: 3,
-            roles: vec![],
-        };
+        let launch = LaunchRecord::new(HostExpr::Const(1), 128);
         let provenance = Provenance {
             signature: format!("{name}()"),
             loc: SourceLoc::NONE,

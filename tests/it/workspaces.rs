@@ -87,16 +87,7 @@ fn last_block(beyond: i64) -> Kernel {
         vars: vars.into_iter().map(|(name, dtype)| Var { name: name.into(), dtype, len: None }).collect(),
         shared: vec![],
         body,
-        launch: LaunchRecord {
-            grid: HostExpr::Dim(0, 0),
-            block: 1,
-            cluster: 1,
-            cooperative: false,
-            dependent: false,
-            min_blocks: 1,
-            opt_level: 3,
-            roles: vec![],
-        },
+        launch: LaunchRecord::new(HostExpr::Dim(0, 0), 1),
         provenance: Provenance {
             signature: "last_block()".into(),
             loc: SourceLoc::NONE,

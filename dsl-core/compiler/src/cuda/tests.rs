@@ -22,16 +22,7 @@ fn kernel(name: &str, pointers: &[(&str, bool)]) -> Kernel {
         vars: vec![],
         shared: vec![],
         body: vec![],
-        launch: LaunchRecord {
-            grid: HostExpr::ceil_div(HostExpr::Dim(0, 0), 256),
-            block: 256,
-            cluster: 1,
-            cooperative: false,
-            dependent: false,
-            min_blocks: 1,
-            opt_level: 3,
-            roles: vec![],
-        },
+        launch: LaunchRecord::new(HostExpr::ceil_div(HostExpr::Dim(0, 0), 256), 256),
         provenance: Provenance {
             signature: format!("{name}(..)"),
             loc: SourceLoc { file: "src/kernels.rs", line: 7, column: 1 },

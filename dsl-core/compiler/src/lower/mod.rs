@@ -138,16 +138,7 @@ impl Paged {
         let dealt = if page.launch.dealt <= fit { page.launch.dealt.max(1) } else { 1 };
         let min_blocks = (dealt as u32).max(page.launch.min_blocks);
         let (grid, opt_level) = (page.launch.grid.clone(), page.launch.opt_level);
-        simt::LaunchRecord {
-            grid,
-            block: threads as u32,
-            cluster: 1,
-            cooperative: false,
-            dependent: false,
-            min_blocks,
-            opt_level,
-            roles: vec![],
-        }
+        simt::LaunchRecord { min_blocks, opt_level, ..simt::LaunchRecord::new(grid, threads as u32) }
     }
 }
 

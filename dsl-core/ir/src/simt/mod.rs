@@ -86,6 +86,14 @@ pub struct LaunchRecord {
     pub roles: Vec<WarpRole>,
 }
 
+impl LaunchRecord {
+    /// So many blocks of so many threads, and nothing else asked for.
+    pub fn new(grid: HostExpr, block: u32) -> LaunchRecord {
+        let (cooperative, dependent) = (false, false);
+        LaunchRecord { grid, block, cluster: 1, cooperative, dependent, min_blocks: 1, opt_level: OPT_LEVEL, roles: vec![] }
+    }
+}
+
 /// ptxas's own optimisation level.
 pub const OPT_LEVEL: u32 = 3;
 

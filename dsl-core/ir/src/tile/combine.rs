@@ -35,6 +35,19 @@ pub enum Operator<B = Block> {
 }
 
 impl<B> Operator<B> {
+    /// It in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Operator::Sum => "sum",
+            Operator::Product => "product",
+            Operator::Min => "min",
+            Operator::Max => "max",
+            Operator::All => "all",
+            Operator::Any => "any",
+            Operator::User { .. } => "user",
+        }
+    }
+
     /// Operands may be exchanged.
     pub fn commutative(&self) -> bool {
         match self {

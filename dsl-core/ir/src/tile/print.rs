@@ -233,12 +233,12 @@ impl Printer<'_> {
 
     fn combine(&mut self, c: &Combine) {
         let form = match &c.form {
-            Form::Reduce { axes } => format!("reduce {} {} axes {axes:?}", operator_name(&c.operator), self.list(&c.inputs)),
+            Form::Reduce { axes } => format!("reduce {} {} axes {axes:?}", c.operator.word(), self.list(&c.inputs)),
             Form::Scan { axis, exclusive, reversed } => {
                 let how = [(*exclusive, " exclusive"), (*reversed, " reversed")].iter().filter(|h| h.0).map(|h| h.1).collect::<String>();
-                format!("scan {} {} axis {axis}{how}", operator_name(&c.operator), self.list(&c.inputs))
+                format!("scan {} {} axis {axis}{how}", c.operator.word(), self.list(&c.inputs))
             }
-            Form::Grid => format!("over the grid {} {}", operator_name(&c.operator), self.list(&c.inputs)),
+            Form::Grid => format!("over the grid {} {}", c.operator.word(), self.list(&c.inputs)),
         };
         let types: Vec<String> = c.results.iter().map(|r| self.ty(self.kernel.ty(*r))).collect();
         self.located(&format!("{}: {} = {form}", self.list(&c.results), types.join(", ")), c.loc);
@@ -293,17 +293,5 @@ impl Printer<'_> {
             let _ = write!(self.out, "{}  // {}:{}", " ".repeat(64usize.saturating_sub(width)), loc.line, loc.column);
         }
         self.out.push('\n');
-    }
-}
-
-fn operator_name(operator: &Operator) -> &'static str {
-    match operator {
-        Operator::Sum => "sum",
-        Operator::Product => "product",
-        Operator::Min => "min",
-        Operator::Max => "max",
-        Operator::All => "all",
-        Operator::Any => "any",
-        Operator::User { .. } => "user",
     }
 }

@@ -83,16 +83,7 @@ pub struct Build {
 
 impl Build {
     pub fn new(block: u32) -> Build {
-        let launch = LaunchRecord {
-            grid: HostExpr::Const(1),
-            block,
-            cluster: 1,
-            cooperative: false,
-            dependent: false,
-            min_blocks: 1,
-            opt_level: 3,
-            roles: vec![],
-        };
+        let launch = LaunchRecord::new(HostExpr::Const(1), block);
         let provenance = Provenance {
             signature: "test".into(),
             loc: SourceLoc::NONE,

@@ -178,16 +178,7 @@ mod tests {
             ],
             shared: Vec::new(),
             body,
-            launch: LaunchRecord {
-                grid: HostExpr::Const(1),
-                block: 32,
-                cluster: 1,
-                cooperative: false,
-                dependent: false,
-                min_blocks: 1,
-                opt_level: 3,
-                roles: Vec::new(),
-            },
+            launch: LaunchRecord::new(HostExpr::Const(1), 32),
             provenance: Provenance { signature: text(), loc, schedule: text(), facts: text(), launch: text() },
             next: None,
         }

@@ -20,7 +20,7 @@ mod head;
 mod loops;
 mod ops;
 
-use super::{Access, Block, Carry, Finish, FinishWay, Index, Kernel, Meet, Op, Operator, Reading, Stmt, Ty, ValueId, Window, visit};
+use super::{Access, Block, Carry, Finish, FinishWay, Index, Kernel, Meet, Op, Reading, Stmt, Ty, ValueId, Window, visit};
 use girih_ir::layout::{Layout, Source};
 use girih_ir::types::Scope;
 use std::collections::HashMap;
@@ -304,19 +304,6 @@ fn digits(layout: &Layout) -> String {
 
 fn plural(n: usize, one: &str, many: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
-}
-
-/// An operator in a word.
-fn operator_name(operator: &Operator) -> &'static str {
-    match operator {
-        Operator::Sum => "sum",
-        Operator::Product => "product",
-        Operator::Min => "min",
-        Operator::Max => "max",
-        Operator::All => "all",
-        Operator::Any => "any",
-        Operator::User { .. } => "user",
-    }
 }
 
 /// How a place is read.

@@ -1,6 +1,6 @@
 //! Operations and combinations on a page.
 
-use super::{Page, operator_name};
+use super::Page;
 use crate::block::{Combine, Form, Op, Operator, SharedId, SharedKind, Update};
 
 impl Page<'_> {
@@ -47,7 +47,7 @@ impl Page<'_> {
     }
 
     pub(super) fn combine(&mut self, c: &Combine) {
-        let operator = operator_name(&c.operator);
+        let operator = c.operator.word();
         let inputs: Vec<String> = c.inputs.iter().map(|v| self.scalar(*v)).collect();
         let text = match &c.form {
             Form::Reduce { axes } => format!("combine {operator} {} over axes {axes:?}", inputs.join(", ")),

@@ -4,6 +4,7 @@ use super::computed::Memory;
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::index::literal;
 use super::mask::{Bound, Mask, Test};
+use super::window::Copied;
 use crate::block::Key;
 use crate::block::{self, Block, Carry, Loop, Meet, Op, Ty, ValueId};
 use crate::block::{Pipeline, Range};
@@ -36,7 +37,7 @@ impl Expander<'_> {
                 Ok(())
             }
             block::Stmt::Load(value, access) => self.load(*value, access),
-            block::Stmt::Window(value, window) => self.open_window(*value, window),
+            block::Stmt::Window(value, window) => self.open_copied(*value, Copied::Window(window)),
             block::Stmt::Let(value, op) => self.lower_let(*value, op),
             block::Stmt::Combine(c) => self.combine(c),
             block::Stmt::Store { to, value, instead } => self.store(to, *value, instead.as_ref()),

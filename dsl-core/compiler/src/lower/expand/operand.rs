@@ -8,7 +8,7 @@ use super::context::{Expanded, Expander, Rep};
 use super::elements::unrolled;
 use super::index::{Index as Ix, literal};
 use super::operand_rows::Rows;
-use super::window::{Copied, Outside, WindowCopy, WindowRep, index_values};
+use super::window::{Outside, WindowCopy, WindowRep, index_values};
 use crate::block::{Access, Boundary, Op, ValueId};
 use crate::block::{Loaded, Reader};
 use girih_ir::layout::{Digit, Source};
@@ -309,19 +309,6 @@ impl Expander<'_> {
                 Expr::Element(*var, Box::new(index))
             }
         }
-    }
-
-    /// A load for dots only: copied by all threads together, or read where it is.
-    pub fn open_operand(&mut self, value: ValueId, access: &Access) -> Expanded<()> {
-        let mut window = self.window_at(value, Copied::Operand(access));
-        if window.read.shared {
-            let name = self.copy_name(value);
-            let copy = self.place_copy(value, &window, &name, 1);
-            self.start_copy(&window, &copy, &name);
-            window.copy = Some(copy);
-        }
-        self.set(value, Rep::Window(Box::new(window)));
-        Ok(())
     }
 
     /// Room in shared memory for a window, or for an operand of a dot.

@@ -6,6 +6,7 @@ use super::index::{all, compare, literal};
 use super::mask::Mask;
 use super::memory::{Cut, Kind};
 use super::values::At;
+use super::window::Copied;
 use crate::block::Key;
 use crate::block::{Access, Index, Ty, ValueId, ViewId};
 use girih_ir::layout::Layout;
@@ -33,7 +34,7 @@ impl Expander<'_> {
                 self.set(value, Rep::Scalar(e));
                 Ok(())
             }
-            _ if self.kernel.dots.is_load(value) => self.open_operand(value, access),
+            _ if self.kernel.dots.is_load(value) => self.open_copied(value, Copied::Operand(access)),
             _ => self.load_tile(value, access),
         }
     }

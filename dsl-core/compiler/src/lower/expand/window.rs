@@ -71,12 +71,12 @@ pub(crate) struct Shift {
 }
 
 impl Expander<'_> {
-    /// Lowers a window: the block copies it to shared memory, unless the schedule reads it where it is.
-    pub fn open_window(&mut self, value: ValueId, window: &Window) -> Expanded<()> {
-        let mut window = self.window_at(value, Copied::Window(window));
+    /// Opens a window, or a load for dots alone: all threads copy it to shared memory, unless it is read where it is.
+    pub fn open_copied(&mut self, value: ValueId, copied: Copied) -> Expanded<()> {
+        let mut window = self.window_at(value, copied);
         if window.read.shared && self.used(value).count > 0 {
             let name = self.copy_name(value);
-            let copy = self.place_window(value, &window, &name, 1);
+            let copy = self.place_copy(value, &window, &name, 1);
             self.start_copy(&window, &copy, &name);
             window.copy = Some(copy);
         }

@@ -104,9 +104,8 @@ impl Copies<'_> {
     /// What a statement copies to shared memory.
     fn copied(&self, stmt: &Stmt) -> Option<(ValueId, Reading)> {
         let (value, read) = match stmt {
-            Stmt::Load(value, access) => (*value, access.read),
-            Stmt::Window(value, Window { tile, .. }) if self.values[value.0 as usize].uses.count > 0 => (*value, tile.read),
-            Stmt::Let(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) => {
+            Stmt::Load(value, access) | Stmt::Window(value, Window { tile: access, .. }) => (*value, access.read),
+            Stmt::Let(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) => {
                 return None;
             }
             Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Range { .. } => {
@@ -114,7 +113,7 @@ impl Copies<'_> {
             }
             Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Finish(_) => return None,
         };
-        read.shared.then_some((value, read))
+        (read.shared && self.values[value.0 as usize].uses.count > 0).then_some((value, read))
     }
 
     fn inner(&mut self, stmt: &mut Stmt, repeats: bool) {

@@ -16,16 +16,7 @@ fn kernel(body: Vec<Stmt>) -> Kernel {
         facts: String::new(),
         launch: String::new(),
     };
-    let launch = LaunchRecord {
-        grid: HostExpr::Const(1),
-        block: 32,
-        cluster: 1,
-        cooperative: false,
-        dependent: false,
-        min_blocks: 1,
-        opt_level: 3,
-        roles: vec![],
-    };
+    let launch = LaunchRecord::new(HostExpr::Const(1), 32);
     Kernel {
         name: "k".into(),
         params: vec![],

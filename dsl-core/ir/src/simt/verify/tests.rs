@@ -59,16 +59,7 @@ fn kernel(more: Vec<Stmt>) -> Kernel {
         store(Place { space: Space::Global(1), ..x(Expr::Var(THREAD)) }, sum()),
     ];
     body.extend(more);
-    let launch = LaunchRecord {
-        grid: HostExpr::Const(1),
-        block: 64,
-        cluster: 1,
-        cooperative: false,
-        dependent: false,
-        min_blocks: 1,
-        opt_level: 3,
-        roles: vec![],
-    };
+    let launch = LaunchRecord::new(HostExpr::Const(1), 64);
     Kernel {
         name: "k".into(),
         params: vec![pointer("x", false), pointer("y", true)],
