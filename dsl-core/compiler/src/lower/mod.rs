@@ -1,9 +1,9 @@
-//! Lowering: tile IR, facts, schedule and target become SIMT IR, by way of block IR ([`crate::block`]), in these steps:
+//! Lowering: tile IR, facts, schedule and target become SIMT IR, by way of block IR (`block`), in these steps:
 //!
 //! 1. [`girih_ir::tile::access::classify`]: is every store safe? `fit_rows`: which loops the facts make superfluous, and what is loaded once
 //!    because of it. `record_presence`: which elements of gathers and choices are there, as values of their own.
 //! 2. `plan`: what the schedule says, in numbers; how loops run; the rules that schedules obey.
-//! 3. [`PASSES`]: tile IR becomes a page of block IR, and every decision is written to it. The verifier runs behind each.
+//! 3. `PASSES`: tile IR becomes a page of block IR, and every decision is written to it. The verifier runs behind each.
 //! 4. `expand`: the page becomes SIMT IR.
 //! 5. `cleanup`: loops of one iteration, unused variables and barriers that order nothing vanish; pointers through which threads exchange
 //!    values are not `restrict`.
