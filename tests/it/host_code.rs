@@ -22,6 +22,12 @@ pub struct HostProgram {
 impl HostProgram {
     /// The host code of an exported text with `main`; every launch calls `function`, which `stand_in` defines. `None` without g++.
     pub fn build(text: &str, function: &str, stand_in: &str, main: &str) -> Option<HostProgram> {
+        let text = format!("{}\n{CUDA}{stand_in}\n{}{main}", INCLUDES, host_code(text, function));
+        HostProgram::of(text, &["-fsanitize=undefined", "-fno-sanitize-recover"])
+    }
+
+    /// A whole program. `None` without g++.
+    pub fn of(text: String, flags: &[&str]) -> Option<HostProgram> {
         if Command::new("g++").arg("--version").output().is_err() {
             println!("no g++: the text is not compiled");
             return None;
@@ -30,11 +36,10 @@ impl HostProgram {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("girih-host-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
-        let text = format!("{}\n{CUDA}{stand_in}\n{}{main}", INCLUDES, host_code(text, function));
         let source = folder.join("host.cpp");
         std::fs::write(&source, &text).expect("written");
-        let flags = ["-O2", "-fsanitize=undefined", "-fno-sanitize-recover", "-w", "-o"];
-        let built = Command::new("g++").args(flags).arg(folder.join("host")).arg(&source).output().expect("g++ runs");
+        let built = Command::new("g++").args(["-O2", "-w"]).args(flags).arg("-o").arg(folder.join("host")).arg(&source).output();
+        let built = built.expect("g++ runs");
         assert!(built.status.success(), "{}\n{text}", String::from_utf8_lossy(&built.stderr));
         Some(HostProgram { folder, text })
     }

@@ -18,6 +18,7 @@ mod demands;
 mod differential;
 mod docs;
 mod dots;
+mod draws;
 mod dry_runs;
 mod elements;
 mod evaluator;

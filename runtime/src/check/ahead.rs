@@ -47,7 +47,7 @@ impl Ahead {
         let mut known = HashSet::new();
         for (number, plan) in plans.iter().enumerate() {
             for call in 0..plan.calls() {
-                let found = caught(|| launches(&plan.subject.program, &plan.call_to_look_at(call, seed)?, plan.misaligned(call) as usize));
+                let found = caught(|| launches(&plan.subject.program, &plan.call(call, seed)?, plan.misaligned(call) as usize));
                 for launch in found.unwrap_or_default() {
                     for way in &plan.schedules {
                         let schedule = way[launch.site].clone();

@@ -40,7 +40,7 @@ pub(super) fn evaluated(
         .args
         .iter()
         .map(|a| match a {
-            CallArg::Tensor { data, .. } => Some(data.clone()),
+            CallArg::Tensor { data, .. } => Some(data.host().clone()),
             CallArg::Scalar(_) => None,
         })
         .collect();

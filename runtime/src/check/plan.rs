@@ -157,11 +157,6 @@ impl<'a> Plan<'a> {
         self.subject.call(self.sizes_of(number), Plan::seed(number, seed))
     }
 
-    /// The call, to look for its launches: without data where that is much.
-    pub fn call_to_look_at(&self, number: usize, seed: u64) -> Result<Call, String> {
-        if self.is_at_perf_size(number) { self.subject.call_without_data(self.sizes_of(number)) } else { self.call(number, seed) }
-    }
-
     /// A call, and what it shall leave.
     fn expected(&self, number: usize, seed: u64) -> Result<Expected, Mismatch> {
         Ok(self.expected_within(number, seed, None)?.expect("without a limit it is finished"))

@@ -47,7 +47,9 @@ pub fn call(subject: &Subject, path: &Path, asked: &Sizes, device: &Device) -> R
     });
     let (data, channels) = input.ok_or_else(|| format!("{} takes no picture: no tensor has 3 or 4 channels", subject.name))?;
     let bytes = if channels == 4 { picture.to_rgba8().into_raw() } else { picture.to_rgb8().into_raw() };
-    bytes.iter().enumerate().for_each(|(i, b)| data.set(i, *b as f64));
+    let mut tensor = HostTensor::zeros(data.dtype, &data.lens);
+    bytes.iter().enumerate().for_each(|(i, b)| tensor.set(i, *b as f64));
+    *data = tensor.into();
     Ok(call)
 }
 

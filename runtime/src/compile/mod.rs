@@ -59,6 +59,44 @@ pub fn compile(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target
     }
 }
 
+/// The entry of a text in the disk cache, which needs no NVRTC, or the new one that `translate` makes for an architecture that this NVRTC knows.
+fn cached(
+    source: &str,
+    arch: &str,
+    own: &[String],
+    translate: impl FnOnce(&str) -> Result<Entry, Error>,
+) -> Result<(String, Entry), Error> {
+    let identity = nvrtc::identity()?;
+    let arch = nvrtc::clamp(arch, &identity.archs)?;
+    let flags: Vec<String> = nvrtc::flags(identity.version).into_iter().chain(own.iter().cloned()).collect();
+    let key = Key { source, flags: &flags, nvrtc: identity.version, arch: &arch };
+    let folder = cache::folder();
+    let entry = match cache::read(&folder, &key) {
+        Some(entry) => entry,
+        None => {
+            let entry = translate(&arch)?;
+            // A cache that cannot be written costs time, not results.
+            let _ = cache::write(&folder, &key, &entry);
+            entry
+        }
+    };
+    Ok((arch, entry))
+}
+
+/// The machine code of a text that is no kernel of girih's language.
+///
+/// # Errors
+/// [`Error::NoNvrtc`], [`Error::Nvrtc`].
+#[cfg(feature = "tune")]
+pub fn cubin_of_text(text: &crate::device::cuda::Text, arch: &str) -> Result<Vec<u8>, Error> {
+    let flags: Vec<String> = text.flags.iter().map(|f| f.to_string()).collect();
+    let (_, entry) = cached(text.source, arch, &flags, |arch| {
+        let cubin = nvrtc::compile(text.source, arch, &flags, text.function, "girih itself")?;
+        Ok(Entry { resources: Resources::default(), warnings: String::new(), cubin: cubin.code })
+    })?;
+    Ok(entry.cubin)
+}
+
 impl Compiled {
     /// CUDA C of a SIMT kernel.
     pub fn of(simt: simt::Kernel, target: &Target) -> Compiled {
@@ -68,20 +106,7 @@ impl Compiled {
 
     /// The same with its cubin and resources: from the disk cache, which needs no NVRTC, or compiled and cached.
     pub fn with_cubin(mut self) -> Result<Compiled, Error> {
-        let identity = nvrtc::identity()?;
-        let arch = nvrtc::clamp(&self.arch, &identity.archs)?;
-        let flags: Vec<String> = nvrtc::flags(identity.version).into_iter().chain(self.flags()).collect();
-        let key = Key { source: &self.source, flags: &flags, nvrtc: identity.version, arch: &arch };
-        let folder = cache::folder();
-        let entry = match cache::read(&folder, &key) {
-            Some(entry) => entry,
-            None => {
-                let entry = self.translate(&arch)?;
-                // A cache that cannot be written costs time, not results.
-                let _ = cache::write(&folder, &key, &entry);
-                entry
-            }
-        };
+        let (arch, entry) = cached(&self.source, &self.arch, &self.flags(), |arch| self.translate(arch))?;
         self.arch = arch;
         // ptxas knows nothing of what a launch asks for.
         let shared_bytes = self.simt.launches().map(|k| k.shared_bytes()).fold(entry.resources.shared_bytes, u32::max);

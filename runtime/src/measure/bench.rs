@@ -269,10 +269,10 @@ fn peer_error(peers: &mut dyn Peers, subject: &Subject, call: &Call) -> Result<(
     for (at, arg) in call.args.iter().enumerate() {
         let CallArg::Tensor { name, data, read, .. } = arg else { continue };
         if *read {
-            inputs.push(data);
+            inputs.push(data.host());
         }
         if name == output {
-            wanted = Some((at, data));
+            wanted = Some((at, data.host()));
         }
     }
     let (at, like) = wanted.ok_or("there is no output")?;
@@ -285,7 +285,7 @@ fn peer_error(peers: &mut dyn Peers, subject: &Subject, call: &Call) -> Result<(
 /// Whether what a call stores to is a small part of what it must move: a sum of the same bytes is then what it is measured by.
 fn reads_mostly(call: &Call, bytes: f64) -> bool {
     let stored = |a: &CallArg| match a {
-        CallArg::Tensor { data, mutable: true, .. } => data.bytes.len(),
+        CallArg::Tensor { data, mutable: true, .. } => data.bytes(),
         _ => 0,
     };
     call.args.iter().map(stored).sum::<usize>() as f64 * 50.0 <= bytes
@@ -294,7 +294,7 @@ fn reads_mostly(call: &Call, bytes: f64) -> bool {
 /// Bytes of the largest tensor of a call.
 pub fn largest_tensor(call: &Call) -> usize {
     let bytes = |a: &CallArg| match a {
-        CallArg::Tensor { data, .. } => data.bytes.len(),
+        CallArg::Tensor { data, .. } => data.bytes(),
         CallArg::Scalar(_) => 0,
     };
     call.args.iter().map(bytes).max().unwrap_or(0)

@@ -1,7 +1,7 @@
 //! Bare kernels as subjects: a program of one launch, and sizes by axis.
 
 use crate::subject::challenge::Sizes;
-use crate::subject::inputs::{Distribution, HostTensor};
+use crate::subject::inputs::{Distribution, Elements};
 use crate::subject::requirements::usual_scalar;
 use crate::subject::{Call, CallArg};
 use girih_core::loc::SourceLoc;
@@ -71,7 +71,7 @@ pub(crate) fn kernel_call(kernel: &Kernel, sizes: &Sizes, seed: u64) -> Result<C
                 let lens =
                     lens.ok_or_else(|| format!("`{}` of kernel `{}` has no length at {sizes}: give N, {0} or {0}.0", p.name, kernel.name))?;
                 // Mutable tensors may be read, too, so they hold data and not poison.
-                let data = HostTensor::random(dtype, &lens, &distribution(dtype), seed.wrapping_add(i as u64));
+                let data = Elements::random(dtype, &lens, &distribution(dtype), seed.wrapping_add(i as u64));
                 CallArg::Tensor { name: p.name.clone(), data, dtype, mutable, read: true, unit: unit(kernel, i, dtype) }
             }
         });

@@ -2,7 +2,7 @@
 
 use super::{Subject, signature_values};
 use crate::subject::challenge::{Case, Sizes};
-use crate::subject::inputs::{Distribution, HostTensor};
+use crate::subject::inputs::Elements;
 use girih_core::lengths::Lengths;
 use girih_core::program::signature::Signature;
 use girih_core::program::walk::ProgramArg;
@@ -10,7 +10,7 @@ use girih_core::tile::ParamKind;
 use girih_core::tile::host::HostExpr;
 use girih_core::types::{DType, Literal};
 
-/// The arguments of one call, on the host.
+/// The arguments of one call.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The sizes it was made for.
@@ -52,7 +52,7 @@ pub enum CallArg {
         /// Its name in the signature (or the kernel).
         name: String,
         /// Its elements before the call; poison where nothing is read.
-        data: HostTensor,
+        data: Elements,
         /// The program's element type: the size is the same as the data's.
         dtype: DType,
         /// The program may store to it.
@@ -68,8 +68,8 @@ pub enum CallArg {
 }
 
 impl Subject {
-    /// Arguments of a challenge's program: those of its signature that parameters are bound to; without elements where there is no seed.
-    pub(super) fn challenge_call(&self, signature: &Signature, bound: &[usize], sizes: &Sizes, seed: Option<u64>) -> Result<Call, String> {
+    /// Arguments of a challenge's program: those of its signature that parameters are bound to.
+    pub(super) fn challenge_call(&self, signature: &Signature, bound: &[usize], sizes: &Sizes, seed: u64) -> Result<Call, String> {
         let challenge = self.challenge.as_ref().expect("a challenge's subject has its challenge");
         let values = signature_values(&self.name, signature, sizes)?;
         let arg = |(number, (param, at)): (usize, (&girih_core::tile::Param, &usize))| {
@@ -80,13 +80,12 @@ impl Subject {
                     let lens = self.lens(signature, *at, &values, sizes)?;
                     let input = challenge.inputs.iter().find(|(n, _)| *n == there.name);
                     let alignment = self.program.alignment(number).map_err(|e| e.to_string())?;
-                    let data = match (input, seed) {
-                        (_, None) => HostTensor { dtype: there.dtype, lens, bytes: Vec::new() },
-                        (Some((_, d)), Some(seed)) => {
+                    let data = match input {
+                        Some((_, d)) => {
                             let distribution = d.at(|scalar| sizes.size(scalar));
-                            HostTensor::random(there.dtype, &lens, &distribution, seed.wrapping_add(*at as u64))
+                            Elements::random(there.dtype, &lens, &distribution, seed.wrapping_add(*at as u64))
                         }
-                        (None, Some(_)) => HostTensor::poisoned(there.dtype, &lens),
+                        None => Elements::poison(there.dtype, &lens),
                     };
                     Ok(CallArg::Tensor {
                         name: there.name.clone(),
@@ -104,29 +103,16 @@ impl Subject {
     }
 }
 
-/// How the elements of an input are made.
-#[derive(Clone, Debug)]
-pub struct Source {
-    /// The signature's element type.
-    pub dtype: DType,
-    /// Its lengths.
-    pub lens: Vec<i64>,
-    /// What its elements are drawn from.
-    pub distribution: Distribution,
-    /// The seed of this tensor.
-    pub seed: u64,
-}
-
 impl Subject {
-    /// How a call draws the elements of one of the program's tensors; nothing of outputs, scalars and bare kernels.
-    pub fn source(&self, param: usize, sizes: &Sizes, seed: u64) -> Option<Source> {
+    /// The elements of one of the program's tensors as a call has them; nothing of outputs, scalars and bare kernels.
+    pub fn input(&self, param: usize, sizes: &Sizes, seed: u64) -> Option<Elements> {
         let (signature, bound) = self.bound()?;
         let at = *bound.get(param)?;
         let there = &signature.params[at];
         let (_, distribution) = self.challenge.as_ref()?.inputs.iter().find(|(n, _)| *n == there.name)?;
         let lens = self.lens(signature, at, &signature_values(&self.name, signature, sizes).ok()?, sizes).ok()?;
         let (distribution, seed) = (distribution.at(|scalar| sizes.size(scalar)), seed.wrapping_add(at as u64));
-        Some(Source { dtype: there.dtype, lens, distribution, seed })
+        Some(Elements::random(there.dtype, &lens, &distribution, seed))
     }
 }
 

@@ -17,7 +17,7 @@
 //! }
 //! ```
 
-use crate::subject::inputs::{Distribution, HostTensor};
+use crate::subject::inputs::{Distribution, Elements, HostTensor};
 use girih_core::linkme::distributed_slice;
 use girih_core::program::ProgramDef;
 use std::collections::BTreeMap;
@@ -275,17 +275,21 @@ pub struct Case {
     /// Values of the scalars.
     pub sizes: Sizes,
     /// The tensors before the call, by name in the signature.
-    pub tensors: Vec<(String, HostTensor)>,
+    pub tensors: Vec<(String, Elements)>,
 }
 
 impl Case {
     /// Element `i` (row-major) of a tensor before the call; exact but for 64-bit integers.
     pub fn at(&self, name: &str, i: usize) -> f64 {
-        self.tensor(name).get(i)
+        self.elements(name).get(i)
     }
 
     /// A tensor before the call. A name that the signature does not have ends the reference with an error of the check.
     pub fn tensor(&self, name: &str) -> &HostTensor {
+        self.elements(name).host()
+    }
+
+    fn elements(&self, name: &str) -> &Elements {
         let found = self.tensors.iter().find(|(n, _)| n == name);
         &found.unwrap_or_else(|| unknown("tensor", name, self.tensors.iter().map(|(n, _)| n))).1
     }

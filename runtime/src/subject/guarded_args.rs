@@ -39,7 +39,7 @@ enum PlacedArg {
 }
 
 impl Placed {
-    /// Uploads a call. Every tensor starts `misalign` units (elements, or whole pixels) behind an address that is a multiple of 256.
+    /// Brings a call to a device. Every tensor starts `misalign` units (elements, or whole pixels) behind an address that is a multiple of 256.
     pub fn new(device: &Device, call: &Call, misalign: usize) -> Result<Placed, Error> {
         let args = call.args.iter().map(|a| PlacedArg::new(device, a, misalign)).collect::<Result<_, Error>>()?;
         Ok(Placed { device: device.clone(), args })
@@ -131,12 +131,12 @@ impl PlacedArg {
         };
         // The simulator traps on every access outside of an allocation: a guard zone would only hide one.
         let guard = if device.needs_cubin() { GUARD } else { 0 };
-        let (offset, bytes) = (guard + misalign * unit * dtype.size(), data.bytes.len());
+        let (offset, bytes) = (guard + misalign * unit * dtype.size(), data.bytes());
         let buffer = device.alloc(offset + bytes + guard)?;
         device.fill(&buffer, 0, buffer.bytes(), &[POISON])?;
         // Elements that hold nothing are poison like the rest of the buffer.
         if read {
-            device.upload(&buffer, offset, &data.bytes)?;
+            data.place(device, &buffer, offset)?;
         }
         let pristine = if mutable {
             let copy = device.alloc(bytes)?;

@@ -2,6 +2,13 @@
 //!
 //! Everything is seeded: the same seed gives the same data on every machine.
 
+mod elements;
+pub mod on_gpu;
+mod rng;
+
+pub use elements::Elements;
+pub use rng::Rng;
+
 use girih_core::types::{DType, Literal};
 use std::sync::Mutex;
 
@@ -203,51 +210,6 @@ pub fn formula(value: fn(&[i64], usize) -> f64) -> Distribution {
 /// Uniform integers from 0 to below the value of a scalar of the signature.
 pub fn below(scalar: &'static str) -> Distribution {
     Distribution::Below(scalar)
-}
-
-/// A small fast generator (SplitMix64); good enough for test data, not for secrets.
-#[derive(Clone, Debug)]
-pub struct Rng(u64);
-
-impl Rng {
-    /// A generator whose numbers depend on `seed` alone.
-    pub fn new(seed: u64) -> Rng {
-        Rng(seed ^ 0x9e37_79b9_7f4a_7c15)
-    }
-
-    /// The next 64 random bits.
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A float in [0, 1).
-    pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// A float from the standard normal distribution (Box and Muller).
-    pub fn normal(&mut self) -> f64 {
-        let (radius, angle) = (1.0 - self.unit(), self.unit());
-        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
-    }
-
-    /// An integer in `0..end`; 0 where `end` is 0.
-    pub fn below(&mut self, end: usize) -> usize {
-        if end == 0 { 0 } else { (self.next_u64() % end as u64) as usize }
-    }
-
-    /// The indices `0..len` in random order.
-    pub fn permutation(&mut self, len: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..len).collect();
-        for i in (1..len).rev() {
-            order.swap(i, self.below(i + 1));
-        }
-        order
-    }
 }
 
 #[cfg(test)]

@@ -57,7 +57,9 @@ impl Subject {
         for (arg, after) in call.args.iter().zip(after) {
             let (CallArg::Tensor { name, data, .. }, Some(after)) = (arg, after) else { continue };
             match challenge.outputs.iter().find(|(n, _)| n == name) {
-                None if strict && after.bytes != data.bytes => return Err(Mismatch::Other(format!("the input `{name}` was changed"))),
+                None if strict && after.bytes != data.host().bytes => {
+                    return Err(Mismatch::Other(format!("the input `{name}` was changed")));
+                }
                 None => {}
                 Some((_, reference)) => {
                     let besides = (challenge.rounding)(&call.sizes);
@@ -70,7 +72,7 @@ impl Subject {
                         let fine = !strict || near(got, expected, absolute, challenge.rtol) || got == rounded;
                         if !fine {
                             let allowed = absolute + challenge.rtol * expected.abs();
-                            found.push(Difference::new(name, data, i, (got, expected), allowed));
+                            found.push(Difference::new(name, &data.lens, i, (got, expected), allowed));
                         }
                     };
                     let check = |i: usize, expected: f64, found: &mut Vec<Difference>| check_within(i, expected, besides, found);
@@ -137,7 +139,7 @@ impl Subject {
                 let fine = if exact { after.bits(i) == expected.bits(i) } else { near(got, want, atol, rtol) };
                 if !fine {
                     let allowed = if exact { 0.0 } else { atol + rtol * want.abs() };
-                    found.push(Difference::new(name, data, i, (got, want), allowed));
+                    found.push(Difference::new(name, &data.lens, i, (got, want), allowed));
                 }
             };
             each_or_sampled(data.numel(), None, check)?;

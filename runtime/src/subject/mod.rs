@@ -17,7 +17,7 @@ mod requirements;
 pub mod schedules;
 pub(crate) mod sites;
 
-pub use call::{Call, CallArg, Source};
+pub use call::{Call, CallArg};
 
 use crate::subject::bare_kernel::{kernel_call, numel, single_launch};
 use crate::subject::challenge::{Challenge, Sizes};
@@ -278,25 +278,14 @@ impl Subject {
         }
     }
 
-    /// Arguments for sizes, with data drawn by `seed`.
+    /// Arguments for sizes, with data of `seed` that is drawn where it is needed: a call whose elements nobody looks at costs nothing.
     ///
     /// # Errors
     /// A size that is missing or negative.
     pub fn call(&self, sizes: &Sizes, seed: u64) -> Result<Call, String> {
         match &self.kind {
-            Kind::Challenge { signature, bound } => self.challenge_call(signature, bound, sizes, Some(seed)),
+            Kind::Challenge { signature, bound } => self.challenge_call(signature, bound, sizes, seed),
             Kind::Kernel(kernel) => kernel_call(kernel, sizes, seed),
-        }
-    }
-
-    /// A call at these sizes whose tensors have lengths and no elements: to look for launches, not to be made. Of a bare kernel with its data.
-    ///
-    /// # Errors
-    /// As [`Subject::call`].
-    pub fn call_without_data(&self, sizes: &Sizes) -> Result<Call, String> {
-        match &self.kind {
-            Kind::Challenge { signature, bound } => self.challenge_call(signature, bound, sizes, None),
-            Kind::Kernel(_) => self.call(sizes, 0),
         }
     }
 

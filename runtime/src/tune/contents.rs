@@ -2,24 +2,22 @@
 
 use super::SEED;
 use super::launches::Launch;
+use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
-use crate::subject::inputs::{CHUNK, HostTensor};
-use crate::subject::{Source, Subject};
+use crate::subject::inputs::Elements;
 use girih_core::program::Base;
 use girih_core::program::walk::LaunchArg;
 use girih_core::sim::counting;
 use girih_core::tile::ParamKind;
-use std::sync::OnceLock;
 
 /// The inputs that a launch site finds as the call brought them, by parameter of its kernel.
 #[derive(Default)]
 pub struct Inputs(Vec<Option<Input>>);
 
 struct Input {
-    source: Source,
+    elements: Elements,
     /// Bytes of the input before the launch's tensor.
     offset: i64,
-    chunks: Vec<OnceLock<Vec<u8>>>,
 }
 
 impl Inputs {
@@ -29,9 +27,8 @@ impl Inputs {
         let input = |arg: &LaunchArg| {
             let LaunchArg::Tensor(region) = arg else { return None };
             let Base::Param(param) = region.base else { return None };
-            let source = subject.source(param, sizes, SEED).filter(|_| !changed(region.base))?;
-            let chunks = (source.lens.iter().product::<i64>() as usize).div_ceil(CHUNK);
-            Some(Input { source, offset: region.offset, chunks: (0..chunks).map(|_| OnceLock::new()).collect() })
+            let elements = subject.input(param, sizes, SEED).filter(|_| !changed(region.base))?;
+            Some(Input { elements, offset: region.offset })
         };
         Inputs(launch.args.iter().map(input).collect())
     }
@@ -44,14 +41,7 @@ impl Inputs {
     /// Bytes of a tensor.
     pub fn load(&self, tensor: usize, at: u64, size: usize) -> Option<u64> {
         let input = self.0.get(tensor)?.as_ref()?;
-        let at = usize::try_from(input.offset.checked_add_unsigned(at)?).ok()?;
-        let chunk = CHUNK * input.source.dtype.size();
-        let Source { dtype, lens, distribution, seed } = &input.source;
-        let bytes = input.chunks.get(at / chunk)?;
-        let bytes = bytes.get_or_init(|| HostTensor::random_chunk(*dtype, lens, distribution, *seed, at / chunk));
-        let mut value = [0; 8];
-        value[..size].copy_from_slice(bytes.get(at % chunk..at % chunk + size)?);
-        Some(u64::from_le_bytes(value))
+        input.elements.word(u64::try_from(input.offset.checked_add_unsigned(at)?).ok()?, size)
     }
 }
 

@@ -60,7 +60,7 @@ impl Predicted {
 /// # Errors
 /// Sizes that the subject does not have.
 pub fn floor_us(subject: &Subject, sizes: &Sizes, target: &Target) -> Result<f64, String> {
-    let bytes = subject.compulsory_bytes(&subject.call_without_data(sizes)?);
+    let bytes = subject.compulsory_bytes(&subject.call(sizes, super::SEED)?);
     Ok(floor(subject, sizes, bytes, target).seconds * 1e6)
 }
 

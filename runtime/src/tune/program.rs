@@ -66,7 +66,7 @@ pub fn tune(
     let clock = Clock::start(&options.budget);
     compile_until(clock.end(&options.budget));
     let _always = Whenever(|| compile_until(None));
-    let call = subject.call_without_data(sizes)?;
+    let call = subject.call(sizes, super::SEED)?;
     store
         .adopt(program_schedule::former_identity(&subject.source), program_schedule::identity(&subject.source))
         .map_err(|e| e.to_string())?;

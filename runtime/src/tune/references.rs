@@ -148,7 +148,7 @@ mod tests {
         let call = |n: &str| subject.call(&Sizes::parse(n).unwrap(), 1).unwrap();
         let (small, tuned) = (call("N=7"), call("N=100000"));
         let CallArg::Tensor { data, .. } = &tuned.args[0] else { panic!("a tensor") };
-        let left = vec![None, Some(data.clone())];
+        let left = vec![None, Some(data.host().clone())];
         References::ask(subject, vec![(small, 0)], (&Arc::new(tuned), &Arc::new(left)))
     }
 

@@ -19,22 +19,22 @@ pub struct CudaLoaded {
     module: Arc<Module>,
 }
 
-struct Module {
-    context: Arc<CudaContext>,
-    module: sys::CUmodule,
+pub(super) struct Module {
+    pub(super) context: Arc<CudaContext>,
+    pub(super) module: sys::CUmodule,
     /// One for each launch of the kernel, in order.
-    functions: Vec<Function>,
-    workspaces: Mutex<Vec<Workspace>>,
+    pub(super) functions: Vec<Function>,
+    pub(super) workspaces: Mutex<Vec<Workspace>>,
 }
 
-struct Function {
-    name: String,
-    handle: sys::CUfunction,
-    dynamic_shared: u32,
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) handle: sys::CUfunction,
+    pub(super) dynamic_shared: u32,
 }
 
 /// Memory that a kernel owns as one of its parameters, on one stream: launches there follow each other.
-struct Workspace {
+pub(super) struct Workspace {
     param: usize,
     /// Kept, so that no later stream has its handle.
     stream: Arc<CudaStream>,
@@ -99,11 +99,11 @@ pub(crate) struct CudaBound {
 }
 
 /// A launch of one function, [`Module::functions`]' of the same number.
-struct BoundFunction {
-    slots: Vec<Slot>,
-    grid: u32,
-    block: u32,
-    cooperative: bool,
+pub(super) struct BoundFunction {
+    pub(super) slots: Vec<Slot>,
+    pub(super) grid: u32,
+    pub(super) block: u32,
+    pub(super) cooperative: bool,
 }
 
 impl CudaBound {
@@ -129,7 +129,7 @@ impl CudaBound {
 }
 
 impl BoundFunction {
-    fn queue(&self, function: &Function, stream: RawStream) -> Result<(), Error> {
+    pub(super) fn queue(&self, function: &Function, stream: RawStream) -> Result<(), Error> {
         let mut pointers: Vec<*mut c_void> = self.slots.iter().map(|s| (s as *const Slot).cast_mut().cast()).collect();
         let Function { name, handle, dynamic_shared } = function;
         let (function, shared) = (*handle, *dynamic_shared);
@@ -162,7 +162,7 @@ fn access(param: &simt::Param, args: &[HostArg]) -> Option<Access> {
 
 /// The value of one kernel parameter, where the driver reads it.
 #[repr(C, align(8))]
-struct Slot([u8; 8]);
+pub(super) struct Slot(pub(super) [u8; 8]);
 
 impl CudaDevice {
     pub(crate) fn load(&self, compiled: &Compiled) -> Result<CudaLoaded, Error> {

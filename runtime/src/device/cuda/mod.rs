@@ -5,12 +5,16 @@
 mod function;
 mod graph;
 mod interop;
+#[cfg(feature = "tune")]
+mod text;
 
 pub(crate) use function::CudaBound;
 pub use function::CudaLoaded;
 pub(crate) use graph::CudaGraph;
 pub use interop::{Borrowed, BorrowedMut};
 pub(crate) use interop::{borrow, borrow_mut};
+#[cfg(feature = "tune")]
+pub use text::Text;
 
 /// Re-exported so that callers can name what [`crate::Stream`] is made from, in the version that it takes.
 pub use cudarc;
@@ -34,6 +38,8 @@ pub struct CudaDevice {
     name: String,
     target: Target,
     kernels: Kernels,
+    #[cfg(feature = "tune")]
+    texts: text::Texts,
 }
 
 /// What the driver says of itself and the machine's GPUs, for `doctor`.
@@ -122,7 +128,15 @@ impl CudaDevice {
         let context = stream.context().clone();
         let name = check("cuDeviceGetName", context.name())?;
         let target = target_of(&context, &name)?;
-        Ok(CudaDevice { context, stream, name, target, kernels: Kernels::default() })
+        Ok(CudaDevice {
+            context,
+            stream,
+            name,
+            target,
+            kernels: Kernels::default(),
+            #[cfg(feature = "tune")]
+            texts: text::Texts::default(),
+        })
     }
 
     pub(crate) fn target(&self) -> &Target {
