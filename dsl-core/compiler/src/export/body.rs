@@ -30,8 +30,6 @@ pub(super) struct Body<'a> {
     pub(super) lets: Lets,
     pub(super) out: String,
     pub(super) depth: usize,
-    /// Conditions around the statement at hand that the caller decides.
-    open_conditions: usize,
 }
 
 impl<'a> Body<'a> {
@@ -64,7 +62,6 @@ impl<'a> Body<'a> {
             lets: Lets::new(dropped),
             out: String::new(),
             depth: 1,
-            open_conditions: 0,
         }
     }
 
@@ -139,11 +136,11 @@ impl<'a> Body<'a> {
         let program = self.names.program;
         let mut required: Vec<String> = Vec::new();
         for Requirement { holds, loc, .. } in &program.requirements {
-            let text = self.names.expr(holds);
+            let broken = self.names.negated(holds);
             let obvious = matches!(holds, Expr::Compare(CompareOp::Eq, a, b) if self.names.expr(a).text == self.names.expr(b).text);
-            if !obvious && !required.contains(&text.text) {
-                self.require(&text, *loc);
-                required.push(text.text);
+            if !obvious && !required.contains(&broken.text) {
+                self.return_if(&broken, *loc);
+                required.push(broken.text);
             }
         }
         self.lets_of_temps();
@@ -157,9 +154,9 @@ impl<'a> Body<'a> {
     }
 
     /// A call that breaks a requirement does nothing: a judge reads no messages.
-    fn require(&mut self, condition: &Text, loc: SourceLoc) {
-        if condition.constant != Some(1) {
-            self.line(format!("if (!({})) return;    // required by {}", condition.text, loc.short()));
+    fn return_if(&mut self, broken: &Text, loc: SourceLoc) {
+        if broken.constant != Some(0) {
+            self.line(format!("if ({}) return;    // required by {}", broken.text, loc.short()));
         }
     }
 
@@ -205,11 +202,6 @@ impl<'a> Body<'a> {
             let name = self.names.vars[var as usize].clone();
             self.line(format!("{ty} {name} = 0;"));
         }
-    }
-
-    /// Every call comes to the statement at hand.
-    pub(super) fn is_certain(&self) -> bool {
-        self.open_conditions == 0
     }
 
     fn block(&mut self, body: &[Stmt]) -> Result<(), ExportError> {
@@ -275,15 +267,25 @@ impl<'a> Body<'a> {
                 Ok(())
             }
             Stmt::If { condition, then, otherwise } => {
-                let condition = self.names.expr(condition).text;
-                self.line(format!("if ({condition}) {{"));
-                self.open_conditions += 1;
+                let condition = self.names.expr(condition);
+                // What no call comes to is not written.
+                match condition.constant {
+                    Some(0) => {
+                        self.lets.pass_by(then);
+                        return self.block(otherwise);
+                    }
+                    Some(_) => {
+                        self.block(then)?;
+                        self.lets.pass_by(otherwise);
+                        return Ok(());
+                    }
+                    None => self.line(format!("if ({}) {{", condition.text)),
+                }
                 self.nested(then)?;
                 if !otherwise.is_empty() {
                     self.line("} else {");
                     self.nested(otherwise)?;
                 }
-                self.open_conditions -= 1;
                 self.line("}");
                 Ok(())
             }
@@ -309,8 +311,8 @@ impl<'a> Body<'a> {
                 self.depth += 1;
                 self.block(header)?;
                 if !plain {
-                    let condition = self.names.expr(condition).text;
-                    self.line(format!("if (!({condition})) break;"));
+                    let ended = self.names.negated(condition).text;
+                    self.line(format!("if ({ended}) break;"));
                 }
                 let done = self.block(body);
                 self.leave();

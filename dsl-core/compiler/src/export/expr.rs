@@ -43,7 +43,7 @@ impl Names<'_> {
             Expr::Literal(l) if l.dtype == DType::I64 => Text::integer(l.to_i64()),
             Expr::Literal(l) if l.dtype.is_float() => host_float(l.to_f64() as f32),
             Expr::Literal(l) => {
-                let constant = l.dtype.is_int().then(|| l.to_i64());
+                let constant = (!l.dtype.is_float()).then(|| l.to_i64());
                 let text = typed(*l);
                 let prec = if text.starts_with('-') { Prec::Unary } else { Prec::Primary };
                 let known = constant.map_or(UNKNOWN, Knowledge::constant);
@@ -72,25 +72,13 @@ impl Names<'_> {
                 );
                 if known { Text::combine(*op, &a, &b) } else { integers(*op, DType::I64, &a, &b) }
             }
+            Expr::Binary(BinaryOp::And | BinaryOp::Or, ..) | Expr::Select(..) if self.dtype(e) == DType::Bool => self.truth(e, true),
             Expr::Binary(op, a, b) if self.dtype(e).is_int() => integers(*op, self.dtype(e), &self.expr(a), &self.expr(b)),
             Expr::Binary(op, a, b) => {
                 let text = Text::operator(*op, self.dtype(e), &self.expr(a), &self.expr(b));
                 if matches!(op, BinaryOp::Min | BinaryOp::Max) { text } else { rounded(self.dtype(e), text) }
             }
-            Expr::Compare(op, a, b) => {
-                let (sign, prec, tighter) = match op {
-                    CompareOp::Lt => ("<", Prec::Less, Prec::Shift),
-                    CompareOp::Le => ("<=", Prec::Less, Prec::Shift),
-                    CompareOp::Gt => (">", Prec::Less, Prec::Shift),
-                    CompareOp::Ge => (">=", Prec::Less, Prec::Shift),
-                    CompareOp::Eq => ("==", Prec::Equal, Prec::Less),
-                    CompareOp::Ne => ("!=", Prec::Equal, Prec::Less),
-                };
-                let side = |e: &Expr| if self.dtype(e) == DType::I64 { self.index(e) } else { self.expr(e) };
-                let (a, b) = (side(a), side(b));
-                let truth = a.constant.zip(b.constant).map(|(a, b)| girih_ir::scalar::compare(*op, DType::I64, a as u64, b as u64) as i64);
-                Text { constant: truth, ..Text::new(format!("{} {sign} {}", a.at_least(tighter), b.at_least(tighter)), prec) }
-            }
+            Expr::Compare(op, a, b) => self.comparison(*op, a, b),
             Expr::Select(c, a, b) => {
                 let (yes, no) = (self.expr(a), self.expr(b));
                 let of = |t: &Text| if self.dtype(e) == DType::I64 { t.typed() } else { t.at_least(Prec::Or) };
@@ -127,13 +115,74 @@ impl Names<'_> {
         }
     }
 
+    fn comparison(&self, op: CompareOp, a: &Expr, b: &Expr) -> Text {
+        let (sign, prec, tighter) = match op {
+            CompareOp::Lt => ("<", Prec::Less, Prec::Shift),
+            CompareOp::Le => ("<=", Prec::Less, Prec::Shift),
+            CompareOp::Gt => (">", Prec::Less, Prec::Shift),
+            CompareOp::Ge => (">=", Prec::Less, Prec::Shift),
+            CompareOp::Eq => ("==", Prec::Equal, Prec::Less),
+            CompareOp::Ne => ("!=", Prec::Equal, Prec::Less),
+        };
+        let side = |e: &Expr| if self.dtype(e) == DType::I64 { self.index(e) } else { self.expr(e) };
+        let whole = self.dtype(a).is_int() && self.dtype(a) != DType::U64;
+        let (a, b) = (side(a), side(b));
+        let truth = decided(op, a.known, b.known).filter(|_| whole).map(i64::from);
+        Text { constant: truth, ..Text::new(format!("{} {sign} {}", a.at_least(tighter), b.at_least(tighter)), prec) }
+    }
+
+    /// Not this.
+    pub fn negated(&self, e: &Expr) -> Text {
+        self.truth(e, false)
+    }
+
+    /// A condition, or where it does not hold: without what is decided, and with no sign before what has an inverse.
+    fn truth(&self, e: &Expr, holds: bool) -> Text {
+        match e {
+            _ if self.kept(e).is_some() => self.plain_truth(e, holds),
+            Expr::Unary(UnaryOp::Not, inner) => self.truth(inner, !holds),
+            // With NaN neither order holds.
+            Expr::Compare(op, a, b) if !holds && (!self.dtype(a).is_float() || matches!(op, CompareOp::Eq | CompareOp::Ne)) => {
+                self.comparison(inverse(*op), a, b)
+            }
+            Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                let other = if *op == BinaryOp::And { BinaryOp::Or } else { BinaryOp::And };
+                logic(if holds { *op } else { other }, self.truth(a, holds), self.truth(b, holds))
+            }
+            Expr::Select(c, a, b) => {
+                let (yes, no) = (self.truth(a, holds), self.truth(b, holds));
+                match (self.truth(c, true).constant, yes.constant, no.constant) {
+                    (Some(0), ..) => no,
+                    (Some(_), ..) => yes,
+                    (_, Some(0), _) => logic(BinaryOp::And, self.truth(c, false), no),
+                    (_, Some(_), _) => logic(BinaryOp::Or, self.truth(c, true), no),
+                    (.., Some(0)) => logic(BinaryOp::And, self.truth(c, true), yes),
+                    (.., Some(_)) => logic(BinaryOp::Or, self.truth(c, false), yes),
+                    (None, None, None) => {
+                        let [c, yes, no] = [self.truth(c, true), yes, no].map(|t| t.at_least(Prec::Or));
+                        Text::new(format!("{c} ? {yes} : {no}"), Prec::Select)
+                    }
+                }
+            }
+            _ => self.plain_truth(e, holds),
+        }
+    }
+
+    fn plain_truth(&self, e: &Expr, holds: bool) -> Text {
+        let x = self.expr(e);
+        if holds {
+            return x;
+        }
+        Text { constant: x.constant.map(|c| 1 - c), ..Text::new(format!("!{}", x.at_least(Prec::Primary)), Prec::Unary) }
+    }
+
     fn unary(&self, op: UnaryOp, a: &Expr) -> Text {
         let (dtype, x) = (self.dtype(a), self.expr(a));
         let call = |f: &str| Text::primary(format!("{f}({})", x.text));
         match op {
             UnaryOp::Neg if dtype.is_int() => negative(dtype, &x),
             UnaryOp::Neg => Text::new(format!("-{}", x.at_least(Prec::Primary)), Prec::Unary),
-            UnaryOp::Not if dtype == DType::Bool => Text::new(format!("!{}", x.at_least(Prec::Primary)), Prec::Unary),
+            UnaryOp::Not if dtype == DType::Bool => self.negated(a),
             UnaryOp::Not if dtype.size() == 1 => Text::new(format!("({})~{}", c_type(dtype), x.at_least(Prec::Primary)), Prec::Unary),
             UnaryOp::Not => Text::new(format!("~{}", x.at_least(Prec::Primary)), Prec::Unary),
             UnaryOp::Abs if dtype.is_float() => call("fabsf"),
@@ -169,6 +218,49 @@ impl Names<'_> {
                 Text::new(format!("{x} == 0 ? {bits} : __builtin_clzll(({}){x}) - {}", unsigned(dtype), 64 - bits), Prec::Select)
             }
         }
+    }
+}
+
+/// `a && b` or `a || b`, or what of it is not decided.
+fn logic(op: BinaryOp, a: Text, b: Text) -> Text {
+    let decides = i64::from(op == BinaryOp::Or);
+    match (a.constant, b.constant) {
+        (Some(x), _) if x == decides => a,
+        (_, Some(y)) if y == decides => b,
+        (Some(_), _) => b,
+        (_, Some(_)) => a,
+        (None, None) => Text::operator(op, DType::Bool, &a, &b),
+    }
+}
+
+/// The comparison that holds where this one does not.
+fn inverse(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Lt => CompareOp::Ge,
+        CompareOp::Le => CompareOp::Gt,
+        CompareOp::Gt => CompareOp::Le,
+        CompareOp::Ge => CompareOp::Lt,
+        CompareOp::Eq => CompareOp::Ne,
+        CompareOp::Ne => CompareOp::Eq,
+    }
+}
+
+/// What a comparison of integers says, where all that they can be says the same.
+fn decided(op: CompareOp, a: Knowledge, b: Knowledge) -> Option<bool> {
+    let one = |value| if a.least == a.most && b.least == b.most { Some((a.least == b.least) == value) } else { None };
+    let apart = a.most < b.least || b.most < a.least;
+    match op {
+        CompareOp::Lt if a.most < b.least => Some(true),
+        CompareOp::Lt if a.least >= b.most => Some(false),
+        CompareOp::Le if a.most <= b.least => Some(true),
+        CompareOp::Le if a.least > b.most => Some(false),
+        CompareOp::Gt => decided(CompareOp::Lt, b, a),
+        CompareOp::Ge => decided(CompareOp::Le, b, a),
+        CompareOp::Eq if apart => Some(false),
+        CompareOp::Ne if apart => Some(true),
+        CompareOp::Eq => one(true),
+        CompareOp::Ne => one(false),
+        CompareOp::Lt | CompareOp::Le => None,
     }
 }
 

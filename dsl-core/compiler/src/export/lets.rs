@@ -39,6 +39,19 @@ impl Lets {
         LetId::There(self.seen - 1)
     }
 
+    /// Passes by statements that are not written.
+    pub fn pass_by(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let { .. } => self.seen += 1,
+                Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| self.pass_by(b)),
+                Stmt::For { body, .. } => self.pass_by(body),
+                Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| self.pass_by(b)),
+                Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::Set { .. } | Stmt::ReadBack { .. } => {}
+            }
+        }
+    }
+
     /// Whether the next statements are none but values without names.
     pub fn write_nothing(&self, body: &[Stmt]) -> bool {
         let dropped = |(i, stmt): (usize, &Stmt)| matches!(stmt, Stmt::Let { .. }) && self.dropped.contains(&LetId::There(self.seen + i));

@@ -35,7 +35,7 @@ impl Body<'_> {
     /// What a launch of the kernel must satisfy, unless the text shows that it does.
     ///
     /// # Errors
-    /// What no call of the signature satisfies, where every call comes to this launch.
+    /// What no call of the signature satisfies: launches that no call comes to are not written.
     pub(super) fn requirements(&mut self, kernel: &tile::Kernel, args: &[Arg]) -> Result<(), ExportError> {
         let host = |v| HostExpr::of_value(kernel, v);
         let value = |v| host(v).map(|e| self.names.launch(&e, args));
@@ -59,7 +59,7 @@ impl Body<'_> {
             };
             let (Some(left), sign, Some(right)) = sides else { continue };
             let demand = Demand { left, sign, right, loc: requirement.loc };
-            if demand.is_impossible() && self.is_certain() {
+            if demand.is_impossible() {
                 let said = |v: &tile::ValueId| host(*v).map_or_else(String::new, |e| e.named(kernel));
                 let asked = match &requirement.kind {
                     RequirementKind::Divisible(a, n) => format!("{} to be a multiple of {n}", said(a)),
