@@ -100,6 +100,7 @@ girih::challenge! {
     .output("norm", |x, r| row(x, r).map(|v| v * v).sum::<f64>().sqrt())
     .output("smallest", |x, _| (0..x.len("rows")).flat_map(|r| row(x, r)).fold(f64::INFINITY, f64::min))
     .tolerance(1e-4, 1e-5)
+    .rounding(|s| girih::challenge::sum_rounding(s.size("cols"), 10.0 / 3f64.sqrt()))
     .check_at(["rows=1 cols=1", "rows=3 cols=17", "rows=33 cols=31", "rows=65 cols=128", "rows=7 cols=1025"])
     .perf_at("rows=4096, cols=1024")
     .flops(|s| 5.0 * s.size("rows") * s.size("cols"))

@@ -18,7 +18,7 @@ mod demands;
 mod differential;
 mod docs;
 mod dots;
-mod draws;
+
 mod dry_runs;
 mod elements;
 mod evaluator;
@@ -27,6 +27,7 @@ mod floors;
 mod folds;
 mod functions;
 mod gallery;
+mod gpu_texts;
 mod host_arithmetic;
 mod host_code;
 mod identity;

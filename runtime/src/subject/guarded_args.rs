@@ -4,7 +4,8 @@ use crate::device::Device;
 use crate::device::buffer::Buffer;
 use crate::error::Error;
 use crate::launch::Argument;
-use crate::subject::inputs::{HostTensor, POISON};
+use crate::subject::differ_on_gpu::{self, Tolerance};
+use crate::subject::inputs::{Elements, HostTensor, POISON};
 use crate::subject::{Call, CallArg};
 use girih_core::types::DType;
 
@@ -22,8 +23,8 @@ enum PlacedArg {
     Tensor {
         /// Guard, elements, guard.
         buffer: Buffer,
-        /// The elements before the call, for tensors that may be stored to.
-        pristine: Option<Buffer>,
+        /// What the elements are before a call, of tensors that may be stored to.
+        pristine: Option<Pristine>,
         /// Byte at which the elements start.
         offset: usize,
         bytes: usize,
@@ -33,9 +34,13 @@ enum PlacedArg {
         dtype: DType,
         lens: Vec<i64>,
         mutable: bool,
-        /// Holds data before the call, not poison.
-        read: bool,
     },
+}
+
+/// What puts elements back.
+enum Pristine {
+    Copy(Buffer),
+    Poison,
 }
 
 impl Placed {
@@ -65,8 +70,14 @@ impl Placed {
     /// Puts back the elements of before the call (poison, for pure outputs). Queued.
     pub fn restore(&self) -> Result<(), Error> {
         for arg in &self.args {
-            if let PlacedArg::Tensor { buffer, pristine: Some(pristine), offset, bytes, .. } = arg {
-                self.device.copy(buffer, *offset, pristine, 0, *bytes)?;
+            match arg {
+                PlacedArg::Tensor { buffer, pristine: Some(Pristine::Copy(pristine)), offset, bytes, .. } => {
+                    self.device.copy(buffer, *offset, pristine, 0, *bytes)?;
+                }
+                PlacedArg::Tensor { buffer, pristine: Some(Pristine::Poison), offset, bytes, .. } => {
+                    self.device.fill(buffer, *offset, *bytes, &[POISON])?;
+                }
+                PlacedArg::Tensor { pristine: None, .. } | PlacedArg::Scalar(_) => {}
             }
         }
         Ok(())
@@ -75,36 +86,61 @@ impl Placed {
     /// Puts back tensors that a call both reads and stores to. Queued.
     pub fn restore_inputs(&self) -> Result<(), Error> {
         for arg in &self.args {
-            if let PlacedArg::Tensor { buffer, pristine: Some(pristine), offset, bytes, read: true, .. } = arg {
+            if let PlacedArg::Tensor { buffer, pristine: Some(Pristine::Copy(pristine)), offset, bytes, .. } = arg {
                 self.device.copy(buffer, *offset, pristine, 0, *bytes)?;
             }
         }
         Ok(())
     }
 
+    /// Copies of the tensors that may be stored to, as they are now, on the device (one entry per argument). `reader` downloads what is looked at:
+    /// on a stream of its own it waits for nothing that is queued later.
+    pub fn keep_stored(&self, reader: &Device) -> Result<Vec<Option<Elements>>, Error> {
+        let kept = |arg: &PlacedArg| {
+            let PlacedArg::Tensor { buffer, offset, bytes, host, lens, mutable: true, .. } = arg else { return Ok(None) };
+            let copy = self.device.alloc(*bytes)?;
+            self.device.copy(&copy, 0, buffer, *offset, *bytes)?;
+            Ok(Some(Elements::on_device(*host, lens, copy, reader)))
+        };
+        let all = self.args.iter().map(kept).collect::<Result<_, Error>>()?;
+        self.device.synchronize()?;
+        Ok(all)
+    }
+
+    /// How many elements of the tensors that may be stored to differ from those that were kept, by tolerances for each; nothing where the device
+    /// cannot tell.
+    pub fn count_differing(&self, kept: &[Option<Elements>], tolerance: impl Fn(DType) -> Tolerance) -> Result<Option<u64>, Error> {
+        let mut all = 0;
+        for (arg, kept) in self.args.iter().zip(kept) {
+            let (PlacedArg::Tensor { buffer, offset, .. }, Some(kept)) = (arg, kept) else { continue };
+            match differ_on_gpu::count(&self.device, (buffer, *offset), kept, tolerance(kept.dtype))? {
+                Some(differing) => all += differing,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(all))
+    }
+
     /// The tensors as they are now, after all queued work; `None` for scalars.
     pub fn download(&self) -> Result<Vec<Option<HostTensor>>, Error> {
+        self.downloaded(|_| true)
+    }
+
+    /// As [`Placed::download`], of tensors that may be stored to alone.
+    pub fn download_stored(&self) -> Result<Vec<Option<HostTensor>>, Error> {
+        self.downloaded(|mutable| mutable)
+    }
+
+    fn downloaded(&self, wanted: impl Fn(bool) -> bool) -> Result<Vec<Option<HostTensor>>, Error> {
         let tensor = |a: &PlacedArg| match a {
-            PlacedArg::Scalar(_) => Ok(None),
-            PlacedArg::Tensor { buffer, offset, host, lens, .. } => {
+            PlacedArg::Tensor { buffer, offset, host, lens, mutable, .. } if wanted(*mutable) => {
                 let mut data = HostTensor::zeros(*host, lens);
                 self.device.download(buffer, *offset, &mut data.bytes)?;
                 Ok(Some(data))
             }
+            PlacedArg::Tensor { .. } | PlacedArg::Scalar(_) => Ok(None),
         };
         self.args.iter().map(tensor).collect()
-    }
-
-    /// Reads the tensors that may be stored to into `into` (one entry per argument), whose memory is used again: fresh memory of this
-    /// size costs more than the copy.
-    pub fn download_stored(&self, into: &mut Vec<Option<HostTensor>>) -> Result<(), Error> {
-        into.resize(self.args.len(), None);
-        for (arg, slot) in self.args.iter().zip(into) {
-            let PlacedArg::Tensor { buffer, offset, host, lens, mutable: true, .. } = arg else { continue };
-            let data = slot.get_or_insert_with(|| HostTensor::zeros(*host, lens));
-            self.device.download(buffer, *offset, &mut data.bytes)?;
-        }
-        Ok(())
     }
 
     /// Whether nothing was written outside of the tensors.
@@ -138,17 +174,16 @@ impl PlacedArg {
         if read {
             data.place(device, &buffer, offset)?;
         }
-        let pristine = if mutable {
-            let copy = device.alloc(bytes)?;
-            match read {
-                true => device.copy(&copy, 0, &buffer, offset, bytes)?,
-                false => device.fill(&copy, 0, bytes, &[POISON])?,
+        let pristine = match (mutable, read) {
+            (false, _) => None,
+            (true, false) => Some(Pristine::Poison),
+            (true, true) => {
+                let copy = device.alloc(bytes)?;
+                device.copy(&copy, 0, &buffer, offset, bytes)?;
+                Some(Pristine::Copy(copy))
             }
-            Some(copy)
-        } else {
-            None
         };
         let (host, lens) = (data.dtype, data.lens.clone());
-        Ok(PlacedArg::Tensor { buffer, pristine, offset, bytes, host, dtype, lens, mutable, read })
+        Ok(PlacedArg::Tensor { buffer, pristine, offset, bytes, host, dtype, lens, mutable })
     }
 }

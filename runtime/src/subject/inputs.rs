@@ -6,7 +6,8 @@ mod elements;
 pub mod on_gpu;
 mod rng;
 
-pub use elements::Elements;
+pub use elements::{Elements, Values};
+pub(crate) use on_gpu::float_format;
 pub use rng::Rng;
 
 use girih_core::types::{DType, Literal};

@@ -3,8 +3,9 @@
 use super::{Call, CallArg, Subject};
 use crate::subject::challenge::{Challenge, Reference, judged, near};
 use crate::subject::deviation::{Deviation, Tally};
+use crate::subject::differ_on_gpu::Tolerance;
 use crate::subject::differences::{Difference, Mismatch, each_or_sampled};
-use crate::subject::inputs::HostTensor;
+use crate::subject::inputs::{HostTensor, Values};
 use girih_core::types::{DType, Literal};
 
 impl Subject {
@@ -13,7 +14,7 @@ impl Subject {
     ///
     /// # Errors
     /// The first difference, in words.
-    pub fn verify(&self, call: &Call, after: &[Option<HostTensor>], samples: Option<usize>) -> Result<(), String> {
+    pub fn verify<V: Values + Sync>(&self, call: &Call, after: &[Option<V>], samples: Option<usize>) -> Result<(), String> {
         self.judge(call, after, samples, true).map(|_| ())
     }
 
@@ -22,15 +23,21 @@ impl Subject {
     ///
     /// # Errors
     /// As [`Subject::verify`], where `strict`.
-    pub fn judge(&self, call: &Call, after: &[Option<HostTensor>], samples: Option<usize>, strict: bool) -> Result<Deviation, String> {
+    pub fn judge<V: Values + Sync>(
+        &self,
+        call: &Call,
+        after: &[Option<V>],
+        samples: Option<usize>,
+        strict: bool,
+    ) -> Result<Deviation, String> {
         self.judged_elements(call, after, samples, strict).map_err(|e| e.sentence(&call.sizes))
     }
 
     /// As [`Subject::judge`], with the first few elements that differ.
-    pub(crate) fn judged_elements(
+    pub(crate) fn judged_elements<V: Values + Sync>(
         &self,
         call: &Call,
-        after: &[Option<HostTensor>],
+        after: &[Option<V>],
         samples: Option<usize>,
         strict: bool,
     ) -> Result<Deviation, Mismatch> {
@@ -44,11 +51,11 @@ impl Subject {
         Ok(tally.total())
     }
 
-    fn compare_with_references(
+    fn compare_with_references<V: Values + Sync>(
         &self,
         challenge: &Challenge,
         call: &Call,
-        after: &[Option<HostTensor>],
+        after: &[Option<V>],
         samples: Option<usize>,
         strict: bool,
         tally: &Tally,
@@ -57,14 +64,14 @@ impl Subject {
         for (arg, after) in call.args.iter().zip(after) {
             let (CallArg::Tensor { name, data, .. }, Some(after)) = (arg, after) else { continue };
             match challenge.outputs.iter().find(|(n, _)| n == name) {
-                None if strict && after.bytes != data.host().bytes => {
+                None if strict && after.tensor().bytes != data.host().bytes => {
                     return Err(Mismatch::Other(format!("the input `{name}` was changed")));
                 }
                 None => {}
                 Some((_, reference)) => {
                     let besides = (challenge.rounding)(&call.sizes);
                     let check_within = |i: usize, expected: f64, besides: f64, found: &mut Vec<Difference>| {
-                        let got = after.get(i);
+                        let got = after.value(i);
                         tally.add(got, expected);
                         // The reference says what the exact result is; the output can only hold its own type's values.
                         let rounded = Literal::from_f64(data.dtype, expected).to_f64();
@@ -108,6 +115,16 @@ impl Subject {
         self.program.sites().iter().any(|d| (d.build)().is_ok_and(|k| k.has_dots()))
     }
 
+    /// What elements of a type may differ by after a call, from those after another way of running it.
+    pub(crate) fn tolerance(&self, call: &Call, dtype: DType) -> Tolerance {
+        // A bare kernel may add up whatever it reads, of size 1 at most, in any order: a rounding per element.
+        let elements = |a: &CallArg| if let CallArg::Tensor { data, .. } = a { data.numel() } else { 0 };
+        let most = call.args.iter().map(elements).max().unwrap_or(0) as f64;
+        let single = (1e-5 + most * f32::EPSILON as f64, 1e-5);
+        let (absolute, relative) = self.challenge.as_ref().map_or(single, |c| (c.absolute(&call.sizes), c.rtol));
+        Tolerance { absolute, relative: relative + last_place(dtype) }
+    }
+
     /// Compares the tensors after a call with those after another way of running it, at every element.
     ///
     /// # Errors
@@ -123,17 +140,12 @@ impl Subject {
         after: &[Option<HostTensor>],
         expected: &[Option<HostTensor>],
     ) -> Result<(), Mismatch> {
-        // A bare kernel may add up whatever it reads, of size 1 at most, in any order: a rounding per element.
-        let elements = |a: &CallArg| if let CallArg::Tensor { data, .. } = a { data.numel() } else { 0 };
-        let most = call.args.iter().map(elements).max().unwrap_or(0) as f64;
-        let single = (1e-5 + most * f32::EPSILON as f64, 1e-5);
-        let (atol, rtol) = self.challenge.as_ref().map_or(single, |c| (c.absolute(&call.sizes), c.rtol));
         for (arg, (after, expected)) in call.args.iter().zip(after.iter().zip(expected)) {
             let (CallArg::Tensor { name, data, .. }, Some(after), Some(expected)) = (arg, after, expected) else { continue };
             if after.bytes == expected.bytes {
                 continue;
             }
-            let (exact, rtol) = (!data.dtype.is_float(), rtol + last_place(data.dtype));
+            let (exact, Tolerance { absolute: atol, relative: rtol }) = (!data.dtype.is_float(), self.tolerance(call, data.dtype));
             let check = |i: usize, found: &mut Vec<Difference>| {
                 let (got, want) = (after.get(i), expected.get(i));
                 let fine = if exact { after.bits(i) == expected.bits(i) } else { near(got, want, atol, rtol) };

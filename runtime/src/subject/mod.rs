@@ -7,6 +7,7 @@ mod call;
 pub mod challenge;
 mod cost_estimate;
 pub(crate) mod deviation;
+pub mod differ_on_gpu;
 pub(crate) mod differences;
 pub mod guarded_args;
 pub mod inputs;

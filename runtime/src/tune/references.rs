@@ -3,7 +3,7 @@
 
 use crate::check::evaluate;
 use crate::subject::challenge::Reference;
-use crate::subject::inputs::HostTensor;
+use crate::subject::inputs::{Elements, HostTensor};
 use crate::subject::{Call, Subject};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -39,7 +39,7 @@ pub(super) struct References {
 
 impl References {
     /// Asks for the small calls, in their order, and compares what the naive schedule left of the tuned one.
-    pub fn ask(subject: &Subject, mut small: Vec<(Call, usize)>, (tuned, left): (&Arc<Call>, &Arc<Vec<Option<HostTensor>>>)) -> References {
+    pub fn ask(subject: &Subject, mut small: Vec<(Call, usize)>, (tuned, left): (&Arc<Call>, &Arc<Vec<Option<Elements>>>)) -> References {
         let (send, words) = channel();
         small.sort_by_key(|(call, _)| subject.compulsory_bytes(call) as u64);
         let small_left = small.len();
@@ -101,7 +101,7 @@ fn evaluated(subject: &Subject, calls: Vec<(Call, usize)>, words: &Sender<Word>)
     }
 }
 
-fn compared(subject: &Subject, call: &Call, left: &[Option<HostTensor>], words: &Sender<Word>) {
+fn compared(subject: &Subject, call: &Call, left: &[Option<Elements>], words: &Sender<Word>) {
     let outputs = subject.challenge.as_ref().map_or(&[][..], |c| &c.outputs);
     // A reference of all elements at once costs the same for a few.
     let at_once = outputs.iter().any(|(_, r)| matches!(r, Reference::All(_)));
@@ -148,7 +148,7 @@ mod tests {
         let call = |n: &str| subject.call(&Sizes::parse(n).unwrap(), 1).unwrap();
         let (small, tuned) = (call("N=7"), call("N=100000"));
         let CallArg::Tensor { data, .. } = &tuned.args[0] else { panic!("a tensor") };
-        let left = vec![None, Some(data.host().clone())];
+        let left = vec![None, Some(data.clone())];
         References::ask(subject, vec![(small, 0)], (&Arc::new(tuned), &Arc::new(left)))
     }
 

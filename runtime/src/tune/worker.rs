@@ -13,7 +13,7 @@ use crate::launch::program::Runner;
 use crate::measure::timing::Timer;
 use crate::subject::challenge::Sizes;
 use crate::subject::guarded_args::Placed;
-use crate::subject::inputs::HostTensor;
+use crate::subject::inputs::{Elements, HostTensor};
 use crate::subject::names;
 use crate::subject::{Call, Subject};
 use girih_core::facts::Facts;
@@ -58,27 +58,32 @@ struct Worker {
     small_facts: Vec<(usize, Facts)>,
     /// What references and evaluator have not said yet.
     references: References,
-    /// The call at the tuned size with the naive schedules' results.
-    tuned: Placement,
-    /// Host memory that each trial's result at the tuned size is read into.
-    scratch: Vec<Option<HostTensor>>,
+    /// The call at the tuned size.
+    tuned: (Arc<Call>, Placed),
+    /// What the naive schedules left there, on the device.
+    naive: Arc<Vec<Option<Elements>>>,
 }
 
+/// A small call, with what it shall leave.
 struct Placement {
-    call: Arc<Call>,
+    call: Call,
     placed: Placed,
-    expected: Arc<Vec<Option<HostTensor>>>,
+    expected: Vec<Option<HostTensor>>,
 }
 
 impl Placement {
     /// Compares a result, and looks at the guard zones.
     fn judge(&self, subject: &Subject, after: &[Option<HostTensor>]) -> Result<(), Reply> {
         subject.compare(&self.call, after, &self.expected).map_err(|reason| Reply::Wrong { reason })?;
-        match self.placed.guards_intact() {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Reply::Wrong { reason: format!("wrote outside of its tensors at {}", self.call.sizes) }),
-            Err(e) => Err(failed(&e)),
-        }
+        guarded(&self.placed, &self.call)
+    }
+}
+
+fn guarded(placed: &Placed, call: &Call) -> Result<(), Reply> {
+    match placed.guards_intact() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Reply::Wrong { reason: format!("wrote outside of its tensors at {}", call.sizes) }),
+        Err(e) => Err(failed(&e)),
     }
 }
 
@@ -103,16 +108,17 @@ impl Worker {
         runner.schedules = naive.collect::<Result<_, String>>()?;
         let call = subject.call(&Sizes::parse(&setup.sizes)?, setup.seed)?;
         let placed = Placed::new(&device, &call, 0).map_err(text)?;
-        let mut expected = Vec::new();
         placed.restore().and_then(|()| runner.run(&placed.arguments())).map_err(text)?;
-        placed.download_stored(&mut expected).map_err(text)?;
-        let tuned = Placement { call: Arc::new(call), placed, expected: Arc::new(expected) };
+        // References read on a stream of their own: they wait for no trial.
+        let reader = Device::cuda(setup.ordinal).map_err(text)?;
+        let naive = Arc::new(placed.keep_stored(&reader).map_err(text)?);
+        let call = Arc::new(call);
         let calls = small_calls(&subject, setup.seed)?;
         let small_facts = small_facts(&subject, &calls);
-        let references = References::ask(&subject, calls, (&tuned.call, &tuned.expected));
+        let references = References::ask(&subject, calls, (&call, &naive));
         let timer = Timer::new(&device).map_err(text)?;
-        let (small, scratch) = (Vec::new(), Vec::new());
-        let mut worker = Worker { device, subject, kernels, runner, timer, small, small_facts, references, tuned, scratch };
+        let (small, tuned) = (Vec::new(), (call, placed));
+        let mut worker = Worker { device, subject, kernels, runner, timer, small, small_facts, references, tuned, naive };
         worker.hear(Duration::from_millis(setup.patience_ms))?;
         let note = worker.references.note(&worker.subject.name);
         Ok((worker, note))
@@ -123,7 +129,7 @@ impl Worker {
         let end = Instant::now() + patience;
         while let Some(word) = self.references.next(end.saturating_duration_since(Instant::now()))? {
             let placed = Placed::new(&self.device, &word.call, word.misalign).map_err(|e| e.to_string())?;
-            self.small.push(Placement { call: Arc::new(word.call), placed, expected: Arc::new(word.expected) });
+            self.small.push(Placement { call: word.call, placed, expected: word.expected });
         }
         Ok(())
     }
@@ -137,7 +143,7 @@ impl Worker {
         }
         // Most candidates are slow; checking them would take most of the time.
         if let Some(limit_us) = limit_us {
-            match self.tuned.placed.restore().and_then(|()| self.sample(1 + HASTY)) {
+            match self.tuned.1.restore().and_then(|()| self.sample(1 + HASTY)) {
                 Ok(samples_us) if samples_us[1..].iter().all(|us| *us > limit_us) => {
                     return Reply::Slow { samples_us: samples_us[1..].to_vec() };
                 }
@@ -205,16 +211,22 @@ impl Worker {
             let after = run(&mut self.runner, &at.placed, &at.placed.arguments()).map_err(|e| failed(&e))?;
             at.judge(&self.subject, &after)?;
         }
-        let at = &self.tuned;
-        let ran = at.placed.restore().and_then(|()| self.runner.run(&at.placed.arguments()));
-        ran.and_then(|()| at.placed.download_stored(&mut self.scratch)).map_err(|e| failed(&e))?;
-        at.judge(&self.subject, &self.scratch)
+        let (call, placed) = &self.tuned;
+        placed.restore().and_then(|()| self.runner.run(&placed.arguments())).map_err(|e| failed(&e))?;
+        let differing = placed.count_differing(&self.naive, |dtype| self.subject.tolerance(call, dtype)).map_err(|e| failed(&e))?;
+        if differing != Some(0) {
+            let after = placed.download_stored().map_err(|e| failed(&e))?;
+            let expected: Vec<Option<HostTensor>> = self.naive.iter().map(|n| n.as_ref().map(|n| n.host().clone())).collect();
+            self.subject.compare(call, &after, &expected).map_err(|reason| Reply::Wrong { reason })?;
+        }
+        guarded(placed, call)
     }
 
     /// Samples of the program at the tuned size, in microseconds.
     fn sample(&mut self, samples: usize) -> Result<Vec<f64>, Error> {
-        let arguments = self.tuned.placed.arguments();
-        (0..samples).map(|_| self.timer.sample(&self.tuned.placed, &mut || self.runner.run(&arguments))).collect()
+        let placed = &self.tuned.1;
+        let arguments = placed.arguments();
+        (0..samples).map(|_| self.timer.sample(placed, &mut || self.runner.run(&arguments))).collect()
     }
 }
 

@@ -27,7 +27,12 @@ enum Origin {
     /// They hold nothing: poison.
     Poison,
     Random(Distribution, u64),
+    /// They lie there, on a device, and are downloaded through this one's stream.
+    OnDevice(Buffer, Device),
 }
+
+/// Bytes up to which a tensor on a device is downloaded as a whole.
+const WHOLE: usize = 1 << 20;
 
 /// What has been drawn on the host.
 #[derive(Debug, Default)]
@@ -58,6 +63,16 @@ impl Elements {
         Elements { dtype, lens: lens.to_vec(), origin, drawn: Arc::new(Drawn { whole: OnceLock::new(), chunks }) }
     }
 
+    /// Of a tensor that fills memory of a device; `reader` is the same device, maybe with another stream.
+    pub(crate) fn on_device(dtype: DType, lens: &[i64], buffer: Buffer, reader: &Device) -> Elements {
+        Elements { dtype, lens: lens.to_vec(), origin: Origin::OnDevice(buffer, reader.clone()), drawn: Arc::default() }
+    }
+
+    /// Where they lie on a device.
+    pub(crate) fn address(&self) -> Option<u64> {
+        if let Origin::OnDevice(buffer, _) = &self.origin { Some(buffer.address()) } else { None }
+    }
+
     /// How many.
     pub fn numel(&self) -> usize {
         self.lens.iter().product::<i64>() as usize
@@ -74,6 +89,11 @@ impl Elements {
             Origin::Given => unreachable!("inputs: given elements are there from the beginning"),
             Origin::Poison => HostTensor::poisoned(self.dtype, &self.lens),
             Origin::Random(distribution, seed) => HostTensor::random(self.dtype, &self.lens, distribution, *seed),
+            Origin::OnDevice(buffer, reader) => {
+                let mut tensor = HostTensor::zeros(self.dtype, &self.lens);
+                downloaded(reader, buffer.address(), &mut tensor.bytes);
+                tensor
+            }
         })
     }
 
@@ -88,6 +108,12 @@ impl Elements {
     /// them is drawn.
     pub fn word(&self, at: u64, size: usize) -> Option<u64> {
         let (at, mut word) = (usize::try_from(at).ok()?, [0; 8]);
+        if let Origin::OnDevice(buffer, reader) = &self.origin
+            && self.bytes() > WHOLE
+        {
+            downloaded(reader, buffer.range(at, size).ok()?, &mut word[..size]);
+            return Some(u64::from_le_bytes(word));
+        }
         let (bytes, at) = match &self.origin {
             Origin::Random(distribution, seed) if self.drawn.whole.get().is_none() && !self.drawn.chunks.is_empty() => {
                 let (long, number) = (CHUNK * self.dtype.size(), at / (CHUNK * self.dtype.size()));
@@ -108,6 +134,37 @@ impl Elements {
             return Ok(());
         }
         device.upload(buffer, offset, &self.host().bytes)
+    }
+}
+
+/// Reads memory of a device. Who looks at elements has no way to hear of a device that is lost, and neither has a use for anything then.
+fn downloaded(reader: &Device, address: u64, bytes: &mut [u8]) {
+    reader.read_at(address, bytes).unwrap_or_else(|e| panic!("what a call left could not be read: {e}"));
+}
+
+/// Elements of a tensor, wherever they lie.
+pub trait Values {
+    /// Element `i` as a float; exact but for 64-bit integers.
+    fn value(&self, i: usize) -> f64;
+    /// All of them, on the host.
+    fn tensor(&self) -> &HostTensor;
+}
+
+impl Values for HostTensor {
+    fn value(&self, i: usize) -> f64 {
+        self.get(i)
+    }
+    fn tensor(&self) -> &HostTensor {
+        self
+    }
+}
+
+impl Values for Elements {
+    fn value(&self, i: usize) -> f64 {
+        self.get(i)
+    }
+    fn tensor(&self) -> &HostTensor {
+        self.host()
     }
 }
 

@@ -36,12 +36,7 @@ pub(super) fn draw(
 /// any bits are drawn until they are finite, and floats that become integers are nobody's input.
 pub fn words(dtype: DType, count: usize, distribution: &Distribution, seed: u64) -> Option<[u64; 12]> {
     const { assert!(CHUNK == 1 << 18, "draw.cu has the same chunks") };
-    let (exponent, mantissa) = match dtype {
-        DType::F16 => (5, 10),
-        DType::BF16 => (8, 7),
-        DType::F32 => (8, 23),
-        _ => (0, 0),
-    };
+    let (exponent, mantissa) = float_format(dtype);
     let floats = |low: f64, high: f64, density: f64| dtype.is_float().then_some(([low, high, density], [0, 1]));
     let (kind, (values, whole)) = match distribution {
         Distribution::Uniform(low, high) => (0, floats(*low, *high, 1.0)?),
@@ -59,4 +54,14 @@ pub fn words(dtype: DType, count: usize, distribution: &Distribution, seed: u64)
     let [low, high, density] = values.map(f64::to_bits);
     let boolean = (dtype == DType::Bool) as u64;
     Some([count as u64, seed, kind, dtype.size() as u64, exponent, mantissa, boolean, low, high, density, whole[0], whole[1]])
+}
+
+/// Bits of a float's exponent and mantissa; 0 of what is no float.
+pub(crate) fn float_format(dtype: DType) -> (u64, u64) {
+    match dtype {
+        DType::F16 => (5, 10),
+        DType::BF16 => (8, 7),
+        DType::F32 => (8, 23),
+        DType::Bool | DType::I8 | DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::U64 => (0, 0),
+    }
 }
