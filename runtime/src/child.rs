@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How such a process is started.
 #[derive(Clone, Debug)]
@@ -38,6 +38,9 @@ pub enum Gone {
     Died(String),
 }
 
+/// How often who waits for an answer looks at what is left of the limit.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// A process that is asked, and ends with this value.
 pub struct Process {
     child: Child,
@@ -66,16 +69,29 @@ impl Process {
     /// # Errors
     /// There is no answer.
     pub fn ask<Answer: DeserializeOwned>(&mut self, question: &impl Serialize, limit: Duration) -> Result<Answer, Gone> {
+        let end = Instant::now() + limit;
+        self.ask_while(question, || end.saturating_duration_since(Instant::now()))
+    }
+
+    /// As [`Process::ask`], with a limit that may change while the answer is waited for: `left` says what is left of it.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub fn ask_while<Answer: DeserializeOwned>(&mut self, question: &impl Serialize, left: impl Fn() -> Duration) -> Result<Answer, Gone> {
         let line = serde_json::to_string(question).expect("questions are plain data");
         // A process that died shows as a missing answer below.
         let _ = writeln!(self.questions, "{line}").and_then(|()| self.questions.flush());
-        match self.answers.recv_timeout(limit) {
-            Ok(line) => serde_json::from_str(&line).map_err(|e| Gone::Died(format!("it answered `{line}`: {e}"))),
-            Err(RecvTimeoutError::Timeout) => Err(Gone::TimedOut),
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = self.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
-                Err(Gone::Died(status))
-            }
+        loop {
+            let left = left();
+            return match self.answers.recv_timeout(left.min(LOOK)) {
+                Ok(line) => serde_json::from_str(&line).map_err(|e| Gone::Died(format!("it answered `{line}`: {e}"))),
+                Err(RecvTimeoutError::Timeout) if left > LOOK => continue,
+                Err(RecvTimeoutError::Timeout) => Err(Gone::TimedOut),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let status = self.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+                    Err(Gone::Died(status))
+                }
+            };
         }
     }
 }

@@ -10,6 +10,7 @@ use super::search::{Budget, Candidates, Outcome, Strategy};
 use super::streaming_choice::{self, Streaming};
 use super::trials::{Inner, Log, Trials, eligible_us};
 use super::{Among, By, Options, Progress, SiteOutcome, code, digest, model_ranking, program, search};
+use crate::compile::nvrtc::compile_until;
 use crate::compile::{Compiled, Output, compile};
 use crate::launch::program_schedule::Joint;
 use crate::measure::acceptance::Acceptance;
@@ -113,8 +114,11 @@ impl Site<'_> {
             let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
             let outcome = search::search(&order, &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
+            // What is still being compiled is of no use to anybody.
+            compile_until(Some(Instant::now()));
             outcome
         });
+        compile_until(self.end);
         let (trials, error) = (std::mem::take(&mut log.trials), log.error.take().or(self.mistake.take()));
         match error {
             Some(e) => Err(e),

@@ -56,7 +56,8 @@ pub fn compile_apart(launcher: Launcher, limit: Duration) {
     let _ = COMPILERS.set(Compilers::new(launcher, limit));
 }
 
-/// From now on cubins are wanted until `end` only: what is not done then is given up, and may be tried again. Nothing ends without.
+/// From now on cubins are wanted until `end` only, those that are being made, too: what is not done then is given up, and may be tried again.
+/// Nothing ends without.
 pub fn compile_until(end: Option<Instant>) {
     if let Some(compilers) = COMPILERS.get() {
         compilers.until(end);
@@ -95,16 +96,17 @@ impl Compilers {
         if let Some(why) = self.given_up.lock().expect("nobody panics with it").get(&job).cloned() {
             return Err(given_up(job, why));
         }
-        let end = *self.end.lock().expect("nobody panics with it");
-        let left = end.map_or(self.limit, |end| end.saturating_duration_since(Instant::now()).min(self.limit));
+        let own = Instant::now() + self.limit;
+        let wanted = || self.end.lock().expect("nobody panics with it").map_or(own, |end| end.min(own));
+        let left = || wanted().saturating_duration_since(Instant::now());
         let ended = || "the time for it was over".to_string();
-        if left.is_zero() {
+        if left().is_zero() {
             return Err(given_up(job, ended()));
         }
         let idle = self.idle.lock().expect("nobody panics with it").pop();
         let started = idle.map_or_else(|| Process::start(&self.launcher), Ok);
         let mut process = started.map_err(|why| given_up(job.clone(), why))?;
-        let why = match process.ask(&job, left) {
+        let why = match process.ask_while(&job, left) {
             Ok(made) => {
                 self.idle.lock().expect("nobody panics with it").push(process);
                 return match made {
@@ -113,7 +115,7 @@ impl Compilers {
                     Made::Missing(text) => Err(Error::NoNvrtc(text)),
                 };
             }
-            Err(Gone::TimedOut) if left < self.limit => return Err(given_up(job, ended())),
+            Err(Gone::TimedOut) if wanted() < own => return Err(given_up(job, ended())),
             Err(Gone::TimedOut) => format!("it was not done after {} s", self.limit.as_secs_f64()),
             Err(Gone::Died(status)) => format!("its process died ({status})"),
         };
@@ -162,6 +164,15 @@ mod tests {
         let error = compilers.compile(job("slow")).unwrap_err().to_string();
         assert!(error.contains("the time for it was over") && start.elapsed() < Duration::from_millis(150), "{error}");
         assert!(compilers.compile(job("slow")).is_err(), "there is no time left at all");
+        // An end that comes while a text is compiled.
+        compilers.until(None);
+        std::thread::scope(|scope| {
+            let slow = scope.spawn(|| compilers.compile(job("slow")).unwrap_err().to_string());
+            std::thread::sleep(Duration::from_millis(50));
+            compilers.until(Some(Instant::now()));
+            let error = slow.join().expect("no panic");
+            assert!(error.contains("the time for it was over"), "{error}");
+        });
         compilers.until(None);
         assert!(matches!(compilers.compile(job("slow")).unwrap_err(), Error::Nvrtc { .. }));
     }
