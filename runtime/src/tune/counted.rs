@@ -5,7 +5,7 @@ use super::floor::Basis;
 use super::launches::host_arguments;
 use girih_core::model::{self, Work};
 use girih_core::program::walk::LaunchArg;
-use girih_core::sim::counting::{Count, CountArg, Slice, count};
+use girih_core::sim::counting::{Count, CountArg, Slice, Uncounted, count};
 use girih_core::sim::{Class, Program};
 use girih_core::simt::{self, ParamKind};
 use girih_core::target::Target;
@@ -13,7 +13,25 @@ use girih_core::tile::host::HostArg;
 use girih_core::types::Literal;
 
 /// Operations that are looked at for a prediction, at most: a second where a block alone does much.
-const FUEL: u64 = 16_000_000;
+pub const FUEL: u64 = 16_000_000;
+
+/// Why a launch could not be counted.
+#[derive(Clone, Debug)]
+pub enum NotCounted {
+    /// It takes more operations than may be looked at.
+    TooMuch,
+    /// What this parameter holds decides where its threads go, and is not known.
+    Unknown(String),
+}
+
+impl std::fmt::Display for NotCounted {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            NotCounted::TooMuch => f.write_str("it takes too many operations"),
+            NotCounted::Unknown(param) => write!(f, "what `{param}` holds decides where threads go, and is not known"),
+        }
+    }
+}
 
 /// A launch of a kernel that may be several.
 #[derive(Clone, Debug)]
@@ -28,16 +46,22 @@ pub struct Counted {
     pub basis: Basis,
 }
 
-/// Counts a kernel's launches on these arguments.
+/// Counts a kernel's launches on these arguments, by as many operations as `fuel` for each.
 ///
 /// # Errors
-/// What decides where its threads go is in memory and not known; or it is too much.
-pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target) -> Result<Vec<Counted>, String> {
+/// As [`NotCounted`] says.
+pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target, fuel: u64) -> Result<Vec<Counted>, NotCounted> {
     let host = host_arguments(args);
-    simt.launches().filter_map(|launch| one(launch, (args, &host), inputs, target).transpose()).collect()
+    simt.launches().filter_map(|launch| one(launch, (args, &host), inputs, target, fuel).transpose()).collect()
 }
 
-fn one(simt: &simt::Kernel, (args, host): (&[LaunchArg], &[HostArg]), inputs: &Inputs, target: &Target) -> Result<Option<Counted>, String> {
+fn one(
+    simt: &simt::Kernel,
+    (args, host): (&[LaunchArg], &[HostArg]),
+    inputs: &Inputs,
+    target: &Target,
+    fuel: u64,
+) -> Result<Option<Counted>, NotCounted> {
     let multiprocessors = i64::from(target.multiprocessors);
     let grid = simt.launch.grid.eval(host, multiprocessors);
     let Some(grid) = u32::try_from(grid).ok().filter(|g| *g > 0) else { return Ok(None) };
@@ -48,11 +72,11 @@ fn one(simt: &simt::Kernel, (args, host): (&[LaunchArg], &[HostArg]), inputs: &I
     let own = |p: usize| matches!(simt.params[p].kind, ParamKind::Workspace { .. });
     let unknown = slice.contents().iter().copied().find(|p| !own(*p) && !tensors[*p].is_some_and(|t| inputs.knows(t)));
     if let Some(p) = unknown {
-        return Err(format!("what `{}` holds decides where threads go, and is not known", simt.params[p].name));
+        return Err(NotCounted::Unknown(simt.params[p].name.clone()));
     }
     let given: Vec<CountArg> = simt.params.iter().map(|p| argument(&p.kind, args, host, multiprocessors)).collect();
     let contents = ByParam { inputs, tensors };
-    let count = count((&program, &slice), grid, &given, &contents, FUEL).map_err(|e| format!("{}: {e:?}", simt.name))?;
+    let count = count((&program, &slice), grid, &given, &contents, fuel).map_err(|Uncounted::TooMuch| NotCounted::TooMuch)?;
     let launch = model::Launch { grid: u64::from(grid), block: simt.launch.block, stages: 1 };
     let basis = if count.guessed { Basis::Estimated } else { Basis::Counted };
     let work = work(&count, &program, &launch, &given, target);

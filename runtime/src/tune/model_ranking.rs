@@ -21,9 +21,11 @@ pub fn forecast(prediction: &Prediction, pool: &Pool, limit: Duration) -> Vec<f6
     let start = Instant::now();
     let mut known = HashMap::new();
     let first = if pool.is_open() { start + limit / 2 } else { start + limit };
-    look(prediction, pool.schedules(), first, &mut known);
+    // One schedule takes a small part of the time, or is left out.
+    let each = limit.as_secs_f64() / 8.0;
+    look((prediction, each), pool.schedules(), first, &mut known);
     if pool.is_open() {
-        descend(prediction, pool, start + limit, &mut known);
+        descend((prediction, each), pool, start + limit, &mut known);
         bring(pool, &mut known);
     }
     let times: Vec<Option<f64>> = pool.schedules().iter().map(|s| known.get(s).copied()).collect();
@@ -33,7 +35,7 @@ pub fn forecast(prediction: &Prediction, pool: &Pool, limit: Duration) -> Vec<f6
 }
 
 /// Looks at what is one step away from the best, and from the best of that, and so on.
-fn descend(prediction: &Prediction, pool: &Pool, end: Instant, known: &mut HashMap<Schedule, f64>) {
+fn descend(prediction: (&Prediction, f64), pool: &Pool, end: Instant, known: &mut HashMap<Schedule, f64>) {
     let mut left = HashSet::new();
     while Instant::now() < end {
         let front: Vec<Schedule> = best(known).into_iter().filter(|s| !left.contains(s)).take(FRONT).collect();
@@ -64,8 +66,8 @@ fn best(known: &HashMap<Schedule, f64>) -> Vec<Schedule> {
     all.into_iter().map(|(s, _)| s.clone()).collect()
 }
 
-/// Asks the model on all cores, in an order that mixes neighbours, until the end.
-fn look(prediction: &Prediction, schedules: Vec<Schedule>, end: Instant, known: &mut HashMap<Schedule, f64>) {
+/// Asks the model on all cores, for about `each` seconds a schedule, in an order that mixes neighbours, until the end.
+fn look((prediction, each): (&Prediction, f64), schedules: Vec<Schedule>, end: Instant, known: &mut HashMap<Schedule, f64>) {
     let order = Permutation::new(schedules.len() as u64, 1);
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
@@ -74,8 +76,9 @@ fn look(prediction: &Prediction, schedules: Vec<Schedule>, end: Instant, known: 
             && Instant::now() < end
         {
             let at = order.at(i as u64) as usize;
-            let time = prediction.rough_us(&schedules[at]);
-            found.lock().expect("no panic while predicting").push((at, time));
+            if let Some(time) = prediction.rough_us_within(&schedules[at], each) {
+                found.lock().expect("no panic while predicting").push((at, time));
+            }
         }
     };
     let threads = crate::cores::cores();

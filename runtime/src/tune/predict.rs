@@ -9,7 +9,7 @@ mod trial;
 
 use super::SEED;
 use super::contents::Inputs;
-use super::counted::{counted, repeats};
+use super::counted::{FUEL, NotCounted, counted, repeats};
 use super::dry_run::DryRuns;
 use super::floor::Basis;
 use super::launches::{Launch, at as launches_at, host_arguments, launches_reading};
@@ -166,6 +166,17 @@ impl<'a> Prediction<'a> {
         self.predict(schedule, None).map_or(f64::INFINITY, |(p, _)| (p.seconds + UNHIDDEN * p.beside) * 1e6)
     }
 
+    /// The same where each schedule may take so many seconds, about; nothing where they do not suffice.
+    pub fn rough_us_within(&self, schedule: &Schedule, seconds: f64) -> Option<f64> {
+        let fuel = (FUEL as f64 * seconds.clamp(1.0 / 32.0, 1.0)) as u64;
+        let Ok(simt) = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target) else { return Some(f64::INFINITY) };
+        match self.predict_counted(&simt, None, fuel) {
+            Ok((p, _)) => Some((p.seconds + UNHIDDEN * p.beside) * 1e6),
+            Err(Some(NotCounted::TooMuch)) if fuel < FUEL => None,
+            Err(_) => Some(self.rough_us(schedule)),
+        }
+    }
+
     /// What bounds a schedule, by the model with guessed registers; nothing where it is illegal or fails on the simulator.
     pub fn bottleneck(&self, schedule: &Schedule) -> Option<model::Bottleneck> {
         self.predict(schedule, None).ok().map(|(p, _)| p.bottleneck)
@@ -174,7 +185,7 @@ impl<'a> Prediction<'a> {
     /// The model's word on one schedule, and how it came to be. A legal schedule always has one.
     fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
         let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
-        if let Ok(predicted) = self.predict_counted(&simt, registers) {
+        if let Ok(predicted) = self.predict_counted(&simt, registers, FUEL) {
             return Ok(predicted);
         }
         match self.predict_reduced(&simt, schedule, registers) {
@@ -183,15 +194,20 @@ impl<'a> Prediction<'a> {
         }
     }
 
-    /// From what the launch does at its true size.
-    fn predict_counted(&self, simt: &simt::Kernel, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
+    /// From what the launch does at its true size. Without a reason where nothing is launched.
+    fn predict_counted(
+        &self,
+        simt: &simt::Kernel,
+        registers: Option<model::Resources>,
+        fuel: u64,
+    ) -> Result<(model::Prediction, Basis), Option<NotCounted>> {
         let inputs = self.inputs.get_or_init(|| {
             let all = launches_at(self.subject, self.sizes).unwrap_or_default();
             Inputs::of(self.subject, self.sizes, self.launch, &all)
         });
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let mut whole: Option<(model::Prediction, Basis)> = None;
-        for found in counted(simt, &self.launch.args, inputs, self.target)? {
+        for found in counted(simt, &self.launch.args, inputs, self.target, fuel)? {
             let one = model::predict(&found.work, &found.launch, &resources, self.target);
             whole = Some(match whole {
                 None => (one, found.basis),
@@ -202,7 +218,7 @@ impl<'a> Prediction<'a> {
                 }
             });
         }
-        whole.ok_or_else(|| "nothing is launched".to_string())
+        whole.ok_or(None)
     }
 
     /// From bytes and operations alone: what a schedule does cannot be counted.

@@ -167,9 +167,12 @@ pub fn search(
         }
     }
     let mut waiting = start;
+    let mut shortest = None;
     loop {
-        // One trial at least: a search that nothing is left for says something of its site, too.
-        let spent = tried > 0 && budget.time.is_some_and(|t| start.elapsed() >= t) || budget.trials.is_some_and(|n| tried >= n);
+        // One time at least: a search that nothing is left for says something of its site, too. And no trial that is likely to end too late.
+        let known = tried > 0 || !times.is_empty();
+        let late = budget.time.is_some_and(|t| start.elapsed() + shortest.unwrap_or_default() >= t);
+        let spent = known && late || budget.trials.is_some_and(|n| tried >= n);
         let over = spent || observer.stopped();
         let hurry = over || waiting.elapsed() >= measure.patience();
         let candidate = match queue.take(&times, &flawed, |c| hurry || candidates.known(c).is_some() || measure.ready(c)) {
@@ -187,8 +190,10 @@ pub fn search(
             left += 1;
             continue;
         }
+        let begun = Instant::now();
         let trial = measure.trial(candidate);
         waiting = Instant::now();
+        shortest = Some(shortest.map_or(waiting - begun, |s: Duration| s.min(waiting - begun)));
         // A trial that the user's interrupt killed says nothing about its candidate.
         if observer.stopped() && trial.status == Status::Crashed {
             left += 1;
