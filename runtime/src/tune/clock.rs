@@ -36,8 +36,8 @@ pub(super) fn patience_ms(budget: &Budget) -> u64 {
     budget.time.filter(|t| !t.is_zero()).map_or(PATIENCE_MS, |t| (t.as_millis() as u64 / 16).clamp(50, 2_000))
 }
 
-/// Time of a search that is kept for what comes behind its trials: the final comparison, the one at large tensors, and a look at the winner's machine
-/// code, of which the last two take about half a second each.
+/// Time of a search that is kept for what comes behind its trials: the final comparison, the one at large tensors, which takes about half a second,
+/// and the look at the winner's machine code.
 pub(super) fn reserve(time: Duration) -> Duration {
     (time / 12 + Duration::from_millis(500)).min(time / 4)
 }

@@ -31,6 +31,7 @@ mod streaming_choice;
 mod trials;
 pub mod worker;
 
+use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::measure::acceptance::Acceptance;
 use crate::store::{Status, Trial};
@@ -140,6 +141,8 @@ pub struct SiteOutcome {
     pub counts: (usize, usize, usize),
     /// Reasons why candidates were dropped, with their number.
     pub dropped: BTreeMap<String, usize>,
+    /// The winner's kernel, its facts and schedule, of which the verdict is to come.
+    won: Option<Box<(Kernel, Facts, Schedule)>>,
 }
 
 impl SiteOutcome {
@@ -148,6 +151,14 @@ impl SiteOutcome {
         let (winner, _) = self.winner.as_ref()?;
         let trial = self.ranking.iter().find(|t| t.schedule == *winner)?;
         (trial.status == Status::Predicted).then_some(trial.reason.as_str())
+    }
+
+    /// Looks at the winner's machine code.
+    fn accept(&mut self, target: &Target) {
+        let Some(won) = self.won.take() else { return };
+        let (kernel, facts, schedule) = *won;
+        let compiled = compile(&kernel, &facts, &schedule, target, Output::Cubin).ok();
+        self.acceptance = compiled.and_then(|c| c.acceptance().ok());
     }
 }
 

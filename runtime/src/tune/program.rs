@@ -115,9 +115,11 @@ pub fn tune(
             }
         }
     }
-    let Some((sites, joint, us, _)) = best else {
+    let Some((mut sites, joint, us, _)) = best else {
         return Err(failure.unwrap_or_else(|| format!("{} has no launch site to tune", subject.name)));
     };
+    // NVIDIA's disassembler takes half a second to start.
+    std::thread::scope(|scope| sites.iter_mut().for_each(|site| drop(scope.spawn(|| site.accept(target)))));
     if !program_schedule::is_joint(&subject.source) || !us.is_finite() {
         return Ok(Tuned { sites, program: None });
     }
@@ -322,5 +324,6 @@ fn again(before: SiteOutcome, after: SiteOutcome) -> SiteOutcome {
     let mut ranking = after.ranking;
     let former = before.ranking.into_iter().filter(|t| !ranking.iter().any(|r| r.schedule == t.schedule)).collect::<Vec<_>>();
     ranking.extend(former);
-    SiteOutcome { counts, winner, median_us, ranking, naive_us: before.naive_us, dropped: before.dropped, ..after }
+    let won = after.won.or(before.won);
+    SiteOutcome { counts, winner, median_us, ranking, won, naive_us: before.naive_us, dropped: before.dropped, ..after }
 }

@@ -237,6 +237,9 @@ fn elect(
     times.sort_by(|a, b| a.1.total_cmp(&b.1));
     let limit = times.first()?.1 * FINALIST_SLACK;
     let finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
+    if finalists.len() < 2 {
+        return times.first().copied();
+    }
     let samples = measure.interleaved(&finalists, ROUNDS);
     let again: Vec<(usize, f64)> = finalists.iter().zip(&samples).filter_map(|(c, s)| Some((*c, median(s)?))).collect();
     // Without a final comparison (it failed, or a model has nothing to measure) the first times decide, without ties.

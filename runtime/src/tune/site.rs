@@ -10,8 +10,8 @@ use super::search::{Budget, Candidates, Outcome, Strategy};
 use super::streaming_choice::{self, Streaming};
 use super::trials::{Inner, Log, Trials, eligible_us};
 use super::{Among, By, Options, Progress, SiteOutcome, code, digest, model_ranking, program, search};
+use crate::compile::Compiled;
 use crate::compile::nvrtc::compile_until;
-use crate::compile::{Compiled, Output, compile};
 use crate::launch::program_schedule::Joint;
 use crate::measure::acceptance::Acceptance;
 use crate::store::winners;
@@ -223,11 +223,6 @@ impl Site<'_> {
         (trial.registers, trial.flaw) = (Some(resources.registers), (!flaws.is_empty()).then(|| flaws.join(", ")));
     }
 
-    /// The whole verdict on a candidate's cubin.
-    fn acceptance(&self, candidate: &Schedule) -> Option<Acceptance> {
-        compile(self.kernel, &self.launch.facts, candidate, self.target, Output::Cubin).ok()?.acceptance().ok()
-    }
-
     /// What streams large tensors best of the candidates that are about as fast as the winner, where the tuned size is small.
     fn streaming(&self, outcome: &Outcome, pool: &Pool, schedules: &[String], trials: &[Trial]) -> Option<Streaming> {
         let (By::Measurement(_), Some((best, us))) = (&self.options.by, outcome.best) else { return None };
@@ -323,12 +318,13 @@ impl Site<'_> {
             kernel: key.kernel.clone(),
             winner: outcome.best.map(|(b, _)| pool.get(b)).map(|c| (c.name, c.schedule.attribute(self.kernel))),
             median_us: outcome.best.map(|(_, t)| t),
-            acceptance: outcome.best.and_then(|(b, _)| self.acceptance(&pool.get(b).schedule)),
+            acceptance: None,
             naive_us,
             ranking,
             large: None,
             counts: (outcome.tried, known, outcome.left),
             dropped,
+            won: outcome.best.map(|(b, _)| Box::new((self.kernel.clone(), self.launch.facts.clone(), pool.get(b).schedule))),
         })
     }
 }
