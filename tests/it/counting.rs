@@ -10,7 +10,7 @@ use girih::subject::Subject;
 use girih::subject::guarded_args::Placed;
 use girih::subject::schedules;
 use girih::tune::contents::Inputs;
-use girih::tune::counted::{Counted, FUEL, counted};
+use girih::tune::counted::{self, Counted, counted};
 use girih::tune::launches::{Launch, launches};
 use girih_core::cuda::function_name;
 use girih_core::lower::lower;
@@ -112,7 +112,7 @@ fn counts_are_what_the_simulator_does() {
                 if UNEVEN.contains(&kernel.name.as_str()) {
                     continue;
                 }
-                let Ok(own) = counted(&simt, &launch.args, &inputs, Target::h200(), FUEL) else { continue };
+                let Ok(own) = counted(&simt, &launch.args, &inputs, Target::h200(), counted::FUEL) else { continue };
                 let name = function_name(&simt);
                 let within = if depends_on_data(&simt) { 0.15 } else { 0.02 };
                 // A kernel may be launched several times: it is one of these launches.
