@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How such a process is started.
 #[derive(Clone, Debug)]
@@ -68,12 +68,14 @@ impl Process {
     ///
     /// # Errors
     /// There is no answer.
+    #[cfg(feature = "tune")]
     pub fn ask<Answer: DeserializeOwned>(&mut self, question: &impl Serialize, limit: Duration) -> Result<Answer, Gone> {
-        let end = Instant::now() + limit;
-        self.ask_while(question, || end.saturating_duration_since(Instant::now()))
+        let end = std::time::Instant::now() + limit;
+        self.ask_while(question, || end.saturating_duration_since(std::time::Instant::now()))
     }
 
-    /// As [`Process::ask`], with a limit that may change while the answer is waited for: `left` says what is left of it.
+    /// Asks and waits for the answer as long as `left` says that something is left: the limit may change meanwhile. Behind an error the process
+    /// is of no more use.
     ///
     /// # Errors
     /// There is no answer.

@@ -267,7 +267,6 @@ impl Check<'_> {
                 self.copied(l, &copies.windows)?;
                 self.read_through(l, ring, &copies.windows)
             }
-            Pipeline::DoubleBuffer(copies) => self.copied(l, &copies.windows),
             Pipeline::GridPrefetch { stages, loads, .. } => rule(l.grid.is_some() && *stages >= 2 && !loads.is_empty(), || {
                 "loads of later tiles are no loads of the grid's tiles".into()
             }),
@@ -282,7 +281,9 @@ impl Check<'_> {
     fn ring(&self, ring: &RingPlan) -> Rule {
         rule(ring.stages >= 2, || format!("a ring of {} stages", ring.stages))?;
         let by_hand = ring.handover == Handover::Mbarriers && !ring.fragment_prefetch;
-        rule(!by_hand, || "mbarriers hand stages over where no fragments are read ahead".into())
+        rule(!by_hand, || "mbarriers hand stages over where no fragments are read ahead".into())?;
+        let two = ring.handover != Handover::Registers || (ring.stages == 2 && !ring.fragment_prefetch);
+        rule(two, || "registers fill other than two stages, or fragments are read ahead of them".into())
     }
 
     /// What a pipeline copies is opened by the loop's own statements.
@@ -292,7 +293,7 @@ impl Check<'_> {
         windows.iter().try_for_each(|v| rule(opened(v), || format!("{} is copied ahead, and is not opened in the loop", self.name(*v))))
     }
 
-    /// The copies of a ring are handed over as the ring says, and some of them are asynchronous.
+    /// The copies of a ring are handed over as the ring says, and some of them are asynchronous but where registers fill it.
     fn read_through(&self, l: &Loop, ring: &RingPlan, windows: &[ValueId]) -> Rule {
         let mut asynchronous = false;
         let read = |stmt: &Stmt| {
@@ -303,7 +304,9 @@ impl Check<'_> {
             let agrees = read.shared && read.mbarriers == (ring.handover == Handover::Mbarriers);
             rule(agrees, || format!("{} is not copied as its ring is handed over", self.name(v)))?;
         }
-        rule(asynchronous, || "a ring has no asynchronous copy".into())
+        let by_registers = ring.handover == Handover::Registers;
+        rule(asynchronous || by_registers, || "a ring has no asynchronous copy".into())?;
+        rule(!asynchronous || !by_registers, || "registers fill a ring that has an asynchronous copy".into())
     }
 
     fn finish(&mut self, finish: &Finish) -> Rule {

@@ -43,13 +43,11 @@ pub(crate) enum Range {
 pub(crate) enum Pipeline {
     /// Nothing.
     None,
-    /// Asynchronous copies to a ring of stages in shared memory.
+    /// Copies to a ring of stages in shared memory.
     Multistage { ring: RingPlan, copies: Copies },
-    /// Loads to registers that are stored to the other one of two buffers at the end of the iteration.
-    DoubleBuffer(Copies),
     /// Of a persistent grid loop: loads of its tiles, to registers or a ring of each thread's own.
     GridPrefetch { stages: i64, loads: Vec<(ValueId, Fill)> },
-    /// Of a persistent grid loop: the iterations of the loop in its body with this first tile index, a multistage one, go on from tile to tile.
+    /// Of a persistent grid loop: the iterations of the loop in its body with this first tile index, which has a ring, go on from tile to tile.
     Persistent { sum: ValueId },
 }
 
@@ -67,8 +65,10 @@ pub(crate) struct RingPlan {
 /// How a stage goes from those who fill it to those who read it, and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Handover {
-    /// All threads meet once per iteration.
+    /// All threads meet once per iteration, behind a wait for asynchronous copies.
     Barrier,
+    /// The same for one of two stages, to which loads to registers are stored at the end of the iteration before.
+    Registers,
     /// Each stage has two mbarriers: full, free.
     Mbarriers,
 }
@@ -169,7 +169,8 @@ impl Planner<'_> {
             return Ok(Pipeline::Multistage { ring: self.ring(stages, first, &reads)?, copies });
         }
         let by_registers = self.plan.shared_operands && stages == 2;
-        Ok(if by_registers { Pipeline::DoubleBuffer(copies) } else { Pipeline::None })
+        let ring = RingPlan { stages, handover: Handover::Registers, fragment_prefetch: false, asked_by: None };
+        Ok(if by_registers { Pipeline::Multistage { ring, copies } } else { Pipeline::None })
     }
 
     /// The ring of a loop's copies, of which the `first` is the first asynchronous one.

@@ -50,7 +50,6 @@ impl Page<'_> {
         match pipeline {
             Pipeline::None => String::new(),
             Pipeline::Multistage { ring, copies } => format!(", {} of {}", self.ring(ring), self.list(&copies.windows)),
-            Pipeline::DoubleBuffer(copies) => format!(", two buffers filled by registers of {}", self.list(&copies.windows)),
             Pipeline::GridPrefetch { stages, loads } => {
                 let by = |fill: Fill| loads.iter().filter(|l| l.1 == fill).map(|l| l.0).collect::<Vec<_>>();
                 let ways = [(by(Fill::Registers), "registers"), (by(Fill::Async), "cp.async")];
@@ -64,7 +63,8 @@ impl Page<'_> {
     fn ring(&self, ring: &RingPlan) -> String {
         let handover = if ring.handover == Handover::Mbarriers { "mbarriers" } else { "barrier block" };
         let prefetch = if ring.fragment_prefetch { ", fragments read 1 step ahead" } else { "" };
-        format!("ring of {} stages by cp.async, handed over by {handover}{prefetch}", ring.stages)
+        let by = if ring.handover == Handover::Registers { "registers" } else { "cp.async" };
+        format!("ring of {} stages by {by}, handed over by {handover}{prefetch}", ring.stages)
     }
 
     fn tail(&self, l: &Loop) -> String {

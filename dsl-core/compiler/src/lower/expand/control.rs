@@ -107,8 +107,7 @@ impl Expander<'_> {
         }
         let before = self.taken.len();
         match &plan.pipeline {
-            Pipeline::Multistage { ring, copies } => self.multistage_loop(l, *ring, copies)?,
-            Pipeline::DoubleBuffer(copies) => self.double_buffered_loop(l, copies)?,
+            Pipeline::Multistage { ring, copies } => self.pipelined_loop(l, *ring, copies)?,
             Pipeline::None => self.plain_loop(l)?,
             Pipeline::GridPrefetch { .. } | Pipeline::Persistent { .. } => panic!("control: a pipeline of the grid in\n{}", self.kernel),
         }
@@ -152,7 +151,7 @@ impl Expander<'_> {
     }
 
     /// A counter of the turns that this block takes of a loop: the tile index itself where there is one axis.
-    fn counter_of_turns(&mut self, l: &Loop, turns: &super::multistage::Turns) -> (VarId, Expr, Expr) {
+    fn counter_of_turns(&mut self, l: &Loop, turns: &super::turns::Turns) -> (VarId, Expr, Expr) {
         let single = l.vars.len() == 1;
         let name = if single { self.name_of(l.vars[0], "tile") } else { "turn".to_string() };
         let counter = self.new_var(&name, self.ix.dtype, None);

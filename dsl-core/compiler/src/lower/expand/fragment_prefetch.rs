@@ -146,7 +146,9 @@ impl Expander<'_> {
         };
         let text = match handover {
             Handover::Mbarriers => "the next turn: this warp is done with the stage, and the copies to the next one have landed",
-            Handover::Barrier => "the next turn: its copies have landed, and nobody reads any more what the turn before has read",
+            Handover::Barrier | Handover::Registers => {
+                "the next turn: its copies have landed, and nobody reads any more what the turn before has read"
+            }
         };
         let mut last = vec![Stmt::Comment(text.into())];
         last.extend(leave);

@@ -1,12 +1,12 @@
 //! The pipeline over the tiles dealt to a block: loads that start some turns before their tile's.
 
 use super::context::{Data, Expanded, Expander, Mode, Rep, TileRep};
-use super::index::{compare, literal};
+use super::index::literal;
 use crate::block::{Access, Index, Loop, ValueId};
 use crate::block::{Fill, Pipeline};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, SharedId, Stmt, VarId};
-use girih_ir::types::{CompareOp, DType};
+use girih_ir::types::DType;
 
 /// The loads of a grid loop's body that are started before their turn, and how many turns' tiles are there at one time.
 pub(crate) struct EarlyLoads<'k> {
@@ -193,7 +193,7 @@ impl<'k> Expander<'k> {
         let rings = waiting.iter().any(|w| matches!(w, Waiting::Ring { .. }));
         let stage = stage_var.map_or(ix32.lit(0), Expr::Var);
         let later = self.ix.add(Expr::Var(counter), self.ix.mul(stride.clone(), self.ix.lit(stages - 1)));
-        let free = if rings { ix32.rem(ix32.add(stage.clone(), ix32.lit(stages - 1)), stages) } else { ix32.lit(0) };
+        let free = if rings { super::stages::filled(stage.clone(), stages) } else { ix32.lit(0) };
         let ahead = if stages == 2 { "1 turn".to_string() } else { format!("{} turns", stages - 1) };
         self.comment(format!("start the load of the tile {ahead} ahead"));
         self.start_loads(l, counts, early, waiting, later, stages as usize - 1, &free)?;
@@ -221,11 +221,8 @@ impl<'k> Expander<'k> {
 
     /// The end of a pipelined turn: the next stage is the oldest.
     pub fn end_turn(&mut self, early: &EarlyLoads, waiting: &[Waiting], stage_var: Option<VarId>) {
-        let (stages, ix32) = (early.stages, super::index::Index { dtype: DType::I32 });
         if let Some(var) = stage_var {
-            let next = ix32.add(Expr::Var(var), ix32.lit(1));
-            let wraps = compare(CompareOp::Eq, next.clone(), ix32.lit(stages));
-            let value = Expr::Select(Box::new(wraps), Box::new(ix32.lit(0)), Box::new(next));
+            let value = super::stages::next(Expr::Var(var), early.stages);
             self.emit(Stmt::Assign { var, index: None, value });
         }
         for (e, w) in early.loads.iter().zip(waiting) {

@@ -4,8 +4,8 @@
 //! - `context`, `values`, `elements`, `control`: the SIMT kernel that grows, what became of each value, loops over a thread's elements,
 //!   statements. `memory`, `transfer`, `staged`, `computed`, `mask`, `spans`: addresses and guards, loads and stores, gathers and scatters.
 //!   `convert`: changes of layout.
-//! - `grid`, `tail`: which block works on which tiles, where bounds are checked. `grid_prefetch`, `multistage`, `stages`, `double_buffer`,
-//!   `fragment_prefetch`, `persistent_pipeline`: what is loaded ahead of its iteration.
+//! - `grid`, `tail`: which block works on which tiles, where bounds are checked. `turns`, `multistage`, `stages`, `persistent_pipeline`,
+//!   `fragment_prefetch`, `grid_prefetch`: what is loaded ahead of its iteration.
 //! - `combine`, `scan`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks have,
 //!   combined. `split_k`, `splitk_fixup`, `sliced_k`: sums that blocks, or groups of threads, share.
 //! - `window`, `copy_to_shared`, `copy_chunks`, `window_reads`: tiles with a halo, copied to shared memory or read where they are.
@@ -25,7 +25,6 @@ mod convert;
 mod copy_chunks;
 mod copy_to_shared;
 mod dot;
-mod double_buffer;
 mod elements;
 mod epilogue_through_shared;
 mod exchange;
@@ -62,6 +61,7 @@ mod staged;
 mod stages;
 mod tail;
 mod transfer;
+mod turns;
 mod uniform_conditions;
 mod values;
 mod warp;

@@ -1,17 +1,26 @@
-//! Windows of a loop over tiles that are copied ahead of their turn: a ring of copies in shared memory, filled by `cp.async`.
+//! Loops over tiles whose copies to shared memory are made ahead of their turns: all pipelines of copies are this one. A ring has some stages; the
+//! copies of the first turns fill all but one of them before the loop, and at each turn those of a later one go where the turn before has read.
 //!
-//! At each turn the block waits for the turn's own copies and meets once: then everybody sees them, and nobody reads any more what the
-//! turn before has read, whose place the copies of a later turn take.
+//! How a stage is handed over is the ring's word ([`super::stages`]). By way of registers, for memory without asynchronous copies, the loads
+//! of the next turn are on their way while the block computes, and are stored behind it. The turns of all tiles that a block has may make one
+//! pipeline ([`super::persistent_pipeline`]): the copies that come next are then those at its front, of whichever tile.
 
 use super::context::{Expanded, Expander, Rep};
+use super::control::Carried;
+use super::copy_to_shared::Begun;
 use super::elements::unrolled;
-use super::index::{binary, compare};
-use super::stages::Stages;
-use super::window::{Copied, WindowCopy};
+use super::index::{Index, binary, compare};
+use super::persistent_pipeline::{Dealt, Front};
+use super::stages::{Signals, Stages};
+use super::turns::Turns;
+use super::window::{Copied, WindowCopy, WindowRep};
 use crate::block::{self, Loop, Op, ValueId};
 use crate::block::{Copies, Handover, RingPlan};
-use girih_ir::simt::{Expr, Stmt};
+use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
+
+/// Index arithmetic in shared memory.
+const LOCAL: Index = Index { dtype: DType::I32 };
 
 /// What of a loop's body can be done before its turn.
 pub(crate) struct Ahead<'k> {
@@ -40,55 +49,39 @@ impl<'k> Ahead<'k> {
     }
 }
 
-/// The turns of a loop over tiles, as one loop.
-#[derive(Clone)]
-pub(crate) struct Turns {
-    /// Tiles along each axis.
-    pub counts: Vec<Expr>,
-    /// The first turn: 0, unless blocks share them, or the loop keeps to some positions.
-    pub start: Expr,
-    /// One past the last.
-    pub end: Expr,
+/// A loop whose copies go through a ring.
+pub(crate) struct Pipelined<'k> {
+    pub walked: &'k Loop,
+    pub ring: RingPlan,
+    pub ahead: Ahead<'k>,
+    /// The copies of each window, all stages of it.
+    pub rings: Vec<WindowCopy>,
+    pub turns: Turns,
+    pub signals: Option<Signals>,
+}
+
+/// Whose copies come next.
+pub(crate) enum Upcoming<'a> {
+    /// Those of the turn of the same loop that is as many turns ahead as the ring has other stages.
+    Later,
+    /// Those of the turn at the front, of whichever tile.
+    Front(&'a Dealt<'a>, &'a Front),
 }
 
 impl Expander<'_> {
-    /// A loop over tiles whose windows are copied `stages - 1` turns ahead.
-    pub fn multistage_loop(&mut self, l: &Loop, ring: RingPlan, copies: &Copies) -> Expanded<()> {
-        let (ahead, stages) = (&Ahead::of(l, copies), ring.stages);
+    /// A loop over tiles whose copies are made ahead of their turns.
+    pub fn pipelined_loop(&mut self, l: &Loop, ring: RingPlan, copies: &Copies) -> Expanded<()> {
         let carried = self.start_carries(&l.carries)?;
         self.start_shared(l, &carried);
         self.begin_dots(&l.body);
-        let turns = self.turns(l);
-        let rings = self.rings(ahead, stages);
-        if self.repeated {
-            // Some threads may still read what the loop's last turns left there.
-            self.emit(Stmt::Barrier(self.team_barrier()));
-        }
-        let signals = self.begin_ring(ring, self.repeated)?;
-        self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
-        let (early, stage) = self.loop_var("stage");
-        let number = self.ix.add(turns.start.clone(), self.ix.cast(DType::I32, stage.clone()));
-        self.open();
-        self.copy_ahead(l, ring, ahead, &rings, &turns, number, &stage)?;
-        self.end_copies(signals, &stage)?;
-        let body = self.close();
-        self.emit(unrolled(early, stages - 1, body));
+        let p = self.begin_pipeline(l, ring, copies)?;
+        self.fill_ring(&p, &Upcoming::Later)?;
         let counter = self.new_var("turn", self.ix.dtype, None);
-        let at = self.first_stage(ring, signals);
-        let outer = self.enter_turn();
-        let later = self.ix.add(Expr::Var(counter), self.ix.lit(stages - 1));
-        self.comment(format!("start the copies of the turn {} ahead", stages - 1));
-        let free = self.free_stage(&at);
-        self.copy_ahead(l, ring, ahead, &rings, &turns, later, &free)?;
-        self.end_copies(signals, &free)?;
-        let turn = self.mark();
-        self.steps = None;
-        self.set_turn(l, &turns, Expr::Var(counter));
-        self.lower_turn(l, ahead, &rings, &at.stage())?;
-        self.end_carries(&l.carries, &carried)?;
-        let (body, awaited) = self.turn_of_ring(turn, outer, &at);
+        let at = self.first_stage(ring, p.signals);
+        let (body, awaited) = self.turn_of_ring(&p, &Upcoming::Later, (counter, &at), &carried)?;
         let step = self.ix.lit(1);
-        self.emit(Stmt::For { var: counter, start: turns.start, end: turns.end, step, unroll: false, body });
+        let Turns { start, end, .. } = p.turns;
+        self.emit(Stmt::For { var: counter, start, end, step, unroll: false, body });
         if ring.fragment_prefetch {
             self.end_ring(&at, awaited);
         }
@@ -96,9 +89,85 @@ impl Expander<'_> {
         Ok(())
     }
 
-    /// Closes a turn that began at a mark with the start of a later one's copies; turns overlap if they can. Also the stages whose copies it
-    /// has waited for at the end of the last turn.
-    pub fn turn_of_ring(&mut self, mark: usize, outer: (Vec<Option<Rep>>, bool), at: &Stages) -> (Vec<Stmt>, i64) {
+    /// The turns of a loop and its ring, before the first copy.
+    ///
+    /// # Errors
+    /// As [`Expander::begin_ring`].
+    pub fn begin_pipeline<'k>(&mut self, walked: &'k Loop, ring: RingPlan, copies: &Copies) -> Expanded<Pipelined<'k>> {
+        let ahead = Ahead::of(walked, copies);
+        let turns = self.turns(walked);
+        let rings = self.rings(&ahead, ring.stages);
+        if self.repeated {
+            // Some threads may still read what the loop's last turns left there.
+            self.emit(Stmt::Barrier(self.team_barrier()));
+        }
+        let signals = self.begin_ring(ring, self.repeated)?;
+        Ok(Pipelined { walked, ring, ahead, rings, turns, signals })
+    }
+
+    /// Before the loop: the copies of the first turns, one less than there are stages.
+    pub fn fill_ring(&mut self, p: &Pipelined, upcoming: &Upcoming) -> Expanded<()> {
+        if p.ring.handover == Handover::Registers {
+            return self.copy_first(p);
+        }
+        let stages = p.ring.stages;
+        self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
+        let (early, stage) = self.loop_var("stage");
+        let number = self.ix.add(p.turns.start.clone(), self.ix.cast(DType::I32, stage.clone()));
+        self.open();
+        match upcoming {
+            Upcoming::Later => self.copy_ahead(p, number, &stage)?,
+            Upcoming::Front(dealt, front) => self.copy_front(dealt, p, front, &stage)?,
+        }
+        self.end_copies(p.signals, &stage)?;
+        if let Upcoming::Front(dealt, front) = upcoming {
+            self.advance_front(dealt, &p.turns, front);
+        }
+        let body = self.close();
+        self.emit(unrolled(early, stages - 1, body));
+        Ok(())
+    }
+
+    /// One turn: those of a later one's copies that can start now do, then it computes, then the others land. Also the stages whose copies it has
+    /// waited for at its end, where turns overlap.
+    pub fn turn_of_ring(
+        &mut self,
+        p: &Pipelined,
+        upcoming: &Upcoming,
+        (counter, at): (VarId, &Stages),
+        carried: &[Carried],
+    ) -> Expanded<(Vec<Stmt>, i64)> {
+        let outer = self.enter_turn();
+        let taken = match upcoming {
+            _ if p.ring.handover == Handover::Registers => Some(self.take_next(p, counter, at)?),
+            Upcoming::Later => {
+                let later = self.ix.add(Expr::Var(counter), self.ix.lit(p.ring.stages - 1));
+                self.comment(format!("start the copies of the turn {} ahead", p.ring.stages - 1));
+                let free = self.free_stage(at);
+                self.copy_ahead(p, later, &free)?;
+                self.end_copies(p.signals, &free)?;
+                None
+            }
+            Upcoming::Front(dealt, front) => {
+                self.comment(format!("start the copies of the turn {} ahead, of this tile or of the next", p.ring.stages - 1));
+                let free = self.free_stage(at);
+                self.copy_front(dealt, p, front, &free)?;
+                self.end_copies(p.signals, &free)?;
+                self.advance_front(dealt, &p.turns, front);
+                None
+            }
+        };
+        let turn = self.mark();
+        self.steps = None;
+        self.set_turn(p.walked, &p.turns, Expr::Var(counter));
+        self.lower_turn(p, &at.stage())?;
+        self.end_carries(&p.walked.carries, carried)?;
+        taken.into_iter().for_each(|taken| self.land(taken));
+        Ok(self.close_turn(turn, outer, at))
+    }
+
+    /// Closes a turn that began at a mark behind the start of a later one's copies; turns overlap if they can.
+    fn close_turn(&mut self, mark: usize, outer: (Vec<Option<Rep>>, bool), at: &Stages) -> (Vec<Stmt>, i64) {
         let (leave, wait) = (self.leave_stage(at), self.await_stage(at));
         let steps = if at.ring.fragment_prefetch { self.steps_of_turn(mark) } else { None };
         let mut body = self.leave_turn(outer);
@@ -112,24 +181,24 @@ impl Expander<'_> {
     }
 
     /// The statements of a turn, with its windows at their stage.
-    pub fn lower_turn(&mut self, l: &Loop, ahead: &Ahead, rings: &[WindowCopy], stage: &Expr) -> Expanded<()> {
-        for stmt in &l.body {
+    fn lower_turn(&mut self, p: &Pipelined, stage: &Expr) -> Expanded<()> {
+        for stmt in &p.walked.body {
             let own = |v: &ValueId| matches!(stmt, block::Stmt::Window(w, _) | block::Stmt::Load(w, _) if w == v);
-            let window = ahead.windows.iter().position(|(v, _)| own(v));
+            let window = p.ahead.windows.iter().position(|(v, _)| own(v));
             let Some(at) = window else {
                 self.lower_block(std::slice::from_ref(stmt))?;
                 continue;
             };
-            let (value, copied) = ahead.windows[at];
+            let (value, copied) = p.ahead.windows[at];
             let mut window = self.window_at(value, copied);
-            window.copy = Some(rings[at].at_stage(stage));
+            window.copy = Some(p.rings[at].at_stage(stage));
             self.set(value, Rep::Window(Box::new(window)));
         }
         Ok(())
     }
 
     /// Room in shared memory for every window, so many copies of each.
-    pub fn rings(&mut self, ahead: &Ahead, copies: i64) -> Vec<WindowCopy> {
+    fn rings(&mut self, ahead: &Ahead, copies: i64) -> Vec<WindowCopy> {
         let place = |(value, op): &(ValueId, Copied)| {
             let (window, name) = (self.window_anywhere(*value, *op), self.copy_name(*value));
             self.place_copy(*value, &window, &name, copies)
@@ -137,67 +206,24 @@ impl Expander<'_> {
         ahead.windows.iter().map(place).collect()
     }
 
-    /// The turns that this block takes of a loop: all, unless blocks share them.
-    pub fn turns(&mut self, l: &Loop) -> Turns {
-        if let Some(own) = self.shared_turns(l) {
-            return own;
-        }
-        let (mut counts, mut total) = (Vec::new(), self.ix.lit(1));
-        for (along, var) in l.vars.iter().enumerate() {
-            let (start, tiles) = self.tiles_walked(l, along);
-            if l.span.is_some() {
-                return Turns { counts: vec![tiles.clone()], start, end: tiles };
-            }
-            let name = format!("{}_tiles", self.name_of(*var, "axis"));
-            let count = self.declare_let(&name, self.ix.dtype, tiles);
-            total = self.ix.mul(total, count.clone());
-            counts.push(count);
-        }
-        let total = if l.vars.len() > 1 { self.declare_let("turns", self.ix.dtype, total) } else { total };
-        Turns { counts, start: self.ix.lit(0), end: total }
-    }
-
-    /// Sets the tile indices of a turn, the last axis fastest.
-    pub fn set_turn(&mut self, l: &Loop, turns: &Turns, number: Expr) {
-        let mut left = number;
-        for k in (1..l.vars.len()).rev() {
-            let name = self.name_of(l.vars[k], "tile");
-            let index = self.declare_let(&name, self.ix.dtype, binary(BinaryOp::Rem, left.clone(), turns.counts[k].clone()));
-            self.set(l.vars[k], Rep::TileIndex(index));
-            left = binary(BinaryOp::Div, left, turns.counts[k].clone());
-        }
-        let name = self.name_of(l.vars[0], "tile");
-        let first = self.declare_let(&name, self.ix.dtype, left);
-        self.set(l.vars[0], Rep::TileIndex(first));
-    }
-
     /// Starts the copies of a turn, if there is one of this number.
-    fn copy_ahead(
-        &mut self,
-        l: &Loop,
-        ring: RingPlan,
-        ahead: &Ahead,
-        rings: &[WindowCopy],
-        turns: &Turns,
-        number: Expr,
-        stage: &Expr,
-    ) -> Expanded<()> {
+    fn copy_ahead(&mut self, p: &Pipelined, number: Expr, stage: &Expr) -> Expanded<()> {
         let values = self.values.clone();
         let coordinates = std::mem::take(&mut self.coordinates);
-        let is_there = compare(CompareOp::Lt, number.clone(), turns.end.clone());
+        let is_there = compare(CompareOp::Lt, number.clone(), p.turns.end.clone());
         self.open();
-        if !ring.fragment_prefetch || self.ends_by_itself(l, ring, ahead, rings) {
-            self.set_turn(l, turns, number);
+        if !p.ring.fragment_prefetch || self.ends_by_itself(p) {
+            self.set_turn(p.walked, &p.turns, number);
         } else {
             // Without a branch: what is not there is zeros.
-            let last = self.ix.sub(turns.end.clone(), self.ix.lit(1));
-            self.set_turn(l, turns, binary(BinaryOp::Min, number, last));
+            let last = self.ix.sub(p.turns.end.clone(), self.ix.lit(1));
+            self.set_turn(p.walked, &p.turns, binary(BinaryOp::Min, number, last));
             self.copies_if = Some(self.declare_let("is_there", DType::Bool, is_there.clone()));
         }
-        self.start_copies(ahead, rings, stage)?;
+        self.start_copies(p, stage)?;
         self.copies_if = None;
         let then = self.close();
-        match ring.fragment_prefetch {
+        match p.ring.fragment_prefetch {
             true => then.into_iter().for_each(|s| self.emit(s)),
             false => self.emit(Stmt::If { condition: is_there, then, otherwise: vec![] }),
         }
@@ -207,12 +233,12 @@ impl Expander<'_> {
     }
 
     /// Whether all copies of turns behind the last one find themselves behind the end of the axis that is walked, and write zeros.
-    pub fn ends_by_itself(&mut self, l: &Loop, ring: RingPlan, ahead: &Ahead, rings: &[WindowCopy]) -> bool {
-        let [var] = l.vars[..] else { return false };
-        if ring.handover == Handover::Barrier {
+    pub fn ends_by_itself(&mut self, p: &Pipelined) -> bool {
+        let [var] = p.walked.vars[..] else { return false };
+        if p.ring.handover != Handover::Mbarriers {
             return false;
         }
-        ahead.windows.iter().zip(rings).all(|((value, op), ring)| {
+        p.ahead.windows.iter().zip(&p.rings).all(|((value, op), ring)| {
             let window = self.window_anywhere(*value, *op);
             let axis = window.index.iter().position(|v| *v == var);
             window.halo.is_empty() && axis.is_some_and(|k| self.operand_ends(&window, ring)[k])
@@ -220,14 +246,80 @@ impl Expander<'_> {
     }
 
     /// Starts the copies of the turn that is set, into their stage.
-    pub fn start_copies(&mut self, ahead: &Ahead, rings: &[WindowCopy], stage: &Expr) -> Expanded<()> {
-        for (value, op) in &ahead.before {
-            self.lower_block(&[block::Stmt::Let(*value, (*op).clone())])?;
-        }
-        for ((value, op), ring) in ahead.windows.iter().zip(rings) {
+    pub fn start_copies(&mut self, p: &Pipelined, stage: &Expr) -> Expanded<()> {
+        self.lower_places(p)?;
+        for ((value, op), ring) in p.ahead.windows.iter().zip(&p.rings) {
             let (window, name) = (self.window_at(*value, *op), self.copy_name(*value));
             self.start_copy(&window, &ring.at_stage(stage), &name);
         }
         Ok(())
+    }
+
+    /// Computes where the windows of the turn that is set lie.
+    fn lower_places(&mut self, p: &Pipelined) -> Expanded<()> {
+        p.ahead.before.iter().try_for_each(|(value, op)| self.lower_block(&[block::Stmt::Let(*value, (*op).clone())]))
+    }
+}
+
+/// A turn's copies by way of registers: under way, or on their way to a stage.
+struct Taken {
+    copies: Vec<(WindowRep, WindowCopy, Begun)>,
+    /// There is such a turn.
+    is_there: Expr,
+}
+
+impl Expander<'_> {
+    /// Copies what the first turn reads, by way of registers.
+    fn copy_first(&mut self, p: &Pipelined) -> Expanded<()> {
+        self.comment("prologue: copy what the first turn reads");
+        let first = p.turns.start.clone();
+        self.open();
+        let copies = self.begin_copies(p, first.clone(), &LOCAL.lit(0))?;
+        copies.iter().for_each(|(window, copy, begun)| self.take_copy(window, copy, begun));
+        copies.iter().for_each(|(window, copy, begun)| self.land_copy(window, copy, begun));
+        let then = self.close();
+        self.emit(Stmt::If { condition: compare(CompareOp::Lt, first, p.turns.end.clone()), then, otherwise: vec![] });
+        Ok(())
+    }
+
+    /// Loads what the next turn reads to registers.
+    fn take_next(&mut self, p: &Pipelined, counter: VarId, at: &Stages) -> Expanded<Taken> {
+        let later = self.ix.add(Expr::Var(counter), self.ix.lit(1));
+        let is_there = compare(CompareOp::Lt, later.clone(), p.turns.end.clone());
+        let free = self.free_stage(at);
+        let copies = self.begin_copies(p, later, &free)?;
+        self.comment("load what the next turn reads");
+        self.open();
+        copies.iter().for_each(|(window, copy, begun)| self.take_copy(window, copy, begun));
+        let then = self.close();
+        self.emit(Stmt::If { condition: is_there.clone(), then, otherwise: vec![] });
+        Ok(Taken { copies, is_there })
+    }
+
+    /// Stores it to the stage that the next turn reads.
+    fn land(&mut self, taken: Taken) {
+        self.comment("store it to the other buffer");
+        self.open();
+        taken.copies.iter().for_each(|(window, copy, begun)| self.land_copy(window, copy, begun));
+        let then = self.close();
+        self.emit(Stmt::If { condition: taken.is_there, then, otherwise: vec![] });
+    }
+
+    /// Works out what the turn of this number reads, and gives its items registers.
+    fn begin_copies(&mut self, p: &Pipelined, number: Expr, stage: &Expr) -> Expanded<Vec<(WindowRep, WindowCopy, Begun)>> {
+        let values = self.values.clone();
+        let coordinates = self.coordinates.clone();
+        self.set_turn(p.walked, &p.turns, number);
+        self.lower_places(p)?;
+        let mut all = Vec::new();
+        for ((value, op), ring) in p.ahead.windows.iter().zip(&p.rings) {
+            let (window, name) = (self.window_at(*value, *op), self.copy_name(*value));
+            let copy = ring.at_stage(stage);
+            let begun = self.begin_copy(&window, &copy, &name);
+            all.push((window, copy, begun));
+        }
+        self.values = values;
+        self.coordinates = coordinates;
+        Ok(all)
     }
 }

@@ -1,5 +1,5 @@
-//! The stages of a ring that asynchronous copies fill and turns read, and how they are handed over: by a barrier of the block at each turn,
-//! or by mbarriers (`copy(P = Mbarriers)`), of which each stage has two. It is full once the copies of all threads have landed, and free once
+//! The stages of a ring that copies fill and turns read, and how they are handed over: by a barrier of the block at each turn, behind a wait for
+//! asynchronous copies or, of two stages, behind stores from registers; or by mbarriers (`copy(P = Mbarriers)`), of which each stage has two. It is full once the copies of all threads have landed, and free once
 //! all have read it. No warp then waits for the slowest one at each turn, only for what it needs. (CUTLASS's pipelines have the same
 //! two.)
 
@@ -43,6 +43,23 @@ impl Stages {
     }
 }
 
+/// The stage that is filled while this one is read: as many turns ahead as there are others.
+pub(crate) fn filled(stage: Expr, stages: i64) -> Expr {
+    LOCAL.rem(LOCAL.add(stage, LOCAL.lit(stages - 1)), stages)
+}
+
+/// The stage behind this one.
+pub(crate) fn next(stage: Expr, stages: i64) -> Expr {
+    let next = LOCAL.add(stage, LOCAL.lit(1));
+    let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages));
+    Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next))
+}
+
+/// The other one of two stages.
+fn other(stages: &Stages) -> Expr {
+    LOCAL.sub(LOCAL.lit(1), stages.stage())
+}
+
 fn word(array: SharedId, stage: &Expr) -> Place {
     Place { space: Space::Shared(array), dtype: DType::U64, index: stage.clone() }
 }
@@ -53,7 +70,7 @@ impl Expander<'_> {
     /// # Errors
     /// A ring that begins again and again: its phases would have to go on from one to the next.
     pub fn begin_ring(&mut self, ring: RingPlan, again: bool) -> Expanded<Option<Signals>> {
-        if ring.handover == Handover::Barrier {
+        if ring.handover != Handover::Mbarriers {
             return Ok(None);
         }
         if again {
@@ -103,7 +120,10 @@ impl Expander<'_> {
     /// The stage that this turn fills, as many turns ahead as the ring has others. Waits until it is free: it was read a turn ago. The wait
     /// for a phase before the first one, of a stage that was never filled, ends at once.
     pub fn free_stage(&mut self, stages: &Stages) -> Expr {
-        let free = LOCAL.rem(LOCAL.add(stages.stage(), LOCAL.lit(stages.ring.stages - 1)), stages.ring.stages);
+        if stages.ring.handover == Handover::Registers {
+            return other(stages);
+        }
+        let free = filled(stages.stage(), stages.ring.stages);
         let Some((signals, phase)) = stages.signals else { return free };
         let free = self.declare_let("ahead", DType::I32, free);
         let other = binary(BinaryOp::Xor, Expr::Var(phase), LOCAL.lit(1));
@@ -122,9 +142,10 @@ impl Expander<'_> {
     }
 
     fn next_stage(&self, stages: &Stages) -> Vec<Stmt> {
-        let next = LOCAL.add(stages.stage(), LOCAL.lit(1));
-        let wraps = compare(CompareOp::Eq, next.clone(), LOCAL.lit(stages.ring.stages));
-        let value = Expr::Select(Box::new(wraps), Box::new(LOCAL.lit(0)), Box::new(next));
+        if stages.ring.handover == Handover::Registers {
+            return vec![Stmt::Assign { var: stages.stage, index: None, value: other(stages) }];
+        }
+        let value = next(stages.stage(), stages.ring.stages);
         let mut all = vec![Stmt::Assign { var: stages.stage, index: None, value }];
         all.extend(stages.signals.map(|(_, phase)| {
             let first = compare(CompareOp::Eq, stages.stage(), LOCAL.lit(0));
@@ -138,6 +159,7 @@ impl Expander<'_> {
     pub fn await_stage(&self, stages: &Stages) -> Vec<Stmt> {
         match stages.signals {
             Some((signals, phase)) => vec![Stmt::MbarrierWait { barrier: word(signals.full, &stages.stage()), parity: Expr::Var(phase) }],
+            None if stages.ring.handover == Handover::Registers => vec![Stmt::Barrier(self.team_barrier())],
             None => vec![Stmt::AsyncWait { pending: stages.ring.stages as u32 - 2 }, Stmt::Barrier(self.team_barrier())],
         }
     }

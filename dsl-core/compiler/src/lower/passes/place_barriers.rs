@@ -120,7 +120,7 @@ impl Copies<'_> {
         match stmt {
             Stmt::Loop(Loop { body, plan, .. }) => {
                 let ahead = match &plan.pipeline {
-                    Pipeline::Multistage { copies, .. } | Pipeline::DoubleBuffer(copies) => copies.windows.clone(),
+                    Pipeline::Multistage { copies, .. } => copies.windows.clone(),
                     Pipeline::None | Pipeline::GridPrefetch { .. } | Pipeline::Persistent { .. } => vec![],
                 };
                 let again = match plan.range {

@@ -279,7 +279,7 @@ fn a_page_that_breaks_a_rule_is_found() {
         let Pipeline::Multistage { ring, .. } = &mut inner(page).plan.pipeline else { panic!("no ring") };
         ring
     }
-    let damages: [(Damage, &str); 15] = [
+    let damages: [(Damage, &str); 17] = [
         (|p| drop(grid(p).body.remove(0)), "is read before it is made"),
         (
             |p| {
@@ -290,6 +290,14 @@ fn a_page_that_breaks_a_rule_is_found() {
         ),
         (|p| ring(p).stages = 1, "a ring of 1 stages"),
         (|p| ring(p).handover = Handover::Mbarriers, "mbarriers hand stages over"),
+        (|p| ring(p).handover = Handover::Registers, "registers fill other than two stages"),
+        (
+            |p| {
+                ring(p).stages = 2;
+                ring(p).handover = Handover::Registers;
+            },
+            "registers fill a ring that has an asynchronous copy",
+        ),
         (|p| drop(inner(p).body.remove(0)), "is not opened in the loop"),
         (|p| inner(p).sizes[0] = 8, "counts tiles of another extent"),
         (|p| inner(p).vars.push(block::ValueId(0)), "as many tile indices, axes and extents"),
