@@ -487,3 +487,27 @@ fn knobs_are_for_loops_and_tensors_that_there_are() {
     says(&text, &["operands(O of x): `x` is no operand of a dot; there is none here", "or write `operands(O = ..)`, which is for all"]);
     assert_eq!(text.matches("error:").count(), 3, "{text}");
 }
+
+/// `y` is loaded, and added to the product.
+#[device]
+fn product_and_more(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    for (i, j) in y.tiles([m, m]) {
+        let mut sum = y.load((i, j));
+        for k in x.axis(1).tiles(n) {
+            sum = dot(x.load((i, k)) * 2.0, x.load((j, k)).t(), sum);
+        }
+        y.store((i, j), sum);
+    }
+}
+
+#[test]
+fn knobs_for_operands_are_for_what_dots_multiply() {
+    let loc = SourceLoc { file: file!(), line: 7, column: 1 };
+    let of = |name: &str| {
+        let of = Some(Of::Tensor(name.into()));
+        vec![Knob { name: "O".into(), kind: KnobKind::Operands, of, choices: vec![Choice::Word("Shared".into())], loc }]
+    };
+    let text = mistakes_beside(&of("y"), false, include_str!("language.rs"), product_and_more);
+    says(&text, &["operands(O of y): `y` is no operand of a dot; expected one of `x`"]);
+    assert_eq!(text.matches("error:").count(), 1, "{text}");
+}

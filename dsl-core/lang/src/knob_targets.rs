@@ -2,8 +2,9 @@
 
 use girih_ir::error::Diagnostic;
 use girih_ir::schedule::{Knob, KnobKind, Of};
-use girih_ir::tile::access::visit;
-use girih_ir::tile::{Kernel, Op, Stmt};
+use girih_ir::tile::access::{operands, operations, visit};
+use girih_ir::tile::{Kernel, Op, Stmt, ValueId};
+use std::collections::HashSet;
 
 /// What is wrong with the knobs that name a loop or a tensor.
 pub(crate) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
@@ -13,7 +14,7 @@ pub(crate) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
 fn fault(kernel: &Kernel, knob: &Knob, of: &Of) -> Option<Diagnostic> {
     let (what, there) = match of {
         Of::Loop(_) => ("loop over tiles", loops(kernel)),
-        Of::Tensor(_) if knob.kind == KnobKind::Operands && !kernel.has_dots() => ("operand of a dot", vec![]),
+        Of::Tensor(_) if knob.kind == KnobKind::Operands => ("operand of a dot", multiplied(kernel)),
         Of::Tensor(_) => ("tensor of which the kernel loads tiles or windows", tensors(kernel)),
     };
     if there.iter().any(|name| name == of.name()) {
@@ -43,6 +44,28 @@ fn tensors(kernel: &Kernel) -> Vec<String> {
     let mut names = Vec::new();
     visit(&kernel.body, &mut |stmt| {
         if let Stmt::Let(_, Op::Load(view, _) | Op::Window { view, .. }) = stmt {
+            names.push(kernel.params[kernel.view(*view).param].name.clone());
+        }
+    });
+    once(names)
+}
+
+/// The tensors of which tiles are loaded that dots multiply, as they are or behind other operations.
+fn multiplied(kernel: &Kernel) -> Vec<String> {
+    let made = operations(kernel);
+    let mut pending: Vec<ValueId> =
+        made.values().filter_map(|op| if let Op::Dot { a, b, .. } = op { Some([*a, *b]) } else { None }).flatten().collect();
+    let mut seen = HashSet::new();
+    while let Some(value) = pending.pop() {
+        if seen.insert(value) {
+            pending.extend(made.get(&value).into_iter().flat_map(|op| operands(op)));
+        }
+    }
+    let mut names = Vec::new();
+    visit(&kernel.body, &mut |stmt| {
+        if let Stmt::Let(value, Op::Load(view, _)) = stmt
+            && seen.contains(value)
+        {
             names.push(kernel.params[kernel.view(*view).param].name.clone());
         }
     });

@@ -1,6 +1,9 @@
 //! How often and where each value is used: decides what is inlined and what gets a variable.
 
-use girih_ir::tile::{Block, Index, Kernel, Op, Operator, Stmt, ValueId, ViewId};
+pub(crate) use girih_ir::tile::access::operands;
+
+use girih_ir::tile::access::index_values;
+use girih_ir::tile::{Block, Kernel, Op, Operator, Stmt, ValueId, ViewId};
 use std::collections::HashSet;
 
 /// Where a value is defined and used.
@@ -41,47 +44,6 @@ fn loaded_view(op: &Op) -> Option<ViewId> {
         Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. } => Some(*view),
         _ => None,
     }
-}
-
-/// The operands of an operation, views' lengths and strides excepted.
-pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
-    match op {
-        Op::Literal(_) | Op::Param(_) | Op::Dim(..) | Op::Stride(..) | Op::Iota => vec![],
-        Op::Unary(_, a)
-        | Op::Cast(a)
-        | Op::Bitcast(a)
-        | Op::Splat(a)
-        | Op::Broadcast(a, _)
-        | Op::Transpose(a, _)
-        | Op::Coordinates(a)
-        | Op::Start(a)
-        | Op::End(a)
-        | Op::Number(a) => {
-            vec![*a]
-        }
-        Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
-        Op::Ternary(_, a, b, c) | Op::Select(a, b, c) => vec![*a, *b, *c],
-        Op::Pick { tile, .. } => vec![*tile],
-        Op::Like { value, model } => vec![*value, *model],
-        Op::Within(tile, _) => vec![*tile],
-        Op::Stack(list) | Op::Gather(_, list) => list.clone(),
-        Op::Load(_, index) => index_values(index),
-        Op::Window { index, shift, .. } => index.iter().copied().chain(shift.iter().flatten().copied()).collect(),
-        Op::Shuffle { value, lane, .. } => vec![*value, *lane],
-        Op::Vote(_, mask) => vec![*mask],
-        Op::Dot { a, b, acc } => vec![*a, *b, *acc],
-        Op::Near(window, offsets) => [*window].into_iter().chain(offsets.iter().copied()).collect(),
-    }
-}
-
-fn index_values(index: &[Index]) -> Vec<ValueId> {
-    index
-        .iter()
-        .filter_map(|i| match i {
-            Index::Tile(v) | Index::At(v) => Some(*v),
-            Index::All(_) => None,
-        })
-        .collect()
 }
 
 struct Counter<'a> {

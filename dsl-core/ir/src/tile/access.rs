@@ -11,7 +11,7 @@
 
 pub use super::axes::{dim_classes, dim_constants, loop_lengths, loop_spans, shape_requirements, tile_size, walked_axes, walked_tiles};
 use super::host::HostExpr;
-pub use super::visit::{blocks, operations, visit};
+pub use super::visit::{blocks, index_values, operands, operations, visit};
 use super::{Combine, Form, Index, Kernel, Op, Stmt, TileLoop, ValueId, View, ViewId};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;

@@ -1,0 +1,60 @@
+"""How a search keeps to its budget: runs `autotune tune` on calls that are slow to prepare, and prints when the first trial was measured, how many
+there were, and when the program ended, as a table.
+
+    python3 docs/performance/tune_times.py --autotune target/release/autotune --budget 6 > tune_times.md
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import tempfile
+import time
+
+# Gigabytes of tensors, work that grows with the square, kernels that NVRTC takes seconds for.
+CALLS = [
+    ("group_normalization", "N=112,C=64,H=512,W=512,G=32,eps=1e-5"),
+    ("row_reductions", "rows=65536,cols=8192"),
+    ("mean_squared_error", "N=268435456"),
+    ("matrix_copy", "N=23000"),
+    ("nearest_neighbor", ""),
+    ("matrix_multiplication", "M=1024,N=8192,K=8192"),
+    ("lora_linear", ""),
+]
+
+
+def tuned(autotune, name, size, budget):
+    """Seconds to the first measured trial, trials, seconds to the end, and the best time in words."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = [autotune, "tune", name, "--budget", f"{budget}s"] + (["--size", size] if size else [])
+        start = time.monotonic()
+        process = subprocess.Popen(
+            command, env={**os.environ, "GIRIH_CACHE": cache}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        first, trials, best = None, 0, "none"
+        for line in process.stdout:
+            if first is None and re.search(r"\bmeasured [0-9.]+ us ", line):
+                first = time.monotonic() - start
+            if found := re.search(r": (\d+) trials, ", line):
+                trials += int(found[1])
+            if found := re.search(r"(?:best .*median|whole program:) ([0-9.]+ us)", line):
+                best = found[1]
+        process.wait()
+        return first, trials, time.monotonic() - start, best
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--autotune", required=True, help="the program")
+    parser.add_argument("--budget", type=int, default=6, help="seconds for each call")
+    given = parser.parse_args()
+    print("| challenge | size | first trial s | trials | end s | of the budget | best |")
+    print("|---|---|--:|--:|--:|--:|--:|")
+    for name, size in CALLS:
+        first, trials, end, best = tuned(given.autotune, name, size, given.budget)
+        shown = f"{first:.1f}" if first is not None else "none"
+        print(f"| {name} | {size or 'perf'} | {shown} | {trials} | {end:.1f} | {end / given.budget:.2f} | {best} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
