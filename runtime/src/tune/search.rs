@@ -167,11 +167,12 @@ pub fn search(
         }
     }
     let mut waiting = start;
-    let mut shortest = None;
+    // What all trials took.
+    let mut trying = Duration::ZERO;
     loop {
         // One time at least: a search that nothing is left for says something of its site, too. And no trial that is likely to end too late.
         let known = tried > 0 || !times.is_empty();
-        let late = budget.time.is_some_and(|t| start.elapsed() + shortest.unwrap_or_default() >= t);
+        let late = budget.time.is_some_and(|t| start.elapsed() + trying / tried.max(1) as u32 >= t);
         let spent = known && late || budget.trials.is_some_and(|n| tried >= n);
         let over = spent || observer.stopped();
         let hurry = over || waiting.elapsed() >= measure.patience();
@@ -193,7 +194,7 @@ pub fn search(
         let begun = Instant::now();
         let trial = measure.trial(candidate);
         waiting = Instant::now();
-        shortest = Some(shortest.map_or(waiting - begun, |s: Duration| s.min(waiting - begun)));
+        trying += waiting - begun;
         // A trial that the user's interrupt killed says nothing about its candidate.
         if observer.stopped() && trial.status == Status::Crashed {
             left += 1;
