@@ -30,12 +30,9 @@ pub(super) fn count(
     let (Device::Cuda(gpu), Some(there)) = (device, expected.address()) else { return Ok(None) };
     let differing = device.alloc(8)?;
     device.fill(&differing, 0, 8, &[0])?;
-    let grid = expected.numel().div_ceil(256).min(4096) as u32;
-    if grid > 0 {
-        let after = buffer.range(offset, expected.bytes())?;
-        let words = [differing.address(), after, there].into_iter().chain(words(expected.dtype, expected.numel(), allowed));
-        gpu.launch_text(&DIFFER, (grid, 256), &words.collect::<Vec<u64>>())?;
-    }
+    let after = buffer.range(offset, expected.bytes())?;
+    let words = [differing.address(), after, there].into_iter().chain(words(expected.dtype, expected.numel(), allowed));
+    gpu.launch_text(&DIFFER, expected.numel(), &words.collect::<Vec<u64>>())?;
     let mut count = [0; 8];
     device.download(&differing, 0, &mut count)?;
     Ok(Some(u64::from_le_bytes(count)))

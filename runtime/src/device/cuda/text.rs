@@ -19,17 +19,26 @@ pub struct Text {
     pub flags: &'static [&'static str],
 }
 
+/// Threads of a block, and the most blocks of a launch.
+const THREADS: u32 = 256;
+const BLOCKS: usize = 4096;
+
 /// The functions that a device has loaded.
 #[derive(Default)]
 pub(super) struct Texts(Mutex<Vec<(&'static str, Arc<Module>)>>);
 
 impl CudaDevice {
-    /// Queues a launch of so many blocks and threads, with one argument in the low bytes of each word.
-    pub(crate) fn launch_text(&self, text: &Text, (grid, block): (u32, u32), words: &[u64]) -> Result<(), Error> {
+    /// Queues a launch over so many elements, which the function deals to whatever blocks and threads there are; with one argument in the low bytes
+    /// of each word.
+    pub(crate) fn launch_text(&self, text: &Text, elements: usize, words: &[u64]) -> Result<(), Error> {
+        let grid = elements.div_ceil(THREADS as usize).min(BLOCKS) as u32;
+        if grid == 0 {
+            return Ok(());
+        }
         let module = self.text(text)?;
         self.bind()?;
         let slots = words.iter().map(|w| Slot(w.to_le_bytes())).collect();
-        BoundFunction { slots, grid, block, cooperative: false }.queue(&module.functions[0], self.stream.cu_stream())
+        BoundFunction { slots, grid, block: THREADS, cooperative: false }.queue(&module.functions[0], self.stream.cu_stream())
     }
 
     fn text(&self, text: &Text) -> Result<Arc<Module>, Error> {

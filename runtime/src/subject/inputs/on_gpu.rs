@@ -8,10 +8,6 @@ use girih_core::types::DType;
 /// The kernel. Products and sums are rounded one by one, as on the host.
 pub const DRAW: Text = Text { function: "girih_draw", source: include_str!("draw.cu"), flags: &["--fmad=false"] };
 
-/// Threads of a block, and the most blocks of the launch.
-const THREADS: u32 = 256;
-const BLOCKS: usize = 4096;
-
 /// Integers up to here are floats of 64 bits.
 const EXACT: u64 = 1 << 53;
 
@@ -24,12 +20,8 @@ pub(super) fn draw(
     seed: u64,
 ) -> Result<bool, Error> {
     let Some(words) = words(dtype, count, distribution, seed) else { return Ok(false) };
-    let grid = count.div_ceil(THREADS as usize).min(BLOCKS) as u32;
-    if grid > 0 {
-        let words: Vec<u64> = [address].into_iter().chain(words).collect();
-        device.launch_text(&DRAW, (grid, THREADS), &words)?;
-    }
-    Ok(true)
+    let words: Vec<u64> = [address].into_iter().chain(words).collect();
+    device.launch_text(&DRAW, count, &words).map(|()| true)
 }
 
 /// The kernel's arguments behind the address, each in the low bytes of a word; nothing where it cannot draw that: formulas are the host's, floats of
