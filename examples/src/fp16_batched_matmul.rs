@@ -7,7 +7,7 @@ use girih::prelude::*;
     tile(B = 1, BM = [128, 32, 64, 256], BN = [128, 32, 64, 256], BK = [32, 64, 16]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [8, 4, 1]),
-    unit(U = [Mma, Ffma]),
+    unit(U = [Mma, Ffma, Wgmma]),
     warps(W = [8, 4]),
     operands(O = [Shared, Direct]),
     stages(S = [3, 2, 1, 4]),

@@ -4,14 +4,14 @@ use girih::prelude::*;
 
 /// c = alpha · a · b + beta · c.
 #[kernel(
-    tile(BM = [128, 32, 64, 256], BN = [128, 32, 64, 256], BK = [32, 64, 16]),
+    tile(BM = [128, 32, 64, 256], BN = [128, 32, 64, 256], BK = [32, 64, 16, 128]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [8, 4, 1]),
-    unit(U = [Mma, Ffma]),
+    unit(U = [Mma, Ffma, Wgmma]),
     warps(W = [8, 4, 2]),
     operands(O = [Shared, Direct]),
     stages(S = [3, 2, 1, 4]),
-    copy(P = [Async, Overlap, Registers]),
+    copy(P = [Async, Overlap, Registers, Tensor]),
     raster(X = [8, 1]),
     split(Z = [1, 2, 4, 8, 0]),
     slices(Y = [1, 2, 4]),

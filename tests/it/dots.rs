@@ -4,6 +4,10 @@ pub mod chained {
     //! Dots whose results the body goes on with.
     pub mod kernels;
 }
+pub mod groups {
+    //! Products by warp groups.
+    pub mod kernels;
+}
 pub mod named {
     //! Knobs for one loop or operand.
     pub mod kernels;
@@ -42,6 +46,23 @@ fn two_dots_of_one_shape_go_to_matrix_units() {
     let facts = girih_core::facts::Facts::best(&kernel);
     let simt = girih_core::lower::lower(&kernel, &facts, &schedule, girih_core::target::Target::h200()).unwrap_or_else(|e| panic!("{e}"));
     assert!(girih_core::cuda::emit(&simt).contains("mma.sync"), "{}", girih_core::cuda::emit(&simt));
+}
+
+/// Under their first schedules products go to warp groups on Hopper, and nowhere else.
+#[test]
+fn warp_groups_multiply_on_hopper_alone() {
+    let kernels: Vec<_> = all_kernels().into_iter().filter(|k| k.path.contains("dots::groups")).collect();
+    assert!(kernels.len() >= 6, "{} kernels", kernels.len());
+    for kernel in &kernels {
+        let schedule = girih_core::schedule::Schedule::default_of(kernel);
+        let facts = girih_core::facts::Facts::best(kernel);
+        let lowered =
+            |target| girih_core::lower::lower(kernel, &facts, &schedule, girih_core::target::Target::find(target).expect("a GPU"));
+        let simt = lowered("h200").unwrap_or_else(|e| panic!("{}: {e}", kernel.full_name()));
+        assert!(girih_core::cuda::emit(&simt).contains("wgmma.mma_async"), "{}", girih_core::cuda::emit(&simt));
+        let error = lowered("b200").expect_err("no wgmma on sm_100a").to_string();
+        assert!(error.contains("sm_100a has no matrix instructions of warp groups: use Mma"), "{error}");
+    }
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn ladders_are_what_they_are() {
     let mut changed = Vec::new();
     let learned = built(matrix_multiplication::matrix_multiplication::Kernel::def());
     let units = built(gemm::gemm::Kernel::def());
-    let of_units = [Step::Mma, Step::Overlap];
+    let of_units = [Step::Mma, Step::Overlap, Step::Wgmma];
     let pages = Step::ALL.iter().map(|s| (if of_units.contains(s) { &units } else { &learned }, *s));
     let mut names = Vec::new();
     for (kernel, step) in pages {

@@ -335,7 +335,11 @@ impl Launch {
                 let (_, buffer) = *owned.iter().find(|(p, _)| *p == at).expect("a workspace has memory");
                 sim::Arg::Buffer { buffer, offset: 0 }
             }
-            simt::ParamKind::TensorMap { map } => pointer(&host, &ids, map.tensor),
+            simt::ParamKind::TensorMap { map } => {
+                let sim::Arg::Buffer { buffer, offset } = pointer(&host, &ids, map.tensor) else { panic!("a tensor has a buffer") };
+                let (lens, strides) = map.extents(&host, 1);
+                sim::Arg::Map { buffer, offset, lens, strides }
+            }
             simt::ParamKind::Scalar { scalar, .. } => match &host[*scalar] {
                 HostArg::Scalar(l) => sim::Arg::Scalar(*l),
                 HostArg::Tensor(_) => panic!("parameter {scalar} is no scalar"),

@@ -86,8 +86,8 @@ impl Mutator<'_> {
             let text = first_line(&print::statement(self.original, &block[i]));
             let whole = match &block[i] {
                 Stmt::Barrier(_) => Some(Removed::Barrier),
-                Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => Some(Removed::Wait),
-                Stmt::Fence { .. } => Some(Removed::Fence),
+                Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } | Stmt::WgmmaWait { .. } => Some(Removed::Wait),
+                Stmt::Fence { .. } | Stmt::WgmmaFence | Stmt::ProxyFence => Some(Removed::Fence),
                 Stmt::StoreRelaxed { .. } => Some(Removed::Word),
                 _ => None,
             };
@@ -186,9 +186,10 @@ impl Mutator<'_> {
                 self.place(place, text);
             }
             // Their operands hold no loads.
-            Stmt::Mma { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
-            Stmt::AsyncArrive { .. } | Stmt::BulkCopy { .. } | Stmt::AsyncCommit => {}
-            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => {
+            Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::WgmmaCommit | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
+            Stmt::AsyncArrive { .. } | Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::AsyncCommit => {}
+            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => unreachable!("taken out whole"),
+            Stmt::WgmmaWait { .. } | Stmt::WgmmaFence | Stmt::ProxyFence => {
                 unreachable!("taken out whole")
             }
         }

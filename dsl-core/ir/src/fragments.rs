@@ -1,4 +1,4 @@
-//! Matrix instructions as data: their *atoms* (`mma.sync`), and `ldmatrix`.
+//! Matrix instructions as data: their *atoms* (`mma.sync`), `ldmatrix`, and those of a group of four warps (`wgmma`: [`GroupAtom`]).
 //!
 //! An atom multiplies an m × k by a k × n fragment and adds an m × n fragment, all of them spread over the registers of one warp.
 //! Which lane and register hold an element is a [`Layout`] over 32 threads, described here once; lowering, the simulator and the
@@ -10,8 +10,10 @@
 //! which `ldmatrix` hands out matrices, so that a fragment is loaded by as many matrices as it has words ([`Atom::matrices`]).
 
 mod form;
+mod group;
 
 pub use form::{Form, Order};
+pub use group::GroupAtom;
 
 use crate::layout::{Digit, Layout, Source};
 use crate::types::DType;

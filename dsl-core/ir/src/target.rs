@@ -219,6 +219,10 @@ impl Target {
     pub fn has(&self, atom: &Atom) -> bool {
         self.capability >= atom.capability
     }
+    /// Has matrix instructions of warp groups (`wgmma`), which no later architecture kept.
+    pub fn has_group_atoms(&self) -> bool {
+        self.arch == "sm_90a"
+    }
     /// Has bulk copies that complete on mbarriers.
     pub fn has_bulk_copy(&self) -> bool {
         self.capability >= 90

@@ -1,5 +1,6 @@
 //! Loads, stores and atomics: address, bounds, alignment, initialisation, order, traffic, data; in this sequence.
 
+use super::clock::Clock;
 use super::counters;
 use super::memory::Bytes;
 use super::op::{AccessOp, AtomicStep, ElementsOp, Op, PlaceOp};
@@ -33,7 +34,7 @@ impl Step<'_, '_> {
     }
 
     /// Start and end of a space in its bytes.
-    fn extent(&self, space: Space) -> (u64, u64) {
+    pub(super) fn extent(&self, space: Space) -> (u64, u64) {
         match space {
             Space::Shared(s) => {
                 let (at, len) = self.core.program.shared[s.0 as usize];
@@ -118,6 +119,24 @@ impl Step<'_, '_> {
             Ok(()) => Ok(()),
             Err((at, other)) => self.race(space, at, entry.kind, other, lane),
         }
+    }
+
+    /// The clock of who has observed nothing.
+    pub(super) fn nothing_observed(&self) -> Clock {
+        let program = self.core.program;
+        let warps = program.kernel.launch.block.div_ceil(32) as usize + program.mbarriers.div_ceil(32);
+        Clock::new(self.block.index, warps)
+    }
+
+    /// The same for what a matrix unit does, which sees what was written before a proxy fence.
+    pub(super) fn touch_by_proxy(&mut self, space: Space, address: u64, len: usize, entry: Entry) -> Exec {
+        let nothing = self.warp.proxy.is_none().then(|| self.nothing_observed());
+        let clock = self.warp.proxy.as_ref().or(nothing.as_ref()).unwrap_or(&self.warp.clocks[0]);
+        let seen = match space {
+            Space::Shared(_) => self.block.shadow.access(address as usize, len, entry, clock),
+            Space::Global(_) => Ok(()),
+        };
+        seen.or_else(|(at, other)| self.race(space, at, entry.kind, other, 0))
     }
 
     fn race(&self, space: Space, at: usize, kind: Kind, other: Entry, lane: usize) -> Exec {

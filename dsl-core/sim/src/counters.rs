@@ -86,6 +86,8 @@ pub struct MatrixWork {
     pub tf32: u64,
     /// 8-bit integers.
     pub int8: u64,
+    /// Those of them that instructions of warp groups make.
+    pub groups: u64,
 }
 
 impl MatrixWork {

@@ -18,6 +18,7 @@
 //! order.rs     what orders accesses: atomics and fences;  order/: asynchronous copies, mbarriers
 //! clock.rs     vector clocks;  shadow.rs: who accessed what, and races
 //! matrix.rs    matrix instructions and their numbers
+//! group.rs     those of warp groups, and what is in flight of them
 //! counting/    what a launch does at its true size, without doing all of it
 //! model.rs     how long it takes
 //! memory.rs    bytes and what was written;  counters.rs;  trap.rs
@@ -28,6 +29,7 @@ mod clock;
 mod counters;
 pub mod counting;
 mod decode;
+mod group;
 mod machine;
 mod matrix;
 mod memory;
@@ -49,18 +51,30 @@ pub use decode::Program;
 pub use memory::{BufferId, Memory};
 pub use trap::{RaceSide, Trap, TrapKind};
 
+use girih_ir::simt::TensorMap;
 use girih_ir::types::Literal;
 
 /// An argument of a launch, one per [`girih_ir::simt::Kernel::params`].
 #[derive(Clone, Copy, Debug)]
 pub enum Arg {
-    /// A pointer (or the tensor behind a tensor map): byte `offset` of a buffer. Accesses below the pointer or beyond the buffer's end
+    /// A pointer: byte `offset` of a buffer. Accesses below the pointer or beyond the buffer's end
     /// are traps.
     Buffer {
         /// The buffer.
         buffer: BufferId,
         /// Bytes from its start.
         offset: u64,
+    },
+    /// The tensor behind a tensor map.
+    Map {
+        /// The buffer.
+        buffer: BufferId,
+        /// Bytes from its start to the tensor's first element.
+        offset: u64,
+        /// Extents, innermost axis first.
+        lens: [i64; TensorMap::AXES],
+        /// Strides in elements.
+        strides: [i64; TensorMap::AXES],
     },
     /// A scalar or host-computed parameter, of the parameter's type.
     Scalar(Literal),

@@ -13,7 +13,7 @@ use super::step::{Pause, Step};
 use super::trap::{Trap, TrapKind};
 use super::warp::{Status, Warp};
 use super::{Arg, Options, Report};
-use girih_ir::simt::ParamKind;
+use girih_ir::simt::{ParamKind, TensorMap};
 use girih_ir::types::Literal;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use traps::launch_trap;
@@ -46,6 +46,8 @@ pub(super) struct Mbarrier {
     pub(super) generation: u32,
     /// Slot of its bulk copies in clocks.
     pub(super) slot: u32,
+    /// Copies that complete on it are seen by matrix units as they are.
+    pub(super) by_proxy: bool,
     pub(super) arrived: Option<Clock>,
     pub(super) completed: Option<Clock>,
 }
@@ -80,6 +82,8 @@ pub(super) struct Core<'a> {
     pub(super) options: &'a Options,
     pub(super) grid: u32,
     pub(super) pointers: Vec<Pointer>,
+    /// Extents and strides of tensor maps, by parameter.
+    pub(super) maps: Vec<Option<([i64; TensorMap::AXES], [i64; TensorMap::AXES])>>,
     pub(super) memory: &'a mut Memory,
     /// By buffer; only of buffers that the launch may write.
     pub(super) shadows: Vec<Option<Shadow>>,
@@ -167,18 +171,15 @@ impl<'a> Machine<'a> {
         let kernel = &program.kernel;
         assert_eq!(args.len(), kernel.params.len(), "simulator: {} takes {} arguments", kernel.name, kernel.params.len());
         let mut pointers = Vec::new();
-        let mut scalars = Vec::new();
+        let (mut scalars, mut maps) = (Vec::new(), Vec::new());
         let mut shadows: Vec<Option<Shadow>> = Vec::new();
         shadows.resize_with(memory.buffers.len(), || None);
         let mut sectors = Vec::new();
         sectors.resize_with(memory.buffers.len(), Sectors::default);
         for (param, arg) in kernel.params.iter().zip(args) {
-            let (mut at, mut value) = (Pointer { buffer: 0, offset: 0 }, Literal::i32(0));
+            let (mut at, mut value, mut map) = (Pointer { buffer: 0, offset: 0 }, Literal::i32(0), None);
             match (arg, &param.kind) {
-                (
-                    Arg::Buffer { buffer, offset },
-                    kind @ (ParamKind::Pointer { .. } | ParamKind::Workspace { .. } | ParamKind::TensorMap { .. }),
-                ) => {
+                (Arg::Buffer { buffer, offset }, kind @ (ParamKind::Pointer { .. } | ParamKind::Workspace { .. })) => {
                     at = Pointer { buffer: buffer.0, offset: *offset };
                     let (_, writable, align) = pointer(kind).unwrap_or((girih_ir::types::DType::U8, false, 1));
                     if offset % align.max(1) as u64 != 0 {
@@ -193,6 +194,13 @@ impl<'a> Machine<'a> {
                         sectors[buffer.0] = Sectors::new(bytes);
                     }
                 }
+                (Arg::Map { buffer, offset, lens, strides }, ParamKind::TensorMap { .. }) => {
+                    at = Pointer { buffer: buffer.0, offset: *offset };
+                    map = Some((*lens, *strides));
+                    if options.count {
+                        sectors[buffer.0] = Sectors::new(memory.buffers[buffer.0].data.len());
+                    }
+                }
                 (Arg::Scalar(l), ParamKind::Scalar { dtype, .. } | ParamKind::Host { dtype, .. }) => {
                     assert_eq!(l.dtype, *dtype, "simulator: type of argument {}", param.name);
                     value = *l;
@@ -200,6 +208,7 @@ impl<'a> Machine<'a> {
                 _ => panic!("simulator: argument {} is {arg:?}, the parameter {:?}", param.name, param.kind),
             }
             pointers.push(at);
+            maps.push(map);
             scalars.push(value);
         }
         let mut random = Random(options.seed);
@@ -215,6 +224,7 @@ impl<'a> Machine<'a> {
             options,
             grid,
             pointers,
+            maps,
             memory,
             shadows,
             sectors,

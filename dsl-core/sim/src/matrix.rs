@@ -22,7 +22,7 @@ use girih_ir::types::{DType, Literal, round};
 pub(super) struct Places(Vec<u32>);
 
 impl Places {
-    fn of(layout: &Layout) -> Places {
+    pub(super) fn of(layout: &Layout) -> Places {
         let shape = layout.shape();
         let flat = |at: Vec<i64>| at.iter().zip(&shape).fold(0, |flat, (c, n)| flat * n + c) as u32;
         Places(
@@ -34,7 +34,7 @@ impl Places {
     }
 
     /// The places of each register's lanes.
-    fn registers(&self) -> impl Iterator<Item = &[u32]> {
+    pub(super) fn registers(&self) -> impl Iterator<Item = &[u32]> {
         self.0.chunks_exact(32)
     }
 }
@@ -66,10 +66,7 @@ impl Step<'_, '_> {
         let a = self.gather(&step.a, atom, Operand::A, in_a)?;
         let b = self.gather(&step.b, atom, Operand::B, in_b)?;
         let c = self.gather(&step.c, atom, Operand::Accumulator, accumulators)?;
-        let d = match atom.accumulator {
-            DType::I32 => integers(atom, &a, &b, &c),
-            _ => floats(atom, &a, &b, &c),
-        };
+        let d = multiply(atom, &a, &b, &c);
         let starts = self.fragment(&step.d, atom.registers(Operand::Accumulator), atom.per_word(Operand::Accumulator))?;
         self.scatter(&starts, &d, accumulators);
         if self.core.options.count {
@@ -98,7 +95,7 @@ impl Step<'_, '_> {
     }
 
     /// All 32 lanes must exist and be here.
-    fn whole_warp(&self, what: &str) -> Exec {
+    pub(super) fn whole_warp(&self, what: &str) -> Exec {
         self.together(what)?;
         if self.warp.present == u32::MAX {
             return Ok(());
@@ -183,6 +180,14 @@ fn products<T: Copy, S>(atom: &Atom, [a, b]: [&[T]; 2], mut sums: Vec<S>, add: i
         }
     }
     sums
+}
+
+/// `a · b + c`, all row by row.
+pub(super) fn multiply(atom: &Atom, a: &[u64], b: &[u64], c: &[u64]) -> Vec<u64> {
+    match atom.accumulator {
+        DType::I32 => integers(atom, a, b, c),
+        _ => floats(atom, a, b, c),
+    }
 }
 
 fn integers(atom: &Atom, a: &[u64], b: &[u64], c: &[u64]) -> Vec<u64> {

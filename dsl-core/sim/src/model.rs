@@ -37,6 +37,8 @@ pub struct Work {
     pub matrix_tf32: f64,
     /// Multiply-adds of matrix instructions on 8-bit integers.
     pub matrix_int8: f64,
+    /// Those of them that instructions of warp groups make.
+    pub matrix_groups: f64,
     /// Atomic operations, counted per thread.
     pub atomics: f64,
     /// Dependent rounds of global loads along a thread: turns of its loop over tiles, at least 1 where anything is loaded.
@@ -284,8 +286,10 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
 /// Clocks of one multiprocessor for all matrix instructions.
 fn matrix_clocks(work: &Work, rates: &MatrixRates) -> f64 {
     let kinds = [(work.matrix_half, rates.half), (work.matrix_tf32, rates.tf32), (work.matrix_int8, rates.int8)];
-    let clocks = |(amount, rate): (f64, u32)| if amount > 0.0 { amount / (f64::from(rate) * rates.mma_share) } else { 0.0 };
-    kinds.into_iter().map(clocks).sum()
+    let clocks = |(amount, rate): (f64, u32)| if amount > 0.0 { amount / f64::from(rate) } else { 0.0 };
+    let (all, amount) = (kinds.into_iter().map(clocks).sum::<f64>(), kinds.iter().map(|k| k.0).sum::<f64>());
+    let by_groups = if amount > 0.0 { work.matrix_groups / amount } else { 0.0 };
+    all * (by_groups + (1.0 - by_groups) / rates.mma_share)
 }
 
 /// Bytes that the resident threads of a multiprocessor request before they wait: one round of loads, times the stages of a pipeline.

@@ -1,5 +1,6 @@
 //! Operations of the flat code: what one warp does in one step.
 
+use super::group::WgmmaStep;
 use super::matrix::Places;
 use girih_ir::fragments::{Atom, LoadMatrix};
 use girih_ir::scalar::{BinaryFn, CompareFn, TernaryFn, UnaryFn};
@@ -60,6 +61,15 @@ pub(super) struct BulkStep {
     pub(super) shared: PlaceOp,
     pub(super) global: PlaceOp,
     pub(super) bytes: Slot,
+    pub(super) barrier: PlaceOp,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TensorStep {
+    pub(super) shared: PlaceOp,
+    /// Parameter that is the map.
+    pub(super) map: usize,
+    pub(super) at: Vec<Slot>,
     pub(super) barrier: PlaceOp,
 }
 
@@ -248,6 +258,7 @@ pub(super) enum Op {
         parity: Slot,
     },
     BulkCopy(Box<BulkStep>),
+    TensorCopy(Box<TensorStep>),
     Shuffle(Box<ShuffleStep>),
     Vote {
         dst: Slot,
@@ -256,5 +267,14 @@ pub(super) enum Op {
     },
     Mma(Box<MmaStep>),
     LoadMatrix(Box<MatrixStep>),
+    Wgmma(Box<WgmmaStep>),
+    WgmmaFence,
+    WgmmaCommit,
+    WgmmaWait {
+        pending: u32,
+        /// First slots and lengths of arrays.
+        sums: Box<[(Slot, u32)]>,
+    },
+    ProxyFence,
     End,
 }

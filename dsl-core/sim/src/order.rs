@@ -1,5 +1,6 @@
 //! What orders accesses: barriers, atomics and fences, asynchronous copies, mbarriers.
 
+mod boxes;
 mod copies;
 mod mbarriers;
 
@@ -40,6 +41,7 @@ pub(super) fn meet(warps: &mut [&mut Warp]) {
         let distinct = if w.uniform { 1 } else { w.clocks.len() };
         w.clocks[..distinct].iter().for_each(|c| joined.join(c));
     }
+    meet_by_proxy(warps);
     for w in warps.iter_mut() {
         joined.raise_warp(w.index as usize, w.epoch);
         w.epoch += 1;
@@ -47,6 +49,14 @@ pub(super) fn meet(warps: &mut [&mut Warp]) {
     for w in warps.iter_mut() {
         w.set_clock(&joined);
     }
+}
+
+/// What matrix units see of what any of them did.
+fn meet_by_proxy(warps: &mut [&mut Warp]) {
+    let mut seen = warps.iter().filter_map(|w| w.proxy.as_ref());
+    let Some(mut joined) = seen.next().cloned() else { return };
+    seen.for_each(|clock| joined.join(clock));
+    warps.iter_mut().for_each(|w| w.proxy = Some(joined.clone()));
 }
 
 impl Location {
@@ -76,7 +86,7 @@ impl Location {
 
 impl Step<'_, '_> {
     /// A lane's clock with what the lane did itself.
-    fn published(&self, lane: usize) -> Clock {
+    pub(super) fn published(&self, lane: usize) -> Clock {
         let mut clock = self.warp.clocks[lane].clone();
         clock.raise(self.warp.index as usize * 32 + lane, self.warp.epoch);
         clock

@@ -59,7 +59,12 @@ impl Step<'_, '_> {
             | Op::Cast { .. }
             | Op::Bitcast { .. } => self.warp.pure(op),
             Op::Move { dst, a } => self.warp.copy(*dst, *a, self.warp.active),
-            Op::Special { dst, special } => self.special(*dst, *special),
+            Op::Special { dst, special } => {
+                if *special == Special::Elected {
+                    self.together("election")?;
+                }
+                self.special(*dst, *special);
+            }
             Op::Check { slot } => self.warp.check(program, *slot, self.warp.active)?,
             Op::Forget { base, len } => {
                 for slot in *base..base + len {
@@ -94,6 +99,7 @@ impl Step<'_, '_> {
             Op::Shuffle(step) => self.shuffle(step)?,
             Op::Vote { dst, kind, value } => self.vote(*dst, *kind, *value)?,
             Op::End => {
+                self.nothing_in_flight()?;
                 self.warp.status = Status::Done;
                 return Ok(Some(Pause::Done));
             }
@@ -111,8 +117,14 @@ impl Step<'_, '_> {
             Op::MbarrierInit { barrier, count } => self.mbarrier_init(barrier, *count)?,
             Op::MbarrierArrive { barrier, expect } => self.mbarrier_arrive(barrier, *expect)?,
             Op::BulkCopy(step) => self.bulk_copy(step)?,
+            Op::TensorCopy(step) => self.tensor_copy(step)?,
             Op::Mma(step) => self.mma(step)?,
             Op::LoadMatrix(step) => self.load_matrix(step)?,
+            Op::Wgmma(step) => self.wgmma(step)?,
+            Op::WgmmaFence => self.wgmma_fence()?,
+            Op::WgmmaCommit => self.wgmma_commit()?,
+            Op::WgmmaWait { pending, sums } => self.wgmma_wait(*pending, sums)?,
+            Op::ProxyFence => self.proxy_fence(),
         }
         Ok(None)
     }
@@ -127,6 +139,7 @@ impl Step<'_, '_> {
                 Special::GridDim => self.core.grid,
                 Special::Lane => lane as u32,
                 Special::Warp => self.warp.index,
+                Special::Elected => u32::from(lane == 0),
             } as u64;
         }
         self.warp.regs[dst as usize] = values;

@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use super::decode::Program;
+use super::group::Flights;
 use super::op::{ElementsOp, Op, Slot};
 use super::order::LaneOrder;
 use super::trap::TrapKind;
@@ -57,6 +58,10 @@ pub(super) struct Warp {
     pub(super) clocks: Vec<Clock>,
     /// All lanes have the same clock.
     pub(super) uniform: bool,
+    /// What a matrix unit sees of shared memory: what was observed before the last proxy fences.
+    pub(super) proxy: Option<Clock>,
+    /// Matrix instructions of the warp's group in flight.
+    pub(super) flights: Flights,
     pub(super) status: Status,
     /// Fences and asynchronous copies by lane; empty until used.
     pub(super) order: Vec<LaneOrder>,
@@ -84,6 +89,8 @@ impl Warp {
             epoch: 1,
             clocks: vec![clock.clone(); 32],
             uniform: true,
+            proxy: None,
+            flights: Flights::default(),
             status: Status::Ready,
             order: Vec::new(),
         }
@@ -100,6 +107,8 @@ impl Warp {
         self.set_clock(clock);
         self.status = Status::Ready;
         self.order.clear();
+        self.proxy = None;
+        self.flights = Flights::default();
     }
 
     /// All lanes observe the same.

@@ -291,7 +291,13 @@ impl SimDevice {
                     let buffer = found.unwrap_or_else(|| panic!("simulator: {} of {} has no memory", param.name, launch.name));
                     Ok(sim::Arg::Buffer { buffer, offset: 0 })
                 }
-                ParamKind::TensorMap { map } => tensor(map.tensor),
+                ParamKind::TensorMap { map } => {
+                    let sim::Arg::Buffer { buffer, offset } = tensor(map.tensor)? else {
+                        return Err(wrong("a tensor map needs a tensor".into()));
+                    };
+                    let (lens, strides) = map.extents(args, multiprocessors);
+                    Ok(sim::Arg::Map { buffer, offset, lens, strides })
+                }
                 ParamKind::Scalar { scalar, .. } => match args.get(*scalar) {
                     Some(HostArg::Scalar(l)) => Ok(sim::Arg::Scalar(*l)),
                     _ => Err(wrong(format!("parameter `{}` needs a scalar", param.name))),

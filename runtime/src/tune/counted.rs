@@ -94,7 +94,14 @@ fn tensor(kind: &ParamKind) -> Option<usize> {
 fn argument(kind: &ParamKind, args: &[LaunchArg], host: &[HostArg], multiprocessors: i64) -> CountArg {
     if let Some(LaunchArg::Tensor(region)) = tensor(kind).and_then(|t| args.get(t)) {
         let (_, end) = region.span();
-        return CountArg::Pointer { offset: region.offset.rem_euclid(256) as u64, bytes: (end - region.offset).max(0) as u64 };
+        let (offset, bytes) = (region.offset.rem_euclid(256) as u64, (end - region.offset).max(0) as u64);
+        return match kind {
+            ParamKind::TensorMap { map } => {
+                let (lens, strides) = map.extents(host, multiprocessors);
+                CountArg::Map { offset, bytes, lens, strides }
+            }
+            _ => CountArg::Pointer { offset, bytes },
+        };
     }
     match kind {
         ParamKind::Workspace { dtype, len } => {
@@ -126,6 +133,7 @@ fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg],
         instructions,
         float_operations: c.threads(Class::Fma) + c.threads(Class::FloatAdd) + c.threads(Class::FloatMul),
         special_functions: c.threads(Class::SpecialFunction),
+        matrix_groups: c.matrix_groups(),
         matrix_half: half,
         matrix_tf32: tf32,
         matrix_int8: int8,

@@ -377,6 +377,7 @@ fn scaled(c: &Counters, scale: f64, rounds: f64) -> model::Work {
         instructions: times(c.instructions() - c.warps(Class::Move)),
         float_operations: times(floats),
         special_functions: times(c.threads(Class::SpecialFunction)),
+        matrix_groups: times(c.matrix.groups),
         matrix_half: times(c.matrix.half),
         matrix_tf32: times(c.matrix.tf32),
         matrix_int8: times(c.matrix.int8),

@@ -72,6 +72,8 @@ pub(crate) struct Launch {
     pub grid: HostExpr,
     /// Blocks per multiprocessor to which tiles, or parts of them, are dealt; 0 for one tile a block.
     pub dealt: i64,
+    /// Threads of the warp that fills the ring of the others, behind them.
+    pub producer: i64,
     /// Blocks that a multiprocessor holds at least.
     pub min_blocks: u32,
     /// See [`girih_ir::simt::LaunchRecord::opt_level`].

@@ -37,6 +37,8 @@ pub(crate) struct Reading {
     pub asynchronous: bool,
     /// It is handed over by mbarriers.
     pub mbarriers: bool,
+    /// The copy is made by a tensor map.
+    pub tensor: bool,
 }
 
 impl Access {

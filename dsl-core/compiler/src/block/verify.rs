@@ -270,6 +270,11 @@ impl Check<'_> {
             Pipeline::GridPrefetch { stages, loads, .. } => rule(l.grid.is_some() && *stages >= 2 && !loads.is_empty(), || {
                 "loads of later tiles are no loads of the grid's tiles".into()
             }),
+            Pipeline::Roles { sum } => {
+                let tensors = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.handover == Handover::Transactions);
+                let there = l.body.iter().any(|s| matches!(s, Stmt::Loop(inner) if inner.vars[0] == *sum && tensors(inner)));
+                rule(there && l.grid.is_some() && self.page.launch.producer > 0, || "no warp fills a ring of tensor maps".into())
+            }
             Pipeline::Persistent { sum } => {
                 let goes_on = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.fragment_prefetch);
                 let there = l.body.iter().any(|s| matches!(s, Stmt::Loop(inner) if inner.vars[0] == *sum && goes_on(inner)));
@@ -282,6 +287,8 @@ impl Check<'_> {
         rule(ring.stages >= 2, || format!("a ring of {} stages", ring.stages))?;
         let by_hand = ring.handover == Handover::Mbarriers && !ring.fragment_prefetch;
         rule(!by_hand, || "mbarriers hand stages over where no fragments are read ahead".into())?;
+        let by_groups = self.page.launch.units.as_ref().is_some_and(|units| units.group.is_some());
+        rule(by_groups || !ring.products_first, || "copies start behind products that are there at once".into())?;
         let two = ring.handover != Handover::Registers || (ring.stages == 2 && !ring.fragment_prefetch);
         rule(two, || "registers fill other than two stages, or fragments are read ahead of them".into())
     }
@@ -301,10 +308,12 @@ impl Check<'_> {
         };
         for (v, read) in l.body.iter().filter_map(read).filter(|(v, _)| windows.contains(v)) {
             asynchronous |= read.asynchronous;
-            let agrees = read.shared && read.mbarriers == (ring.handover == Handover::Mbarriers);
+            let agrees = read.shared
+                && read.mbarriers == (ring.handover == Handover::Mbarriers)
+                && read.tensor == (ring.handover == Handover::Transactions);
             rule(agrees, || format!("{} is not copied as its ring is handed over", self.name(v)))?;
         }
-        let by_registers = ring.handover == Handover::Registers;
+        let by_registers = matches!(ring.handover, Handover::Registers | Handover::Transactions);
         rule(asynchronous || by_registers, || "a ring has no asynchronous copy".into())?;
         rule(!asynchronous || !by_registers, || "registers fill a ring that has an asynchronous copy".into())
     }

@@ -230,5 +230,6 @@ pub(super) fn special(s: Special) -> &'static str {
         Special::GridDim => "gridDim.x",
         Special::Lane => "(threadIdx.x % 32)",
         Special::Warp => "(threadIdx.x / 32)",
+        Special::Elected => "elect",
     }
 }

@@ -3,8 +3,8 @@
 mod arithmetic;
 mod memory;
 
-use super::matrix;
-use girih_ir::fragments::{ATOMS, Atom, LoadMatrix};
+use super::{matrix, wgmma};
+use girih_ir::fragments::{ATOMS, Atom, GroupAtom, LoadMatrix};
 use std::borrow::Cow;
 
 /// A helper. The order is the order in the file: later ones may call earlier ones.
@@ -56,11 +56,17 @@ pub(super) enum Helper {
     LoadKept,
     LoadMatrix(LoadMatrix),
     Mma(Atom),
+    Elect,
+    TensorCopy(u32),
+    ProxyFence,
+    SharedMatrix,
+    WgmmaGroups,
+    Wgmma(GroupAtom),
 }
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 43] = [
+    const PLAIN: [Helper; 47] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -104,13 +110,25 @@ impl Helper {
         Helper::Words,
         Helper::LoadPair,
         Helper::LoadKept,
+        Helper::Elect,
+        Helper::ProxyFence,
+        Helper::SharedMatrix,
+        Helper::WgmmaGroups,
     ];
 
     /// The names that helpers define, used or not.
     pub fn all_names() -> impl Iterator<Item = String> {
         let plain = Helper::PLAIN.into_iter().flat_map(|h| h.names().iter().map(|n| n.to_string()));
         let loads = [1, 2, 4].into_iter().flat_map(|count| [false, true].map(|transposed| LoadMatrix { count, transposed }));
-        plain.chain(loads.map(matrix::load_name)).chain(ATOMS.into_iter().map(matrix::mma_name))
+        let groups = ATOMS
+            .into_iter()
+            .flat_map(|t| (1..=GroupAtom::WIDEST / 8).map(move |n| GroupAtom { n: 8 * n, a: t.a, b: t.b, accumulator: t.accumulator }));
+        let groups = groups.filter(GroupAtom::exists).map(wgmma::wgmma_name);
+        plain
+            .chain(["copy_box".to_string()])
+            .chain(loads.map(matrix::load_name))
+            .chain(ATOMS.into_iter().map(matrix::mma_name))
+            .chain(groups)
     }
 
     /// The names that the helper defines; those of matrix instructions are made by [`matrix`].
@@ -153,7 +171,12 @@ impl Helper {
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
             Helper::LoadPair => &["load_pair"],
             Helper::LoadKept => &["load_kept"],
-            Helper::LoadMatrix(_) | Helper::Mma(_) => &[],
+            Helper::Elect => &["elect"],
+            Helper::TensorCopy(_) => &["copy_box"],
+            Helper::ProxyFence => &["fence_async_proxy"],
+            Helper::SharedMatrix => &["shared_matrix"],
+            Helper::WgmmaGroups => &["wgmma_fence", "wgmma_commit", "summed", "wgmma_wait"],
+            Helper::LoadMatrix(_) | Helper::Mma(_) | Helper::Wgmma(_) => &[],
         }
     }
 
@@ -163,6 +186,8 @@ impl Helper {
             Helper::AtomicFloatMin | Helper::AtomicFloatMinSystem => &[Helper::NanMin],
             Helper::AtomicFloatMax | Helper::AtomicFloatMaxSystem => &[Helper::NanMax],
             Helper::IntToBfloat16 | Helper::UintToBfloat16 | Helper::LongToBfloat16 | Helper::UlongToBfloat16 => &[Helper::FloatToBfloat16],
+            Helper::Wgmma(_) => &[Helper::SharedMatrix],
+            Helper::TensorCopy(_) => &[Helper::TensorMap, Helper::Mbarrier],
             _ => &[],
         }
     }
@@ -172,6 +197,12 @@ impl Helper {
         let text = match self {
             Helper::LoadMatrix(load) => return matrix::load_text(load).into(),
             Helper::Mma(atom) => return matrix::mma_text(atom).into(),
+            Helper::Wgmma(atom) => return wgmma::wgmma_text(atom).into(),
+            Helper::TensorCopy(axes) => return wgmma::tensor_copy_text(axes).into(),
+            Helper::Elect => wgmma::ELECT,
+            Helper::ProxyFence => wgmma::PROXY_FENCE,
+            Helper::SharedMatrix => wgmma::SHARED_MATRIX,
+            Helper::WgmmaGroups => wgmma::WGMMA_GROUPS,
             Helper::Vector32 => memory::VECTOR_32,
             Helper::TensorMap => memory::TENSOR_MAP,
             Helper::HalfToFloat => arithmetic::HALF_TO_FLOAT,

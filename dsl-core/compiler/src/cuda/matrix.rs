@@ -31,7 +31,7 @@ impl Writer<'_> {
     }
 
     /// A pointer to elements of an array: its name where they are the first.
-    fn elements(&mut self, var: VarId, at: &Expr) -> String {
+    pub(super) fn elements(&mut self, var: VarId, at: &Expr) -> String {
         let name = self.var_name(var);
         match at {
             Expr::Literal(l) if l.to_i64() == 0 => name,

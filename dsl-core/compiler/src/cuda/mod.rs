@@ -14,6 +14,7 @@ mod names;
 mod operators;
 mod place;
 mod stmt;
+mod wgmma;
 mod wrap;
 mod writer;
 

@@ -5,7 +5,7 @@ use super::expr::special;
 use super::helpers::Helper;
 use super::literal::c_type;
 use super::writer::Writer;
-use girih_ir::simt::{Barrier, Expr, Place, ShuffleKind, Stmt, VarId, VoteKind};
+use girih_ir::simt::{Barrier, Expr, Place, ShuffleKind, Special, Stmt, VarId, VoteKind};
 use girih_ir::types::{BinaryOp, Scope};
 
 /// Arrays up to this length list their initial values.
@@ -44,10 +44,7 @@ impl Writer<'_> {
             Stmt::Barrier(b) => self.barrier(*b),
             Stmt::Fence { scope, .. } => self.line(fence(*scope)),
             Stmt::AsyncCopy { shared, global, bytes, predicate } => self.async_copy(shared, global, *bytes, predicate.as_ref()),
-            Stmt::AsyncCommit => {
-                self.uses(Helper::CopyAsync);
-                self.line("copy_async_commit();");
-            }
+            Stmt::AsyncCommit => self.helper_line(Helper::CopyAsync, "copy_async_commit();"),
             Stmt::AsyncWait { pending } => {
                 self.uses(Helper::CopyAsync);
                 self.line(format!("copy_async_wait<{pending}>();"));
@@ -82,10 +79,16 @@ impl Writer<'_> {
                 let (bytes, barrier) = (self.index(bytes), self.mbarrier(barrier));
                 self.line(format!("copy_bulk({to}, {from}, {bytes}, {barrier});"));
             }
+            Stmt::TensorCopy { shared, map, at, barrier } => self.tensor_copy(shared, *map, at, barrier),
             Stmt::Shuffle { var, value, kind, operand, width } => self.shuffle(*var, value, *kind, operand, *width),
             Stmt::Vote { var, kind, value } => self.vote(*var, *kind, value),
             Stmt::Mma { atom, d, a, b, c } => self.mma(*atom, [d, a, b, c]),
             Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
+            Stmt::Wgmma { atom, d, a, b } => self.wgmma(*atom, d, [a, b]),
+            Stmt::WgmmaFence => self.helper_line(Helper::WgmmaGroups, "wgmma_fence();"),
+            Stmt::WgmmaCommit => self.helper_line(Helper::WgmmaGroups, "wgmma_commit();"),
+            Stmt::WgmmaWait { pending, sums } => self.wgmma_wait(*pending, sums),
+            Stmt::ProxyFence => self.helper_line(Helper::ProxyFence, "fence_async_proxy();"),
             Stmt::Comment(text) => {
                 self.gap();
                 for line in text.lines() {
@@ -95,8 +98,18 @@ impl Writer<'_> {
         }
     }
 
+    /// A line that calls a helper.
+    fn helper_line(&mut self, helper: Helper, line: &str) {
+        self.uses(helper);
+        self.line(line);
+    }
+
     fn let_(&mut self, var: VarId, value: &Expr) {
         let value = match value {
+            Expr::Special(Special::Elected) => {
+                self.uses(Helper::Elect);
+                "elect()".to_string()
+            }
             Expr::Special(s) => special(*s).trim_matches(['(', ')']).to_string(),
             Expr::Load { predicate: Some(_), .. } => unwrapped(self.expr(value)),
             _ => self.value(value),
@@ -212,7 +225,7 @@ impl Writer<'_> {
         }
     }
 
-    fn mbarrier(&mut self, barrier: &Place) -> String {
+    pub(super) fn mbarrier(&mut self, barrier: &Place) -> String {
         self.uses(Helper::Mbarrier);
         format!("&{}", self.element(barrier, false))
     }

@@ -43,6 +43,7 @@ impl Data {
                 Stmt::LoadVector { var, .. }
                 | Stmt::LoadMatrix { var, .. }
                 | Stmt::Mma { d: Fragment { var, .. }, .. }
+                | Stmt::Wgmma { d: Fragment { var, .. }, .. }
                 | Stmt::LoadRelaxed { var, .. }
                 | Stmt::Shuffle { var, .. }
                 | Stmt::Vote { var, .. } => changed |= self.set(var.0, true),
@@ -64,7 +65,8 @@ impl Data {
                 Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::Comment(_) => {}
                 Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
                 Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
-                Stmt::BulkCopy { .. } => {}
+                Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => {}
+                Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
             }
         }
         changed

@@ -110,7 +110,8 @@ impl Paged {
         let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
         let fitted = passes::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
         let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
-        let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;
+        let mapped = plan::tensor_maps::mapped(kernel, facts);
+        let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one, &mapped)?;
         let (kernel, found) = passes::record_presence(kernel);
         Ok(Paged { kernel: kernel.into_owned(), plan, fitting, found })
     }
@@ -138,7 +139,11 @@ impl Paged {
         let dealt = if page.launch.dealt <= fit { page.launch.dealt.max(1) } else { 1 };
         let min_blocks = (dealt as u32).max(page.launch.min_blocks);
         let (grid, opt_level) = (page.launch.grid.clone(), page.launch.opt_level);
-        simt::LaunchRecord { min_blocks, opt_level, ..simt::LaunchRecord::new(grid, threads as u32) }
+        let producer = page.launch.producer;
+        let role = |name: &str, threads: i64| simt::WarpRole { name: name.into(), warps: threads as u32 / 32, registers: None };
+        let roles = if producer > 0 { vec![role("consumer", threads), role("producer", producer)] } else { vec![] };
+        let record = simt::LaunchRecord::new(grid, (threads + producer) as u32);
+        simt::LaunchRecord { min_blocks, opt_level, roles, ..record }
     }
 }
 

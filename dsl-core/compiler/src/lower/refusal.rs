@@ -7,7 +7,7 @@ use crate::plan::slices::knob;
 use crate::plan::{Plan, illegal};
 use girih_ir::error::{CompileError, Diagnostic};
 use girih_ir::schedule::ScheduleError;
-use girih_ir::schedule::words::CopyPath;
+use girih_ir::schedule::words::{CopyPath, DotUnit};
 use girih_ir::tile::{Kernel, KnobId, Size, Ty};
 
 /// What cannot be written out.
@@ -27,6 +27,8 @@ pub(crate) enum Refusal {
     ChainLanes { along: i64, threads: i64 },
     /// Lanes exchange values along an axis of this tile that has no whole warps.
     Lanes { value: ValueId, extent: i64, threads: i64 },
+    /// An operand of warp groups in so many rows of so many bytes.
+    GroupRows { bytes: i64, count: i64 },
     /// The result of this dot is not the block's tile.
     OtherResult(ValueId),
     /// A window of which an element beyond its halo is read.
@@ -53,6 +55,9 @@ impl Refusal {
             Refusal::Lanes { value, extent, threads } => {
                 let knobs: Vec<KnobId> = kernel.ty(value).shape().unwrap_or_default().iter().flat_map(Size::knobs).collect();
                 illegal(kernel, &knobs, chosen(plan, &knobs), Rule::Lanes.with(&[&extent, &threads]))
+            }
+            Refusal::GroupRows { bytes, count } => {
+                illegal(kernel, &[unit(kernel)], DotUnit::Wgmma.to_string(), Rule::UnitGroupRows.with(&[&count, &bytes]))
             }
             Refusal::OtherResult(value) => {
                 let error = illegal(kernel, &[unit(kernel)], "Mma".into(), other_result(kernel, value, &plan.anchor));

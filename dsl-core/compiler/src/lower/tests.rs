@@ -235,7 +235,7 @@ fn loops_have_their_plans_before_anything_is_lowered() {
     let planned = |blocks: i64, stages: i64, copy: &str| -> LoopPlan {
         let mut s = schedule(&k, &[1024, 4, 4, blocks, stages]);
         s.choices[5] = Choice::Word(copy.into());
-        let plan = plan::plan(&k, &s, Target::h200(), &Default::default(), &[]).unwrap_or_else(|e| panic!("{e}"));
+        let plan = plan::plan(&k, &s, Target::h200(), &Default::default(), &[], &Default::default()).unwrap_or_else(|e| panic!("{e}"));
         plan.loops[&k.grid_loop().expect("a grid loop").vars[0]].clone()
     };
     let plain = |range| LoopPlan { range, pipeline: Pipeline::None };

@@ -3,7 +3,7 @@
 
 use super::legality::Rule;
 use super::split::{Split, shared_loop};
-use super::{Fill, Plan, ReadPlan, illegal};
+use super::{Fill, Plan, ReadPlan, illegal, tensor_maps};
 use crate::analyses::barriers::kept_by_hand;
 use crate::analyses::dots::Dots;
 use crate::analyses::uses::{Uses, operands, stored_tensor};
@@ -49,6 +49,8 @@ pub(crate) enum Pipeline {
     GridPrefetch { stages: i64, loads: Vec<(ValueId, Fill)> },
     /// Of a persistent grid loop: the iterations of the loop in its body with this first tile index, which has a ring, go on from tile to tile.
     Persistent { sum: ValueId },
+    /// Of a grid loop: a warp of its own fills the ring of the loop in its body with this first tile index, by tensor maps.
+    Roles { sum: ValueId },
 }
 
 /// A ring of stages that copies fill and iterations read.
@@ -58,6 +60,8 @@ pub(crate) struct RingPlan {
     pub handover: Handover,
     /// An iteration's first fragments are read among the products of the one before.
     pub fragment_prefetch: bool,
+    /// The products of an iteration are in flight while the copies of a later one start.
+    pub products_first: bool,
     /// The knob that asks for the asynchronous copies.
     pub asked_by: Option<KnobId>,
 }
@@ -71,6 +75,8 @@ pub(crate) enum Handover {
     Registers,
     /// Each stage has two mbarriers: full, free.
     Mbarriers,
+    /// The same, and the bytes of tensor maps complete the first one.
+    Transactions,
 }
 
 /// What an iteration copies to shared memory.
@@ -137,8 +143,9 @@ impl Planner<'_> {
         let alone = self.plan.split.is_none() && self.plan.slices == 1 && self.plan.grid > 0;
         let stages = self.stages(l);
         let pipeline = match self.pipelined_sum(l)? {
+            Some((sum, ring)) if ring.handover == Handover::Transactions => Pipeline::Roles { sum },
             _ if !alone => Pipeline::None,
-            Some(sum) => Pipeline::Persistent { sum },
+            Some((sum, _)) => Pipeline::Persistent { sum },
             None if stages > 1 && !self.plan.dots => match self.early_loads(l) {
                 loads if loads.is_empty() => Pipeline::None,
                 loads => Pipeline::GridPrefetch { stages, loads: loads.into_iter().map(|v| (v, self.fill(v))).collect() },
@@ -161,26 +168,60 @@ impl Planner<'_> {
     fn pipeline(&self, l: &TileLoop) -> Result<Pipeline, ScheduleError> {
         let stages = self.stages(l);
         if stages == 1 {
-            return Ok(Pipeline::None);
+            return self.without_ring(l);
         }
         let Some(copies) = self.copies(l) else { return Ok(Pipeline::None) };
         let reads: Vec<ReadPlan> = copies.windows.iter().map(|v| self.plan.read(*v)).collect();
+        if let Some(first) = reads.iter().find(|read| read.is_tensor()) {
+            let alone = self.kernel.grid_loop().is_some_and(
+                |grid| matches!(self.only_loop(grid), Some((at, only)) if only.vars == l.vars && self.is_fixed(grid, at, l, &copies)),
+            );
+            tensor_maps::check(self.kernel, self.plan, first, alone)?;
+            let (handover, products_first) = (Handover::Transactions, self.products_wait(l));
+            let ring = RingPlan { handover, products_first, ..self.ring(stages, first, &reads)? };
+            return Ok(Pipeline::Multistage { ring, copies });
+        }
         if let Some(first) = reads.iter().find(|read| read.is_async()) {
-            return Ok(Pipeline::Multistage { ring: self.ring(stages, first, &reads)?, copies });
+            let ring = RingPlan { products_first: self.products_wait(l), ..self.ring(stages, first, &reads)? };
+            return Ok(Pipeline::Multistage { ring, copies });
         }
         let by_registers = self.plan.shared_operands && stages == 2;
-        let ring = RingPlan { stages, handover: Handover::Registers, fragment_prefetch: false, asked_by: None };
+        let (handover, asked_by) = (Handover::Registers, None);
+        let ring = RingPlan { stages, handover, fragment_prefetch: false, products_first: false, asked_by };
         Ok(if by_registers { Pipeline::Multistage { ring, copies } } else { Pipeline::None })
+    }
+
+    /// A loop of one stage: tensor maps fill no copy of it.
+    fn without_ring(&self, l: &TileLoop) -> Result<Pipeline, ScheduleError> {
+        let by_tensor =
+            self::lets(&l.body).filter(|(v, _)| self.dots.is_load(*v)).map(|(v, _)| self.plan.read(v)).find(ReadPlan::is_tensor);
+        match by_tensor {
+            Some(read) => {
+                let knobs: Vec<KnobId> = read.copied_by.into_iter().collect();
+                Err(illegal(self.kernel, &knobs, read.copy.to_string(), Rule::TensorUnit))
+            }
+            None => Ok(Pipeline::None),
+        }
     }
 
     /// The ring of a loop's copies, of which the `first` is the first asynchronous one.
     fn ring(&self, stages: i64, first: &ReadPlan, all: &[ReadPlan]) -> Result<RingPlan, ScheduleError> {
-        if let Some(other) = all.iter().find(|read| read.copy != first.copy && (read.is_async() || first.by_mbarriers())) {
+        let agree = first.by_mbarriers() || first.is_tensor();
+        if let Some(other) = all.iter().find(|read| read.copy != first.copy && (read.is_async() || agree)) {
             let knobs: Vec<KnobId> = [first.copied_by, other.copied_by].into_iter().flatten().collect();
             return Err(illegal(self.kernel, &knobs, format!("{} / {}", first.copy, other.copy), Rule::RingCopies));
         }
         let handover = if first.by_mbarriers() { Handover::Mbarriers } else { Handover::Barrier };
-        Ok(RingPlan { stages, handover, fragment_prefetch: first.copy.prefetches_fragments(), asked_by: first.copied_by })
+        let (fragment_prefetch, asked_by) = (first.copy.prefetches_fragments(), first.copied_by);
+        Ok(RingPlan { stages, handover, fragment_prefetch, products_first: false, asked_by })
+    }
+
+    /// Whether the products of an iteration are those of warp groups, and nobody looks at them before it ends.
+    fn products_wait(&self, l: &TileLoop) -> bool {
+        let by_groups = self.plan.mma.as_ref().is_some_and(|m| m.group.is_some());
+        let kept = |v: ValueId| self.dots.in_place(v) && self.uses[v.0 as usize].count == 1 && l.carries.iter().any(|c| c.next == v);
+        let mut dots = lets(&l.body).filter(|(_, op)| matches!(op, Op::Dot { .. })).peekable();
+        by_groups && dots.peek().is_some() && dots.all(|(v, _)| kept(v))
     }
 
     /// What a loop's body copies to shared memory, if its places depend on nothing but the iteration.
@@ -225,13 +266,18 @@ impl Planner<'_> {
 
     /// The loop of each tile whose iterations go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has
     /// several loops or barriers of its own, or where the places of its copies depend on what a tile does before the loop.
-    fn pipelined_sum(&self, grid: &TileLoop) -> Result<Option<ValueId>, ScheduleError> {
+    fn pipelined_sum(&self, grid: &TileLoop) -> Result<Option<(ValueId, RingPlan)>, ScheduleError> {
         let Some((at, inner)) = self.only_loop(grid) else { return Ok(None) };
         let Pipeline::Multistage { copies, ring } = self.pipeline(inner)? else { return Ok(None) };
+        let goes_on = ring.fragment_prefetch || ring.handover == Handover::Transactions;
+        Ok((goes_on && self.is_fixed(grid, at, inner, &copies)).then_some((inner.vars[0], ring)))
+    }
+
+    /// Whether the places of an inner loop's copies depend on nothing that a tile of the grid does before it.
+    fn is_fixed(&self, grid: &TileLoop, at: usize, inner: &TileLoop, copies: &Copies) -> bool {
         let mut made = Vec::new();
         definitions(&grid.body[..at], &mut made);
-        let fixed = !self.read_by(&copies, &inner.body).iter().any(|v| made.iter().any(|(m, _)| m == v));
-        Ok((ring.fragment_prefetch && fixed).then_some(inner.vars[0]))
+        !self.read_by(copies, &inner.body).iter().any(|v| made.iter().any(|(m, _)| m == v))
     }
 
     /// The only loop of a tile of the grid, and its place there, where nothing hinders that its iterations go on from tile to tile.

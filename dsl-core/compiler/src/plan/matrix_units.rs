@@ -2,7 +2,7 @@
 
 use super::legality::{Broken, Rule};
 use super::{gcd, illegal};
-use girih_ir::fragments::{Atom, Form, Number, Operand as Role, Order};
+use girih_ir::fragments::{Atom, Form, GroupAtom, Number, Operand as Role, Order};
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::schedule::words::{DotUnit, OperandPath, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
@@ -18,9 +18,11 @@ pub(crate) const WRITTEN_OUT: i64 = 256;
 /// How the warps of a block share the result of a dot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Warps {
-    /// The instruction, and how the dots use it.
+    /// The instruction, or what each warp does of that of its group, and how the dots use it.
     pub form: Form,
-    /// Warps along the rows and the columns of the anchor's last two axes.
+    /// The instruction of groups of four warps, if dots become that.
+    pub group: Option<GroupAtom>,
+    /// Warps, or groups of them, along the rows and the columns of the anchor's last two axes.
     pub along: [i64; 2],
     /// Axes of the anchor before those.
     pub leading: usize,
@@ -41,7 +43,8 @@ pub(crate) fn warps(
     match word {
         DotUnit::Ffma => return Ok(None),
         DotUnit::Mma => {}
-        DotUnit::Wgmma => return refuse(Rule::UnitNotYet.into()),
+        DotUnit::Wgmma if !target.has_group_atoms() => return refuse(Rule::UnitGroupTarget.with(&[&target.arch])),
+        DotUnit::Wgmma => {}
     }
     check_operands(kernel, schedule, id, word)?;
     let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
@@ -63,6 +66,9 @@ pub(crate) fn warps(
     if let Some(other) = dots.map(|(v, _)| *v).filter(|v| extents(*v).is_none_or(|e| e != [rows, columns])).min() {
         return refuse(other_result(kernel, other, anchor));
     }
+    if word == DotUnit::Wgmma {
+        return super::warp_groups::groups(kernel, schedule, id, ((numbers, accumulator, inner), anchor)).map(Some);
+    }
     let fits = |along: &[i64; 2], [m, n]: [i64; 2]| rows % (along[0] * m) == 0 && columns % (along[1] * n) == 0;
     let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
     // The fewest elements of both operands per warp.
@@ -74,7 +80,7 @@ pub(crate) fn warps(
         Some((form, along)) if count <= 32 => {
             let products = inner * rows * columns / (along[0] * along[1] * atom.multiply_adds() as i64);
             let steps = (products <= WRITTEN_OUT).then_some(inner / atom.k as i64);
-            Ok(Some(Warps { form, along, leading: anchor.len() - 2, steps }))
+            Ok(Some(Warps { form, group: None, along, leading: anchor.len() - 2, steps }))
         }
         _ => {
             let ids: Vec<KnobId> = (0..kernel.knobs.len())
@@ -150,7 +156,7 @@ fn wants_pairs(kernel: &Kernel, ops: &HashMap<ValueId, &Op>) -> bool {
 }
 
 /// The axis along which an operand that is loaded lies in a packed tensor.
-fn contiguous(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> Option<usize> {
+pub(super) fn contiguous(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> Option<usize> {
     match ops.get(&value)? {
         Op::Load(view, index) => {
             let view = kernel.view(*view);
@@ -196,33 +202,47 @@ impl Warps {
     /// Threads along each axis of the anchor, as far as a product of threads says it.
     pub fn thread_shape(&self) -> Vec<i64> {
         let mut shape = vec![1; self.leading];
-        let lanes = if self.form.is_swapped() { [4, 8] } else { [8, 4] };
+        let lanes = match self.group {
+            Some(_) => [8 * i64::from(GroupAtom::WARPS), 4],
+            None if self.form.is_swapped() => [4, 8],
+            None => [8, 4],
+        };
         shape.extend([0, 1].map(|axis| self.along[axis] * lanes[axis]));
         shape
     }
 
-    /// The accumulators' layout: atoms side by side in a warp, warps side by side in the block.
+    /// Threads that multiply together: those of a warp, or of a group.
+    pub fn threads(&self) -> i64 {
+        self.group.map_or(32, |_| i64::from(GroupAtom::THREADS))
+    }
+
+    /// Rows and columns of the result that one instruction makes.
+    pub fn tile(&self) -> [i64; 2] {
+        self.group.map_or(self.form.tile(), |group| [i64::from(GroupAtom::M), i64::from(group.n)])
+    }
+
+    /// The accumulators' layout: atoms side by side in a warp or group, these side by side in the block.
     pub fn layout(&self, anchor: &[i64]) -> Layout {
         let [.., rows, columns] = anchor[..] else { panic!("mma: an anchor of one axis") };
         let [down, right] = self.along;
-        let atom = self.form.layout(Role::Accumulator);
-        let ([m, n], own) = (self.form.tile(), atom.registers);
+        let atom = self.group.map_or_else(|| self.form.layout(Role::Accumulator), |group| group.accumulators());
+        let ([m, n], own, threads) = (self.tile(), atom.registers, self.threads());
         let [atoms_down, atoms_right] = self.atoms(rows, columns);
         let digit = |source, stride, extent, place| Digit { source, stride, extent, place };
         let mut axes = atom.axes;
         axes[1].push(digit(Source::Register, own, atoms_right, n));
-        axes[1].push(digit(Source::Thread, 32, right, columns / right));
+        axes[1].push(digit(Source::Thread, threads, right, columns / right));
         axes[0].push(digit(Source::Register, own * atoms_right, atoms_down, m));
-        axes[0].push(digit(Source::Thread, 32 * right, down, rows / down));
+        axes[0].push(digit(Source::Thread, threads * right, down, rows / down));
         axes.iter_mut().for_each(|digits| digits.retain(|d| d.extent > 1));
         let mut all = vec![Vec::new(); self.leading];
         all.extend(axes);
-        Layout { axes: all, threads: 32 * down * right, registers: own * atoms_right * atoms_down }
+        Layout { axes: all, threads: threads * down * right, registers: own * atoms_right * atoms_down }
     }
 
-    /// Atoms of a warp along the rows and the columns.
+    /// Atoms of a warp or group along the rows and the columns.
     pub fn atoms(&self, rows: i64, columns: i64) -> [i64; 2] {
-        let [m, n] = self.form.tile();
+        let [m, n] = self.tile();
         [rows / self.along[0] / m, columns / self.along[1] / n]
     }
 }

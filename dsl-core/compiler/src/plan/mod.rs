@@ -12,8 +12,10 @@ mod rules;
 pub(crate) mod second_launch;
 pub(crate) mod slices;
 pub(crate) mod split;
+pub(crate) mod tensor_maps;
 #[cfg(test)]
 mod tests;
+mod warp_groups;
 
 pub(crate) use loops::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
 pub(crate) use reads::ReadPlan;
@@ -60,6 +62,8 @@ pub(crate) struct Plan {
     pub threads: i64,
     /// Groups of as many threads in a block, which share the sum of a tile.
     pub slices: i64,
+    /// Threads of the warp that fills the ring of the others, behind them; 0 where they fill it themselves.
+    pub producer: i64,
     /// Slices whose threads go on together, behind their sum: 1 before.
     pub joined: i64,
     /// Elements per run of a thread.
@@ -134,13 +138,15 @@ pub(crate) fn numbers(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
 }
 
 /// Checks the rules that need no lowering and works out the numbers.
-/// `fitting` has the tile indices of loops of one turn, `one_by_one` the knobs of axes that are walked element by element.
+/// `fitting` has the tile indices of loops of one turn, `one_by_one` the knobs of axes that are walked element by element, `mapped` the loads that
+/// tensor maps may serve.
 pub(crate) fn plan(
     kernel: &Kernel,
     schedule: &Schedule,
     target: &Target,
     fitting: &HashSet<ValueId>,
     one_by_one: &[KnobId],
+    mapped: &HashSet<ValueId>,
 ) -> Result<Plan, ScheduleError> {
     check_choices(kernel, schedule)?;
     let mut knobs = numbers(kernel, schedule);
@@ -204,13 +210,17 @@ pub(crate) fn plan(
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
     let blocked = reads_windows(kernel);
     let shared_windows = blocked && HaloPath::of(kernel, schedule) != Some(HaloPath::Direct);
-    let reads = reads::reads(kernel, schedule, shared_windows);
+    let mut reads = reads::reads(kernel, schedule, shared_windows);
     let uses = uses::count(kernel);
     let found = Dots::new(kernel, &uses, &uses::written_params(kernel));
+    tensor_maps::fall_back(&mut reads, |v| found.is_load(v), mapped);
     let (shared_operands, transposed_operands) = reads::operands(kernel, schedule, &reads, &found);
     walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
     if shared_windows || shared_operands {
         check_copies(kernel, schedule, target)?;
+    }
+    if mma.as_ref().is_some_and(|m| m.group.is_some()) {
+        warp_groups::check_operands(kernel, &found, matrix_units::unit(kernel))?;
     }
     check_fragment_prefetch(kernel, schedule, &found, &reads, mma.as_ref().and_then(|m| m.steps), slices)?;
     let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
@@ -235,6 +245,7 @@ pub(crate) fn plan(
         threads,
         slices,
         joined: 1,
+        producer: 0,
         vector,
         grid,
         shared_rows,
@@ -250,6 +261,9 @@ pub(crate) fn plan(
         store_cache,
     };
     plan.loops = loops::Planner { kernel, schedule, plan: &plan, fitting, uses, dots: found }.all()?;
+    if plan.loops.values().any(|l| matches!(l.pipeline, Pipeline::Roles { .. })) {
+        plan.producer = tensor_maps::PRODUCER;
+    }
     Ok(plan)
 }
 

@@ -28,6 +28,11 @@ impl ReadPlan {
         self.shared && self.copy.is_async()
     }
 
+    /// It is copied to shared memory by a tensor map.
+    pub fn is_tensor(&self) -> bool {
+        self.shared && self.copy == CopyPath::Tensor
+    }
+
     /// The copies are handed over by mbarriers.
     pub fn by_mbarriers(&self) -> bool {
         self.copy == CopyPath::Mbarriers

@@ -139,7 +139,8 @@ fn check_copy_words(kernel: &Kernel, schedule: &Schedule, target: &Target, what:
         let Some(copy) = CopyPath::chosen(schedule, id) else { continue };
         let refused = |broken: Broken| Err(illegal(kernel, &[id], copy.to_string(), broken));
         match copy {
-            CopyPath::Bulk | CopyPath::Tensor => return refused(Rule::CopyNotYet.with(&[&what])),
+            CopyPath::Bulk => return refused(Rule::CopyNotYet.with(&[&what])),
+            CopyPath::Tensor if !target.has_bulk_copy() => return refused(Rule::CopyTarget.with(&[&target.arch])),
             _ if copy.is_async() && !target.has_async_copy() => return refused(Rule::CopyTarget.with(&[&target.arch])),
             _ => {}
         }

@@ -38,7 +38,7 @@ fn kernel() -> Kernel {
 fn planned(settings: &str) -> Result<Plan, ScheduleError> {
     let kernel = kernel();
     let schedule = parse_schedule(&kernel, settings).expect("a schedule");
-    plan(&kernel, &schedule, Target::h200(), &HashSet::new(), &[])
+    plan(&kernel, &schedule, Target::h200(), &HashSet::new(), &[], &HashSet::new())
 }
 
 /// The stages of the grid's loop, and how its loads wait.

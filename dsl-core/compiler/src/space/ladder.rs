@@ -33,6 +33,8 @@ pub enum Step {
     Mma,
     /// The first fragments of a turn are read while the last ones of the turn before are multiplied.
     Overlap,
+    /// Matrix instructions of warp groups.
+    Wgmma,
     /// Several blocks for the sum of each tile.
     Split,
     /// As many blocks as fit, with equal shares of all sums.
@@ -41,7 +43,7 @@ pub enum Step {
 
 impl Step {
     /// All, from the bottom.
-    pub const ALL: [Step; 13] = [
+    pub const ALL: [Step; 14] = [
         Step::Naive,
         Step::Shared,
         Step::Register,
@@ -53,6 +55,7 @@ impl Step {
         Step::Blocks,
         Step::Mma,
         Step::Overlap,
+        Step::Wgmma,
         Step::Split,
         Step::Stream,
     ];
@@ -71,6 +74,7 @@ impl Step {
             Step::Blocks => "blocks",
             Step::Mma => "mma",
             Step::Overlap => "overlap",
+            Step::Wgmma => "wgmma",
             Step::Split => "split",
             Step::Stream => "stream",
         }
@@ -90,6 +94,7 @@ impl Step {
             Step::Blocks => "And two blocks per multiprocessor, which hide each other's waits",
             Step::Mma => "And matrix instructions",
             Step::Overlap => "And a turn's first fragments read under the products of the turn before",
+            Step::Wgmma => "And matrix instructions of warp groups, which read their operands in shared memory and run beside the copies",
             Step::Split => "And several blocks for the sum of each tile",
             Step::Stream => "And as many blocks as fit, with equal shares of all sums",
         }
@@ -107,7 +112,7 @@ impl Step {
             Step::Overlap => &["unit", "copy"],
             Step::Raster => &["raster"],
             Step::Blocks => &["min_blocks"],
-            Step::Mma => &["unit"],
+            Step::Mma | Step::Wgmma => &["unit"],
             Step::Split | Step::Stream => &["split"],
         }
     }
@@ -264,6 +269,10 @@ fn wishes_of(step: Step, kind: KnobKind, listed: &[Choice]) -> Option<Vec<Choice
         (Step::Overlap, KnobKind::Copy) => word("Overlap"),
         // Twice the fragments want registers, and an even number of steps.
         (Step::Overlap, KnobKind::Tile | KnobKind::MinBlocks) => Some(listed.to_vec()),
+        (Step::Wgmma, KnobKind::Unit) => word("Wgmma"),
+        (Step::Wgmma, KnobKind::Copy) => word("Async"),
+        (Step::Wgmma, KnobKind::Operands) => word("Shared"),
+        (Step::Wgmma, KnobKind::Tile | KnobKind::Warps | KnobKind::MinBlocks) => Some(listed.to_vec()),
         (Step::Split, KnobKind::Split) => ints(numbers(&|i| i > 1)),
         (Step::Stream, KnobKind::Split) => ints(numbers(&|i| i == 0)),
         _ => None,

@@ -3,7 +3,7 @@
 use super::{Param, ParamKind, SharedId, Var, VarId};
 use crate::types::{BinaryOp, CompareOp, DType, Literal, TernaryOp, UnaryOp};
 
-/// Hardware indices. i32; only as the whole initialiser of a [`Stmt::Let`](super::Stmt::Let).
+/// Hardware indices. i32 but for [`Special::Elected`]; only as the whole initialiser of a [`Stmt::Let`](super::Stmt::Let).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Special {
     /// `threadIdx.x`.
@@ -16,6 +16,8 @@ pub enum Special {
     Lane,
     /// Thread index divided by 32.
     Warp,
+    /// True in one lane of the warp, always the same (`elect.sync`); bool. All lanes of the warp that exist reach it together.
+    Elected,
 }
 
 /// Where memory is.
@@ -108,6 +110,7 @@ pub fn expr_dtype(expr: &Expr, vars: &[Var], params: &[Param]) -> DType {
                 panic!("simt: parameter {p} is no value")
             }
         },
+        Expr::Special(Special::Elected) => DType::Bool,
         Expr::Special(_) => DType::I32,
         Expr::Unary(_, a) | Expr::Binary(_, a, _) | Expr::Ternary(_, a, _, _) => expr_dtype(a, vars, params),
         Expr::Compare(..) => DType::Bool,

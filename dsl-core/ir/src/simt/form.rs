@@ -8,7 +8,7 @@
 
 mod effects;
 
-use super::{Expr, Fragment, Kernel, ParamKind, Place, Space, Stmt, VarId};
+use super::{Expr, Fragment, Kernel, ParamKind, Place, SharedMatrix, Space, Stmt, VarId};
 use effects::Effects;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -290,6 +290,28 @@ impl Forms<'_> {
                 let parts = (self.fragment(a), self.fragment(b), self.fragment(c), self.fragment(d));
                 self.set(d.var, of(("mma", atom, parts)))
             }
+            Stmt::TensorCopy { shared, map, at, barrier } => {
+                let at: Vec<u64> = at.iter().map(|e| self.expr(e)).collect();
+                let event = of(("tensor copy", map, at, self.place(barrier)));
+                self.write(shared, event)
+            }
+            Stmt::Wgmma { atom, d, a, b } => {
+                let matrix = |m: &SharedMatrix| (self.read(&m.place), m.across, m.row_bytes, m.eight_rows, m.next_panel);
+                let parts = (matrix(a), matrix(b));
+                let sum = of(("wgmma", atom, parts, self.fragment(d)));
+                self.set(d.var, sum)
+            }
+            Stmt::WgmmaWait { pending, sums } => {
+                let now = self.event(of(("wgmma wait", pending)));
+                for var in sums {
+                    let sum = of(("summed", now, self.var(*var)));
+                    self.set(*var, sum);
+                }
+                now
+            }
+            Stmt::WgmmaFence => self.event(of("wgmma fence")),
+            Stmt::WgmmaCommit => self.event(of("wgmma commit")),
+            Stmt::ProxyFence => self.event(of("proxy fence")),
             Stmt::Shuffle { var, value, kind, operand, width } => {
                 let value = of(("shuffle", self.expr(value), kind, self.expr(operand), width));
                 self.set(*var, value)

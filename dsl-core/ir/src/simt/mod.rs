@@ -18,6 +18,7 @@ mod expr;
 pub mod form;
 mod params;
 pub mod print;
+mod shared_matrix;
 mod stmt;
 pub mod verify;
 pub mod visit;
@@ -28,6 +29,7 @@ use crate::types::DType;
 pub use crate::types::{ShuffleKind, VoteKind};
 pub use expr::{CacheHint, Expr, Fragment, Place, Space, Special, expr_dtype};
 pub use params::{Param, ParamKind, TensorMap};
+pub use shared_matrix::{SharedMatrix, swizzled};
 pub use stmt::{Barrier, Stmt};
 
 /// Index of a [`Var`].

@@ -1,6 +1,6 @@
 //! What a kernel of SIMT IR takes: pointers, scalars, what the host computes, and memory of its own.
 
-use crate::tile::host::HostExpr;
+use crate::tile::host::{HostArg, HostExpr};
 use crate::types::DType;
 
 /// A kernel parameter.
@@ -75,4 +75,22 @@ pub struct TensorMap {
     pub box_lens: Vec<u32>,
     /// Bytes of the shared-memory swizzle: 0, 32, 64 or 128.
     pub swizzle_bytes: u32,
+}
+
+impl TensorMap {
+    /// Axes of a tensor map, at most.
+    pub const AXES: usize = 5;
+
+    /// Bytes that a copy moves.
+    pub fn box_bytes(&self) -> u32 {
+        self.box_lens.iter().product::<u32>() * self.dtype.size() as u32
+    }
+
+    /// Extents, and strides in elements with that of the innermost axis, for a launch; axes that the tensor lacks have one element.
+    pub fn extents(&self, args: &[HostArg], multiprocessors: i64) -> ([i64; TensorMap::AXES], [i64; TensorMap::AXES]) {
+        let (mut lens, mut strides) = ([1; TensorMap::AXES], [1; TensorMap::AXES]);
+        lens.iter_mut().zip(&self.lens).for_each(|(to, len)| *to = len.eval(args, multiprocessors));
+        strides[1..].iter_mut().zip(&self.strides).for_each(|(to, stride)| *to = stride.eval(args, multiprocessors));
+        (lens, strides)
+    }
 }

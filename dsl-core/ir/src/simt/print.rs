@@ -2,7 +2,7 @@
 //!
 //! Variables are printed as `name%id`, shared arrays as `name#id`, so that two of one name stay apart.
 
-use super::{Barrier, Expr, Fragment, Kernel, ParamKind, Place, ShuffleKind, Space, Special, Stmt, VarId};
+use super::{Barrier, Expr, Fragment, Kernel, ParamKind, Place, SharedMatrix, ShuffleKind, Space, Special, Stmt, VarId};
 use crate::fragments::Operand;
 use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 use std::fmt::Write;
@@ -83,7 +83,8 @@ fn block(kernel: &Kernel, stmts: &[Stmt], level: usize, out: &mut String) {
             Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
-            Stmt::BulkCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } => {}
+            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } => {}
+            Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
         }
     }
 }
@@ -168,8 +169,31 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             let count = load.registers(place.dtype);
             format!("{}[{}..+{count}] = load matrix {load} {};", v(*var), e(at), p(place))
         }
+        Stmt::TensorCopy { shared, map, at, barrier } => {
+            let map = kernel.params.get(*map).map_or("?", |p| p.name.as_str());
+            let at = at.iter().map(e).collect::<Vec<_>>().join(", ");
+            format!("tensor copy {} = {map} at [{at}], completes on {};", p(shared), p(barrier))
+        }
+        Stmt::Wgmma { atom, d, a, b } => {
+            let d = format!("{}[{}..+{}]", v(d.var), e(&d.at), atom.registers());
+            format!("{d} = wgmma {atom}({}, {}, {d});", matrix(kernel, a), matrix(kernel, b))
+        }
+        Stmt::WgmmaFence => "wgmma fence;".to_string(),
+        Stmt::WgmmaCommit => "wgmma commit;".to_string(),
+        Stmt::WgmmaWait { pending, sums } => {
+            let sums = sums.iter().map(|s| v(*s)).collect::<Vec<_>>().join(", ");
+            format!("wgmma wait until {pending} pending, for {sums};")
+        }
+        Stmt::ProxyFence => "fence async proxy;".to_string(),
         Stmt::Comment(text) => format!("// {text}"),
     }
+}
+
+/// `tile[i] in rows of 128 bytes, 1024 bytes each 8, panels 8192 bytes apart`.
+fn matrix(kernel: &Kernel, m: &SharedMatrix) -> String {
+    let panels = if m.across { format!(", panels {} bytes apart", m.next_panel) } else { String::new() };
+    let way = if m.across { "across rows" } else { "in rows" };
+    format!("{} {way} of {} bytes, {} bytes each 8{panels}", place(kernel, &m.place), m.row_bytes, m.eight_rows)
 }
 
 fn hint(cache: super::CacheHint) -> &'static str {
@@ -248,6 +272,7 @@ pub fn expr(kernel: &Kernel, e: &Expr) -> String {
             Special::GridDim => "grid".to_string(),
             Special::Lane => "lane".to_string(),
             Special::Warp => "warp".to_string(),
+            Special::Elected => "elected".to_string(),
         },
         Expr::Unary(op, a) => format!("{op:?}({})", x(a)),
         Expr::Binary(op, a, b) => match binary_symbol(*op) {

@@ -1,7 +1,7 @@
 //! Statements of SIMT IR: what a thread does, in order, and at which barriers it meets others.
 
-use super::{CacheHint, Expr, Fragment, Place, ShuffleKind, VarId, VoteKind};
-use crate::fragments::{Atom, LoadMatrix};
+use super::{CacheHint, Expr, Fragment, Place, SharedMatrix, ShuffleKind, VarId, VoteKind};
+use crate::fragments::{Atom, GroupAtom, LoadMatrix};
 use crate::types::{AtomicOp, MemoryOrder, Scope};
 
 /// Barriers, by who meets.
@@ -238,6 +238,19 @@ pub enum Stmt {
         /// Completes here.
         barrier: Place,
     },
+    /// Starts the copy of a box of a tensor to shared memory (`cp.async.bulk.tensor`), by one thread, completing on an mbarrier: all bytes of the box
+    /// arrive there, zeros where it lies outside of the tensor. Rows of the box lie one below the other; their chunks change places as the map's
+    /// swizzle says. What other threads did with these bytes before is ordered before it as for any write of another thread.
+    TensorCopy {
+        /// Where to; aligned to 128 bytes, or to 8 rows of the swizzle.
+        shared: Place,
+        /// Parameter that is a tensor map.
+        map: usize,
+        /// The box's first coordinate along each axis of the map, innermost first (i32).
+        at: Vec<Expr>,
+        /// Completes here.
+        barrier: Place,
+    },
     /// Exchanges a value between lanes. All lanes of the warp that exist reach it together, and only they may be read. It orders no
     /// memory access.
     Shuffle {
@@ -288,6 +301,34 @@ pub enum Stmt {
         /// First element of this lane's row, in a shared array; aligned to 16 bytes. Legal in every lane, also where it is not read.
         place: Place,
     },
+    /// `D = A · B + D` by the 128 threads of a warp group together, of operands in shared memory (`wgmma.mma_async`). It is in flight until the
+    /// group of instructions that it is committed to has been waited for by this warp: until then nobody writes what it reads, and nobody but
+    /// further ones of its kind reads or writes `d`. What threads have written to shared memory it sees behind their [`Stmt::ProxyFence`].
+    Wgmma {
+        /// The instruction.
+        atom: GroupAtom,
+        /// Receives, and is added: the thread's part of 64 × n.
+        d: Fragment,
+        /// 64 × k.
+        a: SharedMatrix,
+        /// k × n.
+        b: SharedMatrix,
+    },
+    /// Makes what a warp group has in accumulators ready for [`Stmt::Wgmma`] (`wgmma.fence`): before the first one, and before the first one
+    /// behind any other access to them.
+    WgmmaFence,
+    /// Closes the warp group's group of [`Stmt::Wgmma`].
+    WgmmaCommit,
+    /// Waits until at most `pending` of the warp group's newest groups are in flight.
+    WgmmaWait {
+        /// Groups that may stay in flight.
+        pending: u32,
+        /// Array variables whose elements are what was computed from here on.
+        sums: Vec<VarId>,
+    },
+    /// Orders what this thread has observed and written in shared memory before what the matrix unit and the copy engine do there afterwards
+    /// (`fence.proxy.async`).
+    ProxyFence,
     /// A full-line comment.
     Comment(String),
 }

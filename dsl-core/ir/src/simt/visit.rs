@@ -61,11 +61,22 @@ pub fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             f(at);
             place(p, f);
         }
+        Stmt::TensorCopy { shared, at, barrier, .. } => {
+            place(shared, f);
+            at.iter_mut().for_each(&mut *f);
+            place(barrier, f);
+        }
+        Stmt::Wgmma { d, a, b, .. } => {
+            f(&mut d.at);
+            place(&mut a.place, f);
+            place(&mut b.place, f);
+        }
         Stmt::Shuffle { value, operand, .. } => {
             f(value);
             f(operand);
         }
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => {}
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
     }
 }
 
@@ -81,7 +92,9 @@ macro_rules! blocks_of {
             Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => vec![],
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
-            Stmt::BulkCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
+            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => vec![],
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
+            Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => vec![],
         }
     };
 }
@@ -101,11 +114,12 @@ pub fn set_by(stmt: &Stmt) -> Option<VarId> {
     match stmt {
         Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::For { var, .. } => Some(*var),
         Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } | Stmt::LoadRelaxed { .. } => received(stmt),
-        Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Atomic { .. } => received(stmt),
+        Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Atomic { .. } => received(stmt),
         Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::While { .. } => None,
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
         Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
-        Stmt::BulkCopy { .. } | Stmt::Comment(_) => None,
+        Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Comment(_) => None,
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => None,
     }
 }
 
@@ -114,14 +128,15 @@ pub fn received(stmt: &Stmt) -> Option<VarId> {
     match stmt {
         Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::LoadRelaxed { var, .. } => Some(*var),
         Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => Some(*var),
-        Stmt::Mma { d, .. } => Some(d.var),
+        Stmt::Mma { d, .. } | Stmt::Wgmma { d, .. } => Some(d.var),
         Stmt::Atomic { result, .. } => *result,
         Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => None,
         Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } => None,
         Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => None,
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
         Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
-        Stmt::BulkCopy { .. } | Stmt::Comment(_) => None,
+        Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Comment(_) => None,
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => None,
     }
 }
 
@@ -167,6 +182,8 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             | Stmt::StoreRelaxed { place, .. }
             | Stmt::Atomic { place, .. } => f(place),
             Stmt::AsyncCopy { shared, global, .. } => [shared, global].into_iter().for_each(&mut *f),
+            Stmt::TensorCopy { shared, barrier, .. } => [shared, barrier].into_iter().for_each(&mut *f),
+            Stmt::Wgmma { a, b, .. } => [&mut a.place, &mut b.place].into_iter().for_each(&mut *f),
             Stmt::BulkCopy { shared, global, barrier, .. } => [shared, global, barrier].into_iter().for_each(&mut *f),
             Stmt::MbarrierInit { barrier, .. }
             | Stmt::MbarrierArrive { barrier, .. }
@@ -176,6 +193,7 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
         }
         blocks(stmt).into_iter().for_each(|b| each_place(b, f));
     }

@@ -138,7 +138,7 @@ impl<'a> Machine<'a> {
     /// Bytes of a parameter's memory; 0 of a scalar.
     pub(super) fn bytes(&self, param: usize) -> f64 {
         match self.args[param] {
-            CountArg::Pointer { bytes, .. } => bytes as f64,
+            CountArg::Pointer { bytes, .. } | CountArg::Map { bytes, .. } => bytes as f64,
             CountArg::Scalar(_) => 0.0,
         }
     }

@@ -25,6 +25,7 @@ pub use tally::{Count, CountedTraffic};
 
 use super::Program;
 use block::Machine;
+use girih_ir::simt::TensorMap;
 use girih_ir::types::Literal;
 
 /// An argument of a launch that is counted, one per [`girih_ir::simt::Kernel::params`].
@@ -36,6 +37,17 @@ pub enum CountArg {
         offset: u64,
         /// Bytes that the tensor spans.
         bytes: u64,
+    },
+    /// The tensor behind a tensor map.
+    Map {
+        /// Bytes behind the last address that is a multiple of 256.
+        offset: u64,
+        /// Bytes that the tensor spans.
+        bytes: u64,
+        /// Extents, innermost axis first.
+        lens: [i64; TensorMap::AXES],
+        /// Strides in elements.
+        strides: [i64; TensorMap::AXES],
     },
     /// A scalar or host-computed parameter, of the parameter's type.
     Scalar(Literal),

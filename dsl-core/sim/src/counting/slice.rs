@@ -94,6 +94,11 @@ fn uses(op: &Op) -> Uses {
             place(&mut u, &step.global, None);
             (u.from, u.to) = (Some(step.global.space), Some(step.shared.space));
         }
+        Op::TensorCopy(step) => {
+            place(&mut u, &step.shared, None);
+            u.always.extend(&step.at);
+            (u.from, u.to) = (Some(Space::Global(step.map)), Some(step.shared.space));
+        }
         Op::Shuffle(step) => (u.sets, u.reads) = (Some((step.dst, 1)), vec![(step.value, 1), (step.operand, 1)]),
         Op::Mma(step) => {
             let reads = [&step.a, &step.b, &step.c].map(|of| elements(&mut u, of));
@@ -102,6 +107,12 @@ fn uses(op: &Op) -> Uses {
         Op::LoadMatrix(step) => {
             place(&mut u, &step.place, None);
             (u.sets, u.from) = (Some(elements(&mut u, &step.of)), Some(step.place.space));
+        }
+        Op::Wgmma(step) => {
+            let sum = elements(&mut u, &step.d);
+            place(&mut u, &step.a.place, None);
+            place(&mut u, &step.b.place, None);
+            (u.sets, u.reads, u.from) = (Some(sum), vec![sum], Some(step.a.place.space));
         }
         Op::Check { .. }
         | Op::Forget { .. }
@@ -118,6 +129,10 @@ fn uses(op: &Op) -> Uses {
         | Op::MbarrierInit { .. }
         | Op::MbarrierArrive { .. }
         | Op::MbarrierWait { .. }
+        | Op::WgmmaFence
+        | Op::WgmmaCommit
+        | Op::WgmmaWait { .. }
+        | Op::ProxyFence
         | Op::End => {}
     }
     u

@@ -23,7 +23,8 @@ pub(super) const CHAIN: usize = HALF + 5;
 pub(super) const LINES: usize = HALF + 6;
 pub(super) const PASSED: usize = HALF + 7;
 /// Two for each parameter: bytes of distinct sectors read and written.
-pub(super) const UNIQUE: usize = HALF + 9;
+pub(super) const GROUPS: usize = HALF + 9;
+pub(super) const UNIQUE: usize = HALF + 10;
 
 /// What a launch does.
 #[derive(Clone, PartialEq, Debug)]
@@ -103,6 +104,10 @@ impl Count {
     /// Multiply-adds of matrix instructions: f16 and bf16, tf32, 8-bit integers.
     pub fn matrix(&self) -> [f64; 3] {
         [HALF, TF32, INT8].map(|at| self.numbers[at])
+    }
+    /// Those of them that instructions of warp groups make.
+    pub fn matrix_groups(&self) -> f64 {
+        self.numbers[GROUPS]
     }
     /// Sectors of stores, counted once per request, of which the request writes only a part.
     pub fn partial_stores(&self) -> f64 {

@@ -2,7 +2,8 @@
 
 use super::{Counted, Decoder};
 use crate::counters::Class;
-use crate::op::{AtomicStep, BulkStep, CopyStep, MatrixStep, MmaStep, Op, ShuffleStep};
+use crate::group::{MatrixOp, WgmmaStep};
+use crate::op::{AtomicStep, BulkStep, CopyStep, MatrixStep, MmaStep, Op, ShuffleStep, TensorStep};
 use crate::unrolled::{is_written_out, written_turns};
 use girih_ir::scalar;
 use girih_ir::simt::{Expr, Stmt, VarId};
@@ -187,6 +188,12 @@ impl Decoder<'_> {
                 let (shared, global, barrier) = (self.place(shared), self.place(global), self.place(barrier));
                 (Op::BulkCopy(Box::new(BulkStep { shared, global, bytes, barrier })), Class::Memory)
             }
+            Stmt::TensorCopy { shared, map, at, barrier } => {
+                self.lands = true;
+                let at = at.iter().map(|e| self.value(e)).collect();
+                let (shared, barrier) = (self.place(shared), self.place(barrier));
+                (Op::TensorCopy(Box::new(TensorStep { shared, map: *map, at, barrier })), Class::Memory)
+            }
             Stmt::Mma { atom, d, a, b, c } => {
                 let fragments = [d, a, b, c].map(|f| self.elements(f.var, &f.at));
                 (Op::Mma(Box::new(MmaStep::new(*atom, fragments))), Class::Matrix)
@@ -195,6 +202,17 @@ impl Decoder<'_> {
                 let (of, place) = (self.elements(*var, at), self.place(place));
                 (Op::LoadMatrix(Box::new(MatrixStep::new(*load, of, place))), Class::Memory)
             }
+            Stmt::Wgmma { atom, d, a, b } => {
+                let [a, b] = [a, b].map(|m| MatrixOp::new(self.place(&m.place), m));
+                (Op::Wgmma(Box::new(WgmmaStep::new(*atom, self.elements(d.var, &d.at), a, b))), Class::Matrix)
+            }
+            Stmt::WgmmaFence => (Op::WgmmaFence, Class::Barrier),
+            Stmt::WgmmaCommit => (Op::WgmmaCommit, Class::Barrier),
+            Stmt::WgmmaWait { pending, sums } => {
+                let sums = sums.iter().map(|var| (self.base(*var), self.len(*var))).collect();
+                (Op::WgmmaWait { pending: *pending, sums }, Class::Barrier)
+            }
+            Stmt::ProxyFence => (Op::ProxyFence, Class::Barrier),
             Stmt::Vote { var, kind, value } => {
                 let value = self.value(value);
                 (Op::Vote { dst: self.base(*var), kind: *kind, value }, Class::Shuffle)

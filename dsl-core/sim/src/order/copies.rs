@@ -11,9 +11,11 @@ use girih_ir::types::DType;
 
 /// An asynchronous copy that nobody has waited for.
 pub(super) struct InFlight {
-    shared: (Space, u64),
-    global: Option<(Space, u64)>,
-    bytes: usize,
+    pub(super) shared: (Space, u64),
+    pub(super) global: Option<(Space, u64)>,
+    pub(super) bytes: usize,
+    /// Bytes that are read.
+    pub(super) read: usize,
     pub(super) issued: Entry,
 }
 
@@ -41,7 +43,7 @@ impl Step<'_, '_> {
             let (space, at) = (step.shared.space, targets[lane]);
             self.touch(space, at, len, issued)?;
             self.bytes(space).0.write(at as usize, &data);
-            self.lane_order(lane).open.push(InFlight { shared: (space, at), global, bytes: len, issued });
+            self.lane_order(lane).open.push(InFlight { shared: (space, at), global, bytes: len, read: len, issued });
         }
         Ok(())
     }
@@ -75,7 +77,7 @@ impl Step<'_, '_> {
             && let (_, Some(shadow)) = self.bytes(space)
         {
             let issued = Entry { kind: Kind::AsyncRead, ..copy.issued };
-            shadow.land(at as usize, copy.bytes, issued, Entry { kind: Kind::Read, ..landed });
+            shadow.land(at as usize, copy.read, issued, Entry { kind: Kind::Read, ..landed });
         }
     }
 
@@ -100,7 +102,7 @@ impl Step<'_, '_> {
         let barriers = self.resolve(&step.barrier, lanes, 8)?;
         for lane in active_lanes(lanes) {
             let len = sizes[lane] as usize;
-            self.count_bulk(step.global.space, sources[lane], len);
+            self.count_bulk(step.global.space, sources[lane], len, true);
             let m = self.mbarrier(&step.barrier, barriers[lane], lane)?;
             let (slot, generation) = (m.slot, m.generation);
             let issued = Entry { epoch: self.block.token(), ..self.entry(1 << lane, Kind::AsyncWrite) };
@@ -112,7 +114,7 @@ impl Step<'_, '_> {
             self.bytes(step.shared.space).0.write(targets[lane] as usize, &data);
             let landed = self.landed_by(slot, generation, lane, issued.pc);
             let (shared, global) = ((step.shared.space, targets[lane]), Some((step.global.space, sources[lane])));
-            self.land(&InFlight { shared, global, bytes: len, issued }, landed);
+            self.land(&InFlight { shared, global, bytes: len, read: len, issued }, landed);
             if let Some(m) = self.block.mbarriers.get_mut(&barriers[lane]) {
                 m.expected -= len as i64;
             }
@@ -121,15 +123,15 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// A bulk copy is one request, and reads whole sectors.
-    fn count_bulk(&mut self, space: Space, at: u64, len: usize) {
+    /// A bulk copy is one request, and reads whole sectors; a part of one that is not its first is none.
+    pub(super) fn count_bulk(&mut self, space: Space, at: u64, len: usize, first_part: bool) {
         let Space::Global(p) = space else { return };
         if !self.core.options.count {
             return;
         }
         let (first, last) = (at >> 5, (at + len as u64 - 1) >> 5);
         let counter = &mut self.core.counters.global_async;
-        counter.requests += 1;
+        counter.requests += u64::from(first_part);
         counter.sectors += last - first + 1;
         counter.bytes += len as u64;
         let unique = &mut self.core.sectors[self.core.pointers[p].buffer];

@@ -19,7 +19,17 @@ impl Step<'_, '_> {
             let slot = self.block.mbarriers.len() as u32;
             let known = self.block.mbarriers.get(&addresses[lane]);
             let (slot, generation) = known.map_or((slot, 0), |m| (m.slot, m.generation));
-            let barrier = Mbarrier { count, pending: count, expected: 0, phase: 0, generation, slot, arrived: None, completed: None };
+            let barrier = Mbarrier {
+                count,
+                pending: count,
+                expected: 0,
+                phase: 0,
+                generation,
+                slot,
+                by_proxy: false,
+                arrived: None,
+                completed: None,
+            };
             self.block.mbarriers.insert(addresses[lane], barrier);
         }
         Ok(())
@@ -112,6 +122,7 @@ impl Step<'_, '_> {
                 return Ok(Some(Pause::Slice));
             }
         }
+        active_lanes(self.warp.active).for_each(|lane| self.see_by_proxy(addresses[lane]));
         let first = addresses[self.warp.active.trailing_zeros() as usize];
         let together = self.warp.uniform && self.warp.active == self.warp.present;
         if together && active_lanes(self.warp.active).all(|l| addresses[l] == first) {
@@ -128,6 +139,17 @@ impl Step<'_, '_> {
             }
         }
         Ok(None)
+    }
+}
+
+impl Step<'_, '_> {
+    /// What tensor maps have copied by the end of an mbarrier's last phase is there for matrix units.
+    fn see_by_proxy(&mut self, address: u64) {
+        let Some(m) = self.block.mbarriers.get(&address).filter(|m| m.by_proxy) else { return };
+        let (slot, generation) = (m.slot, m.generation);
+        let agents = self.core.program.kernel.launch.block.div_ceil(32) * 32;
+        let nothing = self.nothing_observed();
+        self.warp.proxy.get_or_insert(nothing).raise((agents + slot) as usize, generation);
     }
 }
 

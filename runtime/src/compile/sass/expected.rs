@@ -14,6 +14,8 @@ use std::fmt;
 pub enum Kind {
     /// `HMMA`, `IMMA`: a matrix instruction of a warp.
     Matrix,
+    /// `HGMMA`, `IGMMA`: a matrix instruction of a warp group.
+    GroupMatrix,
     /// `LDSM`: matrices from shared memory.
     LoadMatrix,
     /// `LDGSTS`, with the bits that a lane copies.
@@ -30,7 +32,8 @@ impl Kind {
     /// How many of these an instruction is: a pair of multiply-adds counts twice.
     fn count(self, i: &Instruction) -> u64 {
         let is = match self {
-            Kind::Matrix => i.opcode.ends_with("MMA"),
+            Kind::Matrix => i.opcode.ends_with("MMA") && !i.opcode.ends_with("GMMA"),
+            Kind::GroupMatrix => i.opcode.ends_with("GMMA"),
             Kind::LoadMatrix => i.opcode == "LDSM",
             Kind::AsyncCopy(bits) => i.opcode == "LDGSTS" && i.bits() == bits,
             Kind::MultiplyAdd if i.opcode == "FFMA2" => return 2,
@@ -46,6 +49,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Kind::Matrix => f.write_str("MMA"),
+            Kind::GroupMatrix => f.write_str("GMMA"),
             Kind::LoadMatrix => f.write_str("LDSM"),
             Kind::AsyncCopy(bits) => write!(f, "LDGSTS.{bits}"),
             Kind::MultiplyAdd => f.write_str("FFMA"),
@@ -119,6 +123,7 @@ fn turns_of(condition: &Expr, unrolled: &[(VarId, u64)]) -> u64 {
 fn kind(kernel: &Kernel, stmt: &Stmt) -> Option<Kind> {
     match stmt {
         Stmt::Mma { .. } => Some(Kind::Matrix),
+        Stmt::Wgmma { .. } => Some(Kind::GroupMatrix),
         Stmt::LoadMatrix { .. } => Some(Kind::LoadMatrix),
         Stmt::AsyncCopy { bytes, .. } => Some(Kind::AsyncCopy(8 * bytes)),
         Stmt::LoadVector { place, lanes, .. } if wide(place.space, place.dtype, *lanes) => Some(Kind::WideLoad),

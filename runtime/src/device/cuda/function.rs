@@ -130,7 +130,7 @@ impl CudaBound {
 
 impl BoundFunction {
     pub(super) fn queue(&self, function: &Function, stream: RawStream) -> Result<(), Error> {
-        let mut pointers: Vec<*mut c_void> = self.slots.iter().map(|s| (s as *const Slot).cast_mut().cast()).collect();
+        let mut pointers: Vec<*mut c_void> = self.slots.iter().map(Slot::pointer).collect();
         let Function { name, handle, dynamic_shared } = function;
         let (function, shared) = (*handle, *dynamic_shared);
         let (grid, block) = ((self.grid, 1, 1), (self.block, 1, 1));
@@ -161,8 +161,30 @@ fn access(param: &simt::Param, args: &[HostArg]) -> Option<Access> {
 }
 
 /// The value of one kernel parameter, where the driver reads it.
+pub(super) enum Slot {
+    /// A pointer or a number; a narrower one is the first bytes.
+    Word(Word),
+    /// A tensor map.
+    Map(Box<sys::CUtensorMap>),
+}
+
+/// Eight bytes, little-endian.
 #[repr(C, align(8))]
-pub(super) struct Slot(pub(super) [u8; 8]);
+pub(super) struct Word([u8; 8]);
+
+impl Slot {
+    /// A pointer or a number.
+    pub(super) fn word(bits: u64) -> Slot {
+        Slot::Word(Word(bits.to_le_bytes()))
+    }
+
+    fn pointer(&self) -> *mut c_void {
+        match self {
+            Slot::Word(word) => (word as *const Word).cast_mut().cast(),
+            Slot::Map(map) => (&**map as *const sys::CUtensorMap).cast_mut().cast(),
+        }
+    }
+}
 
 impl CudaDevice {
     pub(crate) fn load(&self, compiled: &Compiled) -> Result<CudaLoaded, Error> {
@@ -219,7 +241,7 @@ impl CudaDevice {
         let accesses = own.chain(kernel.params.iter().filter_map(|p| access(p, args))).collect();
         let owned = |name: &str| {
             let at = kernel.workspace_named(name)?;
-            workspaces.iter().find(|(p, _)| *p == at).map(|(_, memory)| Slot(memory.address.to_le_bytes()))
+            workspaces.iter().find(|(p, _)| *p == at).map(|(_, memory)| Slot::word(memory.address))
         };
         let bind = |launch| self.bound_function(launch, args, multiprocessors, &owned);
         let launches = kernel.launches().map(bind).collect::<Result<_, _>>()?;
@@ -296,11 +318,13 @@ impl CudaDevice {
                 value as u64
             }
             ParamKind::Workspace { .. } => panic!("launch: {} is memory of the kernel's own, which `bound_function` provides", param.name),
-            ParamKind::TensorMap { .. } => {
-                return Err(wrong("a tensor map: launches of kernels with `copy = Tensor` are not supported"));
-            }
+            ParamKind::TensorMap { map } => match args.get(map.tensor) {
+                Some(HostArg::Tensor(t)) => {
+                    return super::tensor_map::encode(&kernel.name, map, t.address, args, multiprocessors).map(Slot::Map);
+                }
+                _ => return Err(wrong("anything but a tensor")),
+            },
         };
-        // Little-endian: a narrower parameter is the first bytes.
-        Ok(Slot(bits.to_le_bytes()))
+        Ok(Slot::word(bits))
     }
 }

@@ -6,6 +6,7 @@ mod function;
 mod graph;
 mod interop;
 #[cfg(feature = "tune")]
+mod tensor_map;
 mod text;
 
 pub(crate) use function::CudaBound;

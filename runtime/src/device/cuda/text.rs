@@ -37,7 +37,7 @@ impl CudaDevice {
         }
         let module = self.text(text)?;
         self.bind()?;
-        let slots = words.iter().map(|w| Slot(w.to_le_bytes())).collect();
+        let slots = words.iter().map(|w| Slot::word(*w)).collect();
         BoundFunction { slots, grid, block: THREADS, cooperative: false }.queue(&module.functions[0], self.stream.cu_stream())
     }
 

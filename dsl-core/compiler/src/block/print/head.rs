@@ -29,6 +29,10 @@ impl<'a> Page<'a> {
         let launch = &self.kernel.launch;
         let team = &self.kernel.teams[0];
         let block = match (team.threads, team.slices) {
+            (threads, 1) if launch.producer > 0 => {
+                let warps = threads / 32;
+                format!("block = consumers: warps 0..{warps}, producer: warps {warps}..{}", warps + launch.producer / 32)
+            }
             (threads, 1) if threads % 32 == 0 => format!("block = warps 0..{}", threads / 32),
             (threads, 1) => format!("block = {}", plural(threads, "thread")),
             (threads, slices) => format!("block = {slices} slices of {}", plural(threads, "thread")),
@@ -39,7 +43,10 @@ impl<'a> Page<'a> {
         }
         if let Some(units) = &launch.units {
             let (atom, [down, right]) = (units.form.atom, units.along);
-            text += &format!(", m{}n{}k{}_{} by {down} x {right} warps", atom.m, atom.n, atom.k, atom.a.name());
+            text += &match units.group {
+                Some(group) => format!(", {group} by {down} x {right} warp groups"),
+                None => format!(", m{}n{}k{}_{} by {down} x {right} warps", atom.m, atom.n, atom.k, atom.a.name()),
+            };
         }
         self.line(&text);
     }

@@ -57,13 +57,26 @@ impl Page<'_> {
                 ways.map(|(some, fill)| format!(", {} loaded {} ahead by {fill}", self.list(some), stages - 1)).collect()
             }
             Pipeline::Persistent { .. } => ", the ring goes on from tile to tile".into(),
+            Pipeline::Roles { .. } => ", a warp of its own fills the ring".into(),
         }
     }
 
     fn ring(&self, ring: &RingPlan) -> String {
-        let handover = if ring.handover == Handover::Mbarriers { "mbarriers" } else { "barrier block" };
-        let prefetch = if ring.fragment_prefetch { ", fragments read 1 step ahead" } else { "" };
-        let by = if ring.handover == Handover::Registers { "registers" } else { "cp.async" };
+        let handover = match ring.handover {
+            Handover::Mbarriers | Handover::Transactions => "mbarriers",
+            Handover::Barrier | Handover::Registers => "barrier block",
+        };
+        let prefetch = match (ring.fragment_prefetch, ring.products_first) {
+            (true, _) => ", fragments read 1 step ahead",
+            (_, true) if ring.handover != Handover::Transactions => ", copies start behind the products",
+            (_, true) => "",
+            (false, false) => "",
+        };
+        let by = match ring.handover {
+            Handover::Registers => "registers",
+            Handover::Transactions => "tensor maps",
+            Handover::Barrier | Handover::Mbarriers => "cp.async",
+        };
         format!("ring of {} stages by {by}, handed over by {handover}{prefetch}", ring.stages)
     }
 

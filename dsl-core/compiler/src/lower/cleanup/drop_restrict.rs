@@ -55,9 +55,11 @@ impl Seen {
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::MbarrierWait { .. } => self.meet = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
-            Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::AsyncArrive { .. } => {}
+            // A map is no pointer: what it reads nobody may write.
+            Stmt::TensorCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::AsyncArrive { .. } => {}
             Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } => {}
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
         }
     }
 

@@ -99,12 +99,15 @@ fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
             Stmt::LoadRelaxed { var, .. } => read(*var),
             Stmt::Atomic { result, .. } => result.iter().for_each(|var| read(*var)),
             Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| read(f.var)),
+            Stmt::Wgmma { d, .. } => read(d.var),
+            Stmt::WgmmaWait { sums, .. } => sums.iter().for_each(|var| read(*var)),
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::ProxyFence => {}
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
             Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } => {}
             Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
-            Stmt::BulkCopy { .. } => {}
+            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => {}
         }
         for inner in blocks(stmt) {
             count_block(inner, by, counts);
@@ -131,7 +134,8 @@ fn remove_unused(block: &mut Vec<Stmt>, counts: &mut [i32]) -> bool {
             Stmt::Atomic { .. } | Stmt::Mma { .. } | Stmt::If { .. } | Stmt::While { .. } | Stmt::Comment(_) => false,
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => false,
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => false,
-            Stmt::BulkCopy { .. } => false,
+            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Wgmma { .. } => false,
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => false,
         };
         if goes {
             count_block(std::slice::from_mut(&mut stmt), -1, counts);

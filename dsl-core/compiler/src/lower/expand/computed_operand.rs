@@ -34,7 +34,7 @@ impl Expander<'_> {
             self.emit(Stmt::Barrier(self.team_barrier()));
         }
         self.land_elements(own, &layout, dtype, &copy);
-        self.emit(Stmt::Barrier(self.team_barrier()));
+        self.meet_behind_copies().into_iter().for_each(|s| self.emit(s));
         Ok(self.operand_in(value, copy, reader))
     }
 

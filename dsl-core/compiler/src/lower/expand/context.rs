@@ -96,6 +96,12 @@ pub(crate) struct Expander<'a> {
     pub thread: Expr,
     /// Its slice of the block, and its number in the block, where there are slices.
     pub slice: Expr,
+    /// Its warp group among those that work on a tile together, where matrix instructions ask for it.
+    pub group: Option<Expr>,
+    /// What is written out is the consumers': another warp of the block copies.
+    pub has_roles: bool,
+    /// Sums of the iteration that are in flight, where it says itself when it waits for them.
+    pub in_flight: Option<Vec<VarId>>,
     pub block_thread: Expr,
     /// The number of this block, once the grid loop has begun.
     pub block: Option<Expr>,
@@ -158,6 +164,9 @@ impl<'a> Expander<'a> {
             repeated: false,
             thread: Expr::Special(Special::Thread),
             slice: super::index::literal(DType::I32, 0),
+            group: None,
+            has_roles: false,
+            in_flight: None,
             block_thread: Expr::Special(Special::Thread),
             block: None,
             next: None,

@@ -109,7 +109,9 @@ impl Expander<'_> {
         match &plan.pipeline {
             Pipeline::Multistage { ring, copies } => self.pipelined_loop(l, *ring, copies)?,
             Pipeline::None => self.plain_loop(l)?,
-            Pipeline::GridPrefetch { .. } | Pipeline::Persistent { .. } => panic!("control: a pipeline of the grid in\n{}", self.kernel),
+            Pipeline::GridPrefetch { .. } | Pipeline::Persistent { .. } | Pipeline::Roles { .. } => {
+                panic!("control: a pipeline of the grid in\n{}", self.kernel)
+            }
         }
         // What the turns had in shared memory ends with them.
         self.vacant.extend_from_slice(&self.taken[before..]);

@@ -104,7 +104,7 @@ impl Expander<'_> {
         let column = self.declare_let(&position("own_", fast), DType::I32, column);
         let swizzle = copy.swizzle.filter(|(slow, rows)| *slow == down && step % rows.period() == 0 && fast == copy.fast);
         let lies = swizzle.map(|(_, rows)| {
-            let lies = swizzled(&rows, &row, column.clone());
+            let lies = swizzled(&rows, &row, copy.column(column.clone()));
             self.declare_let(&position("smem_", fast), DType::I32, lies)
         });
         Some(Own { down, step, row, column, lies })

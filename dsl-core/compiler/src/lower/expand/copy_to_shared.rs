@@ -75,7 +75,13 @@ impl Expander<'_> {
             self.emit(Stmt::AsyncCommit);
             self.emit(Stmt::AsyncWait { pending: 0 });
         }
-        self.emit(Stmt::Barrier(self.team_barrier()));
+        self.meet_behind_copies().into_iter().for_each(|s| self.emit(s));
+    }
+
+    /// All threads meet behind copies, which matrix units then see, too.
+    pub fn meet_behind_copies(&self) -> Vec<Stmt> {
+        let by_groups = self.kernel.launch.units.as_ref().is_some_and(|units| units.group.is_some());
+        by_groups.then_some(Stmt::ProxyFence).into_iter().chain([Stmt::Barrier(self.team_barrier())]).collect()
     }
 
     /// Copies a few items per thread: reads all of them before it stores the first, so that their latencies pass at the same time.
@@ -244,7 +250,13 @@ impl Expander<'_> {
 
 fn describe(window: &WindowRep, copy: &WindowCopy, text: &str, turned: bool) -> String {
     let dims = copy.axes.iter().map(|a| a.extent.to_string()).collect::<Vec<_>>().join(" x ");
-    let gaps = if copy.gap > 0 { format!(", {} elements left out after every {}", copy.gap, copy.run) } else { String::new() };
+    let gaps = if copy.gap > copy.run {
+        format!(", in panels of {} elements a row", copy.run)
+    } else if copy.gap > 0 {
+        format!(", {} elements left out after every {}", copy.gap, copy.run)
+    } else {
+        String::new()
+    };
     let outside = match window.boundary {
         _ if window.unseen.is_some() => "zeros, or the last ones where nobody looks",
         Boundary::Valid | Boundary::Zero => "zeros",

@@ -50,7 +50,10 @@ impl Expander<'_> {
             self.set_sum(*value, acc, var);
             products.push(Product { acc: var, left, right });
         }
-        self.matrix_multiply(&products, [shape[0], shape[1]], warps);
+        match warps.group {
+            Some(atom) => self.group_multiply(&products, [shape[0], shape[1]], warps, atom)?,
+            None => self.matrix_multiply(&products, [shape[0], shape[1]], warps),
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::convert::{Lying, describe_rows, dimensions, flattened};
 use crate::block::spread;
 use crate::block::{Access, ValueId, ViewId};
 use girih_ir::layout::{Deal, Layout, SharedLayout, SharedUse, wavefronts};
-use girih_ir::simt::{Barrier, Expr, SharedId, Stmt};
+use girih_ir::simt::{Expr, SharedId, Stmt};
 use girih_ir::types::DType;
 
 /// Bytes of a row that neighbouring threads store together, at least: a line of memory, and once all banks of shared memory.
@@ -77,10 +77,10 @@ impl Expander<'_> {
             Lying { id: array, dtype, flat, shared: &shared, first: Some(first) }
         });
         if inherited || self.repeated {
-            self.emit(Stmt::Barrier(Barrier::Block));
+            self.emit(Stmt::Barrier(self.team_barrier()));
         }
         self.shared_vectors(pairs, &from, 2, true);
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(self.team_barrier()));
         let out = self.new_var(&format!("{tensor}_out"), dtype, Some(to.registers as u32));
         self.emit(Stmt::Declare { var: out, init: None });
         self.shared_vectors(out, &to_rows, rows.run(1), false);

@@ -146,7 +146,7 @@ impl Expander<'_> {
         };
         let text = match handover {
             Handover::Mbarriers => "the next turn: this warp is done with the stage, and the copies to the next one have landed",
-            Handover::Barrier | Handover::Registers => {
+            Handover::Barrier | Handover::Registers | Handover::Transactions => {
                 "the next turn: its copies have landed, and nobody reads any more what the turn before has read"
             }
         };

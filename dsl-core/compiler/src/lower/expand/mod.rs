@@ -49,6 +49,7 @@ mod picks;
 mod presence_tiles;
 mod quad_shuffle;
 mod range;
+mod roles;
 mod runs;
 mod scan;
 mod second_launch;
@@ -65,6 +66,7 @@ mod turns;
 mod uniform_conditions;
 mod values;
 mod warp;
+mod wgmma;
 mod window;
 mod window_reads;
 

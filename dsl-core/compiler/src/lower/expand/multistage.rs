@@ -138,32 +138,56 @@ impl Expander<'_> {
         carried: &[Carried],
     ) -> Expanded<(Vec<Stmt>, i64)> {
         let outer = self.enter_turn();
-        let taken = match upcoming {
-            _ if p.ring.handover == Handover::Registers => Some(self.take_next(p, counter, at)?),
-            Upcoming::Later => {
-                let later = self.ix.add(Expr::Var(counter), self.ix.lit(p.ring.stages - 1));
-                self.comment(format!("start the copies of the turn {} ahead", p.ring.stages - 1));
-                let free = self.free_stage(at);
-                self.copy_ahead(p, later, &free)?;
-                self.end_copies(p.signals, &free)?;
-                None
-            }
-            Upcoming::Front(dealt, front) => {
-                self.comment(format!("start the copies of the turn {} ahead, of this tile or of the next", p.ring.stages - 1));
-                let free = self.free_stage(at);
-                self.copy_front(dealt, p, front, &free)?;
-                self.end_copies(p.signals, &free)?;
-                self.advance_front(dealt, &p.turns, front);
+        if p.ring.products_first {
+            let turn = self.mark();
+            self.in_flight = Some(Vec::new());
+            self.compute_turn(p, (counter, at), carried)?;
+            let sums = self.in_flight.take().unwrap_or_default();
+            self.start_later(p, upcoming, (counter, at))?;
+            self.emit(Stmt::WgmmaWait { pending: 0, sums });
+            return Ok(self.close_turn(turn, outer, at));
+        }
+        let taken = match p.ring.handover {
+            Handover::Registers => Some(self.take_next(p, counter, at)?),
+            Handover::Transactions => panic!("multistage: no thread that multiplies copies by tensor maps in\n{}", self.kernel),
+            Handover::Barrier | Handover::Mbarriers => {
+                self.start_later(p, upcoming, (counter, at))?;
                 None
             }
         };
         let turn = self.mark();
+        self.compute_turn(p, (counter, at), carried)?;
+        taken.into_iter().for_each(|taken| self.land(taken));
+        Ok(self.close_turn(turn, outer, at))
+    }
+
+    /// Starts those copies of a later turn that can start now, to the stage that is free.
+    fn start_later(&mut self, p: &Pipelined, upcoming: &Upcoming, (counter, at): (VarId, &Stages)) -> Expanded<()> {
+        let ahead = p.ring.stages - 1;
+        let whose = if matches!(upcoming, Upcoming::Later) { "" } else { ", of this tile or of the next" };
+        self.comment(format!("start the copies of the turn {ahead} ahead{whose}"));
+        let free = self.free_stage(at);
+        match upcoming {
+            Upcoming::Later => {
+                let later = self.ix.add(Expr::Var(counter), self.ix.lit(ahead));
+                self.copy_ahead(p, later, &free)?;
+                self.end_copies(p.signals, &free)
+            }
+            Upcoming::Front(dealt, front) => {
+                self.copy_front(dealt, p, front, &free)?;
+                self.end_copies(p.signals, &free)?;
+                self.advance_front(dealt, &p.turns, front);
+                Ok(())
+            }
+        }
+    }
+
+    /// What a turn computes from its stage.
+    pub fn compute_turn(&mut self, p: &Pipelined, (counter, at): (VarId, &Stages), carried: &[Carried]) -> Expanded<()> {
         self.steps = None;
         self.set_turn(p.walked, &p.turns, Expr::Var(counter));
         self.lower_turn(p, &at.stage())?;
-        self.end_carries(&p.walked.carries, carried)?;
-        taken.into_iter().for_each(|taken| self.land(taken));
-        Ok(self.close_turn(turn, outer, at))
+        self.end_carries(&p.walked.carries, carried)
     }
 
     /// Closes a turn that began at a mark behind the start of a later one's copies; turns overlap if they can.
@@ -256,7 +280,7 @@ impl Expander<'_> {
     }
 
     /// Computes where the windows of the turn that is set lie.
-    fn lower_places(&mut self, p: &Pipelined) -> Expanded<()> {
+    pub fn lower_places(&mut self, p: &Pipelined) -> Expanded<()> {
         p.ahead.before.iter().try_for_each(|(value, op)| self.lower_block(&[block::Stmt::Let(*value, (*op).clone())]))
     }
 }

@@ -37,6 +37,9 @@ impl Expander<'_> {
     /// Room in shared memory for rows, swizzled or moved apart so that the reads of a warp meet in few banks, so many copies one after the
     /// other.
     pub fn place_rows(&mut self, reader: Reader, rows: &Rows, name: &str, copies: i64) -> WindowCopy {
+        if self.kernel.launch.units.as_ref().is_some_and(|units| units.group.is_some()) {
+            return self.place_panels(rows, name, copies);
+        }
         let Rows { dtype, ref extents, fast, slow, .. } = *rows;
         let bytes = dtype.size() as i64;
         let unit = 16 / bytes;

@@ -28,6 +28,7 @@ impl Known<'_> {
             },
             Expr::Special(Special::Thread) => Some((0, self.threads - 1)),
             Expr::Special(Special::Lane | Special::Warp) => Some((0, 31)),
+            Expr::Special(Special::Elected) => Some((0, 1)),
             Expr::Special(Special::Block | Special::GridDim) => Some((0, i32::MAX as i64)),
             Expr::Cast(_, a) => self.range(a),
             Expr::Select(_, a, b) => self.range(a).zip(self.range(b)).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))),

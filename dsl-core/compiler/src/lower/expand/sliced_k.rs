@@ -17,10 +17,14 @@ use girih_ir::types::{BinaryOp, CompareOp, DType};
 
 /// Index arithmetic in registers.
 const LOCAL: Index = Index { dtype: DType::I32 };
+/// The named barrier of those who multiply, where another warp copies.
+const CONSUMERS: u32 = 1;
+
 impl Expander<'_> {
     /// The threads that work on a turn together meet: those of a slice, or all of the block.
     pub fn team_barrier(&self) -> Barrier {
         match (self.team.slices, self.team.threads) {
+            (1, threads) if self.has_roles => Barrier::Named { id: CONSUMERS, threads: threads as u32 },
             (1, _) => Barrier::Block,
             (_, 32) => Barrier::Warp,
             (_, threads) => Barrier::Slice { threads: threads as u32 },
@@ -43,6 +47,7 @@ impl Expander<'_> {
             self.declare_let("thread", DType::I32, LOCAL.rem(all, self.team.threads))
         };
         self.thread = self.ix.cast(DType::I32, thread);
+        self.begin_groups();
     }
 
     /// Lowers a grid loop whose sums slices share.

@@ -70,18 +70,24 @@ impl Expander<'_> {
     /// # Errors
     /// A ring that begins again and again: its phases would have to go on from one to the next.
     pub fn begin_ring(&mut self, ring: RingPlan, again: bool) -> Expanded<Option<Signals>> {
-        if ring.handover != Handover::Mbarriers {
-            return Ok(None);
-        }
+        let (filled_by, freed_by) = match ring.handover {
+            Handover::Barrier | Handover::Registers => return Ok(None),
+            Handover::Mbarriers => (self.team.threads, self.team.threads),
+            // The producer arrives, and so does each warp that has read.
+            Handover::Transactions => (1, self.team.threads / 32),
+        };
         if again {
             return Err(Refusal::MbarriersPipeline(ring.asked_by));
         }
         let stages = ring.stages;
         let [full, free] = ["stage_full", "stage_free"].map(|name| self.new_shared(name, DType::U64, stages));
-        self.comment("a stage is full when the copies of all threads have landed, and free when they have read it");
+        self.comment(match ring.handover {
+            Handover::Transactions => "a stage is full when its bytes have arrived, and free when all warps have read it",
+            _ => "a stage is full when the copies of all threads have landed, and free when they have read it",
+        });
         let (counter, stage) = self.loop_var("stage");
         let init = |array, count: i64| Stmt::MbarrierInit { barrier: word(array, &stage), count: count as u32 };
-        let body = vec![init(full, self.team.threads), init(free, self.team.threads)];
+        let body = vec![init(full, filled_by), init(free, freed_by)];
         let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(stages), LOCAL.lit(1));
         let then = vec![Stmt::For { var: counter, start, end, step, unroll: true, body }];
         let condition = compare(CompareOp::Eq, self.thread32(), LOCAL.lit(0));
@@ -137,11 +143,11 @@ impl Expander<'_> {
     /// barrier of the warp, is as right and half a percent faster on an H200, but NVIDIA's racecheck follows no order through it and would
     /// report each copy.
     pub fn leave_stage(&self, stages: &Stages) -> Vec<Stmt> {
-        let arrive = |signals: Signals| Stmt::MbarrierArrive { barrier: word(signals.free, &stages.stage()), expect: None };
-        stages.signals().map(arrive).into_iter().chain(self.next_stage(stages)).collect()
+        self.arrive_free(stages).into_iter().chain(self.next_stage(stages)).collect()
     }
 
-    fn next_stage(&self, stages: &Stages) -> Vec<Stmt> {
+    /// The stage that comes next, and the parity with which it is filled.
+    pub fn next_stage(&self, stages: &Stages) -> Vec<Stmt> {
         if stages.ring.handover == Handover::Registers {
             return vec![Stmt::Assign { var: stages.stage, index: None, value: other(stages) }];
         }
@@ -155,12 +161,31 @@ impl Expander<'_> {
         all
     }
 
+    /// Waits until the stage at hand is free, and says how many bytes will come: where they complete. The first wait for each stage ends at once.
+    pub fn begin_stage(&mut self, stages: &Stages, bytes: i64) -> Place {
+        let Some((signals, phase)) = stages.signals else { panic!("stages: no mbarriers in\n{}", self.kernel) };
+        let parity = Expander::other_parity(Expr::Var(phase));
+        self.emit(Stmt::MbarrierWait { barrier: word(signals.free, &stages.stage()), parity });
+        let full = word(signals.full, &stages.stage());
+        self.emit(Stmt::MbarrierArrive { barrier: full.clone(), expect: Some(LOCAL.lit(bytes)) });
+        full
+    }
+
+    /// Says that the stage at hand has been read.
+    pub fn arrive_free(&self, stages: &Stages) -> Vec<Stmt> {
+        let arrive = |signals: Signals| Stmt::MbarrierArrive { barrier: word(signals.free, &stages.stage()), expect: None };
+        stages.signals().map(arrive).into_iter().collect()
+    }
+
     /// Waits for the copies of the stage at hand. Without mbarriers also for all threads: they have read the stage before it, which is free then.
     pub fn await_stage(&self, stages: &Stages) -> Vec<Stmt> {
         match stages.signals {
             Some((signals, phase)) => vec![Stmt::MbarrierWait { barrier: word(signals.full, &stages.stage()), parity: Expr::Var(phase) }],
-            None if stages.ring.handover == Handover::Registers => vec![Stmt::Barrier(self.team_barrier())],
-            None => vec![Stmt::AsyncWait { pending: stages.ring.stages as u32 - 2 }, Stmt::Barrier(self.team_barrier())],
+            None if stages.ring.handover == Handover::Registers => self.meet_behind_copies(),
+            None => {
+                let wait = Stmt::AsyncWait { pending: stages.ring.stages as u32 - 2 };
+                std::iter::once(wait).chain(self.meet_behind_copies()).collect()
+            }
         }
     }
 

@@ -43,7 +43,11 @@ impl Shape {
                 global(place)
             }
             Stmt::Store { place, .. } | Stmt::Atomic { place, .. } => global(place),
-            Stmt::AsyncCopy { .. } | Stmt::BulkCopy { .. } | Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } => true,
+            Stmt::AsyncCopy { .. }
+            | Stmt::BulkCopy { .. }
+            | Stmt::TensorCopy { .. }
+            | Stmt::StoreRelaxed { .. }
+            | Stmt::LoadRelaxed { .. } => true,
             Stmt::Barrier(_) => {
                 self.meets = true;
                 false
@@ -51,7 +55,8 @@ impl Shape {
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) | Stmt::LoadMatrix { .. } => false,
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } | Stmt::Fence { .. } | Stmt::AsyncCommit => false,
             Stmt::AsyncWait { .. } | Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => false,
-            Stmt::MbarrierWait { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } => false,
+            Stmt::MbarrierWait { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } => false,
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => false,
         };
         let runs = matches!(stmt, Stmt::While { .. } | Stmt::For { unroll: false, .. });
         self.loops |= runs;

@@ -108,6 +108,7 @@ impl Builder<'_> {
         Launch {
             grid: self.grid_size(),
             dealt: plan.grid,
+            producer: plan.producer,
             min_blocks: plan.min_blocks as u32,
             opt_level: plan.opt_level,
             room: plan.room,
@@ -252,7 +253,13 @@ impl Builder<'_> {
         if !plan.shared || !(is_window || self.dots.is_load(value)) {
             return Reading::default();
         }
-        Reading { shared: true, transposed: plan.transposed, asynchronous: plan.is_async(), mbarriers: plan.by_mbarriers() }
+        Reading {
+            shared: true,
+            transposed: plan.transposed,
+            asynchronous: plan.is_async(),
+            mbarriers: plan.by_mbarriers(),
+            tensor: plan.is_tensor(),
+        }
     }
 
     fn combine(&self, c: &tile::Combine) -> Result<Combine, CompileError> {

@@ -121,7 +121,7 @@ impl Copies<'_> {
             Stmt::Loop(Loop { body, plan, .. }) => {
                 let ahead = match &plan.pipeline {
                     Pipeline::Multistage { copies, .. } => copies.windows.clone(),
-                    Pipeline::None | Pipeline::GridPrefetch { .. } | Pipeline::Persistent { .. } => vec![],
+                    Pipeline::None | Pipeline::GridPrefetch { .. } | Pipeline::Persistent { .. } | Pipeline::Roles { .. } => vec![],
                 };
                 let again = match plan.range {
                     Range::Once | Range::OnePerBlock => repeats,

@@ -83,8 +83,14 @@ rules! {
         "`Async`, `Overlap` and `Mbarriers` from sm_80 on."
         "{arch} has no cp.async; use Registers";
     CopyNotYet ["copy"]
-        "`Bulk` and `Tensor` are words of the grammar that no kernel can be lowered with yet."
+        "`Bulk` is a word of the grammar that no kernel can be lowered with yet."
         "{what} are copied by Registers or Async";
+    TensorUnit ["copy", "unit"]
+        "`Tensor` fills rings of at least two stages with operands of `Wgmma`."
+        "is for operands of dots by Wgmma, in a ring of at least two stages: use Async";
+    TensorLoop ["copy"]
+        "With `Tensor` the grid's tiles have one loop each, which nobody shares (`split` and `slices` are 1), and the places of its copies depend on the tile alone."
+        "fills the ring of the only loop of the grid's tiles, whose sum no blocks or slices share: use Async";
     OverlapUnit ["copy", "unit"]
         "`Overlap` and `Mbarriers` are for `Mma`, on tiles small enough that its steps are written out."
         "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async";
@@ -126,9 +132,24 @@ rules! {
     UnitOperands ["unit", "operands"]
         "`Mma` needs operands that are `Shared`."
         "reads its operands {how}: operands must be Shared";
-    UnitNotYet ["unit"]
-        "`Wgmma` is a word of the grammar that no kernel can be lowered with yet."
-        "is not there yet: use Mma or Ffma";
+    UnitGroupTarget ["unit"]
+        "`Wgmma` is there on sm_90a alone."
+        "{arch} has no matrix instructions of warp groups: use Mma";
+    UnitGroupNumbers ["unit"]
+        "`Wgmma` multiplies f16, bf16 and 8-bit integers."
+        "multiplies f16, bf16 and 8-bit integers: use Mma";
+    UnitGroups ["unit", "warps"]
+        "With `Wgmma` four warps each share the tile in pieces of 64 rows and a multiple of 8 columns; they are at most 32."
+        "{warps} warps cannot share a tile of {rows} x {columns} in groups of four, with 64 rows and a multiple of 8 columns each";
+    UnitGroupChain ["unit"]
+        "`Wgmma` multiplies operands as they were loaded, or as all threads have computed them; not those that are converted on their way from shared memory."
+        "{name} is converted on its way from shared memory to the dot, which warp groups cannot do: use Mma";
+    UnitGroupAcross ["unit"]
+        "`Wgmma` multiplies 8-bit integers that lie along the sum's axis."
+        "{name} lies across the axis of the sum, where warp groups read 16-bit elements only: use Mma";
+    UnitGroupRows ["unit", "tile"]
+        "With `Wgmma` an operand's contiguous rows have 32, 64 or a multiple of 128 bytes, and there are a multiple of 8."
+        "an operand's tile has {count} rows of {bytes} bytes; warp groups read rows of 32, 64 or a multiple of 128 bytes, a multiple of 8 of them";
     UnitNumbers ["unit"]
         "`Mma` multiplies f16, bf16, 8-bit integers and f32 that is rounded to tf32, all dots of a kernel alike."
         "multiplies f16, bf16, 8-bit integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike";

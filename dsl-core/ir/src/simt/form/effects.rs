@@ -35,7 +35,9 @@ impl Effects {
             | Stmt::StoreRelaxed { place, .. }
             | Stmt::Atomic { place, .. }
             | Stmt::LoadRelaxed { place, .. } => drop(self.spaces.insert(place.space)),
-            Stmt::AsyncCopy { shared, .. } | Stmt::BulkCopy { shared, .. } => drop(self.spaces.insert(shared.space)),
+            Stmt::AsyncCopy { shared, .. } | Stmt::BulkCopy { shared, .. } | Stmt::TensorCopy { shared, .. } => {
+                drop(self.spaces.insert(shared.space))
+            }
             Stmt::Barrier(_)
             | Stmt::Fence { .. }
             | Stmt::AsyncCommit
@@ -43,9 +45,13 @@ impl Effects {
             | Stmt::AsyncArrive { .. }
             | Stmt::MbarrierInit { .. }
             | Stmt::MbarrierArrive { .. }
-            | Stmt::MbarrierWait { .. } => self.orders = true,
+            | Stmt::MbarrierWait { .. }
+            | Stmt::WgmmaFence
+            | Stmt::WgmmaCommit
+            | Stmt::WgmmaWait { .. }
+            | Stmt::ProxyFence => self.orders = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Comment(_) => {}
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
         }
         inner_blocks(stmt).into_iter().for_each(|b| self.block(b));

@@ -15,7 +15,7 @@ impl Verifier<'_> {
             Expr::Literal(_) | Expr::Param(_) => false,
             Expr::Var(v) => var(v),
             Expr::Element(v, i) => var(v) || self.varies(i),
-            Expr::Special(s) => matches!(s, Special::Thread | Special::Lane | Special::Warp),
+            Expr::Special(s) => matches!(s, Special::Thread | Special::Lane | Special::Warp | Special::Elected),
             Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => self.varies(a),
             Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => self.varies(a) || self.varies(b),
             Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => self.varies(a) || self.varies(b) || self.varies(c),
@@ -39,6 +39,7 @@ impl Verifier<'_> {
                 | Stmt::Shuffle { var, .. }
                 | Stmt::Vote { var, .. }
                 | Stmt::Mma { d: Fragment { var, .. }, .. }
+                | Stmt::Wgmma { d: Fragment { var, .. }, .. }
                 | Stmt::LoadMatrix { var, .. } => self.mark(*var, true),
                 Stmt::If { condition, then, otherwise } => {
                     let divergent = divergent || self.varies(condition);
@@ -60,7 +61,8 @@ impl Verifier<'_> {
                 Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::Comment(_) => {}
                 Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
                 Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
-                Stmt::BulkCopy { .. } => {}
+                Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => {}
+                Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Well-formedness of matrix instructions.
 
 use super::{Check, Verifier};
-use crate::fragments::{ATOMS, Atom, LoadMatrix, Operand};
-use crate::simt::{Expr, Fragment, Place, Space, VarId};
+use crate::fragments::{ATOMS, Atom, GroupAtom, LoadMatrix, Operand};
+use crate::simt::{Expr, Fragment, Place, SharedMatrix, Space, VarId};
 
 impl Verifier<'_> {
     pub(super) fn mma(&self, atom: &Atom, [d, a, b, c]: [&Fragment; 4]) -> Check {
@@ -43,6 +43,48 @@ impl Verifier<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn wgmma(&self, atom: &GroupAtom, d: &Fragment, [a, b]: [&SharedMatrix; 2]) -> Check {
+        self.whole_groups()?;
+        self.require(atom.exists(), || {
+            format!("there is no matrix instruction m64n{} of {} and {}", atom.n, atom.a.name(), atom.b.name())
+        })?;
+        self.target(d.var)?;
+        self.words(d.var, &d.at, atom.registers(), atom.part().per_word(Operand::Accumulator))?;
+        self.same(self.var(d.var)?.dtype, atom.accumulator)?;
+        for (matrix, number, columns) in [(a, atom.a, GroupAtom::M), (b, atom.b, atom.n)] {
+            self.same(matrix.place.dtype, number.dtype())?;
+            self.require(!matrix.across || atom.takes_across(), || format!("a {atom} takes operands along the sum only"))?;
+            self.shared_matrix(matrix, columns)?;
+        }
+        Ok(())
+    }
+
+    /// A matrix with so many rows of A or columns of B.
+    fn shared_matrix(&self, matrix: &SharedMatrix, outer: u32) -> Check {
+        let SharedMatrix { place, across, row_bytes, eight_rows, next_panel } = matrix;
+        self.require(matches!(row_bytes, 32 | 64 | 128), || format!("rows of a matrix have 32, 64 or 128 bytes, not {row_bytes}"))?;
+        let apart = [*eight_rows, *next_panel];
+        self.require(apart.iter().all(|b| b.is_multiple_of(SharedMatrix::CHUNK) && *b < 1 << 18), || {
+            format!("parts of a matrix lie multiples of 16 bytes apart, less than 256 KB, not {eight_rows} and {next_panel}")
+        })?;
+        let wide = outer * place.dtype.size() as u32;
+        self.require(!across || wide.is_multiple_of(*row_bytes), || format!("{wide} bytes are no whole rows of {row_bytes}"))?;
+        self.place(place, false)?;
+        let Space::Shared(array) = place.space else {
+            return self.fail("matrices of a warp group lie in shared memory");
+        };
+        let align = self.kernel.shared[array.0 as usize].align;
+        self.require(align.is_multiple_of(SharedMatrix::ALIGN), || {
+            format!("a matrix of a warp group lies in an array that is aligned to {align} bytes, not to {}", SharedMatrix::ALIGN)
+        })
+    }
+
+    pub(super) fn whole_groups(&self) -> Check {
+        let launch = &self.kernel.launch;
+        let (threads, group) = (launch.roles.first().map_or(launch.block, |role| 32 * role.warps), GroupAtom::THREADS);
+        self.require(threads.is_multiple_of(group), || format!("warp groups have {group} threads each, those who multiply are {threads}"))
     }
 
     fn whole_warps(&self) -> Check {

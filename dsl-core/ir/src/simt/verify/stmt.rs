@@ -1,7 +1,7 @@
 //! Statements: what they set is declared and of the right type, and barriers stand where all threads come by.
 
 use super::{Check, State, Verifier};
-use crate::simt::{Barrier, Expr, Place, Space, Stmt, VarId, print};
+use crate::simt::{Barrier, Expr, ParamKind, Place, Space, Stmt, TensorMap, VarId, print};
 use crate::types::{AtomicOp, DType, VoteKind};
 
 impl Verifier<'_> {
@@ -10,7 +10,7 @@ impl Verifier<'_> {
         self.statement = print::statement(k, stmt);
         match stmt {
             Stmt::Let { var, value } => {
-                let dtype = if let Expr::Special(_) = value { DType::I32 } else { self.expr(value)? };
+                let dtype = if let Expr::Special(_) = value { self.kernel.dtype(value) } else { self.expr(value)? };
                 self.declare(*var, State::Fixed, declared)?;
                 self.require(k.var(*var).len.is_none(), || "a Let variable is a scalar".to_string())?;
                 self.same(dtype, k.var(*var).dtype)
@@ -83,7 +83,7 @@ impl Verifier<'_> {
             Stmt::For { var, start, end, step, unroll, body } => self.for_loop(*var, [start, end, step], *unroll, body),
             Stmt::While { header, condition, body } => self.while_loop(header, condition, body),
             Stmt::Barrier(b) => self.barrier(*b),
-            Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => Ok(()),
+            Stmt::Fence { .. } | Stmt::ProxyFence | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => Ok(()),
             Stmt::AsyncCopy { shared, global, bytes, predicate } => {
                 self.require(matches!(bytes, 4 | 8 | 16), || format!("an async copy moves 4, 8 or 16 bytes, not {bytes}"))?;
                 self.predicate(predicate)?;
@@ -107,8 +107,15 @@ impl Verifier<'_> {
                 self.index(bytes)?;
                 self.mbarrier(barrier)
             }
+            Stmt::TensorCopy { shared, map, at, barrier } => self.tensor_copy(shared, *map, at, barrier),
             Stmt::Mma { atom, d, a, b, c } => self.mma(atom, [d, a, b, c]),
             Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
+            Stmt::Wgmma { atom, d, a, b } => self.wgmma(atom, d, [a, b]),
+            Stmt::WgmmaFence | Stmt::WgmmaCommit => self.whole_groups(),
+            Stmt::WgmmaWait { sums, .. } => {
+                self.whole_groups()?;
+                sums.iter().try_for_each(|var| self.target(*var))
+            }
             Stmt::Vote { var, kind, value } => {
                 let dtype = self.expr(value)?;
                 self.require(dtype == DType::Bool, || format!("a vote is on conditions, not on {dtype}"))?;
@@ -208,6 +215,27 @@ impl Verifier<'_> {
         self.require(spaces, || "an asynchronous copy goes from global to shared memory".to_string())?;
         self.place(shared, true)?;
         self.place(global, false)
+    }
+
+    fn tensor_copy(&self, shared: &Place, map: usize, at: &[Expr], barrier: &Place) -> Check {
+        let Some(ParamKind::TensorMap { map }) = self.kernel.params.get(map).map(|p| &p.kind) else {
+            return self.fail("a tensor copy reads through a tensor map");
+        };
+        let axes = map.lens.len();
+        let alike =
+            at.len() == axes && map.box_lens.len() == axes && map.strides.len() + 1 == axes && (1..=TensorMap::AXES).contains(&axes);
+        self.require(alike, || format!("a box of {} axes of a map of {axes}, at {} coordinates", map.box_lens.len(), at.len()))?;
+        let small = map.box_lens.iter().all(|n| (1..=256).contains(n));
+        self.require(small, || format!("a box has 1 to 256 elements along each axis, not {:?}", map.box_lens))?;
+        let row = map.box_lens[0] * map.dtype.size() as u32;
+        self.require(row.is_multiple_of(16) && (map.swizzle_bytes == 0 || row <= map.swizzle_bytes), || {
+            format!("rows of a box of {row} bytes under a swizzle of {} bytes", map.swizzle_bytes)
+        })?;
+        self.require(matches!(shared.space, Space::Shared(_)), || "a tensor copy goes to shared memory".to_string())?;
+        self.same(shared.dtype, map.dtype)?;
+        self.place(shared, true)?;
+        at.iter().try_for_each(|e| self.index(e))?;
+        self.mbarrier(barrier)
     }
 
     fn mbarrier(&self, barrier: &Place) -> Check {

@@ -4,7 +4,7 @@ use super::super::{CountArg, latency, tally, traffic};
 use super::Machine;
 use super::warp::Warp;
 use crate::access::{Traffic, apply, normalise};
-use crate::op::{AccessOp, AtomicStep, BulkStep, CopyStep, MatrixStep, Op, PlaceOp, Slot};
+use crate::op::{AccessOp, AtomicStep, BulkStep, CopyStep, MatrixStep, Op, PlaceOp, Slot, TensorStep};
 use crate::warp::{Lanes, active_lanes, signed};
 use girih_ir::fragments::LoadMatrix;
 use girih_ir::simt::{ParamKind, Space};
@@ -70,6 +70,7 @@ impl Machine<'_> {
             }
             Op::AsyncCopy(step) => self.copy(warp, step, carried_out),
             Op::BulkCopy(step) => self.bulk_copy(warp, step),
+            Op::TensorCopy(step) => self.tensor_copy(warp, step),
             Op::LoadMatrix(step) => self.load_matrix(warp, step, carried_out),
             other => panic!("counting: {other:?} is no access"),
         }
@@ -86,7 +87,7 @@ impl Machine<'_> {
         match space {
             Space::Shared(s) => self.program.shared[s.0 as usize].0,
             Space::Global(p) => match self.args[p] {
-                CountArg::Pointer { offset, .. } => offset,
+                CountArg::Pointer { offset, .. } | CountArg::Map { offset, .. } => offset,
                 CountArg::Scalar(_) => 0,
             },
         }
@@ -300,6 +301,43 @@ impl Machine<'_> {
             numbers[2] += warp.weight * len as f64;
             let lines = (sectors.len() as f64 / 4.0).ceil();
             let takes = self.first_touch(param, (&sectors, lines), warp.weight, Traffic::Async);
+            self.bulk = self.bulk.max(at + takes);
+        }
+    }
+
+    /// The rows of a box that lie in the tensor are read in whole sectors.
+    fn tensor_copy(&mut self, warp: &mut Warp, step: &TensorStep) {
+        let at = warp.issue(step.at.iter().copied().chain([step.shared.index]));
+        let (ParamKind::TensorMap { map }, CountArg::Map { offset: start, lens, strides, .. }) =
+            (&self.program.kernel.params[step.map].kind, self.args[step.map])
+        else {
+            return;
+        };
+        let size = map.dtype.size() as i64;
+        for lane in active_lanes(warp.active) {
+            let first: Vec<i64> = step.at.iter().map(|slot| signed(warp.reg(*slot)[lane], DType::I32)).collect();
+            let columns = (lens[0] - first[0]).clamp(0, i64::from(map.box_lens[0]));
+            let (mut sectors, mut bytes) = (Vec::new(), 0);
+            for row in 0..map.box_lens[1..].iter().product::<u32>() {
+                let (mut left, mut offset, mut inside) = (row, first[0], columns > 0);
+                for axis in 1..map.box_lens.len() {
+                    let at = first[axis] + i64::from(left % map.box_lens[axis]);
+                    left /= map.box_lens[axis];
+                    inside &= (0..lens[axis]).contains(&at);
+                    offset += at * strides[axis];
+                }
+                if inside {
+                    let from = start + (offset * size) as u64;
+                    sectors.extend(from >> 5..=(from + (columns * size) as u64 - 1) >> 5);
+                    bytes += columns * size;
+                }
+            }
+            let numbers = &mut self.count.numbers[tally::COPIES..];
+            numbers[0] += warp.weight;
+            numbers[1] += warp.weight * sectors.len() as f64;
+            numbers[2] += warp.weight * bytes as f64;
+            let lines = (sectors.len() as f64 / 4.0).ceil();
+            let takes = self.first_touch(step.map, (&sectors, lines), warp.weight, Traffic::Async);
             self.bulk = self.bulk.max(at + takes);
         }
     }

@@ -3,9 +3,10 @@
 use super::super::{latency, tally};
 use super::warp::Warp;
 use super::{Machine, NONE, Uncounted};
+use crate::group::WgmmaStep;
 use crate::op::{Op, ShuffleStep, Slot};
 use crate::warp::{active_lanes, bits, pure};
-use girih_ir::fragments::{Number, Operand};
+use girih_ir::fragments::{GroupAtom, Number, Operand};
 use girih_ir::simt::{Barrier, ShuffleKind, Special, VoteKind};
 use girih_ir::types::Scope;
 
@@ -97,17 +98,34 @@ impl Machine<'_> {
                     let at = warp.issue(slots);
                     let sets = warp.elements(&step.d, atom.registers(Operand::Accumulator));
                     sets.for_each(|slot| warp.ready[slot as usize] = at + latency::of_class(crate::Class::Matrix));
-                    let place = match atom.a {
-                        Number::F16 | Number::BF16 => tally::HALF,
-                        Number::Tf32 => tally::TF32,
-                        Number::I8 | Number::U8 => tally::INT8,
-                    };
-                    self.count.numbers[place] += warp.weight * atom.multiply_adds() as f64;
+                    self.count.numbers[place_of(atom.a)] += warp.weight * atom.multiply_adds() as f64;
                     self.count.guessed |= carried_out;
+                }
+                Op::Wgmma(step) => self.wgmma(warp, step),
+                Op::WgmmaFence | Op::ProxyFence => drop(warp.issue([])),
+                Op::WgmmaCommit => {
+                    let multiplied = std::mem::take(&mut warp.multiplied);
+                    warp.products.push_back(multiplied);
+                }
+                Op::WgmmaWait { pending, .. } => {
+                    while warp.products.len() > *pending as usize {
+                        let done = warp.products.pop_front().unwrap_or(0.0);
+                        warp.wait_until(done);
+                    }
                 }
                 other => self.access(warp, other, carried_out),
             }
         }
+    }
+
+    /// The warp's part of an instruction of its group. The matrix unit takes one after the other, each some clocks for 8 columns.
+    fn wgmma(&mut self, warp: &mut Warp, step: &WgmmaStep) {
+        let atom = &step.atom;
+        let at = warp.issue([step.a.place.index, step.b.place.index]);
+        warp.multiplied = warp.multiplied.max(at) + latency::EIGHT_COLUMNS * f64::from(atom.n / 8);
+        let part = warp.weight * (atom.multiply_adds() / u64::from(GroupAtom::WARPS)) as f64;
+        self.count.numbers[place_of(atom.a)] += part;
+        self.count.numbers[tally::GROUPS] += part;
     }
 
     /// Operations on registers alone.
@@ -125,6 +143,7 @@ impl Machine<'_> {
                     Special::GridDim => u64::from(self.grid),
                     Special::Lane => lane as u64,
                     Special::Warp => u64::from(warp.index),
+                    Special::Elected => u64::from(lane == 0),
                 });
             }
             Op::Shuffle(step) => shuffle(warp, step),
@@ -205,6 +224,15 @@ impl Machine<'_> {
             }
             other => panic!("counting: {other:?} is no control flow"),
         }
+    }
+}
+
+/// Where multiply-adds of a format are counted.
+fn place_of(number: Number) -> usize {
+    match number {
+        Number::F16 | Number::BF16 => tally::HALF,
+        Number::Tf32 => tally::TF32,
+        Number::I8 | Number::U8 => tally::INT8,
     }
 }
 

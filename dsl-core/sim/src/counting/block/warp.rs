@@ -28,6 +28,9 @@ pub(super) struct Warp {
     /// When asynchronous copies arrive: those of no group yet, and groups.
     pub open: f64,
     pub groups: VecDeque<f64>,
+    /// When matrix instructions of the warp's group end: those of no group of instructions yet, and groups.
+    pub multiplied: f64,
+    pub products: VecDeque<f64>,
 }
 
 impl Warp {
@@ -56,16 +59,19 @@ impl Warp {
             ready: vec![0.0; program.slots],
             open: 0.0,
             groups: VecDeque::new(),
+            multiplied: 0.0,
+            products: VecDeque::new(),
         }
     }
 
     /// Back to the start, as the same warp of another block.
     pub fn restart(&mut self) {
         (self.pc, self.active, self.done, self.weight) = (0, self.present, false, 1.0);
-        (self.clock, self.latest, self.open) = (0.0, 0.0, 0.0);
+        (self.clock, self.latest, self.open, self.multiplied) = (0.0, 0.0, 0.0, 0.0);
         self.stack.clear();
         self.turns.clear();
         self.groups.clear();
+        self.products.clear();
         self.ready.fill(0.0);
     }
 
@@ -85,7 +91,8 @@ impl Warp {
         self.latest += clocks;
         self.open += clocks;
         self.ready.iter_mut().for_each(|t| *t += clocks);
-        self.groups.iter_mut().for_each(|t| *t += clocks);
+        self.multiplied += clocks;
+        self.groups.iter_mut().chain(&mut self.products).for_each(|t| *t += clocks);
     }
 
     /// An operation begins when these slots are there; when that is.

@@ -88,7 +88,7 @@ struct Builder<'k> {
     /// Shared arrays that asynchronous copies fill: a wait for them is a write.
     copied: BTreeSet<SharedId>,
     barriers: usize,
-    /// Mbarriers, or barriers of others than the block.
+    /// Mbarriers, barriers of others than the block, or what warp groups have in flight.
     foreign: bool,
 }
 
@@ -162,7 +162,13 @@ impl Builder<'_> {
             | Stmt::MbarrierArrive { .. }
             | Stmt::AsyncArrive { .. }
             | Stmt::MbarrierWait { .. }
-            | Stmt::BulkCopy { .. } => self.foreign = true,
+            | Stmt::BulkCopy { .. }
+            | Stmt::TensorCopy { .. }
+            | Stmt::Wgmma { .. }
+            | Stmt::WgmmaFence
+            | Stmt::WgmmaCommit
+            | Stmt::WgmmaWait { .. }
+            | Stmt::ProxyFence => self.foreign = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::AsyncCommit => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
         }

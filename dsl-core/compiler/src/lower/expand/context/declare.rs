@@ -56,6 +56,14 @@ impl Expander<'_> {
         id
     }
 
+    /// The same, at a multiple of so many bytes.
+    pub fn new_aligned(&mut self, name: &str, dtype: DType, len: i64, align: u32) -> SharedId {
+        let id = self.new_shared(name, dtype, len);
+        let array = &mut self.shared[id.0 as usize];
+        array.align = array.align.max(align);
+        id
+    }
+
     /// Which of the arrays of an exclusive path is as an array has to be.
     fn reusable_shared(&self, dtype: DType, len: i64) -> Option<usize> {
         let fits = |id: &SharedId| {

@@ -7,7 +7,7 @@ use super::{WindowRep, own_run};
 use crate::block::ValueId;
 use crate::lower::expand::context::Expander;
 use crate::lower::expand::convert::swizzled;
-use crate::lower::expand::index::Index;
+use crate::lower::expand::index::{Index, as_literal};
 use girih_ir::layout::{Layout, SharedLayout, Source, bank_wavefronts};
 use girih_ir::simt::{Expr, Place, SharedId, Space};
 use girih_ir::types::DType;
@@ -51,8 +51,13 @@ impl WindowCopy {
         if self.gap == 0 {
             return at;
         }
-        let gaps = LOCAL.mul(LOCAL.div(at.clone(), self.run), LOCAL.lit(self.gap));
-        LOCAL.add(at, gaps)
+        match as_literal(&at) {
+            Some(at) => LOCAL.lit(self.column_at(at)),
+            None => {
+                let gaps = LOCAL.mul(LOCAL.div(at.clone(), self.run), LOCAL.lit(self.gap));
+                LOCAL.add(at, gaps)
+            }
+        }
     }
 
     /// The copy at a stage of a ring.

@@ -1,0 +1,186 @@
+//! Dots by matrix instructions of warp groups: each group multiplies its part of the result, from operands in shared memory that their descriptors
+//! say where to find. (CUTLASS calls it GMMA, from shared memory.)
+//!
+//! Copies of operands lie in panels: rows of at most 128 bytes one below the other, swizzled, a panel behind the next one where a tile's rows are
+//! longer.
+
+use super::context::{Expanded, Expander};
+use super::elements::unrolled;
+use super::index::Index;
+use super::mma::Product;
+use super::operand::{Lies, Operand};
+use super::operand_rows::Rows;
+use super::window::{CopyAxis, WindowCopy};
+use crate::block::Warps;
+use crate::lower::refusal::Refusal;
+use girih_ir::fragments::GroupAtom;
+use girih_ir::layout::SharedLayout;
+use girih_ir::simt::{Expr, Fragment, Place, SharedMatrix, ShuffleKind, Stmt, VarId};
+use girih_ir::types::DType;
+
+/// Index arithmetic in shared memory.
+const LOCAL: Index = Index { dtype: DType::I32 };
+/// The lane that says in which group a warp is.
+const FIRST_LANE: i64 = 0;
+/// Rows that share a pattern of chunks.
+const EIGHT: i64 = 8;
+
+/// An operand as the instructions of a group read it.
+struct Panels<'o> {
+    operand: &'o Operand,
+    copy: &'o WindowCopy,
+    /// Where the group begins along the axis that the result has, too.
+    first: Expr,
+    /// From one instruction to the next along that axis.
+    step: i64,
+}
+
+impl Expander<'_> {
+    /// Names the thread's warp group where matrix instructions ask for it: one lane's word, so that the compiler knows it to be the same in a warp.
+    pub fn begin_groups(&mut self) {
+        if self.kernel.launch.units.as_ref().is_none_or(|units| units.group.is_none() || units.along == [1, 1]) {
+            return;
+        }
+        let value = LOCAL.div(self.thread32(), i64::from(GroupAtom::THREADS));
+        let var = self.new_var("warp_group", DType::I32, None);
+        self.emit(Stmt::Declare { var, init: None });
+        self.emit(Stmt::Shuffle { var, value, kind: ShuffleKind::Index, operand: LOCAL.lit(FIRST_LANE), width: 32 });
+        self.group = Some(Expr::Var(var));
+    }
+
+    /// Room in shared memory for an operand that warp groups read, so many copies one after the other.
+    pub fn place_panels(&mut self, rows: &Rows, name: &str, copies: i64) -> WindowCopy {
+        let Rows { dtype, ref extents, fast, slow, .. } = *rows;
+        let bytes = dtype.size() as i64;
+        let panel = (extents[fast] * bytes).min(i64::from(SharedMatrix::ALIGN) / EIGHT) / bytes;
+        let chunk = i64::from(SharedMatrix::CHUNK);
+        let swizzle = SharedLayout::swizzled(panel, bytes, chunk, [EIGHT, 1]);
+        let gap = if panel < extents[fast] { (extents[slow] - 1) * panel } else { 0 };
+        let axis = |k: usize| CopyAxis { before: 0, extent: extents[k], pitch: if k == slow { panel } else { 1 } };
+        let align = i64::from(SharedMatrix::ALIGN) / bytes;
+        let stage = (extents[slow] * extents[fast] + align - 1) / align * align;
+        self.comment(described(name, panel * bytes, gap > 0));
+        WindowCopy {
+            id: self.new_aligned(name, dtype, copies * stage, SharedMatrix::ALIGN),
+            first: LOCAL.lit(0),
+            stage,
+            axes: (0..extents.len()).map(axis).collect(),
+            fast,
+            run: panel,
+            gap,
+            width: chunk / bytes,
+            swizzle: swizzle.map(|layout| (slow, layout)),
+        }
+    }
+
+    /// Adds the products of operands in shared memory to their accumulators, and waits for them.
+    ///
+    /// # Errors
+    /// Operands whose rows no instruction reads.
+    pub fn group_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps, atom: GroupAtom) -> Expanded<()> {
+        let (atoms, first) = (warps.atoms(shape[0], shape[1]), self.group_begins(shape, warps));
+        let depth = products[0].left.extent / i64::from(atom.k());
+        self.emit(Stmt::WgmmaFence);
+        let (counter, e) = self.loop_var("kk");
+        let k = LOCAL.mul(e, LOCAL.lit(i64::from(atom.k())));
+        self.open();
+        for product in products {
+            let sides = [&product.left, &product.right].into_iter().zip(first.clone()).zip(warps.tile());
+            let sides: Vec<Panels> = sides.map(|((operand, first), step)| panels(operand, first, step)).collect::<Result<_, _>>()?;
+            self.multiply_panels(product.acc, [&sides[0], &sides[1]], &k, (atom, atoms));
+        }
+        let body = self.close();
+        self.emit(unrolled(counter, depth, body));
+        self.emit(Stmt::WgmmaCommit);
+        let sums = products.iter().map(|p| p.acc).collect();
+        self.await_products(sums);
+        Ok(())
+    }
+
+    /// Waits for products: now, or where the iteration says so.
+    fn await_products(&mut self, sums: Vec<VarId>) {
+        match &mut self.in_flight {
+            Some(later) => later.extend(sums),
+            None => self.emit(Stmt::WgmmaWait { pending: 0, sums }),
+        }
+    }
+
+    /// The instructions of a group at position `k` along the sum.
+    fn multiply_panels(&mut self, acc: VarId, [a, b]: [&Panels; 2], k: &Expr, (atom, [down, right]): (GroupAtom, [i64; 2])) {
+        let ((i, row), (j, column)) = (self.counter("i", down), self.counter("j", right));
+        let number = LOCAL.add(LOCAL.mul(row.clone(), LOCAL.lit(right)), column.clone());
+        let d = Fragment { var: acc, at: LOCAL.mul(number, LOCAL.lit(i64::from(atom.registers()))) };
+        let multiply = Stmt::Wgmma { atom, d, a: a.matrix(&row, k), b: b.matrix(&column, k) };
+        self.emit(unrolled(i, down, vec![unrolled(j, right, vec![multiply])]));
+    }
+
+    /// A counter of so many turns that are written out; of one it is 0.
+    fn counter(&mut self, name: &str, turns: i64) -> (VarId, Expr) {
+        let (var, e) = self.loop_var(name);
+        (var, if turns == 1 { LOCAL.lit(0) } else { e })
+    }
+
+    /// The row and the column of the result at which a warp group begins: the same in all of its threads, and known to be so.
+    fn group_begins(&mut self, shape: [i64; 2], warps: &Warps) -> [Expr; 2] {
+        let [down, right] = warps.along;
+        if down * right == 1 {
+            return [LOCAL.lit(0), LOCAL.lit(0)];
+        }
+        let group = self.group.clone().unwrap_or_else(|| panic!("wgmma: threads have no group"));
+        [(right, down, shape[0] / down, "group_row"), (1, right, shape[1] / right, "group_col")].map(|(stride, extent, elements, name)| {
+            if extent == 1 {
+                return LOCAL.lit(0);
+            }
+            let quotient = LOCAL.div(group.clone(), stride);
+            let digit = if stride == 1 { LOCAL.rem(quotient, extent) } else { quotient };
+            self.declare_before(name, LOCAL.mul(digit, LOCAL.lit(elements)))
+        })
+    }
+}
+
+/// An operand's panels, if instructions can read them.
+fn panels(operand: &Operand, first: Expr, step: i64) -> Result<Panels<'_>, Refusal> {
+    let Lies::Shared(copy) = &operand.lies else { panic!("wgmma: {} is not in shared memory", operand.name) };
+    let slow = if copy.fast == operand.inner { operand.outer } else { operand.inner };
+    let bytes = operand.dtype.size() as i64;
+    let (row, count) = (copy.run * bytes, copy.axes[slow].extent);
+    let whole = copy.axes[copy.fast].extent % copy.run == 0 && count % EIGHT == 0;
+    let spans = copy.fast == operand.inner || step % copy.run == 0;
+    if !matches!(row, 32 | 64 | 128) || !whole || !spans {
+        return Err(Refusal::GroupRows { bytes: copy.axes[copy.fast].extent * bytes, count });
+    }
+    Ok(Panels { operand, copy, first, step })
+}
+
+impl Panels<'_> {
+    /// What the instruction of this number along the result reads at position `k` along the sum.
+    fn matrix(&self, number: &Expr, k: &Expr) -> SharedMatrix {
+        let Panels { operand, copy, .. } = self;
+        let across = copy.fast == operand.outer;
+        let mut local = vec![LOCAL.lit(0); operand.rank];
+        local[operand.outer] = LOCAL.add(self.first.clone(), LOCAL.mul(number.clone(), LOCAL.lit(self.step)));
+        local[operand.inner] = k.clone();
+        let column = copy.column(local[copy.fast].clone());
+        // The first row of eight: its chunks have their own places.
+        let place: Place = copy.place_in_row(operand.dtype, &local, column);
+        let row_bytes = copy.run * operand.dtype.size() as i64;
+        let slow = if across { operand.inner } else { operand.outer };
+        SharedMatrix {
+            place,
+            across,
+            row_bytes: row_bytes as u32,
+            eight_rows: (EIGHT * row_bytes) as u32,
+            next_panel: if across { (copy.axes[slow].extent * row_bytes) as u32 } else { 0 },
+        }
+    }
+}
+
+/// A copy in words.
+fn described(name: &str, row: i64, panels: bool) -> String {
+    let lines = match row {
+        128 => "row".to_string(),
+        shorter => format!("row / {}", 128 / shorter.max(1)),
+    };
+    let panels = if panels { format!(" lies in panels of {row} bytes a row, one behind the other, and") } else { String::new() };
+    format!("{name}{panels} is swizzled as wgmma reads it: chunk c of 16 bytes of a row lies at chunk c ^ {lines} % {}", row / 16)
+}

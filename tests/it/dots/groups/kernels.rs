@@ -1,0 +1,93 @@
+//! Products by warp groups: operands that lie along and across the sum, in rows of every length that their instructions read.
+
+use girih::prelude::*;
+
+/// c = a · b + bias, of 16-bit floats.
+#[kernel(
+    types(T = [f16, bf16]),
+    tile(BM = [64, 128], BN = [64, 32, 256, 24], BK = [32, 64, 16, 128]),
+    coarsen(TM of BM = 8, TN of BN = 8),
+    vector(V = [8, 1]),
+    unit(U = [Wgmma, Mma, Ffma]),
+    warps(W = [4, 8]),
+    stages(S = [3, 1, 2]),
+    copy(P = [Async, Registers, Tensor]),
+    grid(G = [0, 1]),
+    split(Z = [1, 2, 0])
+)]
+pub fn group_product<T: Float>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, bias: &Tensor<T, 1>, c: &mut Tensor<T, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), (acc + bias.load(n).cast::<f32>().expand(0, BM)).cast());
+    }
+}
+
+/// The same of operands that lie the other way round, into a sum of 16 bits, which slices may share.
+#[kernel(
+    tile(BM = [64, 128], BN = [64, 16, 128], BK = [64, 16, 32]),
+    coarsen(TM of BM = 8, TN of BN = 8),
+    vector(V = [8, 2]),
+    unit(U = [Wgmma, Mma]),
+    warps(W = [4, 8]),
+    stages(S = [2, 1, 4]),
+    copy(P = [Async, Registers, Tensor]),
+    slices(Y = [1, 2])
+)]
+pub fn turned_group_product(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(0).tiles(BK) {
+            acc = dot(a.load((k, m)).t(), b.load((n, k)).t(), acc);
+        }
+        c.store((m, n), acc);
+    }
+}
+
+/// Integers, which start at what is there: exact in every order.
+#[kernel(
+    types(T = [i8, u8]),
+    tile(BM = [64, 128], BN = [64, 24, 32], BK = [64, 32, 128]),
+    coarsen(TM of BM = 8, TN of BN = 8),
+    vector(V = [16, 4]),
+    unit(U = [Wgmma, Mma]),
+    warps(W = [4, 8]),
+    stages(S = [3, 1, 2]),
+    copy(P = [Async, Registers, Tensor])
+)]
+pub fn group_integers<T: Num>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor<i32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = c.load((m, n));
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)), b.load((n, k)).t(), acc);
+        }
+        c.store((m, n), acc);
+    }
+}
+
+/// Two products that share an operand, one of them of what is computed in the loop; both are looked at while it runs.
+#[kernel(
+    tile(BM = 64, BN = [64, 32], BK = [32, 16]),
+    coarsen(TM of BM = 8, TN of BN = 8),
+    vector(V = [4, 1]),
+    unit(U = [Wgmma, Mma]),
+    warps(W = 4),
+    stages(S = [2, 1, 3]),
+    copy(P = [Async, Registers, Tensor])
+)]
+pub fn gated_group_product(x: &Tensor<f16, 2>, gate: &Tensor<f16, 2>, up: &Tensor<f16, 2>, c: &mut Tensor<f32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut gates = zeros::<f32>([BM, BN]);
+        let mut ups = zeros::<f32>([BM, BN]);
+        let mut largest = zeros::<f32>([BM, BN]);
+        for k in x.axis(1).tiles(BK) {
+            gates = dot(x.load((m, k)), gate.load((k, n)), gates);
+            let twice = up.load((k, n)).cast::<f32>() * 2.0;
+            ups = dot(x.load((m, k)), twice.cast::<f16>(), ups);
+            largest = largest.max(ups);
+        }
+        c.store((m, n), gates.max(0.0) * ups + largest);
+    }
+}
