@@ -56,6 +56,7 @@ pub(super) enum Helper {
     LoadKept,
     LoadMatrix(LoadMatrix),
     Mma(Atom),
+    MbarrierExpect,
     Elect,
     TensorCopy(u32),
     ProxyFence,
@@ -66,7 +67,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 47] = [
+    const PLAIN: [Helper; 48] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -110,6 +111,7 @@ impl Helper {
         Helper::Words,
         Helper::LoadPair,
         Helper::LoadKept,
+        Helper::MbarrierExpect,
         Helper::Elect,
         Helper::ProxyFence,
         Helper::SharedMatrix,
@@ -164,7 +166,8 @@ impl Helper {
             Helper::AtomicFloatMaxSystem => &["atomic_max_system"],
             Helper::CopyAsync => &["copy_async", "copy_async_commit", "copy_async_wait"],
             Helper::AsyncArrive => &["copy_async_arrive"],
-            Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect", "mbarrier_wait"],
+            Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_wait"],
+            Helper::MbarrierExpect => &["mbarrier_arrive_expect"],
             Helper::BulkCopy => &["copy_bulk"],
             Helper::SliceBarrier => &["sync_slice"],
             Helper::GridBarrier => &["grid_barrier"],
@@ -239,6 +242,7 @@ impl Helper {
             Helper::AtomicFloatMaxSystem => memory::ATOMIC_FLOAT_MAX_SYSTEM,
             Helper::CopyAsync => memory::COPY_ASYNC,
             Helper::Mbarrier => memory::MBARRIER,
+            Helper::MbarrierExpect => memory::MBARRIER_EXPECT,
             Helper::AsyncArrive => memory::ASYNC_ARRIVE,
             Helper::BulkCopy => memory::BULK_COPY,
             Helper::SliceBarrier => memory::SLICE_BARRIER,

@@ -63,6 +63,7 @@ impl Writer<'_> {
                 match expect {
                     None => self.line(format!("mbarrier_arrive({barrier});")),
                     Some(bytes) => {
+                        self.uses(Helper::MbarrierExpect);
                         let bytes = self.index(bytes);
                         self.line(format!("mbarrier_arrive_expect({barrier}, {bytes});"));
                     }

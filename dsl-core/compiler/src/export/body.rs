@@ -25,6 +25,8 @@ pub(super) struct Body<'a> {
     pub(super) headers: BTreeSet<&'static str>,
     /// Variables of the file that hold memory which kernels own, by kernel and parameter.
     owned: BTreeMap<(String, String), String>,
+    /// The same of tensor maps that are kept.
+    kept_maps: BTreeMap<(String, String), String>,
     /// Names that are spoken for.
     taken: HashSet<String>,
     pub(super) lets: Lets,
@@ -58,6 +60,7 @@ impl<'a> Body<'a> {
             launched: BTreeSet::new(),
             headers: BTreeSet::new(),
             owned: BTreeMap::new(),
+            kept_maps: BTreeMap::new(),
             taken,
             lets: Lets::new(dropped),
             out: String::new(),
@@ -105,6 +108,12 @@ impl<'a> Body<'a> {
         self.owned.entry((kernel.to_string(), param.to_string())).or_insert_with(name).clone()
     }
 
+    /// The variable of the file that keeps a map of a kernel.
+    pub(super) fn kept_map(&mut self, kernel: &str, param: &str) -> String {
+        let name = || identifier(&format!("{param}_of_{kernel}"));
+        self.kept_maps.entry((kernel.to_string(), param.to_string())).or_insert_with(name).clone()
+    }
+
     /// A name that nothing has yet.
     pub(super) fn new_name(&mut self, hint: &str) -> String {
         unique(&mut self.taken, hint)
@@ -112,7 +121,8 @@ impl<'a> Body<'a> {
 
     /// Declarations of the memory that kernels own, before `solve`.
     pub fn declarations(&self) -> String {
-        self.owned.values().map(|name| format!("static OwnedMemory {name};\n")).collect()
+        let memory = self.owned.values().map(|name| format!("static OwnedMemory {name};\n"));
+        memory.chain(self.kept_maps.values().map(|name| format!("static KeptMap {name};\n"))).collect()
     }
 
     /// The statements.

@@ -15,12 +15,13 @@ pub(super) enum Helper {
     Dependent,
     OwnedMemory,
     AlignedMemory,
+    TensorMaps,
     MayShare,
 }
 
 impl Helper {
     /// Names that kernels can't have.
-    pub const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 16] = [
         "is_aligned",
         "multiprocessor_count",
         "workspace",
@@ -32,6 +33,8 @@ impl Helper {
         "owned_memory",
         "OwnedMemory",
         "aligned_memory",
+        "KeptMap",
+        "tensor_map",
         "StridedView",
         "SharedByte",
         "may_share",
@@ -46,6 +49,7 @@ impl Helper {
                 let text = include_str!("may_share.cpp").replace("MOST_AXES", &Helper::MOST_AXES.to_string());
                 return text.replace("MOST_STEPS", &MOST_STEPS.to_string()).into();
             }
+            Helper::TensorMaps => super::tensor_maps::TENSOR_MAPS,
             Helper::Aligned => {
                 "static bool is_aligned(const void* pointer, size_t bytes)\n{\n    return (size_t)pointer % bytes == 0;\n}\n"
             }

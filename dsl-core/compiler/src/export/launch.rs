@@ -56,16 +56,16 @@ impl Body<'_> {
         }
         // Usually all versions have the same schedule, hence the same grid.
         if choices.iter().any(|c| c.grid.text != choices[0].grid.text) {
-            self.dispatch(&choices, args, loc)?;
+            self.dispatch(&choices, args);
         } else {
-            self.with_grid(&choices[0].grid, |body, _| body.dispatch(&choices, args, loc))?;
+            self.with_grid(&choices[0].grid, |body, _| body.dispatch(&choices, args));
         }
         self.names.stand_ins.clear();
         back.iter().for_each(|copy| self.line(copy));
         Ok(())
     }
 
-    fn dispatch(&mut self, choices: &[Choice], args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
+    fn dispatch(&mut self, choices: &[Choice], args: &[Arg]) {
         let shared_grid = choices.iter().all(|c| c.grid.text == choices[0].grid.text);
         for (i, choice) in choices.iter().enumerate() {
             let conditions = wrapped(&choice.conditions, 4 * self.depth);
@@ -78,32 +78,30 @@ impl Body<'_> {
             let nested = choices.len() > 1;
             self.depth += nested as usize;
             if shared_grid {
-                self.call(choice, &blocks(&choice.grid), args, loc)?;
+                self.call(choice, &blocks(&choice.grid), args);
             } else {
-                self.with_grid(&choice.grid, |body, blocks| body.call(choice, blocks, args, loc))?;
+                self.with_grid(&choice.grid, |body, blocks| body.call(choice, blocks, args));
             }
             self.depth -= nested as usize;
         }
         if choices.len() > 1 {
             self.line("}");
         }
-        Ok(())
     }
 
     /// Writes something inside of a test that there are blocks at all, if that isn't certain.
-    fn with_grid(&mut self, grid: &Text, write: impl FnOnce(&mut Self, &str) -> Result<(), ExportError>) -> Result<(), ExportError> {
+    fn with_grid(&mut self, grid: &Text, write: impl FnOnce(&mut Self, &str)) {
         if grid.constant == Some(0) {
-            return Ok(());
+            return;
         }
         if grid.constant.is_some() {
             return write(self, &blocks(grid));
         }
         self.line(format!("if (const long long blocks = {}) {{", grid.text));
         self.depth += 1;
-        write(self, &blocks(grid))?;
+        write(self, &blocks(grid));
         self.depth -= 1;
         self.line("}");
-        Ok(())
     }
 
     /// Memory that is read as elements wider than its own must be aligned for those: a kernel's view asks for it, or the program's.
@@ -162,21 +160,19 @@ impl Body<'_> {
         }
     }
 
-    fn call(&mut self, choice: &Choice, blocks: &str, args: &[Arg], loc: SourceLoc) -> Result<(), ExportError> {
+    fn call(&mut self, choice: &Choice, blocks: &str, args: &[Arg]) {
         let (kernel, name) = (&choice.version.kernel, choice.name);
         self.launched.insert(name.to_string());
-        let values = self.values(kernel, name, args, loc)?;
+        let values = self.values(kernel, name, args);
         self.configure_and_launch(kernel, name, blocks, &values);
         for next in kernel.launches().skip(1) {
-            let (values, blocks) = (self.values(next, name, args, loc)?, self.names.launch(&next.launch.grid, args));
+            let (values, blocks) = (self.values(next, name, args), self.names.launch(&next.launch.grid, args));
             self.configure_and_launch(next, &behind(name, kernel, next), &blocks.text, &values);
         }
-        Ok(())
     }
 
     /// The arguments of a launch of a kernel, whose memory has the name `owner` in it.
-    fn values(&mut self, kernel: &simt::Kernel, owner: &str, args: &[Arg], loc: SourceLoc) -> Result<String, ExportError> {
-        let unsupported = |what: String| ExportError::Unsupported { what, loc };
+    fn values(&mut self, kernel: &simt::Kernel, owner: &str, args: &[Arg]) -> String {
         let mut values = Vec::new();
         for param in &kernel.params {
             values.push(match &param.kind {
@@ -197,10 +193,10 @@ impl Body<'_> {
                     let memory = self.owned_memory(owner, &param.name);
                     format!("({}*)owned_memory({memory}, {})", c_type(*dtype), bytes.text)
                 }
-                ParamKind::TensorMap { .. } => return Err(unsupported(format!("{owner}, which takes a tensor map,"))),
+                ParamKind::TensorMap { map } => self.tensor_map(owner, &param.name, map, args),
             });
         }
-        Ok(values.join(", "))
+        values.join(", ")
     }
 
     fn configure_and_launch(&mut self, kernel: &simt::Kernel, name: &str, blocks: &str, values: &str) {

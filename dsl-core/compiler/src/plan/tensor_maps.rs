@@ -31,9 +31,13 @@ pub(crate) fn mapped(kernel: &Kernel, facts: &Facts) -> HashSet<ValueId> {
             let (len, stride) = (ops.get(&view.axes[k].len), ops.get(&view.axes[k].stride));
             matches!(len, Some(Op::Dim(_, axis)) if *axis == k) && matches!(stride, Some(Op::Stride(_, axis)) if *axis == k)
         };
-        let bytes = |k: usize| known.strides.get(k).copied().unwrap_or(1) * view.dtype.size() as u32;
-        let straight =
-            known.rows && known.align.is_multiple_of(ALIGN) && (0..rank.saturating_sub(1)).all(|k| bytes(k).is_multiple_of(ALIGN));
+        let apart = |k: usize| match known.packed {
+            true => known.lens[k + 1..].iter().map(|n| u64::from(*n)).product(),
+            false => u64::from(known.strides[k]),
+        };
+        let bytes = |k: usize| apart(k) * view.dtype.size() as u64;
+        let strides = (0..rank.saturating_sub(1)).all(|k| bytes(k).is_multiple_of(ALIGN.into()));
+        let straight = known.rows && known.align.is_multiple_of(ALIGN) && strides;
         let along = matches!(index.last(), Some(Index::Tile(_))) && index.iter().all(|i| !matches!(i, Index::All(_)));
         if whole && (0..rank).all(own) && straight && along {
             all.insert(*value);

@@ -72,6 +72,15 @@ template <int Threads> __device__ __forceinline__ void sync_slice()
 }
 ";
 
+pub(super) const MBARRIER_EXPECT: &str = "\
+// Arrives at a barrier of words in shared memory, and says how many bytes of copies will complete its phase.
+__device__ __forceinline__ void mbarrier_arrive_expect(unsigned long long* barrier, unsigned int bytes)
+{
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" ::\"r\"(at), \"r\"(bytes) : \"memory\");
+}
+";
+
 pub(super) const MBARRIER: &str = "\
 // Makes a barrier of a word in shared memory: a phase ends when so many have arrived.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, unsigned int count)
@@ -87,13 +96,6 @@ __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
     const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
     asm volatile(\"{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }\" ::\"r\"(at) : \"memory\");
 }
-#if __CUDA_ARCH__ >= 900
-__device__ __forceinline__ void mbarrier_arrive_expect(unsigned long long* barrier, unsigned int bytes)
-{
-    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
-    asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" ::\"r\"(at), \"r\"(bytes) : \"memory\");
-}
-#endif
 // Waits until the phase of this parity has completed.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned int parity)
 {

@@ -36,7 +36,7 @@ impl Effects {
             | Stmt::Atomic { place, .. }
             | Stmt::LoadRelaxed { place, .. } => drop(self.spaces.insert(place.space)),
             Stmt::AsyncCopy { shared, .. } | Stmt::BulkCopy { shared, .. } | Stmt::TensorCopy { shared, .. } => {
-                drop(self.spaces.insert(shared.space))
+                self.spaces.insert(shared.space);
             }
             Stmt::Barrier(_)
             | Stmt::Fence { .. }
