@@ -51,6 +51,11 @@ pub(super) enum Helper {
     SliceBarrier,
     GridBarrier,
     Words,
+    /// Loads of what other blocks store.
+    FetchRelaxed,
+    FetchRelaxedSystem,
+    FetchAcquire,
+    FetchAcquireSystem,
     LoadPair,
     /// Loads whose lines the L2 is asked to keep.
     LoadKept,
@@ -60,7 +65,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 43] = [
+    const PLAIN: [Helper; 47] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -102,6 +107,10 @@ impl Helper {
         Helper::SliceBarrier,
         Helper::GridBarrier,
         Helper::Words,
+        Helper::FetchRelaxed,
+        Helper::FetchRelaxedSystem,
+        Helper::FetchAcquire,
+        Helper::FetchAcquireSystem,
         Helper::LoadPair,
         Helper::LoadKept,
     ];
@@ -151,6 +160,10 @@ impl Helper {
             Helper::SliceBarrier => &["sync_slice"],
             Helper::GridBarrier => &["grid_barrier"],
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
+            Helper::FetchRelaxed => &["fetch_relaxed"],
+            Helper::FetchRelaxedSystem => &["fetch_relaxed_system"],
+            Helper::FetchAcquire => &["fetch_acquire"],
+            Helper::FetchAcquireSystem => &["fetch_acquire_system"],
             Helper::LoadPair => &["load_pair"],
             Helper::LoadKept => &["load_kept"],
             Helper::LoadMatrix(_) | Helper::Mma(_) => &[],
@@ -213,6 +226,10 @@ impl Helper {
             Helper::SliceBarrier => memory::SLICE_BARRIER,
             Helper::GridBarrier => memory::GRID_BARRIER,
             Helper::Words => memory::WORDS,
+            Helper::FetchRelaxed => memory::FETCH_RELAXED,
+            Helper::FetchRelaxedSystem => memory::FETCH_RELAXED_SYSTEM,
+            Helper::FetchAcquire => memory::FETCH_ACQUIRE,
+            Helper::FetchAcquireSystem => memory::FETCH_ACQUIRE_SYSTEM,
             Helper::LoadPair => matrix::LOAD_PAIR,
             Helper::LoadKept => memory::LOAD_KEPT,
         };
