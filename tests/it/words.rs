@@ -147,3 +147,40 @@ fn released(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
     }
 }
 
+#[test]
+fn stores_that_do_not_meet_need_no_barrier() {
+    // Between stores and reads; where tiles are dealt, the next one's stores wait for the reads.
+    let def = kernels::kept_rows::Kernel::def();
+    assert_eq!((barriers(&def, &[("G", 0)]), barriers(&def, &[("G", 1)])), (1, 2));
+    let def = kernels::quarters::Kernel::def();
+    assert_eq!((barriers(&def, &[("G", 0)]), barriers(&def, &[("G", 1)])), (2, 3));
+}
+
+#[test]
+fn each_barrier_left_is_needed() {
+    let mut caught = 0;
+    let all: [(KernelDef, &[(&str, i64)]); 3] = [
+        (kernels::kept_rows::Kernel::def(), &[("G", 1), ("C", 2), ("V", 2)]),
+        (kernels::quarters::Kernel::def(), &[("G", 1)]),
+        (kernels::several_of_a_row::Kernel::def(), &[("G", 1)]),
+    ];
+    for (def, schedule) in all {
+        let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));
+        let simt = lowered(&def, schedule);
+        let shape = shapes(&kernel, &[100], 4, 0).pop().expect("a shape");
+        let launch = Launch::new(&kernel, &shape, Placement::Aligned, 0);
+        launch.simulate(&simt, 1 << 26).unwrap_or_else(|t| panic!("{t}"));
+        for mutant in mutants(&simt).into_iter().filter(|m| m.removed == Removed::Barrier) {
+            let trap = launch.simulate(&mutant.kernel, 1 << 26).map(|_| ());
+            assert!(
+                trap.is_err() || mutant.place.contains("tail"),
+                "{}: not caught without {} in\n{}",
+                kernel.name,
+                mutant.place,
+                print(&simt)
+            );
+            caught += usize::from(trap.is_err());
+        }
+    }
+    assert!(caught >= 5, "{caught}");
+}
