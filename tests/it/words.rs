@@ -148,6 +148,25 @@ fn released(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
 }
 
 #[test]
+fn what_both_sides_of_a_branch_use_is_computed_once() {
+    // Several elements of a thread have a text for full tiles and one for the tail.
+    for (coarsen, texts) in [(1, 1), (4, 2)] {
+        let cuda = girih_core::cuda::emit(&lowered(&kernels::used_on_both_sides::Kernel::def(), &[("T", 256), ("C", coarsen)]));
+        assert_eq!(count(&cuda, "sqrt"), texts, "{cuda}");
+    }
+}
+
+#[test]
+fn what_nobody_reads_is_not_made() {
+    let def = kernels::unread::Kernel::def();
+    let text = print(&lowered(&def, &[]));
+    // No maximum, and no old value on its way through shared memory.
+    assert_eq!(count(&text, " max "), 0, "{text}");
+    assert_eq!(count(&text, "old"), 0, "{text}");
+    assert_eq!(count(&text, "before"), 0, "{text}");
+}
+
+#[test]
 fn stores_that_do_not_meet_need_no_barrier() {
     // Between stores and reads; where tiles are dealt, the next one's stores wait for the reads.
     let def = kernels::kept_rows::Kernel::def();
