@@ -148,6 +148,13 @@ fn released(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
 }
 
 #[test]
+fn products_are_added_up_by_multiply_adds() {
+    let def = kernels::products_of_rows::Kernel::def();
+    let cuda = girih_core::cuda::emit(&lowered(&def, &[("R", 1), ("C", 64), ("CC", 4), ("V", 1)]));
+    assert!(cuda.lines().any(|l| l.contains(" ? sum") && l.contains(" : sum")), "{cuda}");
+}
+
+#[test]
 fn what_both_sides_of_a_branch_use_is_computed_once() {
     // Several elements of a thread have a text for full tiles and one for the tail.
     for (coarsen, texts) in [(1, 1), (4, 2)] {
@@ -173,6 +180,15 @@ fn stores_that_do_not_meet_need_no_barrier() {
     assert_eq!((barriers(&def, &[("G", 0)]), barriers(&def, &[("G", 1)])), (1, 2));
     let def = kernels::quarters::Kernel::def();
     assert_eq!((barriers(&def, &[("G", 0)]), barriers(&def, &[("G", 1)])), (2, 3));
+}
+
+#[test]
+fn reductions_that_do_not_need_each_other_meet_once() {
+    // One meeting for three, and one for the sum that needs one of them.
+    let def = kernels::several_of_a_row::Kernel::def();
+    assert_eq!((barriers(&def, &[("G", 0)]), barriers(&def, &[("G", 1)])), (2, 2));
+    let text = print(&lowered(&def, &[]));
+    assert_eq!(count(&text, "_parts#"), 4 * 3, "{text}");
 }
 
 #[test]

@@ -35,7 +35,8 @@ use passes::Source;
 type Pass = fn(&mut block::Kernel, &Source);
 
 /// What is decided on a page, in this order, once tile IR has become one.
-const PASSES: [(&str, Pass, Decided); 3] = [
+const PASSES: [(&str, Pass, Decided); 4] = [
+    ("share_meetings", passes::share_meetings, Decided::Loops),
     ("assign_layouts", passes::assign_layouts, Decided::Layouts),
     ("split_tails", passes::split_tails, Decided::Tails),
     ("place_barriers", passes::place_barriers, Decided::Tails),
@@ -107,9 +108,9 @@ struct Paged {
 
 impl Paged {
     fn new(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<Paged, CompileError> {
-        let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
         let read = passes::drop_unread(kernel);
         let kernel = &*read;
+        let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
         let fitted = passes::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
         let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
         let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one)?;

@@ -10,6 +10,9 @@ use girih_ir::simt::{Expr, VarId};
 use girih_ir::types::{BinaryOp, DType, TernaryOp, UnaryOp};
 use std::collections::HashSet;
 
+/// What is done with elements, and with the condition under which they are present.
+type PresentSink<'s> = &'s mut dyn FnMut(&mut Expander, &At, Vec<Expr>, Option<Expr>) -> Expanded<()>;
+
 impl Expander<'_> {
     /// Which elements of a combination's inputs exist, if that has to be checked: zeros that are the identity need not.
     pub(super) fn inputs_mask(&mut self, c: &Combine, layout: &Layout) -> Expanded<Option<Mask>> {
@@ -47,13 +50,7 @@ impl Expander<'_> {
     }
 
     /// Runs `sink` on every element of a combination's inputs, and on the condition under which it is present.
-    pub(super) fn each_present(
-        &mut self,
-        c: &Combine,
-        layout: &Layout,
-        mask: &Mask,
-        sink: &mut dyn FnMut(&mut Expander, &At, Vec<Expr>, Option<Expr>) -> Expanded<()>,
-    ) -> Expanded<()> {
+    pub(super) fn each_present(&mut self, c: &Combine, layout: &Layout, mask: &Mask, sink: PresentSink) -> Expanded<()> {
         let axes = self.bound_axes(mask, layout);
         let base = self.base_coordinates(&axes, layout);
         self.for_elements(&c.inputs, layout, true, &mut |cx, at, elements| {
