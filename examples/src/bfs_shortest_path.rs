@@ -101,8 +101,8 @@ pub fn search_in_block(
             let own = place.column == (column >> 5) && first + r as i32 == row;
             select(own, scalar(1u32) << (column & 31).cast::<u32>(), 0)
         };
-        // The most of nothing is zero: what lies outside is not free.
-        let free: [Tile<u32>; H] = std::array::from_fn(|r| words.gather((first + r as i32, place.column)).expand(0, 1).max_axis(0));
+        // What lies outside is not free.
+        let free: [Tile<u32>; H] = std::array::from_fn(|r| words.gather((first + r as i32, place.column)).or(0));
         let mut from: [Tile<u32>; H] = std::array::from_fn(|r| bit(start_row, start_column, r));
         let mut to: [Tile<u32>; H] = std::array::from_fn(|r| bit(end_row, end_column, r) & free[r]);
         let mut open: [Tile<u32>; H] = std::array::from_fn(|r| free[r] & !(from[r] | to[r]));

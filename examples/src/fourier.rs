@@ -202,9 +202,9 @@ impl Line {
     }
 }
 
-/// The points of a matrix at some rows and columns; the most of nothing is zero, which is read outside.
+/// The points of a matrix at some rows and columns, zero outside.
 fn points_at(x: &Tensor<u64, 2>, places: &[(Tile<i32>, Tile<i32>)]) -> Vec<Complex> {
-    places.iter().map(|place| Complex::of_words(x.gather(*place).expand(0, 1).max_axis(0))).collect()
+    places.iter().map(|place| Complex::of_words(x.gather(*place).or(0))).collect()
 }
 
 /// y = the columns' transforms, of 512 points, each times exp(-2πi row column / points of all): the first half of a transform of all points.

@@ -27,8 +27,7 @@ pub fn gae(rewards: &Tensor<f32, 2>, values: &Tensor<f32, 2>, advantages: &mut T
             let delta = select(first, delta + decay * last.expand(1, C), delta);
             let (_, y) = (delta.like(1.0) * decay, delta).scan(1, (1.0, 0.0), |f, g| (f.0 * g.0, g.0 * f.1 + g.1));
             out.store((r, c), y);
-            let end = (c.coords() == c.end() - 1).expand(0, R);
-            last = select(end, y, 0.0).sum_axis(1);
+            last = y.total_axis(1);
         }
     }
 }

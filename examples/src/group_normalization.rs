@@ -107,8 +107,8 @@ pub fn group_norm_copied(
         let first = (i.cast::<u32>() % groups) * per;
         for k in 0..14 {
             let c = ((mine + k * 4096).cast::<u32>() / area).min(per - 1) + first;
-            let g = gamma.gather(c) * scale;
-            let b = beta.gather(c) - g * mean;
+            let g = gamma.gather_in_bounds(c) * scale;
+            let b = beta.gather_in_bounds(c) - g * mean;
             let v = own.gather_run(4, mine + k * 4096);
             yhead.scatter_run(4, (i, mine + k * 4096), v.fma(g.expand(0, 4), b.expand(0, 4)));
         }

@@ -37,7 +37,8 @@ pub fn attend_bytes(
         let value_scale = v_scale.load((head, s));
         let mut products = zeros::<f32>([S, E]);
         for e in k.axis(2).tiles(E) {
-            products += widen(k.load((head, s, e))) * q.load((head, e)).expand(0, S);
+            // Zeros in the place of what is absent: the multiply-adds have no conditions.
+            products += widen(k.load((head, s, e)).or(0)) * q.load((head, e)).or(0.0).expand(0, S);
         }
         let factor = k.len(2).cast::<f32>().rsqrt() * LOG2_E;
         let scores = products.sum_axis(1) * key_scale * factor;
@@ -83,8 +84,9 @@ pub fn attend_words(
         let value_scale = v_scale.load((head, s));
         let mut products = zeros::<f32>([S, E]);
         for e in k.axis(2).tiles(E) {
-            let words = k.load((head, s, e)) ^ 0x8080_8080u32;
-            let query: [Tile<f32>; 4] = q.load((head, e, ..4)).unstack();
+            // As in `attend_bytes`.
+            let words = k.load((head, s, e)).or(0) ^ 0x8080_8080u32;
+            let query: [Tile<f32>; 4] = q.load((head, e, ..4)).or(0.0).unstack();
             for j in 0..4 {
                 products = byte(words, j).fma(query[j].expand(0, S), products);
             }

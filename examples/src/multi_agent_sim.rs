@@ -37,8 +37,8 @@ pub fn flock(agents: &Tensor<f32, 2>, next: &mut Tensor<f32, 2>) {
                 let at = first + (31 - near.leading_zeros().cast::<i32>());
                 let there = near != 0;
                 let at = select(there, at, 0);
-                sum_x += select(there, agents.gather((at, 2)) - mine_vx, 0.0);
-                sum_y += select(there, agents.gather((at, 3)) - mine_vy, 0.0);
+                sum_x += select(there, agents.gather_in_bounds((at, 2)) - mine_vx, 0.0);
+                sum_y += select(there, agents.gather_in_bounds((at, 3)) - mine_vy, 0.0);
                 neighbours += select(there, full::<f32>([P, T], 1.0), 0.0);
                 near = select(there, near ^ (full::<u32>([P, T], 0x8000_0000) >> near.leading_zeros()), near);
             }

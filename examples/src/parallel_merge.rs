@@ -26,7 +26,7 @@ pub fn paths(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, firsts: &mut Tensor<i32, 1>
             let at = low + lane * step;
             let mut takes = full::<bool>([P, L], false);
             if at < high {
-                takes = a.gather(at) <= b.gather(d - 1 - at);
+                takes = a.gather_in_bounds(at) <= b.gather_in_bounds(d - 1 - at);
             }
             let taken = takes.ballot().count_ones().cast::<i32>();
             high = if taken == 0 { low } else { high.min(low + taken * step) };
@@ -55,9 +55,9 @@ pub fn merge(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, firsts: &Tensor<i32, 1>, c:
         for e in 0..E {
             let k = thread + e as i32 * W;
             let v = if k < of_a {
-                a.gather(first_a + k)
+                a.gather_in_bounds(first_a + k)
             } else if k < total {
-                b.gather(first_b + (k - of_a))
+                b.gather_in_bounds(first_b + (k - of_a))
             } else {
                 full([W], f32::INFINITY)
             };

@@ -89,9 +89,9 @@ pub fn radix_pass(
     for _t in to.tiles([T]) {
         let me = tickets.fetch_add_at(pass, 1).cast::<i32>();
         let (thread, lane, warp) = (threads(THREADS), lanes(THREADS), warps(THREADS));
-        // What lies behind the last key is the least of nothing: it goes behind all others.
+        // What lies behind the last key goes behind all others.
         let mine = warp * (32 * E as i32) + lane + me * TILE;
-        let keys: [Tile<u32>; E] = std::array::from_fn(|e| order.numbers(from.gather(mine + e as i32 * 32)).expand(0, 1).min_axis(0));
+        let keys: [Tile<u32>; E] = std::array::from_fn(|e| order.numbers(from.gather(mine + e as i32 * 32)).or(u32::MAX));
 
         // How many keys of the warp with the same digit come before each; `own` counts those of each warp so far.
         let mut own = shared_uninit::<u32>([TILE]).by_hand();
@@ -161,7 +161,7 @@ pub fn radix_pass(
             while open.any() {
                 let words: [Tile<u64>; NEAR] = std::array::from_fn(|k| {
                     let place = (last - k as i32).max(0) * DIGITS + bin;
-                    if open { states.fetch_add(place, 0u64) } else { full::<u64>([THREADS], 0) }
+                    if open { states.fetch(place) } else { full::<u64>([THREADS], 0) }
                 });
                 let mut goes_on = open;
                 for word in words {

@@ -109,8 +109,8 @@ pub fn scan_once(
                 sum += vs.pick(0, e);
             }
         }
-        let (all_seen, all) = (seen, sum).reduce_all((0, 0.0), |a, b| (a.0 | b.0, if b.0 != 0 { b.1 } else { a.1 + b.1 }));
         let (pre_seen, pre) = (seen, sum).scan(along(0).exclusive(), (0, 0.0), |a, b| (a.0 | b.0, if b.0 != 0 { b.1 } else { a.1 + b.1 }));
+        let (all_seen, all) = (pre_seen.total(), pre.total());
 
         let bits = all.bitcast::<u32>().cast::<u64>();
         let complete = all_seen != 0 || me == 0;
@@ -122,7 +122,7 @@ pub fn scan_once(
         while open {
             let mut state = scalar::<u64>(0);
             while state == 0 {
-                state = states.ordered(Scope::Device, MemoryOrder::Acquire).compare_swap_at(j, 0, 0);
+                state = states.ordered(Scope::Device, MemoryOrder::Acquire).fetch_at(j);
             }
             carry += state.cast::<u32>().bitcast::<f32>();
             open = (state >> 63) == 0;

@@ -146,10 +146,8 @@ pub fn selective_walk(
         let mut states = chain(zeros::<f32>([Size::from(2), Size::from(4), Size::from(THREADS)]));
         let channel = ((lane.pair * 2).cast::<u32>() + column).expand(0, 2) + iota::<u32>(2).expand(1, THREADS);
         let state = (lane.quad * 4).expand(0, 4) + iota::<i32>(4).expand(1, THREADS);
-        // What is not there is zero: sums of one.
-        let known = a.gather((channel.expand(1, 4), state.expand(0, 2)));
-        let rate = (known * LOG2_E).expand(0, 1).sum_axis(0);
-        let weight = skip.gather(channel).expand(0, 1).sum_axis(0);
+        let rate = a.gather((channel.expand(1, 4), state.expand(0, 2))).or(0.0) * LOG2_E;
+        let weight = skip.gather(channel).or(0.0);
         await_copies(STAGES as u32 - 2);
         warp_barrier();
         let mut stage = scalar(0i32);

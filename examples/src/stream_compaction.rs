@@ -36,10 +36,10 @@ pub fn compact(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, ticket: &mut Tensor
         }
         barrier();
         let each = found.load(..);
-        let count = each.sum();
+        let ranks = each.scan_sum(along(0).exclusive());
+        let count = ranks.total();
         let own = count.cast::<u64>();
         states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, own | OWN);
-        let ranks = each.scan_sum(along(0).exclusive());
         barrier();
         found.store(.., ranks);
 
@@ -48,7 +48,7 @@ pub fn compact(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, ticket: &mut Tensor
         let mut end = me;
         while end > 0 {
             let near = end - 1 - near_lane;
-            let word = states.ordered(Scope::Device, MemoryOrder::Acquire).fetch_add(near.max(0), 0u64);
+            let word = states.ordered(Scope::Device, MemoryOrder::Acquire).fetch(near.max(0));
             let word = select(near < 0, ALL, word);
             let state = (word >> 62).cast::<i32>();
             // The nearest tile that has more or less to say than its own count; odd where it has nothing yet.

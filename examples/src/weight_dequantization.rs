@@ -10,10 +10,13 @@ use girih::prelude::*;
     cache(H = [Default, Streaming])
 )]
 pub fn scaled_any(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, size: Scalar<i32>) {
+    let square = size.cast::<i64>();
+    let squares = |axis| (y.len(axis) + (square - 1)) / square;
+    let s = s.slice(0, 0, squares(0)).slice(1, 0, squares(1));
     for (r, c) in y.tiles([R, C]) {
         let rows = r.coords().cast::<i32>() / size;
         let cols = c.coords().cast::<i32>() / size;
-        let factor = s.gather((rows.expand(1, C), cols.expand(0, R))).expand(2, 1).sum_axis(2);
+        let factor = s.gather_in_bounds((rows.expand(1, C), cols.expand(0, R)));
         y.store((r, c), x.load((r, c)) * factor);
     }
 }
@@ -45,11 +48,13 @@ pub fn scaled_blocks(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32,
     cache(H = [Default, Streaming])
 )]
 pub fn scaled_quads(x: &Tensor<f32, 3>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 3>, size: Scalar<i32>) {
+    let square = size.cast::<i64>();
+    let squares = |len: Scalar<i64>| (len + (square - 1)) / square;
+    let s = s.slice(0, 0, squares(y.len(0))).slice(1, 0, squares(y.len(1) * 4));
     for (r, c) in y.axes([0, 1]).tiles([R, C]) {
         let rows = r.coords().cast::<i32>() / size;
         let cols = c.coords().cast::<i32>() * 4 / size;
-        // A gather may find nothing, and stores would ask for each element: a sum of one element is always there.
-        let factor = s.gather((rows.expand(1, C), cols.expand(0, R))).expand(2, 1).sum_axis(2);
+        let factor = s.gather_in_bounds((rows.expand(1, C), cols.expand(0, R)));
         y.store((r, c, ..4), x.load((r, c, ..4)) * factor.expand(2, 4));
     }
 }

@@ -133,7 +133,7 @@ fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> usize {
             let code = single.as_ref().filter(|single| launch.facts(kernel).imply(&single.facts)).unwrap_or(&code);
             let what = || format!("{} {} with {}, {placement:?} {:?}", kernel.name, schedule.short(kernel), code.facts, shape.lens);
             // Scans and sums of a tile show where it begins.
-            let tiles = (is_random(kernel) || kernel.path.contains("scans")).then(|| schedule.clone());
+            let tiles = (is_random(kernel) || ["scans", "words"].iter().any(|p| kernel.path.contains(p))).then(|| schedule.clone());
             let outcome = code.fault(kernel, &launch, tiles);
             failures.lock().expect("no panic while reporting").extend(outcome.map(|o| format!("{}: {o}", what())));
         }

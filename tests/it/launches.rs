@@ -72,7 +72,9 @@ const LARGEST_PRODUCT: f64 = 64.0;
 fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
     let (mut read, mut written) = (vec![false; kernel.params.len()], vec![false; kernel.params.len()]);
     visit(&kernel.body, &mut |stmt| match stmt {
-        Stmt::Let(_, Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. }) => read[kernel.view(*view).param] = true,
+        Stmt::Let(_, Op::Load(view, _) | Op::Gather(view, _) | Op::GatherInside(view, _) | Op::Window { view, .. }) => {
+            read[kernel.view(*view).param] = true
+        }
         Stmt::Shared(access) => access.kind.view().iter().for_each(|view| read[kernel.view(*view).param] = true),
         Stmt::Store { view, .. } | Stmt::Scatter { view, .. } => written[kernel.view(*view).param] = true,
         Stmt::Atomic { view, .. } => {

@@ -74,5 +74,6 @@ mod tuner;
 mod tuning;
 mod typed_launches;
 mod windows;
+mod words;
 mod workspaces;
 mod wrong;

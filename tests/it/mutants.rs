@@ -196,7 +196,7 @@ const HARMLESS: [Harmless; 26] = [
 /// and by the lengths, and their waits have nothing to wait for where elements are too narrow for asynchronous copies. What a solver's kernel
 /// would read too much of its system lies inside of it, or in a chunk's neighbour. Words that blocks leave in their order are there before
 /// the last block asks, which only other orders show: `meeting.rs` tries them.
-const LEFT_OUT: [&str; 11] = [
+const LEFT_OUT: [&str; 12] = [
     "chains::kernels::sums_ahead",
     "chains::kernels::turned_runs",
     "cooperating::kernels::composition",
@@ -208,6 +208,7 @@ const LEFT_OUT: [&str; 11] = [
     "shared::kernels::extremes",
     "shared::kernels::slots",
     "shared::kernels::global_updates",
+    "words::kernels::fetched",
 ];
 
 /// A lowered kernel and the launches that its mutants are tried on.
@@ -301,7 +302,10 @@ pub fn stood_for(kernel: &Kernel) -> bool {
         use girih_core::tile::{Op, Stmt};
         cooperate |= matches!(
             stmt,
-            Stmt::Combine(_) | Stmt::Shared(_) | Stmt::While { .. } | Stmt::Let(_, Op::Window { .. } | Op::Gather(..) | Op::Dot { .. })
+            Stmt::Combine(_)
+                | Stmt::Shared(_)
+                | Stmt::While { .. }
+                | Stmt::Let(_, Op::Window { .. } | Op::Gather(..) | Op::GatherInside(..) | Op::Dot { .. })
         );
     });
     // What a solver's launches share are shapes that only their program knows.

@@ -139,7 +139,7 @@ pub fn last_block_sums(x: &Tensor<i32, 1>, parts: &mut Tensor<i32, 1>, done: &mu
         if before == ((x.len(0) + 63) / 64 - 1).cast::<i32>() {
             let mut sum = zeros::<i32>([256]);
             for p in parts.tiles([256]) {
-                sum += parts.fetch_add(p.coords(), 0);
+                sum += parts.fetch(p.coords());
             }
             total.atomic_set(0, sum.sum());
         }

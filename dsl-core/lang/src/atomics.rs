@@ -54,6 +54,11 @@ pub(crate) fn resolve(k: &mut KernelBuilder, request: &Request, dtype: DType, ra
         k.error(Diagnostic::new(loc, message).help(help));
         return None;
     }
+    if request.op == AtomicOp::Load && matches!(request.order, MemoryOrder::Release | MemoryOrder::AcquireRelease) {
+        let message = "a fetch releases nothing: it stores nothing that another block could see";
+        k.error(Diagnostic::new(loc, message).help("order it as `Acquire` or `Relaxed`, and release by what stores"));
+        return None;
+    }
     index::check_rank(k, &request.parts, rank, loc)?;
     let (mut indices, mut shape) = index::computed(k, &request.parts, loc)?;
     let mut operands = Vec::new();
@@ -202,6 +207,32 @@ macro_rules! all_updates {
     };
 }
 
+macro_rules! fetches {
+    ([$($generics:tt)*] $self_:ty) => {
+        impl<T: Num $($generics)*> $self_ {
+            /// The elements as other blocks have left them, which a `load` need not see; changes nothing.
+            #[track_caller]
+            pub fn fetch(&mut self, at: impl Positions) -> Tile<T> {
+                let loc = SourceLoc::caller();
+                Tile::of(self.update(request(AtomicOp::Load, at, zero::<T>(loc), None, Fetch::Tile), loc))
+            }
+            /// One element as other blocks have left it, once for the block; changes nothing.
+            #[track_caller]
+            pub fn fetch_at(&mut self, at: impl Positions) -> Scalar<T> {
+                let loc = SourceLoc::caller();
+                Scalar::of(self.update(request(AtomicOp::Load, at, zero::<T>(loc), None, Fetch::Scalar), loc))
+            }
+        }
+    };
+}
+
+/// The operand of what has none.
+fn zero<T: Elem>(loc: SourceLoc) -> Handle {
+    ops::literal(girih_ir::types::Literal { dtype: T::DTYPE, bits: 0 }, loc)
+}
+
+fetches! { [, const N: usize] Tensor<T, N> }
+fetches! { [, const N: usize] Ordered<'_, T, N> }
 all_updates! { [, const N: usize] Tensor<T, N> }
 all_updates! { [, const N: usize] Ordered<'_, T, N> }
 all_updates! { [] Shared<T> }

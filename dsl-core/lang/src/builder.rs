@@ -6,7 +6,9 @@ use girih_ir::error::Diagnostic;
 use girih_ir::loc::SourceLoc;
 use girih_ir::scalar;
 use girih_ir::tile::host::MOST_OPERATIONS;
-use girih_ir::tile::{Block, Kernel, Op, Requirement, RequirementKind, Size, Stmt, Ty, Value, ValueId, View, ViewAxis, ViewId};
+use girih_ir::tile::{
+    Block, Combine, Form, Kernel, Op, Requirement, RequirementKind, Size, Stmt, Ty, Value, ValueId, View, ViewAxis, ViewId,
+};
 use girih_ir::types::{BinaryOp, DType, Literal};
 use std::collections::HashMap;
 
@@ -124,7 +126,7 @@ impl KernelBuilder {
         if let Some(known) = self.fold(&op, &ty, loc) {
             return known;
         }
-        let shared = !matches!(op, Op::Load(..) | Op::Gather(..) | Op::Window { .. });
+        let shared = !matches!(op, Op::Load(..) | Op::Gather(..) | Op::GatherInside(..) | Op::Window { .. });
         let key = format!("{op:?} {ty:?}");
         // A spread constant with a name is the start of an accumulator: other uses of the constant have a tile of their own.
         let spread = matches!(op, Op::Splat(_) | Op::Like { .. });
@@ -169,6 +171,21 @@ impl KernelBuilder {
     /// How a value was made; `None` for loop variables and the like.
     pub(crate) fn op(&self, value: ValueId) -> Option<&Op> {
         self.ops[value.0 as usize].as_ref()
+    }
+
+    /// The axis along which a value is what a scan made, if it is.
+    pub(crate) fn scanned_along(&self, value: ValueId) -> Option<usize> {
+        let mut along = None;
+        for region in &self.regions {
+            girih_ir::tile::access::visit(&region.stmts, &mut |stmt| {
+                if let Stmt::Combine(Combine { form: Form::Scan { axis, .. }, results, .. }) = stmt
+                    && results.contains(&value)
+                {
+                    along = Some(*axis);
+                }
+            });
+        }
+        along
     }
 
     fn is_open(&self, value: ValueId) -> bool {

@@ -77,6 +77,10 @@ impl Ends<'_> {
                 }
                 _ => {}
             },
+            Stmt::Let(_, Op::GatherInside(view, indices)) => {
+                let ends = self.accessed(indices, Some((*view, indices)));
+                self.bound_first(indices.iter_mut(), ends);
+            }
             Stmt::Let(..) | Stmt::Store { .. } | Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
             Stmt::Tiles(TileLoop { body, .. }) => {
                 let sides = std::mem::take(&mut self.sides);

@@ -204,7 +204,7 @@ pub(crate) fn per_element(mask: Handle, then: Handle, otherwise: Handle, loc: So
 /// Whether a block accesses memory: only then does its mask matter.
 pub(crate) fn reads_memory(block: &Block) -> bool {
     block.iter().any(|s| match s {
-        Stmt::Let(_, op) => matches!(op, Op::Load(..) | Op::Gather(..) | Op::Near(..)),
+        Stmt::Let(_, op) => matches!(op, Op::Load(..) | Op::Gather(..) | Op::GatherInside(..) | Op::Near(..)),
         Stmt::Tiles(l) => reads_memory(&l.body),
         Stmt::Range { body, .. } | Stmt::Where { body, .. } => reads_memory(body),
         Stmt::While { header, body, .. } => reads_memory(header) || reads_memory(body),

@@ -2,12 +2,14 @@
 
 use super::combine::{record, trace};
 use super::components::{self, Components, TileLike};
-use super::elem::Num;
+use super::elem::{Elem, Num};
 use super::ops;
-use super::session::Handle;
+use super::scalar::Scalar;
+use super::session::{self, Handle};
 use super::tile::Tile;
+use girih_ir::error::Diagnostic;
 use girih_ir::loc::SourceLoc;
-use girih_ir::tile::{Form, Operator};
+use girih_ir::tile::{Form, Op, Operator, Ty};
 
 const WHAT: &str = "a scan";
 
@@ -65,6 +67,50 @@ scans! {
     scan_product Product, "product";
     scan_min Min, "smallest";
     scan_max Max, "largest";
+}
+
+impl<T: Elem> Tile<T> {
+    /// What a scan comes to: of what a scan of a tile of one axis made, inclusive or exclusive, all elements combined. The scan has
+    /// computed it, so it costs less than a reduction of the same elements.
+    #[track_caller]
+    pub fn total(self) -> Scalar<T> {
+        Scalar::of(total(self.handle(), None, SourceLoc::caller()))
+    }
+
+    /// What a scan along `axis` comes to for each position of the other axes.
+    #[track_caller]
+    pub fn total_axis(self, axis: usize) -> Tile<T> {
+        Tile::of(total(self.handle(), Some(axis), SourceLoc::caller()))
+    }
+}
+
+/// The total of a scan; `axis` is the one that it is along, where the tile has others.
+fn total(scan: Handle, axis: Option<usize>, loc: SourceLoc) -> Handle {
+    session::with(|s| {
+        let Some(k) = s.kernel("a scan's total", loc) else { return Handle::POISON };
+        let Some(value) = k.operand(scan, loc) else { return Handle::POISON };
+        let Ty::Tile(dtype, mut shape) = k.kernel.ty(value).clone() else { return Handle::POISON };
+        let mistake = match (k.scanned_along(value), axis) {
+            (None, _) => Some(("the total of what is no scan", "call it on what `.scan_sum(..)` and its like give, before anything else")),
+            (Some(_), None) if shape.len() > 1 => {
+                Some(("this total leaves axes of the tile", "use `.total_axis(axis)`, which gives a `Tile`"))
+            }
+            (Some(_), Some(_)) if shape.len() == 1 => {
+                Some(("this total leaves no axis of the tile", "use `.total()`, which gives a `Scalar`"))
+            }
+            (Some(along), Some(axis)) if along != axis => Some(("the scan is along another axis", "name the axis of the scan")),
+            _ => None,
+        };
+        if let Some((message, help)) = mistake {
+            k.error(Diagnostic::new(loc, message).help(help));
+            return Handle::POISON;
+        }
+        let axis = axis.unwrap_or(0);
+        shape.remove(axis);
+        let ty = if shape.is_empty() { Ty::Scalar(dtype) } else { Ty::Tile(dtype, shape) };
+        let v = k.emit(Op::Total { scan: value, axis }, ty, loc);
+        k.handle(v)
+    })
 }
 
 /// Scans by the author's operator. It is associative and `identity` is its neutral element: neither is checked. The order of operands is

@@ -182,6 +182,18 @@ impl<T: Elem> Tile<T> {
         })
     }
 
+    /// The tile with `value` where its elements are absent: all elements of the result are present.
+    #[track_caller]
+    pub fn or(self, value: impl Operand<T> + ScalarRhs) -> Tile<T> {
+        let loc = SourceLoc::caller();
+        let value = value.operand(loc);
+        self.map_value(loc, |k, v| {
+            let absent = k.operand(value, loc)?;
+            let ty = k.kernel.ty(v).clone();
+            Some(k.emit(Op::Or { tile: v, absent }, ty, loc))
+        })
+    }
+
     /// The two axes exchanged.
     #[track_caller]
     pub fn t(self) -> Tile<T> {

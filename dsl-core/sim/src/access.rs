@@ -314,7 +314,7 @@ impl Step<'_, '_> {
             old[lane] = normalise(bytes.load(at, size), dtype);
             let new = match (step.op, expected) {
                 (AtomicOp::CompareSwap, Some(e)) if e[lane] == old[lane] => values[lane],
-                (AtomicOp::CompareSwap, _) => old[lane],
+                (AtomicOp::CompareSwap | AtomicOp::Load, _) => old[lane],
                 (AtomicOp::Add, _) if dtype == DType::F32 && matches!(space, Space::Global(_)) => added_in_memory(old[lane], values[lane]),
                 (op, _) => apply(op, dtype, old[lane], values[lane]),
             };
@@ -353,6 +353,7 @@ pub(super) fn apply(op: AtomicOp, dtype: DType, old: u64, value: u64) -> u64 {
         AtomicOp::Or => BinaryOp::Or,
         AtomicOp::Xor => BinaryOp::Xor,
         AtomicOp::Exchange | AtomicOp::CompareSwap => return value,
+        AtomicOp::Load => return old,
     };
     let wide = dtype.compute();
     let result = scalar::binary(op, wide, scalar::cast(dtype, wide, old), scalar::cast(dtype, wide, value));

@@ -11,7 +11,7 @@ pub fn decaying_sums(x: &Tensor<f32, 3>, y: &mut Tensor<f32, 3>) {
         let mut sums = chain(zeros::<f32>([32 * W]));
         for t in x.axis(1).tiles(W) {
             let row = warp + t.start();
-            let v = x.gather((i.number(), row, lane)).expand(0, 1).sum_axis(0);
+            let v = x.gather((i.number(), row, lane)).or(0.0);
             let mut sum = sums.take();
             sum = sum * 0.5 + v;
             sums.leave(sum);
@@ -30,7 +30,7 @@ pub fn hashes(x: &Tensor<u64, 2>, last: &mut Tensor<u64, 3>) {
         let mut kept = chain(start);
         for t in x.axis(1).tiles(W) {
             let at = warp + t.start();
-            let v = x.gather((i.number(), at)).expand(0, 1).sum_axis(0);
+            let v = x.gather((i.number(), at)).or(0);
             let step = |h: Tile<u64>| h * 0x9E37_79B9_7F4A_7C15u64 + v.expand(0, 2);
             let h = kept.take();
             let next = if (at < x.len(1)).expand(0, 2) { step(h) } else { h };

@@ -4,16 +4,19 @@
 //! Works on tile IR, before any code exists: each access has a number, and what is found holds for every copy of the statement.
 //! Where a loop meets what was done before it, the block meets once, before the loop, and not at every turn.
 
+use super::placed_stores::{Placed, placed};
 use super::same_block_hazards::{Key, Meeting, Reread, Touch};
-use girih_ir::tile::{Block, Kernel, SharedId, SharedKind, Stmt, TileLoop, ValueId};
+use girih_ir::tile::{Block, Kernel, SharedAccess, SharedId, SharedKind, Stmt, TileLoop, ValueId};
 use girih_ir::types::{AtomicOp, Scope};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What was done to an array since the last barrier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Done {
     Read,
     Write,
+    /// Stored by the access of a number, of which more is known.
+    Store(u32),
     /// The same threads write the same elements at every fill.
     Fill,
     /// Commutes with atomics of its own operation.
@@ -23,11 +26,12 @@ enum Done {
 }
 
 impl Done {
-    fn of(kind: &SharedKind) -> Done {
-        match kind {
+    fn of(access: &SharedAccess) -> Done {
+        match &access.kind {
             SharedKind::Gather { .. } | SharedKind::GatherRun { .. } => Done::Read,
             SharedKind::Fill(_) => Done::Fill,
-            SharedKind::Scatter { .. } | SharedKind::ScatterRun { .. } | SharedKind::Copy { .. } => Done::Write,
+            SharedKind::Scatter { .. } => Done::Store(access.number),
+            SharedKind::ScatterRun { .. } | SharedKind::Copy { .. } => Done::Write,
             // Chains order themselves.
             SharedKind::Start(_) | SharedKind::Take { .. } | SharedKind::Leave(_) => Done::Read,
             SharedKind::Empty => Done::Fill,
@@ -36,9 +40,11 @@ impl Done {
         }
     }
 
-    fn conflicts(self, other: Done) -> bool {
+    fn conflicts(self, other: Done, stores: &HashMap<u32, Placed>) -> bool {
         match (self, other) {
             (Done::Read, Done::Read) | (Done::Fill, Done::Fill) => false,
+            (Done::Store(a), Done::Store(b)) if a == b => stores[&a].meets_itself(),
+            (Done::Store(a), Done::Store(b)) => stores[&a].meets(&stores[&b]),
             (Done::Update(a), Done::Update(b)) => a != b,
             _ => true,
         }
@@ -64,8 +70,8 @@ impl State {
         self.tensors.extend(other.tensors.iter().cloned());
     }
 
-    fn meets(&self, array: SharedId, done: Done) -> bool {
-        self.arrays.get(&array).is_some_and(|earlier| earlier.iter().any(|e| e.conflicts(done)))
+    fn meets(&self, array: SharedId, done: Done, stores: &HashMap<u32, Placed>) -> bool {
+        self.arrays.get(&array).is_some_and(|earlier| earlier.iter().any(|e| e.conflicts(done, stores)))
     }
 }
 
@@ -137,6 +143,8 @@ pub(crate) fn has_own(kernel: &Kernel) -> bool {
 struct Walk<'a> {
     kernel: &'a Kernel,
     tensors: Reread<'a>,
+    /// Where stores to shared arrays go.
+    stores: HashMap<u32, Placed>,
     /// Turns of the grid loop follow each other in one block.
     repeats: bool,
     found: Barriers,
@@ -144,7 +152,7 @@ struct Walk<'a> {
 
 /// Where the block must meet. `repeats`: a block may take several tiles of the grid.
 pub(crate) fn place(kernel: &Kernel, repeats: bool) -> Barriers {
-    let mut walk = Walk { kernel, tensors: Reread::new(kernel), repeats, found: Barriers::default() };
+    let mut walk = Walk { kernel, tensors: Reread::new(kernel), stores: placed(kernel), repeats, found: Barriers::default() };
     walk.block(&kernel.body, &mut State::default());
     walk.found
 }
@@ -160,8 +168,8 @@ impl Walk<'_> {
         match stmt {
             Stmt::Shared(access) if self.kernel.shared_array(access.array).by_hand => {}
             Stmt::Shared(access) => {
-                let done = Done::of(&access.kind);
-                if state.meets(access.array, done) {
+                let done = Done::of(access);
+                if state.meets(access.array, done, &self.stores) {
                     self.found.accesses.insert(access.number);
                 }
                 // A barrier found by an earlier walk of this loop stays: it is there at every turn.
@@ -232,8 +240,7 @@ impl Walk<'_> {
                 if self.found.accesses.contains(&access.number) {
                     earlier.clear();
                 }
-                let done = Done::of(&access.kind);
-                earlier.meets(access.array, done)
+                earlier.meets(access.array, Done::of(access), &self.stores)
             }
             Stmt::Tiles(TileLoop { body, .. }) | Stmt::Range { body, .. } => self.meets_inside(stmt, &[body], earlier),
             Stmt::While { header, body, .. } => self.meets_inside(stmt, &[header, body], earlier),

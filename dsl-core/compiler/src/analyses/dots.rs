@@ -235,7 +235,15 @@ fn only_stored(kernel: &Kernel) -> bool {
         only &= match s {
             Stmt::Let(_, op) => !matches!(
                 op,
-                Op::Gather(..) | Op::Window { .. } | Op::Near(..) | Op::Shuffle { .. } | Op::Vote(..) | Op::Pick { .. } | Op::Stack(..)
+                Op::Gather(..)
+                    | Op::GatherInside(..)
+                    | Op::Or { .. }
+                    | Op::Window { .. }
+                    | Op::Near(..)
+                    | Op::Shuffle { .. }
+                    | Op::Vote(..)
+                    | Op::Pick { .. }
+                    | Op::Stack(..)
             ),
             Stmt::Store { view, index, .. } => within(view, index),
             Stmt::Tiles(_) => true,

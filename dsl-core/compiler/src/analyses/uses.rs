@@ -41,7 +41,7 @@ pub(crate) fn loaded_tensor(kernel: &Kernel, stmt: &Stmt) -> Option<usize> {
 /// The view that an operation loads from.
 fn loaded_view(op: &Op) -> Option<ViewId> {
     match op {
-        Op::Load(view, _) | Op::Gather(view, _) | Op::Window { view, .. } => Some(*view),
+        Op::Load(view, _) | Op::Gather(view, _) | Op::GatherInside(view, _) | Op::Window { view, .. } => Some(*view),
         _ => None,
     }
 }

@@ -216,6 +216,8 @@ pub(crate) enum Stmt {
     },
     /// Combines elements of the block.
     Combine(Combine),
+    /// Reductions that do not depend on each other, by operators whose operands may be exchanged: threads meet once for all of them.
+    Together(Vec<Combine>),
     /// Accesses one of the author's shared arrays; `number` is the access's own.
     Shared {
         number: u32,

@@ -1,8 +1,8 @@
 //! The rules that a page obeys behind each pass. A page that breaks one is a compiler bug: the panic names the rule, the pass and the page.
 
 use super::{
-    Access, Block, Carry, Combine, Finish, FinishWay, Handover, Index, Kernel, Loop, Op, Operator, Pipeline, Range, RingPlan, Stmt, Tail,
-    Ty, ValueId, Window,
+    Access, Block, Carry, Combine, Finish, FinishWay, Form, Handover, Index, Kernel, Loop, Op, Operator, Pipeline, Range, RingPlan, Stmt,
+    Tail, Ty, ValueId, Window,
 };
 use crate::block::{operands, print};
 use girih_ir::layout::Layout;
@@ -118,6 +118,12 @@ impl Check<'_> {
                 update.result.map_or(Ok(()), |r| self.makes(r))
             }
             Stmt::Combine(c) => self.combine(c),
+            Stmt::Together(all) => {
+                let reductions = all.iter().all(|c| matches!(c.form, Form::Reduce { .. }) && c.operator.commutative());
+                rule(reductions, || "threads meet once for what is no reduction in any order".into())?;
+                all.iter().try_for_each(|c| self.uses(&c.inputs))?;
+                all.iter().try_for_each(|c| self.combine(c))
+            }
             Stmt::Shared { kind, .. } => {
                 self.uses(&kind.operands())?;
                 kind.result().map_or(Ok(()), |r| self.makes(r))
@@ -339,6 +345,7 @@ fn made_by(stmt: &Stmt) -> Vec<ValueId> {
     match stmt {
         Stmt::Let(v, _) | Stmt::Load(v, _) | Stmt::Window(v, _) => vec![*v],
         Stmt::Combine(c) => c.results.clone(),
+        Stmt::Together(all) => all.iter().flat_map(|c| c.results.clone()).collect(),
         Stmt::Atomic { update, .. } => update.result.into_iter().collect(),
         Stmt::Shared { kind, .. } => kind.result().into_iter().collect(),
         Stmt::Loop(Loop { carries, .. }) | Stmt::Range { carries, .. } | Stmt::While { carries, .. } => {

@@ -11,7 +11,9 @@ impl Writer<'_> {
     pub fn atomic(&mut self, stmt: &Stmt) {
         let Stmt::Atomic { result, op, place, value, expected, predicate, scope, order } = stmt else { unreachable!() };
         let dtype = place.dtype;
-        let call = self.atomic_call(*op, place, value, expected.as_ref(), *scope);
+        let load = *op == AtomicOp::Load;
+        let call =
+            if load { self.fetch_call(place, *scope, *order) } else { self.atomic_call(*op, place, value, expected.as_ref(), *scope) };
         let mut text = format!("{call};");
         if let Some(var) = result {
             let ty = c_type(self.kernel.var(*var).dtype);
@@ -30,8 +32,26 @@ impl Writer<'_> {
             self.line(fence(*scope));
         }
         self.guarded(predicate.as_ref(), text);
-        if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) {
+        if !load && matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) {
             self.line(fence(*scope));
+        }
+    }
+
+    /// A load of what other blocks store; its instruction has the order.
+    fn fetch_call(&mut self, place: &Place, scope: Scope, order: MemoryOrder) -> String {
+        let helper = match (order == MemoryOrder::Relaxed, scope == Scope::System) {
+            (true, false) => Helper::FetchRelaxed,
+            (true, true) => Helper::FetchRelaxedSystem,
+            (false, false) => Helper::FetchAcquire,
+            (false, true) => Helper::FetchAcquireSystem,
+        };
+        self.uses(helper);
+        let (at, name) = (self.element(place, false), helper.names()[0]);
+        match place.dtype {
+            DType::I32 => format!("(int){name}(reinterpret_cast<const unsigned int*>(&{at}))"),
+            DType::F32 => format!("__uint_as_float({name}(reinterpret_cast<const unsigned int*>(&{at})))"),
+            DType::I64 => format!("{name}(reinterpret_cast<const unsigned long long*>(&{at}))"),
+            _ => format!("{name}(&{at})"),
         }
     }
 
@@ -67,6 +87,7 @@ impl Writer<'_> {
             AtomicOp::Xor => "atomicXor",
             AtomicOp::Exchange => "atomicExch",
             AtomicOp::CompareSwap => "atomicCAS",
+            AtomicOp::Load => panic!("emit: a load is no read-modify-write"),
         };
         // Most 64-bit overloads exist for unsigned only; adding and exchanging bits is the same for both.
         let signed_only = matches!(op, AtomicOp::Min | AtomicOp::Max);

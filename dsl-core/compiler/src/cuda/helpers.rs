@@ -51,6 +51,11 @@ pub(super) enum Helper {
     SliceBarrier,
     GridBarrier,
     Words,
+    /// Loads of what other blocks store.
+    FetchRelaxed,
+    FetchRelaxedSystem,
+    FetchAcquire,
+    FetchAcquireSystem,
     LoadPair,
     /// Loads whose lines the L2 is asked to keep.
     LoadKept,
@@ -67,7 +72,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 48] = [
+    const PLAIN: [Helper; 52] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -109,6 +114,10 @@ impl Helper {
         Helper::SliceBarrier,
         Helper::GridBarrier,
         Helper::Words,
+        Helper::FetchRelaxed,
+        Helper::FetchRelaxedSystem,
+        Helper::FetchAcquire,
+        Helper::FetchAcquireSystem,
         Helper::LoadPair,
         Helper::LoadKept,
         Helper::MbarrierExpect,
@@ -172,6 +181,10 @@ impl Helper {
             Helper::SliceBarrier => &["sync_slice"],
             Helper::GridBarrier => &["grid_barrier"],
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
+            Helper::FetchRelaxed => &["fetch_relaxed"],
+            Helper::FetchRelaxedSystem => &["fetch_relaxed_system"],
+            Helper::FetchAcquire => &["fetch_acquire"],
+            Helper::FetchAcquireSystem => &["fetch_acquire_system"],
             Helper::LoadPair => &["load_pair"],
             Helper::LoadKept => &["load_kept"],
             Helper::Elect => &["elect"],
@@ -248,6 +261,10 @@ impl Helper {
             Helper::SliceBarrier => memory::SLICE_BARRIER,
             Helper::GridBarrier => memory::GRID_BARRIER,
             Helper::Words => memory::WORDS,
+            Helper::FetchRelaxed => memory::FETCH_RELAXED,
+            Helper::FetchRelaxedSystem => memory::FETCH_RELAXED_SYSTEM,
+            Helper::FetchAcquire => memory::FETCH_ACQUIRE,
+            Helper::FetchAcquireSystem => memory::FETCH_ACQUIRE_SYSTEM,
             Helper::LoadPair => matrix::LOAD_PAIR,
             Helper::LoadKept => memory::LOAD_KEPT,
         };

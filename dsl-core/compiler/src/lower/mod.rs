@@ -1,6 +1,6 @@
 //! Lowering: tile IR, facts, schedule and target become SIMT IR, by way of block IR (`block`), in these steps:
 //!
-//! 1. [`girih_ir::tile::access::classify`]: is every store safe? `fit_rows`: which loops the facts make superfluous, and what is loaded once
+//! 1. [`girih_ir::tile::access::classify`]: is every store safe? `drop_unread`: what nobody reads is not made. `fit_rows`: which loops the facts make superfluous, and what is loaded once
 //!    because of it. `record_presence`: which elements of gathers and choices are there, as values of their own.
 //! 2. `plan`: what the schedule says, in numbers; how loops run; the rules that schedules obey.
 //! 3. `PASSES`: tile IR becomes a page of block IR, and every decision is written to it. The verifier runs behind each.
@@ -35,7 +35,8 @@ use passes::Source;
 type Pass = fn(&mut block::Kernel, &Source);
 
 /// What is decided on a page, in this order, once tile IR has become one.
-const PASSES: [(&str, Pass, Decided); 3] = [
+const PASSES: [(&str, Pass, Decided); 4] = [
+    ("share_meetings", passes::share_meetings, Decided::Loops),
     ("assign_layouts", passes::assign_layouts, Decided::Layouts),
     ("split_tails", passes::split_tails, Decided::Tails),
     ("place_barriers", passes::place_barriers, Decided::Tails),
@@ -107,6 +108,8 @@ struct Paged {
 
 impl Paged {
     fn new(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<Paged, CompileError> {
+        let read = passes::drop_unread(kernel);
+        let kernel = &*read;
         let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
         let fitted = passes::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
         let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));

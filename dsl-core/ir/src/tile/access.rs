@@ -277,7 +277,9 @@ fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {
                 let loc = kernel.value(*v).loc;
                 match op {
                     Op::Load(view, index) => all.loads.push(Access { view: *view, at: At::Tiles(index.clone()), loc, place }),
-                    Op::Gather(view, _) | Op::Window { view, .. } => all.loads.push(Access { view: *view, at: At::Computed, loc, place }),
+                    Op::Gather(view, _) | Op::GatherInside(view, _) | Op::Window { view, .. } => {
+                        all.loads.push(Access { view: *view, at: At::Computed, loc, place })
+                    }
                     _ => {}
                 }
             }

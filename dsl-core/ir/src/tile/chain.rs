@@ -21,7 +21,7 @@ fn access(stmt: &Stmt) -> Option<(SharedId, &SharedKind)> {
 /// Whether a statement makes a value of values alone.
 fn makes_a_value(stmt: &Stmt) -> bool {
     let Stmt::Let(_, op) = stmt else { return false };
-    !matches!(op, Op::Load(..) | Op::Gather(..) | Op::Window { .. } | Op::Near(..) | Op::Dot { .. })
+    !matches!(op, Op::Load(..) | Op::Gather(..) | Op::GatherInside(..) | Op::Window { .. } | Op::Near(..) | Op::Dot { .. })
 }
 
 /// What is wrong with a kernel's chains.

@@ -59,6 +59,20 @@ pub enum Op {
         /// Where elements exist.
         model: ValueId,
     },
+    /// A tile with a scalar in the place of elements that are absent: all of its elements are present.
+    Or {
+        /// The tile.
+        tile: ValueId,
+        /// What stands where it has nothing.
+        absent: ValueId,
+    },
+    /// What a scan comes to: all of its elements along the axis, which vanishes, combined. The elements are present.
+    Total {
+        /// A result of the scan, which is of the total's component.
+        scan: ValueId,
+        /// The axis along which it is a scan.
+        axis: usize,
+    },
     /// A tile whose elements exist only inside of the grid's tensor: along each axis that names one of the grid's tile indices, where the
     /// coordinate lies below the length that the loop walks. The builder puts it where tiles are looked at that have no end of their own.
     Within(ValueId, Vec<Option<ValueId>>),
@@ -92,6 +106,8 @@ pub enum Op {
     Load(ViewId, Vec<Index>),
     /// Elements of a view at computed positions: one integer tile (or scalar) per axis of the view, all of the result's shape.
     Gather(ViewId, Vec<ValueId>),
+    /// As [`Op::Gather`], where the author asserts that positions of elements that exist lie inside.
+    GatherInside(ViewId, Vec<ValueId>),
     /// A tile of a view with the elements around it.
     Window {
         /// The tensor.

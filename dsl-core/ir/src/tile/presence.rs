@@ -264,6 +264,13 @@ impl<'k> Presence<'k> {
             Op::Iota | Op::Shuffle { .. } | Op::Vote(..) => vec![Along::OWN; rank],
             Op::Coordinates(index) => vec![self.at(*index, false)],
             Op::Like { model, .. } => self.axes_of(*model),
+            // Of the scalar, where there is nothing: present.
+            Op::Or { tile, .. } => with_ends(self.axes_of(*tile), |_| false),
+            Op::Total { scan, axis } => {
+                let mut axes = with_ends(self.axes_of(*scan), |_| false);
+                axes.remove(*axis);
+                axes
+            }
             Op::Within(tile, ends) => {
                 let axes = self.axes_of(*tile).into_iter().zip(ends);
                 axes.map(|(a, end)| end.map_or(a, |g| Along { at: Some(g), ends: true, ..a })).collect()
@@ -272,7 +279,7 @@ impl<'k> Presence<'k> {
                 let tiles = index.iter().filter(|i| !matches!(i, Index::At(_)));
                 tiles.map(|i| if let Index::Tile(v) = i { self.at(*v, true) } else { Along::OWN }).collect()
             }
-            Op::Gather(_, indices) => self.together(indices, &self.sides)?.1,
+            Op::Gather(_, indices) | Op::GatherInside(_, indices) => self.together(indices, &self.sides)?.1,
             Op::Window { index, .. } => index.iter().map(|v| self.at(*v, true)).collect(),
             Op::Near(window, _) => self.axes_of(*window),
             Op::Select(c, a, b) => {

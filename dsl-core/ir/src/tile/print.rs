@@ -163,6 +163,8 @@ impl Printer<'_> {
             Op::Bitcast(a) => format!("bitcast {}", self.v(*a)),
             Op::Splat(a) => format!("splat {}", self.v(*a)),
             Op::Like { value, model } => format!("like {}, {}", self.v(*model), self.v(*value)),
+            Op::Or { tile, absent } => format!("or {}, {}", self.v(*tile), self.v(*absent)),
+            Op::Total { scan, axis } => format!("total {} axis {axis}", self.v(*scan)),
             Op::Within(a, ends) => {
                 let axes: Vec<String> = ends.iter().map(|e| e.map_or("_".into(), |v| self.v(v))).collect();
                 format!("within {} ({})", self.v(*a), axes.join(", "))
@@ -195,6 +197,7 @@ impl Printer<'_> {
             Op::Number(a) => format!("number {}", self.v(*a)),
             Op::Load(view, index) => format!("load {} ({})", self.view(*view), self.index(index)),
             Op::Gather(view, indices) => format!("gather {} ({})", self.view(*view), self.list(indices)),
+            Op::GatherInside(view, indices) => format!("gather inside {} ({})", self.view(*view), self.list(indices)),
         }
     }
 

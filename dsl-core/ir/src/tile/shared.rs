@@ -199,7 +199,7 @@ pub fn operation(op: AtomicOp, dtype: DType) -> Option<(BinaryOp, Literal)> {
         AtomicOp::And => (BinaryOp::And, Literal::from_i64(dtype, -1)),
         AtomicOp::Or => (BinaryOp::Or, Literal::from_i64(dtype, 0)),
         AtomicOp::Xor => (BinaryOp::Xor, Literal::from_i64(dtype, 0)),
-        AtomicOp::Exchange | AtomicOp::CompareSwap => return None,
+        AtomicOp::Exchange | AtomicOp::CompareSwap | AtomicOp::Load => return None,
     })
 }
 

@@ -98,6 +98,8 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
         | Op::Number(a) => replace(a),
         Op::Pick { tile, .. } => replace(tile),
         Op::Like { value, model } => [value, model].into_iter().for_each(replace),
+        Op::Or { tile, absent } => [tile, absent].into_iter().for_each(replace),
+        Op::Total { scan, .. } => replace(scan),
         Op::Within(tile, ends) => [tile].into_iter().chain(ends.iter_mut().flatten()).for_each(replace),
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => {
             replace(a);
@@ -114,7 +116,7 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
         }
         Op::Vote(_, mask) => replace(mask),
         Op::Dot { a, b, acc } => [a, b, acc].into_iter().for_each(replace),
-        Op::Stack(all) | Op::Gather(_, all) => all.iter_mut().for_each(replace),
+        Op::Stack(all) | Op::Gather(_, all) | Op::GatherInside(_, all) => all.iter_mut().for_each(replace),
         Op::Window { index, shift, .. } => {
             index.iter_mut().for_each(replace);
             shift.iter_mut().flatten().for_each(replace);

@@ -16,6 +16,7 @@ pub fn verify(kernel: &Kernel, pass: &str) {
     let mut checker = Checker {
         kernel,
         numbers: Default::default(),
+        scans: Default::default(),
         visible: vec![false; kernel.values.len()],
         defined: vec![false; kernel.values.len()],
     };
@@ -31,6 +32,8 @@ struct Checker<'a> {
     kernel: &'a Kernel,
     /// Of the accesses of shared arrays so far.
     numbers: std::collections::HashSet<u32>,
+    /// Results of scans, and their axes.
+    scans: std::collections::HashSet<(ValueId, usize)>,
     visible: Vec<bool>,
     defined: Vec<bool>,
 }

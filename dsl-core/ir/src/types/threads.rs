@@ -19,6 +19,8 @@ pub enum AtomicOp {
     Exchange,
     /// Compare and swap.
     CompareSwap,
+    /// Leaves the element as it is: its operand says nothing.
+    Load,
 }
 
 /// The threads among which an atomic, fence or barrier orders memory.

@@ -88,7 +88,8 @@ impl<'a> Page<'a> {
                     found.push(("guard".into(), layout));
                 }
             }
-            Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Shared { .. } | Stmt::Barrier(_) => {}
+            Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Together(_) => {}
+            Stmt::Shared { .. } | Stmt::Barrier(_) => {}
             Stmt::Meet(_) | Stmt::Copies { .. } | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => {}
             Stmt::Finish(_) => {}
         });
@@ -141,7 +142,8 @@ fn view_of(stmt: &Stmt) -> Option<ViewId> {
         Stmt::Window(_, window) => Some(window.tile.view),
         Stmt::Scatter { view, .. } | Stmt::Atomic { view, .. } => Some(*view),
         Stmt::Loop(l) => Some(l.view),
-        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Meet(_) | Stmt::Copies { .. } => None,
+        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) => None,
+        Stmt::Meet(_) | Stmt::Copies { .. } => None,
         Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Finish(_) => None,
     }
 }

@@ -196,6 +196,13 @@ impl<'a> Page<'a> {
             }
             Stmt::Atomic { update, view, .. } => self.atomic(update, &format!("{}[{}]", self.view(*view), self.list(&update.indices))),
             Stmt::Combine(c) => self.combine(c),
+            Stmt::Together(all) => {
+                self.line("meet once for {");
+                self.indent += 1;
+                all.iter().for_each(|c| self.combine(c));
+                self.indent -= 1;
+                self.line("}");
+            }
             Stmt::Shared { array, kind, .. } => self.shared(*array, kind),
             Stmt::Barrier(scope) => self.line(if *scope == Scope::Warp { "barrier warp, by hand" } else { "barrier block, by hand" }),
             Stmt::Copies { pending } => self.line(&pending.map_or("commit copies".into(), |n| format!("await copies but the last {n}"))),

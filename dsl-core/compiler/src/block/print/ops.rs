@@ -21,6 +21,8 @@ impl Page<'_> {
             Op::Bitcast(a) => format!("bitcast {}", list(&[*a])),
             Op::Splat(a) => format!("splat {}", list(&[*a])),
             Op::Like { value, model } => format!("splat {} like {}", list(&[*value]), self.name(*model)),
+            Op::Or { tile, absent } => format!("{} or {}", self.name(*tile), self.scalar(*absent)),
+            Op::Total { scan, axis } => format!("total of {} along axis {axis}", self.name(*scan)),
             Op::Within(a, ends) => {
                 let axes: Vec<String> = ends.iter().map(|e| e.map_or("_".into(), |v| self.name(v))).collect();
                 format!("{} within [{}]", self.name(*a), axes.join(", "))
@@ -42,6 +44,7 @@ impl Page<'_> {
             Op::Dot { a, b, acc } => format!("{} + {} . {}", self.name(*acc), self.name(*a), self.name(*b)),
             Op::Near(window, offsets) => format!("{} at [{}]", self.name(*window), list(offsets)),
             Op::Gather(view, indices) => format!("gather {}[{}]", self.view(*view), list(indices)),
+            Op::GatherInside(view, indices) => format!("gather inside {}[{}]", self.view(*view), list(indices)),
             Op::Load(..) | Op::Window { .. } => panic!("block: a load or a window is a statement of its own"),
         }
     }

@@ -176,6 +176,33 @@ __device__ __forceinline__ unsigned long long wait_nonzero(const unsigned long l
 }
 ";
 
+/// A load of what other blocks store, of 32 and of 64 bits, with its order and scope.
+macro_rules! fetch {
+    ($comment:literal, $name:literal, $order:literal) => {
+        concat!(
+            $comment,
+            "\n__device__ __forceinline__ unsigned int ",
+            $name,
+            "(const unsigned int* at)\n{\n    unsigned int found;\n    asm volatile(\"ld.",
+            $order,
+            ".global.u32 %0, [%1];\" : \"=r\"(found) : \"l\"(at) : \"memory\");\n    return found;\n}\n",
+            "__device__ __forceinline__ unsigned long long ",
+            $name,
+            "(const unsigned long long* at)\n{\n    unsigned long long found;\n    asm volatile(\"ld.",
+            $order,
+            ".global.u64 %0, [%1];\" : \"=l\"(found) : \"l\"(at) : \"memory\");\n    return found;\n}\n"
+        )
+    };
+}
+
+pub(super) const FETCH_RELAXED: &str = fetch!("// Loads what other blocks store.", "fetch_relaxed", "relaxed.gpu");
+pub(super) const FETCH_RELAXED_SYSTEM: &str =
+    fetch!("// Loads what others store, the host among them.", "fetch_relaxed_system", "relaxed.sys");
+pub(super) const FETCH_ACQUIRE: &str =
+    fetch!("// Loads what other blocks store. What they did before they released it is done.", "fetch_acquire", "acquire.gpu");
+pub(super) const FETCH_ACQUIRE_SYSTEM: &str =
+    fetch!("// Loads what others store. What they did before they released it is done.", "fetch_acquire_system", "acquire.sys");
+
 pub(super) const LOAD_KEPT: &str = "\
 // Loads a word, or 2 or 4 of them, whose lines the caches are asked to keep the longest. What lies there does not change.
 template <typename T> __device__ __forceinline__ T load_kept(const T* at)

@@ -6,6 +6,7 @@
 
 mod inputs;
 mod steps;
+mod together;
 
 pub(crate) use steps::{Step, steps};
 
@@ -37,22 +38,31 @@ impl Expander<'_> {
     }
 
     fn reduce(&mut self, c: &Combine, axes: &[usize]) -> Expanded<()> {
+        let (mut partial, steps, result) = self.begin_reduction(c, axes)?;
+        self.take_steps(c, &mut partial, steps)?;
+        self.end_reduction(c, &partial, &result);
+        Ok(())
+    }
+
+    /// What each thread has of a reduction, the steps that are left, and the layout of the results.
+    fn begin_reduction(&mut self, c: &Combine, axes: &[usize]) -> Expanded<(Partial, Vec<Step>, Layout)> {
         let layout = c.inputs.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.layout_of(c.inputs[0]));
         for v in &c.inputs {
             self.prepare(*v, &layout)?;
         }
         let steps = steps(&layout, axes, c.operator.commutative());
         let registers_first = c.operator.commutative();
-        let mut partial = if registers_first { self.combine_registers(c, &layout, axes)? } else { self.elements_of(c, &layout)? };
+        let partial = if registers_first { self.combine_registers(c, &layout, axes)? } else { self.elements_of(c, &layout)? };
         let steps: Vec<Step> = steps.into_iter().filter(|s| !(registers_first && matches!(s, Step::Registers { .. }))).collect();
-        self.take_steps(c, &mut partial, steps)?;
         let kept: Vec<Vec<Digit>> =
             layout.axes.iter().enumerate().filter(|(k, _)| !axes.contains(k)).map(|(_, digits)| digits.clone()).collect();
-        let result = renumbered(kept, layout.threads);
+        Ok((partial, steps, renumbered(kept, layout.threads)))
+    }
+
+    fn end_reduction(&mut self, c: &Combine, partial: &Partial, result: &Layout) {
         for (value, var) in c.results.iter().zip(&partial.vars) {
-            self.set_combined(*value, *var, &result);
+            self.set_combined(*value, *var, result);
         }
-        Ok(())
     }
 
     /// Takes the steps of a combination in order.
@@ -178,14 +188,22 @@ impl Expander<'_> {
         let mask = self.inputs_mask(c, layout)?;
         // What is absent along all of the reduced axes at once is left out at the end.
         let late = mask.as_ref().is_some_and(|m| m.sides.is_empty() && self.open_bounds(m).iter().all(|b| !axes.contains(&b.axis)));
-        self.each_element(c, layout, mask.as_ref().filter(|_| !late), &mut |cx, at, elements| {
+        let mut join = |cx: &mut Expander, at: &At, elements: Vec<Expr>, present: Option<Expr>| {
             let at = index(cx, at);
             let elements = cx.settled(&operator, elements);
-            let old = targets.iter().map(|v| cx.slot(*v, at.as_ref())).collect();
-            let new = cx.apply_operator(&operator, old, elements)?;
+            let old: Vec<Expr> = targets.iter().map(|v| cx.slot(*v, at.as_ref())).collect();
+            let mut new = cx.apply_operator(&operator, old.clone(), elements)?;
+            if let Some(present) = present {
+                new = new.into_iter().zip(old).map(|(n, o)| Expr::Select(Box::new(present.clone()), Box::new(n), Box::new(o))).collect();
+            }
             cx.assign_components(&targets, at.as_ref(), new);
             Ok(())
-        })?;
+        };
+        match mask.as_ref().filter(|_| !late) {
+            // A product is added up by a multiply-add, where what is absent leaves the sum as it was.
+            Some(mask) if self.adds_up_products(c) => self.each_present(c, layout, mask, &mut join)?,
+            mask => self.each_element(c, layout, mask, &mut |cx, at, elements| join(cx, at, elements, None))?,
+        }
         if let Some(mask) = mask.filter(|m| late && !self.open_bounds(m).is_empty()) {
             self.leave_out(c, &vars, &kept, &mask)?;
         }

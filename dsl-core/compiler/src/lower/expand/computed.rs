@@ -57,6 +57,20 @@ impl Expander<'_> {
         (self.place(view, address), all(guards))
     }
 
+    /// The address of computed positions that lie inside of a view.
+    pub fn place_inside(&mut self, view: ViewId, indices: &[ValueId], elements: &[Expr]) -> Place {
+        let v = self.kernel.view(view).clone();
+        let mut terms = Vec::new();
+        for ((value, e), axis) in indices.iter().zip(elements).zip(&v.axes) {
+            let (dtype, e) = self.narrowed(self.register_type(*value), e);
+            let stride = self.index_of(axis.stride);
+            terms.push((self.ix.cast(dtype, e), stride));
+        }
+        let offset = self.index_of(v.offset);
+        let address = self.linear(offset, terms);
+        self.place(view, address)
+    }
+
     /// The first copy of an element of a shared array.
     fn place_in_array(&mut self, id: SharedId, indices: &[ValueId], elements: &[Expr]) -> (Place, Option<Expr>) {
         let array = self.array(id);
@@ -163,6 +177,11 @@ impl Expander<'_> {
         let data = var.map(Data::Array).or(single.map(Data::One)).unwrap_or_else(|| panic!("memory: a gather without elements"));
         if takes {
             mask.sides.clear();
+        }
+        // Whatever is absent inside of the mask's bounds was not read.
+        self.zero_inside.extend(var);
+        if let Data::One(Expr::Var(one)) = data {
+            self.zero_inside.insert(one);
         }
         found.end(self, value, &layout, &mut mask, var);
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));

@@ -113,6 +113,10 @@ pub(crate) struct Expander<'a> {
     pub carried: HashSet<VarId>,
     /// Variables whose absent elements hold zeros: they were loaded so.
     pub zero_filled: HashSet<VarId>,
+    /// Variables whose elements inside of all bounds hold zeros where they are absent.
+    pub zero_inside: HashSet<VarId>,
+    /// Where the results of scans have ended.
+    pub scan_ends: HashMap<ValueId, super::scan_total::ScanEnd>,
 }
 
 /// The result of a step: what a schedule, or a kernel under any, cannot have stops it.
@@ -173,6 +177,8 @@ impl<'a> Expander<'a> {
             share: None,
             carried: HashSet::new(),
             zero_filled: HashSet::new(),
+            zero_inside: HashSet::new(),
+            scan_ends: HashMap::new(),
         };
         expander.begin_threads();
         expander

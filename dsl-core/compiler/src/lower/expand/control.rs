@@ -40,6 +40,7 @@ impl Expander<'_> {
             block::Stmt::Window(value, window) => self.open_copied(*value, Copied::Window(window)),
             block::Stmt::Let(value, op) => self.lower_let(*value, op),
             block::Stmt::Combine(c) => self.combine(c),
+            block::Stmt::Together(all) => self.combine_together(all),
             block::Stmt::Store { to, value, instead } => self.store(to, *value, instead.as_ref()),
             block::Stmt::Scatter { view, indices, value, run: Some(_), .. } => self.scatter_runs(Memory::View(*view), indices, *value),
             block::Stmt::Scatter { view, indices, value, .. } => self.scatter(Memory::View(*view), indices, *value),

@@ -136,16 +136,21 @@ impl Expander<'_> {
         self.comment(format!("combine {count} parts of the block through shared memory"));
         let writer = all(agreed.iter().map(|(s, n)| compare(CompareOp::Eq, self.thread_part(*s, *n), int(0))));
         let meeting = self.meet(partial, agreed, parts, writer)?;
-        let vars = partial.vars.clone();
-        if self.lanes_share(c, &meeting) {
+        self.combine_meeting(c, partial, &meeting)
+    }
+
+    /// Combines what the threads of a group have left for each other.
+    pub fn combine_meeting(&mut self, c: &Combine, partial: &mut Partial, meeting: &Meeting) -> Expanded<()> {
+        let (count, vars) = (meeting.count, partial.vars.clone());
+        if self.lanes_share(c, meeting) {
             self.each_slot(partial.layout.registers, &mut |cx, slot| {
                 let lane = super::index::Index { dtype: DType::I32 }.rem(cx.thread32(), count);
-                cx.read_one(&vars, slot, &meeting, lane);
+                cx.read_one(&vars, slot, meeting, lane);
                 Ok(())
             })?;
             return self.combine_lanes(c, partial, 1, count);
         }
-        self.each_slot(partial.layout.registers, &mut |cx, slot| cx.combine_run(c, &vars, slot, &meeting))
+        self.each_slot(partial.layout.registers, &mut |cx, slot| cx.combine_run(c, &vars, slot, meeting))
     }
 
     /// Whether the lanes of each warp read one part each and exchange them: fewer instructions than all parts read by every thread, from
@@ -168,6 +173,22 @@ impl Expander<'_> {
 
     /// Threads that differ in `parts` leave their values in shared memory, and all meet. Of the lanes that are the `same`, the `writer` does.
     pub fn meet(&mut self, partial: &Partial, same: &[(i64, i64)], parts: &[(i64, i64)], writer: Option<Expr>) -> Expanded<Meeting> {
+        let meeting = self.arrange_meeting(partial, same, parts);
+        self.await_last_meeting();
+        self.leave_for_group(partial, &meeting, &writer)?;
+        self.emit(Stmt::Barrier(self.team_barrier()));
+        Ok(meeting)
+    }
+
+    /// Some threads may still read what the last turn left where the next one's parts go.
+    pub fn await_last_meeting(&mut self) {
+        if self.repeated {
+            self.emit(Stmt::Barrier(self.team_barrier()));
+        }
+    }
+
+    /// Where threads leave their parts.
+    pub fn arrange_meeting(&mut self, partial: &Partial, same: &[(i64, i64)], parts: &[(i64, i64)]) -> Meeting {
         let count: i64 = parts.iter().map(|p| p.1).product();
         let gone: Vec<(i64, i64)> = same.iter().chain(parts).copied().collect();
         let (group, groups) = self.thread_without(&gone);
@@ -187,13 +208,14 @@ impl Expander<'_> {
                 self.new_shared(&name, dtype, registers * groups * count)
             })
             .collect();
-        if self.repeated {
-            // Some threads may still read what the last turn left there.
-            self.emit(Stmt::Barrier(self.team_barrier()));
-        }
-        let meeting = Meeting { arrays, group, groups, count, number };
+        Meeting { arrays, group, groups, count, number }
+    }
+
+    /// Leaves a thread's parts for the others of its group.
+    pub fn leave_for_group(&mut self, partial: &Partial, meeting: &Meeting, writer: &Option<Expr>) -> Expanded<()> {
+        let ix = super::index::Index { dtype: DType::I32 };
         let vars = partial.vars.clone();
-        self.each_slot(registers, &mut |cx, slot| {
+        self.each_slot(partial.layout.registers, &mut |cx, slot| {
             for (var, array) in vars.iter().zip(&meeting.arrays) {
                 let index = ix.add(meeting.first(slot), meeting.number.clone());
                 let dtype = cx.vars[var.0 as usize].dtype;
@@ -202,9 +224,7 @@ impl Expander<'_> {
                 cx.emit(Stmt::Store { place, value, predicate: writer.clone(), cache: Default::default() });
             }
             Ok(())
-        })?;
-        self.emit(Stmt::Barrier(self.team_barrier()));
-        Ok(meeting)
+        })
     }
 
     /// The parts of a thread's group, in order: an array for each of `vars`, after which they are named.

@@ -281,6 +281,6 @@ pub(crate) fn grid_of(l: &Loop) -> &Grid {
 /// Combinations pad absent elements, one by one: a full tile is better off without.
 fn combines(l: &Loop) -> bool {
     let mut found = false;
-    block::visit(&l.body, &mut |s| found |= matches!(s, block::Stmt::Combine(_)));
+    block::visit(&l.body, &mut |s| found |= matches!(s, block::Stmt::Combine(_) | block::Stmt::Together(_)));
     found
 }

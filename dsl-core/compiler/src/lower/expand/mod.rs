@@ -2,17 +2,19 @@
 //! or a schedule.
 //!
 //! - `context`, `values`, `elements`, `control`: the SIMT kernel that grows, what became of each value, loops over a thread's elements,
-//!   statements. `memory`, `transfer`, `staged`, `computed`, `mask`, `spans`: addresses and guards, loads and stores, gathers and scatters.
+//!   statements. `memory`, `transfer`, `staged`, `computed`, `gather_inside`, `mask`, `absent`, `spans`: addresses and guards, loads and stores,
+//!   gathers and scatters.
 //!   `convert`: changes of layout.
 //! - `grid`, `tail`: which block works on which tiles, where bounds are checked. `turns`, `multistage`, `stages`, `persistent_pipeline`,
 //!   `fragment_prefetch`, `grid_prefetch`: what is loaded ahead of its iteration.
-//! - `combine`, `scan`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks have,
+//! - `combine`, `scan`, `scan_total`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks have,
 //!   combined. `split_k`, `splitk_fixup`, `sliced_k`: sums that blocks, or groups of threads, share.
 //! - `window`, `copy_to_shared`, `copy_chunks`, `window_reads`: tiles with a halo, copied to shared memory or read where they are.
 //! - `operand`, `computed_operand`, `dot`, `fragment_reads`, `mma`: what dots read and where it lies, products. `quad_shuffle`,
 //!   `epilogue_through_shared`: how results of matrix instructions come to lie in rows.
 //! - `shared`: shared arrays. `warp`, `chain`, `runs`: what lanes and warps exchange by the author's own hand.
 
+mod absent;
 mod atomic_totals;
 mod branch;
 mod chain;
@@ -32,6 +34,7 @@ mod finish;
 mod flagged_partials;
 mod fragment_prefetch;
 mod fragment_reads;
+mod gather_inside;
 mod grid;
 mod grid_prefetch;
 pub(crate) mod index;
@@ -52,6 +55,7 @@ mod range;
 mod roles;
 mod runs;
 mod scan;
+mod scan_total;
 mod second_launch;
 mod shared;
 mod sliced_k;

@@ -46,7 +46,8 @@ impl Expander<'_> {
             _ => self.copies(c, &elements, layout.registers)?,
         };
         let mut partial = Partial { vars: totals, layout: scan.groups.clone() };
-        self.scan_levels(&mut scan, &mut partial, levels)?;
+        let known_by = self.scan_levels(&mut scan, &mut partial, levels)?;
+        self.end_scan(&c.results, &partial, axis, known_by);
         let results = self.with_prefixes(&scan, &layout, elements)?;
         for ((value, input), var) in c.results.iter().zip(&c.inputs).zip(results) {
             let mask = self.tile(*input).mask.clone();
@@ -111,7 +112,8 @@ impl Expander<'_> {
             .collect()
     }
 
-    fn scan_levels(&mut self, scan: &mut Scan, totals: &mut Partial, levels: Vec<Step>) -> Expanded<()> {
+    /// Says of which lanes one alone has the total at the end: a distance apart, how many, and which.
+    fn scan_levels(&mut self, scan: &mut Scan, totals: &mut Partial, levels: Vec<Step>) -> Expanded<Option<(i64, i64, i64)>> {
         let count = levels.len();
         // Lanes that hold the same total by now, and those of which only the last one (the first of a reversed scan) has it.
         let mut lanes: Vec<(i64, i64)> = Vec::new();
@@ -133,7 +135,7 @@ impl Expander<'_> {
             };
             self.join_before(scan, &groups, before)?;
         }
-        Ok(())
+        Ok(last.map(|(distance, extent)| (distance, extent, if scan.reversed { 0 } else { extent - 1 })))
     }
 
     /// Scans totals over lanes `distance` apart; what is before each. Afterwards the last lane has its group's total, or all if `spread`.

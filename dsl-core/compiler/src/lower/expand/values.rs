@@ -57,6 +57,7 @@ impl Expander<'_> {
             }
             Op::Dim(..) | Op::Stride(..) => return Ok(()),
             Op::Near(..) => return self.near(value),
+            Op::Total { scan, .. } => return self.total(value, *scan),
             Op::Start(index) => {
                 let start = self.tile_start(*index);
                 super::index::Index { dtype: DType::I64 }.cast(self.ix.dtype, start)
@@ -100,6 +101,9 @@ impl Expander<'_> {
             Op::Dot { a, b, acc } => return self.dot(value, [*a, *b, *acc]),
             Op::Near(..) => return self.near(value),
             Op::Gather(view, indices) => return self.gather_tile(value, *view, indices),
+            Op::GatherInside(view, indices) => return self.gather_inside(value, *view, indices),
+            Op::Or { tile, absent } => return self.or(value, op, *tile, *absent),
+            Op::Total { scan, .. } => return self.total(value, *scan),
             Op::Shuffle { .. } | Op::Vote(..) => return self.warp_op(value, op),
             Op::Stack(parts) => return self.stack(value, parts),
             Op::Pick { tile, axis, at } => return self.pick(value, *tile, *axis, *at),
@@ -142,6 +146,11 @@ impl Expander<'_> {
             }
         }
         rep.mask = self.few_tests(value, rep.mask, rep.layout.as_ref())?;
+        self.set_pending(value, rep)
+    }
+
+    /// A tile that is computed where it is used, or once where that is better.
+    pub fn set_pending(&mut self, value: ValueId, rep: TileRep) -> Expanded<()> {
         let uses = self.used(value);
         let single = rep.layout.as_ref().is_some_and(|l| l.registers == 1);
         self.set(value, Rep::Tile(rep));

@@ -1,17 +1,21 @@
 //! The passes that make block IR of tile IR, and decide what `expand` then writes out. None knows another.
 
 mod assign_layouts;
+mod drop_unread;
 mod fit_rows;
 mod lower_tiles;
 mod place_barriers;
 mod record_presence;
+mod share_meetings;
 mod split_tails;
 
 pub(crate) use assign_layouts::assign_layouts;
+pub(crate) use drop_unread::drop_unread;
 pub(crate) use fit_rows::fit;
 pub(crate) use lower_tiles::lower_tiles;
 pub(crate) use place_barriers::place_barriers;
 pub(crate) use record_presence::record_presence;
+pub(crate) use share_meetings::share_meetings;
 pub(crate) use split_tails::split_tails;
 
 use crate::plan::Plan;

@@ -3,7 +3,7 @@
 use super::EvalError;
 use super::run::Machine;
 use super::value::{TileVal, Val, positions, strides};
-use crate::tile::{Combine, Form, Operator, Ty};
+use crate::tile::{Combine, Form, Operator, Ty, ValueId};
 use std::rc::Rc;
 
 /// Groups of elements that an operator is tried on, and elements of each.
@@ -76,6 +76,7 @@ impl Machine<'_, '_> {
             self.try_operator(c, &some)?;
         }
         let mut outputs: Vec<Vec<u64>> = tiles.iter().map(|t| t.data.clone()).collect();
+        let mut totals: Vec<Vec<u64>> = vec![Vec::new(); tiles.len()];
         for start in starts {
             let mut acc = identity.clone();
             for k in &order {
@@ -87,11 +88,22 @@ impl Machine<'_, '_> {
                 let shown = if exclusive { &before } else { &acc };
                 outputs.iter_mut().zip(shown).for_each(|(column, cell)| column[at] = *cell);
             }
+            totals.iter_mut().zip(acc).for_each(|(column, cell)| column.push(cell));
         }
+        self.totals.extend(c.results.iter().copied().zip(totals));
         for ((result, data), tile) in c.results.iter().zip(outputs).zip(&tiles) {
             self.set(*result, TileVal { shape: shape.clone(), data, mask: tile.mask.clone() }.into());
         }
         Ok(())
+    }
+
+    /// What a scan comes to, row after row.
+    pub(super) fn total(&self, id: ValueId, scan: ValueId) -> Val {
+        let cells = self.totals.get(&scan).unwrap_or_else(|| panic!("eval: %{} is the total of no scan", id.0));
+        match self.kernel.ty(id) {
+            Ty::Scalar(_) => Val::Scalar(Some(cells[0])),
+            _ => TileVal { shape: self.extents(id), data: cells.clone(), mask: None }.into(),
+        }
     }
 
     /// Tries the operator on what the only block has: its elements, where these are a tile, and what they come to with themselves.

@@ -52,6 +52,12 @@ impl Machine<'_, '_> {
                 let (one, model) = (self.val(*value).to_tile(&self.extents(id)), self.tile(*model));
                 TileVal { shape: one.shape.clone(), data: one.data.clone(), mask: meet(&one.mask, &model.mask) }.into()
             }
+            Op::Or { tile, absent } => {
+                let (tile, absent) = (self.tile(*tile), self.cell(*absent, "what stands for absent elements", loc)?);
+                let data = (0..tile.data.len()).map(|i| tile.at(i).unwrap_or(absent)).collect();
+                TileVal { shape: tile.shape.clone(), data, mask: None }.into()
+            }
+            Op::Total { scan, .. } => self.total(id, *scan),
             Op::Within(a, ends) => self.within(*a, ends, loc)?,
             Op::Broadcast(a, from) => self.broadcast(id, *a, from),
             Op::Transpose(a, perm) => {
@@ -91,6 +97,11 @@ impl Machine<'_, '_> {
             }
             Op::Gather(view, indices) => {
                 let (shape, addresses) = self.gathered(*view, indices, None, loc)?;
+                self.load(id, *view, shape, addresses, loc)?
+            }
+            Op::GatherInside(view, indices) => {
+                let (shape, addresses) = self.gathered(*view, indices, None, loc)?;
+                self.check_positions(id, *view, indices, &shape, loc)?;
                 self.load(id, *view, shape, addresses, loc)?
             }
         })
@@ -267,6 +278,24 @@ impl Machine<'_, '_> {
         }
         self.check_inside(view, &window, &addresses, loc)?;
         Ok((shape, addresses))
+    }
+
+    /// Positions that the author asserts to lie inside: those of elements that exist, on their side of enclosing choices.
+    fn check_positions(&self, id: ValueId, view: ViewId, indices: &[ValueId], shape: &[usize], loc: SourceLoc) -> Result<(), EvalError> {
+        let window = self.window(view, loc)?;
+        let tiles: Vec<_> = indices.iter().map(|v| (self.val(*v).to_tile(shape), self.dtype(*v))).collect();
+        let there = |i: usize| if tiles.iter().all(|(t, _)| t.at(i).is_some()) { 0 } else { ABSENT };
+        let mut asked: Vec<i64> = (0..shape.iter().product()).map(there).collect();
+        self.hide(&[id], &mut asked);
+        for (i, _) in asked.iter().enumerate().filter(|(_, a)| **a != ABSENT) {
+            for (axis, (tile, dtype)) in tiles.iter().enumerate() {
+                let at = coordinate(self.numbers, *dtype, tile.data[i]);
+                if window.step(axis, at) == ABSENT {
+                    return Err(EvalError::BeyondAxis { view: self.kernel.view(view).text.clone(), axis, at, len: window.lens[axis], loc });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn load(&mut self, id: ValueId, view: ViewId, shape: Vec<usize>, mut addresses: Vec<i64>, loc: SourceLoc) -> Result<Val, EvalError> {

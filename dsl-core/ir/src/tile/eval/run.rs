@@ -53,6 +53,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         sides: Vec::new(),
         scattered: HashMap::new(),
         trials: HashMap::new(),
+        totals: HashMap::new(),
     };
     machine.block(&kernel.body)
 }
@@ -75,6 +76,8 @@ pub(super) struct Machine<'a, 'b> {
     pub(super) fuel: u64,
     /// What was tried of the operators of authors, by their lines.
     pub(super) trials: HashMap<SourceLoc, Trial>,
+    /// What the latest scans came to, by their results.
+    pub(super) totals: HashMap<ValueId, Vec<u64>>,
     /// How often an element of memory has changed.
     pub(super) changes: u64,
     env: Vec<Option<Val>>,

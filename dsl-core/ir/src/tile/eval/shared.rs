@@ -27,6 +27,7 @@ impl Rule {
         match (&self.combine, expected) {
             (Some(combine), _) => combine(old, value),
             (None, Some(expected)) if self.op == AtomicOp::CompareSwap && old != expected => old,
+            (None, _) if self.op == AtomicOp::Load => old,
             (None, _) => value,
         }
     }

@@ -50,6 +50,17 @@ impl Checker<'_> {
                 let fits = matches!((self.used(*value)?, result), (Ty::Scalar(d), Ty::Tile(e, _)) if d == e);
                 ensure(fits && shape(self.used(*model)?) == shape(result), wrong)
             }
+            Op::Or { tile, absent } => {
+                let fits = matches!((self.used(*absent)?, result), (Ty::Scalar(d), Ty::Tile(e, _)) if d == e);
+                ensure(fits && self.used(*tile)? == result, wrong)
+            }
+            Op::Total { scan, axis } => {
+                let of = self.used(*scan)?;
+                let mut left = shape(of);
+                ensure(self.scans.contains(&(*scan, *axis)) && of.dtype() == result.dtype(), wrong)?;
+                left.remove(*axis);
+                ensure(left == shape(result), wrong)
+            }
             Op::Within(a, ends) => {
                 let sizes = shape(result);
                 ensure(self.used(*a)? == result && ends.len() == sizes.len(), wrong)?;
@@ -134,7 +145,7 @@ impl Checker<'_> {
                 let spanned = self.access(*view, index)?;
                 ensure(spanned == shape(result) && result.dtype() == Some(kernel.view(*view).dtype), wrong)
             }
-            Op::Gather(view, indices) => {
+            Op::Gather(view, indices) | Op::GatherInside(view, indices) => {
                 let spanned = self.computed(*view, indices)?;
                 ensure(spanned == shape(result) && result.dtype() == Some(kernel.view(*view).dtype), wrong)
             }
@@ -156,6 +167,7 @@ impl Checker<'_> {
             }
             Form::Scan { axis, .. } => {
                 ensure(*axis < first.len(), wrong)?;
+                self.scans.extend(c.results.iter().map(|r| (*r, *axis)));
                 first.clone()
             }
             Form::Grid => first.clone(),

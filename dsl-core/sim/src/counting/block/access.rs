@@ -246,7 +246,7 @@ impl Machine<'_> {
             old[lane] = normalise(self.value(place.space, addresses[lane], size), place.dtype);
             let new = match (step.op, expected) {
                 (AtomicOp::CompareSwap, Some(e)) if e[lane] == old[lane] => values[lane],
-                (AtomicOp::CompareSwap, _) => old[lane],
+                (AtomicOp::CompareSwap | AtomicOp::Load, _) => old[lane],
                 (op, _) => apply(op, place.dtype, old[lane], values[lane]),
             };
             self.set_value(place.space, addresses[lane], size, new);

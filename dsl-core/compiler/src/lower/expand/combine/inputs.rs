@@ -1,13 +1,17 @@
 //! Elements of a combination's inputs, absent ones as the identity: where they are zeros already, nothing has to be done.
 
-use crate::block::{Combine, Op, ValueId};
+use crate::block::{Combine, Op, Operator, ValueId};
 use crate::lower::expand::context::{Data, Expanded, Expander};
 use crate::lower::expand::elements::Sink;
 use crate::lower::expand::mask::Mask;
+use crate::lower::expand::values::At;
 use girih_ir::layout::Layout;
-use girih_ir::simt::Expr;
-use girih_ir::types::{BinaryOp, TernaryOp, UnaryOp};
+use girih_ir::simt::{Expr, VarId};
+use girih_ir::types::{BinaryOp, DType, TernaryOp, UnaryOp};
 use std::collections::HashSet;
+
+/// What is done with elements, and with the condition under which they are present.
+type PresentSink<'s> = &'s mut dyn FnMut(&mut Expander, &At, Vec<Expr>, Option<Expr>) -> Expanded<()>;
 
 impl Expander<'_> {
     /// Which elements of a combination's inputs exist, if that has to be checked: zeros that are the identity need not.
@@ -45,13 +49,35 @@ impl Expander<'_> {
         })
     }
 
-    /// Whether the absent elements of a tile surely hold zeros: it was loaded so, or computed from such tiles in a way that keeps zeros.
-    pub fn zero_where_absent(&self, value: ValueId) -> bool {
-        self.keeps_zeros(value, &mut HashSet::new())
+    /// Runs `sink` on every element of a combination's inputs, and on the condition under which it is present.
+    pub(super) fn each_present(&mut self, c: &Combine, layout: &Layout, mask: &Mask, sink: PresentSink) -> Expanded<()> {
+        let axes = self.bound_axes(mask, layout);
+        let base = self.base_coordinates(&axes, layout);
+        self.for_elements(&c.inputs, layout, true, &mut |cx, at, elements| {
+            let present = cx.present(mask, &base, at);
+            sink(cx, at, elements, present)
+        })
     }
 
-    /// `seen` has the values that were asked: all of them have to keep zeros.
-    fn keeps_zeros(&self, value: ValueId, seen: &mut HashSet<ValueId>) -> bool {
+    /// Whether a combination is a sum of products of floats.
+    pub(super) fn adds_up_products(&self, c: &Combine) -> bool {
+        let product = |v: ValueId| matches!(self.ops.get(&v), Some(Op::Binary(BinaryOp::Mul, ..)));
+        matches!(c.operator, Operator::Sum) && self.register_type(c.inputs[0]) == DType::F32 && product(c.inputs[0])
+    }
+
+    /// Whether the absent elements of a tile surely hold zeros: it was loaded so, or computed from such tiles in a way that keeps zeros.
+    pub fn zero_where_absent(&self, value: ValueId) -> bool {
+        self.keeps_zeros(value, &|var| self.zero_filled.contains(&var), &mut HashSet::new())
+    }
+
+    /// The same of elements that lie inside of all bounds of the tile's mask.
+    pub fn zero_beside_bounds(&self, value: ValueId) -> bool {
+        let zero = |var| self.zero_filled.contains(&var) || self.zero_inside.contains(&var);
+        self.keeps_zeros(value, &zero, &mut HashSet::new())
+    }
+
+    /// `zero` tells which variables hold zeros; `seen` has the values that were asked: all of them have to keep zeros.
+    fn keeps_zeros(&self, value: ValueId, zero: &dyn Fn(VarId) -> bool, seen: &mut HashSet<ValueId>) -> bool {
         if !seen.insert(value) {
             return true;
         }
@@ -59,19 +85,19 @@ impl Expander<'_> {
         let same = |a: ValueId, b: ValueId| self.tile(a).mask == self.tile(b).mask;
         match &rep.data {
             Data::Splat(Expr::Literal(l)) => l.bits == 0,
-            Data::Array(var) => self.zero_filled.contains(var),
-            Data::One(Expr::Var(var)) => self.zero_filled.contains(var),
+            Data::Array(var) => zero(*var),
+            Data::One(Expr::Var(var)) => zero(*var),
             Data::One(Expr::Load { predicate: Some(_), .. }) => true,
-            Data::Pending(Op::Unary(UnaryOp::Neg | UnaryOp::Abs, a) | Op::Cast(a)) => self.keeps_zeros(*a, seen),
+            Data::Pending(Op::Unary(UnaryOp::Neg | UnaryOp::Abs, a) | Op::Cast(a)) => self.keeps_zeros(*a, zero, seen),
             Data::Pending(Op::Select(condition, a, b)) => {
-                let mut zero = |v: ValueId| self.tile(v).mask == Mask::default() || self.keeps_zeros(v, seen);
-                self.tile(*condition).mask == Mask::default() && zero(*a) && zero(*b)
+                let mut kept = |v: ValueId| self.tile(v).mask == Mask::default() || self.keeps_zeros(v, zero, seen);
+                self.tile(*condition).mask == Mask::default() && kept(*a) && kept(*b)
             }
             Data::Pending(Op::Binary(BinaryOp::Mul | BinaryOp::Add | BinaryOp::Sub, a, b)) => {
-                same(*a, *b) && self.keeps_zeros(*a, seen) && self.keeps_zeros(*b, seen)
+                same(*a, *b) && self.keeps_zeros(*a, zero, seen) && self.keeps_zeros(*b, zero, seen)
             }
             Data::Pending(Op::Ternary(TernaryOp::Fma, a, b, c)) => {
-                same(*a, *b) && same(*b, *c) && [a, b, c].into_iter().all(|v| self.keeps_zeros(*v, seen))
+                same(*a, *b) && same(*b, *c) && [a, b, c].into_iter().all(|v| self.keeps_zeros(*v, zero, seen))
             }
             _ => false,
         }

@@ -162,7 +162,8 @@ impl Expander<'_> {
                 let bits = if from == to { raw } else { Expr::Bitcast(to, Box::new(raw)) };
                 self.load_register(Some(to), bits)
             }
-            Op::Splat(_) | Op::Within(..) => *next(),
+            // Of what is absent a scalar stands there already, where it has to: see `absent`.
+            Op::Splat(_) | Op::Within(..) | Op::Or { .. } => *next(),
             other => panic!("lowering: {other:?} is not elementwise"),
         }
     }
