@@ -1,6 +1,7 @@
 //! The passes that make block IR of tile IR, and decide what `expand` then writes out. None knows another.
 
 mod assign_layouts;
+mod assign_widths;
 mod fit_rows;
 mod lower_tiles;
 mod place_barriers;
@@ -8,6 +9,7 @@ mod record_presence;
 mod split_tails;
 
 pub(crate) use assign_layouts::assign_layouts;
+pub(crate) use assign_widths::assign_widths;
 pub(crate) use fit_rows::fit;
 pub(crate) use lower_tiles::lower_tiles;
 pub(crate) use place_barriers::place_barriers;
