@@ -5,7 +5,7 @@ mod made;
 use super::layouts::dealt_to_slices;
 use super::mask::{Bound, Mask, Test};
 use super::range::Ranges;
-use super::{Block, Branch, Carry, Finish, FinishWay, Kernel, Layout, Stmt, Ty, ValueId};
+use super::{Block, Branch, Carry, Finish, FinishWay, Kernel, Layout, Op, Range, Stmt, Ty, ValueId};
 use made::Memory;
 use std::collections::HashMap;
 
@@ -26,6 +26,11 @@ pub(crate) struct Walk<'k> {
     sides: Vec<(ValueId, Mask)>,
     /// The team of the statements.
     pub team: usize,
+    /// The statements are those of a tile of the grid.
+    pub in_grid: bool,
+    /// Loops of several iterations around them, that over the grid's tiles aside.
+    pub loops: u32,
+    ops: HashMap<ValueId, &'k Op>,
 }
 
 /// What is done at each statement, before it makes its values.
@@ -33,7 +38,16 @@ pub(crate) type AtEach<'v> = &'v mut dyn FnMut(&Walk, &Stmt);
 
 impl<'k> Walk<'k> {
     pub fn new(page: &'k Kernel) -> Walk<'k> {
-        Walk { page, tiles: HashMap::new(), ranges: Ranges::new(page), sides: vec![], team: 0 }
+        Walk {
+            page,
+            tiles: HashMap::new(),
+            ranges: Ranges::new(page),
+            sides: vec![],
+            team: 0,
+            in_grid: false,
+            loops: 0,
+            ops: HashMap::new(),
+        }
     }
 
     /// What is known of a tile.
@@ -84,6 +98,7 @@ impl<'k> Walk<'k> {
     fn stmt(&mut self, stmt: &'k Stmt, each: AtEach) {
         match stmt {
             Stmt::Let(v, op) => {
+                self.ops.insert(*v, op);
                 if self.is_tile(*v) {
                     let lying = self.made(*v, op);
                     self.set(*v, lying);
@@ -107,6 +122,7 @@ impl<'k> Walk<'k> {
             Stmt::Atomic { update, view, .. } => self.updated(update, Memory::View(*view)),
             Stmt::Shared { array, kind, .. } => self.shared(*array, kind),
             Stmt::Loop(l) if l.grid.is_some() => self.carried(&l.carries, |walk| {
+                walk.in_grid = true;
                 let shared = l.grid.as_deref().and_then(|g| l.place_of(g.shared?)).filter(|_| walk.page.teams.len() > 1);
                 for (at, stmt) in l.body.iter().enumerate() {
                     each(walk, stmt);
@@ -115,21 +131,28 @@ impl<'k> Walk<'k> {
                         walk.go_on_together(stmt);
                     }
                 }
-                walk.team = 0;
+                (walk.team, walk.in_grid) = (0, false);
             }),
             Stmt::Loop(l) => {
                 let sides = std::mem::take(&mut self.sides);
+                let turns = u32::from(l.plan.range != Range::Once);
+                self.loops += turns;
                 self.carried(&l.carries, |walk| walk.block(&l.body, each));
+                self.loops -= turns;
                 self.sides = sides;
             }
             Stmt::Range { carries, body, .. } => {
+                self.loops += 1;
                 self.carried(carries, |walk| walk.block(body, each));
+                self.loops -= 1;
             }
             Stmt::While { carries, header, body, .. } => {
+                self.loops += 1;
                 self.carried(carries, |walk| {
                     walk.block(header, each);
                     walk.block(body, each);
                 });
+                self.loops -= 1;
             }
             Stmt::If { then, otherwise, results, .. } => {
                 self.block(then, each);

@@ -180,6 +180,8 @@ pub(crate) enum Tail {
     TwoTexts,
     /// A condition at each access.
     Predicates,
+    /// As that, where the body might have stood twice: one text is as good.
+    OneText,
 }
 
 /// The end of a kernel that combines what all blocks have.

@@ -286,7 +286,7 @@ impl Check<'_> {
                 rule(l.carries.is_empty(), || "one condition stands around a body that carries values".into())
             }
             Tail::None => rule(grid.divides, || "no tile is checked, and lengths are no multiples of theirs".into()),
-            Tail::TwoTexts | Tail::Predicates => Ok(()),
+            Tail::TwoTexts | Tail::Predicates | Tail::OneText => Ok(()),
         }
     }
 

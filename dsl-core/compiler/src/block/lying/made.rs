@@ -1,7 +1,7 @@
 //! What operations, combinations and reads at computed positions make of tiles.
 
 use super::{Lying, Walk};
-use crate::block::layouts::{by_lanes, renumbered};
+use crate::block::layouts::{by_lanes, projected, renumbered};
 use crate::block::mask::{Mask, Test};
 use crate::block::{Combine, Form, Op, SharedId, SharedKind, Update, ValueId, ViewId, operands};
 use girih_ir::layout::{Digit, Layout, Source};
@@ -15,7 +15,7 @@ pub(super) enum Memory {
 
 impl Walk<'_> {
     /// What an operation makes.
-    pub(super) fn made(&self, value: ValueId, op: &Op) -> Lying {
+    pub fn made(&self, value: ValueId, op: &Op) -> Lying {
         match op {
             Op::Dot { acc, .. } => Lying { layout: self.own(*acc), mask: self.tile(*acc).mask },
             Op::Near(window, _) => {
@@ -47,6 +47,26 @@ impl Walk<'_> {
             Op::Like { model, .. } => Lying { layout: None, mask: self.tile(*model).mask },
             Op::Splat(_) | Op::Iota | Op::Coordinates(_) => Lying::default(),
             _ => self.elementwise(value, op),
+        }
+    }
+
+    /// Whether a tile whose axis `k` is axis `axes[k]` of a layout lies so, or is computed so, without a change of hands.
+    pub fn fits(&self, value: ValueId, layout: &Layout, axes: &[usize]) -> bool {
+        if !self.is_tile(value) {
+            return true;
+        }
+        match (&self.tile(value).layout, self.ops.get(&value)) {
+            (Some(own), _) => {
+                let wanted = projected(layout, axes);
+                *own == wanted || self.page.can_exchange(own, &wanted)
+            }
+            (None, Some(Op::Broadcast(of, from))) => {
+                let mut inner = vec![0; from.iter().flatten().count()];
+                from.iter().enumerate().for_each(|(k, f)| f.iter().for_each(|f| inner[*f] = axes[k]));
+                self.fits(*of, layout, &inner)
+            }
+            (None, Some(op)) => operands(op).into_iter().all(|v| self.fits(v, layout, axes)),
+            (None, None) => true,
         }
     }
 

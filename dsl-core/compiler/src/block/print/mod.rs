@@ -240,7 +240,7 @@ impl<'a> Page<'a> {
         match self.kernel.grid().map(|grid| &grid.tail) {
             Some(Tail::None | Tail::OneIf(_)) => format!(", {}", one(full)),
             Some(Tail::TwoTexts | Tail::Open) if full != checked => format!(", {}, {} in the tail", one(full), one(checked)),
-            Some(Tail::TwoTexts | Tail::Open | Tail::Predicates) | None => format!(", {}", one(checked)),
+            Some(Tail::TwoTexts | Tail::Open | Tail::Predicates | Tail::OneText) | None => format!(", {}", one(checked)),
         }
     }
 

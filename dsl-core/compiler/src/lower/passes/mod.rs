@@ -3,6 +3,7 @@
 mod assign_layouts;
 mod assign_widths;
 mod fit_rows;
+mod join_tails;
 mod lower_tiles;
 mod place_barriers;
 mod record_presence;
@@ -11,6 +12,7 @@ mod split_tails;
 pub(crate) use assign_layouts::assign_layouts;
 pub(crate) use assign_widths::assign_widths;
 pub(crate) use fit_rows::fit;
+pub(crate) use join_tails::join_tails;
 pub(crate) use lower_tiles::lower_tiles;
 pub(crate) use place_barriers::place_barriers;
 pub(crate) use record_presence::record_presence;

@@ -207,6 +207,22 @@ fn tails_are_checked_as_the_page_says() {
 }
 
 #[test]
+fn one_text_does_where_threads_meet_between_loads_and_stores_of_one_width() {
+    let k = mirrored();
+    let s = schedule(&k, &[64]);
+    let mut page = page_of(&k, &s);
+    assert_eq!(page.grid().map(|grid| &grid.tail), Some(&Tail::OneText), "{page}");
+    assert!(code(&written(&k, &s, &page)).contains("full tiles and the tail alike"));
+    grid(&mut page).grid.as_mut().expect("a grid loop").tail = Tail::TwoTexts;
+    let text = code(&written(&k, &s, &page));
+    assert!(text.contains("// a full tile") && text.contains("// the tail"), "{text}");
+    // Nobody meets in a sum of two tiles, which gets two texts.
+    let k = vector_add();
+    let s = chosen(&k, &[1024, 8, 4, 0, 1], "Registers");
+    assert_eq!(page_of(&k, &s).grid().map(|grid| grid.tail.clone()), Some(Tail::TwoTexts));
+}
+
+#[test]
 fn threads_meet_where_the_page_says() {
     let k = mirrored();
     let s = schedule(&k, &[64]);
