@@ -276,7 +276,7 @@ fn check_knobs(attribute: &Attribute, errors: &mut Errors) {
             }
             (None, true) => errors.on(name, format!("say which tile it divides: `coarsen({name} of T = [1, 2, 4])`")),
             (Some(of), false) if targets::allowed(&knob.group).is_empty() => {
-                errors.on(of, format!("`of` belongs to coarsen, stages, copy and operands: {} is for the whole kernel", knob.group));
+                errors.on(of, format!("`of` belongs to coarsen, stages, copy, operands and halo: {} is for the whole kernel", knob.group));
             }
             (Some(_), _) | (None, false) => {}
         }

@@ -480,12 +480,14 @@ fn knobs_are_for_loops_and_tensors_that_there_are() {
         knob("P", KnobKind::Copy, tensor("y")),
         knob("Q", KnobKind::Copy, tensor("x")),
         knob("O", KnobKind::Operands, tensor("x")),
+        knob("H", KnobKind::Halo, tensor("x")),
     ];
     let text = mistakes_beside(&knobs, false, include_str!("language.rs"), read_in_tiles);
     says(&text, &["stages(S of turn): `turn` is no loop over tiles; expected one of `i`, `j`", "language.rs:7:1"]);
     says(&text, &["copy(P of y): `y` is no tensor of which the kernel loads tiles or windows; expected one of `x`"]);
     says(&text, &["operands(O of x): `x` is no operand of a dot; there is none here", "or write `operands(O = ..)`, which is for all"]);
-    assert_eq!(text.matches("error:").count(), 3, "{text}");
+    assert_eq!(text.matches("error:").count(), 4, "{text}");
+    says(&text, &["halo(H of x): `x` is no tensor of which the kernel reads windows; there is none here"]);
 }
 
 /// `y` is loaded, and added to the product.

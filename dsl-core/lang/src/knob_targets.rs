@@ -15,7 +15,8 @@ fn fault(kernel: &Kernel, knob: &Knob, of: &Of) -> Option<Diagnostic> {
     let (what, there) = match of {
         Of::Loop(_) => ("loop over tiles", loops(kernel)),
         Of::Tensor(_) if knob.kind == KnobKind::Operands => ("operand of a dot", multiplied(kernel)),
-        Of::Tensor(_) => ("tensor of which the kernel loads tiles or windows", tensors(kernel)),
+        Of::Tensor(_) if knob.kind == KnobKind::Halo => ("tensor of which the kernel reads windows", tensors(kernel, true)),
+        Of::Tensor(_) => ("tensor of which the kernel loads tiles or windows", tensors(kernel, false)),
     };
     if there.iter().any(|name| name == of.name()) {
         return None;
@@ -39,11 +40,13 @@ fn loops(kernel: &Kernel) -> Vec<String> {
     once(names)
 }
 
-/// The tensors of which tiles or windows are loaded.
-fn tensors(kernel: &Kernel) -> Vec<String> {
+/// The tensors of which windows, or also tiles, are loaded.
+fn tensors(kernel: &Kernel, windows: bool) -> Vec<String> {
     let mut names = Vec::new();
     visit(&kernel.body, &mut |stmt| {
-        if let Stmt::Let(_, Op::Load(view, _) | Op::Window { view, .. }) = stmt {
+        if let Stmt::Let(_, op @ (Op::Load(view, _) | Op::Window { view, .. })) = stmt
+            && (!windows || matches!(op, Op::Window { .. }))
+        {
             names.push(kernel.params[kernel.view(*view).param].name.clone());
         }
     });

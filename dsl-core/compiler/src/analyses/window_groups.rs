@@ -17,6 +17,8 @@ pub(crate) struct Group {
     pub scalar: bool,
     /// The reads, and the constant part of their offsets.
     pub members: Vec<(ValueId, Vec<i64>)>,
+    /// Elements per access to global memory, once widths are assigned.
+    pub width: i64,
 }
 
 /// All reads of windows of a kernel.
@@ -100,7 +102,7 @@ impl<'k> Finder<'k> {
         let same = |g: &Group| g.block == block && g.window == window && g.bases == bases && g.scalar == scalar;
         let at = self.found.groups.iter().position(same).unwrap_or(self.found.groups.len());
         if at == self.found.groups.len() {
-            self.found.groups.push(Group { block, window, bases, scalar, members: Vec::new() });
+            self.found.groups.push(Group { block, window, bases, scalar, members: Vec::new(), width: 1 });
         }
         self.found.groups[at].members.push((value, constants));
         self.found.of.insert(value, at);

@@ -7,7 +7,11 @@
 //!
 //! Values keep the numbers that they have in tile IR, and so do views and the author's shared arrays.
 
+pub(crate) mod divisors;
+pub(crate) mod exchange;
 pub(crate) mod layouts;
+pub(crate) mod lying;
+pub(crate) mod mask;
 pub(crate) mod numbers;
 pub(crate) mod print;
 pub(crate) mod range;
@@ -15,8 +19,10 @@ mod stmt;
 pub(crate) mod verify;
 mod visit;
 
-pub(crate) use stmt::{Access, Block, Carry, Combine, Finish, FinishWay, Grid, Loop, Meet, Operator, Reading, Stmt, Tail, Window};
-pub(crate) use visit::visit;
+pub(crate) use stmt::{
+    Access, Block, Carry, Combine, Cut, Cuts, Finish, FinishWay, Grid, Loop, Meet, Operator, Reading, Rows, Stmt, Tail, Window,
+};
+pub(crate) use visit::{visit, visit_mut};
 
 pub(crate) use crate::analyses::dots::{Loaded, Reader};
 pub(crate) use crate::analyses::same_block_hazards::Key;
@@ -32,7 +38,7 @@ pub(crate) use girih_ir::tile::{Boundary, Branch, Form, Index, KnobId, Op, Share
 use crate::analyses::dots::Dots;
 use crate::analyses::window_groups::WindowGroups;
 use girih_ir::facts::TensorFacts;
-use girih_ir::layout::Layout;
+pub(crate) use girih_ir::layout::Layout;
 use girih_ir::simt::CacheHint;
 use girih_ir::types::{BinaryOp, DType, Literal};
 use std::collections::{HashMap, HashSet};

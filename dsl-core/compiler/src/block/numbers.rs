@@ -127,6 +127,16 @@ impl Kernel {
         tensor.1.packed && dims == (0..tensor.1.lens.len()).map(|k| (tensor.0, k)).collect::<Vec<_>>()
     }
 
+    /// Whether the facts say that two scalars which the host computes are the same number.
+    pub fn same_number(&self, a: ValueId, b: ValueId) -> bool {
+        let standing_for = |v: ValueId| match self.value(v).host.as_ref()? {
+            HostExpr::Dim(p, k) => Some(self.class_of(*p, *k)),
+            _ => None,
+        };
+        let alike = |x: Option<(usize, usize)>, y| x.is_some() && x == y;
+        a == b || alike(standing_for(a), standing_for(b)) || self.constant(a).is_some() && self.constant(a) == self.constant(b)
+    }
+
     /// The constant value of a scalar that the host computes, given the facts.
     pub fn constant(&self, value: ValueId) -> Option<i64> {
         self.constant_of(&self.value(value).host.clone()?)

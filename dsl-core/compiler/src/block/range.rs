@@ -1,7 +1,8 @@
 //! Between which numbers integers surely lie.
 
-use super::HostExpr;
+use super::{HostExpr, Kernel, Op, Stmt, ValueId, visit};
 use girih_ir::types::{BinaryOp, DType};
+use std::collections::HashMap;
 
 /// Least and greatest value.
 pub(crate) type Range = (i64, i64);
@@ -59,6 +60,53 @@ pub(crate) fn binary(op: BinaryOp, a: Range, b: Range) -> Option<Range> {
         BinaryOp::Min => Some((a.0.min(b.0), a.1.min(b.1))),
         BinaryOp::Max => Some((a.0.max(b.0), a.1.max(b.1))),
         _ => None,
+    }
+}
+
+/// Between which numbers the values of a page lie.
+pub(crate) struct Ranges<'k> {
+    page: &'k Kernel,
+    ops: HashMap<ValueId, &'k Op>,
+}
+
+impl<'k> Ranges<'k> {
+    pub fn new(page: &'k Kernel) -> Ranges<'k> {
+        let mut ops = HashMap::new();
+        visit(&page.body, &mut |stmt| {
+            if let Stmt::Let(v, op) = stmt {
+                ops.insert(*v, op);
+            }
+        });
+        Ranges { page, ops }
+    }
+
+    /// Between which numbers a scalar, or every element of a tile, lies; `None` for floats and u64.
+    pub fn of(&self, value: ValueId) -> Option<Range> {
+        let whole = of_type(self.page.ty(value).dtype()?)?;
+        let known = match (&self.page.value(value).host, self.ops.get(&value)) {
+            (Some(e), _) => Some(host(e)),
+            (None, Some(op)) => self.made(value, op),
+            (None, None) => None,
+        };
+        Some(known.filter(|k| whole.0 <= k.0 && k.1 <= whole.1).unwrap_or(whole))
+    }
+
+    fn made(&self, value: ValueId, op: &Op) -> Option<Range> {
+        match op {
+            Op::Literal(l) => l.dtype.is_int().then(|| (l.to_i64(), l.to_i64())),
+            Op::Iota => self.page.ty(value).shape().map(|s| (0, s[0] - 1)),
+            Op::Coordinates(_) | Op::Start(_) | Op::End(_) | Op::Number(_) => Some((0, of_type(self.page.index)?.1)),
+            Op::Binary(op, a, b) => binary(*op, self.of(*a)?, self.of(*b)?),
+            Op::Select(_, a, b) => self.of(*a).zip(self.of(*b)).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))),
+            Op::Splat(v) | Op::Cast(v) | Op::Broadcast(v, _) | Op::Transpose(v, _) | Op::Within(v, _) => self.of(*v),
+            Op::Like { value, .. } | Op::Pick { tile: value, .. } => self.of(*value),
+            _ => None,
+        }
+    }
+
+    /// Whether a number surely counts one of so many elements.
+    pub fn lies_below(&self, value: ValueId, len: i64) -> bool {
+        self.of(value).is_some_and(|(least, most)| least >= 0 && most < len)
     }
 }
 

@@ -24,6 +24,48 @@ pub(crate) struct Access {
     pub layout: Option<Layout>,
     /// Of what is read.
     pub read: Reading,
+    /// The instructions that it takes, or those of its copy to shared memory; of tiles, once widths are assigned.
+    pub cuts: Option<Cuts>,
+}
+
+/// How a tile access is cut into instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cut {
+    /// Neighbouring registers that are neighbours in memory.
+    pub run: i64,
+    /// Elements per instruction; divides `run`.
+    pub width: i64,
+    /// Memory runs against the registers.
+    pub reversed: bool,
+    /// Whole vectors are loaded of which a loop keeps to some positions: then absent elements hold what lies there.
+    pub beyond: bool,
+}
+
+impl Cut {
+    /// One element per instruction.
+    pub const SINGLE: Cut = Cut { run: 1, width: 1, reversed: false, beyond: false };
+}
+
+/// The instructions of an access in the text for full tiles of the grid, and where each element is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cuts {
+    pub full: Cut,
+    pub checked: Cut,
+}
+
+/// Whole rows in which a tile goes to memory that lies as matrix instructions left it: by way of shared memory, if that has room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Rows {
+    pub layout: Layout,
+    pub cuts: Cuts,
+}
+
+impl Cuts {
+    /// The same instructions in both texts, of so many elements that lie together.
+    pub fn of_width(width: i64) -> Cuts {
+        let cut = Cut { run: width, width, reversed: false, beyond: false };
+        Cuts { full: cut, checked: cut }
+    }
 }
 
 /// How a place is read; by default where it is.
@@ -140,6 +182,8 @@ pub(crate) enum Tail {
     TwoTexts,
     /// A condition at each access.
     Predicates,
+    /// As that, where the body might have stood twice: one text is as good.
+    OneText,
 }
 
 /// The end of a kernel that combines what all blocks have.
@@ -197,8 +241,9 @@ pub(crate) enum Stmt {
     Store {
         to: Access,
         value: ValueId,
-        /// A tile that lies as the anchor is stored from this layout instead: a thread's run is longer than one access.
-        instead: Option<Layout>,
+        /// It is stored from this layout and not from that of the access. Until widths are assigned: if the tile lies as the anchor.
+        from: Option<Layout>,
+        rows: Option<Box<Rows>>,
     },
     /// Stores to computed positions, single elements or runs of neighbours.
     Scatter {
@@ -206,6 +251,8 @@ pub(crate) enum Stmt {
         indices: Vec<ValueId>,
         value: ValueId,
         run: Option<i64>,
+        /// Elements of a run per instruction.
+        width: i64,
     },
     /// Read-modify-write at computed positions.
     Atomic {
@@ -223,6 +270,8 @@ pub(crate) enum Stmt {
         number: u32,
         array: super::SharedId,
         kind: SharedKind,
+        /// Elements per instruction of a run that is copied from global memory.
+        width: i64,
     },
     /// The author's barrier of the block or of each warp.
     Barrier(Scope),

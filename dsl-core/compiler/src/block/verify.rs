@@ -15,6 +15,8 @@ pub(crate) enum Decided {
     Loops,
     /// And where elements lie.
     Layouts,
+    /// And how wide accesses are.
+    Widths,
     /// And how tiles are checked.
     Tails,
 }
@@ -101,16 +103,20 @@ impl Check<'_> {
                 let idle = access.read.shared && !self.page.dots.is_load(*v);
                 rule(!idle, || format!("{} is no operand of a dot, and has a copy in shared memory", self.name(*v)))?;
                 self.access(access, self.page.ty(*v))?;
+                let of_operand = self.page.dots.is_load(*v);
+                self.width(access, access.layout.as_ref().filter(|_| !of_operand), of_operand && !access.read.shared)?;
                 self.makes(*v)
             }
             Stmt::Window(v, Window { tile, shift, .. }) => {
                 self.uses(&shift.iter().flatten().copied().collect::<Vec<_>>())?;
                 self.access(tile, self.page.ty(*v))?;
+                self.width(tile, None, !tile.read.shared)?;
                 self.makes(*v)
             }
-            Stmt::Store { to, value, .. } => {
+            Stmt::Store { to, value, from, .. } => {
                 self.uses(&[*value])?;
-                self.access(to, self.page.ty(*value))
+                self.access(to, self.page.ty(*value))?;
+                self.width(to, from.as_ref().or(to.layout.as_ref()), false)
             }
             Stmt::Scatter { indices, value, .. } => self.uses(indices).and_then(|()| self.uses(&[*value])),
             Stmt::Atomic { update, .. } => {
@@ -181,6 +187,31 @@ impl Check<'_> {
             Some(layout) => self.layout(layout, &shape),
             None => rule(self.decided < Decided::Layouts || shape.is_empty(), || format!("an access of {} has no layout", view.text)),
         }
+    }
+
+    /// Instructions are no wider than memory and registers allow. `layout` is that of the elements, unless they are copied; what is read
+    /// `in_place` by single elements has no instructions of its own.
+    fn width(&self, access: &Access, layout: Option<&Layout>, in_place: bool) -> Rule {
+        let view = self.page.view(access.view);
+        let single = access.layout.as_ref().is_none_or(|l| l.axes.is_empty());
+        let Some(cuts) = &access.cuts else {
+            return rule(self.decided < Decided::Widths || single || in_place, || {
+                format!("nobody knows how wide an access of {} is", view.text)
+            });
+        };
+        for cut in [cuts.full, cuts.checked] {
+            let bytes = cut.width * view.dtype.size() as i64;
+            let param = &self.page.params[view.param];
+            rule(bytes <= 16 && (cut.width == 1 || bytes <= param.align()), || format!("{bytes} bytes of {} at once", param.name))?;
+            let whole = cut.width.count_ones() == 1 && cut.run % cut.width == 0;
+            rule(whole, || format!("a run of {} neighbours in {} elements at once", cut.run, cut.width))?;
+            let in_rows = self.page.launch.shared_rows && self.page.whole_rows(access).is_some();
+            let registers = layout.filter(|_| !in_rows).map_or(cut.run, |l| l.registers);
+            rule(registers % cut.run == 0, || format!("a run of {} among {registers} registers", cut.run))?;
+            let overwritten = cut.beyond && self.page.is_written(view.param);
+            rule(!overwritten, || format!("{} is read beyond what is asked for, and written", view.text))?;
+        }
+        Ok(())
     }
 
     /// A layout deals its tile, to threads of the block.
@@ -261,7 +292,7 @@ impl Check<'_> {
                 rule(l.carries.is_empty(), || "one condition stands around a body that carries values".into())
             }
             Tail::None => rule(grid.divides, || "no tile is checked, and lengths are no multiples of theirs".into()),
-            Tail::TwoTexts | Tail::Predicates => Ok(()),
+            Tail::TwoTexts | Tail::Predicates | Tail::OneText => Ok(()),
         }
     }
 

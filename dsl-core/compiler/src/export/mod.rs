@@ -268,7 +268,9 @@ fn header(program: &Program, signature: &Signature, sites: &[Site], kernels: &[s
 fn includes(signature: &Signature, needed: &BTreeSet<&str>) -> String {
     let mentions = |word: &str| signature.params.iter().any(|p| p.c_type.contains(word));
     let mut out = String::from("#include <cuda_runtime.h>\n");
-    for (include, used) in [("cuda.h", false), ("cuda_bf16.h", mentions("bfloat16")), ("cuda_fp16.h", mentions("half")), ("stdint.h", mentions("_t"))] {
+    for (include, used) in
+        [("cuda.h", false), ("cuda_bf16.h", mentions("bfloat16")), ("cuda_fp16.h", mentions("half")), ("stdint.h", mentions("_t"))]
+    {
         if used || needed.contains(include) {
             out.push_str(&format!("#include <{include}>\n"));
         }

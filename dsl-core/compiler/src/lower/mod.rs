@@ -35,11 +35,13 @@ use passes::Source;
 type Pass = fn(&mut block::Kernel, &Source);
 
 /// What is decided on a page, in this order, once tile IR has become one.
-const PASSES: [(&str, Pass, Decided); 4] = [
+const PASSES: [(&str, Pass, Decided); 6] = [
     ("share_meetings", passes::share_meetings, Decided::Loops),
     ("assign_layouts", passes::assign_layouts, Decided::Layouts),
+    ("assign_widths", passes::assign_widths, Decided::Widths),
     ("split_tails", passes::split_tails, Decided::Tails),
     ("place_barriers", passes::place_barriers, Decided::Tails),
+    ("join_tails", passes::join_tails, Decided::Tails),
 ];
 
 /// The pass that makes a page of tile IR.

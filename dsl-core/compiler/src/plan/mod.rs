@@ -27,7 +27,7 @@ use rules::{
 
 use crate::analyses::dots::Dots;
 use crate::analyses::uses;
-use girih_ir::schedule::words::{FinishPath, HaloPath, RowPath, Words};
+use girih_ir::schedule::words::{FinishPath, RowPath, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::simt::CacheHint;
 use girih_ir::target::Target;
@@ -209,8 +209,8 @@ pub(crate) fn plan(
     let shared_rows = RowPath::of(kernel, schedule) == Some(RowPath::Shared);
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
     let blocked = reads_windows(kernel);
-    let shared_windows = blocked && HaloPath::of(kernel, schedule) != Some(HaloPath::Direct);
-    let mut reads = reads::reads(kernel, schedule, shared_windows);
+    let mut reads = reads::reads(kernel, schedule, blocked);
+    let shared_windows = blocked && reads::copies_windows(kernel, &reads);
     let uses = uses::count(kernel);
     let found = Dots::new(kernel, &uses, &uses::written_params(kernel));
     tensor_maps::fall_back(&mut reads, |v| found.is_load(v), mapped);

@@ -2,7 +2,7 @@
 //! Each load asks the knobs that count where it is.
 
 use crate::analyses::dots::Dots;
-use girih_ir::schedule::words::{CopyPath, OperandPath, Words};
+use girih_ir::schedule::words::{CopyPath, HaloPath, OperandPath, Words};
 use girih_ir::schedule::{KnobKind, Schedule, Site};
 use girih_ir::tile::access::blocks;
 use girih_ir::tile::{Block, Kernel, KnobId, Op, Stmt, ValueId, ViewId};
@@ -39,9 +39,9 @@ impl ReadPlan {
     }
 }
 
-/// How all loaded tiles and windows of a kernel are read. `shared_windows` says whether windows are copied.
-pub(super) fn reads(kernel: &Kernel, schedule: &Schedule, shared_windows: bool) -> HashMap<ValueId, ReadPlan> {
-    let mut all = Reads { kernel, schedule, shared_windows, dots: kernel.has_dots(), found: HashMap::new() };
+/// How all loaded tiles and windows of a kernel are read. `windows` says whether moved tiles of windows are read.
+pub(super) fn reads(kernel: &Kernel, schedule: &Schedule, windows: bool) -> HashMap<ValueId, ReadPlan> {
+    let mut all = Reads { kernel, schedule, windows, dots: kernel.has_dots(), found: HashMap::new() };
     all.block(&kernel.body, &Site::default());
     all.found
 }
@@ -49,7 +49,7 @@ pub(super) fn reads(kernel: &Kernel, schedule: &Schedule, shared_windows: bool) 
 struct Reads<'p> {
     kernel: &'p Kernel,
     schedule: &'p Schedule,
-    shared_windows: bool,
+    windows: bool,
     dots: bool,
     found: HashMap<ValueId, ReadPlan>,
 }
@@ -75,9 +75,10 @@ impl<'p> Reads<'p> {
         let own = Site { loops: site.loops.last().copied().into_iter().collect(), tensor: None };
         let site = Site { tensor: Some(kernel.view(view).param), ..site.clone() };
         let path = operand_path(kernel, schedule, &site);
+        let halo = kernel.knob_at(KnobKind::Halo, &site).and_then(|id| HaloPath::chosen(schedule, id));
         let copied_by = kernel.knob_at(KnobKind::Copy, &site);
         let plan = ReadPlan {
-            shared: if window { self.shared_windows } else { self.dots && path != Some(OperandPath::Direct) },
+            shared: if window { self.windows && halo != Some(HaloPath::Direct) } else { self.dots && path != Some(OperandPath::Direct) },
             transposed: self.dots && path == Some(OperandPath::Transposed),
             copy: copied_by.and_then(|id| CopyPath::chosen(schedule, id)).unwrap_or(CopyPath::Registers),
             copied_by,
@@ -85,6 +86,12 @@ impl<'p> Reads<'p> {
         };
         self.found.insert(value, plan);
     }
+}
+
+/// Whether some windows are copied to shared memory.
+pub(super) fn copies_windows(kernel: &Kernel, reads: &HashMap<ValueId, ReadPlan>) -> bool {
+    let is_window = |v: &ValueId| matches!(kernel.ty(*v), girih_ir::tile::Ty::Window(..));
+    reads.iter().any(|(v, read)| read.shared && is_window(v))
 }
 
 /// Where a dot's operand at a site is read from, if a knob says so.

@@ -79,9 +79,10 @@ impl<'a> Page<'a> {
         visit(&kernel.body, &mut |stmt| match stmt {
             Stmt::Load(_, access) => found.extend(access.layout.as_ref().map(|l| (self.tensor(access.view), l))),
             Stmt::Window(_, window) => found.extend(window.tile.layout.as_ref().map(|l| (self.tensor(window.tile.view), l))),
-            Stmt::Store { to, instead, .. } => {
+            Stmt::Store { to, from, rows, .. } => {
                 found.extend(to.layout.as_ref().map(|l| (self.tensor(to.view), l)));
-                found.extend(instead.as_ref().map(|l| (format!("{}_rows", self.tensor(to.view)), l)));
+                found.extend(from.as_ref().map(|l| (format!("{}_from", self.tensor(to.view)), l)));
+                found.extend(rows.as_ref().map(|r| (format!("{}_rows", self.tensor(to.view)), &r.layout)));
             }
             Stmt::Loop(l) => {
                 if let Some(Tail::OneIf(layout)) = l.grid.as_ref().map(|g| &g.tail) {

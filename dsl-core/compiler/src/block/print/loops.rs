@@ -87,6 +87,7 @@ impl Page<'_> {
             Some(Tail::OneIf(layout)) => format!(", one `if` per thread by {}", self.layout_name(layout)),
             Some(Tail::TwoTexts) => ", a text for full tiles and one with checks".into(),
             Some(Tail::Predicates) => ", a check at each access".into(),
+            Some(Tail::OneText) => ", one text with a check at each access".into(),
         }
     }
 }

@@ -20,7 +20,7 @@ mod head;
 mod loops;
 mod ops;
 
-use super::{Access, Block, Carry, Finish, FinishWay, Index, Kernel, Meet, Op, Reading, Stmt, Ty, ValueId, Window, visit};
+use super::{Access, Block, Carry, Cut, Cuts, Finish, FinishWay, Index, Kernel, Meet, Op, Reading, Stmt, Tail, Ty, ValueId, Window, visit};
 use girih_ir::layout::{Layout, Source};
 use girih_ir::types::Scope;
 use std::collections::HashMap;
@@ -178,21 +178,26 @@ impl<'a> Page<'a> {
             }
             Stmt::Load(v, access) => {
                 let role = if self.kernel.dots.is_load(*v) { "operand" } else { "load" };
-                let text = format!("{} = {role} {}", self.name(*v), self.place(access));
+                let text = format!("{} = {role} {}{}", self.name(*v), self.place(access), self.wide(access.cuts.as_ref()));
                 self.typed(&text, &format!("{}{}{}", self.ty(*v), self.dealt(access), reading(&access.read)));
             }
             Stmt::Window(v, window) => {
-                let text = format!("{} = window {}", self.name(*v), self.window(window));
+                let wide = self.wide(window.tile.cuts.as_ref());
+                let text = format!("{} = window {}{wide}{}", self.name(*v), self.window(window), self.read_wide(*v, window));
                 self.typed(&text, &format!("{}{}{}", self.ty(*v), self.dealt(&window.tile), reading(&window.tile.read)));
             }
-            Stmt::Store { to, value, instead } => {
-                let instead = instead.as_ref().map_or(String::new(), |l| format!(", from {} where it lies as @own", self.layout_name(l)));
-                let text = format!("store {} = {}{instead}", self.place(to), self.scalar(*value));
+            Stmt::Store { to, value, from, rows } => {
+                let from = from.as_ref().map_or(String::new(), |l| format!(", from {}", self.layout_name(l)));
+                let text = format!("store {} = {}{from}{}", self.place(to), self.scalar(*value), self.wide(to.cuts.as_ref()));
                 self.beside(&text, &format!(" {}", self.dealt(to)));
+                if let Some(rows) = rows {
+                    let name = self.layout_name(&rows.layout);
+                    self.line(&format!("  by way of shared memory, if that has room: from {name}{}", self.wide(Some(&rows.cuts))));
+                }
             }
-            Stmt::Scatter { view, indices, value, run } => {
-                let run = run.map_or(String::new(), |n| format!(" runs of {n}"));
-                self.line(&format!("scatter{run} {}[{}] = {}", self.view(*view), self.list(indices), self.name(*value)));
+            Stmt::Scatter { view, indices, value, run, width } => {
+                let (run, wide) = run.map_or_else(Default::default, |n| (format!(" runs of {n}"), format!(", {width} wide")));
+                self.line(&format!("scatter{run} {}[{}] = {}{wide}", self.view(*view), self.list(indices), self.name(*value)));
             }
             Stmt::Atomic { update, view, .. } => self.atomic(update, &format!("{}[{}]", self.view(*view), self.list(&update.indices))),
             Stmt::Combine(c) => self.combine(c),
@@ -203,7 +208,7 @@ impl<'a> Page<'a> {
                 self.indent -= 1;
                 self.line("}");
             }
-            Stmt::Shared { array, kind, .. } => self.shared(*array, kind),
+            Stmt::Shared { array, kind, width, .. } => self.shared(*array, kind, *width),
             Stmt::Barrier(scope) => self.line(if *scope == Scope::Warp { "barrier warp, by hand" } else { "barrier block, by hand" }),
             Stmt::Copies { pending } => self.line(&pending.map_or("commit copies".into(), |n| format!("await copies but the last {n}"))),
             Stmt::Meet(meet) => self.meet(meet),
@@ -223,6 +228,26 @@ impl<'a> Page<'a> {
                 self.nested(&format!("{head} {}", self.name(*mask)), body, "}");
             }
             Stmt::Finish(finish) => self.finish(finish),
+        }
+    }
+
+    /// How wide the reads of a window are that is not copied.
+    fn read_wide(&self, value: ValueId, window: &Window) -> String {
+        let groups = self.kernel.window_groups.groups.iter().filter(|g| g.window == value && !window.tile.read.shared);
+        groups.map(|g| g.width).max().map_or(String::new(), |width| format!(", read {width} wide"))
+    }
+
+    /// How wide the instructions of an access are: in the texts that its kernel has.
+    fn wide(&self, cuts: Option<&Cuts>) -> String {
+        let Some(Cuts { full, checked }) = cuts else { return String::new() };
+        let one = |cut: &Cut| {
+            let reversed = if cut.reversed { ", back to front" } else { "" };
+            format!("{} wide{reversed}{}", cut.width, if cut.beyond { ", in whole vectors" } else { "" })
+        };
+        match self.kernel.grid().map(|grid| &grid.tail) {
+            Some(Tail::None | Tail::OneIf(_)) => format!(", {}", one(full)),
+            Some(Tail::TwoTexts | Tail::Open) if full != checked => format!(", {}, {} in the tail", one(full), one(checked)),
+            Some(Tail::TwoTexts | Tail::Open | Tail::Predicates | Tail::OneText) | None => format!(", {}", one(checked)),
         }
     }
 

@@ -80,7 +80,7 @@ impl Page<'_> {
         }
     }
 
-    pub(super) fn shared(&mut self, id: SharedId, kind: &SharedKind) {
+    pub(super) fn shared(&mut self, id: SharedId, kind: &SharedKind, width: i64) {
         let array = self.kernel.shared_array(id).name.clone().unwrap_or_else(|| format!("shared{}", id.0));
         let text = match kind {
             SharedKind::Fill(v) => format!("fill {array} = {}", self.scalar(*v)),
@@ -95,7 +95,7 @@ impl Page<'_> {
             }
             SharedKind::ScatterRun { indices, value } => format!("put runs {array}[{}] = {}", self.list(indices), self.name(*value)),
             SharedKind::Copy { indices, view, from, run } => {
-                format!("copy {array}[{}] <- {run} of {}[{}]", self.list(indices), self.view(*view), self.list(from))
+                format!("copy {array}[{}] <- {run} of {}[{}], {width} wide", self.list(indices), self.view(*view), self.list(from))
             }
             SharedKind::Start(v) => format!("start {array} with {}", self.name(*v)),
             SharedKind::Take { result } => return self.typed(&format!("{} = take {array}", self.name(*result)), &self.ty(*result)),

@@ -42,11 +42,13 @@ impl Expander<'_> {
         let taken = self.asked_later(&sides).then(|| self.new_var("taken", DType::Bool, None));
         let condition = match taken {
             Some(var) => {
+                self.taken_ways.insert(results[0].result, var);
                 self.emit(Stmt::Let { var, value: condition });
                 Expr::Var(var)
             }
             None => condition,
         };
+        let taken = taken.map(|_| results[0].result);
         let mut reps = Vec::new();
         for (k, slot) in slots.into_iter().enumerate() {
             let Chosen { var, layout } = slot.unwrap_or_else(|| panic!("control: a branch without result"));
@@ -109,7 +111,7 @@ impl Expander<'_> {
         sides: &mut [Side],
         k: usize,
         result: ValueId,
-        (layout, taken): (&Layout, &Option<VarId>),
+        (layout, taken): (&Layout, &Option<ValueId>),
     ) -> Expanded<Mask> {
         let own = [0, 1].map(|n| {
             let (mine, others) = (&sides[n].masks[k], &sides[1 - n].masks[k]);
@@ -123,9 +125,9 @@ impl Expander<'_> {
         } else {
             own
         };
-        if let Some(taken) = *taken {
+        if let Some(result) = *taken {
             for (mask, then) in own.iter().zip([true, false]) {
-                let side = |bound: &Bound| vec![Test::Below(*bound), Test::Went { taken, then: !then }];
+                let side = |bound: &Bound| vec![Test::Below(*bound), Test::Went { result, then: !then }];
                 common.sides.extend(mask.bounds.iter().map(side));
             }
         }

@@ -90,6 +90,8 @@ pub(crate) struct Expander<'a> {
     pub grid_vars: Vec<ValueId>,
     /// The choices around the statement at hand.
     pub sides: Vec<(ValueId, Mask)>,
+    /// Which way branches went whose results ask for it, by their first result.
+    pub taken_ways: HashMap<ValueId, VarId>,
     /// The code may run several times in one block: shared memory may still be read from the last time.
     pub repeated: bool,
     /// The thread's number among those that work on a tile together.
@@ -165,6 +167,7 @@ impl<'a> Expander<'a> {
             loaded_early: HashSet::new(),
             grid_vars: kernel.grid_loop().map(|l| l.vars.clone()).unwrap_or_default(),
             sides: Vec::new(),
+            taken_ways: HashMap::new(),
             repeated: false,
             thread: Expr::Special(Special::Thread),
             slice: super::index::literal(DType::I32, 0),

@@ -41,11 +41,13 @@ impl Expander<'_> {
             block::Stmt::Let(value, op) => self.lower_let(*value, op),
             block::Stmt::Combine(c) => self.combine(c),
             block::Stmt::Together(all) => self.combine_together(all),
-            block::Stmt::Store { to, value, instead } => self.store(to, *value, instead.as_ref()),
-            block::Stmt::Scatter { view, indices, value, run: Some(_), .. } => self.scatter_runs(Memory::View(*view), indices, *value),
+            block::Stmt::Store { to, value, from, rows } => self.store(to, *value, from.as_ref(), rows.as_deref()),
+            block::Stmt::Scatter { view, indices, value, run: Some(_), width } => {
+                self.scatter_runs(Memory::View(*view), indices, *value, *width)
+            }
             block::Stmt::Scatter { view, indices, value, .. } => self.scatter(Memory::View(*view), indices, *value),
             block::Stmt::Atomic { update, view, scope, order, .. } => self.update(Memory::View(*view), update, *scope, *order),
-            block::Stmt::Shared { array, kind, .. } => self.shared_access(*array, kind),
+            block::Stmt::Shared { array, kind, width, .. } => self.shared_access(*array, kind, *width),
             block::Stmt::Barrier(scope) => {
                 self.emit(Stmt::Barrier(if *scope == Scope::Warp { Barrier::Warp } else { Barrier::Block }));
                 Ok(())

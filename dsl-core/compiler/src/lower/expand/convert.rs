@@ -24,7 +24,7 @@ impl Expander<'_> {
     pub fn convert(&mut self, value: ValueId, to: &Layout) -> Expanded<()> {
         let from = self.tile(value).layout.clone().unwrap_or_else(|| panic!("convert: {value:?} has no layout"));
         assert_eq!(from.shape(), to.shape(), "convert: layouts of different tiles");
-        if self.can_exchange(&from, to) {
+        if self.kernel.can_exchange(&from, to) {
             return self.exchange_lanes(value, &from, to);
         }
         // A tile that still lies as it was read keeps its storage type: f16 moves as 16 bits.

@@ -6,8 +6,8 @@ use super::convert::swizzled;
 use super::elements::unrolled;
 use super::index::{Index, binary, compare};
 use super::window::{Shift, WindowCopy, WindowRep};
-use crate::block::ValueId;
 use crate::block::gcd;
+use crate::block::{Boundary, ValueId};
 use girih_ir::simt::{Expr, Place};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
@@ -74,10 +74,12 @@ impl Expander<'_> {
             let start = self.ix.sub(start, self.ix.lit(copy.axes[k].before));
             first.push(self.declare_let(&format!("{name}_{}0", axis_name(k, rank)), self.ix.dtype, start));
         }
-        let scatters = window.read.transposed && !window.read.asynchronous;
-        let mut width = if fast == copy.fast || scatters { self.access_width(window, &first) } else { 1 };
-        while width > 1 && (copy.axes[fast].extent % width != 0) {
-            width /= 2;
+        let (width, scatters) = (window.width, window.read.transposed && !window.read.asynchronous);
+        if (fast == copy.fast || scatters) && self.constant(strides[fast]) == Some(1) {
+            self.begin_copy_of(window.view, fast);
+            if window.boundary != Boundary::Clamp {
+                self.window_len(window, fast);
+            }
         }
         let mut order: Vec<usize> = (0..rank).filter(|k| *k != fast).collect();
         order.push(fast);

@@ -186,7 +186,7 @@ impl Expander<'_> {
     /// elsewhere: that has not been rounded yet.
     fn moves_with_operand(&self, op: &Op, own: Option<&Layout>, wanted: &Layout, axes: &[usize]) -> bool {
         let whole = axes.iter().copied().eq(0..wanted.axes.len());
-        if matches!(op, Op::Broadcast(..) | Op::Pick { .. }) || !whole || !own.is_some_and(|l| self.can_exchange(l, wanted)) {
+        if matches!(op, Op::Broadcast(..) | Op::Pick { .. }) || !whole || !own.is_some_and(|l| self.kernel.can_exchange(l, wanted)) {
             return false;
         }
         let tiles = crate::block::operands(op).into_iter().filter(|v| matches!(self.kernel.ty(*v), Ty::Tile(..)));

@@ -7,14 +7,10 @@
 
 use super::context::{Data, Expanded, Expander, Rep};
 use super::convert::{Lying, describe_rows, dimensions, flattened};
-use crate::block::spread;
-use crate::block::{Access, ValueId, ViewId};
-use girih_ir::layout::{Deal, Layout, SharedLayout, SharedUse, wavefronts};
+use crate::block::{ValueId, ViewId};
+use girih_ir::layout::{Layout, SharedLayout, SharedUse, wavefronts};
 use girih_ir::simt::{Expr, SharedId, Stmt};
 use girih_ir::types::DType;
-
-/// Bytes of a row that neighbouring threads store together, at least: a line of memory, and once all banks of shared memory.
-const LINE: i64 = 128;
 
 /// How a result goes through shared memory.
 struct Passage {
@@ -28,34 +24,7 @@ struct Passage {
     inherited: bool,
 }
 
-/// The layout in which consecutive threads have `run` neighbours each of whole rows; `None` where threads cannot share them evenly or have
-/// too short pieces of a row.
-fn in_rows(shape: &[i64], threads: i64, run: i64, bytes: i64) -> Option<Layout> {
-    let (columns, above) = shape.split_last()?;
-    if columns % run != 0 {
-        return None;
-    }
-    let room: Vec<i64> = above.iter().copied().chain([columns / run]).collect();
-    let along = spread(threads, &room);
-    let even = along.iter().product::<i64>() == threads && along.last()? * run * bytes >= LINE;
-    let order: Vec<usize> = (0..shape.len()).rev().collect();
-    even.then(|| Layout::dealt(&Deal { shape, threads: &along, order: &order, vector: run, lanes: None, block: threads }))
-}
-
 impl Expander<'_> {
-    /// The layout in which a tile that lies as matrix instructions left it goes to memory through shared memory; `None` where it had better
-    /// not: its elements have more than 16 bits, memory takes less than 16 bytes at once, or rows have no whole lines.
-    pub fn row_layout(&mut self, stored: &Access, value: ValueId, own: &Layout) -> Option<Layout> {
-        let dtype = self.kernel.view(stored.view).dtype;
-        let (bytes, last) = (dtype.size() as i64, own.axes.len().checked_sub(1)?);
-        if bytes > 2 || dtype == DType::Bool || own.run(last) != 2 || own.distinct_threads() != own.threads {
-            return None;
-        }
-        let to = in_rows(&own.shape(), own.threads, 16 / bytes, bytes)?;
-        let mask = self.stored_mask(stored, value);
-        (self.cut(stored.view, &stored.index, &to, &mask).width * bytes == 16).then_some(to)
-    }
-
     /// Brings a tile from where matrix instructions left it into a layout of whole rows, if shared memory has room for that.
     pub fn through_shared(&mut self, view: ViewId, value: ValueId, own: &Layout, to: &Layout) -> Expanded<bool> {
         let dtype = self.kernel.view(view).dtype;
@@ -111,25 +80,5 @@ impl Expander<'_> {
         }
         let array = self.new_shared(&format!("{tensor}_smem"), dtype, best.len(rows));
         Some(Passage { from, to, shared: best, array, inherited: false })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn consecutive_threads_have_whole_rows() {
-        let layout = in_rows(&[128, 256], 256, 8, 2).expect("even rows");
-        assert_eq!((layout.run(1), layout.registers, layout.distinct_threads()), (8, 128, 256));
-        for thread in 0..256 {
-            assert_eq!(layout.coordinates(thread, 0), [thread / 32, thread % 32 * 8]);
-            assert_eq!(layout.coordinates(thread, 8), [thread / 32 + 8, thread % 32 * 8]);
-        }
-        // Rows of three lines, of four tiles: 8 threads have the same line of each of 16 rows.
-        let layout = in_rows(&[4, 32, 192], 128, 8, 2).expect("even rows");
-        assert_eq!(layout.coordinates(127, 0), [0, 15, 56]);
-        // Less than a line; more threads than runs; rows that are no runs.
-        assert_eq!([in_rows(&[64, 96], 128, 8, 2), in_rows(&[8, 64], 128, 8, 2), in_rows(&[64, 68], 32, 8, 2)], [None, None, None]);
     }
 }

@@ -5,7 +5,7 @@ use super::control::Carried;
 use super::grid_prefetch::Waiting;
 use super::index::{all, compare, literal};
 use super::persistent_pipeline::Dealt;
-use crate::block::{self, Grid, Loop, Tail, ValueId};
+use crate::block::{Grid, Loop, Tail, ValueId};
 use crate::block::{Pipeline, Range};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, SharedId, Special, Stmt};
@@ -194,6 +194,7 @@ impl Expander<'_> {
                 self.turn(l, carried)?;
             }
             Tail::TwoTexts => self.tile_in_two_texts(l, carried)?,
+            Tail::OneText => self.tile_in_one_text(l, carried)?,
             Tail::Predicates => {
                 self.mode = Mode::Tail;
                 self.turn(l, carried)?;
@@ -221,7 +222,7 @@ impl Expander<'_> {
         Ok(())
     }
 
-    /// The body twice: for a full tile, and with checks. Once, with them, where that is as good.
+    /// The body twice: for a full tile, and with checks.
     fn tile_in_two_texts(&mut self, l: &Loop, carried: &[Carried]) -> Expanded<()> {
         let before = self.values.clone();
         let full = self.full_condition(l);
@@ -230,7 +231,7 @@ impl Expander<'_> {
         self.mode = Mode::Full;
         let first = self.shared.len() as u32;
         self.turn(l, carried)?;
-        let mut then = self.close();
+        let then = self.close();
         self.values = before;
         self.open();
         self.comment("the tail");
@@ -239,14 +240,22 @@ impl Expander<'_> {
         self.reusable = (first..self.shared.len() as u32).map(SharedId).collect();
         self.turn(l, carried)?;
         self.reusable.clear();
-        let mut otherwise = self.close();
-        if !combines(l) && super::tail::tail_suffices(&mut then, &mut otherwise) {
-            otherwise[0] = Stmt::Comment("full tiles and the tail alike: loads and stores check their bounds".into());
-            let always = Expr::Literal(girih_ir::types::Literal::bool(true));
-            self.emit(Stmt::If { condition: always, then: otherwise, otherwise: vec![] });
-        } else {
-            self.emit(Stmt::If { condition: full, then, otherwise });
-        }
+        let otherwise = self.close();
+        self.emit(Stmt::If { condition: full, then, otherwise });
+        Ok(())
+    }
+
+    /// The body once, with checks, for full tiles and the tail.
+    fn tile_in_one_text(&mut self, l: &Loop, carried: &[Carried]) -> Expanded<()> {
+        self.loop_bounds(l);
+        self.open();
+        self.comment("full tiles and the tail alike: loads and stores check their bounds");
+        self.mode = Mode::Tail;
+        self.vacant.clear();
+        self.turn(l, carried)?;
+        let then = self.close();
+        let condition = Expr::Literal(girih_ir::types::Literal::bool(true));
+        self.emit(Stmt::If { condition, then, otherwise: vec![] });
         Ok(())
     }
 
@@ -276,11 +285,4 @@ impl Expander<'_> {
 /// What was decided for the grid loop.
 pub(crate) fn grid_of(l: &Loop) -> &Grid {
     l.grid.as_deref().unwrap_or_else(|| panic!("grid: {:?} walk no tiles of the grid", l.vars))
-}
-
-/// Combinations pad absent elements, one by one: a full tile is better off without.
-fn combines(l: &Loop) -> bool {
-    let mut found = false;
-    block::visit(&l.body, &mut |s| found |= matches!(s, block::Stmt::Combine(_) | block::Stmt::Together(_)));
-    found
 }

@@ -56,11 +56,7 @@ impl<'k> Expander<'k> {
         for e in &early.loads {
             let dtype = self.kernel.view(e.access.view).dtype;
             let name = self.fragment_name(e.value, e.access.view);
-            self.set_probe_tiles(l);
-            self.set_row(&e.access.index);
-            let mask = self.mask_at(e.access, self.kernel.value(e.value).form);
-            let cut = self.cut(e.access.view, &e.access.index, &e.layout, &mask);
-            self.coordinates.clear();
+            let cut = self.cut_of(e.access);
             let bytes = cut.width * dtype.size() as i64;
             waiting.push(if e.fill == Fill::Async && !cut.reversed && bytes >= 4 {
                 let elements = e.layout.registers * self.team.threads;
@@ -89,16 +85,6 @@ impl<'k> Expander<'k> {
             self.start_loads(l, counts, early, &waiting, number, stage as usize, &literal(DType::I32, stage))?;
         }
         Ok(waiting)
-    }
-
-    /// Tile indices for questions about divisibility only.
-    fn set_probe_tiles(&mut self, l: &Loop) {
-        for v in &l.vars {
-            let probe = self.new_var("probe", self.ix.dtype, None);
-            self.set(*v, Rep::TileIndex(Expr::Var(probe)));
-        }
-        self.open();
-        self.close();
     }
 
     /// The only tile of each axis that fits.
@@ -131,12 +117,13 @@ impl<'k> Expander<'k> {
         for (e, w) in early.loads.iter().zip(waiting) {
             self.set_row(&e.access.index);
             let mask = self.mask_at(e.access, self.kernel.value(e.value).form);
-            let cut = self.cut(e.access.view, &e.access.index, &e.layout, &mask);
+            let cut = self.cut_of(e.access);
             match w {
                 Waiting::Registers(vars) => {
-                    self.load_array(vars[slot], e.access.view, &e.access.index, &e.layout, &mask)?;
+                    self.load_array(vars[slot], e.access, &e.layout, &mask)?;
                 }
                 Waiting::Ring { shared, .. } => {
+                    self.begin_access(e.access, &e.layout, &mask);
                     let (shared, dtype) = (*shared, self.kernel.view(e.access.view).dtype);
                     let bytes = (cut.width * dtype.size() as i64) as u32;
                     let layout = e.layout.clone();

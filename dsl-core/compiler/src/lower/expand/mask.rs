@@ -3,110 +3,12 @@
 use super::context::{Expanded, Expander, Mode};
 use super::index::all;
 use super::values::{At, not};
-use crate::block::{Access, Index, ValueId};
+pub(crate) use crate::block::mask::{Bound, Mask, Test};
+use crate::block::{Access, ValueId};
 use girih_ir::layout::Layout;
-use girih_ir::simt::{Expr, VarId};
+use girih_ir::simt::Expr;
 use girih_ir::types::BinaryOp;
 use std::collections::HashMap;
-
-/// Which elements of a tile exist: coordinates along an axis below a length, and sides of per-element choices.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Mask {
-    pub bounds: Vec<Bound>,
-    /// What must hold per element: all of them.
-    pub sides: Vec<Side>,
-}
-
-/// A test of an element.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Test {
-    /// A bool tile holds, or does not.
-    Is {
-        condition: ValueId,
-        holds: bool,
-        /// Which axis of the masked tile each axis of the condition is.
-        axes: Vec<usize>,
-    },
-    /// It lies below a bound.
-    Below(Bound),
-    /// A branch went this way.
-    Went { taken: VarId, then: bool },
-}
-
-impl Test {
-    /// A bool tile of the masked tile's shape holds, or does not.
-    pub fn of(condition: ValueId, holds: bool, rank: usize) -> Test {
-        Test::Is { condition, holds, axes: (0..rank).collect() }
-    }
-
-    /// The axes of the masked tile that it depends on.
-    pub fn axes(&self) -> &[usize] {
-        match self {
-            Test::Is { axes, .. } => axes,
-            Test::Below(bound) => std::slice::from_ref(&bound.axis),
-            Test::Went { .. } => &[],
-        }
-    }
-
-    /// The same, to be numbered anew.
-    pub fn axes_mut(&mut self) -> &mut [usize] {
-        match self {
-            Test::Is { axes, .. } => axes,
-            Test::Below(bound) => std::slice::from_mut(&mut bound.axis),
-            Test::Went { .. } => &mut [],
-        }
-    }
-}
-
-/// An element exists where one of the tests succeeds: it lies on its side of a choice, a gather found it, or nobody chose it.
-pub(crate) type Side = Vec<Test>;
-
-/// Elements of `axis` exist where the coordinate of tile index `index` is below the length value `len`. Where that is the length that the
-/// loop of the index walks, they exist at the positions to which the loop keeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bound {
-    pub axis: usize,
-    pub index: ValueId,
-    pub len: ValueId,
-}
-
-impl Mask {
-    /// What it asks for and another does not.
-    pub fn without(&self, other: &Mask) -> Mask {
-        let bounds = self.bounds.iter().filter(|b| !other.bounds.contains(b)).copied().collect();
-        Mask { bounds, sides: self.sides.iter().filter(|s| !other.sides.contains(s)).cloned().collect() }
-    }
-
-    /// Present where both are.
-    pub fn and(&mut self, other: &Mask) {
-        for b in &other.bounds {
-            if !self.bounds.contains(b) {
-                self.bounds.push(*b);
-            }
-        }
-        other.sides.iter().for_each(|side| self.and_side(side.clone()));
-        // What must lie below a bound in any case says nothing by lying below it.
-        let bounds = &self.bounds;
-        self.sides.retain(|side| !side.iter().any(|t| matches!(t, Test::Below(b) if bounds.contains(b))));
-    }
-}
-
-impl Mask {
-    /// Present where one of these tests succeeds, too; of two sides of which one has all tests of the other, the other says it all.
-    fn and_side(&mut self, side: Side) {
-        let within = |a: &Side, b: &Side| a.iter().all(|t| b.contains(t));
-        if self.sides.iter().any(|s| within(s, &side)) {
-            return;
-        }
-        self.sides.retain(|s| !within(&side, s));
-        self.sides.push(side);
-    }
-
-    /// How many tests of its sides an element takes.
-    pub fn tests(&self) -> usize {
-        self.sides.iter().map(Vec::len).sum()
-    }
-}
 
 impl Expander<'_> {
     /// Where elements of a tile of this form lie on the sides of enclosing per-element choices: of those that choose among such tiles.
@@ -119,22 +21,7 @@ impl Expander<'_> {
 
     /// Which elements of a tile of some form exist at a place.
     pub fn mask_at(&self, at: &Access, form: Option<u32>) -> Mask {
-        let Access { view, index, .. } = at;
-        let mut mask = Mask::default();
-        let mut axis = 0;
-        for (at, own) in index.iter().zip(&self.kernel.view(*view).axes) {
-            if let Index::Tile(v) = at {
-                let walked = self.length(*v);
-                let host = |l| self.host_of(l);
-                // Where the host can compute both, launches prove them equal.
-                let len = if host(own.len).is_some() && host(walked).is_some() { walked } else { own.len };
-                mask.bounds.push(Bound { axis, index: *v, len });
-                if len != walked {
-                    mask.bounds.push(Bound { axis, index: *v, len: walked });
-                }
-            }
-            axis += usize::from(!matches!(at, Index::At(_)));
-        }
+        let mut mask = self.kernel.mask_at(at);
         mask.and(&self.sides_of(form));
         mask
     }
@@ -241,7 +128,10 @@ impl Expander<'_> {
                 Some(self.bound_holds(bound, coordinate))
             }
             Test::Below(_) => None,
-            Test::Went { taken, then } => Some(if *then { Expr::Var(*taken) } else { not(Expr::Var(*taken)) }),
+            Test::Went { result, then } => {
+                let taken = Expr::Var(self.taken_ways[result]);
+                Some(if *then { taken } else { not(taken) })
+            }
         }
     }
 

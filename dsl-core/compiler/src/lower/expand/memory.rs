@@ -1,26 +1,14 @@
 //! Global memory: which elements of an access lie together, how wide it may be, and what guards it.
 
-use super::context::{Expanded, Expander};
+use super::context::{Expanded, Expander, Mode};
 use super::elements::unrolled;
 use super::index::{all, as_literal, compare};
 use super::mask::Mask;
 use super::values::At;
-use crate::block::gcd;
-use crate::block::{Access, Index, ValueId, ViewId};
+use crate::block::{Access, Cut, Cuts, Index, ValueId, ViewId};
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::simt::{Expr, Place, Space};
 use girih_ir::types::{CompareOp, DType};
-
-/// How a tile access is cut into instructions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Cut {
-    /// Neighbouring registers that are neighbours in memory.
-    pub run: i64,
-    /// Elements per instruction; divides `run`.
-    pub width: i64,
-    /// Memory runs against the registers.
-    pub reversed: bool,
-}
 
 /// What is done for every instruction of an access: its first register, its address and its guard.
 pub(crate) type EachAccess<'b, L> = &'b mut dyn FnMut(&mut L, &At, Expr, Option<Expr>) -> Expanded<()>;
@@ -37,11 +25,6 @@ impl Expander<'_> {
             Index::At(_) => None,
         };
         index.iter().filter_map(of).collect()
-    }
-
-    /// Position of each tile axis among the view's axes.
-    pub fn view_axes(index: &[Index]) -> Vec<usize> {
-        (0..index.len()).filter(|k| !matches!(index[*k], Index::At(_))).collect()
     }
 
     /// The layout of an access. The strides that it asks for are parameters from here on.
@@ -92,58 +75,42 @@ impl Expander<'_> {
         down.into_iter().fold(sum, |sum, (c, _)| self.ix.sub(sum, c))
     }
 
-    /// How wide the instructions of a tile access may be, by layout, strides, alignment, divisibility and bounds.
-    pub fn cut(&mut self, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Cut {
-        let single = Cut { run: 1, width: 1, reversed: false };
-        if !mask.sides.is_empty() {
-            return single;
+    /// Begins to access a tile: its first coordinates have their variables from here on, and what its addresses take are parameters.
+    pub fn begin_access(&mut self, access: &Access, layout: &Layout, mask: &Mask) {
+        if mask.sides.is_empty() {
+            let whole = access.index.iter().zip(&self.kernel.view(access.view).axes).filter(|(at, _)| matches!(at, Index::All(_)));
+            whole.rev().for_each(|(_, axis)| drop(self.index_of(axis.stride)));
+            let axes = self.tile_axes(&access.index);
+            let base = self.base_coordinates(&axes, layout);
+            self.address(access.view, &access.index, &base);
         }
-        let v = self.kernel.view(view);
-        let (dtype, param) = (v.dtype, v.param);
-        let strides: Vec<ValueId> = Self::view_axes(index).iter().map(|k| self.kernel.view(view).axes[*k].stride).collect();
-        let (mut run, mut reversed, mut digits) = (1, false, Vec::new());
-        for (axis, d) in layout.register_digits().into_iter().rev() {
-            let Some(stride) = self.constant(strides[axis]) else { break };
-            let step = stride * d.place;
-            if step.abs() != run || d.stride != run || (run > 1 && (step < 0) != reversed) {
-                break;
-            }
-            (reversed, run) = (step < 0, run * d.extent);
-            digits.push((axis, d.extent));
-        }
-        let align = self.kernel.params[param].align();
-        let mut widest = 16.min(align) / dtype.size() as i64;
-        if self.kernel.launch.blocked {
-            // A thread's run is as long as its coarsening; the vector knob cuts it.
-            widest = widest.min(self.kernel.launch.vector);
-        }
-        let axes = self.tile_axes(index);
-        let base = self.base_coordinates(&axes, layout);
-        let start = self.address(view, index, &base);
-        // The lowest address of a mirrored access is `start - (width - 1)`.
-        let low = if reversed { self.ix.add(start, self.ix.lit(1)) } else { start };
-        let mut aligned = self.multiple(&low);
-        for (axis, d) in layout.register_digits() {
-            if d.stride >= run {
-                let stride = self.index_of(strides[axis]);
-                let step = self.ix.mul(stride, self.ix.lit(d.place));
-                aligned = gcd(aligned, self.multiple(&step));
-            }
-        }
-        let mut width = 1;
-        while width * 2 <= widest && run % (width * 2) == 0 && aligned % (width * 2) == 0 && self.uniform(mask, &digits, width * 2) {
-            width *= 2;
-        }
-        if width == 1 { single } else { Cut { run, width, reversed } }
     }
 
-    /// Whether the elements of one instruction all exist or all don't.
-    fn uniform(&mut self, mask: &Mask, digits: &[(usize, i64)], width: i64) -> bool {
-        let unit = if digits.first().is_some_and(|d| d.1 % width == 0) { vec![(digits[0].0, width)] } else { digits.to_vec() };
-        self.open_bounds(mask).iter().all(|b| {
-            let extent: i64 = unit.iter().filter(|(axis, _)| *axis == b.axis).map(|d| d.1).product();
-            self.bound_multiple(b) % extent == 0
-        })
+    /// What addresses of a view take besides coordinates along its axis `along` are parameters from here on.
+    pub fn begin_copy_of(&mut self, view: ViewId, along: usize) {
+        let view = self.kernel.view(view);
+        self.index_of(view.offset);
+        for (_, axis) in view.axes.iter().enumerate().filter(|(k, _)| *k != along) {
+            self.index_of(axis.stride);
+        }
+    }
+
+    /// The instructions of an access in the text at hand.
+    pub fn cut_of(&self, access: &Access) -> Cut {
+        self.text_of(access.cuts.as_ref().unwrap_or_else(|| panic!("memory: nobody has cut an access in\n{}", self.kernel)))
+    }
+
+    /// Elements per access of a copy to shared memory; of what is read where it is, 1.
+    pub fn copied_width(&self, access: &Access) -> i64 {
+        access.cuts.map_or(1, |cuts| cuts.checked.width)
+    }
+
+    /// Those of the text at hand.
+    pub fn text_of(&self, cuts: &Cuts) -> Cut {
+        match self.mode {
+            Mode::Full => cuts.full,
+            Mode::Tail => cuts.checked,
+        }
     }
 
     /// Runs `body` for every instruction of a tile access with its first register, its address and its guard.

@@ -64,7 +64,6 @@ mod split_k;
 mod splitk_fixup;
 mod staged;
 mod stages;
-mod tail;
 mod transfer;
 mod turns;
 mod uniform_conditions;

@@ -86,6 +86,7 @@ impl Expander<'_> {
             copy: None,
             unseen: None,
             read: access.read,
+            width: self.copied_width(access),
         }
     }
 

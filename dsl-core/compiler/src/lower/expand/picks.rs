@@ -2,7 +2,6 @@
 
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::index::literal;
-use super::mask::Test;
 use crate::block::{Op, ValueId};
 use crate::lower::refusal::Refusal;
 use girih_ir::layout::{Digit, Source};
@@ -29,9 +28,7 @@ impl Expander<'_> {
         }
         rest.registers /= extent;
         let mut mask = self.tile(tile).mask.clone();
-        mask.bounds.retain(|b| b.axis != axis);
-        mask.bounds.iter_mut().filter(|b| b.axis > axis).for_each(|b| b.axis -= 1);
-        mask.sides.iter_mut().flatten().flat_map(Test::axes_mut).filter(|a| **a > axis).for_each(|a| *a -= 1);
+        mask.renumber(|k| (k != axis).then_some(k - usize::from(k > axis)));
         let data = match rest.registers {
             1 => Data::One(self.register(var, literal(DType::I32, at))),
             _ if in_place => Data::Pending(Op::Pick { tile, axis, at }),

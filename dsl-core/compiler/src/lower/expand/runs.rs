@@ -40,12 +40,18 @@ impl Expander<'_> {
         Ok(())
     }
 
-    /// Starts to copy a run to each position of an array: as a whole where the facts say that it lies together, else element by element.
-    pub fn copy_runs(&mut self, id: SharedId, indices: &[ValueId], (view, from): (ViewId, &[ValueId]), run: i64) -> Expanded<()> {
+    /// Starts to copy a run to each position of an array, so many elements at once.
+    pub fn copy_runs(
+        &mut self,
+        id: SharedId,
+        indices: &[ValueId],
+        (view, from): (ViewId, &[ValueId]),
+        [run, width]: [i64; 2],
+    ) -> Expanded<()> {
         let values = [indices, from].concat();
         let tiles = self.tiles_of(&values);
         let (layout, _) = self.meeting(Memory::Shared(id), &tiles)?;
-        let width = if self.runs_lie_together(view, run) { run } else { 1 };
+        self.begin_runs(view, width);
         let only = self.first_replica(&layout);
         let last = from.len() - 1;
         self.for_elements(&tiles, &layout, true, &mut |cx, _, elements| {
@@ -70,8 +76,8 @@ impl Expander<'_> {
         })
     }
 
-    /// Stores runs to computed positions.
-    pub fn scatter_runs(&mut self, memory: Memory, indices: &[ValueId], value: ValueId) -> Expanded<()> {
+    /// Stores runs to computed positions; to a tensor so many elements at once.
+    pub fn scatter_runs(&mut self, memory: Memory, indices: &[ValueId], value: ValueId, width: i64) -> Expanded<()> {
         let run = self.kernel.ty(value).shape().map_or(1, |s| s[0]);
         let tiles = self.tiles_of(indices);
         let (own, mask) = self.meeting(memory, &tiles)?;
@@ -79,7 +85,8 @@ impl Expander<'_> {
             Memory::View(view) => {
                 let v = self.kernel.view(view);
                 let (dtype, name) = (v.dtype, self.kernel.params[v.param].name.clone());
-                (dtype, if self.runs_lie_together(view, run) { run } else { 1 }, name, self.kernel.launch.store_cache)
+                self.begin_runs(view, width);
+                (dtype, width, name, self.kernel.launch.store_cache)
             }
             Memory::Shared(id) => {
                 let array = self.array(id);
@@ -121,21 +128,13 @@ impl Expander<'_> {
         })
     }
 
-    /// Whether a run that begins at a multiple of its length is one aligned access, all of it inside of the view or none.
-    fn runs_lie_together(&mut self, view: ViewId, run: i64) -> bool {
-        let v = self.kernel.view(view).clone();
-        let Some((last, others)) = v.axes.split_last() else { return false };
-        let size = v.dtype.size() as i64;
-        let align = self.kernel.params[v.param].known().map_or(size, |t| t.align as i64);
-        let whole = |cx: &mut Self, value: ValueId| {
-            let e = cx.index_of(value);
-            cx.multiple(&e) % run == 0
-        };
-        align % (run * size) == 0
-            && self.constant(last.stride) == Some(1)
-            && whole(self, last.len)
-            && whole(self, v.offset)
-            && others.iter().all(|axis| whole(self, axis.stride))
+    /// What addresses of runs take are parameters from here on.
+    fn begin_runs(&mut self, view: ViewId, width: i64) {
+        let last = self.kernel.view(view).axes.len() - 1;
+        if width > 1 {
+            self.index_of(self.kernel.view(view).axes[last].len);
+            self.begin_copy_of(view, last);
+        }
     }
 
     /// One copy; zeros where the guard does not hold.

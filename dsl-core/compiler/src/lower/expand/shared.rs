@@ -43,7 +43,7 @@ impl Expander<'_> {
     }
 
     /// Lowers one access.
-    pub fn shared_access(&mut self, array: SharedId, kind: &SharedKind) -> Expanded<()> {
+    pub fn shared_access(&mut self, array: SharedId, kind: &SharedKind, width: i64) -> Expanded<()> {
         match kind {
             SharedKind::Fill(value) => self.fill_shared(array, *value),
             SharedKind::Empty => Ok(()),
@@ -57,8 +57,8 @@ impl Expander<'_> {
                 self.update(memory, update, Scope::Block, MemoryOrder::Relaxed)
             }
             SharedKind::GatherRun { indices, result } => self.gather_runs(*result, array, indices),
-            SharedKind::ScatterRun { indices, value } => self.scatter_runs(super::computed::Memory::Shared(array), indices, *value),
-            SharedKind::Copy { indices, view, from, run } => self.copy_runs(array, indices, (*view, from), *run),
+            SharedKind::ScatterRun { indices, value } => self.scatter_runs(super::computed::Memory::Shared(array), indices, *value, 1),
+            SharedKind::Copy { indices, view, from, run } => self.copy_runs(array, indices, (*view, from), [*run, width]),
             SharedKind::Start(value) => self.start_chain(array, *value),
             SharedKind::Take { result } => {
                 self.take_chain(array, *result);

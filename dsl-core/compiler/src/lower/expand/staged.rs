@@ -43,7 +43,7 @@ impl Expander<'_> {
             self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let space = Space::Shared(smem);
-        self.read_run(view, &rows, &mask, &name, space, dtype);
+        self.read_run(view, &rows, &mask, &name, space, self.cut_of(access).width);
         self.emit(Stmt::Barrier(self.team_barrier()));
         let layout = self.layout_at(access);
         let var = self.new_var(&name, dtype, Some(layout.registers as u32));
@@ -64,8 +64,9 @@ impl Expander<'_> {
         (!self.walked.contains_key(&index)).then(|| Rows { index, rows: self.kernel.tile_size(index), columns })
     }
 
-    /// All threads copy the tile's run to shared memory, neighbouring threads next to each other, as wide as alignment allows.
-    fn read_run(&mut self, view: ViewId, rows: &Rows, mask: &Mask, name: &str, space: Space, dtype: DType) {
+    /// All threads copy the tile's run to shared memory, neighbouring threads next to each other, `width` elements at once.
+    fn read_run(&mut self, view: ViewId, rows: &Rows, mask: &Mask, name: &str, space: Space, width: i64) {
+        let dtype = self.kernel.view(view).dtype;
         let (threads, elements) = (self.team.threads, rows.rows * rows.columns);
         let tile = match self.rep(rows.index) {
             Rep::TileIndex(e) => e.clone(),
@@ -76,17 +77,7 @@ impl Expander<'_> {
         let start = self.ix.add(offset, first.clone());
         let len = self.index_of(mask.bounds[0].len);
         let end = self.ix.mul(len, self.ix.lit(rows.columns));
-        let align = self.kernel.params[self.kernel.view(view).param].align();
         let full = !self.is_open(&mask.bounds[0]);
-        let mut width = 16 / dtype.size() as i64;
-        while width > 1
-            && (width * dtype.size() as i64 > align
-                || elements % width != 0
-                || self.multiple(&start) % width != 0
-                || !(full || self.multiple(&end) % width == 0))
-        {
-            width /= 2;
-        }
         let steps = (elements + threads * width - 1) / (threads * width);
         let (turn, u) = self.loop_var("u");
         self.open();

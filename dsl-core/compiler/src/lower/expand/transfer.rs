@@ -4,11 +4,11 @@ use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{all, compare, literal};
 use super::mask::Mask;
-use super::memory::{Cut, Kind};
+use super::memory::Kind;
 use super::values::At;
 use super::window::Copied;
 use crate::block::Key;
-use crate::block::{Access, Index, Ty, ValueId, ViewId};
+use crate::block::{Access, Cut, Index, Rows, Ty, ValueId, ViewId};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
@@ -55,7 +55,7 @@ impl Expander<'_> {
         let name = self.fragment_name(value, view);
         let var = self.new_var(&name, self.kernel.view(view).dtype, Some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: None });
-        self.load_array(var, view, index, &layout, &mask)?;
+        self.load_array(var, access, &layout, &mask)?;
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data: Data::Array(var) }));
         Ok(())
     }
@@ -98,13 +98,12 @@ impl Expander<'_> {
 
     /// Loads a tile into an array of its storage type. Where a loop keeps to positions that begin or end within a vector of a tensor that
     /// nobody writes, the vector is loaded as a whole: then absent elements hold what lies there.
-    pub fn load_array(&mut self, var: VarId, view: ViewId, index: &[Index], layout: &Layout, mask: &Mask) -> Expanded<()> {
-        let cut = self.cut(view, index, layout, mask);
-        if !self.walked.is_empty() && !self.kernel.is_written(self.kernel.view(view).param) {
-            let whole = self.in_whole_vectors(|cx| cx.cut(view, index, layout, mask));
-            if whole.width > cut.width {
-                return self.in_whole_vectors(|cx| cx.load_cut(var, view, index, layout, mask, whole));
-            }
+    pub fn load_array(&mut self, var: VarId, access: &Access, layout: &Layout, mask: &Mask) -> Expanded<()> {
+        let Access { view, ref index, .. } = *access;
+        self.begin_access(access, layout, mask);
+        let cut = self.cut_of(access);
+        if cut.beyond {
+            return self.in_whole_vectors(|cx| cx.load_cut(var, view, index, layout, mask, cut));
         }
         self.zero_filled.insert(var);
         self.load_cut(var, view, index, layout, mask, cut)
@@ -145,8 +144,8 @@ impl Expander<'_> {
         self.emit(unrolled(e, registers, turn));
     }
 
-    /// Stores a tile or scalar.
-    pub fn store(&mut self, to: &Access, value: ValueId, instead: Option<&Layout>) -> Expanded<()> {
+    /// Stores a tile or scalar: from the layout of the access, or from another one.
+    pub fn store(&mut self, to: &Access, value: ValueId, from: Option<&Layout>, rows: Option<&Rows>) -> Expanded<()> {
         let Access { view, ref index, .. } = *to;
         let dtype = self.kernel.view(view).dtype;
         if !matches!(self.rep_kind(value), Kind::Tile) {
@@ -159,25 +158,23 @@ impl Expander<'_> {
             return Ok(());
         }
         let wanted = self.layout_at(to);
+        if let Some(rows) = rows {
+            let mask = self.stored_mask(to, value);
+            self.begin_access(to, &rows.layout, &mask);
+        }
+        // What matrix instructions left is stored with longer runs: in whole rows, or in those that lanes get by shuffles.
         let own = self.tile(value).layout.clone();
-        let layout = match own {
-            // What matrix instructions left is stored with longer runs: in whole rows, or in those that lanes get by shuffles.
-            Some(l) if self.can_exchange(&l, &wanted) => match self.row_layout(to, value, &l) {
-                Some(rows) if self.through_shared(view, value, &l, &rows)? => rows,
-                _ => wanted,
-            },
-            // Registers that lie together in memory, or no better layout at hand: store from where the tile is.
-            Some(l) if l.fast_axis() == wanted.fast_axis() && l.distinct_threads() == l.threads => {
-                let anchored = self.team.anchor.as_ref() == Some(&l);
-                instead.filter(|_| anchored).cloned().unwrap_or(l)
+        let (layout, cut) = match (rows, own) {
+            (Some(rows), Some(own)) if self.through_shared(view, value, &own, &rows.layout)? => {
+                (rows.layout.clone(), self.text_of(&rows.cuts))
             }
-            Some(_) | None => wanted,
+            _ => (from.cloned().unwrap_or(wanted), self.cut_of(to)),
         };
         self.accessed(Key::Store(view, value), &layout);
         self.prepare(value, &layout)?;
         let mask = self.stored_mask(to, value);
         self.prepare_sides(&mask, &layout)?;
-        let cut = self.cut(view, index, &layout, &mask);
+        self.begin_access(to, &layout, &mask);
         if cut.width == 1 {
             self.store_elements(view, index, value, &layout, &mask)
         } else {

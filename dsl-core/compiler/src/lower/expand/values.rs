@@ -5,7 +5,7 @@ mod element;
 pub(crate) use element::{At, not, register_literal};
 
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
-use super::mask::{Bound, Mask, Test};
+use super::mask::{Mask, Test};
 use crate::block::{Index, Op, Ty, ValueId};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Stmt};
@@ -140,7 +140,7 @@ impl Expander<'_> {
             let longer = |l: &&Layout| rep.layout.as_ref().is_some_and(|own| own.run(own.axes.len() - 1) < l.run(l.axes.len() - 1));
             if let Some(own) = rep.layout.clone()
                 && let Some(l) = operands.iter().filter_map(|v| self.tile(*v).layout.as_ref()).find(longer)
-                && self.can_exchange(&own, l)
+                && self.kernel.can_exchange(&own, l)
             {
                 rep.layout = Some(l.clone());
             }
@@ -189,47 +189,7 @@ impl Expander<'_> {
 
     /// Absent where an operand is; a select where the chosen operand is.
     fn mask_of(&self, op: &Op, operands: &[ValueId]) -> Mask {
-        let mut mask = Mask::default();
-        match op {
-            Op::Select(condition, a, b) => {
-                let known = self.tile(*condition).mask.clone();
-                let side = |v: ValueId, negated: bool| {
-                    let mut m = self.tile(v).mask.clone();
-                    let rank = self.kernel.ty(*condition).shape().map_or(0, <[_]>::len);
-                    let test = |holds| Test::of(*condition, holds, rank);
-                    // Where the other operand is chosen, this one need not exist.
-                    let other = self.tile(if negated { *a } else { *b }).mask.clone();
-                    let everywhere = |bound: &Bound| other.bounds.contains(bound) || known.bounds.contains(bound);
-                    let own: Vec<Bound> = m.bounds.extract_if(.., |b| !everywhere(b)).collect();
-                    m.sides.extend(own.into_iter().map(|bound| vec![Test::Below(bound)]));
-                    m.sides.retain(|s| !s.contains(&test(!negated)));
-                    m.sides.iter_mut().filter(|s| !s.contains(&test(negated))).for_each(|s| s.push(test(negated)));
-                    m
-                };
-                mask.and(&side(*a, false));
-                mask.and(&side(*b, true));
-                mask.and(&known);
-            }
-            Op::Broadcast(v, from) => {
-                let inner = self.tile(*v).mask.clone();
-                mask.sides = inner.sides;
-                for a in mask.sides.iter_mut().flatten().flat_map(Test::axes_mut) {
-                    *a = from.iter().position(|f| *f == Some(*a)).unwrap_or_else(|| panic!("lowering: an axis vanished in a broadcast"));
-                }
-                for b in inner.bounds {
-                    if let Some(axis) = from.iter().position(|f| *f == Some(b.axis)) {
-                        mask.bounds.push(super::mask::Bound { axis, ..b });
-                    }
-                }
-            }
-            Op::Within(v, ends) => {
-                let end = |(axis, index): (usize, &Option<ValueId>)| index.map(|index| Bound { axis, index, len: self.length(index) });
-                mask.bounds = ends.iter().enumerate().filter_map(end).collect();
-                mask.and(&self.tile(*v).mask);
-            }
-            _ => operands.iter().for_each(|v| mask.and(&self.tile(*v).mask)),
-        }
-        mask
+        self.kernel.mask_of(op, operands, &|v| &self.tile(v).mask)
     }
 
     fn transpose(&mut self, value: ValueId, tile: ValueId, perm: &[usize]) -> Expanded<()> {
@@ -245,12 +205,7 @@ impl Expander<'_> {
         }
         let source = self.tile(tile).clone();
         let mut mask = source.mask.clone();
-        for b in &mut mask.bounds {
-            b.axis = perm.iter().position(|k| *k == b.axis).unwrap_or(b.axis);
-        }
-        for a in mask.sides.iter_mut().flatten().flat_map(Test::axes_mut) {
-            *a = perm.iter().position(|k| k == a).unwrap_or(*a);
-        }
+        mask.renumber(|axis| perm.iter().position(|k| *k == axis));
         let layout = source.layout.map(|l| l.permuted(perm));
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout, mask, data: source.data }));
         Ok(())

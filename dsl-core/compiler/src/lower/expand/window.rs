@@ -37,6 +37,8 @@ pub(crate) struct WindowRep {
     pub boundary: Boundary,
     /// How it is read.
     pub read: Reading,
+    /// Elements per access of its copy to global memory.
+    pub width: i64,
     /// What is added to the loop's coordinates, per axis.
     pub shift: Vec<Shift>,
     /// Halo before and after the tile, per axis; empty for an operand of a dot.
@@ -117,8 +119,8 @@ impl Expander<'_> {
         let halo: Vec<(i64, i64)> = reach.iter().map(|r| (r.before, r.after)).collect();
         let layout = self.layout_at(&window.tile);
         let (view, index, boundary) = (window.tile.view, index_values(&window.tile.index), window.boundary);
-        let read = window.tile.read;
-        WindowRep { view, index, boundary, read, shift: vec![], halo, layout, copy: None, unseen: None }
+        let (read, width) = (window.tile.read, self.copied_width(&window.tile));
+        WindowRep { view, index, boundary, read, width, shift: vec![], halo, layout, copy: None, unseen: None }
     }
 
     fn shift(&mut self, shift: Option<ValueId>) -> Shift {
@@ -148,32 +150,6 @@ impl Expander<'_> {
             Ty::TileIndex(size) => *size,
             _ => 1,
         }
-    }
-
-    /// Elements per access to global memory from these coordinates on, along the fast axis: all of them lie inside or outside.
-    pub fn access_width(&mut self, window: &WindowRep, first: &[Expr]) -> i64 {
-        let view = self.kernel.view(window.view);
-        let (dtype, param, rank, offset) = (view.dtype, view.param, view.axes.len(), view.offset);
-        let axes = view.axes.clone();
-        let Some(fast) = (0..rank).rev().find(|k| self.constant(axes[*k].stride) == Some(1)) else { return 1 };
-        let align = self.kernel.params[param].align();
-        let mut aligned = {
-            let offset = self.index_of(offset);
-            crate::block::gcd(self.multiple(&offset), self.multiple(&first[fast]))
-        };
-        for k in (0..rank).filter(|k| *k != fast) {
-            let stride = self.index_of(axes[k].stride);
-            aligned = crate::block::gcd(aligned, self.multiple(&stride));
-        }
-        if window.boundary != Boundary::Clamp {
-            aligned = crate::block::gcd(aligned, self.ends_multiple(window, fast));
-        }
-        let most = (16.min(align) / dtype.size() as i64).min(self.kernel.launch.vector);
-        let mut width = 1;
-        while width * 2 <= most && aligned % (width * 2) == 0 {
-            width *= 2;
-        }
-        width
     }
 
     /// The place in global memory of these coordinates, and the condition under which it is read.

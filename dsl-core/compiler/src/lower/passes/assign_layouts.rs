@@ -56,9 +56,9 @@ fn accesses(block: &mut [Stmt], teams: &[Layouts], team: usize) {
     for stmt in block {
         match stmt {
             Stmt::Load(_, a) | Stmt::Window(_, Window { tile: a, .. }) => set(a),
-            Stmt::Store { to, instead, .. } => {
+            Stmt::Store { to, from, .. } => {
                 set(to);
-                *instead = teams[team].stored(teams[team].page.view(to.view).dtype.size() as i64);
+                *from = teams[team].stored(teams[team].page.view(to.view).dtype.size() as i64);
             }
             Stmt::Loop(l) => {
                 let behind = behind_slices(l).unwrap_or(l.body.len());

@@ -216,16 +216,16 @@ impl Builder<'_> {
                 Stmt::Window(*v, Window { tile, shift: shift.clone(), boundary: *boundary })
             }
             tile::Stmt::Let(v, op) => Stmt::Let(*v, op.clone()),
-            tile::Stmt::Store { view, index, value, .. } => Stmt::Store { to: access(*view, index), value: *value, instead: None },
+            tile::Stmt::Store { view, index, value, .. } => Stmt::Store { to: access(*view, index), value: *value, from: None, rows: None },
             tile::Stmt::Scatter { view, indices, value, run, .. } => {
-                Stmt::Scatter { view: *view, indices: indices.clone(), value: *value, run: *run }
+                Stmt::Scatter { view: *view, indices: indices.clone(), value: *value, run: *run, width: 1 }
             }
             tile::Stmt::Atomic { update, view, scope, order, .. } => {
                 Stmt::Atomic { update: update.clone(), view: *view, scope: *scope, order: *order }
             }
             tile::Stmt::Combine(c) => Stmt::Combine(self.combine(c)?),
             tile::Stmt::Shared(SharedAccess { number, array, kind, .. }) => {
-                Stmt::Shared { number: *number, array: *array, kind: kind.clone() }
+                Stmt::Shared { number: *number, array: *array, kind: kind.clone(), width: 1 }
             }
             tile::Stmt::Barrier { scope, .. } => Stmt::Barrier(*scope),
             tile::Stmt::Copies { pending, .. } => Stmt::Copies { pending: *pending },
@@ -367,7 +367,7 @@ impl Builder<'_> {
 }
 
 fn access(view: tile::ViewId, index: &[Index]) -> Access {
-    Access { view, index: index.to_vec(), layout: None, read: Reading::default() }
+    Access { view, index: index.to_vec(), layout: None, read: Reading::default(), cuts: None }
 }
 
 /// Whether every component is a scalar that leaves room for a flag in 64 bits.

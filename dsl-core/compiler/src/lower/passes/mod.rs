@@ -1,8 +1,10 @@
 //! The passes that make block IR of tile IR, and decide what `expand` then writes out. None knows another.
 
 mod assign_layouts;
+mod assign_widths;
 mod drop_unread;
 mod fit_rows;
+mod join_tails;
 mod lower_tiles;
 mod place_barriers;
 mod record_presence;
@@ -10,8 +12,10 @@ mod share_meetings;
 mod split_tails;
 
 pub(crate) use assign_layouts::assign_layouts;
+pub(crate) use assign_widths::assign_widths;
 pub(crate) use drop_unread::drop_unread;
 pub(crate) use fit_rows::fit;
+pub(crate) use join_tails::join_tails;
 pub(crate) use lower_tiles::lower_tiles;
 pub(crate) use place_barriers::place_barriers;
 pub(crate) use record_presence::record_presence;

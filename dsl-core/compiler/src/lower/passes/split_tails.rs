@@ -67,7 +67,7 @@ fn guard_layout(page: &Kernel, source: &Source, l: &Loop, grid: &Grid) -> Option
             // Threads that hold the same element, or the same scalar, meet at barriers to exchange an old value.
             Stmt::Atomic { update, order, .. } if update.result.is_some() || *order != MemoryOrder::Relaxed => return None,
             Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
-            Stmt::Store { instead: Some(instead), .. } if *instead != layout => return None,
+            Stmt::Store { from: Some(from), .. } if *from != layout => return None,
             Stmt::Store { to, .. } => simple &= straight(to),
             Stmt::Loop(_) => return None,
             Stmt::Range { body, .. } | Stmt::Where { body, .. } => pending.extend(body),

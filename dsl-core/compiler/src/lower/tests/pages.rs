@@ -162,7 +162,7 @@ fn loads_run_as_far_ahead_as_the_page_says() {
 }
 
 #[test]
-fn accesses_are_as_wide_as_their_layouts_on_the_page() {
+fn accesses_are_as_wide_as_the_page_says() {
     let k = vector_add();
     let (four, one) = (chosen(&k, &[1024, 4, 4, 0, 1], "Registers"), chosen(&k, &[1024, 4, 1, 0, 1], "Registers"));
     let (mut page, narrow) = (page_of(&k, &four), page_of(&k, &one));
@@ -170,14 +170,22 @@ fn accesses_are_as_wide_as_their_layouts_on_the_page() {
     let of_four = written(&k, &four, &page);
     let wide = code(&of_four);
     assert_eq!(wide.matches("float4").count(), 6, "{wide}");
+    let mut halved = page.clone();
+    for stmt in &mut grid(&mut halved).body {
+        if let block::Stmt::Load(_, block::Access { cuts: Some(cuts), .. }) = stmt {
+            cuts.full.width = 2;
+        }
+    }
+    let half = code(&written(&k, &four, &halved));
+    assert_eq!((half.matches("float2").count(), half.matches("float4").count()), (4, 2), "loads alone are narrower\n{half}");
     for stmt in &mut grid(&mut page).body {
         if let block::Stmt::Load(_, access) | block::Stmt::Store { to: access, .. } = stmt {
             access.layout.clone_from(&layout);
+            access.cuts = Some(block::Cuts::of_width(1));
         }
     }
     grid(&mut page).grid.as_mut().expect("a grid loop").tail = narrow.grid().expect("a grid loop").tail.clone();
     page.teams[0] = narrow.teams[0].clone();
-    page.launch.vector = 1;
     let of_one = written(&k, &four, &page);
     assert_eq!(code(&of_one), code(&written(&k, &one, &narrow)));
     let shapes = [vec![4096], vec![4096], vec![4096]];
@@ -196,6 +204,22 @@ fn tails_are_checked_as_the_page_says() {
     let text = code(&written(&k, &s, &page));
     assert!(!text.contains("// a full tile") && !text.contains("// the tail"), "{text}");
     counted(&k, &written(&k, &s, &page), &[vec![4000], vec![4000], vec![4000]]);
+}
+
+#[test]
+fn one_text_does_where_threads_meet_between_loads_and_stores_of_one_width() {
+    let k = mirrored();
+    let s = schedule(&k, &[64]);
+    let mut page = page_of(&k, &s);
+    assert_eq!(page.grid().map(|grid| &grid.tail), Some(&Tail::OneText), "{page}");
+    assert!(code(&written(&k, &s, &page)).contains("full tiles and the tail alike"));
+    grid(&mut page).grid.as_mut().expect("a grid loop").tail = Tail::TwoTexts;
+    let text = code(&written(&k, &s, &page));
+    assert!(text.contains("// a full tile") && text.contains("// the tail"), "{text}");
+    // Nobody meets in a sum of two tiles, which gets two texts.
+    let k = vector_add();
+    let s = chosen(&k, &[1024, 8, 4, 0, 1], "Registers");
+    assert_eq!(page_of(&k, &s).grid().map(|grid| grid.tail.clone()), Some(Tail::TwoTexts));
 }
 
 #[test]
@@ -279,7 +303,11 @@ fn a_page_that_breaks_a_rule_is_found() {
         let Pipeline::Multistage { ring, .. } = &mut inner(page).plan.pipeline else { panic!("no ring") };
         ring
     }
-    let damages: [(Damage, &str); 17] = [
+    fn stored(page: &mut block::Kernel) -> &mut Option<block::Cuts> {
+        let found = grid(page).body.iter_mut().find_map(|s| if let block::Stmt::Store { to, .. } = s { Some(&mut to.cuts) } else { None });
+        found.expect("a store")
+    }
+    let damages: [(Damage, &str); 21] = [
         (|p| drop(grid(p).body.remove(0)), "is read before it is made"),
         (
             |p| {
@@ -326,6 +354,10 @@ fn a_page_that_breaks_a_rule_is_found() {
             },
             "changes its type",
         ),
+        (|p| *stored(p) = None, "nobody knows how wide"),
+        (|p| *stored(p) = Some(block::Cuts::of_width(8)), "32 bytes of c at once"),
+        (|p| stored(p).as_mut().expect("cuts").checked.width = 3, "neighbours in 3 elements at once"),
+        (|p| stored(p).as_mut().expect("cuts").checked.run *= 64, "registers"),
     ];
     for (damage, says) in damages {
         let mut page = page.clone();

@@ -2,7 +2,7 @@
 
 use super::Origin;
 use crate::block::Group;
-use crate::block::ValueId;
+use crate::block::{Boundary, ValueId};
 use crate::lower::expand::context::Expander;
 use crate::lower::expand::window::{WindowRep, own_run};
 use std::collections::BTreeMap;
@@ -52,7 +52,14 @@ impl Expander<'_> {
                 width
             }
             (_, Origin::Global(_)) if axes[fast].1 - axes[fast].0 == 1 => 1,
-            (_, Origin::Global(first)) => self.access_width(window, first),
+            (_, Origin::Global(_)) if !self.is_packed(window, fast) => 1,
+            (_, Origin::Global(_)) => {
+                self.begin_copy_of(window.view, fast);
+                if window.boundary != Boundary::Clamp {
+                    self.window_len(window, fast);
+                }
+                group.width
+            }
             _ => panic!("near: a copy without its window"),
         };
         let lead = axes[fast].0.rem_euclid(width);
@@ -72,6 +79,11 @@ impl Expander<'_> {
             }
         }
         Rectangle { runs, outer, axes, fast, width, lead, whole: window.copy.is_some(), registers }
+    }
+
+    fn is_packed(&mut self, window: &WindowRep, axis: usize) -> bool {
+        let stride = self.kernel.view(window.view).axes[axis].stride;
+        self.constant(stride) == Some(1)
     }
 
     /// The view's axis whose elements are neighbours in memory; the last one if none is.
