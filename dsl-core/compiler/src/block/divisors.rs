@@ -238,3 +238,22 @@ impl<'k> Divisors<'k> {
         dealt || anyway || !walks || self.bound(bound, vectors) % page.tile_size(bound.index) != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divisors_follow_sums_and_products() {
+        let (c, by) = (Known::constant, Known::divisible);
+        assert_eq!(c(0).multiple(), MOST, "everything divides nothing");
+        assert_eq!(c(3).plus(c(1)).multiple(), 4, "constants are added up");
+        assert_eq!(by(8).plus(c(4)).multiple(), 4);
+        assert_eq!(by(8).plus(c(3)).plus(c(5)).multiple(), 8);
+        assert_eq!(by(8).minus(c(1)).multiple(), 1);
+        assert_eq!(by(6).times(c(4)).multiple(), 24);
+        assert_eq!(by(6).times(c(0)), c(0));
+        assert_eq!(by(6).plus(c(3)).times(c(2)).multiple(), 6);
+        assert_eq!(c(1).times(by(16)), by(16));
+    }
+}
