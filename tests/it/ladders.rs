@@ -218,7 +218,7 @@ fn large_products_are_bound_by_the_tensor_pipe() {
     let launch = &launches(&subject.program, &subject.call(&sizes, 1).expect("a call"), 0).expect("launches")[0];
     for target in [older("t4"), older("a100")] {
         let matrix = |s: &Schedule| s.short(&kernel).contains("U=Mma");
-        let candidates: Vec<Schedule> = Space::new(&kernel, &launch.facts, target).sample(32, 1).into_iter().filter(matrix).collect();
+        let candidates: Vec<Schedule> = Space::new(&kernel, &launch.facts, target).sample(64, 1).into_iter().filter(matrix).collect();
         let prediction = Prediction::new(&subject, &sizes, (&kernel, launch), target, candidates.clone());
         let timed = candidates.iter().map(|s| (prediction.rough_us(s), s));
         let (_, best) = timed.min_by(|(a, _), (b, _)| a.total_cmp(b)).expect("a candidate");
