@@ -124,7 +124,7 @@ pub fn unread(x: &Tensor<i32, 1>, counts: &mut Tensor<i32, 1>, y: &mut Tensor<i3
     for t in x.tiles([T]) {
         let v = x.load(t);
         let mut own = shared::<i32>([8], 0);
-        let mut last = 0i32 * v;
+        let mut last = v;
         let mut sum = v;
         for k in 0..scalar::<i32>(3) {
             let _before = own.fetch_add(v & 7, v.like(1));
