@@ -191,7 +191,7 @@ impl Helper {
             Helper::TensorCopy(_) => &["copy_box"],
             Helper::ProxyFence => &["fence_async_proxy"],
             Helper::SharedMatrix => &["shared_matrix"],
-            Helper::WgmmaGroups => &["wgmma_fence", "wgmma_commit", "summed", "wgmma_wait"],
+            Helper::WgmmaGroups => &["WGMMA", "wgmma_fence", "wgmma_commit", "summed", "wgmma_wait"],
             Helper::LoadMatrix(_) | Helper::Mma(_) | Helper::Wgmma(_) => &[],
         }
     }
@@ -202,7 +202,7 @@ impl Helper {
             Helper::AtomicFloatMin | Helper::AtomicFloatMinSystem => &[Helper::NanMin],
             Helper::AtomicFloatMax | Helper::AtomicFloatMaxSystem => &[Helper::NanMax],
             Helper::IntToBfloat16 | Helper::UintToBfloat16 | Helper::LongToBfloat16 | Helper::UlongToBfloat16 => &[Helper::FloatToBfloat16],
-            Helper::Wgmma(_) => &[Helper::SharedMatrix],
+            Helper::Wgmma(_) => &[Helper::SharedMatrix, Helper::WgmmaGroups],
             Helper::TensorCopy(_) => &[Helper::TensorMap, Helper::Mbarrier],
             _ => &[],
         }

@@ -67,7 +67,7 @@ pub(super) fn wgmma_text(atom: GroupAtom) -> String {
         text += "    unsigned int* words = reinterpret_cast<unsigned int*>(d);\n";
     }
     let types = [types_of(atom.accumulator), number_type(atom.a), number_type(atom.b)].join(".");
-    text += &format!("    asm volatile(\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n");
+    text += &format!("    WGMMA(\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n");
     text += &listed(registers, "        \"{", |i| format!("%{i}"), " \"\n        \"", "}, \"\n");
     let (a, b) = (registers, registers + 1);
     let signs = if atom.accumulator == DType::I32 { String::new() } else { ", 1, 1".into() };
@@ -117,9 +117,15 @@ __device__ __forceinline__ unsigned long long shared_matrix(const T* array, int 
 
 /// Fences, groups and waits.
 pub(super) const WGMMA_GROUPS: &str = "\
+// With -arch=sm_90a nvcc also writes PTX for sm_90, which has no such instructions; it never runs.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define WGMMA(...) asm volatile(__VA_ARGS__)
+#else
+#define WGMMA(...)
+#endif
 // Before the first matrix instruction that follows other uses of accumulators.
-__device__ __forceinline__ void wgmma_fence() { asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\"); }
+__device__ __forceinline__ void wgmma_fence() { WGMMA(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }
+__device__ __forceinline__ void wgmma_commit() { WGMMA(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\"); }
 // Keeps what uses a sum behind the wait in front of this.
 template <int count> __device__ __forceinline__ void summed(float (&sums)[count])
 {
@@ -140,7 +146,7 @@ template <int count> __device__ __forceinline__ void summed(unsigned short (&sum
 // Waits until at most so many of the newest groups are in flight.
 template <int pending, typename... Sums> __device__ __forceinline__ void wgmma_wait(Sums&... sums)
 {
-    asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"(pending) : \"memory\");
+    WGMMA(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"(pending) : \"memory\");
     (summed(sums), ...);
 }
 ";

@@ -23,7 +23,16 @@ impl Walk<'_> {
                 mask.and(&self.sides_of(self.page.value(value).form));
                 Lying { layout, mask }
             }
-            Op::Gather(view, indices) => self.met(value, indices, Memory::View(*view), indices.len()),
+            Op::Gather(view, indices) | Op::GatherInside(view, indices) => self.met(value, indices, Memory::View(*view), indices.len()),
+            Op::Or { tile, .. } => {
+                let Lying { layout, mask } = self.tile(*tile);
+                let filled = || if mask == Mask::default() { None } else { self.layout_of(*tile) };
+                Lying { layout: layout.or_else(filled), mask: Mask::default() }
+            }
+            Op::Total { scan, axis } => {
+                let kept = |l: &Layout| (0..l.axes.len()).filter(|k| k != axis).map(|k| l.axes[k].clone()).collect();
+                Lying { layout: self.layout_of(*scan).map(|l| renumbered(kept(&l), l.threads)), mask: Mask::default() }
+            }
             Op::Shuffle { value: of, .. } | Op::Vote(_, of) => {
                 let threads = self.page.teams[self.team].threads;
                 Lying { layout: self.layout_of(*of).and_then(|own| by_lanes(own, threads)), mask: Mask::default() }

@@ -94,7 +94,7 @@ impl Body<'_> {
     fn operation(&mut self, walk: &Walk, value: ValueId, op: &Op) {
         match op {
             Op::Near(..) => self.access(walk, None),
-            Op::Gather(_, indices) => {
+            Op::Gather(_, indices) | Op::GatherInside(_, indices) => {
                 self.access(walk, None);
                 self.positions(walk, indices);
             }
