@@ -141,10 +141,11 @@ impl Expander<'_> {
         if p.ring.products_first {
             let turn = self.mark();
             self.in_flight = Some(Vec::new());
-            self.compute_turn(p, (counter, at), carried)?;
+            self.lower_of_turn(p, (counter, at))?;
             let sums = self.in_flight.take().unwrap_or_default();
             self.start_later(p, upcoming, (counter, at))?;
             self.emit(Stmt::WgmmaWait { pending: 0, sums });
+            self.end_carries(&p.walked.carries, carried)?;
             return Ok(self.close_turn(turn, outer, at));
         }
         let taken = match p.ring.handover {
@@ -182,12 +183,17 @@ impl Expander<'_> {
         }
     }
 
-    /// What a turn computes from its stage.
-    pub fn compute_turn(&mut self, p: &Pipelined, (counter, at): (VarId, &Stages), carried: &[Carried]) -> Expanded<()> {
+    /// What a turn computes from its stage, and what it carries on.
+    fn compute_turn(&mut self, p: &Pipelined, at: (VarId, &Stages), carried: &[Carried]) -> Expanded<()> {
+        self.lower_of_turn(p, at)?;
+        self.end_carries(&p.walked.carries, carried)
+    }
+
+    /// The statements of a turn, at its stage.
+    pub fn lower_of_turn(&mut self, p: &Pipelined, (counter, at): (VarId, &Stages)) -> Expanded<()> {
         self.steps = None;
         self.set_turn(p.walked, &p.turns, Expr::Var(counter));
-        self.lower_turn(p, &at.stage())?;
-        self.end_carries(&p.walked.carries, carried)
+        self.lower_turn(p, &at.stage())
     }
 
     /// Closes a turn that began at a mark behind the start of a later one's copies; turns overlap if they can.

@@ -190,10 +190,11 @@ impl Expander<'_> {
         let outer = self.enter_turn();
         self.await_stage(stages).into_iter().for_each(|s| self.emit(s));
         self.in_flight = p.ring.products_first.then(Vec::new);
-        self.compute_turn(p, (var, stages), &carried)?;
+        self.lower_of_turn(p, (var, stages))?;
         if let Some(sums) = self.in_flight.take() {
             self.emit(Stmt::WgmmaWait { pending: 0, sums });
         }
+        self.end_carries(&p.walked.carries, &carried)?;
         self.release_stage(stages);
         self.next_stage(stages).into_iter().for_each(|s| self.emit(s));
         let body = self.leave_turn(outer);
