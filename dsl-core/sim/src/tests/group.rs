@@ -40,7 +40,7 @@ fn image(way: Way, value: impl Fn(usize, usize) -> f32) -> Vec<i32> {
             let (line, column) = if across { (k, outer) } else { (outer, k) };
             let (panel, column) = (column / row, column % row);
             let line = panel * 16 + line;
-            let chunk = column / 8 ^ line * row / 64 % (row / 8);
+            let chunk = (column / 8) ^ (line * row / 64 % (row / 8));
             halves[line * row + chunk * 8 + column % 8] = half::f16::from_f32(value(outer, k)).to_bits();
         }
     }

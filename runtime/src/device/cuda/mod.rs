@@ -5,8 +5,8 @@
 mod function;
 mod graph;
 mod interop;
-#[cfg(feature = "tune")]
 mod tensor_map;
+#[cfg(feature = "tune")]
 mod text;
 
 pub(crate) use function::CudaBound;
