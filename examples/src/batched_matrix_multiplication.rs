@@ -1,5 +1,6 @@
 //! A batch of matrix multiplications in fp32.
 
+use super::split_planes::planes_of_batch;
 use super::split_products::split_batched_multiplication;
 use girih::prelude::*;
 
@@ -31,8 +32,10 @@ pub fn batched_matrix_multiplication(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, c: 
 pub fn solve(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, c: &mut Tensor<f32, 3>) {
     if variant("multiply-adds") {
         batched_matrix_multiplication(a, b, c);
-    } else {
+    } else if variant("split on its way") {
         split_batched_multiplication(a, b, c);
+    } else {
+        planes_of_batch(a, b, c);
     }
 }
 

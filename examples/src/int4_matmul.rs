@@ -83,10 +83,11 @@ pub fn turned_scales(scales: &Tensor<f16, 2>, turned: &mut Tensor<f32, 2>) {
     tile(BM = [128, 64], BN = [128, 64]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [8, 1]),
-    unit(U = [Mma, Ffma]),
+    unit(U = [Mma, Ffma, Wgmma]),
     warps(W = [8, 4]),
     stages(S = [2, 3, 4, 1]),
-    copy(P = [Async, Overlap, Registers]),
+    copy(P = [Async, Overlap, Registers, Tensor]),
+    grid(G = [0, 1]),
     raster(X = [8, 1]),
     min_blocks(Q = [1, 2])
 )]

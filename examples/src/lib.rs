@@ -101,6 +101,7 @@ pub mod sorting;
 pub mod sparse_matrix_dense_matrix_multiplication;
 pub mod sparse_matrix_vector_multiplication;
 pub mod speculative_decoding_verification;
+pub mod split_planes;
 pub mod split_products;
 pub mod ssm_selective_scan;
 pub mod stream_compaction;

@@ -1,5 +1,6 @@
 //! Matrix multiplication in fp32: one body, from one thread per element that reads global memory to tiles in registers and shared memory.
 
+use super::split_planes::planes_product;
 use super::split_products::split_matrix_multiplication;
 use girih::prelude::*;
 
@@ -32,8 +33,10 @@ pub fn matrix_multiplication(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Ten
 pub fn solve(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
     if variant("multiply-adds") {
         matrix_multiplication(a, b, c);
-    } else {
+    } else if variant("split on its way") {
         split_matrix_multiplication(a, b, c);
+    } else {
+        planes_product(a, b, c);
     }
 }
 

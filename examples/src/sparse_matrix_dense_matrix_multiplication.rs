@@ -2,6 +2,7 @@
 //! way than looking for them.
 
 use super::matrix_multiplication::matrix_multiplication;
+use super::split_planes::planes_product;
 use super::split_products::split_matrix_multiplication;
 use girih::prelude::*;
 
@@ -10,8 +11,10 @@ use girih::prelude::*;
 pub fn solve(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
     if variant("multiply-adds") {
         matrix_multiplication(a, b, c);
-    } else {
+    } else if variant("split on its way") {
         split_matrix_multiplication(a, b, c);
+    } else {
+        planes_product(a, b, c);
     }
 }
 

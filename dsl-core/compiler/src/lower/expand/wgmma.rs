@@ -92,7 +92,8 @@ impl Expander<'_> {
         let body = self.close();
         self.emit(unrolled(counter, depth, body));
         self.emit(Stmt::WgmmaCommit);
-        let sums = products.iter().map(|p| p.acc).collect();
+        let mut sums: Vec<VarId> = products.iter().map(|p| p.acc).collect();
+        sums.dedup();
         self.await_products(sums);
         Ok(())
     }
