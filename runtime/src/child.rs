@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// How such a process is started.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
@@ -43,6 +43,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A process that is asked, and ends with this value.
 pub struct Process {
+    launcher: Launcher,
     child: Child,
     questions: ChildStdin,
     answers: Receiver<String>,
@@ -61,7 +62,13 @@ impl Process {
         let (send, answers) = channel();
         // Reading has no time limit of its own, so a thread reads; it ends with the process.
         std::thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
-        Ok(Process { child, questions, answers })
+        Ok(Process { launcher: launcher.clone(), child, questions, answers })
+    }
+
+    /// Whether it was started so.
+    #[cfg(feature = "tune")]
+    pub fn is_of(&self, launcher: &Launcher) -> bool {
+        self.launcher == *launcher
     }
 
     /// Asks and waits for the answer. Behind an error the process is of no more use.
@@ -74,15 +81,28 @@ impl Process {
         self.ask_while(question, || end.saturating_duration_since(std::time::Instant::now()))
     }
 
+    /// Asks without waiting: [`Process::answer_while`] does.
+    pub fn tell(&mut self, question: &impl Serialize) {
+        let line = serde_json::to_string(question).expect("questions are plain data");
+        // A process that died shows as a missing answer.
+        let _ = writeln!(self.questions, "{line}").and_then(|()| self.questions.flush());
+    }
+
     /// Asks and waits for the answer as long as `left` says that something is left: the limit may change meanwhile. Behind an error the process
     /// is of no more use.
     ///
     /// # Errors
     /// There is no answer.
     pub fn ask_while<Answer: DeserializeOwned>(&mut self, question: &impl Serialize, left: impl Fn() -> Duration) -> Result<Answer, Gone> {
-        let line = serde_json::to_string(question).expect("questions are plain data");
-        // A process that died shows as a missing answer below.
-        let _ = writeln!(self.questions, "{line}").and_then(|()| self.questions.flush());
+        self.tell(question);
+        self.answer_while(left)
+    }
+
+    /// Waits for the answer to what was told, as long as [`Process::ask_while`] does.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub fn answer_while<Answer: DeserializeOwned>(&mut self, left: impl Fn() -> Duration) -> Result<Answer, Gone> {
         loop {
             let left = left();
             return match self.answers.recv_timeout(left.min(LOOK)) {

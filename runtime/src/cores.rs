@@ -1,8 +1,11 @@
 //! Numbered work on all cores.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex};
+use std::thread::Scope;
 
 /// Cores of this machine.
 pub fn cores() -> usize {
@@ -25,9 +28,50 @@ pub fn each_of<T: Send>(count: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T>
     in_parts(count, |range| range.map(&one).collect::<Vec<T>>()).into_iter().flatten().collect()
 }
 
+/// Begins the work for each item on so many threads of a scope, in order, and goes on.
+pub fn begin<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    threads: usize,
+    items: Vec<T>,
+    work: impl Fn(T) + Send + Sync + 'scope,
+) {
+    let threads = threads.min(items.len());
+    let (items, work) = (Arc::new(Mutex::new(VecDeque::from(items))), Arc::new(work));
+    for _ in 0..threads {
+        let (items, work) = (items.clone(), work.clone());
+        let next = move || items.lock().expect("no panic while taking").pop_front();
+        scope.spawn(move || {
+            while let Some(item) = next() {
+                work(item);
+            }
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_begun_goes_on_in_order() {
+        for threads in [1, 3] {
+            let (done, gate) = (Mutex::new(Vec::new()), Mutex::new(()));
+            let held = gate.lock().unwrap();
+            std::thread::scope(|scope| {
+                begin(scope, threads, (0..10).collect(), |i| {
+                    let _open = gate.lock().unwrap();
+                    done.lock().unwrap().push(i);
+                });
+                assert!(done.lock().unwrap().is_empty(), "whoever begins it goes on");
+                drop(held);
+            });
+            let mut done = done.into_inner().unwrap();
+            if threads > 1 {
+                done.sort();
+            }
+            assert_eq!(done, (0..10).collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn every_number_comes_once_and_in_order() {

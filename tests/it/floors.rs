@@ -24,3 +24,14 @@ fn products_have_the_floor_of_their_unit() {
     let (half, single) = (at("gemm", "h200"), at("matrix_multiplication", "t4"));
     assert!(half.seconds > 0.0 && single.bound == Bound::MultiplyAdds, "{single:?}");
 }
+
+/// Whatever a challenge calls its operations.
+#[test]
+fn products_of_every_precision_have_the_floor_of_their_format() {
+    let formats = [("f16", Number::F16), ("bf16", Number::BF16), ("tf32", Number::Tf32), ("int8", Number::I8)];
+    for (name, number) in formats {
+        for layout in ["nn", "nt", "tn"] {
+            assert_eq!(at(&format!("gemm_{name}_{layout}"), "h200").bound, Bound::Matrix(number), "{name} {layout}");
+        }
+    }
+}

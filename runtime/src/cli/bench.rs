@@ -14,8 +14,8 @@ use crate::store::Store;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::subject::names;
-use crate::tune::By;
 use crate::tune::reduced::scaled_tiles;
+use crate::tune::{By, Workers};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -205,7 +205,7 @@ fn sweep(args: &Args, file: &Path) -> Result<(), String> {
     let store = Store::open_default().ok();
     let device = match measured_or_predicted()? {
         By::Prediction(target) => return sweeps::predict(&entries, target, store.as_ref(), args.json),
-        By::Measurement(device) => device,
+        By::Measurement(workers) => workers.gpu.open()?,
     };
     let work = |e: &Entry| {
         let subject = names::subject(&e.name)?;
@@ -225,8 +225,8 @@ fn sweep(args: &Args, file: &Path) -> Result<(), String> {
 
 /// The GPU, or the model where there is none.
 fn measured_or_predicted() -> Result<By, String> {
-    match device::gpu() {
-        Ok(device) => Ok(By::Measurement(device)),
+    match device::look() {
+        Ok(gpu) => Ok(By::Measurement(Workers::of(gpu)?)),
         Err(e) => {
             eprintln!("note: no GPU can be used, so times are predicted: {e}");
             // Predictions read registers from compiled kernels.

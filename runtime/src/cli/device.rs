@@ -3,6 +3,7 @@
 use crate::compile::cache;
 use crate::compile::nvrtc;
 use crate::device::Device;
+use crate::device::cuda::Gpu;
 use crate::error::Error;
 use girih_core::target::{RELATIVES, TARGETS, Target};
 
@@ -39,6 +40,16 @@ pub fn gpu() -> Result<Device, Error> {
     let device = Device::cuda(0)?;
     provide_nvrtc();
     Ok(device)
+}
+
+/// The first GPU without opening it, with an NVRTC to compile for it.
+///
+/// # Errors
+/// There is none: what is missing.
+pub fn look() -> Result<Gpu, Error> {
+    let gpu = Gpu::look(0)?;
+    provide_nvrtc();
+    Ok(gpu)
 }
 
 /// Fetches NVRTC where there is none. Where that fails, too, a note says why, and whoever compiles says what was looked for.

@@ -2,12 +2,14 @@
 
 use super::device::{self, DeviceChoice};
 use super::{acceptance_json, compile_apart, parse_time, print_json, sweeps};
+use crate::child::Launcher;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::subject::names::{self, Unbuilt};
+use crate::tune::client::{self, WORKER};
 use crate::tune::search::{Budget, Strategy};
-use crate::tune::{Among, By, Options, Progress, SiteOutcome, Tuned, tune};
+use crate::tune::{Among, By, Options, Progress, SiteOutcome, Tuned, Workers, tune};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -172,8 +174,10 @@ fn by(args: &Args) -> Result<By, String> {
     if args.target.is_some() || args.device == Some(DeviceChoice::Sim) {
         return Ok(By::Prediction(device::target(args.target.as_deref())?));
     }
-    match (device::gpu(), args.device) {
-        (Ok(device), _) => Ok(By::Measurement(device)),
+    // Opened by those who measure, the first of whom begins at once.
+    client::start_ahead(&Launcher::this_program(WORKER)?);
+    match (device::look(), args.device) {
+        (Ok(gpu), _) => Ok(By::Measurement(Workers::of(gpu)?)),
         (Err(e), Some(_)) => Err(e.to_string()),
         (Err(e), None) => {
             eprintln!("note: no GPU can be used, so times are predicted: {e}");
@@ -184,7 +188,7 @@ fn by(args: &Args) -> Result<By, String> {
 
 fn describe(by: &By) -> String {
     match by {
-        By::Measurement(device) => format!("measured on {}", device.name()),
+        By::Measurement(workers) => format!("measured on {}", workers.gpu.name),
         By::Prediction(target) => {
             format!("PREDICTED for {} ({}): checked on the simulator, times from the model, nothing was measured", target.name, target.arch)
         }

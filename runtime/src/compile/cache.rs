@@ -48,9 +48,13 @@ impl Key<'_> {
     fn text(&self) -> String {
         format!("{}\0{}\0{}.{}\0{}", self.arch, self.flags.join("\0"), self.nvrtc.0, self.nvrtc.1, self.source)
     }
+    /// Two hashes, by which it is known.
+    pub fn hashes(&self) -> (u64, u64) {
+        (fnv1a64(self.text().as_bytes()), self.check())
+    }
     /// The entry's file in a cache folder.
     pub fn file(&self, folder: &Path) -> PathBuf {
-        let name = format!("{:016x}.cubin", fnv1a64(self.text().as_bytes()));
+        let name = format!("{:016x}.cubin", self.hashes().0);
         folder.join("cubin").join(&name[..2]).join(name)
     }
     /// A second hash, so that two keys that share a file are told apart.

@@ -1,6 +1,7 @@
 //! From tile IR to a loadable kernel: lower, emit, and for a GPU the cubin through the disk cache.
 
 pub(crate) mod cache;
+mod in_flight;
 pub mod nvrtc;
 pub mod resources;
 #[cfg(feature = "tune")]
@@ -17,6 +18,7 @@ use girih_core::schedule::Schedule;
 use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile;
+use in_flight::InFlight;
 use std::sync::Arc;
 
 /// A kernel compiled for some facts, under one schedule, for one target.
@@ -71,15 +73,14 @@ fn cached(
     let flags: Vec<String> = nvrtc::flags(identity.version).into_iter().chain(own.iter().cloned()).collect();
     let key = Key { source, flags: &flags, nvrtc: identity.version, arch: &arch };
     let folder = cache::folder();
-    let entry = match cache::read(&folder, &key) {
-        Some(entry) => entry,
-        None => {
-            let entry = translate(&arch)?;
-            // A cache that cannot be written costs time, not results.
-            let _ = cache::write(&folder, &key, &entry);
-            entry
-        }
+    static IN_FLIGHT: InFlight<(u64, u64)> = InFlight::new();
+    let make = || {
+        let entry = translate(&arch)?;
+        // A cache that cannot be written costs time, not results.
+        let _ = cache::write(&folder, &key, &entry);
+        Ok::<Entry, Error>(entry)
     };
+    let entry = IN_FLIGHT.found_or_made(key.hashes(), || cache::read(&folder, &key), make)?;
     Ok((arch, entry))
 }
 

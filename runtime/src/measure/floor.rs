@@ -2,7 +2,8 @@
 //!
 //! Bytes move at the rate that a copy reaches. Operations count at the rate of the fastest unit that may do them in their precision:
 //! products of 16-bit floats, of tf32 and of 8-bit integers at the tensor cores' dense peak, where the architecture has that format;
-//! everything else at that of multiply-adds, or of integer operations. A program that has several kinds of products gets the fastest.
+//! everything else at that of multiply-adds, or of integer operations. A program that has several kinds of products gets the fastest. Who
+//! counts nothing but floating-point operations of a program that multiplies integers means those, too.
 //! So nothing ends below the floor, but for what stores leave in the L2: a time that does says that the floor or the measurement is wrong.
 
 use crate::subject::Subject;
@@ -91,7 +92,7 @@ const INTEGERS_PER_CLOCK: f64 = 128.0;
 /// The least time for `bytes` bytes and so many operations, some of them products of these formats.
 pub fn of_work(target: &Target, bytes: f64, flops: f64, int_ops: f64, products: &[Number]) -> Floor {
     let is_integer = |n: &Number| matches!(n, Number::I8 | Number::U8);
-    let floats = products.iter().copied().filter(|n| !is_integer(n));
+    let floats = products.iter().copied().filter(|n| int_ops == 0.0 || !is_integer(n));
     let integers = products.iter().copied().filter(is_integer);
     // A multiply-add is two operations. Integer additions and multiplications have units of their own, of 64 lanes each; a multiprocessor
     // starts four warps' instructions per clock.
@@ -137,10 +138,57 @@ mod tests {
         for number in [Number::BF16, Number::Tf32] {
             assert_eq!(work("t4", &[number]).bound, Bound::MultiplyAdds);
         }
-        // Products of integers say nothing of floats.
-        assert_eq!(work("h200", &[Number::I8]).bound, Bound::MultiplyAdds);
         let integers = of_work(Target::h200(), 0.0, 0.0, 2e12, &[Number::I8]);
         assert_eq!((us(integers), integers.bound), (934.0, Bound::Matrix(Number::I8)));
+        // Where integer operations are counted, products of integers say nothing of floats; else they are what was counted.
+        assert_eq!(of_work(Target::h200(), 0.0, 2e12, 1.0, &[Number::I8]).bound, Bound::MultiplyAdds);
+        assert_eq!(work("h200", &[Number::I8]), integers);
+    }
+
+    /// Dense peaks of the data sheets in TFLOP/s or TOP/s: f16, bf16, tf32, int8; nothing where tensor cores do not know the format.
+    const SHEETS: [(&str, [Option<f64>; 4]); 6] = [
+        ("t4", [Some(65.0), None, None, Some(130.0)]),
+        ("a100", [Some(312.0), Some(312.0), Some(156.0), Some(624.0)]),
+        ("h100", [Some(989.0), Some(989.0), Some(495.0), Some(1979.0)]),
+        ("h200", [Some(989.0), Some(989.0), Some(495.0), Some(1979.0)]),
+        ("b200", [Some(2250.0), Some(2250.0), Some(1125.0), Some(4500.0)]),
+        ("rtx5090", [Some(209.5), Some(209.5), Some(104.8), Some(838.0)]),
+    ];
+
+    /// No time is below the floor: it has the peak at the highest clock, which data sheets stay a little below.
+    #[test]
+    fn every_format_counts_at_its_peak_on_every_gpu() {
+        assert_eq!(SHEETS.map(|(name, _)| name), girih_core::target::TARGETS.map(|t| t.name));
+        for (name, sheet) in SHEETS {
+            let target = Target::find(name).expect("a target");
+            let formats = [(Number::F16, 0), (Number::BF16, 1), (Number::Tf32, 2), (Number::I8, 3), (Number::U8, 3)];
+            for (number, peak) in formats.map(|(number, at)| (number, sheet[at])) {
+                let integer = matches!(number, Number::I8 | Number::U8);
+                let (flops, int_ops) = if integer { (0.0, 1e12) } else { (1e12, 0.0) };
+                let floor = of_work(target, 0.0, flops, int_ops, &[number]);
+                let Some(peak) = peak else {
+                    assert_eq!(floor, of_work(target, 0.0, flops, int_ops, &[]), "{name} {number:?}");
+                    continue;
+                };
+                let share = 1.0 / floor.seconds / peak;
+                assert!((0.995..1.09).contains(&share), "{name} {number:?}: {share} of the sheet");
+                // Tf32 is no faster than f32 on some.
+                let plain = of_work(target, 0.0, flops, int_ops, &[]).seconds;
+                assert!(floor.bound == Bound::Matrix(number) || floor.seconds == plain, "{name} {number:?}: {floor:?}");
+            }
+        }
+    }
+
+    /// Architectures of which no GPU is known have the formats that those before them had.
+    #[test]
+    fn relatives_know_what_their_generation_does() {
+        for target in &girih_core::target::RELATIVES {
+            let plain = of_work(target, 0.0, 1e12, 0.0, &[]);
+            let seconds = |number: Number| of_work(target, 0.0, 1e12, 0.0, &[number]).seconds;
+            assert_eq!(seconds(Number::F16), seconds(Number::BF16), "{}", target.arch);
+            assert!(seconds(Number::F16) < seconds(Number::Tf32) && seconds(Number::Tf32) <= plain.seconds, "{}", target.arch);
+            assert_eq!(of_work(target, 0.0, 0.0, 1e12, &[Number::I8]).bound, Bound::Matrix(Number::I8), "{}", target.arch);
+        }
     }
 
     #[test]

@@ -64,7 +64,9 @@ pub fn climb(subject: &Subject, sizes: &Sizes, by: &By, store: Option<&Store>, r
     let named = named(kernels, best, by, &|site, kernel| known.facts(site, kernel))?;
     let ways: Vec<Vec<Schedule>> = named.iter().map(|(_, s)| s.clone()).collect();
     let times: Vec<Result<(f64, Option<Predicted>), String>> = match by {
-        By::Measurement(device) => measured(subject, call, device, &ways, rounds)?.into_iter().map(|us| us.map(|us| (us, None))).collect(),
+        By::Measurement(workers) => {
+            measured(subject, call, &workers.gpu.open()?, &ways, rounds)?.into_iter().map(|us| us.map(|us| (us, None))).collect()
+        }
         By::Prediction(_) => {
             let of = |w: &Vec<Schedule>| predicted(subject, sizes, by, kernels, launches, w).map(|p| (p.us, Some(p)));
             ways.iter().map(of).collect()

@@ -1,9 +1,12 @@
 //! The tuner's side of the worker process: a time limit on every request, and a new process when one is lost.
 
+use super::demands::{CUBIN, Compile};
 use super::protocol::{Reply, Request, Setup};
 use super::search::median;
 use crate::child::{Gone, Launcher, Process};
+use crate::device::cuda::Gpu;
 use crate::store::{Status, Trial};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The hidden command that a worker process runs.
@@ -11,6 +14,43 @@ pub const WORKER: &str = "__worker";
 
 /// Seconds for opening the GPU, random data and the naive schedule.
 const SETUP_LIMIT: Duration = Duration::from_secs(180);
+
+/// A GPU, the processes that measure there, and what compiles for the first of their trials.
+#[derive(Clone, Debug)]
+pub struct Workers {
+    /// The GPU.
+    pub gpu: Gpu,
+    /// How the processes are started.
+    pub(super) launcher: Launcher,
+    pub(super) compile: Compile,
+}
+
+impl Workers {
+    /// Of this very program.
+    ///
+    /// # Errors
+    /// Its path is not known.
+    pub fn of(gpu: Gpu) -> Result<Box<Workers>, String> {
+        Ok(Box::new(Workers { gpu, launcher: Launcher::this_program(WORKER)?, compile: CUBIN }))
+    }
+}
+
+/// A worker process that nobody has given anything to do yet.
+static SPARE: Mutex<Option<Process>> = Mutex::new(None);
+
+/// Starts the first worker, which opens the GPU while the tuner prepares what it will ask for.
+pub fn start_ahead(launcher: &Launcher) {
+    // Where it does not start, whoever needs one is told why.
+    *SPARE.lock().unwrap_or_else(|e| e.into_inner()) = Process::start(launcher).ok();
+}
+
+/// A worker that has been told its set-up.
+fn begun(launcher: &Launcher, setup: &Setup) -> Result<Process, String> {
+    let spare = SPARE.lock().unwrap_or_else(|e| e.into_inner()).take_if(|spare| spare.is_of(launcher));
+    let mut worker = spare.map_or_else(|| Process::start(launcher), Ok)?;
+    worker.tell(&Request::Setup(setup.clone()));
+    Ok(worker)
+}
 
 /// Measures the candidates of one launch site in worker processes.
 pub struct WorkerMeasure {
@@ -22,6 +62,8 @@ pub struct WorkerMeasure {
     schedules: Vec<String>,
     site: usize,
     worker: Option<Process>,
+    /// Whether its answer to the set-up is to come.
+    setting_up: bool,
     /// When nothing is wanted any more.
     end: Option<Instant>,
     /// What the worker could not check in time.
@@ -67,9 +109,27 @@ impl WorkerMeasure {
         schedules: Vec<String>,
         end: Option<Instant>,
     ) -> Result<WorkerMeasure, String> {
-        let mut measure = WorkerMeasure { launcher, setup, limit, schedules, site: 0, worker: None, end, note: None };
-        measure.worker = Some(measure.start().map_err(|e| e.reason())?);
+        let mut measure = WorkerMeasure::begin(launcher, setup, limit, end)?;
+        measure.take(0, schedules);
+        measure.ready()?;
         Ok(measure)
+    }
+
+    /// Starts a worker, whose set-up is waited for in [`WorkerMeasure::ready`]: there is something else to do meanwhile.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn begin(launcher: Launcher, setup: Setup, limit: Duration, end: Option<Instant>) -> Result<WorkerMeasure, String> {
+        let worker = Some(begun(&launcher, &setup)?);
+        Ok(WorkerMeasure { launcher, setup, limit, schedules: Vec::new(), site: 0, worker, setting_up: true, end, note: None })
+    }
+
+    /// Waits for the set-up.
+    ///
+    /// # Errors
+    /// There is no GPU, the naive schedule is wrong, or there was no time.
+    pub fn ready(&mut self) -> Result<(), String> {
+        self.set_up().map_err(NotStarted::reason)
     }
 
     /// Goes on to another launch site; `schedules` are those of all sites.
@@ -87,32 +147,40 @@ impl WorkerMeasure {
         self.end.map_or(limit, |end| end.saturating_duration_since(Instant::now()).min(limit))
     }
 
-    fn start(&mut self) -> Result<Process, NotStarted> {
-        let mut worker = Process::start(&self.launcher).map_err(NotStarted::Failed)?;
-        let limit = self.left(SETUP_LIMIT);
-        match worker.ask(&Request::Setup(self.setup.clone()), limit) {
-            Ok(Reply::Ready) => Ok(worker),
+    /// Sees to it that there is a worker which is set up.
+    fn set_up(&mut self) -> Result<(), NotStarted> {
+        if self.worker.is_none() {
+            self.worker = Some(begun(&self.launcher, &self.setup).map_err(NotStarted::Failed)?);
+            self.setting_up = true;
+        }
+        if !std::mem::take(&mut self.setting_up) {
+            return Ok(());
+        }
+        let (limit, start) = (self.left(SETUP_LIMIT), Instant::now());
+        let worker = self.worker.as_mut().expect("started above");
+        let why = match worker.answer_while(|| limit.saturating_sub(start.elapsed())) {
+            Ok(Reply::Ready) => return Ok(()),
             Ok(Reply::Noted { note }) => {
                 self.note.get_or_insert(note);
-                Ok(worker)
+                return Ok(());
             }
-            Err(Gone::TimedOut) if limit < SETUP_LIMIT => Err(NotStarted::OutOfTime(limit)),
-            Ok(Reply::Lost { reason }) => Err(NotStarted::Failed(reason)),
-            Ok(other) => Err(NotStarted::Failed(format!("the worker answered {other:?} to its set-up"))),
-            Err(Gone::TimedOut) => Err(NotStarted::Failed(format!("the worker was not ready after {} s", SETUP_LIMIT.as_secs()))),
-            Err(Gone::Died(status)) => Err(NotStarted::Failed(format!("the worker process died in its set-up ({status})"))),
-        }
+            Err(Gone::TimedOut) if limit < SETUP_LIMIT => NotStarted::OutOfTime(limit),
+            Ok(Reply::Lost { reason }) => NotStarted::Failed(reason),
+            Ok(other) => NotStarted::Failed(format!("the worker answered {other:?} to its set-up")),
+            Err(Gone::TimedOut) => NotStarted::Failed(format!("the worker was not ready after {} s", SETUP_LIMIT.as_secs())),
+            Err(Gone::Died(status)) => NotStarted::Failed(format!("the worker process died in its set-up ({status})")),
+        };
+        self.worker = None;
+        Err(why)
     }
 
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, Gone> {
-        if self.worker.is_none() {
-            self.worker = Some(self.start().map_err(|e| match e {
-                // What the budget did not allow is not the candidate's fault.
-                NotStarted::OutOfTime(_) => Gone::TimedOut,
-                NotStarted::Failed(why) => Gone::Died(why),
-            })?);
-        }
-        let worker = self.worker.as_mut().expect("started above");
+        self.set_up().map_err(|e| match e {
+            // What the budget did not allow is not the candidate's fault.
+            NotStarted::OutOfTime(_) => Gone::TimedOut,
+            NotStarted::Failed(why) => Gone::Died(why),
+        })?;
+        let worker = self.worker.as_mut().expect("set up above");
         let answer = worker.ask(request, limit);
         if !matches!(&answer, Ok(reply) if !matches!(reply, Reply::Lost { .. })) {
             self.worker = None;
@@ -229,6 +297,26 @@ mod tests {
         let trial = measure.trial("T=2", None);
         assert_eq!((trial.status, trial.reason.as_str()), (Status::Untried, "the time for it was over"));
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    }
+
+    /// What the tuner prepares itself takes none of the worker's time.
+    #[test]
+    fn a_set_up_begins_before_it_is_waited_for() {
+        let script = r#"sleep 0.1; read setup; sleep 0.3; echo '{"noted":{"note":"done"}}'; read trial; echo '{"wrong":{"reason":"x"}}'"#;
+        let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()] };
+        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0, patience_ms: 100 };
+        start_ahead(&launcher);
+        std::thread::sleep(Duration::from_millis(150));
+        let start = Instant::now();
+        let mut measure = WorkerMeasure::begin(launcher, setup, Duration::from_secs(20), None).unwrap();
+        assert!(start.elapsed() < Duration::from_millis(100), "it does not wait: {:?}", start.elapsed());
+        std::thread::sleep(Duration::from_millis(350));
+        let waited = Instant::now();
+        measure.ready().unwrap();
+        assert!(waited.elapsed() < Duration::from_millis(150), "it was at work meanwhile: {:?}", waited.elapsed());
+        assert_eq!(measure.note().as_deref(), Some("done"));
+        measure.take(0, vec![String::new()]);
+        assert_eq!(measure.trial("T=1", None).status, Status::Wrong);
     }
 
     #[test]

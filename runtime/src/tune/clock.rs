@@ -34,9 +34,10 @@ impl Clock {
 /// What NVIDIA's disassembler takes, about, most of it to start.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Milliseconds that a worker may spend on references and the evaluator before the first trial of a search with this budget.
+/// Milliseconds from the beginning of a worker's set-up that references and the evaluator have before the first trial of a search with this
+/// budget.
 pub(super) fn patience_ms(budget: &Budget) -> u64 {
-    budget.time.filter(|t| !t.is_zero()).map_or(PATIENCE_MS, |t| (t.as_millis() as u64 / 16).clamp(50, 2_000))
+    budget.time.filter(|t| !t.is_zero()).map_or(PATIENCE_MS, |t| (t.as_millis() as u64 / 16).clamp(50, 1_000))
 }
 
 /// Time of a search that is kept for what comes behind its trials: the final comparison, and the one at large tensors, for which a worker starts.
@@ -73,7 +74,7 @@ mod tests {
         let end = Clock::start(&budget(9000)).end(&budget(9000)).expect("a budget has an end") - start;
         assert!(end >= Duration::from_millis(8950) && end < Duration::from_millis(9000), "half a second is left for machine code: {end:?}");
         assert_eq!(Clock::start(&budget(0)).end(&budget(0)), None);
-        assert_eq!([0, 100, 9000, 600_000].map(|ms| patience_ms(&budget(ms))), [60_000, 50, 562, 2000]);
+        assert_eq!([0, 100, 9000, 600_000].map(|ms| patience_ms(&budget(ms))), [60_000, 50, 562, 1000]);
     }
 
     #[test]

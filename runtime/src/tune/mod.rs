@@ -13,7 +13,9 @@ pub(crate) mod client;
 mod clock;
 pub mod contents;
 pub mod counted;
+mod demands;
 pub(crate) mod dry_run;
+mod early;
 pub mod floor;
 pub mod launches;
 mod model_ranking;
@@ -32,9 +34,9 @@ mod trials;
 pub mod worker;
 
 use crate::compile::{Output, compile};
-use crate::device::Device;
 use crate::measure::acceptance::Acceptance;
 use crate::store::{Status, Trial};
+pub use client::Workers;
 use girih_core::bug::contained;
 use girih_core::cuda::emit;
 use girih_core::facts::Facts;
@@ -82,8 +84,8 @@ pub enum Among {
 /// What gives times.
 #[derive(Clone, Debug)]
 pub enum By {
-    /// A GPU, by measurement in worker processes.
-    Measurement(Device),
+    /// A GPU, by measurement in processes that open it.
+    Measurement(Box<Workers>),
     /// The model, for a target that need not be here.
     Prediction(&'static Target),
 }
@@ -92,7 +94,7 @@ impl By {
     /// The limits that candidates are made for.
     pub fn target(&self) -> &Target {
         match self {
-            By::Measurement(device) => device.target(),
+            By::Measurement(workers) => &workers.gpu.target,
             By::Prediction(target) => target,
         }
     }
@@ -100,7 +102,7 @@ impl By {
     /// The device's name in the store.
     pub fn device_name(&self) -> String {
         match self {
-            By::Measurement(device) => device.name(),
+            By::Measurement(workers) => workers.gpu.name.clone(),
             By::Prediction(target) => crate::launch::schedule_lookup::predicted_device(target),
         }
     }

@@ -1,25 +1,28 @@
 //! A program tuned as a whole: coordinate descent over its launch sites on the time of the whole program, for each choice of its variants.
 
-use super::client::{WORKER, WorkerMeasure};
+use super::client::WorkerMeasure;
 use super::clock::{Clock, patience_ms};
+use super::demands::{Compiling, Demands, small_calls};
 use super::dry_run::{self, DryRuns};
 use super::launches::Launch;
 use super::protocol::Setup;
 use super::search::Budget;
 use super::site::Site;
 use super::{By, Options, Progress, SEED, SiteOutcome};
-use crate::child::Launcher;
 use crate::compile::nvrtc::compile_until;
+use crate::cores;
 use crate::launch::program_schedule::{self, Joint};
 use crate::store::{Elected, Status, Store, Trial};
 use crate::subject::challenge::Sizes;
 use crate::subject::schedules;
 use crate::subject::{Call, Subject};
+use girih_core::schedule::Schedule;
 use girih_core::tile::Kernel;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// How tuning a program ended.
 #[derive(Clone, Debug)]
@@ -64,7 +67,6 @@ pub fn tune(
 ) -> Result<Tuned, String> {
     let (target, device) = (options.by.target(), options.by.device_name());
     let clock = Clock::start(&options.budget);
-    compile_until(clock.end(&options.budget));
     let _always = Whenever(|| compile_until(None));
     let call = subject.call(sizes, super::SEED)?;
     store
@@ -94,6 +96,7 @@ pub fn tune(
             progress.note(&schedules::way_name(way));
         }
         let former = known.as_ref().map(|(joint, _)| joint);
+        compile_until(clock.end(&options.budget));
         let search = Descent { subject: way, sizes, call: &call, options, store, stop, clock, ways_left: ways.len() - number };
         match search.run(former, progress) {
             Ok((outcomes, joint, us)) => {
@@ -156,22 +159,46 @@ impl Descent<'_> {
     /// Each site's outcome, the schedules that were found, and the whole program's time under them (infinite if none was timed).
     fn run(&self, former: Option<&Joint>, progress: &mut dyn Progress) -> Result<(Vec<SiteOutcome>, Joint, f64), String> {
         let (target, device) = (self.options.by.target(), self.options.by.device_name());
+        // The worker opens the GPU and makes inputs while the tuner finds out what to try there.
+        let mut worker = self.worker()?;
         let searches = self.searches_left(0, self.subject.program.sites().len(), 0);
         let dry_runs = Arc::new(DryRuns::within(self.clock.share(&self.options.budget, searches).time));
         let (launches, unsure) = dry_run::found(&dry_runs, self.subject, self.call, target)?;
         unsure.into_iter().for_each(|text| progress.note(&text));
         self.tell_unreached(&launches, progress);
         let start = schedules::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
-        let mut schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
-        let kernels: Vec<Kernel> = start.into_iter().map(|(_, kernel, _)| kernel).collect();
+        let schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
+        let (kernels, first): (Vec<Kernel>, Vec<Option<Schedule>>) = start.into_iter().map(|(s, kernel, _)| (kernel, Some(s))).unzip();
         let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default(), dry_runs };
-        if matches!(self.options.by, By::Measurement(_)) {
+        let (Some(worker), By::Measurement(workers)) = (&mut worker, &self.options.by) else {
+            return self.descend(&sites, schedules, None, progress);
+        };
+        let small = small_calls(self.subject, SEED)?;
+        let demands = Demands::of(self.subject, self.call, &small);
+        std::thread::scope(|scope| {
+            let threads = cores::cores().saturating_sub(1).max(1);
+            let compiling = Compiling::begin(scope, threads, (&sites.kernels, &first), &demands, (target, workers.compile));
             progress.doing("making inputs, and the naive schedule's result to compare with");
-        }
-        let mut worker = self.worker(&schedules)?;
-        if let Some(note) = worker.as_mut().and_then(WorkerMeasure::note) {
-            progress.note(&note);
-        }
+            let found = worker.ready().and_then(|()| {
+                if let Some(note) = worker.note() {
+                    progress.note(&note);
+                }
+                self.descend(&sites, schedules, Some((worker, &compiling)), progress)
+            });
+            // What is still being compiled is of no use to anybody.
+            compile_until(Some(Instant::now()));
+            found
+        })
+    }
+
+    /// From site to site, until none changes any more.
+    fn descend(
+        &self,
+        sites: &Sites,
+        mut schedules: Vec<String>,
+        mut worker: Option<(&mut WorkerMeasure, &Compiling)>,
+        progress: &mut dyn Progress,
+    ) -> Result<(Vec<SiteOutcome>, Joint, f64), String> {
         let tuned: Vec<&Launch> = sites.launches.iter().filter(|l| self.wanted(&sites.names[l.site])).collect();
         let mut outcomes: Vec<Option<SiteOutcome>> = vec![None; tuned.len()];
         // What stood beside a site when it was tuned: where nothing else has changed, neither would it.
@@ -194,7 +221,8 @@ impl Descent<'_> {
                 settled = false;
                 let budget = self.clock.share(&self.options.budget, self.searches_left(sweep, tuned.len(), i));
                 let shortlist = outcomes[i].as_ref().map(|o| shortlist(o, &schedules[launch.site]));
-                let outcome = self.site(&sites, launch, shortlist, budget).tune(&schedules, worker.as_mut(), progress)?;
+                let worker = worker.as_mut().map(|(worker, compiling)| (&mut **worker, *compiling));
+                let outcome = self.site(sites, launch, shortlist, budget).tune(&schedules, worker, progress)?;
                 if let Some((winner, _)) = &outcome.winner {
                     schedules[launch.site] = winner.clone();
                 }
@@ -246,15 +274,16 @@ impl Descent<'_> {
         self.options.only.as_ref().is_none_or(|only| only == site)
     }
 
-    fn worker(&self, schedules: &[String]) -> Result<Option<WorkerMeasure>, String> {
+    /// A worker that is being set up, where times are measured.
+    fn worker(&self) -> Result<Option<WorkerMeasure>, String> {
         match &self.options.by {
             By::Prediction(_) => Ok(None),
-            By::Measurement(_) => {
+            By::Measurement(workers) => {
                 let (name, variants) = (self.subject.name.clone(), self.subject.variants.clone());
                 let patience_ms = patience_ms(&self.options.budget);
-                let setup = Setup { name, variants, sizes: self.sizes.to_string(), seed: SEED, ordinal: 0, patience_ms };
-                let (launcher, end) = (Launcher::this_program(WORKER)?, self.clock.end(&self.options.budget));
-                WorkerMeasure::until(launcher, setup, self.options.limit, schedules.to_vec(), end).map(Some)
+                let setup = Setup { name, variants, sizes: self.sizes.to_string(), seed: SEED, ordinal: workers.gpu.ordinal, patience_ms };
+                let end = self.clock.end(&self.options.budget);
+                WorkerMeasure::begin(workers.launcher.clone(), setup, self.options.limit, end).map(Some)
             }
         }
     }

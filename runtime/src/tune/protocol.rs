@@ -39,7 +39,8 @@ pub struct Setup {
     pub seed: u64,
     /// Which GPU.
     pub ordinal: usize,
-    /// Milliseconds for references and evaluator before the first trial; what takes them longer goes on beside the trials.
+    /// Milliseconds from the beginning of the set-up that references and evaluator have before the first trial; what takes them longer goes on
+    /// beside the trials.
     #[serde(default = "patience")]
     pub patience_ms: u64,
 }

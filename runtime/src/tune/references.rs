@@ -32,22 +32,29 @@ enum Word {
 /// What is asked for and has not come yet.
 pub(super) struct References {
     words: Receiver<Word>,
+    /// Where there is something else to ask for: nobody knows else whether everything was said.
+    sender: Option<Sender<Word>>,
     small_left: usize,
     /// Elements of each output at the tuned size that were found right.
     right: usize,
 }
 
 impl References {
-    /// Asks for the small calls, in their order, and compares what the naive schedule left of the tuned one.
-    pub fn ask(subject: &Subject, mut small: Vec<(Call, usize)>, (tuned, left): (&Arc<Call>, &Arc<Vec<Option<Elements>>>)) -> References {
+    /// Asks for the small calls, the smallest first.
+    pub fn ask(subject: &Subject, mut small: Vec<(Call, usize)>) -> References {
         let (send, words) = channel();
         small.sort_by_key(|(call, _)| subject.compulsory_bytes(call) as u64);
         let small_left = small.len();
         let (own, sender) = (subject.clone(), send.clone());
         std::thread::spawn(move || evaluated(&own, small, &sender));
+        References { words, sender: Some(send), small_left, right: 0 }
+    }
+
+    /// Asks for a comparison of what the naive schedule left of the tuned call. Nothing is asked for behind it.
+    pub fn compare(&mut self, subject: &Subject, (tuned, left): (&Arc<Call>, &Arc<Vec<Option<Elements>>>)) {
+        let Some(send) = self.sender.take() else { return };
         let (own, tuned, left) = (subject.clone(), tuned.clone(), left.clone());
         std::thread::spawn(move || compared(&own, &tuned, &left, &send));
-        References { words, small_left, right: 0 }
     }
 
     /// The next small call that is evaluated; `None` where everything was said, or nothing comes in so much time.
@@ -149,7 +156,9 @@ mod tests {
         let (small, tuned) = (call("N=7"), call("N=100000"));
         let CallArg::Tensor { data, .. } = &tuned.args[0] else { panic!("a tensor") };
         let left = vec![None, Some(data.clone())];
-        References::ask(subject, vec![(small, 0)], (&Arc::new(tuned), &Arc::new(left)))
+        let mut references = References::ask(subject, vec![(small, 0)]);
+        references.compare(subject, (&Arc::new(tuned), &Arc::new(left)));
+        references
     }
 
     use crate::subject::CallArg;

@@ -47,6 +47,11 @@ pub trait Measure {
         true
     }
 
+    /// Whether the search may end: what has to be tried was.
+    fn settled(&self) -> bool {
+        true
+    }
+
     /// How long to wait for any candidate to be ready.
     fn patience(&self) -> Duration {
         Duration::from_secs(10)
@@ -171,7 +176,7 @@ pub fn search(
     let mut trying = Duration::ZERO;
     loop {
         // One time at least: a search that nothing is left for says something of its site, too. And no trial that is likely to end too late.
-        let known = tried > 0 || !times.is_empty();
+        let known = (tried > 0 || !times.is_empty()) && measure.settled();
         let late = budget.time.is_some_and(|t| start.elapsed() + trying / tried.max(1) as u32 >= t);
         let spent = known && late || budget.trials.is_some_and(|n| tried >= n);
         let over = spent || observer.stopped();

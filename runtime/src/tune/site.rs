@@ -3,12 +3,14 @@
 use super::ahead::Ahead;
 use super::client::WorkerMeasure;
 use super::clock::reserve;
+use super::demands::Compiling;
+use super::early::Early;
 use super::launches::{self, Launch};
 use super::pool::Pool;
 use super::predict::Prediction;
 use super::search::{Budget, Candidates, Outcome, Strategy};
 use super::streaming_choice::{self, Streaming};
-use super::trials::{Inner, Log, Trials, eligible_us};
+use super::trials::{First, Inner, Log, Trials, eligible_us};
 use super::{Among, By, Options, Progress, SiteOutcome, code, digest, model_ranking, program, search};
 use crate::compile::Compiled;
 use crate::compile::nvrtc::compile_until;
@@ -61,7 +63,7 @@ impl Site<'_> {
     pub(super) fn tune(
         &self,
         schedules: &[String],
-        worker: Option<&mut WorkerMeasure>,
+        worker: Option<(&mut WorkerMeasure, &Compiling)>,
         progress: &mut dyn Progress,
     ) -> Result<SiteOutcome, String> {
         let begun = Instant::now();
@@ -70,12 +72,13 @@ impl Site<'_> {
         let mut former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
         let first = &schedules[self.launch.site];
         let mut worker = worker;
-        if let Some(worker) = worker.as_deref_mut() {
-            worker.take(self.launch.site, schedules.to_vec());
-        }
         // Whatever comes of the search, something is timed at once.
-        let early = self.early(first, &former, &key, worker.as_deref_mut(), progress)?;
-        let was_early = early.is_some();
+        let early = match &mut worker {
+            Some((worker, compiling)) => Early { site: self, key: &key, progress }.timed(schedules, &former, (worker, compiling))?,
+            None => Vec::new(),
+        };
+        let worker = worker.map(|(worker, _)| worker);
+        let was_early = early.len();
         former.extend(early);
         progress.doing("listing candidates, and putting them in the order of their predictions");
         let whole = self.options.strategy == Strategy::Exhaustive;
@@ -89,7 +92,7 @@ impl Site<'_> {
         {
             pool.add(first);
         }
-        let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count() - usize::from(was_early);
+        let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count() - was_early;
         progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
 
         let mut ways = Vec::new();
@@ -110,14 +113,22 @@ impl Site<'_> {
         let outcome = std::thread::scope(|scope| {
             ahead.start(scope);
             let inner = worker.map_or(Inner::Model(&prediction), Inner::Worker);
-            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us };
             let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
+            let first = parse_schedule(self.kernel, first).ok().filter(|f| pool.place(f).is_some_and(|at| pool.known(at).is_none()));
+            let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time));
+            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first };
             let outcome = search::search(&order, &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
             // What is still being compiled is of no use to anybody.
             compile_until(Some(Instant::now()));
-            outcome
+            // What was known best is not given up for what is perhaps slower.
+            let untried = measure.first.is_some() && time.is_some() && !self.stop.load(Ordering::Relaxed);
+            (untried, Outcome { best: outcome.best.filter(|_| !untried), ..outcome })
         });
+        let (untried, outcome) = outcome;
+        if untried {
+            log.progress.note(&format!("{}: there was no time for {first}, which is known best", self.program.names[self.launch.site]));
+        }
         compile_until(self.end);
         let (trials, error) = (std::mem::take(&mut log.trials), log.error.take().or(self.mistake.take()));
         match error {
@@ -130,33 +141,11 @@ impl Site<'_> {
                 let outcome = Outcome { best: instead.or(outcome.best), ..outcome };
                 let large = streaming.filter(|_| alone);
                 large.iter().try_for_each(|large| self.elect_streaming(&key, large))?;
-                let outcome = Outcome { tried: outcome.tried + usize::from(was_early), ..outcome };
+                let outcome = Outcome { tried: outcome.tried + was_early, ..outcome };
                 let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)?;
                 Ok(SiteOutcome { large, ..concluded })
             }
         }
-    }
-
-    /// A trial of the schedule that is known, before anything is listed and predicted; nothing where that was tried before, or by the model,
-    /// which has to be asked for an order first.
-    fn early(
-        &self,
-        first: &str,
-        former: &[Trial],
-        key: &TrialKey,
-        worker: Option<&mut WorkerMeasure>,
-        progress: &mut dyn Progress,
-    ) -> Result<Option<Trial>, String> {
-        let tried = former.iter().any(|t| t.schedule == *first) || self.budget.trials == Some(0);
-        let (Some(worker), Ok(schedule), false) = (worker, parse_schedule(self.kernel, first), tried) else { return Ok(None) };
-        let mut trial = worker.trial(first, None);
-        self.describe(&schedule, &mut trial);
-        if trial.status == Status::Untried || self.stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        self.store.record(key, &trial).map_err(|e| e.to_string())?;
-        progress.tried(&trial);
-        Ok(Some(trial))
     }
 
     /// The space that is searched, and the only schedules of it that are if some were listed.
@@ -270,7 +259,7 @@ impl Site<'_> {
     }
 
     /// Trials of a program's site are of the whole program: they say how it ran beside them.
-    fn key(&self, schedules: &[String]) -> TrialKey {
+    pub(super) fn key(&self, schedules: &[String]) -> TrialKey {
         let sizes = if self.program.names.len() > 1 {
             let joint = Joint::of(self.subject, schedules);
             let others = joint.sites.iter().enumerate().filter(|(i, _)| *i != self.launch.site).map(|(_, s)| s.clone()).collect();

@@ -1,11 +1,10 @@
 //! Where the tuned size fits in the L2 cache, launches take most of the time, and what is fastest there need not stream. So the candidates
 //! that are about as fast as the winner are measured on large tensors, too: the best of them is elected for those lengths.
 
-use super::client::{WORKER, WorkerMeasure};
+use super::client::WorkerMeasure;
 use super::clock::patience_ms;
 use super::protocol::Setup;
-use super::{Options, SEED};
-use crate::child::Launcher;
+use super::{By, Options, SEED};
 use crate::measure::bench::scaled_sizes;
 use crate::store::Trial;
 use crate::subject::Subject;
@@ -44,15 +43,15 @@ pub(super) fn streaming(
     trials: &[Trial],
     end: Option<Instant>,
 ) -> Option<Streaming> {
+    let By::Measurement(workers) = &options.by else { return None };
     if subject.largest_bytes(sizes).ok()? > l2_bytes / 2.0 {
         return None;
     }
     let large = scaled_sizes(subject, sizes, LARGE).ok()?;
     let near = near(winner, winner_us, trials);
     let (name, variants, sizes) = (subject.name.clone(), subject.variants.clone(), large.to_string());
-    let setup = Setup { name, variants, sizes, seed: SEED, ordinal: 0, patience_ms: patience_ms(&options.budget) };
-    let launcher = Launcher::this_program(WORKER).ok()?;
-    let mut worker = WorkerMeasure::until(launcher, setup, options.limit, schedules.to_vec(), end).ok()?;
+    let setup = Setup { name, variants, sizes, seed: SEED, ordinal: workers.gpu.ordinal, patience_ms: patience_ms(&options.budget) };
+    let mut worker = WorkerMeasure::until(workers.launcher.clone(), setup, options.limit, schedules.to_vec(), end).ok()?;
     worker.take(site, schedules.to_vec());
     let timed = near.into_iter().filter_map(|(name, us)| Some((worker.trial(&name, None).median_us?, name, us)));
     let (median_us, schedule, tuned_us) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;

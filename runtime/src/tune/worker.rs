@@ -1,18 +1,22 @@
 //! The worker process: checks and times candidates on the GPU. One that hangs, traps or crashes takes this process with it,
 //! and nothing else; the tuner starts another one.
 
-use super::launches::launches;
+use super::demands::{CUBIN, Compiling, Demands, small_calls};
 use super::protocol::{Reply, Request, Setup};
 use super::references::References;
 use crate::check::run;
 use crate::child;
-use crate::compile::{Output, compile};
+use crate::compile::{cubin_of_text, nvrtc};
+use crate::cores;
 use crate::device::Device;
+use crate::device::cuda::Gpu;
 use crate::error::Error;
 use crate::launch::program::Runner;
 use crate::measure::timing::Timer;
 use crate::subject::challenge::Sizes;
+use crate::subject::differ_on_gpu::DIFFER;
 use crate::subject::guarded_args::Placed;
+use crate::subject::inputs::on_gpu::DRAW;
 use crate::subject::inputs::{Elements, HostTensor};
 use crate::subject::names;
 use crate::subject::{Call, Subject};
@@ -20,8 +24,10 @@ use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
+use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Serves requests until stdin ends.
@@ -30,8 +36,11 @@ use std::time::{Duration, Instant};
 /// As `child::serve`: the tuner is gone.
 pub fn serve() -> Result<(), String> {
     let mut worker: Option<Worker> = None;
+    // Before anybody says what for: both take as long as the tuner's own preparation.
+    let mut opening = Some(std::thread::spawn(|| Device::cuda(0)));
+    std::thread::spawn(nvrtc::load);
     child::serve(|request: Request| match (request, &mut worker) {
-        (Request::Setup(setup), _) => match Worker::new(&setup) {
+        (Request::Setup(setup), _) => match Worker::new(&setup, opening.take().filter(|_| setup.ordinal == 0)) {
             Ok((ready, note)) => {
                 worker = Some(ready);
                 note.map_or(Reply::Ready, |note| Reply::Noted { note })
@@ -54,8 +63,8 @@ struct Worker {
     timer: Timer,
     /// Small awkward calls with the evaluator's results.
     small: Vec<Placement>,
-    /// Facts of what they launch, by site, without repetitions.
-    small_facts: Vec<(usize, Facts)>,
+    /// What all calls promise of what they launch.
+    demands: Demands,
     /// What references and evaluator have not said yet.
     references: References,
     /// The call at the tuned size.
@@ -89,39 +98,58 @@ fn guarded(placed: &Placed, call: &Call) -> Result<(), Reply> {
 
 /// Samples by which a candidate is found too slow.
 const HASTY: usize = 2;
-/// Samples of a trial, after one run that warms up.
+/// Samples of a trial, after one run that warms up, and of one whose first ones take so many microseconds together that they are exact enough.
 const SAMPLES: usize = 11;
+const FEW: usize = 5;
+const LONG_US: f64 = 50_000.0;
 
 impl Worker {
-    /// The worker, and what could not be checked in time.
-    fn new(setup: &Setup) -> Result<(Worker, Option<String>), String> {
+    /// The worker, and what could not be checked in time. The GPU is being opened, maybe.
+    fn new(setup: &Setup, opening: Option<JoinHandle<Result<Device, Error>>>) -> Result<(Worker, Option<String>), String> {
+        let begun = Instant::now();
         let subject = names::subject(&setup.name)?.with_variants(&setup.variants);
-        let device = Device::cuda(setup.ordinal).map_err(|e| e.to_string())?;
-        let text = |e: Error| e.to_string();
+        let target = Gpu::look(setup.ordinal).map_err(|e| e.to_string())?.target;
         let kernels: Vec<Kernel> =
             subject.program.sites().iter().map(|d| (d.build)().map_err(|e| e.to_string())).collect::<Result<_, _>>()?;
-        let mut runner = Runner::new(&device, subject.program.clone());
-        let naive = kernels.iter().map(|k| {
-            let none = Facts::none(k);
-            Space::new(k, &none, device.target()).naive().map(Some).map_err(|e| e.to_string())
-        });
-        runner.schedules = naive.collect::<Result<_, String>>()?;
+        let naive = naive(&kernels, &target)?;
         let call = subject.call(&Sizes::parse(&setup.sizes)?, setup.seed)?;
+        let small = small_calls(&subject, setup.seed)?;
+        let demands = Demands::of(&subject, &call, &small);
+        let references = References::ask(&subject, small);
+        let mut worker = std::thread::scope(|scope| {
+            // NVRTC is at work while the GPU is opened and its memory is filled: whoever needs one of these waits for that one.
+            cores::begin(scope, 2, vec![&DRAW, &DIFFER], |text| drop(cubin_of_text(text, target.arch)));
+            Compiling::begin(scope, cores::cores(), (&kernels, &naive), &demands, (&target, CUBIN));
+            let opened = opening.and_then(|o| o.join().ok()).unwrap_or_else(|| Device::cuda(setup.ordinal));
+            let device = opened.map_err(|e| e.to_string())?;
+            Worker::placed((device, setup.ordinal), subject, (kernels.clone(), naive.clone()), call, demands, references)
+        })?;
+        worker.hear(Duration::from_millis(setup.patience_ms).saturating_sub(begun.elapsed()))?;
+        let note = worker.references.note(&worker.subject.name);
+        Ok((worker, note))
+    }
+
+    /// Brings a call to a device, and runs it under the naive schedules.
+    fn placed(
+        (device, ordinal): (Device, usize),
+        subject: Subject,
+        (kernels, naive): (Vec<Kernel>, Vec<Option<Schedule>>),
+        call: Call,
+        demands: Demands,
+        mut references: References,
+    ) -> Result<Worker, String> {
+        let text = |e: Error| e.to_string();
+        let mut runner = Runner::new(&device, subject.program.clone());
+        runner.schedules = naive;
         let placed = Placed::new(&device, &call, 0).map_err(text)?;
         placed.restore().and_then(|()| runner.run(&placed.arguments())).map_err(text)?;
         // References read on a stream of their own: they wait for no trial.
-        let reader = Device::cuda(setup.ordinal).map_err(text)?;
-        let naive = Arc::new(placed.keep_stored(&reader).map_err(text)?);
-        let call = Arc::new(call);
-        let calls = small_calls(&subject, setup.seed)?;
-        let small_facts = small_facts(&subject, &calls);
-        let references = References::ask(&subject, calls, (&call, &naive));
+        let reader = Device::cuda(ordinal).map_err(text)?;
+        let (call, naive) = (Arc::new(call), Arc::new(placed.keep_stored(&reader).map_err(text)?));
+        references.compare(&subject, (&call, &naive));
         let timer = Timer::new(&device).map_err(text)?;
         let (small, tuned) = (Vec::new(), (call, placed));
-        let mut worker = Worker { device, subject, kernels, runner, timer, small, small_facts, references, tuned, naive };
-        worker.hear(Duration::from_millis(setup.patience_ms))?;
-        let note = worker.references.note(&worker.subject.name);
-        Ok((worker, note))
+        Ok(Worker { device, subject, kernels, runner, timer, small, demands, references, tuned, naive })
     }
 
     /// Takes what references and evaluator have come to say, and waits for it so long.
@@ -142,7 +170,9 @@ impl Worker {
             return reply;
         }
         // Most candidates are slow; checking them would take most of the time.
+        let mut left = self.demands.clone();
         if let Some(limit_us) = limit_us {
+            left.tuned.clear();
             match self.tuned.1.restore().and_then(|()| self.sample(1 + HASTY)) {
                 Ok(samples_us) if samples_us[1..].iter().all(|us| *us > limit_us) => {
                     return Reply::Slow { samples_us: samples_us[1..].to_vec() };
@@ -151,11 +181,11 @@ impl Worker {
                 Err(e) => return failed(&e),
             }
         }
-        self.compile_small();
+        self.compile(&left);
         if let Err(reply) = self.check() {
             return reply;
         }
-        match self.sample(SAMPLES) {
+        match self.samples() {
             Ok(samples_us) => Reply::Measured { samples_us },
             Err(e) => failed(&e),
         }
@@ -193,17 +223,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Compiles what the small calls launch on all cores: one after another is slow, and failures are the check's to report.
-    fn compile_small(&self) {
+    /// Compiles what calls launch on all cores: one after another is slow, and failures are the check's to report.
+    fn compile(&self, demands: &Demands) {
+        let (kernels, schedules) = (&self.kernels, &self.runner.schedules);
         let target = self.device.target();
-        std::thread::scope(|scope| {
-            for (site, facts) in &self.small_facts {
-                if let Some(schedule) = &self.runner.schedules[*site] {
-                    let kernel = &self.kernels[*site];
-                    scope.spawn(move || drop(compile(kernel, facts, schedule, target, Output::Cubin)));
-                }
-            }
-        });
+        std::thread::scope(|scope| drop(Compiling::begin(scope, cores::cores(), (kernels, schedules), demands, (target, CUBIN))));
     }
 
     fn check(&mut self) -> Result<(), Reply> {
@@ -222,12 +246,27 @@ impl Worker {
         guarded(placed, call)
     }
 
+    /// Those of a trial.
+    fn samples(&mut self) -> Result<Vec<f64>, Error> {
+        let mut samples = self.sample(FEW)?;
+        if samples.iter().sum::<f64>() < LONG_US {
+            samples.extend(self.sample(SAMPLES - FEW)?);
+        }
+        Ok(samples)
+    }
+
     /// Samples of the program at the tuned size, in microseconds.
     fn sample(&mut self, samples: usize) -> Result<Vec<f64>, Error> {
         let placed = &self.tuned.1;
         let arguments = placed.arguments();
         (0..samples).map(|_| self.timer.sample(placed, &mut || self.runner.run(&arguments))).collect()
     }
+}
+
+/// The naive schedule of each launch site, whatever a launch promises.
+fn naive(kernels: &[Kernel], target: &Target) -> Result<Vec<Option<Schedule>>, String> {
+    let of = |kernel: &Kernel| Space::new(kernel, &Facts::none(kernel), target).naive().map(Some).map_err(|e| e.to_string());
+    kernels.iter().map(of).collect()
 }
 
 /// An error of one candidate, or of the whole process: after most driver errors the context is unusable.
@@ -237,32 +276,4 @@ fn failed(e: &Error) -> Reply {
         Error::Driver { .. } | Error::NoDevice(_) => Reply::Lost { reason },
         _ => Reply::Rejected { reason },
     }
-}
-
-/// Up to three calls that are likely to find a mistake at little cost: the largest check sizes, one of them one element off
-/// alignment, and the smallest that is not empty.
-fn small_calls(subject: &Subject, seed: u64) -> Result<Vec<(Call, usize)>, String> {
-    let calls: Vec<Call> = subject.check_sizes(seed).iter().map(|s| subject.call(s, seed)).collect::<Result<_, _>>()?;
-    let mut calls: Vec<Call> = calls.into_iter().filter(|c| subject.compulsory_bytes(c) > 0.0).collect();
-    calls.sort_by_key(|c| subject.compulsory_bytes(c) as u64);
-    let mut chosen = Vec::new();
-    if let Some(largest) = calls.pop() {
-        chosen.push((largest.clone(), 1));
-        chosen.push((calls.pop().unwrap_or(largest), 0));
-    }
-    chosen.extend(calls.into_iter().next().map(|smallest| (smallest, 0)));
-    Ok(chosen)
-}
-
-/// Facts of the launches of the small calls, by site, without repetitions.
-fn small_facts(subject: &Subject, calls: &[(Call, usize)]) -> Vec<(usize, Facts)> {
-    let mut seen: Vec<(usize, Facts)> = Vec::new();
-    for (call, misalign) in calls {
-        for launch in launches(&subject.program, call, *misalign).unwrap_or_default() {
-            if !seen.contains(&(launch.site, launch.facts.clone())) {
-                seen.push((launch.site, launch.facts));
-            }
-        }
-    }
-    seen
 }

@@ -134,6 +134,12 @@ pub fn is_loaded() -> bool {
     matches!(NVRTC.get(), Some(Ok(_)))
 }
 
+/// Loads it before anybody compiles. Where there is none, whoever compiles is told.
+#[cfg(feature = "tune")]
+pub fn load() {
+    let _ = identity().and_then(|identity| loaded(&identity.path));
+}
+
 /// The one NVRTC of this process.
 fn loaded(path: &Path) -> Result<&'static Nvrtc, Error> {
     let nvrtc = NVRTC.get_or_init(|| Nvrtc::open(path).map_err(|e| e.to_string()));

@@ -3,6 +3,7 @@
 //! cudarc loads `libcuda` on first use and panics where there is none, so opening a device looks first.
 
 mod function;
+mod gpu;
 mod graph;
 mod interop;
 mod tensor_map;
@@ -11,6 +12,7 @@ mod text;
 
 pub(crate) use function::CudaBound;
 pub use function::CudaLoaded;
+pub use gpu::Gpu;
 pub(crate) use graph::CudaGraph;
 pub use interop::{Borrowed, BorrowedMut};
 pub(crate) use interop::{borrow, borrow_mut};
@@ -25,9 +27,8 @@ use crate::error::Error;
 use crate::launch::Kernels;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, sys};
-use girih_core::target::{TARGETS, Target};
+use girih_core::target::Target;
 use std::sync::Arc;
-use sys::CUdevice_attribute_enum as Attribute;
 
 /// A stream's handle.
 pub(crate) type RawStream = sys::CUstream;
@@ -86,6 +87,16 @@ fn find_driver() -> Result<(), Error> {
     )))
 }
 
+/// Whether the driver offers a GPU of this number.
+fn offered(ordinal: usize) -> Result<(), Error> {
+    find_driver()?;
+    let count = CudaContext::device_count().map_err(no_device)?;
+    if ordinal as i64 >= count as i64 {
+        return Err(Error::NoDevice(format!("there is no GPU number {ordinal}: the CUDA driver offers {count}")));
+    }
+    Ok(())
+}
+
 fn no_device(e: DriverError) -> Error {
     Error::NoDevice(format!("the CUDA driver is there, but offers no GPU: {}", describe(&e).1))
 }
@@ -116,19 +127,14 @@ impl CudaDevice {
     }
 
     fn context_of(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
-        find_driver()?;
-        let count = CudaContext::device_count().map_err(no_device)?;
-        if ordinal as i64 >= count as i64 {
-            return Err(Error::NoDevice(format!("there is no GPU number {ordinal}: the CUDA driver offers {count}")));
-        }
+        offered(ordinal)?;
         check("opening the GPU", CudaContext::new(ordinal))
     }
 
     /// The device of an existing cudarc stream; its work is queued there.
     pub(crate) fn on_stream(stream: Arc<CudaStream>) -> Result<CudaDevice, Error> {
         let context = stream.context().clone();
-        let name = check("cuDeviceGetName", context.name())?;
-        let target = target_of(&context, &name)?;
+        let Gpu { name, target, .. } = Gpu::of(context.ordinal())?;
         Ok(CudaDevice {
             context,
             stream,
@@ -259,39 +265,6 @@ impl CudaDevice {
         check("cuEventElapsedTime", result.result())?;
         Ok(milliseconds as f64 * 1e-3)
     }
-}
-
-/// The target of a GPU: the known one of its name or else generation, with the limits that the driver states.
-fn target_of(context: &CudaContext, name: &str) -> Result<Target, Error> {
-    let attribute = |a| check("cuDeviceGetAttribute", context.attribute(a)).map(|v| v.max(0) as u32);
-    let (major, minor) = check("cuDeviceGetAttribute", context.compute_capability())?;
-    let capability = (major * 10 + minor) as u32;
-    let words: Vec<String> = name.to_lowercase().replace(['-', '_'], " ").split_whitespace().map(str::to_string).collect();
-    let joined = words.concat();
-    let named = TARGETS
-        .iter()
-        .find(|t| t.capability == capability && (words.iter().any(|w| w == t.name) || (t.name.len() > 4 && joined.contains(t.name))));
-    let nearest = TARGETS.iter().rev().find(|t| t.capability <= capability);
-    let Some(base) = named.or(nearest) else {
-        return Err(Error::NoDevice(format!("{name} has compute capability {major}.{minor}; girih needs 7.5 or newer")));
-    };
-    let mut target = base.clone();
-    target.capability = capability;
-    if named.is_none() {
-        target.name = name.to_lowercase().replace(' ', "-").leak();
-    }
-    if base.capability != capability {
-        // Features of the exact architecture need the suffix; plain ones run on later minor versions, too.
-        target.arch = format!("sm_{capability}{}", if capability >= 90 { "a" } else { "" }).leak();
-    }
-    target.multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-    target.threads_per_multiprocessor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
-    target.blocks_per_multiprocessor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?;
-    target.shared_per_block = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-    target.shared_per_multiprocessor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?;
-    target.shared_reserved = attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
-    target.l2 = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64;
-    Ok(target)
 }
 
 #[cfg(test)]

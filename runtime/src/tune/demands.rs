@@ -1,0 +1,97 @@
+//! What a trial launches: the tuned call and small ones, and what of them is compiled before the first of all trials, beside everything else that
+//! it needs.
+
+use super::launches::launches;
+use crate::compile::{Output, compile};
+use crate::cores;
+use crate::subject::{Call, Subject};
+use girih_core::facts::Facts;
+use girih_core::schedule::Schedule;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Scope;
+
+/// What launches of trials promise, by launch site, without repetitions.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Demands {
+    /// Of the tuned call.
+    pub tuned: Vec<(usize, Facts)>,
+    /// Of the small ones, where it is something else.
+    pub small: Vec<(usize, Facts)>,
+}
+
+impl Demands {
+    /// Of a call at the tuned size, and of small ones with the elements that they lie off alignment.
+    pub fn of(subject: &Subject, tuned: &Call, small: &[(Call, usize)]) -> Demands {
+        let mut demands = Demands::default();
+        for launch in launches(&subject.program, tuned, 0).unwrap_or_default() {
+            demands.tuned.push((launch.site, launch.facts));
+        }
+        for (call, misalign) in small {
+            for launch in launches(&subject.program, call, *misalign).unwrap_or_default() {
+                let new = (launch.site, launch.facts);
+                if !demands.tuned.contains(&new) && !demands.small.contains(&new) {
+                    demands.small.push(new);
+                }
+            }
+        }
+        demands
+    }
+
+    /// All of them, those of the tuned call first.
+    pub fn all(&self) -> impl Iterator<Item = &(usize, Facts)> {
+        self.tuned.iter().chain(&self.small)
+    }
+}
+
+/// What compiles a kernel into the disk cache. Failures are the trials' to report.
+pub(super) type Compile = fn(&Kernel, &Facts, &Schedule, &Target);
+
+/// The usual one.
+pub(super) const CUBIN: Compile = |kernel, facts, schedule, target| drop(compile(kernel, facts, schedule, target, Output::Cubin));
+
+/// Kernels that are being compiled into the disk cache under one schedule each.
+pub(super) struct Compiling(Arc<AtomicUsize>);
+
+impl Compiling {
+    /// Begins with them on threads of a scope, by launch site.
+    pub fn begin<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        threads: usize,
+        (kernels, schedules): (&'scope [Kernel], &[Option<Schedule>]),
+        demands: &Demands,
+        (target, compile): (&'scope Target, Compile),
+    ) -> Compiling {
+        let job = |(site, facts): &(usize, Facts)| Some((&kernels[*site], facts.clone(), schedules[*site].clone()?));
+        let jobs: Vec<_> = demands.all().filter_map(job).collect();
+        let left = Arc::new(AtomicUsize::new(jobs.len()));
+        let down = left.clone();
+        cores::begin(scope, threads, jobs, move |(kernel, facts, schedule): (&Kernel, Facts, Schedule)| {
+            compile(kernel, &facts, &schedule, target);
+            down.fetch_sub(1, Ordering::Relaxed);
+        });
+        Compiling(left)
+    }
+
+    /// Whether all were compiled, for better or worse.
+    pub fn is_done(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// Up to three calls that are likely to find a mistake at little cost: the largest check sizes, one of them one element off
+/// alignment, and the smallest that is not empty.
+pub(super) fn small_calls(subject: &Subject, seed: u64) -> Result<Vec<(Call, usize)>, String> {
+    let calls: Vec<Call> = subject.check_sizes(seed).iter().map(|s| subject.call(s, seed)).collect::<Result<_, _>>()?;
+    let mut calls: Vec<Call> = calls.into_iter().filter(|c| subject.compulsory_bytes(c) > 0.0).collect();
+    calls.sort_by_key(|c| subject.compulsory_bytes(c) as u64);
+    let mut chosen = Vec::new();
+    if let Some(largest) = calls.pop() {
+        chosen.push((largest.clone(), 1));
+        chosen.push((calls.pop().unwrap_or(largest), 0));
+    }
+    chosen.extend(calls.into_iter().next().map(|smallest| (smallest, 0)));
+    Ok(chosen)
+}

@@ -1,0 +1,120 @@
+//! The order of what happens before a search, with a worker that is a shell script.
+
+use super::*;
+use crate::child::Launcher;
+use crate::device::cuda::Gpu;
+use crate::store::Store;
+use crate::subject::Subject;
+use crate::subject::challenge::{Challenge, Sizes};
+use crate::subject::inputs::uniform;
+use crate::tune::search::{Budget, Strategy};
+use crate::tune::{By, Options, Workers, tune};
+use girih::prelude::*;
+use girih_core::facts::Facts;
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The same.
+#[kernel(tile(T = 64), coarsen(C of T = [2, 1]))]
+pub fn same(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, x.load(t));
+    }
+}
+
+#[program]
+pub fn copies(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    same(x, y);
+}
+
+/// Seconds since the beginning of time.
+fn now() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock").as_secs_f64()
+}
+
+/// When a schedule began to be compiled.
+static AT_ONCE: Mutex<Vec<(f64, String)>> = Mutex::new(Vec::new());
+
+fn at_once(kernel: &Kernel, _facts: &Facts, schedule: &Schedule, _target: &Target) {
+    AT_ONCE.lock().unwrap().push((now(), schedule.short(kernel)));
+}
+
+fn slowly(_kernel: &Kernel, _facts: &Facts, _schedule: &Schedule, _target: &Target) {
+    std::thread::sleep(Duration::from_millis(1500));
+}
+
+/// When each trial was told of, and its schedule.
+struct Told(Vec<(Instant, String)>);
+
+impl Progress for Told {
+    fn begin(&mut self, _site: &str, _candidates: usize, _known: usize) {}
+    fn tried(&mut self, trial: &Trial) {
+        self.0.push((Instant::now(), trial.schedule.clone()));
+    }
+    fn note(&mut self, _text: &str) {}
+}
+
+/// Tunes with a worker whose set-up takes some seconds; the trials that were told of, and when the set-up ended.
+fn tuned(name: &str, set_up: f64, compile: fn(&Kernel, &Facts, &Schedule, &Target)) -> (Vec<(Instant, String)>, f64) {
+    let folder: PathBuf = std::env::temp_dir().join(format!("girih-early-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let store = Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable");
+    let log = folder.join("log");
+    let script = format!(
+        r#"read setup; sleep {set_up}; date +%s.%N >> {}; echo '"ready"'
+        while read line; do case $line in
+        *interleaved*) echo '{{"interleaved":{{"samples_us":[[],[]]}}}}';;
+        *) echo '{{"measured":{{"samples_us":[3.0]}}}}';; esac; done"#,
+        log.display()
+    );
+    let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
+    let gpu = Gpu { ordinal: 0, name: "a shell".into(), target: Target::h200().clone() };
+    let challenge = Challenge::new("copies", copies::Program::def, "void solve(const float* X[N], float* Y[N], int N)")
+        .input("X", uniform(0.0, 1.0))
+        .output("Y", |x, i| x.at("X", i))
+        .check_at(["N=7"])
+        .perf_at("N=100000000");
+    let subject = Subject::of_challenge(&challenge).expect("it is right");
+    let options = Options {
+        by: By::Measurement(Box::new(Workers { gpu, launcher, compile })),
+        budget: Budget { time: Some(Duration::from_secs(8)), trials: None },
+        strategy: Strategy::Model,
+        limit: Duration::from_secs(10),
+        fresh: false,
+        only: None,
+        among: None,
+    };
+    let mut told = Told(Vec::new());
+    tune(&subject, &Sizes::parse("N=100000000").unwrap(), &options, &store, &AtomicBool::new(false), &mut told).expect("it is timed");
+    let ready = std::fs::read_to_string(&log).expect("it was set up").trim().parse().expect("a number");
+    let _ = std::fs::remove_dir_all(&folder);
+    (told.0, ready)
+}
+
+/// Whatever the set-up takes, what is known best is compiled meanwhile, and tried first.
+#[test]
+fn what_is_known_best_is_compiled_while_inputs_are_made() {
+    let (told, ready) = tuned("at-once", 1.0, at_once);
+    let compiled = AT_ONCE.lock().unwrap().clone();
+    assert!(
+        compiled.len() >= 2 && compiled.iter().all(|(_, schedule)| schedule == "T=64 C=2"),
+        "the tuned call and a small one: {compiled:?}"
+    );
+    assert!(compiled.iter().all(|(at, _)| *at < ready - 0.5), "{compiled:?} and {ready}");
+    assert_eq!(told[0].1, "T=64 C=2");
+}
+
+/// A compiler that takes long keeps nobody waiting: the naive schedule was compiled for the inputs' sake.
+#[test]
+fn while_the_best_is_compiled_the_plainest_is_timed() {
+    let start = Instant::now();
+    let (told, _) = tuned("slowly", 0.1, slowly);
+    let names: Vec<&str> = told.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(names[0], "T=64 C=1");
+    assert!(told[0].0 - start < Duration::from_millis(1000), "{:?}", told[0].0 - start);
+    assert!(names.contains(&"T=64 C=2"), "{names:?}");
+}
