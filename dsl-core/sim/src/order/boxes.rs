@@ -67,6 +67,12 @@ impl Step<'_, '_> {
                 inside &= (0..lens[axis]).contains(&at);
                 offset += at * strides[axis];
             }
+            let (from, to) = (first[0].max(0), (first[0] + i64::from(map.box_lens[0])).min(lens[0]));
+            if inside && from < to {
+                // A row is read in whole sectors, not chunk by chunk.
+                let at = start + ((offset + from) * size as i64) as u64;
+                self.count_bulk(Space::Global(step.map), at, (to - from) as usize * size, row == 0);
+            }
             for column in (0..row_bytes).step_by(chunk) {
                 let to = swizzled(map.swizzle_bytes, target + u64::from(row) * row_bytes as u64 + column as u64);
                 if to + chunk as u64 > end {
@@ -83,7 +89,6 @@ impl Step<'_, '_> {
                     self.require_known(space, from, there, lane)?;
                     self.touch(space, from, there, Entry { kind: Kind::AsyncRead, ..issued })?;
                     data[..there].copy_from_slice(&self.bytes(space).0.data[from as usize..from as usize + there]);
-                    self.count_bulk(space, from, there, column == 0 && row == 0);
                     global = Some((space, from));
                 }
                 let shared = (step.shared.space, to);
