@@ -307,7 +307,10 @@ impl Check<'_> {
             Pipeline::GridPrefetch { stages, loads, .. } => rule(l.grid.is_some() && *stages >= 2 && !loads.is_empty(), || {
                 "loads of later tiles are no loads of the grid's tiles".into()
             }),
-            Pipeline::Roles { sum } => {
+            Pipeline::Roles { sum, places } => {
+                let before = l.body.iter().take_while(|s| !matches!(s, Stmt::Loop(_)));
+                let lets = before.filter_map(|s| if let Stmt::Let(v, _) = s { Some(*v) } else { None }).collect::<Vec<_>>();
+                rule(places.iter().all(|p| lets.contains(p)), || "copies lie where nothing before their loop says".into())?;
                 let tensors = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.handover == Handover::Transactions);
                 let there = l.body.iter().any(|s| matches!(s, Stmt::Loop(inner) if inner.vars[0] == *sum && tensors(inner)));
                 rule(there && l.grid.is_some() && self.page.launch.producer > 0, || "no warp fills a ring of tensor maps".into())

@@ -49,8 +49,9 @@ pub(crate) enum Pipeline {
     GridPrefetch { stages: i64, loads: Vec<(ValueId, Fill)> },
     /// Of a persistent grid loop: the iterations of the loop in its body with this first tile index, which has a ring, go on from tile to tile.
     Persistent { sum: ValueId },
-    /// Of a grid loop: a warp of its own fills the ring of the loop in its body with this first tile index, by tensor maps.
-    Roles { sum: ValueId },
+    /// Of a grid loop: a warp of its own fills the ring of the loop in its body with this first tile index, by tensor maps. It computes the
+    /// scalars of the tile that say where the copies lie (`places`) for itself.
+    Roles { sum: ValueId, places: Vec<ValueId> },
 }
 
 /// A ring of stages that copies fill and iterations read.
@@ -86,6 +87,15 @@ pub(crate) struct Copies {
     pub windows: Vec<ValueId>,
     /// The scalars of the body that say where they lie.
     pub places: Vec<ValueId>,
+}
+
+/// The loop of each tile of the grid whose iterations go on from tile to tile.
+struct Onward {
+    /// Its first tile index.
+    sum: ValueId,
+    ring: RingPlan,
+    /// The scalars of the tile that say where its copies lie.
+    places: Vec<ValueId>,
 }
 
 /// Decides how loops run.
@@ -143,9 +153,10 @@ impl Planner<'_> {
         let alone = self.plan.split.is_none() && self.plan.slices == 1 && self.plan.grid > 0;
         let stages = self.stages(l);
         let pipeline = match self.pipelined_sum(l)? {
-            Some((sum, ring)) if ring.handover == Handover::Transactions => Pipeline::Roles { sum },
-            _ if !alone => Pipeline::None,
-            Some((sum, _)) => Pipeline::Persistent { sum },
+            Some(Onward { sum, ring, places }) if ring.handover == Handover::Transactions => Pipeline::Roles { sum, places },
+            Some(Onward { sum, places, .. }) if alone && places.is_empty() => Pipeline::Persistent { sum },
+            Some(_) => Pipeline::None,
+            None if !alone => Pipeline::None,
             None if stages > 1 && !self.plan.dots => match self.early_loads(l) {
                 loads if loads.is_empty() => Pipeline::None,
                 loads => Pipeline::GridPrefetch { stages, loads: loads.into_iter().map(|v| (v, self.fill(v))).collect() },
@@ -174,7 +185,7 @@ impl Planner<'_> {
         let reads: Vec<ReadPlan> = copies.windows.iter().map(|v| self.plan.read(*v)).collect();
         if let Some(first) = reads.iter().find(|read| read.is_tensor()) {
             let alone = self.kernel.grid_loop().is_some_and(
-                |grid| matches!(self.only_loop(grid), Some((at, only)) if only.vars == l.vars && self.is_fixed(grid, at, l, &copies)),
+                |grid| matches!(self.only_loop(grid), Some((at, only)) if only.vars == l.vars && self.places_of_tile(&grid.body[..at], l, &copies).is_some()),
             );
             tensor_maps::check(self.kernel, self.plan, first, alone)?;
             let (handover, products_first) = (Handover::Transactions, self.products_wait(l));
@@ -265,19 +276,34 @@ impl Planner<'_> {
     }
 
     /// The loop of each tile whose iterations go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has
-    /// several loops or barriers of its own, or where the places of its copies depend on what a tile does before the loop.
-    fn pipelined_sum(&self, grid: &TileLoop) -> Result<Option<(ValueId, RingPlan)>, ScheduleError> {
+    /// several loops or barriers of its own, or where the places of its copies depend on more than arithmetic of what the tile does before
+    /// the loop.
+    fn pipelined_sum(&self, grid: &TileLoop) -> Result<Option<Onward>, ScheduleError> {
         let Some((at, inner)) = self.only_loop(grid) else { return Ok(None) };
         let Pipeline::Multistage { copies, ring } = self.pipeline(inner)? else { return Ok(None) };
-        let goes_on = ring.fragment_prefetch || ring.handover == Handover::Transactions;
-        Ok((goes_on && self.is_fixed(grid, at, inner, &copies)).then_some((inner.vars[0], ring)))
+        if !ring.fragment_prefetch && ring.handover != Handover::Transactions {
+            return Ok(None);
+        }
+        let places = self.places_of_tile(&grid.body[..at], inner, &copies);
+        Ok(places.map(|places| Onward { sum: inner.vars[0], ring, places }))
     }
 
-    /// Whether the places of an inner loop's copies depend on nothing that a tile of the grid does before it.
-    fn is_fixed(&self, grid: &TileLoop, at: usize, inner: &TileLoop, copies: &Copies) -> bool {
+    /// The scalars of a tile of the grid, of its statements before an inner loop, that the places of the loop's copies depend on; `None` where
+    /// some are more than arithmetic.
+    fn places_of_tile(&self, before: &[Stmt], inner: &TileLoop, copies: &Copies) -> Option<Vec<ValueId>> {
+        let lets: HashMap<ValueId, &Op> = before.iter().filter_map(|s| if let Stmt::Let(v, op) = s { Some((*v, op)) } else { None }).collect();
         let mut made = Vec::new();
-        definitions(&grid.body[..at], &mut made);
-        !self.read_by(copies, &inner.body).iter().any(|v| made.iter().any(|(m, _)| m == v))
+        definitions(before, &mut made);
+        let made: HashSet<ValueId> = made.into_iter().map(|(v, _)| v).collect();
+        let (mut pending, mut places) = (self.read_by(copies, &inner.body), HashSet::new());
+        while let Some(v) = pending.pop() {
+            match lets.get(&v) {
+                Some(op) if is_arithmetic(op) => pending.extend(places.insert(v).then(|| operands(op)).into_iter().flatten()),
+                None if !made.contains(&v) => {}
+                _ => return None,
+            }
+        }
+        Some(before.iter().filter_map(|s| if let Stmt::Let(v, _) = s { Some(*v) } else { None }).filter(|v| places.contains(v)).collect())
     }
 
     /// The only loop of a tile of the grid, and its place there, where nothing hinders that its iterations go on from tile to tile.

@@ -20,8 +20,8 @@ impl Expander<'_> {
             Some(Range::SlicedK(_)) => return self.sliced_k_grid(l),
             Some(Range::All | Range::Once | Range::OnePerBlock | Range::Persistent(_)) | None => {}
         }
-        if let Pipeline::Roles { sum } = plan.pipeline {
-            return self.grid_with_roles(l, sum);
+        if let Pipeline::Roles { sum, places } = &plan.pipeline {
+            return self.grid_with_roles(l, *sum, places);
         }
         let carried = self.start_carries(&l.carries)?;
         let counts = self.tile_counts(l);

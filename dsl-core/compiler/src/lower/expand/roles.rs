@@ -25,8 +25,9 @@ struct Tiles {
 }
 
 impl Expander<'_> {
-    /// Lowers a grid loop in whose tiles the loop with this tile index has a ring that a warp of its own fills.
-    pub fn grid_with_roles(&mut self, l: &Loop, sum: ValueId) -> Expanded<()> {
+    /// Lowers a grid loop in whose tiles the loop with this tile index has a ring that a warp of its own fills;
+    /// its copies lie where these scalars of the tile say.
+    pub fn grid_with_roles(&mut self, l: &Loop, sum: ValueId, places: &[ValueId]) -> Expanded<()> {
         let at = l.place_of(sum).unwrap_or_else(|| panic!("roles: no loop there in\n{}", self.kernel));
         let block::Stmt::Loop(inner) = &l.body[at] else { panic!("roles: no loop there in\n{}", self.kernel) };
         let Pipeline::Multistage { ring, copies } = &inner.plan.pipeline else { panic!("roles: no ring in\n{}", self.kernel) };
@@ -36,7 +37,7 @@ impl Expander<'_> {
         let p = self.begin_pipeline(inner, *ring, copies)?;
         let consumes = compare(CompareOp::Lt, self.thread32(), LOCAL.lit(self.team.threads));
         self.open();
-        self.produce(l, &p, &tiles)?;
+        self.produce(l, (&p, places), &tiles)?;
         let otherwise = self.close();
         self.values = before.clone();
         self.open();
@@ -78,12 +79,14 @@ impl Expander<'_> {
     }
 
     /// The producer: one thread of it waits for each stage to be free, says how many bytes will come, and starts the copies.
-    fn produce(&mut self, l: &Loop, p: &Pipelined, tiles: &Tiles) -> Expanded<()> {
+    fn produce(&mut self, l: &Loop, (p, places): (&Pipelined, &[ValueId]), tiles: &Tiles) -> Expanded<()> {
         self.comment("the producer: one thread keeps the stages full");
         let elected = self.declare_let("elected", DType::Bool, Expr::Special(Special::Elected));
         self.open();
         let stages = self.first_stage(p.ring, p.signals);
         self.each_tile(l, tiles, &mut |cx| {
+            let is_place = |s: &&block::Stmt| matches!(s, block::Stmt::Let(v, _) if places.contains(v));
+            l.body.iter().filter(is_place).try_for_each(|s| cx.lower_block(std::slice::from_ref(s)))?;
             let var = cx.new_var("turn", cx.ix.dtype, None);
             let outer = cx.enter_turn();
             cx.set_turn(p.walked, &p.turns, Expr::Var(var));
