@@ -92,15 +92,15 @@ pub fn turned_scales(scales: &Tensor<f16, 2>, turned: &mut Tensor<f32, 2>) {
     min_blocks(Q = [1, 2])
 )]
 pub fn scaled_groups<K: Turn>(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, scales: &Tensor<f32, 2>, y: &mut Tensor<f16, 2>, group: Scalar<i32>) {
-    for (m, n) in y.tiles([BM, BN]) {
-        let mut acc = zeros::<f32>([BM, BN]);
+    for (n, m) in y.axes([1, 0]).tiles([BN, BM]) {
+        let mut acc = zeros::<f32>([BN, BM]);
         for k in x.axis(1).tiles(K::WEIGHTS) {
             // Ahead of the products, which hide its way from memory.
-            let scale = scales.load((k.start().cast::<i32>() / group, n));
-            let sum = dot(x.load((m, k)), w.load((n, k)).t(), zeros::<f32>([BM, BN]));
-            acc = sum * scale.expand(0, BM) + acc;
+            let scale = scales.load((k.start().cast::<i32>() / group, n)).or(0.0);
+            let sum = dot(w.load((n, k)), x.load((m, k)).t(), zeros::<f32>([BN, BM]));
+            acc = sum * scale.expand(1, BM) + acc;
         }
-        y.store((m, n), acc.cast());
+        y.store((m, n), acc.cast::<f16>().t());
     }
 }
 

@@ -42,6 +42,7 @@ pub mod gpt2_block;
 pub mod group_normalization;
 pub mod grouped_query_attention;
 pub mod grpo_surrogate_loss;
+pub mod half_products;
 pub mod histogramming;
 pub mod int4_matmul;
 pub mod int8_kv_cache_attention;

@@ -3,6 +3,7 @@
 
 use super::dense_layers::{dense_onto, dense_scaled};
 use super::products::{Halves, Product, Split};
+use super::split_planes::planes_onto;
 use girih::prelude::*;
 
 /// y = low·bᵀ + x·wᵀ.
@@ -55,8 +56,10 @@ pub fn solve(
         dense_scaled::<Split>(&low, b, &mut adapter, scalar(1.0));
         if variant("tf32 parts") {
             dense_onto::<Split>(x, w, &adapter, output);
-        } else {
+        } else if variant("split on its way") {
             dense_onto::<Halves>(x, w, &adapter, output);
+        } else {
+            planes_onto(x, w, &adapter, output);
         }
     } else {
         adapted_product::<Halves>(x, w, &low, b, output);

@@ -21,10 +21,10 @@ const WIDEST: u32 = 60;
 /// Below this, f16 has less than 22 bits in two numbers.
 const WHOLE: f32 = 0.25;
 /// So many numbers with all bits stand for one that loses some.
-const SHARE: f32 = 8.0;
+pub(super) const SHARE: f32 = 8.0;
 
 /// The power of two that brings numbers of this size, as bits of f32, to the top; and its inverse.
-fn scales(largest: Tile<u32>) -> (Tile<f32>, Tile<f32>) {
+pub(super) fn scales(largest: Tile<u32>) -> (Tile<f32>, Tile<f32>) {
     let exponent = (largest >> MANTISSA).max(BIAS + TOP - WIDEST).min(BIAS + TOP + WIDEST);
     let up = (largest.like(2 * BIAS + TOP) - exponent) << MANTISSA;
     let down = (exponent - TOP) << MANTISSA;
@@ -32,12 +32,12 @@ fn scales(largest: Tile<u32>) -> (Tile<f32>, Tile<f32>) {
 }
 
 /// The scale of products of a row or column that is flawed; no other one's is 0.
-const FLAWED: f32 = 0.0;
+pub(super) const FLAWED: f32 = 0.0;
 
 /// What the products of a row or column are multiplied by: the inverse of its scale, if numbers of this size have one, and if its lossy numbers
 /// do not count beside the others.
 #[device]
-fn scale_back(largest: Tile<u32>, down: Tile<f32>, balance: Tile<f32>) -> Tile<f32> {
+pub(super) fn scale_back(largest: Tile<u32>, down: Tile<f32>, balance: Tile<f32>) -> Tile<f32> {
     let exponent = largest >> MANTISSA;
     let in_range = largest == 0 || (exponent >= BIAS + TOP - WIDEST && exponent <= BIAS + TOP + WIDEST);
     select(in_range && balance <= 0.0, down, FLAWED)
@@ -45,7 +45,7 @@ fn scale_back(largest: Tile<u32>, down: Tile<f32>, balance: Tile<f32>) -> Tile<f
 
 /// What a number counts in the balance of its row: many that have all their bits make up for one that has not.
 #[device]
-fn weight(scaled: Tile<f32>) -> Tile<f32> {
+pub(super) fn weight(scaled: Tile<f32>) -> Tile<f32> {
     let some = select(scaled.abs() < WHOLE, scaled.like(SHARE), scaled.like(-1.0));
     select(scaled == 0.0, scaled.like(0.0), some)
 }
@@ -118,7 +118,7 @@ fn plane_dot(left: [Tile<f16>; 2], right: [Tile<f16>; 2], zero: Tile<f32>) -> Ti
 /// The result of a sum over planes, if no row and no column of it is flawed; otherwise what multiply-adds make of these columns of `left` and
 /// rows of `right`.
 #[device]
-fn scaled_back(
+pub(super) fn scaled_back(
     sum: Tile<f32>,
     [rows, columns]: [Tile<f32>; 2],
     length: Scalar<i64>,
@@ -168,6 +168,42 @@ pub fn multiply_planes(
         let back = [rows.load(m).expand(1, BN), columns.load(n).expand(0, BM)];
         let result = scaled_back(acc, back, a.len(1), |k| a.load((m, k)).expand(1, BN), |k| b.load((k, n)).expand(0, BM));
         c.store((m, n), result);
+    }
+}
+
+/// y = before + x · wᵀ, of which there are planes.
+#[kernel(
+    tile(BM = [128, 64], BN = [128, 64, 192], BK = [64, 32]),
+    coarsen(TM of BM = [8, 4], TN of BN = [8, 4]),
+    vector(V = [8, 1]),
+    unit(U = [Mma, Ffma, Wgmma]),
+    warps(W = [8, 4]),
+    stages(S = [3, 2, 4, 1]),
+    copy(P = [Async, Registers, Tensor]),
+    grid(G = [0, 1])
+)]
+pub fn multiply_planes_onto(
+    high: &Tensor<f16, 2>,
+    low: &Tensor<f16, 2>,
+    high_right: &Tensor<f16, 2>,
+    low_right: &Tensor<f16, 2>,
+    rows: &Tensor<f32, 1>,
+    columns: &Tensor<f32, 1>,
+    x: &Tensor<f32, 2>,
+    w: &Tensor<f32, 2>,
+    before: &Tensor<f32, 2>,
+    y: &mut Tensor<f32, 2>,
+) {
+    for (m, n) in y.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in high.axis(1).tiles(BK) {
+            let left = [high.load((m, k)), low.load((m, k))];
+            let right = [high_right.load((n, k)).t(), low_right.load((n, k)).t()];
+            acc += plane_dot(left, right, zeros::<f32>([BM, BN]));
+        }
+        let back = [rows.load(m).expand(1, BN), columns.load(n).expand(0, BM)];
+        let result = scaled_back(acc, back, x.len(1), |k| x.load((m, k)).expand(1, BN), |k| w.load((n, k)).expand(0, BM));
+        y.store((m, n), before.load((m, n)) + result);
     }
 }
 
@@ -256,7 +292,35 @@ pub fn planes_of_batch(a: &Tensor<f32, 3>, b: &Tensor<f32, 3>, c: &mut Tensor<f3
     multiply_planes_of_batch(&a_high, &a_low, &b_high, &b_low, &of_rows, &of_columns, a, b, c);
 }
 
+/// y = before + x · wᵀ by planes.
+#[program]
+pub fn planes_onto(x: &Tensor<f32, 2>, w: &Tensor<f32, 2>, before: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    let (rows, inner, columns) = (x.len(0), x.len(1), w.len(0));
+    let x_high = temp([rows, padded(inner)]);
+    let x_low = temp([rows, padded(inner)]);
+    let w_high = temp([columns, padded(inner)]);
+    let w_low = temp([columns, padded(inner)]);
+    let (x_high, x_low) = (x_high.slice(1, 0, inner), x_low.slice(1, 0, inner));
+    let (w_high, w_low) = (w_high.slice(1, 0, inner), w_low.slice(1, 0, inner));
+    let of_rows = temp([rows]);
+    let of_columns = temp([columns]);
+    let (all_rows, all_columns) = (rows.max(1), columns.max(1));
+    split_rows(
+        &x.chunked(0, all_rows),
+        &mut x_high.chunked(0, all_rows),
+        &mut x_low.chunked(0, all_rows),
+        &mut of_rows.chunked(0, all_rows),
+    );
+    split_rows(
+        &w.chunked(0, all_columns),
+        &mut w_high.chunked(0, all_columns),
+        &mut w_low.chunked(0, all_columns),
+        &mut of_columns.chunked(0, all_columns),
+    );
+    multiply_planes_onto(&x_high, &x_low, &w_high, &w_low, &of_rows, &of_columns, x, w, before, y);
+}
+
 /// The length of a row of planes that begins at a multiple of 16 bytes, as the next one does.
-fn padded(length: Scalar<i64>) -> Scalar<i64> {
+pub(super) fn padded(length: Scalar<i64>) -> Scalar<i64> {
     (length + 7) / 8 * 8
 }

@@ -27,16 +27,11 @@ impl Expander<'_> {
         if self.kernel.can_exchange(&from, to) {
             return self.exchange_lanes(value, &from, to);
         }
-        // A tile that still lies as it was read keeps its storage type: f16 moves as 16 bits.
-        let register = self.register_type(value);
-        let dtype = match self.tile(value).data {
-            Data::Array(var) => self.vars[var.0 as usize].dtype,
-            _ => register,
-        };
         let shape = from.shape();
         let columns = shape.last().copied().unwrap_or(1);
         let rows: i64 = shape.iter().product::<i64>() / columns;
         let (flat_from, flat_to) = (flattened(&from), flattened(to));
+        let (register, dtype) = (self.register_type(value), self.moved_type(value, &flat_from));
         let bytes = dtype.size() as i64;
         let width = |l: &Layout| {
             let run = l.run(1);
@@ -85,6 +80,17 @@ impl Expander<'_> {
         }
         self.set(value, Rep::Tile(rep));
         Ok(())
+    }
+
+    /// As what a tile's elements move. One that still lies as it was read keeps its storage type, f16 moves as 16 bits; so does one whose elements
+    /// are written one by one, for they are rounded already.
+    fn moved_type(&self, value: ValueId, flat: &Layout) -> DType {
+        let register = self.register_type(value);
+        let storage = self.kernel.ty(value).dtype().filter(|d| d.size() < register.size() && flat.run(1) == 1);
+        match self.tile(value).data {
+            Data::Array(var) if self.vars[var.0 as usize].dtype != register => self.vars[var.0 as usize].dtype,
+            _ => storage.unwrap_or(register),
+        }
     }
 
     fn array_of(&self, value: ValueId) -> VarId {

@@ -316,10 +316,9 @@ impl Layouts<'_> {
         run
     }
 
-    /// The layout in which a tile that is dealt as the results of matrix instructions are is loaded and stored: with longer runs. None where
-    /// several threads have the same elements, as those of a row that all rows share: to exchange them costs more than to read them.
+    /// The layout in which a tile that is dealt as the results of matrix instructions are is loaded and stored: with longer runs.
     fn in_runs(&self, layout: &Layout) -> Option<Layout> {
-        self.plan.mma.as_ref().filter(|_| layout.distinct_threads() == layout.threads)?;
+        self.plan.mma.as_ref()?;
         let axis = layout.axes.len().checked_sub(1)?;
         let most = self.result_run();
         [16, 8, 4, 2].into_iter().filter(|run| *run <= most).find_map(|run| with_runs(layout, axis, run))
