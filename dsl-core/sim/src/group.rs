@@ -21,6 +21,8 @@ pub(super) struct WgmmaStep {
     pub(super) d: ElementsOp,
     pub(super) a: MatrixOp,
     pub(super) b: MatrixOp,
+    /// Not 0 where the sums are added to.
+    pub(super) accumulate: Slot,
     places: Places,
 }
 
@@ -55,8 +57,8 @@ impl Flights {
 }
 
 impl WgmmaStep {
-    pub(super) fn new(atom: GroupAtom, d: ElementsOp, a: MatrixOp, b: MatrixOp) -> WgmmaStep {
-        WgmmaStep { atom, d, a, b, places: Places::of(&atom.part().layout(Operand::Accumulator)) }
+    pub(super) fn new(atom: GroupAtom, d: ElementsOp, [a, b]: [MatrixOp; 2], accumulate: Slot) -> WgmmaStep {
+        WgmmaStep { atom, d, a, b, accumulate, places: Places::of(&atom.part().layout(Operand::Accumulator)) }
     }
 }
 
@@ -73,7 +75,12 @@ impl Step<'_, '_> {
         let Starts::Same(first) = self.warp.element_slots(self.core.program, &step.d, registers)? else {
             return fault(TrapKind::Misuse { found: "lanes have their accumulators at different elements".into() }, 0);
         };
-        self.accumulators_are_ready(first, registers)?;
+        let accumulate = *self.warp.reg(step.accumulate);
+        if accumulate.iter().any(|lane| *lane != accumulate[0]) {
+            return fault(TrapKind::Misuse { found: "lanes differ in whether sums are added to".into() }, 0);
+        }
+        let accumulate = accumulate[0] != 0;
+        self.accumulators_are_ready(first, registers, accumulate)?;
         let token = self.block.token();
         let issued = Entry { epoch: token, ..self.entry(1, Kind::AsyncRead) };
         let mut reads = Vec::new();
@@ -81,7 +88,7 @@ impl Step<'_, '_> {
         let row = own * (self.warp.index % GroupAtom::WARPS);
         let a = self.operand(&step.a, [row, own], atom.k(), issued, &mut reads)?;
         let b = self.operand(&step.b, [0, atom.n], atom.k(), issued, &mut reads)?;
-        self.multiply_rows(step, first, &a, &b);
+        self.multiply_rows(step, (first, accumulate), &a, &b);
         self.warp.flights.open.push(Flight { first, len: registers, reads, issued });
         if self.core.options.count {
             let part = atom.multiply_adds() / u64::from(GroupAtom::WARPS);
@@ -91,8 +98,8 @@ impl Step<'_, '_> {
         Ok(())
     }
 
-    /// Accumulators are set behind a fence, or have been those of instructions in flight.
-    fn accumulators_are_ready(&mut self, first: Slot, len: u32) -> Exec {
+    /// Accumulators are set behind a fence, or have been those of instructions in flight; or it does not matter what is in them.
+    fn accumulators_are_ready(&mut self, first: Slot, len: u32, read: bool) -> Exec {
         if self.warp.flights.all().any(|f| (f.first, f.len) == (first, len)) {
             return Ok(());
         }
@@ -102,7 +109,7 @@ impl Step<'_, '_> {
         if !self.warp.flights.fenced {
             return fault(TrapKind::Misuse { found: "no wgmma fence stands behind the last access to accumulators".into() }, 0);
         }
-        (first..first + len).try_for_each(|slot| self.warp.check(self.core.program, slot, u32::MAX))
+        (first..first + len).filter(|_| read).try_for_each(|slot| self.warp.check(self.core.program, slot, u32::MAX))
     }
 
     /// The elements of an operand at positions from the first, so many, along the axis that the result has, too; each with all along the sum.
@@ -140,13 +147,13 @@ impl Step<'_, '_> {
     }
 
     /// Multiplies the warp's rows. Nobody may look at the sums before they were waited for.
-    fn multiply_rows(&mut self, step: &WgmmaStep, first: Slot, a: &[u64], b: &[u64]) {
+    fn multiply_rows(&mut self, step: &WgmmaStep, (first, accumulate): (Slot, bool), a: &[u64], b: &[u64]) {
         let (atom, part) = (step.atom, step.atom.part());
         let (depth, own) = (atom.k() as usize, part.registers(Operand::Accumulator));
         for column in 0..atom.n / 8 {
             let slots = first + column * own;
             let mut c = vec![0; (part.m * part.n) as usize];
-            for (register, places) in step.places.registers().enumerate() {
+            for (register, places) in step.places.registers().enumerate().filter(|_| accumulate) {
                 places.iter().enumerate().for_each(|(lane, place)| c[*place as usize] = self.warp.regs[slots as usize + register][lane]);
             }
             let of = |k: usize, n: usize| b[(8 * column as usize + n) * depth + k];

@@ -49,6 +49,8 @@ pub(crate) struct Dots {
     operands: BTreeMap<ValueId, Loaded>,
     /// Dots that may add to their accumulator where it is: nobody else looks at it.
     in_place: HashSet<ValueId>,
+    /// Dots whose accumulator is zeros, and nothing else.
+    from_zeros: HashSet<ValueId>,
     /// Dots that matrix units can do together: of the same extents, one behind the other, on loaded operands.
     groups: Vec<Vec<ValueId>>,
 }
@@ -103,6 +105,9 @@ impl Dots {
             }
         }
         dots.only_stored = only_stored(kernel);
+        let is_zero = |v: &ValueId| matches!(ops.get(v), Some(Op::Literal(l)) if l.bits == 0);
+        let zeros = |v: &ValueId| matches!(ops.get(v), Some(Op::Splat(value)) if is_zero(value));
+        dots.from_zeros = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { acc, .. } if zeros(acc))).map(|(v, _)| *v).collect();
         dots.accumulators(&kernel.body, &[], uses);
         dots.group_dots(kernel, &kernel.body);
         dots
@@ -170,6 +175,11 @@ impl Dots {
     /// Whether a value is nowhere but in fragments.
     pub fn is_absorbed(&self, value: ValueId) -> bool {
         self.absorbed.contains(&value)
+    }
+
+    /// Whether a dot's accumulator is zeros, and nothing else.
+    pub fn is_from_zeros(&self, dot: ValueId) -> bool {
+        self.from_zeros.contains(&dot)
     }
 
     /// Whether a dot may add to its accumulator where it is.

@@ -8,13 +8,14 @@ use girih_ir::simt::{Expr, Fragment, Place, SharedMatrix, VarId};
 use girih_ir::types::DType;
 
 impl Writer<'_> {
-    /// `wgmma_m64n128k16_f16<0, 1>(&acc[0], shared_matrix<128>(a, i, 1024, 0), shared_matrix<128>(b, j, 1024, 8192));`
-    pub fn wgmma(&mut self, atom: GroupAtom, d: &Fragment, [a, b]: [&SharedMatrix; 2]) {
+    /// `wgmma_m64n128k16_f16<0, 1>(&acc[0], shared_matrix<128>(a, i, 1024, 0), shared_matrix<128>(b, j, 1024, 8192), true);`
+    pub fn wgmma(&mut self, atom: GroupAtom, d: &Fragment, [a, b]: [&SharedMatrix; 2], accumulate: &Expr) {
         self.uses(Helper::Wgmma(atom));
         let sums = self.elements(d.var, &d.at);
         let across = if atom.takes_across() { format!("<{}, {}>", i32::from(a.across), i32::from(b.across)) } else { String::new() };
         let [left, right] = [a, b].map(|m| self.shared_matrix(m));
-        self.line(format!("{}{across}({sums}, {left}, {right});", wgmma_name(atom)));
+        let accumulate = self.expr(accumulate);
+        self.line(format!("{}{across}({sums}, {left}, {right}, {accumulate});", wgmma_name(atom)));
     }
 
     /// `shared_matrix<128>(tile, i, 1024, 0)`
@@ -56,26 +57,26 @@ pub(super) fn wgmma_text(atom: GroupAtom) -> String {
     let numbers = if atom.a == atom.b { atom.a.name().to_string() } else { format!("{} by {}", atom.a.name(), atom.b.name()) };
     let (m, n, k) = (GroupAtom::M, atom.n, atom.k());
     let mut text = format!(
-        "// d += a b by a warp group: {m} x {k} by {k} x {n}, {numbers}, accumulated in {}. In flight until wgmma_wait.\n",
+        "// d += a b by a warp group: {m} x {k} by {k} x {n}, {numbers}, accumulated in {}; or d = a b. In flight until wgmma_wait.\n",
         atom.accumulator
     );
     if atom.takes_across() {
         text += "// An operand lies along the axis of the sum, or across it.\ntemplate <int a_across, int b_across>\n";
     }
-    text += &format!("__device__ __forceinline__ void {}({ty}* d, unsigned long long a, unsigned long long b)\n{{\n", wgmma_name(atom));
+    text += &format!("__device__ __forceinline__ void {}({ty}* d, unsigned long long a, unsigned long long b, bool accumulate)\n{{\n", wgmma_name(atom));
     if packed {
         text += "    unsigned int* words = reinterpret_cast<unsigned int*>(d);\n";
     }
     let types = [types_of(atom.accumulator), number_type(atom.a), number_type(atom.b)].join(".");
-    text += &format!("    WGMMA(\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n");
+    text += &format!("    WGMMA(\n        \"{{ .reg .pred added; setp.ne.b32 added, %{}, 0; \"\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n", registers + 2);
     text += &listed(registers, "        \"{", |i| format!("%{i}"), " \"\n        \"", "}, \"\n");
     let (a, b) = (registers, registers + 1);
     let signs = if atom.accumulator == DType::I32 { String::new() } else { ", 1, 1".into() };
-    let ways = if atom.takes_across() { format!(", %{}, %{}", b + 1, b + 2) } else { String::new() };
-    text += &format!("        \"%{a}, %{b}, 1{signs}{ways};\"\n");
+    let ways = if atom.takes_across() { format!(", %{}, %{}", b + 2, b + 3) } else { String::new() };
+    text += &format!("        \"%{a}, %{b}, added{signs}{ways}; }}\"\n");
     text += &listed(registers, "        : ", |i| format!("\"{constraint}\"({from}[{i}])"), "\n          ", "\n");
     let ways = if atom.takes_across() { ", \"n\"(a_across), \"n\"(b_across)" } else { "" };
-    text += &format!("        : \"l\"(a), \"l\"(b){ways});\n}}\n");
+    text += &format!("        : \"l\"(a), \"l\"(b), \"r\"((int)accumulate){ways});\n}}\n");
     text
 }
 

@@ -295,10 +295,10 @@ impl Forms<'_> {
                 let event = of(("tensor copy", map, at, self.place(barrier)));
                 self.write(shared, event)
             }
-            Stmt::Wgmma { atom, d, a, b } => {
+            Stmt::Wgmma { atom, d, a, b, accumulate } => {
                 let matrix = |m: &SharedMatrix| (self.read(&m.place), m.across, m.row_bytes, m.eight_rows, m.next_panel);
                 let parts = (matrix(a), matrix(b));
-                let sum = of(("wgmma", atom, parts, self.fragment(d)));
+                let sum = of(("wgmma", atom, parts, self.fragment(d), self.expr(accumulate)));
                 self.set(d.var, sum)
             }
             Stmt::WgmmaWait { pending, sums } => {

@@ -174,9 +174,10 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             let at = at.iter().map(e).collect::<Vec<_>>().join(", ");
             format!("tensor copy {} = {map} at [{at}], completes on {};", p(shared), p(barrier))
         }
-        Stmt::Wgmma { atom, d, a, b } => {
+        Stmt::Wgmma { atom, d, a, b, accumulate } => {
             let d = format!("{}[{}..+{}]", v(d.var), e(&d.at), atom.registers());
-            format!("{d} = wgmma {atom}({}, {}, {d});", matrix(kernel, a), matrix(kernel, b))
+            let from = if matches!(accumulate, Expr::Literal(_)) { d.clone() } else { format!("{d} if {}", e(accumulate)) };
+            format!("{d} = wgmma {atom}({}, {}, {from});", matrix(kernel, a), matrix(kernel, b))
         }
         Stmt::WgmmaFence => "wgmma fence;".to_string(),
         Stmt::WgmmaCommit => "wgmma commit;".to_string(),

@@ -313,6 +313,8 @@ pub enum Stmt {
         a: SharedMatrix,
         /// k × n.
         b: SharedMatrix,
+        /// Whether `d` is added: otherwise it is written alone, whatever it was. The same in all threads.
+        accumulate: Expr,
     },
     /// Makes what a warp group has in accumulators ready for [`Stmt::Wgmma`] (`wgmma.fence`): before the first one, and before the first one
     /// behind any other access to them.

@@ -66,10 +66,11 @@ pub fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             at.iter_mut().for_each(&mut *f);
             place(barrier, f);
         }
-        Stmt::Wgmma { d, a, b, .. } => {
+        Stmt::Wgmma { d, a, b, accumulate, .. } => {
             f(&mut d.at);
             place(&mut a.place, f);
             place(&mut b.place, f);
+            f(accumulate);
         }
         Stmt::Shuffle { value, operand, .. } => {
             f(value);

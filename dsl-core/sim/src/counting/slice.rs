@@ -112,6 +112,7 @@ fn uses(op: &Op) -> Uses {
             let sum = elements(&mut u, &step.d);
             place(&mut u, &step.a.place, None);
             place(&mut u, &step.b.place, None);
+            u.always.push(step.accumulate);
             (u.sets, u.reads, u.from) = (Some(sum), vec![sum], Some(step.a.place.space));
         }
         Op::Check { .. }

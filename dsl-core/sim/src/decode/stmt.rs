@@ -202,9 +202,10 @@ impl Decoder<'_> {
                 let (of, place) = (self.elements(*var, at), self.place(place));
                 (Op::LoadMatrix(Box::new(MatrixStep::new(*load, of, place))), Class::Memory)
             }
-            Stmt::Wgmma { atom, d, a, b } => {
-                let [a, b] = [a, b].map(|m| MatrixOp::new(self.place(&m.place), m));
-                (Op::Wgmma(Box::new(WgmmaStep::new(*atom, self.elements(d.var, &d.at), a, b))), Class::Matrix)
+            Stmt::Wgmma { atom, d, a, b, accumulate } => {
+                let matrices = [a, b].map(|m| MatrixOp::new(self.place(&m.place), m));
+                let (d, accumulate) = (self.elements(d.var, &d.at), self.value(accumulate));
+                (Op::Wgmma(Box::new(WgmmaStep::new(*atom, d, matrices, accumulate))), Class::Matrix)
             }
             Stmt::WgmmaFence => (Op::WgmmaFence, Class::Barrier),
             Stmt::WgmmaCommit => (Op::WgmmaCommit, Class::Barrier),

@@ -41,14 +41,15 @@ impl Expander<'_> {
         for value in group {
             let Some(Op::Dot { a, b, acc }) = self.op(*value).cloned() else { panic!("dot: {value:?} is none") };
             let (left, right) = (self.operand(a, acc, true)?, self.operand(b, acc, false)?);
-            let var = self.accumulator(*value, acc)?;
+            let from_zeros = warps.group.is_some() && self.kernel.dots.is_from_zeros(*value);
+            let var = if from_zeros { self.fresh_sums(*value, acc) } else { self.accumulator(*value, acc)? };
             let layout = self.own_layout(acc);
             shape = layout.shape();
             if layout.axes != warps.layout(&shape).axes[warps.leading..] {
                 return Err(Refusal::OtherResult(*value));
             }
             self.set_sum(*value, acc, var);
-            products.push(Product { acc: var, left, right });
+            products.push(Product { acc: var, left, right, from_zeros });
         }
         match warps.group {
             Some(atom) => self.group_multiply(&products, [shape[0], shape[1]], warps, atom)?,
@@ -62,6 +63,14 @@ impl Expander<'_> {
         let (layout, mask) = (self.own_layout(acc), self.tile(acc).mask.clone());
         let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
+    }
+
+    /// A variable that the first products are written to.
+    fn fresh_sums(&mut self, value: ValueId, acc: ValueId) -> VarId {
+        let (registers, dtype) = (self.own_layout(acc).registers, self.register_type(acc));
+        let var = self.new_var(&self.name_of(value, "acc"), dtype, Some(registers as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        var
     }
 
     /// The variable that the products are added to: the accumulator's own where nobody else looks at it.

@@ -21,6 +21,8 @@ pub(crate) struct Product {
     pub acc: VarId,
     pub left: Operand,
     pub right: Operand,
+    /// The array has no numbers yet: the first products are written, not added.
+    pub from_zeros: bool,
 }
 
 impl Product {

@@ -6,7 +6,7 @@
 
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
-use super::index::Index;
+use super::index::{Index, compare};
 use super::mma::Product;
 use super::operand::{Lies, Operand};
 use super::operand_rows::Rows;
@@ -16,7 +16,7 @@ use crate::lower::refusal::Refusal;
 use girih_ir::fragments::GroupAtom;
 use girih_ir::layout::SharedLayout;
 use girih_ir::simt::{Expr, Fragment, Place, SharedMatrix, ShuffleKind, Stmt, VarId};
-use girih_ir::types::DType;
+use girih_ir::types::{CompareOp, DType, Literal};
 
 /// Index arithmetic in shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
@@ -82,12 +82,14 @@ impl Expander<'_> {
         let depth = products[0].left.extent / i64::from(atom.k());
         self.emit(Stmt::WgmmaFence);
         let (counter, e) = self.loop_var("kk");
-        let k = LOCAL.mul(e, LOCAL.lit(i64::from(atom.k())));
+        let k = LOCAL.mul(e.clone(), LOCAL.lit(i64::from(atom.k())));
+        let later = if depth == 1 { Expr::Literal(Literal::bool(false)) } else { compare(CompareOp::Gt, e, LOCAL.lit(0)) };
         self.open();
         for product in products {
             let sides = [&product.left, &product.right].into_iter().zip(first.clone()).zip(warps.tile());
             let sides: Vec<Panels> = sides.map(|((operand, first), step)| panels(operand, first, step)).collect::<Result<_, _>>()?;
-            self.multiply_panels(product.acc, [&sides[0], &sides[1]], &k, (atom, atoms));
+            let accumulate = if product.from_zeros { later.clone() } else { Expr::Literal(Literal::bool(true)) };
+            self.multiply_panels((product.acc, accumulate), [&sides[0], &sides[1]], &k, (atom, atoms));
         }
         let body = self.close();
         self.emit(unrolled(counter, depth, body));
@@ -107,11 +109,17 @@ impl Expander<'_> {
     }
 
     /// The instructions of a group at position `k` along the sum.
-    fn multiply_panels(&mut self, acc: VarId, [a, b]: [&Panels; 2], k: &Expr, (atom, [down, right]): (GroupAtom, [i64; 2])) {
+    fn multiply_panels(
+        &mut self,
+        (acc, accumulate): (VarId, Expr),
+        [a, b]: [&Panels; 2],
+        k: &Expr,
+        (atom, [down, right]): (GroupAtom, [i64; 2]),
+    ) {
         let ((i, row), (j, column)) = (self.counter("i", down), self.counter("j", right));
         let number = LOCAL.add(LOCAL.mul(row.clone(), LOCAL.lit(right)), column.clone());
         let d = Fragment { var: acc, at: LOCAL.mul(number, LOCAL.lit(i64::from(atom.registers()))) };
-        let multiply = Stmt::Wgmma { atom, d, a: a.matrix(&row, k), b: b.matrix(&column, k) };
+        let multiply = Stmt::Wgmma { atom, d, a: a.matrix(&row, k), b: b.matrix(&column, k), accumulate };
         self.emit(unrolled(i, down, vec![unrolled(j, right, vec![multiply])]));
     }
 

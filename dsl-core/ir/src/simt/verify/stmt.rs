@@ -110,7 +110,10 @@ impl Verifier<'_> {
             Stmt::TensorCopy { shared, map, at, barrier } => self.tensor_copy(shared, *map, at, barrier),
             Stmt::Mma { atom, d, a, b, c } => self.mma(atom, [d, a, b, c]),
             Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
-            Stmt::Wgmma { atom, d, a, b } => self.wgmma(atom, d, [a, b]),
+            Stmt::Wgmma { atom, d, a, b, accumulate } => {
+                self.boolean(accumulate)?;
+                self.wgmma(atom, d, [a, b])
+            }
             Stmt::WgmmaFence | Stmt::WgmmaCommit => self.whole_groups(),
             Stmt::WgmmaWait { sums, .. } => {
                 self.whole_groups()?;
