@@ -56,11 +56,18 @@ impl Joint {
         if self.predicted { "predicted on this machine, with the program" } else { "tuned with the program" }
     }
 
-    /// The choice for each variant of a program, if these are its variants.
+    /// The choice for each variant of a program, if all that are named are its own, and its sites those of the way that they choose. Of a variant
+    /// that is not named, which the program did not have when it was tuned, the first side is taken.
     fn variants_of(&self, program: &Program) -> Option<Vec<bool>> {
-        let chosen = program.variants.iter().map(|n| self.variants.iter().find(|(v, _)| v == n).map(|(_, c)| *c));
-        let chosen: Option<Vec<bool>> = chosen.collect();
-        chosen.filter(|c| c.len() == self.variants.len())
+        let named = |variant: &String| self.variants.iter().find(|(name, _)| name == variant).map(|(_, first)| *first);
+        let chosen: Vec<Option<bool>> = program.variants.iter().map(named).collect();
+        if chosen.iter().flatten().count() != self.variants.len() {
+            return None;
+        }
+        let all: Vec<bool> = chosen.iter().zip(program.default_variants()).map(|(c, first)| c.unwrap_or(first)).collect();
+        let whole = chosen.iter().all(Option::is_some);
+        let sites = || program.with_variants(&all).site_names();
+        (whole || self.sites.iter().all(|(site, _)| sites().contains(site))).then_some(all)
     }
 
     /// The choice for each variant of a program, if these are its variants and the way that they choose is one for the target: each schedule
@@ -145,5 +152,28 @@ mod tests {
         assert_eq!(joint.sites[1], ("normalise".to_string(), "T=512".to_string()));
         assert_eq!(joint.to_string(), text);
         assert!(Joint::parse("row=maybe").unwrap_err().contains("`row=maybe` is neither"));
+    }
+
+    #[test]
+    fn a_variant_that_is_new_keeps_what_was_tuned() {
+        let loc = girih_core::loc::SourceLoc::NONE;
+        let program = Program {
+            name: "f".into(),
+            path: "m::f".into(),
+            loc,
+            source: String::new(),
+            params: vec![],
+            temps: vec![],
+            scalars: vec![],
+            variants: vec!["old".into(), "new".into()],
+            requirements: vec![],
+            body: vec![],
+        };
+        let chosen = |text| Joint::parse(text).unwrap().variants_of(&program);
+        assert_eq!(chosen("old=no; new=no"), Some(vec![false, false]));
+        assert_eq!(chosen("old=no"), Some(vec![false, true]));
+        // What it names is not there.
+        assert_eq!(chosen("old=no; gone=yes"), None);
+        assert_eq!(chosen("old=no; a_site_of_the_other_side: T=1"), None);
     }
 }
