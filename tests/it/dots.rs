@@ -30,6 +30,7 @@ pub mod kernels;
 mod levels;
 mod numerics;
 mod own_knobs;
+mod planes;
 mod precision;
 mod slices;
 mod splits;

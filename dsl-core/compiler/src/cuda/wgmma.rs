@@ -63,12 +63,18 @@ pub(super) fn wgmma_text(atom: GroupAtom) -> String {
     if atom.takes_across() {
         text += "// An operand lies along the axis of the sum, or across it.\ntemplate <int a_across, int b_across>\n";
     }
-    text += &format!("__device__ __forceinline__ void {}({ty}* d, unsigned long long a, unsigned long long b, bool accumulate)\n{{\n", wgmma_name(atom));
+    text += &format!(
+        "__device__ __forceinline__ void {}({ty}* d, unsigned long long a, unsigned long long b, bool accumulate)\n{{\n",
+        wgmma_name(atom)
+    );
     if packed {
         text += "    unsigned int* words = reinterpret_cast<unsigned int*>(d);\n";
     }
     let types = [types_of(atom.accumulator), number_type(atom.a), number_type(atom.b)].join(".");
-    text += &format!("    WGMMA(\n        \"{{ .reg .pred added; setp.ne.b32 added, %{}, 0; \"\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n", registers + 2);
+    text += &format!(
+        "    WGMMA(\n        \"{{ .reg .pred added; setp.ne.b32 added, %{}, 0; \"\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n",
+        registers + 2
+    );
     text += &listed(registers, "        \"{", |i| format!("%{i}"), " \"\n        \"", "}, \"\n");
     let (a, b) = (registers, registers + 1);
     let signs = if atom.accumulator == DType::I32 { String::new() } else { ", 1, 1".into() };

@@ -291,7 +291,8 @@ impl Planner<'_> {
     /// The scalars of a tile of the grid, of its statements before an inner loop, that the places of the loop's copies depend on; `None` where
     /// some are more than arithmetic.
     fn places_of_tile(&self, before: &[Stmt], inner: &TileLoop, copies: &Copies) -> Option<Vec<ValueId>> {
-        let lets: HashMap<ValueId, &Op> = before.iter().filter_map(|s| if let Stmt::Let(v, op) = s { Some((*v, op)) } else { None }).collect();
+        let lets: HashMap<ValueId, &Op> =
+            before.iter().filter_map(|s| if let Stmt::Let(v, op) = s { Some((*v, op)) } else { None }).collect();
         let mut made = Vec::new();
         definitions(before, &mut made);
         let made: HashSet<ValueId> = made.into_iter().map(|(v, _)| v).collect();

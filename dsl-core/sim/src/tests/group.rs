@@ -76,7 +76,13 @@ fn product([a, b]: [Way; 2]) -> Kernel {
     k.push(Stmt::Barrier(Barrier::Block));
     k.push(Stmt::WgmmaFence);
     let accumulate = Expr::Literal(Literal::bool(true));
-    k.push(Stmt::Wgmma { atom: atom(), d: Fragment { var: acc, at: int(0) }, a: matrix(arrays[0], a), b: matrix(arrays[1], b), accumulate });
+    k.push(Stmt::Wgmma {
+        atom: atom(),
+        d: Fragment { var: acc, at: int(0) },
+        a: matrix(arrays[0], a),
+        b: matrix(arrays[1], b),
+        accumulate,
+    });
     k.push(Stmt::WgmmaCommit);
     k.push(Stmt::WgmmaWait { pending: 0, sums: vec![acc] });
     let e = k.var("e", DType::I32, None);

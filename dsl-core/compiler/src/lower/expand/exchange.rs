@@ -4,9 +4,9 @@ use super::combine::{Partial, int};
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
 use super::index::{all, binary, compare, without_cast};
-use crate::block::Combine;
+use crate::block::{Combine, Operator};
 use girih_ir::layout::{Layout, Source};
-use girih_ir::simt::{Expr, Place, SharedId, ShuffleKind, Space, Stmt, VarId};
+use girih_ir::simt::{Expr, Place, SharedId, ShuffleKind, Space, Stmt, VarId, VoteKind};
 use girih_ir::types::{BinaryOp, CompareOp, DType, Literal};
 
 /// Where threads of several warps left their parts: for each register and group of threads `count` of them side by side.
@@ -100,6 +100,9 @@ impl Expander<'_> {
 
     /// Combines over lanes `distance` apart: after log2(extent) exchanges all of them hold the result.
     pub fn combine_lanes(&mut self, c: &Combine, partial: &mut Partial, distance: i64, extent: i64) -> Expanded<()> {
+        if let (Operator::Any | Operator::All, 1, 32) = (&c.operator, distance, extent) {
+            return self.vote_lanes(if matches!(c.operator, Operator::Any) { VoteKind::Any } else { VoteKind::All }, partial);
+        }
         let steps = extent.trailing_zeros() as i64;
         self.comment(format!("combine {extent} lanes"));
         let (vars, operator) = (partial.vars.clone(), c.operator.clone());
@@ -126,6 +129,20 @@ impl Expander<'_> {
             cx.assign_components(&vars, slot, new);
             let turn = cx.close();
             cx.emit(unrolled(k, steps, turn));
+            Ok(())
+        })
+    }
+
+    /// Conditions of all lanes: a vote.
+    fn vote_lanes(&mut self, kind: VoteKind, partial: &mut Partial) -> Expanded<()> {
+        self.comment("combine 32 lanes");
+        let vars = partial.vars.clone();
+        self.each_slot(partial.layout.registers, &mut |cx, slot| {
+            let value = cx.slot(vars[0], slot);
+            let var = cx.new_var("vote", DType::Bool, None);
+            cx.emit(Stmt::Declare { var, init: None });
+            cx.emit(Stmt::Vote { var, kind, value });
+            cx.assign_components(&vars, slot, vec![Expr::Var(var)]);
             Ok(())
         })
     }
