@@ -8,6 +8,7 @@ import argparse
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -31,15 +32,17 @@ def tuned(autotune, name, size, budget):
         process = subprocess.Popen(
             command, env={**os.environ, "GIRIH_CACHE": cache}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        first, trials, best = None, 0, "none"
+        first, trials, best, said = None, 0, "none", []
         for line in process.stdout:
+            said.append(line)
             if first is None and re.search(r"\bmeasured [0-9.]+ us ", line):
                 first = time.monotonic() - start
             if found := re.search(r": (\d+) trials, ", line):
                 trials += int(found[1])
             if found := re.search(r"(?:best .*median|whole program:) ([0-9.]+ us)", line):
                 best = found[1]
-        process.wait()
+        if process.wait() != 0 or best == "none":
+            print(f"{name} ended with {process.returncode}:", *said[-12:], sep="\n", file=sys.stderr, flush=True)
         return first, trials, time.monotonic() - start, best
 
 

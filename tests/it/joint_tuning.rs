@@ -280,7 +280,7 @@ fn the_tuner_chooses_among_variants() {
     std::fs::remove_dir_all(folder).expect("it was made above");
 }
 
-/// A winner that multiplies by tf32 matrix units says nothing of a GPU that has none.
+/// A winner that multiplies by warp groups, or by matrix units for tf32, says nothing of a GPU that has none.
 #[test]
 fn variants_whose_schedules_a_target_lacks_are_not_taken() {
     let subject = girih::subject::names::subject("matrix_multiplication").expect("a challenge of the gallery");
@@ -288,8 +288,8 @@ fn variants_whose_schedules_a_target_lacks_are_not_taken() {
         let target = Target::find(arch).unwrap_or_else(|| panic!("{arch}"));
         schedules::best(&subject, None, target, None).map(|(_, way)| way.variants)
     };
-    assert_eq!(way("sm_90a"), Some(vec![false]));
-    assert_eq!(way("sm_80"), Some(vec![false]), "the nearest kind has them, too");
+    assert_eq!(way("sm_90a"), Some(vec![false, false]));
+    assert_eq!(way("sm_80"), Some(vec![false, true]), "the nearest kind has matrix units for tf32, too");
     assert_eq!(way("sm_75"), None);
 }
 
