@@ -209,7 +209,7 @@ pub fn multiply_planes_onto(
 
 /// `c[i] = a[i] · b[i]`, of which there are planes.
 #[kernel(
-    tile(B = 1, BM = [128, 64], BN = [128, 64, 256], BK = [64, 32]),
+    tile(B = 1, BM = [64, 128], BN = [128, 64, 256], BK = [64, 32]),
     coarsen(TM of BM = [8, 4], TN of BN = [8, 4]),
     vector(V = [8, 1]),
     unit(U = [Mma, Ffma, Wgmma]),

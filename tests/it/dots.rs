@@ -66,6 +66,24 @@ fn warp_groups_multiply_on_hopper_alone() {
     }
 }
 
+/// Sums that begin with zeros have none in registers: the first instruction writes them. A stage is handed back behind the last product that
+/// reads it, and a producer computes what its copies depend on for itself.
+#[test]
+fn sums_of_a_turn_begin_with_their_products() {
+    let kernel = all_kernels().into_iter().find(|k| k.name == "scaled_group_sums").expect("a kernel");
+    let schedule = girih_core::schedule::Schedule::default_of(&kernel);
+    let facts = girih_core::facts::Facts::best(&kernel);
+    let simt = girih_core::lower::lower(&kernel, &facts, &schedule, girih_core::target::Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let text = girih_core::cuda::emit(&simt);
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no `{part}` in\n{text}"));
+    assert!(!text.contains("sum[e] = 0.0f"), "{text}");
+    assert!(place("kk > 0);") < place("wgmma_wait<0>(sum);"), "{text}");
+    let (waited, handed_back, scaled) = (place("wgmma_wait<0>(sum);"), place("mbarrier_arrive(&stage_free"), place("= sum["));
+    assert!(waited < handed_back && handed_back < scaled, "{text}");
+    let (producer, number, copied) = (place("// the producer"), text.rfind(" i2 = i;").expect("a number"), place("copy_box(&b_smem"));
+    assert!(producer < number && number < copied, "{text}");
+}
+
 #[test]
 fn every_schedule_of_dots_computes_what_eval_computes() {
     let chosen = super::differential::chosen();

@@ -193,7 +193,7 @@ impl Expander<'_> {
     pub fn lower_of_turn(&mut self, p: &Pipelined, (counter, at): (VarId, &Stages)) -> Expanded<()> {
         self.steps = None;
         self.set_turn(p.walked, &p.turns, Expr::Var(counter));
-        self.lower_turn(p, &at.stage())
+        self.lower_statements(p, &at.stage(), 0..p.walked.body.len())
     }
 
     /// Closes a turn that began at a mark behind the start of a later one's copies; turns overlap if they can.
@@ -210,9 +210,9 @@ impl Expander<'_> {
         (body, 0)
     }
 
-    /// The statements of a turn, with its windows at their stage.
-    fn lower_turn(&mut self, p: &Pipelined, stage: &Expr) -> Expanded<()> {
-        for stmt in &p.walked.body {
+    /// Some statements of a turn, with its windows at their stage.
+    pub fn lower_statements(&mut self, p: &Pipelined, stage: &Expr, some: std::ops::Range<usize>) -> Expanded<()> {
+        for stmt in &p.walked.body[some] {
             let own = |v: &ValueId| matches!(stmt, block::Stmt::Window(w, _) | block::Stmt::Load(w, _) if w == v);
             let window = p.ahead.windows.iter().position(|(v, _)| own(v));
             let Some(at) = window else {

@@ -8,7 +8,7 @@ use super::index::{Index, binary, compare};
 use super::multistage::Pipelined;
 use super::stages::Stages;
 use super::window::{WindowCopy, WindowRep};
-use crate::block::{self, HostExpr, Loop, Pipeline, Range, ValueId, gcd};
+use crate::block::{self, HostExpr, Loop, Op, Pipeline, Range, ValueId, gcd};
 use girih_ir::simt::{Expr, Param, ParamKind, Place, Space, Special, Stmt, TensorMap};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
@@ -22,6 +22,12 @@ struct Tiles {
     first: Expr,
     rest: Option<(Expr, Expr)>,
     counts: Vec<Expr>,
+}
+
+/// The place in a loop's body behind its last dot.
+fn behind_dots(l: &Loop) -> usize {
+    let is_dot = |s: &block::Stmt| matches!(s, block::Stmt::Let(_, Op::Dot { .. }));
+    l.body.iter().rposition(is_dot).map_or(l.body.len(), |at| at + 1)
 }
 
 impl Expander<'_> {
@@ -193,12 +199,18 @@ impl Expander<'_> {
         let outer = self.enter_turn();
         self.await_stage(stages).into_iter().for_each(|s| self.emit(s));
         self.in_flight = p.ring.products_first.then(Vec::new);
-        self.lower_of_turn(p, (var, stages))?;
+        self.set_turn(p.walked, &p.turns, Expr::Var(var));
+        let end = p.walked.body.len();
+        // What does not look at products in flight runs beside them.
+        let behind = if p.ring.products_first { end } else { behind_dots(p.walked) };
+        self.lower_statements(p, &stages.stage(), 0..behind)?;
         if let Some(sums) = self.in_flight.take() {
             self.emit(Stmt::WgmmaWait { pending: 0, sums });
         }
-        self.end_carries(&p.walked.carries, &carried)?;
+        // Nobody reads the stage any more.
         self.release_stage(stages);
+        self.lower_statements(p, &stages.stage(), behind..end)?;
+        self.end_carries(&p.walked.carries, &carried)?;
         self.next_stage(stages).into_iter().for_each(|s| self.emit(s));
         let body = self.leave_turn(outer);
         let (start, end, step) = (p.turns.start.clone(), p.turns.end.clone(), self.ix.lit(1));
