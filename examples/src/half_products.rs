@@ -11,7 +11,7 @@ use girih::prelude::*;
 /// The largest number of f16.
 const LARGEST: f32 = 65504.0;
 /// Below this, f16 has less than 11 bits.
-const NORMAL: f32 = 6.103515625e-5;
+const NORMAL: f32 = 1.0 / 16384.0;
 
 /// Rounds rows, multiplied by powers of two, to f16. `back` has the inverses of those, or 0 for flawed rows.
 #[kernel(

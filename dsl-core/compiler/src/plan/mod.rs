@@ -3,6 +3,7 @@
 pub(crate) mod anchor;
 pub(crate) mod finish;
 pub mod legality;
+mod loop_plan;
 mod loops;
 pub(crate) mod matrix_units;
 pub(crate) mod one_by_one;
@@ -17,7 +18,7 @@ pub(crate) mod tensor_maps;
 mod tests;
 mod warp_groups;
 
-pub(crate) use loops::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
+pub(crate) use loop_plan::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
 pub(crate) use reads::ReadPlan;
 
 use rules::{
