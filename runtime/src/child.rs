@@ -43,7 +43,6 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A process that is asked, and ends with this value.
 pub struct Process {
-    launcher: Launcher,
     child: Child,
     questions: ChildStdin,
     answers: Receiver<String>,
@@ -62,13 +61,7 @@ impl Process {
         let (send, answers) = channel();
         // Reading has no time limit of its own, so a thread reads; it ends with the process.
         std::thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
-        Ok(Process { launcher: launcher.clone(), child, questions, answers })
-    }
-
-    /// Whether it was started so.
-    #[cfg(feature = "tune")]
-    pub fn is_of(&self, launcher: &Launcher) -> bool {
-        self.launcher == *launcher
+        Ok(Process { child, questions, answers })
     }
 
     /// Asks and waits for the answer. Behind an error the process is of no more use.

@@ -35,19 +35,21 @@ impl Workers {
     }
 }
 
-/// A worker process that nobody has given anything to do yet.
-static SPARE: Mutex<Option<Process>> = Mutex::new(None);
+/// A worker process that nobody has given anything to do yet, and how it was started.
+static SPARE: Mutex<Option<(Launcher, Process)>> = Mutex::new(None);
 
 /// Starts the first worker, which opens the GPU while the tuner prepares what it will ask for.
+#[cfg(any(feature = "cli", test))]
 pub fn start_ahead(launcher: &Launcher) {
     // Where it does not start, whoever needs one is told why.
-    *SPARE.lock().unwrap_or_else(|e| e.into_inner()) = Process::start(launcher).ok();
+    let spare = Process::start(launcher).ok().map(|process| (launcher.clone(), process));
+    *SPARE.lock().unwrap_or_else(|e| e.into_inner()) = spare;
 }
 
 /// A worker that has been told its set-up.
 fn begun(launcher: &Launcher, setup: &Setup) -> Result<Process, String> {
-    let spare = SPARE.lock().unwrap_or_else(|e| e.into_inner()).take_if(|spare| spare.is_of(launcher));
-    let mut worker = spare.map_or_else(|| Process::start(launcher), Ok)?;
+    let spare = SPARE.lock().unwrap_or_else(|e| e.into_inner()).take_if(|(started, _)| started == launcher);
+    let mut worker = spare.map_or_else(|| Process::start(launcher), |(_, process)| Ok(process))?;
     worker.tell(&Request::Setup(setup.clone()));
     Ok(worker)
 }
