@@ -150,7 +150,7 @@ pub fn mended_gates(
         if flawed {
             let mut g = zeros::<f32>([BM, BN]);
             let mut u = zeros::<f32>([BM, BN]);
-            for k in 0..x.len(1) {
+            for k in 0..x.len(1).min(gate.len(0)).min(up.len(0)) {
                 let left = x.load((m, k)).expand(1, BN);
                 g = left.fma(gate.load((k, n)).expand(0, BM), g);
                 u = left.fma(up.load((k, n)).expand(0, BM), u);

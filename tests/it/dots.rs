@@ -67,7 +67,7 @@ fn warp_groups_multiply_on_hopper_alone() {
 }
 
 /// Sums that begin with zeros have none in registers: the first instruction writes them. A stage is handed back behind the last product that
-/// reads it, and a producer computes what its copies depend on for itself.
+/// reads it.
 #[test]
 fn sums_of_a_turn_begin_with_their_products() {
     let kernel = all_kernels().into_iter().find(|k| k.name == "scaled_group_sums").expect("a kernel");
@@ -80,8 +80,20 @@ fn sums_of_a_turn_begin_with_their_products() {
     assert!(place("kk > 0);") < place("wgmma_wait<0>(sum);"), "{text}");
     let (waited, handed_back, scaled) = (place("wgmma_wait<0>(sum);"), place("mbarrier_arrive(&stage_free"), place("= sum["));
     assert!(waited < handed_back && handed_back < scaled, "{text}");
-    let (producer, number, copied) = (place("// the producer"), text.rfind(" i2 = i;").expect("a number"), place("copy_box(&b_smem"));
-    assert!(producer < number && number < copied, "{text}");
+}
+
+/// A producer computes what its copies depend on for itself.
+#[test]
+fn producers_know_where_their_copies_lie() {
+    let kernel = all_kernels().into_iter().find(|k| k.name == "multiply_planes_of_batch").expect("a kernel of the gallery");
+    let text = "B=1,BM=128,BN=128,BK=64,TM=8,TN=8,V=8,U=Wgmma,W=8,S=3,P=Tensor,G=1";
+    let schedule = girih_core::schedule::parse::parse_schedule(&kernel, text).expect("a schedule");
+    let facts = girih_core::facts::Facts::best(&kernel);
+    let simt = girih_core::lower::lower(&kernel, &facts, &schedule, girih_core::target::Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let text = girih_core::cuda::emit(&simt);
+    let producer = &text[text.find("// the producer").expect("a producer")..];
+    let place = |part: &str| producer.find(part).unwrap_or_else(|| panic!("no `{part}` in\n{producer}"));
+    assert!(place(" i2 = i;") < place("copy_box(&left_0_smem"), "{producer}");
 }
 
 #[test]

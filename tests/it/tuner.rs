@@ -52,6 +52,8 @@ fn kernels_are_checked_without_a_challenge() {
     let bare = bare.filter(|s| !s.name.ends_with("::attend_to_states"));
     // Its groups are whole numbers of tiles, which its program sees to.
     let bare = bare.filter(|s| !s.name.contains("::scaled_groups"));
+    // Rows, planes and flaws belong to the matrices that their programs give, whatever each one's lengths are here.
+    let bare = bare.filter(|s| !["::split_planes::", "::half_products::"].iter().any(|module| s.name.contains(module)));
     // What these keep comes in any order, which the next launches of their challenges do not mind.
     let bare = bare.filter(|s| !["::keep_above", "::keep_probable"].iter().any(|name| s.name.ends_with(name)));
     let (told, random): (Vec<Subject>, Vec<Subject>) = bare.partition(|s| OF_MEANING.iter().any(|name| s.name.ends_with(name)));

@@ -111,9 +111,9 @@ pub fn computed_group_product(x: &Tensor<f16, 2>, up: &Tensor<f16, 2>, c: &mut T
     }
 }
 
-/// Sums of each turn by themselves, scaled for the rows of a result that leaves transposed; of each of several matrices.
+/// Sums of each turn by themselves, scaled for the rows of a result that leaves transposed.
 #[kernel(
-    tile(B = 1, BM = [32, 64], BN = 64, BK = [32, 64]),
+    tile(BM = [32, 64], BN = 64, BK = [32, 64]),
     coarsen(TM of BM = 8, TN of BN = 8),
     vector(V = [4, 1]),
     unit(U = [Wgmma, Mma]),
@@ -122,14 +122,13 @@ pub fn computed_group_product(x: &Tensor<f16, 2>, up: &Tensor<f16, 2>, c: &mut T
     copy(P = [Tensor, Async]),
     grid(G = [0, 1])
 )]
-pub fn scaled_group_sums(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, scales: &Tensor<f32, 2>, c: &mut Tensor<f32, 3>) {
-    for (i, n, m) in c.axes([0, 2, 1]).tiles([B, BN, BM]) {
-        let i = i.number();
+pub fn scaled_group_sums(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, scales: &Tensor<f32, 1>, c: &mut Tensor<f32, 2>) {
+    for (n, m) in c.axes([1, 0]).tiles([BN, BM]) {
         let mut acc = zeros::<f32>([BN, BM]);
-        for k in a.axis(2).tiles(BK) {
-            let sum = dot(b.load((i, n, k)), a.load((i, m, k)).t(), zeros::<f32>([BN, BM]));
-            acc = sum * scales.load((i, n)).or(0.0).expand(1, BM) + acc;
+        for k in a.axis(1).tiles(BK) {
+            let sum = dot(b.load((n, k)), a.load((m, k)).t(), zeros::<f32>([BN, BM]));
+            acc = sum * scales.load(n).or(0.0).expand(1, BM) + acc;
         }
-        c.store((i, m, n), acc.t());
+        c.store((m, n), acc.t());
     }
 }
