@@ -51,7 +51,10 @@ pub fn emit(kernel: &Kernel) -> String {
 /// The CUDA C of several kernels and the launches behind them in one file, sharing helpers. All names must be unique.
 pub fn emit_kernels(kernels: &[Kernel]) -> String {
     let mut helpers = BTreeSet::new();
-    let texts: Vec<String> = kernels.iter().flat_map(Kernel::launches).map(|k| function(k, &mut helpers)).collect();
+    // One variable to nvcc, which wants it declared alike.
+    let dynamic = kernels.iter().flat_map(Kernel::launches).filter(|k| has_dynamic_shared(k));
+    let align = dynamic.map(shared_align).max().unwrap_or(0);
+    let texts: Vec<String> = kernels.iter().flat_map(Kernel::launches).map(|k| function(k, align, &mut helpers)).collect();
     let mut out = String::new();
     for helper in &helpers {
         out.push_str(&helper.text());
@@ -61,10 +64,16 @@ pub fn emit_kernels(kernels: &[Kernel]) -> String {
     out
 }
 
-fn function(kernel: &Kernel, helpers: &mut BTreeSet<Helper>) -> String {
+/// Bytes of which the address of a kernel's shared memory is a multiple.
+fn shared_align(kernel: &Kernel) -> u32 {
+    kernel.shared.iter().map(|a| a.align).max().unwrap_or(16).max(16)
+}
+
+/// One function. `dynamic`: the alignment at which the file's kernels declare memory that launches ask for.
+fn function(kernel: &Kernel, dynamic: u32, helpers: &mut BTreeSet<Helper>) -> String {
     let mut writer = Writer::new(kernel, helpers);
     let params: Vec<String> = (0..kernel.params.len()).map(|p| parameter(&mut writer, p)).collect();
-    shared_arrays(&mut writer);
+    shared_arrays(&mut writer, dynamic);
     writer.body(&kernel.body);
     let body = writer.finish();
 
@@ -133,13 +142,13 @@ fn parameter(writer: &mut Writer, index: usize) -> String {
     }
 }
 
-fn shared_arrays(writer: &mut Writer) {
+fn shared_arrays(writer: &mut Writer, dynamic: u32) {
     let kernel = writer.kernel;
     if has_dynamic_shared(kernel) || kernel.shared.iter().any(|a| a.reuses) {
-        let align = kernel.shared.iter().map(|a| a.align).max().unwrap_or(16).max(16);
         writer.line(if has_dynamic_shared(kernel) {
-            format!("extern __shared__ __align__({align}) unsigned char shared_memory[];")
+            format!("extern __shared__ __align__({dynamic}) unsigned char shared_memory[];")
         } else {
+            let align = shared_align(kernel);
             format!("__shared__ __align__({align}) unsigned char shared_memory[{}];", kernel.shared_bytes())
         });
         let offsets = kernel.shared_offsets().0;

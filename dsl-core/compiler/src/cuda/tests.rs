@@ -252,4 +252,9 @@ fn much_shared_memory_is_dynamic() {
     assert!(text.contains("extern __shared__ __align__(128) unsigned char shared_memory[];"), "{text}");
     assert!(text.contains("float* const b = reinterpret_cast<float*>(shared_memory + 32768);"), "{text}");
     assert!(has_dynamic_shared(&k));
+    // In one file it is one variable, which nvcc wants declared alike everywhere.
+    let mut other = kernel("other", &[("p", false)]);
+    other.shared.push(SharedArray { name: "c".into(), dtype: DType::F32, len: 16384, align: 16, reuses: false });
+    let both = emit_kernels(&[k, other]);
+    assert_eq!(both.matches("extern __shared__ __align__(128) unsigned char shared_memory[];").count(), 2, "{both}");
 }
