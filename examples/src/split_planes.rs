@@ -243,6 +243,13 @@ pub fn multiply_planes_of_batch(
     }
 }
 
+/// Splits the rows of one matrix.
+#[program]
+pub fn split_rows_of_matrix(x: &Tensor<f32, 2>, high: &mut Tensor<f16, 2>, low: &mut Tensor<f16, 2>, back: &mut Tensor<f32, 1>) {
+    let all = x.len(0).max(1);
+    split_rows(&x.chunked(0, all), &mut high.chunked(0, all), &mut low.chunked(0, all), &mut back.chunked(0, all));
+}
+
 /// c = a · b by planes. Their rows begin at multiples of 16 bytes, whatever the lengths.
 #[program]
 pub fn planes_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
@@ -254,22 +261,16 @@ pub fn planes_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32
         let a_low = temp([rows, padded(inner)]);
         let b_high = temp([inner, padded(columns)]);
         let b_low = temp([inner, padded(columns)]);
-        let (a_high, a_low) = (a_high.slice(1, 0, inner), a_low.slice(1, 0, inner));
+        let (mut a_high, mut a_low) = (a_high.slice(1, 0, inner), a_low.slice(1, 0, inner));
         let (b_high, b_low) = (b_high.slice(1, 0, columns), b_low.slice(1, 0, columns));
-        let of_rows = temp([rows]);
+        let mut of_rows = temp([rows]);
         let of_columns = temp([columns]);
-        let (all_rows, all_columns) = (rows.max(1), columns.max(1));
-        split_rows(
-            &a.chunked(0, all_rows),
-            &mut a_high.chunked(0, all_rows),
-            &mut a_low.chunked(0, all_rows),
-            &mut of_rows.chunked(0, all_rows),
-        );
+        split_rows_of_matrix(a, &mut a_high, &mut a_low, &mut of_rows);
         split_columns(
             &b.chunked(0, inner),
             &mut b_high.chunked(0, inner),
             &mut b_low.chunked(0, inner),
-            &mut of_columns.chunked(0, all_columns),
+            &mut of_columns.chunked(0, columns.max(1)),
         );
         multiply_planes(&a_high, &a_low, &b_high, &b_low, &of_rows, &of_columns, a, b, c);
     }
@@ -300,23 +301,12 @@ pub fn planes_onto(x: &Tensor<f32, 2>, w: &Tensor<f32, 2>, before: &Tensor<f32, 
     let x_low = temp([rows, padded(inner)]);
     let w_high = temp([columns, padded(inner)]);
     let w_low = temp([columns, padded(inner)]);
-    let (x_high, x_low) = (x_high.slice(1, 0, inner), x_low.slice(1, 0, inner));
-    let (w_high, w_low) = (w_high.slice(1, 0, inner), w_low.slice(1, 0, inner));
-    let of_rows = temp([rows]);
-    let of_columns = temp([columns]);
-    let (all_rows, all_columns) = (rows.max(1), columns.max(1));
-    split_rows(
-        &x.chunked(0, all_rows),
-        &mut x_high.chunked(0, all_rows),
-        &mut x_low.chunked(0, all_rows),
-        &mut of_rows.chunked(0, all_rows),
-    );
-    split_rows(
-        &w.chunked(0, all_columns),
-        &mut w_high.chunked(0, all_columns),
-        &mut w_low.chunked(0, all_columns),
-        &mut of_columns.chunked(0, all_columns),
-    );
+    let (mut x_high, mut x_low) = (x_high.slice(1, 0, inner), x_low.slice(1, 0, inner));
+    let (mut w_high, mut w_low) = (w_high.slice(1, 0, inner), w_low.slice(1, 0, inner));
+    let mut of_rows = temp([rows]);
+    let mut of_columns = temp([columns]);
+    split_rows_of_matrix(x, &mut x_high, &mut x_low, &mut of_rows);
+    split_rows_of_matrix(w, &mut w_high, &mut w_low, &mut of_columns);
     multiply_planes_onto(&x_high, &x_low, &w_high, &w_low, &of_rows, &of_columns, x, w, before, y);
 }
 
