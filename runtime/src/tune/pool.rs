@@ -60,15 +60,18 @@ impl Found {
 }
 
 impl<'a> Pool<'a> {
-    /// The candidates of a space. `former` has the trials of earlier runs; In a large space `first`, the
+    /// The candidates of a space. `former` has the trials of earlier runs. In a large space `first`, the
     /// schedule known so far, takes part even where it is no point of it; sampling one takes no longer than `limit`, unless `whole` asks for everything.
-    pub fn of_space(space: &'a Space<'a>, former: &[Trial], first: &str, whole: bool, limit: Duration) -> Pool<'a> {
+    /// `free` says that the naive schedule and the rungs of the ladder take part even where their choices are not listed.
+    pub fn of_space(space: &'a Space<'a>, former: &[Trial], first: &str, whole: bool, limit: Duration, free: bool) -> Pool<'a> {
         let kernel = space.kernel();
         let listed = (whole || space.points() <= WHOLE).then(|| all(space, if whole { None } else { Some(limit) })).flatten();
         let closed = listed.is_some();
         let mut found = Found::default();
+        let takes_part = |s: &Schedule| free || space.holds(s);
+        let naive = space.naive().ok().filter(takes_part);
         if let Some(listed) = listed {
-            for schedule in listed {
+            for schedule in listed.into_iter().chain(naive) {
                 found.add(kernel, schedule);
             }
         } else {
@@ -77,7 +80,7 @@ impl<'a> Pool<'a> {
             let known = read(first).into_iter().chain(tried).filter(|s| space.check(s).is_ok());
             let ladder = Ladder::new(space).ok().flatten().map_or(Vec::new(), |l| l.rungs);
             let rungs = ladder.into_iter().map(|rung| space.canonical(&rung.schedule));
-            let start = known.chain(space.naive()).chain(rungs).chain(sample(space, SAMPLE, limit));
+            let start = known.chain(naive).chain(rungs.filter(takes_part)).chain(sample(space, SAMPLE, limit));
             for schedule in start {
                 found.add(kernel, schedule);
             }

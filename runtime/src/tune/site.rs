@@ -27,7 +27,7 @@ use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -78,13 +78,14 @@ impl Site<'_> {
             None => Vec::new(),
         };
         let worker = worker.map(|(worker, _)| worker);
+        let known_before: HashSet<String> = former.iter().map(|t| t.schedule.clone()).collect();
         let was_early = early.len();
         former.extend(early);
         progress.doing("listing candidates, and putting them in the order of their predictions");
         let whole = self.options.strategy == Strategy::Exhaustive;
         let mut pool = match self.shortlist.as_ref().or(listed.as_ref()) {
             Some(names) => Pool::of_names(&space, &former, names),
-            None => Pool::of_space(&space, &former, first, whole, self.ordering() / 2),
+            None => Pool::of_space(&space, &former, first, whole, self.ordering() / 2, self.options.among.is_none()),
         };
         if self.options.among.is_some()
             && let Ok(first) = parse_schedule(self.kernel, first)
@@ -92,7 +93,7 @@ impl Site<'_> {
         {
             pool.add(first);
         }
-        let known_count = (0..pool.len()).filter(|c| pool.known(*c).is_some()).count() - was_early;
+        let known_count = (0..pool.len()).filter(|c| known_before.contains(&pool.get(*c).name)).count();
         progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
 
         let mut ways = Vec::new();

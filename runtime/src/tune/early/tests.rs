@@ -11,6 +11,7 @@ use crate::tune::search::{Budget, Strategy};
 use crate::tune::{By, Options, Workers, tune};
 use girih::prelude::*;
 use girih_core::facts::Facts;
+use girih_core::program::ProgramDef;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::path::PathBuf;
@@ -29,6 +30,19 @@ pub fn same(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
 #[program]
 pub fn copies(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     same(x, y);
+}
+
+/// Threads have at least two elements: the naive schedule has a coarsening that is not listed.
+#[kernel(tile(T = 64), coarsen(C of T = [4, 2]))]
+pub fn in_runs(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, x.load(t));
+    }
+}
+
+#[program]
+pub fn copies_in_runs(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    in_runs(x, y);
 }
 
 /// Seconds since the beginning of time.
@@ -59,7 +73,12 @@ impl Progress for Told {
 }
 
 /// Tunes with a worker whose set-up takes some seconds; the trials that were told of, and when the set-up ended.
-fn tuned(name: &str, set_up: f64, compile: fn(&Kernel, &Facts, &Schedule, &Target)) -> (Vec<(Instant, String)>, f64) {
+fn tuned(
+    name: &str,
+    program: fn() -> ProgramDef,
+    set_up: f64,
+    compile: fn(&Kernel, &Facts, &Schedule, &Target),
+) -> (Vec<(Instant, String)>, f64) {
     let folder: PathBuf = std::env::temp_dir().join(format!("girih-early-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let store = Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable");
@@ -73,7 +92,7 @@ fn tuned(name: &str, set_up: f64, compile: fn(&Kernel, &Facts, &Schedule, &Targe
     );
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
     let gpu = Gpu { ordinal: 0, name: "a shell".into(), target: Target::h200().clone() };
-    let challenge = Challenge::new("copies", copies::Program::def, "void solve(const float* X[N], float* Y[N], int N)")
+    let challenge = Challenge::new("copies", program, "void solve(const float* X[N], float* Y[N], int N)")
         .input("X", uniform(0.0, 1.0))
         .output("Y", |x, i| x.at("X", i))
         .check_at(["N=7"])
@@ -98,7 +117,7 @@ fn tuned(name: &str, set_up: f64, compile: fn(&Kernel, &Facts, &Schedule, &Targe
 /// Whatever the set-up takes, what is known best is compiled meanwhile, and tried first.
 #[test]
 fn what_is_known_best_is_compiled_while_inputs_are_made() {
-    let (told, ready) = tuned("at-once", 1.0, at_once);
+    let (told, ready) = tuned("at-once", copies::Program::def, 1.0, at_once);
     let compiled = AT_ONCE.lock().unwrap().clone();
     assert!(
         compiled.len() >= 2 && compiled.iter().all(|(_, schedule)| schedule == "T=64 C=2"),
@@ -112,9 +131,18 @@ fn what_is_known_best_is_compiled_while_inputs_are_made() {
 #[test]
 fn while_the_best_is_compiled_the_plainest_is_timed() {
     let start = Instant::now();
-    let (told, _) = tuned("slowly", 0.1, slowly);
+    let (told, _) = tuned("slowly", copies::Program::def, 0.1, slowly);
     let names: Vec<&str> = told.iter().map(|(_, name)| name.as_str()).collect();
     assert_eq!(names[0], "T=64 C=1");
     assert!(told[0].0 - start < Duration::from_millis(1000), "{:?}", told[0].0 - start);
     assert!(names.contains(&"T=64 C=2"), "{names:?}");
+}
+
+/// The naive schedule is a candidate even where a knob does not list its choice: its trial counts.
+#[test]
+fn the_plainest_takes_part_where_its_choices_are_not_listed() {
+    let (told, _) = tuned("unlisted", copies_in_runs::Program::def, 0.1, slowly);
+    let names: Vec<&str> = told.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(names[0], "T=64 C=1");
+    assert!(names.contains(&"T=64 C=4") && names.contains(&"T=64 C=2"), "{names:?}");
 }
