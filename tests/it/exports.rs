@@ -144,3 +144,26 @@ fn windows_of_matrices_are_read_by_vectors() {
         text.split("x aligned to 16 bytes, in rows").nth(1).unwrap_or_default().split("extern \"C\" __global__").nth(1).unwrap_or_default();
     assert!(body.contains("reinterpret_cast<const int4*>") && !body.contains("x_stride1"), "{body}");
 }
+
+/// Kernels whose operands come by tensor maps lose more by a wait than they gain by beginning early.
+#[test]
+fn kernels_with_tensor_maps_begin_behind_the_launch_in_front() {
+    let subject = girih::subject::names::subject("matrix_multiplication").expect("a challenge of the gallery");
+    // By planes: neither by multiply-adds nor split on its way to shared memory.
+    let subject = subject.with_variants(&[false, false]);
+    let target = Target::find("h200").expect("it is listed");
+    let mut chosen = |_: usize, kernel: &girih_core::tile::Kernel| match kernel.name.as_str() {
+        "multiply_planes" => {
+            let text = "BM=128 BN=128 BK=64 TM=8 TN=8 V=8 U=Wgmma W=8 S=3 P=Tensor G=1 X=8";
+            parse_schedule(kernel, text).expect("a schedule of the kernel")
+        }
+        _ => Space::new(kernel, &Facts::best(kernel), target).naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name)),
+    };
+    let text = export_program(&subject.program, subject.signature().unwrap(), target, &mut chosen).unwrap_or_else(|e| panic!("{e}"));
+    let kernels: Vec<&str> = text.split("__global__ void").skip(1).collect();
+    let (with_maps, others): (Vec<&str>, Vec<&str>) = kernels.iter().partition(|k| k.contains("__grid_constant__ TensorMap"));
+    assert!(!with_maps.is_empty() && others.len() > 3, "{text}");
+    assert!(with_maps.iter().all(|k| !k.contains("griddepcontrol.wait")), "{text}");
+    assert!(others.iter().any(|k| k.contains("split_columns") && k.contains("griddepcontrol.wait")), "{text}");
+    assert!(text.contains("<<<(unsigned int)blocks, 288, "), "{text}");
+}
