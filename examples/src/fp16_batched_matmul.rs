@@ -11,7 +11,7 @@ use girih::prelude::*;
     warps(W = [8, 4]),
     operands(O = [Shared, Direct]),
     stages(S = [3, 2, 1, 4]),
-    copy(P = [Async, Overlap, Registers]),
+    copy(P = [Async, Overlap, Registers, Tensor]),
     split(Z = [1, 2, 0]),
     min_blocks(Q = [2, 1])
 )]

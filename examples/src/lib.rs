@@ -74,6 +74,7 @@ pub mod multi_head_attention;
 pub mod multi_head_cross_attention;
 pub mod nearest_neighbor;
 pub mod ordinary_least_squares;
+pub mod padded_rows;
 pub mod parallel_merge;
 pub mod positive_definite;
 pub mod ppo_clipped_surrogate_loss;

@@ -9,6 +9,7 @@ use girih::prelude::*;
 use girih::store::{Elected, Status, Store, Trial, TrialKey};
 use girih::subject::schedules;
 use girih::subject::{Call, Subject};
+use girih::tune::launches;
 use girih::tune::search::{Budget, Strategy};
 use girih::tune::{By, Options, Progress, Tuned, tune};
 use girih_core::facts::Facts;
@@ -308,5 +309,42 @@ fn programs_take_the_variants_of_the_nearest_lengths() {
     };
     let sizes = [Some("N=1000"), Some("N=1000000"), Some("N=8000"), Some("N=300000"), None];
     assert_eq!(sizes.map(two_launches), [false, true, false, true, true]);
+    std::fs::remove_dir_all(folder).expect("it was made above");
+}
+
+/// What was tuned of a program at other lengths gives way to what was tuned of its kernel at nearer ones.
+#[test]
+fn sites_take_what_was_tuned_nearest() {
+    const GPU: &str = "NVIDIA H200";
+    let (store, folder) = store("nearest");
+    let subject = subject("once_or_twice", once_or_twice::Program::def);
+    let key = schedules::key(&subject, &call(&subject, "N=4097"), GPU, Target::h200());
+    store.elect(&Elected { key, schedule: "two launches=no; affine: T=512".into(), median_us: 1.0 }).unwrap();
+
+    let taken = |sizes: &str| {
+        let call = call(&subject, sizes);
+        let (joint, way) = schedules::best(&subject, Some(&call.lengths()), Target::h200(), Some((&store, GPU))).expect("it was stored");
+        let launches = launches::launches(&way.program, &call, 0).expect("it launches");
+        let found = schedules::schedules(&way, Some(&joint), Target::h200(), Some((&store, GPU)), &launches).expect("a schedule");
+        let (facts, lengths) = launches::promised(&launches, 0, &found[0].1);
+        (found[0].0.short(&found[0].1), found[0].2, found[0].1.clone(), facts, lengths)
+    };
+    let (schedule, origin, kernel, facts, lengths) = taken("N=4096");
+    assert_eq!((schedule.as_str(), origin), ("T=512 C=1 vector=1", "tuned with the program"));
+    let key = TrialKey {
+        kernel: girih::store::winners::kernel_path(&kernel),
+        identity: kernel.identity(),
+        facts: facts.to_string(),
+        lengths,
+        sizes: "N=4096".into(),
+        device: GPU.into(),
+        arch: Target::h200().arch.to_string(),
+    };
+    store.elect(&Elected { key, schedule: "T=256 C=4 vector=4".into(), median_us: 1.0 }).unwrap();
+    let text = |sizes: &str| taken(sizes).0;
+    assert_eq!(text("N=4096"), "T=256 C=4 vector=4", "tuned at the very lengths");
+    assert_eq!(text("N=4097"), "T=512 C=1 vector=1", "the program was");
+    assert_eq!(text("N=4099"), "T=512 C=1 vector=1", "as odd as the program's");
+    assert_eq!(text("N=2048"), "T=256 C=4 vector=4", "as even as the kernel's");
     std::fs::remove_dir_all(folder).expect("it was made above");
 }

@@ -24,11 +24,15 @@ pub struct Occasion<'a> {
 impl Occasion<'_> {
     /// The distance of what a schedule was tuned for from this, in octaves: 0 for the very same.
     ///
-    /// Where both lengths are known, all their octaves count (half in each tensor) and bounds, which say less, don't. A launch that is not
+    /// Where both lengths are known, all their octaves count (half in each tensor) and bounds, which say less, don't. A word that stands for facts
+    /// promises what divides the lengths. A launch that is not
     /// aligned so takes what was tuned unaligned up to about two octaves away in each dimension before it takes what was tuned aligned at
     /// the very lengths.
     pub fn distance(&self, tuned: &Occasion) -> f64 {
         match (self.lengths, tuned.lengths) {
+            (Some(own), Some(other)) if self.facts == tuned.facts && !self.facts.contains('/') => {
+                DIVISOR * own.divisor_octaves(other) + own.distance(other)
+            }
             (Some(own), Some(other)) => promises(self.facts, tuned.facts) + own.distance(other),
             (Some(_), None) => distance(self.facts, tuned.facts) + UNKNOWN,
             // Who asks neither for lengths nor for bounds means any: how long what was tuned is doesn't make it further.
@@ -132,6 +136,17 @@ mod tests {
         assert_eq!(asked.order(&square, &long), Ordering::Less);
         let bounded = Occasion { facts: long.facts, lengths: None };
         assert_eq!(bounded.order(&square, &long), Ordering::Greater, "bounds that are asked for count");
+    }
+
+    #[test]
+    fn programs_of_odd_lengths_take_what_was_tuned_for_odd_ones() {
+        let lengths = |n: i64| Lengths::parse(&format!("{n}x{n} {n}x{n} {n}x{n}")).unwrap();
+        let [odd, even, other] = [4097, 4096, 2047].map(lengths);
+        let of = |lengths| Occasion { facts: "program", lengths: Some(lengths) };
+        assert_eq!(of(&odd).order(&of(&other), &of(&even)), Ordering::Less);
+        assert_eq!(of(&even).distance(&of(&even)), 0.0);
+        let near = lengths(2048);
+        assert_eq!(of(&even).order(&of(&near), &of(&odd)), Ordering::Less);
     }
 
     fn elementwise(n: i64) -> (String, Lengths) {

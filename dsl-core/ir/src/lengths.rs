@@ -55,6 +55,15 @@ impl Lengths {
         sum
     }
 
+    /// How far other lengths are from these in what divides them, as facts tell of packed tensors ([`crate::facts::Facts::of_launch`]): the octaves
+    /// between the powers of two, up to 16, that divide each axis of each tensor, summed. 0 for lengths of another kernel, which are far in any case.
+    pub fn divisor_octaves(&self, other: &Lengths) -> f64 {
+        let axes = |l: &Lengths| -> Vec<i64> { l.0.iter().flatten().flatten().copied().collect() };
+        let (a, b) = (axes(self), axes(other));
+        let power = |len: i64| len.trailing_zeros().min(4) as f64;
+        if a.len() == b.len() { a.iter().zip(&b).map(|(a, b)| (power(*a) - power(*b)).abs()).sum() } else { 0.0 }
+    }
+
     /// The logarithms of all lengths, summed, in octaves: it orders lengths by how much there is to do.
     pub fn octaves(&self) -> f64 {
         self.0.iter().flatten().flatten().map(|len| octave(*len)).sum()
@@ -133,6 +142,15 @@ mod tests {
         assert_eq!(lengths("1023x1025 0 -").class(), lengths("1024x1280 0 -"));
         let class = lengths("777x5 31").class();
         assert_eq!(class.class(), class);
+    }
+
+    #[test]
+    fn odd_lengths_are_far_from_those_of_vectors() {
+        let square = |n: i64| lengths(&format!("{n}x{n} -"));
+        assert_eq!(square(4097).divisor_octaves(&square(4096)), 8.0);
+        assert_eq!(square(4097).divisor_octaves(&square(1023)), 0.0);
+        assert_eq!(square(4096).divisor_octaves(&square(48)), 0.0);
+        assert_eq!(square(4).divisor_octaves(&square(0)), 4.0, "16 divides 0");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::fmt;
 pub const FACTS: &str = "program";
 
 /// A program's schedule.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Joint {
     /// Each variant with whether its first side is taken.
     pub variants: Vec<(String, bool)>,
@@ -28,6 +28,9 @@ pub struct Joint {
     pub sites: Vec<(String, String)>,
     /// It was tuned by prediction, of which its text says nothing.
     pub predicted: bool,
+    /// How far the lengths that it was tuned for are from those of the call at hand, in octaves ([`girih_core::facts_distance`]); its text says
+    /// nothing of that either.
+    pub distance: f64,
 }
 
 impl Joint {
@@ -136,7 +139,7 @@ pub(crate) fn variants_for(program: &Program, lengths: &Lengths, device: &Device
     let name = device.name();
     let store = store.as_ref().map(|s| (s, name.as_str()));
     let known = schedule_lookup::of_program(program, Some(lengths), device.target(), store);
-    let chosen = known.iter().filter_map(|(text, _)| Joint::parse(text).ok()).find_map(|joint| joint.variants_on(program, device.target()));
+    let chosen = known.iter().filter_map(|known| Joint::parse(&known.text).ok()).find_map(|joint| joint.variants_on(program, device.target()));
     chosen.unwrap_or_else(|| program.default_variants())
 }
 

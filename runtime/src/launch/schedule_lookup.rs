@@ -58,6 +58,17 @@ pub fn is_predicted(device: &str) -> bool {
 /// Before the target's name.
 const PREDICTED: &str = "simulated ";
 
+/// A schedule that is known for something near what is asked.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Known {
+    /// Its text.
+    pub text: String,
+    pub origin: Origin,
+    /// How far what it was measured for on this architecture is from what is asked ([`Occasion::distance`]); infinite where it was not measured
+    /// there.
+    pub distance: f64,
+}
+
 /// Who asks: a kernel or a program, by its path and its identity, and the one that it has in stores of former versions.
 struct Asker<'a> {
     path: &'a str,
@@ -73,8 +84,8 @@ impl Asker<'_> {
     }
 }
 
-/// The texts of the schedules known to `asker`, the first to consider first.
-fn nearest(asker: Asker, asked: Occasion, target: &Target, store: Option<(&Store, &str)>) -> Vec<(String, Origin)> {
+/// The schedules known to `asker`, the first to consider first.
+fn nearest(asker: Asker, asked: Occasion, target: &Target, store: Option<(&Store, &str)>) -> Vec<Known> {
     let measured = store.filter(|(_, device)| !is_predicted(device));
     let stored = measured.map_or(Vec::new(), |(s, device)| asker.stored(s, asked, device));
     let predicted = store.map_or(Vec::new(), |(s, _)| asker.stored(s, asked, &predicted_device(target)));
@@ -89,7 +100,7 @@ fn merged(
     predicted: Vec<Candidate>,
     committed: Vec<(u32, winners::Winner)>,
     asked: Occasion,
-) -> Vec<(String, Origin)> {
+) -> Vec<Known> {
     let stored = stored.into_iter().map(|c| (0, c, Origin::Store));
     let predicted = predicted.into_iter().map(|c| (1, c, Origin::Predicted));
     let committed = committed.into_iter().map(|(far, w)| {
@@ -98,7 +109,11 @@ fn merged(
     });
     let mut all: Vec<(u32, Candidate, Origin)> = stored.chain(predicted).chain(committed).collect();
     all.sort_by(|(x, a, _), (y, b, _)| x.cmp(y).then_with(|| asked.order(&a.occasion(), &b.occasion())));
-    all.into_iter().map(|(_, candidate, origin)| (candidate.schedule, origin)).collect()
+    let known = |(far, candidate, origin): (u32, Candidate, Origin)| {
+        let distance = if far == 0 { asked.distance(&candidate.occasion()) } else { f64::INFINITY };
+        Known { text: candidate.schedule, origin, distance }
+    };
+    all.into_iter().map(known).collect()
 }
 
 /// The schedules known for a kernel, the first to consider first; without a store the committed ones, without lengths those of the longest
@@ -110,10 +125,21 @@ pub fn of_kernel(
     target: &Target,
     store: Option<(&Store, &str)>,
 ) -> Vec<(Schedule, Origin)> {
+    near_kernel(kernel, facts, lengths, target, store).into_iter().map(|(schedule, known)| (schedule, known.origin)).collect()
+}
+
+/// The same with how far each is.
+fn near_kernel(
+    kernel: &Kernel,
+    facts: &Facts,
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+) -> Vec<(Schedule, Known)> {
     let (path, facts) = (kernel_path(kernel), facts.to_string());
     let asker = Asker { path: &path, identity: kernel.identity(), former: kernel.former_identity() };
     let known = nearest(asker, Occasion { facts: &facts, lengths }, target, store);
-    known.into_iter().filter_map(|(text, origin)| Some((parse_schedule(kernel, &text).ok()?, origin))).collect()
+    known.into_iter().filter_map(|known| Some((parse_schedule(kernel, &known.text).ok()?, known))).collect()
 }
 
 /// What launches promise for which a kernel was tuned, on a device of the store's or where the winners for the target were measured: aligned
@@ -151,7 +177,7 @@ pub(crate) fn of_program(
     lengths: Option<&Lengths>,
     target: &Target,
     store: Option<(&Store, &str)>,
-) -> Vec<(String, Origin)> {
+) -> Vec<Known> {
     let asker =
         Asker { path: &program.path, identity: program_schedule::identity(program), former: program_schedule::former_identity(program) };
     nearest(asker, Occasion { facts: program_schedule::FACTS, lengths }, target, store)
@@ -174,6 +200,19 @@ pub fn choose(
     known.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)).map(|s| (s, Origin::Default)))
 }
 
+/// The first legal one of the schedules that were measured on this architecture for something nearer than `than`.
+pub(crate) fn nearer(
+    (kernel, facts): (&Kernel, &Facts),
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+    than: f64,
+    mut legal: impl FnMut(&Schedule) -> bool,
+) -> Option<(Schedule, Origin)> {
+    let known = near_kernel(kernel, facts, lengths, target, store).into_iter().filter(|(_, known)| known.distance < than);
+    known.map(|(schedule, known)| (schedule, known.origin)).find(|(s, _)| legal(s))
+}
+
 /// What stands in for first listed values that are illegal here: they need not be legal for every target and every launch. Of a kernel that
 /// multiplies tiles the highest rung of its ladder, of others the naive schedule, or any that is legal.
 pub fn instead(kernel: &Kernel, facts: &Facts, target: &Target) -> Option<Schedule> {
@@ -186,18 +225,18 @@ pub fn instead(kernel: &Kernel, facts: &Facts, target: &Target) -> Option<Schedu
 pub fn add_sources() {
     // A launch does not make a store; only tuning does.
     let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
-    add_schedule_source(Arc::new(Known(store.map(Mutex::new))));
+    add_schedule_source(Arc::new(KnownSchedules(store.map(Mutex::new))));
 }
 
 /// What a store and the committed winners know, as launches ask it ([`add_schedule_source`]).
 pub fn stored(store: Store) -> Arc<dyn ScheduleSource> {
-    Arc::new(Known(Some(Mutex::new(store))))
+    Arc::new(KnownSchedules(Some(Mutex::new(store))))
 }
 
 /// What is known, as launches ask it.
-struct Known(Option<Mutex<Store>>);
+struct KnownSchedules(Option<Mutex<Store>>);
 
-impl ScheduleSource for Known {
+impl ScheduleSource for KnownSchedules {
     fn schedule(&self, kernel: &Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule> {
         let store = self.0.as_ref().and_then(|s| s.lock().ok());
         let name = device.name();
@@ -225,7 +264,10 @@ mod tests {
             let lengths = Lengths::parse(n).unwrap();
             let asked = Occasion { facts: "16p/16 i32", lengths: Some(&lengths) };
             let committed = winners::nearest(winners::parse(file).unwrap(), "g::k", asked, Target::h200());
-            merged(vec![candidate("T=9", "1024")], vec![candidate("T=8", n)], committed, asked)
+            let known = merged(vec![candidate("T=9", "1024")], vec![candidate("T=8", n)], committed, asked);
+            let elsewhere = known.iter().filter(|k| k.distance.is_infinite()).map(|k| k.text.as_str());
+            assert_eq!(elsewhere.collect::<Vec<_>>(), ["T=8", "T=3"]);
+            known.into_iter().map(|k| (k.text, k.origin)).collect()
         };
         let named = |list: [(&str, Origin); 5]| list.map(|(s, o)| (s.to_string(), o));
         // As near as a winner, what was tuned here comes first; a winner that is nearer comes before it.

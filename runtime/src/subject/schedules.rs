@@ -15,7 +15,7 @@ impl Joint {
     pub fn of(subject: &Subject, schedules: &[String]) -> Joint {
         let variants = subject.source.variants.iter().cloned().zip(subject.variants.iter().copied()).collect();
         let sites = subject.program.site_names().into_iter().zip(schedules.iter().cloned()).collect();
-        Joint { variants, sites, predicted: false }
+        Joint { variants, sites, ..Joint::default() }
     }
 }
 
@@ -39,15 +39,16 @@ pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store
         return None;
     }
     let known = schedule_lookup::of_program(&subject.source, lengths, target, store);
-    known.iter().find_map(|(text, origin)| {
-        let joint = Joint { predicted: *origin == Origin::Predicted, ..Joint::parse(text).ok()? };
+    known.iter().find_map(|known| {
+        let predicted = known.origin == Origin::Predicted;
+        let joint = Joint { predicted, distance: known.distance, ..Joint::parse(&known.text).ok()? };
         let chosen = joint.variants_on(&subject.source, target)?;
         Some((joint, subject.with_variants(&chosen)))
     })
 }
 
-/// A schedule for each launch site of a subject, with where it came from: the program's own where it is legal, else the kernel's for what
-/// a call launches.
+/// A schedule for each launch site of a subject, with where it came from: the program's own where it is legal and no schedule of the kernel was
+/// measured for launches nearer to what a call launches, else the kernel's.
 ///
 /// # Errors
 /// A kernel that is wrong, or has no legal schedule here.
@@ -64,10 +65,14 @@ pub fn schedules(
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let (facts, lengths) = promised(launches, site, &kernel);
         let legal = |s: &Schedule| girih_core::lower::check(&kernel, &facts, s, target).is_ok();
-        let own = joint.and_then(|j| j.schedule(&names[site], &kernel)).filter(|s| legal(s));
-        let (schedule, origin) = match own {
-            Some(schedule) => (schedule, joint.map_or("tuned with the program", Joint::origin)),
-            None => {
+        let own = joint.and_then(|j| Some((j.schedule(&names[site], &kernel).filter(|s| legal(s))?, j)));
+        let nearer = own.as_ref().filter(|(_, j)| j.distance > 0.0).and_then(|(_, joint)| {
+            schedule_lookup::nearer((&kernel, &facts), lengths.as_ref(), target, store, joint.distance, legal)
+        });
+        let (schedule, origin) = match (nearer, own) {
+            (Some((schedule, origin)), _) => (schedule, origin.name()),
+            (None, Some((schedule, joint))) => (schedule, joint.origin()),
+            (None, None) => {
                 let chosen = schedule_lookup::choose(&kernel, &facts, lengths.as_ref(), target, store, legal);
                 let (schedule, origin) =
                     chosen.ok_or_else(|| format!("kernel `{}` has no legal schedule on {}", kernel.name, target.name))?;
