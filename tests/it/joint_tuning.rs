@@ -269,6 +269,19 @@ fn the_tuner_chooses_among_variants() {
     let slower = store.trials(&key).unwrap().into_iter().find(|t| t.schedule.starts_with("two launches=yes")).expect("both were tried");
     assert!(slower.median_us > Some(us), "{slower:?}");
 
+    // The slower choice launches the same kernel on tensors of these lengths, and is searched last now: what won stays elected.
+    predict(&subject, &store, None);
+    let launches_of_it = launches::launches(&subject.with_variants(&[false]).program, &call(&subject, "N=100000"), 0).expect("it launches");
+    let kernel = (affine::Kernel::<f32>::def().build)().expect("it builds");
+    let own = TrialKey {
+        kernel: girih::store::winners::kernel_path(&kernel),
+        identity: kernel.identity(),
+        facts: launches_of_it[0].facts.to_string(),
+        lengths: Some(launches_of_it[0].lengths.clone()),
+        ..key
+    };
+    assert_eq!(store.elected_for(&own).unwrap().map(|(_, us)| us), Some(us));
+
     // The choice is taken, and the exported text has nothing of the other side.
     let (_, ready) = schedules::best(&subject, None, Target::h200(), Some((&store, DEVICE))).expect("it was stored");
     assert_eq!(launches(&ready), 1);

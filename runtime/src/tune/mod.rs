@@ -35,7 +35,7 @@ pub mod worker;
 
 use crate::compile::{Output, compile};
 use crate::measure::acceptance::Acceptance;
-use crate::store::{Status, Trial};
+use crate::store::{Elected, Status, Trial};
 pub use client::Workers;
 use girih_core::bug::contained;
 use girih_core::cuda::emit;
@@ -145,6 +145,8 @@ pub struct SiteOutcome {
     pub dropped: BTreeMap<String, usize>,
     /// The winner's kernel, its facts and schedule, of which the verdict is to come.
     won: Option<Box<(Kernel, Facts, Schedule)>>,
+    /// What was elected for the site's kernel.
+    elected: Option<Elected>,
 }
 
 impl SiteOutcome {

@@ -121,6 +121,10 @@ pub fn tune(
     let Some((mut sites, joint, us, _)) = best else {
         return Err(failure.unwrap_or_else(|| format!("{} has no launch site to tune", subject.name)));
     };
+    // Another choice may launch the same kernel for the same arguments, and its search came later or was shorter.
+    for elected in sites.iter().filter_map(|site| site.elected.as_ref()).filter(|_| ways.len() > 1) {
+        store.elect(elected).map_err(|e| e.to_string())?;
+    }
     // NVIDIA's disassembler takes half a second to start.
     std::thread::scope(|scope| sites.iter_mut().for_each(|site| drop(scope.spawn(|| site.accept(target)))));
     if !program_schedule::is_joint(&subject.source) || !us.is_finite() {
@@ -353,6 +357,6 @@ fn again(before: SiteOutcome, after: SiteOutcome) -> SiteOutcome {
     let mut ranking = after.ranking;
     let former = before.ranking.into_iter().filter(|t| !ranking.iter().any(|r| r.schedule == t.schedule)).collect::<Vec<_>>();
     ranking.extend(former);
-    let won = after.won.or(before.won);
-    SiteOutcome { counts, winner, median_us, ranking, won, naive_us: before.naive_us, dropped: before.dropped, ..after }
+    let (won, elected) = (after.won.or(before.won), after.elected.or(before.elected));
+    SiteOutcome { counts, winner, median_us, ranking, won, elected, naive_us: before.naive_us, dropped: before.dropped, ..after }
 }

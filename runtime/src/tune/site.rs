@@ -289,10 +289,12 @@ impl Site<'_> {
         known: usize,
         trials: Vec<Trial>,
     ) -> Result<SiteOutcome, String> {
-        if let Some((best, median_us)) = outcome.best {
+        let elected = outcome.best.map(|(best, median_us)| {
             let key = TrialKey { sizes: self.sizes.to_string(), ..key.clone() };
-            let elected = Elected { key, schedule: pool.get(best).name, median_us };
-            self.store.elect(&elected).map_err(|e| e.to_string())?;
+            Elected { key, schedule: pool.get(best).name, median_us }
+        });
+        if let Some(elected) = &elected {
+            self.store.elect(elected).map_err(|e| e.to_string())?;
         }
         let mut dropped = BTreeMap::new();
         for t in trials.iter().filter(|t| t.median_us.is_none()) {
@@ -314,6 +316,7 @@ impl Site<'_> {
             large: None,
             counts: (outcome.tried, known, outcome.left),
             dropped,
+            elected,
             won: outcome.best.map(|(b, _)| Box::new((self.kernel.clone(), self.launch.facts.clone(), pool.get(b).schedule))),
         })
     }

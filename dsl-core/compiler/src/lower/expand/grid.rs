@@ -269,11 +269,12 @@ impl Expander<'_> {
         l.axes.iter().map(|axis| self.index_of(self.kernel.view(l.view).axes[*axis].len)).collect()
     }
 
-    /// The condition under which the whole tile lies inside.
+    /// The condition under which the whole tile lies inside. A tile of one element along an axis does: its number is a position there.
     fn full_condition(&mut self, l: &Loop) -> Expr {
         let bounds = self.loop_bounds(l);
         let mut terms = Vec::new();
-        for (k, len) in bounds.into_iter().enumerate() {
+        let all_ones = l.sizes.iter().all(|n| *n == 1);
+        for (k, len) in bounds.into_iter().enumerate().filter(|(k, _)| all_ones || l.sizes[*k] > 1) {
             let Rep::TileIndex(tile) = self.rep(l.vars[k]).clone() else { panic!("grid: no tile index") };
             let end = self.ix.add(self.ix.mul(tile, self.ix.lit(l.sizes[k])), self.ix.lit(l.sizes[k]));
             terms.push(compare(CompareOp::Le, end, len));
