@@ -139,7 +139,8 @@ pub(crate) fn variants_for(program: &Program, lengths: &Lengths, device: &Device
     let name = device.name();
     let store = store.as_ref().map(|s| (s, name.as_str()));
     let known = schedule_lookup::of_program(program, Some(lengths), device.target(), store);
-    let chosen = known.iter().filter_map(|known| Joint::parse(&known.text).ok()).find_map(|joint| joint.variants_on(program, device.target()));
+    let chosen =
+        known.iter().filter_map(|known| Joint::parse(&known.text).ok()).find_map(|joint| joint.variants_on(program, device.target()));
     chosen.unwrap_or_else(|| program.default_variants())
 }
 

@@ -95,12 +95,7 @@ fn nearest(asker: Asker, asked: Occasion, target: &Target, store: Option<(&Store
 
 /// All lists, each in its order, as one. What is predicted comes after all that was measured on this architecture, and a winner of another
 /// one, so far away, behind that.
-fn merged(
-    stored: Vec<Candidate>,
-    predicted: Vec<Candidate>,
-    committed: Vec<(u32, winners::Winner)>,
-    asked: Occasion,
-) -> Vec<Known> {
+fn merged(stored: Vec<Candidate>, predicted: Vec<Candidate>, committed: Vec<(u32, winners::Winner)>, asked: Occasion) -> Vec<Known> {
     let stored = stored.into_iter().map(|c| (0, c, Origin::Store));
     let predicted = predicted.into_iter().map(|c| (1, c, Origin::Predicted));
     let committed = committed.into_iter().map(|(far, w)| {
@@ -172,12 +167,7 @@ fn facts_of_lengths(kernel: &Kernel, lengths: &Lengths) -> Option<Facts> {
 }
 
 /// The schedules known for a program as a whole ([`crate::launch::program_schedule`]), the first to consider first.
-pub(crate) fn of_program(
-    program: &Program,
-    lengths: Option<&Lengths>,
-    target: &Target,
-    store: Option<(&Store, &str)>,
-) -> Vec<Known> {
+pub(crate) fn of_program(program: &Program, lengths: Option<&Lengths>, target: &Target, store: Option<(&Store, &str)>) -> Vec<Known> {
     let asker =
         Asker { path: &program.path, identity: program_schedule::identity(program), former: program_schedule::former_identity(program) };
     nearest(asker, Occasion { facts: program_schedule::FACTS, lengths }, target, store)

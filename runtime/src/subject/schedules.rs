@@ -66,9 +66,10 @@ pub fn schedules(
         let (facts, lengths) = promised(launches, site, &kernel);
         let legal = |s: &Schedule| girih_core::lower::check(&kernel, &facts, s, target).is_ok();
         let own = joint.and_then(|j| Some((j.schedule(&names[site], &kernel).filter(|s| legal(s))?, j)));
-        let nearer = own.as_ref().filter(|(_, j)| j.distance > 0.0).and_then(|(_, joint)| {
-            schedule_lookup::nearer((&kernel, &facts), lengths.as_ref(), target, store, joint.distance, legal)
-        });
+        let nearer = own
+            .as_ref()
+            .filter(|(_, j)| j.distance > 0.0)
+            .and_then(|(_, joint)| schedule_lookup::nearer((&kernel, &facts), lengths.as_ref(), target, store, joint.distance, legal));
         let (schedule, origin) = match (nearer, own) {
             (Some((schedule, origin)), _) => (schedule, origin.name()),
             (None, Some((schedule, joint))) => (schedule, joint.origin()),

@@ -126,8 +126,13 @@ impl Names<'_> {
         };
         let side = |e: &Expr| if self.dtype(e) == DType::I64 { self.index(e) } else { self.expr(e) };
         let whole = self.dtype(a).is_int() && self.dtype(a) != DType::U64;
+        let rounded = match op {
+            CompareOp::Le | CompareOp::Gt if rounds_up(b, a) => Some(op == CompareOp::Le),
+            CompareOp::Ge | CompareOp::Lt if rounds_up(a, b) => Some(op == CompareOp::Ge),
+            _ => None,
+        };
         let (a, b) = (side(a), side(b));
-        let truth = decided(op, a.known, b.known).filter(|_| whole).map(i64::from);
+        let truth = decided(op, a.known, b.known).filter(|_| whole).or(rounded).map(i64::from);
         Text { constant: truth, ..Text::new(format!("{} {sign} {}", a.at_least(tighter), b.at_least(tighter)), prec) }
     }
 
@@ -262,6 +267,17 @@ fn decided(op: CompareOp, a: Knowledge, b: Knowledge) -> Option<bool> {
         CompareOp::Ne => one(false),
         CompareOp::Lt | CompareOp::Le => None,
     }
+}
+
+/// Whether an expression is a length rounded up to a multiple of a constant: `(x + 7) / 8 * 8`.
+fn rounds_up(e: &Expr, x: &Expr) -> bool {
+    let constant = |e: &Expr| if let Expr::Literal(l) = e { (l.dtype == DType::I64).then(|| l.to_i64()) } else { None };
+    let Expr::Binary(BinaryOp::Mul, quotient, unit) = e else { return false };
+    let Expr::Binary(BinaryOp::Div, sum, divisor) = &**quotient else { return false };
+    let Expr::Binary(BinaryOp::Add, length, more) = &**sum else { return false };
+    let unit = constant(unit).filter(|u| *u > 0 && constant(divisor) == Some(*u));
+    let is_length = matches!(x, Expr::Dim(..));
+    is_length && **length == *x && unit.is_some_and(|u| constant(more).is_some_and(|m| m >= u - 1 && m < 1 << 30))
 }
 
 /// A float literal of the host, which has no spelling for infinities without <math.h>. 16-bit floats are computed in float.

@@ -96,6 +96,15 @@ impl Text {
             (BinaryOp::Mul, Some(0), _) | (BinaryOp::Mul, _, Some(0)) => return Text::integer(0),
             _ => {}
         }
+        match op {
+            BinaryOp::Max if a.known.least >= b.known.most => return a.clone(),
+            BinaryOp::Max if b.known.least >= a.known.most => return b.clone(),
+            BinaryOp::Min if a.known.most <= b.known.least => return a.clone(),
+            BinaryOp::Min if b.known.most <= a.known.least => return b.clone(),
+            // 0 is what is left of 0, too.
+            BinaryOp::Rem if a.text == b.text => return Text::integer(0),
+            _ => {}
+        }
         // Bytes that are counted as pixels: h * w * 4 / 4 is h * w.
         match (op, &a.scaled, b.constant) {
             (BinaryOp::Mul, Some((base, factor)), Some(c)) if !a.is_name() => return Text::combine(op, base, &Text::integer(factor * c)),
@@ -163,4 +172,28 @@ impl Text {
 /// A 64-bit integer: suffixed where it doesn't fit an int.
 fn typed_index(value: i64) -> String {
     if i32::try_from(value).is_ok_and(|v| v != i32::MIN) { value.to_string() } else { typed(Literal::index(value)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_larger_and_the_smaller_are_taken_where_they_are_known() {
+        let n = Text::primary("n").knowing(Knowledge::length(DType::I64));
+        let minus = Text::combine(BinaryOp::Sub, &Text::integer(0), &n);
+        let text = |op, a: &Text, b: &Text| Text::combine(op, a, b).text;
+        assert_eq!(text(BinaryOp::Max, &n, &minus), "n");
+        assert_eq!(text(BinaryOp::Max, &minus, &n), "n");
+        assert_eq!(text(BinaryOp::Min, &n, &minus), minus.text);
+        assert_eq!(text(BinaryOp::Max, &n, &Text::integer(1)), "max(n, 1ll)", "n may be 0");
+        assert_eq!(text(BinaryOp::Max, &Text::primary("x"), &minus), "max(x, 0 - n)", "nothing is known of x");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_number_by_itself() {
+        let x = Text::primary("x");
+        assert_eq!(Text::combine(BinaryOp::Rem, &x, &x).constant, Some(0));
+        assert_eq!(Text::combine(BinaryOp::Rem, &x, &Text::primary("y")).constant, None);
+    }
 }
