@@ -166,4 +166,6 @@ fn kernels_with_tensor_maps_begin_behind_the_launch_in_front() {
     assert!(with_maps.iter().all(|k| !k.contains("griddepcontrol.wait")), "{text}");
     assert!(others.iter().any(|k| k.contains("split_columns") && k.contains("griddepcontrol.wait")), "{text}");
     assert!(text.contains("<<<(unsigned int)blocks, 288, "), "{text}");
+    // What rounds a length up is no less than it: no such demand stands in the file.
+    assert!(text.contains("(N64 + 7) / 8 * 8") && !text.contains("> (N64 + 7) / 8 * 8"), "{text}");
 }
