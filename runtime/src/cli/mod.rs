@@ -26,6 +26,7 @@ mod record;
 mod run;
 mod settings;
 mod show;
+mod store;
 mod sweeps;
 mod tune;
 mod winners;
@@ -71,6 +72,8 @@ enum Command {
     Export(export::Args),
     /// Write the best schedules known to the winners' file that is compiled in.
     Winners(winners::Args),
+    /// List, show, carry to other machines and remove what the tuner knows.
+    Store(store::Args),
     /// The process that measures candidates for `tune`, one JSON request a line.
     #[command(name = WORKER, hide = true)]
     Worker,
@@ -97,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Winners(args) => winners::run(&args),
+        Command::Store(args) => store::run(&args),
         Command::Worker => crate::tune::worker::serve(),
         Command::Compiler => crate::compile::nvrtc::serve(),
     };

@@ -20,10 +20,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     args.out.as_deref().map_or(Ok(()), ahead::writable)?;
     let store = Store::open_default().map_err(|e| e.to_string())?;
     adopt(&store)?;
-    let mut linked: HashMap<String, u64> =
-        girih_core::registry::kernels().iter().filter_map(|d| Some((d.path(), (d.build)().ok()?.identity()))).collect();
-    let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
-    linked.extend(programs.map(|p| (p.path.clone(), program_schedule::identity(&p))));
+    let linked = linked();
     let mut elected = store.elected().map_err(|e| e.to_string())?;
     // The store is the user's: it knows kernels of other programs, and what these kernels once were.
     elected.retain(|e| linked.get(&e.key.kernel) == Some(&e.key.identity));
@@ -44,6 +41,15 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The kernels and programs of this binary by their paths, with their identities.
+pub(super) fn linked() -> HashMap<String, u64> {
+    let kernels = girih_core::registry::kernels();
+    let mut linked: HashMap<String, u64> = kernels.iter().filter_map(|d| Some((d.path(), (d.build)().ok()?.identity()))).collect();
+    let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
+    linked.extend(programs.map(|p| (p.path.clone(), program_schedule::identity(&p))));
+    linked
 }
 
 /// Brings what stores of former versions know of the linked kernels and programs under their present identities.

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The open store.
 pub struct Store {
     path: PathBuf,
-    db: Connection,
+    pub(super) db: Connection,
 }
 
 impl Store {
@@ -207,7 +207,7 @@ impl Store {
         result.map(|_| ()).map_err(|e| self.error(e))
     }
 
-    fn error(&self, e: rusqlite::Error) -> StoreError {
+    pub(super) fn error(&self, e: rusqlite::Error) -> StoreError {
         StoreError::Database(self.path.clone(), e)
     }
 }

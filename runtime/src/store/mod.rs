@@ -11,6 +11,8 @@ mod absent;
 #[cfg(feature = "tune")]
 mod database;
 #[cfg(feature = "tune")]
+pub mod rows;
+#[cfg(feature = "tune")]
 mod schema;
 #[cfg(all(test, feature = "tune"))]
 mod tests;

@@ -1,6 +1,7 @@
 //! Stores in folders of their own.
 
 use super::database::VERSIONS;
+use super::rows::Which;
 use super::schema::SCHEMA;
 use super::*;
 use girih_core::facts_distance::Occasion;
@@ -131,5 +132,75 @@ fn candidates_are_those_of_the_nearest_lengths() {
     // Two programs may call equal things by different sizes, and different things by equal ones.
     elect(&store, TrialKey { lengths: Lengths::parse("512").ok(), ..sized(1 << 27) }, "T=1");
     assert_eq!((first(512), first(1 << 27)), ("T=1".into(), "T=134217728".into()));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// What a store exports is there again in another one, which keeps what it has newer.
+#[test]
+fn rows_travel_from_store_to_store() {
+    let (from, folder) = store("travel-from");
+    from.record(&key(), &trial("T=1", Some(9.0))).unwrap();
+    from.record(&key(), &trial("T=2", None)).unwrap();
+    from.record(&TrialKey { device: "other".into(), ..key() }, &trial("T=4", Some(1.0))).unwrap();
+    elect(&from, sized(8), "T=1");
+    let mut text = Vec::new();
+    assert_eq!(from.export(&Which { device: Some("GPU".into()), ..Which::default() }, &mut text).unwrap(), 3);
+
+    let (mut to, to_folder) = store("travel-to");
+    assert_eq!(to.import(&mut text.as_slice()).unwrap(), (3, 3));
+    assert_eq!(to.import(&mut text.as_slice()).unwrap(), (0, 3), "it has them");
+    assert_eq!(to.trials(&key()).unwrap(), from.trials(&key()).unwrap());
+    assert_eq!(to.elected_for(&key()).unwrap(), Some(("T=1".into(), 1.0)));
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    to.record(&key(), &trial("T=1", Some(2.0))).unwrap();
+    assert_eq!(to.import(&mut text.as_slice()).unwrap(), (0, 3), "what is here is newer");
+    let kept = to.trials(&key()).unwrap();
+    assert_eq!(kept.iter().find(|t| t.schedule == "T=1").unwrap().median_us, Some(2.0));
+
+    let [summary] = &to.summaries(&Which::default()).unwrap()[..] else { panic!("one kernel on one device") };
+    assert_eq!((summary.trials, summary.measured, summary.elected), (2, 1, 1));
+    assert_eq!(to.shown(&Which::default()).unwrap()[0].schedule, "T=1");
+    for folder in [folder, to_folder] {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+/// A text that is wrong somewhere changes nothing, and its line is named.
+#[test]
+fn what_is_no_row_is_refused() {
+    let (from, folder) = store("refused-from");
+    elect(&from, key(), "T=1");
+    let mut text = Vec::new();
+    from.export(&Which::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let (mut to, to_folder) = store("refused-to");
+    let mut said = |text: &str| to.import(&mut text.as_bytes()).unwrap_err();
+    assert!(said("{}").starts_with("line 1: `{\"girih_store\":1}` is expected here"), "{}", said("{}"));
+    assert!(said("{\"girih_store\":2}").starts_with("line 1: format 2 was found, and this girih reads 1"));
+    assert!(said(&(text.clone() + "T=1")).starts_with("line 3: this is no JSON: "));
+    assert!(said(&(text.clone() + "{\"table\":\"times\"}")).starts_with("line 3: `times` is no table: trials and elected are"));
+    let without = text.replace("\"arch\":", "\"arc\":");
+    assert_eq!(said(&without), "line 2: a row of elected has a `arch`, and this one has none");
+    assert_eq!(said(&text.replace("\"T=1\"", "[1]")), "line 2: `schedule` is [1]; a text, a number or null is allowed");
+    assert!(to.summaries(&Which::default()).unwrap().is_empty(), "all or none");
+    for folder in [folder, to_folder] {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+#[test]
+fn rows_are_pruned_by_every_condition() {
+    let (store, folder) = store("pruned");
+    elect(&store, key(), "T=1");
+    elect(&store, TrialKey { kernel: "once".into(), identity: 6, ..key() }, "T=2");
+    store.record(&TrialKey { device: "other".into(), ..key() }, &trial("T=4", Some(1.0))).unwrap();
+    let count = |which: &Which| store.prune(which, true).unwrap();
+    assert_eq!(count(&Which { kernels: vec!["k".into()], ..Which::default() }), 2);
+    assert_eq!(count(&Which { device: Some("GPU".into()), ..Which::default() }), 2);
+    assert_eq!(count(&Which { before_ms: Some(1000), ..Which::default() }), 0);
+    assert_eq!(count(&Which { before_ms: Some(i64::MAX), ..Which::default() }), 3);
+    let former = Which { identity_not_in: Some(vec![7]), ..Which::default() };
+    assert_eq!((count(&former), store.prune(&former, false).unwrap(), count(&former)), (1, 1, 0));
+    assert_eq!(count(&Which::default()), 2);
     std::fs::remove_dir_all(folder).unwrap();
 }

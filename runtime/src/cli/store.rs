@@ -1,0 +1,214 @@
+//! `store`: what the tuner knows, listed, shown, carried to other machines and removed.
+
+use super::{ahead, print_json, winners};
+use crate::store::Store;
+use crate::store::rows::Which;
+use crate::subject::challenge::challenges;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List what there is of each kernel and program on each device: trials, those measured, launches with an elected schedule.
+    List {
+        #[command(flatten)]
+        of: Of,
+        /// One JSON object per line of the table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the elected schedules, with their launches, times, and when they were elected by which girih.
+    Show {
+        #[command(flatten)]
+        of: Of,
+        /// One JSON object per schedule.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write rows as JSON, one a line, for `import` on another machine.
+    Export {
+        #[command(flatten)]
+        of: Of,
+        /// The file to write.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Take up rows of exported files: those that are new here, or newer than what is here.
+    Import {
+        /// Files of `export`.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Take up the rows of other stores (tune.sqlite), as `import` does.
+    Merge {
+        /// Other machines' stores.
+        #[arg(required = true)]
+        stores: Vec<PathBuf>,
+    },
+    /// Remove rows.
+    Prune {
+        #[command(flatten)]
+        of: Of,
+        /// Those of kernels and programs of this binary as they once were: their text or their knobs have changed since.
+        #[arg(long)]
+        former: bool,
+        /// Those written more than so many days ago.
+        #[arg(long, value_name = "DAYS")]
+        older_than: Option<u32>,
+        /// Say how many there are, and leave them.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Which rows.
+#[derive(clap::Args)]
+struct Of {
+    /// Kernels and programs: a path or the end of one, a challenge's slug for all that it launches. All without.
+    names: Vec<String>,
+    /// On this device: its name as `list` has it.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+}
+
+impl Of {
+    /// The rows that are meant. A name that the store does not know is an error.
+    fn which(&self, store: &Store) -> Result<Which, String> {
+        let all = store.summaries(&Which::default()).map_err(|e| e.to_string())?;
+        let paths: BTreeSet<&str> = all.iter().map(|s| s.kernel.as_str()).collect();
+        let mut kernels = Vec::new();
+        for name in &self.names {
+            let found: Vec<String> = paths.iter().filter(|p| is_named(p, name)).map(|p| p.to_string()).collect();
+            if found.is_empty() {
+                return Err(format!("{} has nothing of `{name}`: `autotune store list` has what there is", store.path().display()));
+            }
+            kernels.extend(found);
+        }
+        if let Some(device) = self.device.as_ref().filter(|d| !all.iter().any(|s| s.device == **d)) {
+            let devices: BTreeSet<&str> = all.iter().map(|s| s.device.as_str()).collect();
+            let known = if devices.is_empty() { "it has none".to_string() } else { devices.into_iter().collect::<Vec<_>>().join(", ") };
+            return Err(format!("{} has no device `{device}`: {known}", store.path().display()));
+        }
+        Ok(Which { kernels, device: self.device.clone(), ..Which::default() })
+    }
+}
+
+/// Whether a name means what lies at a path: the path's end, or a challenge whose program or one of whose kernels it is.
+fn is_named(path: &str, name: &str) -> bool {
+    let end = path == name || path.strip_suffix(name).is_some_and(|before| before.ends_with("::"));
+    let of_challenge = || {
+        let challenge = challenges().into_iter().find(|c| c.slug == name)?;
+        let program = (challenge.program.build)().ok()?;
+        Some(program.path == path || program.sites().iter().any(|site| site.path() == path))
+    };
+    end || of_challenge().unwrap_or(false)
+}
+
+pub fn run(args: &Args) -> Result<(), String> {
+    let mut store = Store::open_default().map_err(|e| e.to_string())?;
+    match &args.command {
+        Command::List { of, json } => list(&store, &of.which(&store)?, *json),
+        Command::Show { of, json } => show(&store, &of.which(&store)?, *json),
+        Command::Export { of, out } => export(&store, &of.which(&store)?, out),
+        Command::Import { files } => files.iter().try_for_each(|path| {
+            let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            let (taken, all) = store.import(&mut BufReader::new(file)).map_err(|e| format!("{}: {e}", path.display()))?;
+            println!("{}: {taken} of {all} rows are new", path.display());
+            Ok(())
+        }),
+        Command::Merge { stores } => stores.iter().try_for_each(|path| merge(&mut store, path)),
+        Command::Prune { of, former, older_than, dry_run } => {
+            if of.names.is_empty() && of.device.is_none() && !former && older_than.is_none() {
+                return Err("name what is to go: kernels, --device, --former or --older-than".into());
+            }
+            let mut which = of.which(&store)?;
+            if *former {
+                let linked = winners::linked();
+                which.identity_not_in = Some(linked.values().copied().collect());
+                if which.kernels.is_empty() {
+                    which.kernels = linked.into_keys().collect();
+                }
+            }
+            which.before_ms = older_than.map(|days| now_ms() - i64::from(days) * 24 * 3600 * 1000);
+            let count = store.prune(&which, *dry_run).map_err(|e| e.to_string())?;
+            println!("{count} rows {}", if *dry_run { "would go" } else { "are gone" });
+            Ok(())
+        }
+    }
+}
+
+fn list(store: &Store, which: &Which, as_json: bool) -> Result<(), String> {
+    let all = store.summaries(which).map_err(|e| e.to_string())?;
+    if all.is_empty() && !as_json {
+        println!("{} is empty: `autotune tune NAME` fills it", store.path().display());
+        return Ok(());
+    }
+    if !as_json {
+        println!("{:>7} {:>8} {:>7}  {:<10}  device, kernel or program", "trials", "measured", "elected", "latest");
+    }
+    for s in all {
+        if as_json {
+            let counts = json!({ "trials": s.trials, "measured": s.measured, "elected": s.elected });
+            print_json(&json!({ "kernel": s.kernel, "device": s.device, "arch": s.arch, "counts": counts, "latest": s.latest }));
+        } else {
+            println!("{:>7} {:>8} {:>7}  {:<10}  {}, {}", s.trials, s.measured, s.elected, s.latest, s.device, s.kernel);
+        }
+    }
+    Ok(())
+}
+
+fn show(store: &Store, which: &Which, as_json: bool) -> Result<(), String> {
+    let mut last = String::new();
+    for s in store.shown(which).map_err(|e| e.to_string())? {
+        if as_json {
+            print_json(&json!({
+                "kernel": s.kernel, "device": s.device, "sizes": s.sizes, "lengths": s.lengths, "facts": s.facts, "schedule": s.schedule,
+                "median_us": s.median_us, "versions": s.versions, "day": s.day,
+            }));
+            continue;
+        }
+        let of = format!("{} on {}", s.kernel, s.device);
+        if of != last {
+            println!("{of}");
+            last = of;
+        }
+        println!("  {:>10.2} us  {}  [{}; {}, {}]", s.median_us, s.schedule, s.sizes, s.versions, s.day);
+    }
+    Ok(())
+}
+
+fn export(store: &Store, which: &Which, out: &Path) -> Result<(), String> {
+    ahead::writable(out)?;
+    let of_file = |e: std::io::Error| format!("{}: {e}", out.display());
+    let mut file = BufWriter::new(File::create(out).map_err(of_file)?);
+    let count = store.export(which, &mut file)?;
+    file.flush().map_err(of_file)?;
+    println!("wrote {count} rows to {}", out.display());
+    Ok(())
+}
+
+fn merge(store: &mut Store, path: &Path) -> Result<(), String> {
+    if !path.is_file() {
+        return Err(format!("{} is no store: name another machine's tune.sqlite", path.display()));
+    }
+    let other = Store::open(path).map_err(|e| e.to_string())?;
+    let mut rows = Vec::new();
+    other.export(&Which::default(), &mut rows)?;
+    let (taken, all) = store.import(&mut rows.as_slice())?;
+    println!("{}: {taken} of {all} rows are new", path.display());
+    Ok(())
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+}
