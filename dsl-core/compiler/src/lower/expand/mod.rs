@@ -38,6 +38,7 @@ mod gather_inside;
 mod grid;
 mod grid_prefetch;
 pub(crate) mod index;
+mod lanes;
 mod mask;
 mod memory;
 mod mma;
