@@ -317,6 +317,22 @@ fn statements() -> Kernel {
     b.kernel
 }
 
+/// Every integer that one instruction makes of a warp's.
+fn warp_reductions() -> Kernel {
+    let mut b = Build::new("warp_reductions");
+    let thread = b.thread();
+    for dtype in [DType::I32, DType::U32] {
+        let p = b.pointer(&format!("p_{dtype}"), dtype);
+        for op in [BinaryOp::Add, BinaryOp::Min, BinaryOp::Max, BinaryOp::And, BinaryOp::Or, BinaryOp::Xor] {
+            let var = b.var("all", dtype, None);
+            b.push(Stmt::Declare { var, init: None });
+            b.push(Stmt::WarpReduce { var, op, value: load(global(p, dtype, thread.clone())) });
+            b.push(store(global(p, dtype, thread.clone()), Expr::Var(var)));
+        }
+    }
+    b.kernel
+}
+
 fn atomics(b: &mut Build, p: usize, dtype: DType) {
     let ops: &[AtomicOp] = match dtype {
         DType::F32 => &[AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::Exchange, AtomicOp::CompareSwap],
@@ -408,7 +424,7 @@ fn kernels(capability: u32) -> Vec<Kernel> {
     let mut all: Vec<Kernel> = computed.map(arithmetic).collect();
     all.extend([conversions(), vectors(if capability >= 100 { 32 } else { 16 }), statements()]);
     if capability >= 80 {
-        all.push(async_copies());
+        all.extend([async_copies(), warp_reductions()]);
     }
     if capability >= 90 {
         all.push(bulk_copies());

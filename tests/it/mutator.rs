@@ -176,7 +176,7 @@ impl Mutator<'_> {
                 self.place(shared, text);
                 self.place(global, text);
             }
-            Stmt::Vote { value, .. } => self.expr(value, text),
+            Stmt::Vote { value, .. } | Stmt::WarpReduce { value, .. } => self.expr(value, text),
             Stmt::Shuffle { value, operand, .. } => {
                 self.expr(value, text);
                 self.expr(operand, text);

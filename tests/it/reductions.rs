@@ -1,9 +1,13 @@
 //! Reductions of numbers that are trouble: NaN, infinities, zeros of both signs, equal elements, orders that lose digits. Lanes, warps, blocks
 //! and the grid; every sum stays within the bound of its own tree, which is far below that of a plain loop.
 
+use super::launches::best_facts;
 use girih::__private::FinishPath;
 use girih::prelude::*;
 use girih::{Device, Stream};
+use girih_core::cuda::emit;
+use girih_core::lower::lower;
+use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
 use girih_examples::softmax::{softmax_chunks, softmax_join, softmax_normalise, softmax_statistics};
 
@@ -44,6 +48,39 @@ pub fn of_all(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     out.store_at(0, total);
     out.store_at(1, low);
     out.store_at(2, high);
+}
+
+/// What rows of whole numbers come to: sums that wrap, extremes, and bits.
+#[kernel(tile(R = [1, 2], C = [16, 32, 128, 2048]), coarsen(CR of R = [1, 2], CC of C = [1, 2, 4]))]
+pub fn of_whole_numbers(
+    x: &Tensor<i32, 2>,
+    sum: &mut Tensor<i32, 1>,
+    least: &mut Tensor<i32, 1>,
+    most: &mut Tensor<i32, 1>,
+    both: &mut Tensor<u32, 1>,
+    either: &mut Tensor<u32, 1>,
+    odd: &mut Tensor<u32, 1>,
+) {
+    for r in x.axis(0).tiles(R) {
+        let (mut total, mut low, mut high) = (zeros::<i32>([R, C]), full([R, C], i32::MAX), full([R, C], i32::MIN));
+        let (mut all, mut any, mut parity) = (full([R, C], u32::MAX), zeros::<u32>([R, C]), zeros::<u32>([R, C]));
+        for c in x.axis(1).tiles(C) {
+            let v = x.load((r, c));
+            let bits = v.bitcast::<u32>();
+            total += v;
+            low = low.min(v);
+            high = high.max(v);
+            all = all & bits;
+            any = any | bits;
+            parity = parity ^ bits;
+        }
+        sum.store(r, total.sum_axis(1));
+        least.store(r, low.min_axis(1));
+        most.store(r, high.max_axis(1));
+        both.store(r, all.reduce_axis(1, u32::MAX, |a, b| a & b));
+        either.store(r, any.reduce_axis(1, 0u32, |a, b| a | b));
+        odd.store(r, parity.commutative().reduce_axis(1, 0u32, |a, b| b ^ a));
+    }
 }
 
 /// The sum of what is found at computed positions, and 1 for each that is found.
@@ -188,6 +225,57 @@ fn a_grid_of_trouble() {
             assert!(same(got[2], extreme(x, true)), "{what}: the largest is {}", got[2]);
         }
     }
+}
+
+/// By one instruction per warp, by shuffles where the GPU has no such instruction, and over fewer lanes.
+#[test]
+fn rows_of_whole_numbers() {
+    let schedule = |r, c, cr, cc| of_whole_numbers::Schedule { r, c, cr, cc };
+    let schedules = [schedule(1, 32, 1, 1), schedule(2, 16, 1, 1), schedule(2, 128, 2, 4), schedule(1, 2048, 1, 2), schedule(2, 128, 1, 1)];
+    let turing = Device::sim(Target::find("sm_75").expect("Turing is known"));
+    for (stream, n) in streams().into_iter().chain([Stream::on(&turing)]).flat_map(|s| [1, 31, 300].map(|n| (s.clone(), n))) {
+        let number = |i: usize| (i as u32 + 1).wrapping_mul(0x9e37_79b9) as i32;
+        let rows: Vec<Vec<i32>> = (0..3).map(|r| (0..n).map(|i| number(r * n + i) | (r as i32)).collect()).collect();
+        let x = stream.tensor(&rows.concat(), [rows.len(), n]).unwrap();
+        for schedule in &schedules {
+            let [mut sum, mut least, mut most] = std::array::from_fn(|_| stream.zeros([rows.len()]).unwrap());
+            let [mut both, mut either, mut odd] = std::array::from_fn(|_| stream.zeros([rows.len()]).unwrap());
+            let stream = stream.with(schedule.clone());
+            of_whole_numbers(&stream, &x, &mut sum, &mut least, &mut most, &mut both, &mut either, &mut odd).unwrap();
+            let signed = [sum, least, most].map(|t| stream.read(&t).unwrap());
+            let bits: [Vec<u32>; 3] = [both, either, odd].map(|t| stream.read(&t).unwrap());
+            for (r, row) in rows.iter().enumerate() {
+                let folded = |start, f: fn(i32, i32) -> i32| row.iter().copied().fold(start, f);
+                let want = [folded(0, i32::wrapping_add), folded(i32::MAX, i32::min), folded(i32::MIN, i32::max)];
+                assert_eq!([0, 1, 2].map(|k| signed[k][r]), want, "{n} elements, {schedule}");
+                let want = [folded(-1, |a, b| a & b), folded(0, |a, b| a | b), folded(0, |a, b| a ^ b)];
+                assert_eq!([0, 1, 2].map(|k| bits[k][r] as i32), want, "{n} elements, {schedule}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_instruction_combines_whole_numbers_of_a_warp() {
+    let kernel = (of_whole_numbers::Kernel::def().build)().expect("it builds");
+    let text = |schedule: &str, arch: &str| {
+        let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"));
+        let target = Target::find(arch).expect("it is known");
+        emit(&lower(&kernel, &best_facts(&kernel), &schedule, target).unwrap_or_else(|e| panic!("{e}")))
+    };
+    let ampere = text("R=1,C=32,CR=1,CC=1", "sm_80");
+    for call in ["add", "min", "max", "and", "or", "xor"] {
+        assert_eq!(ampere.matches(&format!("__reduce_{call}_sync(0xffffffffu, ")).count(), 1, "{call}: {ampere}");
+    }
+    assert!(!ampere.contains("__shfl"), "{ampere}");
+    // Turing has no such instruction, half a warp has no mask for it, and floats are added up in an order of their own.
+    for other in [text("R=1,C=32,CR=1,CC=1", "sm_75"), text("R=2,C=16,CR=1,CC=1", "sm_80")] {
+        assert!(other.contains("__shfl_xor_sync") && !other.contains("__reduce"), "{other}");
+    }
+    let floats = (of_rows::Kernel::def().build)().expect("it builds");
+    let schedule = parse_schedule(&floats, "R=1,C=32,CR=1,CC=1,V=1").unwrap_or_else(|e| panic!("{e}"));
+    let floats = emit(&lower(&floats, &best_facts(&floats), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}")));
+    assert!(floats.contains("__shfl_xor_sync") && !floats.contains("__reduce"), "{floats}");
 }
 
 #[test]

@@ -207,6 +207,10 @@ impl Target {
     pub fn has_async_copy(&self) -> bool {
         self.capability >= 80
     }
+    /// Has `redux.sync`.
+    pub fn has_warp_reduce(&self) -> bool {
+        self.capability >= 80
+    }
     /// Has launches that begin before the one in front of them has ended (programmatic dependent launch).
     pub fn has_dependent_launches(&self) -> bool {
         self.capability >= 90

@@ -265,6 +265,11 @@ pub(super) enum Op {
         kind: VoteKind,
         value: Slot,
     },
+    WarpReduce {
+        dst: Slot,
+        combine: BinaryFn,
+        value: Slot,
+    },
     Mma(Box<MmaStep>),
     LoadMatrix(Box<MatrixStep>),
     Wgmma(Box<WgmmaStep>),

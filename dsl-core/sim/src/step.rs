@@ -4,7 +4,8 @@ use super::decode::Program;
 use super::machine::{Block, Core};
 use super::op::{ElementsOp, Op, ShuffleStep, Slot};
 use super::trap::TrapKind;
-use super::warp::{Exec, Fault, Starts, Status, Warp, active_lanes, fault, signed};
+use super::warp::{Exec, Fault, Starts, Status, Warp, active_lanes, combined, fault, signed};
+use girih_ir::scalar::BinaryFn;
 use girih_ir::simt::{Barrier, ShuffleKind, Special, VoteKind};
 
 /// How a slice of steps ended.
@@ -98,6 +99,7 @@ impl Step<'_, '_> {
             }
             Op::Shuffle(step) => self.shuffle(step)?,
             Op::Vote { dst, kind, value } => self.vote(*dst, *kind, *value)?,
+            Op::WarpReduce { dst, combine, value } => self.warp_reduce(*dst, *combine, *value)?,
             Op::End => {
                 self.nothing_in_flight()?;
                 self.warp.status = Status::Done;
@@ -182,6 +184,14 @@ impl Step<'_, '_> {
             VoteKind::All => u64::from(ballot == warp.active),
             VoteKind::Ballot => u64::from(ballot),
         };
+        warp.set(dst, &[found; 32], warp.active);
+        Ok(())
+    }
+
+    fn warp_reduce(&mut self, dst: Slot, combine: BinaryFn, value: Slot) -> Exec {
+        self.together("reduction")?;
+        let warp = &mut *self.warp;
+        let found = combined(warp.reg(value), warp.active, combine);
         warp.set(dst, &[found; 32], warp.active);
         Ok(())
     }

@@ -75,6 +75,7 @@ fn written(stmts: &[Stmt], set: &mut HashSet<VarId>) {
             | Stmt::Assign { var, .. }
             | Stmt::LoadRelaxed { var, .. }
             | Stmt::Vote { var, .. }
+            | Stmt::WarpReduce { var, .. }
             | Stmt::Shuffle { var, .. } => {
                 set.insert(*var);
             }

@@ -227,6 +227,11 @@ pub(super) fn active_lanes(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// What the values of these lanes come to.
+pub(super) fn combined(values: &Lanes, lanes: u32, combine: scalar::BinaryFn) -> u64 {
+    active_lanes(lanes).map(|lane| values[lane]).reduce(combine).unwrap_or(0)
+}
+
 /// The mask of the lanes that hold true.
 pub(super) fn bits(values: &Lanes) -> u32 {
     let mut mask = 0;

@@ -95,6 +95,8 @@ pub(crate) struct Launch {
     pub store_cache: CacheHint,
     /// The GPU has asynchronous copies and mbarriers.
     pub has_async: bool,
+    /// The GPU combines integers of a warp's lanes by one instruction.
+    pub has_warp_reduce: bool,
     /// Copies of each element of a shared array that is only updated.
     pub copies: i64,
     /// Tiles of whole rows are read through shared memory.

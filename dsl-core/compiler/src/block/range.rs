@@ -48,8 +48,15 @@ pub(crate) fn binary(op: BinaryOp, a: Range, b: Range) -> Option<Range> {
         BinaryOp::Add => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
         BinaryOp::Sub => Some((a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?)),
         BinaryOp::Mul => corners(i64::checked_mul),
-        BinaryOp::Div if b.0 == b.1 && b.0 > 0 => Some((a.0 / b.0, a.1 / b.0)),
-        BinaryOp::Rem if b.0 == b.1 && b.0 > 0 && a.0 >= 0 => Some((0, a.1.min(b.0 - 1))),
+        BinaryOp::Div if b.0 > 0 => corners(i64::checked_div),
+        // By zero, all ones.
+        BinaryOp::Div if b.0 == 0 => binary(op, a, (1, b.1.max(1))).map(|r| (r.0.min(-1), r.1.max(-1))),
+        // By zero, the number itself; its sign is that of `a`.
+        BinaryOp::Rem => {
+            let most = if b.0 > 0 { b.1 - 1 } else { i64::MAX };
+            let least = if b.0 > 0 { -most } else { i64::MIN };
+            Some((a.0.min(0).max(least), a.1.max(0).min(most)))
+        }
         BinaryOp::And if a.0 >= 0 || b.0 >= 0 => {
             let most = [a, b].iter().filter(|r| r.0 >= 0).map(|r| r.1).min()?;
             Some((0, most))

@@ -6,7 +6,7 @@ use super::helpers::Helper;
 use super::literal::c_type;
 use super::writer::Writer;
 use girih_ir::simt::{Barrier, Expr, Place, ShuffleKind, Special, Stmt, VarId, VoteKind};
-use girih_ir::types::{BinaryOp, Scope};
+use girih_ir::types::{BinaryOp, DType, Scope};
 
 /// Arrays up to this length list their initial values.
 const LISTED: u32 = 8;
@@ -83,6 +83,7 @@ impl Writer<'_> {
             Stmt::TensorCopy { shared, map, at, barrier } => self.tensor_copy(shared, *map, at, barrier),
             Stmt::Shuffle { var, value, kind, operand, width } => self.shuffle(*var, value, *kind, operand, *width),
             Stmt::Vote { var, kind, value } => self.vote(*var, *kind, value),
+            Stmt::WarpReduce { var, op, value } => self.warp_reduce(*var, *op, value),
             Stmt::Mma { atom, d, a, b, c } => self.mma(*atom, [d, a, b, c]),
             Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
             Stmt::Wgmma { atom, d, a, b, accumulate } => self.wgmma(*atom, d, [a, b], accumulate),
@@ -251,6 +252,28 @@ impl Writer<'_> {
                 VoteKind::Any => format!("__any_sync(0xffffffffu, {value}) != 0"),
                 VoteKind::All => format!("__all_sync(0xffffffffu, {value}) != 0"),
                 VoteKind::Ballot => format!("__ballot_sync(0xffffffffu, {value})"),
+            },
+        );
+    }
+
+    fn warp_reduce(&mut self, var: VarId, op: BinaryOp, value: &Expr) {
+        let (name, bits) = match op {
+            BinaryOp::Add => ("add", false),
+            BinaryOp::Min => ("min", false),
+            BinaryOp::Max => ("max", false),
+            BinaryOp::And => ("and", true),
+            BinaryOp::Or => ("or", true),
+            BinaryOp::Xor => ("xor", true),
+            other => panic!("cuda: no instruction combines lanes by {other:?}"),
+        };
+        let signed = self.kernel.dtype(value) == DType::I32;
+        let value = self.expr(value);
+        self.receive(
+            var,
+            // Bits are unsigned.
+            match bits && signed {
+                true => format!("(int)__reduce_{name}_sync(0xffffffffu, (unsigned int)({value}))"),
+                false => format!("__reduce_{name}_sync(0xffffffffu, {value})"),
             },
         );
     }

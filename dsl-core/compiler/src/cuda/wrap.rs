@@ -46,7 +46,8 @@ impl Data {
                 | Stmt::Wgmma { d: Fragment { var, .. }, .. }
                 | Stmt::LoadRelaxed { var, .. }
                 | Stmt::Shuffle { var, .. }
-                | Stmt::Vote { var, .. } => changed |= self.set(var.0, true),
+                | Stmt::Vote { var, .. }
+                | Stmt::WarpReduce { var, .. } => changed |= self.set(var.0, true),
                 Stmt::Atomic { result: Some(var), .. } => changed |= self.set(var.0, true),
                 Stmt::If { then, otherwise, .. } => {
                     changed |= self.visit(kernel, then, declared);

@@ -5,8 +5,8 @@
 //! 2. `plan`: what the schedule says, in numbers; how loops run; the rules that schedules obey.
 //! 3. `PASSES`: tile IR becomes a page of block IR, and every decision is written to it. The verifier runs behind each.
 //! 4. `expand`: the page becomes SIMT IR.
-//! 5. `cleanup`: loops of one iteration, unused variables and barriers that order nothing vanish; pointers through which threads exchange
-//!    values are not `restrict`.
+//! 5. `cleanup`: loops of one iteration, unused variables and barriers that order nothing vanish; 64-bit integers that 32 bits hold become
+//!    32-bit ones; pointers through which threads exchange values are not `restrict`.
 //! 6. [`girih_ir::simt::verify`].
 
 mod cleanup;
@@ -154,8 +154,9 @@ impl Paged {
 
 /// Tidies up what was written out, and puts launches behind one another.
 fn tidy(kernel: &tile::Kernel, written: expand::Written) -> simt::Kernel {
-    let expand::Written { kernel: mut lowered, authors_arrays, next } = written;
+    let expand::Written { kernel: mut lowered, launch, authors_arrays, next } = written;
     cleanup::simplify::simplify(&mut lowered);
+    cleanup::narrow::narrow(&mut lowered, &launch);
     if !crate::analyses::barriers::has_own(kernel) {
         cleanup::remove_barriers::remove_barriers(&mut lowered, &authors_arrays);
     }

@@ -89,6 +89,8 @@ pub(crate) struct Plan {
     pub shared_rows: bool,
     /// The GPU has asynchronous copies and mbarriers (sm_80 or newer).
     pub has_async: bool,
+    /// The GPU combines integers of a warp's lanes by one instruction (sm_80 or newer).
+    pub has_warp_reduce: bool,
     /// The kernel has dots.
     pub dots: bool,
     /// The matrix instruction that dots become, and how warps share the anchor.
@@ -251,6 +253,7 @@ pub(crate) fn plan(
         grid,
         shared_rows,
         has_async: target.has_async_copy(),
+        has_warp_reduce: target.has_warp_reduce(),
         dots,
         room: room::most(kernel, schedule, target),
         mma,

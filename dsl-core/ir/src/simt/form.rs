@@ -320,6 +320,10 @@ impl Forms<'_> {
                 let value = of(("vote", kind, self.expr(value)));
                 self.set(*var, value)
             }
+            Stmt::WarpReduce { var, op, value } => {
+                let value = of(("warp reduce", op, self.expr(value)));
+                self.set(*var, value)
+            }
             Stmt::Barrier(barrier) => self.event(of(("barrier", barrier))),
             Stmt::Fence { scope, order } => self.event(of(("fence", scope, order))),
             Stmt::AsyncCommit => self.event(of("commit")),

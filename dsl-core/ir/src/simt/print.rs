@@ -83,7 +83,8 @@ fn block(kernel: &Kernel, stmts: &[Stmt], level: usize, out: &mut String) {
             Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
-            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } => {}
+            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Mma { .. } => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
             Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
         }
     }
@@ -151,6 +152,7 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             format!("bulk copy {} = {}, {} bytes, completes on {};", p(shared), p(global), e(bytes), p(barrier))
         }
         Stmt::Vote { var, kind, value } => format!("{} = vote {} {};", v(*var), format!("{kind:?}").to_lowercase(), e(value)),
+        Stmt::WarpReduce { var, op, value } => format!("{} = warp reduce {} {};", v(*var), format!("{op:?}").to_lowercase(), e(value)),
         Stmt::Shuffle { var, value, kind, operand, width } => {
             let kind = match kind {
                 ShuffleKind::Xor => "xor",

@@ -2,7 +2,7 @@
 
 use super::{CacheHint, Expr, Fragment, Place, SharedMatrix, ShuffleKind, VarId, VoteKind};
 use crate::fragments::{Atom, GroupAtom, LoadMatrix};
-use crate::types::{AtomicOp, MemoryOrder, Scope};
+use crate::types::{AtomicOp, BinaryOp, MemoryOrder, Scope};
 
 /// Barriers, by who meets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -273,6 +273,16 @@ pub enum Stmt {
         /// What is found out.
         kind: VoteKind,
         /// Bool.
+        value: Expr,
+    },
+    /// Combines an integer of each lane of a warp, the same result in all of them (`redux.sync`, from sm_80 on). All lanes of the warp that
+    /// exist reach it together. It orders no memory access.
+    WarpReduce {
+        /// Receives.
+        var: VarId,
+        /// Add, Min, Max, And, Or or Xor.
+        op: BinaryOp,
+        /// Contributes; i32 or u32.
         value: Expr,
     },
     /// `D = A · B + C` by all 32 lanes of the warp together, each with its part of the fragments ([`Atom::layout`]). `d` may be `c`.

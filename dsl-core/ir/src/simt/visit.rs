@@ -55,7 +55,7 @@ pub fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
             f(bytes);
             place(barrier, f);
         }
-        Stmt::Vote { value, .. } => f(value),
+        Stmt::Vote { value, .. } | Stmt::WarpReduce { value, .. } => f(value),
         Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|fragment| f(&mut fragment.at)),
         Stmt::LoadMatrix { at, place: p, .. } => {
             f(at);
@@ -94,7 +94,7 @@ macro_rules! blocks_of {
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => vec![],
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
             Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => vec![],
         }
     };
@@ -115,7 +115,8 @@ pub fn set_by(stmt: &Stmt) -> Option<VarId> {
     match stmt {
         Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::For { var, .. } => Some(*var),
         Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } | Stmt::LoadRelaxed { .. } => received(stmt),
-        Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Atomic { .. } => received(stmt),
+        Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => received(stmt),
+        Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Atomic { .. } => received(stmt),
         Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::While { .. } => None,
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
         Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
@@ -128,7 +129,7 @@ pub fn set_by(stmt: &Stmt) -> Option<VarId> {
 pub fn received(stmt: &Stmt) -> Option<VarId> {
     match stmt {
         Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::LoadRelaxed { var, .. } => Some(*var),
-        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => Some(*var),
+        Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::WarpReduce { var, .. } => Some(*var),
         Stmt::Mma { d, .. } | Stmt::Wgmma { d, .. } => Some(d.var),
         Stmt::Atomic { result, .. } => *result,
         Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => None,
@@ -193,7 +194,7 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => {}
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
             Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
         }
         blocks(stmt).into_iter().for_each(|b| each_place(b, f));

@@ -46,6 +46,7 @@ impl Info {
                 | Op::Special { .. }
                 | Op::Shuffle(_)
                 | Op::Vote { .. }
+                | Op::WarpReduce { .. }
                 | Op::Check { .. }
                 | Op::Forget { .. }
                 | Op::StepCheck { .. }

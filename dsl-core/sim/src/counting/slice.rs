@@ -41,7 +41,8 @@ fn uses(op: &Op) -> Uses {
         | Op::Cast { dst, a, .. }
         | Op::Bitcast { dst, a, .. }
         | Op::Move { dst, a }
-        | Op::Vote { dst, value: a, .. } => (u.sets, u.reads) = (Some(one(dst)), vec![one(a)]),
+        | Op::Vote { dst, value: a, .. }
+        | Op::WarpReduce { dst, value: a, .. } => (u.sets, u.reads) = (Some(one(dst)), vec![one(a)]),
         Op::Binary { dst, a, b, .. } | Op::Compare { dst, a, b, .. } => (u.sets, u.reads) = (Some(one(dst)), vec![one(a), one(b)]),
         Op::Ternary { dst, a, b, c, .. } | Op::Select { dst, c, a, b } => {
             (u.sets, u.reads) = (Some(one(dst)), vec![one(a), one(b), one(c)]);

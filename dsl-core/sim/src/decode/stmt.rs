@@ -218,6 +218,11 @@ impl Decoder<'_> {
                 let value = self.value(value);
                 (Op::Vote { dst: self.base(*var), kind: *kind, value }, Class::Shuffle)
             }
+            Stmt::WarpReduce { var, op, value } => {
+                let of = self.kernel.dtype(value);
+                let combine = scalar::binary_fn(*op, of).unwrap_or_else(|| panic!("simulator: {op:?} of {of}"));
+                (Op::WarpReduce { dst: self.base(*var), combine, value: self.value(value) }, Class::Shuffle)
+            }
             Stmt::Shuffle { var, value, kind, operand, width } => {
                 let (value, operand) = (self.value(value), self.value(operand));
                 let step = ShuffleStep { dst: self.base(*var), value, kind: *kind, operand, width: *width };

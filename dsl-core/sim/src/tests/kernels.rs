@@ -2,7 +2,7 @@
 
 use super::build::*;
 use girih_ir::simt::{Barrier, CacheHint, Expr, Kernel, Place, ShuffleKind, Special, Stmt, VoteKind};
-use girih_ir::types::{AtomicOp, DType, Literal, MemoryOrder, Scope};
+use girih_ir::types::{AtomicOp, BinaryOp, DType, Literal, MemoryOrder, Scope};
 
 pub fn numbers(n: usize) -> Vec<f32> {
     (0..n).map(|i| (i * 7 % 31) as f32 - 11.0).collect()
@@ -329,6 +329,32 @@ fn shuffles_pick_lanes() {
     assert_eq!(pick(ShuffleKind::Down, 2, 8)[..9], [2, 3, 4, 5, 6, 7, 6, 7, 10]);
     assert_eq!(pick(ShuffleKind::Up, 1, 4)[..6], [0, 0, 1, 2, 4, 4]);
     assert_eq!(pick(ShuffleKind::Index, 3, 16)[15..18], [3, 19, 19]);
+}
+
+#[test]
+fn integers_of_one_warp_are_combined() {
+    // The second warp has 16 lanes.
+    let combined = |op, dtype: DType, first: i32| {
+        let mut k = Build::new(48);
+        let out = k.pointer("out", dtype, true);
+        let thread = k.special(Special::Thread);
+        let value = Expr::Cast(dtype, Box::new(add(thread.clone(), int(first))));
+        let v = k.declare("v", dtype, None);
+        k.push(Stmt::WarpReduce { var: v, op, value });
+        k.push(store(of(dtype, global(out, thread)), Expr::Var(v)));
+        let all = launch(&k.done(), 1, &[Given::Raw(192)]).i32(0);
+        assert!(all[..32].iter().all(|v| *v == all[0]) && all[32..].iter().all(|v| *v == all[32]), "{all:?}");
+        (all[0], all[32])
+    };
+    assert_eq!(combined(BinaryOp::Add, DType::I32, 0), (31 * 16, 8 * (32 + 47)));
+    assert_eq!(combined(BinaryOp::Add, DType::I32, i32::MAX - 47).0, (0..32).fold(0i32, |sum, l| sum.wrapping_add(i32::MAX - 47 + l)));
+    assert_eq!(combined(BinaryOp::Min, DType::I32, -5), (-5, 27));
+    assert_eq!(combined(BinaryOp::Max, DType::I32, -40), (-9, 7));
+    assert_eq!(combined(BinaryOp::Min, DType::U32, -5), (0, 27));
+    assert_eq!(combined(BinaryOp::Max, DType::U32, -5), (-1, 42));
+    assert_eq!(combined(BinaryOp::And, DType::I32, 32), (32, 64));
+    assert_eq!(combined(BinaryOp::Or, DType::U32, 0), (31, 47));
+    assert_eq!(combined(BinaryOp::Xor, DType::I32, 1), ((1..33).fold(0, |x, l| x ^ l), (33..49).fold(0, |x, l| x ^ l)));
 }
 
 #[test]

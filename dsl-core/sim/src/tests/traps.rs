@@ -4,7 +4,7 @@ use super::build::*;
 use super::kernels::{arriving, bulk, double_buffer, last_block, numbers, reduction, transpose, vector_add, vectors};
 use crate::{Trap, TrapKind};
 use girih_ir::simt::{Barrier, CacheHint, Expr, Kernel, ShuffleKind, Special, Stmt, VoteKind};
-use girih_ir::types::{AtomicOp, DType, MemoryOrder, Scope};
+use girih_ir::types::{AtomicOp, BinaryOp, DType, MemoryOrder, Scope};
 
 /// Removes the statement of that number (in text order) among those that `wanted` picks.
 fn without(kernel: &Kernel, number: usize, wanted: fn(&Stmt) -> bool) -> Kernel {
@@ -164,7 +164,11 @@ fn divergent_barriers_and_shuffles() {
     expect("divergent", &trap(&k.kernel, 1, &[]));
     let any = k.var("any", DType::Bool, None);
     let vote = Stmt::Vote { var: any, kind: VoteKind::Any, value: less(lanes.clone(), int(1)) };
-    *k.kernel.body.last_mut().expect("a body") = when(less(lanes, int(3)), vec![Stmt::Declare { var: any, init: None }, vote]);
+    *k.kernel.body.last_mut().expect("a body") = when(less(lanes.clone(), int(3)), vec![Stmt::Declare { var: any, init: None }, vote]);
+    expect("divergent", &trap(&k.kernel, 1, &[]));
+    let sum = k.var("sum", DType::I32, None);
+    let reduce = Stmt::WarpReduce { var: sum, op: BinaryOp::Add, value: lanes.clone() };
+    *k.kernel.body.last_mut().expect("a body") = when(less(lanes, int(3)), vec![Stmt::Declare { var: sum, init: None }, reduce]);
     expect("divergent", &trap(&k.kernel, 1, &[]));
     *k.kernel.body.last_mut().expect("a body") = shuffle;
     k.kernel.launch.block = 63;

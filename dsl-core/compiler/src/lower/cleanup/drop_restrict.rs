@@ -58,7 +58,7 @@ impl Seen {
             // A map is no pointer: what it reads nobody may write.
             Stmt::TensorCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::AsyncArrive { .. } => {}
             Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } => {}
             Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
         }
     }

@@ -103,7 +103,8 @@ fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
             Stmt::WgmmaWait { sums, .. } => sums.iter().for_each(|var| read(*var)),
             Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::ProxyFence => {}
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
-            Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } => {}
+            Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
             Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
@@ -128,7 +129,7 @@ fn remove_unused(block: &mut Vec<Stmt>, counts: &mut [i32]) -> bool {
         let goes = match &stmt {
             Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } => unused(var),
             Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } => unused(var),
-            Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } => unused(var),
+            Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::WarpReduce { var, .. } => unused(var),
             Stmt::For { body, unroll, .. } => *unroll && body.is_empty(),
             Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } => false,
             Stmt::Atomic { .. } | Stmt::Mma { .. } | Stmt::If { .. } | Stmt::While { .. } | Stmt::Comment(_) => false,

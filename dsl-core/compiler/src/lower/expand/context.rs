@@ -291,7 +291,7 @@ impl<'a> Expander<'a> {
             vars: &self.vars,
             params: &self.params,
             ranges: &self.ranges,
-            threads: self.team.threads * self.team.slices,
+            launch: &super::range::Launch::any(self.team.threads * self.team.slices),
         };
         known.range(e)
     }

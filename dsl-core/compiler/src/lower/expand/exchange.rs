@@ -1,13 +1,13 @@
-//! How the threads of a block exchange values while they combine: shuffles between the lanes of a warp, shared memory between warps.
+//! How the threads of a block exchange values while they combine: by way of the lanes of a warp, and through shared memory between warps.
 
 use super::combine::{Partial, int};
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
-use super::index::{all, binary, compare, without_cast};
-use crate::block::{Combine, Operator};
+use super::index::{all, compare, without_cast};
+use crate::block::Combine;
 use girih_ir::layout::{Layout, Source};
-use girih_ir::simt::{Expr, Place, SharedId, ShuffleKind, Space, Stmt, VarId, VoteKind};
-use girih_ir::types::{BinaryOp, CompareOp, DType, Literal};
+use girih_ir::simt::{Expr, Place, SharedId, Space, Stmt, VarId};
+use girih_ir::types::{CompareOp, DType};
 
 /// Where threads of several warps left their parts: for each register and group of threads `count` of them side by side.
 pub(crate) struct Meeting {
@@ -46,45 +46,6 @@ impl Expander<'_> {
         if stride * extent == self.team.threads { quotient } else { ix.rem(quotient, extent) }
     }
 
-    /// Another lane's value of an expression.
-    pub fn shuffle(&mut self, value: Expr, kind: ShuffleKind, operand: Expr) -> Expr {
-        self.shuffle_as("other", value, kind, operand)
-    }
-
-    /// As [`Self::shuffle`], in a variable of this name.
-    pub fn shuffle_as(&mut self, name: &str, value: Expr, kind: ShuffleKind, operand: Expr) -> Expr {
-        let dtype = self.dtype_of(&value);
-        let word = |cx: &mut Self, value: Expr, dtype: DType| {
-            let var = cx.new_var(name, dtype, None);
-            cx.emit(Stmt::Declare { var, init: None });
-            cx.emit(Stmt::Shuffle { var, value, kind, operand: operand.clone(), width: 32 });
-            Expr::Var(var)
-        };
-        match dtype.size() {
-            4 => word(self, value, dtype),
-            8 => {
-                let cast = |to, e| Expr::Cast(to, Box::new(e));
-                let bits = if dtype == DType::U64 { value } else { Expr::Bitcast(DType::U64, Box::new(value)) };
-                let wide = |n: u64| Expr::Literal(Literal { dtype: DType::U64, bits: n });
-                let high = word(self, cast(DType::U32, binary(BinaryOp::Shr, bits.clone(), wide(32))), DType::U32);
-                let low = word(self, cast(DType::U32, bits), DType::U32);
-                let joined = binary(BinaryOp::Or, binary(BinaryOp::Shl, cast(DType::U64, high), wide(32)), cast(DType::U64, low));
-                if dtype == DType::U64 { joined } else { Expr::Bitcast(dtype, Box::new(joined)) }
-            }
-            _ if dtype == DType::Bool => {
-                let one = |n| Expr::Literal(Literal::u32(n));
-                let number = Expr::Select(Box::new(value), Box::new(one(1)), Box::new(one(0)));
-                let other = word(self, number, DType::U32);
-                compare(CompareOp::Ne, other, one(0))
-            }
-            _ => {
-                let wide = if dtype.is_signed() { DType::I32 } else { DType::U32 };
-                let other = word(self, Expr::Cast(wide, Box::new(value)), wide);
-                Expr::Cast(dtype, Box::new(other))
-            }
-        }
-    }
-
     /// Runs `body` for every register of a partial combination, with its index if there are several.
     pub fn each_slot(&mut self, registers: i64, body: &mut dyn FnMut(&mut Self, Option<&Expr>) -> Expanded<()>) -> Expanded<()> {
         if registers == 1 {
@@ -96,55 +57,6 @@ impl Expander<'_> {
         let turn = self.close();
         self.emit(unrolled(var, registers, turn));
         Ok(())
-    }
-
-    /// Combines over lanes `distance` apart: after log2(extent) exchanges all of them hold the result.
-    pub fn combine_lanes(&mut self, c: &Combine, partial: &mut Partial, distance: i64, extent: i64) -> Expanded<()> {
-        if let (Operator::Any | Operator::All, 1, 32) = (&c.operator, distance, extent) {
-            return self.vote_lanes(if matches!(c.operator, Operator::Any) { VoteKind::Any } else { VoteKind::All }, partial);
-        }
-        let steps = extent.trailing_zeros() as i64;
-        self.comment(format!("combine {extent} lanes"));
-        let (vars, operator) = (partial.vars.clone(), c.operator.clone());
-        self.each_slot(partial.layout.registers, &mut |cx, slot| {
-            let (k, e) = cx.loop_var("k");
-            cx.open();
-            let apart = binary(BinaryOp::Shl, int(distance), e.clone());
-            let mine: Vec<Expr> = vars.iter().map(|v| cx.slot(*v, slot)).collect();
-            let other: Vec<Expr> = mine.iter().map(|m| cx.shuffle(m.clone(), ShuffleKind::Xor, apart.clone())).collect();
-            let other = cx.settled(&operator, other);
-            let new = if operator.commutative() {
-                cx.apply_operator(&operator, mine, other)?
-            } else {
-                // The lane whose bit is set holds the right operand.
-                let bit = binary(BinaryOp::And, cx.thread32(), apart);
-                let right = compare(CompareOp::Ne, bit, int(0));
-                let right = cx.declare_let("is_right", DType::Bool, right);
-                let pick = |a: &Expr, b: &Expr| Expr::Select(Box::new(right.clone()), Box::new(a.clone()), Box::new(b.clone()));
-                let lefts = other.iter().zip(&mine).map(|(o, m)| pick(o, m)).collect();
-                let rights = other.iter().zip(&mine).map(|(o, m)| pick(m, o)).collect();
-                let (lefts, rights) = (cx.settled(&operator, lefts), cx.settled(&operator, rights));
-                cx.apply_operator(&operator, lefts, rights)?
-            };
-            cx.assign_components(&vars, slot, new);
-            let turn = cx.close();
-            cx.emit(unrolled(k, steps, turn));
-            Ok(())
-        })
-    }
-
-    /// Conditions of all lanes: a vote.
-    fn vote_lanes(&mut self, kind: VoteKind, partial: &mut Partial) -> Expanded<()> {
-        self.comment("combine 32 lanes");
-        let vars = partial.vars.clone();
-        self.each_slot(partial.layout.registers, &mut |cx, slot| {
-            let value = cx.slot(vars[0], slot);
-            let var = cx.new_var("vote", DType::Bool, None);
-            cx.emit(Stmt::Declare { var, init: None });
-            cx.emit(Stmt::Vote { var, kind, value });
-            cx.assign_components(&vars, slot, vec![Expr::Var(var)]);
-            Ok(())
-        })
     }
 
     /// Combines over threads of several warps: of the lanes that have `agreed`, one writes, all meet, all read their group's values in order.

@@ -38,6 +38,7 @@ mod gather_inside;
 mod grid;
 mod grid_prefetch;
 pub(crate) mod index;
+mod lanes;
 mod mask;
 mod memory;
 mod mma;
@@ -51,7 +52,7 @@ mod persistent_pipeline;
 mod picks;
 mod presence_tiles;
 mod quad_shuffle;
-mod range;
+pub(crate) mod range;
 mod roles;
 mod runs;
 mod scan;
@@ -78,9 +79,10 @@ use crate::block::Kernel;
 use girih_ir::simt::{self, SharedId};
 use std::collections::BTreeSet;
 
-/// A launch that was written out, and its author's shared arrays.
+/// A launch that was written out, what is known of it, and its author's shared arrays.
 pub(crate) struct Written {
     pub kernel: simt::Kernel,
+    pub launch: range::Launch,
     pub authors_arrays: BTreeSet<SharedId>,
     /// The launch behind it.
     pub next: Option<Box<Written>>,
@@ -99,9 +101,9 @@ pub(crate) fn expand(page: &Kernel, launch: simt::LaunchRecord, provenance: simt
     let next = next.map(|next| {
         let authors_arrays = next.authors_arrays();
         let kernel = next.finish_behind(&kernel);
-        Box::new(Written { kernel, authors_arrays, next: None })
+        Box::new(Written { launch: range::Launch::of(page, &kernel), kernel, authors_arrays, next: None })
     });
-    Ok(Written { kernel, authors_arrays, next })
+    Ok(Written { launch: range::Launch::of(page, &kernel), kernel, authors_arrays, next })
 }
 
 pub(crate) use second_launch::drop_unused_params;

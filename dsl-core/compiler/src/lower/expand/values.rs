@@ -11,6 +11,15 @@ use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Stmt};
 use girih_ir::types::DType;
 
+/// A variable, widened or as it is.
+fn is_at_hand(expr: &Expr) -> bool {
+    match expr {
+        Expr::Var(_) => true,
+        Expr::Cast(DType::I64, inner) => is_at_hand(inner),
+        _ => false,
+    }
+}
+
 /// Tile operands of an elementwise operation that is computed where it is used.
 fn tile_operands(cx: &Expander, op: &Op) -> Vec<ValueId> {
     crate::block::operands(op).into_iter().filter(|v| matches!(cx.kernel.ty(*v), Ty::Tile(..))).collect()
@@ -85,7 +94,10 @@ impl Expander<'_> {
         let reads = matches!(op, Op::Gather(..));
         let uses = self.used(value);
         let named = self.kernel.value(value).name.is_some() && !matches!(op, Op::Param(_));
-        let expr = if reads || (uses.count > 1 && !matches!(expr, Expr::Param(_))) || (named && uses.count > 0) {
+        // A tile's number is in a variable of its own as long as the tile lasts.
+        let is_number = matches!(op, Op::Start(_) | Op::Number(_)) && is_at_hand(&expr);
+        let costs = !matches!(expr, Expr::Param(_)) && !is_number;
+        let expr = if reads || (uses.count > 1 && costs) || (named && uses.count > 0) {
             let name = self.name_of(value, "s");
             self.declare_let(&name, self.register_type(value), expr)
         } else {

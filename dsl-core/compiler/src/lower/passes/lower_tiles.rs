@@ -117,6 +117,7 @@ impl Builder<'_> {
             load_cache: plan.load_cache,
             store_cache: plan.store_cache,
             has_async: plan.has_async,
+            has_warp_reduce: plan.has_warp_reduce,
             copies: plan.copies,
             shared_rows: plan.shared_rows,
             has_dots: plan.dots,

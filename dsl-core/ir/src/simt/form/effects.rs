@@ -51,7 +51,8 @@ impl Effects {
             | Stmt::WgmmaWait { .. }
             | Stmt::ProxyFence => self.orders = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Comment(_) => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
+            Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Comment(_) => {}
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
         }
         inner_blocks(stmt).into_iter().for_each(|b| self.block(b));

@@ -38,6 +38,7 @@ impl Verifier<'_> {
                 | Stmt::LoadRelaxed { var, .. }
                 | Stmt::Shuffle { var, .. }
                 | Stmt::Vote { var, .. }
+                | Stmt::WarpReduce { var, .. }
                 | Stmt::Mma { d: Fragment { var, .. }, .. }
                 | Stmt::Wgmma { d: Fragment { var, .. }, .. }
                 | Stmt::LoadMatrix { var, .. } => self.mark(*var, true),

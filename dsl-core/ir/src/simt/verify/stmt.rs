@@ -2,7 +2,7 @@
 
 use super::{Check, State, Verifier};
 use crate::simt::{Barrier, Expr, ParamKind, Place, Space, Stmt, TensorMap, VarId, print};
-use crate::types::{AtomicOp, DType, VoteKind};
+use crate::types::{AtomicOp, BinaryOp, DType, VoteKind};
 
 impl Verifier<'_> {
     pub(super) fn stmt(&mut self, stmt: &Stmt, declared: &mut Vec<usize>) -> Check {
@@ -123,6 +123,13 @@ impl Verifier<'_> {
                 let dtype = self.expr(value)?;
                 self.require(dtype == DType::Bool, || format!("a vote is on conditions, not on {dtype}"))?;
                 self.scalar_target(*var, if *kind == VoteKind::Ballot { DType::U32 } else { DType::Bool })
+            }
+            Stmt::WarpReduce { var, op, value } => {
+                use BinaryOp::{Add, And, Max, Min, Or, Xor};
+                let dtype = self.expr(value)?;
+                let known = matches!(op, Add | Min | Max | And | Or | Xor) && matches!(dtype, DType::I32 | DType::U32);
+                self.require(known, || format!("no instruction combines the lanes' {dtype} by {op:?}"))?;
+                self.scalar_target(*var, dtype)
             }
             Stmt::Shuffle { var, value, operand, width, .. } => {
                 let dtype = self.expr(value)?;

@@ -108,6 +108,21 @@ fn types() {
 }
 
 #[test]
+fn reductions_of_warps() {
+    let i = VarId(3);
+    let reduce = |op, value| vec![Stmt::Declare { var: i, init: None }, Stmt::WarpReduce { var: i, op, value }];
+    let typed = |dtype, stmts| {
+        let mut k = kernel(stmts);
+        k.vars[3].dtype = dtype;
+        k
+    };
+    check(&typed(DType::I32, reduce(BinaryOp::Add, Expr::Var(THREAD)))).unwrap_or_else(|v| panic!("{v}"));
+    rejects(&typed(DType::I32, reduce(BinaryOp::Mul, Expr::Var(THREAD))), "no instruction combines the lanes' i32 by Mul");
+    rejects(&typed(DType::F32, reduce(BinaryOp::Add, sum())), "no instruction combines the lanes' f32 by Add");
+    rejects(&typed(DType::U32, reduce(BinaryOp::Add, Expr::Var(THREAD))), "types differ");
+}
+
+#[test]
 fn variables() {
     let i = VarId(3);
     rejected(store(shared(Expr::Var(i)), sum()), "i%3 is used where it is not declared");

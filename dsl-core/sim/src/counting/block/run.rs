@@ -5,7 +5,7 @@ use super::warp::Warp;
 use super::{Machine, NONE, Uncounted};
 use crate::group::WgmmaStep;
 use crate::op::{Op, ShuffleStep, Slot};
-use crate::warp::{active_lanes, bits, pure};
+use crate::warp::{active_lanes, bits, combined, pure};
 use girih_ir::fragments::{GroupAtom, Number, Operand};
 use girih_ir::simt::{Barrier, ShuffleKind, Special, VoteKind};
 use girih_ir::types::Scope;
@@ -154,6 +154,10 @@ impl Machine<'_> {
                     VoteKind::All => u64::from(ballot == warp.active),
                     VoteKind::Ballot => u64::from(ballot),
                 };
+                warp.set(*dst, &[found; 32], warp.active);
+            }
+            Op::WarpReduce { dst, combine, value } => {
+                let found = combined(warp.reg(*value), warp.active, *combine);
                 warp.set(*dst, &[found; 32], warp.active);
             }
             Op::Check { .. } | Op::Forget { .. } | Op::StepCheck { .. } => {}

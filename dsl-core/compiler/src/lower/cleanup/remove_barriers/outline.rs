@@ -170,7 +170,7 @@ impl Builder<'_> {
             | Stmt::WgmmaWait { .. }
             | Stmt::ProxyFence => self.foreign = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::AsyncCommit => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
+            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
         }
     }
 
