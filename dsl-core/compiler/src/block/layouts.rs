@@ -112,6 +112,16 @@ fn with_pairs(layout: &Layout) -> Layout {
     pairs
 }
 
+/// The layout of a tile of which each thread has one element after the other in row-major order, and more in registers where there are more.
+pub(crate) fn one_by_one(shape: &[i64], threads: i64) -> Layout {
+    if shape.is_empty() {
+        return Layout { axes: vec![], threads, registers: 1 };
+    }
+    let order: Vec<usize> = (0..shape.len()).rev().collect();
+    let along = spread(threads, shape);
+    Layout::dealt(&Deal { shape, threads: &along, order: &order, vector: 1, lanes: None, block: threads })
+}
+
 /// The layout if 32 neighbours along the last axis are the lanes of a warp in it, or else one of the same tile in which they are: thread after
 /// thread in row-major order. None where there are not whole warps.
 pub(crate) fn by_lanes(own: Layout, threads: i64) -> Option<Layout> {
@@ -121,10 +131,8 @@ pub(crate) fn by_lanes(own: Layout, threads: i64) -> Option<Layout> {
         return Some(own);
     }
     let shape = own.shape();
-    let along = spread(threads, &shape);
-    along.last().filter(|n| *n % LANES == 0)?;
-    let order: Vec<usize> = (0..shape.len()).rev().collect();
-    Some(Layout::dealt(&Deal { shape: &shape, threads: &along, order: &order, vector: 1, lanes: None, block: threads }))
+    spread(threads, &shape).last().filter(|n| *n % LANES == 0)?;
+    Some(one_by_one(&shape, threads))
 }
 
 #[cfg(test)]

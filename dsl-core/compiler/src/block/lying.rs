@@ -5,7 +5,7 @@ mod made;
 use super::layouts::dealt_to_slices;
 use super::mask::{Bound, Mask, Test};
 use super::range::Ranges;
-use super::{Block, Branch, Carry, Finish, FinishWay, Kernel, Layout, Op, Range, Stmt, Ty, ValueId};
+use super::{Block, Branch, Carry, Finish, FinishWay, Kernel, Layout, Op, Range, Stmt, Team, Ty, ValueId};
 use made::Memory;
 use std::collections::HashMap;
 
@@ -25,7 +25,9 @@ pub(crate) struct Walk<'k> {
     /// The choices around.
     sides: Vec<(ValueId, Mask)>,
     /// The team of the statements.
-    pub team: usize,
+    team: usize,
+    /// The threads that run them for the block.
+    alone: Option<usize>,
     /// The statements are those of a tile of the grid.
     pub in_grid: bool,
     /// Loops of several iterations around them, that over the grid's tiles aside.
@@ -44,10 +46,16 @@ impl<'k> Walk<'k> {
             ranges: Ranges::new(page),
             sides: vec![],
             team: 0,
+            alone: None,
             in_grid: false,
             loops: 0,
             ops: HashMap::new(),
         }
+    }
+
+    /// The threads that work together on the statements.
+    pub fn team(&self) -> &'k Team {
+        self.alone.map_or(&self.page.teams[self.team], |alone| &self.page.alone[alone])
     }
 
     /// What is known of a tile.
@@ -63,12 +71,12 @@ impl<'k> Walk<'k> {
     /// The layout that a tile has by its shape.
     fn own(&self, value: ValueId) -> Option<Layout> {
         let form = self.page.value(value).form?;
-        Some(self.page.teams[self.team].dealt.get(form as usize)?.own.clone())
+        Some(self.team().dealt.get(form as usize)?.own.clone())
     }
 
     fn natural(&self, value: ValueId) -> Option<Layout> {
         let form = self.page.value(value).form?;
-        Some(self.page.teams[self.team].dealt.get(form as usize)?.natural.clone())
+        Some(self.team().dealt.get(form as usize)?.natural.clone())
     }
 
     fn is_tile(&self, value: ValueId) -> bool {
@@ -167,6 +175,11 @@ impl<'k> Walk<'k> {
                 self.sides.push((*mask, side));
                 self.block(body, each);
                 self.sides.pop();
+            }
+            Stmt::Alone(alone) => {
+                let outer = self.alone.replace(alone.team);
+                self.block(&alone.body, each);
+                self.alone = outer;
             }
             Stmt::Finish(finish) => self.finish(finish, each),
             Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}

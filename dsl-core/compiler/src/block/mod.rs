@@ -20,7 +20,7 @@ pub(crate) mod verify;
 mod visit;
 
 pub(crate) use stmt::{
-    Access, Block, Carry, Combine, Cut, Cuts, Finish, FinishWay, Grid, Loop, Meet, Operator, Reading, Rows, Stmt, Tail, Window,
+    Access, Alone, Block, Carry, Combine, Cut, Cuts, Finish, FinishWay, Grid, Loop, Meet, Operator, Reading, Rows, Stmt, Tail, Told, Window,
 };
 pub(crate) use visit::{visit, visit_mut};
 
@@ -62,6 +62,8 @@ pub(crate) struct Kernel {
     pub shared: Vec<SharedArray>,
     /// Threads that work together: first those of a slice, or of the block without slices; last those of the whole block.
     pub teams: Vec<Team>,
+    /// Threads of the block that run statements for all of them: a warp, or one thread.
+    pub alone: Vec<Team>,
     /// Tile indices that are always 0: one tile spans the axis.
     pub fitting: HashSet<ValueId>,
     /// What dots read, and where it lies.

@@ -211,6 +211,28 @@ pub(crate) enum FinishWay {
     SecondLaunch { again: Block },
 }
 
+/// Statements that the block's first threads run for all of them; what they do touches no memory that others of the block write.
+#[derive(Clone, Debug)]
+pub(crate) struct Alone {
+    /// Those threads: see [`super::Kernel::alone`].
+    pub team: usize,
+    /// Tiles that were made before: these threads make them again, so that they lie as these threads need them.
+    pub again: Block,
+    pub body: Block,
+    /// Scalars that the body makes and the block reads behind it.
+    pub gives: Vec<ValueId>,
+    pub told: Told,
+}
+
+/// How all threads come to know what some have found out, and to see what these have acquired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Told {
+    /// Through shared memory: the block meets once.
+    Block,
+    /// The block is one warp, whose lanes shuffle.
+    Warp,
+}
+
 /// Why threads meet between two accesses of memory.
 #[derive(Clone, Debug)]
 pub(crate) enum Meet {
@@ -310,5 +332,7 @@ pub(crate) enum Stmt {
         negate: bool,
         body: Block,
     },
+    /// A wait for other blocks, by some of the threads.
+    Alone(Alone),
     Finish(Finish),
 }

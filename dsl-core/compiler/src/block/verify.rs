@@ -1,5 +1,7 @@
 //! The rules that a page obeys behind each pass. A page that breaks one is a compiler bug: the panic names the rule, the pass and the page.
 
+mod alone;
+
 use super::{
     Access, Block, Carry, Combine, Finish, FinishWay, Form, Handover, Index, Kernel, Loop, Op, Operator, Pipeline, Range, RingPlan, Stmt,
     Tail, Ty, ValueId, Window,
@@ -159,6 +161,7 @@ impl Check<'_> {
                 self.uses(&[*mask])?;
                 self.block(body, false)
             }
+            Stmt::Alone(alone) => self.alone(alone),
             Stmt::Finish(finish) => {
                 rule(top, || "blocks are combined within a loop or a choice".into())?;
                 self.finish(finish)
@@ -393,5 +396,6 @@ fn made_by(stmt: &Stmt) -> Vec<ValueId> {
         | Stmt::Meet(_)
         | Stmt::Where { .. }
         | Stmt::Finish(_) => vec![],
+        Stmt::Alone(alone) => alone.gives.clone(),
     }
 }

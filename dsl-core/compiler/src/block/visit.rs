@@ -17,6 +17,7 @@ pub(crate) fn blocks(stmt: &Stmt) -> Vec<&Block> {
     match stmt {
         Stmt::Loop(Loop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => vec![body],
         Stmt::While { header, body, .. } => vec![header, body],
+        Stmt::Alone(alone) => vec![&alone.body],
         Stmt::If { then, otherwise, .. } => vec![then, otherwise],
         Stmt::Finish(Finish { before, after, way, .. }) => match way {
             FinishWay::SecondLaunch { again } => vec![before, again, after],
@@ -41,6 +42,7 @@ fn blocks_mut(stmt: &mut Stmt) -> Vec<&mut Block> {
     match stmt {
         Stmt::Loop(Loop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => vec![body],
         Stmt::While { header, body, .. } => vec![header, body],
+        Stmt::Alone(alone) => vec![&mut alone.body],
         Stmt::If { then, otherwise, .. } => vec![then, otherwise],
         Stmt::Finish(Finish { before, after, way, .. }) => match way {
             FinishWay::SecondLaunch { again } => vec![before, again, after],

@@ -35,7 +35,8 @@ use passes::Source;
 type Pass = fn(&mut block::Kernel, &Source);
 
 /// What is decided on a page, in this order, once tile IR has become one.
-const PASSES: [(&str, Pass, Decided); 6] = [
+const PASSES: [(&str, Pass, Decided); 7] = [
+    ("wait_alone", passes::wait_alone, Decided::Loops),
     ("share_meetings", passes::share_meetings, Decided::Loops),
     ("assign_layouts", passes::assign_layouts, Decided::Layouts),
     ("assign_widths", passes::assign_widths, Decided::Widths),
@@ -154,11 +155,11 @@ impl Paged {
 
 /// Tidies up what was written out, and puts launches behind one another.
 fn tidy(kernel: &tile::Kernel, written: expand::Written) -> simt::Kernel {
-    let expand::Written { kernel: mut lowered, launch, authors_arrays, next } = written;
+    let expand::Written { kernel: mut lowered, launch, authors_arrays, alone, next } = written;
     cleanup::simplify::simplify(&mut lowered);
     cleanup::narrow::narrow(&mut lowered, &launch);
     if !crate::analyses::barriers::has_own(kernel) {
-        cleanup::remove_barriers::remove_barriers(&mut lowered, &authors_arrays);
+        cleanup::remove_barriers::remove_barriers(&mut lowered, &authors_arrays, alone);
     }
     cleanup::drop_restrict::drop_restrict(&mut lowered);
     lowered.next = next.map(|next| {

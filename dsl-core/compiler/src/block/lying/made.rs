@@ -34,7 +34,7 @@ impl Walk<'_> {
                 Lying { layout: self.layout_of(*scan).map(|l| renumbered(kept(&l), l.threads)), mask: Mask::default() }
             }
             Op::Shuffle { value: of, .. } | Op::Vote(_, of) => {
-                let threads = self.page.teams[self.team].threads;
+                let threads = self.team().threads;
                 Lying { layout: self.layout_of(*of).and_then(|own| by_lanes(own, threads)), mask: Mask::default() }
             }
             Op::Stack(parts) => {
@@ -122,7 +122,7 @@ impl Walk<'_> {
         tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask));
         let known = tiles.iter().find_map(|v| self.tile(*v).layout).or_else(|| self.natural(*tiles.first()?));
         let by_hand = matches!(memory, Memory::Shared(id) if self.page.shared_array(id).by_hand);
-        let threads = self.page.teams[self.team].threads;
+        let threads = self.team().threads;
         let layout = known.map(|l| if by_hand { by_lanes(l.clone(), threads).unwrap_or(l) } else { l });
         if mask.tests() >= 4 {
             mask.sides.clear();

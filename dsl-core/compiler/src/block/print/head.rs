@@ -92,7 +92,7 @@ impl<'a> Page<'a> {
             Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Together(_) => {}
             Stmt::Shared { .. } | Stmt::Barrier(_) => {}
             Stmt::Meet(_) | Stmt::Copies { .. } | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => {}
-            Stmt::Finish(_) => {}
+            Stmt::Alone(_) | Stmt::Finish(_) => {}
         });
         for (name, layout) in found.into_iter().filter(|(_, l)| !l.axes.is_empty()) {
             if self.layouts.iter().all(|(_, l)| *l != layout) {
@@ -145,7 +145,7 @@ fn view_of(stmt: &Stmt) -> Option<ViewId> {
         Stmt::Loop(l) => Some(l.view),
         Stmt::Let(..) | Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) => None,
         Stmt::Meet(_) | Stmt::Copies { .. } => None,
-        Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Finish(_) => None,
+        Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => None,
     }
 }
 

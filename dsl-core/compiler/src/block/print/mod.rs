@@ -20,7 +20,10 @@ mod head;
 mod loops;
 mod ops;
 
-use super::{Access, Block, Carry, Cut, Cuts, Finish, FinishWay, Index, Kernel, Meet, Op, Reading, Stmt, Tail, Ty, ValueId, Window, visit};
+use super::{
+    Access, Alone, Block, Carry, Cut, Cuts, Finish, FinishWay, Index, Kernel, Meet, Op, Reading, Stmt, Tail, Told, Ty, ValueId, Window,
+    visit,
+};
 use girih_ir::layout::{Layout, Source};
 use girih_ir::types::Scope;
 use std::collections::HashMap;
@@ -227,6 +230,7 @@ impl<'a> Page<'a> {
                 let head = if *negate { "where not" } else { "where" };
                 self.nested(&format!("{head} {}", self.name(*mask)), body, "}");
             }
+            Stmt::Alone(alone) => self.alone(alone),
             Stmt::Finish(finish) => self.finish(finish),
         }
     }
@@ -288,6 +292,19 @@ impl<'a> Page<'a> {
         self.nested(&format!("{head}if {}", self.scalar(condition)), then, &between);
         self.block(otherwise);
         self.line(&format!("}}{second}"));
+    }
+
+    /// What some threads do for the block, and how the others come to know of it.
+    fn alone(&mut self, alone: &Alone) {
+        let who = if self.kernel.alone[alone.team].threads == 1 { "thread 0" } else { "warp 0" };
+        let again: Vec<ValueId> = alone.again.iter().filter_map(|s| if let Stmt::Let(v, _) = s { Some(*v) } else { None }).collect();
+        let again = if again.is_empty() { String::new() } else { format!(", which makes {} again", self.list(&again)) };
+        let told = match alone.told {
+            Told::Block => "through shared memory, barrier block",
+            Told::Warp => "by shuffles",
+        };
+        let gives = if alone.gives.is_empty() { String::new() } else { format!(" gives {}", self.list(&alone.gives)) };
+        self.nested(&format!("by {who} alone{again}"), &alone.body, &format!("}}{gives} {told}"));
     }
 
     fn carries(&self, carries: &[Carry]) -> String {

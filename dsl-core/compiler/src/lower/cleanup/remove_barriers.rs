@@ -36,9 +36,9 @@ struct Group {
 }
 
 /// Takes the barriers out that a kernel does not need. `kept` are arrays that keep what a turn does not write, the author's own: they have no
-/// second copy.
-pub(crate) fn remove_barriers(kernel: &mut Kernel, kept: &BTreeSet<SharedId>) {
-    let Some(outline) = Outline::of(kernel, kept) else { return };
+/// second copy. `alone`: barriers of a warp order what one warp does for the block, and nothing between warps.
+pub(crate) fn remove_barriers(kernel: &mut Kernel, kept: &BTreeSet<SharedId>, alone: bool) {
+    let Some(outline) = Outline::of(kernel, kept, alone) else { return };
     let mut roles = vec![Role::Meets; outline.barriers];
     for n in 0..roles.len() {
         if orders(&outline.steps, &roles, n).is_empty() {

@@ -268,7 +268,8 @@ impl Expander<'_> {
                 }
                 Ok(())
             })?;
-        if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) {
+        // One thread that runs alone is ordered by itself.
+        if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) && !(self.alone && self.team.threads == 1) {
             self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let (Some(result), Some(Old { var, array, found })) = (update.result, old) else { return Ok(()) };

@@ -42,6 +42,8 @@ pub(crate) struct Expander<'a> {
     pub grid: Option<&'a Grid>,
     /// The threads that work together on the statement at hand.
     pub team: &'a Team,
+    /// They run it for the whole block.
+    pub alone: bool,
     /// How values are made: by operations, loads and windows.
     pub ops: HashMap<ValueId, &'a Op>,
     pub loads: HashMap<ValueId, &'a Access>,
@@ -139,6 +141,7 @@ impl<'a> Expander<'a> {
             kernel,
             grid: kernel.grid(),
             team: &kernel.teams[0],
+            alone: false,
             ops,
             loads,
             ix: Index { dtype: kernel.index },

@@ -58,6 +58,7 @@ impl Expander<'_> {
             }
             block::Stmt::Loop(l) if l.grid.is_some() => self.grid_loop(l),
             block::Stmt::Finish(finish) => self.finish_grid(finish),
+            block::Stmt::Alone(alone) => self.run_alone(alone),
             block::Stmt::Meet(meet) => {
                 self.meet_before(meet);
                 Ok(())

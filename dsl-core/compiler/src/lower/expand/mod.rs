@@ -5,6 +5,7 @@
 //!   statements. `memory`, `transfer`, `staged`, `computed`, `gather_inside`, `mask`, `absent`, `spans`: addresses and guards, loads and stores,
 //!   gathers and scatters.
 //!   `convert`: changes of layout.
+//!   `alone`: what some threads do for the block.
 //! - `grid`, `tail`: which block works on which tiles, where bounds are checked. `turns`, `multistage`, `stages`, `persistent_pipeline`,
 //!   `fragment_prefetch`, `grid_prefetch`: what is loaded ahead of its iteration.
 //! - `combine`, `scan`, `scan_total`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks have,
@@ -15,6 +16,7 @@
 //! - `shared`: shared arrays. `warp`, `chain`, `runs`: what lanes and warps exchange by the author's own hand.
 
 mod absent;
+mod alone;
 mod atomic_totals;
 mod branch;
 mod chain;
@@ -84,6 +86,8 @@ pub(crate) struct Written {
     pub kernel: simt::Kernel,
     pub launch: range::Launch,
     pub authors_arrays: BTreeSet<SharedId>,
+    /// Some statements are run by one warp, whose barriers order nothing of the others.
+    pub alone: bool,
     /// The launch behind it.
     pub next: Option<Box<Written>>,
 }
@@ -95,15 +99,15 @@ pub(crate) struct Written {
 pub(crate) fn expand(page: &Kernel, launch: simt::LaunchRecord, provenance: simt::Provenance) -> Result<Written, Refusal> {
     let mut expander = context::Expander::new(page);
     expander.lower_block(&page.body)?;
-    let next = expander.next.take();
+    let (next, alone) = (expander.next.take(), !page.alone.is_empty());
     let authors_arrays = expander.authors_arrays();
     let kernel = expander.finish(launch, provenance);
     let next = next.map(|next| {
         let authors_arrays = next.authors_arrays();
         let kernel = next.finish_behind(&kernel);
-        Box::new(Written { launch: range::Launch::of(page, &kernel), kernel, authors_arrays, next: None })
+        Box::new(Written { launch: range::Launch::of(page, &kernel), kernel, authors_arrays, alone, next: None })
     });
-    Ok(Written { launch: range::Launch::of(page, &kernel), kernel, authors_arrays, next })
+    Ok(Written { launch: range::Launch::of(page, &kernel), kernel, authors_arrays, alone, next })
 }
 
 pub(crate) use second_launch::drop_unused_params;

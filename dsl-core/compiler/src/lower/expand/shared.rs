@@ -145,6 +145,10 @@ impl Expander<'_> {
         if self.first_replica(layout).is_none() {
             return Ok(());
         }
+        if self.alone {
+            self.spread_in_warp(layout, value);
+            return Ok(());
+        }
         let dtype = self.register_type(value);
         let shape = layout.shape();
         let len: i64 = shape.iter().product();

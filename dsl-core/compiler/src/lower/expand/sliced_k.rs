@@ -24,6 +24,7 @@ impl Expander<'_> {
     /// The threads that work on a turn together meet: those of a slice, or all of the block.
     pub fn team_barrier(&self) -> Barrier {
         match (self.team.slices, self.team.threads) {
+            _ if self.alone => Barrier::Warp,
             (1, threads) if self.has_roles => Barrier::Named { id: CONSUMERS, threads: threads as u32 },
             (1, _) => Barrier::Block,
             (_, 32) => Barrier::Warp,

@@ -74,6 +74,7 @@ fn accesses(block: &mut [Stmt], teams: &[Layouts], team: usize) {
                 [before, after].into_iter().chain(again).for_each(|b| accesses(b, teams, team));
                 combines.iter_mut().for_each(|c| operator(&mut c.operator, teams, team));
             }
+            Stmt::Alone(alone) => accesses(&mut alone.body, teams, team),
             Stmt::Combine(c) => operator(&mut c.operator, teams, team),
             Stmt::Together(all) => all.iter_mut().for_each(|c| operator(&mut c.operator, teams, team)),
             Stmt::Let(..)

@@ -54,7 +54,7 @@ fn is_access(stmt: &Stmt) -> bool {
         Stmt::Shared { kind, .. } => matches!(kind, SharedKind::Copy { .. }),
         Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => false,
         Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => false,
-        Stmt::Together(_) | Stmt::Finish(_) => false,
+        Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) => false,
     }
 }
 
@@ -98,7 +98,7 @@ impl Widths<'_> {
             Stmt::Shared { kind: SharedKind::Copy { view, run, .. }, .. } => Some(Found::of(self.run(*view, *run))),
             Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => None,
             Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => None,
-            Stmt::Together(_) | Stmt::Finish(_) | Stmt::Shared { .. } => None,
+            Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) | Stmt::Shared { .. } => None,
         }
     }
 
@@ -126,7 +126,7 @@ impl Widths<'_> {
                 rows = self.rows(to, &own, &mask);
             } else if own.fast_axis() == wanted.fast_axis() && own.distinct_threads() == own.threads {
                 // Registers that lie together in memory, or no better layout at hand: it is stored from where the tile is.
-                let anchored = self.page.teams[walk.team].anchor.as_ref() == Some(&own);
+                let anchored = walk.team().anchor.as_ref() == Some(&own);
                 from = dealt.cloned().filter(|_| anchored).or(Some(own)).filter(|l| l != wanted);
             }
         }

@@ -81,6 +81,7 @@ impl Body<'_> {
             Stmt::Meet(meet) => self.meets |= self.met(walk, meet),
             Stmt::Loop(l) => self.loops |= l.plan.range != Range::Once && l.grid.is_none(),
             Stmt::Range { .. } | Stmt::While { .. } => self.loops = true,
+            Stmt::Alone(_) => self.meets = true,
             Stmt::If { .. } | Stmt::Where { .. } | Stmt::Copies { .. } | Stmt::Finish(_) => {}
         }
     }
@@ -131,7 +132,7 @@ impl Body<'_> {
         self.positions(walk, &update.uses());
         let spread = || {
             let layout = update.uses().iter().find_map(|v| walk.tile(*v).layout);
-            let threads = self.page.teams[walk.team].threads;
+            let threads = walk.team().threads;
             layout.map_or(threads > 1, |l| l.distinct_threads() < l.threads)
         };
         self.meets |= order != MemoryOrder::Relaxed || update.result.is_some() && spread();
@@ -142,7 +143,7 @@ impl Body<'_> {
             SharedKind::Fill(_) => {
                 let array = self.page.shared_array(array);
                 let copies = if array.join.is_some() { self.page.launch.copies } else { 1 };
-                self.loops |= array.shape.iter().product::<i64>() * copies > self.page.teams[walk.team].threads;
+                self.loops |= array.shape.iter().product::<i64>() * copies > walk.team().threads;
             }
             SharedKind::Gather { indices, .. } | SharedKind::GatherRun { indices, .. } => self.positions(walk, indices),
             SharedKind::Scatter { indices, value } => self.positions(walk, &[&indices[..], &[*value]].concat()),
@@ -167,7 +168,7 @@ impl Body<'_> {
     /// Whether other threads have been where an access goes: in another layout, or by several threads.
     fn others_have_been_there(&self, walk: &Walk, key: Key, access: &Access, earlier: &BTreeSet<Key>) -> bool {
         let own = match key {
-            _ if self.page.teams[walk.team].threads == 1 => return false,
+            _ if walk.team().threads == 1 => return false,
             Key::Load(_) => access.layout.clone(),
             Key::Store(_, value) => walk.tile(value).layout.or_else(|| access.layout.clone()),
         };

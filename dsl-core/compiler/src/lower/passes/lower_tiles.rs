@@ -53,6 +53,7 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
         views: tile.views.iter().map(view).collect(),
         shared,
         teams,
+        alone: vec![],
         fitting: fitting.clone(),
         body,
     };

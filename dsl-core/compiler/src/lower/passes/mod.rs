@@ -10,6 +10,7 @@ mod place_barriers;
 mod record_presence;
 mod share_meetings;
 mod split_tails;
+mod wait_alone;
 
 pub(crate) use assign_layouts::assign_layouts;
 pub(crate) use assign_widths::assign_widths;
@@ -21,6 +22,7 @@ pub(crate) use place_barriers::place_barriers;
 pub(crate) use record_presence::record_presence;
 pub(crate) use share_meetings::share_meetings;
 pub(crate) use split_tails::split_tails;
+pub(crate) use wait_alone::wait_alone;
 
 use crate::plan::Plan;
 use girih_ir::facts::Facts;

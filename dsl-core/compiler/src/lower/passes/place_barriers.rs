@@ -28,6 +28,7 @@ fn insert(block: &mut Block, barriers: &Barriers) {
             }
             Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
             Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
+            Stmt::Alone(_) => {}
         }
         block.extend(before(&stmt, barriers).map(Stmt::Meet));
         block.push(stmt);
@@ -44,7 +45,9 @@ fn before(stmt: &Stmt, barriers: &Barriers) -> Option<Meet> {
         Stmt::Load(value, access) => at_access(Key::Load(*value), access, barriers),
         Stmt::Store { to, value, .. } => at_access(Key::Store(to.view, *value), to, barriers),
         Stmt::Let(..) | Stmt::Window(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) => None,
-        Stmt::Together(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Finish(_) => None,
+        Stmt::Together(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::If { .. } | Stmt::Where { .. } => None,
+        Stmt::Alone(alone) => alone.body.first().and_then(|stmt| before(stmt, barriers)),
+        Stmt::Finish(_) => None,
     }
 }
 
@@ -111,7 +114,8 @@ impl Copies<'_> {
             Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Range { .. } => {
                 return None;
             }
-            Stmt::Together(_) | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Finish(_) => return None,
+            Stmt::Together(_) | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => return None,
+            Stmt::Alone(_) | Stmt::Finish(_) => return None,
         };
         (read.shared && self.values[value.0 as usize].uses.count > 0).then_some((value, read))
     }
@@ -140,6 +144,7 @@ impl Copies<'_> {
             }
             Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
             Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
+            Stmt::Alone(_) => {}
         }
     }
 }

@@ -23,6 +23,7 @@ fn block(statements: &mut Block, scalar: &[bool]) {
             Stmt::Loop(Loop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => block(body, scalar),
             Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| block(b, scalar)),
             Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| block(b, scalar)),
+            Stmt::Alone(_) => {}
             Stmt::Finish(Finish { before, after, way, .. }) => {
                 let again = if let FinishWay::SecondLaunch { again } = way { Some(again) } else { None };
                 [before, after].into_iter().chain(again).for_each(|b| block(b, scalar));
@@ -109,6 +110,6 @@ fn as_value(stmt: &Stmt) -> Option<(ValueId, Vec<ValueId>)> {
         }
         Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) => None,
         Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) => None,
-        Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Finish(_) => None,
+        Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => None,
     }
 }

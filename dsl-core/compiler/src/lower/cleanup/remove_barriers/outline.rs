@@ -71,9 +71,9 @@ pub(super) struct Outline {
 
 impl Outline {
     /// `None` where something else than block barriers orders accesses, or there is nothing to spare.
-    pub(super) fn of(kernel: &mut Kernel, kept: &BTreeSet<SharedId>) -> Option<Outline> {
+    pub(super) fn of(kernel: &mut Kernel, kept: &BTreeSet<SharedId>, alone: bool) -> Option<Outline> {
         let mut body = std::mem::take(&mut kernel.body);
-        let mut builder = Builder { kernel, copied: BTreeSet::new(), barriers: 0, foreign: false };
+        let mut builder = Builder { kernel, copied: BTreeSet::new(), barriers: 0, alone, foreign: false };
         builder.find_copied(&mut body);
         let steps = builder.block(&mut body);
         let (barriers, foreign) = (builder.barriers, builder.foreign);
@@ -88,6 +88,8 @@ struct Builder<'k> {
     /// Shared arrays that asynchronous copies fill: a wait for them is a write.
     copied: BTreeSet<SharedId>,
     barriers: usize,
+    /// Barriers of a warp order nothing between warps.
+    alone: bool,
     /// Mbarriers, barriers of others than the block, or what warp groups have in flight.
     foreign: bool,
 }
@@ -155,6 +157,7 @@ impl Builder<'_> {
                 steps.extend(header);
                 steps.push(Step::Loop(turn));
             }
+            Stmt::Barrier(Barrier::Warp) if self.alone => {}
             Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Grid | Barrier::Warp) => {
                 self.foreign = true
             }

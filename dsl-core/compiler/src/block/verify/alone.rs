@@ -1,0 +1,33 @@
+//! The rules of what some threads do for the block.
+
+use super::{Check, Rule, rule};
+use crate::block::{Alone, Stmt, Ty, operands, visit};
+use girih_ir::types::AtomicOp;
+
+impl Check<'_> {
+    /// Threads that others wait for only look, and give scalars.
+    pub(super) fn alone(&mut self, alone: &Alone) -> Rule {
+        rule(self.page.teams.len() == 1, || "slices of a block wait for some of its threads".into())?;
+        rule(alone.team < self.page.alone.len(), || format!("there is no team {} that works for the block", alone.team))?;
+        for stmt in &alone.again {
+            let Stmt::Let(v, op) = stmt else { return Err("what is made again is no operation".into()) };
+            self.uses(&operands(op))?;
+            rule(self.made.contains(v), || format!("{} is made again, and was not made before", self.name(*v)))?;
+        }
+        let mut wrong = false;
+        visit(&alone.body, &mut |stmt| {
+            wrong |= match stmt {
+                Stmt::Let(..) | Stmt::Load(..) | Stmt::Combine(_) => false,
+                Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => false,
+                Stmt::Atomic { update, .. } => update.op != AtomicOp::Load,
+                _ => true,
+            }
+        });
+        rule(!wrong, || "threads that work for the block do more than to look".into())?;
+        self.scope(&alone.body, |check| check.uses(&alone.gives))?;
+        alone.gives.iter().try_for_each(|v| {
+            rule(matches!(self.page.ty(*v), Ty::Scalar(_)), || format!("{} is no scalar", self.name(*v)))?;
+            self.makes(*v)
+        })
+    }
+}
