@@ -15,7 +15,7 @@ mod operators;
 mod place;
 mod stmt;
 mod wgmma;
-mod wrap;
+pub(crate) mod wrap;
 mod writer;
 
 use girih_ir::loc::SourceLoc;

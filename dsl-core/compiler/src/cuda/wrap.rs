@@ -15,14 +15,25 @@ use girih_ir::types::{BinaryOp, DType, TernaryOp, UnaryOp};
 const LARGE: i64 = 65535;
 
 /// The variables that hold data.
-pub(super) struct Data {
+pub(crate) struct Data {
     vars: Vec<bool>,
+    /// What is narrowed from 64 to 32 bits is data.
+    narrowed: bool,
 }
 
 impl Data {
     /// Finds them by following assignments until nothing changes.
     pub fn of(kernel: &Kernel) -> Data {
-        let mut data = Data { vars: vec![false; kernel.vars.len()] };
+        Data::found(kernel, true)
+    }
+
+    /// Those that hold data also where nothing becomes data by being narrowed to 32 bits.
+    pub fn but_for_narrowing(kernel: &Kernel) -> Data {
+        Data::found(kernel, false)
+    }
+
+    fn found(kernel: &Kernel, narrowed: bool) -> Data {
+        let mut data = Data { vars: vec![false; kernel.vars.len()], narrowed };
         let mut declared = vec![false; kernel.vars.len()];
         mark_declared(&kernel.body, &mut declared);
         while data.visit(kernel, &kernel.body, &declared) {}
@@ -101,7 +112,9 @@ impl Data {
             Expr::Select(_, a, b) => self.is_data(kernel, a) || self.is_data(kernel, b),
             Expr::Cast(to, a) => {
                 let from = kernel.dtype(a);
-                from.is_float() || to.size() < from.size() || self.is_data(kernel, a)
+                let from_wide = (*to, from) == (DType::I32, DType::I64);
+                let narrows = to.size() < from.size() && (self.narrowed || !from_wide);
+                from.is_float() || narrows || self.is_data(kernel, a)
             }
             Expr::Bitcast(..) | Expr::Load { .. } => true,
         }

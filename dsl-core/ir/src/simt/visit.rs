@@ -5,76 +5,81 @@ use crate::types::UnaryOp;
 
 /// Calls `f` on each expression of a statement (not of the statements inside).
 pub fn each_expr(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr)) {
-    let place = |p: &mut Place, f: &mut dyn FnMut(&mut Expr)| f(&mut p.index);
+    each_part(stmt, &mut |e, _| f(e));
+}
+
+/// Calls `f` on each expression of a statement, and says whether it is the index of a place.
+pub fn each_part(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr, bool)) {
+    let place = |p: &mut Place, f: &mut dyn FnMut(&mut Expr, bool)| f(&mut p.index, true);
     match stmt {
-        Stmt::Let { value, .. } => f(value),
-        Stmt::Declare { init, .. } => init.iter_mut().for_each(f),
+        Stmt::Let { value, .. } => f(value, false),
+        Stmt::Declare { init, .. } => init.iter_mut().for_each(|e| f(e, false)),
         Stmt::Assign { index, value, .. } => {
-            index.iter_mut().for_each(&mut *f);
-            f(value);
+            index.iter_mut().for_each(|e| f(e, false));
+            f(value, false);
         }
         Stmt::LoadVector { at, place: p, predicate, .. } | Stmt::StoreVector { at, place: p, predicate, .. } => {
-            f(at);
+            f(at, false);
             place(p, f);
-            predicate.iter_mut().for_each(f);
+            predicate.iter_mut().for_each(|e| f(e, false));
         }
         Stmt::Store { place: p, value, predicate, .. } | Stmt::StoreRelaxed { place: p, value, predicate } => {
             place(p, f);
-            f(value);
-            predicate.iter_mut().for_each(f);
+            f(value, false);
+            predicate.iter_mut().for_each(|e| f(e, false));
         }
         Stmt::Atomic { place: p, value, expected, predicate, .. } => {
             place(p, f);
-            f(value);
-            expected.iter_mut().for_each(&mut *f);
-            predicate.iter_mut().for_each(f);
+            f(value, false);
+            expected.iter_mut().for_each(|e| f(e, false));
+            predicate.iter_mut().for_each(|e| f(e, false));
         }
         Stmt::LoadRelaxed { place: p, predicate, .. } => {
             place(p, f);
-            predicate.iter_mut().for_each(f);
+            predicate.iter_mut().for_each(|e| f(e, false));
         }
-        Stmt::If { condition, .. } | Stmt::While { condition, .. } => f(condition),
-        Stmt::For { start, end, step, .. } => [start, end, step].into_iter().for_each(f),
+        Stmt::If { condition, .. } | Stmt::While { condition, .. } => f(condition, false),
+        Stmt::For { start, end, step, .. } => [start, end, step].into_iter().for_each(|e| f(e, false)),
         Stmt::AsyncCopy { shared, global, predicate, .. } => {
             place(shared, f);
             place(global, f);
-            predicate.iter_mut().for_each(f);
+            predicate.iter_mut().for_each(|e| f(e, false));
         }
         Stmt::MbarrierInit { barrier, .. } | Stmt::AsyncArrive { barrier } => place(barrier, f),
         Stmt::MbarrierArrive { barrier, expect } => {
             place(barrier, f);
-            expect.iter_mut().for_each(f);
+            expect.iter_mut().for_each(|e| f(e, false));
         }
         Stmt::MbarrierWait { barrier, parity } => {
             place(barrier, f);
-            f(parity);
+            f(parity, false);
         }
         Stmt::BulkCopy { shared, global, bytes, barrier } => {
             place(shared, f);
             place(global, f);
-            f(bytes);
+            f(bytes, false);
             place(barrier, f);
         }
-        Stmt::Vote { value, .. } | Stmt::WarpReduce { value, .. } => f(value),
-        Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|fragment| f(&mut fragment.at)),
+        Stmt::Vote { value, .. } | Stmt::WarpReduce { value, .. } => f(value, false),
+        Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|fragment| f(&mut fragment.at, false)),
         Stmt::LoadMatrix { at, place: p, .. } => {
-            f(at);
+            f(at, false);
             place(p, f);
         }
         Stmt::TensorCopy { shared, at, barrier, .. } => {
             place(shared, f);
-            at.iter_mut().for_each(&mut *f);
+            at.iter_mut().for_each(|e| f(e, false));
             place(barrier, f);
         }
         Stmt::Wgmma { d, a, b, accumulate, .. } => {
-            f(&mut d.at);
+            f(&mut d.at, false);
             place(&mut a.place, f);
             place(&mut b.place, f);
-            f(accumulate);
+            f(accumulate, false);
         }
         Stmt::Shuffle { value, operand, .. } => {
-            f(value);
-            f(operand);
+            f(value, false);
+            f(operand, false);
         }
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => {}
         Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}

@@ -4,26 +4,32 @@
 //! Before: `const long long s = i * 16; for (long long k = 0; k < n; ++k) .. x[(int)s * n + (int)k]`
 //! After:  `const int s = i * 16; for (int k = 0; k < n; ++k) .. x[s * n + k]`
 //!
-//! Every expression keeps its value: what may not fit stays as it is, and so do elements of memory.
+//! Every expression keeps its value: what may not fit stays as it is, and so do elements of memory. Arithmetic on what was narrowed may wrap,
+//! where it is no index: it is done on unsigned numbers then, as C asks for.
 
 mod ranges;
 
-use crate::block::range::Range;
+use crate::block::range::{Range, of_type};
+use crate::cuda::wrap::Data;
 use crate::lower::expand::index::literal;
 use crate::lower::expand::range::{Known, Launch};
-use girih_ir::simt::visit::{blocks, children, each_expr, inner_blocks, received};
+use girih_ir::simt::visit::{blocks, children, each_expr, each_part, inner_blocks, received};
 use girih_ir::simt::{Expr, Kernel, Stmt, VarId, expr_dtype};
-use girih_ir::types::{BinaryOp, DType};
+use girih_ir::types::{BinaryOp, DType, Literal, UnaryOp};
 use std::collections::{BTreeSet, HashMap};
 
 /// Narrows what fits 32 bits.
 pub(crate) fn narrow(kernel: &mut Kernel, launch: &Launch) {
+    if !has_wide(&mut kernel.body) {
+        return;
+    }
     let ranges = ranges::of(kernel, launch);
     let mut narrowed = narrowed(kernel, &ranges, launch);
+    let wrapping = Wrapping::of(kernel);
     loop {
         narrowed.iter().for_each(|v| kernel.vars[v.0 as usize].dtype = DType::I32);
         let mut body = kernel.body.clone();
-        Narrower { kernel, ranges: &ranges, narrowed: &narrowed, launch }.block(&mut body);
+        Narrower { kernel, ranges: &ranges, narrowed: &narrowed, launch, wrapping: &wrapping }.block(&mut body);
         let mut used = BTreeSet::new();
         read_as_they_are(&mut body, &mut used);
         let idle: Vec<VarId> = narrowed.difference(&used).copied().collect();
@@ -37,6 +43,20 @@ pub(crate) fn narrow(kernel: &mut Kernel, launch: &Launch) {
             narrowed.remove(&var);
         }
     }
+}
+
+/// Whether anything is widened to 64 bits.
+fn has_wide(block: &mut [Stmt]) -> bool {
+    fn expr(e: &mut Expr) -> bool {
+        let mut found = matches!(e, Expr::Cast(DType::I64, _) | Expr::Literal(Literal { dtype: DType::I64, .. }));
+        children(e, &mut |c| found |= expr(c));
+        found
+    }
+    block.iter_mut().any(|stmt| {
+        let mut found = false;
+        each_expr(stmt, &mut |e| found |= expr(e));
+        found || blocks(stmt).into_iter().any(|b| has_wide(b))
+    })
 }
 
 /// Finds the variables that are read somewhere without being widened.
@@ -74,10 +94,13 @@ fn narrowed(kernel: &Kernel, ranges: &HashMap<VarId, Range>, launch: &Launch) ->
 fn keep_wide(block: &[Stmt], known: &Known, wide: &mut BTreeSet<VarId>) {
     for stmt in block {
         wide.extend(received(stmt));
-        match stmt {
-            Stmt::StoreVector { var, .. } => drop(wide.insert(*var)),
-            Stmt::For { var, start, end, step, .. } if !counts_in_32_bits(known, [start, end, step]) => drop(wide.insert(*var)),
-            _ => {}
+        if let Stmt::StoreVector { var, .. } = stmt {
+            wide.insert(*var);
+        }
+        if let Stmt::For { var, start, end, step, .. } = stmt
+            && !counts_in_32_bits(known, [start, end, step])
+        {
+            wide.insert(*var);
         }
         inner_blocks(stmt).into_iter().for_each(|b| keep_wide(b, known, wide));
     }
@@ -92,39 +115,69 @@ fn counts_in_32_bits(known: &Known, [start, end, step]: [&Expr; 3]) -> bool {
     passed && fits(first) && fits(by) && end_fits
 }
 
+/// Which arithmetic of a kernel C takes for arithmetic on data, and may so no longer once its operands are narrowed.
+struct Wrapping {
+    before: Kernel,
+    data: Data,
+    others: Data,
+}
+
+impl Wrapping {
+    fn of(kernel: &Kernel) -> Wrapping {
+        Wrapping { data: Data::of(kernel), others: Data::but_for_narrowing(kernel), before: kernel.clone() }
+    }
+
+    /// Whether an expression of the kernel as it was wraps on account of narrowed operands alone.
+    fn by_narrowing(&self, e: &Expr) -> bool {
+        let i32s = matches!(e, Expr::Unary(..) | Expr::Binary(..) | Expr::Ternary(..)) && self.before.dtype(e) == DType::I32;
+        i32s && self.data.must_wrap(&self.before, e) && !self.others.must_wrap(&self.before, e)
+    }
+}
+
 /// Rewrites statements over variables that have their new types.
 struct Narrower<'a> {
     kernel: &'a Kernel,
     ranges: &'a HashMap<VarId, Range>,
     narrowed: &'a BTreeSet<VarId>,
     launch: &'a Launch,
+    wrapping: &'a Wrapping,
 }
 
 impl Narrower<'_> {
     fn block(&self, block: &mut [Stmt]) {
         for stmt in block {
-            each_expr(stmt, &mut |e| self.rewrite(e));
-            match stmt {
-                Stmt::Let { var, value } | Stmt::Declare { var, init: Some(value) } | Stmt::Assign { var, value, .. }
-                    if self.narrowed.contains(var) =>
-                {
-                    self.cut(value);
+            each_part(stmt, &mut |e, is_index| self.rewrite(e, is_index));
+            if let Stmt::Let { var, value } | Stmt::Declare { var, init: Some(value) } | Stmt::Assign { var, value, .. } = stmt
+                && self.narrowed.contains(var)
+            {
+                self.cut(value);
+            }
+            if let Stmt::For { var, start, end, step, .. } = stmt
+                && self.narrowed.contains(var)
+            {
+                if !self.range(end).is_some_and(fits) {
+                    *end = Expr::Binary(BinaryOp::Max, Box::new(end.clone()), Box::new(start.clone()));
                 }
-                Stmt::For { var, start, end, step, .. } if self.narrowed.contains(var) => {
-                    if !self.range(end).is_some_and(fits) {
-                        *end = Expr::Binary(BinaryOp::Max, Box::new(end.clone()), Box::new(start.clone()));
-                    }
-                    [start, end, step].into_iter().for_each(|e| self.cut(e));
-                }
-                _ => {}
+                [start, end, step].into_iter().for_each(|e| self.cut(e));
             }
             blocks(stmt).into_iter().for_each(|b| self.block(b));
         }
     }
 
     /// Brings an expression to the new types of its variables; its own type stays.
-    fn rewrite(&self, e: &mut Expr) {
-        children(e, &mut |c| self.rewrite(c));
+    fn rewrite(&self, e: &mut Expr, in_index: bool) {
+        let wraps = !in_index && self.wrapping.by_narrowing(e);
+        match e {
+            Expr::Load { place, predicate, .. } => {
+                self.rewrite(&mut place.index, true);
+                predicate.iter_mut().for_each(|p| self.rewrite(p, false));
+            }
+            _ => children(e, &mut |c| self.rewrite(c, in_index)),
+        }
+        if wraps && self.range(e) == of_type(DType::I32) {
+            *e = Expr::Cast(DType::I32, Box::new(self.unsigned(e)));
+            return;
+        }
         let new = match e {
             Expr::Var(v) | Expr::Element(v, _) if self.narrowed.contains(v) => Some(widened(e.clone())),
             Expr::Cast(to, a) if self.dtype(a) == DType::I64 => self.exact(a).map(|n| self.cast(*to, n)),
@@ -167,6 +220,23 @@ impl Narrower<'_> {
     /// Makes an i32 of a 64-bit expression whose value is known to fit.
     fn cut(&self, e: &mut Expr) {
         *e = self.in_32_bits(e).unwrap_or_else(|| Expr::Cast(DType::I32, Box::new(e.clone())));
+    }
+
+    /// The bits of 32-bit arithmetic, by unsigned numbers.
+    fn unsigned(&self, e: &Expr) -> Expr {
+        let of = |e: &Expr| {
+            Box::new(match e {
+                Expr::Cast(DType::I32, a) if self.dtype(a) == DType::U32 => (**a).clone(),
+                Expr::Literal(l) => literal(DType::U32, l.to_i64()),
+                e => Expr::Cast(DType::U32, Box::new(e.clone())),
+            })
+        };
+        match e {
+            Expr::Unary(UnaryOp::Neg, a) => Expr::Binary(BinaryOp::Sub, Box::new(literal(DType::U32, 0)), of(a)),
+            Expr::Binary(op, a, b) => Expr::Binary(*op, of(a), of(b)),
+            Expr::Ternary(op, a, b, c) => Expr::Ternary(*op, of(a), of(b), of(c)),
+            other => panic!("narrow: {other:?} is no arithmetic"),
+        }
     }
 
     fn cast(&self, to: DType, e: Expr) -> Expr {

@@ -35,15 +35,12 @@ impl Walk<'_> {
             if let Some(var) = received(stmt) {
                 self.add(var, of_type(self.kernel.var(var).dtype));
             }
-            match stmt {
-                Stmt::Let { var, value } | Stmt::Declare { var, init: Some(value) } | Stmt::Assign { var, value, .. } => {
-                    self.add(*var, self.range(value));
-                }
-                Stmt::For { var, start, end, .. } => {
-                    let ends = self.range(start).zip(self.range(end));
-                    self.add(*var, ends.map(|(start, end)| (start.0, end.1.saturating_sub(1).max(start.0))));
-                }
-                _ => {}
+            if let Stmt::Let { var, value } | Stmt::Declare { var, init: Some(value) } | Stmt::Assign { var, value, .. } = stmt {
+                self.add(*var, self.range(value));
+            }
+            if let Stmt::For { var, start, end, .. } = stmt {
+                let ends = self.range(start).zip(self.range(end));
+                self.add(*var, ends.map(|(start, end)| (start.0, end.1.saturating_sub(1).max(start.0))));
             }
             inner_blocks(stmt).into_iter().for_each(|b| self.block(b));
         }

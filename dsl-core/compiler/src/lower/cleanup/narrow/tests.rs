@@ -205,3 +205,20 @@ fn what_is_known_of_a_launch_narrows_more() {
     assert_eq!(first(Launch { blocks: 1 << 19, ..Launch::any(64) }), DType::I32);
     assert_eq!(first(Launch { blocks: (1 << 19) + 1, ..Launch::any(64) }), DType::I64);
 }
+
+/// C leaves it undefined what signed numbers wrap to, and an author's do.
+#[test]
+fn what_wrapped_wraps() {
+    let mut k = kernel();
+    let var = declared(&mut k, "k", DType::I64);
+    let counter = || cast(DType::I32, Expr::Var(var));
+    let cube = bin(BinaryOp::Mul, bin(BinaryOp::Mul, counter(), counter()), counter());
+    let few = bin(BinaryOp::Add, bin(BinaryOp::Rem, counter(), Expr::Literal(Literal::i32(8))), Expr::Literal(Literal::i32(1)));
+    let turn = vec![stored(WIDE, bin(BinaryOp::Mul, counter(), N), widened(cube)), stored(WIDE, THREAD, widened(few))];
+    k.body.push(Stmt::For { var, start: long(0), end: widened(N), step: long(1), unroll: false, body: turn });
+    let text = narrowed(k);
+    assert!(
+        text.contains("wide[k * n] = (int)((unsigned int)k * (unsigned int)k * (unsigned int)k);\nwide[thread] = k % 8 + 1;"),
+        "{text}"
+    );
+}
