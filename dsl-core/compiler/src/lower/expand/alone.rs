@@ -86,7 +86,7 @@ impl Expander<'_> {
     }
 
     fn place_of_given(&mut self, value: ValueId) -> Place {
-        let (dtype, name) = (self.register_type(value), self.name_of(value, "found"));
+        let (dtype, name) = (self.register_type(value), self.name_of(value, "word"));
         let id: SharedId = self.new_shared(&format!("{name}_found"), dtype, 1);
         Place { space: Space::Shared(id), dtype, index: int(0) }
     }
