@@ -208,9 +208,7 @@ impl Part<'_> {
 
 /// Whether an element of a result is made of one element of each operand, or of none.
 fn elementwise(op: &Op) -> bool {
-    match op {
-        Op::Unary(..) | Op::Binary(..) | Op::Ternary(..) | Op::Compare(..) | Op::Select(..) | Op::Cast(_) | Op::Bitcast(_) => true,
-        Op::Splat(_) | Op::Iota => true,
-        _ => false,
-    }
+    let computed =
+        matches!(op, Op::Unary(..) | Op::Binary(..) | Op::Ternary(..) | Op::Compare(..) | Op::Select(..) | Op::Cast(_) | Op::Bitcast(_));
+    computed || matches!(op, Op::Splat(_) | Op::Iota)
 }
