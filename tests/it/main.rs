@@ -73,6 +73,7 @@ mod tidy;
 mod tuner;
 mod tuning;
 mod typed_launches;
+mod waits;
 mod windows;
 mod words;
 mod workspaces;

@@ -1,5 +1,6 @@
 //! Tests of lowering on tile IR built by hand.
 
+mod alone;
 mod pages;
 
 use super::*;

@@ -296,7 +296,8 @@ impl<'a> Page<'a> {
 
     /// What some threads do for the block, and how the others come to know of it.
     fn alone(&mut self, alone: &Alone) {
-        let who = if self.kernel.alone[alone.team].threads == 1 { "thread 0" } else { "warp 0" };
+        let one = self.kernel.alone.get(alone.team).is_some_and(|team| team.threads == 1);
+        let who = if one { "thread 0" } else { "warp 0" };
         let again: Vec<ValueId> = alone.again.iter().filter_map(|s| if let Stmt::Let(v, _) = s { Some(*v) } else { None }).collect();
         let again = if again.is_empty() { String::new() } else { format!(", which makes {} again", self.list(&again)) };
         let told = match alone.told {

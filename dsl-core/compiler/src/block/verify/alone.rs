@@ -20,7 +20,8 @@ impl Check<'_> {
                 Stmt::Let(..) | Stmt::Load(..) | Stmt::Combine(_) => false,
                 Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => false,
                 Stmt::Atomic { update, .. } => update.op != AtomicOp::Load,
-                _ => true,
+                Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Together(_) | Stmt::Shared { .. } => true,
+                Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Alone(_) | Stmt::Finish(_) => true,
             }
         });
         rule(!wrong, || "threads that work for the block do more than to look".into())?;

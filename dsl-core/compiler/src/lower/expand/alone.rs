@@ -58,7 +58,7 @@ impl Expander<'_> {
         self.emit(Stmt::If { condition: self.runs_alone(1), then, otherwise: vec![] });
         self.emit(Stmt::Barrier(Barrier::Warp));
         for (value, var) in alone.gives.iter().zip(vars) {
-            let e = self.from_lane(*value, Expr::Var(var), int(0));
+            let e = self.shuffled_from(*value, Expr::Var(var), int(0));
             self.set(*value, Rep::Scalar(e));
         }
         Ok(())
@@ -86,7 +86,7 @@ impl Expander<'_> {
     }
 
     fn place_of_given(&mut self, value: ValueId) -> Place {
-        let (dtype, name) = (self.register_type(value), self.name_of(value, "found"));
+        let (dtype, name) = (self.register_type(value), self.name_of(value, "word"));
         let id: SharedId = self.new_shared(&format!("{name}_found"), dtype, 1);
         Place { space: Space::Shared(id), dtype, index: int(0) }
     }
@@ -99,7 +99,7 @@ impl Expander<'_> {
     }
 
     /// What a lane has of a value, in all lanes of the warp.
-    fn from_lane(&mut self, value: ValueId, e: Expr, lane: Expr) -> Expr {
+    fn shuffled_from(&mut self, value: ValueId, e: Expr, lane: Expr) -> Expr {
         let (dtype, name) = (self.register_type(value), self.name_of(value, "found"));
         let found = self.shuffle_as(&name, e, ShuffleKind::Index, lane);
         if matches!(found, Expr::Var(_)) { found } else { self.declare_let(&name, dtype, found) }
@@ -112,12 +112,12 @@ impl Expander<'_> {
         let first = digits.fold(int(0), |sum, d| ix.add(sum, ix.mul(self.thread_part(d.stride, d.extent), int(d.stride))));
         match self.rep(value).clone() {
             Rep::Scalar(e) => {
-                let e = self.from_lane(value, e, first);
+                let e = self.shuffled_from(value, e, first);
                 self.set(value, Rep::Scalar(e));
             }
             Rep::Tile(mut tile) => {
                 let Data::One(e) = tile.data else { panic!("alone: a lane has several elements of {value:?} in\n{}", self.kernel) };
-                tile.data = Data::One(self.from_lane(value, e, first));
+                tile.data = Data::One(self.shuffled_from(value, e, first));
                 self.set(value, Rep::Tile(tile));
             }
             other => panic!("alone: {value:?} is fetched as {other:?}"),

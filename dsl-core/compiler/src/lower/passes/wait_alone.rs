@@ -53,7 +53,9 @@ impl Waits<'_> {
                 Stmt::Loop(Loop { body, .. }) | Stmt::Range { body, .. } => self.block(body),
                 Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| self.block(b)),
                 Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| self.block(b)),
-                _ => {}
+                Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
+                Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
+                Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => {}
             }
         }
     }
@@ -74,7 +76,7 @@ impl Waits<'_> {
             let own = one_by_one(shape, threads);
             crate::block::Dealt { natural: own.clone(), own }
         });
-        let slices = (self.page.teams[0].threads + threads - 1) / threads;
+        let slices = (self.page.teams[0].threads as u64).div_ceil(threads as u64) as i64;
         self.alone.push(Team { threads, slices, anchor: None, dealt: dealt.collect() });
         self.alone.len() - 1
     }
@@ -84,7 +86,11 @@ impl Waits<'_> {
         let given: Vec<ValueId> = match stmt {
             Stmt::While { carries, .. } | Stmt::Range { carries, .. } => carries.iter().map(|c| c.result).collect(),
             Stmt::If { results, .. } => results.iter().map(|r| r.result).collect(),
-            _ => return None,
+            Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {
+                return None;
+            }
+            Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } => return None,
+            Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => return None,
         };
         let mut part = Part { waits: self, made: HashSet::new(), again: vec![], tiles: false };
         (waits(stmt) && part.stmt(stmt))
@@ -132,7 +138,8 @@ impl Part<'_> {
                 results.iter().all(|r| self.is_scalar(r.result)) && self.block(then) && self.block(otherwise)
             }
             Stmt::Where { mask, body, .. } => self.reads(&[*mask]) && self.block(body),
-            _ => false,
+            Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Together(_) | Stmt::Shared { .. } => false,
+            Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Alone(_) | Stmt::Finish(_) => false,
         }
     }
 
@@ -201,9 +208,7 @@ impl Part<'_> {
 
 /// Whether an element of a result is made of one element of each operand, or of none.
 fn elementwise(op: &Op) -> bool {
-    match op {
-        Op::Unary(..) | Op::Binary(..) | Op::Ternary(..) | Op::Compare(..) | Op::Select(..) | Op::Cast(_) | Op::Bitcast(_) => true,
-        Op::Splat(_) | Op::Iota => true,
-        _ => false,
-    }
+    let computed =
+        matches!(op, Op::Unary(..) | Op::Binary(..) | Op::Ternary(..) | Op::Compare(..) | Op::Select(..) | Op::Cast(_) | Op::Bitcast(_));
+    computed || matches!(op, Op::Splat(_) | Op::Iota)
 }
