@@ -114,7 +114,7 @@ fn rounding(s: &Sizes, operand: f64) -> f64 {
 }
 
 /// The program of one instance: of operands as they are (`given`); or also (`padded`), where that is faster, of copies whose rows begin at
-/// multiples of 16 bytes, into such a result. Rows of an odd length do so nowhere else, and are neither copied by tensor maps nor stored in vectors.
+/// multiples of 16 bytes. Rows of an odd length do so nowhere else, and are neither copied by tensor maps nor read by warp groups.
 macro_rules! program_of {
     (given: $e:ident $l:ident) => {
         /// What a caller calls.
@@ -140,13 +140,10 @@ macro_rules! program_of {
             } else {
                 let a_rows = temp([a.len(0), padded(a.len(1))]);
                 let b_rows = temp([b.len(0), padded(b.len(1))]);
-                let c_rows = temp([c.len(0), padded(c.len(1))]);
                 let (mut a_rows, mut b_rows) = (a_rows.slice(1, 0, a.len(1)), b_rows.slice(1, 0, b.len(1)));
-                let mut c_rows = c_rows.slice(1, 0, c.len(1));
                 copy_rows::<<$e as Precision>::In>(a, &mut a_rows);
                 copy_rows::<<$e as Precision>::In>(b, &mut b_rows);
-                lower_precision_gemm::<$e, $l>(&a_rows, &b_rows, &mut c_rows);
-                copy_rows::<<$e as Precision>::Out>(&c_rows, c);
+                lower_precision_gemm::<$e, $l>(&a_rows, &b_rows, c);
             }
         }
     };
