@@ -79,7 +79,7 @@ pub fn sample_bound(maxima: &Tensor<u32, 1>, bound: &mut Tensor<u32, 1>, k: Scal
 
 /// kept = the elements above the bound, in any order; found = how many. A block that has some asks where they go.
 #[kernel(
-    tile(T = [8192, 4096, 2048]),
+    tile(T = [4096, 8192, 2048]),
     coarsen(C of T = [16, 8, 4]),
     vector(V = [4, 2, 1]),
     grid(G = [0, 4, 2]),

@@ -50,7 +50,8 @@ fn shapes_are_predicted_without_a_gpu() {
     let us = |sizes: &str| {
         let sizes = subject.perf_sizes(&Sizes::parse(sizes).expect("sizes")).expect("sizes of the challenge");
         let (predicted, schedules) = rungs::predict(&subject, &sizes, Target::h200(), None).unwrap_or_else(|e| panic!("{e}"));
-        assert!(schedules.len() == 1 && schedules[0].contains("BM="), "{schedules:?}");
+        // Odd lengths may have their operands copied first.
+        assert!(schedules.last().is_some_and(|s| s.contains("BM=")), "{schedules:?}");
         predicted.us
     };
     let (small, odd, large) = (us("M=256 N=256 K=256"), us("M=255 N=255 K=255"), us("M=1024 N=1024 K=1024"));

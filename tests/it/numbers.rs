@@ -103,5 +103,5 @@ fn products_of_lengths_are_computed_in_64_bits() {
     }
     let simt = lower(&kernel, &Facts::packed(&kernel, true), &Schedule::default_of(&kernel), Target::h200()).expect("it is lowered");
     let text = emit(&simt);
-    assert!(text.contains("(float)(long long)x_len") && text.contains("long long extent"), "{text}");
+    assert!(text.contains("(float)x_len") && text.contains("long long extent"), "{text}");
 }
