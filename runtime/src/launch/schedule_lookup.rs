@@ -191,6 +191,7 @@ pub fn choose(
 }
 
 /// The first legal one of the schedules that were measured on this architecture for something nearer than `than`.
+#[cfg(feature = "tune")]
 pub(crate) fn nearer(
     (kernel, facts): (&Kernel, &Facts),
     lengths: Option<&Lengths>,
