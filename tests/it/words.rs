@@ -92,7 +92,8 @@ fn a_scan_tells_its_total() {
     let schedule = [("R", 1), ("C", 64), ("CC", 1), ("CR", 1)];
     let with = print(&lowered(&kernels::scans_with_totals::Kernel::def(), &schedule));
     let without = print(&lowered(&kernels::scans_and_reductions::Kernel::def(), &schedule));
-    let words = |text: &str| (count(text, "shuffle"), text.lines().filter(|l| l.trim().starts_with("barrier")).count());
+    let lanes = |text: &str| count(text, "shuffle") + count(text, "warp reduce");
+    let words = |text: &str| (lanes(text), text.lines().filter(|l| l.trim().starts_with("barrier")).count());
     assert_eq!((words(&with), words(&without)), ((2, 1), (3, 2)), "{with}\n{without}");
     // A scan within one warp: the last lane tells the others.
     let schedule = [("R", 8), ("C", 16), ("CC", 1), ("CR", 1)];
