@@ -50,6 +50,16 @@ pub fn of_all(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     out.store_at(2, high);
 }
 
+/// The sum of a matrix, whose tiles are parts of one row; a block for each tile, or blocks that walk.
+#[kernel(tile(R = [1, 2], T = [64, 256]), vector(V = [1, 4]), grid(G = [0, 1]))]
+pub fn of_matrix(x: &Tensor<f32, 2>, out: &mut Tensor<f32, 1>) {
+    let mut total = zeros::<f32>([R, T]);
+    for (r, t) in x.tiles([R, T]).strided() {
+        total += x.load((r, t)).exp();
+    }
+    out.store_at(0, total.sum().sum_grid());
+}
+
 /// What rows of whole numbers come to: sums that wrap, extremes, and bits.
 #[kernel(tile(R = [1, 2], C = [16, 32, 128, 2048]), coarsen(CR of R = [1, 2], CC of C = [1, 2, 4]))]
 pub fn of_whole_numbers(
@@ -293,6 +303,23 @@ fn empty_tensors_give_the_identity() {
         let (x, mut out) = (stream.tensor::<f32, 1>(&[], [0]).unwrap(), stream.zeros([3]).unwrap());
         of_all(&stream, &x, &mut out).unwrap();
         assert_eq!(stream.read(&out).unwrap(), [0.0, f32::INFINITY, f32::NEG_INFINITY]);
+    }
+}
+
+/// A block runs where there are no tiles, and reads nothing: neither rows nor columns that are not there.
+#[test]
+fn matrices_without_rows_or_columns_have_no_tiles() {
+    let schedules = [1, 2].into_iter().flat_map(|r| [64, 256].map(|t| (r, t))).flat_map(|rt| [0, 1].map(|g| (rt, g)));
+    for ((r, t), g) in schedules {
+        let schedule = of_matrix::Schedule { r, t, v: 1, g };
+        for (stream, [rows, columns]) in
+            streams().into_iter().flat_map(|s| [[0, 0], [0, 257], [0, 64], [3, 0], [3, 257], [4, 512]].map(|n| (s.clone(), n)))
+        {
+            let x = stream.tensor(&vec![0.0f32; rows * columns], [rows, columns]).unwrap();
+            let mut out = stream.zeros([1]).unwrap();
+            of_matrix(&stream.with(schedule.clone()), &x, &mut out).unwrap_or_else(|e| panic!("{rows} x {columns}, {schedule}: {e}"));
+            assert_eq!(stream.read(&out).unwrap(), [(rows * columns) as f32], "{rows} x {columns}, {schedule}");
+        }
     }
 }
 

@@ -269,12 +269,14 @@ impl Expander<'_> {
         l.axes.iter().map(|axis| self.index_of(self.kernel.view(l.view).axes[*axis].len)).collect()
     }
 
-    /// The condition under which the whole tile lies inside. A tile of one element along an axis does: its number is a position there.
+    /// The condition under which the whole tile lies inside. A tile of one element along an axis does, as its number is a position there;
+    /// but the tile of a block that runs where there are no tiles.
     fn full_condition(&mut self, l: &Loop) -> Expr {
         let bounds = self.loop_bounds(l);
         let mut terms = Vec::new();
         let all_ones = l.sizes.iter().all(|n| *n == 1);
-        for (k, len) in bounds.into_iter().enumerate().filter(|(k, _)| all_ones || l.sizes[*k] > 1) {
+        let may_lie_outside = l.plan.range == Range::OnePerBlock && grid_of(l).runs_anyway;
+        for (k, len) in bounds.into_iter().enumerate().filter(|(k, _)| all_ones || may_lie_outside || l.sizes[*k] > 1) {
             let Rep::TileIndex(tile) = self.rep(l.vars[k]).clone() else { panic!("grid: no tile index") };
             let end = self.ix.add(self.ix.mul(tile, self.ix.lit(l.sizes[k])), self.ix.lit(l.sizes[k]));
             terms.push(compare(CompareOp::Le, end, len));
