@@ -107,7 +107,7 @@ impl Build {
         VarId(self.kernel.vars.len() as u32 - 1)
     }
     pub fn shared(&mut self, name: &str, dtype: DType, len: u32) -> SharedId {
-        self.kernel.shared.push(SharedArray { name: name.into(), dtype, len, align: 128, reuses: false });
+        self.kernel.shared.push(SharedArray { name: name.into(), dtype, len, align: 128, at: None });
         SharedId(self.kernel.shared.len() as u32 - 1)
     }
     pub fn let_(&mut self, name: &str, value: Expr) -> Expr {

@@ -50,6 +50,7 @@ mod on_devices;
 mod one_block;
 mod operator_laws;
 mod operators;
+mod overlays;
 mod pages;
 mod presence;
 mod program_chunks;

@@ -108,6 +108,9 @@ impl Step<'_, '_> {
 
     /// Checks and records the order of an access by lanes to one address.
     pub(super) fn touch(&mut self, space: Space, address: u64, len: usize, entry: Entry) -> Exec {
+        if let Space::Shared(array) = space {
+            self.of_own_array(array, address, len, &entry)?;
+        }
         let lane = entry.lanes.trailing_zeros() as usize;
         let clock = &self.warp.clocks[lane];
         let shadow = match space {
@@ -130,6 +133,9 @@ impl Step<'_, '_> {
 
     /// The same for what a matrix unit does, which sees what was written before a proxy fence.
     pub(super) fn touch_by_proxy(&mut self, space: Space, address: u64, len: usize, entry: Entry) -> Exec {
+        if let Space::Shared(array) = space {
+            self.of_own_array(array, address, len, &entry)?;
+        }
         let nothing = self.warp.proxy.is_none().then(|| self.nothing_observed());
         let clock = self.warp.proxy.as_ref().or(nothing.as_ref()).unwrap_or(&self.warp.clocks[0]);
         let seen = match space {

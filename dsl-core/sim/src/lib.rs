@@ -36,6 +36,7 @@ mod memory;
 pub mod model;
 mod op;
 mod order;
+mod owners;
 mod shadow;
 mod step;
 mod trap;

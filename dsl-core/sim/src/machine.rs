@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::counters::Counters;
 use super::decode::{Program, pointer};
 use super::memory::{Bytes, Memory};
+use super::owners::Owners;
 use super::shadow::Shadow;
 use super::step::{Pause, Step};
 use super::trap::{Trap, TrapKind};
@@ -104,6 +105,8 @@ pub(super) struct Block {
     warps: Vec<Option<Box<Warp>>>,
     pub(super) shared: Bytes,
     pub(super) shadow: Shadow,
+    /// Where arrays lie on the same bytes.
+    pub(super) owners: Option<Owners>,
     pub(super) mbarriers: HashMap<u64, Mbarrier>,
     pub(super) locations: Locations,
     tokens: u32,
@@ -284,6 +287,7 @@ impl<'a> Machine<'a> {
             warps: Vec::new(),
             shared: Bytes::new(program.shared_bytes),
             shadow: Shadow::new(program.shared_bytes),
+            owners: Owners::of(&program.kernel),
             mbarriers: HashMap::new(),
             locations: HashMap::new(),
             tokens: 0,
@@ -292,6 +296,7 @@ impl<'a> Machine<'a> {
         block.index = index;
         block.shared.reset();
         block.shadow.reset();
+        block.owners.iter_mut().for_each(Owners::reset);
         block.mbarriers.clear();
         block.locations.clear();
         if block.warps.is_empty() {

@@ -144,7 +144,7 @@ fn parameter(writer: &mut Writer, index: usize) -> String {
 
 fn shared_arrays(writer: &mut Writer, dynamic: u32) {
     let kernel = writer.kernel;
-    if has_dynamic_shared(kernel) || kernel.shared.iter().any(|a| a.reuses) {
+    if has_dynamic_shared(kernel) || kernel.shared.iter().any(|a| a.at.is_some()) {
         writer.line(if has_dynamic_shared(kernel) {
             format!("extern __shared__ __align__({dynamic}) unsigned char shared_memory[];")
         } else {

@@ -114,7 +114,7 @@ fn vectors_predicates_and_shared_memory_keep_their_names() {
     let at = var(&mut k, "i", DType::I32, None);
     let frag = var(&mut k, "x", DType::F32, Some(4));
     let u = var(&mut k, "u", DType::I32, None);
-    k.shared.push(SharedArray { name: "x_smem".into(), dtype: DType::F32, len: 256, align: 16, reuses: false });
+    k.shared.push(SharedArray { name: "x_smem".into(), dtype: DType::F32, len: 256, align: 16, at: None });
     let smem = |index| Place { space: Space::Shared(SharedId(0)), dtype: DType::F32, index };
     k.body = vec![
         Stmt::Let { var: at, value: Expr::Special(Special::Thread) },
@@ -246,15 +246,15 @@ fn conversions_that_c_makes_by_itself_are_not_written() {
 #[test]
 fn much_shared_memory_is_dynamic() {
     let mut k = kernel("k", &[("p", false)]);
-    k.shared.push(SharedArray { name: "a".into(), dtype: DType::F32, len: 8192, align: 16, reuses: false });
-    k.shared.push(SharedArray { name: "b".into(), dtype: DType::F32, len: 8192, align: 128, reuses: false });
+    k.shared.push(SharedArray { name: "a".into(), dtype: DType::F32, len: 8192, align: 16, at: None });
+    k.shared.push(SharedArray { name: "b".into(), dtype: DType::F32, len: 8192, align: 128, at: None });
     let text = emit(&k);
     assert!(text.contains("extern __shared__ __align__(128) unsigned char shared_memory[];"), "{text}");
     assert!(text.contains("float* const b = reinterpret_cast<float*>(shared_memory + 32768);"), "{text}");
     assert!(has_dynamic_shared(&k));
     // In one file it is one variable, which nvcc wants declared alike everywhere.
     let mut other = kernel("other", &[("p", false)]);
-    other.shared.push(SharedArray { name: "c".into(), dtype: DType::F32, len: 16384, align: 16, reuses: false });
+    other.shared.push(SharedArray { name: "c".into(), dtype: DType::F32, len: 16384, align: 16, at: None });
     let both = emit_kernels(&[k, other]);
     assert_eq!(both.matches("extern __shared__ __align__(128) unsigned char shared_memory[];").count(), 2, "{both}");
 }

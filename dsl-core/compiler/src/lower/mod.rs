@@ -6,7 +6,7 @@
 //! 3. `PASSES`: tile IR becomes a page of block IR, and every decision is written to it. The verifier runs behind each.
 //! 4. `expand`: the page becomes SIMT IR.
 //! 5. `cleanup`: loops of one iteration, unused variables and barriers that order nothing vanish; 64-bit integers that 32 bits hold become
-//!    32-bit ones; pointers through which threads exchange values are not `restrict`.
+//!    32-bit ones; shared arrays that are never needed at the same time lie on the same bytes where that makes room for more blocks; pointers through which threads exchange values are not `restrict`.
 //! 6. [`girih_ir::simt::verify`].
 
 mod cleanup;
@@ -67,7 +67,7 @@ fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
     let paged = Paged::new(kernel, facts, schedule, target)?;
     let page = paged.page(facts, &mut |_, _| {})?;
     let written = expand::expand(&page, paged.launch(&page, target), provenance(kernel, facts, schedule));
-    let mut lowered = tidy(kernel, written.map_err(|refusal| refusal.error(kernel, &paged.plan))?);
+    let mut lowered = tidy(kernel, written.map_err(|refusal| refusal.error(kernel, &paged.plan))?, target);
     plan::room::check(kernel, schedule, &lowered, target)?;
     simt::verify::verify(&lowered, "lower");
     lowered.each_launch(&mut |launch| launch.provenance.launch = describe_launch(launch, kernel));
@@ -154,16 +154,17 @@ impl Paged {
 }
 
 /// Tidies up what was written out, and puts launches behind one another.
-fn tidy(kernel: &tile::Kernel, written: expand::Written) -> simt::Kernel {
+fn tidy(kernel: &tile::Kernel, written: expand::Written, target: &Target) -> simt::Kernel {
     let expand::Written { kernel: mut lowered, launch, authors_arrays, alone, next } = written;
     cleanup::simplify::simplify(&mut lowered);
     cleanup::narrow::narrow(&mut lowered, &launch);
     if !crate::analyses::barriers::has_own(kernel) {
         cleanup::remove_barriers::remove_barriers(&mut lowered, &authors_arrays, alone);
     }
+    cleanup::overlay_arrays::overlay_arrays(&mut lowered, &authors_arrays, target);
     cleanup::drop_restrict::drop_restrict(&mut lowered);
     lowered.next = next.map(|next| {
-        let mut next = tidy(kernel, *next);
+        let mut next = tidy(kernel, *next, target);
         expand::drop_unused_params(&mut next);
         Box::new(next)
     });

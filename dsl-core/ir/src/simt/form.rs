@@ -19,7 +19,7 @@ pub fn form(kernel: &Kernel) -> u64 {
     for launch in kernel.launches() {
         let mut forms = Forms { kernel: launch, state: State::default() };
         let params: Vec<String> = launch.params.iter().map(|p| format!("{:?}", p.kind)).collect();
-        let arrays: Vec<_> = launch.shared.iter().map(|a| (a.dtype, a.len, a.align, a.reuses)).collect();
+        let arrays: Vec<_> = launch.shared.iter().map(|a| (a.dtype, a.len, a.align, a.at)).collect();
         let body = forms.block(&launch.body);
         (params, arrays, format!("{:?}", launch.launch), body).hash(&mut all);
     }

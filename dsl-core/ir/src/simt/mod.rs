@@ -62,8 +62,9 @@ pub struct SharedArray {
     pub len: u32,
     /// Alignment in bytes.
     pub align: u32,
-    /// It begins where the block's shared memory begins: what the arrays before it hold is no longer needed when it is written.
-    pub reuses: bool,
+    /// The byte of the block's shared memory at which it begins; `None`: behind the array before it. Arrays that lie on the same bytes are
+    /// never needed at the same time: what one holds is gone when another is written.
+    pub at: Option<u32>,
 }
 
 /// How a kernel is launched.
@@ -147,17 +148,17 @@ pub struct Kernel {
     pub next: Option<Box<Kernel>>,
 }
 
-/// Byte offset of each of a block's shared arrays and their total size: one after the other at their alignment, but for those that reuse
-/// what others had.
+/// Byte offset of each of a block's shared arrays and their total size: one after the other at their alignment, but for those whose place is
+/// given.
 pub fn shared_offsets(arrays: &[SharedArray]) -> (Vec<u32>, u32) {
     let mut offsets = Vec::new();
     let mut end = 0u32;
     let bytes = |a: &SharedArray| a.len * a.dtype.size() as u32;
     for a in arrays {
-        if a.reuses {
-            offsets.push(0);
+        if let Some(at) = a.at {
+            offsets.push(at);
             // What is declared behind it is there at the same time.
-            end = end.max(bytes(a));
+            end = end.max(at + bytes(a));
             continue;
         }
         let start = end.next_multiple_of(a.align.max(1));
@@ -187,7 +188,7 @@ impl Kernel {
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.0 as usize]
     }
-    /// Bytes of shared memory: arrays placed one after the other at their alignment, but for those that reuse what others had.
+    /// Bytes of shared memory: arrays placed one after the other at their alignment, but for those whose place is given.
     pub fn shared_bytes(&self) -> u32 {
         self.shared_offsets().1
     }

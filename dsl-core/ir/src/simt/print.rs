@@ -28,8 +28,8 @@ pub fn print(kernel: &Kernel) -> String {
     }
     let _ = writeln!(out, ") {{");
     for (i, a) in kernel.shared.iter().enumerate() {
-        let again = if a.reuses { " from the first byte again" } else { "" };
-        let _ = writeln!(out, "    shared {}#{i}: {}[{}] align {}{again};", a.name, a.dtype, a.len, a.align);
+        let at = a.at.map_or(String::new(), |at| format!(" at byte {at}"));
+        let _ = writeln!(out, "    shared {}#{i}: {}[{}] align {}{at};", a.name, a.dtype, a.len, a.align);
     }
     block(kernel, &kernel.body, 1, &mut out);
     out.push_str("}\n");

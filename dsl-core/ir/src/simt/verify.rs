@@ -135,6 +135,9 @@ impl Verifier<'_> {
         for a in &k.shared {
             let suits = a.align.is_power_of_two() && a.align as usize >= a.dtype.size();
             self.require(suits, || format!("shared array {} of {} is aligned to {} bytes", a.name, a.dtype, a.align))?;
+            self.require(a.at.is_none_or(|at| at.is_multiple_of(a.align)), || {
+                format!("shared array {} begins at byte {:?}", a.name, a.at)
+            })?;
             total += a.len as u64 * a.dtype.size() as u64 + a.align as u64;
         }
         self.require(total < 1 << 31, || format!("shared arrays take {total} bytes"))

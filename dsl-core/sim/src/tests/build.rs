@@ -109,7 +109,7 @@ impl Build {
     }
 
     pub fn array(&mut self, name: &str, dtype: DType, len: u32) -> u32 {
-        self.kernel.shared.push(SharedArray { name: name.into(), dtype, len, align: 16, reuses: false });
+        self.kernel.shared.push(SharedArray { name: name.into(), dtype, len, align: 16, at: None });
         self.kernel.shared.len() as u32 - 1
     }
 

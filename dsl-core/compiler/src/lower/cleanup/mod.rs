@@ -3,5 +3,6 @@
 pub(crate) mod array_copies;
 pub(crate) mod drop_restrict;
 pub(crate) mod narrow;
+pub(crate) mod overlay_arrays;
 pub(crate) mod remove_barriers;
 pub(crate) mod simplify;

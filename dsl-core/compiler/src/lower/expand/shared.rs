@@ -36,7 +36,7 @@ impl Expander<'_> {
         let copies = if join.is_some() { self.kernel.launch.copies } else { 1 };
         let name = declared.name.unwrap_or_else(|| "shared".into());
         let len = lens.iter().product::<i64>() * copies;
-        self.shared.push(girih_ir::simt::SharedArray { name, dtype: declared.dtype, len: len as u32, align: 16, reuses: false });
+        self.shared.push(girih_ir::simt::SharedArray { name, dtype: declared.dtype, len: len as u32, align: 16, at: None });
         let array = Array { id: ArrayId(self.shared.len() as u32 - 1), dtype: declared.dtype, lens, copies, join };
         self.arrays.insert(id, array.clone());
         array

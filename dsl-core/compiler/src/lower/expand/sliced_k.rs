@@ -139,7 +139,7 @@ impl Expander<'_> {
         let lanes = [4, 2, 1].into_iter().find(|n| own % n == 0).unwrap_or(1);
         let name = self.name_of(sum, "sum");
         let (name_of, len) = (format!("{name}_slices"), (threads * slices * (slices - 1) * own) as u32);
-        self.shared.push(SharedArray { name: name_of, dtype, len, align: 16, reuses: true });
+        self.shared.push(SharedArray { name: name_of, dtype, len, align: 16, at: Some(0) });
         let id = SharedId(self.shared.len() as u32 - 1);
         let place = |cx: &Self, of: Expr, slot: Expr, run: &Expr| {
             let slot = LOCAL.add(LOCAL.mul(of, LOCAL.lit(slices - 1)), slot);

@@ -91,7 +91,7 @@ pub(super) fn written(kernel: &tile::Kernel, schedule: &Schedule, page: &block::
     let facts = Facts::best(kernel);
     let paged = Paged::new(kernel, &facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
     let out = expand::expand(page, paged.launch(page, Target::h200()), provenance(kernel, &facts, schedule));
-    tidy(kernel, out.unwrap_or_else(|e| panic!("{e:?}")))
+    tidy(kernel, out.unwrap_or_else(|e| panic!("{e:?}")), Target::h200())
 }
 
 /// The code without the lines that name the schedule.

@@ -8,7 +8,7 @@ use crate::types::{BinaryOp, DType};
 /// A kernel with one pointer, two shared arrays and four i32 variables.
 fn kernel(body: Vec<Stmt>) -> Kernel {
     let var = |name: &str| Var { name: name.into(), dtype: DType::I32, len: None };
-    let array = |name: &str| crate::simt::SharedArray { name: name.into(), dtype: DType::I32, len: 32, align: 4, reuses: false };
+    let array = |name: &str| crate::simt::SharedArray { name: name.into(), dtype: DType::I32, len: 32, align: 4, at: None };
     let provenance = Provenance {
         signature: String::new(),
         loc: crate::loc::SourceLoc::caller(),

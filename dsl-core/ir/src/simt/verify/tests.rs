@@ -69,7 +69,7 @@ fn kernel(more: Vec<Stmt>) -> Kernel {
             var("sum", DType::F32, None),
             var("i", DType::I32, None),
         ],
-        shared: vec![SharedArray { name: "s".into(), dtype: DType::F32, len: 64, align: 16, reuses: false }],
+        shared: vec![SharedArray { name: "s".into(), dtype: DType::F32, len: 64, align: 16, at: None }],
         body,
         launch,
         provenance: Provenance {
@@ -243,8 +243,8 @@ fn units(block: u32, statement: Stmt) -> Kernel {
     let array = |dtype, len| Var { name: "part".into(), dtype, len: Some(len) };
     k.vars = vec![array(DType::F16, 8), array(DType::F32, 4), array(DType::I8, 4)];
     k.shared = vec![
-        SharedArray { name: "rows".into(), dtype: DType::F16, len: 64, align: 16, reuses: false },
-        SharedArray { name: "loose".into(), dtype: DType::F16, len: 64, align: 8, reuses: false },
+        SharedArray { name: "rows".into(), dtype: DType::F16, len: 64, align: 16, at: None },
+        SharedArray { name: "loose".into(), dtype: DType::F16, len: 64, align: 8, at: None },
     ];
     k.body = (0..3).map(|v| Stmt::Declare { var: VarId(v), init: None }).collect();
     k.body.push(statement);

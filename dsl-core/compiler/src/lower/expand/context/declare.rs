@@ -95,5 +95,5 @@ impl Expander<'_> {
 }
 
 fn shared_array(name: &str, dtype: DType, len: i64) -> SharedArray {
-    SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16, reuses: false }
+    SharedArray { name: name.to_string(), dtype, len: len as u32, align: 16, at: None }
 }
