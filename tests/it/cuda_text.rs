@@ -90,6 +90,7 @@ impl Build {
                 body: empty(),
                 launch,
                 provenance,
+                alike: Default::default(),
                 next: None,
             },
         }

@@ -74,6 +74,7 @@ mod tidy;
 mod tuner;
 mod tuning;
 mod typed_launches;
+mod uniform;
 mod waits;
 mod windows;
 mod words;

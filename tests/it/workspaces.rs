@@ -95,6 +95,7 @@ fn last_block(beyond: i64) -> Kernel {
             facts: String::new(),
             launch: String::new(),
         },
+        alike: Default::default(),
         next: None,
     };
     verify::verify(&kernel, "test");

@@ -6,6 +6,9 @@ pub use relatives::RELATIVES;
 
 use crate::fragments::Atom;
 
+/// Registers of a multiprocessor, on every target.
+pub const REGISTERS_PER_MULTIPROCESSOR: u32 = 65536;
+
 /// Features that code generation asks for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Target {

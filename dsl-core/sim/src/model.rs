@@ -6,7 +6,7 @@
 //! dependent operations takes, wave after wave: where both are about as long, they add up as the sides of a right angle do. Memory runs at
 //! full bandwidth only if enough bytes are in flight: occupancy × the independent bytes that a thread requests before it waits.
 
-use girih_ir::target::{MatrixRates, Target};
+use girih_ir::target::{MatrixRates, REGISTERS_PER_MULTIPROCESSOR, Target};
 
 /// What a launch does, scaled to the whole grid. Numbers are totals over all blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -162,8 +162,6 @@ pub struct Prediction {
 
 /// Registers are given to warps in units of this many.
 const REGISTER_GRANULE: u32 = 256;
-/// Registers of a multiprocessor, on every target.
-const REGISTERS: u32 = 65536;
 /// Sectors of L2 traffic per clock and multiprocessor: 64 bytes.
 const L2_SECTORS_PER_CLOCK: f64 = 2.0;
 /// Lines that the L1 of a multiprocessor asks the L2 for per clock, however little of each: measured with columns of a matrix on an H200.
@@ -194,7 +192,7 @@ pub fn occupancy(target: &Target, launch: &Launch, resources: &Resources) -> Occ
         (target.blocks_per_multiprocessor, Limit::Blocks),
         (target.threads_per_multiprocessor / (warps * 32), Limit::Warps),
         (target.shared_per_multiprocessor.checked_div(shared).unwrap_or(u32::MAX), Limit::Shared),
-        (REGISTERS / registers, Limit::Registers),
+        (REGISTERS_PER_MULTIPROCESSOR / registers, Limit::Registers),
     ];
     // Of equal limits the last one is named: it is the one that a schedule can change.
     let (mut blocks, mut limit) = fits.into_iter().fold((u32::MAX, Limit::Blocks), |best, next| if next.0 <= best.0 { next } else { best });
@@ -208,7 +206,7 @@ pub fn occupancy(target: &Target, launch: &Launch, resources: &Resources) -> Occ
 /// Registers that the compiler gives each of a block's threads at most, where so many blocks are to fit a multiprocessor.
 pub fn most_registers(block: u32, min_blocks: u32) -> u32 {
     let threads = block.next_multiple_of(32).max(32) * min_blocks.max(1);
-    (REGISTERS / threads / 8 * 8).min(255)
+    (REGISTERS_PER_MULTIPROCESSOR / threads / 8 * 8).min(255)
 }
 
 /// Predicts the time of one launch.

@@ -16,6 +16,7 @@ pub(crate) mod numbers;
 pub(crate) mod print;
 pub(crate) mod range;
 mod stmt;
+pub(crate) mod uniform;
 pub(crate) mod verify;
 mod visit;
 

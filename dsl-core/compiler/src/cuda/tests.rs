@@ -30,6 +30,7 @@ fn kernel(name: &str, pointers: &[(&str, bool)]) -> Kernel {
             facts: "nothing promised".into(),
             launch: "ceil(n / 256) blocks of 256 threads".into(),
         },
+        alike: Default::default(),
         next: None,
     }
 }

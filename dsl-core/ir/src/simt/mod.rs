@@ -30,6 +30,7 @@ pub use crate::types::{ShuffleKind, VoteKind};
 pub use expr::{CacheHint, Expr, Fragment, Place, Space, Special, expr_dtype};
 pub use params::{Param, ParamKind, TensorMap};
 pub use shared_matrix::{SharedMatrix, swizzled};
+use std::collections::BTreeSet;
 pub use stmt::{Barrier, Stmt};
 
 /// Index of a [`Var`].
@@ -135,6 +136,8 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// Register variables, by [`VarId`].
     pub vars: Vec<Var>,
+    /// Scalar variables that all threads of a block have alike wherever a condition is made of them: what a reduction has told to all, say.
+    pub alike: BTreeSet<VarId>,
     /// Shared arrays, by [`SharedId`].
     pub shared: Vec<SharedArray>,
     /// What each thread does.

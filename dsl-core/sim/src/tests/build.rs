@@ -92,7 +92,19 @@ impl Build {
             launch: String::new(),
         };
         let (name, body) = ("test".into(), vec![]);
-        Build { kernel: Kernel { name, params: vec![], vars: vec![], shared: vec![], body, launch, provenance, next: None } }
+        Build {
+            kernel: Kernel {
+                name,
+                params: vec![],
+                vars: vec![],
+                shared: vec![],
+                body,
+                launch,
+                provenance,
+                alike: Default::default(),
+                next: None,
+            },
+        }
     }
 
     pub fn pointer(&mut self, name: &str, dtype: DType, writable: bool) -> usize {

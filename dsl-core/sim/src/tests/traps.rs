@@ -132,6 +132,28 @@ fn uninitialised_reads() {
     assert_eq!(t.thread, Some(5));
 }
 
+/// Two arrays on the same bytes: what one holds is gone when the other is written.
+#[test]
+fn a_byte_belongs_to_the_array_it_was_written_as() {
+    let exchange = |again: bool| {
+        let mut k = Build::new(32);
+        let out = k.pointer("out", DType::F32, true);
+        let (first, second) = (k.array("first", DType::F32, 32), k.array("second", DType::F32, 32));
+        k.kernel.shared[second as usize].at = Some(64);
+        let thread = k.special(Special::Thread);
+        k.push(store(shared(first, thread.clone()), float(1.0)));
+        k.push(Stmt::Barrier(Barrier::Block));
+        k.push(store(shared(second, thread.clone()), float(2.0)));
+        k.push(Stmt::Barrier(Barrier::Block));
+        k.push(store(global(out, thread.clone()), load(shared(if again { first } else { second }, thread))));
+        k.done()
+    };
+    launch(&exchange(false), 1, &[Given::Raw(128)]);
+    let t = trap(&exchange(true), 1, &[Given::Raw(128)]);
+    assert!(t.to_string().contains("uninitialised: first[16], where `second` was written since"), "{t}");
+    assert_eq!(t.thread, Some(16));
+}
+
 #[test]
 fn misaligned_vectors() {
     let x = numbers(129);

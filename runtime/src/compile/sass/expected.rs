@@ -185,6 +185,7 @@ mod tests {
             body,
             launch: LaunchRecord::new(HostExpr::Const(1), 32),
             provenance: Provenance { signature: text(), loc, schedule: text(), facts: text(), launch: text() },
+            alike: Default::default(),
             next: None,
         }
     }

@@ -4,7 +4,7 @@
 //! Before: `loop { a_smem .. } loop { c_smem .. }`, each array in bytes of its own
 //! After:  `loop { a_smem .. } barrier; loop { c_smem .. }`, both from the same byte on
 //!
-//! The statements of a block fall into phases: no array is used in two of them. An array that the compiler made holds nothing from one turn
+//! The statements of a block fall into phases, each of them or its neighbour with a loop in which threads meet: no array is used in two. An array that the compiler made holds nothing from one turn
 //! of the block that has all its accesses to the next, as its first turn finds nothing there. The author's arrays keep what they hold and
 //! stay where they are. Between two phases all threads meet, and copies of the phase before have landed.
 //! Runs behind `remove_barriers`, which knows arrays by their names.
@@ -12,8 +12,8 @@
 mod meetings;
 
 use girih_ir::simt::visit::{blocks, each_place, inner_blocks};
-use girih_ir::simt::{Barrier, Kernel, SharedArray, SharedId, Space, Stmt, shared_offsets};
-use girih_ir::target::Target;
+use girih_ir::simt::{Barrier, Kernel, SharedArray, SharedId, Space, Stmt, VarId, shared_offsets};
+use girih_ir::target::{REGISTERS_PER_MULTIPROCESSOR, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Consecutive statements of a block, and the arrays that they alone use.
@@ -33,6 +33,9 @@ struct Found {
     bytes: u32,
 }
 
+/// Registers that a thread has beside its arrays: what it counts and where it reads.
+const ADDRESSES: u32 = 24;
+
 /// Accesses by array.
 type Uses = BTreeMap<SharedId, usize>;
 
@@ -42,8 +45,9 @@ pub(crate) fn overlay_arrays(kernel: &mut Kernel, kept: &BTreeSet<SharedId>, tar
         return;
     }
     let (plain, block) = (kernel.shared_bytes(), kernel.launch.block);
-    let others = (target.threads_per_multiprocessor / block).min(target.blocks_per_multiprocessor);
-    if blocks_by_shared(plain, target) >= others || !meets_as_a_block(&kernel.body) {
+    let by_registers = REGISTERS_PER_MULTIPROCESSOR / (block.next_multiple_of(32) * least_registers(kernel, &kernel.body));
+    let others = by_registers.min(target.threads_per_multiprocessor / block).min(target.blocks_per_multiprocessor);
+    if plain <= target.shared_per_block && blocks_by_shared(plain, target) >= others || !meets_as_a_block(&kernel.body) {
         return;
     }
     let mut body = std::mem::take(&mut kernel.body);
@@ -57,6 +61,17 @@ pub(crate) fn overlay_arrays(kernel: &mut Kernel, kept: &BTreeSet<SharedId>, tar
         meetings::meet_between(&mut body, &found);
     }
     kernel.body = body;
+}
+
+/// Registers that a thread takes at least: those of its arrays that are there at the same time, and some for the rest.
+fn least_registers(kernel: &Kernel, body: &[Stmt]) -> u32 {
+    fn arrays(kernel: &Kernel, body: &[Stmt]) -> usize {
+        let words = |var: VarId| kernel.var(var).len.map_or(0, |len| (len as usize * kernel.var(var).dtype.size()).div_ceil(4));
+        let own = body.iter().map(|stmt| if let Stmt::Declare { var, .. } = stmt { words(*var) } else { 0 });
+        let inner = body.iter().flat_map(inner_blocks).map(|block| arrays(kernel, block)).max();
+        own.sum::<usize>() + inner.unwrap_or(0)
+    }
+    (arrays(kernel, body) as u32 + ADDRESSES).next_multiple_of(8).min(255)
 }
 
 /// Blocks of so many bytes for which a multiprocessor has shared memory.
@@ -100,6 +115,28 @@ fn uses(stmts: &mut [Stmt]) -> Uses {
     found
 }
 
+/// Whether a phase has a loop in whose turns threads meet: one meeting more beside it costs nothing.
+fn is_long(phase: &Phase, stmts: &[Stmt]) -> bool {
+    stmts[phase.first..=phase.last]
+        .iter()
+        .any(|s| matches!(s, Stmt::For { .. } | Stmt::While { .. }) && has_barrier(std::slice::from_ref(s)))
+}
+
+/// The phases, those put together that no loop stands in between.
+fn joined(phases: Vec<Phase>, stmts: &[Stmt]) -> Vec<Phase> {
+    let mut joined: Vec<Phase> = Vec::new();
+    for phase in phases {
+        match joined.last_mut() {
+            Some(before) if !is_long(before, stmts) && !is_long(&phase, stmts) => {
+                before.last = phase.last;
+                before.arrays.extend(phase.arrays);
+            }
+            _ => joined.push(phase),
+        }
+    }
+    joined
+}
+
 struct Search<'k> {
     shared: &'k [SharedArray],
     kept: &'k BTreeSet<SharedId>,
@@ -115,8 +152,9 @@ impl Search<'_> {
         if !has_barrier(stmts) {
             return;
         }
-        let phases = self.phases(stmts);
-        if phases.len() > 1 && phases.iter().all(|p| has_barrier(&stmts[p.first..=p.last])) {
+        let phases = joined(self.phases(stmts), stmts);
+        let ends_meet = !repeated || [phases.first(), phases.last()].into_iter().flatten().any(|p| is_long(p, stmts));
+        if phases.len() > 1 && ends_meet && phases.iter().all(|p| has_barrier(&stmts[p.first..=p.last])) {
             let (placed, bytes) = self.place(&phases);
             if self.best.as_ref().is_none_or(|best| bytes < best.bytes) {
                 self.best = Some(Found { way: self.way.clone(), repeated, phases, placed, bytes });

@@ -26,7 +26,7 @@ struct Side {
 
 impl Expander<'_> {
     pub fn branch(&mut self, condition: ValueId, then: &Block, otherwise: &Block, results: &[Branch]) -> Expanded<()> {
-        let condition = self.scalar(condition);
+        let (value, condition) = (condition, self.scalar(condition));
         let outer = self.values.clone();
         let mut slots: Vec<Option<Chosen>> = vec![None; results.len()];
         let mut sides = Vec::new();
@@ -61,7 +61,7 @@ impl Expander<'_> {
             });
         }
         let [then, otherwise] = sides.try_into().unwrap_or_else(|_| panic!("control: a branch has two sides"));
-        let condition = self.agreed(condition, &[&then.block, &otherwise.block]);
+        let condition = self.agreed(value, condition, &[&then.block, &otherwise.block]);
         self.emit(Stmt::If { condition, then: then.block, otherwise: otherwise.block });
         for (r, rep) in results.iter().zip(reps) {
             self.set(r.result, rep);

@@ -15,7 +15,7 @@ use crate::lower::refusal::Refusal;
 use girih_ir::layout::{Digit, Layout};
 use girih_ir::simt::{self, Expr, Param, ParamKind, SharedArray, SharedId, Special, Stmt, Var, VarId};
 use girih_ir::types::DType;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Which bounds checks a tile's code has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +73,10 @@ pub(crate) struct Expander<'a> {
     pub accessed_in: HashMap<Key, Layout>,
     /// Each thread accesses tensors at elements of its own alone, under a condition of its own.
     pub keeps_to_own: bool,
+    /// Scalars that threads of a block may have different values of.
+    pub differing: HashSet<ValueId>,
+    /// Variables of which scalars are made that threads of a block have alike.
+    pub alike: BTreeSet<VarId>,
     /// Copies to shared memory write zeros where this is false.
     pub copies_if: Option<Expr>,
     /// Between which numbers variables, and all elements of arrays, surely lie.
@@ -159,6 +163,8 @@ impl<'a> Expander<'a> {
             stored_copies: false,
             accessed_in: HashMap::new(),
             keeps_to_own: false,
+            differing: crate::block::uniform::Differing::of(kernel),
+            alike: BTreeSet::new(),
             copies_if: None,
             ranges: HashMap::new(),
             multiples: HashMap::new(),
@@ -232,6 +238,9 @@ impl<'a> Expander<'a> {
     }
 
     pub fn set(&mut self, value: ValueId, rep: Rep) {
+        if let (Rep::Scalar(e), false) = (&rep, self.differing.contains(&value)) {
+            variables(&mut e.clone(), &mut self.alike);
+        }
         self.values[value.0 as usize] = Some(rep);
     }
 
@@ -335,6 +344,15 @@ impl<'a> Expander<'a> {
         assert_eq!(self.blocks.len(), 1, "lowering: a block was left open");
         let body = self.blocks.into_iter().next().unwrap_or_default();
         let name = self.kernel.name.clone();
-        simt::Kernel { name, params: self.params, vars: self.vars, shared: self.shared, body, launch, provenance, next: None }
+        let (vars, alike) = (self.vars, self.alike);
+        simt::Kernel { name, params: self.params, vars, alike, shared: self.shared, body, launch, provenance, next: None }
     }
+}
+
+/// Adds the scalar variables of an expression.
+fn variables(e: &mut Expr, found: &mut BTreeSet<VarId>) {
+    if let Expr::Var(v) = e {
+        found.insert(*v);
+    }
+    girih_ir::simt::visit::children(e, &mut |child| variables(child, found));
 }

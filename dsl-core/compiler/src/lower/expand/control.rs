@@ -202,14 +202,14 @@ impl Expander<'_> {
         let carried = self.start_carries(carries)?;
         let outer = self.enter_turn();
         self.lower_block(header)?;
-        let condition = self.scalar(condition);
+        let (value, condition) = (condition, self.scalar(condition));
         let header = self.close();
         self.open();
         self.lower_block(body)?;
         self.end_carries(carries, &carried)?;
         let turn = self.leave_turn(outer);
         self.blocks.push(header.clone());
-        let condition = self.agreed(condition, &[&header, &turn]);
+        let condition = self.agreed(value, condition, &[&header, &turn]);
         let header = self.close();
         self.emit(Stmt::While { header, condition, body: turn });
         self.finish_carries(carries, &carried);

@@ -1,18 +1,19 @@
 //! Agreement on a condition: where the threads of a block meet at barriers below it, all must take the same way.
 //!
-//! A scalar of the author's is the same in all threads, but lowering knows that of few: of parameters, and of what every thread reads from
-//! one place. Any other condition goes through shared memory, where thread 0 says what holds.
+//! A scalar of the author's is the same in all threads but for few ([`crate::block::uniform`]). A condition of these goes through shared
+//! memory, where thread 0 says what holds.
 
 use super::context::Expander;
 use super::index::{compare, literal};
+use crate::block::ValueId;
 use girih_ir::simt::visit::inner_blocks;
 use girih_ir::simt::{Barrier, Expr, Place, Space, Stmt};
 use girih_ir::types::{CompareOp, DType};
 
 impl Expander<'_> {
-    /// The condition as all threads read it, if threads meet in one of the blocks below it and might differ about it.
-    pub fn agreed(&mut self, condition: Expr, below: &[&[Stmt]]) -> Expr {
-        if !mentions_variables(&condition) || !below.iter().any(|b| meets(b)) {
+    /// The condition, which is this value, as all threads read it, if threads meet in one of the blocks below it and might differ about it.
+    pub fn agreed(&mut self, value: ValueId, condition: Expr, below: &[&[Stmt]]) -> Expr {
+        if !self.differing.contains(&value) && !has_elements(&condition) || !below.iter().any(|b| meets(b)) {
             return condition;
         }
         let id = self.new_shared("goes_on", DType::I32, 1);
@@ -35,12 +36,9 @@ fn meets(block: &[Stmt]) -> bool {
     block.iter().any(|stmt| here(stmt) || inner_blocks(stmt).into_iter().any(meets))
 }
 
-fn mentions_variables(e: &Expr) -> bool {
-    match e {
-        Expr::Literal(_) | Expr::Param(_) | Expr::Special(_) => false,
-        Expr::Var(_) | Expr::Element(..) | Expr::Load { .. } => true,
-        Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => mentions_variables(a),
-        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => mentions_variables(a) || mentions_variables(b),
-        Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().any(|x| mentions_variables(x)),
-    }
+/// Of an array's elements it is not known which are the same in all threads.
+fn has_elements(e: &Expr) -> bool {
+    let mut found = matches!(e, Expr::Element(..));
+    girih_ir::simt::visit::children(&mut e.clone(), &mut |child| found |= has_elements(child));
+    found
 }

@@ -25,6 +25,7 @@ fn kernel(body: Vec<Stmt>) -> Kernel {
         body,
         launch,
         provenance,
+        alike: Default::default(),
         next: None,
     }
 }

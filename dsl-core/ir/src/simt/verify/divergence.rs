@@ -10,7 +10,7 @@ impl Verifier<'_> {
 
     /// Whether an expression's value may differ between threads of a block. Loads may, unless they read what every thread reads.
     pub(super) fn varies(&self, e: &Expr) -> bool {
-        let var = |v: &VarId| self.varying.get(v.0 as usize).copied().unwrap_or(true);
+        let var = |v: &VarId| !self.kernel.alike.contains(v) && self.varying.get(v.0 as usize).copied().unwrap_or(true);
         match e {
             Expr::Literal(_) | Expr::Param(_) => false,
             Expr::Var(v) => var(v),

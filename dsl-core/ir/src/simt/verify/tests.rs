@@ -79,6 +79,7 @@ fn kernel(more: Vec<Stmt>) -> Kernel {
             facts: String::new(),
             launch: String::new(),
         },
+        alike: Default::default(),
         next: None,
     }
 }

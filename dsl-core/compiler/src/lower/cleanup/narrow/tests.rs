@@ -23,7 +23,17 @@ fn kernel() -> Kernel {
     let [signature, schedule, facts, launch] = [(); 4].map(|()| String::new());
     let provenance = Provenance { signature, loc: SourceLoc::NONE, schedule, facts, launch };
     let launch = LaunchRecord::new(HostExpr::Const(1), 64);
-    let mut k = Kernel { name: "by_hand".into(), params, vars: vec![], shared: vec![], body: vec![], launch, provenance, next: None };
+    let mut k = Kernel {
+        name: "by_hand".into(),
+        params,
+        vars: vec![],
+        shared: vec![],
+        body: vec![],
+        launch,
+        provenance,
+        alike: Default::default(),
+        next: None,
+    };
     for (name, special) in [("block", Special::Block), ("thread", Special::Thread)] {
         let var = declared(&mut k, name, DType::I32);
         k.body.push(Stmt::Let { var, value: Expr::Special(special) });
