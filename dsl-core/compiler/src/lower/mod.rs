@@ -26,7 +26,7 @@ use girih_ir::error::CompileError;
 use girih_ir::facts::Facts;
 use girih_ir::schedule::{Schedule, ScheduleError};
 use girih_ir::simt;
-use girih_ir::target::Target;
+use girih_ir::target::{REGISTERS_PER_MULTIPROCESSOR, Target};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, ParamKind};
 use passes::Source;
@@ -161,7 +161,7 @@ fn tidy(kernel: &tile::Kernel, written: expand::Written, target: &Target) -> sim
     if !crate::analyses::barriers::has_own(kernel) {
         cleanup::remove_barriers::remove_barriers(&mut lowered, &authors_arrays, alone);
     }
-    cleanup::overlay_arrays::overlay_arrays(&mut lowered, &authors_arrays, target);
+    cleanup::overlay_arrays::overlay_arrays(&mut lowered, &authors_arrays, room(target));
     cleanup::drop_restrict::drop_restrict(&mut lowered);
     lowered.next = next.map(|next| {
         let mut next = tidy(kernel, *next, target);
@@ -169,6 +169,18 @@ fn tidy(kernel: &tile::Kernel, written: expand::Written, target: &Target) -> sim
         Box::new(next)
     });
     lowered
+}
+
+/// What a multiprocessor of the target has room for.
+fn room(target: &Target) -> cleanup::overlay_arrays::Room {
+    cleanup::overlay_arrays::Room {
+        registers: REGISTERS_PER_MULTIPROCESSOR,
+        threads: target.threads_per_multiprocessor,
+        blocks: target.blocks_per_multiprocessor,
+        shared: target.shared_per_multiprocessor,
+        shared_per_block: target.shared_per_block,
+        reserved: target.shared_reserved,
+    }
 }
 
 /// Whether a schedule can be lowered.

@@ -19,9 +19,10 @@ pub fn form(kernel: &Kernel) -> u64 {
     for launch in kernel.launches() {
         let mut forms = Forms { kernel: launch, state: State::default() };
         let params: Vec<String> = launch.params.iter().map(|p| format!("{:?}", p.kind)).collect();
-        let arrays: Vec<_> = launch.shared.iter().map(|a| (a.dtype, a.len, a.align, a.at)).collect();
+        let arrays: Vec<_> = launch.shared.iter().map(|a| (a.dtype, a.len, a.align, a.at.is_some())).collect();
         let body = forms.block(&launch.body);
         (params, arrays, format!("{:?}", launch.launch), body).hash(&mut all);
+        launch.shared.iter().filter_map(|a| a.at).filter(|at| *at > 0).for_each(|at| at.hash(&mut all));
     }
     all.finish()
 }

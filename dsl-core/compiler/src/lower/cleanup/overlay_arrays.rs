@@ -13,7 +13,6 @@ mod meetings;
 
 use girih_ir::simt::visit::{blocks, each_place, inner_blocks};
 use girih_ir::simt::{Barrier, Kernel, SharedArray, SharedId, Space, Stmt, VarId, shared_offsets};
-use girih_ir::target::{REGISTERS_PER_MULTIPROCESSOR, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Consecutive statements of a block, and the arrays that they alone use.
@@ -39,22 +38,43 @@ const ADDRESSES: u32 = 24;
 /// Accesses by array.
 type Uses = BTreeMap<SharedId, usize>;
 
+/// What a multiprocessor has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub registers: u32,
+    pub threads: u32,
+    pub blocks: u32,
+    /// Bytes of shared memory.
+    pub shared: u32,
+    /// Those of one block, at most.
+    pub shared_per_block: u32,
+    /// Those that each block takes beside its own.
+    pub reserved: u32,
+}
+
+impl Room {
+    /// Blocks of so many bytes for which there is shared memory.
+    fn blocks_of(self, bytes: u32) -> u32 {
+        if bytes > self.shared_per_block { 0 } else { self.shared / (bytes + self.reserved).max(1) }
+    }
+}
+
 /// Lays arrays over one another. `kept` are the author's.
-pub(crate) fn overlay_arrays(kernel: &mut Kernel, kept: &BTreeSet<SharedId>, target: &Target) {
+pub(crate) fn overlay_arrays(kernel: &mut Kernel, kept: &BTreeSet<SharedId>, room: Room) {
     if kernel.shared.len() < 2 || kernel.shared.iter().any(|a| a.at.is_some()) || !kernel.launch.roles.is_empty() {
         return;
     }
     let (plain, block) = (kernel.shared_bytes(), kernel.launch.block);
-    let by_registers = REGISTERS_PER_MULTIPROCESSOR / (block.next_multiple_of(32) * least_registers(kernel, &kernel.body));
-    let others = by_registers.min(target.threads_per_multiprocessor / block).min(target.blocks_per_multiprocessor);
-    if plain <= target.shared_per_block && blocks_by_shared(plain, target) >= others || !meets_as_a_block(&kernel.body) {
+    let by_registers = room.registers / (block.next_multiple_of(32) * least_registers(kernel, &kernel.body));
+    let others = by_registers.min(room.threads / block).min(room.blocks);
+    if plain <= room.shared_per_block && room.blocks_of(plain) >= others || !meets_as_a_block(&kernel.body) {
         return;
     }
     let mut body = std::mem::take(&mut kernel.body);
     let total = uses(&mut body);
     let mut search = Search { shared: &kernel.shared, kept, total, way: Vec::new(), best: None };
     search.block(&mut body, false);
-    if let Some(found) = search.best.filter(|found| blocks_by_shared(found.bytes, target) > blocks_by_shared(plain, target)) {
+    if let Some(found) = search.best.filter(|found| room.blocks_of(found.bytes) > room.blocks_of(plain)) {
         for (array, at) in kernel.shared.iter_mut().zip(&found.placed) {
             array.at = Some(*at);
         }
@@ -72,11 +92,6 @@ fn least_registers(kernel: &Kernel, body: &[Stmt]) -> u32 {
         own.sum::<usize>() + inner.unwrap_or(0)
     }
     (arrays(kernel, body) as u32 + ADDRESSES).next_multiple_of(8).min(255)
-}
-
-/// Blocks of so many bytes for which a multiprocessor has shared memory.
-fn blocks_by_shared(bytes: u32, target: &Target) -> u32 {
-    if bytes > target.shared_per_block { 0 } else { target.shared_per_multiprocessor / (bytes + target.shared_reserved).max(1) }
 }
 
 /// Whether nothing but barriers of the block and of warps, and copies that threads wait for, orders accesses to shared memory.
