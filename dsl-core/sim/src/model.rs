@@ -111,8 +111,10 @@ pub enum Bottleneck {
     L2,
     /// Passes through shared memory.
     Shared,
-    /// fp32 or special-function units.
+    /// fp32 units.
     Arithmetic,
+    /// Special-function units: exponentials, roots, divisions.
+    SpecialFunctions,
     /// Tensor cores.
     Tensor,
     /// Instructions issued.
@@ -127,7 +129,7 @@ pub enum Bottleneck {
 
 impl Bottleneck {
     /// Those that have a time of their own: all but the launch and resources.
-    pub const BOUNDS: usize = 8;
+    pub const BOUNDS: usize = 9;
 
     /// A word for tables.
     pub fn name(self) -> &'static str {
@@ -137,6 +139,7 @@ impl Bottleneck {
             Bottleneck::L2 => "L2 bandwidth",
             Bottleneck::Shared => "shared memory",
             Bottleneck::Arithmetic => "arithmetic",
+            Bottleneck::SpecialFunctions => "special functions",
             Bottleneck::Tensor => "tensor pipe",
             Bottleneck::Issue => "instruction issue",
             Bottleneck::Atomics => "atomics",
@@ -279,16 +282,16 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     let far = if threads * f64::from(resources.spills) / 2.0 > SPILLS_KEPT { spilled } else { 0.0 };
     let sectors = if work.l2_sectors > 0.0 { work.l2_sectors } else { work.load_sectors + work.store_sectors };
     let l2 = cycles(sectors + work.partial_stores + 4.0 * far, L2_SECTORS_PER_CLOCK).max(cycles(work.l2_lines + far, L2_LINES_PER_CLOCK));
+    let (floats, special) =
+        (cycles(work.float_operations, f64::from(target.ffma_per_clock)), cycles(work.special_functions, SPECIAL_PER_CLOCK));
     let bounds = [
         (memory, Bottleneck::Memory),
         (slowed.max(latency), Bottleneck::Latency),
         (l2, Bottleneck::L2),
         // Shared memory and the L1 have one pipe.
         (cycles(work.shared_wavefronts + work.lines + spilled, 1.0), Bottleneck::Shared),
-        (
-            cycles(work.float_operations, f64::from(target.ffma_per_clock)).max(cycles(work.special_functions, SPECIAL_PER_CLOCK)),
-            Bottleneck::Arithmetic,
-        ),
+        (floats, Bottleneck::Arithmetic),
+        (special, Bottleneck::SpecialFunctions),
         (matrix_clocks(work, &target.matrix) / (busy * target.clock), Bottleneck::Tensor),
         (cycles(work.instructions + spilled, ISSUE_PER_CLOCK), Bottleneck::Issue),
         (work.atomics / (ATOMICS_PER_CLOCK * target.clock), Bottleneck::Atomics),
@@ -306,7 +309,8 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     if longest < target.launch {
         bottleneck = Bottleneck::Launch;
     }
-    let beside = bounds.iter().map(|(time, _)| time).sum::<f64>() - longest;
+    // Of the two units of plain arithmetic only the busier one counts here.
+    let beside = bounds.iter().map(|(time, _)| time).sum::<f64>() - floats.min(special) - longest;
     Prediction { seconds, occupancy, bottleneck, bytes_in_flight, bandwidth_share, beside, bounds, waves: grid / slots }
 }
 

@@ -185,8 +185,8 @@ fn spills(case: &Case) -> Found {
 
 fn matrix_unit(case: &Case) -> Found {
     let counts = case.counts?;
-    let plain_products = counts.matrix == 0.0 && case.bound_by(&[Bottleneck::Arithmetic, Bottleneck::Issue, Bottleneck::Shared]);
-    let why = "no product is made by a matrix unit; bound by what plain multiply-adds take".to_string();
+    let plain_products = counts.matrix == 0.0 && !case.bound_by(&[Bottleneck::Memory]);
+    let why = "no product is made by a matrix unit: each one is a multiply-add of a thread".to_string();
     plain_products.then(|| (why, vec![("unit", To::Words(&["Mma", "Wgmma"]))]))
 }
 

@@ -142,7 +142,8 @@ fn in_words(bound: Bottleneck) -> &'static str {
     match bound {
         Bottleneck::Latency => "memory latency: waves of blocks, each as long as its chain of dependent operations",
         Bottleneck::Shared => "shared memory and L1: passes through the banks, lines of global accesses",
-        Bottleneck::Arithmetic => "arithmetic: fp32 and special-function units",
+        Bottleneck::Arithmetic => "arithmetic: fp32 units",
+        Bottleneck::SpecialFunctions => "special functions: exponentials, roots, divisions",
         Bottleneck::Tensor => "tensor pipe: matrix instructions",
         Bottleneck::Memory | Bottleneck::L2 | Bottleneck::Issue | Bottleneck::Atomics | Bottleneck::Launch | Bottleneck::Resources => {
             bound.name()

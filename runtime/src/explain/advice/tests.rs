@@ -238,6 +238,7 @@ fn units_that_are_busy_are_told_of() {
     assert_eq!(settings(&m.of("matrix unit")), ["U=Mma"]);
     m.counts.matrix = 1e9;
     assert!(!m.rules().contains(&"matrix unit"), "a matrix unit is used already");
+    assert!(!made(3e8).rules().contains(&"matrix unit"), "the memory takes the longest, whichever unit multiplies");
     let mut m = made(3e8);
     m.work.instructions = 1e9;
     let told = m.of("instructions");
