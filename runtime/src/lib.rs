@@ -19,6 +19,9 @@ pub mod check;
 pub mod cores;
 #[doc(hidden)]
 #[cfg(feature = "tune")]
+pub mod explain;
+#[doc(hidden)]
+#[cfg(feature = "tune")]
 pub mod measure;
 #[doc(hidden)]
 pub mod store;

@@ -22,6 +22,7 @@ mod dots;
 mod dry_runs;
 mod elements;
 mod evaluator;
+mod explain;
 mod exports;
 mod floors;
 mod folds;

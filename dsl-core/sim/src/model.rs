@@ -111,8 +111,10 @@ pub enum Bottleneck {
     L2,
     /// Passes through shared memory.
     Shared,
-    /// fp32 or special-function units.
+    /// fp32 units.
     Arithmetic,
+    /// Special-function units: exponentials, roots, divisions.
+    SpecialFunctions,
     /// Tensor cores.
     Tensor,
     /// Instructions issued.
@@ -126,6 +128,9 @@ pub enum Bottleneck {
 }
 
 impl Bottleneck {
+    /// Those that have a time of their own: all but the launch and resources.
+    pub const BOUNDS: usize = 9;
+
     /// A word for tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -134,6 +139,7 @@ impl Bottleneck {
             Bottleneck::L2 => "L2 bandwidth",
             Bottleneck::Shared => "shared memory",
             Bottleneck::Arithmetic => "arithmetic",
+            Bottleneck::SpecialFunctions => "special functions",
             Bottleneck::Tensor => "tensor pipe",
             Bottleneck::Issue => "instruction issue",
             Bottleneck::Atomics => "atomics",
@@ -158,6 +164,10 @@ pub struct Prediction {
     pub bandwidth_share: f64,
     /// Seconds of all other bounds together: what overlaps with the longest one, if all goes well.
     pub beside: f64,
+    /// Seconds that each bound would take if it were alone, without the launch; none if the kernel can't run.
+    pub bounds: [(f64, Bottleneck); Bottleneck::BOUNDS],
+    /// Rounds of blocks: the grid ÷ the blocks that all multiprocessors hold at a time; 0 if the kernel can't run.
+    pub waves: f64,
 }
 
 /// Registers are given to warps in units of this many.
@@ -183,17 +193,36 @@ pub const FIRST_LAUNCH: f64 = 1.0e-6;
 /// Seconds from a load's issue to its data, on a loaded memory.
 const MEMORY_LATENCY: f64 = 0.8e-6;
 
-/// Blocks that fit one multiprocessor.
-pub fn occupancy(target: &Target, launch: &Launch, resources: &Resources) -> Occupancy {
+impl Limit {
+    /// A word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::Registers => "registers",
+            Limit::Shared => "shared memory",
+            Limit::Warps => "threads",
+            Limit::Blocks => "blocks",
+        }
+    }
+}
+
+/// How many blocks each limit lets one multiprocessor hold, whatever the others do.
+pub fn fits(target: &Target, launch: &Launch, resources: &Resources) -> [(u32, Limit); 4] {
     let warps = launch.block.div_ceil(32).max(1);
     let registers = (resources.registers.max(1) * 32).next_multiple_of(REGISTER_GRANULE) * warps;
     let shared = resources.shared + target.shared_reserved;
-    let fits = [
+    let whole = if resources.shared > target.shared_per_block { Some(0) } else { target.shared_per_multiprocessor.checked_div(shared) };
+    [
         (target.blocks_per_multiprocessor, Limit::Blocks),
         (target.threads_per_multiprocessor / (warps * 32), Limit::Warps),
-        (target.shared_per_multiprocessor.checked_div(shared).unwrap_or(u32::MAX), Limit::Shared),
+        (whole.unwrap_or(u32::MAX), Limit::Shared),
         (REGISTERS_PER_MULTIPROCESSOR / registers, Limit::Registers),
-    ];
+    ]
+}
+
+/// Blocks that fit one multiprocessor.
+pub fn occupancy(target: &Target, launch: &Launch, resources: &Resources) -> Occupancy {
+    let warps = launch.block.div_ceil(32).max(1);
+    let fits = fits(target, launch, resources);
     // Of equal limits the last one is named: it is the one that a schedule can change.
     let (mut blocks, mut limit) = fits.into_iter().fold((u32::MAX, Limit::Blocks), |best, next| if next.0 <= best.0 { next } else { best });
     if resources.shared > target.shared_per_block {
@@ -214,7 +243,8 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     let occupancy = occupancy(target, launch, resources);
     if occupancy.blocks == 0 {
         let (seconds, bottleneck) = (f64::INFINITY, Bottleneck::Resources);
-        return Prediction { seconds, occupancy, bottleneck, bytes_in_flight: 0.0, bandwidth_share: 0.0, beside: 0.0 };
+        let bounds = [(0.0, Bottleneck::Resources); Bottleneck::BOUNDS];
+        return Prediction { seconds, occupancy, bottleneck, bytes_in_flight: 0.0, bandwidth_share: 0.0, beside: 0.0, bounds, waves: 0.0 };
     }
     let multiprocessors = f64::from(target.multiprocessors);
     let grid = launch.grid.max(1) as f64;
@@ -250,23 +280,23 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     let far = if threads * f64::from(resources.spills) / 2.0 > SPILLS_KEPT { spilled } else { 0.0 };
     let sectors = if work.l2_sectors > 0.0 { work.l2_sectors } else { work.load_sectors + work.store_sectors };
     let l2 = cycles(sectors + work.partial_stores + 4.0 * far, L2_SECTORS_PER_CLOCK).max(cycles(work.l2_lines + far, L2_LINES_PER_CLOCK));
-    let times = [
+    let (floats, special) =
+        (cycles(work.float_operations, f64::from(target.ffma_per_clock)), cycles(work.special_functions, SPECIAL_PER_CLOCK));
+    let bounds = [
         (memory, Bottleneck::Memory),
         (slowed.max(latency), Bottleneck::Latency),
         (l2, Bottleneck::L2),
         // Shared memory and the L1 have one pipe.
         (cycles(work.shared_wavefronts + work.lines + spilled, 1.0), Bottleneck::Shared),
-        (
-            cycles(work.float_operations, f64::from(target.ffma_per_clock)).max(cycles(work.special_functions, SPECIAL_PER_CLOCK)),
-            Bottleneck::Arithmetic,
-        ),
+        (floats, Bottleneck::Arithmetic),
+        (special, Bottleneck::SpecialFunctions),
         (matrix_clocks(work, &target.matrix) / (busy * target.clock), Bottleneck::Tensor),
         (cycles(work.instructions + spilled, ISSUE_PER_CLOCK), Bottleneck::Issue),
         (work.atomics / (ATOMICS_PER_CLOCK * target.clock), Bottleneck::Atomics),
     ];
     let (longest, mut bottleneck) =
-        times.into_iter().fold((0.0, Bottleneck::Launch), |best, next| if next.0 > best.0 * 1.000_001 { next } else { best });
-    let throughput = times.iter().filter(|t| t.1 != Bottleneck::Latency).map(|t| t.0).fold(0.0, f64::max);
+        bounds.into_iter().fold((0.0, Bottleneck::Launch), |best, next| if next.0 > best.0 * 1.000_001 { next } else { best });
+    let throughput = bounds.iter().filter(|b| b.1 != Bottleneck::Latency).map(|b| b.0).fold(0.0, f64::max);
     let efficiency = wave_efficiency(grid, slots, bottleneck);
     let busy_seconds = match work.chain {
         0.0 => longest / efficiency,
@@ -277,8 +307,9 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     if longest < target.launch {
         bottleneck = Bottleneck::Launch;
     }
-    let beside = times.iter().map(|(time, _)| time).sum::<f64>() - longest;
-    Prediction { seconds, occupancy, bottleneck, bytes_in_flight, bandwidth_share, beside }
+    // Of the two units of plain arithmetic only the busier one counts here.
+    let beside = bounds.iter().map(|(time, _)| time).sum::<f64>() - floats.min(special) - longest;
+    Prediction { seconds, occupancy, bottleneck, bytes_in_flight, bandwidth_share, beside, bounds, waves: grid / slots }
 }
 
 /// Clocks of one multiprocessor for all matrix instructions.

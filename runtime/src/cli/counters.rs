@@ -43,7 +43,7 @@ fn shared(c: &Counters) -> [(&'static str, &SharedTraffic); 3] {
 }
 
 /// A class as a key.
-fn class_name(class: Class) -> &'static str {
+pub(super) fn class_name(class: Class) -> &'static str {
     match class {
         Class::Fma => "fma",
         Class::FloatAdd => "float_add",

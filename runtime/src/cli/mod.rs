@@ -14,7 +14,9 @@ mod bugs;
 mod check;
 mod counters;
 mod device;
+mod diff;
 mod doctor;
+mod explain;
 mod export;
 mod exports;
 mod list;
@@ -56,6 +58,10 @@ enum Command {
     List(list::Args),
     /// Show a kernel at a schedule: tile IR, SIMT IR, CUDA C, PTX or SASS.
     Show(show::Args),
+    /// Explain a schedule: what bounds it, what it occupies and moves, what trials say of its knobs, what to try next.
+    Explain(explain::Args),
+    /// Compare two schedules: their CUDA C, and what changes in the counts.
+    Diff(diff::Args),
     /// Say what was found on this machine, what is missing and what to do.
     Doctor(doctor::Args),
     /// Compare evaluator, simulator (or GPU) and plain-Rust reference over odd sizes and sampled schedules.
@@ -92,6 +98,8 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Run(args) => run::run(&args),

@@ -6,6 +6,7 @@
 use super::show::{self, Preset};
 use crate::launch::program_schedule::Joint;
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
 use crate::subject::schedules;
 use crate::tune::launches::AtPerf;
 use girih_core::facts::Facts;
@@ -61,21 +62,57 @@ impl<'a> Set<'a> {
 /// # Errors
 /// A variant, launch site or knob that there is not, with those there are; values that can't be read.
 pub fn way(subject: &Subject, target: &Target, preset: Preset, set: Option<&str>) -> Result<Way, String> {
+    way_at(subject, &Sizes::default(), None, target, preset, set)
+}
+
+/// The same at sizes, those of the challenge where none are asked for; of a program with variants one that has this launch site.
+///
+/// # Errors
+/// As [`way`].
+pub fn way_at(
+    subject: &Subject,
+    asked: &Sizes,
+    only: Option<&str>,
+    target: &Target,
+    preset: Preset,
+    set: Option<&str>,
+) -> Result<Way, String> {
     let set = Set::read(subject, set)?;
-    let (known, subject) = show::preset_program(subject, target, preset);
+    let (known, subject) = show::preset_program(subject, asked, target, preset);
     let subject = set.applied(&subject)?;
-    let (names, at_perf) = (subject.program.site_names(), AtPerf::of(&subject));
+    let subject = match only {
+        Some(site) => having(subject, site, set.chooses())?,
+        None => subject,
+    };
+    let (names, at_perf) = (subject.program.site_names(), AtPerf::at(&subject, asked));
+    // At sizes that are asked for it is what a call of them runs under.
+    let launched =
+        (preset == Preset::Best && !asked.0.is_empty()).then(|| show::as_launched(&subject, known.as_ref(), target, &at_perf.launches));
+    let launched = launched.flatten();
     let mut schedules = Vec::new();
     for (site, (name, def)) in names.iter().zip(subject.program.sites()).enumerate() {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
-        let own = known.as_ref().and_then(|j| Some((j.schedule(name, &kernel)?, j.origin())));
+        let of_program = || known.as_ref().and_then(|j| Some((j.schedule(name, &kernel)?, j.origin())));
+        let own = launched.as_ref().map(|all| all[site].clone()).or_else(of_program);
         // The best schedule is that of a launch at the challenge's own size.
         let at_own_size = at_perf.facts_of_site(site).filter(|_| preset == Preset::Best).cloned();
         let facts = at_own_size.unwrap_or_else(|| Facts::best(&kernel));
-        let chosen = show::schedule(&kernel, &facts, at_perf.of_site(site), target, preset, set.of_site(name), own);
+        // Where one site is asked for, knobs that name no site are its own.
+        let set = set.of_site(name).filter(|_| only.is_none_or(|only| only == name));
+        let chosen = show::schedule(&kernel, &facts, at_perf.of_site(site), target, preset, set, own);
         schedules.push(chosen.map_err(|e| if names.len() > 1 { format!("{name}: {e}") } else { e })?);
     }
     Ok((subject, schedules))
+}
+
+/// A subject, or where its variants do without a launch site and nobody has chosen them, the first of its ways that has it.
+///
+/// # Errors
+/// There is no such site, with those there are.
+pub fn having(subject: Subject, site: &str, chosen: bool) -> Result<Subject, String> {
+    let Err(none) = is_site(&subject, site) else { return Ok(subject) };
+    let with = subject.ways().into_iter().find(|w| w.program.site_names().iter().any(|name| name == site));
+    with.filter(|_| !chosen).ok_or(none)
 }
 
 /// Whether a text names variants or launch sites.

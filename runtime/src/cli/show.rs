@@ -8,9 +8,10 @@ use crate::launch::schedule_lookup::{self, Origin};
 use crate::measure::acceptance::Acceptance;
 use crate::store::Store;
 use crate::subject::Subject;
+use crate::subject::challenge::Sizes;
 use crate::subject::names;
 use crate::subject::schedules;
-use crate::tune::launches::AtPerf;
+use crate::tune::launches::{AtPerf, Launch};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use girih_core::facts::Facts;
@@ -108,15 +109,12 @@ pub fn run(args: &Args) -> Result<(), String> {
     let target = device::target(args.arch.as_deref())?;
     let (subject, only) = names::subject_site(&args.name)?;
     let set = Set::read(&subject, args.set.as_deref())?;
-    let (joint, subject) = preset_program(&subject, target, args.preset);
-    let mut subject = set.applied(&subject)?;
-    if let Some(site) = &only
-        && let Err(none) = settings::is_site(&subject, site)
-    {
-        // The best variants do without this site.
-        let with = subject.ways().into_iter().find(|w| w.program.site_names().contains(site));
-        subject = with.filter(|_| !set.chooses()).ok_or(none)?;
-    }
+    let (joint, subject) = preset_program(&subject, &Sizes::default(), target, args.preset);
+    let subject = set.applied(&subject)?;
+    let subject = match &only {
+        Some(site) => settings::having(subject, site, set.chooses())?,
+        None => subject,
+    };
     let names = subject.program.site_names();
     let at_perf = AtPerf::of(&subject);
     let defs: Vec<(String, KernelDef)> = names.into_iter().zip(subject.program.sites()).collect();
@@ -151,22 +149,37 @@ pub fn run(args: &Args) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-/// The schedule of the whole program, if the preset is one that is known, and the subject with its variants.
-pub fn preset_program(subject: &Subject, target: &Target, preset: Preset) -> (Option<Joint>, Subject) {
+/// The schedule of the whole program at sizes, those of the challenge where none are asked for, if the preset is one that is known, and the
+/// subject with its variants.
+pub fn preset_program(subject: &Subject, asked: &Sizes, target: &Target, preset: Preset) -> (Option<Joint>, Subject) {
     match preset {
         // Of a program's variants the author's first sides have the rungs that a learner climbs.
         Preset::Rung(_) | Preset::Default => (None, subject.clone()),
-        Preset::Best => known_program(subject, target),
+        Preset::Best => known_program(subject, asked, target),
     }
 }
 
 /// The schedule of the whole program, if one is known, and the subject with its variants.
-fn known_program(subject: &Subject, target: &Target) -> (Option<Joint>, Subject) {
+fn known_program(subject: &Subject, asked: &Sizes, target: &Target) -> (Option<Joint>, Subject) {
     let store = Store::open_default().ok();
     let here = measured_or_predicted(target);
     let known = store.as_ref().map(|s| (s, here.as_str()));
-    let lengths = AtPerf::of(subject).program;
+    let lengths = AtPerf::at(subject, asked).program;
     schedules::best(subject, lengths.as_ref(), target, known).map_or_else(|| (None, subject.clone()), |(joint, s)| (Some(joint), s))
+}
+
+/// The schedules under which a call of these launches runs, if a legal one is known for each site: a program's own, or those of its kernels
+/// that were tuned for something nearer.
+pub fn as_launched(
+    subject: &Subject,
+    joint: Option<&Joint>,
+    target: &Target,
+    launches: &[Launch],
+) -> Option<Vec<(Schedule, &'static str)>> {
+    let store = Store::open_default().ok();
+    let here = measured_or_predicted(target);
+    let all = schedules::schedules(subject, joint, target, store.as_ref().map(|s| (s, here.as_str())), launches).ok()?;
+    Some(all.into_iter().map(|(schedule, _, origin)| (schedule, origin)).collect())
 }
 
 /// The device whose times the store is asked for: the GPU at hand if the target is its, else the one of predictions.

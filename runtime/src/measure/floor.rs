@@ -37,6 +37,24 @@ impl fmt::Display for Bound {
     }
 }
 
+/// One kind of work that a subject has to do: its time at the best is the amount ÷ the rate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Part {
+    /// Bytes, or operations.
+    pub amount: f64,
+    /// Of them per second.
+    pub rate: f64,
+    /// Whose rate it is.
+    pub bound: Bound,
+}
+
+impl Part {
+    /// Seconds at that rate.
+    pub fn seconds(&self) -> f64 {
+        self.amount / self.rate
+    }
+}
+
 /// The least time of a subject at some sizes, and what it is spent on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Floor {
@@ -46,6 +64,8 @@ pub struct Floor {
     pub bound: Bound,
     /// Seconds that the memory may still be at work for when the subject has ended: stores that the L2 holds.
     pub behind: f64,
+    /// Its bytes, its floating-point operations and its integer operations: the slowest of them is the floor.
+    pub parts: [Part; 3],
 }
 
 impl Floor {
@@ -98,9 +118,11 @@ pub fn of_work(target: &Target, bytes: f64, flops: f64, int_ops: f64, products: 
     // starts four warps' instructions per clock.
     let (flop_rate, float_unit) = fastest(target, (2.0 * f64::from(target.ffma_per_clock) * clocks(target), Bound::MultiplyAdds), floats);
     let (int_rate, integer_unit) = fastest(target, (INTEGERS_PER_CLOCK * clocks(target), Bound::Integers), integers);
-    let parts = [(bytes / target.bandwidth, Bound::Memory), (flops / flop_rate, float_unit), (int_ops / int_rate, integer_unit)];
-    let (seconds, bound) = parts.into_iter().reduce(|a, b| if b.0 > a.0 { b } else { a }).expect("three parts");
-    Floor { seconds, bound, behind: 0.0 }
+    let part = |amount: f64, (rate, bound): (f64, Bound)| Part { amount, rate, bound };
+    let parts =
+        [part(bytes, (target.bandwidth, Bound::Memory)), part(flops, (flop_rate, float_unit)), part(int_ops, (int_rate, integer_unit))];
+    let slowest = parts.into_iter().reduce(|a, b| if b.seconds() > a.seconds() { b } else { a }).expect("three parts");
+    Floor { seconds: slowest.seconds(), bound: slowest.bound, behind: 0.0, parts }
 }
 
 /// The least time that a subject can take at some sizes, where it has to move `bytes` bytes. Of a program all variants count. The L2 may keep
@@ -142,7 +164,8 @@ mod tests {
         assert_eq!((us(integers), integers.bound), (934.0, Bound::Matrix(Number::I8)));
         // Where integer operations are counted, products of integers say nothing of floats; else they are what was counted.
         assert_eq!(of_work(Target::h200(), 0.0, 2e12, 1.0, &[Number::I8]).bound, Bound::MultiplyAdds);
-        assert_eq!(work("h200", &[Number::I8]), integers);
+        let floats = work("h200", &[Number::I8]);
+        assert_eq!((floats.seconds, floats.bound), (integers.seconds, integers.bound));
     }
 
     /// Dense peaks of the data sheets in TFLOP/s or TOP/s: f16, bf16, tf32, int8; nothing where tensor cores do not know the format.

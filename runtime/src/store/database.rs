@@ -1,7 +1,7 @@
 //! The store's database: every trial, stored at once in SQLite.
 
 use super::schema::{SCHEMA, bring_up_to_date};
-use super::{Candidate, Elected, Status, StoreError, Trial, TrialKey, default_folder};
+use super::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried, default_folder};
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -88,22 +88,20 @@ impl Store {
                  WHERE identity = ?1 AND facts = ?2 AND sizes = ?3 AND device = ?4 AND arch = ?5 AND versions = ?6 ORDER BY at, rowid",
             )?;
             let key = params![hex(key.identity), key.facts, key.sizes, key.device, key.arch, VERSIONS];
-            rows.query_map(key, |r| {
-                let status: String = r.get(1)?;
-                let samples: String = r.get(4)?;
-                let code: Option<String> = r.get(7)?;
-                Ok(Trial {
-                    schedule: r.get(0)?,
-                    status: Status::ALL.into_iter().find(|s| s.name() == status).unwrap_or(Status::Crashed),
-                    reason: r.get(2)?,
-                    median_us: r.get(3)?,
-                    samples_us: samples.split(' ').filter_map(|s| s.parse().ok()).collect(),
-                    registers: r.get(5)?,
-                    flaw: r.get(6)?,
-                    code: code.and_then(|c| u64::from_str_radix(&c, 16).ok()),
-                })
-            })?
-            .collect()
+            rows.query_map(key, trial)?.collect()
+        };
+        query().map_err(|e| self.error(e))
+    }
+
+    /// Every trial of a kernel under these facts by this version of girih, whatever its device and sizes, the oldest first.
+    pub fn trials_of(&self, identity: u64, facts: &str, arch: &str) -> Result<Vec<Tried>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<Tried>> {
+            let mut rows = self.db.prepare_cached(
+                "SELECT schedule, status, reason, median_us, samples_us, registers, flaw, code, device, sizes FROM trials
+                 WHERE identity = ?1 AND facts = ?2 AND arch = ?3 AND versions = ?4 ORDER BY at, rowid",
+            )?;
+            let key = params![hex(identity), facts, arch, VERSIONS];
+            rows.query_map(key, |r| Ok(Tried { device: r.get(8)?, sizes: r.get(9)?, trial: trial(r)? }))?.collect()
         };
         query().map_err(|e| self.error(e))
     }
@@ -210,6 +208,23 @@ impl Store {
     pub(super) fn error(&self, e: rusqlite::Error) -> StoreError {
         StoreError::Database(self.path.clone(), e)
     }
+}
+
+/// A trial from its columns: schedule, status, reason, median_us, samples_us, registers, flaw, code.
+fn trial(r: &rusqlite::Row) -> rusqlite::Result<Trial> {
+    let status: String = r.get(1)?;
+    let samples: String = r.get(4)?;
+    let code: Option<String> = r.get(7)?;
+    Ok(Trial {
+        schedule: r.get(0)?,
+        status: Status::ALL.into_iter().find(|s| s.name() == status).unwrap_or(Status::Crashed),
+        reason: r.get(2)?,
+        median_us: r.get(3)?,
+        samples_us: samples.split(' ').filter_map(|s| s.parse().ok()).collect(),
+        registers: r.get(5)?,
+        flaw: r.get(6)?,
+        code: code.and_then(|c| u64::from_str_radix(&c, 16).ok()),
+    })
 }
 
 /// Lengths as a column has them; empty where they are not known.

@@ -23,7 +23,7 @@ pub mod winners;
 pub use absent::Store;
 #[cfg(feature = "tune")]
 pub use database::Store;
-pub use trial::{Candidate, Elected, Status, StoreError, Trial, TrialKey};
+pub use trial::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried};
 
 use std::path::PathBuf;
 

@@ -101,6 +101,17 @@ impl Trial {
     }
 }
 
+/// A trial with where it was made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tried {
+    /// The device's name, as [`TrialKey::device`].
+    pub device: String,
+    /// The sizes' text, as [`TrialKey::sizes`]: of a program's launch site also what the other sites ran under.
+    pub sizes: String,
+    /// The trial.
+    pub trial: Trial,
+}
+
 /// A schedule that the tuner elected.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Elected {

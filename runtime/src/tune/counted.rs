@@ -3,6 +3,7 @@
 use super::contents::{ByParam, Inputs};
 use super::floor::Basis;
 use super::launches::host_arguments;
+use girih_core::cuda::function_name;
 use girih_core::model::{self, Work};
 use girih_core::program::walk::LaunchArg;
 use girih_core::sim::counting::{Count, CountArg, Slice, Uncounted, count};
@@ -36,6 +37,8 @@ impl std::fmt::Display for NotCounted {
 /// A launch of a kernel that may be several.
 #[derive(Clone, Debug)]
 pub struct Counted {
+    /// The `__global__` function.
+    pub function: String,
     /// Its numbers.
     pub count: Count,
     /// The same for the model.
@@ -80,7 +83,7 @@ fn one(
     let launch = model::Launch { grid: u64::from(grid), block: simt.launch.block, stages: 1 };
     let basis = if count.guessed { Basis::Estimated } else { Basis::Counted };
     let work = work(&count, &program, &launch, &given, target);
-    Ok(Some(Counted { count, work, launch, basis }))
+    Ok(Some(Counted { function: function_name(simt), count, work, launch, basis }))
 }
 
 fn tensor(kind: &ParamKind) -> Option<usize> {

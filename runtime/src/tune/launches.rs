@@ -64,7 +64,12 @@ pub struct AtPerf {
 impl AtPerf {
     /// Of a challenge; nothing for a bare kernel.
     pub fn of(subject: &Subject) -> AtPerf {
-        let Ok(args) = subject.perf_sizes(&Sizes::default()).and_then(|sizes| subject.arguments(&sizes)) else {
+        AtPerf::at(subject, &Sizes::default())
+    }
+
+    /// The same where some sizes are asked for: those of a bare kernel, too.
+    pub fn at(subject: &Subject, asked: &Sizes) -> AtPerf {
+        let Ok(args) = subject.perf_sizes(asked).and_then(|sizes| subject.arguments(&sizes)) else {
             return AtPerf::default();
         };
         let launches = found(&subject.program, &args, vec![0; args.len()], &[]).unwrap_or_default();

@@ -49,6 +49,7 @@ use girih_core::target::Target;
 use girih_core::tile::Kernel;
 pub use program::{Tuned, tune};
 use search::{Budget, Strategy};
+pub(crate) use site::beside_text;
 use std::collections::BTreeMap;
 use std::time::Duration;
 pub use streaming_choice::Streaming;

@@ -5,17 +5,19 @@
 //! size, a dry run at a reduced size is simulated and its counters are scaled; where even that cannot be, bytes and operations have to
 //! do. The caller is told which it was ([`Basis`]).
 
+mod explained;
 mod trial;
+
+pub use explained::{Explained, Predicted};
 
 use super::SEED;
 use super::contents::Inputs;
-use super::counted::{FUEL, NotCounted, counted, repeats};
+use super::counted::{Counted, FUEL, NotCounted, counted, repeats};
 use super::dry_run::DryRuns;
 use super::floor::Basis;
 use super::launches::{Launch, at as launches_at, host_arguments, launches_reading};
 use super::reduced::one_tile_each;
 use crate::check::Checks;
-use crate::compile::{Output, compile};
 use crate::device::Device;
 use crate::device::sim::LaunchReport;
 use crate::launch::{Argument, host_args, prepare};
@@ -188,9 +190,19 @@ impl<'a> Prediction<'a> {
         if let Ok(predicted) = self.predict_counted(&simt, registers, FUEL) {
             return Ok(predicted);
         }
-        match self.predict_reduced(&simt, schedule, registers) {
-            Ok(predicted) => Ok((predicted, Basis::Estimated)),
-            Err(_) => Ok((self.predict_static(&simt, registers), Basis::Static)),
+        Ok(self.predict_uncounted(&simt, schedule, registers))
+    }
+
+    /// What stands in where a launch cannot be counted at its true size.
+    fn predict_uncounted(
+        &self,
+        simt: &simt::Kernel,
+        schedule: &Schedule,
+        registers: Option<model::Resources>,
+    ) -> (model::Prediction, Basis) {
+        match self.predict_reduced(simt, schedule, registers) {
+            Ok(predicted) => (predicted, Basis::Estimated),
+            Err(_) => (self.predict_static(simt, registers), Basis::Static),
         }
     }
 
@@ -201,14 +213,8 @@ impl<'a> Prediction<'a> {
         registers: Option<model::Resources>,
         fuel: u64,
     ) -> Result<(model::Prediction, Basis), Option<NotCounted>> {
-        let inputs = self.inputs.get_or_init(|| {
-            let all = launches_at(self.subject, self.sizes).unwrap_or_default();
-            Inputs::of(self.subject, self.sizes, self.launch, &all)
-        });
-        let resources = registers.unwrap_or_else(|| guessed(simt));
         let mut whole: Option<(model::Prediction, Basis)> = None;
-        for found in counted(simt, &self.launch.args, inputs, self.target, fuel)? {
-            let one = model::predict(&found.work, &found.launch, &resources, self.target);
+        for (found, one) in self.counted_launches(simt, registers, fuel)? {
             whole = Some(match whole {
                 None => (one, found.basis),
                 Some((mut first, basis)) => {
@@ -219,6 +225,26 @@ impl<'a> Prediction<'a> {
             });
         }
         whole.ok_or(None)
+    }
+
+    /// The launches of a kernel with what each does at its true size, and the model's word on it. Without a reason where nothing is launched.
+    fn counted_launches(
+        &self,
+        simt: &simt::Kernel,
+        registers: Option<model::Resources>,
+        fuel: u64,
+    ) -> Result<Vec<(Counted, model::Prediction)>, Option<NotCounted>> {
+        let inputs = self.inputs.get_or_init(|| {
+            let all = launches_at(self.subject, self.sizes).unwrap_or_default();
+            Inputs::of(self.subject, self.sizes, self.launch, &all)
+        });
+        let resources = registers.unwrap_or_else(|| guessed(simt));
+        let found = counted(simt, &self.launch.args, inputs, self.target, fuel)?;
+        let of = |found: Counted| {
+            let one = model::predict(&found.work, &found.launch, &resources, self.target);
+            (found, one)
+        };
+        if found.is_empty() { Err(None) } else { Ok(found.into_iter().map(of).collect()) }
     }
 
     /// From bytes and operations alone: what a schedule does cannot be counted.
@@ -306,16 +332,7 @@ impl<'a> Prediction<'a> {
 
     /// What NVRTC says of a schedule's code: nothing where there is no NVRTC. An error where it was given up: nobody could launch that.
     fn resources(&self, schedule: &Schedule) -> Result<Option<model::Resources>, String> {
-        let compiled = match compile(self.kernel, &self.launch.facts, schedule, self.target, Output::Cubin) {
-            Ok(compiled) => compiled,
-            Err(e @ crate::Error::GivenUp { .. }) => return Err(e.to_string()),
-            Err(_) => return Ok(None),
-        };
-        Ok(compiled.resources.map(|r| model::Resources {
-            registers: r.registers,
-            shared: compiled.simt.shared_bytes(),
-            spills: r.spill_store_bytes + r.spill_load_bytes,
-        }))
+        Ok(self.compiled(schedule)?.as_ref().and_then(Prediction::resources_of))
     }
 }
 

@@ -54,6 +54,11 @@ pub(super) struct Site<'a> {
     pub(super) mistake: RefCell<Option<String>>,
 }
 
+/// What the sizes of a trial say of a program's launch site before the schedules of the sites beside it.
+pub(crate) fn beside_text(sizes: &Sizes, subject: &str, site: &str) -> String {
+    format!("{sizes} in {subject}.{site} beside ")
+}
+
 impl Site<'_> {
     /// How long the model may take to put candidates in order: a small part of the budget, which is better spent on trials.
     fn ordering(&self) -> Duration {
@@ -265,7 +270,7 @@ impl Site<'_> {
             let joint = Joint::of(self.subject, schedules);
             let others = joint.sites.iter().enumerate().filter(|(i, _)| *i != self.launch.site).map(|(_, s)| s.clone()).collect();
             let beside = Joint { sites: others, ..joint };
-            format!("{} in {}.{} beside {beside}", self.sizes, self.subject.name, self.program.names[self.launch.site])
+            format!("{}{beside}", beside_text(self.sizes, &self.subject.name, &self.program.names[self.launch.site]))
         } else {
             self.sizes.to_string()
         };

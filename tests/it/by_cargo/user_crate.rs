@@ -151,6 +151,7 @@ fn a_crate_of_its_own_has_autotune() {
     let checked = run(&saxpy, &["check", "saxpy", "--device", "sim", "--schedules", "3"]);
     assert!(checked.contains("saxpy"), "{checked}");
     checks_again(&saxpy);
+    explains(&saxpy);
     exports_the_others(&saxpy);
     let counted = run(&saxpy, &["run", "saxpy", "--device", "sim", "--set", "T=1024,C=4,V=4", "--size", "N=4096", "--counters", "--json"]);
     // 4096 elements of 4 bytes in tiles of 1024, 4 elements an access: 32 accesses of a warp to 16 sectors each, for each of x and y.
@@ -214,6 +215,56 @@ fn checks_again(saxpy: &Path) {
             assert!(json.contains(part), "no {part} in {json}");
         }
     }
+}
+
+/// Schedules are explained and compared; what is none is refused with what there is.
+fn explains(saxpy: &Path) {
+    let target = ["--target", "h200"];
+    let command = |words: &str, rest: &[&str]| words.split(' ').chain(target).chain(rest.iter().copied()).map(str::to_string).collect();
+    let text = |words: &str, rest: &[&str]| {
+        let words: Vec<String> = command(words, rest);
+        run(saxpy, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let error = |words: &str, rest: &[&str]| {
+        let words: Vec<String> = command(words, rest);
+        refused(saxpy, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let page = text("explain saxpy --size N=1_000_000 --set T=256,C=1,V=1", &[]);
+    // x and y are read, y is written.
+    for part in ["12 MB at 4.3 TB/s", "3907 blocks of 256 threads", "registers per thread, nothing spilled", "accepted: nothing spilled"] {
+        assert!(page.contains(part), "no {part} in {page}");
+    }
+    assert!(page.contains("none are stored for this launch; `autotune tune saxpy::saxpy --size N=1000000"), "{page}");
+    let json = text("explain wrong.sums --no-compile --json", &[]);
+    for part in ["\"site\":\"sums\"", "\"bound_by\":\"launch\"", "\"machine_code\":null", "\"tried\":0"] {
+        assert!(json.lines().count() == 1 && json.contains(part), "no {part} in {json}");
+    }
+    // What was tuned by prediction is read back.
+    text("tune saxpy --size N=4096 --trials 8 --device sim --fresh", &[]);
+    let page = text("explain saxpy --size N=4096 --no-attempts", &[]);
+    assert!(page.contains("8 predicted for h200, 8 of them timed") && page.contains("the fastest: "), "{page}");
+
+    let differs = text("diff saxpy --size N=1000000 --a T=256,C=1,V=1 --b T=256,C=4,V=4", &[]);
+    for part in ["--- a: saxpy T=256 C=1 V=1", "+++ b: saxpy T=256 C=4 V=4", "float4", "instructions of warps", "the same: "] {
+        assert!(differs.contains(part), "no {part} in {differs}");
+    }
+    let same = text("diff saxpy --size N=4096 --a default --b T=256,C=1,V=1 --no-compile", &[]);
+    assert!(same.contains("saxpy: the CUDA C is the same"), "{same}");
+
+    let unknown = error("explain saxpi --size N=4096", &[]);
+    assert!(unknown.contains("there is no challenge or kernel `saxpi`; did you mean saxpy::saxpy?"), "{unknown}");
+    let sizeless = error("explain saxpy", &[]);
+    assert!(sizeless.contains("it has no size of its own: give one, as in --size N=1000000"), "{sizeless}");
+    let knob = error("explain saxpy --size N=4096 --set T=256,D=1", &[]);
+    assert!(knob.contains("D=1") && knob.contains("allowed: T, C, V"), "{knob}");
+    let illegal = error("explain saxpy --size N=4096 --set T=256,C=1,V=4", &[]);
+    assert!(illegal.contains("illegal schedule: V = 4"), "{illegal}");
+    let huge = error("diff saxpy --size N=4096 --a T=256 --b T=8192,C=1,V=1", &[]);
+    assert!(huge.contains("--b T=8192,C=1,V=1: ") && huge.contains("at most 1024"), "{huge}");
+    let sites = error("diff wrong --b default", &["--a", "it's scaled=no; sums: T=32,V=2"]);
+    assert!(sites.contains("--a it's scaled=no; sums: T=32,V=2: sums: line 1, column 6: ") && sites.contains("allowed: T"), "{sites}");
+    let both = error("diff wrong --b default --a V=2", &[]);
+    assert!(both.contains("--a V=2: sums: line 1, column 1: "), "{both}");
 }
 
 /// What can't be exported keeps nothing from it that comes behind it, and is named in the end.

@@ -21,7 +21,7 @@ mod traffic;
 mod tests;
 
 pub use slice::Slice;
-pub use tally::{Count, CountedTraffic};
+pub use tally::{Count, CountedShared, CountedTraffic};
 
 use super::Program;
 use block::Machine;

@@ -10,11 +10,11 @@ pub(super) const LOADS: usize = 2 * Class::COUNT;
 pub(super) const STORES: usize = LOADS + 3;
 pub(super) const ATOMICS: usize = LOADS + 6;
 pub(super) const COPIES: usize = LOADS + 9;
-/// Two each: requests, wavefronts.
+/// Three each: requests, wavefronts, conflicts.
 pub(super) const SHARED_LOADS: usize = LOADS + 12;
-pub(super) const SHARED_STORES: usize = SHARED_LOADS + 2;
-pub(super) const SHARED_ATOMICS: usize = SHARED_LOADS + 4;
-pub(super) const HALF: usize = SHARED_LOADS + 6;
+pub(super) const SHARED_STORES: usize = SHARED_LOADS + 3;
+pub(super) const SHARED_ATOMICS: usize = SHARED_LOADS + 6;
+pub(super) const HALF: usize = SHARED_LOADS + 9;
 pub(super) const TF32: usize = HALF + 1;
 pub(super) const INT8: usize = HALF + 2;
 pub(super) const PARTIAL: usize = HALF + 3;
@@ -49,6 +49,17 @@ pub struct CountedTraffic {
     pub sectors: f64,
     /// Bytes that lanes asked for.
     pub bytes: f64,
+}
+
+/// Traffic of one kind with shared memory.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct CountedShared {
+    /// Warp-level instructions with at least one lane that accesses.
+    pub requests: f64,
+    /// Passes through the 32 banks of 4 bytes.
+    pub wavefronts: f64,
+    /// Wavefronts beyond those that the amount of data needs.
+    pub conflicts: f64,
 }
 
 impl Count {
@@ -97,9 +108,15 @@ impl Count {
     pub fn global_async(&self) -> CountedTraffic {
         self.traffic(COPIES)
     }
+    /// Accesses of shared memory: loads, stores and copies, atomics.
+    pub fn shared(&self) -> [CountedShared; 3] {
+        let of =
+            |at: usize| CountedShared { requests: self.numbers[at], wavefronts: self.numbers[at + 1], conflicts: self.numbers[at + 2] };
+        [SHARED_LOADS, SHARED_STORES, SHARED_ATOMICS].map(of)
+    }
     /// Passes through the banks of shared memory: of loads, of stores and copies, of atomics.
     pub fn shared_wavefronts(&self) -> [f64; 3] {
-        [SHARED_LOADS, SHARED_STORES, SHARED_ATOMICS].map(|at| self.numbers[at + 1])
+        self.shared().map(|of| of.wavefronts)
     }
     /// Multiply-adds of matrix instructions: f16 and bf16, tf32, 8-bit integers.
     pub fn matrix(&self) -> [f64; 3] {

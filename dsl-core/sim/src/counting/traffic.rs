@@ -125,21 +125,22 @@ impl Touched {
 /// Passes through the banks of shared memory; patterns that were seen before are looked up.
 #[derive(Default)]
 pub(super) struct Banks {
-    known: Map<f64>,
+    known: Map<(f64, f64)>,
 }
 
 impl Banks {
-    pub fn wavefronts(&mut self, addresses: &Lanes, lanes: u32, bytes: u32) -> f64 {
+    /// Wavefronts of an access, and those of them that its amount of data does not need.
+    pub fn wavefronts(&mut self, addresses: &Lanes, lanes: u32, bytes: u32) -> (f64, f64) {
         if lanes == u32::MAX {
             let first = addresses[0];
             if addresses.iter().all(|a| *a == first) {
-                return 1.0;
+                return (1.0, 0.0);
             }
             let stride = u64::from(bytes);
             if bytes.is_power_of_two() && bytes >= 4 && first.is_multiple_of(stride) {
                 let neighbours = addresses.iter().zip(0..).all(|(a, i)| *a == first + i * stride);
                 if neighbours && first.is_multiple_of(128) {
-                    return f64::from(bytes) / 4.0;
+                    return (f64::from(bytes) / 4.0, 0.0);
                 }
             }
         }
@@ -147,6 +148,9 @@ impl Banks {
         let mut hash = Mixed::default();
         hash.write_u64(u64::from(lanes) << 8 | u64::from(bytes));
         active_lanes(lanes).for_each(|lane| hash.write_u64(addresses[lane] - base));
-        *self.known.entry(hash.finish()).or_insert_with(|| counters::wavefronts(addresses, lanes, bytes).0 as f64)
+        *self.known.entry(hash.finish()).or_insert_with(|| {
+            let (wavefronts, conflicts) = counters::wavefronts(addresses, lanes, bytes);
+            (wavefronts as f64, conflicts as f64)
+        })
     }
 }

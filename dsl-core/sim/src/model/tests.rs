@@ -85,6 +85,13 @@ fn bank_conflicts_and_arithmetic_show() {
     assert_eq!(predict(&conflicts, &launch, &SMALL, Target::h200()).bottleneck, Bottleneck::Shared);
     let arithmetic = Work { float_operations: 25e6 * 200.0, instructions: 25e6 / 32.0 * 200.0, ..base };
     assert_eq!(predict(&arithmetic, &launch, &SMALL, Target::h200()).bottleneck, Bottleneck::Arithmetic);
+    let special = Work { special_functions: arithmetic.float_operations, ..arithmetic };
+    let found = predict(&special, &launch, &SMALL, Target::h200());
+    assert_eq!(found.bottleneck, Bottleneck::SpecialFunctions);
+    // 128 multiply-adds and 16 special functions per clock.
+    let of = |wanted| found.bounds.iter().find(|(_, bound)| *bound == wanted).map_or(0.0, |(seconds, _)| *seconds);
+    assert!((of(Bottleneck::SpecialFunctions) / of(Bottleneck::Arithmetic) - 8.0).abs() < 1e-9, "{found:?}");
+    assert_eq!(found.waves, launch.grid as f64 / (132.0 * f64::from(found.occupancy.blocks)));
 }
 
 #[test]

@@ -138,9 +138,11 @@ impl Machine<'_> {
                     Traffic::Store | Traffic::Async => tally::SHARED_STORES,
                     Traffic::Atomic => tally::SHARED_ATOMICS,
                 };
-                let wavefronts = self.banks.wavefronts(addresses, lanes, bytes);
-                self.count.numbers[place] += weight;
-                self.count.numbers[place + 1] += weight * wavefronts;
+                let (wavefronts, conflicts) = self.banks.wavefronts(addresses, lanes, bytes);
+                let numbers = &mut self.count.numbers[place..];
+                numbers[0] += weight;
+                numbers[1] += weight * wavefronts;
+                numbers[2] += weight * conflicts;
                 latency::SHARED + wavefronts - 1.0
             }
         }
@@ -345,13 +347,17 @@ impl Machine<'_> {
     fn load_matrix(&mut self, warp: &mut Warp, step: &MatrixStep, carried_out: bool) {
         let at = warp.issue([step.place.index]);
         let addresses = self.addresses(warp, &step.place, u32::MAX);
-        let mut wavefronts = 0.0;
+        let (mut wavefronts, mut conflicts) = (0.0, 0.0);
         for rows in step.givers.chunks_exact(8) {
             let lanes = rows.iter().fold(0, |lanes, lane| lanes | 1 << lane);
-            wavefronts += self.banks.wavefronts(&addresses, lanes, LoadMatrix::ROW_BYTES);
+            let passes = self.banks.wavefronts(&addresses, lanes, LoadMatrix::ROW_BYTES);
+            wavefronts += passes.0;
+            conflicts += passes.1;
         }
-        self.count.numbers[tally::SHARED_LOADS] += warp.weight;
-        self.count.numbers[tally::SHARED_LOADS + 1] += warp.weight * wavefronts;
+        let numbers = &mut self.count.numbers[tally::SHARED_LOADS..];
+        numbers[0] += warp.weight;
+        numbers[1] += warp.weight * wavefronts;
+        numbers[2] += warp.weight * conflicts;
         let sets = warp.elements(&step.of, step.load.registers(step.place.dtype));
         sets.for_each(|slot| warp.ready[slot as usize] = at + latency::SHARED + wavefronts);
         self.count.guessed |= carried_out;

@@ -1,0 +1,103 @@
+//! Which of the store's trials of a kernel speak of the launch at hand: those of one device at these sizes, beside the same other launches.
+
+use crate::launch::schedule_lookup::{is_predicted, predicted_device};
+use crate::store::{Trial, Tried};
+use girih_core::target::Target;
+use std::collections::BTreeMap;
+
+/// What is asked for.
+pub struct Asked<'a> {
+    /// The sizes' text.
+    pub sizes: &'a str,
+    /// What the sizes of a program's launch site begin with; empty where the program is one launch.
+    pub beside: &'a str,
+    /// The target of the page.
+    pub target: &'a Target,
+    /// The GPU at hand, if there is one.
+    pub here: Option<&'a str>,
+}
+
+/// Trials that can be compared with each other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stored {
+    /// The device that they were measured on, or predicted for.
+    pub device: String,
+    /// The model made their times.
+    pub predicted: bool,
+    /// Of a launch site in a program: what the other sites ran under. Times are then those of the whole program.
+    pub beside: Option<String>,
+    /// One for each schedule, the oldest first.
+    pub trials: Vec<Trial>,
+}
+
+/// The trials to read, of all that a store has of a kernel: measured ones before predicted ones, those of the GPU at hand and of GPUs called
+/// like the target before others, and then the most.
+pub fn choose(rows: Vec<Tried>, asked: &Asked) -> Option<Stored> {
+    let mut groups: BTreeMap<(String, Option<String>), Vec<Trial>> = BTreeMap::new();
+    let predicted_here = predicted_device(asked.target);
+    for row in rows.into_iter().filter(|row| !is_predicted(&row.device) || row.device == predicted_here) {
+        let beside = match row.sizes.strip_prefix(asked.beside).filter(|_| !asked.beside.is_empty()) {
+            Some(beside) => Some(beside.to_string()),
+            None if row.sizes == asked.sizes => None,
+            None => continue,
+        };
+        groups.entry((row.device, beside)).or_default().push(row.trial);
+    }
+    let rank = |device: &str, trials: &[Trial]| {
+        let timed = trials.iter().filter(|t| t.median_us.is_some()).count();
+        let named = device.to_lowercase().contains(asked.target.name);
+        (!is_predicted(device), asked.here == Some(device), named, timed, trials.len())
+    };
+    let best = groups.into_iter().max_by_key(|((device, _), trials)| rank(device, trials));
+    best.map(|((device, beside), trials)| Stored { predicted: is_predicted(&device), device, beside, trials })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Status;
+
+    fn row(device: &str, sizes: &str, schedule: &str) -> Tried {
+        let trial = Trial {
+            schedule: schedule.into(),
+            status: Status::Measured,
+            reason: String::new(),
+            median_us: Some(1.0),
+            samples_us: Vec::new(),
+            registers: None,
+            flaw: None,
+            code: None,
+        };
+        Tried { device: device.into(), sizes: sizes.into(), trial }
+    }
+
+    fn asked<'a>(beside: &'a str, here: Option<&'a str>) -> Asked<'a> {
+        Asked { sizes: "N=8", beside, target: Target::h200(), here }
+    }
+
+    #[test]
+    fn what_was_measured_comes_before_predictions() {
+        let rows = [row("simulated h200", "N=8", "T=1"), row("simulated h200", "N=8", "T=2"), row("NVIDIA H200", "N=8", "T=4")];
+        let found = choose(rows.to_vec(), &asked("", None)).expect("trials of this size");
+        assert_eq!((found.device.as_str(), found.predicted, found.trials.len()), ("NVIDIA H200", false, 1));
+        let found = choose(rows[..2].to_vec(), &asked("", None)).expect("predictions of this size");
+        assert_eq!((found.predicted, found.trials.len()), (true, 2));
+        assert_eq!(choose(vec![row("simulated t4", "N=8", "T=1"), row("NVIDIA H200", "N=9", "T=1")], &asked("", None)), None);
+    }
+
+    #[test]
+    fn the_gpu_at_hand_comes_first() {
+        let rows = [row("NVIDIA H100", "N=8", "T=1"), row("NVIDIA H100", "N=8", "T=2"), row("NVIDIA H200", "N=8", "T=1")];
+        let device = |here| choose(rows.to_vec(), &asked("", here)).map(|s| s.device);
+        assert_eq!((device(None).as_deref(), device(Some("NVIDIA H100")).as_deref()), (Some("NVIDIA H200"), Some("NVIDIA H100")));
+    }
+
+    #[test]
+    fn trials_beside_other_schedules_are_kept_apart() {
+        let of = |beside: &str, schedule: &str| row("NVIDIA H200", &format!("N=8 in p.s beside {beside}"), schedule);
+        let rows =
+            vec![of("t: T=1", "T=1"), of("t: T=2", "T=1"), of("t: T=2", "T=2"), row("NVIDIA H200", "N=8 in p.other beside x", "T=3")];
+        let found = choose(rows, &asked("N=8 in p.s beside ", None)).expect("trials of this site");
+        assert_eq!((found.beside.as_deref(), found.trials.len()), (Some("t: T=2"), 2));
+    }
+}

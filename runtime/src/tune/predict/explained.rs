@@ -1,0 +1,104 @@
+//! All that the prediction of one schedule rests on: its launches one by one, what each does, and what the compiler makes of them.
+
+use super::super::counted::{Counted, FUEL, NotCounted};
+use super::super::floor::Basis;
+use super::{Prediction, arguments, guessed};
+use crate::compile::{Compiled, Output, compile};
+use girih_core::cuda::function_name;
+use girih_core::model;
+use girih_core::schedule::Schedule;
+
+/// One launch under a schedule.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// The `__global__` function.
+    pub function: String,
+    /// Blocks and threads.
+    pub launch: model::Launch,
+    /// What it does at its true size; nothing where that could not be counted.
+    pub counted: Option<Counted>,
+    /// The model's word on it.
+    pub model: model::Prediction,
+}
+
+/// The launches of a site under a schedule.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The launches of one call of the kernel, which are several where a second one combines what blocks have left.
+    pub launches: Vec<Predicted>,
+    /// Microseconds of all launches of the site.
+    pub us: f64,
+    /// How they came to be.
+    pub basis: Basis,
+    /// Why the launches could not be counted.
+    pub uncounted: Option<String>,
+    /// What a thread and a block occupy.
+    pub resources: model::Resources,
+    /// The cubin; without it resources are a guess.
+    pub compiled: Option<Compiled>,
+}
+
+impl Prediction<'_> {
+    /// The prediction of a schedule with all that it rests on; with the registers of its cubin, where that is asked for and there is an NVRTC.
+    ///
+    /// # Errors
+    /// A schedule that is illegal for this launch, or whose cubin NVRTC was given up on.
+    pub fn explain(&self, schedule: &Schedule, with_cubin: bool) -> Result<Explained, String> {
+        let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
+        let compiled = if with_cubin { self.compiled(schedule)? } else { None };
+        let known = compiled.as_ref().and_then(Prediction::resources_of);
+        let resources = known.unwrap_or_else(|| guessed(&simt));
+        let explained = |launches: Vec<Predicted>, basis, uncounted| {
+            let one = whole(&launches);
+            Explained { us: self.us(&one), launches, basis, uncounted, resources, compiled: compiled.clone() }
+        };
+        match self.counted_launches(&simt, known, FUEL) {
+            Ok(found) => {
+                let basis = found.iter().map(|(counted, _)| counted.basis).max().unwrap_or(Basis::Counted);
+                let launches = found.into_iter().map(|(counted, model)| Predicted {
+                    function: counted.function.clone(),
+                    launch: counted.launch,
+                    counted: Some(counted),
+                    model,
+                });
+                Ok(explained(launches.collect(), basis, None))
+            }
+            Err(why) => {
+                let (model, basis) = self.predict_uncounted(&simt, schedule, known);
+                let grid = simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64).max(0) as u64;
+                let launch = model::Launch { grid, block: simt.launch.block, stages: 1 };
+                let only = Predicted { function: function_name(&simt), launch, counted: None, model };
+                let why = why.map_or("nothing is launched at these sizes".to_string(), |why: NotCounted| why.to_string());
+                Ok(explained(vec![only], basis, Some(why)))
+            }
+        }
+    }
+
+    /// The cubin of a schedule: nothing where there is no NVRTC. An error where it was given up: nobody could launch that.
+    pub(super) fn compiled(&self, schedule: &Schedule) -> Result<Option<Compiled>, String> {
+        match compile(self.kernel, &self.launch.facts, schedule, self.target, Output::Cubin) {
+            Ok(compiled) => Ok(Some(compiled)),
+            Err(e @ crate::Error::GivenUp { .. }) => Err(e.to_string()),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// What NVRTC says of a cubin, for the model.
+    pub(super) fn resources_of(compiled: &Compiled) -> Option<model::Resources> {
+        compiled.resources.map(|r| model::Resources {
+            registers: r.registers,
+            shared: compiled.simt.shared_bytes(),
+            spills: r.spill_store_bytes + r.spill_load_bytes,
+        })
+    }
+}
+
+/// Launches one behind the other as one: what bounds the first stands for all.
+fn whole(launches: &[Predicted]) -> model::Prediction {
+    let mut first = launches[0].model;
+    for next in &launches[1..] {
+        first.seconds += next.model.seconds;
+        first.beside += next.model.beside;
+    }
+    first
+}

@@ -1,0 +1,180 @@
+//! Pages of `explain` and `diff`: what a reader sees of gallery kernels, with stored trials and without.
+
+use girih::challenge::Sizes;
+use girih::explain::difference::{Side, sides, table, unified};
+use girih::explain::gather::{Options, page};
+use girih::explain::{Page, text};
+use girih::store::winners::kernel_path;
+use girih::store::{Status, Store, Trial, TrialKey};
+use girih::subject::{Subject, names};
+use girih::tune::code;
+use girih::tune::floor::Basis;
+use girih::tune::launches;
+use girih_core::schedule::Schedule;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
+use girih_core::target::Target;
+use girih_examples as _;
+use std::path::PathBuf;
+
+/// Without NVRTC, whose registers follow its version.
+fn options(store: Option<&Store>) -> Options<'_> {
+    Options { target: Target::h200(), store, here: None, cubins: false, attempts: true, only: None }
+}
+
+/// A subject at sizes under a schedule for each launch site, with the variants that have so many; under first choices where none is given.
+fn case(name: &str, sizes: &str, schedules: &[&str]) -> (Subject, Sizes, Vec<(Schedule, &'static str)>) {
+    let subject = names::subject(name).expect("a subject");
+    let first = vec![""; subject.program.sites().len()];
+    let schedules = if schedules.is_empty() { &first } else { schedules };
+    let subject = subject.ways().into_iter().find(|w| w.program.sites().len() == schedules.len()).expect("a way with as many sites");
+    let sizes = subject.perf_sizes(&Sizes::parse(sizes).expect("sizes")).expect("its sizes");
+    let kernels = subject.program.sites().into_iter().map(|def| (def.build)().expect("a kernel"));
+    let read = |(kernel, text): (girih_core::tile::Kernel, &&str)| (parse_schedule(&kernel, text).expect("its knobs"), "set");
+    let way = kernels.zip(schedules).map(read).collect();
+    (subject, sizes, way)
+}
+
+fn explained(name: &str, sizes: &str, schedules: &[&str], store: Option<&Store>) -> Result<Page, String> {
+    let (subject, sizes, way) = case(name, sizes, schedules);
+    page(&subject, &sizes, &way, &options(store))
+}
+
+fn compared(name: &str, sizes: &str, a: &[&str], b: &[&str]) -> [Vec<Side>; 2] {
+    [a, b].map(|schedules| {
+        let (subject, sizes, way) = case(name, sizes, schedules);
+        sides(&subject, &sizes, &way, &options(None)).expect("legal schedules")
+    })
+}
+
+fn shown(name: &str, text: &str) {
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(format!("explain.{name}"), text);
+    });
+}
+
+/// A store of its own, and the folder that is to be removed.
+fn store(name: &str) -> (Store, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("girih-explain-{name}-{}", std::process::id()));
+    drop(std::fs::remove_dir_all(&folder));
+    (Store::open(&folder.join("tune.sqlite")).expect("a new store"), folder)
+}
+
+/// Stores a trial of each legal schedule of a challenge's only launch, with times that are made up: 10 us, twice that without vectors, which
+/// pay only where a thread has four elements.
+fn tried(store: &Store, name: &str, sizes: &str, code_of: impl Fn(Option<u64>) -> Option<u64>) {
+    let (subject, sizes, _) = case(name, sizes, &[""]);
+    let launch = launches::at(&subject, &sizes).expect("a call").remove(0);
+    let kernel = (launch.kernel.build)().expect("a kernel");
+    let key = TrialKey {
+        kernel: kernel_path(&kernel),
+        identity: kernel.identity(),
+        facts: launch.facts.to_string(),
+        lengths: Some(launch.lengths.clone()),
+        sizes: sizes.to_string(),
+        device: "NVIDIA H200".into(),
+        arch: Target::h200().arch.into(),
+    };
+    for (number, schedule) in Space::new(&kernel, &launch.facts, Target::h200()).candidates().enumerate() {
+        let [v, c] = ["V", "C"].map(|name| {
+            let knob = kernel.knobs.iter().position(|k| k.name == name).expect("a knob");
+            schedule.choices[knob].to_string().parse::<f64>().expect("a number")
+        });
+        let us = 20.0 / if c >= 4.0 { v.min(2.0) } else { 1.0 } + 0.01 * (4.0 - v);
+        let (status, reason, median_us) = match number % 11 {
+            3 => (Status::Rejected, format!("no room for {number} blocks"), None),
+            5 => (Status::TimedOut, "it took longer than 20 s".to_string(), None),
+            _ => (Status::Measured, String::new(), Some(us)),
+        };
+        let code = code_of(code(&kernel, &launch.facts, &schedule, Target::h200()));
+        let samples_us = median_us.into_iter().collect();
+        let schedule = schedule.short(&kernel);
+        let trial = Trial { schedule, status, reason, median_us, samples_us, registers: None, flaw: None, code };
+        store.record(&key, &trial).expect("written");
+    }
+}
+
+#[test]
+fn a_copy_that_is_bound_by_memory_is_explained() {
+    let page = explained("vector_add", "", &["T=1024,C=4,V=4,G=0,S=1,P=Registers"], None).expect("a legal schedule");
+    // Three tensors of 25 million floats.
+    assert_eq!(page.floor.parts[0].amount, 3e8);
+    let numbers = &page.sites[0].launches[0];
+    let counts = numbers.counts.as_ref().expect("it can be counted");
+    assert_eq!((numbers.grid, numbers.block, counts.unique), (24415, 256, [2e8, 1e8]));
+    assert_eq!((counts.loads.bytes, counts.loads.sectors, counts.stores.sectors), (2e8, 2e8 / 32.0, 1e8 / 32.0));
+    shown("vector_add", &text::text(&page));
+}
+
+#[test]
+fn conflicts_and_narrow_accesses_are_explained() {
+    shown("matrix_transpose", &text::text(&explained("matrix_transpose", "", &["R=32,C=32,CR=1,CC=1,V=1,X=1"], None).expect("legal")));
+}
+
+#[test]
+fn programs_are_explained_launch_by_launch() {
+    let page = explained("softmax", "N=2_000_000", &["T=4096,C=16,V=4,G=1", "T=2048,C=8,V=4"], None).expect("legal schedules");
+    assert_eq!(page.sites.iter().map(|s| s.site.as_str()).collect::<Vec<_>>(), ["softmax_statistics", "softmax_normalise"]);
+    let sum: f64 = page.sites.iter().map(|s| s.us).sum();
+    assert_eq!(page.predicted.expect("of the whole program").us, sum.max(page.floor.seconds * 1e6));
+    shown("softmax", &text::text(&page));
+}
+
+#[test]
+fn kernels_that_data_decide_say_what_was_not_counted() {
+    let page = explained("sorting", "", &[], None).expect("legal schedules");
+    let first = &page.sites[0];
+    assert!(first.launches.iter().all(|launch| launch.counts.is_none()) && first.basis != Basis::Counted);
+    let text = text::text(&page);
+    assert!(text.contains("its launches are not counted: what `keys` holds decides where threads go, and is not known"), "{text}");
+    assert!(!text.contains("global memory") && !text.contains("instructions  "), "{text}");
+}
+
+#[test]
+fn trials_are_explained_knob_by_knob() {
+    let (store, folder) = store("trials");
+    tried(&store, "matrix_addition", "N=512", |code| code);
+    let page = explained("matrix_addition", "N=512", &[""], Some(&store)).expect("legal");
+    let tuning = &page.sites[0].tuning;
+    assert_eq!((tuning.device.as_deref(), tuning.predicted, tuning.of_other_code), (Some("NVIDIA H200"), false, 0));
+    let interaction = tuning.effects.interaction.as_ref().unwrap_or_else(|| panic!("{}", text::text(&page)));
+    assert_eq!(interaction.knobs.map(|k| tuning.knobs[k].as_str()), ["C", "V"]);
+    assert!(tuning.effects.rejected.iter().any(|r| r.reason.starts_with("no room for") && r.count > 1), "{:?}", tuning.effects.rejected);
+    shown("trials", &text::text(&page));
+    std::fs::remove_dir_all(folder).expect("its own folder");
+}
+
+#[test]
+fn trials_of_other_code_say_nothing() {
+    let (store, folder) = store("other-code");
+    tried(&store, "matrix_addition", "N=512", |code| code.map(|c| c ^ 1));
+    let page = explained("matrix_addition", "N=512", &[""], Some(&store)).expect("legal");
+    let tuning = &page.sites[0].tuning;
+    assert!(tuning.of_other_code > 10 && tuning.effects.tried == 0 && page.sites[0].measured.iter().all(|m| !m.source.contains("a trial")));
+    let text = text::text(&page);
+    assert!(text.contains("are of code that girih makes no more; `autotune tune matrix_addition --size N=512 --target h200"), "{text}");
+    std::fs::remove_dir_all(folder).expect("its own folder");
+}
+
+#[test]
+fn schedules_are_compared() {
+    let [a, b] = compared("matrix_transpose", "", &["R=32,C=32,CR=1,CC=1,V=1,X=1"], &["R=64,C=64,CR=4,CC=4,V=4,X=1"]);
+    let diff = unified(&a[0], &b[0], 2);
+    assert!(diff.starts_with("--- a: matrix_transpose R=32 C=32") && diff.contains("\n+++ b: matrix_transpose R=64 C=64"), "{diff}");
+    shown("difference", &format!("{diff}\n{}", table(&a[0], &b[0])));
+    let [a, b] = compared("matrix_transpose", "", &["V=1"], &["V=1"]);
+    assert_eq!(unified(&a[0], &b[0], 2), "");
+}
+
+#[test]
+fn illegal_schedules_are_refused_with_the_rule() {
+    let error = explained("vector_add", "", &["T=4096,C=1"], None).expect_err("4096 threads");
+    assert!(error.contains("a block has at most 1024"), "{error}");
+    let error = explained("softmax", "N=2_000_000", &["T=8192,C=1,G=1", "T=512"], None).expect_err("8192 threads");
+    assert!(error.starts_with("softmax_statistics: ") && error.contains("at most 1024"), "{error}");
+    // Long vectors go another way than short ones.
+    let (subject, sizes, way) = case("softmax", "N=2_000_000", &["", "", "", ""]);
+    let only = Options { only: Some("softmax_join"), ..options(None) };
+    let error = page(&subject, &sizes, &way, &only).expect_err("not launched");
+    assert_eq!(error, "softmax at N=2000000 does not launch softmax_join: name other sizes by --size");
+}
