@@ -3,6 +3,7 @@
 pub mod chained {
     //! Dots whose results the body goes on with.
     pub mod kernels;
+    pub mod pairs;
 }
 pub mod groups {
     //! Products by warp groups.

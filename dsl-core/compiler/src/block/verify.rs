@@ -60,6 +60,9 @@ impl Check<'_> {
                 })?;
             }
         }
+        for link in &page.fed {
+            rule(page.can_be_fed(link), || format!("{} cannot stay in the registers of sums", self.name(link.operand)))?;
+        }
         let loops = page.body.iter().filter(|s| matches!(s, Stmt::Loop(l) if l.grid.is_some())).count();
         rule(loops <= 1, || format!("{loops} loops walk the tiles of the grid"))?;
         let ends = page.body.iter().position(|s| matches!(s, Stmt::Finish(_)));

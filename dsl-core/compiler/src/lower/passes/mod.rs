@@ -3,6 +3,7 @@
 mod assign_layouts;
 mod assign_widths;
 mod drop_unread;
+mod feed_dots;
 mod fit_rows;
 mod join_tails;
 mod lower_tiles;
@@ -15,6 +16,7 @@ mod wait_alone;
 pub(crate) use assign_layouts::assign_layouts;
 pub(crate) use assign_widths::assign_widths;
 pub(crate) use drop_unread::drop_unread;
+pub(crate) use feed_dots::feed_dots;
 pub(crate) use fit_rows::fit;
 pub(crate) use join_tails::join_tails;
 pub(crate) use lower_tiles::lower_tiles;
