@@ -169,31 +169,31 @@ impl Multiplied for f32 {
     }
 }
 
-/// Two dots of two shapes, the second of what a random body makes of the first one's sums: small multiples of 1/4, so that every order of a sum
-/// gives the same.
+/// Two dots of two shapes, the second of what a random body makes of the first one's sums. All numbers are whole, or halves, and small: every
+/// order of a sum gives the same.
 #[kernel(
     types(T = [f16, bf16, f32]),
-    tile(M = [32, 16, 64, 128], N = [16, 32, 64], E = [16, 32], D = [32, 8, 16, 64]),
+    tile(M = [32, 16, 64], N = [16, 32], E = [16, 32], D = [32, 8, 16]),
     coarsen(CM of M = [1, 2, 4], CD of D = [1, 4]),
     vector(V = [1, 4, 8]),
     unit(U = [Mma, Ffma]),
-    warps(W = [1, 2, 4, 8]),
+    warps(W = [1, 2, 4]),
     stages(S = [1, 2, 3]),
     copy(P = [Registers, Async])
 )]
 pub fn random_pair<T: Multiplied>(
-    q: &Tensor<T, 2>,
-    k: &Tensor<T, 2>,
-    v: &Tensor<T, 2>,
+    q: &Tensor<i8, 2>,
+    k: &Tensor<i8, 2>,
+    v: &Tensor<i8, 2>,
     u: &Tensor<f32, 1>,
     y: &mut Tensor<f32, 2>,
     s: Scalar<i32>,
 ) {
     let d = Draw::new(2);
-    // Of few values, which all formats hold and few of which add up to less than all that f32 counts.
+    // Of few values, which all formats hold.
     let few = |x: Tile<f32>| x.round().clamp(-2.0, 2.0);
     for (m, c) in y.tiles([M, D]) {
-        let mut acc = if d.one_in(3) { y.load((m, c)) * 4.0 } else { zeros::<f32>([M, D]) };
+        let mut acc = if d.one_in(3) { y.load((m, c)).round() } else { zeros::<f32>([M, D]) };
         let mut most = full::<f32>([M], -2.0);
         let mut total = zeros::<f32>([M]);
         let side = d.below(3);
@@ -201,16 +201,16 @@ pub fn random_pair<T: Multiplied>(
             let mut scores = zeros::<f32>([M, N]);
             if d.one_in(2) {
                 for e in q.axis(1).tiles(E) {
-                    scores = dot(T::operand(q.load((m, e))), T::operand(k.load((n, e))).t(), scores);
+                    scores = dot(T::operand(q.load((m, e)).cast()), T::operand(k.load((n, e)).cast()).t(), scores);
                 }
             } else {
                 for e in q.axis(1).tiles(E) {
-                    let part = dot(T::operand(q.load((m, e))), T::operand(k.load((n, e))).t(), zeros::<f32>([M, N]));
-                    scores += select(e.number() % 2i64 == 0i64, part, part * 2.0);
+                    let part = dot(T::operand(q.load((m, e)).cast()), T::operand(k.load((n, e)).cast()).t(), zeros::<f32>([M, N]));
+                    scores += part * 2.0;
                 }
             }
             let there = (n.coords() < k.len(0)).expand(0, M);
-            let mut weights = select(there, few(scores / 4.0), 0.0);
+            let mut weights = select(there, few(scores / 512.0), 0.0);
             for _ in 0..d.below(4) {
                 weights = match d.below(6) {
                     0 => weights.max(u.load(m).round().clamp(-2.0, 2.0).expand(1, N)),
@@ -225,7 +225,8 @@ pub fn random_pair<T: Multiplied>(
                 total += weights.sum_axis(1);
             }
             let next = most.max(weights.max_axis(1));
-            let values = if d.one_in(2) { v.load((n, c)) } else { v.load((n, c)) * v.load((n, c)) };
+            let v = v.load((n, c));
+            let values = (if d.one_in(2) { v } else { -v }).cast();
             let left = T::operand(select(there, weights, 0.0).cast());
             acc = match side {
                 0 => dot(left, T::operand(values), acc),
@@ -233,7 +234,7 @@ pub fn random_pair<T: Multiplied>(
                 _ => dot(left, T::operand(values), select((next > most).expand(1, D), acc * 0.5, acc).round()),
             };
             if d.one_in(3) {
-                acc += few(scores / 8.0).sum_axis(1).expand(1, D);
+                acc += few(scores / 1024.0).sum_axis(1).expand(1, D);
             }
             most = next;
         }

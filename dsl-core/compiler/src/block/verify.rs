@@ -69,6 +69,8 @@ impl Check<'_> {
         rule(ends.is_none_or(|at| at + 1 == page.body.len()), || "something stands behind what the last block does".into())?;
         // What the host computes is made where it is used.
         self.made.extend((0..page.values.len() as u32).map(ValueId).filter(|v| page.value(*v).host.is_some()));
+        // Tile indices that are always 0 are known before their loops.
+        self.made.extend(&page.fitting);
         self.block(&page.body, true)
     }
 

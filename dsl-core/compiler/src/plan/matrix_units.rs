@@ -99,6 +99,11 @@ pub(crate) fn warps(
     }
 }
 
+/// Whether a schedule asks for matrix instructions of warps.
+pub(crate) fn asked_for(kernel: &Kernel, schedule: &Schedule) -> bool {
+    DotUnit::of(kernel, schedule) == Some(DotUnit::Mma)
+}
+
 /// Matrix units read all their operands from copies that lie as the tensors do.
 fn check_operands(kernel: &Kernel, schedule: &Schedule, unit: KnobId, word: DotUnit) -> Result<(), ScheduleError> {
     for id in kernel.knobs_of(KnobKind::Operands) {

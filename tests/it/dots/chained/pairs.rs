@@ -39,7 +39,7 @@ formats! {
 /// softmax(q · kᵀ · scale) · v in one pass over the keys, with tiles of keys and of columns of their own.
 #[kernel(
     types(F = [Half, HalfAlong, Brain, Rounded, RoundedAlong]),
-    tile(BM = [32, 16, 64, 128], BN = [32, 16, 64], BE = [16, 32], BD = [64, 16, 32, 8]),
+    tile(BM = [32, 16, 64, 128], BN = [32, 16, 64], BE = [16, 32, 64, 128], BD = [64, 16, 32, 8, 128]),
     coarsen(TM of BM = [2, 4], TD of BD = [4, 2]),
     vector(V = [4, 1, 8]),
     unit(U = [Mma, Ffma]),

@@ -35,14 +35,18 @@ impl Expander<'_> {
 
     /// Dots by matrix units, which read what their operands have in common once.
     fn dots_of_units(&mut self, group: &[ValueId], warps: &Warps) -> Expanded<()> {
-        let mut products = Vec::new();
+        let mut products: Vec<Product> = Vec::new();
+        let mut lefts: HashMap<ValueId, Left> = HashMap::new();
         let mut shape = Vec::new();
         for value in group {
             let Some(Op::Dot { a, b, acc }) = self.op(*value).cloned() else { panic!("dot: {value:?} is none") };
-            let left = match self.kernel.is_fed(*value) {
-                true => Left::Fed(self.fed_operand(a, warps.form)?),
-                false => Left::Copied(self.operand(a, acc, true)?),
+            // What several products take is brought to its place once.
+            let left = match lefts.get(&a) {
+                Some(left) => left.clone(),
+                None if self.kernel.is_fed(*value) => Left::Fed(self.fed_operand(a, warps.form)?),
+                None => Left::Copied(self.operand(a, acc, true)?),
             };
+            lefts.insert(a, left.clone());
             let right = self.operand(b, acc, false)?;
             let from_zeros = warps.group.is_some() && self.kernel.dots.is_from_zeros(*value);
             let var = if from_zeros { self.fresh_sums(*value, acc) } else { self.accumulator(*value, acc)? };

@@ -26,6 +26,7 @@ pub(crate) struct Product {
 }
 
 /// A left operand.
+#[derive(Clone)]
 pub(crate) enum Left {
     /// In shared memory.
     Copied(Operand),
@@ -34,6 +35,7 @@ pub(crate) enum Left {
 }
 
 /// A left operand in the registers of the sums that it is made of: a warp's rows, the columns of each one behind the other, as fragments.
+#[derive(Clone)]
 pub(crate) struct Fed {
     pub var: VarId,
     /// Elements of a lane.

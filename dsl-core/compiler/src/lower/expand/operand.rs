@@ -28,6 +28,7 @@ pub(crate) enum Lies {
 }
 
 /// An operand as a thread reads it.
+#[derive(Clone)]
 pub(crate) struct Operand {
     /// The operand, and the load that it comes from if it does.
     pub value: ValueId,
