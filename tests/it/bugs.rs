@@ -38,7 +38,7 @@ fn disordered_def() -> KernelDef {
 }
 
 /// Attention's own shapes: one dot has [BM, BN], the other the block's [BM, BD].
-#[kernel(tile(BM = 32, BN = [16, 32], BD = 32), unit(U = [Mma, Ffma]), warps(W = 1))]
+#[kernel(tile(BM = [32, 64], BN = [16, 32], BD = 32), unit(U = [Mma, Ffma, Wgmma]), warps(W = [1, 4]))]
 pub fn two_shapes(q: &Tensor<f16, 2>, k: &Tensor<f16, 2>, v: &Tensor<f16, 2>, out: &mut Tensor<f32, 2>) {
     for (m, d) in out.tiles([BM, BD]) {
         let mut acc = zeros::<f32>([BM, BD]);
@@ -89,19 +89,21 @@ fn a_check_goes_on_behind_a_panic() {
 }
 
 #[test]
-fn results_of_two_shapes_are_refused_on_matrix_units() {
+fn results_of_two_shapes_are_refused_on_warp_groups_alone() {
     let kernel = (two_shapes::Kernel::def().build)().unwrap_or_else(|e| panic!("{e}"));
     let space = Space::new(&kernel, &Facts::best(&kernel), Target::h200());
-    for bn in [16, 32] {
-        let schedule = |unit: &str| {
-            let text = format!("BM=32,BN={bn},BD=32,U={unit},W=1");
-            girih_core::schedule::parse::parse_schedule(&kernel, &text).unwrap_or_else(|e| panic!("{e}"))
-        };
-        let refused = space.check(&schedule("Mma")).expect_err("it has results of two shapes");
-        assert_eq!((refused.knob.as_str(), refused.found.as_str()), ("U", "Mma"));
-        for part in ["the block's tile of 32 x 32", "`scores`", "has [BM, BN]: use Ffma"] {
-            assert!(refused.rule.contains(part), "{refused}");
-        }
-        space.check(&schedule("Ffma")).unwrap_or_else(|e| panic!("{e}"));
+    let schedule = |unit: &str, bn: u32| {
+        let bm = if unit == "Ffma" { 32 } else { 64 };
+        let text = format!("BM={bm},BN={bn},BD=32,U={unit},W=4");
+        girih_core::schedule::parse::parse_schedule(&kernel, &text).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let refused = space.check(&schedule("Wgmma", 16)).expect_err("it has results of two shapes");
+    assert_eq!((refused.knob.as_str(), refused.found.as_str()), ("U", "Wgmma"));
+    for part in ["the block's tile of 64 x 32", "`scores`", "has [BM, BN]: use Mma"] {
+        assert!(refused.rule.contains(part), "{refused}");
+    }
+    // Of one shape in numbers they are of one.
+    for (unit, bn) in [("Mma", 16), ("Mma", 32), ("Ffma", 16), ("Wgmma", 32)] {
+        space.check(&schedule(unit, bn)).unwrap_or_else(|e| panic!("{unit}, {bn}: {e}"));
     }
 }

@@ -3,6 +3,8 @@
 pub mod chained {
     //! Dots whose results the body goes on with.
     pub mod kernels;
+    pub mod pairs;
+    mod texts;
 }
 pub mod groups {
     //! Products by warp groups.

@@ -5,10 +5,11 @@
 
 use super::differential::compare;
 use bodies::{random_ends, random_product, random_row, random_square, random_total, random_updates, random_view};
+use girih::prelude::{bf16, f16};
 use girih_core::registry::KernelDef;
 use girih_core::tile::Kernel;
 use std::cell::Cell;
-use turns::{random_depths, random_turn};
+use turns::{random_depths, random_pair, random_turn};
 
 mod bodies;
 mod grow;
@@ -74,6 +75,13 @@ fn random_turns_compute_what_eval_computes() {
 #[test]
 fn random_depths_compute_what_eval_computes() {
     tried(random_depths::Kernel::def());
+}
+
+#[test]
+fn random_pairs_compute_what_eval_computes() {
+    // Of each format some of the bodies.
+    let defs = [random_pair::Kernel::<f16>::def(), random_pair::Kernel::<bf16>::def(), random_pair::Kernel::<f32>::def()];
+    compare(&seeds().map(|seed| with_seed(&defs[seed as usize % defs.len()], seed)).collect::<Vec<_>>());
 }
 
 #[test]

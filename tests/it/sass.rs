@@ -106,6 +106,9 @@ fn accepted_schedules() -> Vec<(KernelDef, &'static str)> {
     use girih_examples::lower_precision_gemm::{Bf16F32, F16F16, Int8, NN, NT, TN, Tf32, lower_precision_gemm};
     use girih_examples::{gemm, matrix_multiplication};
     const MMA: &str = "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,S=3,P=Async,X=8";
+    use crate::dots::chained::pairs::{Brain, Half, HalfAlong, Rounded, RoundedAlong, attention_of_pairs};
+    const PAIRS: &str = "BM=64,BN=32,BE=64,BD=64,TM=4,TD=4,V=8,U=Mma,W=4,S=2,C=Async";
+    const PAIRS_PLAIN: &str = "BM=64,BN=64,BE=32,BD=32,TM=4,TD=4,V=8,U=Mma,W=4,S=2,C=Registers";
     const PLAIN: &str = "BM=64,BN=64,BK=32,TM=8,TN=8,V=8,U=Mma,W=4,S=2,P=Registers,X=1";
     vec![
         (gemm::gemm::Kernel::def(), "BM=128,BN=128,BK=32,TM=8,TN=8,V=8,U=Mma,W=8,O=Shared,S=3,P=Async,X=8,Z=1"),
@@ -120,6 +123,12 @@ fn accepted_schedules() -> Vec<(KernelDef, &'static str)> {
         (lower_precision_gemm::Kernel::<Tf32, NT>::def(), MMA),
         (lower_precision_gemm::Kernel::<Int8, NT>::def(), MMA),
         (lower_precision_gemm::Kernel::<Int8, NN>::def(), PLAIN),
+        (attention_of_pairs::Kernel::<Half>::def(), PAIRS),
+        (attention_of_pairs::Kernel::<Half>::def(), PAIRS_PLAIN),
+        (attention_of_pairs::Kernel::<HalfAlong>::def(), PAIRS_PLAIN),
+        (attention_of_pairs::Kernel::<Brain>::def(), PAIRS),
+        (attention_of_pairs::Kernel::<Rounded>::def(), PAIRS),
+        (attention_of_pairs::Kernel::<RoundedAlong>::def(), PAIRS_PLAIN),
     ]
 }
 
@@ -144,7 +153,7 @@ fn cubins_of_dots_are_what_was_meant() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     // Turing has neither asynchronous copies nor bf16 and tf32.
-    assert!(accepted >= 36, "{accepted} cubins were looked at");
+    assert!(accepted >= 60, "{accepted} cubins were looked at");
 }
 
 /// A cubin of another schedule has none of the instructions that were meant.

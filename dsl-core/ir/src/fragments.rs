@@ -9,6 +9,7 @@
 //! matrix, and a fragment is a few such matrices, the upper 8 rows of the tile before the next 16 bytes of k. It is the pattern in
 //! which `ldmatrix` hands out matrices, so that a fragment is loaded by as many matrices as it has words ([`Atom::matrices`]).
 
+mod fed;
 mod form;
 mod group;
 

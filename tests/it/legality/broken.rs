@@ -42,6 +42,22 @@ pub fn converted_group_product(a: &Tensor<f32, 2>, b: &Tensor<f16, 2>, c: &mut T
     }
 }
 
+/// The block's tile is the result of no dot.
+#[kernel(tile(BM = 32, BD = 32, BN = 16), unit(U = [Ffma, Mma]), warps(W = 1))]
+pub fn rows_of_products(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f32, 2>) {
+    for (m, d) in c.tiles([BM, BD]) {
+        let mut sums = zeros::<f32>([BM]);
+        for n in b.axis(1).tiles(BN) {
+            let mut products = zeros::<f32>([BM, BN]);
+            for k in a.axis(1).tiles(BN) {
+                products = dot(a.load((m, k)), b.load((k, n)), products);
+            }
+            sums += products.sum_axis(1);
+        }
+        c.store((m, d), sums.expand(1, BD));
+    }
+}
+
 #[kernel(tile(T = [64]), unit(U = [Ffma, Mma]))]
 pub fn narrow_product(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f32, 2>) {
     for t in c.axis(0).tiles(T) {

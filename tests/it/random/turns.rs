@@ -152,3 +152,92 @@ pub fn random_depths(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, w: &Tensor<i8, 2>, y:
         y.store((m, n), acc + sum.expand(1, N));
     }
 }
+
+/// Elements that matrix units multiply.
+pub trait Multiplied: Float {
+    /// What a dot takes of numbers that it holds exactly.
+    fn operand(x: Tile<Self>) -> Tile<Self> {
+        x
+    }
+}
+
+impl Multiplied for f16 {}
+impl Multiplied for bf16 {}
+impl Multiplied for f32 {
+    fn operand(x: Tile<f32>) -> Tile<f32> {
+        x.round_tf32()
+    }
+}
+
+/// Two dots of two shapes, the second of what a random body makes of the first one's sums. All numbers are whole, or halves, and small: every
+/// order of a sum gives the same.
+#[kernel(
+    types(T = [f16, bf16, f32]),
+    tile(M = [32, 16, 64], N = [16, 32], E = [16, 32], D = [32, 8, 16]),
+    coarsen(CM of M = [1, 2, 4], CD of D = [1, 4]),
+    vector(V = [1, 4, 8]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [1, 2, 4]),
+    stages(S = [1, 2, 3]),
+    copy(P = [Registers, Async])
+)]
+pub fn random_pair<T: Multiplied>(
+    q: &Tensor<i8, 2>,
+    k: &Tensor<i8, 2>,
+    v: &Tensor<i8, 2>,
+    u: &Tensor<f32, 1>,
+    y: &mut Tensor<f32, 2>,
+    s: Scalar<i32>,
+) {
+    let d = Draw::new(2);
+    // Of few values, which all formats hold.
+    let few = |x: Tile<f32>| x.round().clamp(-2.0, 2.0);
+    for (m, c) in y.tiles([M, D]) {
+        let mut acc = if d.one_in(3) { y.load((m, c)).round() } else { zeros::<f32>([M, D]) };
+        let mut most = full::<f32>([M], -2.0);
+        let mut total = zeros::<f32>([M]);
+        let side = d.below(3);
+        for n in k.axis(0).tiles(N) {
+            let mut scores = zeros::<f32>([M, N]);
+            if d.one_in(2) {
+                for e in q.axis(1).tiles(E) {
+                    scores = dot(T::operand(q.load((m, e)).cast()), T::operand(k.load((n, e)).cast()).t(), scores);
+                }
+            } else {
+                for e in q.axis(1).tiles(E) {
+                    let part = dot(T::operand(q.load((m, e)).cast()), T::operand(k.load((n, e)).cast()).t(), zeros::<f32>([M, N]));
+                    scores += part * 2.0;
+                }
+            }
+            let there = (n.coords() < k.len(0)).expand(0, M);
+            let mut weights = select(there, few(scores / 512.0), 0.0);
+            for _ in 0..d.below(4) {
+                weights = match d.below(6) {
+                    0 => weights.max(u.load(m).round().clamp(-2.0, 2.0).expand(1, N)),
+                    1 => select(n.coords().expand(0, M) % 3i64 == 0i64, weights, -weights),
+                    2 => weights.min(most.expand(1, N)),
+                    3 => few(weights * 3.0 - weights.max_axis(1).expand(1, N)),
+                    4 => select(m.coords().expand(1, N) > n.coords().expand(0, M), weights, 1.0),
+                    _ => few(weights + s.cast::<f32>()),
+                };
+            }
+            if d.one_in(2) {
+                total += weights.sum_axis(1);
+            }
+            let next = most.max(weights.max_axis(1));
+            let v = v.load((n, c));
+            let values = (if d.one_in(2) { v } else { -v }).cast();
+            let left = T::operand(select(there, weights, 0.0).cast());
+            acc = match side {
+                0 => dot(left, T::operand(values), acc),
+                1 => acc + dot(left, T::operand(values), zeros::<f32>([M, D])),
+                _ => dot(left, T::operand(values), select((next > most).expand(1, D), acc * 0.5, acc).round()),
+            };
+            if d.one_in(3) {
+                acc += few(scores / 1024.0).sum_axis(1).expand(1, D);
+            }
+            most = next;
+        }
+        y.store((m, c), acc + total.expand(1, D) + most.expand(1, D));
+    }
+}

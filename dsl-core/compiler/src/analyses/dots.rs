@@ -2,6 +2,7 @@
 //! halo, and the dot reads its fragments there.
 
 use super::absorbed::Paths;
+use super::chained::links;
 use super::uses::Uses;
 use girih_ir::tile::access::{blocks, loop_lengths, visit};
 use girih_ir::tile::{Block, Index, Kernel, Op, Stmt, ValueId, ViewId};
@@ -51,7 +52,8 @@ pub(crate) struct Dots {
     in_place: HashSet<ValueId>,
     /// Dots whose accumulator is zeros, and nothing else.
     from_zeros: HashSet<ValueId>,
-    /// Dots that matrix units can do together: of the same extents, one behind the other, on loaded operands.
+    /// Dots that matrix units can do together: of the same extents, one behind the other, on operands that are loaded, or that were made of
+    /// other dots' results before.
     groups: Vec<Vec<ValueId>>,
 }
 
@@ -109,19 +111,21 @@ impl Dots {
         let zeros = |v: &ValueId| matches!(ops.get(v), Some(Op::Splat(value)) if is_zero(value));
         dots.from_zeros = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { acc, .. } if zeros(acc))).map(|(v, _)| *v).collect();
         dots.accumulators(&kernel.body, &[], uses);
-        dots.group_dots(kernel, &kernel.body);
+        let linked = links(kernel).into_iter().map(|link| link.dot).collect();
+        dots.group_dots(kernel, &linked, &kernel.body);
         dots
     }
 
     /// Finds the dots of a block, and of those inside of it, that nothing stands between but what fragments hold.
-    fn group_dots(&mut self, kernel: &Kernel, block: &Block) {
+    fn group_dots(&mut self, kernel: &Kernel, linked: &HashSet<ValueId>, block: &Block) {
         let mut open = None;
         for stmt in block {
             match stmt {
                 Stmt::Let(v, Op::Dot { a, b, acc }) => {
-                    let extents = [kernel.ty(*a).shape(), kernel.ty(*acc).shape()];
-                    let loaded = self.operands.contains_key(a) && self.operands.contains_key(b);
-                    match self.groups.last_mut().filter(|_| loaded && open == Some(extents)) {
+                    // Dots that go on with others may read their right operand in another order.
+                    let extents = (linked.contains(v), [kernel.ty(*a).shape(), kernel.ty(*acc).shape()]);
+                    let loaded = (self.operands.contains_key(a) || linked.contains(v)) && self.operands.contains_key(b);
+                    match self.groups.last_mut().filter(|group| loaded && open == Some(extents) && !group.contains(a)) {
                         Some(group) => group.push(*v),
                         None => self.groups.push(vec![*v]),
                     }
@@ -130,7 +134,7 @@ impl Dots {
                 Stmt::Let(v, _) if self.is_absorbed(*v) || self.is_load(*v) => {}
                 other => {
                     open = None;
-                    blocks(other).into_iter().for_each(|b| self.group_dots(kernel, b));
+                    blocks(other).into_iter().for_each(|b| self.group_dots(kernel, linked, b));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod absorbed;
 pub(crate) mod barriers;
+pub(crate) mod chained;
 pub(crate) mod dots;
 mod placed_stores;
 pub(crate) mod same_block_hazards;

@@ -100,7 +100,7 @@ pub(crate) fn with_runs(layout: &Layout, axis: usize, run: i64) -> Option<Layout
 }
 
 /// A layout whose neighbours are two registers apart, with those that lie between them behind.
-fn with_pairs(layout: &Layout) -> Layout {
+pub(crate) fn with_pairs(layout: &Layout) -> Layout {
     let mut pairs = layout.clone();
     for digit in pairs.axes.iter_mut().flatten().filter(|d| d.source == Source::Register && d.extent == 2) {
         digit.stride = match digit.stride {

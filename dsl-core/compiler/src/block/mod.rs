@@ -9,6 +9,7 @@
 
 pub(crate) mod divisors;
 pub(crate) mod exchange;
+mod fed;
 pub(crate) mod layouts;
 pub(crate) mod lying;
 pub(crate) mod mask;
@@ -25,6 +26,7 @@ pub(crate) use stmt::{
 };
 pub(crate) use visit::{visit, visit_mut};
 
+pub(crate) use crate::analyses::chained::Link;
 pub(crate) use crate::analyses::dots::{Loaded, Reader};
 pub(crate) use crate::analyses::same_block_hazards::Key;
 pub(crate) use crate::analyses::totals::{Kind, Total};
@@ -69,6 +71,8 @@ pub(crate) struct Kernel {
     pub fitting: HashSet<ValueId>,
     /// What dots read, and where it lies.
     pub dots: Dots,
+    /// Dots whose left operand stays in the registers of the sums that it is made of.
+    pub fed: Vec<Link>,
     /// Which reads of windows are made together.
     pub window_groups: WindowGroups,
     pub body: Block,

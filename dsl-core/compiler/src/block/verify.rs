@@ -60,12 +60,17 @@ impl Check<'_> {
                 })?;
             }
         }
+        for link in &page.fed {
+            rule(page.can_be_fed(link), || format!("{} cannot stay in the registers of sums", self.name(link.operand)))?;
+        }
         let loops = page.body.iter().filter(|s| matches!(s, Stmt::Loop(l) if l.grid.is_some())).count();
         rule(loops <= 1, || format!("{loops} loops walk the tiles of the grid"))?;
         let ends = page.body.iter().position(|s| matches!(s, Stmt::Finish(_)));
         rule(ends.is_none_or(|at| at + 1 == page.body.len()), || "something stands behind what the last block does".into())?;
         // What the host computes is made where it is used.
         self.made.extend((0..page.values.len() as u32).map(ValueId).filter(|v| page.value(*v).host.is_some()));
+        // Tile indices that are always 0 are known before their loops.
+        self.made.extend(&page.fitting);
         self.block(&page.body, true)
     }
 

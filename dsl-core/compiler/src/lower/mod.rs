@@ -1,7 +1,7 @@
 //! Lowering: tile IR, facts, schedule and target become SIMT IR, by way of block IR (`block`), in these steps:
 //!
 //! 1. [`girih_ir::tile::access::classify`]: is every store safe? `drop_unread`: what nobody reads is not made. `fit_rows`: which loops the facts make superfluous, and what is loaded once
-//!    because of it. `record_presence`: which elements of gathers and choices are there, as values of their own.
+//!    because of it. `hoist_operands`: what of dots' operands is loaded before the loop that reads it. `record_presence`: which elements of gathers and choices are there, as values of their own.
 //! 2. `plan`: what the schedule says, in numbers; how loops run; the rules that schedules obey.
 //! 3. `PASSES`: tile IR becomes a page of block IR, and every decision is written to it. The verifier runs behind each.
 //! 4. `expand`: the page becomes SIMT IR.
@@ -35,10 +35,11 @@ use passes::Source;
 type Pass = fn(&mut block::Kernel, &Source);
 
 /// What is decided on a page, in this order, once tile IR has become one.
-const PASSES: [(&str, Pass, Decided); 7] = [
+const PASSES: [(&str, Pass, Decided); 8] = [
     ("wait_alone", passes::wait_alone, Decided::Loops),
     ("share_meetings", passes::share_meetings, Decided::Loops),
     ("assign_layouts", passes::assign_layouts, Decided::Layouts),
+    ("feed_dots", passes::feed_dots, Decided::Layouts),
     ("assign_widths", passes::assign_widths, Decided::Widths),
     ("split_tails", passes::split_tails, Decided::Tails),
     ("place_barriers", passes::place_barriers, Decided::Tails),
@@ -116,6 +117,8 @@ impl Paged {
         let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
         let fitted = passes::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
         let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
+        let hoisted = plan::matrix_units::asked_for(kernel, schedule).then(|| passes::hoist_operands(kernel, &fitting)).flatten();
+        let kernel = hoisted.as_ref().unwrap_or(kernel);
         let mapped = plan::tensor_maps::mapped(kernel, facts);
         let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one, &mapped)?;
         let (kernel, found) = passes::record_presence(kernel);

@@ -2,7 +2,7 @@
 
 use crate::block::ValueId;
 use crate::plan::legality::Rule;
-use crate::plan::matrix_units::{other_result, unit};
+use crate::plan::matrix_units::unit;
 use crate::plan::slices::knob;
 use crate::plan::{Plan, illegal};
 use girih_ir::error::{CompileError, Diagnostic};
@@ -29,8 +29,6 @@ pub(crate) enum Refusal {
     Lanes { value: ValueId, extent: i64, threads: i64 },
     /// An operand of warp groups in so many rows of so many bytes.
     GroupRows { bytes: i64, count: i64 },
-    /// The result of this dot is not the block's tile.
-    OtherResult(ValueId),
     /// A window of which an element beyond its halo is read.
     Reach { window: ValueId, read: ValueId, axis: usize, offset: i64, before: i64, last: i64 },
     /// A pick along an axis of which some positions may be absent.
@@ -58,10 +56,6 @@ impl Refusal {
             }
             Refusal::GroupRows { bytes, count } => {
                 illegal(kernel, &[unit(kernel)], DotUnit::Wgmma.to_string(), Rule::UnitGroupRows.with(&[&count, &bytes]))
-            }
-            Refusal::OtherResult(value) => {
-                let error = illegal(kernel, &[unit(kernel)], "Mma".into(), other_result(kernel, value, &plan.anchor));
-                ScheduleError { loc: Some(kernel.value(value).loc), ..error }
             }
             Refusal::Reach { window, read, axis, offset, before, last } => {
                 let Ty::Window(_, reach) = kernel.ty(window) else { panic!("refusal: {window:?} is no window") };

@@ -1,6 +1,7 @@
 //! Tests of lowering on tile IR built by hand.
 
 mod alone;
+mod fed;
 mod pages;
 
 use super::*;

@@ -1,8 +1,9 @@
-//! Which matrix instruction a schedule asks for, and how the warps of a block share the result of a dot.
+//! Which matrix instruction a schedule asks for, and which tiles of results the warps of a block have.
 
 use super::legality::{Broken, Rule};
+use super::results::{self, Extents, Shape};
 use super::{gcd, illegal};
-use girih_ir::fragments::{Atom, Form, GroupAtom, Number, Operand as Role, Order};
+use girih_ir::fragments::{Atom, Form, GroupAtom, Number, Operand as Role};
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::schedule::words::{DotUnit, OperandPath, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
@@ -15,7 +16,7 @@ use std::collections::HashMap;
 /// Multiply-adds by matrix instructions of a warp that are written out; a longer sum is a loop.
 pub(crate) const WRITTEN_OUT: i64 = 256;
 
-/// How the warps of a block share the result of a dot.
+/// How the warps of a block share the results of dots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Warps {
     /// The instruction, or what each warp does of that of its group, and how the dots use it.
@@ -24,9 +25,11 @@ pub(crate) struct Warps {
     pub group: Option<GroupAtom>,
     /// Warps, or groups of them, along the rows and the columns of the anchor's last two axes.
     pub along: [i64; 2],
+    /// Results of other extents, and the same along their rows and columns.
+    pub others: Vec<(Extents, [i64; 2])>,
     /// Axes of the anchor before those.
     pub leading: usize,
-    /// Steps of the instruction along the tile of a sum; `None` where they are not written out.
+    /// Steps of the instruction along the tile of a sum; `None` where those of some result are not written out.
     pub steps: Option<i64>,
 }
 
@@ -61,28 +64,28 @@ pub(crate) fn warps(
     };
     let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
     let [.., rows, columns] = anchor[..] else { return refuse(Rule::UnitAxes.into()) };
-    let extents = |v: ValueId| kernel.ty(v).shape().map(|shape| shape.iter().map(size).collect::<Vec<i64>>());
-    let dots = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { .. }));
-    if let Some(other) = dots.map(|(v, _)| *v).filter(|v| extents(*v).is_none_or(|e| e != [rows, columns])).min() {
-        return refuse(other_result(kernel, other, anchor));
-    }
+    let shapes = results::shapes(kernel, &ops, &size);
+    let Some(own) = shapes.iter().position(|s| s.extents == [rows, columns]) else {
+        let first = shapes.first().map(|s| s.first);
+        return refuse(first.map_or(Rule::UnitAxes.into(), |dot| results::other_result(Rule::UnitResult, kernel, dot, anchor)));
+    };
     if word == DotUnit::Wgmma {
+        if let Some(other) = shapes.iter().find(|s| s.extents != [rows, columns]) {
+            return refuse(results::other_result(Rule::UnitGroupResult, kernel, other.first, anchor));
+        }
         return super::warp_groups::groups(kernel, schedule, id, ((numbers, accumulator, inner), anchor)).map(Some);
     }
-    let fits = |along: &[i64; 2], [m, n]: [i64; 2]| rows % (along[0] * m) == 0 && columns % (along[1] * n) == 0;
-    let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
-    // The fewest elements of both operands per warp.
-    let shared_out = |form: &Form| splits.clone().filter(|a| fits(a, form.tile())).min_by_key(|a| (rows / a[0] + columns / a[1], a[0]));
-    let dealt = wants_pairs(kernel, &ops).then_some(Order::Dealt);
-    // Skinny results, of fewer rows than the instruction has, are had the other way round.
-    let forms = dealt.into_iter().chain([Order::Plain, Order::Swapped]).map(|order| Form { atom, order });
-    match forms.filter_map(|form| Some((form, shared_out(&form)?))).next() {
-        Some((form, along)) if count <= 32 => {
-            let products = inner * rows * columns / (along[0] * along[1] * atom.multiply_adds() as i64);
-            let steps = (products <= WRITTEN_OUT).then_some(inner / atom.k as i64);
-            Ok(Some(Warps { form, group: None, along, leading: anchor.len() - 2, steps }))
+    match results::share(atom, wants_pairs(kernel, &ops), count, &shapes) {
+        Ok((form, along)) if count <= 32 => {
+            let products =
+                |(s, along): (&Shape, &[i64; 2])| inner * s.extents[0] * s.extents[1] / (along[0] * along[1] * atom.multiply_adds() as i64);
+            let most = shapes.iter().zip(&along).map(products).max();
+            let steps = most.filter(|n| *n <= WRITTEN_OUT).map(|_| inner / atom.k as i64);
+            let others = shapes.iter().zip(&along).filter(|(s, _)| s.extents != [rows, columns]).map(|(s, a)| (s.extents, *a)).collect();
+            Ok(Some(Warps { form, group: None, along: along[own], others, leading: anchor.len() - 2, steps }))
         }
-        _ => {
+        shared => {
+            let [rows, columns] = shared.err().unwrap_or([rows, columns]);
             let ids: Vec<KnobId> = (0..kernel.knobs.len())
                 .filter(|k| kernel.knobs[*k].kind == KnobKind::Warps)
                 .map(|k| KnobId(k as u32))
@@ -94,6 +97,11 @@ pub(crate) fn warps(
             Err(illegal(kernel, &ids, format!("{count} / {word}"), rule))
         }
     }
+}
+
+/// Whether a schedule asks for matrix instructions of warps.
+pub(crate) fn asked_for(kernel: &Kernel, schedule: &Schedule) -> bool {
+    DotUnit::of(kernel, schedule) == Some(DotUnit::Mma)
 }
 
 /// Matrix units read all their operands from copies that lie as the tensors do.
@@ -116,14 +124,6 @@ fn check_operands(kernel: &Kernel, schedule: &Schedule, unit: KnobId, word: DotU
 /// The knob that chooses the unit of dots.
 pub(crate) fn unit(kernel: &Kernel) -> KnobId {
     DotUnit::knob(kernel).unwrap_or_else(|| panic!("mma: {} has no knob for the unit", kernel.path))
-}
-
-/// The rule that the result of a dot breaks.
-pub(crate) fn other_result(kernel: &Kernel, dot: ValueId, anchor: &[i64]) -> Broken {
-    let shape: Vec<String> = kernel.ty(dot).shape().unwrap_or_default().iter().map(|s| s.display(&kernel.knobs)).collect();
-    let name = kernel.value(dot).name.as_deref().map_or(String::new(), |n| format!(" `{n}`"));
-    let tile: Vec<String> = anchor.iter().map(i64::to_string).collect();
-    Rule::UnitResult.with(&[&tile.join(" x "), &name, &kernel.value(dot).loc.line, &shape.join(", ")])
 }
 
 /// How the dots of a kernel read their operands, what they add up in, and the greatest common divisor of their sums' extents; `None` where
@@ -221,10 +221,11 @@ impl Warps {
         self.group.map_or(self.form.tile(), |group| [i64::from(GroupAtom::M), i64::from(group.n)])
     }
 
-    /// The accumulators' layout: atoms side by side in a warp or group, these side by side in the block.
-    pub fn layout(&self, anchor: &[i64]) -> Layout {
-        let [.., rows, columns] = anchor[..] else { panic!("mma: an anchor of one axis") };
-        let [down, right] = self.along;
+    /// The accumulators' layout of a result, or of the anchor: atoms side by side in a warp or group, these side by side in the block.
+    pub fn layout(&self, shape: &[i64]) -> Layout {
+        let [before @ .., rows, columns] = shape else { panic!("mma: a result of one axis") };
+        let (rows, columns) = (*rows, *columns);
+        let [down, right] = self.along_of([rows, columns]);
         let atom = self.group.map_or_else(|| self.form.layout(Role::Accumulator), |group| group.accumulators());
         let ([m, n], own, threads) = (self.tile(), atom.registers, self.threads());
         let [atoms_down, atoms_right] = self.atoms(rows, columns);
@@ -235,14 +236,14 @@ impl Warps {
         axes[0].push(digit(Source::Register, own * atoms_right, atoms_down, m));
         axes[0].push(digit(Source::Thread, threads * right, down, rows / down));
         axes.iter_mut().for_each(|digits| digits.retain(|d| d.extent > 1));
-        let mut all = vec![Vec::new(); self.leading];
+        let mut all = vec![Vec::new(); before.len()];
         all.extend(axes);
         Layout { axes: all, threads: threads * down * right, registers: own * atoms_right * atoms_down }
     }
 
     /// Atoms of a warp or group along the rows and the columns.
     pub fn atoms(&self, rows: i64, columns: i64) -> [i64; 2] {
-        let [m, n] = self.tile();
-        [rows / self.along[0] / m, columns / self.along[1] / n]
+        let ([m, n], [down, right]) = (self.tile(), self.along_of([rows, columns]));
+        [rows / down / m, columns / right / n]
     }
 }

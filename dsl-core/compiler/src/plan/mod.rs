@@ -8,6 +8,7 @@ mod loops;
 pub(crate) mod matrix_units;
 pub(crate) mod one_by_one;
 mod reads;
+pub(crate) mod results;
 pub(crate) mod room;
 mod rules;
 pub(crate) mod second_launch;
@@ -95,6 +96,8 @@ pub(crate) struct Plan {
     pub dots: bool,
     /// The matrix instruction that dots become, and how warps share the anchor.
     pub mma: Option<matrix_units::Warps>,
+    /// The shapes of what matrix units add up, as the author wrote them.
+    pub results: Vec<Vec<Size>>,
     /// Bytes of shared memory that a block may take.
     pub room: i64,
     /// Some operands of dots are copied to shared memory.
@@ -256,6 +259,7 @@ pub(crate) fn plan(
         has_warp_reduce: target.has_warp_reduce(),
         dots,
         room: room::most(kernel, schedule, target),
+        results: if mma.is_some() { results::sizes(kernel, &girih_ir::tile::access::operations(kernel)) } else { vec![] },
         mma,
         shared_operands,
         transposed_operands,

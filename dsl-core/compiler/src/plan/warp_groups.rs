@@ -41,7 +41,7 @@ pub(super) fn groups(
     match ways {
         Some((_, along, atom)) if count % i64::from(GroupAtom::WARPS) == 0 && count <= 32 => {
             let form = Form { atom: atom.part(), order: Order::Plain };
-            Ok(Warps { form, group: Some(atom), along, leading: anchor.len() - 2, steps: None })
+            Ok(Warps { form, group: Some(atom), along, others: vec![], leading: anchor.len() - 2, steps: None })
         }
         _ => {
             let warps = (0..kernel.knobs.len()).filter(|k| kernel.knobs[*k].kind == KnobKind::Warps).map(|k| KnobId(k as u32));

@@ -76,6 +76,17 @@ impl Form {
         layout
     }
 
+    /// The layout in which an operand is read: its own, or the one that it has where the left operand is `fed` by accumulators ([`Atom::fed`]).
+    pub fn read(&self, operand: Operand, fed: bool) -> Layout {
+        if fed { self.atom.fed(operand).unwrap_or_else(|| self.layout(operand)) } else { self.layout(operand) }
+    }
+
+    /// How `ldmatrix` loads an operand that is read so: it cannot change the order of words.
+    pub fn matrices_read(&self, operand: Operand, contiguous: usize, fed: bool) -> Option<(bool, Vec<[i64; 2]>)> {
+        let in_order = self.read(operand, fed) == self.layout(operand);
+        self.matrices(operand, contiguous).filter(|_| in_order)
+    }
+
     /// How `ldmatrix` loads an operand: see [`Atom::matrices`]. It cannot deal rows.
     pub fn matrices(&self, operand: Operand, contiguous: usize) -> Option<(bool, Vec<[i64; 2]>)> {
         if !self.is_swapped() {

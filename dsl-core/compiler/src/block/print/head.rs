@@ -1,7 +1,7 @@
 //! The head of a page: launch, what every launch promises, layouts.
 
 use super::{Page, digits};
-use crate::block::{HostExpr, ParamKind, Stmt, Tail, ViewId, visit};
+use crate::block::{HostExpr, Op, ParamKind, Stmt, Tail, ViewId, visit};
 use girih_ir::facts::TensorFacts;
 use girih_ir::layout::Layout;
 use std::collections::HashSet;
@@ -88,6 +88,12 @@ impl<'a> Page<'a> {
                 if let Some(Tail::OneIf(layout)) = l.grid.as_ref().map(|g| &g.tail) {
                     found.push(("guard".into(), layout));
                 }
+            }
+            // Results of other shapes than the anchor's.
+            Stmt::Let(v, Op::Dot { .. }) => {
+                let dealt = kernel.value(*v).form.and_then(|form| team.dealt.get(form as usize));
+                let several = kernel.launch.units.as_ref().is_some_and(|units| !units.others.is_empty());
+                found.extend(dealt.filter(|_| several).map(|d| ("sums".into(), &d.own)));
             }
             Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Together(_) => {}
             Stmt::Shared { .. } | Stmt::Barrier(_) => {}

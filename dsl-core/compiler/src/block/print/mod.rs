@@ -175,7 +175,8 @@ impl<'a> Page<'a> {
         match stmt {
             Stmt::Let(v, _) if self.kernel.value(*v).host.is_some() || self.leaves.contains_key(v) => {}
             Stmt::Let(v, op) => {
-                let text = format!("{} = {}", self.name(*v), self.op(op));
+                let fed = if self.kernel.is_fed(*v) { ", the left from registers" } else { "" };
+                let text = format!("{} = {}{fed}", self.name(*v), self.op(op));
                 let own = if matches!(op, Op::Dot { .. }) { self.own(*v) } else { String::new() };
                 self.typed(&text, &format!("{}{own}", self.ty(*v)));
             }

@@ -1,13 +1,17 @@
-//! Operands of dots that were computed: every thread stores its elements of the tile to shared memory, and the block meets.
+//! Operands of dots that were computed: every thread stores its elements of the tile to shared memory, and the block meets; or they stay in the
+//! registers of the sums that they are made of.
 
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
 use super::index::Index;
+use super::mma::Fed;
 use super::operand::Operand;
 use super::operand_rows::Rows;
 use super::window::WindowCopy;
 use crate::block::Reader;
 use crate::block::ValueId;
+use crate::block::layouts::with_pairs;
+use girih_ir::fragments::{Form, Operand as Role};
 use girih_ir::layout::{Layout, Source};
 use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{DType, Literal};
@@ -38,14 +42,30 @@ impl Expander<'_> {
         Ok(self.operand_in(value, copy, reader))
     }
 
+    /// A left operand in the registers of the sums that it is made of, absent elements as zeros, in the order in which the instruction takes them.
+    pub fn fed_operand(&mut self, value: ValueId, form: Form) -> Expanded<Fed> {
+        let layout = self.own_layout(value);
+        let dtype = self.kernel.ty(value).dtype().unwrap_or(DType::F32);
+        let name = self.name_of(value, "operand");
+        let order = if form.atom.per_word(Role::A) == 1 { with_pairs(&layout) } else { layout.clone() };
+        let var = self.elements_in(value, (&layout, &order), dtype, &format!("{name}_frag"))?;
+        Ok(Fed { var, registers: layout.registers })
+    }
+
     /// A thread's elements as they will be stored.
     fn stored_elements(&mut self, value: ValueId, layout: &Layout, dtype: DType, name: &str) -> Expanded<VarId> {
+        self.elements_in(value, (layout, layout), dtype, &format!("{name}_own"))
+    }
+
+    /// A thread's elements in their storage type, zeros for those that are absent, in an array in the order of a layout that deals each thread
+    /// the same ones.
+    fn elements_in(&mut self, value: ValueId, (layout, order): (&Layout, &Layout), dtype: DType, name: &str) -> Expanded<VarId> {
         self.prepare(value, layout)?;
         let mask = self.tile(value).mask.clone();
         self.prepare_sides(&mask, layout)?;
         let axes = self.bound_axes(&mask, layout);
         let base = self.base_coordinates(&axes, layout);
-        let var = self.new_var(&format!("{name}_own"), dtype, Some(layout.registers as u32));
+        let var = self.new_var(name, dtype, Some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: None });
         let zero = Expr::Literal(Literal::from_i64(self.register_type(value), 0));
         self.for_elements(&[value], layout, true, &mut |cx, at, mut elements| {
@@ -55,7 +75,8 @@ impl Expander<'_> {
                 None => e,
             };
             let value = cx.to_storage(dtype, e);
-            cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value });
+            let index = cx.register_index(Some(order), at);
+            cx.emit(Stmt::Assign { var, index: Some(index), value });
             Ok(())
         })?;
         Ok(var)

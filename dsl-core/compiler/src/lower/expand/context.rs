@@ -193,6 +193,9 @@ impl<'a> Expander<'a> {
             scan_ends: HashMap::new(),
         };
         expander.begin_threads();
+        for index in &kernel.fitting {
+            expander.values[index.0 as usize] = Some(Rep::TileIndex(expander.ix.lit(0)));
+        }
         expander
     }
 

@@ -3,12 +3,11 @@
 
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::index::{Index, compare, literal};
-use super::mma::Product;
+use super::mma::{Left, Product};
 use super::operand::{Fragment, Operand};
 use super::values::At;
 use crate::block::Warps;
 use crate::block::{self, Carry, Op, ValueId};
-use crate::lower::refusal::Refusal;
 use girih_ir::layout::Source;
 use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType, TernaryOp, UnaryOp};
@@ -36,18 +35,24 @@ impl Expander<'_> {
 
     /// Dots by matrix units, which read what their operands have in common once.
     fn dots_of_units(&mut self, group: &[ValueId], warps: &Warps) -> Expanded<()> {
-        let mut products = Vec::new();
+        let mut products: Vec<Product> = Vec::new();
+        let mut lefts: HashMap<ValueId, Left> = HashMap::new();
         let mut shape = Vec::new();
         for value in group {
             let Some(Op::Dot { a, b, acc }) = self.op(*value).cloned() else { panic!("dot: {value:?} is none") };
-            let (left, right) = (self.operand(a, acc, true)?, self.operand(b, acc, false)?);
+            // What several products take is brought to its place once.
+            let left = match lefts.get(&a) {
+                Some(left) => left.clone(),
+                None if self.kernel.is_fed(*value) => Left::Fed(self.fed_operand(a, warps.form)?),
+                None => Left::Copied(self.operand(a, acc, true)?),
+            };
+            lefts.insert(a, left.clone());
+            let right = self.operand(b, acc, false)?;
             let from_zeros = warps.group.is_some() && self.kernel.dots.is_from_zeros(*value);
             let var = if from_zeros { self.fresh_sums(*value, acc) } else { self.accumulator(*value, acc)? };
             let layout = self.own_layout(acc);
             shape = layout.shape();
-            if layout.axes != warps.layout(&shape).axes[warps.leading..] {
-                return Err(Refusal::OtherResult(*value));
-            }
+            assert!(layout.axes == warps.layout(&shape).axes, "dot: {value:?} is not shared out as accumulators are");
             self.set_sum(*value, acc, var);
             products.push(Product { acc: var, left, right, from_zeros });
         }

@@ -177,8 +177,25 @@ impl Expander<'_> {
             }
             _ => {
                 let wanted = projected(layout, axes);
-                if rep.lies_in(&wanted) { Ok(()) } else { self.convert(value, &wanted) }
+                match rep.lies_in(&wanted) {
+                    true if self.is_made_elsewhere(value, &wanted) => self.prepare(value, &wanted),
+                    true => Ok(()),
+                    false => self.convert(value, &wanted),
+                }
             }
+        }
+    }
+
+    /// Whether a tile that is not computed yet, and would be in this layout, is made of one that lies in another.
+    fn is_made_elsewhere(&self, value: ValueId, wanted: &Layout) -> bool {
+        let rep = self.tile(value);
+        match &rep.data {
+            Data::Pending(Op::Broadcast(..) | Op::Pick { .. }) => false,
+            Data::Pending(op) if rep.layout.as_ref().is_none_or(|l| l == wanted) => {
+                let tiles = crate::block::operands(op).into_iter().filter(|v| matches!(self.kernel.ty(*v), Ty::Tile(..)));
+                tiles.into_iter().any(|v| self.is_made_elsewhere(v, wanted))
+            }
+            _ => rep.layout.is_some() && !rep.lies_in(wanted),
         }
     }
 

@@ -84,7 +84,7 @@ impl Expander<'_> {
         // Of A, rows are the outer axis; of B, columns are.
         let contiguous = usize::from((copy.fast == operand.inner) == (role == Role::A));
         let same = operand.dtype == form.dtype(role);
-        let (way, together, reach) = match form.matrices(role, contiguous).filter(|_| same) {
+        let (way, together, reach) = match form.matrices_read(role, contiguous, operand.beside_sums).filter(|_| same) {
             Some((transposed, origins)) => {
                 // Two fragments of two words make four matrices.
                 let together = if origins.len() == 2 && atoms % 2 == 0 { 2 } else { 1 };
@@ -98,7 +98,7 @@ impl Expander<'_> {
                 (Way::Matrices { load, atoms: together }, together, Reach { digits, steps: [vec![], vec![]] })
             }
             None => {
-                let axes = form.layout(role).axes;
+                let axes = form.read(role, operand.beside_sums).axes;
                 let outer = usize::from(role == Role::B);
                 // Neighbours in a row of the copy are one read.
                 let width = if copy.fast == operand.outer { run(&axes[outer]) } else { 1 };
@@ -202,7 +202,7 @@ impl Expander<'_> {
 
     /// `width` neighbours at a time, where no `ldmatrix` does it.
     fn load_fragment_elements(&mut self, side: &Side, form: Form, k: &Expr, var: VarId, width: i64) {
-        let layout = form.layout(side.role);
+        let layout = form.read(side.role, side.operand.beside_sums);
         let (counter, e) = self.loop_var("i");
         let mut loops = Vec::new();
         let along_k = usize::from(side.role == Role::A);

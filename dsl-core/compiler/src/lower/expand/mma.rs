@@ -16,23 +16,58 @@ use std::collections::HashMap;
 /// Index arithmetic in shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
 
-/// A dot of operands in shared memory, and the array that its products are added to.
+/// A dot, and the array that its products are added to.
 pub(crate) struct Product {
     pub acc: VarId,
-    pub left: Operand,
+    pub left: Left,
     pub right: Operand,
     /// The array has no numbers yet: the first products are written, not added.
     pub from_zeros: bool,
 }
 
+/// A left operand.
+#[derive(Clone)]
+pub(crate) enum Left {
+    /// In shared memory.
+    Copied(Operand),
+    /// In registers.
+    Fed(Fed),
+}
+
+/// A left operand in the registers of the sums that it is made of: a warp's rows, the columns of each one behind the other, as fragments.
+#[derive(Clone)]
+pub(crate) struct Fed {
+    pub var: VarId,
+    /// Elements of a lane.
+    pub registers: i64,
+}
+
+/// A warp's fragments of an operand at a step along the sum: where they begin, and elements from one to the next.
+#[derive(Clone)]
+struct Taken {
+    var: VarId,
+    first: Expr,
+    step: i64,
+}
+
 impl Product {
-    fn operands(&self) -> [(&Operand, Role); 2] {
-        [(&self.left, Role::A), (&self.right, Role::B)]
+    /// The operands that are read from shared memory.
+    fn operands(&self) -> impl Iterator<Item = (&Operand, Role)> {
+        let left = if let Left::Copied(left) = &self.left { Some((left, Role::A)) } else { None };
+        left.into_iter().chain([(&self.right, Role::B)])
+    }
+}
+
+impl Fed {
+    /// Its fragments at step `number` along the sum; a warp has so many of them down its rows.
+    fn taken(&self, form: Form, down: i64, number: &Expr) -> Taken {
+        let first = LOCAL.mul(number.clone(), LOCAL.lit(i64::from(form.registers(Role::A))));
+        Taken { var: self.var, first, step: self.registers / down }
     }
 }
 
 impl Expander<'_> {
-    /// Adds the products of operands in shared memory to their accumulators, those of all dots at each step along the sum: what was copied
+    /// Adds the products of operands to their accumulators, those of all dots at each step along the sum: what was copied
     /// from one load is read once.
     pub fn matrix_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps) {
         let form = warps.form;
@@ -45,16 +80,24 @@ impl Expander<'_> {
                 sides.push(self.side(operand, role, form, atoms[axis], first[axis].clone()));
             }
         }
-        let depth = products[0].left.extent / form.atom.k as i64;
+        let depth = products[0].right.extent / form.atom.k as i64;
         let (counter, e) = self.loop_var("kk");
         self.open();
-        let k = LOCAL.mul(e, LOCAL.lit(form.atom.k as i64));
+        let k = LOCAL.mul(e.clone(), LOCAL.lit(form.atom.k as i64));
         let read: Vec<VarId> = sides.iter().map(|side| self.read_side(side, form, &k)).collect();
         let loads = self.mark();
         let (taken, conversions) = self.fragments_of(products, &sides, form, &read);
         let converts = self.mark() - loads;
         for p in products {
-            self.products_of(p.acc, p.operands().map(|(operand, role)| taken[&(operand.value, role)]), form, atoms);
+            let of = |operand: &Operand, role| {
+                let step = i64::from(form.registers(role));
+                Taken { var: taken[&(operand.value, role)], first: LOCAL.lit(0), step }
+            };
+            let left = match &p.left {
+                Left::Copied(left) => of(left, Role::A),
+                Left::Fed(fed) => fed.taken(form, atoms[0], &e),
+            };
+            self.products_of(p.acc, [left, of(&p.right, Role::B)], form, atoms);
         }
         let body = self.close();
         let (start, end, step) = (LOCAL.lit(0), LOCAL.lit(depth), LOCAL.lit(1));
@@ -69,7 +112,7 @@ impl Expander<'_> {
     /// The row and the column of the result at which a warp begins.
     fn warp_begins(&mut self, shape: [i64; 2], warps: &Warps) -> [Expr; 2] {
         let warp = LOCAL.div(self.thread32(), 32);
-        let [down, right] = warps.along;
+        let [down, right] = warps.along_of(shape);
         [(right, down, shape[0] / down, "warp_row"), (1, right, shape[1] / right, "warp_col")].map(|(stride, extent, elements, name)| {
             if extent == 1 {
                 return LOCAL.lit(0);
@@ -106,10 +149,12 @@ impl Expander<'_> {
     }
 
     /// All products of a step's fragments: each of the instruction's A with every one of its B, in every other turn backwards.
-    fn products_of(&mut self, acc: VarId, [x, y]: [VarId; 2], form: Form, [down, across]: [i64; 2]) {
+    fn products_of(&mut self, acc: VarId, [x, y]: [Taken; 2], form: Form, [down, across]: [i64; 2]) {
         let ((i, at_i), (j, at_j)) = (self.loop_var("i"), self.loop_var("j"));
-        let own = |role| i64::from(form.registers(role));
-        let fragment = |var, at: &Expr, step: i64| Fragment { var, at: LOCAL.mul(at.clone(), LOCAL.lit(step)) };
+        let fragment = |taken: Taken, at: &Expr| {
+            let at = LOCAL.add(LOCAL.mul(at.clone(), LOCAL.lit(taken.step)), taken.first);
+            Fragment { var: taken.var, at }
+        };
         self.open();
         let both = down > 1 && across > 1;
         let (row, column) = match form.is_swapped() {
@@ -117,8 +162,8 @@ impl Expander<'_> {
             false => (at_i.clone(), if both { self.back_and_forth(&at_i, at_j, across) } else { at_j }),
         };
         let sum = LOCAL.add(LOCAL.mul(row.clone(), LOCAL.lit(across)), column.clone());
-        let d = fragment(acc, &sum, own(Role::Accumulator));
-        let (left, right) = (fragment(x, &row, own(Role::A)), fragment(y, &column, own(Role::B)));
+        let sums = Taken { var: acc, first: LOCAL.lit(0), step: i64::from(form.registers(Role::Accumulator)) };
+        let (d, left, right) = (fragment(sums, &sum), fragment(x, &row), fragment(y, &column));
         let (a, b) = if form.is_swapped() { (right, left) } else { (left, right) };
         self.emit(Stmt::Mma { atom: form.atom, d: d.clone(), a, b, c: d });
         let multiply = self.close();

@@ -28,6 +28,7 @@ pub(crate) enum Lies {
 }
 
 /// An operand as a thread reads it.
+#[derive(Clone)]
 pub(crate) struct Operand {
     /// The operand, and the load that it comes from if it does.
     pub value: ValueId,
@@ -54,6 +55,8 @@ pub(crate) struct Operand {
     pub width: i64,
     /// Neighbours per access along the inner axis.
     pub depth: i64,
+    /// The left operand beside it is made of accumulators: it is read in the order of their columns.
+    pub beside_sums: bool,
 }
 
 impl Operand {
@@ -168,7 +171,8 @@ impl Expander<'_> {
         let (base, digits) = (self.outer_base(reader), self.outer_digits(reader));
         let taken = self.kernel.ty(value).dtype().unwrap_or(dtype);
         let load = Some(loaded.load);
-        Operand { value, load, lies, dtype, taken, chain: loaded.chain, name, rank, outer, inner, extent, base, digits, width, depth }
+        let (chain, beside_sums) = (loaded.chain, self.is_beside_sums(reader));
+        Operand { value, load, lies, dtype, taken, chain, name, rank, outer, inner, extent, base, digits, width, depth, beside_sums }
     }
 
     /// An operand in a copy of two axes that is its own.
@@ -195,7 +199,13 @@ impl Expander<'_> {
             digits,
             width,
             depth,
+            beside_sums: self.is_beside_sums(reader),
         }
+    }
+
+    /// Whether an operand is the right one beside a left one that is made of accumulators.
+    pub fn is_beside_sums(&self, reader: Reader) -> bool {
+        !reader.left && self.kernel.is_sum_fed(reader.acc)
     }
 
     /// Reads a thread's fragment at position `k` of the inner axis: `own × depth` elements.

@@ -64,15 +64,16 @@ impl Expander<'_> {
     }
 
     /// How rows are swizzled that matrix units read: `ldmatrix` reads 16 bytes of 8 rows; lanes that read element by element lie in 4 rows,
-    /// as many apart as elements share a register, with 8 neighbours in each.
+    /// as many apart as elements share a register, or 2 beside accumulators, with 8 neighbours in each.
     fn swizzled_rows(&mut self, reader: Reader, rows: &Rows, name: &str) -> Option<SharedLayout> {
         let Some(form) = self.kernel.launch.units.as_ref().map(|m| m.form) else { return self.swizzled_for_threads(reader, rows, name) };
         let role = if reader.left { Role::A } else { Role::B };
         let contiguous = usize::from(rows.outer_is_fast != reader.left);
-        let by_matrices = form.matrices(role, contiguous).is_some() && form.dtype(role) == rows.dtype;
+        let fed = self.is_beside_sums(reader);
+        let by_matrices = form.matrices_read(role, contiguous, fed).is_some() && form.dtype(role) == rows.dtype;
         let bytes = rows.dtype.size() as i64;
-        let (together, meeting) =
-            if by_matrices { (16, [8, 1]) } else { (8 * bytes.max(2), [4, form.atom.per_word(form.role(role)) as i64]) };
+        let apart = if fed { 2 } else { form.atom.per_word(form.role(role)) as i64 };
+        let (together, meeting) = if by_matrices { (16, [8, 1]) } else { (8 * bytes.max(2), [4, apart]) };
         let layout = SharedLayout::swizzled(rows.extents[rows.fast], bytes, together, meeting)?;
         self.comment(described(&layout, name, together));
         Some(layout)

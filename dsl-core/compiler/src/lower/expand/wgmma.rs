@@ -7,7 +7,7 @@
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
 use super::index::{Index, compare};
-use super::mma::Product;
+use super::mma::{Left, Product};
 use super::operand::{Lies, Operand};
 use super::operand_rows::Rows;
 use super::window::{CopyAxis, WindowCopy};
@@ -79,14 +79,15 @@ impl Expander<'_> {
     /// Operands whose rows no instruction reads.
     pub fn group_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps, atom: GroupAtom) -> Expanded<()> {
         let (atoms, first) = (warps.atoms(shape[0], shape[1]), self.group_begins(shape, warps));
-        let depth = products[0].left.extent / i64::from(atom.k());
+        let depth = products[0].right.extent / i64::from(atom.k());
         self.emit(Stmt::WgmmaFence);
         let (counter, e) = self.loop_var("kk");
         let k = LOCAL.mul(e.clone(), LOCAL.lit(i64::from(atom.k())));
         let later = if depth == 1 { Expr::Literal(Literal::bool(false)) } else { compare(CompareOp::Gt, e, LOCAL.lit(0)) };
         self.open();
         for product in products {
-            let sides = [&product.left, &product.right].into_iter().zip(first.clone()).zip(warps.tile());
+            let Left::Copied(left) = &product.left else { panic!("wgmma: an operand in registers") };
+            let sides = [left, &product.right].into_iter().zip(first.clone()).zip(warps.tile());
             let sides: Vec<Panels> = sides.map(|((operand, first), step)| panels(operand, first, step)).collect::<Result<_, _>>()?;
             let accumulate = if product.from_zeros { later.clone() } else { Expr::Literal(Literal::bool(true)) };
             self.multiply_panels((product.acc, accumulate), [&sides[0], &sides[1]], &k, (atom, atoms));

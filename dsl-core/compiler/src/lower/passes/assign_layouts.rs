@@ -169,11 +169,25 @@ impl Layouts<'_> {
         if plan.anchor.is_empty() {
             return Layout { axes: vec![], threads: plan.threads, registers: 1 };
         }
-        let own = self.layout_of_slice(plan.threads / plan.joined);
-        if plan.joined == 1 {
-            return own;
+        self.dealt(self.layout_of_slice(plan.threads / plan.joined))
+    }
+
+    /// The layout of the whole block that a layout of a slice becomes behind the sum.
+    fn dealt(&self, own: Layout) -> Layout {
+        match self.plan.joined {
+            1 => own,
+            slices => dealt_to_slices(&own, slices).unwrap_or(Layout { threads: self.plan.threads, ..own }),
         }
-        dealt_to_slices(&own, plan.joined).unwrap_or(Layout { threads: plan.threads, ..own })
+    }
+
+    /// The layout of a tile of the shape of some dot's result on matrix units, or of some of its axes in any order, with the last one as `fast` if
+    /// it is among them.
+    fn of_result(&self, axes: &[&Size], fast: usize) -> Option<Layout> {
+        let mma = self.plan.mma.as_ref()?;
+        let parts = self.plan.results.iter().filter_map(|shape| Some((shape, positions(axes, shape)?)));
+        let (shape, at) = parts.into_iter().find(|(shape, at)| at[fast] + 1 == shape.len() || !at.contains(&(shape.len() - 1)))?;
+        let extents: Vec<i64> = shape.iter().map(|s| self.plan.size(s)).collect();
+        Some(projected(&self.dealt(mma.layout(&extents)), &at))
     }
 
     /// The layout of the anchor among the threads of a slice, or of a block without slices.
@@ -214,16 +228,10 @@ impl Layouts<'_> {
         {
             return Some(found);
         }
-        let mut free: Vec<usize> = (0..self.plan.anchor_sizes.len()).collect();
-        axes.iter()
-            .map(|(_, size)| {
-                let at = free.iter().position(|k| self.plan.anchor_sizes[*k] == *size)?;
-                Some(free.remove(at))
-            })
-            .collect()
+        positions(&axes.iter().map(|(_, size)| size).collect::<Vec<_>>(), &self.plan.anchor_sizes)
     }
 
-    /// Deals a tile so that `fast` is its fastest axis: as part of the anchor where it is one, else to the same threads.
+    /// Deals a tile so that `fast` is its fastest axis: as part of the anchor or of a dot's result where it is one, else to the same threads.
     fn deal(&self, axes: &[(Option<ValueId>, Size)], fast: usize, bytes: i64) -> Layout {
         if axes.is_empty() {
             return Layout { axes: vec![], threads: self.plan.threads, registers: 1 };
@@ -234,7 +242,11 @@ impl Layouts<'_> {
                 return projected(&self.anchor(), &positions);
             }
         }
-        let shape: Vec<i64> = axes.iter().map(|a| self.plan.size(&a.1)).collect();
+        let sizes: Vec<&Size> = axes.iter().map(|(_, size)| size).collect();
+        if let Some(layout) = self.of_result(&sizes, fast) {
+            return layout;
+        }
+        let shape: Vec<i64> = sizes.into_iter().map(|size| self.plan.size(size)).collect();
         self.deal_alone(&shape, fast, bytes)
     }
 
@@ -258,6 +270,9 @@ impl Layouts<'_> {
     /// The layout of a tile that has none by itself (a constant, the start of an accumulator): part of the anchor where its axes are;
     /// short constant axes lie in the registers of a thread.
     fn of_shape(&self, shape: &[Size]) -> Layout {
+        if self.plan.results.iter().any(|s| s == shape) {
+            return self.natural(shape);
+        }
         let short = |s: &Size| lies_in_registers(s) && !self.plan.anchor_sizes.contains(s);
         let dealt: Vec<(Option<ValueId>, Size)> = shape.iter().filter(|s| !short(s)).map(|s| (None, s.clone())).collect();
         let mut layout = self.deal(&dealt, dealt.len().saturating_sub(1), 4);
@@ -269,6 +284,11 @@ impl Layouts<'_> {
 
     /// The layout of a tile that fits every layout: that of the grid loop's own tile, or one dealt to the same threads.
     fn natural(&self, shape: &[Size]) -> Layout {
+        if self.plan.results.iter().any(|s| s == shape)
+            && let Some(layout) = self.of_result(&shape.iter().collect::<Vec<_>>(), shape.len() - 1)
+        {
+            return layout;
+        }
         let axes: Vec<(Option<ValueId>, Size)> = shape.iter().map(|s| (None, s.clone())).collect();
         self.deal(&axes, axes.len().saturating_sub(1), 4)
     }
@@ -324,6 +344,17 @@ impl Layouts<'_> {
         let most = self.result_run();
         [16, 8, 4, 2].into_iter().filter(|run| *run <= most).find_map(|run| with_runs(layout, axis, run))
     }
+}
+
+/// Which axis of a shape each of these axes is, by extent, if all are.
+fn positions(axes: &[&Size], shape: &[Size]) -> Option<Vec<usize>> {
+    let mut free: Vec<usize> = (0..shape.len()).collect();
+    axes.iter()
+        .map(|size| {
+            let at = free.iter().position(|k| shape[*k] == **size)?;
+            Some(free.remove(at))
+        })
+        .collect()
 }
 
 /// Position of each tile axis among the view's axes.

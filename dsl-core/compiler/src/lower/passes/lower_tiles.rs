@@ -48,6 +48,7 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
         params: (0..tile.params.len()).map(|p| builder.param(p)).collect(),
         lengths,
         dots: dots.clone(),
+        fed: vec![],
         window_groups: WindowGroups::of(tile),
         values,
         views: tile.views.iter().map(view).collect(),

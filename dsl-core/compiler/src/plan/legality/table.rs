@@ -163,10 +163,13 @@ rules! {
         "The block's tile has two axes or more."
         "needs a result of two axes";
     UnitResult ["unit"]
-        "Every dot of the kernel has the block's tile as its result: one of `[BM, BN]` beside one of `[BM, BD]` takes `Ffma`."
-        "every dot of a kernel on matrix units has the block's tile of {tile} as its result; the one{name} of line {line} has [{shape}]: use Ffma";
+        "The block's tile is the result of one of the kernel's dots; the others may have results of any shape."
+        "multiplies where the block's tile of {tile} is the result of a dot; the one{name} of line {line} has [{shape}]: use Ffma";
+    UnitGroupResult ["unit"]
+        "With `Wgmma` every dot of the kernel has the block's tile as its result: one of `[BM, BN]` beside one of `[BM, BD]` takes `Mma`."
+        "every dot of a kernel on warp groups has the block's tile of {tile} as its result; the one{name} of line {line} has [{shape}]: use Mma";
     UnitWarps ["unit", "warps"]
-        "At most 32 warps, whose pieces of the tile are made of whole instructions (16 × 8 for f16, or 8 × 16)."
+        "At most 32 warps, whose pieces of each dot's result are made of whole instructions (16 × 8 for f16, or 8 × 16)."
         "{warps} warps cannot share a tile of {rows} x {columns} in pieces of {piece}";
 
     // Sums that blocks or slices share.

@@ -116,7 +116,7 @@ impl Expander<'_> {
     }
 
     /// The register index in `layout` of the element that `at` stands on.
-    fn register_index(&self, layout: Option<&Layout>, at: &At) -> Expr {
+    pub fn register_index(&self, layout: Option<&Layout>, at: &At) -> Expr {
         let Some(layout) = layout else { return at.flat.clone() };
         let same = at.axes.iter().copied().eq(0..at.layout.axes.len());
         if same && *layout == at.layout {

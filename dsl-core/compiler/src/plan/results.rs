@@ -1,0 +1,103 @@
+//! The results of a kernel's dots on matrix units: their shapes, and how the warps of a block share each.
+
+use super::legality::{Broken, Rule};
+use super::matrix_units::Warps;
+use crate::analyses::chained::links;
+use girih_ir::fragments::{Atom, Form, Order};
+use girih_ir::tile::{Kernel, Op, Size, ValueId};
+use std::collections::HashMap;
+
+/// Rows and columns.
+pub(crate) type Extents = [i64; 2];
+
+/// A shape that results of dots have.
+pub(crate) struct Shape {
+    /// The first dot of that shape.
+    pub first: ValueId,
+    pub extents: Extents,
+    /// Some of these dots go on with the result of another dot, or another one goes on with theirs.
+    pub linked: bool,
+}
+
+/// The shapes of the results of a kernel's dots, by their first dots.
+pub(crate) fn shapes(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&Size) -> i64) -> Vec<Shape> {
+    let extents = |v: ValueId| -> Option<Extents> {
+        let shape = kernel.ty(v).shape()?;
+        shape.iter().map(size).collect::<Vec<i64>>().try_into().ok()
+    };
+    let links = links(kernel);
+    let linked: Vec<Extents> = links.iter().flat_map(|link| [link.operand, link.acc]).filter_map(extents).collect();
+    let mut dots: Vec<ValueId> = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { .. })).map(|(v, _)| *v).collect();
+    dots.sort_unstable();
+    let mut shapes: Vec<Shape> = Vec::new();
+    for (first, extents) in dots.into_iter().filter_map(|v| Some((v, extents(v)?))) {
+        if shapes.iter().all(|s| s.extents != extents) {
+            shapes.push(Shape { first, extents, linked: linked.contains(&extents) });
+        }
+    }
+    shapes
+}
+
+/// The shapes of results as the author wrote them, each once.
+pub(crate) fn sizes(kernel: &Kernel, ops: &HashMap<ValueId, &Op>) -> Vec<Vec<Size>> {
+    let mut dots: Vec<ValueId> = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { .. })).map(|(v, _)| *v).collect();
+    dots.sort_unstable();
+    let mut sizes: Vec<Vec<Size>> = Vec::new();
+    for shape in dots.into_iter().filter_map(|v| kernel.ty(v).shape()) {
+        if !sizes.iter().any(|s| s == shape) {
+            sizes.push(shape.to_vec());
+        }
+    }
+    sizes
+}
+
+/// How an instruction is used and `count` warps share results of these shapes, by shape: `Err` with the shape that they cannot share.
+///
+/// A warp has the fewest elements of both operands that it can. Where dots go on with the results of others it has whole rows, if lengths
+/// allow: what is computed of a row, and the next product, then need no other warp.
+pub(crate) fn share(atom: Atom, dealt: bool, count: i64, shapes: &[Shape]) -> Result<(Form, Vec<Extents>), Extents> {
+    let fits = |[rows, columns]: Extents, along: &Extents, [m, n]: Extents| rows % (along[0] * m) == 0 && columns % (along[1] * n) == 0;
+    let splits = (0..=10).map(|e| 1i64 << e).filter(|r| count % r == 0).map(|r| [r, count / r]);
+    let fewest = |form: &Form, shape: &Shape| {
+        let [rows, columns] = shape.extents;
+        splits.clone().filter(|a| fits(shape.extents, a, form.tile())).min_by_key(|a| (rows / a[0] + columns / a[1], a[0]))
+    };
+    let whole_rows = |form: &Form, shape: &Shape| {
+        let along = [count, 1];
+        (shape.linked && atom.fed(girih_ir::fragments::Operand::A).is_some() && fits(shape.extents, &along, form.tile())).then_some(along)
+    };
+    // Skinny results, of fewer rows than the instruction has, are had the other way round.
+    let orders = dealt.then_some(Order::Dealt).into_iter().chain([Order::Plain, Order::Swapped]);
+    let mut refused = None;
+    for form in orders.map(|order| Form { atom, order }) {
+        let plain = form.order == Order::Plain;
+        let linked = |s: &&Shape| s.linked;
+        let all_whole = plain && shapes.iter().filter(linked).all(|s| whole_rows(&form, s).is_some());
+        let of = |s: &Shape| if all_whole && s.linked { whole_rows(&form, s) } else { fewest(&form, s) }.ok_or(s.extents);
+        match shapes.iter().map(of).collect::<Result<Vec<_>, _>>() {
+            Ok(along) => return Ok((form, along)),
+            Err(extents) => drop(refused.get_or_insert(extents)),
+        }
+    }
+    Err(refused.unwrap_or_default())
+}
+
+/// The rule that the result of a dot breaks by not being the block's tile.
+pub(crate) fn other_result(rule: Rule, kernel: &Kernel, dot: ValueId, anchor: &[i64]) -> Broken {
+    let shape: Vec<String> = kernel.ty(dot).shape().unwrap_or_default().iter().map(|s| s.display(&kernel.knobs)).collect();
+    let name = kernel.value(dot).name.as_deref().map_or(String::new(), |n| format!(" `{n}`"));
+    let tile: Vec<String> = anchor.iter().map(i64::to_string).collect();
+    rule.with(&[&tile.join(" x "), &name, &kernel.value(dot).loc.line, &shape.join(", ")])
+}
+
+impl Warps {
+    /// Warps, or groups of them, along the rows and the columns of a result.
+    pub fn along_of(&self, extents: Extents) -> [i64; 2] {
+        self.others.iter().find(|(shape, _)| *shape == extents).map_or(self.along, |(_, along)| *along)
+    }
+
+    /// Whether every warp has whole rows of a result.
+    pub fn has_whole_rows(&self, extents: Extents) -> bool {
+        self.along_of(extents)[1] == 1
+    }
+}
