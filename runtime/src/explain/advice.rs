@@ -4,7 +4,7 @@
 //! gives it, whoever asks finds out.
 
 use super::numbers::{Counts, Numbers, sectors_per_request};
-use super::units::{amount, bytes, class, kib, plain};
+use super::units::{amount, bytes, class, kib, percent, plain};
 use girih_core::model::{Bottleneck, Limit};
 use girih_core::schedule::{Choice, KnobKind};
 use girih_core::target::{Target, max_vector_bytes};
@@ -247,7 +247,7 @@ fn occupancy(case: &Case) -> Found {
             (format!("by blocks ({} threads each)", numbers.block), vec![("tile", To::Up), ("coarsen", To::Down), ("threads", To::Up)])
         }
     };
-    let why = format!("occupancy is limited to {} % {what}: few warps hide each other's waits", plain((100.0 * found.fraction).round()));
+    let why = format!("occupancy is limited to {} {what}: few warps hide each other's waits", percent(found.fraction));
     Some((why, help))
 }
 
@@ -275,7 +275,7 @@ fn idle(case: &Case) -> Found {
 fn last_wave(case: &Case) -> Found {
     let (waves, full) = (case.numbers.predicted.waves, case.numbers.last_wave());
     let fires = waves > 1.0 && waves <= MANY_WAVES && full < EMPTY_WAVE;
-    let why = || format!("{} waves of blocks, and the last one fills {} % of its places", plain(waves), plain((100.0 * full).round()));
+    let why = || format!("{} waves of blocks, and the last one fills {} of its places", plain(waves), percent(full));
     let dealt = To::Words(&["1", "2", "4"]);
     fires.then(|| (why(), vec![("tile", To::Down), ("tile", To::Up), ("grid", dealt), ("split", To::Words(&["0"]))]))
 }
@@ -317,9 +317,9 @@ fn instructions(case: &Case) -> Found {
     let counts = case.counts?;
     let why = || {
         let (what, most) = counts.mix.first().map_or(("", 0.0), |(kind, n)| (class(*kind), *n));
-        let share = plain((100.0 * most / counts.instructions().max(1.0)).round());
+        let share = percent(most / counts.instructions().max(1.0));
         format!(
-            "{} instructions of warps are issued, {share} % of them {what}: more elements per thread share what is not theirs",
+            "{} instructions of warps are issued, {share} of them {what}: more elements per thread share what is not theirs",
             amount(counts.instructions())
         )
     };
@@ -332,7 +332,7 @@ fn chain(case: &Case) -> Found {
     let waves = case.numbers.predicted.waves;
     let why = || {
         format!(
-            "a block's longest chain of dependent operations takes {} clocks, {} barriers among them, in {} waves",
+            "a block's longest chain of dependent operations takes {} clocks, {} barriers among them; waves of blocks: {}",
             amount(counts.chain),
             plain(counts.barriers),
             plain(waves.max(1.0).ceil())

@@ -42,7 +42,7 @@ pub struct Options<'a> {
 }
 
 /// Schedules that are predicted for one launch site's advice, at most, and choices of one knob.
-const MOST_ATTEMPTS: usize = 16;
+const MOST_ATTEMPTS: usize = 32;
 const MOST_CHOICES: usize = 2;
 
 /// A launch site with what a call launches there.
@@ -253,11 +253,12 @@ pub(super) fn measured(at: &At, stored: Option<&Stored>) -> Vec<Measured> {
         .into_iter()
         .find(|w| (w.arch.as_str(), &w.kernel, &w.facts, w.lengths.as_ref(), &w.schedule) == (arch, &path, &facts, lengths, &schedule));
     let several = at.way.len() > 1;
-    all.extend(own.map(|w| {
+    let of_site = own.map(|w| {
         let of = if several { ", of a whole program" } else { "" };
         Measured { us: w.median_us, source: format!("a committed winner for {arch}{of}") }
-    }));
-    all.extend(if several { winning_program(at) } else { None });
+    });
+    let of_program = if several { winning_program(at) } else { None };
+    all.extend(of_program.or(of_site));
     all
 }
 
