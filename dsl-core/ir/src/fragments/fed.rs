@@ -11,7 +11,7 @@ impl Atom {
     /// `t` and `t + 4` of A: as the order of a sum is free, the instruction's position `t` is taken for the sum's position `2 t`, and `t + 4`
     /// for `2 t + 1`, in both operands. `None` where accumulators are no operand of the instruction.
     pub fn fed(&self, operand: Operand) -> Option<Layout> {
-        if self.m != 16 || self.k % self.n != 0 || self.dtype(Operand::A) != self.dtype(Operand::B) {
+        if self.m != 16 || !self.k.is_multiple_of(self.n) || self.dtype(Operand::A) != self.dtype(Operand::B) {
             return None;
         }
         let mut layout = self.layout(operand);

@@ -1,6 +1,7 @@
 //! Dots of several shapes in one kernel, of every format: on matrix units each has its own sharing out.
 
 use girih::prelude::*;
+use girih_examples::split_products::split_dot;
 
 /// How operands are read, and how the second right one lies.
 pub trait Format: 'static {
@@ -146,5 +147,28 @@ pub fn sums_aside<F: Format>(
         }
         o.store((m, d), acc);
         rows.store((m, d), aside.expand(1, BD));
+    }
+}
+/// Products of two shapes in three parts each: the weights' parts and the columns' parts are read once for all products.
+#[kernel(
+    tile(BM = [32, 16, 64], BN = [16, 32], BE = [16, 32], BD = [32, 16]),
+    coarsen(TM of BM = [2, 4], TD of BD = [4, 2]),
+    vector(V = [4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [2, 1, 4]),
+    stages(S = [2, 1]),
+    copy(C = [Async, Registers])
+)]
+pub fn split_pairs(q: &Tensor<f32, 2>, k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, o: &mut Tensor<f32, 2>) {
+    for (m, d) in o.tiles([BM, BD]) {
+        let mut acc = zeros::<f32>([BM, BD]);
+        for n in k.axis(0).tiles(BN) {
+            let mut scores = zeros::<f32>([BM, BN]);
+            for e in q.axis(1).tiles(BE) {
+                scores += split_dot(q.load((m, e)), k.load((n, e)).t(), zeros::<f32>([BM, BN]));
+            }
+            acc += split_dot(scores.clamp(-1.0, 1.0), v.load((n, d)), zeros::<f32>([BM, BD]));
+        }
+        o.store((m, d), acc);
     }
 }

@@ -44,7 +44,7 @@ impl Expander<'_> {
             let left = match lefts.get(&a) {
                 Some(left) => left.clone(),
                 None if self.kernel.is_fed(*value) => Left::Fed(self.fed_operand(a, warps.form)?),
-                None => Left::Copied(self.operand(a, acc, true)?),
+                None => Left::Copied(Box::new(self.operand(a, acc, true)?)),
             };
             lefts.insert(a, left.clone());
             let right = self.operand(b, acc, false)?;

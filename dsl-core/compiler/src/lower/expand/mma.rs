@@ -29,7 +29,7 @@ pub(crate) struct Product {
 #[derive(Clone)]
 pub(crate) enum Left {
     /// In shared memory.
-    Copied(Operand),
+    Copied(Box<Operand>),
     /// In registers.
     Fed(Fed),
 }
@@ -53,7 +53,7 @@ struct Taken {
 impl Product {
     /// The operands that are read from shared memory.
     fn operands(&self) -> impl Iterator<Item = (&Operand, Role)> {
-        let left = if let Left::Copied(left) = &self.left { Some((left, Role::A)) } else { None };
+        let left = if let Left::Copied(left) = &self.left { Some((&**left, Role::A)) } else { None };
         left.into_iter().chain([(&self.right, Role::B)])
     }
 }

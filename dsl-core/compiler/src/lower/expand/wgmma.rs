@@ -87,7 +87,7 @@ impl Expander<'_> {
         self.open();
         for product in products {
             let Left::Copied(left) = &product.left else { panic!("wgmma: an operand in registers") };
-            let sides = [left, &product.right].into_iter().zip(first.clone()).zip(warps.tile());
+            let sides = [&**left, &product.right].into_iter().zip(first.clone()).zip(warps.tile());
             let sides: Vec<Panels> = sides.map(|((operand, first), step)| panels(operand, first, step)).collect::<Result<_, _>>()?;
             let accumulate = if product.from_zeros { later.clone() } else { Expr::Literal(Literal::bool(true)) };
             self.multiply_panels((product.acc, accumulate), [&sides[0], &sides[1]], &k, (atom, atoms));
