@@ -25,7 +25,9 @@ fn attention<F: Format>(d: i64, settings: &str) -> (Kernel, Schedule, Facts) {
 
 fn text<F: Format>(d: i64, settings: &str) -> String {
     let (kernel, schedule, facts) = attention::<F>(d, settings);
-    emit(&lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}")))
+    let text = emit(&lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}")));
+    // But for the line of this source.
+    text.lines().filter(|l| !l.contains("pairs.rs:")).map(|l| format!("{l}\n")).collect()
 }
 
 fn count(text: &str, part: &str) -> usize {
