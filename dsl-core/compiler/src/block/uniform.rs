@@ -2,35 +2,32 @@
 //! performance of OpenCL on CPUs", 2012): what a scalar is computed of is the same in all threads unless it comes from one of these.
 //!
 //! - what a thread has of a tile: a picked element, what its warp voted, what a window holds beside it;
-//! - a load from a tensor that the kernel also writes, or from an array that the author keeps by hand: threads read at times of their own;
+//! - a load from a tensor that the kernel also writes, or that may be the same memory as one of these; or from an array that the author keeps by hand: threads read at times of their own;
 //! - what the last block finds of all others, and what the threads of a block hand on in order;
 //! - what loops and branches leave whose conditions differ.
 //!
 //! Results of reductions and of atomics are told to all threads. Loads from other tensors and arrays read one place, to which nobody writes
 //! meanwhile: that would be a race.
 
-use super::{Block, Branch, Carry, Combine, Index, Kernel, Op, SharedKind, Stmt, ValueId, visit};
+use super::{Block, Branch, Carry, Combine, Index, Kernel, Op, Param, ParamKind, SharedKind, Stmt, ValueId};
 use girih_ir::tile::access::operands;
 use std::collections::HashSet;
 
 /// The scalars of a page that may differ between the threads of a block.
 pub(crate) struct Differing<'k> {
     page: &'k Kernel,
-    /// Parameters that the kernel writes.
+    /// Parameters that the kernel writes, or that may be the same memory as one of these.
     written: HashSet<usize>,
     values: HashSet<ValueId>,
 }
 
 impl Differing<'_> {
     pub fn of(page: &Kernel) -> HashSet<ValueId> {
-        let mut written = HashSet::new();
-        visit(&page.body, &mut |stmt| match stmt {
-            Stmt::Store { to, .. } => drop(written.insert(page.view(to.view).param)),
-            Stmt::Scatter { view, .. } | Stmt::Atomic { view, .. } => drop(written.insert(page.view(*view).param)),
-            Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } => {}
-            Stmt::Barrier(_) | Stmt::Meet(_) | Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } => {}
-            Stmt::If { .. } | Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => {}
-        });
+        let is = |p: &Param, also: fn(bool, bool) -> bool| matches!(p.kind, ParamKind::Tensor { written, restrict, .. } if also(written, restrict));
+        // What is written may be any tensor that is not known to lie apart.
+        let may_meet = page.params.iter().any(|p| is(p, |written, restrict| written && !restrict));
+        let changes = |p: &Param| is(p, |written, _| written) || may_meet && is(p, |_, restrict| !restrict);
+        let written = (0..page.params.len()).filter(|p| changes(&page.params[*p])).collect();
         let mut all = Differing { page, written, values: HashSet::new() };
         loop {
             let before = all.values.len();
