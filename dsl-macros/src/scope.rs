@@ -67,6 +67,10 @@ impl Changes {
         self.visit_expr(expr);
         self
     }
+    /// Whether anything is assigned.
+    pub fn assigns(&self) -> bool {
+        !self.assigned.is_empty()
+    }
     /// What a closure's body changes, except its parameters.
     pub fn of_closure(closure: &syn::ExprClosure) -> Changes {
         let mut changes = Changes::default();

@@ -32,15 +32,13 @@ pub fn flock(agents: &Tensor<f32, 2>, next: &mut Tensor<f32, 2>) {
             let first = part + k.start().cast::<i32>();
             let left = (count - first).clamp(0, 32).cast::<u32>();
             near = near & select(left == 32, full::<u32>([P, T], u32::MAX), (full::<u32>([P, T], 1) << left) - 1);
-            while (near != 0).any() {
+            while near != 0 {
                 // The agent itself is among them, and adds nothing to the sums of differences.
                 let at = first + (31 - near.leading_zeros().cast::<i32>());
-                let there = near != 0;
-                let at = select(there, at, 0);
-                sum_x += select(there, agents.gather_in_bounds((at, 2)) - mine_vx, 0.0);
-                sum_y += select(there, agents.gather_in_bounds((at, 3)) - mine_vy, 0.0);
-                neighbours += select(there, full::<f32>([P, T], 1.0), 0.0);
-                near = select(there, near ^ (full::<u32>([P, T], 0x8000_0000) >> near.leading_zeros()), near);
+                sum_x += agents.gather_in_bounds((at, 2)) - mine_vx;
+                sum_y += agents.gather_in_bounds((at, 3)) - mine_vy;
+                neighbours += 1.0;
+                near = near ^ (full::<u32>([P, T], 0x8000_0000) >> near.leading_zeros());
             }
         }
         let others = (neighbours.sum_axis(0) - 1.0).max(1.0);

@@ -21,7 +21,7 @@ pub fn paths(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, firsts: &mut Tensor<i32, 1>
         let d = (p.coords().cast::<i32>() * TILE).expand(1, L).min(m + n);
         let mut low = (d - n).max(0);
         let mut high = d.min(m);
-        while (low < high).any() {
+        while low < high {
             let step = (high - low + 31) / 32;
             let at = low + lane * step;
             let mut takes = full::<bool>([P, L], false);
@@ -69,12 +69,11 @@ pub fn merge(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, firsts: &Tensor<i32, 1>, c:
         let d = (thread * E as i32).min(total);
         let mut low = (d - of_b).max(0);
         let mut high = d.min(of_a);
-        for _ in 0..scalar::<i32>(12) {
+        while low < high {
             let mid = (low + high) >> 1;
-            let open = low < high;
-            let takes = own.gather(mid.clamp(0, TILE - 1)) <= own.gather((of_a + d - 1 - mid).clamp(0, TILE - 1));
-            low = select(open && takes, mid + 1, low);
-            high = select(open && !takes, mid, high);
+            let takes = own.gather(mid) <= own.gather(of_a + d - 1 - mid);
+            low = select(takes, mid + 1, low);
+            high = select(takes, high, mid);
         }
 
         let mut at_a = low;

@@ -158,11 +158,8 @@ pub fn radix_pass(
         } else {
             let mut last = full::<i32>([THREADS], me - 1);
             let mut open = counts_one;
-            while open.any() {
-                let words: [Tile<u64>; NEAR] = std::array::from_fn(|k| {
-                    let place = (last - k as i32).max(0) * DIGITS + bin;
-                    if open { states.fetch(place) } else { full::<u64>([THREADS], 0) }
-                });
+            while open {
+                let words: [Tile<u64>; NEAR] = std::array::from_fn(|k| states.fetch((last - k as i32).max(0) * DIGITS + bin));
                 let mut goes_on = open;
                 for word in words {
                     let told = (word >> 32).cast::<i32>() - pass * 2;

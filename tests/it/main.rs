@@ -5,6 +5,7 @@ mod aliasing;
 mod boundaries;
 mod bugs;
 mod by_cargo;
+mod by_element;
 mod cache_hints;
 mod casts;
 mod chains;

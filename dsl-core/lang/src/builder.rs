@@ -263,6 +263,11 @@ impl KernelBuilder {
         region.stmts
     }
 
+    /// The statements of the innermost region so far, which stays open.
+    pub(crate) fn split(&mut self) -> Block {
+        std::mem::take(&mut self.regions.last_mut().expect("language: the body's own region is open").stmts)
+    }
+
     /// The number of the innermost region.
     pub(crate) fn region(&self) -> u32 {
         self.regions[self.regions.len() - 1].id

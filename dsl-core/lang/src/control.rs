@@ -1,10 +1,13 @@
 //! Control flow, chosen by type: a host value gives ordinary Rust, a symbolic one gives IR. The attributes write the calls.
 
 mod begin;
+mod by_element;
+
+use by_element::ByElement;
+pub use by_element::LoopCondition;
 
 use super::carry::{Carrier, Carry, Kept};
 use super::elem::Int;
-use super::elementwise::uniform;
 use super::loops::{self, Slots, close_region, open_region, push_stmt};
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
@@ -12,6 +15,7 @@ use super::recorder::Reached;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
 use super::span::Ends;
+use girih_ir::error::Diagnostic;
 use girih_ir::loc::SourceLoc;
 use girih_ir::program;
 use girih_ir::tile::{Size, Stmt, TileLoop, ValueId};
@@ -250,6 +254,10 @@ pub struct RecordedWhile {
     turn: Turn,
     header: girih_ir::tile::Block,
     condition: Handle,
+    /// Each element has a condition of its own.
+    each: Option<ByElement>,
+    /// The condition assigns variables.
+    assigns: bool,
     program_header: Vec<program::Stmt>,
 }
 
@@ -265,6 +273,8 @@ pub fn while_loop() -> RecordedWhile {
         turn: Turn::Before,
         header: Vec::new(),
         condition: Handle::POISON,
+        each: None,
+        assigns: false,
         program_header: Vec::new(),
     }
 }
@@ -272,11 +282,20 @@ pub fn while_loop() -> RecordedWhile {
 impl RecordedWhile {
     /// Carries a variable: called before the condition and at the end of the turn.
     pub fn carry<C: Carry>(&mut self, name: &str, variable: &mut C) {
-        let (slots, loc, turn) = (&mut self.slots, self.loc, &self.turn);
+        let (slots, each, loc, turn) = (&mut self.slots, &mut self.each, self.loc, &self.turn);
         variable.handles(&mut |h| match turn {
             Turn::Before => slots.enter(name, h, loc),
-            Turn::Inside => slots.leave(h, 2, loc),
+            Turn::Inside => {
+                if let Some(each) = each {
+                    *h = each.leave(slots, *h);
+                }
+                slots.leave(h, 2, loc);
+            }
         });
+    }
+    /// The condition assigns variables, too.
+    pub fn assigns(&mut self) {
+        self.assigns = true;
     }
     /// The condition follows.
     pub fn header(&mut self) {
@@ -284,18 +303,22 @@ impl RecordedWhile {
     }
     /// The condition is known; the body follows.
     #[track_caller]
-    pub fn test(&mut self, condition: Scalar<bool>) {
+    pub fn test(&mut self, condition: impl LoopCondition) {
         let loc = SourceLoc::caller();
-        self.condition = condition.handle();
+        let (condition, by_element) = condition.condition();
+        self.condition = condition;
         self.turn = Turn::Inside;
         session::with(|s| match s {
             Session::Kernel(k) => {
-                uniform(k, condition.handle(), "a loop's condition", loc);
-                self.header = k.close();
-                k.open(false);
+                // What elements have for themselves is tested and used in one region.
+                self.header = k.split();
+                if !by_element {
+                    k.close();
+                    k.open(false);
+                }
             }
             Session::Program(p) => {
-                let kept = p.read(condition.handle(), loc);
+                let kept = p.read(condition, loc);
                 self.program_header = p.close();
                 // The condition's expression belongs to the header, which is closed: it is kept as it is.
                 if let Some((expr, dtype)) = kept {
@@ -304,10 +327,18 @@ impl RecordedWhile {
                 p.open(Reached::Perhaps);
             }
         });
+        self.each = by_element.then_some(ByElement { mask: condition, loc, open: true });
+        if by_element && self.assigns {
+            let message = "a condition that each element has for itself cannot assign variables";
+            session::with(|s| s.error(Diagnostic::new(loc, message).help("assign them in the body, or before the loop")));
+        }
     }
     /// The turn is over.
     pub fn end(mut self) {
         let loc = self.loc;
+        if let Some(each) = &mut self.each {
+            each.close();
+        }
         self.slots.set_variables(loc);
         let condition = session::with(|s| match s {
             Session::Kernel(k) => self.condition.value(k.build),
@@ -326,6 +357,9 @@ impl RecordedWhile {
         debug_assert!(shell.is_none_or(|s| s.is_empty()), "language: a statement between a while's header and body");
         let carries = self.slots.carries(&mut [&mut self.header, &mut body]);
         let Some(condition) = condition.map(|c| self.slots.resolved(c)) else { return };
+        if let Some(each) = &self.each {
+            each.check(&self.header, &body);
+        }
         push_stmt(Stmt::While { carries, header: self.header, condition, body, loc });
     }
 }

@@ -88,8 +88,13 @@ impl Ends<'_> {
                 self.sides = sides;
             }
             Stmt::Range { body, .. } => self.block(body),
-            Stmt::While { header, body, .. } => {
+            Stmt::While { header, condition, body, .. } => {
                 self.block(header);
+                if matches!(self.values[condition.0 as usize].ty, Ty::Tile(..)) {
+                    let ends = self.presence.ends(&[*condition], &[], false);
+                    self.bound(condition, ends);
+                    header.append(&mut self.made);
+                }
                 self.block(body);
             }
             Stmt::If { then, otherwise, .. } => {

@@ -52,6 +52,11 @@ impl Slots {
         *handle = inner;
     }
 
+    /// What the next variable to be seen was at the start of the turn.
+    pub(crate) fn before_turn(&self) -> Handle {
+        self.all.get(self.cursor).map_or(Handle::POISON, |slot| slot.inner)
+    }
+
     /// The variables as they are at the end of a turn: each becomes the value after the loop, whose region is `depth` levels out.
     pub(crate) fn leave(&mut self, handle: &mut Handle, depth: usize, loc: SourceLoc) {
         let Some(slot) = self.all.get_mut(self.cursor) else {

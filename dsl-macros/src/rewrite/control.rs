@@ -98,6 +98,8 @@ impl Rewriter<'_> {
         let changes = Changes::of_block(&e.body, &[]).and_expr(&e.cond);
         let state = hidden("state", span);
         let carries = self.carries(&changes, &state);
+        let assigns = Changes::default().and_expr(&e.cond).assigns();
+        let assigns = if assigns { quote_spanned!(span=> #state.assigns();) } else { TokenStream::new() };
         self.visit_expr_mut(&mut e.cond);
         self.body(&mut e.body);
         let (cond, body) = (&e.cond, &e.body);
@@ -107,6 +109,7 @@ impl Rewriter<'_> {
             {
                 let mut #state = #start;
                 #carries
+                #assigns
                 #state.header();
                 #state.#test;
                 #body

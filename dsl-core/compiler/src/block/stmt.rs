@@ -312,7 +312,7 @@ pub(crate) enum Stmt {
         carries: Vec<Carry>,
         body: Block,
     },
-    /// Repeats while `condition`, which `header` computes, holds.
+    /// Repeats while `condition`, which `header` computes, holds; on a tile each element while its own does.
     While {
         carries: Vec<Carry>,
         header: Block,

@@ -64,6 +64,7 @@
 
 pub mod access;
 mod axes;
+pub mod by_element;
 #[doc(hidden)]
 pub mod by_hand;
 pub(crate) mod chain;

@@ -142,13 +142,14 @@ pub enum Stmt {
         /// The author's `for`.
         loc: SourceLoc,
     },
-    /// Repeats while `condition`, computed by `header` from the carries' `inner` values, holds.
+    /// Repeats while `condition`, computed by `header` from the carries' `inner` values, holds. On a tile each element repeats while its own
+    /// holds, and keeps what it has from then on; nothing in such a loop needs the others ([`by_element`](super::by_element)).
     While {
         /// Values that change.
         carries: Vec<Carry>,
         /// Computes the condition.
         header: Block,
-        /// Scalar bool.
+        /// Scalar bool, or a bool tile of the shape of all that is carried.
         condition: ValueId,
         /// One turn.
         body: Block,

@@ -167,8 +167,13 @@ impl Checker<'_> {
                 let inside = self.visible.clone();
                 self.block(header)?;
                 let ty = self.used(*condition)?;
-                ensure(*ty == Ty::Scalar(DType::Bool), || "the condition of a while is no scalar bool".into())?;
-                self.visible = inside;
+                match ty.shape().map(<[_]>::to_vec) {
+                    None => {
+                        ensure(*ty == Ty::Scalar(DType::Bool), || "the condition of a while is no bool".into())?;
+                        self.visible = inside;
+                    }
+                    Some(shape) => self.by_element(&shape, (carries, header, body), *condition)?,
+                }
                 self.block(body)?;
                 self.leave(carries, before)
             }
@@ -199,6 +204,15 @@ impl Checker<'_> {
                 self.block(body)
             }
         }
+    }
+
+    /// A `while` that each element leaves by itself.
+    fn by_element(&self, shape: &[Size], (carries, header, body): (&[Carry], &Block, &Block), condition: ValueId) -> Checked {
+        ensure(self.kernel.ty(condition).dtype() == Some(DType::Bool), || "the condition of a while is no bool tile".into())?;
+        let alike = carries.iter().all(|c| self.kernel.ty(c.inner).shape() == Some(shape));
+        ensure(alike, || "elements leave a while by themselves that carries something of another shape".into())?;
+        let hindrance = [header, body].into_iter().find_map(|b| super::by_element::hindrance(self.kernel, b));
+        ensure(hindrance.is_none(), || format!("elements leave a while by themselves in which stands {}", hindrance.map_or("", |h| h.0)))
     }
 
     /// A loop inside of the grid's, over one axis, may keep to some positions.

@@ -45,7 +45,7 @@ impl Expander<'_> {
     }
 
     /// What each thread has of a reduction, the steps that are left, and the layout of the results.
-    fn begin_reduction(&mut self, c: &Combine, axes: &[usize]) -> Expanded<(Partial, Vec<Step>, Layout)> {
+    pub fn begin_reduction(&mut self, c: &Combine, axes: &[usize]) -> Expanded<(Partial, Vec<Step>, Layout)> {
         let layout = c.inputs.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.layout_of(c.inputs[0]));
         for v in &c.inputs {
             self.prepare(*v, &layout)?;

@@ -71,7 +71,10 @@ impl Expander<'_> {
                 lowered
             }
             block::Stmt::Range { var, start, end, carries, body, .. } => self.range(*var, *start, *end, carries, body),
-            block::Stmt::While { carries, header, condition, body, .. } => self.repeat(carries, header, *condition, body),
+            block::Stmt::While { carries, header, condition, body, .. } => match self.kernel.ty(*condition) {
+                Ty::Scalar(_) => self.repeat(carries, header, *condition, body),
+                _ => self.repeat_by_element(carries, header, *condition, body),
+            },
             block::Stmt::If { condition, then, otherwise, results, .. } => self.branch(*condition, then, otherwise, results),
             block::Stmt::Where { mask, negate, body, .. } => {
                 let rank = self.kernel.ty(*mask).shape().map_or(0, <[_]>::len);

@@ -19,6 +19,7 @@ mod absent;
 mod alone;
 mod atomic_totals;
 mod branch;
+mod by_element;
 mod chain;
 mod combine;
 mod computed;

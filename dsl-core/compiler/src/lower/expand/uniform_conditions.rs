@@ -31,7 +31,7 @@ impl Expander<'_> {
 }
 
 /// Threads meet at a barrier of the block.
-fn meets(block: &[Stmt]) -> bool {
+pub(super) fn meets(block: &[Stmt]) -> bool {
     let here = |stmt: &Stmt| matches!(stmt, Stmt::Barrier(barrier) if *barrier != Barrier::Warp);
     block.iter().any(|stmt| here(stmt) || inner_blocks(stmt).into_iter().any(meets))
 }

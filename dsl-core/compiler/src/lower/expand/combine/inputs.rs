@@ -15,7 +15,7 @@ type PresentSink<'s> = &'s mut dyn FnMut(&mut Expander, &At, Vec<Expr>, Option<E
 
 impl Expander<'_> {
     /// Which elements of a combination's inputs exist, if that has to be checked: zeros that are the identity need not.
-    pub(super) fn inputs_mask(&mut self, c: &Combine, layout: &Layout) -> Expanded<Option<Mask>> {
+    pub fn inputs_mask(&mut self, c: &Combine, layout: &Layout) -> Expanded<Option<Mask>> {
         let mut mask = Mask::default();
         c.inputs.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
         self.prepare_sides(&mask, layout)?;

@@ -22,7 +22,7 @@ impl Machine<'_, '_> {
             let before: Vec<Val> = carries.iter().map(|c| self.val(c.inner).clone()).collect();
             let changes = self.changes;
             self.block(header)?;
-            if self.cell(condition, "the condition", loc)? == 0 {
+            if !self.goes_on(condition, loc)? {
                 break;
             }
             self.block(body)?;
@@ -33,6 +33,15 @@ impl Machine<'_, '_> {
         }
         self.leave(carries);
         Ok(())
+    }
+
+    /// Whether a `while` has another turn: on a tile, if it has one for some element.
+    fn goes_on(&self, condition: ValueId, loc: SourceLoc) -> Result<bool, EvalError> {
+        if self.kernel.ty(condition).shape().is_none() {
+            return Ok(self.cell(condition, "the condition", loc)? != 0);
+        }
+        let tile = self.tile(condition);
+        Ok((0..tile.data.len()).any(|i| tile.at(i).is_some_and(|cell| cell != 0)))
     }
 
     pub(super) fn range(
