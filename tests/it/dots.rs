@@ -84,6 +84,29 @@ fn sums_of_a_turn_begin_with_their_products() {
     assert!(waited < handed_back && handed_back < scaled, "{text}");
 }
 
+/// Groups that add up what they multiplied do so while others multiply. One group alone has no turns.
+#[test]
+fn groups_of_a_split_product_multiply_in_turn() {
+    let text = |name: &str, schedule: &str| {
+        let kernel = all_kernels().into_iter().find(|k| k.name == name).expect("a kernel");
+        let schedule = girih_core::schedule::parse::parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"));
+        let facts = girih_core::facts::Facts::best(&kernel);
+        let target = girih_core::target::Target::h200();
+        girih_core::cuda::emit(&girih_core::lower::lower(&kernel, &facts, &schedule, target).unwrap_or_else(|e| panic!("{e}")))
+    };
+    let with = |w: u32, bm: u32| format!("BM={bm},BN=64,BK=64,V=8,U=Wgmma,W={w},S=2,P=Tensor,G=1");
+    let turns = text("promoted_halves", &with(8, 128));
+    let place = |part: &str, from: usize| from + turns[from..].find(part).unwrap_or_else(|| panic!("no `{part}` in\n{turns}"));
+    let begins = place("// the consumers", 0);
+    let let_in = place("    pass_turn<2, 2>();", begins);
+    let waits = place("    await_turn<2>();", let_in);
+    let issued = place("wgmma_commit();", waits);
+    let passed = place("    pass_turn<2, 2>();", issued);
+    assert!(passed < place("wgmma_wait<0>", issued), "{turns}");
+    place("    await_turn<2>();", passed);
+    assert!(!text("promoted_halves", &with(4, 64)).contains("await_turn"), "one group has no turns");
+}
+
 /// A producer computes what its copies depend on for itself.
 #[test]
 fn producers_know_where_their_copies_lie() {

@@ -2,6 +2,7 @@
 
 mod barriers;
 mod traps;
+mod turns;
 
 use super::access::Traffic;
 use super::clock::Clock;
@@ -18,6 +19,7 @@ use girih_ir::simt::{ParamKind, TensorMap};
 use girih_ir::types::Literal;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use traps::launch_trap;
+use turns::Passed;
 
 /// A pointer argument.
 pub(super) struct Pointer {
@@ -112,6 +114,8 @@ pub(super) struct Block {
     tokens: u32,
     /// An mbarrier's phase ended: who waits for one may look again.
     pub(super) wake: bool,
+    /// Turns of warp groups.
+    passed: Passed,
 }
 
 impl Block {
@@ -292,12 +296,14 @@ impl<'a> Machine<'a> {
             locations: HashMap::new(),
             tokens: 0,
             wake: false,
+            passed: Passed::default(),
         });
         block.index = index;
         block.shared.reset();
         block.shadow.reset();
         block.owners.iter_mut().for_each(Owners::reset);
         block.mbarriers.clear();
+        block.passed = Passed::default();
         block.locations.clear();
         if block.warps.is_empty() {
             block.warps = (0..warps).map(|w| Some(Box::new(Warp::new(program, &self.scalars, w, threads, &clock)))).collect();

@@ -337,6 +337,9 @@ impl Check<'_> {
         rule(!by_hand, || "mbarriers hand stages over where no fragments are read ahead".into())?;
         let by_groups = self.page.launch.units.as_ref().is_some_and(|units| units.group.is_some());
         rule(by_groups || !ring.products_first, || "copies start behind products that are there at once".into())?;
+        let several = by_groups && self.page.launch.units.as_ref().is_some_and(|units| units.along != [1, 1]);
+        let apart = ring.handover == Handover::Transactions && !ring.products_first;
+        rule(!ring.in_turn || several && apart, || "one warp group multiplies in turn, or all wait for copies together".into())?;
         let two = ring.handover != Handover::Registers || (ring.stages == 2 && !ring.fragment_prefetch);
         rule(two, || "registers fill other than two stages, or fragments are read ahead of them".into())
     }

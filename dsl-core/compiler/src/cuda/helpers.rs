@@ -49,6 +49,7 @@ pub(super) enum Helper {
     AsyncArrive,
     BulkCopy,
     SliceBarrier,
+    Turns,
     GridBarrier,
     Words,
     /// Loads of what other blocks store.
@@ -72,7 +73,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 52] = [
+    const PLAIN: [Helper; 53] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -112,6 +113,7 @@ impl Helper {
         Helper::AsyncArrive,
         Helper::BulkCopy,
         Helper::SliceBarrier,
+        Helper::Turns,
         Helper::GridBarrier,
         Helper::Words,
         Helper::FetchRelaxed,
@@ -179,6 +181,7 @@ impl Helper {
             Helper::MbarrierExpect => &["mbarrier_arrive_expect"],
             Helper::BulkCopy => &["copy_bulk"],
             Helper::SliceBarrier => &["sync_slice"],
+            Helper::Turns => &["await_turn", "pass_turn"],
             Helper::GridBarrier => &["grid_barrier"],
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
             Helper::FetchRelaxed => &["fetch_relaxed"],
@@ -256,6 +259,7 @@ impl Helper {
             Helper::CopyAsync => memory::COPY_ASYNC,
             Helper::Mbarrier => memory::MBARRIER,
             Helper::MbarrierExpect => memory::MBARRIER_EXPECT,
+            Helper::Turns => memory::TURNS,
             Helper::AsyncArrive => memory::ASYNC_ARRIVE,
             Helper::BulkCopy => memory::BULK_COPY,
             Helper::SliceBarrier => memory::SLICE_BARRIER,

@@ -204,6 +204,14 @@ impl Writer<'_> {
                 self.uses(Helper::SliceBarrier);
                 self.line(format!("sync_slice<{threads}>();"));
             }
+            Barrier::AwaitTurn { first, .. } => {
+                self.uses(Helper::Turns);
+                self.line(format!("await_turn<{first}>();"));
+            }
+            Barrier::PassTurn { first, groups } => {
+                self.uses(Helper::Turns);
+                self.line(format!("pass_turn<{first}, {groups}>();"));
+            }
             Barrier::Cluster => {
                 self.line("asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");");
                 self.line("asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");");

@@ -53,6 +53,8 @@ pub(crate) struct RingPlan {
     pub fragment_prefetch: bool,
     /// The products of an iteration are in flight while the copies of a later one start.
     pub products_first: bool,
+    /// Warp groups multiply in turn: while the products of one run, the others compute with theirs. (CUTLASS calls it ping-pong.)
+    pub in_turn: bool,
     /// The knob that asks for the asynchronous copies.
     pub asked_by: Option<KnobId>,
 }

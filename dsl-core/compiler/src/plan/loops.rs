@@ -115,7 +115,8 @@ impl Planner<'_> {
             );
             tensor_maps::check(self.kernel, self.plan, first, alone)?;
             let (handover, products_first) = (Handover::Transactions, self.products_wait(l));
-            let ring = RingPlan { handover, products_first, ..self.ring(stages, first, &reads)? };
+            let in_turn = !products_first && self.multiplies_once(l);
+            let ring = RingPlan { handover, products_first, in_turn, ..self.ring(stages, first, &reads)? };
             return Ok(Pipeline::Multistage { ring, copies });
         }
         if let Some(first) = reads.iter().find(|read| read.is_async()) {
@@ -124,7 +125,7 @@ impl Planner<'_> {
         }
         let by_registers = self.plan.shared_operands && stages == 2;
         let (handover, asked_by) = (Handover::Registers, None);
-        let ring = RingPlan { stages, handover, fragment_prefetch: false, products_first: false, asked_by };
+        let ring = RingPlan { stages, handover, fragment_prefetch: false, products_first: false, in_turn: false, asked_by };
         Ok(if by_registers { Pipeline::Multistage { ring, copies } } else { Pipeline::None })
     }
 
@@ -150,7 +151,7 @@ impl Planner<'_> {
         }
         let handover = if first.by_mbarriers() { Handover::Mbarriers } else { Handover::Barrier };
         let (fragment_prefetch, asked_by) = (first.copy.prefetches_fragments(), first.copied_by);
-        Ok(RingPlan { stages, handover, fragment_prefetch, products_first: false, asked_by })
+        Ok(RingPlan { stages, handover, fragment_prefetch, products_first: false, in_turn: false, asked_by })
     }
 
     /// Whether the products of an iteration are those of warp groups, and nobody looks at them before it ends.
@@ -159,6 +160,15 @@ impl Planner<'_> {
         let kept = |v: ValueId| self.dots.in_place(v) && self.uses[v.0 as usize].count == 1 && l.carries.iter().any(|c| c.next == v);
         let mut dots = lets(&l.body).filter(|(_, op)| matches!(op, Op::Dot { .. })).peekable();
         by_groups && dots.peek().is_some() && dots.all(|(v, _)| kept(v))
+    }
+
+    /// Whether several warp groups make one sum of several products in an iteration, and then look at it: left alone they all multiply at once,
+    /// and all compute at once. (f32 by planes of f16: 10 % on an H200. Of one product it is nothing.)
+    fn multiplies_once(&self, l: &TileLoop) -> bool {
+        let several = self.plan.mma.as_ref().is_some_and(|m| m.group.is_some() && m.along != [1, 1]);
+        let dots: HashMap<ValueId, ValueId> =
+            lets(&l.body).filter_map(|(v, op)| if let Op::Dot { acc, .. } = op { Some((v, *acc)) } else { None }).collect();
+        several && dots.len() > 1 && dots.values().filter(|acc| !dots.contains_key(acc)).count() == 1
     }
 
     /// What a loop's body copies to shared memory, if its places depend on nothing but the iteration.

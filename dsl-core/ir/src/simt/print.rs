@@ -132,6 +132,8 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             Barrier::Warp => "barrier warp;".to_string(),
             Barrier::Named { id, threads } => format!("barrier named {id} of {threads} threads;"),
             Barrier::Slice { threads } => format!("barrier slice of {threads} threads;"),
+            Barrier::AwaitTurn { first, groups } => format!("await the turn among {groups} groups, barriers from {first};"),
+            Barrier::PassTurn { first, groups } => format!("pass the turn on among {groups} groups, barriers from {first};"),
             Barrier::Cluster => "barrier cluster;".to_string(),
             Barrier::Grid => "barrier grid;".to_string(),
         },

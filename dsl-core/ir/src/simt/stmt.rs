@@ -23,6 +23,21 @@ pub enum Barrier {
         /// Threads that meet; a multiple of 32, at least 64, and at most 15 times in a block.
         threads: u32,
     },
+    /// Warp groups that take turns: the thread's group waits until the one before it has passed the turn on
+    /// (`bar.sync first + thread / 128, 256`). It orders no memory access.
+    AwaitTurn {
+        /// The named barrier of the first group; the others' follow.
+        first: u32,
+        /// How many groups take turns.
+        groups: u32,
+    },
+    /// The group passes the turn on to the next one, the last one to the first, and goes on (`bar.arrive`).
+    PassTurn {
+        /// As above.
+        first: u32,
+        /// As above.
+        groups: u32,
+    },
     /// All blocks of the cluster (arrive release, wait acquire).
     Cluster,
     /// All blocks of a cooperative launch.

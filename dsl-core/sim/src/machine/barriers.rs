@@ -11,6 +11,7 @@ impl<'a> Machine<'a> {
     pub(super) fn release(&mut self, b: usize) -> Result<(), Box<Trap>> {
         self.block_barrier(b)?;
         self.named_barriers(b);
+        self.turns(b)?;
         let launch = &self.core.program.kernel.launch;
         let cluster = self.resident[b].index / launch.cluster.max(1);
         let size = launch.cluster.max(1);

@@ -6,4 +6,5 @@ mod kernels;
 mod matrix;
 mod traffic;
 mod traps;
+mod turns;
 mod words;

@@ -132,3 +132,24 @@ pub fn scaled_group_sums(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, scales: &Tensor
         c.store((m, n), acc.t());
     }
 }
+
+/// Three products of two halves each a turn, promoted: two warp groups make them in turn.
+#[kernel(
+    tile(BM = [128, 64], BN = [64, 32], BK = [64, 32]),
+    vector(V = 8),
+    unit(U = Wgmma),
+    warps(W = [8, 4]),
+    stages(S = [2, 3]),
+    copy(P = [Tensor, Async]),
+    grid(G = [0, 1])
+)]
+pub fn promoted_halves(high: &Tensor<f16, 2>, low: &Tensor<f16, 2>, right: &Tensor<f16, 2>, c: &mut Tensor<f32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in high.axis(1).tiles(BK) {
+            let (x, y) = (high.load((m, k)), right.load((k, n)));
+            acc += dot(x, y, dot(low.load((m, k)), y, zeros::<f32>([BM, BN])));
+        }
+        c.store((m, n), acc);
+    }
+}

@@ -70,6 +70,7 @@ impl Page<'_> {
             (true, _) => ", fragments read 1 step ahead",
             (_, true) if ring.handover != Handover::Transactions => ", copies start behind the products",
             (_, true) => "",
+            (false, false) if ring.in_turn => ", warp groups multiply in turn",
             (false, false) => "",
         };
         let by = match ring.handover {

@@ -72,6 +72,18 @@ template <int Threads> __device__ __forceinline__ void sync_slice()
 }
 ";
 
+pub(super) const TURNS: &str = "\
+// Warp groups take turns: each waits until the one before it has passed the turn on.
+template <int First> __device__ __forceinline__ void await_turn()
+{
+    asm volatile(\"bar.sync %0, 256;\" ::\"r\"(First + threadIdx.x / 128) : \"memory\");
+}
+template <int First, int Groups> __device__ __forceinline__ void pass_turn()
+{
+    asm volatile(\"bar.arrive %0, 256;\" ::\"r\"(First + (threadIdx.x / 128 + 1) % Groups) : \"memory\");
+}
+";
+
 pub(super) const MBARRIER_EXPECT: &str = "\
 // Arrives at a barrier of words in shared memory, and says how many bytes of copies will complete its phase.
 __device__ __forceinline__ void mbarrier_arrive_expect(unsigned long long* barrier, unsigned int bytes)

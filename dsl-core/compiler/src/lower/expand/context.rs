@@ -110,6 +110,8 @@ pub(crate) struct Expander<'a> {
     pub has_roles: bool,
     /// Sums of the iteration that are in flight, where it says itself when it waits for them.
     pub in_flight: Option<Vec<VarId>>,
+    /// So many warp groups multiply in turn.
+    pub in_turn: Option<u32>,
     pub block_thread: Expr,
     /// The number of this block, once the grid loop has begun.
     pub block: Option<Expr>,
@@ -183,6 +185,7 @@ impl<'a> Expander<'a> {
             group: None,
             has_roles: false,
             in_flight: None,
+            in_turn: None,
             block_thread: Expr::Special(Special::Thread),
             block: None,
             next: None,

@@ -9,6 +9,7 @@ use super::multistage::Pipelined;
 use super::stages::Stages;
 use super::window::{WindowCopy, WindowRep};
 use crate::block::{self, HostExpr, Loop, Op, Pipeline, Range, ValueId, gcd};
+use girih_ir::fragments::GroupAtom;
 use girih_ir::simt::{Expr, Param, ParamKind, Place, Space, Special, Stmt, TensorMap};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
@@ -184,11 +185,17 @@ impl Expander<'_> {
     fn consume(&mut self, (l, at): (&Loop, usize), p: &Pipelined, tiles: &Tiles) -> Expanded<()> {
         self.comment("the consumers");
         let stages = self.first_stage(p.ring, p.signals);
+        let groups = self.team.threads / i64::from(GroupAtom::THREADS);
+        self.in_turn = p.ring.in_turn.then_some(groups as u32);
+        self.begin_turns();
         self.each_tile(l, tiles, &mut |cx| {
             cx.lower_block(&l.body[..at])?;
             cx.consume_turns(p, &stages)?;
             cx.lower_block(&l.body[at + 1..])
-        })
+        })?;
+        self.end_turns();
+        self.in_turn = None;
+        Ok(())
     }
 
     fn consume_turns(&mut self, p: &Pipelined, stages: &Stages) -> Expanded<()> {

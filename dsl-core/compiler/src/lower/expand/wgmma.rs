@@ -15,13 +15,15 @@ use crate::block::Warps;
 use crate::lower::refusal::Refusal;
 use girih_ir::fragments::GroupAtom;
 use girih_ir::layout::SharedLayout;
-use girih_ir::simt::{Expr, Fragment, Place, SharedMatrix, ShuffleKind, Stmt, VarId};
+use girih_ir::simt::{Barrier, Expr, Fragment, Place, SharedMatrix, ShuffleKind, Stmt, VarId};
 use girih_ir::types::{CompareOp, DType, Literal};
 
 /// Index arithmetic in shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
 /// The lane that says in which group a warp is.
 const FIRST_LANE: i64 = 0;
+/// The named barrier of the first group that multiplies in turn: 1 is that of all consumers.
+const FIRST_TURN: u32 = 2;
 /// Rows that share a pattern of chunks.
 const EIGHT: i64 = 8;
 
@@ -80,6 +82,7 @@ impl Expander<'_> {
     pub fn group_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps, atom: GroupAtom) -> Expanded<()> {
         let (atoms, first) = (warps.atoms(shape[0], shape[1]), self.group_begins(shape, warps));
         let depth = products[0].right.extent / i64::from(atom.k());
+        self.await_turn();
         self.emit(Stmt::WgmmaFence);
         let (counter, e) = self.loop_var("kk");
         let k = LOCAL.mul(e.clone(), LOCAL.lit(i64::from(atom.k())));
@@ -95,10 +98,43 @@ impl Expander<'_> {
         let body = self.close();
         self.emit(unrolled(counter, depth, body));
         self.emit(Stmt::WgmmaCommit);
+        self.pass_turn();
         let mut sums: Vec<VarId> = products.iter().map(|p| p.acc).collect();
         sums.dedup();
         self.await_products(sums);
         Ok(())
+    }
+
+    /// Groups that multiply in turn: the last one lets the first one begin.
+    pub fn begin_turns(&mut self) {
+        self.only_group(|groups| groups - 1, Self::pass_turn);
+    }
+
+    /// Nobody leaves before the turn that was passed on last is taken.
+    pub fn end_turns(&mut self) {
+        self.only_group(|_| 0, Self::await_turn);
+    }
+
+    /// What one of the groups that multiply in turn does alone.
+    fn only_group(&mut self, which: fn(u32) -> u32, does: fn(&mut Self)) {
+        let (Some(groups), Some(group)) = (self.in_turn, self.group.clone()) else { return };
+        self.open();
+        does(self);
+        let then = self.close();
+        let condition = compare(CompareOp::Eq, group, LOCAL.lit(i64::from(which(groups))));
+        self.emit(Stmt::If { condition, then, otherwise: vec![] });
+    }
+
+    fn await_turn(&mut self) {
+        if let Some(groups) = self.in_turn {
+            self.emit(Stmt::Barrier(Barrier::AwaitTurn { first: FIRST_TURN, groups }));
+        }
+    }
+
+    fn pass_turn(&mut self) {
+        if let Some(groups) = self.in_turn {
+            self.emit(Stmt::Barrier(Barrier::PassTurn { first: FIRST_TURN, groups }));
+        }
     }
 
     /// Waits for products: now, or where the iteration says so.

@@ -1,6 +1,7 @@
 //! Statements: what they set is declared and of the right type, and barriers stand where all threads come by.
 
 use super::{Check, State, Verifier};
+use crate::fragments::GroupAtom;
 use crate::simt::{Barrier, Expr, ParamKind, Place, Space, Stmt, TensorMap, VarId, print};
 use crate::types::{AtomicOp, BinaryOp, DType, VoteKind};
 
@@ -196,6 +197,12 @@ impl Verifier<'_> {
             Barrier::Slice { threads } => {
                 let whole = threads >= 64 && threads % 32 == 0 && launch.block.is_multiple_of(threads) && launch.block / threads <= 15;
                 self.require(whole, || format!("slices of {threads} threads do not divide a block of {}", launch.block))
+            }
+            Barrier::AwaitTurn { first, groups } | Barrier::PassTurn { first, groups } => {
+                let named = first >= 1 && first + groups <= 16;
+                self.require(named, || format!("{groups} groups take turns at named barriers from {first}, which end at 15"))?;
+                let there = groups >= 2 && groups * GroupAtom::THREADS <= launch.block;
+                self.require(there, || format!("{groups} warp groups take turns in a block of {} threads", launch.block))
             }
             Barrier::Cluster => self.uniform("cluster"),
             Barrier::Grid => {

@@ -41,7 +41,8 @@ impl Machine<'_> {
                 Op::If { .. } | Op::Else { .. } | Op::EndIf | Op::Loop | Op::LoopTest { .. } | Op::Jump { .. } => {
                     self.control(warp, op, pc)
                 }
-                Op::Barrier(Barrier::Warp) => drop(warp.issue([])),
+                // Which group multiplies first is not counted.
+                Op::Barrier(Barrier::Warp | Barrier::AwaitTurn { .. } | Barrier::PassTurn { .. }) => drop(warp.issue([])),
                 Op::Barrier(barrier) => {
                     self.count.numbers[tally::BARRIERS] += if *barrier == Barrier::Block { warp.weight } else { 0.0 };
                     return Ok(());

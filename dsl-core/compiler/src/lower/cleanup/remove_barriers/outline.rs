@@ -158,6 +158,7 @@ impl Builder<'_> {
                 steps.push(Step::Loop(turn));
             }
             Stmt::Barrier(Barrier::Warp) if self.alone => {}
+            Stmt::Barrier(Barrier::AwaitTurn { .. } | Barrier::PassTurn { .. }) => {}
             Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Grid | Barrier::Warp) => {
                 self.foreign = true
             }
