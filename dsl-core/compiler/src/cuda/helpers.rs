@@ -68,6 +68,8 @@ pub(super) enum Helper {
     SharedMatrix,
     WgmmaGroups,
     Wgmma(GroupAtom),
+    /// The same, the left operand in registers.
+    WgmmaFed(GroupAtom),
 }
 
 impl Helper {
@@ -134,7 +136,7 @@ impl Helper {
         let groups = ATOMS
             .into_iter()
             .flat_map(|t| (1..=GroupAtom::WIDEST / 8).map(move |n| GroupAtom { n: 8 * n, a: t.a, b: t.b, accumulator: t.accumulator }));
-        let groups = groups.filter(GroupAtom::exists).map(wgmma::wgmma_name);
+        let groups = groups.filter(GroupAtom::exists).flat_map(|atom| [false, true].map(|fed| wgmma::wgmma_name(atom, fed)));
         plain
             .chain(["copy_box".to_string()])
             .chain(loads.map(matrix::load_name))
@@ -192,7 +194,7 @@ impl Helper {
             Helper::ProxyFence => &["fence_async_proxy"],
             Helper::SharedMatrix => &["shared_matrix"],
             Helper::WgmmaGroups => &["WGMMA", "wgmma_fence", "wgmma_commit", "summed", "wgmma_wait"],
-            Helper::LoadMatrix(_) | Helper::Mma(_) | Helper::Wgmma(_) => &[],
+            Helper::LoadMatrix(_) | Helper::Mma(_) | Helper::Wgmma(_) | Helper::WgmmaFed(_) => &[],
         }
     }
 
@@ -202,7 +204,7 @@ impl Helper {
             Helper::AtomicFloatMin | Helper::AtomicFloatMinSystem => &[Helper::NanMin],
             Helper::AtomicFloatMax | Helper::AtomicFloatMaxSystem => &[Helper::NanMax],
             Helper::IntToBfloat16 | Helper::UintToBfloat16 | Helper::LongToBfloat16 | Helper::UlongToBfloat16 => &[Helper::FloatToBfloat16],
-            Helper::Wgmma(_) => &[Helper::SharedMatrix, Helper::WgmmaGroups],
+            Helper::Wgmma(_) | Helper::WgmmaFed(_) => &[Helper::SharedMatrix, Helper::WgmmaGroups],
             Helper::TensorCopy(_) => &[Helper::TensorMap, Helper::Mbarrier],
             _ => &[],
         }
@@ -213,7 +215,8 @@ impl Helper {
         let text = match self {
             Helper::LoadMatrix(load) => return matrix::load_text(load).into(),
             Helper::Mma(atom) => return matrix::mma_text(atom).into(),
-            Helper::Wgmma(atom) => return wgmma::wgmma_text(atom).into(),
+            Helper::Wgmma(atom) => return wgmma::wgmma_text(atom, false).into(),
+            Helper::WgmmaFed(atom) => return wgmma::wgmma_text(atom, true).into(),
             Helper::TensorCopy(axes) => return wgmma::tensor_copy_text(axes).into(),
             Helper::Elect => wgmma::ELECT,
             Helper::ProxyFence => wgmma::PROXY_FENCE,

@@ -1,6 +1,6 @@
 //! What lies inside of statements and expressions, of all kinds.
 
-use super::{Expr, Kernel, Place, Stmt, VarId};
+use super::{Expr, Kernel, LeftMatrix, Place, Stmt, VarId};
 use crate::types::UnaryOp;
 
 /// Calls `f` on each expression of a statement (not of the statements inside).
@@ -73,7 +73,10 @@ pub fn each_part(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr, bool)) {
         }
         Stmt::Wgmma { d, a, b, accumulate, .. } => {
             f(&mut d.at, false);
-            place(&mut a.place, f);
+            match a {
+                LeftMatrix::Shared(a) => place(&mut a.place, f),
+                LeftMatrix::Registers(a) => f(&mut a.at, false),
+            }
             place(&mut b.place, f);
             f(accumulate, false);
         }
@@ -190,7 +193,7 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             | Stmt::Atomic { place, .. } => f(place),
             Stmt::AsyncCopy { shared, global, .. } => [shared, global].into_iter().for_each(&mut *f),
             Stmt::TensorCopy { shared, barrier, .. } => [shared, barrier].into_iter().for_each(&mut *f),
-            Stmt::Wgmma { a, b, .. } => [&mut a.place, &mut b.place].into_iter().for_each(&mut *f),
+            Stmt::Wgmma { a, b, .. } => a.place_mut().into_iter().chain([&mut b.place]).for_each(&mut *f),
             Stmt::BulkCopy { shared, global, barrier, .. } => [shared, global, barrier].into_iter().for_each(&mut *f),
             Stmt::MbarrierInit { barrier, .. }
             | Stmt::MbarrierArrive { barrier, .. }

@@ -99,7 +99,10 @@ fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
             Stmt::LoadRelaxed { var, .. } => read(*var),
             Stmt::Atomic { result, .. } => result.iter().for_each(|var| read(*var)),
             Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| read(f.var)),
-            Stmt::Wgmma { d, .. } => read(d.var),
+            Stmt::Wgmma { d, a, .. } => {
+                read(d.var);
+                a.fragment().into_iter().for_each(|f| read(f.var));
+            }
             Stmt::WgmmaWait { sums, .. } => sums.iter().for_each(|var| read(*var)),
             Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::ProxyFence => {}
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}

@@ -57,7 +57,7 @@ impl Expander<'_> {
             products.push(Product { acc: var, left, right, from_zeros });
         }
         match warps.group {
-            Some(atom) => self.group_multiply(&products, [shape[0], shape[1]], warps, atom)?,
+            Some(_) => self.group_multiply(&products, [shape[0], shape[1]], warps)?,
             None => self.matrix_multiply(&products, [shape[0], shape[1]], warps),
         }
         Ok(())

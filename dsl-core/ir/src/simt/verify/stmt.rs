@@ -112,7 +112,7 @@ impl Verifier<'_> {
             Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
             Stmt::Wgmma { atom, d, a, b, accumulate } => {
                 self.boolean(accumulate)?;
-                self.wgmma(atom, d, [a, b])
+                self.wgmma(atom, d, a, b)
             }
             Stmt::WgmmaFence | Stmt::WgmmaCommit => self.whole_groups(),
             Stmt::WgmmaWait { sums, .. } => {
