@@ -157,8 +157,9 @@ impl Planner<'_> {
     fn products_wait(&self, l: &TileLoop) -> bool {
         let by_groups = self.plan.mma.as_ref().is_some_and(|m| m.group.is_some());
         let kept = |v: ValueId| self.dots.in_place(v) && self.uses[v.0 as usize].count == 1 && l.carries.iter().any(|c| c.next == v);
-        let mut dots = lets(&l.body).filter(|(_, op)| matches!(op, Op::Dot { .. })).peekable();
-        by_groups && dots.peek().is_some() && dots.all(|(v, _)| kept(v))
+        let mut dots = Vec::new();
+        visit(&l.body, &mut |s| dots.extend(if let Stmt::Let(v, Op::Dot { .. }) = s { Some(*v) } else { None }));
+        by_groups && !dots.is_empty() && dots.into_iter().all(kept)
     }
 
     /// What a loop's body copies to shared memory, if its places depend on nothing but the iteration.
@@ -207,7 +208,9 @@ impl Planner<'_> {
     fn pipelined_sum(&self, grid: &TileLoop) -> Result<Option<Onward>, ScheduleError> {
         let Some((at, inner)) = self.only_loop(grid) else { return Ok(None) };
         let Pipeline::Multistage { copies, ring } = self.pipeline(inner)? else { return Ok(None) };
-        if !ring.fragment_prefetch && ring.handover != Handover::Transactions {
+        // Of a pipeline over all tiles every turn is of one kind, and all tiles have as many.
+        let even = inner.span.is_none() && !inner.body.iter().any(|s| matches!(s, Stmt::Tiles(_)));
+        if !(ring.fragment_prefetch && even) && ring.handover != Handover::Transactions {
             return Ok(None);
         }
         let places = self.places_of_tile(&grid.body[..at], inner, &copies);
@@ -223,6 +226,7 @@ impl Planner<'_> {
         definitions(before, &mut made);
         let made: HashSet<ValueId> = made.into_iter().map(|(v, _)| v).collect();
         let (mut pending, mut places) = (self.read_by(copies, &inner.body), HashSet::new());
+        pending.extend(inner.span.iter().flat_map(|span| [span.first, span.end]));
         while let Some(v) = pending.pop() {
             match lets.get(&v) {
                 Some(op) if is_arithmetic(op) => pending.extend(places.insert(v).then(|| operands(op)).into_iter().flatten()),
@@ -238,15 +242,15 @@ impl Planner<'_> {
         if !grid.carries.is_empty() || kept_by_hand(self.kernel, &grid.body) {
             return None;
         }
+        let walks = |s: &Stmt| matches!(s, Stmt::Tiles(l) if !l.vars.iter().all(|v| self.fitting.contains(v)));
         let (mut loops, mut barriers) = (0, false);
         visit(&grid.body, &mut |s| {
-            loops += usize::from(matches!(s, Stmt::Tiles(_)));
+            loops += usize::from(walks(s));
             barriers |= matches!(s, Stmt::Barrier { .. } | Stmt::Copies { .. } | Stmt::Shared(_));
         });
-        let at = grid.body.iter().position(|s| matches!(s, Stmt::Tiles(_)))?;
+        let at = grid.body.iter().position(walks)?;
         let Stmt::Tiles(inner) = &grid.body[at] else { return None };
-        let fits = inner.vars.iter().all(|v| self.fitting.contains(v));
-        (loops == 1 && !barriers && inner.span.is_none() && !fits).then_some((at, inner))
+        (loops == 1 && !barriers && tensor_maps::takes_whole_tiles(self.kernel, self.plan, inner)).then_some((at, inner))
     }
 
     /// What the places of copies are computed of.

@@ -7,9 +7,9 @@ use girih_ir::facts::Facts;
 use girih_ir::schedule::ScheduleError;
 use girih_ir::schedule::words::CopyPath;
 use girih_ir::simt::TensorMap;
-use girih_ir::tile::access::{operations, visit};
-use girih_ir::tile::{Index, Kernel, KnobId, Op, ParamKind, Stmt, ValueId};
-use girih_ir::types::Literal;
+use girih_ir::tile::access::{operations, tile_size, visit};
+use girih_ir::tile::{Index, Kernel, KnobId, Op, ParamKind, Stmt, TileLoop, ValueId};
+use girih_ir::types::{BinaryOp, Literal};
 use std::collections::{HashMap, HashSet};
 
 /// Bytes of which a map's address and strides are multiples (CUDA driver API, `cuTensorMapEncodeTiled`).
@@ -55,6 +55,40 @@ pub(super) fn fall_back(reads: &mut HashMap<ValueId, ReadPlan>, wanted: impl Fn(
     let by_tensor = |(v, read): &(&ValueId, &ReadPlan)| read.shared && read.copy == CopyPath::Tensor && wanted(**v);
     if reads.iter().filter(by_tensor).any(|(v, _)| !mapped.contains(v)) {
         reads.values_mut().filter(|read| read.copy == CopyPath::Tensor).for_each(|read| read.copy = CopyPath::Async);
+    }
+}
+
+/// Whether a loop's tiles are whole, but for the axis's end: it keeps to no positions, or to those between multiples of its tile. What a
+/// box holds besides would not be zeros.
+pub(super) fn takes_whole_tiles(kernel: &Kernel, plan: &Plan, l: &TileLoop) -> bool {
+    let Some(span) = l.span else { return true };
+    let size = plan.size(tile_size(kernel, l.vars[0]));
+    let ops = operations(kernel);
+    let len = kernel.view(l.view).axes[l.axes[0]].len;
+    let whole = |v: ValueId| is_multiple((kernel, plan, &ops), v, size);
+    let same = |v: ValueId| {
+        v == len
+            || ops.get(&v).zip(ops.get(&len)).is_some_and(|(a, b)| matches!((a, b), (Op::Dim(p, k), Op::Dim(q, j)) if (p, k) == (q, j)))
+    };
+    let cut = |v: ValueId| match ops.get(&v) {
+        Some(Op::Binary(BinaryOp::Min, a, b)) => [(*a, *b), (*b, *a)].into_iter().any(|(a, b)| whole(a) && same(b)),
+        _ => false,
+    };
+    whole(span.first) && (whole(span.end) || same(span.end) || cut(span.end))
+}
+
+/// Whether a scalar is surely a multiple of a tile's size: arithmetic on where tiles of multiples of it begin and end.
+fn is_multiple(at: (&Kernel, &Plan, &HashMap<ValueId, &Op>), v: ValueId, size: i64) -> bool {
+    let (kernel, plan, ops) = at;
+    let of = |v: &ValueId| is_multiple(at, *v, size);
+    match ops.get(&v) {
+        Some(Op::Literal(l)) => l.to_i64() % size == 0,
+        Some(Op::Start(t) | Op::End(t)) => plan.size(tile_size(kernel, *t)) % size == 0,
+        Some(Op::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Min | BinaryOp::Max, a, b)) => of(a) && of(b),
+        Some(Op::Binary(BinaryOp::Mul, a, b)) => of(a) || of(b),
+        Some(Op::Select(_, a, b)) => of(a) && of(b),
+        Some(Op::Cast(a)) => of(a),
+        _ => false,
     }
 }
 

@@ -7,6 +7,7 @@ use super::grid::grid_of;
 use super::index::{Index, binary, compare};
 use super::multistage::Pipelined;
 use super::stages::Stages;
+use super::turns::Turns;
 use super::window::{WindowCopy, WindowRep};
 use crate::block::{self, HostExpr, Loop, Op, Pipeline, Range, ValueId, gcd};
 use girih_ir::simt::{Expr, Param, ParamKind, Place, Space, Special, Stmt, TensorMap};
@@ -26,8 +27,12 @@ struct Tiles {
 
 /// The place in a loop's body behind its last dot.
 fn behind_dots(l: &Loop) -> usize {
-    let is_dot = |s: &block::Stmt| matches!(s, block::Stmt::Let(_, Op::Dot { .. }));
-    l.body.iter().rposition(is_dot).map_or(l.body.len(), |at| at + 1)
+    let has_dot = |s: &block::Stmt| {
+        let mut found = false;
+        block::visit(std::slice::from_ref(s), &mut |s| found |= matches!(s, block::Stmt::Let(_, Op::Dot { .. })));
+        found
+    };
+    l.body.iter().rposition(has_dot).map_or(l.body.len(), |at| at + 1)
 }
 
 impl Expander<'_> {
@@ -93,19 +98,25 @@ impl Expander<'_> {
         self.each_tile(l, tiles, &mut |cx| {
             let is_place = |s: &&block::Stmt| matches!(s, block::Stmt::Let(v, _) if places.contains(v));
             l.body.iter().filter(is_place).try_for_each(|s| cx.lower_block(std::slice::from_ref(s)))?;
+            let turns = cx.own_turns(p);
             let var = cx.new_var("turn", cx.ix.dtype, None);
             let outer = cx.enter_turn();
-            cx.set_turn(p.walked, &p.turns, Expr::Var(var));
+            cx.set_turn(p.walked, &turns, Expr::Var(var));
             cx.start_boxes(p, &stages)?;
             cx.next_stage(&stages).into_iter().for_each(|s| cx.emit(s));
             let body = cx.leave_turn(outer);
-            let (start, end, step) = (p.turns.start.clone(), p.turns.end.clone(), cx.ix.lit(1));
+            let (start, end, step) = (turns.start, turns.end, cx.ix.lit(1));
             cx.emit(Stmt::For { var, start, end, step, unroll: false, body });
             Ok(())
         })?;
         let then = self.close();
         self.emit(Stmt::If { condition: elected, then, otherwise: vec![] });
         Ok(())
+    }
+
+    /// The turns of the loop in the tile that is set.
+    fn own_turns(&mut self, p: &Pipelined) -> Turns {
+        p.turns.clone().unwrap_or_else(|| self.turns(p.walked))
     }
 
     /// Starts the copies of the turn that is set.
@@ -195,11 +206,12 @@ impl Expander<'_> {
         let carried = self.start_carries(&p.walked.carries)?;
         self.start_shared(p.walked, &carried);
         self.begin_dots(&p.walked.body);
+        let turns = self.own_turns(p);
         let var = self.new_var("turn", self.ix.dtype, None);
         let outer = self.enter_turn();
         self.await_stage(stages).into_iter().for_each(|s| self.emit(s));
         self.in_flight = p.ring.products_first.then(Vec::new);
-        self.set_turn(p.walked, &p.turns, Expr::Var(var));
+        self.set_turn(p.walked, &turns, Expr::Var(var));
         let end = p.walked.body.len();
         // What does not look at products in flight runs beside them.
         let behind = if p.ring.products_first { end } else { behind_dots(p.walked) };
@@ -213,7 +225,7 @@ impl Expander<'_> {
         self.end_carries(&p.walked.carries, &carried)?;
         self.next_stage(stages).into_iter().for_each(|s| self.emit(s));
         let body = self.leave_turn(outer);
-        let (start, end, step) = (p.turns.start.clone(), p.turns.end.clone(), self.ix.lit(1));
+        let (start, end, step) = (turns.start, turns.end, self.ix.lit(1));
         self.emit(Stmt::For { var, start, end, step, unroll: false, body });
         self.finish_carries(&p.walked.carries, &carried);
         Ok(())
