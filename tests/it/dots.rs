@@ -2,6 +2,11 @@
 
 pub mod chained {
     //! Dots whose results the body goes on with.
+    pub mod groups {
+        //! Attention on warp groups.
+        pub mod kernels;
+        mod texts;
+    }
     pub mod kernels;
     pub mod pairs;
     mod texts;
