@@ -66,7 +66,7 @@ impl Sight for Causal {
     vector(V = [8, 4, 1]),
     unit(U = [Wgmma, Mma, Ffma]),
     warps(W = [8, 4, 12]),
-    stages(R = [2, 3, 1]),
+    stages(R = [3, 2, 4, 1]),
     copy(C = [Tensor, Async, Registers]),
     grid(G = [0, 1]),
     min_blocks(Q = [1, 2])

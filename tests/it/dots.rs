@@ -6,6 +6,7 @@ pub mod chained {
         //! Attention on warp groups.
         pub mod kernels;
         mod texts;
+        mod turns;
     }
     pub mod kernels;
     pub mod pairs;

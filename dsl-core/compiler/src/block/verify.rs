@@ -321,7 +321,7 @@ impl Check<'_> {
                 rule(places.iter().all(|p| lets.contains(p)), || "copies lie where nothing before their loop says".into())?;
                 let tensors = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.handover == Handover::Transactions);
                 let there = l.body.iter().any(|s| matches!(s, Stmt::Loop(inner) if inner.vars[0] == *sum && tensors(inner)));
-                rule(there && l.grid.is_some() && self.page.launch.producer > 0, || "no warp fills a ring of tensor maps".into())
+                rule(there && l.grid.is_some() && self.page.launch.producer.threads > 0, || "no warp fills a ring of tensor maps".into())
             }
             Pipeline::Persistent { sum } => {
                 let goes_on = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.fragment_prefetch);
@@ -337,6 +337,8 @@ impl Check<'_> {
         rule(!by_hand, || "mbarriers hand stages over where no fragments are read ahead".into())?;
         let by_groups = self.page.launch.units.as_ref().is_some_and(|units| units.group.is_some());
         rule(by_groups || !ring.products_first, || "copies start behind products that are there at once".into())?;
+        let apart = ring.handover == Handover::Transactions && ring.stages > 2 && !ring.products_first;
+        rule(apart || !ring.products_overlap, || "products of two turns overlap where nobody keeps both stages".into())?;
         let two = ring.handover != Handover::Registers || (ring.stages == 2 && !ring.fragment_prefetch);
         rule(two, || "registers fill other than two stages, or fragments are read ahead of them".into())
     }

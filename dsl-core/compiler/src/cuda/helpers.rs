@@ -67,6 +67,8 @@ pub(super) enum Helper {
     ProxyFence,
     SharedMatrix,
     WgmmaGroups,
+    /// Behind the macro that it takes.
+    SetRegisters,
     Wgmma(GroupAtom),
     /// The same, the left operand in registers.
     WgmmaFed(GroupAtom),
@@ -74,7 +76,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 52] = [
+    const PLAIN: [Helper; 53] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -125,6 +127,7 @@ impl Helper {
         Helper::MbarrierExpect,
         Helper::Elect,
         Helper::ProxyFence,
+        Helper::SetRegisters,
         Helper::SharedMatrix,
         Helper::WgmmaGroups,
     ];
@@ -192,6 +195,7 @@ impl Helper {
             Helper::Elect => &["elect"],
             Helper::TensorCopy(_) => &["copy_box"],
             Helper::ProxyFence => &["fence_async_proxy"],
+            Helper::SetRegisters => &["more_registers", "fewer_registers"],
             Helper::SharedMatrix => &["shared_matrix"],
             Helper::WgmmaGroups => &["WGMMA", "wgmma_fence", "wgmma_commit", "summed", "wgmma_wait"],
             Helper::LoadMatrix(_) | Helper::Mma(_) | Helper::Wgmma(_) | Helper::WgmmaFed(_) => &[],
@@ -206,6 +210,7 @@ impl Helper {
             Helper::IntToBfloat16 | Helper::UintToBfloat16 | Helper::LongToBfloat16 | Helper::UlongToBfloat16 => &[Helper::FloatToBfloat16],
             Helper::Wgmma(_) | Helper::WgmmaFed(_) => &[Helper::SharedMatrix, Helper::WgmmaGroups],
             Helper::TensorCopy(_) => &[Helper::TensorMap, Helper::Mbarrier],
+            Helper::SetRegisters => &[Helper::WgmmaGroups],
             _ => &[],
         }
     }
@@ -220,6 +225,7 @@ impl Helper {
             Helper::TensorCopy(axes) => return wgmma::tensor_copy_text(axes).into(),
             Helper::Elect => wgmma::ELECT,
             Helper::ProxyFence => wgmma::PROXY_FENCE,
+            Helper::SetRegisters => wgmma::SET_REGISTERS,
             Helper::SharedMatrix => wgmma::SHARED_MATRIX,
             Helper::WgmmaGroups => wgmma::WGMMA_GROUPS,
             Helper::Vector32 => memory::VECTOR_32,

@@ -89,6 +89,10 @@ impl Writer<'_> {
             Stmt::Wgmma { atom, d, a, b, accumulate } => self.wgmma(*atom, d, (a, b), accumulate),
             Stmt::WgmmaFence => self.helper_line(Helper::WgmmaGroups, "wgmma_fence();"),
             Stmt::WgmmaCommit => self.helper_line(Helper::WgmmaGroups, "wgmma_commit();"),
+            Stmt::SetRegisters { count, more } => {
+                self.uses(Helper::SetRegisters);
+                self.line(format!("{}_registers<{count}>();", if *more { "more" } else { "fewer" }));
+            }
             Stmt::WgmmaWait { pending, sums } => self.wgmma_wait(*pending, sums),
             Stmt::ProxyFence => self.helper_line(Helper::ProxyFence, "fence_async_proxy();"),
             Stmt::Comment(text) => {

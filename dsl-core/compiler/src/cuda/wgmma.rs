@@ -231,3 +231,10 @@ pub(super) const PROXY_FENCE: &str = "\
 // What this thread has written to shared memory is there for matrix instructions of warp groups, once they are ordered behind this.
 __device__ __forceinline__ void fence_async_proxy() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); }
 ";
+
+/// Registers that go from one warp group to another.
+pub(super) const SET_REGISTERS: &str = "\
+// From here on each thread of the warp group has so many registers: taken as soon as others have given so many back, or given back.
+template <int count> __device__ __forceinline__ void more_registers() { WGMMA(\"setmaxnreg.inc.sync.aligned.u32 %0;\" ::\"n\"(count)); }
+template <int count> __device__ __forceinline__ void fewer_registers() { WGMMA(\"setmaxnreg.dec.sync.aligned.u32 %0;\" ::\"n\"(count)); }
+";

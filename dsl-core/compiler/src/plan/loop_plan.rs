@@ -53,6 +53,8 @@ pub(crate) struct RingPlan {
     pub fragment_prefetch: bool,
     /// The products of an iteration are in flight while the copies of a later one start.
     pub products_first: bool,
+    /// The last product of an iteration, which the next iteration alone looks at, runs beside the first one of the next.
+    pub products_overlap: bool,
     /// The knob that asks for the asynchronous copies.
     pub asked_by: Option<KnobId>,
 }

@@ -124,7 +124,7 @@ impl Planner<'_> {
         }
         let by_registers = self.plan.shared_operands && stages == 2;
         let (handover, asked_by) = (Handover::Registers, None);
-        let ring = RingPlan { stages, handover, fragment_prefetch: false, products_first: false, asked_by };
+        let ring = RingPlan { stages, handover, fragment_prefetch: false, products_first: false, products_overlap: false, asked_by };
         Ok(if by_registers { Pipeline::Multistage { ring, copies } } else { Pipeline::None })
     }
 
@@ -150,7 +150,7 @@ impl Planner<'_> {
         }
         let handover = if first.by_mbarriers() { Handover::Mbarriers } else { Handover::Barrier };
         let (fragment_prefetch, asked_by) = (first.copy.prefetches_fragments(), first.copied_by);
-        Ok(RingPlan { stages, handover, fragment_prefetch, products_first: false, asked_by })
+        Ok(RingPlan { stages, handover, fragment_prefetch, products_first: false, products_overlap: false, asked_by })
     }
 
     /// Whether the products of an iteration are those of warp groups, and nobody looks at them before it ends.

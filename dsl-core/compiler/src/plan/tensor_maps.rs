@@ -4,9 +4,11 @@ use super::legality::{Broken, Rule};
 use super::reads::ReadPlan;
 use super::{Plan, illegal};
 use girih_ir::facts::Facts;
+use girih_ir::fragments::GroupAtom;
 use girih_ir::schedule::ScheduleError;
 use girih_ir::schedule::words::CopyPath;
 use girih_ir::simt::TensorMap;
+use girih_ir::target::REGISTERS_PER_MULTIPROCESSOR;
 use girih_ir::tile::access::{operations, tile_size, visit};
 use girih_ir::tile::{Index, Kernel, KnobId, Op, ParamKind, Stmt, TileLoop, ValueId};
 use girih_ir::types::{BinaryOp, Literal};
@@ -15,7 +17,36 @@ use std::collections::{HashMap, HashSet};
 /// Bytes of which a map's address and strides are multiples (CUDA driver API, `cuTensorMapEncodeTiled`).
 const ALIGN: u32 = 16;
 /// Threads of the warp that fills a ring.
-pub(crate) const PRODUCER: i64 = 32;
+const PRODUCER: i64 = 32;
+/// Registers of a multiprocessor for each thread of a warp group that it could have.
+const REGISTERS: i64 = REGISTERS_PER_MULTIPROCESSOR as i64 / GroupAtom::THREADS as i64;
+/// The least and the most registers of a thread that a warp group may ask for, and of what they are a multiple.
+const LEAST_REGISTERS: i64 = 24;
+const MOST_REGISTERS: i64 = 240;
+const REGISTER_UNIT: i64 = 8;
+
+/// Who fills the rings of a block beside its consumers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Producer {
+    /// Threads, of which one works.
+    pub threads: i64,
+    /// Registers of each consumer's thread and of each of these, where they are not the same for all.
+    pub registers: Option<[u32; 2]>,
+}
+
+/// The producer beside so many consumers. Those that hold the sums of two products and the operand between them need more registers than all
+/// threads can have, from two groups on: a group of warps then stands beside them which gives its own back, and one thread of it works.
+pub(super) fn producer(consumers: i64, holds_operands: bool, min_blocks: i64) -> Producer {
+    let group = i64::from(GroupAtom::THREADS);
+    let groups = consumers / group;
+    if !holds_operands || groups < 2 || min_blocks > 1 {
+        return Producer { threads: PRODUCER, registers: None };
+    }
+    // What ptxas gives every thread at first is what there is to share.
+    let all = REGISTERS / (groups + 1) / REGISTER_UNIT * REGISTER_UNIT * (groups + 1);
+    let own = ((all - LEAST_REGISTERS) / groups / REGISTER_UNIT * REGISTER_UNIT).min(MOST_REGISTERS);
+    Producer { threads: group, registers: Some([own as u32, (all - groups * own) as u32]) }
+}
 
 /// The loads of whole tensors whose address and strides every launch promises to be as a map wants them, along whose last axis a tile lies.
 pub(crate) fn mapped(kernel: &Kernel, facts: &Facts) -> HashSet<ValueId> {

@@ -317,6 +317,7 @@ impl Forms<'_> {
             Stmt::WgmmaFence => self.event(of("wgmma fence")),
             Stmt::WgmmaCommit => self.event(of("wgmma commit")),
             Stmt::ProxyFence => self.event(of("proxy fence")),
+            Stmt::SetRegisters { count, more } => self.event(of(("set registers", count, more))),
             Stmt::Shuffle { var, value, kind, operand, width } => {
                 let value = of(("shuffle", self.expr(value), kind, self.expr(operand), width));
                 self.set(*var, value)

@@ -85,7 +85,12 @@ fn block(kernel: &Kernel, stmts: &[Stmt], level: usize, out: &mut String) {
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Mma { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
-            Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
+            Stmt::Wgmma { .. }
+            | Stmt::WgmmaFence
+            | Stmt::WgmmaCommit
+            | Stmt::WgmmaWait { .. }
+            | Stmt::ProxyFence
+            | Stmt::SetRegisters { .. } => {}
         }
     }
 }
@@ -192,6 +197,7 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             format!("wgmma wait until {pending} pending, for {sums};")
         }
         Stmt::ProxyFence => "fence async proxy;".to_string(),
+        Stmt::SetRegisters { count, more } => format!("{} registers, {count};", if *more { "more" } else { "fewer" }),
         Stmt::Comment(text) => format!("// {text}"),
     }
 }

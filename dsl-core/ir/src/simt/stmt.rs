@@ -342,6 +342,14 @@ pub enum Stmt {
     /// Orders what this thread has observed and written in shared memory before what the matrix unit and the copy engine do there afterwards
     /// (`fence.proxy.async`).
     ProxyFence,
+    /// From here on each thread of the warp group has so many registers: some are given back, or taken as soon as others have given so many
+    /// back (`setmaxnreg`). All warps of the group say so.
+    SetRegisters {
+        /// A multiple of 8 from 24 to 256.
+        count: u32,
+        /// More than before.
+        more: bool,
+    },
     /// A full-line comment.
     Comment(String),
 }

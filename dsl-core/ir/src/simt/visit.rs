@@ -85,7 +85,7 @@ pub fn each_part(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr, bool)) {
             f(operand, false);
         }
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => {}
-        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
     }
 }
 
@@ -103,7 +103,12 @@ macro_rules! blocks_of {
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => vec![],
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
-            Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => vec![],
+            Stmt::Wgmma { .. }
+            | Stmt::WgmmaFence
+            | Stmt::WgmmaCommit
+            | Stmt::WgmmaWait { .. }
+            | Stmt::ProxyFence
+            | Stmt::SetRegisters { .. } => vec![],
         }
     };
 }
@@ -129,7 +134,7 @@ pub fn set_by(stmt: &Stmt) -> Option<VarId> {
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
         Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
         Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Comment(_) => None,
-        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => None,
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => None,
     }
 }
 
@@ -146,7 +151,7 @@ pub fn received(stmt: &Stmt) -> Option<VarId> {
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
         Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
         Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Comment(_) => None,
-        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => None,
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => None,
     }
 }
 
@@ -203,7 +208,7 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
-            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
         }
         blocks(stmt).into_iter().for_each(|b| each_place(b, f));
     }

@@ -99,7 +99,8 @@ impl Decoder<'_> {
                 self.block(body);
                 self.close(test, top, Class::Control);
             }
-            Stmt::Comment(_) => {}
+            // Nobody runs out of registers here.
+            Stmt::Comment(_) | Stmt::SetRegisters { .. } => {}
             other => self.synchronisation(other),
         }
     }

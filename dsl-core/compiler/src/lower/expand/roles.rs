@@ -9,12 +9,14 @@ use super::multistage::Pipelined;
 use super::stages::Stages;
 use super::turns::Turns;
 use super::window::{WindowCopy, WindowRep};
-use crate::block::{self, HostExpr, Loop, Op, Pipeline, Range, ValueId, gcd};
+use crate::block::{self, HostExpr, Loop, Pipeline, Range, ValueId, gcd};
 use girih_ir::simt::{Expr, Param, ParamKind, Place, Space, Special, Stmt, TensorMap};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
 /// Index arithmetic in shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
+/// Threads of a warp.
+const WARP: i64 = 32;
 /// Rows of a box, at most.
 const BOX_ROWS: i64 = 256;
 
@@ -27,12 +29,7 @@ struct Tiles {
 
 /// The place in a loop's body behind its last dot.
 fn behind_dots(l: &Loop) -> usize {
-    let has_dot = |s: &block::Stmt| {
-        let mut found = false;
-        block::visit(std::slice::from_ref(s), &mut |s| found |= matches!(s, block::Stmt::Let(_, Op::Dot { .. })));
-        found
-    };
-    l.body.iter().rposition(has_dot).map_or(l.body.len(), |at| at + 1)
+    l.body.iter().rposition(block::Stmt::has_dot).map_or(l.body.len(), |at| at + 1)
 }
 
 impl Expander<'_> {
@@ -92,6 +89,12 @@ impl Expander<'_> {
     /// The producer: one thread of it waits for each stage to be free, says how many bytes will come, and starts the copies.
     fn produce(&mut self, l: &Loop, (p, places): (&Pipelined, &[ValueId]), tiles: &Tiles) -> Expanded<()> {
         self.comment("the producer: one thread keeps the stages full");
+        self.set_registers(1);
+        // Of several warps the first one has it.
+        let several = self.kernel.launch.producer.threads > WARP;
+        if several {
+            self.open();
+        }
         let elected = self.declare_let("elected", DType::Bool, Expr::Special(Special::Elected));
         self.open();
         let stages = self.first_stage(p.ring, p.signals);
@@ -111,11 +114,23 @@ impl Expander<'_> {
         })?;
         let then = self.close();
         self.emit(Stmt::If { condition: elected, then, otherwise: vec![] });
+        if several {
+            let then = self.close();
+            let condition = compare(CompareOp::Lt, self.thread32(), LOCAL.lit(self.team.threads + WARP));
+            self.emit(Stmt::If { condition, then, otherwise: vec![] });
+        }
         Ok(())
     }
 
+    /// How many registers a thread of a role has from here on: a consumer's more than at first, a producer's fewer.
+    fn set_registers(&mut self, role: usize) {
+        if let Some(registers) = self.kernel.launch.producer.registers {
+            self.emit(Stmt::SetRegisters { count: registers[role], more: role == 0 });
+        }
+    }
+
     /// The turns of the loop in the tile that is set.
-    fn own_turns(&mut self, p: &Pipelined) -> Turns {
+    pub(super) fn own_turns(&mut self, p: &Pipelined) -> Turns {
         p.turns.clone().unwrap_or_else(|| self.turns(p.walked))
     }
 
@@ -194,6 +209,7 @@ impl Expander<'_> {
     /// The consumers: each tile's statements, with the loop of the sum waiting for full stages.
     fn consume(&mut self, (l, at): (&Loop, usize), p: &Pipelined, tiles: &Tiles) -> Expanded<()> {
         self.comment("the consumers");
+        self.set_registers(0);
         let stages = self.first_stage(p.ring, p.signals);
         self.each_tile(l, tiles, &mut |cx| {
             cx.lower_block(&l.body[..at])?;
@@ -203,6 +219,9 @@ impl Expander<'_> {
     }
 
     fn consume_turns(&mut self, p: &Pipelined, stages: &Stages) -> Expanded<()> {
+        if p.ring.products_overlap {
+            return self.overlapped_turns(p, stages);
+        }
         let carried = self.start_carries(&p.walked.carries)?;
         self.start_shared(p.walked, &carried);
         self.begin_dots(&p.walked.body);
@@ -233,8 +252,13 @@ impl Expander<'_> {
 
     /// One lane of each warp says that the warp has read the stage.
     fn release_stage(&mut self, stages: &Stages) {
+        self.release_at(stages, &stages.stage());
+    }
+
+    /// The same of another stage.
+    pub(super) fn release_at(&mut self, stages: &Stages, stage: &Expr) {
         let lane = LOCAL.rem(self.thread32(), 32);
-        let then = self.arrive_free(stages);
+        let then = self.arrive_free_at(stages, stage);
         self.emit(Stmt::If { condition: compare(CompareOp::Eq, lane, LOCAL.lit(0)), then, otherwise: vec![] });
     }
 

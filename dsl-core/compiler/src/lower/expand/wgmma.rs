@@ -85,11 +85,16 @@ impl Expander<'_> {
     /// # Errors
     /// Operands whose rows no instruction reads.
     pub fn group_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps) -> Expanded<()> {
+        self.emit(Stmt::WgmmaFence);
+        self.multiply_behind_fence(products, shape, warps)
+    }
+
+    /// The same where nothing has touched their registers since a fence.
+    pub fn multiply_behind_fence(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps) -> Expanded<()> {
         let atom = warps.group_of(shape).unwrap_or_else(|| panic!("wgmma: no instruction for {shape:?}"));
         let (atoms, [row, column]) = (warps.atoms(shape[0], shape[1]), self.group_begins(shape, warps));
         let [rows, columns] = warps.tile(shape);
         let depth = products[0].right.extent / i64::from(atom.k());
-        self.emit(Stmt::WgmmaFence);
         let (counter, e) = self.loop_var("kk");
         let later = if depth == 1 { Expr::Literal(Literal::bool(false)) } else { compare(CompareOp::Gt, e.clone(), LOCAL.lit(0)) };
         self.open();

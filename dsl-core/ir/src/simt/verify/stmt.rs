@@ -1,6 +1,7 @@
 //! Statements: what they set is declared and of the right type, and barriers stand where all threads come by.
 
 use super::{Check, State, Verifier};
+use crate::fragments::GroupAtom;
 use crate::simt::{Barrier, Expr, ParamKind, Place, Space, Stmt, TensorMap, VarId, print};
 use crate::types::{AtomicOp, BinaryOp, DType, VoteKind};
 
@@ -115,6 +116,12 @@ impl Verifier<'_> {
                 self.wgmma(atom, d, a, b)
             }
             Stmt::WgmmaFence | Stmt::WgmmaCommit => self.whole_groups(),
+            Stmt::SetRegisters { count, .. } => {
+                let legal = count.is_multiple_of(8) && (24..=256).contains(count);
+                self.require(legal, || format!("a thread has a multiple of 8 registers from 24 to 256, not {count}"))?;
+                let groups = self.kernel.launch.roles.iter().all(|role| (32 * role.warps).is_multiple_of(GroupAtom::THREADS));
+                self.require(groups, || "registers are those of whole warp groups".into())
+            }
             Stmt::WgmmaWait { sums, .. } => {
                 self.whole_groups()?;
                 sums.iter().try_for_each(|var| self.target(*var))

@@ -36,7 +36,7 @@ sights! {
     vector(V = [8, 4]),
     unit(U = [Wgmma, Mma]),
     warps(W = [4, 8]),
-    stages(R = [2, 3, 1]),
+    stages(R = [3, 2, 4, 1]),
     copy(C = [Tensor, Async, Registers]),
     grid(G = [0, 1])
 )]

@@ -45,6 +45,7 @@ fn a_turn_of_attention_on_warp_groups_meets_nobody() {
 fn texts_of_attention_on_warp_groups() {
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("attention_of_groups", text::<All>(64, "BM=64,BN=64,U=Wgmma,W=4,R=2,C=Async,G=0"));
+        insta::assert_snapshot!("attention_of_groups_overlapped", text::<All>(64, "BM=64,BN=64,U=Wgmma,W=4,R=3,C=Tensor,G=0"));
         insta::assert_snapshot!("attention_of_groups_causal", text::<Past>(128, "BM=128,BN=64,U=Wgmma,W=8,R=2,C=Tensor,G=0"));
     });
 }
