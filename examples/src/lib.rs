@@ -29,6 +29,7 @@ pub mod dot_product;
 pub mod dpo_sequence_loss;
 pub mod fast_fourier_transform;
 pub mod fft_2d;
+pub mod flash_attention;
 pub mod fourier;
 pub mod fourier_steps;
 pub mod fp16_batched_matmul;

@@ -2,6 +2,12 @@
 
 pub mod chained {
     //! Dots whose results the body goes on with.
+    pub mod groups {
+        //! Attention on warp groups.
+        pub mod kernels;
+        mod texts;
+        mod turns;
+    }
     pub mod kernels;
     pub mod pairs;
     mod texts;

@@ -86,7 +86,6 @@ fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
         Rule::UnitDepth => on_h200("gemm", "BK=12 U=Mma O=Shared"),
         Rule::UnitAxes => on_h200("narrow_product", "U=Mma"),
         Rule::UnitResult => on_h200("rows_of_products", "U=Mma"),
-        Rule::UnitGroupResult => on_h200("two_shapes", "BN=16 U=Wgmma"),
         Rule::UnitWarps => on_h200("gemm", "BM=64 BN=64 BK=32 U=Mma W=3 O=Shared"),
         Rule::SumDots => on_h200("no_dots", "Z=2"),
         Rule::SumLoop => on_h200("two_sums", "M=32 N=32 U=Ffma Z=2"),

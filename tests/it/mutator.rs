@@ -186,7 +186,12 @@ impl Mutator<'_> {
                 self.place(place, text);
             }
             // Their operands hold no loads.
-            Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::WgmmaCommit | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
+            Stmt::Mma { .. }
+            | Stmt::Wgmma { .. }
+            | Stmt::WgmmaCommit
+            | Stmt::SetRegisters { .. }
+            | Stmt::MbarrierInit { .. }
+            | Stmt::MbarrierArrive { .. } => {}
             Stmt::AsyncArrive { .. } | Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::AsyncCommit => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => unreachable!("taken out whole"),
             Stmt::WgmmaWait { .. } | Stmt::WgmmaFence | Stmt::ProxyFence => {

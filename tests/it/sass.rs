@@ -156,6 +156,33 @@ fn cubins_of_dots_are_what_was_meant() {
     assert!(accepted >= 60, "{accepted} cubins were looked at");
 }
 
+/// Attentions on warp groups, whose turns overlap or do not: nothing spills, and each product has its instructions.
+#[test]
+fn cubins_of_attention_on_warp_groups_are_what_was_meant() {
+    use girih_examples::flash_attention::{All, Brain128, Causal, Half64, Half128, flash_attention};
+    provide();
+    provide_disassembler();
+    const TURNS: [&str; 4] = ["BM=128,BN=64,W=8,R=3", "BM=128,BN=64,W=8,R=2", "BM=64,BN=64,W=4,R=3", "BM=128,BN=128,W=8,R=2"];
+    let kernels = [
+        flash_attention::Kernel::<Half64, All>::def(),
+        flash_attention::Kernel::<Half128, All>::def(),
+        flash_attention::Kernel::<Half128, Causal>::def(),
+        flash_attention::Kernel::<Brain128, Causal>::def(),
+    ];
+    let mut failures = Vec::new();
+    for (def, turns) in kernels.iter().flat_map(|def| TURNS.map(|turns| (def, turns))) {
+        let kernel = (def.build)().expect("a kernel builds");
+        let schedule = parse_schedule(&kernel, &format!("TM=8,V=8,U=Wgmma,C=Tensor,G=0,Q=1,{turns}")).unwrap_or_else(|e| panic!("{e}"));
+        let facts = best_facts(&kernel).fitting(&kernel, &schedule);
+        let simt = lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{}, {turns}: {e}", kernel.full_name()));
+        let verdict = Compiled::of(simt, Target::h200()).acceptance().unwrap_or_else(|e| panic!("{e}"));
+        if !verdict.accepted() {
+            failures.push(format!("{} {turns}: {verdict}", kernel.full_name()));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 /// A cubin of another schedule has none of the instructions that were meant.
 #[test]
 fn cubins_that_lack_what_was_meant_are_not_accepted() {

@@ -1,7 +1,7 @@
 //! Matrix instructions of a warp group: each warp does its 16 rows, and reads its operands in shared memory as their descriptors say.
 //!
 //! What they compute is there at once; what may go wrong until the warp waits for it is kept: their reads of shared memory are in flight, as those
-//! of asynchronous copies are (one lane's, for its warp), and nobody may use the accumulators. They see what was written to shared memory behind a proxy fence only: a
+//! of asynchronous copies are (one lane's, for its warp), and nobody may use the accumulators, nor the registers of a left operand. They see what was written to shared memory behind a proxy fence only: a
 //! clock of its own says what those are ([`Warp::proxy`](crate::warp::Warp)).
 
 use crate::matrix::{Places, multiply};
@@ -19,11 +19,22 @@ use std::collections::VecDeque;
 pub(super) struct WgmmaStep {
     pub(super) atom: GroupAtom,
     pub(super) d: ElementsOp,
-    pub(super) a: MatrixOp,
+    pub(super) a: LeftOp,
     pub(super) b: MatrixOp,
     /// Not 0 where the sums are added to.
     pub(super) accumulate: Slot,
     places: Places,
+    /// Those of a left operand in registers.
+    left_places: Places,
+}
+
+/// A left operand.
+#[derive(Clone, Debug)]
+pub(super) enum LeftOp {
+    /// In shared memory.
+    Shared(MatrixOp),
+    /// In registers.
+    Registers(ElementsOp),
 }
 
 /// An operand in shared memory.
@@ -42,10 +53,11 @@ pub(super) struct Flights {
     groups: VecDeque<Vec<Flight>>,
 }
 
-/// One instruction in flight: its accumulators, and what it reads.
+/// One instruction in flight: its accumulators, the registers of its left operand, and what it reads of shared memory.
 struct Flight {
     first: Slot,
     len: u32,
+    left: Option<(Slot, u32)>,
     reads: Vec<(Space, u64)>,
     issued: Entry,
 }
@@ -57,8 +69,9 @@ impl Flights {
 }
 
 impl WgmmaStep {
-    pub(super) fn new(atom: GroupAtom, d: ElementsOp, [a, b]: [MatrixOp; 2], accumulate: Slot) -> WgmmaStep {
-        WgmmaStep { atom, d, a, b, accumulate, places: Places::of(&atom.part().layout(Operand::Accumulator)) }
+    pub(super) fn new(atom: GroupAtom, d: ElementsOp, (a, b): (LeftOp, MatrixOp), accumulate: Slot) -> WgmmaStep {
+        let [places, left_places] = [Operand::Accumulator, Operand::A].map(|operand| Places::of(&atom.part().layout(operand)));
+        WgmmaStep { atom, d, a, b, accumulate, places, left_places }
     }
 }
 
@@ -86,10 +99,19 @@ impl Step<'_, '_> {
         let mut reads = Vec::new();
         let own = GroupAtom::M / GroupAtom::WARPS;
         let row = own * (self.warp.index % GroupAtom::WARPS);
-        let a = self.operand(&step.a, [row, own], atom.k(), issued, &mut reads)?;
+        let (a, left) = match &step.a {
+            LeftOp::Shared(a) => (self.operand(a, [row, own], atom.k(), issued, &mut reads)?, None),
+            LeftOp::Registers(a) => {
+                let left = self.left_slots(a, &atom)?;
+                (self.left_operand(step, left), Some(left))
+            }
+        };
         let b = self.operand(&step.b, [0, atom.n], atom.k(), issued, &mut reads)?;
         self.multiply_rows(step, (first, accumulate), &a, &b);
-        self.warp.flights.open.push(Flight { first, len: registers, reads, issued });
+        if let Some((first, len)) = left {
+            (first..first + len).for_each(|slot| self.warp.known[slot as usize] = 0);
+        }
+        self.warp.flights.open.push(Flight { first, len: registers, left, reads, issued });
         if self.core.options.count {
             let part = atom.multiply_adds() / u64::from(GroupAtom::WARPS);
             self.core.counters.matrix.add(atom.a, part);
@@ -103,13 +125,52 @@ impl Step<'_, '_> {
         if self.warp.flights.all().any(|f| (f.first, f.len) == (first, len)) {
             return Ok(());
         }
-        if self.warp.flights.all().any(|f| f.first < first + len && first < f.first + f.len) {
+        let taken = |f: &Flight| [(f.first, f.len)].into_iter().chain(f.left).any(|(at, n)| at < first + len && first < at + n);
+        if self.warp.flights.all().any(taken) {
             return fault(TrapKind::Misuse { found: "accumulators overlap those of an instruction in flight".into() }, 0);
         }
         if !self.warp.flights.fenced {
             return fault(TrapKind::Misuse { found: "no wgmma fence stands behind the last access to accumulators".into() }, 0);
         }
         (first..first + len).filter(|_| read).try_for_each(|slot| self.warp.check(self.core.program, slot, u32::MAX))
+    }
+
+    /// The slots of a left operand in registers: set behind a fence, or in flight already, and nobody has written them since.
+    fn left_slots(&mut self, a: &ElementsOp, atom: &GroupAtom) -> Exec<(Slot, u32)> {
+        let count = atom.left_registers();
+        let Starts::Same(first) = self.fragment(a, count, atom.part().per_word(Operand::A))? else {
+            return fault(TrapKind::Misuse { found: "lanes have their left operands at different elements".into() }, 0);
+        };
+        if self.warp.flights.all().any(|f| f.first < first + count && first < f.first + f.len) {
+            return fault(TrapKind::Misuse { found: "a left operand is an accumulator in flight".into() }, 0);
+        }
+        if self.warp.flights.all().any(|f| f.left == Some((first, count))) {
+            (first..first + count).try_for_each(|slot| self.is_untouched(slot, "a left operand"))?;
+            return Ok((first, count));
+        }
+        if !self.warp.flights.fenced {
+            return fault(TrapKind::Misuse { found: "no wgmma fence stands behind the last access to a left operand".into() }, 0);
+        }
+        (first..first + count).try_for_each(|slot| self.warp.check(self.core.program, slot, u32::MAX))?;
+        Ok((first, count))
+    }
+
+    /// The rows of the warp of a left operand in registers.
+    fn left_operand(&self, step: &WgmmaStep, (first, count): (Slot, u32)) -> Vec<u64> {
+        let mut rows = vec![0; (GroupAtom::M / GroupAtom::WARPS * step.atom.k()) as usize];
+        for (slot, places) in (first..first + count).zip(step.left_places.registers()) {
+            places.iter().enumerate().for_each(|(lane, place)| rows[*place as usize] = self.warp.regs[slot as usize][lane]);
+        }
+        rows
+    }
+
+    /// Nobody has written a register that is in flight.
+    fn is_untouched(&self, slot: Slot, what: &str) -> Exec {
+        if self.warp.known[slot as usize] == 0 {
+            return Ok(());
+        }
+        let found = format!("{} was written while it was {what} in flight", self.core.program.slot_name(slot));
+        fault(TrapKind::Misuse { found }, 0)
     }
 
     /// The elements of an operand at positions from the first, so many, along the axis that the result has, too; each with all along the sum.
@@ -194,6 +255,8 @@ impl Step<'_, '_> {
                 }
             }
         }
+        let lefts: std::collections::BTreeSet<(Slot, u32)> = ended.iter().filter_map(|flight| flight.left).collect();
+        lefts.into_iter().try_for_each(|left| self.left_is_free(left))?;
         ended.sort_by_key(|flight| flight.first);
         ended.dedup_by_key(|flight| flight.first);
         ended.iter().try_for_each(|flight| self.sums_are_there(flight, sums))?;
@@ -206,13 +269,21 @@ impl Step<'_, '_> {
         if self.warp.flights.all().any(|f| f.first == flight.first) {
             return Ok(());
         }
-        if let Some(slot) = slots.clone().find(|slot| self.warp.known[*slot as usize] != 0) {
-            let found = format!("{} was written while it was an accumulator in flight", self.core.program.slot_name(slot));
-            return fault(TrapKind::Misuse { found }, 0);
-        }
+        slots.clone().try_for_each(|slot| self.is_untouched(slot, "an accumulator"))?;
         if sums.iter().any(|(base, len)| (*base..base + len).contains(&flight.first)) {
             slots.for_each(|slot| self.warp.known[slot as usize] = u32::MAX);
         }
+        Ok(())
+    }
+
+    /// The registers of a left operand are anybody's again, once no instruction in flight reads them.
+    fn left_is_free(&mut self, left: (Slot, u32)) -> Exec {
+        if self.warp.flights.all().any(|f| f.left == Some(left)) {
+            return Ok(());
+        }
+        let (first, count) = left;
+        (first..first + count).try_for_each(|slot| self.is_untouched(slot, "a left operand"))?;
+        (first..first + count).for_each(|slot| self.warp.known[slot as usize] = u32::MAX);
         Ok(())
     }
 

@@ -105,7 +105,7 @@ impl Step<'_, '_> {
     }
 
     /// The slots of a fragment, which starts with a whole word.
-    fn fragment(&self, of: &ElementsOp, count: u32, per_word: u32) -> Exec<Starts> {
+    pub(super) fn fragment(&self, of: &ElementsOp, count: u32, per_word: u32) -> Exec<Starts> {
         let starts = self.warp.element_slots(self.core.program, of, count)?;
         for lane in 0..32 {
             let element = starts.of(lane) - of.base;

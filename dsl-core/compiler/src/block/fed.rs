@@ -8,12 +8,14 @@ impl Kernel {
     /// Whether a dot can take its left operand from the registers of the sums that it is made of: every warp has there whole rows of it, those of
     /// its part of the result; and all of it is written out, as registers have no addresses.
     pub fn can_be_fed(&self, link: &Link) -> bool {
-        let Some(units) = self.launch.units.as_ref().filter(|units| units.group.is_none()) else { return false };
+        let Some(units) = self.launch.units.as_ref() else { return false };
         let extents = |v: ValueId| self.ty(v).shape().and_then(|shape| <[i64; 2]>::try_from(shape).ok());
         let (Some([rows, inner]), Some([_, columns])) = (extents(link.operand), extents(link.acc)) else { return false };
         let (atom, [down, right]) = (units.form.atom, units.atoms(rows, columns));
         let whole = units.has_whole_rows([rows, inner]) && units.has_whole_rows([rows, columns]);
-        let plain = units.form.order == Order::Plain && atom.fed(Operand::A).is_some();
+        // Instructions of groups take their right operand in no other order than the one in which it lies.
+        let in_order = units.group.is_none() || atom.per_word(Operand::A) == 2;
+        let plain = units.form.order == Order::Plain && in_order && atom.fed(Operand::A).is_some();
         plain && whole && inner / i64::from(atom.k) * down * right <= WRITTEN_OUT
     }
 

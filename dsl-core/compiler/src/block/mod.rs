@@ -34,6 +34,7 @@ pub(crate) use crate::analyses::uses::{Uses, operands};
 pub(crate) use crate::analyses::window_groups::Group;
 pub(crate) use crate::plan::matrix_units::{WRITTEN_OUT, Warps};
 pub(crate) use crate::plan::split::Split;
+pub(crate) use crate::plan::tensor_maps::Producer;
 pub(crate) use crate::plan::{Copies, Fill, Handover, LoopPlan, Pipeline, Range, RingPlan, gcd, spread};
 pub(crate) use girih_ir::tile::host::HostExpr;
 pub(crate) use girih_ir::tile::{Boundary, Branch, Form, Index, KnobId, Op, SharedId, SharedKind, Span, Update, ValueId, ViewId};
@@ -85,8 +86,8 @@ pub(crate) struct Launch {
     pub grid: HostExpr,
     /// Blocks per multiprocessor to which tiles, or parts of them, are dealt; 0 for one tile a block.
     pub dealt: i64,
-    /// Threads of the warp that fills the ring of the others, behind them.
-    pub producer: i64,
+    /// Who fills the ring of the others, behind them.
+    pub producer: Producer,
     /// Blocks that a multiprocessor holds at least.
     pub min_blocks: u32,
     /// See [`girih_ir::simt::LaunchRecord::opt_level`].

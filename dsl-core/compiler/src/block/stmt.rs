@@ -140,7 +140,22 @@ impl Stmt {
     }
 }
 
+impl Stmt {
+    /// Whether it is a dot, or holds one.
+    pub fn has_dot(&self) -> bool {
+        let mut found = false;
+        super::visit(std::slice::from_ref(self), &mut |s| found |= matches!(s, Stmt::Let(_, Op::Dot { .. })));
+        found
+    }
+}
+
 impl Loop {
+    /// The last of its products where that stands in the body itself: its place and value.
+    pub fn last_product(&self) -> Option<(usize, ValueId)> {
+        let at = self.body.iter().rposition(Stmt::has_dot)?;
+        if let Stmt::Let(v, Op::Dot { .. }) = &self.body[at] { Some((at, *v)) } else { None }
+    }
+
     /// Where in its body a loop with this first tile index stands.
     pub fn place_of(&self, var: ValueId) -> Option<usize> {
         self.body.iter().position(|stmt| matches!(stmt, Stmt::Loop(l) if l.vars[0] == var))

@@ -321,7 +321,7 @@ impl Check<'_> {
                 rule(places.iter().all(|p| lets.contains(p)), || "copies lie where nothing before their loop says".into())?;
                 let tensors = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.handover == Handover::Transactions);
                 let there = l.body.iter().any(|s| matches!(s, Stmt::Loop(inner) if inner.vars[0] == *sum && tensors(inner)));
-                rule(there && l.grid.is_some() && self.page.launch.producer > 0, || "no warp fills a ring of tensor maps".into())
+                rule(there && l.grid.is_some() && self.page.launch.producer.threads > 0, || "no warp fills a ring of tensor maps".into())
             }
             Pipeline::Persistent { sum } => {
                 let goes_on = |inner: &Loop| matches!(&inner.plan.pipeline, Pipeline::Multistage { ring, .. } if ring.fragment_prefetch);
@@ -340,6 +340,7 @@ impl Check<'_> {
         let several = by_groups && self.page.launch.units.as_ref().is_some_and(|units| units.along != [1, 1]);
         let apart = ring.handover == Handover::Transactions && !ring.products_first;
         rule(!ring.in_turn || several && apart, || "one warp group multiplies in turn, or all wait for copies together".into())?;
+        rule(apart && ring.stages > 2 || !ring.products_overlap, || "products of two turns overlap where nobody keeps both stages".into())?;
         let two = ring.handover != Handover::Registers || (ring.stages == 2 && !ring.fragment_prefetch);
         rule(two, || "registers fill other than two stages, or fragments are read ahead of them".into())
     }

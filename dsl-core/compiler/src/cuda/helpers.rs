@@ -68,12 +68,16 @@ pub(super) enum Helper {
     ProxyFence,
     SharedMatrix,
     WgmmaGroups,
+    /// Behind the macro that it takes.
+    SetRegisters,
     Wgmma(GroupAtom),
+    /// The same, the left operand in registers.
+    WgmmaFed(GroupAtom),
 }
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 53] = [
+    const PLAIN: [Helper; 54] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -125,6 +129,7 @@ impl Helper {
         Helper::MbarrierExpect,
         Helper::Elect,
         Helper::ProxyFence,
+        Helper::SetRegisters,
         Helper::SharedMatrix,
         Helper::WgmmaGroups,
     ];
@@ -136,7 +141,7 @@ impl Helper {
         let groups = ATOMS
             .into_iter()
             .flat_map(|t| (1..=GroupAtom::WIDEST / 8).map(move |n| GroupAtom { n: 8 * n, a: t.a, b: t.b, accumulator: t.accumulator }));
-        let groups = groups.filter(GroupAtom::exists).map(wgmma::wgmma_name);
+        let groups = groups.filter(GroupAtom::exists).flat_map(|atom| [false, true].map(|fed| wgmma::wgmma_name(atom, fed)));
         plain
             .chain(["copy_box".to_string()])
             .chain(loads.map(matrix::load_name))
@@ -193,9 +198,10 @@ impl Helper {
             Helper::Elect => &["elect"],
             Helper::TensorCopy(_) => &["copy_box"],
             Helper::ProxyFence => &["fence_async_proxy"],
+            Helper::SetRegisters => &["more_registers", "fewer_registers"],
             Helper::SharedMatrix => &["shared_matrix"],
             Helper::WgmmaGroups => &["WGMMA", "wgmma_fence", "wgmma_commit", "summed", "wgmma_wait"],
-            Helper::LoadMatrix(_) | Helper::Mma(_) | Helper::Wgmma(_) => &[],
+            Helper::LoadMatrix(_) | Helper::Mma(_) | Helper::Wgmma(_) | Helper::WgmmaFed(_) => &[],
         }
     }
 
@@ -205,8 +211,9 @@ impl Helper {
             Helper::AtomicFloatMin | Helper::AtomicFloatMinSystem => &[Helper::NanMin],
             Helper::AtomicFloatMax | Helper::AtomicFloatMaxSystem => &[Helper::NanMax],
             Helper::IntToBfloat16 | Helper::UintToBfloat16 | Helper::LongToBfloat16 | Helper::UlongToBfloat16 => &[Helper::FloatToBfloat16],
-            Helper::Wgmma(_) => &[Helper::SharedMatrix, Helper::WgmmaGroups],
+            Helper::Wgmma(_) | Helper::WgmmaFed(_) => &[Helper::SharedMatrix, Helper::WgmmaGroups],
             Helper::TensorCopy(_) => &[Helper::TensorMap, Helper::Mbarrier],
+            Helper::SetRegisters => &[Helper::WgmmaGroups],
             _ => &[],
         }
     }
@@ -216,10 +223,12 @@ impl Helper {
         let text = match self {
             Helper::LoadMatrix(load) => return matrix::load_text(load).into(),
             Helper::Mma(atom) => return matrix::mma_text(atom).into(),
-            Helper::Wgmma(atom) => return wgmma::wgmma_text(atom).into(),
+            Helper::Wgmma(atom) => return wgmma::wgmma_text(atom, false).into(),
+            Helper::WgmmaFed(atom) => return wgmma::wgmma_text(atom, true).into(),
             Helper::TensorCopy(axes) => return wgmma::tensor_copy_text(axes).into(),
             Helper::Elect => wgmma::ELECT,
             Helper::ProxyFence => wgmma::PROXY_FENCE,
+            Helper::SetRegisters => wgmma::SET_REGISTERS,
             Helper::SharedMatrix => wgmma::SHARED_MATRIX,
             Helper::WgmmaGroups => wgmma::WGMMA_GROUPS,
             Helper::Vector32 => memory::VECTOR_32,

@@ -86,9 +86,13 @@ impl Writer<'_> {
             Stmt::WarpReduce { var, op, value } => self.warp_reduce(*var, *op, value),
             Stmt::Mma { atom, d, a, b, c } => self.mma(*atom, [d, a, b, c]),
             Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
-            Stmt::Wgmma { atom, d, a, b, accumulate } => self.wgmma(*atom, d, [a, b], accumulate),
+            Stmt::Wgmma { atom, d, a, b, accumulate } => self.wgmma(*atom, d, (a, b), accumulate),
             Stmt::WgmmaFence => self.helper_line(Helper::WgmmaGroups, "wgmma_fence();"),
             Stmt::WgmmaCommit => self.helper_line(Helper::WgmmaGroups, "wgmma_commit();"),
+            Stmt::SetRegisters { count, more } => {
+                self.uses(Helper::SetRegisters);
+                self.line(format!("{}_registers<{count}>();", if *more { "more" } else { "fewer" }));
+            }
             Stmt::WgmmaWait { pending, sums } => self.wgmma_wait(*pending, sums),
             Stmt::ProxyFence => self.helper_line(Helper::ProxyFence, "fence_async_proxy();"),
             Stmt::Comment(text) => {

@@ -3,19 +3,27 @@
 use super::helpers::Helper;
 use super::literal::c_type;
 use super::writer::Writer;
-use girih_ir::fragments::{GroupAtom, Number};
-use girih_ir::simt::{Expr, Fragment, Place, SharedMatrix, VarId};
+use girih_ir::fragments::{GroupAtom, Number, Operand};
+use girih_ir::simt::{Expr, Fragment, LeftMatrix, Place, SharedMatrix, VarId};
 use girih_ir::types::DType;
 
 impl Writer<'_> {
-    /// `wgmma_m64n128k16_f16<0, 1>(&acc[0], shared_matrix<128>(a, i, 1024, 0), shared_matrix<128>(b, j, 1024, 8192), true);`
-    pub fn wgmma(&mut self, atom: GroupAtom, d: &Fragment, [a, b]: [&SharedMatrix; 2], accumulate: &Expr) {
-        self.uses(Helper::Wgmma(atom));
+    /// `wgmma_m64n128k16_f16<0, 1>(&acc[0], shared_matrix<128>(a, i, 1024, 0), shared_matrix<128>(b, j, 1024, 8192), true);`, or with a left
+    /// operand in registers `wgmma_m64n128k16_f16_fed<1>(&acc[0], &a[8], shared_matrix<128>(b, j, 1024, 8192), true);`
+    pub fn wgmma(&mut self, atom: GroupAtom, d: &Fragment, (a, b): (&LeftMatrix, &SharedMatrix), accumulate: &Expr) {
+        let fed = a.fragment().is_some();
+        self.uses(if fed { Helper::WgmmaFed(atom) } else { Helper::Wgmma(atom) });
         let sums = self.elements(d.var, &d.at);
-        let across = if atom.takes_across() { format!("<{}, {}>", i32::from(a.across), i32::from(b.across)) } else { String::new() };
-        let [left, right] = [a, b].map(|m| self.shared_matrix(m));
+        let (left, mut ways) = match a {
+            LeftMatrix::Shared(a) => (self.shared_matrix(a), vec![a.across]),
+            LeftMatrix::Registers(a) => (self.elements(a.var, &a.at), vec![]),
+        };
+        ways.push(b.across);
+        let ways: Vec<String> = ways.into_iter().map(|across| i32::from(across).to_string()).collect();
+        let ways = if atom.takes_across() { format!("<{}>", ways.join(", ")) } else { String::new() };
+        let right = self.shared_matrix(b);
         let accumulate = self.expr(accumulate);
-        self.line(format!("{}{across}({sums}, {left}, {right}, {accumulate});", wgmma_name(atom)));
+        self.line(format!("{}{ways}({sums}, {left}, {right}, {accumulate});", wgmma_name(atom, fed)));
     }
 
     /// `shared_matrix<128>(tile, i, 1024, 0)`
@@ -43,46 +51,73 @@ impl Writer<'_> {
     }
 }
 
-/// The helper's name for an instruction.
-pub(super) fn wgmma_name(atom: GroupAtom) -> String {
-    format!("wgmma_{atom}")
+/// The helper's name for an instruction, with a left operand in registers (`fed`) or in shared memory.
+pub(super) fn wgmma_name(atom: GroupAtom, fed: bool) -> String {
+    format!("wgmma_{atom}{}", if fed { "_fed" } else { "" })
 }
 
-/// The CUDA C of an instruction: accumulators of 16 bits are taken by words.
-pub(super) fn wgmma_text(atom: GroupAtom) -> String {
-    let packed = atom.accumulator == DType::F16;
-    let registers = atom.registers() / if packed { 2 } else { 1 };
-    let constraint = if atom.accumulator == DType::F32 { "+f" } else { "+r" };
-    let (ty, from) = (c_type(atom.accumulator), if packed { "words" } else { "d" });
+/// What stands before the instruction: its meaning, its parameters, and what is taken by words.
+fn wgmma_head(atom: GroupAtom, fed: bool) -> String {
     let numbers = if atom.a == atom.b { atom.a.name().to_string() } else { format!("{} by {}", atom.a.name(), atom.b.name()) };
     let (m, n, k) = (GroupAtom::M, atom.n, atom.k());
     let mut text = format!(
         "// d += a b by a warp group: {m} x {k} by {k} x {n}, {numbers}, accumulated in {}; or d = a b. In flight until wgmma_wait.\n",
         atom.accumulator
     );
-    if atom.takes_across() {
-        text += "// An operand lies along the axis of the sum, or across it.\ntemplate <int a_across, int b_across>\n";
+    if fed {
+        text += "// a is in registers: each thread's part of its warp's 16 rows.\n";
     }
-    text += &format!(
-        "__device__ __forceinline__ void {}({ty}* d, unsigned long long a, unsigned long long b, bool accumulate)\n{{\n",
-        wgmma_name(atom)
-    );
-    if packed {
+    if atom.takes_across() {
+        let which = if fed { "b lies" } else { "An operand lies" };
+        let names = if fed { "int b_across" } else { "int a_across, int b_across" };
+        text += &format!("// {which} along the axis of the sum, or across it.\ntemplate <{names}>\n");
+    }
+    let left = if fed { format!("const {}* a", c_type(atom.a.dtype())) } else { "unsigned long long a".into() };
+    let (name, ty) = (wgmma_name(atom, fed), c_type(atom.accumulator));
+    text += &format!("__device__ __forceinline__ void {name}({ty}* d, {left}, unsigned long long b, bool accumulate)\n{{\n");
+    if atom.accumulator == DType::F16 {
         text += "    unsigned int* words = reinterpret_cast<unsigned int*>(d);\n";
     }
+    if fed {
+        text += "    const unsigned int* a_words = reinterpret_cast<const unsigned int*>(a);\n";
+    }
+    text
+}
+
+/// The CUDA C of an instruction: accumulators of 16 bits are taken by words, as is a left operand in registers (`fed`).
+pub(super) fn wgmma_text(atom: GroupAtom, fed: bool) -> String {
+    let packed = atom.accumulator == DType::F16;
+    let registers = atom.registers() / if packed { 2 } else { 1 };
+    let constraint = if atom.accumulator == DType::F32 { "+f" } else { "+r" };
+    let from = if packed { "words" } else { "d" };
+    let (m, n, k) = (GroupAtom::M, atom.n, atom.k());
+    let mut text = wgmma_head(atom, fed);
+    // Operands in the order of their numbers: sums, the left one's words or its descriptor, the right one's descriptor, the predicate, ways.
+    let lefts = if fed { atom.left_registers() / atom.part().per_word(Operand::A) } else { 1 };
+    let (b, added) = (registers + lefts, registers + lefts + 1);
     let types = [types_of(atom.accumulator), number_type(atom.a), number_type(atom.b)].join(".");
     text += &format!(
-        "    WGMMA(\n        \"{{ .reg .pred added; setp.ne.b32 added, %{}, 0; \"\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n",
-        registers + 2
+        "    WGMMA(\n        \"{{ .reg .pred added; setp.ne.b32 added, %{added}, 0; \"\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n",
     );
     text += &listed(registers, "        \"{", |i| format!("%{i}"), " \"\n        \"", "}, \"\n");
-    let (a, b) = (registers, registers + 1);
     let signs = if atom.accumulator == DType::I32 { String::new() } else { ", 1, 1".into() };
-    let ways = if atom.takes_across() { format!(", %{}, %{}", b + 2, b + 3) } else { String::new() };
-    text += &format!("        \"%{a}, %{b}, added{signs}{ways}; }}\"\n");
+    let ways = match (atom.takes_across(), fed) {
+        (false, _) => String::new(),
+        (true, false) => format!(", %{}, %{}", added + 1, added + 2),
+        (true, true) => format!(", %{}", added + 1),
+    };
+    let words: Vec<String> = (0..lefts).map(|i| format!("%{}", registers + i)).collect();
+    let left = if fed { format!("{{{}}}", words.join(", ")) } else { words.concat() };
+    text += &format!("        \"{left}, %{b}, added{signs}{ways}; }}\"\n");
     text += &listed(registers, "        : ", |i| format!("\"{constraint}\"({from}[{i}])"), "\n          ", "\n");
-    let ways = if atom.takes_across() { ", \"n\"(a_across), \"n\"(b_across)" } else { "" };
-    text += &format!("        : \"l\"(a), \"l\"(b), \"r\"((int)accumulate){ways});\n}}\n");
+    let words: Vec<String> = (0..lefts).map(|i| format!("\"r\"(a_words[{i}])")).collect();
+    let left = if fed { words.join(", ") } else { "\"l\"(a)".into() };
+    let ways = match (atom.takes_across(), fed) {
+        (false, _) => "",
+        (true, false) => ", \"n\"(a_across), \"n\"(b_across)",
+        (true, true) => ", \"n\"(b_across)",
+    };
+    text += &format!("        : {left}, \"l\"(b), \"r\"((int)accumulate){ways});\n}}\n");
     text
 }
 
@@ -195,4 +230,11 @@ __device__ __forceinline__ bool elect()
 pub(super) const PROXY_FENCE: &str = "\
 // What this thread has written to shared memory is there for matrix instructions of warp groups, once they are ordered behind this.
 __device__ __forceinline__ void fence_async_proxy() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); }
+";
+
+/// Registers that go from one warp group to another.
+pub(super) const SET_REGISTERS: &str = "\
+// From here on each thread of the warp group has so many registers: taken as soon as others have given so many back, or given back.
+template <int count> __device__ __forceinline__ void more_registers() { WGMMA(\"setmaxnreg.inc.sync.aligned.u32 %0;\" ::\"n\"(count)); }
+template <int count> __device__ __forceinline__ void fewer_registers() { WGMMA(\"setmaxnreg.dec.sync.aligned.u32 %0;\" ::\"n\"(count)); }
 ";

@@ -4,7 +4,7 @@ use super::helpers::Helper;
 use super::names::Namer;
 use super::wrap::Data;
 use girih_ir::simt::visit::{inner_blocks, received};
-use girih_ir::simt::{Fragment, Kernel, ParamKind, Space, Stmt, VarId};
+use girih_ir::simt::{Kernel, ParamKind, Space, Stmt, VarId};
 use girih_ir::types::DType;
 use std::collections::BTreeSet;
 
@@ -99,7 +99,8 @@ impl<'a> Writer<'a> {
                     self.has_matrix_units = true;
                     [d, a, b, c].into_iter().for_each(|f| self.align_words(f.var));
                 }
-                Stmt::LoadMatrix { var, .. } | Stmt::Wgmma { d: Fragment { var, .. }, .. } => self.align_words(*var),
+                Stmt::LoadMatrix { var, .. } => self.align_words(*var),
+                Stmt::Wgmma { d, a, .. } => [d].into_iter().chain(a.fragment()).for_each(|f| self.align_words(f.var)),
                 Stmt::If { then, otherwise, .. } => {
                     self.survey(then);
                     self.survey(otherwise);
@@ -119,7 +120,7 @@ impl<'a> Writer<'a> {
                 Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
                 Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
                 Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => {}
-                Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
+                Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
             }
         }
     }

@@ -149,9 +149,15 @@ impl Paged {
         let min_blocks = (dealt as u32).max(page.launch.min_blocks);
         let (grid, opt_level) = (page.launch.grid.clone(), page.launch.opt_level);
         let producer = page.launch.producer;
-        let role = |name: &str, threads: i64| simt::WarpRole { name: name.into(), warps: threads as u32 / 32, registers: None };
-        let roles = if producer > 0 { vec![role("consumer", threads), role("producer", producer)] } else { vec![] };
-        let record = simt::LaunchRecord::new(grid, (threads + producer) as u32);
+        let role = |name: &str, threads: i64, own: usize| {
+            let registers = producer.registers.map(|registers| registers[own]);
+            simt::WarpRole { name: name.into(), warps: threads as u32 / 32, registers }
+        };
+        let roles = match producer.threads {
+            0 => vec![],
+            own => vec![role("consumer", threads, 0), role("producer", own, 1)],
+        };
+        let record = simt::LaunchRecord::new(grid, (threads + producer.threads) as u32);
         simt::LaunchRecord { min_blocks, opt_level, roles, ..record }
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct RingPlan {
     pub products_first: bool,
     /// Warp groups multiply in turn: while the products of one run, the others compute with theirs. (CUTLASS calls it ping-pong.)
     pub in_turn: bool,
+    /// The last product of an iteration, which the next iteration alone looks at, runs beside the first one of the next.
+    pub products_overlap: bool,
     /// The knob that asks for the asynchronous copies.
     pub asked_by: Option<KnobId>,
 }

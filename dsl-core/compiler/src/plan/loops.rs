@@ -125,7 +125,15 @@ impl Planner<'_> {
         }
         let by_registers = self.plan.shared_operands && stages == 2;
         let (handover, asked_by) = (Handover::Registers, None);
-        let ring = RingPlan { stages, handover, fragment_prefetch: false, products_first: false, in_turn: false, asked_by };
+        let ring = RingPlan {
+            stages,
+            handover,
+            fragment_prefetch: false,
+            products_first: false,
+            products_overlap: false,
+            in_turn: false,
+            asked_by,
+        };
         Ok(if by_registers { Pipeline::Multistage { ring, copies } } else { Pipeline::None })
     }
 
@@ -151,15 +159,16 @@ impl Planner<'_> {
         }
         let handover = if first.by_mbarriers() { Handover::Mbarriers } else { Handover::Barrier };
         let (fragment_prefetch, asked_by) = (first.copy.prefetches_fragments(), first.copied_by);
-        Ok(RingPlan { stages, handover, fragment_prefetch, products_first: false, in_turn: false, asked_by })
+        Ok(RingPlan { stages, handover, fragment_prefetch, products_first: false, products_overlap: false, in_turn: false, asked_by })
     }
 
     /// Whether the products of an iteration are those of warp groups, and nobody looks at them before it ends.
     fn products_wait(&self, l: &TileLoop) -> bool {
         let by_groups = self.plan.mma.as_ref().is_some_and(|m| m.group.is_some());
         let kept = |v: ValueId| self.dots.in_place(v) && self.uses[v.0 as usize].count == 1 && l.carries.iter().any(|c| c.next == v);
-        let mut dots = lets(&l.body).filter(|(_, op)| matches!(op, Op::Dot { .. })).peekable();
-        by_groups && dots.peek().is_some() && dots.all(|(v, _)| kept(v))
+        let mut dots = Vec::new();
+        visit(&l.body, &mut |s| dots.extend(if let Stmt::Let(v, Op::Dot { .. }) = s { Some(*v) } else { None }));
+        by_groups && !dots.is_empty() && dots.into_iter().all(kept)
     }
 
     /// Whether several warp groups make one sum of several products in an iteration, and then look at it: left alone they all multiply at once,
@@ -217,7 +226,9 @@ impl Planner<'_> {
     fn pipelined_sum(&self, grid: &TileLoop) -> Result<Option<Onward>, ScheduleError> {
         let Some((at, inner)) = self.only_loop(grid) else { return Ok(None) };
         let Pipeline::Multistage { copies, ring } = self.pipeline(inner)? else { return Ok(None) };
-        if !ring.fragment_prefetch && ring.handover != Handover::Transactions {
+        // Of a pipeline over all tiles every turn is of one kind, and all tiles have as many.
+        let even = inner.span.is_none() && !inner.body.iter().any(|s| matches!(s, Stmt::Tiles(_)));
+        if !(ring.fragment_prefetch && even) && ring.handover != Handover::Transactions {
             return Ok(None);
         }
         let places = self.places_of_tile(&grid.body[..at], inner, &copies);
@@ -233,6 +244,7 @@ impl Planner<'_> {
         definitions(before, &mut made);
         let made: HashSet<ValueId> = made.into_iter().map(|(v, _)| v).collect();
         let (mut pending, mut places) = (self.read_by(copies, &inner.body), HashSet::new());
+        pending.extend(inner.span.iter().flat_map(|span| [span.first, span.end]));
         while let Some(v) = pending.pop() {
             match lets.get(&v) {
                 Some(op) if is_arithmetic(op) => pending.extend(places.insert(v).then(|| operands(op)).into_iter().flatten()),
@@ -248,15 +260,15 @@ impl Planner<'_> {
         if !grid.carries.is_empty() || kept_by_hand(self.kernel, &grid.body) {
             return None;
         }
+        let walks = |s: &Stmt| matches!(s, Stmt::Tiles(l) if !l.vars.iter().all(|v| self.fitting.contains(v)));
         let (mut loops, mut barriers) = (0, false);
         visit(&grid.body, &mut |s| {
-            loops += usize::from(matches!(s, Stmt::Tiles(_)));
+            loops += usize::from(walks(s));
             barriers |= matches!(s, Stmt::Barrier { .. } | Stmt::Copies { .. } | Stmt::Shared(_));
         });
-        let at = grid.body.iter().position(|s| matches!(s, Stmt::Tiles(_)))?;
+        let at = grid.body.iter().position(walks)?;
         let Stmt::Tiles(inner) = &grid.body[at] else { return None };
-        let fits = inner.vars.iter().all(|v| self.fitting.contains(v));
-        (loops == 1 && !barriers && inner.span.is_none() && !fits).then_some((at, inner))
+        (loops == 1 && !barriers && tensor_maps::takes_whole_tiles(self.kernel, self.plan, inner)).then_some((at, inner))
     }
 
     /// What the places of copies are computed of.

@@ -21,7 +21,7 @@ pub(crate) const WRITTEN_OUT: i64 = 256;
 pub(crate) struct Warps {
     /// The instruction, or what each warp does of that of its group, and how the dots use it.
     pub form: Form,
-    /// The instruction of groups of four warps, if dots become that.
+    /// The instruction of groups of four warps for the anchor, if dots become that.
     pub group: Option<GroupAtom>,
     /// Warps, or groups of them, along the rows and the columns of the anchor's last two axes.
     pub along: [i64; 2],
@@ -65,15 +65,12 @@ pub(crate) fn warps(
     let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
     let [.., rows, columns] = anchor[..] else { return refuse(Rule::UnitAxes.into()) };
     let shapes = results::shapes(kernel, &ops, &size);
-    let Some(own) = shapes.iter().position(|s| s.extents == [rows, columns]) else {
+    if shapes.iter().all(|s| s.extents != [rows, columns]) {
         let first = shapes.first().map(|s| s.first);
         return refuse(first.map_or(Rule::UnitAxes.into(), |dot| results::other_result(Rule::UnitResult, kernel, dot, anchor)));
-    };
+    }
     if word == DotUnit::Wgmma {
-        if let Some(other) = shapes.iter().find(|s| s.extents != [rows, columns]) {
-            return refuse(results::other_result(Rule::UnitGroupResult, kernel, other.first, anchor));
-        }
-        return super::warp_groups::groups(kernel, schedule, id, ((numbers, accumulator, inner), anchor)).map(Some);
+        return super::warp_groups::groups(kernel, schedule, id, ((numbers, accumulator, inner), anchor, &shapes)).map(Some);
     }
     match results::share(atom, wants_pairs(kernel, &ops), count, &shapes) {
         Ok((form, along)) if count <= 32 => {
@@ -81,8 +78,8 @@ pub(crate) fn warps(
                 |(s, along): (&Shape, &[i64; 2])| inner * s.extents[0] * s.extents[1] / (along[0] * along[1] * atom.multiply_adds() as i64);
             let most = shapes.iter().zip(&along).map(products).max();
             let steps = most.filter(|n| *n <= WRITTEN_OUT).map(|_| inner / atom.k as i64);
-            let others = shapes.iter().zip(&along).filter(|(s, _)| s.extents != [rows, columns]).map(|(s, a)| (s.extents, *a)).collect();
-            Ok(Some(Warps { form, group: None, along: along[own], others, leading: anchor.len() - 2, steps }))
+            let (own, others) = results::of_anchor([rows, columns], &shapes, along);
+            Ok(Some(Warps { form, group: None, along: own, others, leading: anchor.len() - 2, steps }))
         }
         shared => {
             let [rows, columns] = shared.err().unwrap_or([rows, columns]);
@@ -99,9 +96,9 @@ pub(crate) fn warps(
     }
 }
 
-/// Whether a schedule asks for matrix instructions of warps.
+/// Whether a schedule asks for matrix instructions.
 pub(crate) fn asked_for(kernel: &Kernel, schedule: &Schedule) -> bool {
-    DotUnit::of(kernel, schedule) == Some(DotUnit::Mma)
+    DotUnit::of(kernel, schedule).is_some_and(|unit| unit != DotUnit::Ffma)
 }
 
 /// Matrix units read all their operands from copies that lie as the tensors do.
@@ -216,9 +213,15 @@ impl Warps {
         self.group.map_or(32, |_| i64::from(GroupAtom::THREADS))
     }
 
-    /// Rows and columns of the result that one instruction makes.
-    pub fn tile(&self) -> [i64; 2] {
-        self.group.map_or(self.form.tile(), |group| [i64::from(GroupAtom::M), i64::from(group.n)])
+    /// The instruction of warp groups for a result.
+    pub fn group_of(&self, extents: Extents) -> Option<GroupAtom> {
+        let own = self.group?;
+        GroupAtom::widest(own.a, own.b, own.accumulator, extents[1] / self.along_of(extents)[1])
+    }
+
+    /// Rows and columns of a result that one instruction makes.
+    pub fn tile(&self, extents: Extents) -> Extents {
+        self.group_of(extents).map_or(self.form.tile(), |group| [i64::from(GroupAtom::M), i64::from(group.n)])
     }
 
     /// The accumulators' layout of a result, or of the anchor: atoms side by side in a warp or group, these side by side in the block.
@@ -226,8 +229,8 @@ impl Warps {
         let [before @ .., rows, columns] = shape else { panic!("mma: a result of one axis") };
         let (rows, columns) = (*rows, *columns);
         let [down, right] = self.along_of([rows, columns]);
-        let atom = self.group.map_or_else(|| self.form.layout(Role::Accumulator), |group| group.accumulators());
-        let ([m, n], own, threads) = (self.tile(), atom.registers, self.threads());
+        let atom = self.group_of([rows, columns]).map_or_else(|| self.form.layout(Role::Accumulator), |group| group.accumulators());
+        let ([m, n], own, threads) = (self.tile([rows, columns]), atom.registers, self.threads());
         let [atoms_down, atoms_right] = self.atoms(rows, columns);
         let digit = |source, stride, extent, place| Digit { source, stride, extent, place };
         let mut axes = atom.axes;
@@ -243,7 +246,7 @@ impl Warps {
 
     /// Atoms of a warp or group along the rows and the columns.
     pub fn atoms(&self, rows: i64, columns: i64) -> [i64; 2] {
-        let ([m, n], [down, right]) = (self.tile(), self.along_of([rows, columns]));
+        let ([m, n], [down, right]) = (self.tile([rows, columns]), self.along_of([rows, columns]));
         [rows / down / m, columns / right / n]
     }
 }

@@ -64,8 +64,8 @@ pub(crate) struct Plan {
     pub threads: i64,
     /// Groups of as many threads in a block, which share the sum of a tile.
     pub slices: i64,
-    /// Threads of the warp that fills the ring of the others, behind them; 0 where they fill it themselves.
-    pub producer: i64,
+    /// Who fills the ring of the others, behind them; of no threads where they fill it themselves.
+    pub producer: tensor_maps::Producer,
     /// Slices whose threads go on together, behind their sum: 1 before.
     pub joined: i64,
     /// Elements per run of a thread.
@@ -251,7 +251,7 @@ pub(crate) fn plan(
         threads,
         slices,
         joined: 1,
-        producer: 0,
+        producer: Default::default(),
         vector,
         grid,
         shared_rows,
@@ -270,7 +270,8 @@ pub(crate) fn plan(
     };
     plan.loops = loops::Planner { kernel, schedule, plan: &plan, fitting, uses, dots: found }.all()?;
     if plan.loops.values().any(|l| matches!(l.pipeline, Pipeline::Roles { .. })) {
-        plan.producer = tensor_maps::PRODUCER;
+        let holds_operands = !crate::analyses::chained::links(kernel).is_empty();
+        plan.producer = tensor_maps::producer(plan.threads, holds_operands, plan.min_blocks);
     }
     Ok(plan)
 }

@@ -3,7 +3,7 @@
 use super::legality::{Broken, Rule};
 use super::matrix_units::Warps;
 use crate::analyses::chained::links;
-use girih_ir::fragments::{Atom, Form, Order};
+use girih_ir::fragments::{Atom, Form, GroupAtom, Operand, Order};
 use girih_ir::tile::{Kernel, Op, Size, ValueId};
 use std::collections::HashMap;
 
@@ -64,7 +64,7 @@ pub(crate) fn share(atom: Atom, dealt: bool, count: i64, shapes: &[Shape]) -> Re
     };
     let whole_rows = |form: &Form, shape: &Shape| {
         let along = [count, 1];
-        (shape.linked && atom.fed(girih_ir::fragments::Operand::A).is_some() && fits(shape.extents, &along, form.tile())).then_some(along)
+        (shape.linked && atom.fed(Operand::A).is_some() && fits(shape.extents, &along, form.tile())).then_some(along)
     };
     // Skinny results, of fewer rows than the instruction has, are had the other way round.
     let orders = dealt.then_some(Order::Dealt).into_iter().chain([Order::Plain, Order::Swapped]);
@@ -82,12 +82,44 @@ pub(crate) fn share(atom: Atom, dealt: bool, count: i64, shapes: &[Shape]) -> Re
     Err(refused.unwrap_or_default())
 }
 
+/// How so many warp groups share results of these shapes, by shape, where a result of so many columns of a group has an instruction: `Err`
+/// with the shape that they cannot share.
+///
+/// A group has the fewest elements of the operands of all its instructions that it can. Where dots go on with the results of others it has
+/// whole rows, as warps have.
+pub(crate) fn share_by_groups(widest: impl Fn(i64) -> Option<GroupAtom>, groups: i64, shapes: &[Shape]) -> Result<Vec<Extents>, Extents> {
+    let cost = |[rows, columns]: Extents, [down, right]: Extents| {
+        let m = i64::from(GroupAtom::M);
+        let whole = down * right == groups && rows % (down * m) == 0 && columns % right == 0;
+        let atom = widest(columns / right).filter(|_| whole)?;
+        let instructions = rows / down / m * (columns / right / i64::from(atom.n));
+        Some(instructions * (m + i64::from(atom.n)))
+    };
+    let ways = || (0..=3).map(|e| 1 << e).filter(|down| *down <= groups).map(|down| [down, groups / down]);
+    let fewest = |shape: &Shape| {
+        let found = ways().filter_map(|along| Some((cost(shape.extents, along)?, along))).min();
+        found.map(|(_, along)| along).ok_or(shape.extents)
+    };
+    let feeds = widest(8).is_some_and(|atom| atom.part().fed(Operand::A).is_some());
+    let whole_rows = |shape: &&Shape| cost(shape.extents, [groups, 1]).is_some();
+    let all_whole = feeds && shapes.iter().filter(|s| s.linked).all(|s| whole_rows(&s));
+    shapes.iter().map(|s| if all_whole && s.linked { Ok([groups, 1]) } else { fewest(s) }).collect()
+}
+
 /// The rule that the result of a dot breaks by not being the block's tile.
 pub(crate) fn other_result(rule: Rule, kernel: &Kernel, dot: ValueId, anchor: &[i64]) -> Broken {
     let shape: Vec<String> = kernel.ty(dot).shape().unwrap_or_default().iter().map(|s| s.display(&kernel.knobs)).collect();
     let name = kernel.value(dot).name.as_deref().map_or(String::new(), |n| format!(" `{n}`"));
     let tile: Vec<String> = anchor.iter().map(i64::to_string).collect();
     rule.with(&[&tile.join(" x "), &name, &kernel.value(dot).loc.line, &shape.join(", ")])
+}
+
+/// How the anchor is shared, and results of other shapes with theirs.
+pub(crate) fn of_anchor(anchor: Extents, shapes: &[Shape], along: Vec<Extents>) -> (Extents, Vec<(Extents, Extents)>) {
+    let all: Vec<(Extents, Extents)> = shapes.iter().map(|s| s.extents).zip(along).collect();
+    let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(extents, _)| *extents == anchor);
+    let (_, own) = *own.first().unwrap_or_else(|| panic!("results: no dot has the anchor's shape"));
+    (own, others)
 }
 
 impl Warps {

@@ -4,6 +4,7 @@
 use super::illegal;
 use super::legality::Rule;
 use super::matrix_units::{Warps, contiguous};
+use super::results::{self, Shape};
 use crate::analyses::dots::Dots;
 use girih_ir::fragments::{Form, GroupAtom, Number, Order};
 use girih_ir::schedule::words::DotUnit;
@@ -12,13 +13,13 @@ use girih_ir::tile::access::operations;
 use girih_ir::tile::{Kernel, KnobId, Op};
 use girih_ir::types::DType;
 
-/// The instruction of warp groups for operands of a format, sums of a type and so many positions along their tile, and how the groups share the
-/// anchor: the way in which the operands of all instructions are the fewest elements.
+/// The instructions of warp groups for operands of a format, sums of a type and so many positions along their tile, and how the groups share
+/// the results, of these shapes, of which one is the anchor's.
 pub(super) fn groups(
     kernel: &Kernel,
     schedule: &Schedule,
     unit: KnobId,
-    ((number, accumulator, inner), anchor): ((Number, DType, i64), &[i64]),
+    ((number, accumulator, inner), anchor, shapes): ((Number, DType, i64), &[i64], &[Shape]),
 ) -> Result<Warps, ScheduleError> {
     let refuse = |rule: super::legality::Broken| Err(illegal(kernel, &[unit], DotUnit::Wgmma.to_string(), rule));
     // Words of f32 are rounded on their way, which an operand in shared memory is not.
@@ -30,20 +31,16 @@ pub(super) fn groups(
     let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
     let [.., rows, columns] = *anchor else { return refuse(Rule::UnitAxes.into()) };
     let groups = count / i64::from(GroupAtom::WARPS);
-    let shared_out = |down: i64| {
-        let (right, m) = (groups / down, i64::from(GroupAtom::M));
-        let whole = groups % down == 0 && rows % (down * m) == 0 && columns % right == 0;
-        let atom = GroupAtom::widest(number, number, accumulator, columns / right).filter(|_| whole)?;
-        let instructions = rows / down / m * (columns / right / i64::from(atom.n));
-        Some((instructions * (m + i64::from(atom.n)), [down, right], atom))
-    };
-    let ways = (0..=3).map(|e| 1 << e).filter(|down| *down <= groups).filter_map(shared_out).min_by_key(|(cost, along, _)| (*cost, *along));
-    match ways {
-        Some((_, along, atom)) if count % i64::from(GroupAtom::WARPS) == 0 && count <= 32 => {
-            let form = Form { atom: atom.part(), order: Order::Plain };
-            Ok(Warps { form, group: Some(atom), along, others: vec![], leading: anchor.len() - 2, steps: None })
+    let widest = |columns: i64| GroupAtom::widest(number, number, accumulator, columns);
+    match results::share_by_groups(widest, groups, shapes) {
+        Ok(along) if count % i64::from(GroupAtom::WARPS) == 0 && count <= 32 => {
+            let (own, others) = results::of_anchor([rows, columns], shapes, along);
+            let form = Form { atom: any.part(), order: Order::Plain };
+            let group = widest(columns / own[1]);
+            Ok(Warps { form, group, along: own, others, leading: anchor.len() - 2, steps: None })
         }
-        _ => {
+        shared => {
+            let [rows, columns] = shared.err().unwrap_or([rows, columns]);
             let warps = (0..kernel.knobs.len()).filter(|k| kernel.knobs[*k].kind == KnobKind::Warps).map(|k| KnobId(k as u32));
             let ids: Vec<KnobId> = warps.chain([unit]).collect();
             let found = format!("{count} / {}", DotUnit::Wgmma);

@@ -6,10 +6,11 @@ use crate::types::DType;
 use std::fmt;
 
 /// `D = A · B + D` by the 128 threads of a warp group. A and B lie in shared memory, as matrix descriptors say
-/// ([`SharedMatrix`](crate::simt::SharedMatrix)), D in registers.
+/// ([`SharedMatrix`](crate::simt::SharedMatrix)), D in registers. A may be in registers, too.
 ///
 /// Warp `w` of the group holds rows `16 w ..` of D, of every 8 columns as the accumulator of an `mma.sync` with 16 rows and 8 columns (PTX
-/// ISA, "Register fragments for wgmma"): so a warp's part of the instruction is [`GroupAtom::part`], once for every 8 columns.
+/// ISA, "Register fragments for wgmma"), and of an A in registers the same rows: so a warp's part of the instruction is
+/// [`GroupAtom::part`], once for every 8 columns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct GroupAtom {
     /// Columns of B and of D: a multiple of 8, at most 256.
@@ -71,6 +72,11 @@ impl GroupAtom {
     /// Elements of the accumulator that each thread holds.
     pub fn registers(&self) -> u32 {
         self.part().registers(Operand::Accumulator) * self.n / 8
+    }
+
+    /// Elements of a left operand in registers that each thread holds.
+    pub fn left_registers(&self) -> u32 {
+        self.part().registers(Operand::A)
     }
 
     /// Multiply-adds of one instruction.

@@ -8,7 +8,7 @@
 
 mod effects;
 
-use super::{Expr, Fragment, Kernel, ParamKind, Place, SharedMatrix, Space, Stmt, VarId};
+use super::{Expr, Fragment, Kernel, LeftMatrix, ParamKind, Place, SharedMatrix, Space, Stmt, VarId};
 use effects::Effects;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -298,7 +298,11 @@ impl Forms<'_> {
             }
             Stmt::Wgmma { atom, d, a, b, accumulate } => {
                 let matrix = |m: &SharedMatrix| (self.read(&m.place), m.across, m.row_bytes, m.eight_rows, m.next_panel);
-                let parts = (matrix(a), matrix(b));
+                let left = match a {
+                    LeftMatrix::Shared(a) => of(matrix(a)),
+                    LeftMatrix::Registers(a) => self.fragment(a),
+                };
+                let parts = (left, of(matrix(b)));
                 let sum = of(("wgmma", atom, parts, self.fragment(d), self.expr(accumulate)));
                 self.set(d.var, sum)
             }
@@ -313,6 +317,7 @@ impl Forms<'_> {
             Stmt::WgmmaFence => self.event(of("wgmma fence")),
             Stmt::WgmmaCommit => self.event(of("wgmma commit")),
             Stmt::ProxyFence => self.event(of("proxy fence")),
+            Stmt::SetRegisters { count, more } => self.event(of(("set registers", count, more))),
             Stmt::Shuffle { var, value, kind, operand, width } => {
                 let value = of(("shuffle", self.expr(value), kind, self.expr(operand), width));
                 self.set(*var, value)

@@ -29,7 +29,7 @@ use crate::types::DType;
 pub use crate::types::{ShuffleKind, VoteKind};
 pub use expr::{CacheHint, Expr, Fragment, Place, Space, Special, expr_dtype};
 pub use params::{Param, ParamKind, TensorMap};
-pub use shared_matrix::{SharedMatrix, swizzled};
+pub use shared_matrix::{LeftMatrix, SharedMatrix, swizzled};
 use std::collections::BTreeSet;
 pub use stmt::{Barrier, Stmt};
 

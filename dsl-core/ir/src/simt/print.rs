@@ -2,7 +2,7 @@
 //!
 //! Variables are printed as `name%id`, shared arrays as `name#id`, so that two of one name stay apart.
 
-use super::{Barrier, Expr, Fragment, Kernel, ParamKind, Place, SharedMatrix, ShuffleKind, Space, Special, Stmt, VarId};
+use super::{Barrier, Expr, Fragment, Kernel, LeftMatrix, ParamKind, Place, SharedMatrix, ShuffleKind, Space, Special, Stmt, VarId};
 use crate::fragments::Operand;
 use crate::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
 use std::fmt::Write;
@@ -85,7 +85,12 @@ fn block(kernel: &Kernel, stmts: &[Stmt], level: usize, out: &mut String) {
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Mma { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
-            Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
+            Stmt::Wgmma { .. }
+            | Stmt::WgmmaFence
+            | Stmt::WgmmaCommit
+            | Stmt::WgmmaWait { .. }
+            | Stmt::ProxyFence
+            | Stmt::SetRegisters { .. } => {}
         }
     }
 }
@@ -181,7 +186,11 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
         Stmt::Wgmma { atom, d, a, b, accumulate } => {
             let d = format!("{}[{}..+{}]", v(d.var), e(&d.at), atom.registers());
             let from = if matches!(accumulate, Expr::Literal(_)) { d.clone() } else { format!("{d} if {}", e(accumulate)) };
-            format!("{d} = wgmma {atom}({}, {}, {from});", matrix(kernel, a), matrix(kernel, b))
+            let left = match a {
+                LeftMatrix::Shared(a) => matrix(kernel, a),
+                LeftMatrix::Registers(a) => format!("{}[{}..+{}]", v(a.var), e(&a.at), atom.left_registers()),
+            };
+            format!("{d} = wgmma {atom}({left}, {}, {from});", matrix(kernel, b))
         }
         Stmt::WgmmaFence => "wgmma fence;".to_string(),
         Stmt::WgmmaCommit => "wgmma commit;".to_string(),
@@ -190,6 +199,7 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             format!("wgmma wait until {pending} pending, for {sums};")
         }
         Stmt::ProxyFence => "fence async proxy;".to_string(),
+        Stmt::SetRegisters { count, more } => format!("{} registers, {count};", if *more { "more" } else { "fewer" }),
         Stmt::Comment(text) => format!("// {text}"),
     }
 }

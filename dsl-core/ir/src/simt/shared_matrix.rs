@@ -1,6 +1,6 @@
 //! Matrices in shared memory as `wgmma` reads them: what a matrix descriptor says (PTX ISA, "Matrix-descriptor", "Shared memory matrix layout").
 
-use super::Place;
+use super::{Fragment, Place};
 
 /// An operand of a matrix instruction of a warp group, in a shared array: rows of 8 or more elements one below the other, whose chunks of 16 bytes
 /// change places by the address.
@@ -16,6 +16,41 @@ pub struct SharedMatrix {
     pub eight_rows: u32,
     /// Bytes from one panel to the next along the rows, which only operands across the sum have.
     pub next_panel: u32,
+}
+
+/// The left operand of a matrix instruction of a warp group.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LeftMatrix {
+    /// In shared memory.
+    Shared(SharedMatrix),
+    /// In registers: each warp has its 16 rows as the left fragment of [`GroupAtom::part`](crate::fragments::GroupAtom::part).
+    Registers(Fragment),
+}
+
+impl LeftMatrix {
+    /// Where it lies in shared memory, if it does.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            LeftMatrix::Shared(matrix) => Some(&matrix.place),
+            LeftMatrix::Registers(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn place_mut(&mut self) -> Option<&mut Place> {
+        match self {
+            LeftMatrix::Shared(matrix) => Some(&mut matrix.place),
+            LeftMatrix::Registers(_) => None,
+        }
+    }
+
+    /// The registers that it lies in, if it does.
+    pub fn fragment(&self) -> Option<&Fragment> {
+        match self {
+            LeftMatrix::Shared(_) => None,
+            LeftMatrix::Registers(fragment) => Some(fragment),
+        }
+    }
 }
 
 impl SharedMatrix {

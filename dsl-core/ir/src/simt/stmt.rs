@@ -1,6 +1,6 @@
 //! Statements of SIMT IR: what a thread does, in order, and at which barriers it meets others.
 
-use super::{CacheHint, Expr, Fragment, Place, SharedMatrix, ShuffleKind, VarId, VoteKind};
+use super::{CacheHint, Expr, Fragment, LeftMatrix, Place, SharedMatrix, ShuffleKind, VarId, VoteKind};
 use crate::fragments::{Atom, GroupAtom, LoadMatrix};
 use crate::types::{AtomicOp, BinaryOp, MemoryOrder, Scope};
 
@@ -326,23 +326,24 @@ pub enum Stmt {
         /// First element of this lane's row, in a shared array; aligned to 16 bytes. Legal in every lane, also where it is not read.
         place: Place,
     },
-    /// `D = A · B + D` by the 128 threads of a warp group together, of operands in shared memory (`wgmma.mma_async`). It is in flight until the
-    /// group of instructions that it is committed to has been waited for by this warp: until then nobody writes what it reads, and nobody but
-    /// further ones of its kind reads or writes `d`. What threads have written to shared memory it sees behind their [`Stmt::ProxyFence`].
+    /// `D = A · B + D` by the 128 threads of a warp group together, of operands in shared memory, the left one possibly in registers
+    /// (`wgmma.mma_async`). It is in flight until the group of instructions that it is committed to has been waited for by this warp: until
+    /// then nobody writes what it reads, and nobody but further ones of its kind reads or writes `d` and the registers of `a`. What threads
+    /// have written to shared memory it sees behind their [`Stmt::ProxyFence`].
     Wgmma {
         /// The instruction.
         atom: GroupAtom,
         /// Receives, and is added: the thread's part of 64 × n.
         d: Fragment,
         /// 64 × k.
-        a: SharedMatrix,
+        a: LeftMatrix,
         /// k × n.
         b: SharedMatrix,
         /// Whether `d` is added: otherwise it is written alone, whatever it was. The same in all threads.
         accumulate: Expr,
     },
-    /// Makes what a warp group has in accumulators ready for [`Stmt::Wgmma`] (`wgmma.fence`): before the first one, and before the first one
-    /// behind any other access to them.
+    /// Makes what a warp group has in accumulators and in registers of left operands ready for [`Stmt::Wgmma`] (`wgmma.fence`): before the
+    /// first one, and before the first one behind any other access to them.
     WgmmaFence,
     /// Closes the warp group's group of [`Stmt::Wgmma`].
     WgmmaCommit,
@@ -350,12 +351,20 @@ pub enum Stmt {
     WgmmaWait {
         /// Groups that may stay in flight.
         pending: u32,
-        /// Array variables whose elements are what was computed from here on.
+        /// Array variables whose elements are what was computed from here on. Left operands in registers are free for other uses, too.
         sums: Vec<VarId>,
     },
     /// Orders what this thread has observed and written in shared memory before what the matrix unit and the copy engine do there afterwards
     /// (`fence.proxy.async`).
     ProxyFence,
+    /// From here on each thread of the warp group has so many registers: some are given back, or taken as soon as others have given so many
+    /// back (`setmaxnreg`). All warps of the group say so.
+    SetRegisters {
+        /// A multiple of 8 from 24 to 256.
+        count: u32,
+        /// More than before.
+        more: bool,
+    },
     /// A full-line comment.
     Comment(String),
 }

@@ -1,6 +1,6 @@
 //! What lies inside of statements and expressions, of all kinds.
 
-use super::{Expr, Kernel, Place, Stmt, VarId};
+use super::{Expr, Kernel, LeftMatrix, Place, Stmt, VarId};
 use crate::types::UnaryOp;
 
 /// Calls `f` on each expression of a statement (not of the statements inside).
@@ -73,7 +73,10 @@ pub fn each_part(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr, bool)) {
         }
         Stmt::Wgmma { d, a, b, accumulate, .. } => {
             f(&mut d.at, false);
-            place(&mut a.place, f);
+            match a {
+                LeftMatrix::Shared(a) => place(&mut a.place, f),
+                LeftMatrix::Registers(a) => f(&mut a.at, false),
+            }
             place(&mut b.place, f);
             f(accumulate, false);
         }
@@ -82,7 +85,7 @@ pub fn each_part(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr, bool)) {
             f(operand, false);
         }
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::Comment(_) => {}
-        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
     }
 }
 
@@ -100,7 +103,12 @@ macro_rules! blocks_of {
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => vec![],
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
-            Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => vec![],
+            Stmt::Wgmma { .. }
+            | Stmt::WgmmaFence
+            | Stmt::WgmmaCommit
+            | Stmt::WgmmaWait { .. }
+            | Stmt::ProxyFence
+            | Stmt::SetRegisters { .. } => vec![],
         }
     };
 }
@@ -126,7 +134,7 @@ pub fn set_by(stmt: &Stmt) -> Option<VarId> {
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
         Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
         Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Comment(_) => None,
-        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => None,
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => None,
     }
 }
 
@@ -143,7 +151,7 @@ pub fn received(stmt: &Stmt) -> Option<VarId> {
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
         Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
         Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Comment(_) => None,
-        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => None,
+        Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => None,
     }
 }
 
@@ -190,7 +198,7 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             | Stmt::Atomic { place, .. } => f(place),
             Stmt::AsyncCopy { shared, global, .. } => [shared, global].into_iter().for_each(&mut *f),
             Stmt::TensorCopy { shared, barrier, .. } => [shared, barrier].into_iter().for_each(&mut *f),
-            Stmt::Wgmma { a, b, .. } => [&mut a.place, &mut b.place].into_iter().for_each(&mut *f),
+            Stmt::Wgmma { a, b, .. } => a.place_mut().into_iter().chain([&mut b.place]).for_each(&mut *f),
             Stmt::BulkCopy { shared, global, barrier, .. } => [shared, global, barrier].into_iter().for_each(&mut *f),
             Stmt::MbarrierInit { barrier, .. }
             | Stmt::MbarrierArrive { barrier, .. }
@@ -200,7 +208,7 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
-            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
         }
         blocks(stmt).into_iter().for_each(|b| each_place(b, f));
     }

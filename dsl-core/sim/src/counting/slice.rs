@@ -2,6 +2,7 @@
 
 use super::super::op::{ElementsOp, Op, PlaceOp, Slot};
 use crate::Program;
+use crate::group::LeftOp;
 use girih_ir::simt::{ParamKind, Space};
 
 /// Which operations are carried out; the others are only counted.
@@ -111,10 +112,17 @@ fn uses(op: &Op) -> Uses {
         }
         Op::Wgmma(step) => {
             let sum = elements(&mut u, &step.d);
-            place(&mut u, &step.a.place, None);
+            let left = match &step.a {
+                LeftOp::Shared(a) => {
+                    place(&mut u, &a.place, None);
+                    None
+                }
+                LeftOp::Registers(a) => Some(elements(&mut u, a)),
+            };
             place(&mut u, &step.b.place, None);
             u.always.push(step.accumulate);
-            (u.sets, u.reads, u.from) = (Some(sum), vec![sum], Some(step.a.place.space));
+            (u.sets, u.from) = (Some(sum), Some(step.b.place.space));
+            u.reads = [sum].into_iter().chain(left).collect();
         }
         Op::Check { .. }
         | Op::Forget { .. }

@@ -2,11 +2,11 @@
 
 use super::{Counted, Decoder};
 use crate::counters::Class;
-use crate::group::{MatrixOp, WgmmaStep};
+use crate::group::{LeftOp, MatrixOp, WgmmaStep};
 use crate::op::{AtomicStep, BulkStep, CopyStep, MatrixStep, MmaStep, Op, ShuffleStep, TensorStep};
 use crate::unrolled::{is_written_out, written_turns};
 use girih_ir::scalar;
-use girih_ir::simt::{Expr, Stmt, VarId};
+use girih_ir::simt::{Expr, LeftMatrix, Stmt, VarId};
 use girih_ir::types::BinaryOp;
 
 impl Decoder<'_> {
@@ -99,7 +99,8 @@ impl Decoder<'_> {
                 self.block(body);
                 self.close(test, top, Class::Control);
             }
-            Stmt::Comment(_) => {}
+            // Nobody runs out of registers here.
+            Stmt::Comment(_) | Stmt::SetRegisters { .. } => {}
             other => self.synchronisation(other),
         }
     }
@@ -203,9 +204,13 @@ impl Decoder<'_> {
                 (Op::LoadMatrix(Box::new(MatrixStep::new(*load, of, place))), Class::Memory)
             }
             Stmt::Wgmma { atom, d, a, b, accumulate } => {
-                let matrices = [a, b].map(|m| MatrixOp::new(self.place(&m.place), m));
+                let left = match a {
+                    LeftMatrix::Shared(a) => LeftOp::Shared(MatrixOp::new(self.place(&a.place), a)),
+                    LeftMatrix::Registers(a) => LeftOp::Registers(self.elements(a.var, &a.at)),
+                };
+                let right = MatrixOp::new(self.place(&b.place), b);
                 let (d, accumulate) = (self.elements(d.var, &d.at), self.value(accumulate));
-                (Op::Wgmma(Box::new(WgmmaStep::new(*atom, d, matrices, accumulate))), Class::Matrix)
+                (Op::Wgmma(Box::new(WgmmaStep::new(*atom, d, (left, right), accumulate))), Class::Matrix)
             }
             Stmt::WgmmaFence => (Op::WgmmaFence, Class::Barrier),
             Stmt::WgmmaCommit => (Op::WgmmaCommit, Class::Barrier),

@@ -2,8 +2,8 @@
 
 use super::build::*;
 use crate::Trap;
-use girih_ir::fragments::{GroupAtom, Number};
-use girih_ir::simt::{Barrier, Expr, Fragment, Kernel, SharedMatrix, Special, Stmt, VarId};
+use girih_ir::fragments::{GroupAtom, Number, Operand};
+use girih_ir::simt::{Barrier, Expr, Fragment, Kernel, LeftMatrix, SharedMatrix, Special, Stmt, Var, VarId};
 use girih_ir::types::{DType, Literal};
 
 /// The operands' matrices: which way they lie, and bytes of a row.
@@ -79,7 +79,7 @@ fn product([a, b]: [Way; 2]) -> Kernel {
     k.push(Stmt::Wgmma {
         atom: atom(),
         d: Fragment { var: acc, at: int(0) },
-        a: matrix(arrays[0], a),
+        a: LeftMatrix::Shared(matrix(arrays[0], a)),
         b: matrix(arrays[1], b),
         accumulate,
     });
@@ -167,6 +167,85 @@ fn what_is_multiplied_stays_until_it_was_waited_for() {
     let acc = kernel.vars.iter().position(|v| v.name == "acc").map(|v| VarId(v as u32)).expect("acc");
     kernel.body.insert(at, Stmt::Assign { var: acc, index: Some(int(3)), value: float(0.0) });
     assert!(trapped(&kernel).to_string().contains("was written while it was an accumulator in flight"));
+}
+
+/// The product whose left operand is in registers: each thread loads its part from a tensor, in their order.
+fn fed_product(b: Way) -> Kernel {
+    let mut kernel = product([ALONG, b]);
+    let at = kernel.body.iter().position(|s| matches!(s, Stmt::WgmmaFence)).expect("a fence");
+    let left = VarId(kernel.vars.len() as u32);
+    kernel.vars.extend([("left", DType::F16, Some(8)), ("r", DType::I32, None)].map(|(name, dtype, len)| Var {
+        name: name.into(),
+        dtype,
+        len,
+    }));
+    let r = VarId(left.0 + 1);
+    let value = load(of(DType::F16, global(0, add(mul(thread_of(&kernel), int(8)), Expr::Var(r)))));
+    let body = vec![Stmt::Assign { var: left, index: Some(Expr::Var(r)), value }];
+    let (start, end, step) = (int(0), int(8), int(1));
+    let fill = [Stmt::Declare { var: left, init: None }, Stmt::For { var: r, start, end, step, unroll: true, body }];
+    kernel.body.splice(at..at, fill);
+    for stmt in &mut kernel.body {
+        if let Stmt::Wgmma { a, .. } = stmt {
+            *a = LeftMatrix::Registers(Fragment { var: left, at: int(0) });
+        }
+    }
+    kernel
+}
+
+/// Each thread's part of the left operand, one thread behind the other, in words.
+fn left_parts() -> Vec<i32> {
+    let layout = atom().part().layout(Operand::A);
+    let part = |thread: i64, r: i64| {
+        let at = layout.coordinates(thread % 32, r);
+        half::f16::from_f32(a((16 * (thread / 32) + at[0]) as usize, at[1] as usize)).to_bits()
+    };
+    let halves: Vec<u16> = (0..128).flat_map(|thread| (0..8).map(move |r| part(thread, r))).collect();
+    halves.chunks_exact(2).map(|w| (u32::from(w[0]) | u32::from(w[1]) << 16) as i32).collect()
+}
+
+#[test]
+fn left_operands_in_registers_are_multiplied() {
+    for way in [ALONG, Way { across: true, row_bytes: 128 }, Way { across: false, row_bytes: 64 }] {
+        let (x, y) = (left_parts(), image(way, b));
+        let run = launch(&fed_product(way), 1, &[Given::I32(&x), Given::I32(&y), Given::Raw(128 * 32 * 4)]);
+        let (out, layout) = (run.f32(2), atom().accumulators());
+        for (i, got) in out.iter().enumerate() {
+            let at = layout.coordinates(i as i64 / 32, i as i64 % 32);
+            let want: f32 = 1.0 + (0..16).map(|k| a(at[0] as usize, k) * b(at[1] as usize, k)).sum::<f32>();
+            assert!((got - want).abs() < 1e-2, "{at:?}: {got}, {want}");
+        }
+    }
+}
+
+#[test]
+fn left_operands_in_registers_stay_until_they_were_waited_for() {
+    let (x, y) = (left_parts(), image(ALONG, b));
+    let trapped = |kernel: &Kernel| trap(kernel, 1, &[Given::I32(&x), Given::I32(&y), Given::Raw(128 * 32 * 4)]).to_string();
+    let changed = |is: &dyn Fn(&Stmt) -> bool, put: Option<Stmt>| {
+        let mut kernel = fed_product(ALONG);
+        let at = kernel.body.iter().position(is).expect("such a statement");
+        match put {
+            Some(stmt) => kernel.body.insert(at, stmt),
+            None => drop(kernel.body.remove(at)),
+        }
+        trapped(&kernel)
+    };
+    let kernel = fed_product(ALONG);
+    let var = |name: &str| VarId(kernel.vars.iter().position(|v| v.name == name).expect("a variable") as u32);
+    let (left, r) = (var("left"), var("r"));
+    let waits = |s: &Stmt| matches!(s, Stmt::WgmmaWait { .. });
+    // Who sets it, or looks at it, while it is in flight.
+    let set = Stmt::Assign { var: left, index: Some(int(3)), value: Expr::Literal(Literal { dtype: DType::F16, bits: 0 }) };
+    let told = changed(&waits, Some(set));
+    assert!(told.contains("was written while it was a left operand in flight"), "{told}");
+    let look = Stmt::Assign { var: r, index: None, value: Expr::Cast(DType::I32, Box::new(Expr::Element(left, Box::new(int(3))))) };
+    assert!(changed(&waits, Some(look)).contains("uninitialised"), "it may be looked at behind the wait alone");
+    // Set behind the fence of the sums.
+    let told = changed(&|s| matches!(s, Stmt::WgmmaFence), None);
+    assert!(told.contains("no wgmma fence stands behind the last access to"), "{told}");
+    // Nobody waits.
+    assert!(changed(&waits, None).contains("uninitialised"), "sums are there behind the wait");
 }
 
 fn thread_of(kernel: &Kernel) -> Expr {

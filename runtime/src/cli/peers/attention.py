@@ -61,6 +61,19 @@ def decaying(q, k, v, gamma):
     return ((q @ k.t()) * q.shape[1] ** -0.5 * weights) @ v
 
 
+def flash(dtype, d, causal):
+    """Heads of 16-bit floats, side by side: [batch, heads, rows, d]."""
+
+    def inputs(s):
+        shapes = [(s["B"], s[heads], s[rows], d) for heads, rows in (("H", "M"), ("G", "N"), ("G", "N"))]
+        return [normal(1, *shape).to(dtype) for shape in shapes]
+
+    def attention(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+    return inputs, attention
+
+
 def rows(low, high, *shapes):
     return [uniform(low, high, *shape) for shape in shapes]
 
@@ -103,4 +116,10 @@ PEERS = {
         ],
         cached,
     ),
+    **{
+        f"flash_attention_{name}_d{d}{'_causal' if causal else ''}": flash(dtype, d, causal)
+        for name, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16))
+        for d in (64, 128)
+        for causal in (False, True)
+    },
 }

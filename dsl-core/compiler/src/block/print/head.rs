@@ -29,9 +29,11 @@ impl<'a> Page<'a> {
         let launch = &self.kernel.launch;
         let team = &self.kernel.teams[0];
         let block = match (team.threads, team.slices) {
-            (threads, 1) if launch.producer > 0 => {
+            (threads, 1) if launch.producer.threads > 0 => {
                 let warps = threads / 32;
-                format!("block = consumers: warps 0..{warps}, producer: warps {warps}..{}", warps + launch.producer / 32)
+                let producer = launch.producer;
+                let registers = producer.registers.map_or(String::new(), |[own, its]| format!(", with {own} and {its} registers a thread"));
+                format!("block = consumers: warps 0..{warps}, producer: warps {warps}..{}{registers}", warps + producer.threads / 32)
             }
             (threads, 1) if threads % 32 == 0 => format!("block = warps 0..{}", threads / 32),
             (threads, 1) => format!("block = {}", plural(threads, "thread")),

@@ -67,6 +67,7 @@ impl Page<'_> {
             Handover::Barrier | Handover::Registers => "barrier block",
         };
         let prefetch = match (ring.fragment_prefetch, ring.products_first) {
+            _ if ring.products_overlap => ", a turn's last product beside the next one's first",
             (true, _) => ", fragments read 1 step ahead",
             (_, true) if ring.handover != Handover::Transactions => ", copies start behind the products",
             (_, true) => "",

@@ -59,7 +59,7 @@ impl Seen {
             Stmt::TensorCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::AsyncArrive { .. } => {}
             Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } => {}
-            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => {}
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
         }
     }
 

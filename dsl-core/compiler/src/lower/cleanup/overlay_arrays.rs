@@ -100,7 +100,7 @@ fn meets_as_a_block(body: &[Stmt]) -> bool {
         let own = match stmt {
             Stmt::Barrier(barrier) => matches!(barrier, Barrier::Block | Barrier::Warp),
             Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } | Stmt::AsyncArrive { .. } => false,
-            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::ProxyFence => false,
+            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => false,
             Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } => false,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => true,
             Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } | Stmt::Fence { .. } => true,

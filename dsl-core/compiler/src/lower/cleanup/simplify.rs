@@ -99,9 +99,12 @@ fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
             Stmt::LoadRelaxed { var, .. } => read(*var),
             Stmt::Atomic { result, .. } => result.iter().for_each(|var| read(*var)),
             Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| read(f.var)),
-            Stmt::Wgmma { d, .. } => read(d.var),
+            Stmt::Wgmma { d, a, .. } => {
+                read(d.var);
+                a.fragment().into_iter().for_each(|f| read(f.var));
+            }
             Stmt::WgmmaWait { sums, .. } => sums.iter().for_each(|var| read(*var)),
-            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::ProxyFence => {}
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
             Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
@@ -136,7 +139,7 @@ fn remove_unused(block: &mut Vec<Stmt>, counts: &mut [i32]) -> bool {
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => false,
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => false,
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Wgmma { .. } => false,
-            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence => false,
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => false,
         };
         if goes {
             count_block(std::slice::from_mut(&mut stmt), -1, counts);

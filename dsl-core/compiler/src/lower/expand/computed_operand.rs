@@ -52,6 +52,24 @@ impl Expander<'_> {
         Ok(Fed { var, registers: layout.registers })
     }
 
+    /// Registers for such an operand of 16 bits, to be filled later.
+    pub fn declare_fed(&mut self, value: ValueId) -> Fed {
+        let registers = self.own_layout(value).registers;
+        let dtype = self.kernel.ty(value).dtype().unwrap_or(DType::F32);
+        let name = format!("{}_frag", self.name_of(value, "operand"));
+        let var = self.new_var(&name, dtype, Some(registers as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        Fed { var, registers }
+    }
+
+    /// Fills them.
+    pub fn fill_fed(&mut self, value: ValueId, fed: &Fed) -> Expanded<()> {
+        let layout = self.own_layout(value);
+        let dtype = self.kernel.ty(value).dtype().unwrap_or(DType::F32);
+        self.prepare_elements(value, &layout)?;
+        self.elements_to(value, (&layout, &layout), dtype, fed.var)
+    }
+
     /// A thread's elements as they will be stored.
     fn stored_elements(&mut self, value: ValueId, layout: &Layout, dtype: DType, name: &str) -> Expanded<VarId> {
         self.elements_in(value, (layout, layout), dtype, &format!("{name}_own"))
@@ -60,13 +78,28 @@ impl Expander<'_> {
     /// A thread's elements in their storage type, zeros for those that are absent, in an array in the order of a layout that deals each thread
     /// the same ones.
     fn elements_in(&mut self, value: ValueId, (layout, order): (&Layout, &Layout), dtype: DType, name: &str) -> Expanded<VarId> {
+        self.prepare_elements(value, layout)?;
+        let var = self.new_var(name, dtype, Some(layout.registers as u32));
+        self.emit(Stmt::Declare { var, init: None });
+        self.elements_to(value, (layout, order), dtype, var)?;
+        Ok(var)
+    }
+
+    /// Makes what stands before a walk over a tile's elements.
+    fn prepare_elements(&mut self, value: ValueId, layout: &Layout) -> Expanded<()> {
         self.prepare(value, layout)?;
         let mask = self.tile(value).mask.clone();
         self.prepare_sides(&mask, layout)?;
         let axes = self.bound_axes(&mask, layout);
+        self.base_coordinates(&axes, layout);
+        Ok(())
+    }
+
+    /// Sets an array to a thread's elements.
+    fn elements_to(&mut self, value: ValueId, (layout, order): (&Layout, &Layout), dtype: DType, var: VarId) -> Expanded<()> {
+        let mask = self.tile(value).mask.clone();
+        let axes = self.bound_axes(&mask, layout);
         let base = self.base_coordinates(&axes, layout);
-        let var = self.new_var(name, dtype, Some(layout.registers as u32));
-        self.emit(Stmt::Declare { var, init: None });
         let zero = Expr::Literal(Literal::from_i64(self.register_type(value), 0));
         self.for_elements(&[value], layout, true, &mut |cx, at, mut elements| {
             let e = elements.remove(0);
@@ -78,8 +111,7 @@ impl Expander<'_> {
             let index = cx.register_index(Some(order), at);
             cx.emit(Stmt::Assign { var, index: Some(index), value });
             Ok(())
-        })?;
-        Ok(var)
+        })
     }
 
     /// Stores a thread's elements to a copy, neighbours together.

@@ -57,14 +57,14 @@ impl Expander<'_> {
             products.push(Product { acc: var, left, right, from_zeros });
         }
         match warps.group {
-            Some(atom) => self.group_multiply(&products, [shape[0], shape[1]], warps, atom)?,
+            Some(_) => self.group_multiply(&products, [shape[0], shape[1]], warps)?,
             None => self.matrix_multiply(&products, [shape[0], shape[1]], warps),
         }
         Ok(())
     }
 
     /// The result of a dot is in the variable that products were added to.
-    fn set_sum(&mut self, value: ValueId, acc: ValueId, var: VarId) {
+    pub fn set_sum(&mut self, value: ValueId, acc: ValueId, var: VarId) {
         let (layout, mask) = (self.own_layout(acc), self.tile(acc).mask.clone());
         let data = if layout.registers == 1 { Data::One(Expr::Var(var)) } else { Data::Array(var) };
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
@@ -79,7 +79,7 @@ impl Expander<'_> {
     }
 
     /// The variable that the products are added to: the accumulator's own where nobody else looks at it.
-    fn accumulator(&mut self, value: ValueId, acc: ValueId) -> Expanded<VarId> {
+    pub fn accumulator(&mut self, value: ValueId, acc: ValueId) -> Expanded<VarId> {
         let layout = self.own_layout(acc);
         let dtype = self.register_type(acc);
         let name = self.name_of(value, "acc");

@@ -8,7 +8,7 @@ use super::index::Index;
 use super::operand::Operand;
 use crate::block::ValueId;
 use crate::block::{WRITTEN_OUT, Warps};
-use girih_ir::fragments::{Form, Operand as Role};
+use girih_ir::fragments::{Atom, Form, Operand as Role, Order};
 use girih_ir::simt::{Expr, Fragment, Stmt, VarId};
 use girih_ir::types::DType;
 use std::collections::HashMap;
@@ -59,6 +59,12 @@ impl Product {
 }
 
 impl Fed {
+    /// The fragment of a row of instructions, of so many, at a step along the sum.
+    pub fn fragment(&self, atom: Atom, (down, row): (i64, &Expr), step: &Expr) -> Fragment {
+        let Taken { var, first, step } = self.taken(Form { atom, order: Order::Plain }, down, step);
+        Fragment { var, at: LOCAL.add(LOCAL.mul(row.clone(), LOCAL.lit(step)), first) }
+    }
+
     /// Its fragments at step `number` along the sum; a warp has so many of them down its rows.
     fn taken(&self, form: Form, down: i64, number: &Expr) -> Taken {
         let first = LOCAL.mul(number.clone(), LOCAL.lit(i64::from(form.registers(Role::A))));

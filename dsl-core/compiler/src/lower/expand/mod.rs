@@ -49,6 +49,7 @@ mod multistage;
 mod numbers;
 mod operand;
 mod operand_rows;
+mod overlapped_products;
 mod params;
 mod pending;
 mod persistent_pipeline;

@@ -56,8 +56,16 @@ pub(crate) struct Pipelined<'k> {
     pub ahead: Ahead<'k>,
     /// The copies of each window, all stages of it.
     pub rings: Vec<WindowCopy>,
-    pub turns: Turns,
+    /// Its turns; `None` where each tile of the grid has its own, and its roles count them.
+    pub turns: Option<Turns>,
     pub signals: Option<Signals>,
+}
+
+impl Pipelined<'_> {
+    /// The turns of a loop that has the same of them in all tiles of the grid.
+    pub fn turns(&self) -> &Turns {
+        self.turns.as_ref().unwrap_or_else(|| panic!("multistage: each tile has turns of its own"))
+    }
 }
 
 /// Whose copies come next.
@@ -80,7 +88,7 @@ impl Expander<'_> {
         let at = self.first_stage(ring, p.signals);
         let (body, awaited) = self.turn_of_ring(&p, &Upcoming::Later, (counter, &at), &carried)?;
         let step = self.ix.lit(1);
-        let Turns { start, end, .. } = p.turns;
+        let Turns { start, end, .. } = p.turns().clone();
         self.emit(Stmt::For { var: counter, start, end, step, unroll: false, body });
         if ring.fragment_prefetch {
             self.end_ring(&at, awaited);
@@ -95,7 +103,8 @@ impl Expander<'_> {
     /// As [`Expander::begin_ring`].
     pub fn begin_pipeline<'k>(&mut self, walked: &'k Loop, ring: RingPlan, copies: &Copies) -> Expanded<Pipelined<'k>> {
         let ahead = Ahead::of(walked, copies);
-        let turns = self.turns(walked);
+        let each_tile = ring.handover == Handover::Transactions && walked.span.is_some();
+        let turns = if each_tile { None } else { Some(self.turns(walked)) };
         let rings = self.rings(&ahead, ring.stages);
         if self.repeated {
             // Some threads may still read what the loop's last turns left there.
@@ -113,7 +122,7 @@ impl Expander<'_> {
         let stages = p.ring.stages;
         self.comment(format!("prologue: start the copies of the first {} of {stages} stages", stages - 1));
         let (early, stage) = self.loop_var("stage");
-        let number = self.ix.add(p.turns.start.clone(), self.ix.cast(DType::I32, stage.clone()));
+        let number = self.ix.add(p.turns().start.clone(), self.ix.cast(DType::I32, stage.clone()));
         self.open();
         match upcoming {
             Upcoming::Later => self.copy_ahead(p, number, &stage)?,
@@ -121,7 +130,7 @@ impl Expander<'_> {
         }
         self.end_copies(p.signals, &stage)?;
         if let Upcoming::Front(dealt, front) = upcoming {
-            self.advance_front(dealt, &p.turns, front);
+            self.advance_front(dealt, p.turns(), front);
         }
         let body = self.close();
         self.emit(unrolled(early, stages - 1, body));
@@ -177,7 +186,7 @@ impl Expander<'_> {
             Upcoming::Front(dealt, front) => {
                 self.copy_front(dealt, p, front, &free)?;
                 self.end_copies(p.signals, &free)?;
-                self.advance_front(dealt, &p.turns, front);
+                self.advance_front(dealt, p.turns(), front);
                 Ok(())
             }
         }
@@ -192,7 +201,7 @@ impl Expander<'_> {
     /// The statements of a turn, at its stage.
     pub fn lower_of_turn(&mut self, p: &Pipelined, (counter, at): (VarId, &Stages)) -> Expanded<()> {
         self.steps = None;
-        self.set_turn(p.walked, &p.turns, Expr::Var(counter));
+        self.set_turn(p.walked, p.turns(), Expr::Var(counter));
         self.lower_statements(p, &at.stage(), 0..p.walked.body.len())
     }
 
@@ -240,14 +249,14 @@ impl Expander<'_> {
     fn copy_ahead(&mut self, p: &Pipelined, number: Expr, stage: &Expr) -> Expanded<()> {
         let values = self.values.clone();
         let coordinates = std::mem::take(&mut self.coordinates);
-        let is_there = compare(CompareOp::Lt, number.clone(), p.turns.end.clone());
+        let is_there = compare(CompareOp::Lt, number.clone(), p.turns().end.clone());
         self.open();
         if !p.ring.fragment_prefetch || self.ends_by_itself(p) {
-            self.set_turn(p.walked, &p.turns, number);
+            self.set_turn(p.walked, p.turns(), number);
         } else {
             // Without a branch: what is not there is zeros.
-            let last = self.ix.sub(p.turns.end.clone(), self.ix.lit(1));
-            self.set_turn(p.walked, &p.turns, binary(BinaryOp::Min, number, last));
+            let last = self.ix.sub(p.turns().end.clone(), self.ix.lit(1));
+            self.set_turn(p.walked, p.turns(), binary(BinaryOp::Min, number, last));
             self.copies_if = Some(self.declare_let("is_there", DType::Bool, is_there.clone()));
         }
         self.start_copies(p, stage)?;
@@ -302,20 +311,20 @@ impl Expander<'_> {
     /// Copies what the first turn reads, by way of registers.
     fn copy_first(&mut self, p: &Pipelined) -> Expanded<()> {
         self.comment("prologue: copy what the first turn reads");
-        let first = p.turns.start.clone();
+        let first = p.turns().start.clone();
         self.open();
         let copies = self.begin_copies(p, first.clone(), &LOCAL.lit(0))?;
         copies.iter().for_each(|(window, copy, begun)| self.take_copy(window, copy, begun));
         copies.iter().for_each(|(window, copy, begun)| self.land_copy(window, copy, begun));
         let then = self.close();
-        self.emit(Stmt::If { condition: compare(CompareOp::Lt, first, p.turns.end.clone()), then, otherwise: vec![] });
+        self.emit(Stmt::If { condition: compare(CompareOp::Lt, first, p.turns().end.clone()), then, otherwise: vec![] });
         Ok(())
     }
 
     /// Loads what the next turn reads to registers.
     fn take_next(&mut self, p: &Pipelined, counter: VarId, at: &Stages) -> Expanded<Taken> {
         let later = self.ix.add(Expr::Var(counter), self.ix.lit(1));
-        let is_there = compare(CompareOp::Lt, later.clone(), p.turns.end.clone());
+        let is_there = compare(CompareOp::Lt, later.clone(), p.turns().end.clone());
         let free = self.free_stage(at);
         let copies = self.begin_copies(p, later, &free)?;
         self.comment("load what the next turn reads");
@@ -339,7 +348,7 @@ impl Expander<'_> {
     fn begin_copies(&mut self, p: &Pipelined, number: Expr, stage: &Expr) -> Expanded<Vec<(WindowRep, WindowCopy, Begun)>> {
         let values = self.values.clone();
         let coordinates = self.coordinates.clone();
-        self.set_turn(p.walked, &p.turns, number);
+        self.set_turn(p.walked, p.turns(), number);
         self.lower_places(p)?;
         let mut all = Vec::new();
         for ((value, op), ring) in p.ahead.windows.iter().zip(&p.rings) {

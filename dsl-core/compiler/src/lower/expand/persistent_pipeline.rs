@@ -44,7 +44,7 @@ impl Expander<'_> {
         let p = self.begin_pipeline(inner, *ring, copies)?;
         self.comment("the turns of all its tiles are one pipeline: the next copies belong to turn next_turn of tile next_tile");
         let ends = self.ends_by_itself(&p);
-        let front = self.front(dealt, &p.turns, ends);
+        let front = self.front(dealt, p.turns(), ends);
         let upcoming = Upcoming::Front(dealt, &front);
         self.fill_ring(&p, &upcoming)?;
         let stages = self.first_stage(p.ring, p.signals);
@@ -70,7 +70,7 @@ impl Expander<'_> {
         let var = self.new_var("turn", self.ix.dtype, None);
         let (body, awaited) = self.turn_of_ring(p, upcoming, (var, stages), &carried)?;
         self.blocks.push(tile);
-        let (start, end, step) = (p.turns.start.clone(), p.turns.end.clone(), self.ix.lit(1));
+        let (start, end, step) = (p.turns().start.clone(), p.turns().end.clone(), self.ix.lit(1));
         self.emit(Stmt::For { var, start, end, step, unroll: false, body });
         self.finish_carries(&p.walked.carries, &carried);
         Ok(awaited)
@@ -125,7 +125,7 @@ impl Expander<'_> {
         for (value, var) in dealt.grid.vars.iter().zip(&front.along) {
             self.set(*value, Rep::TileIndex(Expr::Var(*var)));
         }
-        self.set_turn(p.walked, &p.turns, Expr::Var(front.turn));
+        self.set_turn(p.walked, p.turns(), Expr::Var(front.turn));
         if !front.ends {
             let is_there = compare(CompareOp::Lt, Expr::Var(front.tile), dealt.tiles.clone());
             self.copies_if = Some(self.declare_let("is_there", DType::Bool, is_there));

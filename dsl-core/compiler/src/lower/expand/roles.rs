@@ -7,14 +7,17 @@ use super::grid::grid_of;
 use super::index::{Index, binary, compare};
 use super::multistage::Pipelined;
 use super::stages::Stages;
+use super::turns::Turns;
 use super::window::{WindowCopy, WindowRep};
-use crate::block::{self, HostExpr, Loop, Op, Pipeline, Range, ValueId, gcd};
+use crate::block::{self, HostExpr, Loop, Pipeline, Range, ValueId, gcd};
 use girih_ir::fragments::GroupAtom;
 use girih_ir::simt::{Expr, Param, ParamKind, Place, Space, Special, Stmt, TensorMap};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
 /// Index arithmetic in shared memory.
 const LOCAL: Index = Index { dtype: DType::I32 };
+/// Threads of a warp.
+const WARP: i64 = 32;
 /// Rows of a box, at most.
 const BOX_ROWS: i64 = 256;
 
@@ -27,8 +30,7 @@ struct Tiles {
 
 /// The place in a loop's body behind its last dot.
 fn behind_dots(l: &Loop) -> usize {
-    let is_dot = |s: &block::Stmt| matches!(s, block::Stmt::Let(_, Op::Dot { .. }));
-    l.body.iter().rposition(is_dot).map_or(l.body.len(), |at| at + 1)
+    l.body.iter().rposition(block::Stmt::has_dot).map_or(l.body.len(), |at| at + 1)
 }
 
 impl Expander<'_> {
@@ -88,25 +90,49 @@ impl Expander<'_> {
     /// The producer: one thread of it waits for each stage to be free, says how many bytes will come, and starts the copies.
     fn produce(&mut self, l: &Loop, (p, places): (&Pipelined, &[ValueId]), tiles: &Tiles) -> Expanded<()> {
         self.comment("the producer: one thread keeps the stages full");
+        self.set_registers(1);
+        // Of several warps the first one has it.
+        let several = self.kernel.launch.producer.threads > WARP;
+        if several {
+            self.open();
+        }
         let elected = self.declare_let("elected", DType::Bool, Expr::Special(Special::Elected));
         self.open();
         let stages = self.first_stage(p.ring, p.signals);
         self.each_tile(l, tiles, &mut |cx| {
             let is_place = |s: &&block::Stmt| matches!(s, block::Stmt::Let(v, _) if places.contains(v));
             l.body.iter().filter(is_place).try_for_each(|s| cx.lower_block(std::slice::from_ref(s)))?;
+            let turns = cx.own_turns(p);
             let var = cx.new_var("turn", cx.ix.dtype, None);
             let outer = cx.enter_turn();
-            cx.set_turn(p.walked, &p.turns, Expr::Var(var));
+            cx.set_turn(p.walked, &turns, Expr::Var(var));
             cx.start_boxes(p, &stages)?;
             cx.next_stage(&stages).into_iter().for_each(|s| cx.emit(s));
             let body = cx.leave_turn(outer);
-            let (start, end, step) = (p.turns.start.clone(), p.turns.end.clone(), cx.ix.lit(1));
+            let (start, end, step) = (turns.start, turns.end, cx.ix.lit(1));
             cx.emit(Stmt::For { var, start, end, step, unroll: false, body });
             Ok(())
         })?;
         let then = self.close();
         self.emit(Stmt::If { condition: elected, then, otherwise: vec![] });
+        if several {
+            let then = self.close();
+            let condition = compare(CompareOp::Lt, self.thread32(), LOCAL.lit(self.team.threads + WARP));
+            self.emit(Stmt::If { condition, then, otherwise: vec![] });
+        }
         Ok(())
+    }
+
+    /// How many registers a thread of a role has from here on: a consumer's more than at first, a producer's fewer.
+    fn set_registers(&mut self, role: usize) {
+        if let Some(registers) = self.kernel.launch.producer.registers {
+            self.emit(Stmt::SetRegisters { count: registers[role], more: role == 0 });
+        }
+    }
+
+    /// The turns of the loop in the tile that is set.
+    pub(super) fn own_turns(&mut self, p: &Pipelined) -> Turns {
+        p.turns.clone().unwrap_or_else(|| self.turns(p.walked))
     }
 
     /// Starts the copies of the turn that is set.
@@ -184,6 +210,7 @@ impl Expander<'_> {
     /// The consumers: each tile's statements, with the loop of the sum waiting for full stages.
     fn consume(&mut self, (l, at): (&Loop, usize), p: &Pipelined, tiles: &Tiles) -> Expanded<()> {
         self.comment("the consumers");
+        self.set_registers(0);
         let stages = self.first_stage(p.ring, p.signals);
         let groups = self.team.threads / i64::from(GroupAtom::THREADS);
         self.in_turn = p.ring.in_turn.then_some(groups as u32);
@@ -199,14 +226,18 @@ impl Expander<'_> {
     }
 
     fn consume_turns(&mut self, p: &Pipelined, stages: &Stages) -> Expanded<()> {
+        if p.ring.products_overlap {
+            return self.overlapped_turns(p, stages);
+        }
         let carried = self.start_carries(&p.walked.carries)?;
         self.start_shared(p.walked, &carried);
         self.begin_dots(&p.walked.body);
+        let turns = self.own_turns(p);
         let var = self.new_var("turn", self.ix.dtype, None);
         let outer = self.enter_turn();
         self.await_stage(stages).into_iter().for_each(|s| self.emit(s));
         self.in_flight = p.ring.products_first.then(Vec::new);
-        self.set_turn(p.walked, &p.turns, Expr::Var(var));
+        self.set_turn(p.walked, &turns, Expr::Var(var));
         let end = p.walked.body.len();
         // What does not look at products in flight runs beside them.
         let behind = if p.ring.products_first { end } else { behind_dots(p.walked) };
@@ -220,7 +251,7 @@ impl Expander<'_> {
         self.end_carries(&p.walked.carries, &carried)?;
         self.next_stage(stages).into_iter().for_each(|s| self.emit(s));
         let body = self.leave_turn(outer);
-        let (start, end, step) = (p.turns.start.clone(), p.turns.end.clone(), self.ix.lit(1));
+        let (start, end, step) = (turns.start, turns.end, self.ix.lit(1));
         self.emit(Stmt::For { var, start, end, step, unroll: false, body });
         self.finish_carries(&p.walked.carries, &carried);
         Ok(())
@@ -228,8 +259,13 @@ impl Expander<'_> {
 
     /// One lane of each warp says that the warp has read the stage.
     fn release_stage(&mut self, stages: &Stages) {
+        self.release_at(stages, &stages.stage());
+    }
+
+    /// The same of another stage.
+    pub(super) fn release_at(&mut self, stages: &Stages, stage: &Expr) {
         let lane = LOCAL.rem(self.thread32(), 32);
-        let then = self.arrive_free(stages);
+        let then = self.arrive_free_at(stages, stage);
         self.emit(Stmt::If { condition: compare(CompareOp::Eq, lane, LOCAL.lit(0)), then, otherwise: vec![] });
     }
 

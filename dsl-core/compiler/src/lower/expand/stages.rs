@@ -173,7 +173,12 @@ impl Expander<'_> {
 
     /// Says that the stage at hand has been read.
     pub fn arrive_free(&self, stages: &Stages) -> Vec<Stmt> {
-        let arrive = |signals: Signals| Stmt::MbarrierArrive { barrier: word(signals.free, &stages.stage()), expect: None };
+        self.arrive_free_at(stages, &stages.stage())
+    }
+
+    /// Says that a stage has been read.
+    pub fn arrive_free_at(&self, stages: &Stages, stage: &Expr) -> Vec<Stmt> {
+        let arrive = |signals: Signals| Stmt::MbarrierArrive { barrier: word(signals.free, stage), expect: None };
         stages.signals().map(arrive).into_iter().collect()
     }
 
@@ -187,6 +192,15 @@ impl Expander<'_> {
                 std::iter::once(wait).chain(self.meet_behind_copies()).collect()
             }
         }
+    }
+
+    /// Waits for the copies of the stage behind the one at hand.
+    pub fn await_next_stage(&self, stages: &Stages) -> Vec<Stmt> {
+        let Some((signals, phase)) = stages.signals else { panic!("stages: no mbarriers in\n{}", self.kernel) };
+        let following = next(stages.stage(), stages.ring.stages);
+        let first = compare(CompareOp::Eq, following.clone(), LOCAL.lit(0));
+        let parity = binary(BinaryOp::Xor, Expr::Var(phase), Expr::Cast(DType::I32, Box::new(first)));
+        vec![Stmt::MbarrierWait { barrier: word(signals.full, &following), parity }]
     }
 
     /// Behind the last turn copies are on their way that write nothing but zeros, to all stages but so many.

@@ -1,5 +1,5 @@
 //! Dots by matrix instructions of warp groups: each group multiplies its part of the result, from operands in shared memory that their descriptors
-//! say where to find. (CUTLASS calls it GMMA, from shared memory.)
+//! say where to find, or from left operands in the registers of the sums that they are made of. (CUTLASS calls these GMMA, SS and RS.)
 //!
 //! Copies of operands lie in panels: rows of at most 128 bytes one below the other, swizzled, a panel behind the next one where a tile's rows are
 //! longer.
@@ -7,7 +7,7 @@
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
 use super::index::{Index, compare};
-use super::mma::{Left, Product};
+use super::mma::{Fed, Left, Product};
 use super::operand::{Lies, Operand};
 use super::operand_rows::Rows;
 use super::window::{CopyAxis, WindowCopy};
@@ -15,7 +15,7 @@ use crate::block::Warps;
 use crate::lower::refusal::Refusal;
 use girih_ir::fragments::GroupAtom;
 use girih_ir::layout::SharedLayout;
-use girih_ir::simt::{Barrier, Expr, Fragment, Place, SharedMatrix, ShuffleKind, Stmt, VarId};
+use girih_ir::simt::{Barrier, Expr, Fragment, LeftMatrix, Place, SharedMatrix, ShuffleKind, Stmt, VarId};
 use girih_ir::types::{CompareOp, DType, Literal};
 
 /// Index arithmetic in shared memory.
@@ -27,7 +27,13 @@ const FIRST_TURN: u32 = 2;
 /// Rows that share a pattern of chunks.
 const EIGHT: i64 = 8;
 
-/// An operand as the instructions of a group read it.
+/// A left operand as the instructions of a group read it.
+enum GroupLeft<'o> {
+    Panels(Panels<'o>),
+    Fed(&'o Fed),
+}
+
+/// An operand in shared memory as the instructions of a group read it.
 struct Panels<'o> {
     operand: &'o Operand,
     copy: &'o WindowCopy,
@@ -40,7 +46,8 @@ struct Panels<'o> {
 impl Expander<'_> {
     /// Names the thread's warp group where matrix instructions ask for it: one lane's word, so that the compiler knows it to be the same in a warp.
     pub fn begin_groups(&mut self) {
-        if self.kernel.launch.units.as_ref().is_none_or(|units| units.group.is_none() || units.along == [1, 1]) {
+        let Some(units) = self.kernel.launch.units.as_ref().filter(|units| units.group.is_some()) else { return };
+        if units.others.iter().map(|(_, along)| along).chain([&units.along]).all(|along| *along == [1, 1]) {
             return;
         }
         let value = LOCAL.div(self.thread32(), i64::from(GroupAtom::THREADS));
@@ -75,25 +82,33 @@ impl Expander<'_> {
         }
     }
 
-    /// Adds the products of operands in shared memory to their accumulators, and waits for them.
+    /// Adds the products of operands to their accumulators, and waits for them.
     ///
     /// # Errors
     /// Operands whose rows no instruction reads.
-    pub fn group_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps, atom: GroupAtom) -> Expanded<()> {
-        let (atoms, first) = (warps.atoms(shape[0], shape[1]), self.group_begins(shape, warps));
-        let depth = products[0].right.extent / i64::from(atom.k());
+    pub fn group_multiply(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps) -> Expanded<()> {
         self.await_turn();
         self.emit(Stmt::WgmmaFence);
+        self.multiply_behind_fence(products, shape, warps)
+    }
+
+    /// The same where nothing has touched their registers since a fence.
+    pub fn multiply_behind_fence(&mut self, products: &[Product], shape: [i64; 2], warps: &Warps) -> Expanded<()> {
+        let atom = warps.group_of(shape).unwrap_or_else(|| panic!("wgmma: no instruction for {shape:?}"));
+        let (atoms, [row, column]) = (warps.atoms(shape[0], shape[1]), self.group_begins(shape, warps));
+        let [rows, columns] = warps.tile(shape);
+        let depth = products[0].right.extent / i64::from(atom.k());
         let (counter, e) = self.loop_var("kk");
-        let k = LOCAL.mul(e.clone(), LOCAL.lit(i64::from(atom.k())));
-        let later = if depth == 1 { Expr::Literal(Literal::bool(false)) } else { compare(CompareOp::Gt, e, LOCAL.lit(0)) };
+        let later = if depth == 1 { Expr::Literal(Literal::bool(false)) } else { compare(CompareOp::Gt, e.clone(), LOCAL.lit(0)) };
         self.open();
         for product in products {
-            let Left::Copied(left) = &product.left else { panic!("wgmma: an operand in registers") };
-            let sides = [&**left, &product.right].into_iter().zip(first.clone()).zip(warps.tile());
-            let sides: Vec<Panels> = sides.map(|((operand, first), step)| panels(operand, first, step)).collect::<Result<_, _>>()?;
+            let left = match &product.left {
+                Left::Copied(left) => GroupLeft::Panels(panels(left, row.clone(), rows)?),
+                Left::Fed(fed) => GroupLeft::Fed(fed),
+            };
+            let right = panels(&product.right, column.clone(), columns)?;
             let accumulate = if product.from_zeros { later.clone() } else { Expr::Literal(Literal::bool(true)) };
-            self.multiply_panels((product.acc, accumulate), [&sides[0], &sides[1]], &k, (atom, atoms));
+            self.multiply_panels((product.acc, accumulate), (&left, &right), &e, (atom, atoms));
         }
         let body = self.close();
         self.emit(unrolled(counter, depth, body));
@@ -145,18 +160,23 @@ impl Expander<'_> {
         }
     }
 
-    /// The instructions of a group at position `k` along the sum.
+    /// The instructions of a group at a step along the sum.
     fn multiply_panels(
         &mut self,
         (acc, accumulate): (VarId, Expr),
-        [a, b]: [&Panels; 2],
-        k: &Expr,
+        (a, b): (&GroupLeft, &Panels),
+        step: &Expr,
         (atom, [down, right]): (GroupAtom, [i64; 2]),
     ) {
+        let k = LOCAL.mul(step.clone(), LOCAL.lit(i64::from(atom.k())));
         let ((i, row), (j, column)) = (self.counter("i", down), self.counter("j", right));
         let number = LOCAL.add(LOCAL.mul(row.clone(), LOCAL.lit(right)), column.clone());
         let d = Fragment { var: acc, at: LOCAL.mul(number, LOCAL.lit(i64::from(atom.registers()))) };
-        let multiply = Stmt::Wgmma { atom, d, a: a.matrix(&row, k), b: b.matrix(&column, k), accumulate };
+        let left = match a {
+            GroupLeft::Panels(panels) => LeftMatrix::Shared(panels.matrix(&row, &k)),
+            GroupLeft::Fed(fed) => LeftMatrix::Registers(fed.fragment(atom.part(), (down, &row), step)),
+        };
+        let multiply = Stmt::Wgmma { atom, d, a: left, b: b.matrix(&column, &k), accumulate };
         self.emit(unrolled(i, down, vec![unrolled(j, right, vec![multiply])]));
     }
 
@@ -168,7 +188,7 @@ impl Expander<'_> {
 
     /// The row and the column of the result at which a warp group begins: the same in all of its threads, and known to be so.
     fn group_begins(&mut self, shape: [i64; 2], warps: &Warps) -> [Expr; 2] {
-        let [down, right] = warps.along;
+        let [down, right] = warps.along_of(shape);
         if down * right == 1 {
             return [LOCAL.lit(0), LOCAL.lit(0)];
         }

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Finds the waits of a page that some of a block's threads can run.
 pub(crate) fn wait_alone(page: &mut Kernel, _: &Source) {
-    let together = page.teams.len() == 1 && page.launch.producer == 0;
+    let together = page.teams.len() == 1 && page.launch.producer.threads == 0;
     if !together || page.teams[0].threads < LANES {
         return;
     }

@@ -89,8 +89,8 @@ rules! {
         "`Tensor` fills rings of at least two stages with operands of `Wgmma`."
         "is for operands of dots by Wgmma, in a ring of at least two stages: use Async";
     TensorLoop ["copy"]
-        "With `Tensor` the grid's tiles have one loop each, which nobody shares (`split` and `slices` are 1), and the places of its copies depend on the tile alone."
-        "fills the ring of the only loop of the grid's tiles, whose sum no blocks or slices share: use Async";
+        "With `Tensor` the grid's tiles have one loop each, which nobody shares (`split` and `slices` are 1), and the places of its copies depend on the tile alone; positions to which it keeps begin and end at multiples of its tile."
+        "fills the ring of the only loop of the grid's tiles, whose sum no blocks or slices share, and whose tiles are whole: use Async";
     OverlapUnit ["copy", "unit"]
         "`Overlap` and `Mbarriers` are for `Mma`, on tiles small enough that its steps are written out."
         "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async";
@@ -139,8 +139,8 @@ rules! {
         "`Wgmma` multiplies f16, bf16 and 8-bit integers."
         "multiplies f16, bf16 and 8-bit integers: use Mma";
     UnitGroups ["unit", "warps"]
-        "With `Wgmma` four warps each share the tile in pieces of 64 rows and a multiple of 8 columns; they are at most 32."
-        "{warps} warps cannot share a tile of {rows} x {columns} in groups of four, with 64 rows and a multiple of 8 columns each";
+        "With `Wgmma` four warps each share each dot's result in pieces of 64 rows and a multiple of 8 columns; they are at most 32."
+        "{warps} warps cannot share a result of {rows} x {columns} in groups of four, with 64 rows and a multiple of 8 columns each";
     UnitGroupChain ["unit"]
         "`Wgmma` multiplies operands as they were loaded, or as all threads have computed them; not those that are converted on their way from shared memory."
         "{name} is converted on its way from shared memory to the dot, which warp groups cannot do: use Mma";
@@ -165,9 +165,6 @@ rules! {
     UnitResult ["unit"]
         "The block's tile is the result of one of the kernel's dots; the others may have results of any shape."
         "multiplies where the block's tile of {tile} is the result of a dot; the one{name} of line {line} has [{shape}]: use Ffma";
-    UnitGroupResult ["unit"]
-        "With `Wgmma` every dot of the kernel has the block's tile as its result: one of `[BM, BN]` beside one of `[BM, BD]` takes `Mma`."
-        "every dot of a kernel on warp groups has the block's tile of {tile} as its result; the one{name} of line {line} has [{shape}]: use Mma";
     UnitWarps ["unit", "warps"]
         "At most 32 warps, whose pieces of each dot's result are made of whole instructions (16 × 8 for f16, or 8 × 16)."
         "{warps} warps cannot share a tile of {rows} x {columns} in pieces of {piece}";

@@ -49,7 +49,8 @@ impl Effects {
             | Stmt::WgmmaFence
             | Stmt::WgmmaCommit
             | Stmt::WgmmaWait { .. }
-            | Stmt::ProxyFence => self.orders = true,
+            | Stmt::ProxyFence
+            | Stmt::SetRegisters { .. } => self.orders = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
             Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Comment(_) => {}

@@ -1,8 +1,8 @@
 //! Well-formedness of matrix instructions.
 
 use super::{Check, Verifier};
-use crate::fragments::{ATOMS, Atom, GroupAtom, LoadMatrix, Operand};
-use crate::simt::{Expr, Fragment, Place, SharedMatrix, Space, VarId};
+use crate::fragments::{ATOMS, Atom, GroupAtom, LoadMatrix, Number, Operand};
+use crate::simt::{Expr, Fragment, LeftMatrix, Place, SharedMatrix, Space, VarId};
 
 impl Verifier<'_> {
     pub(super) fn mma(&self, atom: &Atom, [d, a, b, c]: [&Fragment; 4]) -> Check {
@@ -45,7 +45,7 @@ impl Verifier<'_> {
         }
     }
 
-    pub(super) fn wgmma(&self, atom: &GroupAtom, d: &Fragment, [a, b]: [&SharedMatrix; 2]) -> Check {
+    pub(super) fn wgmma(&self, atom: &GroupAtom, d: &Fragment, a: &LeftMatrix, b: &SharedMatrix) -> Check {
         self.whole_groups()?;
         self.require(atom.exists(), || {
             format!("there is no matrix instruction m64n{} of {} and {}", atom.n, atom.a.name(), atom.b.name())
@@ -53,12 +53,22 @@ impl Verifier<'_> {
         self.target(d.var)?;
         self.words(d.var, &d.at, atom.registers(), atom.part().per_word(Operand::Accumulator))?;
         self.same(self.var(d.var)?.dtype, atom.accumulator)?;
-        for (matrix, number, columns) in [(a, atom.a, GroupAtom::M), (b, atom.b, atom.n)] {
-            self.same(matrix.place.dtype, number.dtype())?;
-            self.require(!matrix.across || atom.takes_across(), || format!("a {atom} takes operands along the sum only"))?;
-            self.shared_matrix(matrix, columns)?;
+        match a {
+            LeftMatrix::Shared(a) => self.matrix_of(atom, a, (atom.a, GroupAtom::M))?,
+            LeftMatrix::Registers(a) => {
+                self.words(a.var, &a.at, atom.left_registers(), atom.part().per_word(Operand::A))?;
+                self.same(self.var(a.var)?.dtype, atom.a.dtype())?;
+                self.require(a.var != d.var, || "a matrix instruction reads its left operand where it adds up".into())?;
+            }
         }
-        Ok(())
+        self.matrix_of(atom, b, (atom.b, atom.n))
+    }
+
+    /// An operand in shared memory: how it is read, and its rows of A or columns of B.
+    fn matrix_of(&self, atom: &GroupAtom, matrix: &SharedMatrix, (number, outer): (Number, u32)) -> Check {
+        self.same(matrix.place.dtype, number.dtype())?;
+        self.require(!matrix.across || atom.takes_across(), || format!("a {atom} takes operands along the sum only"))?;
+        self.shared_matrix(matrix, outer)
     }
 
     /// A matrix with so many rows of A or columns of B.

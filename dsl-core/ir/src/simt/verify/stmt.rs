@@ -113,9 +113,15 @@ impl Verifier<'_> {
             Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
             Stmt::Wgmma { atom, d, a, b, accumulate } => {
                 self.boolean(accumulate)?;
-                self.wgmma(atom, d, [a, b])
+                self.wgmma(atom, d, a, b)
             }
             Stmt::WgmmaFence | Stmt::WgmmaCommit => self.whole_groups(),
+            Stmt::SetRegisters { count, .. } => {
+                let legal = count.is_multiple_of(8) && (24..=256).contains(count);
+                self.require(legal, || format!("a thread has a multiple of 8 registers from 24 to 256, not {count}"))?;
+                let groups = self.kernel.launch.roles.iter().all(|role| (32 * role.warps).is_multiple_of(GroupAtom::THREADS));
+                self.require(groups, || "registers are those of whole warp groups".into())
+            }
             Stmt::WgmmaWait { sums, .. } => {
                 self.whole_groups()?;
                 sums.iter().try_for_each(|var| self.target(*var))

@@ -3,7 +3,7 @@
 use super::super::{latency, tally};
 use super::warp::Warp;
 use super::{Machine, NONE, Uncounted};
-use crate::group::WgmmaStep;
+use crate::group::{LeftOp, WgmmaStep};
 use crate::op::{Op, ShuffleStep, Slot};
 use crate::warp::{active_lanes, bits, combined, pure};
 use girih_ir::fragments::{GroupAtom, Number, Operand};
@@ -122,7 +122,11 @@ impl Machine<'_> {
     /// The warp's part of an instruction of its group. The matrix unit takes one after the other, each some clocks for 8 columns.
     fn wgmma(&mut self, warp: &mut Warp, step: &WgmmaStep) {
         let atom = &step.atom;
-        let at = warp.issue([step.a.place.index, step.b.place.index]);
+        let read: Vec<Slot> = match &step.a {
+            LeftOp::Shared(a) => vec![a.place.index],
+            LeftOp::Registers(a) => warp.elements(a, atom.left_registers()).collect(),
+        };
+        let at = warp.issue(read.into_iter().chain([step.b.place.index]));
         warp.multiplied = warp.multiplied.max(at) + latency::EIGHT_COLUMNS * f64::from(atom.n / 8);
         let part = warp.weight * (atom.multiply_adds() / u64::from(GroupAtom::WARPS)) as f64;
         self.count.numbers[place_of(atom.a)] += part;

@@ -172,7 +172,8 @@ impl Builder<'_> {
             | Stmt::WgmmaFence
             | Stmt::WgmmaCommit
             | Stmt::WgmmaWait { .. }
-            | Stmt::ProxyFence => self.foreign = true,
+            | Stmt::ProxyFence
+            | Stmt::SetRegisters { .. } => self.foreign = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::AsyncCommit => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => {}
         }

@@ -1,0 +1,51 @@
+//! What an attention becomes on warp groups: its roles, and what its turns wait for.
+
+use super::kernels::{All, Past, Sight, attention_of_groups};
+use crate::launches::best_facts;
+use girih_core::cuda::emit;
+use girih_core::lower::lower;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::target::Target;
+
+/// The text for heads of `d` columns, under these settings.
+fn text<S: Sight>(d: i64, settings: &str) -> String {
+    let kernel = (attention_of_groups::Kernel::<S>::def().build)().unwrap_or_else(|e| panic!("{e}"));
+    let schedule = parse_schedule(&kernel, &format!("BE={d},BD={d},TM=8,TD=8,V=8,{settings}")).unwrap_or_else(|e| panic!("{e}"));
+    let mut facts = best_facts(&kernel);
+    // One tile spans the queries' columns: their loop takes one turn.
+    for p in [0, 1] {
+        facts.tensors[p].as_mut().expect("a tensor").bound(1, d);
+    }
+    let text = emit(&lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}")));
+    // But for the line of this source.
+    text.lines().filter(|l| !l.contains("kernels.rs:")).map(|l| format!("{l}\n")).collect()
+}
+
+fn count(text: &str, part: &str) -> usize {
+    text.matches(part).count()
+}
+
+/// Behind the queries' copy consumers wait for full stages and for their products alone; weights stay where the scores were added up.
+#[test]
+fn a_turn_of_attention_on_warp_groups_meets_nobody() {
+    for text in
+        [text::<All>(64, "BM=128,BN=64,U=Wgmma,W=8,R=2,C=Tensor,G=0"), text::<Past>(64, "BM=128,BN=64,U=Wgmma,W=8,R=2,C=Tensor,G=0")]
+    {
+        let consumers = &text[text.find("// the consumers").unwrap_or_else(|| panic!("no roles in\n{text}"))..];
+        let turn = &consumers[consumers.find("for (int turn").unwrap_or_else(|| panic!("no turns in\n{text}"))..];
+        let turn = &turn[..turn.find("\n        }\n").unwrap_or(turn.len())];
+        assert_eq!((count(turn, "barrier_sync"), count(turn, "__syncthreads")), (0, 0), "{text}");
+        assert_eq!(count(turn, "mbarrier_wait("), 1, "{text}");
+        assert_eq!((count(turn, "wgmma_m64n64k16_f16<0, 0>("), count(turn, "wgmma_m64n64k16_f16_fed<1>(")), (1, 1), "{text}");
+        assert!(!text.contains("operand_smem"), "{text}");
+    }
+}
+
+#[test]
+fn texts_of_attention_on_warp_groups() {
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("attention_of_groups", text::<All>(64, "BM=64,BN=64,U=Wgmma,W=4,R=2,C=Async,G=0"));
+        insta::assert_snapshot!("attention_of_groups_overlapped", text::<All>(64, "BM=64,BN=64,U=Wgmma,W=4,R=3,C=Tensor,G=0"));
+        insta::assert_snapshot!("attention_of_groups_causal", text::<Past>(128, "BM=128,BN=64,U=Wgmma,W=8,R=2,C=Tensor,G=0"));
+    });
+}
