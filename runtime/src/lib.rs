@@ -20,6 +20,8 @@ pub mod cores;
 #[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod explain;
+#[cfg(feature = "tune")]
+pub mod ladder;
 #[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod measure;

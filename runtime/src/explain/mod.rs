@@ -13,7 +13,7 @@ pub mod numbers;
 pub mod stored;
 pub mod text;
 mod tuning_text;
-mod units;
+pub(crate) mod units;
 
 use crate::measure::floor::Floor;
 use crate::tune::floor::{Basis, Predicted};
