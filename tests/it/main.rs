@@ -69,6 +69,7 @@ mod shared;
 mod snapshots;
 mod spans;
 mod spellings;
+mod teaching;
 mod temporaries;
 mod threads;
 mod tidy;
