@@ -26,6 +26,9 @@ pub mod ladder;
 #[cfg(feature = "tune")]
 pub mod measure;
 #[doc(hidden)]
+#[cfg(feature = "tune")]
+pub mod report;
+#[doc(hidden)]
 pub mod store;
 #[doc(hidden)]
 #[cfg(feature = "tune")]

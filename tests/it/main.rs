@@ -61,6 +61,7 @@ mod random;
 mod recordings;
 mod reductions;
 mod replay;
+mod reports;
 mod rungs;
 mod sampling;
 mod sass;

@@ -26,6 +26,7 @@ mod peers;
 mod picture;
 mod presets;
 mod record;
+mod report;
 mod run;
 mod settings;
 mod show;
@@ -65,6 +66,8 @@ enum Command {
     Diff(diff::Args),
     /// Climb a ladder: a technique from the naive kernel to the best one, each rung timed beside the one before and explained by its counters.
     Ladder(ladder::Args),
+    /// Write all that is known of some challenges as one page of HTML: roofline, trials, knobs, ladder, winners.
+    Report(report::Args),
     /// Say what was found on this machine, what is missing and what to do.
     Doctor(doctor::Args),
     /// Compare evaluator, simulator (or GPU) and plain-Rust reference over odd sizes and sampled schedules.
@@ -104,6 +107,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Ladder(args) => ladder::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Run(args) => run::run(&args),

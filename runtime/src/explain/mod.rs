@@ -12,6 +12,7 @@ pub mod knobs;
 pub mod numbers;
 pub mod stored;
 pub mod text;
+pub mod trials;
 mod tuning_text;
 pub(crate) mod units;
 
