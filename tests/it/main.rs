@@ -70,6 +70,7 @@ mod shared;
 mod snapshots;
 mod spans;
 mod spellings;
+mod strategies;
 mod teaching;
 mod temporaries;
 mod threads;
