@@ -60,3 +60,30 @@ girih::challenge! {
     .perf_at("M=1024, N=1024, K=1024, alpha=1.0, beta=1.0")
     .flops(|s| 2.0 * s.size("M") * s.size("N") * s.size("K"))
 }
+
+girih::ladder! {
+    Ladder::new("gemm", "Matrix multiplication in 16-bit floats, up to matrix units", "gemm")
+        .at("M=4096, N=4096, K=4096")
+        .rung(
+            "A thread for each result, operands from global memory",
+            "BM=32,BN=32,BK=32,TM=1,TN=1,V=1,U=Ffma,W=2,O=Direct,S=1,P=Registers,X=1,Z=1,Y=1,Q=1",
+        )
+        .rung("Operands through shared memory", "BM=32,BN=32,BK=32,TM=1,TN=1,V=1,U=Ffma,W=2,O=Shared,S=1,P=Registers,X=1,Z=1,Y=1,Q=1")
+        .rung(
+            "8 x 8 results a thread, 16 bytes an access",
+            "BM=128,BN=128,BK=32,TM=8,TN=8,V=8,U=Ffma,W=2,O=Shared,S=1,P=Registers,X=1,Z=1,Y=1,Q=1",
+        )
+        .rung(
+            "Asynchronous copies in four stages, ahead of their use",
+            "BM=128,BN=128,BK=32,TM=8,TN=8,V=8,U=Ffma,W=2,O=Shared,S=4,P=Async,X=1,Z=1,Y=1,Q=1",
+        )
+        .rung("Matrix instructions of a warp (mma)", "BM=128,BN=128,BK=32,TM=8,TN=8,V=8,U=Mma,W=8,O=Shared,S=4,P=Async,X=8,Z=1,Y=1,Q=2")
+        .rung(
+            "Matrix instructions of a warp group, which reads its operands in shared memory (wgmma)",
+            "BM=128,BN=128,BK=64,TM=8,TN=8,V=8,U=Wgmma,W=8,O=Shared,S=4,P=Async,X=8,Z=1,Y=1,Q=1",
+        )
+        .rung(
+            "Roles: a warp copies by tensor maps, the others do nothing but multiply",
+            "BM=128,BN=256,BK=64,TM=8,TN=8,V=8,U=Wgmma,W=8,O=Shared,S=4,P=Tensor,X=8,Z=1,Y=1,Q=1",
+        )
+}

@@ -52,6 +52,7 @@ pub mod interleave;
 pub mod jacobi_stencil_2d;
 pub mod kmeans_clustering;
 pub mod koalabear_column_sums;
+pub mod ladders;
 pub mod layer_normalization;
 pub mod leaky_relu;
 pub mod linear_attention;

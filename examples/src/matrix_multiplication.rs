@@ -58,3 +58,31 @@ girih::challenge! {
     .perf_at("M=8192, N=6144, K=4096")
     .flops(|s| 2.0 * s.size("M") * s.size("N") * s.size("K"))
 }
+
+girih::ladder! {
+    Ladder::new("matrix_multiplication", "Matrix multiplication in fp32", "matrix_multiplication")
+        .rung(
+            "A thread for each result, operands from global memory",
+            "multiply-adds=yes; matrix_multiplication: BM=32,BN=32,BK=16,TM=1,TN=1,V=1,O=Direct,S=1,P=Registers,X=1,Z=1,Y=1,Q=1,L=3",
+        )
+        .rung(
+            "Operands through shared memory",
+            "multiply-adds=yes; matrix_multiplication: BM=32,BN=32,BK=16,TM=1,TN=1,V=1,O=Shared,S=1,P=Registers,X=1,Z=1,Y=1,Q=1,L=3",
+        )
+        .rung(
+            "8 x 8 results a thread, in registers",
+            "multiply-adds=yes; matrix_multiplication: BM=128,BN=128,BK=16,TM=8,TN=8,V=1,O=Shared,S=1,P=Registers,X=1,Z=1,Y=1,Q=1,L=3",
+        )
+        .rung(
+            "16 bytes an access, the left operand transposed on its way to shared memory",
+            "multiply-adds=yes; matrix_multiplication: BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Transposed,S=1,P=Registers,X=1,Z=1,Y=1,Q=1,L=3",
+        )
+        .rung(
+            "Asynchronous copies in four stages, ahead of their use",
+            "multiply-adds=yes; matrix_multiplication: BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=4,P=Async,X=1,Z=1,Y=1,Q=1,L=3",
+        )
+        .rung(
+            "Two blocks a multiprocessor, in an order that shares the cache",
+            "multiply-adds=yes; matrix_multiplication: BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=4,P=Async,X=8,Z=1,Y=1,Q=2,L=3",
+        )
+}

@@ -35,3 +35,12 @@ girih::challenge! {
         .perf_at("N=25_000_000")
         .flops(|s| s.size("N"))
 }
+
+girih::ladder! {
+    Ladder::new("vector_add", "Vector addition", "vector_add")
+        .rung("One thread, one element, in blocks of 1024", "T=1024")
+        .rung("Smaller blocks", "T=256")
+        .rung("Four elements a thread", "T=1024,C=4")
+        .rung("In one access of 16 bytes", "T=1024,C=4,V=4")
+        .rung("Eight elements a thread: more bytes on their way", "T=1024,C=8,V=4")
+}

@@ -20,9 +20,14 @@ pub mod cores;
 #[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod explain;
+#[cfg(feature = "tune")]
+pub mod ladder;
 #[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod measure;
+#[doc(hidden)]
+#[cfg(feature = "tune")]
+pub mod report;
 #[doc(hidden)]
 pub mod store;
 #[doc(hidden)]

@@ -1,11 +1,12 @@
 //! Predictions beside times that were measured: `tests/recordings/*.txt.gz`, which `autotune record` has written on a GPU.
 
 use girih::challenge::Sizes;
-use girih::subject::names;
+use girih::subject::{Subject, names};
 use girih::tune::launches::at;
 use girih::tune::predict::Prediction;
 use girih::tune::record::schedules;
-use girih::tune::recording::{Recording, parse};
+use girih::tune::recording::{Recording, Timed, parse};
+use girih_core::schedule::Schedule;
 use girih_core::target::{TARGETS, Target};
 use girih_core::tile::Kernel;
 use std::io::Read;
@@ -30,18 +31,29 @@ const LEAST: usize = 12;
 /// Of all schedules one in so many is predicted, where no recording is asked for by name (`GIRIH_TEST_CHALLENGE=softmax`, `=all`).
 const EVERY: usize = 3;
 
-fn judged(recording: &Recording, every: usize) -> Result<Verdict, String> {
+/// The GPU of a recording.
+pub fn target_of(recording: &Recording) -> &'static Target {
     let device = recording.device.to_lowercase();
     let target = TARGETS.iter().find(|t| device.contains(t.name)).or_else(|| Target::find(&recording.arch));
-    let target = target.ok_or_else(|| format!("{} is no known GPU", recording.device))?;
+    target.unwrap_or_else(|| panic!("{} is no known GPU", recording.device))
+}
+
+/// A recorded schedule: the subject with its variants, its kernels, and a schedule for each; nothing where these are no longer theirs.
+pub fn way_of(recording: &Recording, timed: &Timed) -> Option<(Subject, Vec<Kernel>, Vec<Schedule>)> {
+    let subject = names::subject(&recording.name).unwrap_or_else(|e| panic!("{e}"));
+    let chosen = |name: &String| timed.joint.variants.iter().find(|(n, _)| n == name).is_none_or(|(_, first)| *first);
+    let subject = subject.with_variants(&subject.source.variants.iter().map(chosen).collect::<Vec<bool>>());
+    let kernels: Vec<Kernel> = subject.program.sites().iter().filter_map(|d| (d.build)().ok()).collect();
+    let way = schedules(&subject, &kernels, timed)?;
+    Some((subject, kernels, way))
+}
+
+fn judged(recording: &Recording, every: usize) -> Result<Verdict, String> {
+    let target = target_of(recording);
     let sizes = Sizes::parse(&recording.sizes)?;
     let mut pairs = Vec::new();
     for timed in recording.timed.iter().step_by(every) {
-        let subject = names::subject(&recording.name)?;
-        let chosen = |name: &String| timed.joint.variants.iter().find(|(n, _)| n == name).is_none_or(|(_, first)| *first);
-        let subject = subject.with_variants(&subject.source.variants.iter().map(chosen).collect::<Vec<bool>>());
-        let kernels: Vec<Kernel> = subject.program.sites().iter().filter_map(|d| (d.build)().ok()).collect();
-        let Some(way) = schedules(&subject, &kernels, timed) else { continue };
+        let Some((subject, kernels, way)) = way_of(recording, timed) else { continue };
         let mut us = 0.0;
         for launch in &at(&subject, &sizes)? {
             let prediction = Prediction::new(&subject, &sizes, (&kernels[launch.site], launch), target, way.clone());
@@ -82,6 +94,20 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
     if aa * bb > 0.0 { ab / (aa * bb).sqrt() } else { 0.0 }
 }
 
+/// All that is recorded.
+pub fn recordings() -> Vec<Recording> {
+    // Links the gallery in.
+    use girih_examples as _;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
+    let files = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+    let mut all = Vec::new();
+    for file in files {
+        let text = unzipped(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        all.extend(parse(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display())));
+    }
+    all
+}
+
 fn unzipped(file: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(file)?).read_to_string(&mut text)?;
@@ -103,23 +129,16 @@ fn ranks_and_correlations_are_what_they_are() {
 /// Ranks, the best of the first eight, and errors, in the median of what is recorded.
 #[test]
 fn predictions_stand_beside_recorded_times() {
-    // Links the gallery in.
-    use girih_examples as _;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
-    let files = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
     let asked = std::env::var("GIRIH_TEST_CHALLENGE").ok().filter(|names| names != "all");
     let every = if std::env::var_os("GIRIH_TEST_CHALLENGE").is_some() { 1 } else { EVERY };
     let mut verdicts = Vec::new();
-    for file in files {
-        let text = unzipped(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-        for recording in parse(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display())) {
-            if asked.as_ref().is_some_and(|names| !names.split(',').any(|n| n == recording.name)) {
-                continue;
-            }
-            match judged(&recording, every) {
-                Ok(verdict) => verdicts.push(verdict),
-                Err(e) => println!("{}: {e}", recording.name),
-            }
+    for recording in recordings() {
+        if asked.as_ref().is_some_and(|names| !names.split(',').any(|n| n == recording.name)) {
+            continue;
+        }
+        match judged(&recording, every) {
+            Ok(verdict) => verdicts.push(verdict),
+            Err(e) => println!("{}: {e}", recording.name),
         }
     }
     for v in &verdicts {

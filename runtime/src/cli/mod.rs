@@ -19,12 +19,14 @@ mod doctor;
 mod explain;
 mod export;
 mod exports;
+mod ladder;
 mod list;
 mod peers;
 #[cfg_attr(not(feature = "image"), path = "no_picture.rs")]
 mod picture;
 mod presets;
 mod record;
+mod report;
 mod run;
 mod settings;
 mod show;
@@ -62,6 +64,10 @@ enum Command {
     Explain(explain::Args),
     /// Compare two schedules: their CUDA C, and what changes in the counts.
     Diff(diff::Args),
+    /// Climb a ladder: a technique from the naive kernel to the best one, each rung timed beside the one before and explained by its counters.
+    Ladder(ladder::Args),
+    /// Write all that is known of some challenges as one page of HTML: roofline, trials, knobs, ladder, winners.
+    Report(report::Args),
     /// Say what was found on this machine, what is missing and what to do.
     Doctor(doctor::Args),
     /// Compare evaluator, simulator (or GPU) and plain-Rust reference over odd sizes and sampled schedules.
@@ -100,6 +106,8 @@ pub fn main() -> ExitCode {
         Command::Show(args) => show::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Ladder(args) => ladder::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Run(args) => run::run(&args),

@@ -1,6 +1,5 @@
 //! `show`: a kernel at one schedule, at any level from tile IR to SASS.
 
-use super::settings::{self, Set};
 use super::{acceptance_json, device, print_json};
 use crate::compile::{Compiled, Output, compile};
 use crate::launch::program_schedule::Joint;
@@ -11,6 +10,7 @@ use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::subject::names;
 use crate::subject::schedules;
+use crate::subject::set::{self, Set};
 use crate::tune::launches::{AtPerf, Launch};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let (joint, subject) = preset_program(&subject, &Sizes::default(), target, args.preset);
     let subject = set.applied(&subject)?;
     let subject = match &only {
-        Some(site) => settings::having(subject, site, set.chooses())?,
+        Some(site) => set::having(subject, site, set.chooses())?,
         None => subject,
     };
     let names = subject.program.site_names();

@@ -173,7 +173,7 @@ fn show(store: &Store, which: &Which, as_json: bool) -> Result<(), String> {
         if as_json {
             print_json(&json!({
                 "kernel": s.kernel, "device": s.device, "sizes": s.sizes, "lengths": s.lengths, "facts": s.facts, "schedule": s.schedule,
-                "median_us": s.median_us, "versions": s.versions, "day": s.day,
+                "median_us": s.median_us, "versions": s.versions, "made": s.made, "day": s.day,
             }));
             continue;
         }
@@ -182,7 +182,8 @@ fn show(store: &Store, which: &Which, as_json: bool) -> Result<(), String> {
             println!("{of}");
             last = of;
         }
-        println!("  {:>10.2} us  {}  [{}; {}, {}]", s.median_us, s.schedule, s.sizes, s.versions, s.day);
+        let made = if s.made.is_empty() { String::new() } else { format!(", {}", s.made) };
+        println!("  {:>10.2} us  {}  [{}; {}{made}, {}]", s.median_us, s.schedule, s.sizes, s.versions, s.day);
     }
     Ok(())
 }

@@ -3,12 +3,15 @@
 use super::device::{self, DeviceChoice};
 use super::{acceptance_json, compile_apart, parse_time, print_json, sweeps};
 use crate::child::Launcher;
+use crate::compile::nvrtc;
+use crate::store::provenance::Provenance;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::subject::names::{self, Unbuilt};
 use crate::tune::client::{self, WORKER};
 use crate::tune::search::{Budget, Strategy};
+use crate::tune::shard::Shard;
 use crate::tune::{Among, By, Options, Progress, SiteOutcome, Tuned, Workers, tune};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -50,7 +53,11 @@ pub struct Args {
     /// Number of trials of each launch site.
     #[arg(long, value_name = "N")]
     trials: Option<usize>,
-    /// Order of trials: what the model likes first, the space's order, or random.
+    /// One of several shares, as 2/4, whose others run elsewhere: of several calls every fourth; of one call every fourth candidate. Their
+    /// stores are merged behind that (`autotune store merge`).
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["space", "schedules"])]
+    shard: Option<Shard>,
+    /// Which candidate comes next.
     #[arg(long, value_enum, default_value = "model")]
     strategy: StrategyChoice,
     /// Limit for one trial; a candidate that takes longer is dropped.
@@ -69,9 +76,14 @@ pub struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum StrategyChoice {
+    /// What the model likes first, then what lies near the fastest.
     Model,
+    /// The space's order.
     Exhaustive,
+    /// A random order.
     Random,
+    /// What the model likes first, then children of the fastest few.
+    Evolve,
 }
 
 /// One call to tune for.
@@ -96,7 +108,16 @@ fn tasks(args: &Args) -> Result<(Vec<Task>, Vec<Unbuilt>), String> {
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
-    let (tasks, unbuilt) = tasks(args)?;
+    let (mut tasks, unbuilt) = tasks(args)?;
+    let among = match args.shard {
+        Some(shard) if tasks.len() == 1 => Some(Among::Shard(shard)),
+        Some(shard) => {
+            let mut place = 0..;
+            tasks.retain(|_| place.next().is_some_and(|at| shard.takes(at)));
+            None
+        }
+        None => among(args)?,
+    };
     let by = by(args)?;
     // Predictions read registers from compiled kernels.
     device::provide_nvrtc();
@@ -104,12 +125,12 @@ pub fn run(args: &Args) -> Result<(), String> {
         StrategyChoice::Model => Strategy::Model,
         StrategyChoice::Exhaustive => Strategy::Exhaustive,
         StrategyChoice::Random => Strategy::Random { seed: 1 },
+        StrategyChoice::Evolve => Strategy::Evolve { seed: 1 },
     };
     let budget = Budget { time: args.budget, trials: args.trials };
-    let among = among(args)?;
     let mut options = Options { by, budget, strategy, limit: args.limit, fresh: args.fresh, only: None, among };
     compile_apart(args.compile_limit)?;
-    let store = Store::open_default().map_err(|e| e.to_string())?;
+    let store = Store::open_default().map_err(|e| e.to_string())?.making(provenance(&options.by));
     let stop = interrupt_flag();
     names::tell(&unbuilt);
     let mut failures: Vec<String> = unbuilt.into_iter().map(|u| u.name).collect();
@@ -128,6 +149,15 @@ pub fn run(args: &Args) -> Result<(), String> {
         eprintln!("stopped; every trial so far is in {}, and the same command goes on from there", store.path().display());
     }
     if failures.is_empty() { Ok(()) } else { Err(format!("could not tune {}", failures.join(", "))) }
+}
+
+/// Under which driver, NVRTC and clocks times are measured; of predictions nothing is known, nor does it matter.
+fn provenance(by: &By) -> Provenance {
+    let By::Measurement(workers) = by else { return Provenance::default() };
+    let (driver, clocks) = workers.gpu.driver_and_clocks();
+    let nvrtc = nvrtc::identity().ok().map(|i| format!("{}.{}", i.version.0, i.version.1));
+    let clocks = clocks.map(|(multiprocessors, memory)| format!("{multiprocessors}/{memory} MHz"));
+    Provenance { driver: driver.unwrap_or_default(), nvrtc: nvrtc.unwrap_or_default(), clocks: clocks.unwrap_or_default() }
 }
 
 /// Which part of a space was asked for.

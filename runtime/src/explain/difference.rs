@@ -7,6 +7,7 @@ use super::text::Lines;
 use super::units::{amount, bytes, kib, plain};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
+use crate::tune::floor::Basis;
 use girih_core::schedule::Schedule;
 use similar::TextDiff;
 
@@ -21,8 +22,9 @@ pub struct Side {
     pub source: String,
     /// Its launches.
     pub launches: Vec<Numbers>,
-    /// Predicted microseconds of all of them.
+    /// Predicted microseconds of all of them, and how they came to be.
     pub us: f64,
+    pub basis: Basis,
     /// Times that were measured.
     pub measured: Vec<Measured>,
     /// The verdict on its cubin; without one registers are a guess.
@@ -52,6 +54,7 @@ fn one(at: &At) -> Result<Side, String> {
         source: compiled.map_err(|e| e.to_string())?.source,
         launches: Numbers::of(&explained, at.options.target),
         us: explained.us,
+        basis: explained.basis,
         measured: measured(at, stored(at)?.as_ref()),
         verdict: verdict(&explained),
     })

@@ -277,7 +277,7 @@ fn winning_program(at: &At) -> Option<Measured> {
 }
 
 /// Whether a trial is of the code that its schedule gives now.
-fn is_of_this_code(kernel: &Kernel, facts: &Facts, target: &Target, trial: &Trial) -> bool {
+pub(super) fn is_of_this_code(kernel: &Kernel, facts: &Facts, target: &Target, trial: &Trial) -> bool {
     parse_schedule(kernel, &trial.schedule).is_ok_and(|schedule| trial.code == code(kernel, facts, &schedule, target))
 }
 
@@ -303,7 +303,7 @@ fn tuning(at: &At, stored: Option<Stored>) -> Tuning {
 }
 
 /// The command that makes trials of the site.
-fn command(at: &At) -> String {
+pub(super) fn command(at: &At) -> String {
     let site = if at.way.len() > 1 { format!(".{}", at.site) } else { String::new() };
     let own_size = at.subject.perf_sizes(&Sizes::default()).is_ok_and(|perf| perf == *at.sizes);
     let size = if own_size { String::new() } else { format!(" --size {}", at.sizes.to_string().replace(' ', ",")) };

@@ -12,8 +12,9 @@ pub mod knobs;
 pub mod numbers;
 pub mod stored;
 pub mod text;
+pub mod trials;
 mod tuning_text;
-mod units;
+pub(crate) mod units;
 
 use crate::measure::floor::Floor;
 use crate::tune::floor::{Basis, Predicted};

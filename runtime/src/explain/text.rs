@@ -138,7 +138,7 @@ fn bounds(out: &mut Lines, n: &Numbers) {
 }
 
 /// What a bound is, for a learner.
-fn in_words(bound: Bottleneck) -> &'static str {
+pub(crate) fn in_words(bound: Bottleneck) -> &'static str {
     match bound {
         Bottleneck::Latency => "memory latency: waves of blocks, each as long as its chain of dependent operations",
         Bottleneck::Shared => "shared memory and L1: passes through the banks, lines of global accesses",

@@ -1,5 +1,6 @@
 //! The store's database: every trial, stored at once in SQLite.
 
+use super::provenance::Provenance;
 use super::schema::{SCHEMA, bring_up_to_date};
 use super::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried, default_folder};
 use girih_core::facts_distance::Occasion;
@@ -12,6 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Store {
     path: PathBuf,
     pub(super) db: Connection,
+    /// Under what rows are made from now on.
+    made: Provenance,
 }
 
 impl Store {
@@ -34,7 +37,27 @@ impl Store {
             Ok(db)
         };
         let db = open().map_err(|e| StoreError::Database(path.to_path_buf(), e))?;
-        Ok(Store { path: path.to_path_buf(), db })
+        Ok(Store { path: path.to_path_buf(), db, made: Provenance::default() })
+    }
+
+    /// The store with where rows come from that are made from now on.
+    pub fn making(self, made: Provenance) -> Store {
+        Store { made, ..self }
+    }
+
+    /// How many of a key's trials were made elsewhere, and what is other there; nothing where all that is known fits.
+    pub fn made_elsewhere(&self, key: &TrialKey) -> Result<Option<(usize, String)>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<(String, usize)>> {
+            let mut rows = self.db.prepare_cached(
+                "SELECT made, count(*) FROM trials WHERE identity = ?1 AND facts = ?2 AND sizes = ?3 AND device = ?4 AND arch = ?5
+                 AND versions = ?6 GROUP BY made ORDER BY max(at) DESC",
+            )?;
+            let key = params![hex(key.identity), key.facts, key.sizes, key.device, key.arch, VERSIONS];
+            rows.query_map(key, |r| Ok((r.get(0)?, r.get::<_, i64>(1)? as usize)))?.collect()
+        };
+        let groups = query().map_err(|e| self.error(e))?;
+        let others = groups.into_iter().filter_map(|(made, count)| Some((count, Provenance::parse(&made).other_than(&self.made)?)));
+        Ok(others.reduce(|(count, latest), (more, _)| (count + more, latest)))
     }
 
     /// Where the store lies.
@@ -47,8 +70,8 @@ impl Store {
         let samples: Vec<String> = trial.samples_us.iter().map(|s| format!("{s:.3}")).collect();
         self.done(self.db.execute(
             "INSERT OR REPLACE INTO trials (identity, kernel, facts, sizes, device, arch, schedule, status, reason, median_us, samples_us,
-                                            registers, versions, at, flaw, lengths, code)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+                                            registers, versions, at, flaw, lengths, code, made)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
             params![
                 hex(key.identity),
                 key.kernel,
@@ -66,7 +89,8 @@ impl Store {
                 now(),
                 trial.flaw,
                 text(key.lengths.as_ref()),
-                trial.code.map(hex)
+                trial.code.map(hex),
+                self.made.to_string()
             ],
         ))
     }
@@ -114,8 +138,8 @@ impl Store {
             params![hex(key.identity), key.facts, key.sizes, key.device, key.arch],
         ))?;
         self.done(self.db.execute(
-            "INSERT OR REPLACE INTO elected (identity, kernel, facts, sizes, device, arch, schedule, median_us, versions, at, lengths)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT OR REPLACE INTO elected (identity, kernel, facts, sizes, device, arch, schedule, median_us, versions, at, lengths, made)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             params![
                 hex(key.identity),
                 key.kernel,
@@ -127,7 +151,8 @@ impl Store {
                 elected.median_us,
                 VERSIONS,
                 now(),
-                text(key.lengths.as_ref())
+                text(key.lengths.as_ref()),
+                self.made.to_string()
             ],
         ))
     }

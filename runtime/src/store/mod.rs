@@ -10,6 +10,10 @@
 mod absent;
 #[cfg(feature = "tune")]
 mod database;
+#[cfg(all(test, feature = "tune"))]
+mod faults;
+#[cfg(feature = "tune")]
+pub mod provenance;
 #[cfg(feature = "tune")]
 pub mod rows;
 #[cfg(feature = "tune")]

@@ -1,7 +1,8 @@
 //! Rows of the store that travel: as JSON that another machine's store takes up, counted, shown and removed.
 //!
 //! The first line says the format, `{"girih_store":1}`; every other one is a row, its table and its columns by name. What a column means
-//! [`super::TrialKey`], [`super::Trial`] and [`super::Elected`] say; `versions` is the girih that wrote the row, `at` when, in milliseconds since 1970.
+//! [`super::TrialKey`], [`super::Trial`] and [`super::Elected`] say; `versions` is the girih that wrote the row, `at` when, in milliseconds since 1970, `made` under which
+//! driver, NVRTC and clocks.
 
 use super::StoreError;
 use super::database::Store;
@@ -19,18 +20,37 @@ struct Table {
     name: &'static str,
     key: &'static [&'static str],
     others: &'static [&'static str],
+    /// Whether the row of a text takes the place of one with the same key.
+    replaces: &'static str,
 }
 
 const TABLES: [Table; 2] = [
     Table {
         name: "trials",
         key: &["identity", "facts", "sizes", "device", "arch", "schedule"],
-        others: &["kernel", "status", "reason", "median_us", "samples_us", "registers", "versions", "at", "flaw", "lengths", "code"],
+        others: &[
+            "kernel",
+            "status",
+            "reason",
+            "median_us",
+            "samples_us",
+            "registers",
+            "versions",
+            "at",
+            "flaw",
+            "lengths",
+            "code",
+            "made",
+        ],
+        replaces: "excluded.at > trials.at",
     },
     Table {
         name: "elected",
         key: &["identity", "facts", "sizes", "device", "arch", "lengths"],
-        others: &["kernel", "schedule", "median_us", "versions", "at"],
+        others: &["kernel", "schedule", "median_us", "versions", "at", "made"],
+        // Shares of one search elect one schedule each: the fastest of them is the whole search's.
+        replaces: "CASE WHEN excluded.versions = elected.versions AND excluded.made = elected.made
+                   THEN excluded.median_us < elected.median_us ELSE excluded.at > elected.at END",
     },
 ];
 
@@ -39,17 +59,18 @@ impl Table {
         [self.key, self.others].concat()
     }
 
-    /// Takes up a row; one of the same key stays where it is as new.
+    /// Takes up a row; one of the same key stays unless this one replaces it.
     fn upsert(&self) -> String {
         let columns = self.columns();
         let places: Vec<String> = (1..=columns.len()).map(|i| format!("?{i}")).collect();
         let new: Vec<String> = self.others.iter().map(|c| format!("{c} = excluded.{c}")).collect();
         format!(
-            "INSERT INTO {name} ({}) VALUES ({}) ON CONFLICT ({}) DO UPDATE SET {} WHERE excluded.at > {name}.at",
+            "INSERT INTO {name} ({}) VALUES ({}) ON CONFLICT ({}) DO UPDATE SET {} WHERE {}",
             columns.join(", "),
             places.join(", "),
             self.key.join(", "),
             new.join(", "),
+            self.replaces,
             name = self.name
         )
     }
@@ -121,8 +142,9 @@ pub struct Shown {
     pub facts: String,
     pub schedule: String,
     pub median_us: f64,
-    /// The girih that elected it, and the day.
+    /// The girih that elected it, under which driver, NVRTC and clocks where that is known, and the day.
     pub versions: String,
+    pub made: String,
     pub day: String,
 }
 
@@ -154,13 +176,13 @@ impl Store {
     pub fn shown(&self, which: &Which) -> Result<Vec<Shown>, StoreError> {
         let (condition, values) = which.condition();
         let text = format!(
-            "SELECT kernel, device, sizes, lengths, facts, schedule, median_us, versions, date(at / 1000, 'unixepoch') FROM elected
+            "SELECT kernel, device, sizes, lengths, facts, schedule, median_us, versions, date(at / 1000, 'unixepoch'), made FROM elected
              WHERE {condition} ORDER BY kernel, device, sizes, at"
         );
         let read = |r: &Row| {
             let (kernel, device, sizes, lengths, facts) = (r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?);
-            let (schedule, median_us, versions, day) = (r.get(5)?, r.get(6)?, r.get(7)?, r.get(8)?);
-            Ok(Shown { kernel, device, sizes, lengths, facts, schedule, median_us, versions, day })
+            let (schedule, median_us, versions, day, made) = (r.get(5)?, r.get(6)?, r.get(7)?, r.get(8)?, r.get(9)?);
+            Ok(Shown { kernel, device, sizes, lengths, facts, schedule, median_us, versions, made, day })
         };
         let query = || -> rusqlite::Result<Vec<Shown>> { self.db.prepare(&text)?.query_map(params_from_iter(values), read)?.collect() };
         query().map_err(|e| self.error(e))
@@ -194,7 +216,8 @@ impl Store {
         Ok(count)
     }
 
-    /// Takes up rows that [`Store::export`] wrote, all or none: those that are new here, or newer than what is here. How many those were,
+    /// Takes up rows that [`Store::export`] wrote, all or none: those that are new here, trials newer than what is here, and elections that are
+    /// faster, or newer where they were made under another driver, NVRTC or girih. How many those were,
     /// and how many there are in the text.
     ///
     /// # Errors
@@ -260,6 +283,8 @@ fn values_of(row: &Json) -> Result<(&'static Table, Vec<Value>), String> {
         Some(Json::String(text)) => Ok(Value::Text(text.clone())),
         Some(Json::Number(n)) => Ok(n.as_i64().map_or_else(|| Value::Real(n.as_f64().unwrap_or(f64::NAN)), Value::Integer)),
         Some(other) => Err(format!("`{column}` is {other}; a text, a number or null is allowed")),
+        // Former versions did not write it down.
+        None if *column == "made" => Ok(Value::Text(String::new())),
         None => Err(format!("a row of {named} has a `{column}`, and this one has none")),
     };
     Ok((table, table.columns().iter().map(value).collect::<Result<_, _>>()?))

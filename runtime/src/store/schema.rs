@@ -9,18 +9,21 @@ pub(super) const SCHEMA: &str = "
         device TEXT NOT NULL, arch TEXT NOT NULL, schedule TEXT NOT NULL,
         status TEXT NOT NULL, reason TEXT NOT NULL, median_us REAL, samples_us TEXT NOT NULL, registers INTEGER,
         versions TEXT NOT NULL, at INTEGER NOT NULL, flaw TEXT, lengths TEXT NOT NULL DEFAULT '', code TEXT,
+        made TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (identity, facts, sizes, device, arch, schedule));
     CREATE TABLE IF NOT EXISTS elected (
         identity TEXT NOT NULL, kernel TEXT NOT NULL, facts TEXT NOT NULL, sizes TEXT NOT NULL,
         device TEXT NOT NULL, arch TEXT NOT NULL, schedule TEXT NOT NULL, median_us REAL NOT NULL,
         versions TEXT NOT NULL, at INTEGER NOT NULL, lengths TEXT NOT NULL DEFAULT '',
+        made TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (identity, facts, sizes, device, arch, lengths));";
 
 /// Adds what a store of a former version lacks.
 pub(super) fn bring_up_to_date(db: &mut Connection) -> rusqlite::Result<()> {
-    let trials = [("flaw", "TEXT"), ("lengths", "TEXT NOT NULL DEFAULT ''"), ("code", "TEXT")];
-    let whole: rusqlite::Result<bool> =
-        trials.iter().try_fold(has_column(db, "elected", "lengths")?, |all, (name, _)| Ok(all && has_column(db, "trials", name)?));
+    const MADE: (&str, &str) = ("made", "TEXT NOT NULL DEFAULT ''");
+    let trials = [("flaw", "TEXT"), ("lengths", "TEXT NOT NULL DEFAULT ''"), ("code", "TEXT"), MADE];
+    let of_elected = has_column(db, "elected", "lengths")? && has_column(db, "elected", MADE.0)?;
+    let whole: rusqlite::Result<bool> = trials.iter().try_fold(of_elected, |all, (name, _)| Ok(all && has_column(db, "trials", name)?));
     if whole? {
         return Ok(());
     }
@@ -35,7 +38,10 @@ pub(super) fn bring_up_to_date(db: &mut Connection) -> rusqlite::Result<()> {
         // Lengths belong to the key, so the table is made again.
         change.execute_batch("ALTER TABLE elected RENAME TO elected_before")?;
         change.execute_batch(SCHEMA)?;
-        change.execute_batch("INSERT INTO elected SELECT *, '' FROM elected_before; DROP TABLE elected_before")?;
+        change.execute_batch("INSERT INTO elected SELECT *, '', '' FROM elected_before; DROP TABLE elected_before")?;
+    }
+    if !has_column(&change, "elected", MADE.0)? {
+        change.execute_batch(&format!("ALTER TABLE elected ADD COLUMN {} {}", MADE.0, MADE.1))?;
     }
     change.commit()
 }

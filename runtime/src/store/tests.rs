@@ -74,6 +74,7 @@ fn stores_of_former_versions_are_read_and_written() {
     let former = SCHEMA
         .replace(", code TEXT", "")
         .replace(", flaw TEXT", "")
+        .replace("\n        made TEXT NOT NULL DEFAULT '',", "")
         .replace(", lengths TEXT NOT NULL DEFAULT ''", "")
         .replace(", lengths))", "))");
     assert!(!former.contains("lengths"), "{former}");

@@ -131,12 +131,26 @@ pub enum StoreError {
     Folder(PathBuf, std::io::Error),
     /// The file could not be read or written.
     #[cfg(feature = "tune")]
-    #[error("cannot use the tuner's store {0}: {1}; move the file away to start a new one")]
+    #[error("cannot use the tuner's store {0}: {1}; {help}", help = help(.1))]
     Database(PathBuf, rusqlite::Error),
     /// There is none in this build.
     #[cfg(not(feature = "tune"))]
     #[error("this build has no store: build girih with its feature `tune`")]
     Absent,
+}
+
+/// What to do about an error of the database.
+#[cfg(feature = "tune")]
+fn help(error: &rusqlite::Error) -> &'static str {
+    use rusqlite::ErrorCode;
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "free some room, or set GIRIH_CACHE to a folder on another disk",
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            "set GIRIH_CACHE to a folder that can be written"
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "another process holds it: try again when that has ended",
+        _ => "move the file away to start a new one",
+    }
 }
 
 /// A schedule that may serve a launch, and what it was tuned for.

@@ -16,6 +16,7 @@ pub mod names;
 pub(crate) mod random_sizes;
 mod requirements;
 pub mod schedules;
+pub mod set;
 pub(crate) mod sites;
 
 pub use call::{Call, CallArg};

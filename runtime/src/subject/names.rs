@@ -1,5 +1,6 @@
 //! Names on the command line: a challenge's slug, or a kernel's path or the end of one. Unknown names list near matches.
 
+use crate::ladder::ladders;
 use crate::subject::Subject;
 use crate::subject::challenge::{Challenge, challenges};
 use girih_core::registry::{KernelDef, kernels};
@@ -27,7 +28,7 @@ pub struct Unbuilt {
     pub error: String,
 }
 
-/// The subjects of names, or all: every challenge, and every kernel that no challenge uses. Of all, those that cannot be built stand apart:
+/// The subjects of names, or all: every challenge, and every kernel that neither a challenge nor a ladder uses. Of all, those that cannot be built stand apart:
 /// the others are worth the command's work all the same.
 ///
 /// # Errors
@@ -39,7 +40,7 @@ pub fn subjects(names: &[String], all: bool) -> Result<(Vec<Subject>, Vec<Unbuil
             names => Ok((names.iter().map(|n| subject(n)).collect::<Result<_, _>>()?, Vec::new())),
         };
     }
-    let used = in_challenges();
+    let used = in_programs();
     let bare: Vec<KernelDef> = kernels().into_iter().filter(|d| !used.contains(&d.path())).collect();
     let (found, unbuilt) = built(&challenges(), &bare);
     if found.is_empty() && unbuilt.is_empty() { Err(EMPTY.into()) } else { Ok((found, unbuilt)) }
@@ -57,9 +58,10 @@ fn built(challenges: &[Challenge], bare: &[KernelDef]) -> (Vec<Subject>, Vec<Unb
     (found, unbuilt)
 }
 
-/// The paths of kernels that challenges launch.
-fn in_challenges() -> Vec<String> {
-    let programs = challenges().into_iter().filter_map(|c| (c.program.build)().ok());
+/// The paths of kernels that challenges launch, and rungs of ladders.
+fn in_programs() -> Vec<String> {
+    let of_ladders = ladders().into_iter().flat_map(|ladder| ladder.rungs).filter_map(|rung| rung.program);
+    let programs = challenges().into_iter().map(|c| c.program).chain(of_ladders).filter_map(|def| (def.build)().ok());
     programs.flat_map(|p| p.sites()).map(|d| d.path()).collect()
 }
 

@@ -28,6 +28,7 @@ pub mod recording;
 pub mod reduced;
 mod references;
 pub mod search;
+pub mod shard;
 mod site;
 mod streaming_choice;
 mod trials;
@@ -49,6 +50,7 @@ use girih_core::target::Target;
 use girih_core::tile::Kernel;
 pub use program::{Tuned, tune};
 use search::{Budget, Strategy};
+use shard::Shard;
 pub(crate) use site::beside_text;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -80,6 +82,8 @@ pub enum Among {
     Space(String),
     /// Schedules, one per line, `#` before comments; knobs that a line does not name have their defaults.
     Schedules(String),
+    /// One share of the candidates, whose others other machines try.
+    Shard(Shard),
 }
 
 /// What gives times.

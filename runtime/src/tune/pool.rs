@@ -2,6 +2,7 @@
 //! what was tried before, and others as they turn out to lie near the best.
 
 use super::search::Candidates;
+use super::shard::Shard;
 use crate::store::Trial;
 use girih_core::schedule::Permutation;
 use girih_core::schedule::ladder::Ladder;
@@ -35,6 +36,8 @@ pub struct Pool<'a> {
     former: HashMap<String, Trial>,
     /// Whether there are no others than those of the beginning.
     closed: bool,
+    /// Whose candidates are tried, where others try the rest.
+    shard: Option<Shard>,
     found: RefCell<Found>,
     /// Hears of candidates that come to be known later.
     ahead: Option<Sender<Schedule>>,
@@ -99,12 +102,22 @@ impl<'a> Pool<'a> {
 
     fn over(space: &'a Space<'a>, former: &[Trial], closed: bool, found: Found) -> Pool<'a> {
         let former = former.iter().map(|t| (t.schedule.clone(), t.clone())).collect();
-        Pool { space, former, closed, found: RefCell::new(found), ahead: None }
+        Pool { space, former, closed, shard: None, found: RefCell::new(found), ahead: None }
     }
 
     /// Tells of every candidate that comes to be known from now on.
     pub fn announce(&mut self, ahead: Sender<Schedule>) {
         self.ahead = Some(ahead);
+    }
+
+    /// Tries one share of the candidates alone.
+    pub fn deal(&mut self, shard: Shard) {
+        self.shard = Some(shard);
+    }
+
+    /// Whether a candidate is to be tried here; what was tried before is known to all.
+    pub fn is_dealt(&self, candidate: usize) -> bool {
+        self.shard.is_none_or(|shard| shard.holds(&self.get(candidate).name)) || self.known(candidate).is_some()
     }
 
     /// All known now.
@@ -169,7 +182,9 @@ impl Candidates for Pool<'_> {
                 let _ = ahead.send(schedule);
             }
         }
-        found.near.insert(candidate, near.clone());
+        drop(found);
+        near.retain(|c| self.is_dealt(*c));
+        self.found.borrow_mut().near.insert(candidate, near.clone());
         near
     }
 

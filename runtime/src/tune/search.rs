@@ -6,16 +6,28 @@ use girih_core::schedule::Permutation;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// In which order candidates are tried.
+mod race;
+#[cfg(test)]
+mod tests;
+pub mod walk;
+
+use walk::{Climb, Evolve, InOrder, Seen, Walk};
+
+/// How candidates are tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
-    /// By the model's prediction, the fastest first, where there is one; in the space's order otherwise.
+    /// By the model's prediction, the fastest first, where there is one, and then what lies near the fastest; the default.
     Model,
     /// In the space's order.
     Exhaustive,
     /// In random order.
     Random {
         /// The same seed gives the same order.
+        seed: u64,
+    },
+    /// By the model's prediction at first, then children of the fastest few.
+    Evolve {
+        /// The same seed walks the same way.
         seed: u64,
     },
 }
@@ -25,15 +37,29 @@ impl Strategy {
     pub fn order(self, candidates: usize, predicted: &[f64]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..candidates).collect();
         match self {
-            Strategy::Model if predicted.len() == candidates => {
+            Strategy::Model | Strategy::Evolve { .. } if predicted.len() == candidates => {
                 // Equals come in random order: neighbours in the space are much alike.
                 let mix = Permutation::new(candidates as u64, 1);
                 order.sort_by(|a, b| predicted[*a].total_cmp(&predicted[*b]).then_with(|| mix.at(*a as u64).cmp(&mix.at(*b as u64))));
             }
-            Strategy::Model | Strategy::Exhaustive => {}
+            Strategy::Model | Strategy::Exhaustive | Strategy::Evolve { .. } => {}
             Strategy::Random { seed } => order = Rng::new(seed).permutation(candidates),
         }
         order
+    }
+
+    /// Whether predictions decide the order.
+    pub fn asks_the_model(self) -> bool {
+        matches!(self, Strategy::Model | Strategy::Evolve { .. })
+    }
+
+    /// Which candidate comes next, once trials say something.
+    pub fn walk(self) -> Box<dyn Walk> {
+        match self {
+            Strategy::Model => Box::new(Climb::default()),
+            Strategy::Exhaustive | Strategy::Random { .. } => Box::new(InOrder),
+            Strategy::Evolve { seed } => Box::new(Evolve::new(seed)),
+        }
     }
 }
 
@@ -102,37 +128,26 @@ pub struct Outcome {
     pub left: usize,
 }
 
-/// Finalists are at most this many, and at most this much slower than the fastest.
-const FINALISTS: usize = 5;
-const FINALIST_SLACK: f64 = 1.05;
-/// Interleaved samples of each finalist.
-const ROUNDS: usize = 31;
-/// Finalists this close are equals; the simpler one wins.
-const TIE: f64 = 1.001;
-
-/// Trials in the given order before the neighbours of the best so far come first.
-const FIRST: usize = 16;
-
 /// How far behind the next candidate others are looked for that are compiled already.
 const WINDOW: usize = 64;
 
-/// Which candidate comes next: those in order, but from [`FIRST`] trials on first what is near the fastest one.
+/// Which candidate comes next: what the strategy wishes, and else those in order.
 struct Queue<'a> {
     order: &'a [usize],
     next: usize,
     done: HashSet<usize>,
     candidates: &'a dyn Candidates,
+    walk: &'a mut dyn Walk,
 }
 
 impl Queue<'_> {
     /// Nothing is left, or the first that may be taken, or that none may.
     fn take(&mut self, times: &[(usize, f64)], flawed: &HashSet<usize>, may: impl Fn(usize) -> bool) -> Option<Option<usize>> {
-        // Trials of slow candidates leave no times, and count all the same.
-        let around = if self.done.len() < FIRST { None } else { preferred(times, flawed).map(|(best, _)| self.candidates.near(best)) };
+        let wishes = self.walk.wishes(&Seen { times, flawed, done: &self.done }, self.candidates);
         while self.order.get(self.next).is_some_and(|c| self.done.contains(c)) {
             self.next += 1;
         }
-        let left = around.into_iter().flatten().chain(self.order[self.next..].iter().copied()).filter(|c| !self.done.contains(c));
+        let left = wishes.into_iter().chain(self.order[self.next..].iter().copied()).filter(|c| !self.done.contains(c));
         let mut left = left.take(WINDOW).peekable();
         left.peek()?;
         let found = left.find(|c| may(*c));
@@ -141,12 +156,12 @@ impl Queue<'_> {
     }
 }
 
-/// Tries candidates within the budget, in order at first, then what is `near` the best (the queue of those left); measures the best few again in turn
-/// and elects one.
+/// Tries candidates within the budget, in order and as the strategy wishes; the best few race ([`race`]), and one of them is elected.
 ///
 /// Candidates that were tried before have known trials, so that a run resumes.
 pub fn search(
     order: &[usize],
+    walk: &mut dyn Walk,
     candidates: &dyn Candidates,
     budget: Budget,
     measure: &mut dyn Measure,
@@ -156,7 +171,7 @@ pub fn search(
     let mut times: Vec<(usize, f64)> = Vec::new();
     let mut flawed = HashSet::new();
     let (mut tried, mut left) = (0, 0);
-    let mut queue = Queue { order, next: 0, done: HashSet::new(), candidates };
+    let mut queue = Queue { order, next: 0, done: HashSet::new(), candidates, walk };
     // What was measured before comes first: the search goes on around the best of it.
     let recall = |candidate: usize, times: &mut Vec<(usize, f64)>, flawed: &mut HashSet<usize>| {
         let former = candidates.known(candidate);
@@ -214,46 +229,13 @@ pub fn search(
         times.extend(trial.right_us().map(|t| (candidate, t)));
         flawed.extend(trial.flaw.is_some().then_some(candidate));
     }
-    let best = if observer.stopped() { preferred(&times, &flawed) } else { elect(times, candidates, &flawed, measure) };
+    let seen = Seen { times: &times, flawed: &flawed, done: &queue.done };
+    let best = if observer.stopped() { seen.preferred() } else { race::elect(seen.eligible(), candidates, measure) };
     Outcome { best, tried, left }
 }
 
 fn fastest(times: &[(usize, f64)]) -> Option<(usize, f64)> {
     times.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-/// The fastest of those whose cubins are accepted; of all, where none is.
-fn preferred(times: &[(usize, f64)], flawed: &HashSet<usize>) -> Option<(usize, f64)> {
-    fastest(&eligible(times, flawed))
-}
-
-/// The candidates of which one may win: those that are accepted, if there are any.
-fn eligible(times: &[(usize, f64)], flawed: &HashSet<usize>) -> Vec<(usize, f64)> {
-    let accepted: Vec<(usize, f64)> = times.iter().copied().filter(|(c, _)| !flawed.contains(c)).collect();
-    if accepted.is_empty() { times.to_vec() } else { accepted }
-}
-
-fn elect(
-    times: Vec<(usize, f64)>,
-    candidates: &dyn Candidates,
-    flawed: &HashSet<usize>,
-    measure: &mut dyn Measure,
-) -> Option<(usize, f64)> {
-    let mut times = eligible(&times, flawed);
-    times.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let limit = times.first()?.1 * FINALIST_SLACK;
-    let finalists: Vec<usize> = times.iter().take(FINALISTS).filter(|(_, t)| *t <= limit).map(|(c, _)| *c).collect();
-    if finalists.len() < 2 {
-        return times.first().copied();
-    }
-    let samples = measure.interleaved(&finalists, ROUNDS);
-    let again: Vec<(usize, f64)> = finalists.iter().zip(&samples).filter_map(|(c, s)| Some((*c, median(s)?))).collect();
-    // Without a final comparison (it failed, or a model has nothing to measure) the first times decide, without ties.
-    if again.is_empty() {
-        return fastest(&times);
-    }
-    let (_, lowest) = fastest(&again)?;
-    again.into_iter().filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| candidates.complexity(*c))
 }
 
 /// The middle of the samples (the mean of the middle two); `None` without samples.
@@ -267,6 +249,3 @@ pub fn median(samples: &[f64]) -> Option<f64> {
         _ => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
     }
 }
-
-#[cfg(test)]
-mod tests;

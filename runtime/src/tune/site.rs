@@ -76,6 +76,9 @@ impl Site<'_> {
         let (space, listed) = self.space()?;
         let mut former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
         let first = &schedules[self.launch.site];
+        if let Some((count, other)) = self.store.made_elsewhere(&key).map_err(|e| e.to_string())?.filter(|_| !self.options.fresh) {
+            progress.note(&format!("{count} trials of earlier runs were made under {other}; --fresh makes them again"));
+        }
         let mut worker = worker;
         // Whatever comes of the search, something is timed at once.
         let early = match &mut worker {
@@ -109,6 +112,9 @@ impl Site<'_> {
         let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways);
         let prediction = prediction.beside(others_us).sharing(&self.program.dry_runs).until(self.budget.time.map(|t| begun + t));
         let naive = space.naive().ok();
+        if let Some(Among::Shard(shard)) = self.options.among {
+            pool.deal(shard);
+        }
         let order = self.order(&pool, &prediction, [parse_schedule(self.kernel, first).ok(), naive.clone()]);
         let best_us = former.iter().filter_map(eligible_us).reduce(f64::min);
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
@@ -123,7 +129,8 @@ impl Site<'_> {
             let first = parse_schedule(self.kernel, first).ok().filter(|f| pool.place(f).is_some_and(|at| pool.known(at).is_none()));
             let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time));
             let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first };
-            let outcome = search::search(&order, &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
+            let outcome =
+                search::search(&order, &mut *self.options.strategy.walk(), &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
             // What is still being compiled is of no use to anybody.
             compile_until(Some(Instant::now()));
@@ -158,7 +165,7 @@ impl Site<'_> {
     fn space(&self) -> Result<(Space<'_>, Option<Vec<String>>), String> {
         let whole = Space::new(self.kernel, &self.launch.facts, self.target);
         match &self.options.among {
-            None => Ok((whole, None)),
+            None | Some(Among::Shard(_)) => Ok((whole, None)),
             Some(Among::Space(text)) => {
                 let choices = parse_space(self.kernel, text).map_err(|e| format!("{}: {e}", self.kernel.full_name()))?;
                 Ok((whole.restricted(&choices), None))
@@ -193,14 +200,14 @@ impl Site<'_> {
         // The order matters only where the budget may leave candidates untried.
         let limited = self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len());
         let forecasts = match self.options.strategy {
-            Strategy::Model if limited => model_ranking::forecast(prediction, pool, self.ordering()),
+            strategy if strategy.asks_the_model() && limited => model_ranking::forecast(prediction, pool, self.ordering()),
             _ => Vec::new(),
         };
         let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
         let rest = self.options.strategy.order(pool.len(), &forecasts);
         order.dedup();
         let head = order.clone();
-        order.extend(rest.into_iter().filter(|c| !head.contains(c)));
+        order.extend(rest.into_iter().filter(|c| !head.contains(c) && pool.is_dealt(*c)));
         order
     }
 

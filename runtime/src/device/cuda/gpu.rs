@@ -36,6 +36,20 @@ impl Gpu {
         crate::device::Device::cuda(self.ordinal).map_err(|e| e.to_string())
     }
 
+    /// The driver's version, and the GPU's highest clocks in MHz, of multiprocessors and of memory; what is not known is missing.
+    #[cfg(feature = "tune")]
+    pub fn driver_and_clocks(&self) -> (Option<String>, Option<(u32, u32)>) {
+        let device = check("cuDeviceGet", result::device::get(self.ordinal as i32)).ok();
+        let khz = |a| {
+            // SAFETY: the device came from cuDeviceGet.
+            let value = device.and_then(|d| check("cuDeviceGetAttribute", unsafe { result::device::get_attribute(d, a) }).ok());
+            value.map(|khz| khz.max(0) as u32 / 1000)
+        };
+        let clocks = khz(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).zip(khz(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE));
+        let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+        (version_in(&text), clocks)
+    }
+
     /// One that the driver is known to offer.
     pub(super) fn of(ordinal: usize) -> Result<Gpu, Error> {
         let device = check("cuDeviceGet", result::device::get(ordinal as i32))?;
@@ -78,4 +92,25 @@ fn target_of(device: sys::CUdevice, name: &str) -> Result<Target, Error> {
     target.shared_reserved = attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
     target.l2 = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64;
     Ok(target)
+}
+
+/// The version in what the kernel module says of itself: the first word of numbers with dots.
+#[cfg(feature = "tune")]
+fn version_in(text: &str) -> Option<String> {
+    let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.') && !word.ends_with('.');
+    text.lines().next()?.split_whitespace().find(is_version).map(str::to_string)
+}
+
+#[cfg(all(test, feature = "tune"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_version_is_read() {
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder)\nGCC version: 12.2.0";
+        assert_eq!(version_in(open).as_deref(), Some("570.86.15"));
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023";
+        assert_eq!(version_in(closed).as_deref(), Some("535.129.03"));
+        assert_eq!(version_in(""), None);
+    }
 }

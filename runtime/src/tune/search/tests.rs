@@ -1,6 +1,12 @@
 //! The search on recorded times.
 
+use super::walk::Climb;
 use super::*;
+
+/// The default's search.
+fn search(order: &[usize], candidates: &dyn Candidates, budget: Budget, measure: &mut dyn Measure, observer: &mut dyn Observer) -> Outcome {
+    super::search(order, &mut Climb::default(), candidates, budget, measure, observer)
+}
 
 /// A recording: a time for each candidate (`None`: it is wrong), and other times for the final comparison.
 struct Recording {
@@ -249,4 +255,65 @@ fn medians() {
     assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
     assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
     assert_eq!(median(&[]), None);
+}
+
+/// Candidates on a line: the time falls towards the middle.
+fn valley(strategy: Strategy, trials: usize) -> f64 {
+    let times: Vec<f64> = (0..200).map(|c| 100.0 + (c as f64 - 130.0).abs()).collect();
+    let near = |c: usize| [1usize, 2, 5].iter().flat_map(|d| [c.checked_sub(*d), Some(c + d)]).flatten().filter(|c| *c < 200).collect();
+    let order = strategy.order(200, &times.iter().map(|t| t + 40.0 * (t * 7.0).sin()).collect::<Vec<f64>>());
+    let budget = Budget { trials: Some(trials), ..FREE };
+    let candidates = Listed { near: &near, ..listed(vec![], &[]) };
+    let mut measure = recording(&times, &times);
+    super::search(&order, &mut *strategy.walk(), &candidates, budget, &mut measure, &mut Log::default()).best.expect("a time").1
+}
+
+#[test]
+fn strategies_that_walk_find_what_order_alone_does_not() {
+    let [climb, evolve] = [Strategy::Model, Strategy::Evolve { seed: 1 }].map(|strategy| valley(strategy, 40));
+    assert!(climb <= 101.0 && evolve <= 103.0, "{climb} {evolve}");
+    assert_eq!(valley(Strategy::Exhaustive, 40), 191.0, "the first 40 in the space's order");
+    assert!(valley(Strategy::Exhaustive, 200) == 100.0 && valley(Strategy::Random { seed: 3 }, 200) == 100.0);
+}
+
+#[test]
+fn the_race_gives_samples_to_those_that_need_them() {
+    /// Noise that is the same for all in a round, and grows: only who is sampled in turn can be compared.
+    struct Drifting {
+        truth: Vec<f64>,
+        taken: Vec<usize>,
+        round: usize,
+    }
+    impl Measure for Drifting {
+        fn trial(&mut self, candidate: usize) -> Trial {
+            trial(Some(self.truth[candidate]))
+        }
+        fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
+            candidates.iter().for_each(|c| self.taken[*c] += rounds);
+            self.round += 1;
+            let drift = 1.0 + 0.1 * self.round as f64;
+            candidates.iter().map(|c| vec![self.truth[*c] * drift; rounds]).collect()
+        }
+    }
+    let truth: Vec<f64> = (0..8).map(|c| 10.0 + 0.05 * ((c * 5) % 8) as f64).collect();
+    let mut measure = Drifting { truth: truth.clone(), taken: vec![0; 8], round: 0 };
+    let order: Vec<usize> = (0..8).collect();
+    let outcome = search(&order, &listed(vec![], &[]), FREE, &mut measure, &mut Log::default());
+    assert_eq!(outcome.best.map(|(c, _)| c), Some(0), "{outcome:?}");
+    let all: usize = measure.taken.iter().sum();
+    assert!(measure.taken[0] == 31 && *measure.taken.iter().min().expect("eight") == 5 && all < 5 * 31, "{:?}", measure.taken);
+}
+
+#[test]
+fn a_race_that_fails_leaves_the_first_times() {
+    struct Failing;
+    impl Measure for Failing {
+        fn trial(&mut self, candidate: usize) -> Trial {
+            trial(Some([3.0, 2.9][candidate]))
+        }
+        fn interleaved(&mut self, candidates: &[usize], _: usize) -> Vec<Vec<f64>> {
+            vec![Vec::new(); candidates.len()]
+        }
+    }
+    assert_eq!(search(&[0, 1], &listed(vec![], &[]), FREE, &mut Failing, &mut Log::default()).best, Some((1, 2.9)));
 }

@@ -1,0 +1,68 @@
+//! The sum of a vector: who adds to what, and how often they meet.
+
+use girih::prelude::*;
+
+/// total += x: a thread adds up its share, and adds that to the total.
+#[kernel(tile(T = [256, 512, 1024]), grid(G = [1, 2, 4, 8]))]
+pub fn sum_by_threads(x: &Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
+    let mut acc = zeros::<f32>([T]);
+    for t in x.tiles([T]).strided() {
+        acc += x.load(t);
+    }
+    total.atomic_add(full::<i32>([T], 0), acc);
+}
+
+/// total += x: a block adds up 256 elements in a tree in shared memory.
+#[kernel(tile(T = [256]))]
+pub fn sum_by_trees(x: &Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
+    for t in x.tiles([T]) {
+        let mut own = shared::<f32>([T], 0.0);
+        own.store(.., x.load(t));
+        for half in [128, 64, 32, 16, 8, 4, 2, 1] {
+            let i = iota::<i32>(T);
+            let (mine, other) = (own.gather(i), own.gather(i + half));
+            if i < half {
+                own.scatter(i, mine + other);
+            }
+        }
+        total.atomic_add(0, own.at(0));
+    }
+}
+
+/// An atomic addition for each thread.
+pub mod by_threads {
+    use super::sum_by_threads;
+    use girih::prelude::*;
+
+    /// What the lowest rung runs.
+    #[program]
+    pub fn solve(input: &Tensor<f32, 1>, output: &mut Tensor<f32, 1>) {
+        output.fill(0.0);
+        sum_by_threads(input, output);
+    }
+}
+
+/// An atomic addition for each block.
+pub mod by_trees {
+    use super::sum_by_trees;
+    use girih::prelude::*;
+
+    /// A rung's program.
+    #[program]
+    pub fn solve(input: &Tensor<f32, 1>, output: &mut Tensor<f32, 1>) {
+        output.fill(0.0);
+        sum_by_trees(input, output);
+    }
+}
+
+girih::ladder! {
+    Ladder::new("reduction", "The sum of a vector", "reduction")
+        .rung_of(by_threads::solve::Program::def, "Every thread adds its share to the total", "T=256,G=8")
+        .rung_of(by_trees::solve::Program::def, "A tree in shared memory, one atomic addition a block", "")
+        .slower("Few atomics, but every element now takes eight steps with a barrier each: the price of a tree that spans the whole block.")
+        .rung("Shuffles instead of the tree, blocks that stay", "T=512,G=4,F=Atomics")
+        .rung("Eight elements a thread, 16 bytes an access", "T=4096,C=8,V=4,G=2,F=Atomics")
+        .rung("Two stages: a second launch adds up what the blocks leave", "T=4096,C=8,V=4,G=2,F=SecondLaunch")
+        .slower("A launch costs more than the atomics that it saves; in exchange the parts are added in the same order every time.")
+        .rung("One launch: the last block does that", "T=4096,C=8,V=4,G=2,F=LastBlock")
+}

@@ -1,0 +1,176 @@
+//! Plots as inline SVG: axes with round ticks, points that lead to what they stand for, lines and bars.
+
+use super::html::escaped;
+use crate::explain::units::plain;
+use std::fmt::Write;
+
+/// The drawing's size, and the room that the axes' texts take.
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 320.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 44.0;
+
+/// How numbers lie along an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    Linear,
+    /// For positive numbers.
+    Log,
+}
+
+/// An axis of a plot.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Axis {
+    label: String,
+    scale: Scale,
+    low: f64,
+    high: f64,
+}
+
+impl Axis {
+    /// An axis that has room for all of some numbers.
+    pub fn of(label: &str, scale: Scale, numbers: impl Iterator<Item = f64>) -> Axis {
+        let usable = numbers.filter(|x| x.is_finite() && (scale == Scale::Linear || *x > 0.0));
+        let (low, high) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        let (low, high) = if low.is_finite() { (low, high) } else { (1.0, 10.0) };
+        // One number, or equal ones, lie in the middle.
+        let (low, high) = match scale {
+            Scale::Log => (low / 1.15, high * 1.15),
+            Scale::Linear => (low - 0.05 * (high - low).max(1.0), high + 0.05 * (high - low).max(1.0)),
+        };
+        Axis { label: label.to_string(), scale, low, high }
+    }
+
+    /// The share of the axis in front of a number.
+    fn share(&self, x: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => (x - self.low) / (self.high - self.low),
+            Scale::Log => (x / self.low).ln() / (self.high / self.low).ln(),
+        }
+    }
+
+    /// Round numbers inside of the axis.
+    fn ticks(&self) -> Vec<f64> {
+        let step = 10f64.powf(((self.high - self.low).max(1e-12) / 5.0).log10().floor());
+        let linear = |by: f64| (0..=60).map(|i| ((self.low / by).ceil() + f64::from(i)) * by).take_while(|x| *x <= self.high).collect();
+        let evenly = || [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| linear(step * m)).find(|t: &Vec<f64>| t.len() <= 7).unwrap_or_default();
+        if self.scale == Scale::Linear {
+            return evenly();
+        }
+        let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
+        let parts: &[f64] = if (self.high / self.low).log10() > 2.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+        let all = decades.flat_map(|d| parts.iter().map(move |p| p * 10f64.powi(d)));
+        let inside: Vec<f64> = all.filter(|x| (self.low..=self.high).contains(x)).collect();
+        // An axis within one decade may have none of these.
+        if inside.len() < 2 { evenly() } else { inside }
+    }
+}
+
+/// A plot that is being drawn.
+pub struct Plot {
+    x: Axis,
+    y: Axis,
+    body: String,
+}
+
+impl Plot {
+    /// A plot with its axes.
+    pub fn new(x: Axis, y: Axis) -> Plot {
+        let mut plot = Plot { x, y, body: String::new() };
+        plot.axes();
+        plot
+    }
+
+    fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (LEFT + self.x.share(x) * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM))
+    }
+
+    fn draw(&mut self, element: String) {
+        writeln!(self.body, "{element}").expect("a String takes all text");
+    }
+
+    fn axes(&mut self) {
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        for tick in self.x.ticks() {
+            let (x, _) = self.at(tick, self.y.low);
+            self.draw(format!(r#"<line class="grid" x1="{x:.1}" x2="{x:.1}" y1="{TOP}" y2="{bottom}"/>"#));
+            self.draw(format!(r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{}</text>"#, bottom + 16.0, plain(tick)));
+        }
+        for tick in self.y.ticks() {
+            let (_, y) = self.at(self.x.low, tick);
+            self.draw(format!(r#"<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}"/>"#));
+            self.draw(format!(r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, LEFT - 6.0, y + 4.0, plain(tick)));
+        }
+        self.draw(format!(r#"<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>"#));
+        self.draw(format!(r#"<line class="axis" x1="{LEFT}" x2="{LEFT}" y1="{TOP}" y2="{bottom}"/>"#));
+        let (x, y) = (escaped(&self.x.label), escaped(&self.y.label));
+        self.draw(format!(r#"<text x="{:.1}" y="{:.1}" text-anchor="middle">{x}</text>"#, (LEFT + right) / 2.0, HEIGHT - 8.0));
+        let middle = (TOP + bottom) / 2.0;
+        self.draw(format!(r#"<text x="14" y="{middle:.1}" text-anchor="middle" transform="rotate(-90 14 {middle:.1})">{y}</text>"#));
+    }
+
+    /// A point with what a pointer reads of it, and the anchor that it leads to.
+    pub fn point(&mut self, class: &str, (x, y): (f64, f64), title: &str, anchor: &str) {
+        let (cx, cy) = self.at(x, y);
+        let title = escaped(title);
+        self.draw(format!(
+            r##"<a href="#{anchor}"><circle class="{class}" cx="{cx:.1}" cy="{cy:.1}" r="3.5"><title>{title}</title></circle></a>"##
+        ));
+    }
+
+    /// A line through points.
+    pub fn line(&mut self, class: &str, points: &[(f64, f64)]) {
+        let all: Vec<String> = points.iter().map(|(x, y)| self.at(*x, *y)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        self.draw(format!(r#"<polyline class="{class}" points="{}"/>"#, all.join(" ")));
+    }
+
+    /// The drawing, with what it shows for those who do not see it.
+    pub fn svg(self, label: &str) -> String {
+        format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}">{}</svg>"#, escaped(label), self.body) + "\n"
+    }
+}
+
+/// Bars below each other, each with its name, its length and a text behind it.
+pub fn bars(label: &str, all: &[(String, f64, String)]) -> String {
+    const ROW: f64 = 24.0;
+    const NAMES: f64 = 150.0;
+    const TEXTS: f64 = 190.0;
+    let longest = all.iter().map(|(_, length, _)| *length).fold(0.0, f64::max);
+    let mut body = String::new();
+    for (row, (name, length, text)) in all.iter().enumerate() {
+        let (y, width) = (row as f64 * ROW, if longest > 0.0 { length / longest * (WIDTH - NAMES - TEXTS) } else { 0.0 });
+        write!(body, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, NAMES - 6.0, y + 16.0, escaped(name)).expect("text");
+        write!(body, r#"<rect class="bar" x="{NAMES}" y="{:.1}" width="{width:.1}" height="14"/>"#, y + 5.0).expect("text");
+        write!(body, r#"<text x="{:.1}" y="{:.1}">{}</text>"#, NAMES + width + 6.0, y + 16.0, escaped(text)).expect("text");
+    }
+    let height = all.len() as f64 * ROW + 4.0;
+    format!(r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">{body}</svg>"#, escaped(label)) + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_a_few_round_ticks() {
+        let ticks = |scale, numbers: &[f64]| Axis::of("", scale, numbers.iter().copied()).ticks();
+        assert_eq!(ticks(Scale::Linear, &[0.0, 100.0]), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(ticks(Scale::Log, &[9.0, 900.0]), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
+        for numbers in [&[7.0][..], &[70.1, 70.2], &[], &[1e-3, 1e6], &[3.0, 3.0]] {
+            for scale in [Scale::Linear, Scale::Log] {
+                let found = ticks(scale, numbers);
+                assert!((1..=12).contains(&found.len()), "{scale:?} {numbers:?}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn points_lie_inside_and_larger_numbers_lie_higher() {
+        let axis = |numbers: [f64; 2]| Axis::of("us", Scale::Log, numbers.into_iter());
+        let plot = Plot::new(axis([1.0, 10.0]), axis([1.0, 100.0]));
+        let (low, high) = (plot.at(1.0, 1.0), plot.at(10.0, 100.0));
+        assert!(low.0 > LEFT && high.0 < WIDTH - RIGHT && low.1 < HEIGHT - BOTTOM && high.1 > TOP && high.1 < low.1, "{low:?} {high:?}");
+    }
+}

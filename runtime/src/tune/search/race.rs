@@ -1,0 +1,68 @@
+//! The final comparison: a race of the fastest, in which each stage samples those that are left in turn, more of each than the stage before,
+//! and lets half of them go on. Ties are called ties, and go to the simpler schedule.
+
+use super::{Candidates, Measure, fastest, median};
+
+/// Candidates that take part at most, and how much slower than the fastest they may be.
+const STARTERS: usize = 8;
+const SLACK: f64 = 1.05;
+/// Samples of each candidate in the first stage, and of each that reaches the last one in all.
+const FIRST_ROUNDS: usize = 5;
+const ROUNDS: usize = 31;
+/// Finalists this close are equals; the simpler one wins.
+const TIE: f64 = 1.001;
+
+/// A candidate with the samples that it has so far.
+struct Runner {
+    candidate: usize,
+    samples: Vec<f64>,
+}
+
+impl Runner {
+    fn us(&self) -> f64 {
+        median(&self.samples).unwrap_or(f64::INFINITY)
+    }
+}
+
+/// Elects one of the candidates that may win, given with the times of their trials; with its time in the race, if there was one.
+pub fn elect(mut times: Vec<(usize, f64)>, candidates: &dyn Candidates, measure: &mut dyn Measure) -> Option<(usize, f64)> {
+    times.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let limit = times.first()?.1 * SLACK;
+    let starters = times.iter().take(STARTERS).filter(|(_, t)| *t <= limit);
+    let mut left: Vec<Runner> = starters.map(|(candidate, _)| Runner { candidate: *candidate, samples: Vec::new() }).collect();
+    if left.len() < 2 {
+        return times.first().copied();
+    }
+    let mut rounds = FIRST_ROUNDS;
+    loop {
+        let numbers: Vec<usize> = left.iter().map(|r| r.candidate).collect();
+        let taken = left[0].samples.len();
+        let last = left.len() <= 2 || taken + rounds >= ROUNDS;
+        let samples = measure.interleaved(&numbers, if last { ROUNDS.saturating_sub(taken).max(1) } else { rounds });
+        let failed = samples.is_empty();
+        for (runner, more) in left.iter_mut().zip(samples) {
+            runner.samples.extend(more);
+        }
+        left.retain(|r| r.samples.len() > taken);
+        // Without a comparison (it failed, or a model has nothing to measure) the times of the trials decide, without ties.
+        if failed || left.is_empty() {
+            return fastest(&times);
+        }
+        if last {
+            break;
+        }
+        halve(&mut left);
+        rounds *= 2;
+    }
+    let times: Vec<(usize, f64)> = left.iter().map(|r| (r.candidate, r.us())).collect();
+    let (_, lowest) = fastest(&times)?;
+    times.into_iter().filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| candidates.complexity(*c))
+}
+
+/// Keeps the faster half, two at least, and who is as fast as the slowest of these.
+fn halve(left: &mut Vec<Runner>) {
+    left.sort_by(|a, b| a.us().total_cmp(&b.us()));
+    let kept = left.len().div_ceil(2).max(2);
+    let limit = left[kept - 1].us() * TIE;
+    left.retain(|r| r.us() <= limit);
+}

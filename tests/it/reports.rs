@@ -1,0 +1,108 @@
+//! Reports: pages of HTML that are well formed, need nothing else, and have a point for each trial that leads to its line.
+//! `GIRIH_KEEP_REPORT=report.html` keeps the page, for a look in a browser (`.ci/browser.mjs`).
+
+use girih::challenge::Sizes;
+use girih::explain::gather::Options;
+use girih::report::{SubjectReport, html};
+use girih::subject::names;
+use girih::tune::recording::{Recording, parse};
+use girih_core::schedule::Schedule;
+use girih_core::target::Target;
+use girih_examples as _;
+use std::collections::HashSet;
+use std::io::Read;
+
+fn recordings() -> Vec<Recording> {
+    let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/recordings/h200.txt.gz")).expect("recordings");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("a text");
+    parse(&text).expect("recordings")
+}
+
+fn report(number: usize, name: &str, recordings: &[Recording]) -> SubjectReport {
+    let subject = names::subject(name).expect("a challenge");
+    let sizes = subject.perf_sizes(&Sizes::default()).expect("its own");
+    let options = Options { target: Target::h200(), store: None, here: None, cubins: false, attempts: false, only: None };
+    let kernels = subject.program.sites().into_iter().map(|def| (def.build)().expect("a kernel"));
+    let way: Vec<(Schedule, &'static str)> = kernels.map(|kernel| (Schedule::default_of(&kernel), "default")).collect();
+    SubjectReport::gather(number, &subject, &sizes, &way, &options, recordings).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Checks that every element ends, and in its order; returns all ids, and all anchors that are asked for.
+fn walked(page: &str) -> (HashSet<String>, Vec<String>) {
+    let (mut open, mut ids, mut anchors) = (Vec::new(), HashSet::new(), Vec::new());
+    let mut rest = page.split_once("<!doctype html>").expect("a document").1;
+    while let Some((text, tail)) = rest.split_once('<') {
+        assert!(!text.contains('>') || open.last() == Some(&"style"), "a bare `>` in {text:?}");
+        let (tag, behind) = tail.split_once('>').unwrap_or_else(|| panic!("`<` begins no tag: {}", &tail[..tail.len().min(60)]));
+        rest = behind;
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "ends of elements, near {}", &behind[..behind.len().min(60)]);
+            continue;
+        }
+        let name = tag.split([' ', '/']).next().unwrap_or_default();
+        assert_eq!(tag.matches('"').count() % 2, 0, "quotes of {tag}");
+        if let Some(id) = tag.split_once(" id=\"").and_then(|(_, id)| id.split('"').next()) {
+            assert!(ids.insert(id.to_string()), "two elements are called {id}");
+        }
+        if let Some(to) = tag.split_once("href=\"").and_then(|(_, to)| to.split('"').next()) {
+            anchors.push(to.strip_prefix('#').unwrap_or_else(|| panic!("{to} leads out of the page")).to_string());
+        }
+        if !tag.ends_with('/') && !["meta", "br"].contains(&name) {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?} do not end");
+    (ids, anchors)
+}
+
+#[test]
+fn a_report_has_a_point_for_each_trial() {
+    let all = recordings();
+    let reports: Vec<SubjectReport> = ["vector_add", "softmax", "gemm"].iter().enumerate().map(|(i, name)| report(i, name, &all)).collect();
+    let page = html(&reports, &vec![("girih".into(), "<of a test>".into())]);
+    if let Some(file) = std::env::var_os("GIRIH_KEEP_REPORT") {
+        std::fs::write(&file, &page).expect("the page is kept");
+    }
+    let (ids, anchors) = walked(&page);
+    let lost: Vec<&String> = anchors.iter().filter(|to| !ids.contains(*to)).collect();
+    assert!(lost.is_empty(), "links without an end: {lost:?}");
+    let trials: usize = reports.iter().flat_map(|r| &r.trials).map(|site| site.trials.len()).sum();
+    assert!(trials > 100, "{trials} trials are recorded");
+    // Once by rank, and once in their order.
+    assert_eq!(page.matches(" trial\" cx=").count(), 2 * trials);
+    assert_eq!(
+        anchors.iter().filter(|to| to.contains("-t")).count() - anchors.iter().filter(|to| to.ends_with("-top")).count(),
+        2 * trials
+    );
+    let rungs: usize = reports.iter().filter_map(|r| r.ladder.as_ref()).map(|l| l.steps().count()).sum();
+    assert_eq!(page.matches("<h4 id=").count(), rungs);
+    assert_eq!(page.matches("class=\"point rung\"").count(), rungs);
+    for what in ["prefers-color-scheme: dark", "width=device-width", "&lt;of a test&gt;", "aria-label=\"roofline\""] {
+        assert!(page.contains(what), "{what}");
+    }
+    for what in ["http:", "https:", "<script", "url(", "@import", "=\"NaN", "=\"inf", ",NaN"] {
+        assert!(!page.contains(what), "the page has {what}");
+    }
+}
+
+/// The page's skeleton: what follows what.
+#[test]
+fn a_report_is_built_like_this() {
+    let page = html(&[report(0, "vector_add", &recordings())], &vec![("girih".into(), "of a test".into())]);
+    let lines =
+        page.lines().filter(|l| l.starts_with("<h") || l.starts_with("<section") || l.starts_with("<details") || l.contains("<nav>"));
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("report.skeleton", lines.collect::<Vec<_>>().join("\n"));
+    });
+}
+
+#[test]
+fn a_subject_without_trials_says_how_to_make_some() {
+    let page = html(&[report(0, "vector_add", &[])], &Vec::new());
+    walked(&page);
+    assert!(
+        page.contains("No trials are stored for this launch: <code>autotune tune vector_add --target h200 --budget 60s</code>"),
+        "{page}"
+    );
+}

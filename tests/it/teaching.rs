@@ -1,0 +1,142 @@
+//! Declared ladders: every rung is legal and right, none is predicted to be worse than the one before unless that is said, and the guide's
+//! pages are what `autotune ladder` finds. `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests teaching` writes the pages anew.
+
+use girih::challenge::Sizes;
+use girih::check::{On, Options as CheckOptions, check_ways};
+use girih::explain::gather::Options;
+use girih::ladder::climb::{Climbed, climb};
+use girih::ladder::{Ladder, ladder, ladders, page, text};
+use girih_core::target::Target;
+use girih_examples as _;
+use std::path::{Path, PathBuf};
+
+/// Times that differ by less are the same.
+const SAME: f64 = 1.02;
+/// What the pages are for.
+const SHOWN: &str = "an H200";
+
+/// Without NVRTC, whose registers follow its version.
+fn options() -> Options<'static> {
+    Options { target: Target::h200(), store: None, here: None, cubins: false, attempts: false, only: None }
+}
+
+fn climbed(ladder: &Ladder) -> Climbed {
+    climb(ladder, &Sizes::default(), &options(), None).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn every_technique_has_a_ladder() {
+    let names: Vec<&str> = ladders().iter().map(|l| l.name).collect();
+    let wanted = [
+        "attention",
+        "color_inversion",
+        "convolution_1d",
+        "convolution_2d",
+        "gemm",
+        "histogram",
+        "matrix_multiplication",
+        "reduction",
+        "scan",
+        "softmax",
+        "transpose",
+        "vector_add",
+    ];
+    assert_eq!(names, wanted);
+    assert!(ladders().iter().all(|l| l.rungs.len() >= 4), "a ladder has a way to go");
+    let error = ladder("sorting").expect_err("there is none");
+    assert!(error.starts_with("there is no ladder `sorting`; there are attention, color_inversion"), "{error}");
+}
+
+#[test]
+fn rungs_are_legal_and_none_is_worse_without_a_word() {
+    let mut wrong = Vec::new();
+    for ladder in ladders() {
+        let climbed = climbed(&ladder);
+        let illegal = climbed.rungs.iter().filter_map(|o| Some(format!("{}: {}: {}", ladder.name, o.title, o.step.as_ref().err()?)));
+        wrong.extend(illegal);
+        let steps: Vec<_> = climbed.steps().collect();
+        for pair in steps.windows(2) {
+            let (before, step) = (pair[0], pair[1]);
+            let worse = step.us() > before.us() * SAME;
+            if worse != step.slower.is_some() {
+                let said = if worse { "and nothing says why" } else { "though it is said to be slower" };
+                wrong.push(format!("{}: {}: {:.2} us behind {:.2} us, {said}", ladder.name, step.title, step.us(), before.us()));
+            }
+            assert!(step.paragraph.contains("us instead of") && step.paragraph.contains("What bounded that"), "{}", step.paragraph);
+        }
+        let (first, best) = (steps[0].us(), steps.iter().map(|s| s.us()).fold(f64::INFINITY, f64::min));
+        if best * 1.1 > first {
+            wrong.push(format!("{}: the best rung takes {best:.2} us, the lowest {first:.2} us", ladder.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Evaluator, simulator and reference, at every size that the challenge is checked at.
+#[test]
+fn rungs_are_right() {
+    let options = CheckOptions { on: On::Simulator(Target::h200().clone()), schedules: 0, seed: 1 };
+    let mut wrong = Vec::new();
+    for ladder in ladders() {
+        for rung in &ladder.rungs {
+            let at =
+                ladder.rung_at(rung, &Sizes::default(), Target::h200()).unwrap_or_else(|e| panic!("{}: {}: {e}", ladder.name, rung.title));
+            let way = at.way.into_iter().map(|(schedule, _)| schedule).collect();
+            let report = check_ways(&at.subject, vec![way], &options);
+            let failures = report.failures.iter().map(|f| format!("{}: {}: {}", ladder.name, rung.title, f.message));
+            wrong.extend(failures);
+            if report.runs < report.sizes / 2 || report.runs == 0 {
+                wrong.push(format!(
+                    "{}: {}: {} runs at {} sizes: {:?}",
+                    ladder.name, rung.title, report.runs, report.sizes, report.rejected
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn rungs_that_are_none_here_say_why() {
+    let turing = Target::find("t4").expect("Turing is known");
+    let gemm = ladder("gemm").expect("it is declared");
+    let climbed = climb(&gemm, &Sizes::default(), &Options { target: turing, ..options() }, None).expect("some rungs are legal");
+    let text = text::text(&climbed, turing.name, false);
+    assert!(text.contains("no such rung here: ") && text.contains("cp.async"), "{text}");
+    assert!(climbed.steps().count() >= 3, "{text}");
+}
+
+#[test]
+fn a_ladder_reads_like_this() {
+    let climbed = climbed(&ladder("transpose").expect("it is declared"));
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("ladder.transpose", text::text(&climbed, SHOWN, false));
+    });
+}
+
+#[test]
+fn the_guides_pages_are_what_ladders_say() {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the workspace").join("docs/guide");
+    let all: Vec<Climbed> = ladders().iter().map(climbed).collect();
+    let mut pages: Vec<(String, String)> = all.iter().map(|c| (format!("{}.md", c.ladder.name), page::page(c, SHOWN))).collect();
+    pages.push(("README.md".into(), page::index(&all, SHOWN)));
+    let mut stale = Vec::new();
+    for (name, text) in &pages {
+        let path = folder.join(name);
+        let there = std::fs::read_to_string(&path).unwrap_or_default();
+        if there != *text && std::env::var_os("GIRIH_UPDATE_DOCS").is_some() {
+            std::fs::create_dir_all(&folder).expect("docs/ can be written");
+            std::fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        } else if there != *text {
+            stale.push(name.as_str());
+        }
+    }
+    let known = std::fs::read_dir(&folder).expect("docs/guide").map(|e| e.expect("an entry").file_name().display().to_string());
+    let orphans: Vec<String> = known.filter(|name| !pages.iter().any(|(page, _)| page == name)).collect();
+    assert!(orphans.is_empty(), "pages of no ladder, to be deleted: {}", orphans.join(", "));
+    assert!(
+        stale.is_empty(),
+        "pages are not what ladders say now: {}\nGIRIH_UPDATE_DOCS=1 cargo test -p girih-tests teaching",
+        stale.join(", ")
+    );
+}
