@@ -72,7 +72,7 @@ fn a_torn_store_is_told_and_keeps_its_file() {
     std::fs::write(&path, &bytes).expect("written");
     let told = match Store::open(&path) {
         Err(e) => e.to_string(),
-        Ok(store) => store.trials(&key("GPU")).err().expect("its pages are torn").to_string(),
+        Ok(store) => store.trials(&key("GPU")).expect_err("its pages are torn").to_string(),
     };
     assert!(told.contains("malformed") && told.contains("move the file away"), "{told}");
     assert!(std::fs::read(&path).expect("the file").len() >= bytes.len());
