@@ -298,12 +298,16 @@ impl Forms<'_> {
             }
             Stmt::Wgmma { atom, d, a, b, accumulate } => {
                 let matrix = |m: &SharedMatrix| (self.read(&m.place), m.across, m.row_bytes, m.eight_rows, m.next_panel);
-                let left = match a {
-                    LeftMatrix::Shared(a) => of(matrix(a)),
-                    LeftMatrix::Registers(a) => self.fragment(a),
+                let sum = match a {
+                    LeftMatrix::Shared(a) => {
+                        let parts = (matrix(a), matrix(b));
+                        of(("wgmma", atom, parts, self.fragment(d), self.expr(accumulate)))
+                    }
+                    LeftMatrix::Registers(a) => {
+                        let parts = (self.fragment(a), matrix(b));
+                        of(("wgmma of registers", atom, parts, self.fragment(d), self.expr(accumulate)))
+                    }
                 };
-                let parts = (left, of(matrix(b)));
-                let sum = of(("wgmma", atom, parts, self.fragment(d), self.expr(accumulate)));
                 self.set(d.var, sum)
             }
             Stmt::WgmmaWait { pending, sums } => {
