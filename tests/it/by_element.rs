@@ -1,6 +1,7 @@
 //! A `while` that each element leaves by itself: a thread, or a warp, goes on alone.
 
 use super::differential::compare;
+use super::language::{mistakes_in, says};
 use super::launches::best_facts;
 use girih::prelude::*;
 use girih_core::cuda::emit;
@@ -95,42 +96,33 @@ pub fn raised_in_turns(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>, counts: &mut 
     }
 }
 
-/// Wrong: a sum of all elements in a loop that each leaves by itself.
-#[kernel(tile(T = 64))]
-pub fn sums_inside(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
-    for t in x.tiles([T]) {
-        let mut n = x.load(t);
-        while n > 1 {
-            n -= n.sum().splat([T]);
+#[device]
+fn wrong_turns(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    for (i, j) in x.tiles([m, n]) {
+        let v = x.load((i, j));
+        let mut summed = v;
+        while summed > 1.0 {
+            summed -= summed.sum().splat([m, n]);
         }
-        y.store(t, n);
-    }
-}
-
-/// Wrong: a store of the whole tile in such a loop.
-#[kernel(tile(T = 64))]
-pub fn stores_inside(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
-    for t in x.tiles([T]) {
-        let mut n = x.load(t);
-        while n > 1 {
-            n -= 1;
-            y.store(t, n);
+        let mut stored = v;
+        while stored > 1.0 {
+            stored -= 1.0;
+            y.store((i, j), stored);
         }
-    }
-}
-
-/// Wrong: the condition of such a loop assigns.
-#[kernel(tile(T = 64))]
-pub fn assigns_in_condition(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
-    for t in x.tiles([T]) {
-        let mut n = x.load(t);
+        let mut assigned = v;
         while {
-            n -= 1;
-            n > 1
+            assigned -= 1.0;
+            assigned > 1.0
         } {
-            n -= 2;
+            assigned -= 2.0;
         }
-        y.store(t, n);
+        let mut turns = scalar::<i32>(0);
+        let mut counted = v;
+        while counted > 1.0 {
+            counted -= 1.0;
+            turns += 1;
+        }
+        y.store((i, j), summed + assigned + counted + turns.cast::<f32>());
     }
 }
 
@@ -177,10 +169,10 @@ fn a_block_leaves_together_where_it_meets() {
 
 #[test]
 fn what_needs_other_elements_is_refused() {
-    for (def, what) in [(sums_inside::Kernel::def(), "a reduction or scan"), (stores_inside::Kernel::def(), "a store of a tile")] {
-        let error = (def.build)().expect_err("each element leaves by itself").to_string();
-        assert!(error.contains(&format!("each element leaves this `while` by itself, and {what} needs the others")), "{error}");
-    }
-    let error = (assigns_in_condition::Kernel::def().build)().expect_err("elements that left would test again").to_string();
-    assert!(error.contains("cannot assign variables"), "{error}");
+    let text = mistakes_in(include_str!("by_element.rs"), wrong_turns);
+    let needs = |what: &str| format!("each element leaves this `while` by itself, and {what} needs the others");
+    says(&text, &[&needs("a reduction or scan"), &needs("a store of a tile"), "while open.any()"]);
+    says(&text, &["a condition that each element has for itself cannot assign variables"]);
+    // A scalar has one value, and elements leave in turns of their own.
+    says(&text, &["`turns` is a scalar i32 before the loop and [M, N] of i32 after a turn"]);
 }

@@ -46,6 +46,7 @@ mod traffic;
 
 use super::differential::compare;
 use super::rungs::all_kernels;
+use girih_core::schedule::space::Space;
 
 /// Two dots in one loop, the second of the first one's sum: with results of one shape they are no less legal than one.
 #[test]
@@ -133,4 +134,17 @@ fn every_schedule_of_dots_computes_what_eval_computes() {
     let kernels: Vec<_> = all_kernels().into_iter().filter(|k| k.path.contains("dots::")).collect();
     assert!(kernels.len() >= 12, "{} kernels with dots", kernels.len());
     compare(&kernels.into_iter().filter(|k| chosen.iter().any(|c| c.path == k.path)).collect::<Vec<_>>());
+}
+
+/// Results are compared with the naive schedule's, which every kernel has, whatever a launch promises: also one whose every plain tile has too
+/// many elements for one thread each.
+#[test]
+fn wide_heads_have_a_naive_schedule() {
+    let kernels: Vec<_> = all_kernels().into_iter().filter(|k| k.name == "flash_attention").collect();
+    assert_eq!(kernels.len(), 8);
+    for kernel in &kernels {
+        let space = Space::new(kernel, &girih_core::facts::Facts::none(kernel), girih_core::target::Target::h200());
+        let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.full_name()));
+        assert!(naive.choices.iter().any(|c| c.to_string() == "Ffma"), "{:?}", naive.choices);
+    }
 }

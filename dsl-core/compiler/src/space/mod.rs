@@ -12,7 +12,7 @@ pub use first_choices::illegal_first_choices;
 use girih_ir::error::CompileError;
 use girih_ir::facts::Facts;
 use girih_ir::schedule::parse::Choices;
-use girih_ir::schedule::{Choice, KnobKind, Permutation, Schedule, ScheduleError, mix};
+use girih_ir::schedule::{Choice, Knob, KnobKind, Permutation, Schedule, ScheduleError, mix};
 use girih_ir::target::Target;
 use girih_ir::tile::Kernel;
 use std::cell::RefCell;
@@ -169,11 +169,15 @@ impl<'a> Space<'a> {
 
     /// The naive schedule before knobs that have no effect are set to their first value.
     fn plain(&self) -> Result<Schedule, ScheduleError> {
-        let plain: Vec<Vec<Choice>> = self.kernel.knobs.iter().map(|k| naive_choices(k.kind, &k.choices)).collect();
-        let plain = Space { choices: plain, ..self.clone() };
-        let best = plain.points_by_tile().into_iter().find(|s| self.check(s).is_ok());
-        // Listed coarsenings only where one element per thread makes too many threads for every listed tile.
-        let legal = best.or_else(|| self.points_by_tile().into_iter().find(|s| self.check(s).is_ok()));
+        let legal_of = |space: &Space| space.points_by_tile().into_iter().find(|s| self.check(s).is_ok());
+        let plain = |coarse: bool| {
+            let of = |k: &Knob| {
+                if coarse && matches!(k.kind, KnobKind::Coarsen { .. }) { k.choices.clone() } else { naive_choices(k.kind, &k.choices) }
+            };
+            Space { choices: self.kernel.knobs.iter().map(of).collect(), ..self.clone() }
+        };
+        // Listed coarsenings only where one element per thread makes too many threads for every listed tile, and all that is listed last.
+        let legal = legal_of(&plain(false)).or_else(|| legal_of(&plain(true))).or_else(|| legal_of(self));
         match legal {
             Some(schedule) => Ok(schedule),
             None => Err(self.check(&Schedule::default_of(self.kernel)).err().unwrap_or_else(|| ScheduleError {
