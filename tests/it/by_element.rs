@@ -174,5 +174,5 @@ fn what_needs_other_elements_is_refused() {
     says(&text, &[&needs("a reduction or scan"), &needs("a store of a tile"), "while open.any()"]);
     says(&text, &["a condition that each element has for itself cannot assign variables"]);
     // A scalar has one value, and elements leave in turns of their own.
-    says(&text, &["`turns` is a scalar i32 before the loop and [M, N] of i32 after a turn"]);
+    says(&text, &["`turns` changes in a loop that each of [M, N] leaves by itself, and is a scalar i32"]);
 }

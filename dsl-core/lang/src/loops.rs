@@ -52,9 +52,9 @@ impl Slots {
         *handle = inner;
     }
 
-    /// What the next variable to be seen was at the start of the turn.
-    pub(crate) fn before_turn(&self) -> Handle {
-        self.all.get(self.cursor).map_or(Handle::POISON, |slot| slot.inner)
+    /// The name of the next variable to be seen, and what it was at the start of the turn.
+    pub(crate) fn before_turn(&self) -> (&str, Handle) {
+        self.all.get(self.cursor).map_or(("", Handle::POISON), |slot| (&slot.name, slot.inner))
     }
 
     /// The variables as they are at the end of a turn: each becomes the value after the loop, whose region is `depth` levels out.

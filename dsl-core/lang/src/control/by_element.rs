@@ -50,7 +50,28 @@ impl ByElement {
     /// The turn is over: what it changed of a variable is changed where the element goes on.
     pub fn leave(&mut self, slots: &Slots, handle: Handle) -> Handle {
         self.close();
-        per_element(self.mask, handle, slots.before_turn(), self.loc)
+        let (name, before) = slots.before_turn();
+        if handle == before || self.is_of_elements(name, handle) {
+            per_element(self.mask, handle, before, self.loc)
+        } else {
+            Handle::POISON
+        }
+    }
+
+    /// Whether a variable has a value for each element; one that has not is a mistake.
+    fn is_of_elements(&self, name: &str, handle: Handle) -> bool {
+        session::with(|s| {
+            let Session::Kernel(k) = s else { return true };
+            let (Some(value), Some(mask)) = (handle.value(k.build), self.mask.value(k.build)) else { return true };
+            if k.kernel.ty(value).shape() == k.kernel.ty(mask).shape() {
+                return true;
+            }
+            let message =
+                format!("`{name}` changes in a loop that each of {} leaves by itself, and is {}", k.describe(mask), k.describe(value));
+            let help = "give it a value for each element, as in `x.like(0)`, or let all leave together: `while open.any() { .. }`";
+            k.error(Diagnostic::new(self.loc, message).help(help));
+            false
+        })
     }
 
     /// Puts the choice around what the turn has recorded, once.
