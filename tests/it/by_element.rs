@@ -31,7 +31,7 @@ pub fn mapped_steps(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
     for t in x.tiles([T]) {
         let steps = x.load(t).map(|x| {
             let mut n = x;
-            let mut steps = x * 0;
+            let mut steps = x >> 31;
             while n > 1 && steps < 60 {
                 n = if (n & 1) == 0 { n >> 1 } else { n * 3 + 1 };
                 steps += 1;
@@ -86,7 +86,7 @@ pub fn raised_in_turns(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>, counts: &mut 
         let v = x.load(t);
         let place = iota::<i32>(8);
         let mut left = (place + t.number().cast::<i32>()) & 3;
-        let mut raised = place * 0;
+        let mut raised = full::<i32>([8], 0);
         while left > 0 {
             let old = counts.fetch_add(place, 1).or(0);
             raised += select(old >= 0, 1, 1000);
