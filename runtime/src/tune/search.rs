@@ -156,7 +156,7 @@ impl Queue<'_> {
     }
 }
 
-/// Tries candidates within the budget, in order and as the strategy wishes; the best few race ([`race`]), and one of them is elected.
+/// Tries candidates within the budget, in order and as the strategy wishes; the best few race (`race.rs`), and one of them is elected.
 ///
 /// Candidates that were tried before have known trials, so that a run resumes.
 pub fn search(
