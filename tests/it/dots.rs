@@ -148,3 +148,16 @@ fn wide_heads_have_a_naive_schedule() {
         assert!(naive.choices.iter().any(|c| c.to_string() == "Ffma"), "{:?}", naive.choices);
     }
 }
+
+/// Where one element per thread makes too many threads, the naive schedule takes small tiles: 1024 threads of 16 elements each have too few
+/// registers for them, and the compiler of a long text is what a search waits for.
+#[test]
+fn coarse_naive_schedules_take_small_tiles() {
+    let kernels: Vec<_> = all_kernels().into_iter().filter(|k| k.name.starts_with("multiply_planes")).collect();
+    assert!(kernels.len() >= 3);
+    for kernel in &kernels {
+        let space = Space::new(kernel, &girih_core::facts::Facts::none(kernel), girih_core::target::Target::h200());
+        let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.full_name())).short(kernel);
+        assert!(naive.contains("BM=64 BN=64 BK=32 TM=4 TN=4 V=1 U=Ffma"), "{}: {naive}", kernel.full_name());
+    }
+}

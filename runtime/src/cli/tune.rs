@@ -19,7 +19,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -108,6 +108,7 @@ fn tasks(args: &Args) -> Result<(Vec<Task>, Vec<Unbuilt>), String> {
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
+    let begun = Instant::now();
     let (mut tasks, unbuilt) = tasks(args)?;
     let among = match args.shard {
         Some(shard) if tasks.len() == 1 => Some(Among::Shard(shard)),
@@ -134,8 +135,11 @@ pub fn run(args: &Args) -> Result<(), String> {
     let stop = interrupt_flag();
     names::tell(&unbuilt);
     let mut failures: Vec<String> = unbuilt.into_iter().map(|u| u.name).collect();
+    // What the program takes to start is the first call's.
+    let mut started = begun.elapsed();
     for Task { subject, site, asked } in tasks {
         options.only = site;
+        options.budget.time = args.budget.map(|time| time - std::mem::take(&mut started).min(time / 2));
         if stop.load(Ordering::Relaxed) {
             break;
         }

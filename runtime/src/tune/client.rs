@@ -113,7 +113,7 @@ impl WorkerMeasure {
     ) -> Result<WorkerMeasure, String> {
         let mut measure = WorkerMeasure::begin(launcher, setup, limit, end)?;
         measure.take(0, schedules);
-        measure.ready()?;
+        measure.ready(end)?;
         Ok(measure)
     }
 
@@ -126,12 +126,16 @@ impl WorkerMeasure {
         Ok(WorkerMeasure { launcher, setup, limit, schedules: Vec::new(), site: 0, worker, setting_up: true, end, note: None })
     }
 
-    /// Waits for the set-up.
+    /// Waits for the set-up, until `by` at most.
     ///
     /// # Errors
     /// There is no GPU, the naive schedule is wrong, or there was no time.
-    pub fn ready(&mut self) -> Result<(), String> {
-        self.set_up().map_err(NotStarted::reason)
+    pub fn ready(&mut self, by: Option<Instant>) -> Result<(), String> {
+        let end = self.end;
+        self.end = by.or(end);
+        let ready = self.set_up().map_err(NotStarted::reason);
+        self.end = end;
+        ready
     }
 
     /// Goes on to another launch site; `schedules` are those of all sites.
@@ -301,6 +305,18 @@ mod tests {
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     }
 
+    /// There may be something else to tune.
+    #[test]
+    fn a_set_up_may_have_to_be_ready_before_the_end() {
+        let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), "read setup; sleep 60".into()] };
+        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0, patience_ms: 100 };
+        let (start, end) = (Instant::now(), Some(Instant::now() + Duration::from_secs(20)));
+        let mut measure = WorkerMeasure::begin(launcher, setup, Duration::from_secs(20), end).unwrap();
+        let error = measure.ready(Some(start + Duration::from_millis(200))).unwrap_err();
+        assert!(error.starts_with("the budget was over before inputs") && start.elapsed() < Duration::from_secs(2), "{error}");
+        assert_eq!(measure.end, end, "of trials nothing changes");
+    }
+
     /// What the tuner prepares itself takes none of the worker's time.
     #[test]
     fn a_set_up_begins_before_it_is_waited_for() {
@@ -314,7 +330,7 @@ mod tests {
         assert!(start.elapsed() < Duration::from_millis(100), "it does not wait: {:?}", start.elapsed());
         std::thread::sleep(Duration::from_millis(350));
         let waited = Instant::now();
-        measure.ready().unwrap();
+        measure.ready(None).unwrap();
         assert!(waited.elapsed() < Duration::from_millis(150), "it was at work meanwhile: {:?}", waited.elapsed());
         assert_eq!(measure.note().as_deref(), Some("done"));
         measure.take(0, vec![String::new()]);

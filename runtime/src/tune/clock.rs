@@ -25,14 +25,21 @@ impl Clock {
         self.0.zip(budget.time).filter(|(_, time)| !time.is_zero()).map(|(end, time)| end + time / 20)
     }
 
+    /// Until when a choice of variants may take for its set-up, if so many are to be tuned yet, it included: half of what is left, so that one
+    /// whose naive schedule is long in the compiler leaves time for the others.
+    pub fn ready_by(&self, budget: &Budget, ways: usize) -> Option<Instant> {
+        let end = self.end(budget)?;
+        Some(if ways > 1 { Instant::now() + share(end, Instant::now(), 2) } else { end })
+    }
+
     /// Whether nothing is left.
     pub fn is_over(&self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 }
 
-/// What NVIDIA's disassembler takes, about, most of it to start.
-const LOOK: Duration = Duration::from_millis(500);
+/// What NVIDIA's disassembler takes, about, most of it to start, and the end of the program.
+const LOOK: Duration = Duration::from_millis(750);
 
 /// Milliseconds from the beginning of a worker's set-up that references and the evaluator have before the first trial of a search with this
 /// budget.
@@ -72,9 +79,19 @@ mod tests {
         let budget = |ms| Budget { time: Some(Duration::from_millis(ms)), trials: None };
         let start = Instant::now();
         let end = Clock::start(&budget(9000)).end(&budget(9000)).expect("a budget has an end") - start;
-        assert!(end >= Duration::from_millis(8950) && end < Duration::from_millis(9000), "half a second is left for machine code: {end:?}");
+        assert!(end >= Duration::from_millis(8690) && end < Duration::from_millis(8750), "time is left for machine code: {end:?}");
         assert_eq!(Clock::start(&budget(0)).end(&budget(0)), None);
         assert_eq!([0, 100, 9000, 600_000].map(|ms| patience_ms(&budget(ms))), [60_000, 50, 562, 1000]);
+    }
+
+    #[test]
+    fn a_slow_set_up_leaves_time_for_the_other_choices() {
+        let budget = Budget { time: Some(Duration::from_secs(8)), trials: None };
+        let (start, clock) = (Instant::now(), Clock::start(&budget));
+        let left = |ways| (clock.ready_by(&budget, ways).expect("a budget has an end") - start).as_secs_f64();
+        assert!((3.7..3.9).contains(&left(2)) && (7.5..7.7).contains(&left(1)), "{} {}", left(2), left(1));
+        let unlimited = Budget { time: None, trials: None };
+        assert_eq!(Clock::start(&unlimited).ready_by(&unlimited, 3), None);
     }
 
     #[test]

@@ -183,7 +183,8 @@ impl Descent<'_> {
             let threads = cores::cores().saturating_sub(1).max(1);
             let compiling = Compiling::begin(scope, threads, (&sites.kernels, &first), &demands, (target, workers.compile));
             progress.doing("making inputs, and the naive schedule's result to compare with");
-            let found = worker.ready().and_then(|()| {
+            let ready_by = self.clock.ready_by(&self.options.budget, self.ways_left);
+            let found = worker.ready(ready_by).and_then(|()| {
                 if let Some(note) = worker.note() {
                     progress.note(&note);
                 }

@@ -159,7 +159,8 @@ impl<'a> Space<'a> {
     }
 
     /// The naive schedule: coarsen, vector and stages 1, one tile per block, plain copies, the scalar unit, and the largest listed
-    /// tiles of at most 1024 threads. The textbook kernel, and the first rung of the ladder.
+    /// tiles of at most 1024 threads. The textbook kernel, and the first rung of the ladder. Where one element per thread makes too many
+    /// threads, the smallest listed coarsening and tiles.
     ///
     /// # Errors
     /// The kernel has no legal schedule at all here: why its first one is illegal.
@@ -190,7 +191,8 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Points with the fewest elements per thread first, then with the largest tiles.
+    /// Points with the fewest elements per thread first, then with the largest tiles; with the smallest where a thread has several elements:
+    /// as many threads as a block may have leave each too few registers for them.
     fn points_by_tile(&self) -> Vec<Schedule> {
         // Spaces of tiles alone are small; a whole space is cut where it would be slow to sort.
         let mut points: Vec<Schedule> = (0..self.points().min(1 << 16)).map(|i| self.point(i)).collect();
@@ -198,8 +200,17 @@ impl<'a> Space<'a> {
             let of = |k: KnobKind| if tile { k == KnobKind::Tile } else { k != KnobKind::Tile };
             self.kernel.knobs.iter().zip(&s.choices).filter(|(k, _)| of(k.kind)).map(|(_, c)| number(c).max(1)).product()
         };
-        points.sort_by_key(|s| (product(s, false), -product(s, true)));
+        points.sort_by_key(|s| {
+            let (elements, tiles) = (product(s, false), product(s, true));
+            (elements, if self.is_coarse(s) { tiles } else { -tiles })
+        });
         points
+    }
+
+    /// Whether a thread has several elements.
+    fn is_coarse(&self, schedule: &Schedule) -> bool {
+        let knobs = self.kernel.knobs.iter().zip(&schedule.choices);
+        knobs.filter(|(k, _)| matches!(k.kind, KnobKind::Coarsen { .. })).any(|(_, c)| number(c) > 1)
     }
 
     /// A point by its number, below [`Space::points`]: the last knob varies fastest. It need not be legal.
