@@ -45,6 +45,7 @@ pub mod grouped_query_attention;
 pub mod grpo_surrogate_loss;
 pub mod half_products;
 pub mod histogramming;
+pub mod host;
 pub mod int4_matmul;
 pub mod int8_kv_cache_attention;
 pub mod int8_quantized_matmul;

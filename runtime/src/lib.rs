@@ -33,6 +33,8 @@ pub mod store;
 #[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod subject;
+#[cfg(feature = "tune")]
+pub mod techniques;
 #[doc(hidden)]
 #[cfg(feature = "tune")]
 pub mod tune;
@@ -45,6 +47,8 @@ pub use compile::{Compiled, compile};
 pub use device::buffer::Buffer;
 pub use device::{Device, Loaded, cuda};
 pub use error::Error;
+pub use launch::event::Event;
+pub use launch::shared_memory::Shared;
 pub use launch::stream::Stream;
 pub use launch::tensor::DeviceTensor;
 #[cfg(feature = "tune")]

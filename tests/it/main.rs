@@ -73,6 +73,7 @@ mod spans;
 mod spellings;
 mod strategies;
 mod teaching;
+mod techniques;
 mod temporaries;
 mod threads;
 mod tidy;

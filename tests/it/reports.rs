@@ -60,7 +60,7 @@ fn walked(page: &str) -> (HashSet<String>, Vec<String>) {
 fn a_report_has_a_point_for_each_trial() {
     let all = recordings();
     let reports: Vec<SubjectReport> = ["vector_add", "softmax", "gemm"].iter().enumerate().map(|(i, name)| report(i, name, &all)).collect();
-    let page = html(&reports, &vec![("girih".into(), "<of a test>".into())]);
+    let page = html(&reports, &[], &vec![("girih".into(), "<of a test>".into())]);
     if let Some(file) = std::env::var_os("GIRIH_KEEP_REPORT") {
         std::fs::write(&file, &page).expect("the page is kept");
     }
@@ -89,7 +89,7 @@ fn a_report_has_a_point_for_each_trial() {
 /// The page's skeleton: what follows what.
 #[test]
 fn a_report_is_built_like_this() {
-    let page = html(&[report(0, "vector_add", &recordings())], &vec![("girih".into(), "of a test".into())]);
+    let page = html(&[report(0, "vector_add", &recordings())], &[], &vec![("girih".into(), "of a test".into())]);
     let lines =
         page.lines().filter(|l| l.starts_with("<h") || l.starts_with("<section") || l.starts_with("<details") || l.contains("<nav>"));
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
@@ -99,7 +99,7 @@ fn a_report_is_built_like_this() {
 
 #[test]
 fn a_subject_without_trials_says_how_to_make_some() {
-    let page = html(&[report(0, "vector_add", &[])], &Vec::new());
+    let page = html(&[report(0, "vector_add", &[])], &[], &Vec::new());
     walked(&page);
     assert!(
         page.contains("No trials are stored for this launch: <code>autotune tune vector_add --target h200 --budget 60s</code>"),

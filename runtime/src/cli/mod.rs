@@ -19,6 +19,7 @@ mod doctor;
 mod explain;
 mod export;
 mod exports;
+mod host;
 mod ladder;
 mod list;
 mod peers;
@@ -66,6 +67,8 @@ enum Command {
     Diff(diff::Args),
     /// Climb a ladder: a technique from the naive kernel to the best one, each rung timed beside the one before and explained by its counters.
     Ladder(ladder::Args),
+    /// Run techniques of the host (copies beside kernels, graphs, memory that both reach), each way of doing the work with its timeline.
+    Host(host::Args),
     /// Write all that is known of some challenges as one page of HTML: roofline, trials, knobs, ladder, winners.
     Report(report::Args),
     /// Say what was found on this machine, what is missing and what to do.
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Ladder(args) => ladder::run(&args),
+        Command::Host(args) => host::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Check(args) => check::run(&args),

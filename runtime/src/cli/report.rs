@@ -3,7 +3,7 @@
 use super::explain::{Of, Setting};
 use super::settings::way_at;
 use super::show::Preset;
-use super::{ahead, winners};
+use super::{ahead, host, winners};
 use crate::compile::nvrtc;
 use crate::report::{Environment, SubjectReport, html};
 use crate::store::rows::Which;
@@ -21,6 +21,9 @@ pub struct Args {
     /// Times that `autotune record` wrote: what they have of a subject at these sizes stands in the place of the store's trials.
     #[arg(long, value_name = "FILE")]
     recordings: Option<PathBuf>,
+    /// With the techniques of the host, which are run now: they need a GPU.
+    #[arg(long)]
+    host: bool,
     /// The page to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -30,6 +33,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     ahead::writable(&args.out)?;
     let setting = args.of.setting()?;
     let recordings = args.recordings.as_deref().map_or(Ok(Vec::new()), read)?;
+    let hosts = if args.host { host::all()? } else { Vec::new() };
     let (mut reports, mut failed) = (Vec::new(), Vec::new());
     for name in named(args, &setting, &recordings)? {
         match one(reports.len(), &name, &setting, &recordings) {
@@ -38,7 +42,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
     }
     failed.iter().for_each(|e| eprintln!("{e}"));
-    std::fs::write(&args.out, html(&reports, &environment(&setting))).map_err(|e| format!("{}: {e}", args.out.display()))?;
+    std::fs::write(&args.out, html(&reports, &hosts, &environment(&setting))).map_err(|e| format!("{}: {e}", args.out.display()))?;
     println!("wrote {}: {} subjects", args.out.display(), reports.len());
     if failed.is_empty() { Ok(()) } else { Err(format!("{} subjects are not in the report", failed.len())) }
 }

@@ -1,10 +1,12 @@
 //! Launches: arguments checked, facts computed, a schedule chosen, the kernel compiled once and launched.
 
+pub mod event;
 pub(crate) mod order;
 pub mod program;
 pub mod program_schedule;
 mod runners;
 pub mod schedule_lookup;
+pub mod shared_memory;
 pub(crate) mod steps;
 pub mod stream;
 pub mod tensor;

@@ -3,7 +3,9 @@
 use crate::device::Device;
 use crate::device::cuda::{self, Borrowed, BorrowedMut, CudaDevice, CudaStream, DevicePtr, DevicePtrMut};
 use crate::error::Error;
+use crate::launch::event::Event;
 use crate::launch::runners::Runners;
+use crate::launch::shared_memory::{Kind, Shared};
 use crate::launch::tensor::DeviceTensor;
 use crate::launch::{self, Argument};
 use girih_core::lang::elem::Elem;
@@ -13,6 +15,7 @@ use girih_core::program::ProgramDef;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// A queue of launches on a device, with an explicit schedule or without.
@@ -81,6 +84,96 @@ impl Stream {
     pub fn with_graphs(&self, graphs: bool) -> Stream {
         Stream { graphs: Some(graphs), ..self.clone() }
     }
+    /// Another stream of the same device: what is queued there runs beside this one's work. Compiled kernels are shared.
+    ///
+    /// On the simulator work is done when a call returns, on whatever stream.
+    pub fn beside(&self) -> Result<Stream, Error> {
+        let device = match &self.device {
+            Device::Cuda(d) => Device::Cuda(Arc::new(d.beside()?)),
+            Device::Sim(d) => Device::Sim(d.clone()),
+        };
+        Ok(Stream { graphs: self.graphs, schedule: self.schedule.clone(), ..Stream::on(&device) })
+    }
+    /// Marks the end of what is queued so far: other streams may wait for it, and it has a time.
+    pub fn record(&self) -> Result<Event, Error> {
+        Event::record(&self.device)
+    }
+    /// Has what is queued from here on begin behind an event, of whatever stream of the device.
+    pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        event.hold(&self.device)
+    }
+    /// So many zeros in page-locked (pinned) memory of the host: copies from and to it are queued and run beside kernels, and kernels may use it
+    /// where it lies ([`Shared::tensor`], mapped memory), by way of the bus.
+    pub fn pinned<T: Elem>(&self, len: usize) -> Result<Shared<T>, Error> {
+        Shared::new(&self.device, Kind::Pinned, len)
+    }
+    /// So many zeros in managed (unified) memory, whose pages move to whoever touches them; [`Stream::prefetch`] moves them ahead.
+    pub fn managed<T: Elem>(&self, len: usize) -> Result<Shared<T>, Error> {
+        Shared::new(&self.device, Kind::Managed, len)
+    }
+    /// Queues a copy of the host's elements to those from number `at` on of a packed tensor.
+    ///
+    /// # Errors
+    /// One of them has fewer elements.
+    pub fn copy_in<T: Elem, const N: usize>(
+        &self,
+        from: &Shared<T>,
+        range: Range<usize>,
+        to: &mut DeviceTensor<T, N>,
+        at: usize,
+    ) -> Result<(), Error> {
+        let (target, _) = to.span(at..at + range.len())?;
+        let (source, bytes) = from.span(range)?;
+        self.copy_any(target, source, bytes)
+    }
+    /// Queues a copy of a packed tensor's elements to the host's from number `at` on.
+    ///
+    /// # Errors
+    /// One of them has fewer elements.
+    pub fn copy_out<T: Elem, const N: usize>(
+        &self,
+        from: &DeviceTensor<T, N>,
+        range: Range<usize>,
+        to: &mut Shared<T>,
+        at: usize,
+    ) -> Result<(), Error> {
+        let (target, _) = to.span(at..at + range.len())?;
+        let (source, bytes) = from.span(range)?;
+        self.copy_any(target, source, bytes)
+    }
+    /// Queues a move of managed pages to the device, ahead of the kernels that touch them.
+    ///
+    /// # Errors
+    /// It is not managed memory.
+    pub fn prefetch<T: Elem>(&self, shared: &Shared<T>) -> Result<(), Error> {
+        if !shared.is_managed() {
+            return Err(Error::Buffer("only pages of managed memory move: page-locked memory stays where it is".into()));
+        }
+        let (address, bytes) = shared.span(0..shared.len())?;
+        match &self.device {
+            Device::Cuda(d) => d.prefetch(address, bytes),
+            Device::Sim(_) => Ok(()),
+        }
+    }
+    /// Sets a part of the L2 cache aside for a tensor that this stream's kernels read again and again; the bytes set aside, 0 on the simulator.
+    /// [`Stream::let_go_of_l2`] gives it back.
+    ///
+    /// # Errors
+    /// The tensor is not packed; the driver has no such limit (sm_75).
+    pub fn keep_in_l2<T: Elem, const N: usize>(&self, tensor: &DeviceTensor<T, N>) -> Result<usize, Error> {
+        let (address, bytes) = tensor.span(0..tensor.lens().iter().product::<i64>() as usize)?;
+        match &self.device {
+            Device::Cuda(d) => d.keep_in_l2(address, bytes),
+            Device::Sim(_) => Ok(0),
+        }
+    }
+    /// The L2 cache is nobody's again.
+    pub fn let_go_of_l2(&self) -> Result<(), Error> {
+        match &self.device {
+            Device::Cuda(d) => d.keep_in_l2(0, 0).map(drop),
+            Device::Sim(_) => Ok(()),
+        }
+    }
     /// Waits for all queued work; errors of kernels show here.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.device.synchronize()
@@ -130,6 +223,13 @@ impl Stream {
         strides: [i64; N],
     ) -> Result<BorrowedMut<'a, T, N>, Error> {
         cuda::borrow_mut(self.cuda()?.stream(), slice, lens, Some(strides))
+    }
+
+    fn copy_any(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
+        match &self.device {
+            Device::Cuda(d) => d.copy_any(to, from, bytes),
+            Device::Sim(d) => d.copy_at(to, from, bytes),
+        }
     }
 
     fn cuda(&self) -> Result<&CudaDevice, Error> {

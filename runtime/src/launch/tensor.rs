@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::device::buffer::Buffer;
 use crate::error::Error;
 use crate::launch::Argument;
+use crate::launch::shared_memory::SharedMemory;
 use girih_core::facts::{TensorArg, packed_strides};
 use girih_core::lang::elem::Elem;
 use girih_core::types::Literal;
@@ -23,6 +24,8 @@ enum Memory {
     Owned(Buffer),
     /// Alive while the flag is set.
     Borrowed(Arc<AtomicBool>),
+    /// Memory that the host reaches, too; kept alive by the tensor.
+    Shared { _memory: Arc<SharedMemory> },
 }
 
 /// Lengths with their strides, packed unless given.
@@ -100,6 +103,28 @@ impl<T: Elem, const N: usize> DeviceTensor<T, N> {
         DeviceTensor { arg, memory: Memory::Borrowed(alive), elem: PhantomData }
     }
 
+    /// A packed tensor in memory that the host reaches, too.
+    pub(crate) fn shared(address: u64, lens: [usize; N], memory: Arc<SharedMemory>) -> DeviceTensor<T, N> {
+        DeviceTensor { arg: shape(address, lens, None), memory: Memory::Shared { _memory: memory }, elem: PhantomData }
+    }
+
+    /// Where elements of a packed tensor lie, by their number in row-major order, and their bytes.
+    ///
+    /// # Errors
+    /// The tensor is not packed, or has fewer elements, or was taken out of a borrow that has ended.
+    pub(crate) fn span(&self, range: std::ops::Range<usize>) -> Result<(u64, usize), Error> {
+        self.check_alive()?;
+        if !self.arg.is_packed() || range.start > range.end || range.end as i64 > self.arg.numel() {
+            let (lens, strides) = (&self.arg.lens, &self.arg.strides);
+            return Err(Error::Buffer(format!(
+                "elements {}..{} of a tensor of shape {lens:?} and strides {strides:?}: it must be packed and have as many",
+                range.start, range.end
+            )));
+        }
+        let size = T::DTYPE.size();
+        Ok((self.arg.address + (range.start * size) as u64, range.len() * size))
+    }
+
     /// The elements in row-major order, after all queued work. Strided tensors are read element by element.
     pub fn to_vec(&self, device: &Device) -> Result<Vec<T>, Error> {
         self.check_alive()?;
@@ -133,7 +158,7 @@ impl<T: Elem, const N: usize> DeviceTensor<T, N> {
     pub fn buffer(&self) -> Option<&Buffer> {
         match &self.memory {
             Memory::Owned(buffer) => Some(buffer),
-            Memory::Borrowed(_) => None,
+            Memory::Borrowed(_) | Memory::Shared { .. } => None,
         }
     }
 

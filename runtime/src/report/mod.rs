@@ -13,6 +13,7 @@ use crate::ladder::climb::{Climbed, climb};
 use crate::ladder::ladders;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
+use crate::techniques::{Technique, Timeline};
 use crate::tune::recording::Recording;
 use girih_core::schedule::Schedule;
 
@@ -74,10 +75,14 @@ impl SubjectReport {
     }
 }
 
+/// A technique of the host with its ways of doing the work.
+pub type Host = (Technique, Vec<Timeline>);
+
 /// The whole report.
-pub fn html(reports: &[SubjectReport], environment: &Environment) -> String {
+pub fn html(reports: &[SubjectReport], hosts: &[Host], environment: &Environment) -> String {
     let mut body = html::contents(reports);
     body += &html::table(&["", ""], environment.iter().map(|(name, value)| vec![name.clone(), value.clone()]));
     body += &reports.iter().map(sections::subject).collect::<String>();
+    body += &sections::hosts(hosts);
     html::document("girih report", &body)
 }

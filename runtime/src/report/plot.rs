@@ -2,6 +2,7 @@
 
 use super::html::escaped;
 use crate::explain::units::plain;
+use crate::techniques::Timeline;
 use std::fmt::Write;
 
 /// The drawing's size, and the room that the axes' texts take.
@@ -147,6 +148,36 @@ pub fn bars(label: &str, all: &[(String, f64, String)]) -> String {
     }
     let height = all.len() as f64 * ROW + 4.0;
     format!(r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">{body}</svg>"#, escaped(label)) + "\n"
+}
+
+/// Timelines below each other on one scale: a row for each lane, a bar for each piece of work.
+pub fn timelines(label: &str, ways: &[Timeline]) -> String {
+    const ROW: f64 = 22.0;
+    const NAMES: f64 = 110.0;
+    let longest = ways.iter().flat_map(|w| &w.spans).map(|s| s.us.1).fold(1e-9, f64::max);
+    let at = |us: f64| NAMES + us / longest * (WIDTH - NAMES - RIGHT);
+    let (mut body, mut y) = (String::new(), 0.0);
+    for way in ways {
+        write!(body, r#"<text x="0" y="{:.1}">{}: {:.1} us</text>"#, y + 16.0, escaped(&way.title), way.us).expect("text");
+        y += ROW;
+        for lane in way.lanes() {
+            write!(body, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, NAMES - 6.0, y + 15.0, escaped(lane)).expect("text");
+            for (number, span) in way.spans.iter().filter(|s| s.lane == lane).enumerate() {
+                let (class, (from, to)) = (if number % 2 == 0 { "bar" } else { "bar other" }, span.us);
+                let title = format!("{}: {from:.1} to {to:.1} us", escaped(&span.name));
+                write!(
+                    body,
+                    r#"<rect class="{class}" x="{:.1}" y="{:.1}" width="{:.1}" height="14"><title>{title}</title></rect>"#,
+                    at(from),
+                    y + 4.0,
+                    (at(to) - at(from)).max(0.5)
+                )
+                .expect("text");
+            }
+            y += ROW;
+        }
+    }
+    format!(r#"<svg viewBox="0 0 {WIDTH} {y}" role="img" aria-label="{}">{body}</svg>"#, escaped(label)) + "\n"
 }
 
 #[cfg(test)]

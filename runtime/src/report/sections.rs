@@ -1,14 +1,15 @@
 //! The parts of a subject's page.
 
-use super::SubjectReport;
+use super::{Host, SubjectReport};
 use super::html::{details, escaped, table, table_with_ids};
-use super::plot::{Axis, Plot, Scale, bars};
+use super::plot::{Axis, Plot, Scale, bars, timelines};
 use super::roofline::roofline;
 use crate::explain::SitePage;
 use crate::explain::trials::SiteTrials;
 use crate::explain::units::plain;
 use crate::ladder::climb::Climbed;
 use crate::ladder::text::{kind_of_times, times};
+use crate::techniques::Timeline;
 
 /// A subject from its floor to its trials.
 pub fn subject(report: &SubjectReport) -> String {
@@ -33,6 +34,21 @@ pub fn subject(report: &SubjectReport) -> String {
         out += &ladder(report, climbed);
     }
     out + "</section>\n"
+}
+
+/// Techniques of the host: the timelines of their ways, and what each gains over the plainest one.
+pub fn hosts(hosts: &[Host]) -> String {
+    let one = |(technique, ways): &Host| {
+        let plainest = ways.first().map_or(0.0, |w| w.us);
+        let row = |way: &Timeline| vec![way.title.clone(), format!("{:.1}", way.us), format!("{:.2} x", plainest / way.us)];
+        let (name, title) = (escaped(technique.name), escaped(technique.title));
+        let drawn = timelines(&format!("timelines of {}", technique.name), ways);
+        format!("<h3 id=\"host-{name}\">{title}</h3>\n{drawn}{}", table(&["way", "took us", "gain"], ways.iter().map(row)))
+    };
+    match hosts.is_empty() {
+        true => String::new(),
+        false => format!("<section id=\"host\">\n<h2>Around the kernels</h2>\n{}</section>\n", hosts.iter().map(one).collect::<String>()),
+    }
 }
 
 /// The best schedule of each launch site, and each time with its source.

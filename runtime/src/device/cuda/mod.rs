@@ -5,6 +5,7 @@
 mod function;
 mod gpu;
 mod graph;
+mod host;
 mod interop;
 mod tensor_map;
 #[cfg(feature = "tune")]
@@ -14,6 +15,7 @@ pub(crate) use function::CudaBound;
 pub use function::CudaLoaded;
 pub use gpu::Gpu;
 pub(crate) use graph::CudaGraph;
+pub(crate) use host::CudaPoint;
 pub use interop::{Borrowed, BorrowedMut};
 pub(crate) use interop::{borrow, borrow_mut};
 #[cfg(feature = "tune")]
@@ -39,9 +41,10 @@ pub struct CudaDevice {
     stream: Arc<CudaStream>,
     name: String,
     target: Target,
-    kernels: Kernels,
+    /// Shared by the streams of a GPU.
+    kernels: Arc<Kernels>,
     #[cfg(feature = "tune")]
-    texts: text::Texts,
+    texts: Arc<text::Texts>,
 }
 
 /// What the driver says of itself and the machine's GPUs, for `doctor`.
@@ -140,9 +143,9 @@ impl CudaDevice {
             stream,
             name,
             target,
-            kernels: Kernels::default(),
+            kernels: Arc::default(),
             #[cfg(feature = "tune")]
-            texts: text::Texts::default(),
+            texts: Arc::default(),
         })
     }
 
