@@ -7,6 +7,7 @@
 pub mod adder_transformer;
 pub mod all_pairs_shortest_paths;
 pub mod attention;
+pub mod attention_planes;
 pub mod attention_with_sinks;
 pub mod attn_w_linear_bias;
 pub mod batch_normalization;

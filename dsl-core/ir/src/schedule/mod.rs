@@ -51,6 +51,8 @@ pub enum KnobKind {
     Finish,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
+    /// `order(D = [Rising, Falling])`: from which end on blocks take the grid's tiles: from the last where that one has the most turns.
+    Order,
     /// `split(Z = [1, 4, 0, ..])`: blocks that share the turns of a sum of dots; 0 deals the turns of all tiles to as many blocks as fit,
     /// each as many of them.
     Split,
@@ -87,6 +89,7 @@ impl KnobKind {
             KnobKind::Operands => "operands",
             KnobKind::Finish => "finish",
             KnobKind::Raster => "raster",
+            KnobKind::Order => "order",
             KnobKind::Split => "split",
             KnobKind::Slices => "slices",
             KnobKind::MinBlocks => "min_blocks",
@@ -104,6 +107,7 @@ impl KnobKind {
             KnobKind::Halo => words::HaloPath::WORDS,
             KnobKind::Operands => words::OperandPath::WORDS,
             KnobKind::Finish => words::FinishPath::WORDS,
+            KnobKind::Order => words::TileOrder::WORDS,
             KnobKind::Cache => words::CacheHint::WORDS,
             _ => &[],
         }

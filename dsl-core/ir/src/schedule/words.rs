@@ -120,6 +120,13 @@ words! {
         /// A launch behind this one combines what all blocks have left.
         SecondLaunch,
     }
+    /// In which order blocks take the grid's tiles: the values of `order(..)`.
+    TileOrder of Order {
+        /// From the first tile on.
+        Rising,
+        /// From the last tile on.
+        Falling,
+    }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint of Cache {
         /// None.
