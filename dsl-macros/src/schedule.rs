@@ -71,6 +71,7 @@ fn field_type(knob: &Knob) -> TokenStream {
         "unit" => quote!(::girih::__private::DotUnit),
         "rows" => quote!(::girih::__private::RowPath),
         "order" => quote!(::girih::__private::TileOrder),
+        "turns" => quote!(::girih::__private::GroupTurns),
         "halo" => quote!(::girih::__private::HaloPath),
         "operands" => quote!(::girih::__private::OperandPath),
         "finish" => quote!(::girih::__private::FinishPath),

@@ -85,6 +85,7 @@ fn add_planes(left: [Tile<f16>; 2], right: [Tile<f16>; 2], sum: Tile<f32>) -> Ti
     copy(C = [Tensor, Async, Registers]),
     grid(G = [0, 1]),
     order(D = [Falling, Rising]),
+    turns(T = [InTurn, Free]),
     min_blocks(Q = [1, 2])
 )]
 pub fn attention_of_planes<H: Columns, K: Keys>(

@@ -70,6 +70,7 @@ impl Sight for Causal {
     copy(C = [Tensor, Async, Registers]),
     grid(G = [0, 1]),
     order(D = [Falling, Rising]),
+    turns(T = [Free, InTurn]),
     min_blocks(Q = [1, 2])
 )]
 pub fn flash_attention<H: Heads, S: Sight>(q: &Tensor<H::Of, 4>, k: &Tensor<H::Of, 4>, v: &Tensor<H::Of, 4>, o: &mut Tensor<H::Of, 4>) {

@@ -250,7 +250,8 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
         | KnobKind::Halo
         | KnobKind::Operands
         | KnobKind::Finish
-        | KnobKind::Order => {
+        | KnobKind::Order
+        | KnobKind::Turns => {
             let first = Choice::Word(kind.words()[0].to_string());
             vec![if listed.contains(&first) { first } else { listed[0].clone() }]
         }

@@ -53,6 +53,8 @@ pub enum KnobKind {
     Raster,
     /// `order(D = [Rising, Falling])`: from which end on blocks take the grid's tiles: from the last where that one has the most turns.
     Order,
+    /// `turns(T = [Free, InTurn])`: whether the warp groups of a block multiply one after the other.
+    Turns,
     /// `split(Z = [1, 4, 0, ..])`: blocks that share the turns of a sum of dots; 0 deals the turns of all tiles to as many blocks as fit,
     /// each as many of them.
     Split,
@@ -90,6 +92,7 @@ impl KnobKind {
             KnobKind::Finish => "finish",
             KnobKind::Raster => "raster",
             KnobKind::Order => "order",
+            KnobKind::Turns => "turns",
             KnobKind::Split => "split",
             KnobKind::Slices => "slices",
             KnobKind::MinBlocks => "min_blocks",
@@ -108,6 +111,7 @@ impl KnobKind {
             KnobKind::Operands => words::OperandPath::WORDS,
             KnobKind::Finish => words::FinishPath::WORDS,
             KnobKind::Order => words::TileOrder::WORDS,
+            KnobKind::Turns => words::GroupTurns::WORDS,
             KnobKind::Cache => words::CacheHint::WORDS,
             _ => &[],
         }

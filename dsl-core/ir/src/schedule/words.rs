@@ -127,6 +127,13 @@ words! {
         /// From the last tile on.
         Falling,
     }
+    /// When the warp groups of a block multiply: the values of `turns(..)`.
+    GroupTurns of Turns {
+        /// Each as soon as its operands are there.
+        Free,
+        /// One after the other: one computes while another one multiplies.
+        InTurn,
+    }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint of Cache {
         /// None.
