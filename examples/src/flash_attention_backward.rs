@@ -6,6 +6,7 @@
 //! five, for sums that no two blocks share. (Dao, FlashAttention-2, 2023, adds dQ up by atomics.)
 
 use super::flash_attention::{All, Brain64, Brain128, Causal, Half64, Half128, Heads, Sight};
+use girih::challenge::Case;
 use girih::prelude::*;
 
 /// Row sums of `o ∘ d_o`.
@@ -146,3 +147,124 @@ pub fn gradients_of_queries<H: Heads, S: Sight>(
         d_q.store((b, h, m, d), (acc * scale).cast());
     }
 }
+
+/// What the gradients of one head are, in double precision, from what a judge gives.
+struct Head<'c> {
+    x: &'c Case,
+    /// Which one.
+    head: usize,
+    causal: bool,
+}
+
+impl Head<'_> {
+    fn at(&self, name: &str, row: usize, e: usize) -> f64 {
+        let (rows, d) = (self.x.tensor(name).lens[2] as usize, self.x.len("D"));
+        self.x.at(name, (self.head * rows + row) * d + e)
+    }
+
+    fn product(&self, (a, i): (&str, usize), (b, j): (&str, usize)) -> f64 {
+        (0..self.x.len("D")).map(|e| self.at(a, i, e) * self.at(b, j, e)).sum()
+    }
+
+    /// The weight of a key, and the slope of its score.
+    fn weight_and_slope(&self, query: usize, key: usize) -> [f64; 2] {
+        if self.causal && key > query {
+            return [0.0; 2];
+        }
+        let scale = 1.0 / (self.x.len("D") as f64).sqrt();
+        let lse = self.x.at("lse", self.head * self.x.len("M") + query);
+        let weight = (self.product(("Q", query), ("K", key)) * scale - lse).exp();
+        let gain = self.product(("dO", query), ("V", key)) - self.product(("dO", query), ("O", query));
+        [weight, weight * gain * scale]
+    }
+}
+
+/// Of row `i` of all heads' queries: its gradient.
+fn query_gradient(x: &Case, i: usize, causal: bool) -> Vec<f64> {
+    let (rows, keys) = (x.len("M"), x.len("N"));
+    let (head, query) = (Head { x, head: i / rows, causal }, i % rows);
+    let slopes: Vec<f64> = (0..keys).map(|j| head.weight_and_slope(query, j)[1]).collect();
+    (0..x.len("D")).map(|e| slopes.iter().enumerate().map(|(j, s)| s * head.at("K", j, e)).sum()).collect()
+}
+
+/// Of row `i` of all heads' keys: the gradients of the value (0) or of the key (1), of which `factor` is what weights or slopes meet.
+fn key_gradient(x: &Case, i: usize, causal: bool, (which, factor): (usize, &str)) -> Vec<f64> {
+    let (rows, keys) = (x.len("M"), x.len("N"));
+    let (head, key) = (Head { x, head: i / keys, causal }, i % keys);
+    let of: Vec<f64> = (0..rows).map(|query| head.weight_and_slope(query, key)[which]).collect();
+    (0..x.len("D")).map(|e| of.iter().enumerate().map(|(query, w)| w * head.at(factor, query, e)).sum()).collect()
+}
+
+/// The challenge of one instance: a module with its program. Types are C's.
+macro_rules! challenge_of {
+    ($name:ident: $heads:ident $sight:ident, $c:literal, $d:literal, $tolerance:expr) => {
+        #[doc = concat!("The gradients of an attention: ", stringify!($heads), ", ", stringify!($sight), ".")]
+        pub mod $name {
+            use super::*;
+
+            /// What a caller calls.
+            #[program]
+            pub fn solve(
+                q: &Tensor<<$heads as Heads>::Of, 4>,
+                k: &Tensor<<$heads as Heads>::Of, 4>,
+                v: &Tensor<<$heads as Heads>::Of, 4>,
+                o: &Tensor<<$heads as Heads>::Of, 4>,
+                d_o: &Tensor<<$heads as Heads>::Of, 4>,
+                lse: &Tensor<f32, 3>,
+                d_q: &mut Tensor<<$heads as Heads>::Of, 4>,
+                d_k: &mut Tensor<<$heads as Heads>::Of, 4>,
+                d_v: &mut Tensor<<$heads as Heads>::Of, 4>,
+            ) {
+                let mut products = temp([q.len(0), q.len(1), q.len(2)]);
+                row_products::<$heads>(o, d_o, &mut products);
+                gradients_of_keys::<$heads, $sight>(q, k, v, d_o, lse, &products, d_k, d_v);
+                gradients_of_queries::<$heads, $sight>(q, k, v, d_o, lse, &products, d_q);
+            }
+
+            girih::challenge! {
+                Challenge::new(
+                    stringify!($name),
+                    solve::Program::def,
+                    concat!(
+                        "void solve(const ", $c, "* Q[B, H, M, D], const ", $c, "* K[B, H, N, D], const ", $c, "* V[B, H, N, D], const ",
+                        $c, "* O[B, H, M, D], const ", $c, "* dO[B, H, M, D], const float* lse[B, H, M], ", $c, "* dQ[B, H, M, D], ",
+                        $c, "* dK[B, H, N, D], ", $c, "* dV[B, H, N, D], int B, int H, int M, int N, int D)"
+                    ),
+                )
+                .input("Q", normal(0.0, 1.0))
+                .input("K", normal(0.0, 1.0))
+                .input("V", normal(0.0, 1.0))
+                .input("O", normal(0.0, 0.1))
+                .input("dO", normal(0.0, 1.0))
+                .input("lse", uniform(5.0, 6.0))
+                .output_rows("dQ", |x, i| query_gradient(x, i, $sight::CAUSAL))
+                .output_rows("dK", |x, i| key_gradient(x, i, $sight::CAUSAL, (1, "Q")))
+                .output_rows("dV", |x, i| key_gradient(x, i, $sight::CAUSAL, (0, "dO")))
+                .tolerance($tolerance.0, $tolerance.1)
+                .check_at([
+                    concat!("B=1 H=1 M=1 N=1 D=", $d),
+                    concat!("B=1 H=2 M=70 N=70 D=", $d),
+                    concat!("B=2 H=1 M=37 N=133 D=", $d),
+                ])
+                .perf_at(concat!("B=4, H=16, M=4096, N=4096, D=", $d))
+                .flops(|s| {
+                    let (m, n) = (s.size("M"), s.size("N"));
+                    let growing = m.min(n);
+                    let seen = if $sight::CAUSAL { growing * (growing + 1.0) / 2.0 + (m - growing) * n } else { m * n };
+                    10.0 * s.size("B") * s.size("H") * seen * s.size("D")
+                })
+            }
+        }
+    };
+}
+
+/// What gradients may be off by: weights, slopes and results are rounded to f16, or to bf16.
+const HALF: (f64, f64) = (8e-3, 4e-3);
+const BRAIN: (f64, f64) = (6e-2, 2e-2);
+
+challenge_of!(flash_attention_backward_f16_d64: Half64 All, "half", "64", HALF);
+challenge_of!(flash_attention_backward_f16_d128: Half128 All, "half", "128", HALF);
+challenge_of!(flash_attention_backward_bf16_d64: Brain64 All, "__nv_bfloat16", "64", BRAIN);
+challenge_of!(flash_attention_backward_bf16_d128: Brain128 All, "__nv_bfloat16", "128", BRAIN);
+challenge_of!(flash_attention_backward_bf16_d64_causal: Brain64 Causal, "__nv_bfloat16", "64", BRAIN);
+challenge_of!(flash_attention_backward_bf16_d128_causal: Brain128 Causal, "__nv_bfloat16", "128", BRAIN);

@@ -31,6 +31,7 @@ pub mod dpo_sequence_loss;
 pub mod fast_fourier_transform;
 pub mod fft_2d;
 pub mod flash_attention;
+pub mod flash_attention_backward;
 pub mod fourier;
 pub mod fourier_steps;
 pub mod fp16_batched_matmul;
