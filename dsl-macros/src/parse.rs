@@ -9,7 +9,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 20] = [
+const GROUPS: [(&str, &[&str], i64); 22] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),
@@ -19,6 +19,8 @@ const GROUPS: [(&str, &[&str], i64); 20] = [
     ("threads", &[], 1),
     ("warps", &[], 1),
     ("raster", &[], 1),
+    ("order", &["Rising", "Falling"], 0),
+    ("turns", &["Free", "InTurn"], 0),
     ("split", &[], 0),
     ("slices", &[], 1),
     ("min_blocks", &[], 1),

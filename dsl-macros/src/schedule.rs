@@ -70,6 +70,8 @@ fn field_type(knob: &Knob) -> TokenStream {
         "copy" => quote!(::girih::__private::CopyPath),
         "unit" => quote!(::girih::__private::DotUnit),
         "rows" => quote!(::girih::__private::RowPath),
+        "order" => quote!(::girih::__private::TileOrder),
+        "turns" => quote!(::girih::__private::GroupTurns),
         "halo" => quote!(::girih::__private::HaloPath),
         "operands" => quote!(::girih::__private::OperandPath),
         "finish" => quote!(::girih::__private::FinishPath),

@@ -12,6 +12,8 @@ use std::ops::Range;
 pub trait Keys: 'static {
     /// Positions outside of which no query of the tile sees a key.
     fn around(queries: TileIdx, keys: Scalar<i64>, width: Scalar<i64>) -> Range<Scalar<i64>>;
+    /// The keys before this position are seen by every query of the tile.
+    fn seen_by_all(queries: TileIdx, keys: Scalar<i64>) -> Scalar<i64>;
     /// Whether a query sees a key, both by their positions; there are so many keys.
     fn sees(query: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, width: Scalar<i32>) -> Tile<bool>;
 }
@@ -33,6 +35,9 @@ impl Keys for AllKeys {
     fn around(_: TileIdx, keys: Scalar<i64>, _: Scalar<i64>) -> Range<Scalar<i64>> {
         Range { start: scalar(0), end: keys }
     }
+    fn seen_by_all(_: TileIdx, keys: Scalar<i64>) -> Scalar<i64> {
+        keys
+    }
     fn sees(_: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, _: Scalar<i32>) -> Tile<bool> {
         key < keys
     }
@@ -42,6 +47,9 @@ impl Keys for AllKeys {
 impl Keys for Causal {
     fn around(queries: TileIdx, _: Scalar<i64>, _: Scalar<i64>) -> Range<Scalar<i64>> {
         Range { start: scalar(0), end: queries.end() }
+    }
+    fn seen_by_all(queries: TileIdx, keys: Scalar<i64>) -> Scalar<i64> {
+        keys.min(queries.start() + 1)
     }
     fn sees(query: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, _: Scalar<i32>) -> Tile<bool> {
         key <= query && key < keys
@@ -53,6 +61,9 @@ impl Keys for Near {
     fn around(queries: TileIdx, _: Scalar<i64>, width: Scalar<i64>) -> Range<Scalar<i64>> {
         Range { start: queries.start() - width, end: queries.end() + width }
     }
+    fn seen_by_all(_: TileIdx, _: Scalar<i64>) -> Scalar<i64> {
+        scalar(0)
+    }
     fn sees(query: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, width: Scalar<i32>) -> Tile<bool> {
         (query - key).abs() <= width && key < keys
     }
@@ -62,6 +73,9 @@ impl Keys for Near {
 impl Keys for Recent {
     fn around(queries: TileIdx, _: Scalar<i64>, width: Scalar<i64>) -> Range<Scalar<i64>> {
         Range { start: queries.start() - width + 1, end: queries.end() }
+    }
+    fn seen_by_all(_: TileIdx, _: Scalar<i64>) -> Scalar<i64> {
+        scalar(0)
     }
     fn sees(query: Tile<i32>, key: Tile<i32>, keys: Scalar<i32>, width: Scalar<i32>) -> Tile<bool> {
         key <= query && key > query - width && key < keys
@@ -164,6 +178,19 @@ fn pass<K: Keys>(
     (most * scale, total, acc)
 }
 
+/// softmax(q · kᵀ / √d) · v of a tile.
+#[device]
+pub fn attend<K: Keys>(
+    tensors: (&Tensor<f32, 3>, &Tensor<f32, 3>, &Tensor<f32, 3>),
+    at: Place,
+    steps: Steps,
+    width: Scalar<i64>,
+) -> Tile<f32> {
+    let around = K::around(at.queries, tensors.1.len(0), width);
+    let (_, total, acc) = pass::<K>(tensors, at, steps, around, width, zeros([steps.queries, steps.columns]));
+    acc / total.expand(1, steps.columns)
+}
+
 /// out = softmax(q · kᵀ / √d) · v of every head; tensors are `[rows, heads, d]`. As many query heads as there are for each head of keys
 /// share it.
 #[kernel(
@@ -182,9 +209,7 @@ pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32
     for (h, queries, columns) in out.axes([1, 0, 2]).tiles([Size::from(1), BM, BD]) {
         let at = Place { queries, columns, head: h.number(), of_keys: head_of_keys(h.number(), q, k) };
         let steps = Steps { queries: BM, keys: BN, inner: BE, columns: BD };
-        let around = K::around(queries, k.len(0), width);
-        let (_, total, acc) = pass::<K>((q, k, v), at, steps, around, width, zeros([BM, BD]));
-        out.store((queries, at.head, columns), acc / total.expand(1, BD));
+        out.store((queries, at.head, columns), attend::<K>((q, k, v), at, steps, width));
     }
 }
 

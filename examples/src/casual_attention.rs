@@ -3,6 +3,7 @@
 //! Late queries have more keys than early ones. Cut into chunks of keys, all blocks have the same work.
 
 use super::attention::{Causal, attention, attention_parts, join_attention, reference_within, rounding};
+use super::attention_planes::{causal_attention_by_chunks_of_planes, causal_attention_by_planes};
 use girih::prelude::*;
 
 /// What the judge calls.
@@ -11,7 +12,13 @@ pub fn solve(q: &Tensor<f32, 2>, k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, output:
     let width = q.len(1);
     let (q, k, v) = (q.chunked(1, width), k.chunked(1, width), v.chunked(1, width));
     let mut output = output.chunked(1, width);
-    if variant("chunks of keys") {
+    if q.len(2) <= 128 && !variant("multiply-adds") {
+        if variant("rows at once") {
+            causal_attention_by_planes(&q, &k, &v, &mut output);
+        } else {
+            causal_attention_by_chunks_of_planes(&q, &k, &v, &mut output);
+        }
+    } else if variant("chunks of keys") {
         // A chunk has a multiple of 64 keys, and there are at most 10.
         let chunk = ((k.len(0) + 639) / 640 * 64).max(64);
         let chunks = (k.len(0) + chunk - 1) / chunk;

@@ -69,6 +69,8 @@ impl Sight for Causal {
     stages(R = [3, 2, 4, 1]),
     copy(C = [Tensor, Async, Registers]),
     grid(G = [0, 1]),
+    order(D = [Falling, Rising]),
+    turns(T = [Free, InTurn]),
     min_blocks(Q = [1, 2])
 )]
 pub fn flash_attention<H: Heads, S: Sight>(q: &Tensor<H::Of, 4>, k: &Tensor<H::Of, 4>, v: &Tensor<H::Of, 4>, o: &mut Tensor<H::Of, 4>) {

@@ -7,6 +7,7 @@
 pub mod adder_transformer;
 pub mod all_pairs_shortest_paths;
 pub mod attention;
+pub mod attention_planes;
 pub mod attention_with_sinks;
 pub mod attn_w_linear_bias;
 pub mod batch_normalization;
@@ -30,6 +31,7 @@ pub mod dpo_sequence_loss;
 pub mod fast_fourier_transform;
 pub mod fft_2d;
 pub mod flash_attention;
+pub mod flash_attention_backward;
 pub mod fourier;
 pub mod fourier_steps;
 pub mod fp16_batched_matmul;

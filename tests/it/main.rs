@@ -2,6 +2,7 @@
 
 mod access;
 mod aliasing;
+mod attention_planes;
 mod boundaries;
 mod bugs;
 mod by_cargo;

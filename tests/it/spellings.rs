@@ -164,7 +164,7 @@ pub fn chosen_by_scalar(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, n: Scalar<i3
 }
 
 /// A grid over two of three axes; the third is walked inside, and written in tiles of its own.
-#[kernel(tile(R = [2, 4], C = [8, 32], K = [4, 8]), coarsen(CC of C = [1, 2]), vector(V = [1, 2]), grid(G = [0, 1]), raster(X = [1, 2]))]
+#[kernel(tile(R = [2, 4], C = [8, 32], K = [4, 8]), coarsen(CC of C = [1, 2]), vector(V = [1, 2]), grid(G = [0, 1]), raster(X = [1, 2]), order(D = [Rising, Falling]))]
 pub fn over_two_axes(x: &Tensor<f32, 3>, y: &mut Tensor<f32, 3>, sums: &mut Tensor<f32, 2>) {
     for (r, c) in y.axes([0, 2]).tiles([R, C]) {
         let mut acc = zeros::<f32>([R, C]);

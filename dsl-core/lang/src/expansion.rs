@@ -10,7 +10,7 @@ pub use super::elementwise::Elementwise;
 pub use super::operand::Integer;
 pub use super::plan::Plan;
 pub use super::schedule::{
-    CacheHint, CopyPath, DotUnit, FinishPath, HaloPath, KernelSchedule, KnobValue, OperandPath, RowPath, deserialize, display, field,
+    CacheHint, CopyPath, DotUnit, FinishPath, GroupTurns, HaloPath, KernelSchedule, KnobValue, OperandPath, RowPath, TileOrder, deserialize, display, field,
     serialize,
 };
 pub use super::session::Handle;

@@ -1,7 +1,7 @@
 //! Typed schedules: the trait behind each kernel's own `Schedule` struct, and the types of its fields.
 
 use girih_ir::schedule::words::Words;
-pub use girih_ir::schedule::words::{CacheHint, CopyPath, DotUnit, FinishPath, HaloPath, OperandPath, RowPath};
+pub use girih_ir::schedule::words::{CacheHint, CopyPath, DotUnit, FinishPath, GroupTurns, HaloPath, OperandPath, RowPath, TileOrder};
 use girih_ir::schedule::{Choice, Knob, Schedule};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -69,7 +69,7 @@ macro_rules! knob_values {
     )*};
 }
 
-knob_values! { CopyPath DotUnit RowPath HaloPath OperandPath FinishPath CacheHint }
+knob_values! { CopyPath DotUnit RowPath HaloPath OperandPath FinishPath TileOrder GroupTurns CacheHint }
 
 /// The field's value out of `choices[index]`, or what does not fit.
 pub fn field<V: KnobValue>(choices: &[Choice], index: usize, knob: &str) -> Result<V, String> {
@@ -125,6 +125,8 @@ mod tests {
         assert_eq!(lost::<HaloPath>(KnobKind::Halo), [""; 0]);
         assert_eq!(lost::<OperandPath>(KnobKind::Operands), [""; 0]);
         assert_eq!(lost::<FinishPath>(KnobKind::Finish), [""; 0]);
+        assert_eq!(lost::<TileOrder>(KnobKind::Order), [""; 0]);
+        assert_eq!(lost::<GroupTurns>(KnobKind::Turns), [""; 0]);
         assert_eq!(lost::<CacheHint>(KnobKind::Cache), [""; 0]);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Boundary, Branch, HostExpr, Index, Key, LoopPlan, Op, SharedKind, Span, Update, ValueId, ViewId};
 use girih_ir::layout::Layout;
+use girih_ir::schedule::words::TileOrder;
 use girih_ir::tile;
 use girih_ir::types::{MemoryOrder, Scope};
 use std::collections::BTreeSet;
@@ -169,6 +170,8 @@ pub(crate) struct Grid {
     pub total: HostExpr,
     /// Rows of tiles that blocks walk together; 1 for row after row.
     pub raster: i64,
+    /// From which end on blocks take the tiles.
+    pub order: TileOrder,
     /// A block takes neighbouring tiles: what blocks have is combined in the order of the tiles.
     pub in_order: bool,
     /// One block runs in any case, however few tiles there are.

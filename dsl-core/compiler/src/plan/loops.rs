@@ -8,6 +8,7 @@ use super::{Fill, Plan, ReadPlan, illegal, tensor_maps};
 use crate::analyses::barriers::kept_by_hand;
 use crate::analyses::dots::Dots;
 use crate::analyses::uses::{Uses, operands, stored_tensor};
+use girih_ir::schedule::words::{GroupTurns, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::tile::access::visit;
 use girih_ir::tile::host::HostExpr;
@@ -115,7 +116,7 @@ impl Planner<'_> {
             );
             tensor_maps::check(self.kernel, self.plan, first, alone)?;
             let (handover, products_first) = (Handover::Transactions, self.products_wait(l));
-            let in_turn = !products_first && self.multiplies_once(l);
+            let in_turn = !products_first && self.in_turn(l);
             let ring = RingPlan { handover, products_first, in_turn, ..self.ring(stages, first, &reads)? };
             return Ok(Pipeline::Multistage { ring, copies });
         }
@@ -171,13 +172,19 @@ impl Planner<'_> {
         by_groups && !dots.is_empty() && dots.into_iter().all(kept)
     }
 
-    /// Whether several warp groups make one sum of several products in an iteration, and then look at it: left alone they all multiply at once,
-    /// and all compute at once. (f32 by planes of f16: 10 % on an H200. Of one product it is nothing.)
-    fn multiplies_once(&self, l: &TileLoop) -> bool {
+    /// Whether warp groups multiply one after the other, where there are several: as the schedule says, if it does.
+    fn in_turn(&self, l: &TileLoop) -> bool {
         let several = self.plan.mma.as_ref().is_some_and(|m| m.group.is_some() && m.along != [1, 1]);
+        let said = GroupTurns::of(self.kernel, self.schedule).map(|turns| turns == GroupTurns::InTurn);
+        several && said.unwrap_or_else(|| self.multiplies_once(l))
+    }
+
+    /// Whether one sum is made of several products in an iteration, and then looked at: left alone groups all multiply at once, and all compute
+    /// at once. (f32 by planes of f16: 10 % on an H200. Of one product it is nothing.)
+    fn multiplies_once(&self, l: &TileLoop) -> bool {
         let dots: HashMap<ValueId, ValueId> =
             lets(&l.body).filter_map(|(v, op)| if let Op::Dot { acc, .. } = op { Some((v, *acc)) } else { None }).collect();
-        several && dots.len() > 1 && dots.values().filter(|acc| !dots.contains_key(acc)).count() == 1
+        dots.len() > 1 && dots.values().filter(|acc| !dots.contains_key(acc)).count() == 1
     }
 
     /// What a loop's body copies to shared memory, if its places depend on nothing but the iteration.

@@ -29,7 +29,7 @@ use rules::{
 
 use crate::analyses::dots::Dots;
 use crate::analyses::uses;
-use girih_ir::schedule::words::{FinishPath, RowPath, Words};
+use girih_ir::schedule::words::{FinishPath, RowPath, TileOrder, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::simt::CacheHint;
 use girih_ir::target::Target;
@@ -80,6 +80,8 @@ pub(crate) struct Plan {
     pub opt_level: u32,
     /// Rows of tiles that blocks walk together; 1 for row after row.
     pub raster: i64,
+    /// From which end on blocks take the tiles.
+    pub order: TileOrder,
     /// How the loops over tiles run, by their first tile index.
     pub loops: HashMap<ValueId, LoopPlan>,
     /// How loaded tiles and windows are read, by their value.
@@ -243,6 +245,7 @@ pub(crate) fn plan(
         min_blocks,
         opt_level: check_opt_level(kernel, schedule)?,
         raster,
+        order: TileOrder::of(kernel, schedule).unwrap_or(TileOrder::Rising),
         knobs,
         grid_tile,
         anchor_sizes: sizes,

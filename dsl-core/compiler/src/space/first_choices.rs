@@ -12,9 +12,10 @@ use girih_ir::tile::Kernel;
 pub fn illegal_first_choices(kernel: &Kernel) -> Option<Diagnostic> {
     let first = Schedule::default_of(kernel);
     let (best, none) = (Facts::best(kernel), Facts::none(kernel));
+    let fitting = Facts::best(kernel).fitting(kernel, &first);
     let space = Space::new(kernel, &best, Target::h200());
     let error = space.check(&first).err()?;
-    let mut elsewhere = TARGETS.iter().flat_map(|t| [(&best, t), (&none, t)]);
+    let mut elsewhere = TARGETS.iter().flat_map(|t| [(&best, t), (&none, t), (&fitting, t)]);
     if elsewhere.any(|(facts, target)| Space::new(kernel, facts, target).check(&first).is_ok()) {
         return None;
     }

@@ -254,7 +254,15 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
         KnobKind::OptLevel => vec![Choice::Int(3)],
         KnobKind::Grid => vec![Choice::Int(0)],
         KnobKind::Threads | KnobKind::Warps => listed.to_vec(),
-        KnobKind::Copy | KnobKind::Unit | KnobKind::Cache | KnobKind::Rows | KnobKind::Halo | KnobKind::Operands | KnobKind::Finish => {
+        KnobKind::Copy
+        | KnobKind::Unit
+        | KnobKind::Cache
+        | KnobKind::Rows
+        | KnobKind::Halo
+        | KnobKind::Operands
+        | KnobKind::Finish
+        | KnobKind::Order
+        | KnobKind::Turns => {
             let first = Choice::Word(kind.words()[0].to_string());
             vec![if listed.contains(&first) { first } else { listed[0].clone() }]
         }

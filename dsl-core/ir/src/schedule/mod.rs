@@ -51,6 +51,10 @@ pub enum KnobKind {
     Finish,
     /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
+    /// `order(D = [Rising, Falling])`: from which end on blocks take the grid's tiles: from the last where that one has the most turns.
+    Order,
+    /// `turns(T = [Free, InTurn])`: whether the warp groups of a block multiply one after the other.
+    Turns,
     /// `split(Z = [1, 4, 0, ..])`: blocks that share the turns of a sum of dots; 0 deals the turns of all tiles to as many blocks as fit,
     /// each as many of them.
     Split,
@@ -87,6 +91,8 @@ impl KnobKind {
             KnobKind::Operands => "operands",
             KnobKind::Finish => "finish",
             KnobKind::Raster => "raster",
+            KnobKind::Order => "order",
+            KnobKind::Turns => "turns",
             KnobKind::Split => "split",
             KnobKind::Slices => "slices",
             KnobKind::MinBlocks => "min_blocks",
@@ -104,6 +110,8 @@ impl KnobKind {
             KnobKind::Halo => words::HaloPath::WORDS,
             KnobKind::Operands => words::OperandPath::WORDS,
             KnobKind::Finish => words::FinishPath::WORDS,
+            KnobKind::Order => words::TileOrder::WORDS,
+            KnobKind::Turns => words::GroupTurns::WORDS,
             KnobKind::Cache => words::CacheHint::WORDS,
             _ => &[],
         }

@@ -120,6 +120,20 @@ words! {
         /// A launch behind this one combines what all blocks have left.
         SecondLaunch,
     }
+    /// In which order blocks take the grid's tiles: the values of `order(..)`.
+    TileOrder of Order {
+        /// From the first tile on.
+        Rising,
+        /// From the last tile on.
+        Falling,
+    }
+    /// When the warp groups of a block multiply: the values of `turns(..)`.
+    GroupTurns of Turns {
+        /// Each as soon as its operands are there.
+        Free,
+        /// One after the other: one computes while another one multiplies.
+        InTurn,
+    }
     /// Hints on global accesses: the values of `cache(..)`.
     CacheHint of Cache {
         /// None.

@@ -74,6 +74,21 @@ def flash(dtype, d, causal):
     return inputs, attention
 
 
+def flash_backward(dtype, d, causal):
+    """The gradients of the same, of a forward pass that has been made: what is timed is the backward pass alone."""
+
+    def inputs(s):
+        shapes = [(s["B"], s["H"], s[rows], d) for rows in ("M", "N", "N", "M")]
+        q, k, v, d_out = (normal(1, *shape).to(dtype) for shape in shapes)
+        q, k, v = (x.requires_grad_() for x in (q, k, v))
+        return [F.scaled_dot_product_attention(q, k, v, is_causal=causal), q, k, v, d_out]
+
+    def gradients(out, q, k, v, d_out):
+        return torch.autograd.grad(out, (q, k, v), d_out, retain_graph=True)
+
+    return inputs, gradients
+
+
 def rows(low, high, *shapes):
     return [uniform(low, high, *shape) for shape in shapes]
 
@@ -121,5 +136,12 @@ PEERS = {
         for name, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16))
         for d in (64, 128)
         for causal in (False, True)
+    },
+    **{
+        f"flash_attention_backward_{name}_d{d}{'_causal' if causal else ''}": flash_backward(dtype, d, causal)
+        for name, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16))
+        for d in (64, 128)
+        for causal in (False, True)
+        if name == "bf16" or not causal
     },
 }

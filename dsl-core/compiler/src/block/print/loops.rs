@@ -2,6 +2,7 @@
 
 use super::Page;
 use crate::block::{Fill, Handover, HostExpr, Loop, Pipeline, Range, RingPlan, Split, Tail};
+use girih_ir::schedule::words::TileOrder;
 
 /// Characters of a loop's head that stand in one line.
 const WIDE: usize = 110;
@@ -33,6 +34,8 @@ impl Page<'_> {
 
     fn range(&self, l: &Loop) -> String {
         let raster = l.grid.as_ref().filter(|g| g.raster > 1).map_or(String::new(), |g| format!(", raster {}", g.raster));
+        let falling = l.grid.as_ref().is_some_and(|g| g.order == TileOrder::Falling);
+        let order = if falling { ", from the last on" } else { "" };
         let range = match l.plan.range {
             Range::All => "".into(),
             Range::Once => ", one iteration".into(),
@@ -43,7 +46,7 @@ impl Page<'_> {
             Range::Shared(Split::StreamK(n)) => format!(", stream-K over {n} blocks per multiprocessor"),
             Range::SlicedK(n) => format!(", sliced-K over {n} slices"),
         };
-        format!("{range}{raster}")
+        format!("{range}{raster}{order}")
     }
 
     fn pipeline(&self, pipeline: &Pipeline) -> String {

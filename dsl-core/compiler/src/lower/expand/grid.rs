@@ -8,6 +8,7 @@ use super::persistent_pipeline::Dealt;
 use crate::block::{Grid, Loop, Tail, ValueId};
 use crate::block::{Pipeline, Range};
 use girih_ir::layout::Layout;
+use girih_ir::schedule::words::TileOrder;
 use girih_ir::simt::{Expr, SharedId, Special, Stmt};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
@@ -154,6 +155,10 @@ impl Expander<'_> {
     /// Along each axis the index of the tile of this number, the last axis fastest.
     pub fn tiles_at(&mut self, l: &Loop, number: Expr, counts: &[Expr]) -> Vec<Expr> {
         use super::index::binary;
+        let number = match grid_of(l).order {
+            TileOrder::Rising => number,
+            TileOrder::Falling => self.from_the_last(l, number),
+        };
         if self.in_raster(l) {
             return self.raster_tiles_at(l, number, &counts[1]).into();
         }
@@ -165,6 +170,14 @@ impl Expander<'_> {
         all.push(left);
         all.reverse();
         all
+    }
+
+    /// The number of the tile that comes in this place where blocks take them from the last on.
+    fn from_the_last(&mut self, l: &Loop, place: Expr) -> Expr {
+        let tiles = self.host_param(&grid_of(l).total, "tiles");
+        self.comment("from the last tile on");
+        let number = self.ix.sub(self.ix.sub(tiles, self.ix.lit(1)), place);
+        self.declare_let("number", self.ix.dtype, number)
     }
 
     /// The tile indices where blocks walk `raster` rows of tiles together: down each column of the group, then on to the next column.

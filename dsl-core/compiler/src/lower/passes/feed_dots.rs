@@ -1,7 +1,7 @@
 //! Which dots take their left operand from the registers of another dot's sums: those that can. The others find it in shared memory.
 //!
 //! On warp groups, such a dot may run beside the next turn's first one, where a warp of its own fills a ring of at least three stages: two of
-//! them are read at the same time then.
+//! them are read at the same time then. Groups that multiply in turn wait for each of their own products: the others compute meanwhile.
 
 use super::Source;
 use crate::analyses::chained::links;
@@ -22,7 +22,7 @@ pub(crate) fn feed_dots(page: &mut Kernel, source: &Source) {
         let Stmt::Loop(l) = stmt else { return };
         let overlaps = can_overlap(l, &fed, &uses);
         if let Pipeline::Multistage { ring, .. } = &mut l.plan.pipeline {
-            ring.products_overlap = overlaps && ring.handover == Handover::Transactions && ring.stages > 2;
+            ring.products_overlap = overlaps && !ring.in_turn && ring.handover == Handover::Transactions && ring.stages > 2;
         }
     });
 }

@@ -15,7 +15,7 @@ use crate::plan::second_launch::needed;
 use crate::plan::split::{self, Split, shared_loop, starts_at_zero};
 use crate::plan::{Plan, Range};
 use girih_ir::error::{CompileError, Diagnostic};
-use girih_ir::schedule::words::FinishPath;
+use girih_ir::schedule::words::{FinishPath, TileOrder};
 use girih_ir::tile::access::{dim_classes, dim_constants, loop_lengths, visit};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::shared::operation;
@@ -325,6 +325,7 @@ impl Builder<'_> {
         Grid {
             total: self.total_tiles(l),
             raster: if l.vars.len() == 2 && !keeps_order(kernel) { plan.raster } else { 1 },
+            order: if keeps_order(kernel) { TileOrder::Rising } else { plan.order },
             in_order: keeps_order(kernel),
             runs_anyway: combines_grid(kernel),
             begins_by_hand: [by_hand && kept_by_hand(kernel, &kernel.body[..before]), by_hand],

@@ -38,7 +38,9 @@ sights! {
     warps(W = [4, 8]),
     stages(R = [3, 2, 4, 1]),
     copy(C = [Tensor, Async, Registers]),
-    grid(G = [0, 1])
+    grid(G = [0, 1]),
+    order(D = [Rising, Falling]),
+    turns(T = [Free, InTurn])
 )]
 pub fn attention_of_groups<S: Sight>(
     q: &Tensor<<S::Of as Format>::In, 2>,

@@ -26,6 +26,19 @@ fn count(text: &str, part: &str) -> usize {
 }
 
 /// Behind the queries' copy consumers wait for full stages and for their products alone; weights stay where the scores were added up.
+/// A choice of the schedule: each of a turn's two products is waited for by its group, and lets the next group begin.
+#[test]
+fn groups_of_an_attention_multiply_in_turn_where_that_is_chosen() {
+    let with = |turns: &str, rest: &str| text::<Past>(64, &format!("BM=128,BN=64,U=Wgmma,C=Tensor,G=0,T={turns},{rest}"));
+    let in_turn = with("InTurn", "W=8,R=3");
+    assert_eq!((count(&in_turn, "    await_turn<2>();"), count(&in_turn, "    pass_turn<2, 2>();")), (3, 3), "{in_turn}");
+    assert!(!in_turn.contains("wgmma_wait<1>"), "{in_turn}");
+    let free = with("Free", "W=8,R=3");
+    assert!(free.contains("wgmma_wait<1>") && !free.contains("_turn<2"), "{free}");
+    let one = text::<Past>(64, "BM=64,BN=64,U=Wgmma,C=Tensor,G=0,T=InTurn,W=4,R=2");
+    assert!(!one.contains("_turn<"), "{one}");
+}
+
 #[test]
 fn a_turn_of_attention_on_warp_groups_meets_nobody() {
     for text in

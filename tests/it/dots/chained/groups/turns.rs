@@ -54,6 +54,16 @@ fn overlapped_turns_compute_what_eval_computes() {
     equal::<PastBrain>(128, "BM=128,BN=64,W=8,R=3,G=0", false, &sizes);
 }
 
+/// Tiles from the last on, dealt to blocks or not, and groups that wait for one another instead of overlapping.
+#[test]
+fn groups_in_turn_and_tiles_from_the_last_on_compute_what_eval_computes() {
+    let sizes = [[64, 16], [16, 64], [80, 208], [400, 336], [16, 0], [208, 208]];
+    equal::<All>(64, "BM=128,BN=64,W=8,R=2,G=0,D=Falling,T=InTurn", false, &sizes);
+    equal::<Past>(64, "BM=128,BN=64,W=8,R=3,G=1,D=Falling,T=InTurn", false, &sizes);
+    equal::<Past>(64, "BM=128,BN=64,W=8,R=3,G=1,D=Falling,T=Free", false, &sizes);
+    equal::<PastBrain>(128, "BM=64,BN=64,W=4,R=2,G=0,D=Falling,T=InTurn", false, &sizes);
+}
+
 /// Takes a statement for which `is` holds out of a block, the `left`-th one.
 fn without(block: &mut Vec<Stmt>, left: &mut usize, is: &dyn Fn(&Stmt) -> bool) -> bool {
     let mut at = 0;
