@@ -30,6 +30,7 @@ mod folds;
 mod functions;
 mod gallery;
 mod gpu_texts;
+mod grid_meetings;
 mod host_arithmetic;
 mod host_code;
 mod identity;

@@ -19,7 +19,7 @@ pub use super::size::Size;
 pub use super::tensor::Tensor;
 pub use super::tile::{Tile, TileIdx, full, select, stack, zeros};
 pub use super::tile_type::TileType;
-pub use super::warp::{barrier, lanes, threads, warp_barrier, warps};
+pub use super::warp::{barrier, grid_barrier, lanes, threads, warp_barrier, warps};
 pub use super::window::{Boundary, Window};
 pub use super::world::{On, World};
 pub use girih_ir::types::{MemoryOrder, Scope};

@@ -120,6 +120,16 @@ pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target)
     Ok((load, store))
 }
 
+/// Blocks that meet over the grid have one tile each.
+pub(super) fn check_meetings(kernel: &Kernel, schedule: &Schedule, grid: i64, split: bool) -> Result<(), ScheduleError> {
+    if grid == 0 && !split || !girih_ir::tile::meetings::meets_over_grid(kernel) {
+        return Ok(());
+    }
+    let kind = if split { KnobKind::Split } else { KnobKind::Grid };
+    let id = knob_of_kind(kernel, kind).into_iter().collect::<Vec<_>>();
+    Err(illegal(kernel, &id, schedule.int_of_kind(kernel, kind, 0).to_string(), Rule::GridMeets))
+}
+
 /// The stages of a pipeline over the tiles dealt to a block can be filled as the schedule says.
 pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64) -> Result<(), ScheduleError> {
     let site = kernel.grid_loop().map(Site::of_loop).unwrap_or_default();

@@ -109,8 +109,8 @@ pub enum Stmt {
     Combine(Combine),
     /// Accesses a shared array.
     Shared(SharedAccess),
-    /// Elements of the block (or of each warp: the scope is one of these) meet: what was done to shared arrays that are kept by hand is
-    /// done before anything that follows.
+    /// Elements of the block, of each warp, or of all blocks of the device that the grid has meet: what was done to shared arrays that are
+    /// kept by hand is done before anything that follows, and on the device whatever was done to tensors, too.
     Barrier {
         /// Block or warp.
         scope: Scope,

@@ -110,6 +110,7 @@ impl Builder<'_> {
         Launch {
             grid: self.grid_size(),
             dealt: plan.grid,
+            cooperative: girih_ir::tile::meetings::meets_over_grid(self.source.kernel),
             producer: plan.producer,
             min_blocks: plan.min_blocks as u32,
             opt_level: plan.opt_level,
