@@ -7,6 +7,7 @@ use girih::prelude::*;
 use girih::{Device, Stream};
 use girih_core::cuda::emit;
 use girih_core::lang::build::{self, Header};
+use girih_core::lang::world::ByReference;
 use girih_core::loc::SourceLoc;
 use girih_core::lower::lower;
 use girih_core::registry::KernelDef;
@@ -30,7 +31,13 @@ pub fn mirrored(x: &Tensor<f32, 1>, between: &mut Tensor<f32, 1>, y: &mut Tensor
 
 /// y = x after so many steps of each element's taking what its neighbours had, two tensors in turn: a meeting for each step.
 #[kernel(tile(T = [64, 32]), coarsen(C of T = [1, 2]))]
-pub fn spread_in_rounds(x: &Tensor<i32, 1>, even: &mut Tensor<i32, 1>, odd: &mut Tensor<i32, 1>, y: &mut Tensor<i32, 1>, rounds: Scalar<i32>) {
+pub fn spread_in_rounds(
+    x: &Tensor<i32, 1>,
+    even: &mut Tensor<i32, 1>,
+    odd: &mut Tensor<i32, 1>,
+    y: &mut Tensor<i32, 1>,
+    rounds: Scalar<i32>,
+) {
     for t in y.tiles([T]) {
         let mut v = x.load(t);
         for _ in 0..rounds / 2 {
@@ -134,7 +141,8 @@ fn what_blocks_that_meet_leave_is_what_the_text_says() {
     let kernel = built(connected::Kernel::def());
     let launch = launch(&kernel, 203, 0);
     let buffers = launch.evaluate(&kernel).unwrap_or_else(|e| panic!("{e}"));
-    let labels: Vec<i64> = launch.elements_in(&buffers, 3).chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("eight"))).collect();
+    let labels: Vec<i64> =
+        launch.elements_in(&buffers, 3).chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("eight"))).collect();
     let value = |i: usize| i % 5 / 3;
     let mut first = 0;
     for (i, label) in labels.iter().enumerate() {
@@ -146,7 +154,8 @@ fn what_blocks_that_meet_leave_is_what_the_text_says() {
 #[test]
 fn each_meeting_is_needed() {
     for kernel in all() {
-        let schedule = parse_schedule(&kernel, if kernel.name == "mirrored" { "T=32,C=1,V=1" } else { "T=32" }).unwrap_or_else(|e| panic!("{e}"));
+        let schedule =
+            parse_schedule(&kernel, if kernel.name == "mirrored" { "T=32,C=1,V=1" } else { "T=32" }).unwrap_or_else(|e| panic!("{e}"));
         let simt = lower(&kernel, &best_facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
         let launch = launch(&kernel, 203, 7);
         let meetings = mutants(&simt).into_iter().filter(|m| m.removed == Removed::Barrier && m.place.contains("grid"));
@@ -156,7 +165,12 @@ fn each_meeting_is_needed() {
             let outcome = launch.disagreement(&kernel, &mutant.kernel, 5_000_000);
             assert!(outcome.is_some(), "{}: nobody misses {}", kernel.name, mutant.place);
         }
-        assert_eq!(found, if kernel.name == "mirrored" { 1 } else { 2 + usize::from(kernel.name == "spread_in_rounds") }, "{}", kernel.name);
+        assert_eq!(
+            found,
+            if kernel.name == "mirrored" { 1 } else { 2 + usize::from(kernel.name == "spread_in_rounds") },
+            "{}",
+            kernel.name
+        );
     }
 }
 
@@ -170,7 +184,8 @@ fn meetings_in(body: &[Stmt]) -> usize {
 fn full_tiles_and_the_tail_meet_at_one_place() {
     let kernel = built(mirrored::Kernel::def());
     let schedule = parse_schedule(&kernel, "T=64,C=2,V=2").unwrap_or_else(|e| panic!("{e}"));
-    let simt = lower(&kernel, &girih_core::facts::Facts::packed(&kernel, true), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let simt =
+        lower(&kernel, &girih_core::facts::Facts::packed(&kernel, true), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(meetings_in(&simt.body), 1);
     let text = emit(&simt);
     assert!(text.contains("grid_barrier(meetings);") && text.contains("unsigned int* meetings"), "{text}");
@@ -292,7 +307,10 @@ fn meetings_that_a_block_may_miss_are_refused() {
     for (found, message) in [
         (mistakes_in(source, meets_first), "blocks of the grid meet outside of the grid's loop"),
         (mistakes_in(source, meets_for_some), "a barrier cannot depend on a per-element condition"),
-        (mistakes_in(source, meets_for_each_tile), "blocks of the grid meet in a loop over tiles, which blocks may leave in different turns"),
+        (
+            mistakes_in(source, meets_for_each_tile),
+            "blocks of the grid meet in a loop over tiles, which blocks may leave in different turns",
+        ),
         (mistakes_in(source, meets_among_dealt_tiles), "blocks of the grid meet in a loop whose tiles are dealt to blocks"),
         (mistakes_in(source, loads_too_early), "`y` is loaded where another block may already have stored to `y`"),
     ] {

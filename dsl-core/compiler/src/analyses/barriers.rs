@@ -136,7 +136,9 @@ pub(crate) fn kept_by_hand(kernel: &Kernel, block: &[Stmt]) -> bool {
 /// Whether the author has placed barriers: what they order is the author's to know.
 pub(crate) fn has_own(kernel: &Kernel) -> bool {
     let mut found = false;
-    girih_ir::tile::access::visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Barrier { scope: Scope::Block | Scope::Warp, .. } | Stmt::Copies { .. }));
+    girih_ir::tile::access::visit(&kernel.body, &mut |stmt| {
+        found |= matches!(stmt, Stmt::Barrier { scope: Scope::Block | Scope::Warp, .. } | Stmt::Copies { .. })
+    });
     found
 }
 

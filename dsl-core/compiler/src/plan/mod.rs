@@ -23,8 +23,8 @@ pub(crate) use loop_plan::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan
 pub(crate) use reads::ReadPlan;
 
 use rules::{
-    cache_hints, check_meetings, check_ahead, check_choices, check_copies, check_fill, check_fragment_prefetch, check_min_blocks, check_opt_level,
-    check_vector, walk_one_by_one,
+    cache_hints, check_ahead, check_choices, check_copies, check_fill, check_fragment_prefetch, check_meetings, check_min_blocks,
+    check_opt_level, check_vector, walk_one_by_one,
 };
 
 use crate::analyses::dots::Dots;

@@ -11,8 +11,8 @@
 
 pub use super::axes::{dim_classes, dim_constants, loop_lengths, loop_spans, shape_requirements, tile_size, walked_axes, walked_tiles};
 use super::host::HostExpr;
-pub use super::visit::{blocks, index_values, operands, operations, visit};
 use super::meetings::Phases;
+pub use super::visit::{blocks, index_values, operands, operations, visit};
 use super::{Combine, Form, Index, Kernel, Op, Stmt, TileLoop, ValueId, View, ViewId};
 use crate::error::Diagnostic;
 use crate::loc::SourceLoc;
@@ -293,7 +293,9 @@ fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {
                     _ => {}
                 }
             }
-            Stmt::Store { view, index, loc, .. } => all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, place, by, window }),
+            Stmt::Store { view, index, loc, .. } => {
+                all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, place, by, window })
+            }
             Stmt::Shared(access) => {
                 all.loads.extend(access.kind.view().map(|view| Access { view, at: At::Computed, loc: access.loc, place, by, window }));
             }

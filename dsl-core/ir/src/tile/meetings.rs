@@ -34,7 +34,11 @@ pub(super) fn check(kernel: &Kernel, errors: &mut Vec<Diagnostic>) {
     };
     let own = |stmt: &&Stmt| matches!(stmt, Stmt::Tiles(l) if grid.is_some_and(|g| g.vars == l.vars));
     for stmt in kernel.body.iter().filter(|s| !own(s)) {
-        misplaced(&vec![stmt.clone()], "outside of the grid's loop", "write `grid_barrier()` in the body of the loop over the grid's tiles");
+        misplaced(
+            &vec![stmt.clone()],
+            "outside of the grid's loop",
+            "write `grid_barrier()` in the body of the loop over the grid's tiles",
+        );
     }
     let Some(grid) = grid else { return };
     if grid.strided {

@@ -142,7 +142,7 @@ impl Checker<'_> {
             Stmt::Shared(access) => self.shared(access),
             Stmt::Barrier { scope, .. } => {
                 ensure(matches!(scope, Scope::Device | Scope::Block | Scope::Warp), || format!("a barrier of {scope:?}"))
-            },
+            }
             Stmt::Copies { .. } => Ok(()),
             Stmt::Tiles(l) => {
                 ensure(l.axes.len() == l.vars.len(), || "a loop over tiles with more axes than variables".into())?;

@@ -213,10 +213,8 @@ impl Verifier<'_> {
             Barrier::Cluster => self.uniform("cluster"),
             Barrier::Grid { counter } => {
                 self.require(launch.cooperative, || "a grid barrier needs a cooperative launch".to_string())?;
-                let counts = matches!(
-                    self.kernel.params.get(counter).map(|p| &p.kind),
-                    Some(ParamKind::Workspace { dtype: DType::U32, .. })
-                );
+                let counts =
+                    matches!(self.kernel.params.get(counter).map(|p| &p.kind), Some(ParamKind::Workspace { dtype: DType::U32, .. }));
                 self.require(counts, || format!("parameter {counter} is no workspace of u32, at which blocks could meet"))?;
                 self.uniform("grid")
             }

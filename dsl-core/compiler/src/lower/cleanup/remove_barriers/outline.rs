@@ -162,9 +162,7 @@ impl Builder<'_> {
             Stmt::Barrier(Barrier::Warp) if self.alone => {}
             Stmt::Barrier(Barrier::AwaitTurn { .. } | Barrier::PassTurn { .. }) => {}
             Stmt::Barrier(Barrier::Grid { .. }) => steps.push(Step::Grid),
-            Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Warp) => {
-                self.foreign = true
-            }
+            Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Warp) => self.foreign = true,
             Stmt::MbarrierInit { .. }
             | Stmt::MbarrierArrive { .. }
             | Stmt::AsyncArrive { .. }
