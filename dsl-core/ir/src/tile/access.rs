@@ -100,7 +100,6 @@ pub fn classify(kernel: &Kernel) -> Result<Vec<ClassifiedStore>, Vec<Diagnostic>
         classes.extend(list.iter().map(|a| ClassifiedStore { param: kernel.view(a.view).param, class, loc: a.loc }));
     }
     check_in_place(kernel, &all, &mut errors);
-    super::meetings::check(kernel, &mut errors);
     super::shared::check(kernel, &mut errors);
     if errors.is_empty() {
         return Ok(classes);

@@ -23,8 +23,8 @@ fn is_meeting(stmt: &Stmt) -> bool {
 
 /// Finds meetings that some block might not reach, or reach another number of times: such stand in the grid's loop, whose tiles have a block
 /// each, below loops and choices on scalars.
-pub(super) fn check(kernel: &Kernel, errors: &mut Vec<Diagnostic>) {
-    let grid = kernel.grid_loop();
+pub fn misplaced(kernel: &Kernel) -> Vec<Diagnostic> {
+    let (grid, mut errors) = (kernel.grid_loop(), Vec::new());
     let mut misplaced = |block: &Block, what: &str, help: &str| {
         super::visit::visit(block, &mut |stmt| {
             if let Stmt::Barrier { scope: Scope::Device, loc } = stmt {
@@ -40,7 +40,7 @@ pub(super) fn check(kernel: &Kernel, errors: &mut Vec<Diagnostic>) {
             "write `grid_barrier()` in the body of the loop over the grid's tiles",
         );
     }
-    let Some(grid) = grid else { return };
+    let Some(grid) = grid else { return errors };
     if grid.strided {
         let help = "leave `.strided()` out: blocks that wait for each other have one tile each, and may walk what is left by loops inside";
         misplaced(&grid.body, "in a loop whose tiles are dealt to blocks", help);
@@ -53,6 +53,7 @@ pub(super) fn check(kernel: &Kernel, errors: &mut Vec<Diagnostic>) {
             _ => {}
         }
     });
+    errors
 }
 
 /// Which meeting each statement may have come behind last. Two statements of which both may have come behind the same one may run at the
@@ -87,7 +88,9 @@ impl Phases {
         self.behind.entry(stmt).or_default().extend(&before);
         match stmt {
             Stmt::Barrier { scope: Scope::Device, .. } => BTreeSet::from([self.number(stmt)]),
-            Stmt::Range { body, .. } | Stmt::Tiles(TileLoop { body, .. }) => self.turns(&[], body, before),
+            Stmt::Range { body, .. } => self.turns(&[], body, before),
+            // Blocks meet in the grid's loop alone, of which each block has one turn.
+            Stmt::Tiles(TileLoop { body, .. }) => self.block(body, before),
             Stmt::While { header, body, .. } => self.turns(header, body, before),
             Stmt::Where { body, .. } => self.block(body, before),
             Stmt::If { then, otherwise, .. } => {
