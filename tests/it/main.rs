@@ -43,6 +43,7 @@ mod launches;
 mod legality;
 mod lengths;
 mod logic;
+mod look_back;
 mod matrix_units;
 mod mutants;
 mod mutator;

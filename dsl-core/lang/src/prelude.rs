@@ -8,7 +8,7 @@ pub use super::dot::dot;
 pub use super::elem::{Bits, Elem, Float, Int, Num};
 pub use super::elementwise::Elementwise;
 pub use super::grid::ReduceGrid;
-pub use super::operand::Operand;
+pub use super::operand::{Operand, ScalarOperand};
 pub use super::plan::{Plan, temp, temp_filled, variant};
 pub use super::reduce::Reduce;
 pub use super::runs::{await_copies, close_copies};

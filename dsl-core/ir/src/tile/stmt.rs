@@ -54,6 +54,8 @@ pub struct TileLoop {
     pub span: Option<Span>,
     /// The author asked for turns dealt out to blocks as the schedule likes (`strided`), so that values may be carried.
     pub strided: bool,
+    /// The grid's blocks begin in the order of the tiles: where a tile's has begun, those of all tiles before it have.
+    pub in_order: bool,
     /// Values that change over the turns. Empty on a grid loop that is not `strided`.
     pub carries: Vec<Carry>,
     /// One turn.

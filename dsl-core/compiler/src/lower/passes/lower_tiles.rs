@@ -327,6 +327,7 @@ impl Builder<'_> {
             total: self.total_tiles(l),
             raster: if l.vars.len() == 2 && !keeps_order(kernel) { plan.raster } else { 1 },
             in_order: keeps_order(kernel),
+            by_ticket: l.in_order,
             runs_anyway: combines_grid(kernel),
             begins_by_hand: [by_hand && kept_by_hand(kernel, &kernel.body[..before]), by_hand],
             shared: shared_loop(l).map(|(_, inner)| inner.vars[0]),

@@ -79,7 +79,7 @@ impl Machine<'_, '_> {
         }
         let total: i64 = counts.iter().product();
         let grid = self.kernel.grid_loop().is_some_and(|g| std::ptr::eq(g, l));
-        let shuffle = self.options.shuffle.filter(|_| grid && l.carries.is_empty());
+        let shuffle = self.options.shuffle.filter(|_| grid && l.carries.is_empty() && !l.in_order);
         let order = shuffle.map(|seed| Permutation::new(total as u64, seed));
         let tile_of = |turn: u64| {
             let mut index = order.as_ref().map_or(turn, |o| o.at(turn)) as i64;
