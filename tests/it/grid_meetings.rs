@@ -129,10 +129,11 @@ fn every_schedule_of_blocks_that_meet_computes_what_eval_computes() {
         let schedules = space.sample(6, 3);
         assert!(schedules.len() >= 2, "{} schedules of {}", schedules.len(), kernel.name);
         for (n, schedule) in schedules.iter().enumerate() {
-            let simt = lower(&kernel, &best_facts(&kernel), schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
-            assert!(simt.launch.cooperative);
-            for (len, rounds) in [(0, 2), (1, 1), (31, 4), (64, 3), (65, 0), (257, 5)] {
-                let outcome = launch(&kernel, len, rounds).disagreement(&kernel, &simt, 50_000_000);
+            for (len, rounds) in [(0, 2), (1, 1), (31, 4), (64, 3), (65, 0), (192, 5), (257, 5)] {
+                let launch = launch(&kernel, len, rounds);
+                let simt = lower(&kernel, &launch.facts(&kernel), schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+                assert!(simt.launch.cooperative);
+                let outcome = launch.disagreement(&kernel, &simt, 50_000_000);
                 assert!(outcome.is_none(), "{n}: {} {} at {len}: {}", kernel.name, schedule.short(&kernel), outcome.unwrap_or_default());
             }
         }
@@ -159,8 +160,8 @@ fn each_meeting_is_needed() {
     for kernel in all() {
         let schedule =
             parse_schedule(&kernel, if kernel.name == "mirrored" { "T=32,C=1,V=1" } else { "T=32" }).unwrap_or_else(|e| panic!("{e}"));
-        let simt = lower(&kernel, &best_facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
         let launch = launch(&kernel, 203, 7);
+        let simt = lower(&kernel, &launch.facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
         let meetings = mutants(&simt).into_iter().filter(|m| m.removed == Removed::Barrier && m.place.contains("grid"));
         let mut found = 0;
         for mutant in meetings {
@@ -267,7 +268,7 @@ fn blocks_that_do_not_agree_are_told_apart() {
     let found = launch.evaluate(&kernel).expect_err("blocks go different ways");
     assert!(found.contains("some blocks of the grid would meet here once more while others go on"), "{found}");
     let schedule = parse_schedule(&kernel, "T=32").unwrap_or_else(|e| panic!("{e}"));
-    let simt = lower(&kernel, &best_facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let simt = lower(&kernel, &launch.facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
     let trap = launch.simulate(&simt, 1 << 20).err().expect("a trap").to_string();
     assert!(trap.contains("a barrier is reached, but other threads have finished"), "{trap}");
 }

@@ -97,7 +97,7 @@ fn every_schedule_of_look_back_computes_what_eval_computes() {
             let folds = folded(&kernel, &numbers(&launch.elements_of(0)));
             let evaluated = launch.evaluate(&kernel).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(numbers(&launch.elements_in(&evaluated, 1)), folds, "{what}");
-            let simt = lower(&kernel, &best_facts(&kernel), schedule, Target::h200()).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let simt = lower(&kernel, &launch.facts(&kernel), schedule, Target::h200()).unwrap_or_else(|e| panic!("{what}: {e}"));
             for seed in 0..3 {
                 let after = launch.simulate_in_order(&simt, seed).unwrap_or_else(|t| panic!("{what}: {t}"));
                 assert_eq!(numbers(&after.elements_of(&launch, 1)), folds, "{what}");
@@ -134,8 +134,8 @@ fn launches_in_a_row_find_the_first_ticket() {
 fn each_step_of_taking_a_tile_is_needed() {
     let kernel = built(sums_so_far::Kernel::def());
     let schedule = parse_schedule(&kernel, "T=256,C=2,V=1").unwrap_or_else(|e| panic!("{e}"));
-    let simt = lower(&kernel, &best_facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
     let launch = launch(&kernel, 3000);
+    let simt = lower(&kernel, &launch.facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
     let missed: Vec<String> = mutants(&simt)
         .into_iter()
         .filter(|m| matches!(m.removed, Removed::Barrier | Removed::AtomicPredicate | Removed::Condition))
