@@ -1,6 +1,7 @@
 //! K-means in the plane: so many rounds of Lloyd's, ties to the centroid with the lowest number, empty clusters stay where they are.
 //!
-//! A round is one launch for up to 8 clusters: every block finds the labels of its points and sums these by clusters, and the last block
+//! With up to 8 clusters all rounds of a few blocks' points are one launch: each block keeps its points in registers, leaves its sums by clusters,
+//! meets the others, and moves the centroids itself by what all have left. Where there are more points a round is one launch, whose last block
 //! moves the centroids. More clusters take two launches, the second with a block for each cluster.
 
 use girih::prelude::*;
@@ -17,6 +18,112 @@ fn nearest(x: Tile<f32>, y: Tile<f32>, cx: &Tensor<f32, 1>, cy: &Tensor<f32, 1>)
         best = (select(nearer, distance, best.0), select(nearer, c, best.1));
     }
     best.1
+}
+
+/// Points of a block that does all rounds.
+const POINTS: i64 = 128;
+/// Blocks that every GPU holds at once.
+const MOST_BLOCKS: i64 = 256;
+
+/// What blocks keep and leave in a round.
+struct Round {
+    /// The block's points.
+    points: (Tile<f32>, Tile<f32>),
+    /// The block's number.
+    block: Scalar<i64>,
+    /// Centroids where every thread finds them.
+    near: (Shared<f32>, Shared<f32>),
+    /// Points and blocks that a tile has.
+    sizes: [Size; 2],
+}
+
+#[device]
+impl Round {
+    /// The nearest of 8 centroids to each point, and in `parts` the sums of x, of y and the number of members by cluster.
+    fn leave(&mut self, at: (Tile<f32>, Tile<f32>), parts: &mut Tensor<f32, 3>) -> Tile<i32> {
+        let (x, y) = self.points;
+        let points = self.sizes[0];
+        self.near.0.store(.., at.0);
+        self.near.1.store(.., at.1);
+        let mut best = (x.like(f32::INFINITY), x.like(0.0).cast::<i32>());
+        for c in 0..8 {
+            let (dx, dy) = (x - self.near.0.at(c), y - self.near.1.at(c));
+            let distance = dx * dx + dy * dy;
+            let nearer = distance < best.0;
+            best = (select(nearer, distance, best.0), select(nearer, scalar(c), best.1));
+        }
+        let c = iota::<i32>(8);
+        let own = best.1.expand(0, 8) == c.expand(1, points);
+        let of = |v: Tile<f32>| select(own, v.expand(0, 8), 0.0);
+        let sums = (of(x), of(y), of(x.like(1.0))).commutative();
+        let (sum_x, sum_y, members) = sums.reduce_axis(1, (0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
+        parts.scatter((0, c, self.block), sum_x);
+        parts.scatter((1, c, self.block), sum_y);
+        parts.scatter((2, c, self.block), members);
+        best.1
+    }
+
+    /// The centroids' next places, by what all blocks have left.
+    fn moved(&self, at: (Tile<f32>, Tile<f32>), parts: &Tensor<f32, 3>) -> (Tile<f32>, Tile<f32>) {
+        let blocks = self.sizes[1];
+        let none = || zeros::<f32>([Size::from(8), blocks]);
+        let (mut sum_x, mut sum_y, mut members) = (none(), none(), none());
+        for p in parts.axis(2).tiles(blocks) {
+            sum_x += parts.load((0, ..8, p));
+            sum_y += parts.load((1, ..8, p));
+            members += parts.load((2, ..8, p));
+        }
+        let sums = (sum_x, sum_y, members).commutative();
+        let (sum_x, sum_y, members) = sums.reduce_axis(1, (0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
+        (select(members > 0.0, sum_x / members, at.0), select(members > 0.0, sum_y / members, at.1))
+    }
+}
+
+/// All rounds with up to 8 clusters, each block 128 points. `even` and `odd` take turns as what blocks leave in a round, `[3, 8, blocks]`, so that one
+/// meeting a round is enough.
+#[kernel(tile(T = 128, P = 128), coarsen(C of T = [1, 2, 4]))]
+pub fn rounds_of_8(
+    x: &Tensor<f32, 1>,
+    y: &Tensor<f32, 1>,
+    from_x: &Tensor<f32, 1>,
+    from_y: &Tensor<f32, 1>,
+    even: &mut Tensor<f32, 3>,
+    odd: &mut Tensor<f32, 3>,
+    labels: &mut Tensor<i32, 1>,
+    to_x: &mut Tensor<f32, 1>,
+    to_y: &mut Tensor<f32, 1>,
+    rounds: Scalar<i32>,
+) {
+    for t in labels.tiles([T]) {
+        let mut round = Round {
+            points: (x.load(t), y.load(t)),
+            block: t.number(),
+            near: (shared_uninit::<f32>([8]), shared_uninit::<f32>([8])),
+            sizes: [T, P],
+        };
+        let c = iota::<i32>(8);
+        // What is no centroid is infinitely far away.
+        let mut at = (from_x.gather(c).or(f32::INFINITY), from_y.gather(c).or(f32::INFINITY));
+        let mut label = full::<i32>([T], 0);
+        for _ in 0..rounds / 2 {
+            label = round.leave(at, even);
+            grid_barrier();
+            at = round.moved(at, even);
+            label = round.leave(at, odd);
+            grid_barrier();
+            at = round.moved(at, odd);
+        }
+        if rounds % 2 == 1 {
+            label = round.leave(at, even);
+            grid_barrier();
+            at = round.moved(at, even);
+        }
+        labels.store(t, label);
+        if t.number() == 0 {
+            to_x.scatter(c, at.0);
+            to_y.scatter(c, at.1);
+        }
+    }
 }
 
 /// A round with up to 8 clusters.
@@ -116,18 +223,24 @@ pub fn solve(
     final_y: &mut Tensor<f32, 1>,
     max_iterations: Scalar<i32>,
 ) {
-    let k = initial_x.len(0);
-    let (mut odd_x, mut odd_y) = (temp([k]), temp([k]));
-    final_x.copy_from(initial_x);
-    final_y.copy_from(initial_y);
-    for _ in 0..max_iterations / 2 {
-        round(data_x, data_y, final_x, final_y, labels, &mut odd_x, &mut odd_y);
-        round(data_x, data_y, &odd_x, &odd_y, labels, final_x, final_y);
-    }
-    if max_iterations % 2 == 1 {
-        round(data_x, data_y, final_x, final_y, labels, &mut odd_x, &mut odd_y);
-        final_x.copy_from(&odd_x);
-        final_y.copy_from(&odd_y);
+    let blocks = (data_x.len(0) + (POINTS - 1)) / POINTS;
+    if initial_x.len(0) <= 8 && blocks <= MOST_BLOCKS && max_iterations > 0 && variant("rounds in one launch") {
+        let (mut even, mut odd) = (temp((3, 8, blocks)), temp((3, 8, blocks)));
+        rounds_of_8(data_x, data_y, initial_x, initial_y, &mut even, &mut odd, labels, final_x, final_y, max_iterations);
+    } else {
+        let k = initial_x.len(0);
+        let (mut odd_x, mut odd_y) = (temp([k]), temp([k]));
+        final_x.copy_from(initial_x);
+        final_y.copy_from(initial_y);
+        for _ in 0..max_iterations / 2 {
+            round(data_x, data_y, final_x, final_y, labels, &mut odd_x, &mut odd_y);
+            round(data_x, data_y, &odd_x, &odd_y, labels, final_x, final_y);
+        }
+        if max_iterations % 2 == 1 {
+            round(data_x, data_y, final_x, final_y, labels, &mut odd_x, &mut odd_y);
+            final_x.copy_from(&odd_x);
+            final_y.copy_from(&odd_y);
+        }
     }
 }
 

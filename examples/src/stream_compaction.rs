@@ -1,16 +1,10 @@
 //! The positive elements of a vector, in their order; zeros behind them.
 //!
-//! One pass with decoupled look-back: a block takes the next tile by a ticket, counts its own elements, leaves that count for the tiles behind
-//! it, and adds up what the tiles before it have left, 32 of them at once, until one knows the count of all before it.
-//! (Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, 2016.) Kept elements meet in shared memory and leave as
-//! whole rows. A second launch writes the zeros: the output may arrive with anything in it.
+//! One pass with decoupled look-back: a block takes the next tile, counts its own elements, and looks back at the counts that the tiles before
+//! it have left. Kept elements meet in shared memory and leave as whole rows. A second launch writes the zeros: the output may arrive with anything in it.
 
+use girih::algorithms::{last_total, look_back};
 use girih::prelude::*;
-
-/// The upper two bits of a tile's word: 0 nothing yet, 1 its own count, 2 the count of all up to it. The count is in the lower bits.
-const OWN: u64 = 1 << 62;
-const ALL: u64 = 2 << 62;
-const COUNT: u64 = OWN - 1;
 
 /// Threads of a block.
 const THREADS: i32 = 512;
@@ -21,9 +15,9 @@ const TILE: i32 = THREADS * E as i32;
 
 /// out = the positive elements of x. A thread's elements lie a block apart, so that a ballot gives their ranks in a warp.
 #[kernel(tile(T = 8192), coarsen(C of T = 16), min_blocks(Q = [2, 1, 3]), cache(H = [Default, Loads, Streaming]))]
-pub fn compact(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, ticket: &mut Tensor<u32, 1>, states: &mut Tensor<u64, 1>) {
-    for _t in x.tiles([T]) {
-        let me = ticket.fetch_add_at(0, 1).cast::<i32>();
+pub fn compact(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, states: &mut Tensor<u64, 1>) {
+    for t in x.tiles([T]).in_order() {
+        let me = t.number().cast::<i32>();
         let (thread, lane, warp) = (threads(THREADS), lanes(THREADS), warps(THREADS));
         let mine = thread + me * TILE;
         let v: [Tile<f32>; E] = std::array::from_fn(|e| x.gather(mine + e as i32 * THREADS));
@@ -38,27 +32,9 @@ pub fn compact(x: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, ticket: &mut Tensor
         let each = found.load(..);
         let ranks = each.scan_sum(along(0).exclusive());
         let count = ranks.total();
-        let own = count.cast::<u64>();
-        states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, own | OWN);
         barrier();
         found.store(.., ranks);
-
-        let near_lane = iota::<i32>(32);
-        let mut before = scalar::<i32>(0);
-        let mut end = me;
-        while end > 0 {
-            let near = end - 1 - near_lane;
-            let word = states.ordered(Scope::Device, MemoryOrder::Acquire).fetch(near.max(0));
-            let word = select(near < 0, ALL, word);
-            let state = (word >> 62).cast::<i32>();
-            // The nearest tile that has more or less to say than its own count; odd where it has nothing yet.
-            let first = select(state == 1, 64, near_lane * 2 + select(state == 0, 1, 0)).min_all();
-            if (first & 1) == 0 {
-                before += select(near_lane * 2 <= first, (word & COUNT).cast::<i32>(), 0).sum();
-                end = select(first < 64, 0, end - 32);
-            }
-        }
-        states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, (before.cast::<u64>() + own) | ALL);
+        let before = look_back(states, t.number(), count, 0, |a, b| a + b);
 
         // Kept elements lie side by side, then leave in their order.
         let mut kept = shared_uninit::<f32>([TILE]).by_hand();
@@ -86,7 +62,7 @@ pub fn clear_rest(states: &Tensor<u64, 1>, out: &mut Tensor<f32, 1>) {
     // A launch without a tile is refused.
     let _first = states.slice(0, 0, 1);
     for t in out.tiles([T]) {
-        let kept = (states.at(states.len(0) - 1) & COUNT).cast::<i64>();
+        let kept = last_total::<i32>(states).cast::<i64>();
         if t.start() >= kept {
             out.store(t, zeros::<f32>([T]));
         } else if t.end() > kept {
@@ -99,9 +75,8 @@ pub fn clear_rest(states: &Tensor<u64, 1>, out: &mut Tensor<f32, 1>) {
 #[program]
 pub fn solve(a: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>) {
     if a.len(0) > 0 {
-        let mut ticket = temp_filled([1], 0u32);
         let mut states = temp_filled([(a.len(0) + (TILE as i64 - 1)) / TILE as i64], 0u64);
-        compact(a, out, &mut ticket, &mut states);
+        compact(a, out, &mut states);
         clear_rest(&states, out);
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod child;
 pub mod error;
 mod wheel;
 
+pub mod algorithms;
 pub mod compile;
 pub mod device;
 pub mod launch;

@@ -56,6 +56,8 @@ fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
         Rule::VectorPower => on_h200("vector_add", "V=3"),
         Rule::VectorDivides => on_h200("vector_add", "C=2 V=4"),
         Rule::VectorBytes => on_h200("vector_add", "T=1024 C=32 V=32"),
+        Rule::GridMeets => on_h200("meeting_tiles", "G=1"),
+        Rule::TilesInOrder => on_h200("ordered_tiles", "G=1"),
         Rule::ChainOnce => on_h200("chained_tiles", "G=1"),
         Rule::StagesAhead => on_h200("vector_add", "T=65536 C=64 G=4 S=4096"),
         Rule::CopyTarget => ("vector_add", "G=4 S=2 P=Async", "sm_75"),

@@ -206,6 +206,12 @@ impl Target {
     pub fn h200() -> &'static Target {
         &TARGETS[3]
     }
+    /// Blocks of so many threads with so many bytes of shared memory that a multiprocessor holds at once, as far as registers let it.
+    pub fn resident_blocks(&self, threads: u32, shared: u32) -> u32 {
+        let by_threads = self.threads_per_multiprocessor / threads.next_multiple_of(32).max(32);
+        let by_shared = self.shared_per_multiprocessor / (shared + self.shared_reserved).max(1);
+        self.blocks_per_multiprocessor.min(by_threads).min(by_shared)
+    }
     /// Has `cp.async`.
     pub fn has_async_copy(&self) -> bool {
         self.capability >= 80

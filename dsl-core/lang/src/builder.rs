@@ -76,8 +76,9 @@ impl KernelBuilder {
         assert!(self.regions.len() == 1, "language: a region is still open at the end of {}", self.kernel.name);
         self.kernel.body = self.regions.remove(0).stmts;
         super::ends::insert(&mut self.kernel);
-        let lost = super::knob_targets::check(&self.kernel);
-        if lost.is_empty() { Ok(self.kernel) } else { Err(lost) }
+        let mut mistakes = super::knob_targets::check(&self.kernel);
+        mistakes.extend(girih_ir::tile::meetings::misplaced(&self.kernel));
+        if mistakes.is_empty() { Ok(self.kernel) } else { Err(mistakes) }
     }
 
     /// Records a mistake.

@@ -28,6 +28,7 @@ pub struct Tiles<A> {
     axes: Vec<usize>,
     sizes: Vec<Size>,
     strided: bool,
+    in_order: bool,
     /// Only the tiles that hold positions in all of these.
     pub(super) spans: Vec<Ends>,
     vars: PhantomData<fn() -> A>,
@@ -35,11 +36,17 @@ pub struct Tiles<A> {
 
 impl<A> Tiles<A> {
     pub(crate) fn new(tensor: Handle, axes: Vec<usize>, sizes: Vec<Size>) -> Tiles<A> {
-        Tiles { tensor, axes, sizes, strided: false, spans: Vec::new(), vars: PhantomData }
+        Tiles { tensor, axes, sizes, strided: false, in_order: false, spans: Vec::new(), vars: PhantomData }
     }
     /// Turns are dealt to blocks as the schedule likes, and each block may carry values from one of its turns to the next.
     pub fn strided(mut self) -> Tiles<A> {
         self.strided = true;
+        self
+    }
+    /// Blocks begin in the order of the tiles: where a tile's block has begun, the blocks of all tiles before it have, so that it may wait for what
+    /// they leave. Of the grid's loop.
+    pub fn in_order(mut self) -> Tiles<A> {
+        self.in_order = true;
         self
     }
 }

@@ -42,6 +42,14 @@ pub fn warp_barrier() {
     meet(Scope::Warp, SourceLoc::caller());
 }
 
+/// All blocks of the grid meet: whatever any thread of any block did to tensors before is done for all threads behind it, so that what another
+/// block has stored may be loaded. It stands in the body of the grid's loop, whose tiles have a block each, also in a `for` over numbers, a `while` or an
+/// `if` on a scalar that is the same for all blocks. All blocks run at the same time: a launch of more than the device holds is an error.
+#[track_caller]
+pub fn grid_barrier() {
+    meet(Scope::Device, SourceLoc::caller());
+}
+
 fn meet(scope: Scope, loc: SourceLoc) {
     session::with(|s| {
         let Some(k) = s.kernel("a barrier", loc) else { return };

@@ -257,3 +257,21 @@ impl std::fmt::Debug for Device {
         f.write_str(&self.name())
     }
 }
+
+/// Blocks that wait for one another must all be there.
+///
+/// # Errors
+/// More blocks than the device holds at once.
+pub(crate) fn check_resident(launch: &girih_core::simt::Kernel, grid: u32, resident: i64) -> Result<(), Error> {
+    if i64::from(grid) <= resident {
+        return Ok(());
+    }
+    Err(Error::Launch {
+        kernel: launch.name.clone(),
+        message: format!(
+            "its {grid} blocks meet over the grid and must run at the same time; the device holds {resident} of them: choose larger tiles, \
+             or give each block more to do"
+        ),
+        loc: launch.provenance.loc,
+    })
+}

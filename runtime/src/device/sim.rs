@@ -279,6 +279,10 @@ impl SimDevice {
         let Some(grid) = i32::try_from(grid).ok().map(|g| g as u32) else {
             return Err(wrong(format!("the grid has {grid} blocks; a launch has at most {}", i32::MAX)));
         };
+        if launch.launch.cooperative {
+            let each = self.target.resident_blocks(launch.launch.block, launch.shared_bytes());
+            super::check_resident(launch, grid, i64::from(each) * multiprocessors)?;
+        }
         let argument = |param: &simt::Param| -> Result<sim::Arg, Error> {
             let tensor = |index: usize| match args.get(index) {
                 Some(HostArg::Tensor(t)) => pointer(state, t.address),

@@ -29,6 +29,22 @@ pub fn chained_tiles(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     }
 }
 
+#[kernel(tile(T = [64, 96]), grid(G = [0, 1]))]
+pub fn meeting_tiles(x: &mut Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        x.store(t, t.coords().cast::<f32>());
+        grid_barrier();
+        y.store(t, x.gather(x.len(0) - 1 - t.coords()));
+    }
+}
+
+#[kernel(tile(T = [64, 96]), grid(G = [0, 1]))]
+pub fn ordered_tiles(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]).in_order() {
+        y.store(t, x.load(t) + 1.0);
+    }
+}
+
 /// Few columns lie in the registers of each thread: the tile has one axis.
 /// An operand that is converted between shared memory and the dot.
 #[kernel(tile(BM = 64, BN = 64, BK = 32), unit(U = [Mma, Wgmma]), warps(W = 4))]

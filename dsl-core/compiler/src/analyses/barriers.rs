@@ -136,7 +136,9 @@ pub(crate) fn kept_by_hand(kernel: &Kernel, block: &[Stmt]) -> bool {
 /// Whether the author has placed barriers: what they order is the author's to know.
 pub(crate) fn has_own(kernel: &Kernel) -> bool {
     let mut found = false;
-    girih_ir::tile::access::visit(&kernel.body, &mut |stmt| found |= matches!(stmt, Stmt::Barrier { .. } | Stmt::Copies { .. }));
+    girih_ir::tile::access::visit(&kernel.body, &mut |stmt| {
+        found |= matches!(stmt, Stmt::Barrier { scope: Scope::Block | Scope::Warp, .. } | Stmt::Copies { .. })
+    });
     found
 }
 
@@ -192,7 +194,7 @@ impl Walk<'_> {
             }
             Stmt::Where { body, .. } => self.block(body, state),
             Stmt::Barrier { scope, .. } => {
-                if *scope == Scope::Block {
+                if *scope != Scope::Warp {
                     state.clear();
                 }
             }
@@ -252,7 +254,7 @@ impl Walk<'_> {
             }
             Stmt::Where { body, .. } => self.meets(body, earlier),
             Stmt::Barrier { scope, .. } => {
-                if *scope == Scope::Block {
+                if *scope != Scope::Warp {
                     earlier.clear();
                 }
                 false

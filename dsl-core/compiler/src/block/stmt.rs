@@ -174,6 +174,8 @@ pub(crate) struct Grid {
     pub order: TileOrder,
     /// A block takes neighbouring tiles: what blocks have is combined in the order of the tiles.
     pub in_order: bool,
+    /// Blocks take their tiles by a ticket, so that they begin in the order of the tiles.
+    pub by_ticket: bool,
     /// One block runs in any case, however few tiles there are.
     pub runs_anyway: bool,
     /// All threads are done with shared arrays that are kept by hand when a tile begins: the first one, and each one behind it.

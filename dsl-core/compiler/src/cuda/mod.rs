@@ -19,8 +19,7 @@ pub(crate) mod wrap;
 mod writer;
 
 use girih_ir::loc::SourceLoc;
-use girih_ir::simt::visit::inner_blocks;
-use girih_ir::simt::{Barrier, Kernel, OPT_LEVEL, ParamKind, Provenance, Stmt};
+use girih_ir::simt::{Kernel, OPT_LEVEL, ParamKind, Provenance};
 use helpers::Helper;
 pub(crate) use literal::c_type;
 #[cfg(feature = "export")]
@@ -80,9 +79,6 @@ fn function(kernel: &Kernel, dynamic: u32, helpers: &mut BTreeSet<Helper>) -> St
     let mut out = header(&kernel.provenance);
     if let Some(flag) = ptxas_flag(kernel.launch.opt_level) {
         out.push_str(&format!("// build:    {flag}\n"));
-    }
-    if uses_grid_barrier(&kernel.body) {
-        out.push_str(&format!("__device__ unsigned int {};\n\n", stmt::grid_counter(&kernel.name)));
     }
     out.push_str("extern \"C\" __global__ void ");
     if kernel.launch.cluster > 1 {
@@ -167,10 +163,6 @@ fn shared_arrays(writer: &mut Writer, dynamic: u32) {
     if !kernel.shared.is_empty() {
         writer.gap();
     }
-}
-
-fn uses_grid_barrier(body: &[Stmt]) -> bool {
-    body.iter().any(|s| matches!(s, Stmt::Barrier(Barrier::Grid)) || inner_blocks(s).into_iter().any(uses_grid_barrier))
 }
 
 #[cfg(test)]

@@ -220,9 +220,9 @@ impl Writer<'_> {
                 self.line("asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");");
                 self.line("asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");");
             }
-            Barrier::Grid => {
+            Barrier::Grid { counter } => {
                 self.uses(Helper::GridBarrier);
-                self.line(format!("grid_barrier(&{});", grid_counter(&self.kernel.name)));
+                self.line(format!("grid_barrier({});", self.params[counter]));
             }
         }
     }
@@ -301,11 +301,6 @@ impl Writer<'_> {
             self.line(format!("const {ty} {target} = {call};"));
         }
     }
-}
-
-/// The counter of a kernel's grid barrier.
-pub(super) fn grid_counter(kernel: &str) -> String {
-    format!("{}_grid_counter", super::names::identifier(kernel))
 }
 
 pub(super) fn fence(scope: Scope) -> &'static str {

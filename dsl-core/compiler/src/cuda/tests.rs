@@ -1,7 +1,7 @@
 //! Tests of the emitter on SIMT kernels built by hand.
 
 use super::*;
-use girih_ir::simt::{CacheHint, Expr, LaunchRecord, Param, Place, SharedArray, SharedId, Space, Special, Stmt, Var, VarId};
+use girih_ir::simt::{Barrier, CacheHint, Expr, LaunchRecord, Param, Place, SharedArray, SharedId, Space, Special, Stmt, Var, VarId};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
 

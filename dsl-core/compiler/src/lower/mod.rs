@@ -158,7 +158,7 @@ impl Paged {
             own => vec![role("consumer", threads, 0), role("producer", own, 1)],
         };
         let record = simt::LaunchRecord::new(grid, (threads + producer.threads) as u32);
-        simt::LaunchRecord { min_blocks, opt_level, roles, ..record }
+        simt::LaunchRecord { min_blocks, opt_level, roles, cooperative: page.launch.cooperative, ..record }
     }
 }
 

@@ -69,7 +69,17 @@ fn transpose() -> tile::Kernel {
         let t = b.op(Ty::Tile(DType::F32, vec![c, r]), Op::Transpose(v, vec![1, 0]));
         b.push(Stmt::Store { view: y, index: vec![Index::Tile(ci), Index::Tile(ri)], value: t, loc: LOC });
     });
-    b.push(Stmt::Tiles(TileLoop { view: x, axes: vec![0, 1], vars, span: None, strided: false, carries: vec![], body, loc: LOC }));
+    b.push(Stmt::Tiles(TileLoop {
+        view: x,
+        axes: vec![0, 1],
+        vars,
+        span: None,
+        strided: false,
+        in_order: false,
+        carries: vec![],
+        body,
+        loc: LOC,
+    }));
     b.finish()
 }
 

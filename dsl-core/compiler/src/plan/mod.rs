@@ -24,7 +24,7 @@ pub(crate) use reads::ReadPlan;
 
 use rules::{
     cache_hints, check_ahead, check_choices, check_copies, check_fill, check_fragment_prefetch, check_min_blocks, check_opt_level,
-    check_vector, walk_one_by_one,
+    check_tile_of_its_own, check_vector, walk_one_by_one,
 };
 
 use crate::analyses::dots::Dots;
@@ -212,6 +212,7 @@ pub(crate) fn plan(
         Some(Split::StreamK(blocks)) => blocks,
         _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
     };
+    check_tile_of_its_own(kernel, schedule, grid, split.is_some())?;
     check_fill(kernel, schedule, target, grid)?;
     check_ahead(kernel, schedule, target, grid * anchor.iter().max().copied().unwrap_or(1))?;
     let shared_rows = RowPath::of(kernel, schedule) == Some(RowPath::Shared);

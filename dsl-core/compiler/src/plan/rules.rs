@@ -120,6 +120,19 @@ pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target)
     Ok((load, store))
 }
 
+/// Blocks that meet over the grid, or begin in an order, have one tile each.
+pub(super) fn check_tile_of_its_own(kernel: &Kernel, schedule: &Schedule, grid: i64, split: bool) -> Result<(), ScheduleError> {
+    let rule = match girih_ir::tile::meetings::meets_over_grid(kernel) {
+        _ if grid == 0 && !split => return Ok(()),
+        true => Rule::GridMeets,
+        false if kernel.grid_loop().is_some_and(|l| l.in_order) => Rule::TilesInOrder,
+        false => return Ok(()),
+    };
+    let kind = if split { KnobKind::Split } else { KnobKind::Grid };
+    let id = knob_of_kind(kernel, kind).into_iter().collect::<Vec<_>>();
+    Err(illegal(kernel, &id, schedule.int_of_kind(kernel, kind, 0).to_string(), rule))
+}
+
 /// The stages of a pipeline over the tiles dealt to a block can be filled as the schedule says.
 pub(super) fn check_fill(kernel: &Kernel, schedule: &Schedule, target: &Target, grid: i64) -> Result<(), ScheduleError> {
     let site = kernel.grid_loop().map(Site::of_loop).unwrap_or_default();

@@ -140,7 +140,7 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             Barrier::AwaitTurn { first, groups } => format!("await the turn among {groups} groups, barriers from {first};"),
             Barrier::PassTurn { first, groups } => format!("pass the turn on among {groups} groups, barriers from {first};"),
             Barrier::Cluster => "barrier cluster;".to_string(),
-            Barrier::Grid => "barrier grid;".to_string(),
+            Barrier::Grid { counter } => format!("barrier grid at {};", kernel.params.get(*counter).map_or("?", |p| &p.name)),
         },
         Stmt::Fence { scope, order } => format!("fence {}.{};", self::scope(*scope), self::order(*order)),
         Stmt::AsyncCopy { shared, global, bytes, predicate } => {

@@ -40,8 +40,11 @@ pub enum Barrier {
     },
     /// All blocks of the cluster (arrive release, wait acquire).
     Cluster,
-    /// All blocks of a cooperative launch.
-    Grid,
+    /// All blocks of a cooperative launch: what any thread did before is done for every thread behind.
+    Grid {
+        /// The workspace of one u32 at which the blocks count themselves. Only its uppermost bit changes from meeting to meeting.
+        counter: usize,
+    },
 }
 
 /// A statement.

@@ -11,6 +11,7 @@
 
 pub use super::axes::{dim_classes, dim_constants, loop_lengths, loop_spans, shape_requirements, tile_size, walked_axes, walked_tiles};
 use super::host::HostExpr;
+use super::meetings::Phases;
 pub use super::visit::{blocks, index_values, operands, operations, visit};
 use super::{Combine, Form, Index, Kernel, Op, Stmt, TileLoop, ValueId, View, ViewId};
 use crate::error::Diagnostic;
@@ -54,6 +55,10 @@ struct Access {
     at: At,
     loc: SourceLoc,
     place: Place,
+    /// The statement.
+    by: *const Stmt,
+    /// It is that of a window.
+    window: bool,
 }
 
 /// Who runs a statement.
@@ -186,10 +191,13 @@ fn literal(kernel: &Kernel, value: ValueId) -> Option<i64> {
 fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>) {
     let tensor = |a: &Access| kernel.view(a.view).param;
     let one_block = kernel.grid_loop().is_none();
+    let phases = Phases::of(kernel);
     let writes: Vec<&Access> = all.stores.iter().chain(&all.scatters).chain(&all.atomics).collect();
     for (i, write) in writes.iter().enumerate() {
         for load in all.loads.iter().filter(|l| tensor(l) == tensor(write)) {
-            let apart = disjoint(kernel, load.view, write.view) || one_block && differ(kernel, load, write);
+            // What a window has may be read at any time until its last use.
+            let in_order = !load.window && !phases.at_once(load.by, write.by);
+            let apart = in_order || disjoint(kernel, load.view, write.view) || one_block && differ(kernel, load, write);
             if !apart && !same_place(kernel, load, write) && !own_part(kernel, load, write) {
                 let (from, to) = (&kernel.view(load.view).text, &kernel.view(write.view).text);
                 let (who, help) = if one_block {
@@ -213,7 +221,7 @@ fn check_in_place(kernel: &Kernel, all: &Accesses, errors: &mut Vec<Diagnostic>)
             // The author asserts of scatters that nothing meets, of several to one tensor too.
             let asserted = among(&all.atomics) || among(&all.scatters);
             let alone = one_block || write.place == Place::Last && other.place == Place::Last;
-            let ordered = alone && one_after_the_other(kernel, write, other);
+            let ordered = !phases.at_once(write.by, other.by) || alone && one_after_the_other(kernel, write, other);
             let apart = disjoint(kernel, other.view, write.view) || own_part(kernel, other, write);
             if !apart && !same_place(kernel, other, write) && !asserted && !ordered {
                 let name = &kernel.params[tensor(write)].name;
@@ -272,24 +280,27 @@ pub fn differ_at(kernel: &Kernel, (a, b): (&Index, &Index)) -> bool {
 
 fn collect(kernel: &Kernel, block: &[Stmt], place: Place, all: &mut Accesses) {
     for stmt in block {
+        let (by, window) = (std::ptr::from_ref(stmt), matches!(stmt, Stmt::Let(_, Op::Window { .. })));
         match stmt {
             Stmt::Let(v, op) => {
                 let loc = kernel.value(*v).loc;
                 match op {
-                    Op::Load(view, index) => all.loads.push(Access { view: *view, at: At::Tiles(index.clone()), loc, place }),
+                    Op::Load(view, index) => all.loads.push(Access { view: *view, at: At::Tiles(index.clone()), loc, place, by, window }),
                     Op::Gather(view, _) | Op::GatherInside(view, _) | Op::Window { view, .. } => {
-                        all.loads.push(Access { view: *view, at: At::Computed, loc, place })
+                        all.loads.push(Access { view: *view, at: At::Computed, loc, place, by, window })
                     }
                     _ => {}
                 }
             }
-            Stmt::Store { view, index, loc, .. } => all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, place }),
+            Stmt::Store { view, index, loc, .. } => {
+                all.stores.push(Access { view: *view, at: At::Tiles(index.clone()), loc: *loc, place, by, window })
+            }
             Stmt::Shared(access) => {
-                all.loads.extend(access.kind.view().map(|view| Access { view, at: At::Computed, loc: access.loc, place }));
+                all.loads.extend(access.kind.view().map(|view| Access { view, at: At::Computed, loc: access.loc, place, by, window }));
             }
             Stmt::Combine(_) | Stmt::Barrier { .. } | Stmt::Copies { .. } => {}
-            Stmt::Scatter { view, loc, .. } => all.scatters.push(Access { view: *view, at: At::Computed, loc: *loc, place }),
-            Stmt::Atomic { view, loc, .. } => all.atomics.push(Access { view: *view, at: At::Computed, loc: *loc, place }),
+            Stmt::Scatter { view, loc, .. } => all.scatters.push(Access { view: *view, at: At::Computed, loc: *loc, place, by, window }),
+            Stmt::Atomic { view, loc, .. } => all.atomics.push(Access { view: *view, at: At::Computed, loc: *loc, place, by, window }),
             Stmt::Tiles(l) => collect(kernel, &l.body, if place == Place::Outside { Place::Grid } else { place }, all),
             Stmt::Range { body, .. } | Stmt::Where { body, .. } => collect(kernel, body, place, all),
             Stmt::While { header, body, .. } => {

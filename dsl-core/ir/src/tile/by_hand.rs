@@ -130,6 +130,7 @@ impl Builder {
             vars: vec![var],
             span: None,
             strided: carry.is_some(),
+            in_order: false,
             carries,
             body: turn,
             loc: LOC,

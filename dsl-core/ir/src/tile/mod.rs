@@ -50,6 +50,8 @@
 //!
 //! # Barriers
 //! [`Stmt::Barrier`] orders accesses of shared arrays that are kept by hand ([`SharedArray::by_hand`]); it changes no value.
+//! At one of the device all blocks of the grid meet ([`meetings`]): whatever any of them did to a tensor before is there for all behind it.
+//! All blocks reach it equally often; which way loops and choices around it go must be the same for all of them.
 //!
 //! # Grid loops
 //! The outermost [`TileLoop`] is the grid: its turns run in any order and concurrently. A value carried across its turns starts at its operator's identity
@@ -71,6 +73,7 @@ pub(crate) mod chain;
 pub mod combine;
 pub mod eval;
 pub mod host;
+pub mod meetings;
 mod op;
 pub mod presence;
 pub mod print;

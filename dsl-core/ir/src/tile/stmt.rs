@@ -54,6 +54,8 @@ pub struct TileLoop {
     pub span: Option<Span>,
     /// The author asked for turns dealt out to blocks as the schedule likes (`strided`), so that values may be carried.
     pub strided: bool,
+    /// The grid's blocks begin in the order of the tiles: where a tile's has begun, those of all tiles before it have.
+    pub in_order: bool,
     /// Values that change over the turns. Empty on a grid loop that is not `strided`.
     pub carries: Vec<Carry>,
     /// One turn.
@@ -109,8 +111,8 @@ pub enum Stmt {
     Combine(Combine),
     /// Accesses a shared array.
     Shared(SharedAccess),
-    /// Elements of the block (or of each warp: the scope is one of these) meet: what was done to shared arrays that are kept by hand is
-    /// done before anything that follows.
+    /// Elements of the block, of each warp, or of all blocks of the device that the grid has meet: what was done to shared arrays that are
+    /// kept by hand is done before anything that follows, and on the device whatever was done to tensors, too.
     Barrier {
         /// Block or warp.
         scope: Scope,

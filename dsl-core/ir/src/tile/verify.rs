@@ -140,7 +140,9 @@ impl Checker<'_> {
                 self.update(update, dtype, &shape)
             }
             Stmt::Shared(access) => self.shared(access),
-            Stmt::Barrier { scope, .. } => ensure(matches!(scope, Scope::Block | Scope::Warp), || format!("a barrier of {scope:?}")),
+            Stmt::Barrier { scope, .. } => {
+                ensure(matches!(scope, Scope::Device | Scope::Block | Scope::Warp), || format!("a barrier of {scope:?}"))
+            }
             Stmt::Copies { .. } => Ok(()),
             Stmt::Tiles(l) => {
                 ensure(l.axes.len() == l.vars.len(), || "a loop over tiles with more axes than variables".into())?;

@@ -31,6 +31,10 @@ impl<A: LoopVars> Start for Tiles<A> {
                 let help = "walk a part of the tensor, `x.slice(axis, first, len)`, whose bounds a launch knows";
                 k.error(Diagnostic::new(loc, message).help(help));
             }
+            if self.in_order && (!grid || self.strided) {
+                let message = "blocks begin in the order of the tiles where the grid's loop gives each a tile of its own";
+                k.error(Diagnostic::new(loc, message).help("leave `.in_order()` out: turns of any other loop follow each other anyway"));
+            }
             k.has_grid |= grid;
             let span = match grid || self.spans.is_empty() {
                 true => None,
@@ -51,8 +55,8 @@ impl<A: LoopVars> Start for Tiles<A> {
                 k.walked.insert(*var, len);
             }
             let handles = vars.iter().map(|v| k.handle(*v)).collect();
-            let (axes, strided) = (self.axes.clone(), self.strided);
-            let head = TileLoop { view, axes, vars, span, strided, carries: Vec::new(), body: Vec::new(), loc };
+            let (axes, strided, in_order) = (self.axes.clone(), self.strided, self.in_order);
+            let head = TileLoop { view, axes, vars, span, strided, in_order, carries: Vec::new(), body: Vec::new(), loc };
             Some((Kind::Tiles { head, grid }, handles))
         });
         let wrong = || (Kind::Wrong, vec![Handle::POISON; self.sizes.len()]);

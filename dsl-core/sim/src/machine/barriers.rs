@@ -16,10 +16,10 @@ impl<'a> Machine<'a> {
         let cluster = self.resident[b].index / launch.cluster.max(1);
         let size = launch.cluster.max(1);
         if launch.cluster > 1 {
-            self.wide_barrier(Barrier::Cluster, |block| block / size == cluster)?;
+            self.wide_barrier(|barrier| barrier == Barrier::Cluster, |block| block / size == cluster)?;
         }
         if launch.cooperative {
-            self.wide_barrier(Barrier::Grid, |_| true)?;
+            self.wide_barrier(|barrier| matches!(barrier, Barrier::Grid { .. }), |_| true)?;
         }
         Ok(())
     }
@@ -72,14 +72,15 @@ impl<'a> Machine<'a> {
     }
 
     /// A barrier of several blocks.
-    fn wide_barrier(&mut self, barrier: Barrier, member: impl Fn(u32) -> bool) -> Result<(), Box<Trap>> {
+    fn wide_barrier(&mut self, meant: impl Fn(Barrier) -> bool, member: impl Fn(u32) -> bool) -> Result<(), Box<Trap>> {
+        let at = |w: &Warp| matches!(w.status, Status::At(barrier) if meant(barrier));
         let members: Vec<usize> = (0..self.resident.len()).filter(|b| member(self.resident[*b].index)).collect();
         let warps = || members.iter().flat_map(|b| self.resident[*b].warps().map(move |w| (*b, w)));
-        let Some((b, first)) = warps().find(|(_, w)| w.status == Status::At(barrier)) else { return Ok(()) };
+        let Some((b, first)) = warps().find(|(_, w)| at(w)) else { return Ok(()) };
         if warps().any(|(_, w)| w.status == Status::Done) {
             return Err(self.divergent(b, first, "other threads have finished"));
         }
-        if !warps().all(|(_, w)| w.status == Status::At(barrier)) {
+        if !warps().all(|(_, w)| at(w)) {
             return Ok(());
         }
         if warps().any(|(_, w)| w.pc != first.pc) {

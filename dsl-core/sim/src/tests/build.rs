@@ -114,6 +114,12 @@ impl Build {
         tensor
     }
 
+    /// A workspace of one u32.
+    pub fn workspace(&mut self, name: &str) {
+        let kind = ParamKind::Workspace { dtype: DType::U32, len: HostExpr::Const(1) };
+        self.kernel.params.push(Param { name: name.into(), kind });
+    }
+
     pub fn scalar(&mut self, name: &str, dtype: DType) -> Expr {
         let scalar = self.kernel.params.len();
         self.kernel.params.push(Param { name: name.into(), kind: ParamKind::Scalar { scalar, dtype } });

@@ -387,10 +387,13 @@ pub fn neighbours(barrier: Barrier) -> Kernel {
     let at = |p, i| of(DType::I32, global(p, i));
     let first = k.bind("first", equal(thread, int(0)));
     k.push(store_when(at(parts, block.clone()), block.clone(), first.clone()));
+    if matches!(barrier, Barrier::Grid { .. }) {
+        k.workspace("meetings");
+    }
     k.push(Stmt::Barrier(barrier));
     let next = load_when(at(parts, rem(add(block.clone(), int(1)), grid)), first.clone());
     k.push(store_when(at(out, block), next, first));
-    k.kernel.launch.cooperative = barrier == Barrier::Grid;
+    k.kernel.launch.cooperative = matches!(barrier, Barrier::Grid { .. });
     k.kernel.launch.cluster = if barrier == Barrier::Cluster { 2 } else { 1 };
     k.done()
 }
@@ -400,9 +403,10 @@ fn blocks_meet() {
     for seed in 0..8 {
         let run = |k: &Kernel, grid: u32| {
             let bytes = 4 * grid as usize;
-            launch_seeded(k, grid, &[Given::Raw(bytes), Given::Raw(bytes)], seed).map(|r| r.i32(1))
+            let given = [Given::Raw(bytes), Given::Raw(bytes), Given::Raw(4)];
+            launch_seeded(k, grid, &given[..k.params.len()], seed).map(|r| r.i32(1))
         };
-        assert_eq!(run(&neighbours(Barrier::Grid), 5).unwrap_or_else(|t| panic!("{t}")), [1, 2, 3, 4, 0]);
+        assert_eq!(run(&neighbours(Barrier::Grid { counter: 2 }), 5).unwrap_or_else(|t| panic!("{t}")), [1, 2, 3, 4, 0]);
         assert_eq!(run(&neighbours(Barrier::Cluster), 2).unwrap_or_else(|t| panic!("{t}")), [1, 0]);
         // Clusters of two don't order all four blocks, and block barriers order none.
         for (barrier, grid) in [(Barrier::Cluster, 4), (Barrier::Block, 2)] {

@@ -244,7 +244,13 @@ impl CudaDevice {
             workspaces.iter().find(|(p, _)| *p == at).map(|(_, memory)| Slot::word(memory.address))
         };
         let bind = |launch| self.bound_function(launch, args, multiprocessors, &owned);
-        let launches = kernel.launches().map(bind).collect::<Result<_, _>>()?;
+        let launches: Vec<BoundFunction> = kernel.launches().map(bind).collect::<Result<_, _>>()?;
+        for (launch, (function, bound)) in kernel.launches().zip(code.module.functions.iter().zip(&launches)) {
+            if bound.cooperative {
+                let resident = self.resident(function, bound.block)? * multiprocessors;
+                crate::device::check_resident(launch, bound.grid, resident)?;
+            }
+        }
         let _workspaces = workspaces.into_iter().map(|(_, memory)| memory).collect();
         Ok(Some(CudaBound { code: code.clone(), launches, accesses, _workspaces }))
     }
@@ -273,6 +279,16 @@ impl CudaDevice {
         };
         let slots = launch.params.iter().map(slot).collect::<Result<_, _>>()?;
         Ok(BoundFunction { slots, grid, block: launch.launch.block, cooperative: launch.launch.cooperative })
+    }
+
+    /// Blocks of so many threads that a multiprocessor holds at once.
+    fn resident(&self, function: &Function, threads: u32) -> Result<i64, Error> {
+        self.bind()?;
+        // SAFETY: the function is alive as long as its module.
+        let found = unsafe {
+            result::occupancy::max_active_block_per_multiprocessor(function.handle, threads as i32, function.dynamic_shared as usize)
+        };
+        check(&format!("asking how many blocks of `{}` a multiprocessor holds", function.name), found).map(i64::from)
     }
 
     /// The memory that a kernel owns as its parameter on this stream, at least `bytes` long; new memory is zero.

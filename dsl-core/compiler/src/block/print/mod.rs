@@ -213,7 +213,11 @@ impl<'a> Page<'a> {
                 self.line("}");
             }
             Stmt::Shared { array, kind, width, .. } => self.shared(*array, kind, *width),
-            Stmt::Barrier(scope) => self.line(if *scope == Scope::Warp { "barrier warp, by hand" } else { "barrier block, by hand" }),
+            Stmt::Barrier(scope) => self.line(match scope {
+                Scope::Warp => "barrier warp, by hand",
+                Scope::Device => "barrier grid",
+                Scope::Block | Scope::Cluster | Scope::System => "barrier block, by hand",
+            }),
             Stmt::Copies { pending } => self.line(&pending.map_or("commit copies".into(), |n| format!("await copies but the last {n}"))),
             Stmt::Meet(meet) => self.meet(meet),
             Stmt::Loop(l) => self.tile_loop(l),

@@ -113,6 +113,7 @@ fn orders(steps: &[Step], roles: &[Role], n: usize) -> BTreeSet<(Access, Access)
         }
         Step::Barrier(k) if *k == n => *state = state.iter().map(|(a, _)| (*a, true)).collect(),
         Step::Barrier(k) if roles[*k] == Role::Meets => state.clear(),
+        Step::Grid => state.clear(),
         Step::Barrier(_) | Step::Loop(_) | Step::Choice(..) => {}
     };
     steps.iter().for_each(|s| s.walk(&mut state, &|a, b| a.extend(b.iter().copied()), &mut visit));
@@ -148,6 +149,7 @@ fn sides_hold(steps: &[Step], roles: &[Role], group: usize, arrays: &BTreeSet<Sh
             state.stale = arrays.clone();
         }
         Step::Barrier(k) if roles[*k] == Role::Meets => state.done.clear(),
+        Step::Grid => state.done.clear(),
         Step::Barrier(_) | Step::Loop(_) | Step::Choice(..) => {}
     };
     let join = |a: &mut State, b: &State| {

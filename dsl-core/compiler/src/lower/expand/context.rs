@@ -100,6 +100,8 @@ pub(crate) struct Expander<'a> {
     pub taken_ways: HashMap<ValueId, VarId>,
     /// The code may run several times in one block: shared memory may still be read from the last time.
     pub repeated: bool,
+    /// The workspace at which the grid's blocks count themselves when they meet.
+    pub meetings: Option<usize>,
     /// The thread's number among those that work on a tile together.
     pub thread: Expr,
     /// Its slice of the block, and its number in the block, where there are slices.
@@ -180,6 +182,7 @@ impl<'a> Expander<'a> {
             sides: Vec::new(),
             taken_ways: HashMap::new(),
             repeated: false,
+            meetings: None,
             thread: Expr::Special(Special::Thread),
             slice: super::index::literal(DType::I32, 0),
             group: None,

@@ -10,6 +10,7 @@ use crate::block::{self, Block, Carry, Loop, Meet, Op, Ty, ValueId};
 use crate::block::{Pipeline, Range};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
+use girih_ir::tile::host::HostExpr;
 use girih_ir::types::{BinaryOp, DType, Scope, TernaryOp};
 
 /// A variable that stands for a carried value.
@@ -49,7 +50,7 @@ impl Expander<'_> {
             block::Stmt::Atomic { update, view, scope, order, .. } => self.update(Memory::View(*view), update, *scope, *order),
             block::Stmt::Shared { array, kind, width, .. } => self.shared_access(*array, kind, *width),
             block::Stmt::Barrier(scope) => {
-                self.emit(Stmt::Barrier(if *scope == Scope::Warp { Barrier::Warp } else { Barrier::Block }));
+                self.meet_by_hand(*scope);
                 Ok(())
             }
             block::Stmt::Copies { pending, .. } => {
@@ -88,6 +89,20 @@ impl Expander<'_> {
                 lowered
             }
         }
+    }
+
+    /// The author's own barriers. All of the grid's count blocks at one counter.
+    fn meet_by_hand(&mut self, scope: Scope) {
+        let barrier = match scope {
+            Scope::Warp => Barrier::Warp,
+            Scope::Device => {
+                let counter = self.meetings.unwrap_or_else(|| self.workspace("meetings", DType::U32, HostExpr::Const(1)));
+                self.meetings = Some(counter);
+                Barrier::Grid { counter }
+            }
+            Scope::Block | Scope::Cluster | Scope::System => Barrier::Block,
+        };
+        self.emit(Stmt::Barrier(barrier));
     }
 
     /// The threads that work together meet, if another one may have been where the next statement goes.

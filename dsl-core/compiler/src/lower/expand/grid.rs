@@ -27,7 +27,7 @@ impl Expander<'_> {
         let carried = self.start_carries(&l.carries)?;
         let counts = self.tile_counts(l);
         if plan.range == Range::OnePerBlock {
-            let block = self.block_index();
+            let block = if grid_of(l).by_ticket { self.tile_by_ticket() } else { self.block_index() };
             self.set_tiles(l, block, &counts);
             self.begin_by_hand(l, false);
             self.tile_of_block(l, &carried)?;

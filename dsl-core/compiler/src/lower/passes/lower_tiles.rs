@@ -110,6 +110,7 @@ impl Builder<'_> {
         Launch {
             grid: self.grid_size(),
             dealt: plan.grid,
+            cooperative: girih_ir::tile::meetings::meets_over_grid(self.source.kernel),
             producer: plan.producer,
             min_blocks: plan.min_blocks as u32,
             opt_level: plan.opt_level,
@@ -327,6 +328,7 @@ impl Builder<'_> {
             raster: if l.vars.len() == 2 && !keeps_order(kernel) { plan.raster } else { 1 },
             order: if keeps_order(kernel) { TileOrder::Rising } else { plan.order },
             in_order: keeps_order(kernel),
+            by_ticket: l.in_order,
             runs_anyway: combines_grid(kernel),
             begins_by_hand: [by_hand && kept_by_hand(kernel, &kernel.body[..before]), by_hand],
             shared: shared_loop(l).map(|(_, inner)| inner.vars[0]),

@@ -10,7 +10,7 @@ use girih_ir::types::MemoryOrder;
 /// Statements of a body that is worth a second text.
 const SMALL: usize = 60;
 
-/// Decides the tail of the grid loop.
+/// Decides the tail of the grid loop. Blocks that meet over the grid meet at the same place of the text.
 pub(crate) fn split_tails(page: &mut Kernel, source: &Source) {
     let Some(l) = page.grid_loop() else { return };
     let Some(grid) = &l.grid else { return };
@@ -18,7 +18,7 @@ pub(crate) fn split_tails(page: &mut Kernel, source: &Source) {
         Tail::OneIf(layout)
     } else if l.carries.is_empty() && grid.divides {
         Tail::None
-    } else if both_worthwhile(page, l) {
+    } else if !page.launch.cooperative && both_worthwhile(page, l) {
         Tail::TwoTexts
     } else {
         Tail::Predicates

@@ -26,7 +26,17 @@ fn chain() -> tile::Kernel {
     let at = |row, column| vec![Index::Tile(row), Index::Tile(column)];
     let walk = |view, axis, var, carry: Carry, body| {
         let carries = vec![carry];
-        Stmt::Tiles(TileLoop { view, axes: vec![axis], vars: vec![var], span: None, strided: false, carries, body, loc: LOC })
+        Stmt::Tiles(TileLoop {
+            view,
+            axes: vec![axis],
+            vars: vec![var],
+            span: None,
+            strided: false,
+            in_order: false,
+            carries,
+            body,
+            loc: LOC,
+        })
     };
     let body = b.block(|b| {
         let init = b.op(tile(DType::F32, &bm, &bd), Op::Splat(zero));
@@ -49,7 +59,17 @@ fn chain() -> tile::Kernel {
         b.push(walk(v, 0, n, Carry { init, inner, next, result }, turn));
         b.push(Stmt::Store { view: y, index: at(m, d), value: result, loc: LOC });
     });
-    let grid = TileLoop { view: y, axes: vec![0, 1], vars: vec![m, d], span: None, strided: false, carries: vec![], body, loc: LOC };
+    let grid = TileLoop {
+        view: y,
+        axes: vec![0, 1],
+        vars: vec![m, d],
+        span: None,
+        strided: false,
+        in_order: false,
+        carries: vec![],
+        body,
+        loc: LOC,
+    };
     b.push(Stmt::Tiles(grid));
     b.finish()
 }

@@ -31,7 +31,17 @@ fn product() -> tile::Kernel {
             next = b.op(tile(&bm, &bn), Op::Dot { a: left, b: right, acc: inner });
         });
         let carries = vec![Carry { init, inner, next, result }];
-        b.push(Stmt::Tiles(TileLoop { view: x, axes: vec![1], vars: vec![k], span: None, strided: false, carries, body: turn, loc: LOC }));
+        b.push(Stmt::Tiles(TileLoop {
+            view: x,
+            axes: vec![1],
+            vars: vec![k],
+            span: None,
+            strided: false,
+            in_order: false,
+            carries,
+            body: turn,
+            loc: LOC,
+        }));
         b.push(Stmt::Store { view: z, index: vec![Index::Tile(m), Index::Tile(n)], value: result, loc: LOC });
     });
     b.push(Stmt::Tiles(TileLoop {
@@ -40,6 +50,7 @@ fn product() -> tile::Kernel {
         vars: vec![m, n],
         span: None,
         strided: false,
+        in_order: false,
         carries: vec![],
         body,
         loc: LOC,

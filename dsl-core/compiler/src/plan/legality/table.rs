@@ -76,6 +76,12 @@ rules! {
     ChainOnce ["grid"]
         "0 where the kernel has a chain of warps, which begins once in a block."
         "a chain of warps begins once in a block: outside of loops, in a grid of one tile a block";
+    GridMeets ["grid", "split"]
+        "Where blocks meet over the grid each has one tile of its own: `grid` is 0 and `split` is 1."
+        "blocks that meet over the grid have one tile each: `grid` must be 0 and `split` 1";
+    TilesInOrder ["grid", "split"]
+        "Where blocks begin in the order of the tiles (`.in_order()`) each has one tile: `grid` is 0 and `split` is 1."
+        "blocks that begin in the order of the tiles have one tile each: `grid` must be 0 and `split` 1";
     StagesAhead ["stages", "grid"]
         "Loads run no further ahead than 32-bit indices leave room for."
         "loads would run {ahead} elements ahead; at most {most} leave 32-bit indices room";

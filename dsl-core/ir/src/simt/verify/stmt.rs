@@ -211,8 +211,11 @@ impl Verifier<'_> {
                 self.require(there, || format!("{groups} warp groups take turns in a block of {} threads", launch.block))
             }
             Barrier::Cluster => self.uniform("cluster"),
-            Barrier::Grid => {
+            Barrier::Grid { counter } => {
                 self.require(launch.cooperative, || "a grid barrier needs a cooperative launch".to_string())?;
+                let counts =
+                    matches!(self.kernel.params.get(counter).map(|p| &p.kind), Some(ParamKind::Workspace { dtype: DType::U32, .. }));
+                self.require(counts, || format!("parameter {counter} is no workspace of u32, at which blocks could meet"))?;
                 self.uniform("grid")
             }
         }

@@ -184,7 +184,10 @@ fn barriers_and_launch() {
     rejects(&kernel(vec![declare, looped]), "a block barrier stands under a thread-dependent condition");
     rejected(Stmt::Barrier(Barrier::Named { id: 16, threads: 64 }), "named barriers are 1 to 15, not 16");
     rejected(Stmt::Barrier(Barrier::Named { id: 1, threads: 48 }), "48 threads at a named barrier are not whole warps");
-    rejected(Stmt::Barrier(Barrier::Grid), "a grid barrier needs a cooperative launch");
+    rejected(Stmt::Barrier(Barrier::Grid { counter: 0 }), "a grid barrier needs a cooperative launch");
+    let mut k = kernel(vec![Stmt::Barrier(Barrier::Grid { counter: 0 })]);
+    k.launch.cooperative = true;
+    rejects(&k, "parameter 0 is no workspace of u32, at which blocks could meet");
     let mut k = kernel(vec![]);
     k.launch.block = 2048;
     rejects(&k, "a block has 1 to 1024 threads, not 2048");
@@ -194,9 +197,9 @@ fn barriers_and_launch() {
 }
 
 #[test]
-#[should_panic(expected = "SIMT IR is malformed after the test: a grid barrier needs a cooperative launch, in `barrier grid;`")]
+#[should_panic(expected = "SIMT IR is malformed after the test: a grid barrier needs a cooperative launch, in `barrier grid at ?;`")]
 fn a_violation_names_the_pass() {
-    super::verify(&kernel(vec![Stmt::Barrier(Barrier::Grid)]), "the test");
+    super::verify(&kernel(vec![Stmt::Barrier(Barrier::Grid { counter: usize::MAX })]), "the test");
 }
 
 #[test]

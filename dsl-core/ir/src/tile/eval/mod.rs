@@ -225,6 +225,15 @@ pub enum EvalError {
         /// The author's `while`.
         loc: SourceLoc,
     },
+    /// Blocks that meet go different ways, of which one leads past the meeting.
+    #[error(
+        "{loc}: some blocks of the grid would meet here once more while others go on: what decides it must be the same for all blocks, so \
+         nobody may change it between two blocks' reading it (`grid_barrier()` behind the reads)"
+    )]
+    Apart {
+        /// The loop or choice around the meeting.
+        loc: SourceLoc,
+    },
     /// Fuel ran out.
     #[error("evaluation of {kernel} stopped after {fuel} statements")]
     Fuel {

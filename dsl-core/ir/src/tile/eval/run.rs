@@ -2,6 +2,7 @@
 
 mod arguments;
 mod loops;
+mod together;
 
 use arguments::{check_args, check_requirements};
 
@@ -16,7 +17,7 @@ use crate::facts::TensorArg;
 use crate::loc::SourceLoc;
 use crate::schedule::{Choice, Schedule};
 use crate::tile::chain;
-use crate::tile::{Block, Branch, Kernel, ParamKind, Size, Span, Stmt, Ty, ValueId, ViewId};
+use crate::tile::{Branch, Kernel, ParamKind, Size, Span, Stmt, Ty, ValueId, ViewId};
 use crate::types::DType;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -194,7 +195,7 @@ impl Machine<'_, '_> {
         })
     }
 
-    pub(super) fn block(&mut self, body: &Block) -> Result<(), EvalError> {
+    pub(super) fn block(&mut self, body: &[Stmt]) -> Result<(), EvalError> {
         let mut at = 0;
         while at < body.len() {
             at = match chain::left_by(body, at) {

@@ -33,6 +33,8 @@ pub(super) enum Step {
     Access(Access),
     /// The barrier of this number, in the order of the text.
     Barrier(usize),
+    /// The whole grid meets, which stays.
+    Grid,
     /// Any number of turns.
     Loop(Vec<Step>),
     Choice(Vec<Step>, Vec<Step>),
@@ -41,7 +43,7 @@ pub(super) enum Step {
 impl Step {
     pub(super) fn walk<S: Clone + PartialEq>(&self, state: &mut S, join: &dyn Fn(&mut S, &S), visit: &mut dyn FnMut(&Step, &mut S)) {
         match self {
-            Step::Access(_) | Step::Barrier(_) => visit(self, state),
+            Step::Access(_) | Step::Barrier(_) | Step::Grid => visit(self, state),
             Step::Loop(body) => loop {
                 let mut end = state.clone();
                 body.iter().for_each(|s| s.walk(&mut end, join, visit));
@@ -159,9 +161,8 @@ impl Builder<'_> {
             }
             Stmt::Barrier(Barrier::Warp) if self.alone => {}
             Stmt::Barrier(Barrier::AwaitTurn { .. } | Barrier::PassTurn { .. }) => {}
-            Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Grid | Barrier::Warp) => {
-                self.foreign = true
-            }
+            Stmt::Barrier(Barrier::Grid { .. }) => steps.push(Step::Grid),
+            Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Warp) => self.foreign = true,
             Stmt::MbarrierInit { .. }
             | Stmt::MbarrierArrive { .. }
             | Stmt::AsyncArrive { .. }

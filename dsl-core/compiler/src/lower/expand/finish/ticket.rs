@@ -3,7 +3,8 @@
 use crate::lower::expand::combine::int;
 use crate::lower::expand::context::Expander;
 use crate::lower::expand::index::{Index, binary, compare};
-use girih_ir::simt::{Expr, Place, Space, Stmt};
+use girih_ir::simt::{Expr, Place, Space, Special, Stmt};
+use girih_ir::tile::host::HostExpr;
 use girih_ir::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope};
 
 impl Expander<'_> {
@@ -13,6 +14,42 @@ impl Expander<'_> {
         let place = Place { space: Space::Global(counter), dtype: DType::U32, index };
         let value = Expr::Literal(Literal::u32(0));
         self.emit(Stmt::Store { place, value, predicate: self.is_first_thread(), cache: Default::default() });
+    }
+
+    /// The number of this block among those that have begun: its tile's. Who takes the last one leaves zero for the next launch.
+    pub fn tile_by_ticket(&mut self) -> Expr {
+        let counter = self.workspace("tickets", DType::U32, HostExpr::Const(1));
+        let place = Place { space: Space::Global(counter), dtype: DType::U32, index: int(0) };
+        let told = Place { space: Space::Shared(self.new_shared("tile_told", DType::U32, 1)), dtype: DType::U32, index: int(0) };
+        let ticket = self.new_var("ticket", DType::U32, None);
+        let number = |n: u32| Expr::Literal(Literal::u32(n));
+        let atomic = |result, op, value, predicate| Stmt::Atomic {
+            result,
+            op,
+            place: place.clone(),
+            value,
+            expected: None,
+            predicate,
+            scope: Scope::Device,
+            order: MemoryOrder::Relaxed,
+        };
+        let blocks = Index { dtype: DType::U32 }.cast(DType::I32, Expr::Special(Special::GridDim));
+        let is_last = compare(CompareOp::Eq, binary(BinaryOp::Add, Expr::Var(ticket), number(1)), blocks);
+        self.comment("tiles are taken in the order in which blocks begin; the last one is ready for the next launch");
+        let then = vec![
+            Stmt::Declare { var: ticket, init: None },
+            atomic(Some(ticket), AtomicOp::Add, number(1), None),
+            atomic(None, AtomicOp::Exchange, number(0), Some(is_last)),
+            Stmt::Store { place: told.clone(), value: Expr::Var(ticket), predicate: None, cache: Default::default() },
+        ];
+        let condition = self.is_first_thread().unwrap_or(Expr::Literal(Literal::bool(true)));
+        self.emit(Stmt::If { condition, then, otherwise: vec![] });
+        self.emit(Stmt::Barrier(self.team_barrier()));
+        let read = Expr::Load { place: Box::new(told), predicate: None, cache: Default::default() };
+        let tile = self.declare_let("tile_taken", DType::I32, Expr::Cast(DType::I32, Box::new(read)));
+        let block = self.ix.cast(DType::I32, tile);
+        self.block = Some(block.clone());
+        block
     }
 
     /// Counts this block at a counter; whether it is the last one of so many. What all of them left is visible to it.

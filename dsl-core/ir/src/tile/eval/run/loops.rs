@@ -5,6 +5,7 @@ use crate::loc::SourceLoc;
 use crate::schedule::Permutation;
 use crate::tile::eval::EvalError;
 use crate::tile::eval::value::Val;
+use crate::tile::meetings::has_meeting;
 use crate::tile::{Block, Carry, TileLoop, ValueId};
 use crate::types::{BinaryOp, CompareOp, Scope};
 
@@ -36,7 +37,7 @@ impl Machine<'_, '_> {
     }
 
     /// Whether a `while` has another turn: on a tile, if it has one for some element.
-    fn goes_on(&self, condition: ValueId, loc: SourceLoc) -> Result<bool, EvalError> {
+    pub(super) fn goes_on(&self, condition: ValueId, loc: SourceLoc) -> Result<bool, EvalError> {
         if self.kernel.ty(condition).shape().is_none() {
             return Ok(self.cell(condition, "the condition", loc)? != 0);
         }
@@ -78,15 +79,23 @@ impl Machine<'_, '_> {
         }
         let total: i64 = counts.iter().product();
         let grid = self.kernel.grid_loop().is_some_and(|g| std::ptr::eq(g, l));
-        let shuffle = self.options.shuffle.filter(|_| grid && l.carries.is_empty());
+        let shuffle = self.options.shuffle.filter(|_| grid && l.carries.is_empty() && !l.in_order);
         let order = shuffle.map(|seed| Permutation::new(total as u64, seed));
-        self.enter(&l.carries);
-        for turn in 0..total as u64 {
+        let tile_of = |turn: u64| {
             let mut index = order.as_ref().map_or(turn, |o| o.at(turn)) as i64;
-            for ((var, count), first) in l.vars.iter().zip(&counts).zip(&firsts).rev() {
-                self.set(*var, Val::Index(first + index % count));
+            let mut tile = firsts.clone();
+            for (at, count) in tile.iter_mut().zip(&counts).rev() {
+                *at += index % count;
                 index /= count;
             }
+            tile
+        };
+        if grid && l.body.iter().any(has_meeting) {
+            return self.tiles_together(l, &(0..total as u64).map(tile_of).collect::<Vec<_>>());
+        }
+        self.enter(&l.carries);
+        for turn in 0..total as u64 {
+            l.vars.iter().zip(tile_of(turn)).for_each(|(var, at)| self.set(*var, Val::Index(at)));
             if grid {
                 // Turns follow each other, or run in different blocks.
                 self.epoch = self.epoch.next(Scope::Block);
@@ -98,18 +107,18 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    fn enter(&mut self, carries: &[Carry]) {
+    pub(super) fn enter(&mut self, carries: &[Carry]) {
         let vals: Vec<Val> = carries.iter().map(|c| self.val(c.init).clone()).collect();
         carries.iter().zip(vals).for_each(|(c, v)| self.set(c.inner, v));
     }
 
     /// All values are read before any is set: they may be exchanged. Where a new value is absent the old one stays.
-    fn advance(&mut self, carries: &[Carry]) {
+    pub(super) fn advance(&mut self, carries: &[Carry]) {
         let vals: Vec<Val> = carries.iter().map(|c| self.val(c.next).after(self.val(c.inner))).collect();
         carries.iter().zip(vals).for_each(|(c, v)| self.set(c.inner, v));
     }
 
-    fn leave(&mut self, carries: &[Carry]) {
+    pub(super) fn leave(&mut self, carries: &[Carry]) {
         for c in carries {
             let val = self.val(c.inner).clone();
             self.set(c.result, val);

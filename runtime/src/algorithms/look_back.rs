@@ -1,0 +1,75 @@
+//! Decoupled look-back: what all tiles before a block's own come to, in one pass over the data (Merrill and Garland, Single-pass Parallel Prefix
+//! Scan with Decoupled Look-back, 2016).
+
+use crate::prelude::*;
+
+/// The upper two bits of a tile's word: 0 nothing yet, 1 its own part, 2 what all tiles up to it come to. The value is in the lower 32.
+const OWN: u64 = 1 << 62;
+const ALL: u64 = 2 << 62;
+
+/// What all tiles before a block's `tile` come to, joined in their order; `identity` for the first one.
+///
+/// `own` is what the block's tile comes to, of 32 bits; `join` is associative and gets what lies in front as its left operand. `states` has a word
+/// for each tile, which is 0 before the launch. Blocks begin in the order of their tiles (`.in_order()`), and each calls this once.
+///
+/// A block leaves its own part for those behind it, and looks at the words of 32 tiles at once, until one has what all tiles up to it come to.
+/// Value and flag are one word, so nothing else has to be in order: other memory that a block writes is not passed on.
+///
+/// ```
+/// use girih::prelude::*;
+///
+/// #[kernel(tile(T = 2048), coarsen(C of T = [4, 8]), vector(V = [4, 1]))]
+/// fn scan(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, states: &mut Tensor<u64, 1>) {
+///     for t in y.tiles([T]).in_order() {
+///         let sums = x.load(t).scan_sum(0);
+///         let before = girih::algorithms::look_back(states, t.number(), sums.total(), 0.0, |a, b| a + b);
+///         y.store(t, sums + before);
+///     }
+/// }
+/// ```
+#[device]
+pub fn look_back<T>(
+    states: &mut Tensor<u64, 1>,
+    tile: Scalar<i64>,
+    own: Scalar<T>,
+    identity: T,
+    join: impl Fn(Scalar<T>, Scalar<T>) -> Scalar<T>,
+) -> Scalar<T>
+where
+    T: Elem + ScalarOperand<T>,
+{
+    let lane = iota::<i64>(32);
+    states.atomic_set(tile, word(own) | select(tile > 0, scalar(OWN), scalar(ALL)));
+    let none = scalar::<T>(identity);
+    let mut before = none;
+    let mut end = tile;
+    while end > 0 {
+        let near = end - 1 - lane;
+        let words = select(near < 0, ALL, states.fetch(near.max(0)));
+        let state = (words >> 62).cast::<i64>();
+        // The nearest tile that has more or less to say than its own part; odd where it has nothing yet.
+        let first = select(state == 1, 64, lane * 2 + select(state == 0, 1, 0)).min_all();
+        if (first & 1) == 0 {
+            let told = lane * 2 <= first && near >= 0;
+            let parts = select(told, words.cast::<u32>().bitcast::<T>(), none);
+            // The nearest tile comes first here, and last in the tiles' order.
+            let found = parts.reduce_all(identity, |near, far| join(far, near));
+            before = join(found, before);
+            end = select(first < 64, 0, end - 32);
+        }
+    }
+    if tile > 0 {
+        states.atomic_set(tile, word(join(before, own)) | ALL);
+    }
+    before
+}
+
+fn word<T: Elem>(value: Scalar<T>) -> Scalar<u64> {
+    value.bitcast::<u32>().cast::<u64>()
+}
+
+/// What all tiles come to, by the words that [`look_back`] has left in an earlier launch; there is at least one.
+#[device]
+pub fn last_total<T: Elem>(states: &Tensor<u64, 1>) -> Scalar<T> {
+    states.at(states.len(0) - 1).cast::<u32>().bitcast::<T>()
+}
