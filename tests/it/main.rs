@@ -29,6 +29,7 @@ mod floors;
 mod folds;
 mod functions;
 mod gallery;
+mod gathers;
 mod gpu_texts;
 mod host_arithmetic;
 mod host_code;

@@ -176,7 +176,7 @@ impl<'a> Page<'a> {
             Stmt::Let(v, _) if self.kernel.value(*v).host.is_some() || self.leaves.contains_key(v) => {}
             Stmt::Let(v, op) => {
                 let fed = if self.kernel.is_fed(*v) { ", the left from registers" } else { "" };
-                let text = format!("{} = {}{fed}", self.name(*v), self.op(op));
+                let text = format!("{} = {}{}{fed}", self.name(*v), self.op(op), self.wide(self.kernel.gathers.get(v)));
                 let own = if matches!(op, Op::Dot { .. }) { self.own(*v) } else { String::new() };
                 self.typed(&text, &format!("{}{own}", self.ty(*v)));
             }

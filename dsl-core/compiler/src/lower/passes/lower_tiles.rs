@@ -50,6 +50,7 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
         dots: dots.clone(),
         fed: vec![],
         window_groups: WindowGroups::of(tile),
+        gathers: HashMap::new(),
         values,
         views: tile.views.iter().map(view).collect(),
         shared,
