@@ -82,6 +82,7 @@ mod tuning;
 mod typed_launches;
 mod uniform;
 mod waits;
+mod warp_branches;
 mod windows;
 mod words;
 mod workspaces;

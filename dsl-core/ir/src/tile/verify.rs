@@ -162,13 +162,14 @@ impl Checker<'_> {
                 self.block(body)?;
                 self.leave(carries, before)
             }
-            Stmt::While { carries, header, condition, body, .. } => {
+            Stmt::While { once, carries, header, condition, body, .. } => {
                 self.enter(carries)?;
                 let inside = self.visible.clone();
                 self.block(header)?;
                 let ty = self.used(*condition)?;
                 match ty.shape().map(<[_]>::to_vec) {
                     None => {
+                        ensure(!*once, || "a scalar condition of what warps take by themselves".into())?;
                         ensure(*ty == Ty::Scalar(DType::Bool), || "the condition of a while is no bool".into())?;
                         self.visible = inside;
                     }

@@ -221,8 +221,10 @@ impl<'a> Page<'a> {
                 let head = format!("for {} in {}..{}{}", self.name(*var), self.scalar(*start), self.scalar(*end), self.carries(carries));
                 self.nested(&head, body, &self.next(carries));
             }
-            Stmt::While { carries, header, condition, body } => {
-                self.nested(&format!("repeat{}", self.carries(carries)), header, &format!("}} while {} {{", self.name(*condition)));
+            Stmt::While { once, carries, header, condition, body } => {
+                let [word, when] = if *once { ["perhaps", "if"] } else { ["repeat", "while"] };
+                let head = format!("{word}{}", self.carries(carries));
+                self.nested(&head, header, &format!("}} {when} {} {{", self.name(*condition)));
                 self.block(body);
                 self.line(&self.next(carries));
             }

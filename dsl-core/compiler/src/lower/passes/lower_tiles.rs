@@ -238,9 +238,9 @@ impl Builder<'_> {
                 let (carries, body) = (self.carries(carries, false), self.block(body)?);
                 Stmt::Range { var: *var, start: *start, end: *end, carries, body }
             }
-            tile::Stmt::While { carries, header, condition, body, .. } => {
+            tile::Stmt::While { once, carries, header, condition, body, .. } => {
                 let (header, body) = (self.block(header)?, self.block(body)?);
-                Stmt::While { carries: self.carries(carries, false), header, condition: *condition, body }
+                Stmt::While { once: *once, carries: self.carries(carries, false), header, condition: *condition, body }
             }
             tile::Stmt::If { condition, then, otherwise, results, .. } => {
                 let (then, otherwise) = (self.block(then)?, self.block(otherwise)?);

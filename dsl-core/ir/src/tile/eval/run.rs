@@ -254,7 +254,8 @@ impl Machine<'_, '_> {
                 done
             }
             Stmt::Range { var, start, end, carries, body, loc } => self.range(*var, *start, *end, carries, body, *loc),
-            Stmt::While { carries, header, condition, body, loc } => self.repeat(carries, header, (*condition, *loc), body),
+            Stmt::While { once: true, carries, header, condition, body, loc } => self.perhaps(carries, header, (*condition, *loc), body),
+            Stmt::While { once: false, carries, header, condition, body, loc } => self.repeat(carries, header, (*condition, *loc), body),
             Stmt::If { condition, then, otherwise, results, loc } => {
                 let holds = self.cell(*condition, "the condition", *loc)? != 0;
                 self.block(if holds { then } else { otherwise })?;
