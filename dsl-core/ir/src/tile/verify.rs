@@ -81,7 +81,9 @@ impl Checker<'_> {
         self.kernel.requirements.iter().try_for_each(|r| match r.kind {
             RequirementKind::Packed(_) => Ok(()),
             RequirementKind::Aligned(_, bytes) => ensure(bytes.is_power_of_two(), || format!("alignment to {bytes} bytes")),
-            RequirementKind::AtMost(a, b) | RequirementKind::Equal(a, b) => index(a).and_then(|()| index(b)),
+            RequirementKind::AtMost(a, b) | RequirementKind::Equal(a, b) | RequirementKind::Values(_, a, b) => {
+                index(a).and_then(|()| index(b))
+            }
             RequirementKind::Divisible(a, by) => index(a).and_then(|()| ensure(by > 0, || "divisibility by nothing".into())),
         })
     }

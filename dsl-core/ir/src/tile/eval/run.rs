@@ -24,7 +24,7 @@ use std::rc::Rc;
 /// Runs a kernel.
 pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], options: &EvalOptions) -> Result<(), EvalError> {
     check_args(kernel, args)?;
-    check_requirements(kernel, args)?;
+    check_requirements(kernel, args, buffers)?;
     let mut tensors = Vec::new();
     for (param, arg) in kernel.params.iter().zip(args) {
         let size = if let ParamKind::Tensor { dtype, .. } = param.kind { dtype.size() } else { 0 };
