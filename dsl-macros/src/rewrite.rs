@@ -204,6 +204,8 @@ impl VisitMut for Rewriter<'_> {
                 s.visit_expr_mut(&mut c.body);
                 s.wanted = outside;
             }),
+            // A demand on elements: `ids.within(0..end)`.
+            Expr::MethodCall(call) if call.method == "within" => *expr = Expr::Verbatim(self.header(expr)),
             Expr::Call(c) => {
                 literals::fit(c);
                 visit_mut::visit_expr_mut(self, expr);

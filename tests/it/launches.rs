@@ -9,12 +9,12 @@ use girih_core::sim;
 use girih_core::simt;
 use girih_core::tile::access::{visit, walked_axes};
 use girih_core::tile::eval::{EvalOptions, EvalRef, eval_in};
-use girih_core::tile::host::HostArg;
+use girih_core::tile::host::{HostArg, demanded_values};
 use girih_core::tile::{Kernel, Op, ParamKind, RequirementKind, Stmt};
 use girih_core::types::{DType, Literal};
 use nearness::{literal, near};
-use shapes::requirements;
 pub use shapes::{Shape, shapes, shapes_within};
+use shapes::{host_args, requirements};
 
 pub mod gpu;
 mod nearness;
@@ -149,6 +149,7 @@ impl Launch {
             _ => 0.0,
         };
         let mut launch = Launch { args: Vec::new(), buffers: Vec::new(), slack };
+        let host: Vec<HostArg> = host_args(shape);
         for (p, param) in kernel.params.iter().enumerate() {
             let ParamKind::Tensor { dtype, .. } = param.kind else {
                 launch.args.push(Argument::Scalar(shape.scalars[p].expect("a scalar has a value")));
@@ -171,8 +172,10 @@ impl Launch {
             let mut bytes = vec![POISON; len];
             if read[p] {
                 let (mut rng, size) = (Rng::new(seed.wrapping_add(p as u64)), dtype.size());
+                let usual = Distribution::default_of(dtype);
+                let values = demanded_values(kernel, p, &host).map_or(usual, |(first, end)| Distribution::Integers(first, end - 1));
                 for at in elements(&shape, size) {
-                    let bits = Distribution::default_of(dtype).draw(dtype, &mut rng);
+                    let bits = values.draw(dtype, &mut rng);
                     bytes[at..at + size].copy_from_slice(&bits.to_le_bytes()[..size]);
                 }
             }

@@ -174,6 +174,42 @@ fn one_warp_looks_at_words_for_its_block() {
     assert_eq!(wait.matches("__syncwarp").count(), 1, "{text}");
 }
 
+/// As [`chained`], but the block has stored something before it waits, which its word tells of.
+#[kernel(tile(T = 256), coarsen(C of T = [1, 2]), grid(G = [0, 1]))]
+pub fn told_of(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>, ticket: &mut Tensor<u32, 1>, states: &mut Tensor<u64, 1>) {
+    for _t in x.tiles([T]) {
+        let me = ticket.fetch_add_at(0, 1).cast::<i64>();
+        let at = iota::<i64>(T) + me * TILE;
+        let ends = x.gather(at).or(0).scan_sum(0);
+        y.scatter(at, ends);
+        let mut state = scalar::<u64>(0);
+        if me > 0 {
+            while (state >> 63) == 0 {
+                state = states.ordered(Scope::Device, MemoryOrder::Acquire).fetch_at(me - 1);
+            }
+        }
+        states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, 1u64 << 63);
+    }
+}
+
+#[test]
+fn who_has_waited_publishes() {
+    for (def, threads) in [(chained::Kernel::def(), "thread 0"), (looked_back::Kernel::def(), "warp 0")] {
+        let kernel = built(def);
+        let text = emit(&lowered(&kernel, "T=256,C=1,G=0"));
+        let (_, behind) = around_wait(&text);
+        let (alone, _) = behind.split_once("__syncthreads").unwrap_or_else(|| panic!("{text}"));
+        assert!(alone.contains("release") && alone.contains("states"), "{threads}: {text}");
+    }
+    // With tiles dealt to blocks, others may still store of the tile before; and what was stored before the wait is to be seen.
+    let dealt = |def: KernelDef, schedule: &str| emit(&lowered(&built(def), schedule));
+    for text in [dealt(chained::Kernel::def(), "T=256,C=1,G=1"), dealt(told_of::Kernel::def(), "T=256,C=1,G=0")] {
+        let (_, behind) = around_wait(&text);
+        let (alone, _) = behind.split_once("__syncthreads").unwrap_or_else(|| panic!("{text}"));
+        assert!(!alone.contains("release"), "{text}");
+    }
+}
+
 #[test]
 fn a_block_of_one_warp_waits_without_shared_memory() {
     for (def, told) in [(chained::Kernel::def(), true), (looked_back::Kernel::def(), false)] {

@@ -220,3 +220,44 @@ fn each_barrier_left_is_needed() {
     }
     assert!(caught >= 5, "{caught}");
 }
+
+#[test]
+fn elements_lie_where_the_author_says() {
+    let def = kernels::embedded::Kernel::def;
+    let table: Vec<f32> = (0..12).map(|i| i as f32).collect();
+    let given = |ids: &[i32]| {
+        [Given::i(ids.to_vec()), Given::F(table.clone(), vec![3, 4]), Given::F(vec![0.0; ids.len() * 4], vec![ids.len() as i64, 4])]
+    };
+    let y = floats(&kernel(def(), &given(&[2, 0]))[2]);
+    assert_eq!(y, [8.0, 9.0, 10.0, 11.0, 0.0, 1.0, 2.0, 3.0]);
+    let error = try_kernel(def(), &given(&[0, 3]), &EvalOptions::default()).expect_err("no row of the table").to_string();
+    assert!(error.contains("element 1 of ids is 3, not in 0..table.len(0) = 3"), "{error}");
+    let wrong = |x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size| demands(x, y, m, n);
+    let text = mistakes_in(include_str!("words.rs"), wrong);
+    says(&text, &["a demand on the elements of a view", "a demand on elements without a first number or an end"]);
+}
+
+#[device]
+fn demands(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    let words = x.flat().reinterpret::<u32>();
+    words.within(0..5);
+    words.within(0..);
+    for (i, j) in y.tiles([m, n]) {
+        y.store((i, j), x.load((i, j)));
+    }
+}
+
+#[test]
+fn numbers_are_compared_without_a_look_for_nan() {
+    let x: Vec<f32> = (0..3 * 40).map(|i| (i * 7 % 31) as f32 - 3.0).collect();
+    let given = [Given::F(x.clone(), vec![3, 40]), Given::i(vec![0; 3]), Given::i(vec![0; 3])];
+    let after = kernel(kernels::largest_numbers::Kernel::def(), &given);
+    let row = |r: usize| x[r * 40..][..40].iter().copied().enumerate();
+    let first = |r: usize, best: f32| row(r).find(|(_, v)| *v == best).map(|(i, _)| i as i32).expect("an element");
+    let ends = |r: usize| row(r).fold((f32::MAX, f32::MIN), |(a, b), (_, v)| (a.min(v), b.max(v)));
+    let expected = |end: fn((f32, f32)) -> f32| (0..3).map(|r| first(r, end(ends(r)))).collect::<Vec<_>>();
+    assert_eq!(ints(&after[1]), expected(|e| e.1));
+    assert_eq!(ints(&after[2]), expected(|e| e.0));
+    let cuda = girih_core::cuda::emit(&lowered(&kernels::largest_numbers::Kernel::def(), &[("R", 2), ("CC", 1)]));
+    assert!(!cuda.contains("isnan") && count(&cuda, "!=") == 0, "{cuda}");
+}

@@ -112,6 +112,28 @@ fn spread<I: Int>(indices: Tile<I>, like: Handle, axis: usize, loc: SourceLoc) -
     })
 }
 
+/// Numbers of which none is NaN, by the author's word: [`Tile::without_nan`].
+#[derive(Clone, Copy)]
+pub struct WithoutNan<T: Elem>(Tile<T>);
+
+impl<T: Num> Tile<T> {
+    /// Your word that no element is NaN, for `arg_max` and its like, which then compare without looking for one. Where there is one all the
+    /// same, any element may come out.
+    pub fn without_nan(self) -> WithoutNan<T> {
+        WithoutNan(self)
+    }
+}
+
+/// The better of two pairs of numbers.
+fn better_number<P: Components>(op: CompareOp, a: P, b: P, loc: SourceLoc) -> P {
+    let (a, b) = (components::handles(&a), components::handles(&b));
+    let ([x, i], [y, j]) = ([a[0], a[1]], [b[0], b[1]]);
+    let compare = |op, a, b| ops::compare(op, a, b, loc);
+    let tie = ops::binary(BinaryOp::And, compare(CompareOp::Eq, y, x), compare(CompareOp::Lt, j, i), loc);
+    let second = ops::binary(BinaryOp::Or, compare(op, y, x), tie, loc);
+    P::of_handles(&mut [ops::select(second, y, x, loc), ops::select(second, j, i, loc)].into_iter())
+}
+
 macro_rules! args {
     ($($axis:ident $all:ident $op:ident $largest:literal, $what:literal;)*) => {
         impl<T: Num> Tile<T> {$(
@@ -128,6 +150,21 @@ macro_rules! args {
             pub fn $all<P: Position>(self, at: P) -> (Scalar<T>, Scalar<P::Index>) {
                 let loc = SourceLoc::caller();
                 (self, at.indices()).commutative().reduce_all(worst($largest), |a, b| better(CompareOp::$op, a, b, loc))
+            }
+        )*}
+        impl<T: Num> WithoutNan<T> {$(
+            #[doc = concat!("The ", $what, " element along an axis, which vanishes, and its index. Ties go to the lowest index.")]
+            #[track_caller]
+            pub fn $axis<P: Position>(self, axis: usize, at: P) -> (Tile<T>, Tile<P::Index>) {
+                let loc = SourceLoc::caller();
+                let indices = spread(at.indices(), self.0.handle(), axis, loc);
+                (self.0, indices).commutative().reduce_axis(axis, worst($largest), |a, b| better_number(CompareOp::$op, a, b, loc))
+            }
+            #[doc = concat!("The ", $what, " of all elements, and its index. Ties go to the lowest index.")]
+            #[track_caller]
+            pub fn $all<P: Position>(self, at: P) -> (Scalar<T>, Scalar<P::Index>) {
+                let loc = SourceLoc::caller();
+                (self.0, at.indices()).commutative().reduce_all(worst($largest), |a, b| better_number(CompareOp::$op, a, b, loc))
             }
         )*}
     };

@@ -81,6 +81,16 @@ pub(super) enum Side {
     Joined,
 }
 
+/// A variable that changes in an `if`, or the value of one.
+pub(super) struct Change<'n> {
+    /// The variable's name.
+    pub name: Option<&'n str>,
+    /// As it was before; none of the value of an `if`.
+    pub old: Option<Handle>,
+    pub then: Handle,
+    pub otherwise: Handle,
+}
+
 /// The variables that change in an `if`: as they were before it, and after its first side.
 #[derive(Default)]
 pub(super) struct Changes {
@@ -92,7 +102,7 @@ pub(super) struct Changes {
 
 impl Changes {
     /// One handle of a variable; `join` gives the value after both sides.
-    pub(super) fn visit(&mut self, name: &str, side: Side, h: &mut Handle, join: &mut dyn FnMut(&str, Handle, Handle) -> Handle) {
+    pub(super) fn visit(&mut self, name: &str, side: Side, h: &mut Handle, join: &mut dyn FnMut(Change) -> Handle) {
         match side {
             Side::Before => {
                 self.names.push(name.to_string());
@@ -106,7 +116,7 @@ impl Changes {
                 let i = self.cursor;
                 self.cursor += 1;
                 if self.then[i] != *h {
-                    *h = join(&self.names[i], self.then[i], *h);
+                    *h = join(Change { name: Some(&self.names[i]), old: Some(self.old[i]), then: self.then[i], otherwise: *h });
                 }
             }
         }
@@ -156,7 +166,7 @@ impl ScalarBranch {
         }
         let mut changes = std::mem::take(&mut self.changes);
         let side = self.side;
-        variable.handles(&mut |h| changes.visit(name, side, h, &mut |name, a, b| self.result(Some(name), a, b)));
+        variable.handles(&mut |h| changes.visit(name, side, h, &mut |c| self.result(c.name, c.then, c.otherwise)));
         self.changes = changes;
     }
     /// The first side follows.

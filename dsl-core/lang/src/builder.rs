@@ -351,7 +351,7 @@ impl KernelBuilder {
     pub(crate) fn require(&mut self, kind: RequirementKind, loc: SourceLoc) {
         let constants = |a: ValueId, b: ValueId| Some((self.constant(a)?.to_i64(), self.constant(b)?.to_i64()));
         let holds = match kind {
-            RequirementKind::Packed(_) | RequirementKind::Aligned(..) => false,
+            RequirementKind::Packed(_) | RequirementKind::Aligned(..) | RequirementKind::Values(..) => false,
             RequirementKind::AtMost(a, b) => a == b || constants(a, b).is_some_and(|(a, b)| a <= b),
             RequirementKind::Equal(a, b) => a == b || constants(a, b).is_some_and(|(a, b)| a == b),
             RequirementKind::Divisible(a, by) => by == 1 || self.constant(a).is_some_and(|a| a.to_i64() % by == 0),

@@ -367,7 +367,7 @@ impl RecordedWhile {
         if let Some(each) = &self.each {
             each.check(&self.header, &body);
         }
-        push_stmt(Stmt::While { carries, header: self.header, condition, body, loc });
+        push_stmt(Stmt::While { once: false, carries, header: self.header, condition, body, loc });
     }
 }
 impl Carrier for RecordedWhile {

@@ -39,6 +39,7 @@ pub mod tile;
 pub mod tile_type;
 pub mod views;
 pub mod warp;
+mod warp_branch;
 pub mod window;
 pub mod world;
 

@@ -1,6 +1,6 @@
 //! What kernels and programs are written with.
 
-pub use super::arg::{ArgPair, Position};
+pub use super::arg::{ArgPair, Position, WithoutNan};
 pub use super::chain::{Chain, chain};
 pub use super::components::{Components, TileLike};
 pub use super::control::Tiles;

@@ -2,11 +2,14 @@
 
 use super::builder::KernelBuilder;
 use super::control::{ScalarRange, Tiles};
+use super::elem::Int;
 use super::elementwise::uniform;
 use super::index::{Coordinate, Part, wide};
-use super::tensor::Axes;
+use super::session;
+use super::tensor::{Axes, Tensor};
+use girih_ir::error::Diagnostic;
 use girih_ir::loc::SourceLoc;
-use girih_ir::tile::{Span, ValueId, ViewId};
+use girih_ir::tile::{RequirementKind, Span, ValueId, ViewId};
 use girih_ir::types::BinaryOp;
 use std::ops::{Range, RangeFrom, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -86,6 +89,39 @@ impl<A> Tiles<A> {
     {
         self.spans.push(positions.ends());
         self
+    }
+}
+
+impl<T: Int, const N: usize> Tensor<T, N> {
+    /// Your word that every element is one of these numbers, whose ends are computed of lengths and parameters: indices into another tensor,
+    /// labels, counts. Code does not look. The evaluator does, and so does `check`, whose random inputs are drawn so.
+    #[track_caller]
+    pub fn within(&self, numbers: impl PositionRange) {
+        let (loc, ends) = (SourceLoc::caller(), numbers.ends());
+        session::with(|s| {
+            let Some(k) = s.kernel("a demand on a tensor's elements", loc) else { return };
+            let Some(view) = self.handle().get(k.build).map(ViewId) else { return };
+            let param = k.kernel.view(view).param;
+            let bound = |part: Option<Part>, k: &mut KernelBuilder| match part {
+                Some(part) => super::views::bound(k, part, "an end of the numbers", loc).map(|(v, _)| v),
+                None => {
+                    let help = "write `first..end`, as in `ids.within(0..table.len(0))`";
+                    k.error(Diagnostic::new(loc, "a demand on elements without a first number or an end").help(help));
+                    None
+                }
+            };
+            let (Some(first), Some(mut end)) = (bound(ends.first, k), bound(ends.end, k)) else { return };
+            if ends.inclusive {
+                let one = k.index(1, loc);
+                end = k.index_op(BinaryOp::Add, end, one, loc);
+            }
+            if k.param_views[param] != Some(view) {
+                let help = "say it of the parameter, before views are taken of it";
+                k.error(Diagnostic::new(loc, "a demand on the elements of a view").help(help));
+                return;
+            }
+            k.require(RequirementKind::Values(param, first, end), loc);
+        });
     }
 }
 

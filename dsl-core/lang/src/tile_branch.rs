@@ -1,6 +1,6 @@
-//! An `if` on a tile: both sides are evaluated, and each element takes its own.
+//! An `if` on a tile: both sides are evaluated, and each element takes its own. On a vote, each warp takes its own side.
 
-use super::branch::{Changes, Condition, Side};
+use super::branch::{Change, Changes, Condition, Side};
 use super::carry::{Carrier, Carry, Kept};
 use super::elem::Elem;
 use super::join::{FromLiterals, Join};
@@ -8,6 +8,7 @@ use super::loops::{per_element, reads_memory};
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
 use super::tile::Tile;
+use super::warp_branch::WarpSides;
 use girih_ir::loc::SourceLoc;
 use girih_ir::tile::Stmt;
 
@@ -18,12 +19,15 @@ pub struct TileBranch {
     side: Side,
     changes: Changes,
     kept: Kept,
+    /// Warps take the sides.
+    warps: Option<WarpSides>,
 }
 
 impl Condition for Tile<bool> {
     type Branch = TileBranch;
     fn branch(self, loc: SourceLoc) -> TileBranch {
-        TileBranch { mask: self.handle(), loc, side: Side::Before, changes: Changes::default(), kept: Kept::default() }
+        let (mask, warps) = (self.handle(), WarpSides::of(self.handle()));
+        TileBranch { mask, loc, side: Side::Before, changes: Changes::default(), kept: Kept::default(), warps }
     }
 }
 
@@ -34,8 +38,8 @@ impl TileBranch {
             self.settle();
         }
         let mut changes = std::mem::take(&mut self.changes);
-        let (side, mask, loc) = (self.side, self.mask, self.loc);
-        variable.handles(&mut |h| changes.visit(name, side, h, &mut |_, a, b| per_element(mask, a, b, loc)));
+        let side = self.side;
+        variable.handles(&mut |h| changes.visit(name, side, h, &mut |change| self.result(change)));
         self.changes = changes;
     }
     /// The first side follows.
@@ -61,8 +65,9 @@ impl TileBranch {
     pub fn join<A: Join<B>, B>(mut self, then: Option<A>, otherwise: Option<B>) -> A::Output {
         self.settle();
         let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
-        let (mask, loc) = (self.mask, self.loc);
-        a.join(b, loc, &mut |a, b| per_element(mask, a, b, loc))
+        let joined = a.join(b, self.loc, &mut |then, otherwise| self.result(Change { name: None, old: None, then, otherwise }));
+        self.finish();
+        joined
     }
     /// The value of an `if` whose sides are both literals.
     pub fn join_literals<L, T: Elem>(mut self, then: Option<L>, otherwise: Option<L>) -> Tile<T>
@@ -72,7 +77,9 @@ impl TileBranch {
         self.settle();
         let (Some(a), Some(b)) = (then, otherwise) else { panic!("language: both sides of a recorded `if` run") };
         let (mask, loc) = (self.mask, self.loc);
-        Tile::<T>::from_literals(a, b, loc, &mut |a, b| per_element(mask, a, b, loc))
+        let joined = Tile::<T>::from_literals(a, b, loc, &mut |a, b| per_element(mask, a, b, loc));
+        self.finish();
+        joined
     }
     /// The value of an `if` whose sides are both literals, as a scalar that stands for the elements.
     pub(super) fn join_scalars<L, T: Elem>(mut self, then: Option<L>, otherwise: Option<L>) -> Scalar<T>
@@ -87,15 +94,30 @@ impl TileBranch {
     /// The end of the `if`.
     pub fn finish(mut self) {
         self.settle();
+        if let Some(warps) = self.warps {
+            warps.finish(self.mask, self.loc);
+        }
     }
-    fn open(&self) {
+    fn result(&mut self, change: Change) -> Handle {
+        match &mut self.warps {
+            Some(warps) => warps.result(self.mask, change, self.loc),
+            None => per_element(self.mask, change.then, change.otherwise, self.loc),
+        }
+    }
+    fn open(&mut self) {
+        if let Some(warps) = &mut self.warps {
+            return warps.open(usize::from(self.side == Side::Otherwise));
+        }
         session::with(|s| {
             if let Some(k) = s.kernel("a per-element `if`", self.loc) {
                 k.open(true);
             }
         });
     }
-    fn close(&self, negate: bool) {
+    fn close(&mut self, negate: bool) {
+        if let Some(warps) = &mut self.warps {
+            return warps.close(usize::from(negate));
+        }
         let loc = self.loc;
         session::with(|s| {
             let Session::Kernel(k) = s else { return };

@@ -259,7 +259,7 @@ fn flatten(k: &mut KernelBuilder, mut v: View, what: &str, loc: SourceLoc) -> Op
 }
 
 /// A bound of a view with its text; it must be known before the launch.
-fn bound(k: &mut KernelBuilder, part: Part, what: &str, loc: SourceLoc) -> Option<(ValueId, String)> {
+pub(super) fn bound(k: &mut KernelBuilder, part: Part, what: &str, loc: SourceLoc) -> Option<(ValueId, String)> {
     match part {
         Part::Constant(c) => Some((k.index(c, loc), c.to_string())),
         Part::At(h) => {

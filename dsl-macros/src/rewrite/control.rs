@@ -53,7 +53,7 @@ impl Rewriter<'_> {
 
     /// What a `for` goes over: ranges become calls, unless they go from no variable to a literal: then they belong to the
     /// host, and its inference may have to find their type.
-    fn header(&mut self, expr: &mut Expr) -> TokenStream {
+    pub(super) fn header(&mut self, expr: &mut Expr) -> TokenStream {
         // What is behind a range in parentheses: `.rev()`, `.step_by(2)`.
         if let Expr::MethodCall(call) = expr
             && let Expr::Paren(inside) = &mut *call.receiver

@@ -141,6 +141,8 @@ enum CheckKind {
     Equal(HostExpr, HostExpr),
     Divisible(HostExpr, i64),
     Aligned(usize, usize),
+    /// What lies in memory is the caller's word; but elements of which none is allowed are none.
+    Values(usize, HostExpr, HostExpr),
 }
 
 /// Checks the arguments, chooses a schedule (the explicit one, else the store's, a committed winner, the default), compiles and
@@ -261,6 +263,7 @@ fn checks(kernel: &tile::Kernel) -> Vec<Check> {
         RequirementKind::Equal(a, b) => CheckKind::Equal(value(*a), value(*b)),
         RequirementKind::Divisible(a, by) => CheckKind::Divisible(value(*a), *by),
         RequirementKind::Aligned(p, bytes) => CheckKind::Aligned(*p, *bytes),
+        RequirementKind::Values(p, a, b) => CheckKind::Values(*p, value(*a), value(*b)),
     };
     let shapes = girih_core::tile::access::shape_requirements(kernel);
     kernel.requirements.iter().chain(&shapes).map(|r| Check { kind: kind(&r.kind), loc: r.loc }).collect()
@@ -400,7 +403,19 @@ impl Check {
                 )),
                 _ => Ok(()),
             },
-            CheckKind::AtMost(..) | CheckKind::Equal(..) | CheckKind::Divisible(..) => Ok(()),
+            CheckKind::Values(p, first, end) if value(first) >= value(end) => match &args[*p] {
+                HostArg::Tensor(t) if t.numel() > 0 => Err(format!(
+                    "`{}` has {} elements, and each of them lies in {}..{}, which is {}..{}",
+                    kernel.params[*p].name,
+                    t.numel(),
+                    text(first),
+                    text(end),
+                    value(first),
+                    value(end)
+                )),
+                _ => Ok(()),
+            },
+            CheckKind::AtMost(..) | CheckKind::Equal(..) | CheckKind::Divisible(..) | CheckKind::Values(..) => Ok(()),
         }
     }
 }

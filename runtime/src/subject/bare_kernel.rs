@@ -2,11 +2,12 @@
 
 use crate::subject::challenge::Sizes;
 use crate::subject::inputs::{Distribution, Elements};
-use crate::subject::requirements::usual_scalar;
+use crate::subject::requirements::{host_args, usual_scalar};
 use crate::subject::{Call, CallArg};
 use girih_core::loc::SourceLoc;
 use girih_core::program::{Arg, Base, Expr, Program, Stmt, TensorView};
 use girih_core::registry::KernelDef;
+use girih_core::tile::host::demanded_values;
 use girih_core::tile::{Kernel, Param, ParamKind, Requirement, RequirementKind};
 use girih_core::types::{BinaryOp, DType, Literal};
 
@@ -51,9 +52,14 @@ pub(crate) fn axis_size(sizes: &Sizes, name: &str, k: usize) -> Option<i64> {
     given.map(|v| *v as i64)
 }
 
-/// Integers as everywhere; floats of which products of any number stay finite.
-fn distribution(dtype: DType) -> Distribution {
-    if dtype.is_float() { Distribution::Uniform(-1.0, 1.0) } else { Distribution::default_of(dtype) }
+/// Integers that the kernel demands at these sizes, or as everywhere; floats of which products of any number stay finite.
+fn distribution(kernel: &Kernel, sizes: &Sizes, param: usize, dtype: DType) -> Distribution {
+    match demanded_values(kernel, param, &host_args(kernel, sizes)) {
+        // No number is allowed: such a tensor must be empty.
+        Some((first, end)) => Distribution::Integers(first, (end - 1).max(first)),
+        None if dtype.is_float() => Distribution::Uniform(-1.0, 1.0),
+        None => Distribution::default_of(dtype),
+    }
 }
 
 /// Arguments for sizes, with data drawn by `seed`.
@@ -71,7 +77,7 @@ pub(crate) fn kernel_call(kernel: &Kernel, sizes: &Sizes, seed: u64) -> Result<C
                 let lens =
                     lens.ok_or_else(|| format!("`{}` of kernel `{}` has no length at {sizes}: give N, {0} or {0}.0", p.name, kernel.name))?;
                 // Mutable tensors may be read, too, so they hold data and not poison.
-                let data = Elements::random(dtype, &lens, &distribution(dtype), seed.wrapping_add(i as u64));
+                let data = Elements::random(dtype, &lens, &distribution(kernel, sizes, i, dtype), seed.wrapping_add(i as u64));
                 CallArg::Tensor { name: p.name.clone(), data, dtype, mutable, read: true, unit: unit(kernel, i, dtype) }
             }
         });

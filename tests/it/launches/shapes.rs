@@ -123,7 +123,7 @@ fn unusual(kernel: &Kernel, found: &[Shape]) -> Vec<Shape> {
     more
 }
 
-fn host_args(shape: &Shape) -> Vec<HostArg> {
+pub(super) fn host_args(shape: &Shape) -> Vec<HostArg> {
     let arg = |(lens, scalar): (&Vec<i64>, &Option<Literal>)| match scalar {
         Some(l) => HostArg::Scalar(*l),
         None => HostArg::Tensor(TensorArg::packed(0, lens)),
@@ -182,6 +182,7 @@ fn requirements_hold(kernel: &Kernel, shape: &Shape) -> bool {
     let value = |v| HostExpr::of_value(kernel, v).map(|e| e.eval(&args, 1));
     requirements(kernel).into_iter().all(|kind| match kind {
         RequirementKind::Packed(_) | RequirementKind::Aligned(..) => true,
+        RequirementKind::Values(p, first, end) => value(first) < value(end) || shape.lens[p].contains(&0),
         RequirementKind::AtMost(a, b) => value(a) <= value(b),
         RequirementKind::Equal(a, b) => value(a) == value(b),
         RequirementKind::Divisible(a, by) => value(a).is_none_or(|a| a % by == 0),

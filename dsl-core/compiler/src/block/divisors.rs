@@ -2,7 +2,7 @@
 
 use super::mask::Bound;
 use super::numbers::{MOST, tracked};
-use super::{Access, HostExpr, Index, Kernel, Op, Range, Stmt, ValueId, gcd, visit};
+use super::{Access, HostExpr, Index, Kernel, Op, Range, Stmt, Ty, ValueId, gcd, visit};
 use girih_ir::layout::{Layout, Source};
 use girih_ir::types::BinaryOp;
 use std::collections::{HashMap, HashSet};
@@ -223,6 +223,16 @@ impl<'k> Divisors<'k> {
     /// How a scalar is made.
     pub fn op(&self, value: ValueId) -> Option<&'k Op> {
         self.ops.get(&value).copied()
+    }
+
+    /// Whether a value is one number.
+    pub fn is_scalar(&self, value: ValueId) -> bool {
+        matches!(self.page.ty(value), Ty::Scalar(_))
+    }
+
+    /// Whether its elements are integers.
+    pub fn is_integer(&self, value: ValueId) -> bool {
+        self.page.ty(value).dtype().is_some_and(|d| d.is_int())
     }
 
     /// Whether elements may lie behind a bound: with `full`, though the grid's tile is a full one.

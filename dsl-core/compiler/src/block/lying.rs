@@ -91,6 +91,11 @@ impl<'k> Walk<'k> {
         mask
     }
 
+    /// Whether a position surely lies below a length.
+    pub fn lies_below(&self, position: ValueId, len: ValueId) -> bool {
+        self.page.constant(len).is_some_and(|len| self.ranges.lies_below(position, len))
+    }
+
     fn set(&mut self, value: ValueId, lying: Lying) {
         self.tiles.insert(value, lying);
     }

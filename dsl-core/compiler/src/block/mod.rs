@@ -14,6 +14,7 @@ pub(crate) mod layouts;
 pub(crate) mod lying;
 pub(crate) mod mask;
 pub(crate) mod numbers;
+pub(crate) mod positions;
 pub(crate) mod print;
 pub(crate) mod range;
 mod stmt;
@@ -76,6 +77,8 @@ pub(crate) struct Kernel {
     pub fed: Vec<Link>,
     /// Which reads of windows are made together.
     pub window_groups: WindowGroups,
+    /// The instructions of gathers of which a thread's neighbouring elements are neighbours in memory. The others read single elements.
+    pub gathers: HashMap<ValueId, Cuts>,
     pub body: Block,
 }
 

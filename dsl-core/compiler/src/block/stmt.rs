@@ -332,8 +332,10 @@ pub(crate) enum Stmt {
         carries: Vec<Carry>,
         body: Block,
     },
-    /// Repeats while `condition`, which `header` computes, holds; on a tile each element while its own does.
+    /// Repeats while `condition`, which `header` computes, holds; on a tile each element while its own does. With `once` there is one turn at
+    /// most, which warps take or pass by themselves.
     While {
+        once: bool,
         carries: Vec<Carry>,
         header: Block,
         condition: ValueId,

@@ -69,7 +69,7 @@ impl Differing<'_> {
                 self.set(*var, ends);
                 self.turns(carries, ends, &[body]);
             }
-            Stmt::While { carries, header, condition, body } => {
+            Stmt::While { carries, header, condition, body, .. } => {
                 self.block(header);
                 self.turns(carries, self.differs(*condition), &[body]);
             }

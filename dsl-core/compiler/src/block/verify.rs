@@ -150,7 +150,7 @@ impl Check<'_> {
                     check.scope(body, |check| check.nexts(carries))
                 })
             }
-            Stmt::While { carries, header, condition, body } => self.carried(carries, |check| {
+            Stmt::While { carries, header, condition, body, .. } => self.carried(carries, |check| {
                 check.block(header, false)?;
                 check.uses(&[*condition])?;
                 check.scope(body, |check| check.nexts(carries))

@@ -165,6 +165,7 @@ impl Paged {
 /// Tidies up what was written out, and puts launches behind one another.
 fn tidy(kernel: &tile::Kernel, written: expand::Written, target: &Target) -> simt::Kernel {
     let expand::Written { kernel: mut lowered, launch, authors_arrays, alone, next } = written;
+    cleanup::known_conditions::use_known_conditions(&mut lowered);
     cleanup::simplify::simplify(&mut lowered);
     cleanup::narrow::narrow(&mut lowered, &launch);
     if !crate::analyses::barriers::has_own(kernel) {

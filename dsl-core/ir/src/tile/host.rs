@@ -1,6 +1,6 @@
 //! Integer expressions that the host computes before a launch: grid sizes, parameters, requirements.
 
-use super::{Kernel, Op, ParamKind, Stmt, ValueId};
+use super::{Kernel, Op, ParamKind, RequirementKind, Stmt, ValueId};
 use crate::facts::TensorArg;
 use crate::types::{BinaryOp, DType, Literal};
 use std::fmt;
@@ -244,4 +244,13 @@ impl fmt::Display for HostExpr {
         };
         f.write_str(&self.to_c(&leaf))
     }
+}
+/// Between which numbers, the last one excluded, a kernel demands the elements of a tensor parameter to be, for a launch's arguments.
+pub fn demanded_values(kernel: &Kernel, param: usize, args: &[HostArg]) -> Option<(i64, i64)> {
+    let number = |v| HostExpr::of_value(kernel, v).map(|e| e.eval(args, 1));
+    let ends = kernel.requirements.iter().filter_map(|r| match r.kind {
+        RequirementKind::Values(p, first, end) if p == param => number(first).zip(number(end)),
+        _ => None,
+    });
+    ends.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))
 }

@@ -240,6 +240,9 @@ pub enum RequirementKind {
     Divisible(ValueId, i64),
     /// The tensor's pointer is a multiple of this many bytes: it is read as elements wider than its own (`reinterpret`).
     Aligned(ParamId, usize),
+    /// Every element of the tensor, of an integer type, lies in `first..end`, both scalar i64 values computable on the host. A launch does not
+    /// look; the evaluator does, and random inputs are drawn so.
+    Values(ParamId, ValueId, ValueId),
 }
 
 /// A kernel of tile IR: one instance of one `#[kernel]` function.

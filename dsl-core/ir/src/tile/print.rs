@@ -112,8 +112,9 @@ impl Printer<'_> {
                 self.nested(&head, *loc, body);
                 self.end(carries);
             }
-            Stmt::While { carries, header, condition, body, loc } => {
-                self.nested(&format!("while{}", self.carries(carries)), *loc, header);
+            Stmt::While { once, carries, header, condition, body, loc } => {
+                let word = if *once { "once" } else { "while" };
+                self.nested(&format!("{word}{}", self.carries(carries)), *loc, header);
                 self.line(&format!("}} is {} {{", self.v(*condition)));
                 self.indent += 1;
                 self.block(body);

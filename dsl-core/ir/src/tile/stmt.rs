@@ -147,6 +147,8 @@ pub enum Stmt {
     /// Repeats while `condition`, computed by `header` from the carries' `inner` values, holds. On a tile each element repeats while its own
     /// holds, and keeps what it has from then on; nothing in such a loop needs the others ([`by_element`](super::by_element)).
     While {
+        /// At most one turn: an `if` on a tile that warps take or pass by themselves. Its condition is a bool tile.
+        once: bool,
         /// Values that change.
         carries: Vec<Carry>,
         /// Computes the condition.

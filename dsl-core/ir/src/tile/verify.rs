@@ -81,7 +81,9 @@ impl Checker<'_> {
         self.kernel.requirements.iter().try_for_each(|r| match r.kind {
             RequirementKind::Packed(_) => Ok(()),
             RequirementKind::Aligned(_, bytes) => ensure(bytes.is_power_of_two(), || format!("alignment to {bytes} bytes")),
-            RequirementKind::AtMost(a, b) | RequirementKind::Equal(a, b) => index(a).and_then(|()| index(b)),
+            RequirementKind::AtMost(a, b) | RequirementKind::Equal(a, b) | RequirementKind::Values(_, a, b) => {
+                index(a).and_then(|()| index(b))
+            }
             RequirementKind::Divisible(a, by) => index(a).and_then(|()| ensure(by > 0, || "divisibility by nothing".into())),
         })
     }
@@ -164,13 +166,14 @@ impl Checker<'_> {
                 self.block(body)?;
                 self.leave(carries, before)
             }
-            Stmt::While { carries, header, condition, body, .. } => {
+            Stmt::While { once, carries, header, condition, body, .. } => {
                 self.enter(carries)?;
                 let inside = self.visible.clone();
                 self.block(header)?;
                 let ty = self.used(*condition)?;
                 match ty.shape().map(<[_]>::to_vec) {
                     None => {
+                        ensure(!*once, || "a scalar condition of what warps take by themselves".into())?;
                         ensure(*ty == Ty::Scalar(DType::Bool), || "the condition of a while is no bool".into())?;
                         self.visible = inside;
                     }

@@ -115,15 +115,24 @@ impl Walk<'_> {
         Lying { layout: rest, mask }
     }
 
-    /// Tiles that are read or updated at computed positions: where these meet. Elements at positions out of range are absent.
-    fn met(&self, value: ValueId, values: &[ValueId], memory: Memory, positions: usize) -> Lying {
+    /// Where tiles of positions in a tensor meet, and which of their elements exist.
+    pub fn meeting(&self, view: ViewId, positions: &[ValueId]) -> Lying {
+        self.meeting_at(positions, Memory::View(view))
+    }
+
+    fn meeting_at(&self, values: &[ValueId], memory: Memory) -> Lying {
         let tiles: Vec<ValueId> = values.iter().copied().filter(|v| self.is_tile(*v)).collect();
         let mut mask = self.sides_of(tiles.first().and_then(|v| self.page.value(*v).form));
         tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask));
         let known = tiles.iter().find_map(|v| self.tile(*v).layout).or_else(|| self.natural(*tiles.first()?));
         let by_hand = matches!(memory, Memory::Shared(id) if self.page.shared_array(id).by_hand);
         let threads = self.team().threads;
-        let layout = known.map(|l| if by_hand { by_lanes(l.clone(), threads).unwrap_or(l) } else { l });
+        Lying { layout: known.map(|l| if by_hand { by_lanes(l.clone(), threads).unwrap_or(l) } else { l }), mask }
+    }
+
+    /// Tiles that are read or updated at computed positions: where these meet. Elements at positions out of range are absent.
+    fn met(&self, value: ValueId, values: &[ValueId], memory: Memory, positions: usize) -> Lying {
+        let Lying { layout, mut mask } = self.meeting_at(values, memory);
         if mask.tests() >= 4 {
             mask.sides.clear();
         }

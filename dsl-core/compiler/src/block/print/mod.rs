@@ -176,7 +176,7 @@ impl<'a> Page<'a> {
             Stmt::Let(v, _) if self.kernel.value(*v).host.is_some() || self.leaves.contains_key(v) => {}
             Stmt::Let(v, op) => {
                 let fed = if self.kernel.is_fed(*v) { ", the left from registers" } else { "" };
-                let text = format!("{} = {}{fed}", self.name(*v), self.op(op));
+                let text = format!("{} = {}{}{fed}", self.name(*v), self.op(op), self.wide(self.kernel.gathers.get(v)));
                 let own = if matches!(op, Op::Dot { .. }) { self.own(*v) } else { String::new() };
                 self.typed(&text, &format!("{}{own}", self.ty(*v)));
             }
@@ -225,8 +225,10 @@ impl<'a> Page<'a> {
                 let head = format!("for {} in {}..{}{}", self.name(*var), self.scalar(*start), self.scalar(*end), self.carries(carries));
                 self.nested(&head, body, &self.next(carries));
             }
-            Stmt::While { carries, header, condition, body } => {
-                self.nested(&format!("repeat{}", self.carries(carries)), header, &format!("}} while {} {{", self.name(*condition)));
+            Stmt::While { once, carries, header, condition, body } => {
+                let [word, when] = if *once { ["perhaps", "if"] } else { ["repeat", "while"] };
+                let head = format!("{word}{}", self.carries(carries));
+                self.nested(&head, header, &format!("}} {when} {} {{", self.name(*condition)));
                 self.block(body);
                 self.line(&self.next(carries));
             }

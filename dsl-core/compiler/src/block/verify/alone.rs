@@ -2,10 +2,10 @@
 
 use super::{Check, Rule, rule};
 use crate::block::{Alone, Stmt, Ty, operands, visit};
-use girih_ir::types::AtomicOp;
+use girih_ir::types::{AtomicOp, MemoryOrder};
 
 impl Check<'_> {
-    /// Threads that others wait for only look, and give scalars.
+    /// Threads that others wait for only look, and give scalars; last of all they may publish one word.
     pub(super) fn alone(&mut self, alone: &Alone) -> Rule {
         rule(self.page.teams.len() == 1, || "slices of a block wait for some of its threads".into())?;
         rule(alone.team < self.page.alone.len(), || format!("there is no team {} that works for the block", alone.team))?;
@@ -14,8 +14,16 @@ impl Check<'_> {
             self.uses(&operands(op))?;
             rule(self.made.contains(v), || format!("{} is made again, and was not made before", self.name(*v)))?;
         }
+        let looks = match alone.body.split_last() {
+            Some((Stmt::Atomic { update, order: MemoryOrder::Release, .. }, looks)) => {
+                let tiles = update.uses().into_iter().any(|v| matches!(self.page.ty(v), Ty::Tile(..)));
+                rule(!tiles && update.result.is_none(), || "threads that wait for the block publish more than one word".into())?;
+                looks
+            }
+            _ => &alone.body,
+        };
         let mut wrong = false;
-        visit(&alone.body, &mut |stmt| {
+        visit(looks, &mut |stmt| {
             wrong |= match stmt {
                 Stmt::Let(..) | Stmt::Load(..) | Stmt::Combine(_) => false,
                 Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => false,

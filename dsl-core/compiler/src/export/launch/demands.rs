@@ -48,8 +48,8 @@ impl Body<'_> {
                 continue;
             }
             let sides = match &requirement.kind {
-                // Alignment is tested, by `stand_ins`.
-                RequirementKind::Packed(_) | RequirementKind::Aligned(..) => continue,
+                // Alignment is tested, by `stand_ins`; values are the caller's word.
+                RequirementKind::Packed(_) | RequirementKind::Aligned(..) | RequirementKind::Values(..) => continue,
                 RequirementKind::AtMost(a, b) => (value(*a), "<=", value(*b)),
                 RequirementKind::Equal(a, b) => (value(*a), "==", value(*b)),
                 RequirementKind::Divisible(a, n) => {
@@ -65,7 +65,7 @@ impl Body<'_> {
                     RequirementKind::Divisible(a, n) => format!("{} to be a multiple of {n}", said(a)),
                     RequirementKind::Equal(a, b) => format!("{} = {}", said(a), said(b)),
                     RequirementKind::AtMost(a, b) => format!("{} of at most {}", said(a), said(b)),
-                    RequirementKind::Packed(_) | RequirementKind::Aligned(..) => continue,
+                    RequirementKind::Packed(_) | RequirementKind::Aligned(..) | RequirementKind::Values(..) => continue,
                 };
                 let found = format!("{} {sign} {}", demand.left.text, demand.right.text);
                 impossible = impossible.or(Some((asked, found, requirement.loc)));

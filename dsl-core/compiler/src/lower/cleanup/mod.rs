@@ -2,6 +2,7 @@
 
 pub(crate) mod array_copies;
 pub(crate) mod drop_restrict;
+pub(crate) mod known_conditions;
 pub(crate) mod narrow;
 pub(crate) mod overlay_arrays;
 pub(crate) mod remove_barriers;

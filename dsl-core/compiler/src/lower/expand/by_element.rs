@@ -14,8 +14,8 @@ use girih_ir::types::{DType, Scope, VoteKind};
 use std::collections::HashMap;
 
 impl Expander<'_> {
-    /// Lowers a `while` on a tile.
-    pub fn repeat_by_element(&mut self, carries: &[Carry], header: &Block, condition: ValueId, body: &Block) -> Expanded<()> {
+    /// Lowers a `while` on a tile, or with `once` what a warp takes or passes: its condition is the same in all lanes.
+    pub fn repeat_by_element(&mut self, once: bool, carries: &[Carry], header: &Block, condition: ValueId, body: &Block) -> Expanded<()> {
         let carried = self.start_carries(carries)?;
         let outer = self.enter_turn();
         self.lower_block(header)?;
@@ -28,7 +28,7 @@ impl Expander<'_> {
         self.blocks.push(test);
         let goes_on = if meets(&turn) {
             self.any_of_block(own)?
-        } else if exchanges(header) || exchanges(body) {
+        } else if !once && (exchanges(header) || exchanges(body)) {
             let var = self.new_var("vote", DType::Bool, None);
             self.emit(Stmt::Declare { var, init: None });
             self.emit(Stmt::Vote { var, kind: VoteKind::Any, value: own.value });
@@ -37,7 +37,13 @@ impl Expander<'_> {
             own.value
         };
         let test = self.close();
-        self.emit(Stmt::While { header: test, condition: goes_on, body: turn });
+        match once {
+            true => {
+                test.into_iter().for_each(|stmt| self.emit(stmt));
+                self.emit(Stmt::If { condition: goes_on, then: turn, otherwise: vec![] });
+            }
+            false => self.emit(Stmt::While { header: test, condition: goes_on, body: turn }),
+        }
         self.finish_carries(carries, &carried);
         Ok(())
     }

@@ -235,7 +235,8 @@ impl Expander<'_> {
             Memory::View(_) => 1,
         };
         // One thread's release or acquire is the block's: what others did before is done, what they do afterwards is later.
-        if matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease) {
+        let single = self.alone && self.team.threads == 1;
+        if matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease) && !single {
             self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let mut old = match update.result {
@@ -269,7 +270,7 @@ impl Expander<'_> {
                 Ok(())
             })?;
         // One thread that runs alone is ordered by itself.
-        if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) && !(self.alone && self.team.threads == 1) {
+        if matches!(order, MemoryOrder::Acquire | MemoryOrder::AcquireRelease) && !single {
             self.emit(Stmt::Barrier(self.team_barrier()));
         }
         let (Some(result), Some(Old { var, array, found })) = (update.result, old) else { return Ok(()) };

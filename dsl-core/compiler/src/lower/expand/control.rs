@@ -72,9 +72,9 @@ impl Expander<'_> {
                 lowered
             }
             block::Stmt::Range { var, start, end, carries, body, .. } => self.range(*var, *start, *end, carries, body),
-            block::Stmt::While { carries, header, condition, body, .. } => match self.kernel.ty(*condition) {
+            block::Stmt::While { once, carries, header, condition, body } => match self.kernel.ty(*condition) {
                 Ty::Scalar(_) => self.repeat(carries, header, *condition, body),
-                _ => self.repeat_by_element(carries, header, *condition, body),
+                _ => self.repeat_by_element(*once, carries, header, *condition, body),
             },
             block::Stmt::If { condition, then, otherwise, results, .. } => self.branch(*condition, then, otherwise, results),
             block::Stmt::Where { mask, negate, body, .. } => {

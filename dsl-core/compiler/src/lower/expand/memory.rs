@@ -105,6 +105,11 @@ impl Expander<'_> {
         access.cuts.map_or(1, |cuts| cuts.checked.width)
     }
 
+    /// Elements per instruction of a gather in the text at hand.
+    pub fn gathered_width(&self, value: ValueId) -> i64 {
+        self.kernel.gathers.get(&value).map_or(1, |cuts| self.text_of(cuts).width)
+    }
+
     /// Those of the text at hand.
     pub fn text_of(&self, cuts: &Cuts) -> Cut {
         match self.mode {

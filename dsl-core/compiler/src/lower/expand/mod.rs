@@ -38,6 +38,7 @@ mod flagged_partials;
 mod fragment_prefetch;
 mod fragment_reads;
 mod gather_inside;
+mod gather_vectors;
 mod grid;
 mod grid_prefetch;
 pub(crate) mod index;

@@ -19,10 +19,10 @@ const MADE_AGAIN: usize = 4;
 /// Which elements of a tile were at positions in range, while it is read.
 pub(super) struct Found {
     /// For each register; a tile of one register has no array.
-    array: Option<VarId>,
+    pub(super) array: Option<VarId>,
     single: Option<Expr>,
     /// Some position was checked.
-    checked: bool,
+    pub(super) checked: bool,
 }
 
 impl Found {

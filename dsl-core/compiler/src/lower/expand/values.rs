@@ -112,6 +112,10 @@ impl Expander<'_> {
             _ if self.kernel.dots.is_absorbed(value) => return Ok(()),
             Op::Dot { a, b, acc } => return self.dot(value, [*a, *b, *acc]),
             Op::Near(..) => return self.near(value),
+            Op::Gather(view, indices) | Op::GatherInside(view, indices) if self.gathered_width(value) > 1 => {
+                let (inside, width) = (matches!(op, Op::GatherInside(..)), self.gathered_width(value));
+                return self.gather_vectors(value, *view, indices, inside, width);
+            }
             Op::Gather(view, indices) => return self.gather_tile(value, *view, indices),
             Op::GatherInside(view, indices) => return self.gather_inside(value, *view, indices),
             Op::Or { tile, absent } => return self.or(value, op, *tile, *absent),

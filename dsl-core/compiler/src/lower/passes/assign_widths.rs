@@ -2,6 +2,7 @@
 //! and as elements are there or absent together. And from which layout a tile is stored, which it may lie in already.
 
 mod copies;
+mod gathers;
 
 use super::Source;
 use crate::block::divisors::{Divisors, Known};
@@ -20,6 +21,7 @@ pub(crate) fn assign_widths(page: &mut block::Kernel, _: &Source) {
     let mut found: VecDeque<Option<Found>> = VecDeque::new();
     let mut groups: HashMap<usize, i64> = HashMap::new();
     let mut windows = HashMap::new();
+    let mut gathers = Vec::new();
     visit(&page.body, &mut |stmt| {
         if let Stmt::Window(v, window) = stmt {
             windows.insert(*v, window);
@@ -31,6 +33,9 @@ pub(crate) fn assign_widths(page: &mut block::Kernel, _: &Source) {
             let group = page.window_groups.of[v];
             let layout = walk.tile(*window).layout;
             groups.entry(group).or_insert_with(|| widths.read_in_place(&page.window_groups.groups[group], layout.as_ref()));
+        } else if let Stmt::Let(v, Op::Gather(view, indices) | Op::GatherInside(view, indices)) = stmt {
+            let inside = matches!(stmt, Stmt::Let(_, Op::GatherInside(..)));
+            gathers.push((*v, widths.gathered(walk, *view, indices, inside)));
         } else if is_access(stmt) {
             found.push_back(widths.of(walk, stmt));
         }
@@ -42,6 +47,7 @@ pub(crate) fn assign_widths(page: &mut block::Kernel, _: &Source) {
             set(stmt, found);
         }
     });
+    page.gathers = gathers::kept(page, gathers);
     for (group, width) in groups {
         page.window_groups.groups[group].width = width;
     }

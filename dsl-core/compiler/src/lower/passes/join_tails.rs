@@ -96,7 +96,7 @@ impl Body<'_> {
         match op {
             Op::Near(..) => self.access(walk, None),
             Op::Gather(_, indices) | Op::GatherInside(_, indices) => {
-                self.access(walk, None);
+                self.access(walk, self.page.gathers.get(&value));
                 self.positions(walk, indices);
             }
             Op::Shuffle { .. } | Op::Vote(..) | Op::Stack(_) | Op::Pick { .. } => {

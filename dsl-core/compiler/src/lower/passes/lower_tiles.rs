@@ -50,6 +50,7 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
         dots: dots.clone(),
         fed: vec![],
         window_groups: WindowGroups::of(tile),
+        gathers: HashMap::new(),
         values,
         views: tile.views.iter().map(view).collect(),
         shared,
@@ -238,9 +239,9 @@ impl Builder<'_> {
                 let (carries, body) = (self.carries(carries, false), self.block(body)?);
                 Stmt::Range { var: *var, start: *start, end: *end, carries, body }
             }
-            tile::Stmt::While { carries, header, condition, body, .. } => {
+            tile::Stmt::While { once, carries, header, condition, body, .. } => {
                 let (header, body) = (self.block(header)?, self.block(body)?);
-                Stmt::While { carries: self.carries(carries, false), header, condition: *condition, body }
+                Stmt::While { once: *once, carries: self.carries(carries, false), header, condition: *condition, body }
             }
             tile::Stmt::If { condition, then, otherwise, results, .. } => {
                 let (then, otherwise) = (self.block(then)?, self.block(otherwise)?);

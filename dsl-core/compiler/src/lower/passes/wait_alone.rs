@@ -3,11 +3,15 @@
 //!
 //! A loop may be run so if all it does is to look: words that other blocks leave are fetched, tensors that the kernel does not write are read at
 //! computed positions, and what is found is combined to scalars. Choices and counted loops around such a loop are run with it.
+//!
+//! A word that follows from what was found is published by who waited, where no other thread has done anything that it would publish.
+
+mod publish;
 
 use super::Source;
 use crate::block::layouts::{LANES, one_by_one};
 use crate::block::{
-    Alone, Block, Carry, Combine, Form, Index, Kernel, Loop, Op, Operator, Stmt, Team, Told, Ty, Update, ValueId, ViewId, operands, visit,
+    Alone, Block, Carry, Combine, Form, Index, Kernel, Op, Operator, Stmt, Team, Told, Ty, Update, ValueId, ViewId, operands, visit,
 };
 use girih_ir::types::AtomicOp;
 use std::collections::{HashMap, HashSet};
@@ -26,7 +30,7 @@ pub(crate) fn wait_alone(page: &mut Kernel, _: &Source) {
         }
     });
     let mut waits = Waits { page, ops, alone: vec![] };
-    waits.block(&mut body);
+    waits.block(&mut body, true);
     page.alone = waits.alone;
     page.body = body;
 }
@@ -40,19 +44,36 @@ struct Waits<'p> {
 }
 
 impl Waits<'_> {
-    fn block(&mut self, block: &mut Block) {
-        for stmt in block {
-            if let Some((tiles, again, gives)) = self.found(stmt) {
+    /// `alone` says that no other thread of the block has done anything yet.
+    fn block(&mut self, block: &mut Block, alone: bool) {
+        let mut at = 0;
+        while at < block.len() {
+            if let Some((tiles, again, gives)) = self.found(&block[at]) {
                 let told = if self.page.teams[0].threads == LANES { Told::Warp } else { Told::Block };
                 let team = self.team(if tiles { LANES } else { 1 });
-                let body = vec![std::mem::replace(stmt, Stmt::Copies { pending: None })];
-                *stmt = Stmt::Alone(Alone { team, again, body, gives, told });
+                let mut rest = block.split_off(at + 1);
+                let wait = block.remove(at);
+                let own = self.nothing_to_publish(block, alone);
+                let [totals, published] = if own { self.take_published(&mut rest) } else { [vec![], vec![]] };
+                let body = std::iter::once(wait).chain(published).collect();
+                at += totals.len();
+                block.extend(totals);
+                block.push(Stmt::Alone(Alone { team, again, body, gives, told }));
+                block.append(&mut rest);
+                at += 1;
                 continue;
             }
-            match stmt {
-                Stmt::Loop(Loop { body, .. }) | Stmt::Range { body, .. } => self.block(body),
-                Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| self.block(b)),
-                Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| self.block(b)),
+            let (before, stmt) = block.split_at_mut(at);
+            let first = alone && self.nothing_to_publish(before, true);
+            at += 1;
+            match &mut stmt[0] {
+                Stmt::Loop(l) => {
+                    let begins = first && l.grid.is_some() && self.page.launch.dealt == 0;
+                    self.block(&mut l.body, begins);
+                }
+                Stmt::Range { body, .. } => self.block(body, false),
+                Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| self.block(b, false)),
+                Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| self.block(b, first)),
                 Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
                 Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
                 Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => {}

@@ -19,7 +19,7 @@ fn waiting() -> tile::Kernel {
         let header = b.block(|b| condition = b.op(Ty::Scalar(DType::Bool), Op::Compare(CompareOp::Eq, inner, zero)));
         let update = Update { op: AtomicOp::Load, indices: vec![first], value: zero, expected: None, result: Some(next) };
         let body = vec![Stmt::Atomic { update, view: words, scope: Scope::Device, order: MemoryOrder::Acquire, loc: LOC }];
-        b.push(Stmt::While { carries: vec![Carry { init: zero, inner, next, result }], header, condition, body, loc: LOC });
+        b.push(Stmt::While { once: false, carries: vec![Carry { init: zero, inner, next, result }], header, condition, body, loc: LOC });
         let word = b.op(Ty::Scalar(DType::F32), Op::Cast(result));
         let word = b.op(Builder::tile_ty(DType::F32), Op::Splat(word));
         let sum = b.binary(BinaryOp::Add, v, word);

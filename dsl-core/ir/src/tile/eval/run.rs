@@ -25,7 +25,7 @@ use std::rc::Rc;
 /// Runs a kernel.
 pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], options: &EvalOptions) -> Result<(), EvalError> {
     check_args(kernel, args)?;
-    check_requirements(kernel, args)?;
+    check_requirements(kernel, args, buffers)?;
     let mut tensors = Vec::new();
     for (param, arg) in kernel.params.iter().zip(args) {
         let size = if let ParamKind::Tensor { dtype, .. } = param.kind { dtype.size() } else { 0 };
@@ -255,7 +255,8 @@ impl Machine<'_, '_> {
                 done
             }
             Stmt::Range { var, start, end, carries, body, loc } => self.range(*var, *start, *end, carries, body, *loc),
-            Stmt::While { carries, header, condition, body, loc } => self.repeat(carries, header, (*condition, *loc), body),
+            Stmt::While { once: true, carries, header, condition, body, loc } => self.perhaps(carries, header, (*condition, *loc), body),
+            Stmt::While { once: false, carries, header, condition, body, loc } => self.repeat(carries, header, (*condition, *loc), body),
             Stmt::If { condition, then, otherwise, results, loc } => {
                 let holds = self.cell(*condition, "the condition", *loc)? != 0;
                 self.block(if holds { then } else { otherwise })?;

@@ -268,7 +268,7 @@ fn loops_and_choices_on_scalars() {
     });
     let (last, count) = (b.value(int()), b.value(int()));
     let carries = vec![Carry { init: start, inner: n, next, result: last }, Carry { init: zero, inner: steps, next: more, result: count }];
-    b.push(Stmt::While { carries, header, condition, body, loc: LOC });
+    b.push(Stmt::While { once: false, carries, header, condition, body, loc: LOC });
     let (i, acc, total) = (b.value(int()), b.value(int()), b.value(int()));
     let mut sum = acc;
     let body = b.block(|b| sum = b.binary(BinaryOp::Add, acc, i));

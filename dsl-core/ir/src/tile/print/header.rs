@@ -38,6 +38,7 @@ impl Printer<'_> {
                 RequirementKind::Equal(a, b) => format!("{} == {}", self.v(*a), self.v(*b)),
                 RequirementKind::Divisible(a, by) => format!("{} % {by} == 0", self.v(*a)),
                 RequirementKind::Aligned(p, bytes) => format!("{} is aligned to {bytes} bytes", k.params[*p].name),
+                RequirementKind::Values(p, a, b) => format!("{} holds {}..{}", k.params[*p].name, self.v(*a), self.v(*b)),
             };
             self.located(&format!("require {text}"), r.loc);
         }

@@ -100,7 +100,7 @@ impl Widths<'_> {
     }
 
     /// The last axis of a view along which neighbours are neighbours in memory.
-    fn memory_axis(&self, view: ViewId) -> Option<usize> {
+    pub(super) fn memory_axis(&self, view: ViewId) -> Option<usize> {
         (0..self.page.view(view).axes.len()).rev().find(|k| self.steps_by_one(view, *k))
     }
 

@@ -3,6 +3,8 @@
 use crate::tile::eval::{EvalError, EvalRef};
 use crate::tile::host::{HostArg, HostExpr};
 use crate::tile::{Kernel, ParamKind, RequirementKind, ValueId};
+use crate::types::Literal;
+use std::ops::Range;
 
 pub(super) fn check_args(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalError> {
     let error = |param: &str, message: String| Err(EvalError::Argument { param: param.to_string(), message });
@@ -24,7 +26,7 @@ pub(super) fn check_args(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalEr
     Ok(())
 }
 
-pub(super) fn check_requirements(kernel: &Kernel, args: &[EvalRef]) -> Result<(), EvalError> {
+pub(super) fn check_requirements(kernel: &Kernel, args: &[EvalRef], buffers: &[&mut [u8]]) -> Result<(), EvalError> {
     let host: Vec<HostArg> = args
         .iter()
         .map(|a| match a {
@@ -60,9 +62,34 @@ pub(super) fn check_requirements(kernel: &Kernel, args: &[EvalRef]) -> Result<()
                 }
                 _ => continue,
             },
+            RequirementKind::Values(p, a, b) => match outside(kernel, p, &args[p], value(a)..value(b), buffers) {
+                Some((element, found)) => {
+                    format!("element {element} of {} is {found}, not in {}..{}", kernel.params[p].name, text(a), text(b))
+                }
+                None => continue,
+            },
             RequirementKind::AtMost(..) | RequirementKind::Equal(..) | RequirementKind::Divisible(..) => continue,
         };
         return Err(EvalError::Requirement { message, loc: requirement.loc });
     }
     Ok(())
+}
+
+/// The first element of a tensor, in row-major order, that is none of these numbers, and what it is.
+fn outside(kernel: &Kernel, param: usize, arg: &EvalRef, numbers: Range<i64>, buffers: &[&mut [u8]]) -> Option<(i64, i64)> {
+    let (ParamKind::Tensor { dtype, .. }, EvalRef::Tensor { buffer, offset, shape }) = (&kernel.params[param].kind, arg) else {
+        return None;
+    };
+    (0..shape.numel()).find_map(|element| {
+        let (mut left, mut at) = (element, 0);
+        for (len, stride) in shape.lens.iter().zip(&shape.strides).rev() {
+            at += left % len * stride;
+            left /= len;
+        }
+        let first = *offset as i64 + at * dtype.size() as i64;
+        let mut bits = [0; 8];
+        bits[..dtype.size()].copy_from_slice(buffers[*buffer].get(first as usize..)?.get(..dtype.size())?);
+        let found = Literal { dtype: *dtype, bits: u64::from_le_bytes(bits) }.to_i64();
+        (!numbers.contains(&found)).then_some((element, found))
+    })
 }

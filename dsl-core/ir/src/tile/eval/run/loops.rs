@@ -36,6 +36,24 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
+    /// One turn, if the condition holds for some element.
+    pub(super) fn perhaps(
+        &mut self,
+        carries: &[Carry],
+        header: &Block,
+        (condition, loc): (ValueId, SourceLoc),
+        body: &Block,
+    ) -> Result<(), EvalError> {
+        self.enter(carries);
+        self.block(header)?;
+        if self.goes_on(condition, loc)? {
+            self.block(body)?;
+            self.advance(carries);
+        }
+        self.leave(carries);
+        Ok(())
+    }
+
     /// Whether a `while` has another turn: on a tile, if it has one for some element.
     pub(super) fn goes_on(&self, condition: ValueId, loc: SourceLoc) -> Result<bool, EvalError> {
         if self.kernel.ty(condition).shape().is_none() {

@@ -1,0 +1,110 @@
+//! Gathers whose positions step by one along a thread's registers are vectors, where facts say that these are all there or all not.
+
+use super::differential::compare;
+use super::launches::best_facts;
+use girih::prelude::*;
+use girih_core::cuda::emit;
+use girih_core::facts::Facts;
+use girih_core::lower::lower;
+use girih_core::registry::KernelDef;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::target::Target;
+
+/// x, so many fours further on.
+#[kernel(tile(T = [256, 128]), coarsen(C of T = [4, 8, 1]), vector(V = [4, 2, 1]))]
+pub fn further_on(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, by: Scalar<i32>) {
+    for t in y.tiles([T]) {
+        y.store(t, x.gather(t.coords() + (by * 4).cast::<i64>()).or(-1.0));
+    }
+}
+
+/// x, one element further on: no vector is aligned.
+#[kernel(tile(T = 128), coarsen(C of T = [4, 1]), vector(V = [4, 1]))]
+pub fn one_further(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, x.gather(t.coords() + 1).or(-1.0));
+    }
+}
+
+/// Rows of a table by number, as an embedding reads them; there are rows of other tables, too.
+#[kernel(tile(R = [4, 2], C = [64, 32]), coarsen(CC of C = [4, 8, 1]), vector(V = [4, 1]))]
+pub fn rows_by_number(ids: &Tensor<i32, 1>, table: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    for (r, c) in y.tiles([R, C]) {
+        let row = ids.load(r).expand(1, C);
+        y.store((r, c), table.gather((row.cast::<i64>(), c.coords().expand(0, R))));
+    }
+}
+
+/// Each thread's four neighbours, by positions in the block that the author counts.
+#[kernel(tile(T = 64))]
+pub fn fours(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let thread = threads(64);
+        let mut sum = zeros::<f32>([64]);
+        for k in 0..((x.len(0) + 255) / 256).cast::<i32>() {
+            let at = iota::<i32>(4).expand(1, 64) + ((thread + k * 64) * 4).expand(0, 4);
+            sum += x.gather(at).or(0.0).sum_axis(0);
+        }
+        y.store(t, sum);
+    }
+}
+
+/// Neighbours that surely lie inside, in any order of the tiles.
+#[kernel(tile(T = 128), coarsen(C of T = [4, 1]), vector(V = [4, 1]))]
+pub fn mirrored_chunks(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    let last = y.len(0) / 128 - 1;
+    for t in y.tiles([T]) {
+        let from = (last - t.number()).max(0) * 128;
+        let inside = (iota::<i64>(T) + from).min(x.len(0) - 1);
+        y.store(t, x.gather(inside));
+    }
+}
+
+/// Vectors of four floats that a text loads.
+fn vectors(text: &str) -> usize {
+    text.matches("reinterpret_cast<const float4*>").count()
+}
+
+fn text(def: KernelDef, schedule: &str, facts: fn(&girih_core::tile::Kernel) -> Facts) -> String {
+    let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));
+    let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"));
+    emit(&lower(&kernel, &facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}")))
+}
+
+#[test]
+fn neighbours_are_gathered_by_vectors() {
+    let loads = |def, schedule: &str| vectors(&text(def, schedule, best_facts));
+    assert_eq!(loads(further_on::Kernel::def(), "C=4,V=4"), 1, "{}", text(further_on::Kernel::def(), "C=4,V=4", best_facts));
+    assert_eq!(loads(rows_by_number::Kernel::def(), "CC=4,V=4"), 1);
+    assert_eq!(loads(fours::Kernel::def(), "T=64"), 1);
+    // A schedule without vectors, positions that are not aligned, and such as stop stepping.
+    assert_eq!(loads(further_on::Kernel::def(), "C=4,V=1"), 0);
+    assert_eq!(loads(one_further::Kernel::def(), "C=4,V=4"), 0);
+    assert_eq!(loads(mirrored_chunks::Kernel::def(), "C=4,V=4"), 0);
+}
+
+#[test]
+fn a_vector_is_compared_once() {
+    let text = text(further_on::Kernel::def(), "C=4,V=4", best_facts);
+    assert_eq!(text.matches("< x_len").count(), 1, "{text}");
+}
+
+#[test]
+fn without_facts_elements_are_gathered_one_by_one() {
+    for def in [further_on::Kernel::def(), rows_by_number::Kernel::def(), fours::Kernel::def()] {
+        let text = text(def, "", Facts::none);
+        assert_eq!(vectors(&text), 0, "{text}");
+    }
+}
+
+#[test]
+fn gathered_vectors_are_what_eval_says() {
+    let all = [
+        further_on::Kernel::def(),
+        one_further::Kernel::def(),
+        rows_by_number::Kernel::def(),
+        fours::Kernel::def(),
+        mirrored_chunks::Kernel::def(),
+    ];
+    compare(&all.map(|def| (def.build)().unwrap_or_else(|e| panic!("{e}"))));
+}
