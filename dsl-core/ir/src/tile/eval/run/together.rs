@@ -101,7 +101,8 @@ impl Machine<'_, '_> {
                 Ok(())
             }
             Stmt::Range { var, start, end, carries, body, loc } => self.range_together((*var, *start, *end), carries, body, *loc, blocks),
-            Stmt::While { carries, header, condition, body, loc } => {
+            // Blocks meet under a scalar condition alone, and that is asked again.
+            Stmt::While { carries, header, condition, body, loc, once: _ } => {
                 self.repeat_together(carries, header, (*condition, *loc), body, blocks)
             }
             Stmt::If { condition, then, otherwise, results, loc } => {
