@@ -136,6 +136,8 @@ pub struct SiteOutcome {
     pub winner: Option<(String, String)>,
     /// The winner's median in microseconds, of the whole program.
     pub median_us: Option<f64>,
+    /// Between which times its median lies in 95 of 100 cases, by the samples of the final comparison.
+    pub interval_us: Option<(f64, f64)>,
     /// The verdict on its cubin, where there is one.
     pub acceptance: Option<Acceptance>,
     /// The naive schedule's, if it was tried.

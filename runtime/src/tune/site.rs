@@ -21,9 +21,11 @@ use crate::store::{Elected, Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use girih_core::lower::lower;
+use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::{parse_schedule, parse_schedules, parse_space};
 use girih_core::schedule::space::Space;
+use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::cell::RefCell;
@@ -128,7 +130,8 @@ impl Site<'_> {
             let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
             let first = parse_schedule(self.kernel, first).ok().filter(|f| pool.place(f).is_some_and(|at| pool.known(at).is_none()));
             let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time));
-            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first };
+            let (twins, raced) = Default::default();
+            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, raced };
             let outcome =
                 search::search(&order, &mut *self.options.strategy.walk(), &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
@@ -136,9 +139,9 @@ impl Site<'_> {
             compile_until(Some(Instant::now()));
             // What was known best is not given up for what is perhaps slower.
             let untried = measure.first.is_some() && time.is_some() && !self.stop.load(Ordering::Relaxed);
-            (untried, Outcome { best: outcome.best.filter(|_| !untried), ..outcome })
+            (untried, Outcome { best: outcome.best.filter(|_| !untried), ..outcome }, measure.raced)
         });
-        let (untried, outcome) = outcome;
+        let (untried, outcome, raced) = outcome;
         if untried {
             log.progress.note(&format!("{}: there was no time for {first}, which is known best", self.program.names[self.launch.site]));
         }
@@ -155,8 +158,10 @@ impl Site<'_> {
                 let large = streaming.filter(|_| alone);
                 large.iter().try_for_each(|large| self.elect_streaming(&key, large))?;
                 let outcome = Outcome { tried: outcome.tried + was_early, ..outcome };
+                let raced = outcome.best.and_then(|(winner, _)| raced.get(&winner));
                 let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)?;
-                Ok(SiteOutcome { large, ..concluded })
+                let interval_us = raced.and_then(|samples| search::interval(samples));
+                Ok(SiteOutcome { large, interval_us, ..concluded })
             }
         }
     }
@@ -223,6 +228,15 @@ impl Site<'_> {
         let Some(resources) = compiled.resources else { return };
         let flaws = Acceptance::of_resources(&compiled.simt, resources).flaws();
         (trial.registers, trial.flaw) = (Some(resources.registers), (!flaws.is_empty()).then(|| flaws.join(", ")));
+    }
+
+    /// What a candidate's launches are to a multiprocessor: its machine code, and how it is launched. `None` where it has none.
+    pub(super) fn machine_code(&self, candidate: &Schedule) -> Option<u64> {
+        let simt = lower(self.kernel, &self.launch.facts, candidate, self.target).ok()?;
+        let compiled = Compiled::of(simt, self.target).with_cubin().ok()?;
+        let launch = |k: &simt::Kernel| format!("{:?}", (&k.launch, k.params.iter().map(|p| &p.kind).collect::<Vec<_>>(), k.shared_bytes()));
+        let launches: String = compiled.simt.launches().map(launch).collect();
+        Some(fnv1a64(launches.as_bytes()) ^ fnv1a64(compiled.cubin.as_ref()?).rotate_left(1))
     }
 
     /// What streams large tensors best of the candidates that are about as fast as the winner, where the tuned size is small.
@@ -322,6 +336,7 @@ impl Site<'_> {
             kernel: key.kernel.clone(),
             winner: outcome.best.map(|(b, _)| pool.get(b)).map(|c| (c.name, c.schedule.attribute(self.kernel))),
             median_us: outcome.best.map(|(_, t)| t),
+            interval_us: None,
             acceptance: None,
             naive_us,
             ranking,

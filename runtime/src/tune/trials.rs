@@ -9,6 +9,7 @@ use super::search::{Measure, Observer};
 use super::site::Site;
 use crate::store::{Status, Trial, TrialKey};
 use girih_core::schedule::Schedule;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,30 @@ pub(super) struct Trials<'a> {
     pub best_us: Option<f64>,
     /// What was known best before, until it has been tried.
     pub first: Option<First>,
+    /// What was tried, by its machine code.
+    pub twins: Twins,
+    /// The samples of the final comparison.
+    pub raced: HashMap<usize, Vec<f64>>,
+}
+
+/// Trials by what is launched: candidates whose machine code and launches are the same are measured once.
+#[derive(Default)]
+pub(super) struct Twins(HashMap<u64, Trial>);
+
+impl Twins {
+    /// The trial of another candidate that launches the same, as this one's.
+    fn of(&self, code: u64, schedule: &str) -> Option<Trial> {
+        let twin = self.0.get(&code)?;
+        let reason = if twin.reason.is_empty() { format!("the same machine code as {}", twin.schedule) } else { twin.reason.clone() };
+        Some(Trial { schedule: schedule.to_string(), reason, ..twin.clone() })
+    }
+
+    /// Remembers a trial that says something of its code.
+    fn add(&mut self, code: u64, trial: &Trial) {
+        if matches!(trial.status, Status::Measured | Status::Slow | Status::Wrong) {
+            self.0.entry(code).or_insert_with(|| trial.clone());
+        }
+    }
 }
 
 /// The schedule that was known best, which may be long in the compiler: the result shall be no worse than it, however little time there is.
@@ -55,8 +80,15 @@ impl First {
 impl Measure for Trials<'_> {
     fn trial(&mut self, candidate: usize) -> Trial {
         let candidate = self.pool.get(candidate);
+        let limit_us = self.best_us.map(|us| us * SLOW);
         let mut trial = match &mut self.inner {
-            Inner::Worker(worker) => worker.trial(&candidate.name, self.best_us.map(|us| us * SLOW)),
+            Inner::Worker(worker) => {
+                let code = self.site.machine_code(&candidate.schedule);
+                let twin = code.and_then(|code| self.twins.of(code, &candidate.name));
+                let trial = twin.unwrap_or_else(|| worker.trial(&candidate.name, limit_us));
+                code.into_iter().for_each(|code| self.twins.add(code, &trial));
+                trial
+            }
             Inner::Model(prediction) => prediction.trial(&candidate.schedule),
         };
         self.ahead.tried();
@@ -88,7 +120,13 @@ impl Measure for Trials<'_> {
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
         let names: Vec<String> = candidates.iter().map(|c| self.pool.get(*c).name).collect();
         match &mut self.inner {
-            Inner::Worker(worker) => worker.interleaved(&names.iter().map(String::as_str).collect::<Vec<_>>(), rounds),
+            Inner::Worker(worker) => {
+                let samples = worker.interleaved(&names.iter().map(String::as_str).collect::<Vec<_>>(), rounds);
+                for (candidate, samples) in candidates.iter().zip(&samples) {
+                    self.raced.entry(*candidate).or_default().extend(samples);
+                }
+                samples
+            }
             // A prediction does not change when it is made again.
             Inner::Model(_) => vec![Vec::new(); candidates.len()],
         }
@@ -138,6 +176,30 @@ impl Observer for Log<'_> {
 mod tests {
     use super::*;
     use girih_core::schedule::Choice;
+
+    #[test]
+    fn the_same_machine_code_is_measured_once() {
+        let trial = |schedule: &str, status| Trial {
+            schedule: schedule.into(),
+            status,
+            reason: String::new(),
+            median_us: Some(3.0),
+            samples_us: vec![3.0],
+            registers: None,
+            flaw: None,
+            code: None,
+        };
+        let mut twins = Twins::default();
+        twins.add(1, &trial("T=1", Status::Measured));
+        twins.add(2, &trial("T=2", Status::TimedOut));
+        let twin = twins.of(1, "T=3").expect("it launches the same");
+        assert_eq!((twin.schedule.as_str(), twin.median_us, twin.reason.as_str()), ("T=3", Some(3.0), "the same machine code as T=1"));
+        assert!(twins.of(2, "T=4").is_none(), "what had no time, or died, is tried again");
+        assert!(twins.of(3, "T=5").is_none());
+        // A twin's twin names who was measured.
+        twins.add(1, &twin);
+        assert_eq!(twins.of(1, "T=6").unwrap().reason, "the same machine code as T=1");
+    }
 
     #[test]
     fn what_was_known_best_is_not_left_for_last() {

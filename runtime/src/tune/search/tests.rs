@@ -317,3 +317,20 @@ fn a_race_that_fails_leaves_the_first_times() {
     }
     assert_eq!(search(&[0, 1], &listed(vec![], &[]), FREE, &mut Failing, &mut Log::default()).best, Some((1, 2.9)));
 }
+
+#[test]
+fn medians_have_an_interval() {
+    let samples = |n: usize| -> Vec<f64> { (1..=n).rev().map(|i| i as f64).collect() };
+    assert_eq!(interval(&samples(5)), None, "the median of five lies outside of them in 1 of 16 cases");
+    assert_eq!(interval(&samples(6)), Some((1.0, 6.0)));
+    assert_eq!(interval(&samples(11)), Some((2.0, 10.0)));
+    assert_eq!(interval(&samples(31)), Some((10.0, 22.0)));
+    // Of many draws of a uniform number the interval holds the true median about as often as it says.
+    let mut rng = Rng::new(7);
+    let held = (0..2000).filter(|_| {
+        let drawn: Vec<f64> = (0..31).map(|_| rng.unit()).collect();
+        interval(&drawn).is_some_and(|(low, high)| low <= 0.5 && 0.5 <= high)
+    });
+    let share = held.count() as f64 / 2000.0;
+    assert!((0.945..0.99).contains(&share), "{share}");
+}
