@@ -87,15 +87,18 @@ const FOURS: usize = 4;
 pub fn keep_above(x: &Tensor<u32, 1>, bound: &Tensor<u32, 1>, found: &mut Tensor<i32, 1>, kept: &mut Tensor<u32, 1>) {
     for t in x.tiles([T]) {
         let near = iota::<i64>(4).expand(1, LOOKING) + (iota::<i64>(LOOKING) * 4).expand(0, 4);
-        let v: [Tile<u32>; FOURS] = std::array::from_fn(|e| x.gather(near + (t.number() * (FOURS as i64 * 4 * LOOKING) + e as i64 * 4 * LOOKING)));
-        let above = v.map(|v| (ascending().numbers(v) > bound.at(0)));
-        let ones = above.map(|above| select(above, 1, 0).or(0));
+        let first = t.number() * (FOURS as i64 * 4 * LOOKING);
+        let v: [Tile<u32>; FOURS] = std::array::from_fn(|e| x.gather(near + (first + e as i64 * 4 * LOOKING)));
+        // What is not there is less than any number.
+        let key = v.map(|v| ascending().numbers(v).or(0));
+        let above = key.map(|key| key > bound.at(0));
+        let ones = above.map(|above| select(above, 1, 0));
         let own = ones.into_iter().reduce(|a, b| a + b).expect("fours").sum_axis(0);
         if (own > 0).warp_any() {
             let mut slot = if own > 0 { found.fetch_add(full::<i32>([LOOKING], 0), own) } else { full::<i32>([LOOKING], 0) };
             for (e, j) in (0..FOURS).flat_map(|e| (0..4).map(move |j| (e, j))) {
                 if above[e].pick(0, j) {
-                    kept.scatter(slot, v[e].pick(0, j));
+                    kept.scatter(slot, ascending().elements(key[e].pick(0, j)));
                 }
                 slot += ones[e].pick(0, j);
             }
