@@ -8,6 +8,8 @@ use girih::prelude::*;
 
 /// Intermediate nodes of a round.
 const SIDE: i64 = 64;
+/// Elements from one row of `left` in shared memory to the next: rows begin in different banks, and at multiples of 16 bytes.
+const APART: i64 = SIDE + 4;
 
 /// The shortest paths inside of a square of at most 64 nodes; infinite beyond it.
 #[kernel(tile(R = 64, C = 64), coarsen(CR of R = [4, 8], CC of C = [1, 2]))]
@@ -40,22 +42,25 @@ fn through(
     paths: Tile<f32>,
 ) -> Tile<f32> {
     let side = Size::from(SIDE as usize);
-    let mut left = shared::<f32>([rows, side], f32::INFINITY);
-    let mut right = shared::<f32>([side, columns], f32::INFINITY);
-    left.store((.., ..), a.gather((m.coords().expand(1, side), iota::<i64>(side).expand(0, rows))));
-    right.store((.., ..), b.gather((iota::<i64>(side).expand(1, columns), n.coords().expand(0, side))));
+    let mut left = shared_uninit::<f32>([rows * APART]);
+    let mut right = shared_uninit::<f32>([side, columns]);
+    let to = a.gather((m.coords().expand(1, side), iota::<i64>(side).expand(0, rows))).or(f32::INFINITY);
+    left.scatter((iota::<i32>(rows) * APART as i32).expand(1, side) + iota::<i32>(side).expand(0, rows), to);
+    right.store((.., ..), b.gather((iota::<i64>(side).expand(1, columns), n.coords().expand(0, side))).or(f32::INFINITY));
     let mut paths = paths;
     for four in 0..(width.cast::<i32>() + 3) / 4 {
+        // Below 64, as nobody need look.
+        let first = (four * 4) & (SIDE as i32 - 4);
+        let ways = left.gather_run(4, iota::<i32>(rows) * APART as i32 + first);
         for k in 0..4 {
-            let k = four * 4 + k;
-            paths = paths.min(left.load((.., k)).expand(1, columns) + right.load((k, ..)).expand(0, rows));
+            paths = paths.min(ways.pick(0, k).expand(1, columns) + right.load((first + k as i32, ..)).expand(0, rows));
         }
     }
     paths
 }
 
 /// The rows or the columns of a round, joined with its closed square.
-#[kernel(tile(BM = [64, 32], BN = [64, 32]), coarsen(TM of BM = [4, 2, 8], TN of BN = [4, 2, 1]))]
+#[kernel(tile(BM = [64, 32], BN = [64, 32]), coarsen(TM of BM = [4, 2, 8], TN of BN = [4, 2, 1]), vector(V = [4, 2, 1]))]
 pub fn join_paths(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, joined: &mut Tensor<f32, 2>, width: Scalar<i64>) {
     for (m, n) in joined.tiles([BM, BN]) {
         joined.store((m, n), through(a, b, (m, n), (BM, BN), width, full([BM, BN], f32::INFINITY)));
@@ -63,7 +68,12 @@ pub fn join_paths(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, joined: &mut Tensor<f3
 }
 
 /// All pairs, relaxed by paths through the nodes of a round.
-#[kernel(tile(BM = [64, 128], BN = [64, 128]), coarsen(TM of BM = [8, 4], TN of BN = [4, 8]), min_blocks(Q = [2, 1]))]
+#[kernel(
+    tile(BM = [64, 128], BN = [64, 128]),
+    coarsen(TM of BM = [8, 4], TN of BN = [4, 8]),
+    vector(V = [4, 2, 1]),
+    min_blocks(Q = [2, 4, 1])
+)]
 pub fn relax(to: &Tensor<f32, 2>, from: &Tensor<f32, 2>, paths: &mut Tensor<f32, 2>, width: Scalar<i64>) {
     for (m, n) in paths.tiles([BM, BN]) {
         paths.store((m, n), through(to, from, (m, n), (BM, BN), width, paths.load((m, n))));

@@ -175,11 +175,13 @@ pub fn spread_frontier(
         let found = beside & unseen;
         next.store((r, c), found);
         open.store((r, c), unseen & !beside);
-        if (beside & other.load((r, c))).max_all() != 0 {
-            met.atomic_min(0, step);
+        // One lane of each warp that has something to say; the others name no place.
+        let speaks = lanes(C).expand(0, R) == 0;
+        if ((beside & other.load((r, c))) != 0).warp_any() {
+            met.atomic_min(select(speaks, scalar(0i32), -1), step.splat([R, C]));
         }
-        if found.max_all() != 0 {
-            last.atomic_max(search, step);
+        if (found != 0).warp_any() {
+            last.atomic_max(select(speaks, search, -1), step.splat([R, C]));
         }
     }
 }

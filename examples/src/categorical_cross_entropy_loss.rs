@@ -15,6 +15,7 @@ use std::f64::consts::LOG2_E;
     cache(H = [Default, Loads])
 )]
 pub fn categorical_cross_entropy(logits: &Tensor<f32, 2>, labels: &Tensor<i32, 1>, loss: &mut Tensor<f32, 1>) {
+    labels.within(0..logits.len(1));
     let mut losses = zeros::<f32>([R]);
     for r in logits.axis(0).tiles(R).strided() {
         let label = labels.load(r);

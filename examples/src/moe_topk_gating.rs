@@ -43,7 +43,7 @@ fn gate(
     let mut best = zeros::<f32>([rows, size]);
     let mut at = zeros::<i32>([rows, size]);
     for i in 0..k {
-        let (v, j) = left.arg_max_axis(1, iota::<i32>(size));
+        let (v, j) = left.without_nan().arg_max_axis(1, iota::<i32>(size));
         let e = (v - first).exp();
         sum += e;
         let here = place == i;

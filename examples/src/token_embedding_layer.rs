@@ -21,6 +21,8 @@ pub fn embed(
     out: &mut Tensor<f32, 3>,
     eps: Scalar<f32>,
 ) {
+    tokens.within(0..words.len(0));
+    positions.within(0..places.len(0));
     for (b, t) in out.axes([0, 1]).tiles([1, 1]) {
         let word = tokens.at((b.number(), t.number()));
         let place = positions.at(t.number());

@@ -77,25 +77,30 @@ pub fn sample_bound(maxima: &Tensor<u32, 1>, bound: &mut Tensor<u32, 1>, k: Scal
     }
 }
 
-/// kept = the elements above the bound, in any order; found = how many. A block that has some asks where they go.
-#[kernel(
-    tile(T = [4096, 8192, 2048]),
-    coarsen(C of T = [16, 8, 4]),
-    vector(V = [4, 2, 1]),
-    grid(G = [0, 4, 2]),
-    min_blocks(Q = [2, 4]),
-    cache(H = [Default, Loads])
-)]
+/// Threads of a block that looks for elements above a bound, and how many fours of neighbours each of them has.
+const LOOKING: i64 = 256;
+const FOURS: usize = 4;
+
+/// kept = the elements above the bound, in any order; found = how many. A thread that has some asks where they go; a warp that has none goes
+/// on at once.
+#[kernel(tile(T = 4096), threads(N = 256), min_blocks(Q = [4, 6, 2, 8]), cache(H = [Default, Loads]))]
 pub fn keep_above(x: &Tensor<u32, 1>, bound: &Tensor<u32, 1>, found: &mut Tensor<i32, 1>, kept: &mut Tensor<u32, 1>) {
     for t in x.tiles([T]) {
-        let v = x.load(t);
-        let above = ascending().numbers(v) > bound.at(0);
-        let ones = select(above, v.like(1), 0).cast::<i32>();
-        let count = ones.sum();
-        if count > 0 {
-            let slot = ones.scan_sum(along(0).exclusive()) + found.fetch_add_at(0, count);
-            if above {
-                kept.scatter(slot, v);
+        let near = iota::<i64>(4).expand(1, LOOKING) + (iota::<i64>(LOOKING) * 4).expand(0, 4);
+        let first = t.number() * (FOURS as i64 * 4 * LOOKING);
+        let v: [Tile<u32>; FOURS] = std::array::from_fn(|e| x.gather(near + (first + e as i64 * 4 * LOOKING)));
+        // What is not there is less than any number.
+        let key = v.map(|v| ascending().numbers(v).or(0));
+        let above = key.map(|key| key > bound.at(0));
+        let ones = above.map(|above| select(above, 1, 0));
+        let own = ones.into_iter().reduce(|a, b| a + b).expect("fours").sum_axis(0);
+        if (own > 0).warp_any() {
+            let mut slot = if own > 0 { found.fetch_add(full::<i32>([LOOKING], 0), own) } else { full::<i32>([LOOKING], 0) };
+            for (e, j) in (0..FOURS).flat_map(|e| (0..4).map(move |j| (e, j))) {
+                if above[e].pick(0, j) {
+                    kept.scatter(slot, ascending().elements(key[e].pick(0, j)));
+                }
+                slot += ones[e].pick(0, j);
             }
         }
     }

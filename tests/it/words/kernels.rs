@@ -232,6 +232,7 @@ pub fn used_on_both_sides(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, turn: Scal
 #[kernel(tile(R = [4, 8], C = [32, 16]))]
 pub fn embedded(ids: &Tensor<i32, 1>, table: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
     ids.within(0..table.len(0));
+    let table = table.slice(1, 0, y.len(1));
     for (r, c) in y.tiles([R, C]) {
         let row = ids.load(r).cast::<i64>().expand(1, C);
         y.store((r, c), table.gather_in_bounds((row, c.coords().expand(0, R).min(table.len(1) - 1))));

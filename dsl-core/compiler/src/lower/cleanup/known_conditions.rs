@@ -17,30 +17,27 @@ pub(crate) fn use_known_conditions(kernel: &mut Kernel) {
 
 fn block(stmts: &mut [Stmt], known: &mut Known, bools: &HashSet<VarId>) {
     for stmt in stmts {
-        match stmt {
-            Stmt::If { condition, then, otherwise } => {
-                expr(condition, known);
-                for (side, holds) in [(&mut *then, true), (&mut *otherwise, false)] {
-                    let mut inside = known.clone();
-                    assume(condition, holds, &mut inside, bools);
-                    block(side, &mut inside, bools);
-                }
-            }
-            Stmt::While { header, condition, body } => {
-                forget_set(header, known);
-                forget_set(body, known);
+        if let Stmt::If { condition, then, otherwise } = stmt {
+            expr(condition, known);
+            for (side, holds) in [(&mut *then, true), (&mut *otherwise, false)] {
                 let mut inside = known.clone();
-                block(header, &mut inside, bools);
-                expr(condition, &inside);
-                assume(condition, true, &mut inside, bools);
-                block(body, &mut inside, bools);
+                assume(condition, holds, &mut inside, bools);
+                block(side, &mut inside, bools);
             }
-            Stmt::For { start, end, step, body, .. } => {
-                forget_set(body, known);
-                [start, end, step].into_iter().for_each(|e| expr(e, known));
-                block(body, &mut known.clone(), bools);
-            }
-            _ => each_expr(stmt, &mut |e| expr(e, known)),
+        } else if let Stmt::While { header, condition, body } = stmt {
+            forget_set(header, known);
+            forget_set(body, known);
+            let mut inside = known.clone();
+            block(header, &mut inside, bools);
+            expr(condition, &inside);
+            assume(condition, true, &mut inside, bools);
+            block(body, &mut inside, bools);
+        } else if let Stmt::For { start, end, step, body, .. } = stmt {
+            forget_set(body, known);
+            [start, end, step].into_iter().for_each(|e| expr(e, known));
+            block(body, &mut known.clone(), bools);
+        } else {
+            each_expr(stmt, &mut |e| expr(e, known));
         }
         predicate(stmt);
         forget_set(std::slice::from_mut(stmt), known);

@@ -30,7 +30,11 @@ impl Expander<'_> {
         let mut found = Found::new(self, &name, &layout);
         self.for_runs(&layout, width, &mut |cx, at| {
             let elements = tiles.iter().map(|v| cx.element(*v, at, &HashMap::new())).collect();
-            let positions = cx.positions(indices, elements);
+            let mut positions = cx.positions(indices, elements);
+            // The guard and the address read each of them.
+            for e in positions.iter_mut().filter(|e| !inside && !matches!(e, Expr::Var(_) | Expr::Literal(_) | Expr::Param(_))) {
+                *e = cx.declare_let("position", cx.dtype_of(e), e.clone());
+            }
             let (place, predicate) = match inside {
                 true => (cx.place_inside(view, indices, &positions), cx.present(&mask, &base, at)),
                 false => {

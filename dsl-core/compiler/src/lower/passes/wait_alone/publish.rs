@@ -10,17 +10,15 @@ use girih_ir::types::{AtomicOp, MemoryOrder, Scope};
 impl Waits<'_> {
     /// Whether a release behind these statements has nothing of other threads to publish: `alone` says so of what is before them.
     pub(super) fn nothing_to_publish(&self, block: &[Stmt], alone: bool) -> bool {
-        for stmt in block.iter().rev() {
-            match stmt {
-                // The block meets: what was done before is done.
-                Stmt::Atomic { order: MemoryOrder::Release | MemoryOrder::AcquireRelease, .. } | Stmt::Barrier(Scope::Block) => {
-                    return true;
-                }
-                _ if self.keeps_to_itself(stmt) => {}
-                _ => return false,
-            }
-        }
-        alone
+        let orders = |order: &MemoryOrder| matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease);
+        // The block meets: what was done before is done.
+        let meets = |stmt: &Stmt| {
+            let releases = if let Stmt::Atomic { order, .. } = stmt { orders(order) } else { false };
+            releases || matches!(stmt, Stmt::Barrier(Scope::Block))
+        };
+        let since = block.iter().rposition(meets);
+        let own = block[since.map_or(0, |at| at + 1)..].iter().all(|stmt| self.keeps_to_itself(stmt));
+        own && (alone || since.is_some())
     }
 
     /// Whether a statement touches no memory that other blocks see, but for what nobody writes and what the first thread does.
