@@ -60,7 +60,7 @@ pub fn gradients_of_keys<H: Heads, S: Sight>(
     lse.same_shape(products);
     let columns = Size::from(H::COLUMNS);
     // One tile has all columns, and keys have the heads of the queries: other launches are refused.
-    let (_columns, _heads) = (k.slice(3, 0, (-k.len(3) + H::COLUMNS).min(0)), k.slice(1, 0, q.len(1)));
+    let (_columns, _heads) = (k.slice(3, 0, (scalar(H::COLUMNS) - k.len(3)).min(0)), k.slice(1, 0, q.len(1)));
     let scale = q.len(3).cast::<f32>().rsqrt();
     let power = scale * std::f32::consts::LOG2_E;
     for (b, h, n, d) in d_k.tiles([Size::from(1), Size::from(1), BN, columns]) {
@@ -120,7 +120,7 @@ pub fn gradients_of_queries<H: Heads, S: Sight>(
     k.same_shape(v);
     lse.same_shape(products);
     let columns = Size::from(H::COLUMNS);
-    let (_columns, _heads) = (q.slice(3, 0, (-q.len(3) + H::COLUMNS).min(0)), k.slice(1, 0, q.len(1)));
+    let (_columns, _heads) = (q.slice(3, 0, (scalar(H::COLUMNS) - q.len(3)).min(0)), k.slice(1, 0, q.len(1)));
     let scale = q.len(3).cast::<f32>().rsqrt();
     let power = scale * std::f32::consts::LOG2_E;
     for (b, h, m, d) in d_q.tiles([Size::from(1), Size::from(1), BM, columns]) {
