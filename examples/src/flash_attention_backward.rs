@@ -77,9 +77,11 @@ pub fn gradients_of_keys<H: Heads, S: Sight>(
             let sums = lse.load((b, h, m)).or(0.0) * std::f32::consts::LOG2_E;
             let scores = dot(keys, queries.t(), zeros::<f32>([BN, BM]));
             let mut weights = (scores * power - sums.expand(0, BN)).exp2_approx();
-            if S::CAUSAL && m.start() < n.end() {
-                let seen = n.coords().cast::<i32>().expand(1, BM) <= m.coords().cast::<i32>().expand(0, BN);
-                weights = select(seen, weights, 0.0);
+            if S::CAUSAL {
+                if m.start() < n.end() {
+                    let seen = n.coords().cast::<i32>().expand(1, BM) <= m.coords().cast::<i32>().expand(0, BN);
+                    weights = select(seen, weights, 0.0);
+                }
             }
             of_values = dot(weights.cast::<H::Of>(), slopes, of_values);
             let gains = dot(values, slopes.t(), zeros::<f32>([BN, BM]));
@@ -137,9 +139,11 @@ pub fn gradients_of_queries<H: Heads, S: Sight>(
             let scores = dot(queries, keys.t(), zeros::<f32>([BM, BN]));
             let gains = dot(slopes, values.t(), zeros::<f32>([BM, BN]));
             let mut weights = (scores * power - sums.expand(1, BN)).exp2_approx();
-            if S::CAUSAL && n.end() > m.start() {
-                let seen = n.coords().cast::<i32>().expand(0, BM) <= m.coords().cast::<i32>().expand(1, BN);
-                weights = select(seen, weights, 0.0);
+            if S::CAUSAL {
+                if n.end() > m.start() {
+                    let seen = n.coords().cast::<i32>().expand(0, BM) <= m.coords().cast::<i32>().expand(1, BN);
+                    weights = select(seen, weights, 0.0);
+                }
             }
             let gained = weights * (gains - product.expand(1, BN));
             acc = dot(gained.cast::<H::Of>(), keys, acc);
