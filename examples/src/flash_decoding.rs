@@ -13,7 +13,7 @@ use girih::prelude::*;
 #[kernel(
     types(T = [f16, bf16]),
     tile(R = [8, 4, 16, 1], P = [16, 32, 64], E = [128, 64, 32, 16], D = [128, 64, 32, 16]),
-    coarsen(RR of R = [1, 2, 4, 8], DD of D = [4, 8, 2]),
+    coarsen(RR of R = [1, 2, 4, 8], DD of D = [8, 4, 2]),
     vector(V = [8, 4, 1]),
     operands(O = [Shared, Direct]),
     unit(U = [Ffma, Mma]),
@@ -71,7 +71,13 @@ pub fn decode_parts<T: Float>(
     coarsen(RR of R = [1, 2], DD of D = [4, 1, 2]),
     vector(V = [4, 1, 2])
 )]
-pub fn join_parts<T: Float>(parts: &Tensor<f32, 4>, largest: &Tensor<f32, 3>, totals: &Tensor<f32, 3>, out: &mut Tensor<T, 4>, chunks: Scalar<i64>) {
+pub fn join_parts<T: Float>(
+    parts: &Tensor<f32, 4>,
+    largest: &Tensor<f32, 3>,
+    totals: &Tensor<f32, 3>,
+    out: &mut Tensor<T, 4>,
+    chunks: Scalar<i64>,
+) {
     let [largest, totals] = [largest, totals].map(|x| x.slice(0, 0, parts.len(0)));
     for (b, g, r, d) in out.tiles([Size::from(1), Size::from(1), R, D]) {
         let (first, group) = (b.number() * chunks, g.number());

@@ -7,7 +7,7 @@ use girih_examples::attention_planes::{
 };
 
 /// Queries, keys, heads, columns.
-const SHAPES: [[usize; 4]; 4] = [[1, 1, 1, 1], [37, 37, 2, 20], [3, 70, 1, 64], [67, 67, 1, 72]];
+const SHAPES: [[usize; 4]; 4] = [[37, 37, 2, 20], [1, 1, 1, 1], [3, 70, 1, 64], [67, 67, 1, 72]];
 
 /// What is random about a tensor, by row and column.
 type Numbers = fn(usize, usize) -> f32;
@@ -81,19 +81,20 @@ fn compare(case: &Case, [rows, keys, heads, d]: [usize; 4], causal: bool, chunks
 
 #[test]
 fn attention_by_planes_loses_what_multiply_adds_lose() {
-    for (case, shape) in cases().iter().flat_map(|case| SHAPES.map(|shape| (case, shape))) {
-        for chunks in [false, true] {
-            compare(case, shape, false, chunks);
+    for (at, case) in cases().iter().enumerate() {
+        // Of all cases the first shape, of the first one all.
+        for shape in &SHAPES[..if at == 0 { SHAPES.len() } else { 1 }] {
+            compare(case, *shape, false, false);
             if shape[0] == shape[1] {
-                compare(case, shape, true, chunks);
+                compare(case, *shape, true, at % 2 == 0);
             }
         }
     }
     // Two chunks, and one that early queries do not see.
     let [plain, .., unseen, _] = &cases()[..] else { panic!("cases") };
     for causal in [false, true] {
-        compare(plain, [150, 150, 1, 16], causal, true);
-        compare(unseen, [150, 150, 1, 16], causal, true);
+        compare(plain, [140, 140, 1, 16], causal, true);
+        compare(unseen, [140, 140, 1, 16], causal, true);
     }
 }
 
