@@ -284,11 +284,31 @@ macro_rules! of_planes {
             let zero = scalar(0);
             if d <= 64 {
                 parts_of_planes::<Of64, $keys>(
-                    q_high, q_low, k_high, k_low, v_high, v_low, &mut parts, &mut largest, &mut totals, chunk, zero,
+                    q_high,
+                    q_low,
+                    k_high,
+                    k_low,
+                    v_high,
+                    v_low,
+                    &mut parts,
+                    &mut largest,
+                    &mut totals,
+                    chunk,
+                    zero,
                 );
             } else {
                 parts_of_planes::<Of128, $keys>(
-                    q_high, q_low, k_high, k_low, v_high, v_low, &mut parts, &mut largest, &mut totals, chunk, zero,
+                    q_high,
+                    q_low,
+                    k_high,
+                    k_low,
+                    v_high,
+                    v_low,
+                    &mut parts,
+                    &mut largest,
+                    &mut totals,
+                    chunk,
+                    zero,
                 );
             }
             join_attention::<$keys>(&parts.permuted([0, 2, 1, 3]), &largest, &totals, out, keys, chunk * CHUNK, zero);

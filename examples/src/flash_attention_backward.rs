@@ -60,7 +60,7 @@ pub fn gradients_of_keys<H: Heads, S: Sight>(
     lse.same_shape(products);
     let columns = Size::from(H::COLUMNS);
     // One tile has all columns, and keys have the heads of the queries: other launches are refused.
-    let (_columns, _heads) = (k.slice(3, 0, (-k.len(3) + H::COLUMNS).min(0)), k.slice(1, 0, q.len(1)));
+    let (_columns, _heads) = (k.slice(3, 0, (scalar(H::COLUMNS) - k.len(3)).min(0)), k.slice(1, 0, q.len(1)));
     let scale = q.len(3).cast::<f32>().rsqrt();
     let power = scale * std::f32::consts::LOG2_E;
     for (b, h, n, d) in d_k.tiles([Size::from(1), Size::from(1), BN, columns]) {
@@ -77,9 +77,11 @@ pub fn gradients_of_keys<H: Heads, S: Sight>(
             let sums = lse.load((b, h, m)).or(0.0) * std::f32::consts::LOG2_E;
             let scores = dot(keys, queries.t(), zeros::<f32>([BN, BM]));
             let mut weights = (scores * power - sums.expand(0, BN)).exp2_approx();
-            if S::CAUSAL && m.start() < n.end() {
-                let seen = n.coords().cast::<i32>().expand(1, BM) <= m.coords().cast::<i32>().expand(0, BN);
-                weights = select(seen, weights, 0.0);
+            if S::CAUSAL {
+                if m.start() < n.end() {
+                    let seen = n.coords().cast::<i32>().expand(1, BM) <= m.coords().cast::<i32>().expand(0, BN);
+                    weights = select(seen, weights, 0.0);
+                }
             }
             of_values = dot(weights.cast::<H::Of>(), slopes, of_values);
             let gains = dot(values, slopes.t(), zeros::<f32>([BN, BM]));
@@ -120,7 +122,7 @@ pub fn gradients_of_queries<H: Heads, S: Sight>(
     k.same_shape(v);
     lse.same_shape(products);
     let columns = Size::from(H::COLUMNS);
-    let (_columns, _heads) = (q.slice(3, 0, (-q.len(3) + H::COLUMNS).min(0)), k.slice(1, 0, q.len(1)));
+    let (_columns, _heads) = (q.slice(3, 0, (scalar(H::COLUMNS) - q.len(3)).min(0)), k.slice(1, 0, q.len(1)));
     let scale = q.len(3).cast::<f32>().rsqrt();
     let power = scale * std::f32::consts::LOG2_E;
     for (b, h, m, d) in d_q.tiles([Size::from(1), Size::from(1), BM, columns]) {
@@ -137,9 +139,11 @@ pub fn gradients_of_queries<H: Heads, S: Sight>(
             let scores = dot(queries, keys.t(), zeros::<f32>([BM, BN]));
             let gains = dot(slopes, values.t(), zeros::<f32>([BM, BN]));
             let mut weights = (scores * power - sums.expand(1, BN)).exp2_approx();
-            if S::CAUSAL && n.end() > m.start() {
-                let seen = n.coords().cast::<i32>().expand(0, BM) <= m.coords().cast::<i32>().expand(1, BN);
-                weights = select(seen, weights, 0.0);
+            if S::CAUSAL {
+                if n.end() > m.start() {
+                    let seen = n.coords().cast::<i32>().expand(0, BM) <= m.coords().cast::<i32>().expand(1, BN);
+                    weights = select(seen, weights, 0.0);
+                }
             }
             let gained = weights * (gains - product.expand(1, BN));
             acc = dot(gained.cast::<H::Of>(), keys, acc);

@@ -32,6 +32,7 @@ pub mod fast_fourier_transform;
 pub mod fft_2d;
 pub mod flash_attention;
 pub mod flash_attention_backward;
+pub mod flash_decoding;
 pub mod fourier;
 pub mod fourier_steps;
 pub mod fp16_batched_matmul;

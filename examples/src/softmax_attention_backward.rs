@@ -7,12 +7,13 @@
 use super::attention::weights_of;
 use super::dense_layers::dense_scaled;
 use super::products::{Product, Split};
+use super::split_planes::planes_product;
 use super::split_products::split_matrix_multiplication;
 use girih::challenge::Case;
 use girih::cores::{each_of, in_parts};
 use girih::prelude::*;
 
-/// scores = their softmax, row by row; gains = what the loss gains by each score, times `scale`, of what it gains by each weight.
+/// scores = the softmax of them times `scale`, row by row; gains = what the loss gains by each score, of what it gains by each weight.
 #[kernel(
     tile(R = [1, 2, 4], C = [1024, 512, 2048, 4096]),
     coarsen(CR of R = [1, 2], CC of C = [4, 8, 16]),
@@ -29,14 +30,14 @@ pub fn softmax_gains(scores: &mut Tensor<f32, 2>, gains: &mut Tensor<f32, 2>, sc
         let most = most.max_axis(1);
         let (mut total, mut gain) = (zeros::<f32>([R, C]), zeros::<f32>([R, C]));
         for c in scores.axis(1).tiles(C) {
-            let weight = (scores.load((r, c)) - most.expand(1, C)).exp();
+            let weight = ((scores.load((r, c)) - most.expand(1, C)) * scale).exp();
             total += weight;
             gain += weight * gains.load((r, c));
         }
         let share = 1.0 / total.sum_axis(1);
         let mean = gain.sum_axis(1) * share;
         for c in scores.axis(1).tiles(C) {
-            let weight = (scores.load((r, c)) - most.expand(1, C)).exp() * share.expand(1, C);
+            let weight = ((scores.load((r, c)) - most.expand(1, C)) * scale).exp() * share.expand(1, C);
             let slope = weight * (gains.load((r, c)) - mean.expand(1, C)) * scale;
             scores.store((r, c), weight);
             gains.store((r, c), slope);
@@ -81,10 +82,19 @@ pub fn solve(
     let scale = 1.0 / q.len(1).cast::<f32>().sqrt();
     let mut weights = temp([q.len(0), k.len(0)]);
     let mut gains = temp([q.len(0), k.len(0)]);
-    dense_scaled::<Split>(q, k, &mut weights, scale);
-    dense_scaled::<Split>(d_out, v, &mut gains, scalar(1.0));
+    if variant("split on its way") {
+        dense_scaled::<Split>(q, k, &mut weights, scalar(1.0));
+        dense_scaled::<Split>(d_out, v, &mut gains, scalar(1.0));
+    } else {
+        planes_product(q, &k.permuted([1, 0]), &mut weights);
+        planes_product(d_out, &v.permuted([1, 0]), &mut gains);
+    }
     softmax_gains(&mut weights, &mut gains, scale);
-    split_matrix_multiplication(&gains, k, d_q);
+    if variant("slopes are split on their way") {
+        split_matrix_multiplication(&gains, k, d_q);
+    } else {
+        planes_product(&gains, k, d_q);
+    }
     turned_product::<Split>(&gains, q, d_k);
     turned_product::<Split>(&weights, d_out, d_v);
 }

@@ -159,7 +159,10 @@ fn cubins_of_dots_are_what_was_meant() {
 /// Attentions on warp groups, whose turns overlap or do not: nothing spills, and each product has its instructions.
 #[test]
 fn cubins_of_attention_on_warp_groups_are_what_was_meant() {
+    use girih_examples::attention::AllKeys;
+    use girih_examples::attention_planes::{Of64, Of128, attention_of_planes, parts_of_planes};
     use girih_examples::flash_attention::{All, Brain128, Causal, Half64, Half128, flash_attention};
+    use girih_examples::flash_attention_backward::{gradients_of_keys, gradients_of_queries};
     provide();
     provide_disassembler();
     const TURNS: [&str; 4] = ["BM=128,BN=64,W=8,R=3", "BM=128,BN=64,W=8,R=2", "BM=64,BN=64,W=4,R=3", "BM=128,BN=128,W=8,R=2"];
@@ -169,10 +172,24 @@ fn cubins_of_attention_on_warp_groups_are_what_was_meant() {
         flash_attention::Kernel::<Half128, Causal>::def(),
         flash_attention::Kernel::<Brain128, Causal>::def(),
     ];
+    let planes = [
+        attention_of_planes::Kernel::<Of64, AllKeys>::def(),
+        attention_of_planes::Kernel::<Of128, girih_examples::attention::Causal>::def(),
+        parts_of_planes::Kernel::<Of128, AllKeys>::def(),
+    ];
+    let backward = [
+        gradients_of_keys::Kernel::<Half64, All>::def(),
+        gradients_of_keys::Kernel::<Brain128, Causal>::def(),
+        gradients_of_queries::Kernel::<Brain128, All>::def(),
+    ];
     let mut failures = Vec::new();
-    for (def, turns) in kernels.iter().flat_map(|def| TURNS.map(|turns| (def, turns))) {
+    let flash = kernels.iter().flat_map(|def| TURNS.map(|turns| (def, turns.to_string())));
+    let planes = planes.iter().map(|def| (def, "BM=128,BN=64,W=8,R=2".to_string()));
+    let backward = backward.iter().map(|def| (def, "BM=64,BN=64,W=4,R=2".to_string()));
+    for (def, turns) in flash.chain(planes).chain(backward) {
         let kernel = (def.build)().expect("a kernel builds");
-        let schedule = parse_schedule(&kernel, &format!("TM=8,V=8,U=Wgmma,C=Tensor,G=0,Q=1,{turns}")).unwrap_or_else(|e| panic!("{e}"));
+        let coarse = if kernel.name == "gradients_of_keys" { "TN=8" } else { "TM=8" };
+        let schedule = parse_schedule(&kernel, &format!("{coarse},V=8,U=Wgmma,C=Tensor,G=0,Q=1,{turns}")).unwrap_or_else(|e| panic!("{e}"));
         let facts = best_facts(&kernel).fitting(&kernel, &schedule);
         let simt = lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{}, {turns}: {e}", kernel.full_name()));
         let verdict = Compiled::of(simt, Target::h200()).acceptance().unwrap_or_else(|e| panic!("{e}"));

@@ -157,7 +157,7 @@ impl Expander<'_> {
         use super::index::binary;
         let number = match grid_of(l).order {
             TileOrder::Rising => number,
-            TileOrder::Falling => self.from_the_last(l, number),
+            TileOrder::Falling => self.number_from_behind(l, number),
         };
         if self.in_raster(l) {
             return self.raster_tiles_at(l, number, &counts[1]).into();
@@ -173,7 +173,7 @@ impl Expander<'_> {
     }
 
     /// The number of the tile that comes in this place where blocks take them from the last on.
-    fn from_the_last(&mut self, l: &Loop, place: Expr) -> Expr {
+    fn number_from_behind(&mut self, l: &Loop, place: Expr) -> Expr {
         let tiles = self.host_param(&grid_of(l).total, "tiles");
         self.comment("from the last tile on");
         let number = self.ix.sub(self.ix.sub(tiles, self.ix.lit(1)), place);
