@@ -79,11 +79,12 @@ pub fn scan_segments(
 pub fn scan_in_order(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, states: &mut Tensor<u64, 1>, out: &mut Tensor<f32, 1>) {
     for t in out.tiles([T]).in_order() {
         let flag = flags.load(t) != 0;
-        let inner = values.load(t).scan_segmented(flag, along(0).exclusive(), 0.0, |a, b| a + b);
-        let place = iota::<i32>(T);
-        let first = select(flag, place, i32::MAX).min_all();
-        let before = look_back_to(states, t.number(), (inner.total(), first < i32::MAX), 0.0, |a, b| a + b);
-        out.store(t, inner + select(place < first, before, 0.0));
+        let begins = flag.cast::<i32>();
+        // A flag forgets what lies in front.
+        let since = |a: (Scalar<i32>, Scalar<f32>), b: (Scalar<i32>, Scalar<f32>)| (a.0 | b.0, select(b.0 != 0, b.1, a.1 + b.1));
+        let (seen, sum) = (begins, values.load(t)).scan(along(0).exclusive(), (0, 0.0), since);
+        let before = look_back_to(states, t.number(), (sum.total(), seen.total() != 0), 0.0, |a, b| a + b);
+        out.store(t, select(flag, 0.0, sum + select(seen == 0, before, 0.0)));
     }
 }
 
