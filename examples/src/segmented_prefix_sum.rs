@@ -4,6 +4,7 @@
 //! the second scans each chunk. In one launch blocks look back at what earlier ones have left (decoupled look-back): it reads everything once,
 //! and waits. Both are variants; the tuner chooses.
 
+use girih::algorithms::look_back_to;
 use girih::prelude::*;
 
 /// Elements of a chunk.
@@ -67,86 +68,23 @@ pub fn scan_segments(
     }
 }
 
-/// out = the sums, in one pass.
-///
-/// A block has 256 threads with 16 neighbours each; 4 words of padding behind every 16 keep shared accesses apart.
-/// A chunk's word has bit 63 where its sum since the last flag or the start is complete, bit 62 where it is the chunk's own, and the sum.
-#[kernel(tile(B = 1, N = 256), cache(H = [Default, Stores, Streaming]))]
-pub fn scan_once(
-    values: &Tensor<f32, 1>,
-    flags: &Tensor<i32, 1>,
-    ticket: &mut Tensor<u32, 1>,
-    states: &mut Tensor<u64, 1>,
-    out: &mut Tensor<f32, 1>,
-) {
-    for _c in states.tiles([B]) {
-        let me = ticket.fetch_add_at(0, 1).cast::<i64>();
-        let start = me.cast::<i32>() * 4096;
-        let thread = threads(N);
-        let mut v = shared_uninit::<f32>([5120]).by_hand();
-        let mut f = shared_uninit::<i32>([5120]).by_hand();
-        for k in 0..4 {
-            let from = thread * 4 + k * 1024;
-            let to = from + (from >> 4) * 4;
-            v.copy_run(4, to, values, start + from);
-            f.copy_run(4, to, flags, start + from);
-        }
-        close_copies();
-        await_copies(0);
-        barrier();
-        let mut sum = zeros::<f32>([N]);
-        let mut seen = full::<i32>([N], 0);
-        let mut sums = Vec::new();
-        let mut seens = Vec::new();
-        for k in 0..4 {
-            let (vs, fs) = (v.gather_run(4, thread * 20 + k * 4), f.gather_run(4, thread * 20 + k * 4));
-            for e in 0..4 {
-                let flag = fs.pick(0, e) != 0;
-                sum = select(flag, 0.0, sum);
-                seen = select(flag, 1, seen);
-                sums.push(sum);
-                seens.push(seen);
-                sum += vs.pick(0, e);
-            }
-        }
-        let (pre_seen, pre) = (seen, sum).scan(along(0).exclusive(), (0, 0.0), |a, b| (a.0 | b.0, if b.0 != 0 { b.1 } else { a.1 + b.1 }));
-        let (all_seen, all) = (pre_seen.total(), pre.total());
-
-        let bits = all.bitcast::<u32>().cast::<u64>();
-        let complete = all_seen != 0 || me == 0;
-        let word = bits | select(complete, scalar(1u64 << 63), scalar(1u64 << 62));
-        states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, word);
-        let mut carry = scalar(0.0f32);
-        let mut open = me > 0;
-        let mut j = me - 1;
-        while open {
-            let mut state = scalar::<u64>(0);
-            while state == 0 {
-                state = states.ordered(Scope::Device, MemoryOrder::Acquire).fetch_at(j);
-            }
-            carry += state.cast::<u32>().bitcast::<f32>();
-            open = (state >> 63) == 0;
-            j -= 1;
-        }
-        if !complete {
-            let word = (all + carry).bitcast::<u32>().cast::<u64>() | (1u64 << 63);
-            states.ordered(Scope::Device, MemoryOrder::Release).atomic_set(me, word);
-        }
-
-        let before = select(pre_seen != 0, pre, pre + carry);
-        for k in 0..4 {
-            let run = stack(std::array::from_fn::<_, 4, _>(|e| {
-                let at = k * 4 + e;
-                select(seens[at] != 0, sums[at], sums[at] + before)
-            }));
-            v.scatter_run(4, thread * 20 + (k * 4) as i32, run.t());
-        }
-        barrier();
-        for k in 0..4 {
-            let from = thread * 4 + k * 1024;
-            out.scatter_run(4, start + from, v.gather_run(4, from + (from >> 4) * 4));
-        }
-        barrier();
+/// out = the sums, in one pass. What a chunk with a flag leaves is complete: nothing in front of it matters to those behind it.
+#[kernel(
+    tile(T = 4096),
+    coarsen(C of T = [16, 8, 4]),
+    vector(V = [4, 2, 1]),
+    min_blocks(Q = [1, 2, 4]),
+    cache(H = [Default, Stores, Streaming, Loads])
+)]
+pub fn scan_in_order(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, states: &mut Tensor<u64, 1>, out: &mut Tensor<f32, 1>) {
+    for t in out.tiles([T]).in_order() {
+        let flag = flags.load(t) != 0;
+        let begins = flag.cast::<i32>();
+        // A flag forgets what lies in front.
+        let since = |a: (Scalar<i32>, Scalar<f32>), b: (Scalar<i32>, Scalar<f32>)| (a.0 | b.0, select(b.0 != 0, b.1, a.1 + b.1));
+        let (seen, sum) = (begins, values.load(t)).scan(along(0).exclusive(), (0, 0.0), since);
+        let before = look_back_to(states, t.number(), (sum.total(), seen.total() != 0), 0.0, |a, b| a + b);
+        out.store(t, select(flag, 0.0, sum + select(seen == 0, before, 0.0)));
     }
 }
 
@@ -159,9 +97,8 @@ pub fn solve(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, output: &mut Tenso
         chunk_ends(values, flags, &mut sums, &mut any);
         scan_segments(values, flags, &sums, &any, output);
     } else {
-        let mut ticket = temp_filled([1], 0u32);
         let mut states = temp_filled([chunks], 0u64);
-        scan_once(values, flags, &mut ticket, &mut states, output);
+        scan_in_order(values, flags, &mut states, output);
     }
 }
 

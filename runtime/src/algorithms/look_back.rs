@@ -38,8 +38,26 @@ pub fn look_back<T>(
 where
     T: Elem + ScalarOperand<T>,
 {
+    look_back_to(states, tile, (own, tile < 0), identity, join)
+}
+
+/// The same where a tile may be one behind which nothing in front of it matters, as the tile of a flag is for sums that begin anew at flags: `own.1`
+/// says so of the block's tile. `before` of it is what [`look_back`] gives, up to the nearest such tile in front.
+#[device]
+pub fn look_back_to<T>(
+    states: &mut Tensor<u64, 1>,
+    tile: Scalar<i64>,
+    own: (Scalar<T>, Scalar<bool>),
+    identity: T,
+    join: impl Fn(Scalar<T>, Scalar<T>) -> Scalar<T>,
+) -> Scalar<T>
+where
+    T: Elem + ScalarOperand<T>,
+{
+    let (own, begins) = own;
     let lane = iota::<i64>(32);
-    states.atomic_set(tile, word(own) | select(tile > 0, scalar(OWN), scalar(ALL)));
+    let known = begins || tile == 0;
+    states.atomic_set(tile, word(own) | select(known, scalar(ALL), scalar(OWN)));
     let none = scalar::<T>(identity);
     let mut before = none;
     let mut end = tile;
@@ -58,7 +76,7 @@ where
             end = select(first < 64, 0, end - 32);
         }
     }
-    if tile > 0 {
+    if !known {
         states.atomic_set(tile, word(join(before, own)) | ALL);
     }
     before

@@ -2,4 +2,4 @@
 
 mod look_back;
 
-pub use look_back::{last_total, look_back};
+pub use look_back::{last_total, look_back, look_back_to};

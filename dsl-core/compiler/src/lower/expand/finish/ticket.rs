@@ -33,7 +33,8 @@ impl Expander<'_> {
             scope: Scope::Device,
             order: MemoryOrder::Relaxed,
         };
-        let blocks = Index { dtype: DType::U32 }.cast(DType::I32, Expr::Special(Special::GridDim));
+        let blocks = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
+        let blocks = Index { dtype: DType::U32 }.cast(DType::I32, blocks);
         let is_last = compare(CompareOp::Eq, binary(BinaryOp::Add, Expr::Var(ticket), number(1)), blocks);
         self.comment("tiles are taken in the order in which blocks begin; the last one is ready for the next launch");
         let then = vec![
