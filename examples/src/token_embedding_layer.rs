@@ -23,6 +23,8 @@ pub fn embed(
 ) {
     tokens.within(0..words.len(0));
     positions.within(0..places.len(0));
+    let tokens = &tokens.slice(0, 0, out.len(0)).slice(1, 0, out.len(1));
+    let positions = &positions.slice(0, 0, out.len(1));
     for (b, t) in out.axes([0, 1]).tiles([1, 1]) {
         let word = tokens.at((b.number(), t.number()));
         let place = positions.at(t.number());
