@@ -69,10 +69,13 @@ where
         let first = select(state == 1, 64, lane * 2 + select(state == 0, 1, 0)).min_all();
         if (first & 1) == 0 {
             let told = lane * 2 <= first && near >= 0;
-            let parts = select(told, words.cast::<u32>().bitcast::<T>(), none);
-            // The nearest tile comes first here, and last in the tiles' order.
-            let found = parts.reduce_all(identity, |near, far| join(far, near));
-            before = join(found, before);
+            let mut parts = select(told, words.cast::<u32>().bitcast::<T>(), none);
+            // Lanes have the nearest tile first, which is the last one in the tiles' order. Lane 0 gets all of them.
+            for distance in [1, 2, 4, 8, 16] {
+                parts = parts.shuffle_down(distance).zip(parts, |far, near| join(far, near));
+            }
+            let found = select(lane == 0, parts.bitcast::<u32>(), 0).max_all();
+            before = join(found.bitcast::<T>(), before);
             end = select(first < 64, 0, end - 32);
         }
     }
