@@ -76,7 +76,7 @@ fn neighbours_are_gathered_by_vectors() {
     let loads = |def, schedule: &str| vectors(&text(def, schedule, best_facts));
     assert_eq!(loads(further_on::Kernel::def(), "C=4,V=4"), 1);
     assert!(loads(rows_by_number::Kernel::def(), "CC=4,V=4") > 0);
-    assert_eq!(loads(fours::Kernel::def(), "T=64"), 1);
+    assert!(loads(fours::Kernel::def(), "T=64") > 0);
     // A schedule without vectors, positions that are not aligned, and such as stop stepping.
     assert_eq!(loads(further_on::Kernel::def(), "C=4,V=1"), 0);
     assert_eq!(loads(one_further::Kernel::def(), "C=4,V=4"), 0);

@@ -3,6 +3,7 @@
 
 pub mod kernels;
 
+use super::differential::compare;
 use super::evaluator::{Given, floats, ints, kernel, try_kernel};
 use super::language::{mistakes_in, says};
 use super::launches::{Launch, Placement, best_facts, shapes};
@@ -221,9 +222,21 @@ fn each_barrier_left_is_needed() {
     assert!(caught >= 5, "{caught}");
 }
 
+/// Rows of a table by numbers that lie in it, which nothing compares.
+#[kernel(tile(R = [4, 8], C = [32, 16]))]
+pub fn embedded(ids: &Tensor<i32, 1>, table: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    ids.within(0..table.len(0));
+    let table = table.slice(1, 0, y.len(1));
+    for (r, c) in y.tiles([R, C]) {
+        let row = ids.load(r).cast::<i64>().expand(1, C);
+        y.store((r, c), table.gather_in_bounds((row, c.coords().expand(0, R).min(table.len(1) - 1))));
+    }
+}
+
 #[test]
 fn elements_lie_where_the_author_says() {
-    let def = kernels::embedded::Kernel::def;
+    let def = embedded::Kernel::def;
+    compare(&[(def().build)().unwrap_or_else(|e| panic!("{e}"))]);
     let table: Vec<f32> = (0..12).map(|i| i as f32).collect();
     let given = |ids: &[i32]| {
         [Given::i(ids.to_vec()), Given::F(table.clone(), vec![3, 4]), Given::F(vec![0.0; ids.len() * 4], vec![ids.len() as i64, 4])]

@@ -228,17 +228,6 @@ pub fn used_on_both_sides(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, turn: Scal
     }
 }
 
-/// Rows of a table by numbers that lie in it, which nothing compares.
-#[kernel(tile(R = [4, 8], C = [32, 16]))]
-pub fn embedded(ids: &Tensor<i32, 1>, table: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
-    ids.within(0..table.len(0));
-    let table = table.slice(1, 0, y.len(1));
-    for (r, c) in y.tiles([R, C]) {
-        let row = ids.load(r).cast::<i64>().expand(1, C);
-        y.store((r, c), table.gather_in_bounds((row, c.coords().expand(0, R).min(table.len(1) - 1))));
-    }
-}
-
 /// Where each row's largest number is, and where all rows' smallest one is.
 #[kernel(tile(R = [4, 2], C = 64), coarsen(CC of C = [2, 1, 8], CR of R = [1, 2]))]
 pub fn largest_numbers(x: &Tensor<f32, 2>, at: &mut Tensor<i32, 1>, smallest: &mut Tensor<i32, 1>) {
