@@ -115,6 +115,7 @@ fn tiles_in_order_are_loaded_as_tiles() {
     assert!(text.contains("float4") && text.contains("atomicAdd(&tickets[0], 1") && text.contains("atomicExch(&tickets[0], 0"), "{text}");
     // Words order nothing but themselves: nobody releases or acquires.
     assert!(!text.contains("acquire") && !text.contains("__threadfence"), "{text}");
+    assert!(text.contains("// one warp waits for the block"), "{text}");
 }
 
 #[test]

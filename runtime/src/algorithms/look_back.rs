@@ -15,7 +15,7 @@ const ALL: u64 = 2 << 62;
 /// A block leaves its own part for those behind it, and looks at the words of 32 tiles at once, until one has what all tiles up to it come to.
 /// Value and flag are one word, so nothing else has to be in order: other memory that a block writes is not passed on.
 ///
-/// ```
+/// ```no_run
 /// use girih::prelude::*;
 ///
 /// #[kernel(tile(T = 2048), coarsen(C of T = [4, 8]), vector(V = [4, 1]))]
@@ -26,6 +26,7 @@ const ALL: u64 = 2 << 62;
 ///         y.store(t, sums + before);
 ///     }
 /// }
+/// # fn main() {}
 /// ```
 #[device]
 pub fn look_back<T>(
