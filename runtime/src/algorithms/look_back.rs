@@ -73,7 +73,7 @@ where
             let mut parts = select(told, words.cast::<u32>().bitcast::<T>(), none);
             // Lanes have the nearest tile first, which is the last one in the tiles' order. Lane 0 gets all of them.
             for distance in [1, 2, 4, 8, 16] {
-                parts = parts.shuffle_down(distance).zip(parts, |far, near| join(far, near));
+                parts = parts.shuffle_down(distance).zip(parts, &join);
             }
             let found = select(lane == 0, parts.bitcast::<u32>(), 0).max_all();
             before = join(found.bitcast::<T>(), before);
