@@ -15,7 +15,7 @@ const ALL: u64 = 2 << 62;
 /// A block leaves its own part for those behind it, and looks at the words of 32 tiles at once, until one has what all tiles up to it come to.
 /// Value and flag are one word, so nothing else has to be in order: other memory that a block writes is not passed on.
 ///
-/// ```
+/// ```no_run
 /// use girih::prelude::*;
 ///
 /// #[kernel(tile(T = 2048), coarsen(C of T = [4, 8]), vector(V = [4, 1]))]
@@ -26,6 +26,7 @@ const ALL: u64 = 2 << 62;
 ///         y.store(t, sums + before);
 ///     }
 /// }
+/// # fn main() {}
 /// ```
 #[device]
 pub fn look_back<T>(
@@ -72,7 +73,7 @@ where
             let mut parts = select(told, words.cast::<u32>().bitcast::<T>(), none);
             // Lanes have the nearest tile first, which is the last one in the tiles' order. Lane 0 gets all of them.
             for distance in [1, 2, 4, 8, 16] {
-                parts = parts.shuffle_down(distance).zip(parts, |far, near| join(far, near));
+                parts = parts.shuffle_down(distance).zip(parts, &join);
             }
             let found = select(lane == 0, parts.bitcast::<u32>(), 0).max_all();
             before = join(found.bitcast::<T>(), before);

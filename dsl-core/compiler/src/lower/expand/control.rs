@@ -6,11 +6,10 @@ use super::index::literal;
 use super::mask::{Bound, Mask, Test};
 use super::window::Copied;
 use crate::block::Key;
-use crate::block::{self, Block, Carry, Loop, Meet, Op, Ty, ValueId};
+use crate::block::{self, Block, Carry, HostExpr, Loop, Meet, Op, Ty, ValueId};
 use crate::block::{Pipeline, Range};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Barrier, Expr, OPT_LEVEL, Stmt, VarId};
-use girih_ir::tile::host::HostExpr;
 use girih_ir::types::{BinaryOp, DType, Scope, TernaryOp};
 
 /// A variable that stands for a carried value.

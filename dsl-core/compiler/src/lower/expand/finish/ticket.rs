@@ -1,10 +1,10 @@
 //! Tickets: a block's number at a counter, which says who comes last.
 
+use crate::block::HostExpr;
 use crate::lower::expand::combine::int;
 use crate::lower::expand::context::Expander;
 use crate::lower::expand::index::{Index, binary, compare};
 use girih_ir::simt::{Expr, Place, Space, Special, Stmt};
-use girih_ir::tile::host::HostExpr;
 use girih_ir::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope};
 
 impl Expander<'_> {
