@@ -83,10 +83,14 @@ fn streams_wait_for_events() -> Result<(), Error> {
 #[test]
 fn a_report_draws_every_piece_of_work() {
     let span = |lane: &str, us| Span { lane: lane.into(), name: "a < b".into(), us };
-    let way = |title: &str, us| Timeline { title: title.into(), spans: vec![span("copies", (0.0, us)), span("kernels", (us / 2.0, us))], us };
+    let way =
+        |title: &str, us| Timeline { title: title.into(), spans: vec![span("copies", (0.0, us)), span("kernels", (us / 2.0, us))], us };
     let technique = technique("overlapped_copies").unwrap();
     let page = girih::report::html(&[], &[(technique, vec![way("plain", 20.0), way("beside", 10.0)])], &Vec::new());
     assert_eq!(page.matches("<rect class=\"bar").count(), 4, "{page}");
-    assert!(page.contains("a &lt; b: 5.0 to 10.0 us") && page.contains("<td>beside</td><td class=\"number\">10.0</td><td>2.00 x</td>"), "{page}");
+    assert!(
+        page.contains("a &lt; b: 5.0 to 10.0 us") && page.contains("<td>beside</td><td class=\"number\">10.0</td><td>2.00 x</td>"),
+        "{page}"
+    );
     assert!(!girih::report::html(&[], &[], &Vec::new()).contains("Around the kernels"));
 }

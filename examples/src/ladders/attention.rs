@@ -96,8 +96,4 @@ girih::ladder! {
             "chunks of keys=yes; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=2,C=Async,Q=2; \
              join_attention: BM=8,BD=128,TM=1,TD=4,V=4",
         )
-        .slower(
-            "With two turns of keys for a block there is little to copy ahead: the model sees the second buffer's room, not what it hides. \
-             Measure it.",
-        )
 }

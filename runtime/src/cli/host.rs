@@ -57,7 +57,8 @@ pub fn run(args: &Args) -> Result<(), String> {
 }
 
 fn gpu() -> Result<Device, String> {
-    device::gpu().map_err(|e| format!("a timeline is measured, so it needs a GPU (`autotune host --device sim` shows that all ways are right): {e}"))
+    device::gpu()
+        .map_err(|e| format!("a timeline is measured, so it needs a GPU (`autotune host --device sim` shows that all ways are right): {e}"))
 }
 
 /// All techniques on the GPU, for a report.

@@ -1,9 +1,9 @@
 //! The parts of a subject's page.
 
-use super::{Host, SubjectReport};
 use super::html::{details, escaped, table, table_with_ids};
 use super::plot::{Axis, Plot, Scale, bars, timelines};
 use super::roofline::roofline;
+use super::{Host, SubjectReport};
 use crate::explain::SitePage;
 use crate::explain::trials::SiteTrials;
 use crate::explain::units::plain;

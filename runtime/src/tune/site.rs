@@ -234,7 +234,8 @@ impl Site<'_> {
     pub(super) fn machine_code(&self, candidate: &Schedule) -> Option<u64> {
         let simt = lower(self.kernel, &self.launch.facts, candidate, self.target).ok()?;
         let compiled = Compiled::of(simt, self.target).with_cubin().ok()?;
-        let launch = |k: &simt::Kernel| format!("{:?}", (&k.launch, k.params.iter().map(|p| &p.kind).collect::<Vec<_>>(), k.shared_bytes()));
+        let launch =
+            |k: &simt::Kernel| format!("{:?}", (&k.launch, k.params.iter().map(|p| &p.kind).collect::<Vec<_>>(), k.shared_bytes()));
         let launches: String = compiled.simt.launches().map(launch).collect();
         Some(fnv1a64(launches.as_bytes()) ^ fnv1a64(compiled.cubin.as_ref()?).rotate_left(1))
     }

@@ -99,6 +99,20 @@ def cached(q, k, v, k_scale, v_scale):
     return (weights[:, :, None] * v.float()).sum(1)
 
 
+def paged(q, k, v, table, last):
+    """Keys and values of each sequence brought together from their pages, and those behind its last position masked."""
+    keys, values = (x[table.long()].flatten(1, 2).transpose(1, 2) for x in (k, v))
+    seen = torch.arange(keys.shape[2], device=q.device) <= last[:, None]
+    mask = seen[:, None, None]
+    return F.scaled_dot_product_attention(q[:, :, None], keys, values, attn_mask=mask, enable_gqa=True)[:, :, 0]
+
+
+def paged_inputs(s):
+    pages = (s["pages"], s["page"], s["G"], s["D"])
+    q, k, v = (normal(1, *shape).to(torch.bfloat16) for shape in ((s["B"], s["H"], s["D"]), pages, pages))
+    return [q, k, v, ints(0, s["pages"], torch.int32, s["B"], s["T"]), ints(0, s["S"], torch.int32, s["B"])]
+
+
 PEERS = {
     "softmax_attention": (lambda s: rows(-0.1, 0.1, (s["M"], s["d"]), (s["N"], s["d"]), (s["N"], s["d"])), one_head),
     "multi_head_attention": (lambda s: [*rows(-10, 10, *[(s["N"], s["d_model"])] * 3), s["h"]], multi_head),
@@ -131,6 +145,7 @@ PEERS = {
         ],
         cached,
     ),
+    "flash_decoding": (paged_inputs, paged),
     **{
         f"flash_attention_{name}_d{d}{'_causal' if causal else ''}": flash(dtype, d, causal)
         for name, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16))
