@@ -83,7 +83,7 @@ pub fn join_parts<T: Float>(
         let (first, group) = (b.number() * chunks, g.number());
         let (mut most, mut total) = (full::<f32>([R], f32::MIN), zeros::<f32>([R]));
         let mut sum = zeros::<f32>([R, D]);
-        for c in first..(first + chunks).min(parts.len(0)) {
+        for c in first..first + chunks {
             let other = largest.load((c, group, r));
             let next = most.max(other);
             let (kept, added) = ((most - next).exp2_approx(), (other - next).exp2_approx());

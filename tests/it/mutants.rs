@@ -196,7 +196,8 @@ const HARMLESS: [Harmless; 26] = [
 /// and by the lengths, and their waits have nothing to wait for where elements are too narrow for asynchronous copies. What a solver's kernel
 /// would read too much of its system lies inside of it, or in a chunk's neighbour. Words that blocks leave in their order are there before
 /// the last block asks, which only other orders show: `meeting.rs` tries them.
-const LEFT_OUT: [&str; 13] = [
+const LEFT_OUT: [&str; 14] = [
+    "flash_decoding",
     "chains::kernels::sums_ahead",
     "chains::kernels::turned_runs",
     "cooperating::kernels::composition",

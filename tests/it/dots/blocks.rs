@@ -95,7 +95,9 @@ fn defaults_leave_room_for_their_blocks_without_spills() {
         let asked = Schedule::default_of(&kernel).int_of_kind(&kernel, KnobKind::MinBlocks, 1);
         let alone = ["scaled_groups", "scan_in_order", "selective_walk", "split_matrix_multiplication", "split_batched_multiplication"];
         let alone = alone.contains(&kernel.name.as_str());
-        assert_eq!(asked, if alone { 1 } else { 2 }, "{}", kernel.name);
+        // keep_above streams, and was tuned to four.
+        let several = if kernel.name == "keep_above" { 4 } else { 2 };
+        assert_eq!(asked, if alone { 1 } else { several }, "{}", kernel.name);
         let simt = lower(&kernel, &best_facts(&kernel), &Schedule::default_of(&kernel), Target::h200()).unwrap_or_else(|e| panic!("{e}"));
         let most = most_registers(simt.launch.block, simt.launch.min_blocks);
         let found = Compiled::of(simt, Target::h200()).with_cubin().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
