@@ -257,16 +257,9 @@ impl CudaDevice {
     }
 
     pub(crate) fn time(&self, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
-        let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
-        let start = check("cuEventRecord", self.stream.record_event(flags))?;
+        let start = self.record()?;
         work()?;
-        let end = check("cuEventRecord", self.stream.record_event(flags))?;
-        check("waiting for the GPU", end.synchronize())?;
-        let mut milliseconds = 0.0;
-        // SAFETY: both events are recorded and complete. This entry point is the one that every driver has.
-        let result = unsafe { sys::cuEventElapsedTime(&mut milliseconds, start.cu_event(), end.cu_event()) };
-        check("cuEventElapsedTime", result.result())?;
-        Ok(milliseconds as f64 * 1e-3)
+        Ok(self.record()?.us_since(&start)? * 1e-6)
     }
 }
 
