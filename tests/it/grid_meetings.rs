@@ -180,7 +180,7 @@ fn each_meeting_is_needed() {
 
 /// Whether a kernel has two texts of one meeting, at which blocks would miss each other.
 fn meetings_in(body: &[Stmt]) -> usize {
-    let inner = |s: &Stmt| simt::visit::inner_blocks(s).into_iter().map(|b| meetings_in(b)).sum::<usize>();
+    let inner = |s: &Stmt| simt::visit::inner_blocks(s).into_iter().map(meetings_in).sum::<usize>();
     body.iter().map(|s| usize::from(matches!(s, Stmt::Barrier(Barrier::Grid { .. }))) + inner(s)).sum()
 }
 
