@@ -1,7 +1,7 @@
 //! Attention of f32 by matrix units of 16 bits: queries, keys, values and weights are each taken for the sum of two numbers of f16.
 //!
-//! What is multiplied with a power of two, [`UP`], and cut into two of f16 has 22 bits, as two of tf32 have (`split_products`), or, where it is
-//! small, an error of 2⁻²⁵ ([`UP`] left aside: 2⁻³³). A row whose largest number is below 2⁻⁹ or above 2⁷, or no number at all, is *flawed*:
+//! What is multiplied with a power of two, `UP`, and cut into two of f16 has 22 bits, as two of tf32 have (`split_products`), or, where it is
+//! small, an error of 2⁻²⁵ (`UP` left aside: 2⁻³³). A row whose largest number is below 2⁻⁹ or above 2⁷, or no number at all, is *flawed*:
 //! in all others an element is off by no more than 2⁻²² of itself and 2⁻²⁴ of the row's largest. Weights lie between 0 and 2⁸, the largest so
 //! far at 2⁸; what they lose is below 2⁻²² of themselves and 2⁻³³ of the largest one. Of the four products of two such sums the smallest is
 //! left out. Where a row is flawed, multiply-adds compute the whole attention once more, in a launch that does nothing otherwise.
@@ -163,7 +163,7 @@ pub fn attention_of_planes<H: Columns, K: Keys>(
 /// Keys of a chunk are a multiple of this.
 const CHUNK: i64 = 128;
 
-/// What some keys add to an attention, as [`attention_parts`](super::attention::attention_parts) has it, of planes: to every chunk of `chunk`
+/// What some keys add to an attention, as [`attention_parts`](super::attention::attention_parts()) has it, of planes: to every chunk of `chunk`
 /// times 128 keys its part of the result (`[chunks, heads, rows, d]`), and each query's largest score and sum of weights in it. A chunk that no
 /// query of a tile sees adds nothing.
 #[kernel(
@@ -214,7 +214,7 @@ pub fn parts_of_planes<H: Columns, K: Keys>(
     }
 }
 
-/// [`attention`](super::attention::attention), where one of three words says so.
+/// [`attention`](super::attention::attention()), where one of three words says so.
 #[kernel(
     types(K = [AllKeys, Causal]),
     tile(BM = [64, 32, 128, 16], BN = [32, 64, 128, 16], BE = [32, 64, 16, 128], BD = [128, 64, 32]),

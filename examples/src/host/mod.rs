@@ -21,7 +21,7 @@ pub fn steps_of_each(x: &Tensor<f32, 1>, steps: Scalar<i64>, y: &mut Tensor<f32,
     }
 }
 
-/// What [`steps_of_each`] computes.
+/// What [`steps_of_each()`] computes.
 pub fn after_steps(x: f32, steps: i64) -> f32 {
     (0..steps).fold(x, |v, _| v * 0.5 + 1.0)
 }
