@@ -54,11 +54,6 @@ pub fn signature(sig: &Signature, what: &str, errors: &mut Errors) -> Vec<Param>
     for param in sig.generics.const_params() {
         errors.on(param, format!("a {what} has a fixed rank: take the flat view, or write one {what} per rank"));
     }
-    if what == "program" {
-        for param in sig.generics.type_params() {
-            errors.on(param, "a program has no type parameters: write one program per element type");
-        }
-    }
     let mut params = Vec::new();
     for input in &sig.inputs {
         match input {

@@ -1,5 +1,5 @@
 //! The challenge gallery: one file per challenge, with its kernels, program, plain-Rust reference, inputs, tolerance and sizes; what two
-//! of them share that is a subject of its own has its own file (`fourier`, `fourier_steps`, `positive_definite`, `radix_passes`).
+//! of them share that is a subject of its own has its own file (`fourier`, `fourier_steps`, `positive_definite`).
 //!
 //! Kernels, programs and challenges register themselves; the `autotune` binary beside this library lists, checks, tunes, times and
 //! exports them.
@@ -86,7 +86,6 @@ pub mod positive_definite;
 pub mod ppo_clipped_surrogate_loss;
 pub mod prefix_sum;
 pub mod products;
-pub mod radix_passes;
 pub mod radix_sort;
 pub mod rainbow_table;
 pub mod reduction;

@@ -1,10 +1,10 @@
 //! The inclusive prefix sum of an array, in two launches or in one pass.
 //!
 //! The first of two launches sums every chunk. In the second every block adds up the sums of the chunks before its own (a few hundred numbers, from
-//! the cache) instead of waiting for a launch that scans them, and scans its chunk from there. Long arrays are read once: blocks look back at what the tiles
-//! before theirs have left.
+//! the cache) instead of waiting for a launch that scans them, and scans its chunk from there. Long arrays are read once, by the
+//! scan of `girih::algorithms`.
 
-use girih::algorithms::look_back;
+use girih::algorithms::{Inclusive, Sum, scan};
 use girih::prelude::*;
 
 /// Elements of which the chunks' sums are few enough for every block to add up.
@@ -30,22 +30,6 @@ pub fn scan_chunks(x: &Tensor<f32, 1>, sums: &Tensor<f32, 1>, y: &mut Tensor<f32
     }
 }
 
-/// The prefix sums in one pass, on top of what all tiles before have left in `states`.
-#[kernel(
-    tile(T = 4096),
-    coarsen(C of T = [16, 8, 4]),
-    vector(V = [4, 2, 1]),
-    min_blocks(Q = [1, 2, 4]),
-    cache(H = [Default, Stores, Streaming, Loads])
-)]
-pub fn scan_in_order(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, states: &mut Tensor<u64, 1>) {
-    for t in y.tiles([T]).in_order() {
-        let sums = x.load(t).scan_sum(0);
-        let before = look_back(states, t.number(), sums.total(), 0.0, |a, b| a + b);
-        y.store(t, sums + before);
-    }
-}
-
 /// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
@@ -54,8 +38,7 @@ pub fn solve(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
         chunk_sums(x, &mut sums);
         scan_chunks(x, &sums, y);
     } else {
-        let mut states = temp_filled([(x.len(0) + 4095) / 4096], 0u64);
-        scan_in_order(x, y, &mut states);
+        scan::<f32, Sum, Inclusive>(x, y);
     }
 }
 

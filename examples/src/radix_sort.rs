@@ -1,24 +1,12 @@
-//! Unsigned 32-bit integers in ascending order: a radix sort, see [`radix_passes`](crate::radix_passes).
+//! Unsigned 32-bit integers in ascending order, by the sort of `girih::algorithms`.
 
-use crate::radix_passes::{TILE, digit_counts, radix_pass};
+use girih::algorithms::{Ascending, sort};
 use girih::prelude::*;
 
 /// What the judge calls.
 #[program]
 pub fn solve(input: &Tensor<u32, 1>, output: &mut Tensor<u32, 1>) {
-    let n = input.len(0);
-    if n > 0 {
-        let mut other = temp([n]);
-        let mut counts = temp_filled([4 * 256], 0i32);
-        let mut tickets = temp_filled([4], 0u32);
-        let mut states = temp_filled([(n + (TILE as i64 - 1)) / TILE as i64 * 256], 0u64);
-        let zero = scalar(0u32);
-        digit_counts(input, &mut counts, zero, zero);
-        radix_pass(input, &mut other, &counts, &mut tickets, &mut states, scalar(0), zero, zero);
-        radix_pass(&other, output, &counts, &mut tickets, &mut states, scalar(1), zero, zero);
-        radix_pass(output, &mut other, &counts, &mut tickets, &mut states, scalar(2), zero, zero);
-        radix_pass(&other, output, &counts, &mut tickets, &mut states, scalar(3), zero, zero);
-    }
+    sort::<u32, Ascending>(input, output);
 }
 
 /// All bits at random; short vectors have many equal numbers and all large ones, long ones the odd run of equal digits.

@@ -1,13 +1,12 @@
-//! A vector of floats in ascending order, in place: a radix sort of the numbers whose order is that of the floats.
+//! A vector of floats in ascending order, in place, by the sort of `girih::algorithms`.
 
-use crate::radix_passes::sort_in_place;
+use girih::algorithms::{Ascending, sort_in_place};
 use girih::prelude::*;
 
 /// What the judge calls.
 #[program]
 pub fn solve(data: &mut Tensor<f32, 1>) {
-    // A negative float's bits are turned over, of others the sign alone.
-    sort_in_place(&mut data.reinterpret::<u32>(), scalar(0x7fff_ffffu32), scalar(0x8000_0000u32));
+    sort_in_place::<f32, Ascending>(data);
 }
 
 girih::challenge! {

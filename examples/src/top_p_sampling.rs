@@ -5,16 +5,16 @@
 //! and draws: each token waits for a time that is exponentially distributed with its weight as the rate, and the first one is drawn. So
 //! probabilities need no order and no running sums. A token's random bits depend on the seed and its number alone.
 
-use crate::radix_passes::Order;
 use crate::softmax::softmax_statistics;
+use girih::algorithms::Order;
 use girih::prelude::*;
 
 /// Candidates that a block keeps in registers.
 const NEAR: i64 = 16_384;
 
 /// The order of floats.
-fn ascending() -> Order {
-    Order { sign: scalar(0x7fff_ffffu32), flip: scalar(0x8000_0000u32) }
+fn ascending() -> Order<u32> {
+    Order::of::<f32>()
 }
 
 /// Bits of the seed and a token, each as likely 0 as 1 (two rounds of Wellons' lowbias32).

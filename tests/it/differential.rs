@@ -4,7 +4,7 @@
 use super::launches::gpu::OnGpu;
 use super::launches::{Launch, Placement, best_facts, even_facts, row_facts, shapes_within};
 use super::mutants::stood_for;
-use super::rungs::all_kernels;
+use super::rungs::{all_kernels, in_gallery};
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::schedule::space::Space;
@@ -51,7 +51,7 @@ fn schedules(kernel: &Kernel, facts: &Facts, seed: u64) -> Vec<Schedule> {
     let space = Space::new(kernel, facts, Target::h200());
     let mut all = vec![space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name))];
     let default = space.canonical(&Schedule::default_of(kernel));
-    let samples = if kernel.path.starts_with("girih_examples") { SAMPLES } else { SAMPLES_OF_TESTS };
+    let samples = if in_gallery(&kernel.path) { SAMPLES } else { SAMPLES_OF_TESTS };
     for schedule in [default].into_iter().chain(space.sample(samples, seed)) {
         if space.check(&schedule).is_ok() && !all.contains(&schedule) {
             all.push(schedule);

@@ -1,6 +1,7 @@
 //! All integration tests, in one binary.
 
 mod access;
+mod algorithms;
 mod aliasing;
 mod attention_planes;
 mod boundaries;

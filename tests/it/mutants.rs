@@ -5,6 +5,7 @@
 
 use super::launches::{Launch, Placement, Shape, best_facts, shapes};
 use super::mutator::{Mutant, Removed, mutants};
+use super::rungs::in_gallery;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
 use girih_core::schedule::space::Space;
@@ -312,7 +313,7 @@ pub fn stood_for(kernel: &Kernel) -> bool {
     });
     // What a solver's launches share are shapes that only their program knows.
     let solver = kernel.path.contains("logistic_regression");
-    solver || cooperate && kernel.path.starts_with("girih_examples")
+    solver || cooperate && in_gallery(&kernel.path)
 }
 
 fn cases() -> Vec<Case> {

@@ -15,7 +15,7 @@
 mod stored;
 
 use super::launches::best_facts;
-use super::rungs::all_kernels;
+use super::rungs::{all_kernels, in_gallery};
 use girih::launch::schedule_lookup;
 use girih_core::cuda::emit;
 use girih_core::error::CompileError;
@@ -48,7 +48,7 @@ fn stored_schedules_give_what_they_gave() {
     let work: fn(&Kernel) -> Report = match mode.as_str() {
         "record" => record,
         "all" => |kernel| compare(kernel, usize::MAX),
-        "" => |kernel| compare(kernel, if kernel.path.starts_with("girih_examples") { IN_CI } else { IN_CI_OF_TESTS }),
+        "" => |kernel| compare(kernel, if in_gallery(&kernel.path) { IN_CI } else { IN_CI_OF_TESTS }),
         other => panic!("GIRIH_REPLAY is `{other}`; it may be `all` or `record`"),
     };
     let kernels = all_kernels();

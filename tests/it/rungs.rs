@@ -27,12 +27,16 @@ pub fn chosen() -> Option<Vec<String>> {
     std::env::var("GIRIH_TEST_KERNEL").ok().map(|list| list.split(',').map(str::to_string).collect())
 }
 
+/// Whether a module or a kernel's path is one of the gallery, or of the algorithms that its programs call.
+pub fn in_gallery(path: &str) -> bool {
+    path.starts_with("girih_examples") || path.starts_with("girih::algorithms")
+}
+
 /// Every kernel of the gallery, in a fixed order; what only rungs of ladders launch has tests of its own (`teaching`).
 pub fn gallery() -> Vec<Kernel> {
     // Links the gallery in.
     use girih_examples as _;
-    let defs =
-        girih_core::registry::kernels().into_iter().filter(|d| d.module.starts_with("girih_examples") && !d.module.contains("::ladders::"));
+    let defs = girih_core::registry::kernels().into_iter().filter(|d| in_gallery(d.module) && !d.module.contains("::ladders::"));
     let kernels: Vec<Kernel> = defs.map(|d| (d.build)().unwrap_or_else(|e| panic!("{}: {e}", d.path()))).collect();
     assert!(kernels.len() >= 15, "the gallery has {} kernels", kernels.len());
     let chosen = chosen();

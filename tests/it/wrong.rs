@@ -1,6 +1,7 @@
 //! Kernels without a challenge that are wrong at some lengths only: the check of a kernel finds each of them.
 
 use super::programs::affine;
+use super::rungs::in_gallery;
 use girih::challenge::{Challenge, Reference};
 use girih::check::{On, Options, Part, check, check_parts};
 use girih::prelude::*;
@@ -154,7 +155,7 @@ fn first_choices_that_do_not_fit_each_other_are_told() {
 /// The gallery's first choices are schedules, those for matrix units on the GPUs that have them.
 #[test]
 fn first_choices_of_the_gallery_are_schedules() {
-    let gallery = girih_core::registry::kernels().into_iter().filter(|def| def.module.starts_with("girih_examples"));
+    let gallery = girih_core::registry::kernels().into_iter().filter(|def| in_gallery(def.module));
     let wrong: Vec<String> = gallery.filter_map(|def| illegal_first_choices(&(def.build)().ok()?).map(|d| d.to_string())).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }

@@ -23,10 +23,15 @@ pub struct KernelDef {
 impl KernelDef {
     /// `crate::module::name` with the instance's types: `gallery::matmul::matmul<f32>`.
     pub fn path(&self) -> String {
-        let types: Vec<&str> = self.instance.iter().map(|(_, t)| *t).collect();
-        let types = if types.is_empty() { String::new() } else { format!("<{}>", types.join(", ")) };
-        format!("{}::{}{types}", self.module, self.name)
+        instance_path(self.module, self.name, self.instance)
     }
+}
+
+/// `crate::module::name` with an instance's types.
+pub fn instance_path(module: &str, name: &str, instance: &[(&str, &str)]) -> String {
+    let types: Vec<&str> = instance.iter().map(|(_, t)| *t).collect();
+    let types = if types.is_empty() { String::new() } else { format!("<{}>", types.join(", ")) };
+    format!("{module}::{name}{types}")
 }
 
 /// Every instance of every linked kernel.

@@ -6,6 +6,7 @@ use super::session::{self, Handle, Session};
 use girih_ir::error::{CompileError, Diagnostic};
 use girih_ir::loc::SourceLoc;
 use girih_ir::program::{Base, Expr, Program, TensorView};
+use girih_ir::registry::instance_path;
 use girih_ir::schedule::Knob;
 use girih_ir::tile::{Kernel, Op, Param, ParamKind, Ty};
 use girih_ir::types::{BinaryOp, DType};
@@ -75,11 +76,11 @@ pub fn kernel(
 }
 
 /// Records a program by running its body once. Called while another program is being recorded, it runs the body in that one.
-pub fn program(header: Header, body: impl FnOnce()) -> Result<Program, CompileError> {
+pub fn program(header: Header, instance: &'static [(&'static str, &'static str)], body: impl FnOnce()) -> Result<Program, CompileError> {
     let Header { name, module, loc, source, params } = header;
     let empty = Program {
         name: name.to_string(),
-        path: format!("{module}::{name}"),
+        path: instance_path(module, name, instance),
         loc,
         source: source.to_string(),
         params,

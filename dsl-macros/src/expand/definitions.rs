@@ -101,13 +101,19 @@ fn registrations(name: &Ident, attribute: &Attribute, params: &[&Ident]) -> Toke
 
 pub(super) fn program_items(f: &Function, right: bool) -> TokenStream {
     let (vis, name) = (&f.item.vis, &f.item.sig.ident);
+    let generics = &f.item.sig.generics;
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let types: Vec<&Ident> = generics.type_params().map(|p| &p.ident).collect();
+    let (turbofish, bare) = if types.is_empty() { (quote!(), quote!()) } else { (quote!(::<#(#types),*>), quote!(<#(#types),*>)) };
     let cfg = cfgs(&f.attrs);
     let body = f.body(quote!(), &[], true, right);
-    let launch = f.launch("run", quote!(#name::Program::def()));
+    let launch = f.launch("run", quote!(#name::Program #turbofish::def()));
     let (inner, text, loc) = (&f.inner, &f.text, &f.loc);
     let (descriptions, symbols) = (f.descriptions(), f.symbols());
     let text_name = name.to_string();
-    let registered = right.then(|| {
+    let type_names = types.iter().map(|t| t.to_string());
+    // Whoever calls a generic program says its types.
+    let registered = (right && types.is_empty()).then(|| {
         quote! {
             const _: () = {
                 #[::girih::__private::linkme::distributed_slice(::girih::__private::PROGRAMS)]
@@ -123,20 +129,24 @@ pub(super) fn program_items(f: &Function, right: bool) -> TokenStream {
         #[doc = "The program's definition."]
         #[allow(non_snake_case, dead_code)]
         #vis mod #name {
-            /// The program.
-            pub struct Program;
+            /// The program's instances.
+            pub struct Program #bare (::core::marker::PhantomData<fn() -> (#(#types,)*)>);
         }
         #(#cfg)*
         #[allow(dead_code)]
-        impl #name::Program {
-            /// The definition.
+        impl #impl_generics #name::Program #bare #where_clause {
+            /// The definition of this instance.
             pub fn def() -> ::girih::__private::ProgramDef {
                 ::girih::__private::ProgramDef {
                     name: #text_name,
                     module: ::core::module_path!(),
+                    instance: Self::instance(),
                     loc: #loc,
                     build: Self::build,
                 }
+            }
+            fn instance() -> &'static [(&'static str, &'static str)] {
+                ::girih::__private::instance(&[#((#type_names, ::core::any::type_name::<#types>())),*])
             }
             fn build() -> ::core::result::Result<::girih::__private::Program, ::girih::__private::CompileError> {
                 let header = ::girih::__private::Header {
@@ -146,7 +156,7 @@ pub(super) fn program_items(f: &Function, right: bool) -> TokenStream {
                     source: #text,
                     params: ::std::vec![#(#descriptions),*],
                 };
-                ::girih::__private::program(header, || #inner(#(#symbols),*))
+                ::girih::__private::program(header, Self::instance(), || #inner #turbofish(#(#symbols),*))
             }
         }
         #registered

@@ -95,3 +95,11 @@ fn word<T: Elem>(value: Scalar<T>) -> Scalar<u64> {
 pub fn last_total<T: Elem>(states: &Tensor<u64, 1>) -> Scalar<T> {
     states.at(states.len(0) - 1).cast::<u32>().bitcast::<T>()
 }
+
+/// count = what the counts of all tiles come to.
+#[kernel(tile(B = 1))]
+pub fn count_of_all(states: &Tensor<u64, 1>, count: &mut Tensor<i32, 1>) {
+    for b in count.tiles([B]) {
+        count.store(b, last_total::<i32>(states).splat([B]));
+    }
+}

@@ -50,8 +50,11 @@ pub struct Stream {
     device: Device,
     schedule: Option<Explicit>,
     graphs: Option<bool>,
-    runners: Arc<Mutex<HashMap<String, Runners>>>,
+    runners: Arc<Mutex<HashMap<RunnerOf, Runners>>>,
 }
+
+/// An instance of a program: its path, and where the names of its types lie.
+type RunnerOf = (String, usize);
 
 /// A schedule for one kernel.
 #[derive(Clone)]
@@ -269,7 +272,8 @@ impl World for Stream {
     }
 
     fn run(&self, program: ProgramDef, args: Vec<Argument>) -> Result<(), Error> {
-        let path = program.path();
+        // The types' short names may be those of other types, too; the instance is the same only where the types are.
+        let path = (program.path(), program.instance.as_ptr() as usize);
         // Taken out while it runs, so that other threads may run other programs; two runs of one program have two workspaces.
         let known = self.runners.lock().unwrap_or_else(|e| e.into_inner()).remove(&path);
         let mut runners = match known {

@@ -28,7 +28,8 @@ pub struct Unbuilt {
     pub error: String,
 }
 
-/// The subjects of names, or all: every challenge, and every kernel that neither a challenge nor a ladder uses. Of all, those that cannot be built stand apart:
+/// The subjects of names, or all: every challenge, and every kernel that neither a challenge nor a ladder uses; girih's own are parts of its
+/// algorithms, and mean nothing by themselves. Of all, those that cannot be built stand apart:
 /// the others are worth the command's work all the same.
 ///
 /// # Errors
@@ -41,7 +42,8 @@ pub fn subjects(names: &[String], all: bool) -> Result<(Vec<Subject>, Vec<Unbuil
         };
     }
     let used = in_programs();
-    let bare: Vec<KernelDef> = kernels().into_iter().filter(|d| !used.contains(&d.path())).collect();
+    let bare: Vec<KernelDef> =
+        kernels().into_iter().filter(|d| !d.module.starts_with("girih::algorithms") && !used.contains(&d.path())).collect();
     let (found, unbuilt) = built(&challenges(), &bare);
     if found.is_empty() && unbuilt.is_empty() { Err(EMPTY.into()) } else { Ok((found, unbuilt)) }
 }

@@ -7,7 +7,7 @@ pub mod walk;
 
 use crate::error::CompileError;
 use crate::loc::SourceLoc;
-use crate::registry::KernelDef;
+use crate::registry::{KernelDef, instance_path};
 use crate::tile::{Param, RequirementKind};
 use crate::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
 
@@ -226,13 +226,15 @@ pub struct Requirement {
     pub loc: SourceLoc,
 }
 
-/// A registered `#[program]` function.
+/// One instance of a `#[program]` function.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramDef {
     /// The function's name.
     pub name: &'static str,
     /// `crate::module` of the function.
     pub module: &'static str,
+    /// Types of this instance: `[("K", "f32")]`.
+    pub instance: &'static [(&'static str, &'static str)],
     /// The function's place.
     pub loc: SourceLoc,
     /// Builds its IR.
@@ -240,9 +242,9 @@ pub struct ProgramDef {
 }
 
 impl ProgramDef {
-    /// `crate::module::name`.
+    /// `crate::module::name` with the instance's types: `sorting::in_order<f32>`.
     pub fn path(&self) -> String {
-        format!("{}::{}", self.module, self.name)
+        instance_path(self.module, self.name, self.instance)
     }
 }
 
