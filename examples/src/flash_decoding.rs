@@ -78,12 +78,13 @@ pub fn join_parts<T: Float>(
     out: &mut Tensor<T, 4>,
     chunks: Scalar<i64>,
 ) {
-    let [largest, totals] = [largest, totals].map(|x| x.slice(0, 0, parts.len(0)));
+    let parts = parts.slice(1, 0, out.len(1));
+    let [largest, totals] = [largest, totals].map(|x| x.slice(0, 0, parts.len(0)).slice(1, 0, out.len(1)));
     for (b, g, r, d) in out.tiles([Size::from(1), Size::from(1), R, D]) {
         let (first, group) = (b.number() * chunks, g.number());
         let (mut most, mut total) = (full::<f32>([R], f32::MIN), zeros::<f32>([R]));
         let mut sum = zeros::<f32>([R, D]);
-        for c in first..first + chunks {
+        for c in first..(first + chunks).min(parts.len(0)) {
             let other = largest.load((c, group, r));
             let next = most.max(other);
             let (kept, added) = ((most - next).exp2_approx(), (other - next).exp2_approx());

@@ -153,7 +153,7 @@ fn every_schedule_computes_what_eval_computes() {
         .into_iter()
         // Positions that an author says to lie inside must; chunks of a paged cache are as many as its program makes parts for.
         .filter(|k| {
-            !["cooperating", "dots", "scans", "threads::kernels", "taken_as_they_are", "flash_decoding"].iter().any(|p| k.path.contains(p))
+            !["cooperating", "dots", "scans", "threads::kernels", "taken_as_they_are", "decode_parts"].iter().any(|p| k.path.contains(p))
         })
         .filter(|k| !stood_for(k))
         .collect();

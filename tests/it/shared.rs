@@ -45,8 +45,8 @@ fn barriers_stand_between_conflicting_accesses_only() {
     // Taken again, the fill waits for the reads of the last turn: an array of the author's has one copy, which keeps what is not written.
     assert_eq!(barriers(kernels::alike_in_tile::Kernel::def(), &[("G", 1)]), 3);
     // Adds of all turns commute: the block meets before the loop and after it.
-    use girih_examples::histogramming::histogram_256;
-    assert_eq!(barriers(histogram_256::Kernel::def(), &[]), 2);
+    use girih::algorithms::{Value, histogram_256};
+    assert_eq!(barriers(histogram_256::Kernel::<i32, Value>::def(), &[]), 2);
     // The fill before the loop needs none: the loop fills again first. Write, read, and the next turn's fill.
     assert_eq!(barriers(kernels::mirrored_tiles::Kernel::def(), &[("G", 1)]), 3);
 }
@@ -77,14 +77,14 @@ fn a_missing_barrier_is_a_race() {
 
 #[test]
 fn copies_lie_side_by_side() {
-    use girih_examples::histogramming::histogram_256;
-    let one = lowered(histogram_256::Kernel::def(), &[("K", 1)]);
-    let many = lowered(histogram_256::Kernel::def(), &[("K", 32)]);
+    use girih::algorithms::{Value, histogram_256};
+    let one = lowered(histogram_256::Kernel::<i32, Value>::def(), &[("K", 1)]);
+    let many = lowered(histogram_256::Kernel::<i32, Value>::def(), &[("K", 32)]);
     assert_eq!((one.shared[0].len, many.shared[0].len), (256, 256 * 32));
     // An array that is scattered to has no copies.
     let slots = lowered(kernels::slots::Kernel::def(), &[]);
     assert!(slots.shared.iter().all(|a| a.len <= 128), "{:?}", slots.shared);
-    let kernel = (histogram_256::Kernel::def().build)().unwrap();
+    let kernel = (histogram_256::Kernel::<i32, Value>::def().build)().unwrap();
     let mut s = Schedule::default_of(&kernel);
     let at = kernel.knobs.iter().position(|k| k.name == "K").unwrap();
     s.choices[at] = girih_core::schedule::Choice::Int(3);

@@ -282,7 +282,7 @@ fn tensors_are_not_exchanged_in_recorded_loops() {
     let tensor = Param { name: "x".into(), kind: ParamKind::Tensor { dtype: DType::F32, rank: 1, mutable: false } };
     let params = vec![tensor, Param { name: "n".into(), kind: ParamKind::Scalar(DType::I32) }];
     let header = Header { name: "wrong", module: module_path!(), loc, source: include_str!("spellings.rs"), params };
-    let built = build::program(header, || body(&Tensor::symbol(0), Scalar::symbol(1)));
+    let built = build::program(header, &[], || body(&Tensor::symbol(0), Scalar::symbol(1)));
     let text = built.expect_err("tensors are exchanged").to_string();
     assert_eq!(text.matches("is another tensor after this loop or branch").count(), 4, "{text}");
     says(&text, &["`a` is another tensor", "step(&a, &mut b); step(&b, &mut a);"]);

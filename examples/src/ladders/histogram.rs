@@ -1,13 +1,13 @@
 //! A histogram: where its counters lie.
 
-use crate::histogramming::histogram_global;
+use girih::algorithms::{Value, histogram_global};
 use girih::prelude::*;
 
 /// What the lowest rung runs.
 #[program]
 pub fn solve(x: &Tensor<i32, 1>, bins: &mut Tensor<i32, 1>) {
     bins.fill(0);
-    histogram_global(x, bins);
+    histogram_global::<i32, Value>(x, bins);
 }
 
 girih::ladder! {

@@ -1,6 +1,6 @@
 //! Elements that are kept, side by side and in their order, in one pass.
 
-use super::look_back::{count_of_all, look_back};
+use super::look_back::look_back;
 use crate::prelude::*;
 
 /// Threads of a block.
@@ -25,7 +25,7 @@ impl<T: Num + ScalarOperand<T>> Keep<T> for Positive {
     }
 }
 
-/// The kept ones of a block's tile go to `kept`, behind those of all tiles before it.
+/// The kept ones of a block's tile go to `kept`, behind those of all tiles before it; gives how many are kept of all up to here.
 ///
 /// The tile has `512 * each` elements and comes from a loop that says `.in_order()`; `states` has a word for each tile, which is 0 before the launch,
 /// as [`look_back`] wants it: behind the launch [`last_total`](super::last_total()) says how many are kept. `keep` gets elements and their positions; it decides for
@@ -41,13 +41,14 @@ pub fn keep_tile<T: Elem>(
     tile: Scalar<i64>,
     each: usize,
     keep: impl Fn(Tile<T>, Tile<i32>) -> Tile<bool>,
-) {
+) -> Scalar<i32> {
     let size = THREADS * each as i32;
     let me = tile.cast::<i32>();
     let (thread, lane, warp) = (threads(THREADS), lanes(THREADS), warps(THREADS));
     let mine = thread + me * size;
     let v: Vec<Tile<T>> = (0..each).map(|e| x.gather(mine + e as i32 * THREADS)).collect();
-    let mask: Vec<Tile<u32>> = (0..each).map(|e| keep(v[e], mine + e as i32 * THREADS).ballot()).collect();
+    let keeps: Vec<Tile<bool>> = (0..each).map(|e| keep(v[e], mine + e as i32 * THREADS)).collect();
+    let mask: Vec<Tile<u32>> = keeps.iter().map(|keeps| keeps.ballot()).collect();
     let mut found = shared_uninit::<i32>([WARPS * each as i32]).by_hand();
     if lane == 0 {
         for e in 0..each {
@@ -68,7 +69,7 @@ pub fn keep_tile<T: Elem>(
     let below = (full::<u32>([THREADS], 1) << lane.cast::<u32>()) - 1;
     for e in 0..each {
         let slot = found.gather(warp + e as i32 * WARPS) + (mask[e] & below).count_ones().cast::<i32>();
-        if ((mask[e] >> lane.cast::<u32>()) & 1) == 1 {
+        if keeps[e] {
             own.scatter(slot, v[e]);
         }
     }
@@ -79,9 +80,10 @@ pub fn keep_tile<T: Elem>(
             kept.scatter(k + before, own.gather(k));
         }
     }
+    before + count
 }
 
-/// kept = the elements that a rule keeps.
+/// kept = the elements that a rule keeps, count = how many these are.
 #[kernel(
     tile(T = 4096),
     coarsen(C of T = 8),
@@ -89,13 +91,21 @@ pub fn keep_tile<T: Elem>(
     cache(H = [Default, Loads, Streaming]),
     types(E = [f32, i32], P = [Positive])
 )]
-pub fn keep_in_order<E: Elem, P: Keep<E>>(x: &Tensor<E, 1>, kept: &mut Tensor<E, 1>, states: &mut Tensor<u64, 1>) {
+pub fn keep_in_order<E: Elem, P: Keep<E>>(
+    x: &Tensor<E, 1>,
+    kept: &mut Tensor<E, 1>,
+    states: &mut Tensor<u64, 1>,
+    count: &mut Tensor<i32, 1>,
+) {
     for t in x.tiles([T]).in_order() {
-        keep_tile(x, kept, states, t.number(), EACH, |v, _| P::keep(v));
+        let so_far = keep_tile(x, kept, states, t.number(), EACH, |v, _| P::keep(v));
+        if t.end() >= x.len(0) {
+            count.scatter(0, so_far);
+        }
     }
 }
 
-/// kept = the elements whose flag is set.
+/// kept = the elements whose flag is set, count = how many these are.
 #[kernel(
     tile(T = 4096),
     coarsen(C of T = 8),
@@ -103,10 +113,19 @@ pub fn keep_in_order<E: Elem, P: Keep<E>>(x: &Tensor<E, 1>, kept: &mut Tensor<E,
     cache(H = [Default, Loads, Streaming]),
     types(E = [f32, i32])
 )]
-pub fn keep_flagged_in_order<E: Elem>(x: &Tensor<E, 1>, flags: &Tensor<bool, 1>, kept: &mut Tensor<E, 1>, states: &mut Tensor<u64, 1>) {
+pub fn keep_flagged_in_order<E: Elem>(
+    x: &Tensor<E, 1>,
+    flags: &Tensor<bool, 1>,
+    kept: &mut Tensor<E, 1>,
+    states: &mut Tensor<u64, 1>,
+    count: &mut Tensor<i32, 1>,
+) {
     let flags = flags.slice(0, 0, x.len(0));
     for t in x.tiles([T]).in_order() {
-        keep_tile(x, kept, states, t.number(), EACH, |_, at| flags.gather(at));
+        let so_far = keep_tile(x, kept, states, t.number(), EACH, |_, at| flags.gather(at));
+        if t.end() >= x.len(0) {
+            count.scatter(0, so_far);
+        }
     }
 }
 
@@ -135,8 +154,7 @@ pub fn keep_flagged_in_order<E: Elem>(x: &Tensor<E, 1>, flags: &Tensor<bool, 1>,
 pub fn keep_if<E: Elem, P: Keep<E>>(x: &Tensor<E, 1>, kept: &mut Tensor<E, 1>, count: &mut Tensor<i32, 1>) {
     if x.len(0) > 0 {
         let mut states = temp_filled([(x.len(0) + 4095) / 4096], 0u64);
-        keep_in_order::<E, P>(x, kept, &mut states);
-        count_of_all(&states, count);
+        keep_in_order::<E, P>(x, kept, &mut states, count);
     } else {
         count.fill(0);
     }
@@ -147,8 +165,7 @@ pub fn keep_if<E: Elem, P: Keep<E>>(x: &Tensor<E, 1>, kept: &mut Tensor<E, 1>, c
 pub fn keep_flagged<E: Elem>(x: &Tensor<E, 1>, flags: &Tensor<bool, 1>, kept: &mut Tensor<E, 1>, count: &mut Tensor<i32, 1>) {
     if x.len(0) > 0 {
         let mut states = temp_filled([(x.len(0) + 4095) / 4096], 0u64);
-        keep_flagged_in_order(x, flags, kept, &mut states);
-        count_of_all(&states, count);
+        keep_flagged_in_order(x, flags, kept, &mut states, count);
     } else {
         count.fill(0);
     }

@@ -56,16 +56,16 @@ where
     T: Elem + ScalarOperand<T>,
 {
     let (own, begins) = own;
-    let lane = iota::<i64>(32);
+    let lane = iota::<i32>(32);
     let known = begins || tile == 0;
     states.atomic_set(tile, word(own) | select(known, scalar(ALL), scalar(OWN)));
     let none = scalar::<T>(identity);
     let mut before = none;
-    let mut end = tile;
+    let mut end = tile.cast::<i32>();
     while end > 0 {
         let near = end - 1 - lane;
-        let words = select(near < 0, ALL, states.fetch(near.max(0)));
-        let state = (words >> 62).cast::<i64>();
+        let words = select(near < 0, ALL, states.fetch(near.max(0)).or(0));
+        let state = (words >> 62).cast::<i32>();
         // The nearest tile that has more or less to say than its own part; odd where it has nothing yet.
         let first = select(state == 1, 64, lane * 2 + select(state == 0, 1, 0)).min_all();
         if (first & 1) == 0 {
@@ -94,12 +94,4 @@ fn word<T: Elem>(value: Scalar<T>) -> Scalar<u64> {
 #[device]
 pub fn last_total<T: Elem>(states: &Tensor<u64, 1>) -> Scalar<T> {
     states.at(states.len(0) - 1).cast::<u32>().bitcast::<T>()
-}
-
-/// count = what the counts of all tiles come to.
-#[kernel(tile(B = 1))]
-pub fn count_of_all(states: &Tensor<u64, 1>, count: &mut Tensor<i32, 1>) {
-    for b in count.tiles([B]) {
-        count.store(b, last_total::<i32>(states).splat([B]));
-    }
 }

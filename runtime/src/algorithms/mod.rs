@@ -11,7 +11,7 @@ mod selecting;
 mod sorting;
 
 pub use compacting::{Keep, Positive, keep_flagged, keep_if, keep_tile};
-pub use counting::{Binning, Value, histogram};
+pub use counting::{Binning, Value, histogram, histogram_256, histogram_8192, histogram_global};
 pub use keys::{Ascending, Descending, Direction, Number, Order, SortKey, Word};
 pub use look_back::{last_total, look_back, look_back_to};
 pub use merging::merge;

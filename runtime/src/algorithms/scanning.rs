@@ -1,7 +1,7 @@
 //! Scans and sums of runs over whole vectors, in one pass: blocks look back at what the tiles before theirs have left.
 
 use super::keys::Word;
-use super::look_back::{count_of_all, look_back, look_back_to};
+use super::look_back::{look_back, look_back_to};
 use crate::prelude::*;
 
 /// An associative operator on elements.
@@ -106,7 +106,7 @@ where
     }
 }
 
-/// Keys of runs of equal neighbours, and what the values of each run come to.
+/// Keys of runs of equal neighbours, what the values of each run come to, and how many runs there are.
 #[kernel(
     tile(T = 4096),
     coarsen(C of T = [16, 8, 4]),
@@ -122,17 +122,19 @@ pub fn reduce_runs<K, E, O>(
     run_values: &mut Tensor<E, 1>,
     counts: &mut Tensor<u64, 1>,
     states: &mut Tensor<u64, 1>,
+    count: &mut Tensor<i32, 1>,
 ) where
     K: Num,
     E: Word<Bits = u32> + ScalarOperand<E>,
     O: Operator<E>,
 {
     let values = values.slice(0, 0, keys.len(0));
-    let last = keys.len(0) - 1;
+    let last = (keys.len(0) - 1).cast::<i32>();
     for t in keys.tiles([T]).in_order() {
-        let (key, at) = (keys.load(t), t.coords());
-        let begins = at == 0 || key != keys.gather_in_bounds((at - 1).max(0));
-        let ends = at == last || key != keys.gather_in_bounds((at + 1).min(last));
+        let near = keys.window(t, [(1, 1)], Boundary::Clamp);
+        let (key, at) = (near.at(0), t.coords().cast::<i32>());
+        let begins = at == 0 || key != near.at(-1);
+        let ends = at == last || key != near.at(1);
         // Where a run begins, what lies in front is forgotten.
         let since = |a: (Scalar<i32>, Scalar<E>), b: (Scalar<i32>, Scalar<E>)| (a.0 + b.0, select(b.0 != 0, b.1, O::join(a.1, b.1)));
         let (run, value) = (begins.cast::<i32>(), values.load(t)).scan(0, (0, O::identity()), since);
@@ -142,6 +144,9 @@ pub fn reduce_runs<K, E, O>(
         if ends {
             run_keys.scatter(run + (runs - 1), key);
             run_values.scatter(run + (runs - 1), whole);
+        }
+        if t.end() >= keys.len(0) {
+            count.scatter(0, runs + run.total());
         }
     }
 }
@@ -166,8 +171,7 @@ pub fn reduce_by_key<K, E, O>(
     if keys.len(0) > 0 {
         let tiles = (keys.len(0) + 4095) / 4096;
         let (mut counts, mut states) = (temp_filled([tiles], 0u64), temp_filled([tiles], 0u64));
-        reduce_runs::<K, E, O>(keys, values, run_keys, run_values, &mut counts, &mut states);
-        count_of_all(&counts, count);
+        reduce_runs::<K, E, O>(keys, values, run_keys, run_values, &mut counts, &mut states, count);
     } else {
         count.fill(0);
     }
