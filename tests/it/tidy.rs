@@ -85,6 +85,9 @@ fn only_one_module_names_the_driver() {
     let found = code_with(&["dsl-core/", "dsl-macros/", "runtime/", "examples/"], &["cudarc::"]);
     let elsewhere = found.into_iter().filter(|l| !l.starts_with("runtime/src/device/cuda/"));
     none(elsewhere.collect(), "only runtime/src/device/cuda names cudarc");
+    let found = code_with(&["dsl-core/", "dsl-macros/", "runtime/", "examples/"], &["nvml_wrapper::"]);
+    let elsewhere = found.into_iter().filter(|l| !l.starts_with("runtime/src/device/nvml.rs"));
+    none(elsewhere.collect(), "only runtime/src/device/nvml.rs names nvml-wrapper");
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub mod winners;
 pub use absent::Store;
 #[cfg(feature = "tune")]
 pub use database::Store;
+#[cfg(feature = "tune")]
+pub use trial::THROTTLED;
 pub use trial::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried};
 
 use std::path::PathBuf;

@@ -138,6 +138,8 @@ pub struct SiteOutcome {
     pub median_us: Option<f64>,
     /// Between which times its median lies in 95 of 100 cases, by the samples of the final comparison.
     pub interval_us: Option<(f64, f64)>,
+    /// That the winner's time was taken while the GPU was throttled, and why it was.
+    pub throttled: Option<String>,
     /// The verdict on its cubin, where there is one.
     pub acceptance: Option<Acceptance>,
     /// The naive schedule's, if it was tried.

@@ -130,8 +130,8 @@ impl Site<'_> {
             let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
             let first = parse_schedule(self.kernel, first).ok().filter(|f| pool.place(f).is_some_and(|at| pool.known(at).is_none()));
             let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time));
-            let (twins, raced) = Default::default();
-            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, raced };
+            let (twins, raced, throttled) = Default::default();
+            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, raced, throttled };
             let outcome =
                 search::search(&order, &mut *self.options.strategy.walk(), &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
@@ -139,9 +139,9 @@ impl Site<'_> {
             compile_until(Some(Instant::now()));
             // What was known best is not given up for what is perhaps slower.
             let untried = measure.first.is_some() && time.is_some() && !self.stop.load(Ordering::Relaxed);
-            (untried, Outcome { best: outcome.best.filter(|_| !untried), ..outcome }, measure.raced)
+            (untried, Outcome { best: outcome.best.filter(|_| !untried), ..outcome }, measure.raced, measure.throttled)
         });
-        let (untried, outcome, raced) = outcome;
+        let (untried, outcome, raced, throttled) = outcome;
         if untried {
             log.progress.note(&format!("{}: there was no time for {first}, which is known best", self.program.names[self.launch.site]));
         }
@@ -158,10 +158,13 @@ impl Site<'_> {
                 let large = streaming.filter(|_| alone);
                 large.iter().try_for_each(|large| self.elect_streaming(&key, large))?;
                 let outcome = Outcome { tried: outcome.tried + was_early, ..outcome };
-                let raced = outcome.best.and_then(|(winner, _)| raced.get(&winner));
+                let raced = outcome.best.and_then(|(winner, _)| raced.get(&winner)).filter(|samples| !samples.is_empty());
+                let of_trial =
+                    || trials.iter().rev().find(|t| outcome.best.is_some_and(|(b, _)| pool.get(b).name == t.schedule))?.throttled();
+                let throttled = if raced.is_some() { throttled } else { of_trial().map(str::to_string) };
                 let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)?;
                 let interval_us = raced.and_then(|samples| search::interval(samples));
-                Ok(SiteOutcome { large, interval_us, ..concluded })
+                Ok(SiteOutcome { large, interval_us, throttled, ..concluded })
             }
         }
     }
@@ -192,6 +195,8 @@ impl Site<'_> {
         let mut former = self.store.trials(key).map_err(|e| e.to_string())?;
         // Former versions remembered what they had no time for.
         former.retain(|t| t.status != Status::Untried && !t.reason.starts_with("there was no time"));
+        // These may be faster than they looked.
+        former.retain(|t| t.throttled().is_none());
         former.retain(|t| parse_schedule(self.kernel, &t.schedule).is_ok_and(|s| t.code == self.code(&s)));
         Ok(former)
     }
@@ -338,6 +343,7 @@ impl Site<'_> {
             winner: outcome.best.map(|(b, _)| pool.get(b)).map(|c| (c.name, c.schedule.attribute(self.kernel))),
             median_us: outcome.best.map(|(_, t)| t),
             interval_us: None,
+            throttled: None,
             acceptance: None,
             naive_us,
             ranking,
