@@ -11,7 +11,7 @@ mod absent;
 #[cfg(feature = "tune")]
 mod database;
 #[cfg(all(test, feature = "tune"))]
-mod faults;
+pub(crate) mod faults;
 #[cfg(feature = "tune")]
 pub mod provenance;
 #[cfg(feature = "tune")]

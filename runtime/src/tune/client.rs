@@ -222,8 +222,14 @@ impl WorkerMeasure {
     pub fn trial(&mut self, schedule: &str, limit_us: Option<f64>) -> Trial {
         let request = Request::Trial { schedules: self.way(schedule), limit_us };
         let schedule = schedule.to_string();
-        let limit = self.left(self.limit);
-        let (status, reason, samples_us) = match self.ask(&request, limit) {
+        let mut limit = self.left(self.limit);
+        let mut answer = self.ask(&request, limit);
+        if matches!(&answer, Err(Gone::Died(status)) if is_from_outside(status)) {
+            // Nothing that a candidate does looks like this: it is asked for again, once.
+            limit = self.left(self.limit);
+            answer = self.ask(&request, limit);
+        }
+        let (status, reason, samples_us) = match answer {
             Ok(Reply::Measured { samples_us, throttled }) => (Status::Measured, throttled.unwrap_or_default(), samples_us),
             Ok(Reply::Slow { samples_us }) => (Status::Slow, String::new(), samples_us),
             Ok(Reply::Rejected { reason }) => (Status::Rejected, reason, Vec::new()),
@@ -255,6 +261,11 @@ impl WorkerMeasure {
             _ => vec![Vec::new(); ways.len()],
         }
     }
+}
+
+/// Whether a process ended by a signal that somebody else sends: an administrator, or a machine that is short of memory.
+fn is_from_outside(status: &str) -> bool {
+    ["(SIGKILL)", "(SIGTERM)"].iter().any(|signal| status.contains(signal))
 }
 
 #[cfg(test)]
@@ -299,6 +310,22 @@ mod tests {
         let (first, second) = (measure.trial("T=1", None), measure.trial("T=1", None));
         assert_eq!((first.status, first.reason.as_str()), (Status::Crashed, "illegal address"));
         assert_eq!(second.reason, "illegal address", "a lost worker is replaced");
+    }
+
+    /// Somebody else kills a worker: that says nothing of the candidate.
+    #[test]
+    fn a_worker_that_is_killed_from_outside_costs_nothing() {
+        let once = std::env::temp_dir().join(format!("girih-killed-once-{}", std::process::id()));
+        let _ = std::fs::remove_file(&once);
+        let kill = format!("if mkdir {0} 2> /dev/null; then kill -9 $$; fi", once.display());
+        let mut measure = worker(&format!(r#"read trial; {kill}; echo '{{"measured":{{"samples_us":[3.0]}}}}'"#));
+        let trial = measure.trial("T=1", None);
+        assert_eq!((trial.status, trial.median_us), (Status::Measured, Some(3.0)), "{}", trial.reason);
+        std::fs::remove_dir(&once).expect("one worker was killed");
+        // What the candidate may have done itself is not tried again.
+        let mut measure = worker(&format!("read trial; if mkdir {} 2> /dev/null; then kill -SEGV $$; fi; sleep 9", once.display()));
+        assert_eq!(measure.trial("T=1", None).status, Status::Crashed);
+        std::fs::remove_dir(&once).expect("one worker died");
     }
 
     #[test]

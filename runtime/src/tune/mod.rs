@@ -9,6 +9,8 @@
 //! their best so far, until no site changes any more; and so for each choice of its variants.
 
 mod ahead;
+#[cfg(test)]
+mod by_shell;
 pub(crate) mod client;
 mod clock;
 pub mod contents;
@@ -16,6 +18,9 @@ pub mod counted;
 mod demands;
 pub(crate) mod dry_run;
 mod early;
+mod election;
+#[cfg(test)]
+mod faults;
 pub mod floor;
 pub mod launches;
 mod model_ranking;

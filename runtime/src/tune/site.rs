@@ -5,7 +5,7 @@ use super::client::WorkerMeasure;
 use super::clock::reserve;
 use super::demands::Compiling;
 use super::early::Early;
-use super::launches::{self, Launch};
+use super::launches::Launch;
 use super::pool::Pool;
 use super::predict::Prediction;
 use super::search::{Budget, Candidates, Outcome, Strategy};
@@ -17,7 +17,7 @@ use crate::compile::nvrtc::compile_until;
 use crate::launch::program_schedule::Joint;
 use crate::measure::acceptance::Acceptance;
 use crate::store::winners;
-use crate::store::{Elected, Status, Store, Trial, TrialKey};
+use crate::store::{Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use girih_core::lower::lower;
@@ -78,6 +78,7 @@ impl Site<'_> {
         let (space, listed) = self.space()?;
         let mut former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
         let first = &schedules[self.launch.site];
+        let before = self.store.elected_for(&self.elected_key(&key)).map_err(|e| e.to_string())?;
         if let Some((count, other)) = self.store.made_elsewhere(&key).map_err(|e| e.to_string())?.filter(|_| !self.options.fresh) {
             progress.note(&format!("{count} trials of earlier runs were made under {other}; --fresh makes them again"));
         }
@@ -162,9 +163,10 @@ impl Site<'_> {
                 let of_trial =
                     || trials.iter().rev().find(|t| outcome.best.is_some_and(|(b, _)| pool.get(b).name == t.schedule))?.throttled();
                 let throttled = if raced.is_some() { throttled } else { of_trial().map(str::to_string) };
-                let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)?;
+                let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials);
+                let elected = self.elect(&key, &concluded, before.as_ref(), log.progress)?;
                 let interval_us = raced.and_then(|samples| search::interval(samples));
-                Ok(SiteOutcome { large, interval_us, throttled, ..concluded })
+                Ok(SiteOutcome { large, interval_us, throttled, elected, ..concluded })
             }
         }
     }
@@ -255,19 +257,6 @@ impl Site<'_> {
         streaming_choice::streaming(self.subject, self.sizes, self.target.l2 as f64, self.options, place, (&winner, us), trials, self.end)
     }
 
-    /// Elects a schedule for large tensors, unless a faster one is known there.
-    fn elect_streaming(&self, key: &TrialKey, streaming: &Streaming) -> Result<(), String> {
-        let launches = launches::at(self.subject, &streaming.sizes)?;
-        let Some(launch) = launches.into_iter().find(|l| l.site == self.launch.site) else { return Ok(()) };
-        let (facts, sizes) = (launch.facts.to_string(), streaming.sizes.to_string());
-        let key = TrialKey { facts, lengths: Some(launch.lengths), sizes, ..key.clone() };
-        if self.store.elected_for(&key).map_err(|e| e.to_string())?.is_some_and(|(_, us)| us <= streaming.median_us) {
-            return Ok(());
-        }
-        let elected = Elected { key, schedule: streaming.schedule.clone(), median_us: streaming.median_us };
-        self.store.elect(&elected).map_err(|e| e.to_string())
-    }
-
     /// What the model gives the other launch sites under these schedules; 0 where times are measured.
     fn others_us(&self, ways: &[Schedule]) -> Result<f64, String> {
         let mut sum = 0.0;
@@ -320,14 +309,7 @@ impl Site<'_> {
         outcome: Outcome,
         known: usize,
         trials: Vec<Trial>,
-    ) -> Result<SiteOutcome, String> {
-        let elected = outcome.best.map(|(best, median_us)| {
-            let key = TrialKey { sizes: self.sizes.to_string(), ..key.clone() };
-            Elected { key, schedule: pool.get(best).name, median_us }
-        });
-        if let Some(elected) = &elected {
-            self.store.elect(elected).map_err(|e| e.to_string())?;
-        }
+    ) -> SiteOutcome {
         let mut dropped = BTreeMap::new();
         for t in trials.iter().filter(|t| t.median_us.is_none()) {
             *dropped.entry(format!("{}: {}", t.status.name(), t.reason.lines().next().unwrap_or(""))).or_default() += 1;
@@ -337,7 +319,7 @@ impl Site<'_> {
         let mut ranking: Vec<Trial> = trials.into_iter().filter(|t| t.right_us().is_some()).collect();
         ranking.sort_by(|a, b| a.median_us.unwrap_or(f64::MAX).total_cmp(&b.median_us.unwrap_or(f64::MAX)));
         ranking.truncate(10);
-        Ok(SiteOutcome {
+        SiteOutcome {
             site: self.program.names[self.launch.site].clone(),
             kernel: key.kernel.clone(),
             winner: outcome.best.map(|(b, _)| pool.get(b)).map(|c| (c.name, c.schedule.attribute(self.kernel))),
@@ -350,8 +332,8 @@ impl Site<'_> {
             large: None,
             counts: (outcome.tried, known, outcome.left),
             dropped,
-            elected,
+            elected: None,
             won: outcome.best.map(|(b, _)| Box::new((self.kernel.clone(), self.launch.facts.clone(), pool.get(b).schedule))),
-        })
+        }
     }
 }
