@@ -24,6 +24,7 @@ mod faults;
 pub mod floor;
 pub mod launches;
 mod model_ranking;
+mod order;
 mod pool;
 pub mod predict;
 pub mod program;

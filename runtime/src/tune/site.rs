@@ -11,7 +11,7 @@ use super::predict::Prediction;
 use super::search::{Budget, Candidates, Outcome, Strategy};
 use super::streaming_choice::{self, Streaming};
 use super::trials::{First, Inner, Log, Trials, eligible_us};
-use super::{Among, By, Options, Progress, SiteOutcome, code, digest, model_ranking, program, search};
+use super::{Among, By, Options, Progress, SiteOutcome, code, digest, program, search};
 use crate::compile::Compiled;
 use crate::compile::nvrtc::compile_until;
 use crate::launch::program_schedule::Joint;
@@ -63,7 +63,7 @@ pub(crate) fn beside_text(sizes: &Sizes, subject: &str, site: &str) -> String {
 
 impl Site<'_> {
     /// How long the model may take to put candidates in order: a small part of the budget, which is better spent on trials.
-    fn ordering(&self) -> Duration {
+    pub(super) fn ordering(&self) -> Duration {
         self.budget.time.map_or(Duration::from_secs(30), |t| t / 6)
     }
 
@@ -104,6 +104,10 @@ impl Site<'_> {
         {
             pool.add(first);
         }
+        let seeds = if self.shortlist.is_some() || listed.is_some() { Vec::new() } else { self.seeds(&space) };
+        for seed in &seeds {
+            pool.add(seed.clone());
+        }
         let known_count = (0..pool.len()).filter(|c| known_before.contains(&pool.get(*c).name)).count();
         progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
 
@@ -118,7 +122,9 @@ impl Site<'_> {
         if let Some(Among::Shard(shard)) = self.options.among {
             pool.deal(shard);
         }
-        let order = self.order(&pool, &prediction, [parse_schedule(self.kernel, first).ok(), naive.clone()]);
+        let first_of_all = [parse_schedule(self.kernel, first).ok(), naive.clone()].into_iter().flatten();
+        let dealt = seeds.into_iter().filter(|seed| pool.place(seed).is_some_and(|c| pool.is_dealt(c)));
+        let order = self.order(&pool, &prediction, first_of_all.chain(dealt).collect());
         let best_us = former.iter().filter_map(eligible_us).reduce(f64::min);
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
         let unknown = order.iter().filter(|c| pool.known(**c).is_none()).map(|c| pool.get(*c).schedule).collect();
@@ -205,22 +211,6 @@ impl Site<'_> {
 
     fn code(&self, candidate: &Schedule) -> Option<u64> {
         code(self.kernel, &self.launch.facts, candidate, self.target)
-    }
-
-    /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before.
-    fn order(&self, pool: &Pool, prediction: &Prediction, first: [Option<Schedule>; 2]) -> Vec<usize> {
-        // The order matters only where the budget may leave candidates untried.
-        let limited = self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len());
-        let forecasts = match self.options.strategy {
-            strategy if strategy.asks_the_model() && limited => model_ranking::forecast(prediction, pool, self.ordering()),
-            _ => Vec::new(),
-        };
-        let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
-        let rest = self.options.strategy.order(pool.len(), &forecasts);
-        order.dedup();
-        let head = order.clone();
-        order.extend(rest.into_iter().filter(|c| !head.contains(c) && pool.is_dealt(*c)));
-        order
     }
 
     /// Adds to a candidate's trial what its code is under the tuned launch's facts; where it was timed also its registers, and what is amiss
