@@ -4,12 +4,17 @@
 
 use super::recordings::{recordings, target_of, way_of};
 use girih::challenge::Sizes;
-use girih::store::{Status, Trial};
-use girih::tune::launches::at;
+use girih::launch::schedule_lookup;
+use girih::store::{Status, Trial, winners};
+use girih::subject::Subject;
+use girih::tune::launches::{Launch, at};
 use girih::tune::predict::Prediction;
-use girih::tune::recording::Recording;
+use girih::tune::recording::{Recording, Timed};
 use girih::tune::search::{Budget, Candidates, Measure, Observer, Strategy, search};
-use girih_core::schedule::Choice;
+use girih_core::schedule::space::Space;
+use girih_core::schedule::{Choice, Schedule};
+use girih_core::target::Target;
+use girih_core::tile::Kernel;
 use std::path::Path;
 
 /// Trials after which a strategy should be near the best.
@@ -21,6 +26,44 @@ const LOOK: f64 = 0.125;
 /// How near: the share of the best one's speed.
 const NEAR: f64 = 0.98;
 
+/// The recorded schedules of one way to run a program, the one of which the most are recorded.
+struct Ways {
+    subject: Subject,
+    sizes: Sizes,
+    target: &'static Target,
+    kernels: Vec<Kernel>,
+    launches: Vec<Launch>,
+    /// A schedule for each launch site, and what the program took.
+    timed: Vec<(Vec<Schedule>, f64)>,
+}
+
+impl Ways {
+    fn of(recording: &Recording) -> Option<Ways> {
+        let variants = |joint: &girih::launch::program_schedule::Joint| joint.variants.clone();
+        let alike = |a: &Timed, b: &Timed| variants(&a.joint) == variants(&b.joint);
+        let most = recording.timed.iter().max_by_key(|t| recording.timed.iter().filter(|o| alike(o, t)).count())?;
+        let (sizes, (subject, kernels, _)) = (Sizes::parse(&recording.sizes).ok()?, way_of(recording, most)?);
+        let launches = at(&subject, &sizes).ok()?;
+        let way = |t: &Timed| Some((way_of(recording, t)?.2, t.us));
+        let timed = recording.timed.iter().filter(|t| alike(t, most)).filter_map(way).collect();
+        Some(Ways { subject, sizes, target: target_of(recording), kernels, launches, timed })
+    }
+
+    /// Those under which the only launch does best at other lengths, by the committed winners, the nearest first: what the tuner begins with where
+    /// these lengths are new.
+    fn seeds(&self) -> Vec<usize> {
+        let [launch] = &self.launches[..] else { return Vec::new() };
+        let (kernel, lengths) = (&self.kernels[launch.site], Some(&launch.lengths));
+        let (path, facts) = (winners::kernel_path(kernel), launch.facts.to_string());
+        let same = winners::all().into_iter().filter(|w| w.kernel == path && w.lengths.as_ref() == lengths);
+        assert!(same.into_iter().all(|w| w.facts == facts), "{path}: winners for the same lengths are not told from seeds");
+        let near = schedule_lookup::near(kernel, &launch.facts, lengths, self.target, None);
+        let others = near.into_iter().filter(|(_, distance)| *distance > 0.0).collect();
+        let seeds = schedule_lookup::seeds(others, &Space::new(kernel, &launch.facts, self.target));
+        seeds.iter().filter_map(|seed| self.timed.iter().position(|(way, _)| way[launch.site] == *seed)).collect()
+    }
+}
+
 /// Candidates with what they took.
 struct Recorded {
     choices: Vec<Vec<Choice>>,
@@ -29,25 +72,19 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// The recorded schedules of one way to run a program, the one of which the most are recorded.
-    fn of(recording: &Recording) -> Option<Recorded> {
-        let target = target_of(recording);
-        let sizes = Sizes::parse(&recording.sizes).ok()?;
-        let variants = |joint: &girih::launch::program_schedule::Joint| joint.variants.clone();
-        let most =
-            recording.timed.iter().max_by_key(|t| recording.timed.iter().filter(|o| variants(&o.joint) == variants(&t.joint)).count())?;
-        let (mut choices, mut us, mut predicted) = (Vec::new(), Vec::new(), Vec::new());
-        let (subject, kernels, first) = way_of(recording, most)?;
-        let launches = at(&subject, &sizes).ok()?;
+    /// With what the model says of each.
+    fn of(recorded: &Ways) -> Option<Recorded> {
+        let Ways { subject, sizes, target, kernels, launches, timed } = recorded;
+        let first = &timed.first()?.0;
         let mut predictions = Vec::new();
-        for launch in &launches {
-            predictions.push((launch.site, Prediction::new(&subject, &sizes, (&kernels[launch.site], launch), target, first.clone())));
+        for launch in launches {
+            predictions.push((launch.site, Prediction::new(subject, sizes, (&kernels[launch.site], launch), target, first.clone())));
         }
-        for timed in recording.timed.iter().filter(|t| variants(&t.joint) == variants(&most.joint)) {
-            let Some((.., way)) = way_of(recording, timed) else { continue };
+        let (mut choices, mut us, mut predicted) = (Vec::new(), Vec::new(), Vec::new());
+        for (way, taken) in timed {
             predicted.push(predictions.iter().map(|(site, p)| p.rough_us_within(&way[*site], LOOK)).sum::<Option<f64>>());
             choices.push(way.iter().flat_map(|s| s.choices.clone()).collect());
-            us.push(timed.us);
+            us.push(*taken);
         }
         // As the tuner has it: what takes too long to predict is taken for average.
         let mut known: Vec<f64> = predicted.iter().copied().flatten().collect();
@@ -124,7 +161,13 @@ struct Outcome {
 }
 
 fn replayed(recorded: &Recorded, strategy: Strategy) -> Outcome {
-    let order = strategy.order(recorded.us.len(), &recorded.predicted);
+    replayed_from(&[], recorded, strategy)
+}
+
+/// The same, with some candidates before all others.
+fn replayed_from(seeds: &[usize], recorded: &Recorded, strategy: Strategy) -> Outcome {
+    let rest = strategy.order(recorded.us.len(), &recorded.predicted).into_iter().filter(|c| !seeds.contains(c));
+    let order: Vec<usize> = seeds.iter().copied().chain(rest).collect();
     let mut log = Log::default();
     let budget = Budget { time: None, trials: None };
     search(&order, &mut *strategy.walk(), recorded, budget, &mut Replay(recorded), &mut log);
@@ -158,7 +201,7 @@ fn the_default_is_chosen_by_recorded_times() {
     let update = std::env::var_os("GIRIH_UPDATE_DOCS").is_some();
     let recordings: Vec<Recording> = recordings().into_iter().step_by(if update { 1 } else { EVERY }).collect();
     let of = |i: usize| {
-        let recorded = Recorded::of(&recordings[i])?;
+        let recorded = Recorded::of(&Ways::of(&recordings[i])?)?;
         Some((recordings[i].name.clone(), recorded.us.len(), outcomes(&recorded)))
     };
     let all: Vec<(String, usize, [Outcome; 4])> = girih::cores::each_of(recordings.len(), of).into_iter().flatten().collect();
@@ -175,6 +218,30 @@ fn the_default_is_chosen_by_recorded_times() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance/strategies.md");
         std::fs::write(&file, table).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     }
+}
+
+/// Schedules that did best at other lengths: with them at the head of the order no recorded search needs more trials, and some need fewer. Winners
+/// for the recorded lengths on the same GPU have no part in it: they would be the answer. Of most kernels winners are known for one length only, so
+/// few recordings say anything.
+#[test]
+fn seeds_of_other_lengths_save_trials() {
+    let all = recordings();
+    let seeds = |recording: &Recording| {
+        let ways = Ways::of(recording)?;
+        let seeds = ways.seeds();
+        (!seeds.is_empty()).then(|| (recording.name.clone(), ways, seeds))
+    };
+    let seeded: Vec<(String, Ways, Vec<usize>)> = all.iter().filter_map(seeds).collect();
+    let needed = |(name, ways, seeds): &(String, Ways, Vec<usize>)| {
+        let recorded = Recorded::of(ways)?;
+        let without = replayed(&recorded, Strategy::Model).needed;
+        Some((name.clone(), without, replayed_from(seeds, &recorded, Strategy::Model).needed))
+    };
+    let needed: Vec<(String, f64, f64)> = girih::cores::each_of(seeded.len(), |i| needed(&seeded[i])).into_iter().flatten().collect();
+    println!("trials without seeds and with them: {needed:?}");
+    assert!(needed.len() >= 2, "seeds of {} recordings are recorded", needed.len());
+    assert!(needed.iter().all(|(_, without, with)| with <= without), "{needed:?}");
+    assert!(needed.iter().any(|(_, without, with)| with < without), "{needed:?}");
 }
 
 fn table(all: &[(String, usize, [Outcome; 4])]) -> String {

@@ -85,6 +85,17 @@ fn only_one_module_names_the_driver() {
     let found = code_with(&["dsl-core/", "dsl-macros/", "runtime/", "examples/"], &["cudarc::"]);
     let elsewhere = found.into_iter().filter(|l| !l.starts_with("runtime/src/device/cuda/"));
     none(elsewhere.collect(), "only runtime/src/device/cuda names cudarc");
+    let found = code_with(&["dsl-core/", "dsl-macros/", "runtime/", "examples/"], &["nvml_wrapper::"]);
+    let elsewhere = found.into_iter().filter(|l| !l.starts_with("runtime/src/device/nvml.rs"));
+    none(elsewhere.collect(), "only runtime/src/device/nvml.rs names nvml-wrapper");
+}
+
+/// How long trials take, and how long they may, is told by a clock that nobody sets.
+#[test]
+fn the_tuner_knows_no_clock_that_jumps() {
+    let found =
+        code_with(&["runtime/src/tune/", "runtime/src/measure/", "runtime/src/child.rs", "runtime/src/cli/tune.rs"], &["SystemTime"]);
+    none(found.into_iter().filter(|l| !l.contains("tests.rs:")).collect(), "the tuner and what measures use Instant");
 }
 
 #[test]

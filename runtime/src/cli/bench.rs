@@ -247,6 +247,9 @@ fn print(row: &Row, device: &Device) {
         if peers.is_empty() { row.note.clone().unwrap_or_default() } else { peers.join(", ") },
         shown_schedules(row),
     );
+    if let Some(throttled) = &row.throttled {
+        println!("{:<20} {throttled}", "");
+    }
     if let Some(below) = row.floor.contradicts(row.median_us) {
         println!("{:<20} wrong: {below}", "");
     }

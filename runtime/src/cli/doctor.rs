@@ -6,6 +6,7 @@ use crate::compile::nvrtc;
 use crate::compile::sass;
 use crate::device::Device;
 use crate::device::cuda;
+use crate::device::nvml::{Slowdown, Watched};
 use crate::store::winners;
 use crate::store::{self, Store};
 use serde_json::json;
@@ -54,7 +55,9 @@ pub fn run(args: &Args) -> Result<(), String> {
 
 fn findings() -> Vec<Finding> {
     let driver = cuda::driver_report().map(|r| format!("CUDA {}, {} GPU(s): {}", r.version, r.devices.len(), r.devices.join(", ")));
-    let gpu = Device::cuda(0).map(|d| format!("{}, compiled for as {} ({})", d.name(), d.target().name, d.target().arch));
+    let opened = Device::cuda(0);
+    let throttling = throttling(opened.as_ref().ok());
+    let gpu = opened.map(|d| format!("{}, compiled for as {} ({})", d.name(), d.target().name, d.target().arch));
     let compiler = nvrtc::identity().map(|i| {
         let archs: Vec<String> = i.archs.iter().map(|a| format!("sm_{a}")).collect();
         format!("{}.{} at {}, for {}", i.version.0, i.version.1, i.path.display(), archs.join(" "))
@@ -78,6 +81,7 @@ fn findings() -> Vec<Finding> {
             without: "kernels run on the simulator; `tune` predicts and `bench` cannot",
         },
         Finding { what: "GPU", found: gpu.map_err(|e| e.to_string()), without: "kernels run on the simulator" },
+        throttling,
         Finding {
             what: "NVRTC",
             found: compiler.map_err(|e| e.to_string()),
@@ -96,4 +100,37 @@ fn findings() -> Vec<Finding> {
             without: "`bench` shows no peers; set GIRIH_PYTHON to a python3 that has torch",
         },
     ]
+}
+
+/// Whether samples of a throttled GPU can be told from others.
+fn throttling(gpu: Option<&Device>) -> Finding {
+    let watched = gpu.ok_or("there is no GPU whose clocks could be watched".to_string()).and_then(Watched::of);
+    Finding {
+        what: "throttling",
+        found: watched.map(|watched| lowered(&watched.slowdowns())),
+        without: "samples that are taken while a GPU is too hot, or braked, are not told from others",
+    }
+}
+
+/// What lowers a GPU's clocks now, in words.
+fn lowered(slowdowns: &[Slowdown]) -> String {
+    let names: Vec<String> = slowdowns.iter().map(Slowdown::to_string).collect();
+    format!("NVML tells of it; clocks are lowered now by {}", if names.is_empty() { "nothing".into() } else { names.join(", ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use girih_core::target::Target;
+
+    #[test]
+    fn it_is_told_where_throttling_cannot_be_seen() {
+        let without_gpu = throttling(None);
+        assert_eq!(without_gpu.found, Err("there is no GPU whose clocks could be watched".to_string()));
+        assert!(without_gpu.without.ends_with("are not told from others"));
+        assert!(throttling(Some(&Device::sim(Target::h200()))).found.is_err());
+        assert_eq!(lowered(&[]), "NVML tells of it; clocks are lowered now by nothing");
+        let both = lowered(&[Slowdown::SoftwareThermal, Slowdown::PowerCap]);
+        assert_eq!(both, "NVML tells of it; clocks are lowered now by software thermal slowdown, power cap");
+    }
 }

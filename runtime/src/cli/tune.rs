@@ -240,6 +240,9 @@ fn print(outcome: &SiteOutcome, by: &By) {
             let bound = outcome.bound().map_or(String::new(), |b| format!(", {b}"));
             let within = outcome.interval_us.map_or(String::new(), |(low, high)| format!(" ({low:.2} to {high:.2})"));
             println!("  best {schedule}: {verb} {us:.2} us{within}{gain}{bound}");
+            if let Some(throttled) = &outcome.throttled {
+                println!("  {throttled}; the next run takes such trials again");
+            }
             println!("  {attribute}");
             if let Some(verdict) = &outcome.acceptance {
                 println!("  {verdict}");
@@ -267,6 +270,7 @@ fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
         "schedule": outcome.winner.as_ref().map(|w| &w.0), "attribute": outcome.winner.as_ref().map(|w| &w.1),
         "large": outcome.large.as_ref().map(|l| json!({ "sizes": l.sizes.0, "schedule": l.schedule, "median_us": l.median_us })),
         "median_us": outcome.median_us, "interval_us": outcome.interval_us, "naive_us": outcome.naive_us, "acceptance": outcome.acceptance.as_ref().map(acceptance_json),
+        "throttled": outcome.throttled,
         "bound": outcome.bound(), "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
     })
 }

@@ -2,6 +2,8 @@
 
 pub mod buffer;
 pub mod cuda;
+#[cfg(feature = "tune")]
+pub mod nvml;
 pub mod sim;
 
 use crate::compile::Compiled;

@@ -4,6 +4,7 @@ use super::At;
 use crate::check::run;
 use crate::device::Device;
 use crate::launch::program::Runner;
+use crate::measure::throttle::Taken;
 use crate::measure::timing::Timer;
 use crate::subject::CallArg;
 use crate::subject::guarded_args::Placed;
@@ -57,10 +58,10 @@ pub fn timed(device: &Device, rungs: &[Option<&At>], rounds: usize) -> Result<Ve
     for round in 0..rounds.max(1) + WARM_UP {
         for (rung, samples) in runners.iter_mut().zip(&mut samples) {
             let Some(Ok(runner)) = rung else { continue };
-            match timer.sample(&placed, &mut || runner.run(&arguments)) {
+            match timer.sample(&placed, &mut || runner.run(&arguments)).map_err(text).and_then(Taken::clean) {
                 Ok(us) if round >= WARM_UP => samples.push(us),
                 Ok(_) => {}
-                Err(e) => *rung = Some(Err(text(e))),
+                Err(e) => *rung = Some(Err(e)),
             }
         }
     }

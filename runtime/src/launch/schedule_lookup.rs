@@ -190,6 +190,43 @@ pub fn choose(
     known.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)).map(|s| (s, Origin::Default)))
 }
 
+/// The schedules known for a kernel, the first to consider first, each with how far what it was measured for on this architecture lies from what
+/// is asked; infinite where it was not measured there.
+#[cfg(feature = "tune")]
+pub fn near(
+    kernel: &Kernel,
+    facts: &Facts,
+    lengths: Option<&Lengths>,
+    target: &Target,
+    store: Option<(&Store, &str)>,
+) -> Vec<(Schedule, f64)> {
+    near_kernel(kernel, facts, lengths, target, store).into_iter().map(|(schedule, known)| (schedule, known.distance)).collect()
+}
+
+/// Schedules of neighbours with which a search begins.
+#[cfg(feature = "tune")]
+const SEEDS: usize = 4;
+
+/// Where a search begins: the first few of those that are near, as candidates of its space, each once.
+#[cfg(feature = "tune")]
+pub fn seeds(near: Vec<(Schedule, f64)>, space: &Space) -> Vec<Schedule> {
+    let mut seeds: Vec<Schedule> = Vec::new();
+    for (schedule, _) in near {
+        if seeds.len() == SEEDS {
+            break;
+        }
+        if space.check(&schedule).is_err() {
+            continue;
+        }
+        // A knob that has no effect here may have had one there.
+        let candidate = space.canonical(&schedule);
+        if space.holds(&candidate) && !seeds.contains(&candidate) {
+            seeds.push(candidate);
+        }
+    }
+    seeds
+}
+
 /// The first legal one of the schedules that were measured on this architecture for something nearer than `than`.
 #[cfg(feature = "tune")]
 pub(crate) fn nearer(

@@ -8,6 +8,7 @@ use crate::launch::program::Runner;
 use crate::measure::acceptance::Acceptance;
 use crate::measure::floor::{Floor, floor};
 use crate::measure::quiet::Quiet;
+use crate::measure::throttle::Taken;
 use crate::measure::timing::Timer;
 use crate::store::Store;
 use crate::subject::challenge::Sizes;
@@ -70,6 +71,8 @@ pub struct Row {
     pub way: String,
     /// Median in microseconds.
     pub median_us: f64,
+    /// That none of its samples counts, and why.
+    pub throttled: Option<String>,
     /// Bytes that must move.
     pub bytes: f64,
     /// Operations that must be done: floating-point, or integer ones where there are more of these.
@@ -178,10 +181,10 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     let mut last = None;
     let mut ours = || {
         let samples = timer.turn(last, &placed, &mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
-        last = samples.last().copied();
-        Ok::<Vec<f64>, String>(samples)
+        last = samples.value.last().copied();
+        Ok::<Taken<Vec<f64>>, String>(samples)
     };
-    let mut samples: Vec<f64> = Vec::new();
+    let mut samples: Option<Taken<Vec<f64>>> = None;
     row.spent.checking = started.elapsed().as_secs_f64();
     let mut peers = peers;
     let names = match &mut peers {
@@ -194,9 +197,11 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     let mut timed: Vec<(String, Vec<f64>)> = names.into_iter().map(|n| (n, Vec::new())).collect();
     for round in 0..options.rounds + WARM_ROUNDS {
         let turn = ours()?;
-        samples.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
+        if round >= WARM_ROUNDS {
+            samples = Some(turn.behind(samples.take(), |all, turn| [all, turn].concat()));
+        }
         if let Some(peers) = &mut peers {
-            timed.retain_mut(|(name, times)| turn_of_peer(*peers, name, times, round, &mut row.note));
+            timed.retain_mut(|(name, times)| turn_of_peer((&mut **peers, &timer), name, times, round, &mut row.note));
         }
     }
     row.spent.turns = started.elapsed().as_secs_f64();
@@ -209,7 +214,8 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
         }
     }
     row.peers = timed.into_iter().map(|(n, times)| (n, median(&times).unwrap_or(f64::NAN))).collect();
-    row.median_us = median(&samples).unwrap_or(f64::NAN);
+    let Taken { value, throttled } = samples.unwrap_or(Taken { value: Vec::new(), throttled: None });
+    (row.median_us, row.throttled) = (median(&value).unwrap_or(f64::NAN), throttled);
     row.way = runner.way().to_string();
     let way = schedules::way_name(subject);
     if way != subject.name {
@@ -248,10 +254,16 @@ fn prepared(
 }
 
 /// One turn of a peer; whether it may have another.
-fn turn_of_peer(peers: &mut dyn Peers, name: &str, times: &mut Vec<f64>, round: usize, note: &mut Option<String>) -> bool {
-    match peers.turn(name) {
+fn turn_of_peer(
+    (peers, timer): (&mut dyn Peers, &Timer),
+    name: &str,
+    times: &mut Vec<f64>,
+    round: usize,
+    note: &mut Option<String>,
+) -> bool {
+    match timer.clean(|_| peers.turn(name)) {
         Ok(turn) => {
-            times.extend(turn.into_iter().filter(|_| round >= WARM_ROUNDS));
+            times.extend(turn.value.into_iter().filter(|_| round >= WARM_ROUNDS));
             true
         }
         Err(e) => {
@@ -346,6 +358,7 @@ fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
         schedules: Vec::new(),
         way: String::new(),
         median_us: f64::NAN,
+        throttled: None,
         bytes,
         operations: flops.max(int_ops),
         floor: floor(subject, &call.sizes, bytes, target),

@@ -8,4 +8,5 @@ pub mod floor;
 pub(crate) mod quiet;
 pub mod rungs;
 pub mod sweep;
+pub(crate) mod throttle;
 pub(crate) mod timing;

@@ -201,7 +201,7 @@ fn measured(
         let mut samples = Vec::new();
         // The first three warm up clocks and caches and are not counted.
         for round in 0..rounds.max(1) + 3 {
-            let sample = timer.sample(&placed, &mut || runner.run(&arguments)).map_err(text)?;
+            let sample = timer.sample(&placed, &mut || runner.run(&arguments)).map_err(text)?.clean()?;
             if round >= 3 {
                 samples.push(sample);
             }

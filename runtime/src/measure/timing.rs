@@ -1,8 +1,10 @@
-//! Timing on a GPU: CUDA events around the work, the L2 cache flushed before every sample, arguments restored.
+//! Timing on a GPU: CUDA events around the work, the L2 cache flushed before every sample, arguments restored; what was taken while the GPU
+//! was throttled is taken again.
 
 use crate::device::Device;
 use crate::device::buffer::Buffer;
 use crate::error::Error;
+use crate::measure::throttle::{Taken, Throttle};
 use crate::subject::guarded_args::Placed;
 
 /// Bytes written before every sample: more than any L2.
@@ -20,12 +22,13 @@ pub(crate) const FLUSH_BYTE: u8 = 0x5a;
 pub struct Timer {
     device: Device,
     flush: Buffer,
+    throttle: Throttle,
 }
 
 impl Timer {
     /// Allocates what the flush writes.
     pub fn new(device: &Device) -> Result<Timer, Error> {
-        Ok(Timer { device: device.clone(), flush: device.alloc(FLUSH)? })
+        Ok(Timer { device: device.clone(), flush: device.alloc(FLUSH)?, throttle: Throttle::of(device) })
     }
 
     /// The samples of one turn: several of a work whose last sample took less than 100 µs, behind a run that is not measured, and one of a
@@ -34,13 +37,17 @@ impl Timer {
     ///
     /// # Errors
     /// Those of [`Timer::sample`].
-    pub fn turn(&self, last: Option<f64>, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<Vec<f64>, Error> {
+    pub fn turn(&self, last: Option<f64>, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<Taken<Vec<f64>>, Error> {
         let short = is_short(last);
-        if short {
-            placed.restore_inputs()?;
-            work()?;
-        }
-        (0..if short { SAMPLES_OF_A_TURN } else { 1 }).map(|_| self.sample(placed, work)).collect()
+        self.clean(|rested| self.in_turn(if short { SAMPLES_OF_A_TURN } else { 1 }, short || rested, placed, work))
+    }
+
+    /// So many samples, between which nobody else has the GPU.
+    ///
+    /// # Errors
+    /// Those of [`Timer::sample`].
+    pub fn samples(&self, count: usize, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<Taken<Vec<f64>>, Error> {
+        self.clean(|rested| self.in_turn(count, rested, placed, work))
     }
 
     /// Microseconds that `work` takes on the device with a cold L2, its arguments as before the call. The flush is queued in
@@ -48,7 +55,34 @@ impl Timer {
     ///
     /// # Errors
     /// What `work` reports; also a device without a clock.
-    pub fn sample(&self, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+    pub fn sample(&self, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<Taken<f64>, Error> {
+        self.clean(|rested| Ok(self.in_turn(1, rested, placed, work)?[0]))
+    }
+
+    /// What is taken on the device, by this timer or by somebody else, while it is not throttled; `take` hears whether the GPU has rested.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn clean<T, E>(&self, take: impl FnMut(bool) -> Result<T, E>) -> Result<Taken<T>, E> {
+        self.throttle.clean(take)
+    }
+
+    /// Samples, behind a run that is not measured where the GPU has to be warmed up.
+    fn in_turn(
+        &self,
+        count: usize,
+        warm_up: bool,
+        placed: &Placed,
+        work: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<Vec<f64>, Error> {
+        if warm_up {
+            placed.restore_inputs()?;
+            work()?;
+        }
+        (0..count).map(|_| self.one(placed, work)).collect()
+    }
+
+    fn one(&self, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
         placed.restore_inputs()?;
         self.device.fill(&self.flush, 0, FLUSH, &[FLUSH_BYTE])?;
         match self.device.time(work)? {

@@ -5,7 +5,7 @@ use super::schema::{SCHEMA, bring_up_to_date};
 use super::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried, default_folder};
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -155,6 +155,17 @@ impl Store {
                 self.made.to_string()
             ],
         ))
+    }
+
+    /// Elects a schedule, unless another tuner has elected a faster one since `before` was elected: then that one stays, and is told.
+    pub fn elect_since(&self, elected: &Elected, before: Option<&(String, f64)>) -> Result<Option<(String, f64)>, StoreError> {
+        let transaction = Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate).map_err(|e| self.error(e))?;
+        let faster = self.elected_for(&elected.key)?.filter(|now| Some(now) != before && now.1 < elected.median_us);
+        if faster.is_none() {
+            self.elect(elected)?;
+        }
+        transaction.commit().map_err(|e| self.error(e))?;
+        Ok(faster)
     }
 
     /// The schedules to consider for a launch on a device, the best first: the nearest elected one ([`Occasion::order`]), of several that

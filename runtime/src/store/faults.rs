@@ -6,6 +6,30 @@ use super::*;
 use girih_core::lengths::Lengths;
 use std::path::Path;
 
+impl Store {
+    /// SQLite then answers as it does where the disk has no room for more than so many other pages.
+    pub(crate) fn with_room_for(self, pages: i64) -> Store {
+        let taken: i64 = self.db.pragma_query_value(None, "page_count", |r| r.get(0)).expect("a number");
+        self.db.pragma_update_and_check(None, "max_page_count", taken + pages, |_| Ok(())).expect("a limit");
+        self
+    }
+
+    /// SQLite then answers as it does where the file cannot be written.
+    pub(crate) fn read_only(self) -> Store {
+        self.db.pragma_update(None, "query_only", true).expect("a limit");
+        self
+    }
+}
+
+/// Fills a store's file with rubbish, but for the first pages, where the tables are described; its length.
+pub(crate) fn tear(path: &Path) -> usize {
+    let mut bytes = std::fs::read(path).expect("the file");
+    assert!(bytes.len() > 16 * 4096, "{} bytes", bytes.len());
+    bytes[3 * 4096..].fill(0xa5);
+    std::fs::write(path, &bytes).expect("written");
+    bytes.len()
+}
+
 fn key(device: &str) -> TrialKey {
     TrialKey {
         kernel: "k".into(),
@@ -65,27 +89,20 @@ fn a_torn_store_is_told_and_keeps_its_file() {
     let store = open(&folder);
     (1..200).for_each(|n| store.record(&key("GPU"), &trial(n)).expect("written"));
     drop(store);
-    // All but the first pages, where the tables are described.
-    let mut bytes = std::fs::read(&path).expect("the file");
-    assert!(bytes.len() > 16 * 4096, "{} bytes", bytes.len());
-    bytes[3 * 4096..].fill(0xa5);
-    std::fs::write(&path, &bytes).expect("written");
+    let length = tear(&path);
     let told = match Store::open(&path) {
         Err(e) => e.to_string(),
         Ok(store) => store.trials(&key("GPU")).expect_err("its pages are torn").to_string(),
     };
     assert!(told.contains("malformed") && told.contains("move the file away"), "{told}");
-    assert!(std::fs::read(&path).expect("the file").len() >= bytes.len());
+    assert!(std::fs::read(&path).expect("the file").len() >= length);
     std::fs::remove_dir_all(folder).expect("its own folder");
 }
 
 #[test]
 fn a_full_disk_loses_nothing_that_was_written() {
     let folder = folder("full");
-    let store = open(&folder);
-    let pages: i64 = store.db.pragma_query_value(None, "page_count", |r| r.get(0)).expect("a number");
-    // SQLite then answers as it does where the disk has no room for another page.
-    store.db.pragma_update_and_check(None, "max_page_count", pages + 8, |_| Ok(())).expect("a limit");
+    let store = open(&folder).with_room_for(8);
     let failed = (1..10_000).find_map(|n| Some((n, store.record(&key("GPU"), &trial(n)).err()?)));
     let (first_lost, error) = failed.expect("eight pages are soon full");
     let error = error.to_string();
@@ -103,7 +120,7 @@ fn a_store_that_cannot_be_written_can_be_read() {
     let folder = folder("read-only");
     let store = open(&folder);
     store.record(&key("GPU"), &trial(1)).expect("written");
-    store.db.pragma_update(None, "query_only", true).expect("a limit");
+    let store = store.read_only();
     let error = store.record(&key("GPU"), &trial(2)).expect_err("nothing can be written").to_string();
     assert!(error.contains("readonly") && error.ends_with("set GIRIH_CACHE to a folder that can be written"), "{error}");
     assert_eq!(count(&store), 1);
@@ -133,6 +150,24 @@ fn two_tuners_on_one_store_lose_nothing() {
     let store = open(&folder);
     assert_eq!(count(&store), 2 * EACH);
     assert_eq!(store.elected().expect("readable").len(), 1, "one launch, one schedule");
+    std::fs::remove_dir_all(folder).expect("its own folder");
+}
+
+/// Two tuners that begin at the same time: the slower winner, which comes later, does not take the place of the faster one.
+#[test]
+fn the_faster_of_two_elections_at_a_time_stays() {
+    let folder = folder("elections");
+    let (one, other) = (open(&folder), open(&folder));
+    let elected = |schedule: &str, median_us: f64| Elected { key: key("GPU"), schedule: schedule.into(), median_us };
+    let before = one.elected_for(&key("GPU")).expect("readable");
+    assert_eq!(one.elect_since(&elected("T=1", 2.0), before.as_ref()).expect("written"), None);
+    let stays = other.elect_since(&elected("T=2", 3.0), before.as_ref()).expect("written");
+    assert_eq!(stays, Some(("T=1".into(), 2.0)));
+    assert_eq!(other.elect_since(&elected("T=3", 1.0), before.as_ref()).expect("written"), None, "a faster one takes its place");
+    // Who knows of the former one may say that it takes longer now, under another driver.
+    let before = one.elected_for(&key("GPU")).expect("readable");
+    assert_eq!(one.elect_since(&elected("T=3", 4.0), before.as_ref()).expect("written"), None);
+    assert_eq!(other.elected_for(&key("GPU")).expect("readable"), Some(("T=3".into(), 4.0)));
     std::fs::remove_dir_all(folder).expect("its own folder");
 }
 

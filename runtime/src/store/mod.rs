@@ -11,7 +11,7 @@ mod absent;
 #[cfg(feature = "tune")]
 mod database;
 #[cfg(all(test, feature = "tune"))]
-mod faults;
+pub(crate) mod faults;
 #[cfg(feature = "tune")]
 pub mod provenance;
 #[cfg(feature = "tune")]
@@ -27,6 +27,8 @@ pub mod winners;
 pub use absent::Store;
 #[cfg(feature = "tune")]
 pub use database::Store;
+#[cfg(feature = "tune")]
+pub use trial::THROTTLED;
 pub use trial::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried};
 
 use std::path::PathBuf;

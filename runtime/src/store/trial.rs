@@ -72,6 +72,10 @@ impl Status {
     }
 }
 
+/// How the reason of a trial begins that was timed on a GPU whose clocks were lowered all the while.
+#[cfg(feature = "tune")]
+pub const THROTTLED: &str = "measured while throttled: ";
+
 /// One schedule tried under one key.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trial {
@@ -98,6 +102,12 @@ impl Trial {
     /// Its median in microseconds, if its result is known to be right.
     pub fn right_us(&self) -> Option<f64> {
         self.median_us.filter(|_| self.status != Status::Slow)
+    }
+
+    /// That none of its samples was taken while the GPU ran free, and why not. Its time says little, and is not taken up by later runs.
+    #[cfg(feature = "tune")]
+    pub fn throttled(&self) -> Option<&str> {
+        Some(self.reason.as_str()).filter(|reason| reason.starts_with(THROTTLED))
     }
 }
 

@@ -70,6 +70,8 @@ pub struct WorkerMeasure {
     end: Option<Instant>,
     /// What the worker could not check in time.
     note: Option<String>,
+    /// That what was timed in turn was throttled.
+    throttled: Option<String>,
 }
 
 /// Why there is no worker.
@@ -123,7 +125,18 @@ impl WorkerMeasure {
     /// It could not be started.
     pub fn begin(launcher: Launcher, setup: Setup, limit: Duration, end: Option<Instant>) -> Result<WorkerMeasure, String> {
         let worker = Some(begun(&launcher, &setup)?);
-        Ok(WorkerMeasure { launcher, setup, limit, schedules: Vec::new(), site: 0, worker, setting_up: true, end, note: None })
+        Ok(WorkerMeasure {
+            launcher,
+            setup,
+            limit,
+            schedules: Vec::new(),
+            site: 0,
+            worker,
+            setting_up: true,
+            end,
+            note: None,
+            throttled: None,
+        })
     }
 
     /// Waits for the set-up, until `by` at most.
@@ -146,6 +159,11 @@ impl WorkerMeasure {
     /// What the set-up could not check in time, once.
     pub fn note(&mut self) -> Option<String> {
         self.note.take()
+    }
+
+    /// Why no sample counts of what was timed in turn, once.
+    pub fn throttled(&mut self) -> Option<String> {
+        self.throttled.take()
     }
 
     /// Time for an answer that may take `limit`.
@@ -204,9 +222,15 @@ impl WorkerMeasure {
     pub fn trial(&mut self, schedule: &str, limit_us: Option<f64>) -> Trial {
         let request = Request::Trial { schedules: self.way(schedule), limit_us };
         let schedule = schedule.to_string();
-        let limit = self.left(self.limit);
-        let (status, reason, samples_us) = match self.ask(&request, limit) {
-            Ok(Reply::Measured { samples_us }) => (Status::Measured, String::new(), samples_us),
+        let mut limit = self.left(self.limit);
+        let mut answer = self.ask(&request, limit);
+        if matches!(&answer, Err(Gone::Died(status)) if is_from_outside(status)) {
+            // Nothing that a candidate does looks like this: it is asked for again, once.
+            limit = self.left(self.limit);
+            answer = self.ask(&request, limit);
+        }
+        let (status, reason, samples_us) = match answer {
+            Ok(Reply::Measured { samples_us, throttled }) => (Status::Measured, throttled.unwrap_or_default(), samples_us),
             Ok(Reply::Slow { samples_us }) => (Status::Slow, String::new(), samples_us),
             Ok(Reply::Rejected { reason }) => (Status::Rejected, reason, Vec::new()),
             Ok(Reply::Wrong { reason }) => (Status::Wrong, reason, Vec::new()),
@@ -230,10 +254,18 @@ impl WorkerMeasure {
         // The last round that begins in time may end a little later.
         let limit_ms = limit.as_millis() as u64 * 3 / 4;
         match self.ask(&Request::Interleaved { ways: ways.to_vec(), rounds, limit_ms }, limit) {
-            Ok(Reply::Interleaved { samples_us }) => samples_us,
+            Ok(Reply::Interleaved { samples_us, throttled }) => {
+                self.throttled = throttled;
+                samples_us
+            }
             _ => vec![Vec::new(); ways.len()],
         }
     }
+}
+
+/// Whether a process ended by a signal that somebody else sends: an administrator, or a machine that is short of memory.
+fn is_from_outside(status: &str) -> bool {
+    ["(SIGKILL)", "(SIGTERM)"].iter().any(|signal| status.contains(signal))
 }
 
 #[cfg(test)]
@@ -278,6 +310,37 @@ mod tests {
         let (first, second) = (measure.trial("T=1", None), measure.trial("T=1", None));
         assert_eq!((first.status, first.reason.as_str()), (Status::Crashed, "illegal address"));
         assert_eq!(second.reason, "illegal address", "a lost worker is replaced");
+    }
+
+    /// Somebody else kills a worker: that says nothing of the candidate.
+    #[test]
+    fn a_worker_that_is_killed_from_outside_costs_nothing() {
+        let once = std::env::temp_dir().join(format!("girih-killed-once-{}", std::process::id()));
+        let _ = std::fs::remove_file(&once);
+        let kill = format!("if mkdir {0} 2> /dev/null; then kill -9 $$; fi", once.display());
+        let mut measure = worker(&format!(r#"read trial; {kill}; echo '{{"measured":{{"samples_us":[3.0]}}}}'"#));
+        let trial = measure.trial("T=1", None);
+        assert_eq!((trial.status, trial.median_us), (Status::Measured, Some(3.0)), "{}", trial.reason);
+        std::fs::remove_dir(&once).expect("one worker was killed");
+        // What the candidate may have done itself is not tried again.
+        let mut measure = worker(&format!("read trial; if mkdir {} 2> /dev/null; then kill -SEGV $$; fi; sleep 9", once.display()));
+        assert_eq!(measure.trial("T=1", None).status, Status::Crashed);
+        std::fs::remove_dir(&once).expect("one worker died");
+    }
+
+    #[test]
+    fn throttled_trials_say_so() {
+        let hot = r#"samples_us":[3.0],"throttled":"measured while throttled: power brake"}}"#;
+        let mut measure = worker(&format!(r#"read trial; echo '{{"measured":{{"{hot}'"#));
+        let trial = measure.trial("T=2", None);
+        assert_eq!((trial.status, trial.median_us), (Status::Measured, Some(3.0)));
+        assert_eq!(trial.throttled(), Some("measured while throttled: power brake"));
+        let mut measure = worker(
+            r#"read trial; echo '{"interleaved":{"samples_us":[[3.0]],"throttled":"measured while throttled: x"}}'
+            read trial; echo '{"interleaved":{"samples_us":[[3.0]]}}'"#,
+        );
+        assert_eq!((measure.interleaved(&["T=1"], 1), measure.throttled()), (vec![vec![3.0]], Some("measured while throttled: x".into())));
+        assert_eq!((measure.interleaved(&["T=1"], 1), measure.throttled()), (vec![vec![3.0]], None));
     }
 
     /// Whatever is slow there: references, generators, compilers.

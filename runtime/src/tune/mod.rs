@@ -9,6 +9,8 @@
 //! their best so far, until no site changes any more; and so for each choice of its variants.
 
 mod ahead;
+#[cfg(test)]
+mod by_shell;
 pub(crate) mod client;
 mod clock;
 pub mod contents;
@@ -16,9 +18,13 @@ pub mod counted;
 mod demands;
 pub(crate) mod dry_run;
 mod early;
+mod election;
+#[cfg(test)]
+mod faults;
 pub mod floor;
 pub mod launches;
 mod model_ranking;
+mod order;
 mod pool;
 pub mod predict;
 pub mod program;
@@ -138,6 +144,8 @@ pub struct SiteOutcome {
     pub median_us: Option<f64>,
     /// Between which times its median lies in 95 of 100 cases, by the samples of the final comparison.
     pub interval_us: Option<(f64, f64)>,
+    /// That the winner's time was taken while the GPU was throttled, and why it was.
+    pub throttled: Option<String>,
     /// The verdict on its cubin, where there is one.
     pub acceptance: Option<Acceptance>,
     /// The naive schedule's, if it was tried.

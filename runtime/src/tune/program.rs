@@ -73,6 +73,8 @@ pub fn tune(
         .adopt(program_schedule::former_identity(&subject.source), program_schedule::identity(&subject.source))
         .map_err(|e| e.to_string())?;
     let known = schedules::best(subject, Some(&call.lengths()), target, Some((store, &device)));
+    let key = schedules::key(subject, &call, &device, target);
+    let before = store.elected_for(&key).map_err(|e| e.to_string())?;
     let mut ways = subject.ways();
     if let Some((_, best)) = &known {
         // The best known first: whatever the budget, the result is no worse than before.
@@ -130,9 +132,10 @@ pub fn tune(
     if !program_schedule::is_joint(&subject.source) || !us.is_finite() {
         return Ok(Tuned { sites, program: None });
     }
-    let key = schedules::key(subject, &call, &device, target);
     let elected = Elected { key, schedule: joint.to_string(), median_us: us };
-    store.elect(&elected).map_err(|e| e.to_string())?;
+    if let Some((faster, us)) = store.elect_since(&elected, before.as_ref()).map_err(|e| e.to_string())? {
+        progress.note(&format!("another tuner has elected {faster} meanwhile, {us:.2} us, which stays"));
+    }
     Ok(Tuned { sites, program: Some((joint, us)) })
 }
 

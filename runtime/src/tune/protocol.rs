@@ -67,6 +67,9 @@ pub enum Reply {
     Measured {
         /// In the order in which they were taken.
         samples_us: Vec<f64>,
+        /// That none of them counts, and why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        throttled: Option<String>,
     },
     /// Slower than the limit, and not checked.
     Slow {
@@ -87,6 +90,9 @@ pub enum Reply {
     Interleaved {
         /// One list per way.
         samples_us: Vec<Vec<f64>>,
+        /// That none of them counts, and why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        throttled: Option<String>,
     },
     /// The worker can't go on: the GPU's context is lost, or set-up failed.
     Lost {
@@ -107,5 +113,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
         let reply = Reply::Wrong { reason: "a\nb".into() };
         assert!(!serde_json::to_string(&reply).unwrap().contains('\n'));
+        let reply = Reply::Measured { samples_us: vec![1.5], throttled: None };
+        assert_eq!(serde_json::to_string(&reply).unwrap(), r#"{"measured":{"samples_us":[1.5]}}"#);
     }
 }

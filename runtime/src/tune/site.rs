@@ -5,19 +5,19 @@ use super::client::WorkerMeasure;
 use super::clock::reserve;
 use super::demands::Compiling;
 use super::early::Early;
-use super::launches::{self, Launch};
+use super::launches::Launch;
 use super::pool::Pool;
 use super::predict::Prediction;
 use super::search::{Budget, Candidates, Outcome, Strategy};
 use super::streaming_choice::{self, Streaming};
 use super::trials::{First, Inner, Log, Trials, eligible_us};
-use super::{Among, By, Options, Progress, SiteOutcome, code, digest, model_ranking, program, search};
+use super::{Among, By, Options, Progress, SiteOutcome, code, digest, program, search};
 use crate::compile::Compiled;
 use crate::compile::nvrtc::compile_until;
 use crate::launch::program_schedule::Joint;
 use crate::measure::acceptance::Acceptance;
 use crate::store::winners;
-use crate::store::{Elected, Status, Store, Trial, TrialKey};
+use crate::store::{Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use girih_core::lower::lower;
@@ -63,7 +63,7 @@ pub(crate) fn beside_text(sizes: &Sizes, subject: &str, site: &str) -> String {
 
 impl Site<'_> {
     /// How long the model may take to put candidates in order: a small part of the budget, which is better spent on trials.
-    fn ordering(&self) -> Duration {
+    pub(super) fn ordering(&self) -> Duration {
         self.budget.time.map_or(Duration::from_secs(30), |t| t / 6)
     }
 
@@ -78,6 +78,7 @@ impl Site<'_> {
         let (space, listed) = self.space()?;
         let mut former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
         let first = &schedules[self.launch.site];
+        let before = self.store.elected_for(&self.elected_key(&key)).map_err(|e| e.to_string())?;
         if let Some((count, other)) = self.store.made_elsewhere(&key).map_err(|e| e.to_string())?.filter(|_| !self.options.fresh) {
             progress.note(&format!("{count} trials of earlier runs were made under {other}; --fresh makes them again"));
         }
@@ -103,6 +104,10 @@ impl Site<'_> {
         {
             pool.add(first);
         }
+        let seeds = if self.shortlist.is_some() || listed.is_some() { Vec::new() } else { self.seeds(&space) };
+        for seed in &seeds {
+            pool.add(seed.clone());
+        }
         let known_count = (0..pool.len()).filter(|c| known_before.contains(&pool.get(*c).name)).count();
         progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
 
@@ -117,7 +122,9 @@ impl Site<'_> {
         if let Some(Among::Shard(shard)) = self.options.among {
             pool.deal(shard);
         }
-        let order = self.order(&pool, &prediction, [parse_schedule(self.kernel, first).ok(), naive.clone()]);
+        let first_of_all = [parse_schedule(self.kernel, first).ok(), naive.clone()].into_iter().flatten();
+        let dealt = seeds.into_iter().filter(|seed| pool.place(seed).is_some_and(|c| pool.is_dealt(c)));
+        let order = self.order(&pool, &prediction, first_of_all.chain(dealt).collect());
         let best_us = former.iter().filter_map(eligible_us).reduce(f64::min);
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
         let unknown = order.iter().filter(|c| pool.known(**c).is_none()).map(|c| pool.get(*c).schedule).collect();
@@ -130,8 +137,8 @@ impl Site<'_> {
             let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
             let first = parse_schedule(self.kernel, first).ok().filter(|f| pool.place(f).is_some_and(|at| pool.known(at).is_none()));
             let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time));
-            let (twins, raced) = Default::default();
-            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, raced };
+            let (twins, raced, throttled) = Default::default();
+            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, raced, throttled };
             let outcome =
                 search::search(&order, &mut *self.options.strategy.walk(), &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
@@ -139,9 +146,9 @@ impl Site<'_> {
             compile_until(Some(Instant::now()));
             // What was known best is not given up for what is perhaps slower.
             let untried = measure.first.is_some() && time.is_some() && !self.stop.load(Ordering::Relaxed);
-            (untried, Outcome { best: outcome.best.filter(|_| !untried), ..outcome }, measure.raced)
+            (untried, Outcome { best: outcome.best.filter(|_| !untried), ..outcome }, measure.raced, measure.throttled)
         });
-        let (untried, outcome, raced) = outcome;
+        let (untried, outcome, raced, throttled) = outcome;
         if untried {
             log.progress.note(&format!("{}: there was no time for {first}, which is known best", self.program.names[self.launch.site]));
         }
@@ -158,10 +165,14 @@ impl Site<'_> {
                 let large = streaming.filter(|_| alone);
                 large.iter().try_for_each(|large| self.elect_streaming(&key, large))?;
                 let outcome = Outcome { tried: outcome.tried + was_early, ..outcome };
-                let raced = outcome.best.and_then(|(winner, _)| raced.get(&winner));
-                let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials)?;
+                let raced = outcome.best.and_then(|(winner, _)| raced.get(&winner)).filter(|samples| !samples.is_empty());
+                let of_trial =
+                    || trials.iter().rev().find(|t| outcome.best.is_some_and(|(b, _)| pool.get(b).name == t.schedule))?.throttled();
+                let throttled = if raced.is_some() { throttled } else { of_trial().map(str::to_string) };
+                let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials);
+                let elected = self.elect(&key, &concluded, before.as_ref(), log.progress)?;
                 let interval_us = raced.and_then(|samples| search::interval(samples));
-                Ok(SiteOutcome { large, interval_us, ..concluded })
+                Ok(SiteOutcome { large, interval_us, throttled, elected, ..concluded })
             }
         }
     }
@@ -192,28 +203,14 @@ impl Site<'_> {
         let mut former = self.store.trials(key).map_err(|e| e.to_string())?;
         // Former versions remembered what they had no time for.
         former.retain(|t| t.status != Status::Untried && !t.reason.starts_with("there was no time"));
+        // These may be faster than they looked.
+        former.retain(|t| t.throttled().is_none());
         former.retain(|t| parse_schedule(self.kernel, &t.schedule).is_ok_and(|s| t.code == self.code(&s)));
         Ok(former)
     }
 
     fn code(&self, candidate: &Schedule) -> Option<u64> {
         code(self.kernel, &self.launch.facts, candidate, self.target)
-    }
-
-    /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before.
-    fn order(&self, pool: &Pool, prediction: &Prediction, first: [Option<Schedule>; 2]) -> Vec<usize> {
-        // The order matters only where the budget may leave candidates untried.
-        let limited = self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len());
-        let forecasts = match self.options.strategy {
-            strategy if strategy.asks_the_model() && limited => model_ranking::forecast(prediction, pool, self.ordering()),
-            _ => Vec::new(),
-        };
-        let mut order: Vec<usize> = first.into_iter().flatten().filter_map(|s| pool.place(&s)).collect();
-        let rest = self.options.strategy.order(pool.len(), &forecasts);
-        order.dedup();
-        let head = order.clone();
-        order.extend(rest.into_iter().filter(|c| !head.contains(c) && pool.is_dealt(*c)));
-        order
     }
 
     /// Adds to a candidate's trial what its code is under the tuned launch's facts; where it was timed also its registers, and what is amiss
@@ -248,19 +245,6 @@ impl Site<'_> {
         }
         let (place, winner) = ((self.launch.site, schedules), pool.get(best).name);
         streaming_choice::streaming(self.subject, self.sizes, self.target.l2 as f64, self.options, place, (&winner, us), trials, self.end)
-    }
-
-    /// Elects a schedule for large tensors, unless a faster one is known there.
-    fn elect_streaming(&self, key: &TrialKey, streaming: &Streaming) -> Result<(), String> {
-        let launches = launches::at(self.subject, &streaming.sizes)?;
-        let Some(launch) = launches.into_iter().find(|l| l.site == self.launch.site) else { return Ok(()) };
-        let (facts, sizes) = (launch.facts.to_string(), streaming.sizes.to_string());
-        let key = TrialKey { facts, lengths: Some(launch.lengths), sizes, ..key.clone() };
-        if self.store.elected_for(&key).map_err(|e| e.to_string())?.is_some_and(|(_, us)| us <= streaming.median_us) {
-            return Ok(());
-        }
-        let elected = Elected { key, schedule: streaming.schedule.clone(), median_us: streaming.median_us };
-        self.store.elect(&elected).map_err(|e| e.to_string())
     }
 
     /// What the model gives the other launch sites under these schedules; 0 where times are measured.
@@ -315,14 +299,7 @@ impl Site<'_> {
         outcome: Outcome,
         known: usize,
         trials: Vec<Trial>,
-    ) -> Result<SiteOutcome, String> {
-        let elected = outcome.best.map(|(best, median_us)| {
-            let key = TrialKey { sizes: self.sizes.to_string(), ..key.clone() };
-            Elected { key, schedule: pool.get(best).name, median_us }
-        });
-        if let Some(elected) = &elected {
-            self.store.elect(elected).map_err(|e| e.to_string())?;
-        }
+    ) -> SiteOutcome {
         let mut dropped = BTreeMap::new();
         for t in trials.iter().filter(|t| t.median_us.is_none()) {
             *dropped.entry(format!("{}: {}", t.status.name(), t.reason.lines().next().unwrap_or(""))).or_default() += 1;
@@ -332,20 +309,21 @@ impl Site<'_> {
         let mut ranking: Vec<Trial> = trials.into_iter().filter(|t| t.right_us().is_some()).collect();
         ranking.sort_by(|a, b| a.median_us.unwrap_or(f64::MAX).total_cmp(&b.median_us.unwrap_or(f64::MAX)));
         ranking.truncate(10);
-        Ok(SiteOutcome {
+        SiteOutcome {
             site: self.program.names[self.launch.site].clone(),
             kernel: key.kernel.clone(),
             winner: outcome.best.map(|(b, _)| pool.get(b)).map(|c| (c.name, c.schedule.attribute(self.kernel))),
             median_us: outcome.best.map(|(_, t)| t),
             interval_us: None,
+            throttled: None,
             acceptance: None,
             naive_us,
             ranking,
             large: None,
             counts: (outcome.tried, known, outcome.left),
             dropped,
-            elected,
+            elected: None,
             won: outcome.best.map(|(b, _)| Box::new((self.kernel.clone(), self.launch.facts.clone(), pool.get(b).schedule))),
-        })
+        }
     }
 }

@@ -53,7 +53,8 @@ pub(super) fn streaming(
     let setup = Setup { name, variants, sizes, seed: SEED, ordinal: workers.gpu.ordinal, patience_ms: patience_ms(&options.budget) };
     let mut worker = WorkerMeasure::until(workers.launcher.clone(), setup, options.limit, schedules.to_vec(), end).ok()?;
     worker.take(site, schedules.to_vec());
-    let timed = near.into_iter().filter_map(|(name, us)| Some((worker.trial(&name, None).median_us?, name, us)));
+    let mut large_us = |name: &str| Some(worker.trial(name, None)).filter(|t| t.throttled().is_none())?.median_us;
+    let timed = near.into_iter().filter_map(|(name, us)| Some((large_us(&name)?, name, us)));
     let (median_us, schedule, tuned_us) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(Streaming { sizes: large, schedule, tuned_us, median_us })
 }

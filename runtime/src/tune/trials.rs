@@ -36,6 +36,8 @@ pub(super) struct Trials<'a> {
     pub twins: Twins,
     /// The samples of the final comparison.
     pub raced: HashMap<usize, Vec<f64>>,
+    /// That some of these do not count, and why.
+    pub throttled: Option<String>,
 }
 
 /// Trials by what is launched: candidates whose machine code and launches are the same are measured once.
@@ -52,7 +54,7 @@ impl Twins {
 
     /// Remembers a trial that says something of its code.
     fn add(&mut self, code: u64, trial: &Trial) {
-        if matches!(trial.status, Status::Measured | Status::Slow | Status::Wrong) {
+        if matches!(trial.status, Status::Measured | Status::Slow | Status::Wrong) && trial.throttled().is_none() {
             self.0.entry(code).or_insert_with(|| trial.clone());
         }
     }
@@ -122,6 +124,7 @@ impl Measure for Trials<'_> {
         match &mut self.inner {
             Inner::Worker(worker) => {
                 let samples = worker.interleaved(&names.iter().map(String::as_str).collect::<Vec<_>>(), rounds);
+                self.throttled = self.throttled.take().or(worker.throttled());
                 for (candidate, samples) in candidates.iter().zip(&samples) {
                     self.raced.entry(*candidate).or_default().extend(samples);
                 }
@@ -195,7 +198,8 @@ mod tests {
         let twin = twins.of(1, "T=3").expect("it launches the same");
         assert_eq!((twin.schedule.as_str(), twin.median_us, twin.reason.as_str()), ("T=3", Some(3.0), "the same machine code as T=1"));
         assert!(twins.of(2, "T=4").is_none(), "what had no time, or died, is tried again");
-        assert!(twins.of(3, "T=5").is_none());
+        twins.add(3, &Trial { reason: "measured while throttled: power brake".into(), ..trial("T=4", Status::Measured) });
+        assert!(twins.of(3, "T=5").is_none(), "a time that does not count is nobody else's");
         // A twin's twin names who was measured.
         twins.add(1, &twin);
         assert_eq!(twins.of(1, "T=6").unwrap().reason, "the same machine code as T=1");

@@ -10,8 +10,10 @@ use crate::compile::{cubin_of_text, nvrtc};
 use crate::cores;
 use crate::device::Device;
 use crate::device::cuda::Gpu;
+use crate::device::nvml;
 use crate::error::Error;
 use crate::launch::program::Runner;
+use crate::measure::throttle::Taken;
 use crate::measure::timing::Timer;
 use crate::subject::challenge::Sizes;
 use crate::subject::differ_on_gpu::DIFFER;
@@ -39,6 +41,7 @@ pub fn serve() -> Result<(), String> {
     // Before anybody says what for: both take as long as the tuner's own preparation.
     let mut opening = Some(std::thread::spawn(|| Device::cuda(0)));
     std::thread::spawn(nvrtc::load);
+    std::thread::spawn(|| drop(nvml::load()));
     child::serve(|request: Request| match (request, &mut worker) {
         (Request::Setup(setup), _) => match Worker::new(&setup, opening.take().filter(|_| setup.ordinal == 0)) {
             Ok((ready, note)) => {
@@ -174,8 +177,9 @@ impl Worker {
         if let Some(limit_us) = limit_us {
             left.tuned.clear();
             match self.tuned.1.restore().and_then(|()| self.sample(1 + HASTY)) {
-                Ok(samples_us) if samples_us[1..].iter().all(|us| *us > limit_us) => {
-                    return Reply::Slow { samples_us: samples_us[1..].to_vec() };
+                // Who was throttled is not called slow for it.
+                Ok(Taken { value, throttled: None }) if value[1..].iter().all(|us| *us > limit_us) => {
+                    return Reply::Slow { samples_us: value[1..].to_vec() };
                 }
                 Ok(_) => {}
                 Err(e) => return failed(&e),
@@ -186,31 +190,44 @@ impl Worker {
             return reply;
         }
         match self.samples() {
-            Ok(samples_us) => Reply::Measured { samples_us },
+            Ok(Taken { value, throttled }) => Reply::Measured { samples_us: value, throttled },
             Err(e) => failed(&e),
         }
     }
 
     fn interleaved(&mut self, ways: &[Vec<String>], rounds: usize, limit: Duration) -> Reply {
         let end = Instant::now() + limit;
-        let mut samples_us: Vec<Vec<f64>> = vec![Vec::new(); ways.len()];
+        let mut all: Option<Taken<Vec<Vec<f64>>>> = None;
         // One round that is not counted warms up the kernels.
         for round in 0..=rounds {
             // Rounds are whole: every way has as many samples.
             if round > 1 && Instant::now() >= end {
                 break;
             }
-            for (way, samples) in ways.iter().zip(&mut samples_us) {
-                let sampled = self.take(way).and_then(|()| self.sample(1).map_err(|e| failed(&e)));
-                match sampled {
-                    Ok(new) if round > 0 => samples.extend(new),
-                    Ok(_) => {}
-                    Err(lost @ Reply::Lost { .. }) => return lost,
-                    Err(_) => samples.clear(),
-                }
+            match self.round(ways) {
+                Ok(new) if round > 0 => all = Some(new.behind(all.take(), beside)),
+                Ok(_) => {}
+                Err(lost) => return lost,
             }
         }
-        Reply::Interleaved { samples_us }
+        let Taken { value, throttled } = all.unwrap_or(Taken { value: vec![Vec::new(); ways.len()], throttled: None });
+        Reply::Interleaved { samples_us: value, throttled }
+    }
+
+    /// A sample of each way, none of one that fails; a round counts as a whole.
+    fn round(&mut self, ways: &[Vec<String>]) -> Result<Taken<Vec<Vec<f64>>>, Reply> {
+        let (mut value, mut throttled) = (Vec::new(), None);
+        for way in ways {
+            match self.take(way).and_then(|()| self.sample(1).map_err(|e| failed(&e))) {
+                Ok(new) => {
+                    throttled = throttled.or(new.throttled);
+                    value.push(new.value);
+                }
+                Err(lost @ Reply::Lost { .. }) => return Err(lost),
+                Err(_) => value.push(Vec::new()),
+            }
+        }
+        Ok(Taken { value, throttled })
     }
 
     /// Makes the runner use these schedules.
@@ -247,20 +264,26 @@ impl Worker {
     }
 
     /// Those of a trial.
-    fn samples(&mut self) -> Result<Vec<f64>, Error> {
-        let mut samples = self.sample(FEW)?;
-        if samples.iter().sum::<f64>() < LONG_US {
-            samples.extend(self.sample(SAMPLES - FEW)?);
+    fn samples(&mut self) -> Result<Taken<Vec<f64>>, Error> {
+        let few = self.sample(FEW)?;
+        if few.value.iter().sum::<f64>() >= LONG_US {
+            return Ok(few);
         }
-        Ok(samples)
+        Ok(self.sample(SAMPLES - FEW)?.behind(Some(few), |few, more| [few, more].concat()))
     }
 
     /// Samples of the program at the tuned size, in microseconds.
-    fn sample(&mut self, samples: usize) -> Result<Vec<f64>, Error> {
+    fn sample(&mut self, samples: usize) -> Result<Taken<Vec<f64>>, Error> {
         let placed = &self.tuned.1;
         let arguments = placed.arguments();
-        (0..samples).map(|_| self.timer.sample(placed, &mut || self.runner.run(&arguments))).collect()
+        self.timer.samples(samples, placed, &mut || self.runner.run(&arguments))
     }
+}
+
+/// The samples of each way, with those of another round; none of one that failed there.
+fn beside(all: Vec<Vec<f64>>, round: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let of_way = |(former, new): (Vec<f64>, Vec<f64>)| if new.is_empty() { new } else { [former, new].concat() };
+    all.into_iter().zip(round).map(of_way).collect()
 }
 
 /// The naive schedule of each launch site, whatever a launch promises.

@@ -19,10 +19,10 @@ fn crates(features: &[&str]) -> Vec<String> {
 #[test]
 fn launches_need_no_tuner() {
     let has = |all: &[String], names: &[&str]| names.iter().filter(|n| all.iter().any(|c| c == *n)).count();
-    let heavy = ["clap", "ctrlc", "image", "indicatif", "rusqlite"];
+    let heavy = ["clap", "ctrlc", "image", "indicatif", "nvml_wrapper", "rusqlite"];
     let (everything, tuner) = (crates(&[]), crates(&["--no-default-features", "--features", "tune"]));
     assert_eq!(has(&everything, &heavy), heavy.len(), "{everything:?}");
-    assert_eq!(has(&tuner, &heavy), 1, "{tuner:?}");
+    assert_eq!(has(&tuner, &heavy), 2, "{tuner:?}");
     let plain = crates(&["--no-default-features"]);
     assert_eq!(has(&plain, &heavy), 0, "{plain:?}");
     assert!(

@@ -162,6 +162,15 @@ impl CudaDevice {
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
+    /// Its place on the bus, `0000:18:00.0`.
+    #[cfg(feature = "tune")]
+    pub(crate) fn bus_id(&self) -> Result<String, Error> {
+        let mut text = [0; 32];
+        // SAFETY: the driver writes no more than the length that it is told, the zero at the end included.
+        let told = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as i32, self.context.cu_device()) };
+        check("cuDeviceGetPCIBusId", told.result())?;
+        Ok(text.iter().take_while(|c| **c != 0).map(|c| char::from(*c as u8)).collect())
+    }
     fn bind(&self) -> Result<(), Error> {
         check("cuCtxSetCurrent", self.context.bind_to_thread())
     }

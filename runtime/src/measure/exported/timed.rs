@@ -38,7 +38,7 @@ const WARM_ROUNDS: usize = 3;
 /// [`Device::cuda_on_default_stream`](crate::Device::cuda_on_default_stream) does: an exported `solve` knows no other.
 ///
 /// # Errors
-/// A result that is wrong, sizes that do not fit, or what the device reports.
+/// A result that is wrong, sizes that do not fit, what the device reports, or a GPU that is throttled for good.
 pub fn timed(subject: &Subject, sizes: &Sizes, options: &Options, exported: &Exported) -> Result<Timed, String> {
     let device = options.device;
     let preparing = options.quiet.beside_others();
@@ -74,8 +74,8 @@ pub fn timed(subject: &Subject, sizes: &Sizes, options: &Options, exported: &Exp
         if round + 1 == WARM_ROUNDS {
             (ours, theirs) = (Vec::new(), Vec::new());
         }
-        ours.extend(turn);
-        theirs.extend(other);
+        ours.extend(turn.clean()?);
+        theirs.extend(other.clean()?);
     }
     let of = |samples: &[f64]| median(samples).unwrap_or(f64::NAN);
     Ok(Timed { ours_us: of(&ours), exported_us: of(&theirs) })

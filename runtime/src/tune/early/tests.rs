@@ -1,20 +1,15 @@
 //! The order of what happens before a search, with a worker that is a shell script.
 
 use super::*;
-use crate::child::Launcher;
-use crate::device::cuda::Gpu;
-use crate::store::Store;
-use crate::subject::Subject;
-use crate::subject::challenge::{Challenge, Sizes};
-use crate::subject::inputs::uniform;
-use crate::tune::search::{Budget, Strategy};
-use crate::tune::{By, Options, Workers, tune};
+use crate::subject::challenge::Sizes;
+use crate::tune::by_shell;
+use crate::tune::search::Budget;
+use crate::tune::tune;
 use girih::prelude::*;
 use girih_core::facts::Facts;
 use girih_core::program::ProgramDef;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
@@ -79,9 +74,8 @@ fn tuned(
     set_up: f64,
     compile: fn(&Kernel, &Facts, &Schedule, &Target),
 ) -> (Vec<(Instant, String)>, f64) {
-    let folder: PathBuf = std::env::temp_dir().join(format!("girih-early-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    let store = Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable");
+    let folder = by_shell::folder(&format!("early-{name}"));
+    let store = by_shell::store(&folder);
     let log = folder.join("log");
     let script = format!(
         r#"read setup; sleep {set_up}; date +%s.%N >> {}; echo '"ready"'
@@ -90,23 +84,8 @@ fn tuned(
         *) echo '{{"measured":{{"samples_us":[3.0]}}}}';; esac; done"#,
         log.display()
     );
-    let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
-    let gpu = Gpu { ordinal: 0, name: "a shell".into(), target: Target::h200().clone() };
-    let challenge = Challenge::new("copies", program, "void solve(const float* X[N], float* Y[N], int N)")
-        .input("X", uniform(0.0, 1.0))
-        .output("Y", |x, i| x.at("X", i))
-        .check_at(["N=7"])
-        .perf_at("N=100000000");
-    let subject = Subject::of_challenge(&challenge).expect("it is right");
-    let options = Options {
-        by: By::Measurement(Box::new(Workers { gpu, launcher, compile })),
-        budget: Budget { time: Some(Duration::from_secs(8)), trials: None },
-        strategy: Strategy::Model,
-        limit: Duration::from_secs(10),
-        fresh: false,
-        only: None,
-        among: None,
-    };
+    let subject = by_shell::copying(program);
+    let options = by_shell::options(script, compile, Budget { time: Some(Duration::from_secs(8)), trials: None });
     let mut told = Told(Vec::new());
     tune(&subject, &Sizes::parse("N=100000000").unwrap(), &options, &store, &AtomicBool::new(false), &mut told).expect("it is timed");
     let ready = std::fs::read_to_string(&log).expect("it was set up").trim().parse().expect("a number");
