@@ -38,18 +38,9 @@ pub fn sort<K: SortKey, D: Direction>(keys: &Tensor<K, 1>, sorted: &mut Tensor<K
 /// keys = themselves in a direction.
 #[program]
 pub fn sort_in_place<K: SortKey, D: Direction>(keys: &mut Tensor<K, 1>) {
-    let n = keys.len(0);
-    let (sign, flip) = (scalar::<K::Number>(K::SIGN), scalar::<K::Number>(flips::<K, D>()));
-    if n > 1 {
-        if K::AS_IT_LIES {
-            // The passes are even in number, so that the first one leaves the keys.
-            sort_numbers::<K>(&keys.reinterpret(), &mut keys.reinterpret(), sign, flip);
-        } else {
-            let (mut numbers, mut in_order) = (temp([n]), temp([n]));
-            to_numbers::<K>(keys, &mut numbers);
-            sort_numbers::<K>(&numbers, &mut in_order, sign, flip);
-            to_keys::<K>(&in_order, keys);
-        }
+    if keys.len(0) > 1 {
+        // Passes over keys as they lie are even in number, so that the first one leaves them.
+        sort::<K, D>(&keys.flat(), keys);
     }
 }
 
