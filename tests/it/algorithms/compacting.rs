@@ -8,7 +8,7 @@ use girih::prelude::*;
 const KEPT: [usize; 4] = [usize::MAX, 1, 2, 300];
 
 fn elements(one_in: usize, n: usize) -> Vec<i64> {
-    let kept = |i: usize| one_in == 1 || one_in < usize::MAX && mixed(i) % one_in as u64 == 0;
+    let kept = |i: usize| one_in == 1 || one_in < usize::MAX && mixed(i).is_multiple_of(one_in as u64);
     (0..n).map(|i| if kept(i) { i as i64 + 1 } else { -(i as i64) }).collect()
 }
 

@@ -57,7 +57,7 @@ impl Operator<u32> for LastOdd {
 fn operators_keep_their_order() {
     let stream = stream();
     for n in LENGTHS {
-        let all: Vec<u32> = (0..n).map(|i| if mixed(i) % 900 == 0 { 2 * i as u32 + 1 } else { 0 }).collect();
+        let all: Vec<u32> = (0..n).map(|i| if mixed(i).is_multiple_of(900) { 2 * i as u32 + 1 } else { 0 }).collect();
         let (x, mut y) = (stream.tensor(&all, [n]).unwrap(), stream.zeros([n]).unwrap());
         scan::<u32, LastOdd, Inclusive, _>(&stream, &x, &mut y).unwrap();
         assert_eq!(stream.read(&y).unwrap(), folded(&all, 0, false, |a, b| if b % 2 == 1 { b } else { a }), "{n}");
