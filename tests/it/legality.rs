@@ -71,7 +71,7 @@ fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
         Rule::RingCopies => on_h200("unit_operands_apart", "PA=Overlap PB=Async"),
         Rule::MbarriersPipeline => on_h200("product_rows<f16>", "BK=32 V=4 U=Mma W=2 S=2 P=Mbarriers"),
         Rule::HaloReach => on_h200("far_neighbours", "T=32"),
-        Rule::CopiesPower => on_h200("histogram_256", "K=3"),
+        Rule::CopiesPower => on_h200("histogram_256<i32, Value>", "K=3"),
         Rule::CacheTarget => ("kept_loads", "H=Kept", "sm_75"),
         Rule::OperandsTile => on_h200("matrix_multiplication", "BM=32 BN=32 BK=12 TM=1 TN=1 V=1 O=Direct S=1 P=Registers"),
         Rule::UnitOperands => on_h200("gemm", "U=Mma O=Direct"),

@@ -93,7 +93,14 @@ fn defaults_leave_room_for_their_blocks_without_spills() {
     let roles = ["flash_attention", "attention_of_planes", "parts_of_planes", "gradients_of_keys", "gradients_of_queries"];
     for kernel in gallery().into_iter().filter(|k| at(k).is_some() && !roles.contains(&k.name.as_str())) {
         let asked = Schedule::default_of(&kernel).int_of_kind(&kernel, KnobKind::MinBlocks, 1);
-        let alone = ["scaled_groups", "scan_in_order", "selective_walk", "split_matrix_multiplication", "split_batched_multiplication"];
+        let alone = [
+            "scaled_groups",
+            "scan_in_order",
+            "reduce_runs",
+            "selective_walk",
+            "split_matrix_multiplication",
+            "split_batched_multiplication",
+        ];
         let alone = alone.contains(&kernel.name.as_str());
         // keep_above streams, and was tuned to four.
         let several = if kernel.name == "keep_above" { 4 } else { 2 };
