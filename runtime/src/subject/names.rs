@@ -28,8 +28,8 @@ pub struct Unbuilt {
     pub error: String,
 }
 
-/// The subjects of names, or all: every challenge, and every kernel that neither a challenge nor a ladder uses; girih's own are parts of its
-/// algorithms, and mean nothing by themselves. Of all, those that cannot be built stand apart:
+/// The subjects of names, or all: every challenge, and every kernel of which neither a challenge nor a ladder uses any instance; girih's own are
+/// parts of its algorithms, and mean nothing by themselves. Of all, those that cannot be built stand apart:
 /// the others are worth the command's work all the same.
 ///
 /// # Errors
@@ -42,8 +42,8 @@ pub fn subjects(names: &[String], all: bool) -> Result<(Vec<Subject>, Vec<Unbuil
         };
     }
     let used = in_programs();
-    let bare: Vec<KernelDef> =
-        kernels().into_iter().filter(|d| !d.module.starts_with("girih::algorithms") && !used.contains(&d.path())).collect();
+    let part = |d: &KernelDef| d.module.starts_with("girih::algorithms") || used.iter().any(|u| (u.module, u.name) == (d.module, d.name));
+    let bare: Vec<KernelDef> = kernels().into_iter().filter(|d| !part(d)).collect();
     let (found, unbuilt) = built(&challenges(), &bare);
     if found.is_empty() && unbuilt.is_empty() { Err(EMPTY.into()) } else { Ok((found, unbuilt)) }
 }
@@ -60,11 +60,11 @@ fn built(challenges: &[Challenge], bare: &[KernelDef]) -> (Vec<Subject>, Vec<Unb
     (found, unbuilt)
 }
 
-/// The paths of kernels that challenges launch, and rungs of ladders.
-fn in_programs() -> Vec<String> {
+/// The kernels that challenges launch, and rungs of ladders.
+fn in_programs() -> Vec<KernelDef> {
     let of_ladders = ladders().into_iter().flat_map(|ladder| ladder.rungs).filter_map(|rung| rung.program);
     let programs = challenges().into_iter().map(|c| c.program).chain(of_ladders).filter_map(|def| (def.build)().ok());
-    programs.flat_map(|p| p.sites()).map(|d| d.path()).collect()
+    programs.flat_map(|p| p.sites()).collect()
 }
 
 /// Tells of what could not be built; how much that is.

@@ -196,8 +196,9 @@ impl<'a> Body<'a> {
         self.line(format!("char* const memory = workspace({});", end.text));
         for ((t, temp), offset) in program.temps.iter().enumerate().zip(&offsets) {
             let (ty, name) = (c_type(temp.dtype), self.names.temps[t].clone());
-            let place = Text::combine(BinaryOp::Add, &Text::primary("memory"), offset);
-            let place = if offset.constant == Some(0) { place.text } else { format!("({})", place.text) };
+            // A pointer moves by C's own operator, whatever its offset is made of.
+            let moved = || Text::operator(BinaryOp::Add, DType::I64, &Text::primary("memory"), offset).text;
+            let place = if offset.constant == Some(0) { "memory".into() } else { format!("({})", moved()) };
             self.line(format!("{ty}* const {name} = ({ty}*){place};"));
         }
     }
