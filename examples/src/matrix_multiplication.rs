@@ -85,4 +85,9 @@ girih::ladder! {
             "Two blocks a multiprocessor, in an order that shares the cache",
             "multiply-adds=yes; matrix_multiplication: BM=128,BN=128,BK=16,TM=8,TN=8,V=4,O=Shared,S=4,P=Async,X=8,Z=1,Y=1,Q=2,L=3",
         )
+        .rung(
+            "Matrix units: operands cut into planes of 16-bit floats, three products of these by warp groups",
+            "multiply-adds=no; split on its way=no; split_rows: B=1,R=1,C=1024,CC=8,V=4; split_columns: B=1,R=256,C=16,RR=4,CC=4,V=4; \
+             multiply_planes: BM=128,BN=128,BK=64,TM=8,TN=8,V=8,U=Wgmma,W=8,S=3,P=Tensor,G=1,X=8",
+        )
 }

@@ -290,11 +290,11 @@ fn statements() -> Kernel {
             Expr::Binary(BinaryOp::Mul, Box::new(Expr::Var(var)), Box::new(Expr::Param(alpha))),
         ));
     }
-    for kind in [VoteKind::Any, VoteKind::All, VoteKind::Ballot] {
-        let dtype = if kind == VoteKind::Ballot { DType::U32 } else { DType::Bool };
-        let var = b.var("vote", dtype, None);
+    for kind in [VoteKind::Any, VoteKind::All, VoteKind::Ballot, VoteKind::Match(8)] {
+        let var = b.var("vote", kind.gives(), None);
         b.push(Stmt::Declare { var, init: None });
-        b.push(Stmt::Vote { var, kind, value: less(thread.clone(), int(7)) });
+        let value = if kind.takes(DType::I32) { thread.clone() } else { less(thread.clone(), int(7)) };
+        b.push(Stmt::Vote { var, kind, value });
         b.push(store(global(pu, DType::U32, int(0)), Expr::Cast(DType::U32, Box::new(Expr::Var(var)))));
     }
     b.push(Stmt::Shuffle { var: sum, value: Expr::Var(sum), kind: ShuffleKind::Xor, operand: int(16), width: 32 });

@@ -84,9 +84,18 @@ fn neighbours_are_gathered_by_vectors() {
 }
 
 #[test]
+fn one_comparison_tells_whether_a_position_lies_inside() {
+    let narrow = text(super::kernels::gathered::Kernel::def(), "T=64,C=1", best_facts);
+    let wide = text(super::kernels::gathered::Kernel::def(), "T=64,C=1", Facts::none);
+    assert!(narrow.contains(" < (unsigned int)x_len") && !narrow.contains(">= 0"), "{narrow}");
+    assert!(wide.contains("(unsigned int)") || wide.contains("(unsigned long long)"), "{wide}");
+    assert!(!wide.contains(">= 0"), "{wide}");
+}
+
+#[test]
 fn a_vector_is_compared_once() {
     let text = text(further_on::Kernel::def(), "C=4,V=4", best_facts);
-    assert_eq!(text.matches("< x_len").count(), 1, "{text}");
+    assert_eq!(text.matches("< (unsigned int)x_len").count(), 1, "{text}");
 }
 
 #[test]

@@ -107,6 +107,14 @@ fn rungs_that_are_none_here_say_why() {
 }
 
 #[test]
+fn a_rung_that_sets_what_is_not_launched_says_so() {
+    let idle =
+        Ladder::new("idle", "Nothing of it runs", "softmax_attention").rung("One launch", "chunks of keys=no; attention: BM=64,BN=32");
+    let error = idle.rung_at(&idle.rungs[0], &Sizes::default(), Target::h200()).err().expect("planes are the first way");
+    assert!(error.contains("a rung sets `attention`") && error.contains("does not launch") && error.contains("parts_of_planes"), "{error}");
+}
+
+#[test]
 fn a_ladder_reads_like_this() {
     let climbed = climbed(&ladder("transpose").expect("it is declared"));
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {

@@ -289,6 +289,7 @@ fn wrong_exchanges(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size)
         let _ = zeros::<f32>([20]).shuffle_xor(1);
         let crossed = v.shuffle(lanes(64));
         let inside = if v > 0.0 { v.shuffle_down(1) } else { v };
+        let _ = zeros::<i32>([64]).match_any(33);
         if v > 1.0 {
             barrier();
         }
@@ -307,6 +308,7 @@ fn misplaced_exchanges_are_explained() {
             "a shuffle cannot depend on a per-element condition",
             "a barrier cannot depend on a per-element condition",
             "(m && c).ballot()",
+            "a match of 33 bits: numbers of 32 bits have 1 to 32",
         ],
     );
 }

@@ -69,6 +69,26 @@ pub fn looked_back(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>, ticket: &mut Tens
     }
 }
 
+/// As [`told_of`], but a word has all that there is to tell, so that nothing else has to be in order.
+#[kernel(tile(T = 256), coarsen(C of T = [1, 2, 8, 16]), grid(G = [0, 1]))]
+pub fn chained_by_words(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>, ticket: &mut Tensor<u32, 1>, states: &mut Tensor<u64, 1>) {
+    for _t in x.tiles([T]) {
+        let me = ticket.fetch_add_at(0, 1).cast::<i64>();
+        let at = iota::<i64>(T) + me * TILE;
+        let ends = x.gather(at).or(0).scan_sum(0);
+        y.scatter(at, ends);
+        let mut state = scalar::<u64>(0);
+        if me > 0 {
+            while (state >> 63) == 0 {
+                state = states.fetch_at(me - 1);
+            }
+        }
+        let before = state.cast::<u32>().bitcast::<i32>();
+        let all = (before + ends.total()).bitcast::<u32>().cast::<u64>();
+        states.atomic_set(me, all | (1u64 << 63));
+    }
+}
+
 /// Counts how often it looks: that is more than to wait.
 #[kernel(tile(T = 256))]
 pub fn counted(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>, looks: &mut Tensor<i32, 1>) {
@@ -200,6 +220,13 @@ fn who_has_waited_publishes() {
         let (_, behind) = around_wait(&text);
         let (alone, _) = behind.split_once("__syncthreads").unwrap_or_else(|| panic!("{text}"));
         assert!(alone.contains("__threadfence();") && alone.contains("atomicExch(&states"), "{threads}: {text}");
+    }
+    // A relaxed word tells of nothing else: it may leave before the block has met, whatever was stored, and with tiles dealt to blocks.
+    for schedule in ["T=256,C=1,G=0", "T=256,C=1,G=1"] {
+        let text = emit(&lowered(&built(chained_by_words::Kernel::def()), schedule));
+        let (_, behind) = around_wait(&text);
+        let (alone, _) = behind.split_once("__syncthreads").unwrap_or_else(|| panic!("{text}"));
+        assert!(alone.contains("atomicExch(&states") && !alone.contains("__threadfence"), "{text}");
     }
     // With tiles dealt to blocks, others may still store of the tile before; and what was stored before the wait is to be seen.
     let dealt = |def: KernelDef, schedule: &str| emit(&lowered(&built(def), schedule));

@@ -9,7 +9,7 @@ use super::tile::Tile;
 use girih_ir::error::Diagnostic;
 use girih_ir::loc::SourceLoc;
 use girih_ir::tile::{self, Op, Stmt, Ty, ValueId};
-use girih_ir::types::{DType, Scope, ShuffleKind, VoteKind};
+use girih_ir::types::{Scope, ShuffleKind, VoteKind};
 
 /// The number of each thread: 0, 1, .. along a tile of one axis. Another name for [`iota`], for kernels that speak of threads.
 #[track_caller]
@@ -123,13 +123,38 @@ impl<T: Elem> Tile<T> {
     }
 }
 
-fn vote(kind: VoteKind, mask: Tile<bool>, gives: DType, loc: SourceLoc) -> Handle {
+fn vote(kind: VoteKind, brought: Handle, loc: SourceLoc) -> Handle {
     session::with(|s| {
         let Some(k) = s.kernel("a vote", loc) else { return Handle::POISON };
-        let Some((mask, shape)) = in_warps(k, mask.handle(), "a vote", loc) else { return Handle::POISON };
-        let v = k.emit(Op::Vote(kind, mask), Ty::Tile(gives, shape), loc);
+        let Some((brought, shape)) = in_warps(k, brought, "a vote", loc) else { return Handle::POISON };
+        let v = k.emit(Op::Vote(kind, brought), Ty::Tile(kind.gives(), shape), loc);
         k.handle(v)
     })
+}
+
+/// Integers of 32 bits, which lanes can be matched by.
+pub trait Word32: Elem {}
+impl Word32 for i32 {}
+impl Word32 for u32 {}
+
+impl<T: Word32> Tile<T> {
+    /// Which lanes of its warp hold the same lowest `bits` bits, for each thread: bit `l` is lane `l`'s. A thread's own lane is among them.
+    ///
+    /// It takes a ballot for each bit, so say how many there can be: `digit.match_any(8)` for numbers below 256.
+    #[track_caller]
+    pub fn match_any(self, bits: u32) -> Tile<u32> {
+        let loc = SourceLoc::caller();
+        if !(1..=32).contains(&bits) {
+            session::with(|s| {
+                if let Some(k) = s.kernel("a match of lanes", loc) {
+                    let message = format!("a match of {bits} bits: numbers of 32 bits have 1 to 32");
+                    k.error(Diagnostic::new(loc, message).help("say how many of the lowest bits can differ: `digit.match_any(8)`"));
+                }
+            });
+            return Tile::of(Handle::POISON);
+        }
+        Tile::of(vote(VoteKind::Match(bits), self.handle(), loc))
+    }
 }
 
 impl Tile<bool> {
@@ -137,18 +162,18 @@ impl Tile<bool> {
     #[track_caller]
     pub fn ballot(self) -> Tile<u32> {
         let loc = SourceLoc::caller();
-        Tile::of(vote(VoteKind::Ballot, self, DType::U32, loc))
+        Tile::of(vote(VoteKind::Ballot, self.handle(), loc))
     }
     /// Whether any lane of its warp holds `true`, for each thread.
     #[track_caller]
     pub fn warp_any(self) -> Tile<bool> {
         let loc = SourceLoc::caller();
-        Tile::of(vote(VoteKind::Any, self, DType::Bool, loc))
+        Tile::of(vote(VoteKind::Any, self.handle(), loc))
     }
     /// Whether all lanes of its warp hold `true`, for each thread.
     #[track_caller]
     pub fn warp_all(self) -> Tile<bool> {
         let loc = SourceLoc::caller();
-        Tile::of(vote(VoteKind::All, self, DType::Bool, loc))
+        Tile::of(vote(VoteKind::All, self.handle(), loc))
     }
 }

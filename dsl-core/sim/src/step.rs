@@ -178,13 +178,7 @@ impl Step<'_, '_> {
         self.together("vote")?;
         let warp = &mut *self.warp;
         let values = *warp.reg(value);
-        let ballot = active_lanes(warp.active).fold(0u32, |bits, lane| bits | u32::from(values[lane] != 0) << lane);
-        let found = match kind {
-            VoteKind::Any => u64::from(ballot != 0),
-            VoteKind::All => u64::from(ballot == warp.active),
-            VoteKind::Ballot => u64::from(ballot),
-        };
-        warp.set(dst, &[found; 32], warp.active);
+        warp.set(dst, &kind.found(&values, warp.active), warp.active);
         Ok(())
     }
 

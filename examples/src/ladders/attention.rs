@@ -80,7 +80,7 @@ girih::ladder! {
         )
         .rung(
             "One launch that keeps no scores: the softmax is corrected on the way (online)",
-            "chunks of keys=no; attention: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=1,C=Registers,Q=1",
+            "planes=no; chunks of keys=no; attention: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=1,C=Registers,Q=1",
         )
         .slower(
             "Nothing is written in between any more, but a block has 64 queries and all keys: of 512 queries that makes eight blocks, and most \
@@ -88,12 +88,20 @@ girih::ladder! {
         )
         .rung(
             "The keys cut into chunks, so that all multiprocessors have work",
-            "chunks of keys=yes; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=1,C=Registers,Q=1; \
+            "planes=no; chunks of keys=yes; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=1,C=Registers,Q=1; \
              join_attention: BM=8,BD=128,TM=1,TD=4,V=4",
         )
         .rung(
             "The next keys are copied while these are multiplied",
-            "chunks of keys=yes; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=2,C=Async,Q=2; \
+            "planes=no; chunks of keys=yes; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=2,C=Async,Q=2; \
              join_attention: BM=8,BD=128,TM=1,TD=4,V=4",
+        )
+        .rung(
+            "Matrix units: scores and sums by warp groups, of operands that are cut into two planes of 16-bit floats",
+            "planes=yes; split_heads: B=1,R=8,C=128,RR=1,CC=4,V=4; split_heads_2: B=1,R=8,C=128,RR=1,CC=4,V=4; \
+             split_heads_3: B=1,R=8,C=128,RR=1,CC=4,V=4; \
+             parts_of_planes_2: BM=64,BN=64,TM=8,V=8,U=Wgmma,W=4,R=2,C=Tensor,G=0,D=Falling,T=InTurn,Q=1; \
+             join_attention: BM=8,BD=128,TM=1,TD=4,V=4; \
+             attention_where_flawed: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=2,C=Async,Q=2",
         )
 }

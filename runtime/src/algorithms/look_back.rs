@@ -80,9 +80,8 @@ where
             end = select(first < 64, 0, end - 32);
         }
     }
-    if !known {
-        states.atomic_set(tile, word(join(before, own)) | ALL);
-    }
+    // Whoever looked back stores this, without a word to the block.
+    states.atomic_set(tile, word(select(known, own, join(before, own))) | ALL);
     before
 }
 

@@ -3,7 +3,7 @@
 //! A first launch counts the digits of all passes at once. In a pass a block takes the next tile by a ticket, ranks its keys, and looks back at
 //! what the tiles before it have left of each digit (decoupled look-back), so that a key's place is known as soon as those are counted.
 //! (Adinets and Merrill, Onesweep: A Faster Least Significant Digit Radix Sort for GPUs, 2022.) Within a warp, keys of one digit find each
-//! other by eight ballots; the tile is sorted by its digit in shared memory and leaves in runs of neighbours.
+//! other by ballots; the tile is sorted by its digit in shared memory and leaves in runs of neighbours.
 
 use super::keys::{Number, Order, SortKey};
 use crate::prelude::*;
@@ -85,12 +85,7 @@ fn place_tile<N: Number, V: Number>(
     let mut ranks = Vec::new();
     for e in 0..each {
         let d = digit(keys[e]);
-        let mut same = full::<u32>([THREADS], u32::MAX);
-        for bit in 0..8 {
-            let set = (d & (1 << bit)) != 0;
-            let with = set.ballot();
-            same = same & select(set, with, !with);
-        }
+        let same = d.match_any(8);
         let rank = own.gather(counters + d) + (same & below).count_ones();
         warp_barrier();
         if (same >> lane.cast::<u32>()) == 1 {

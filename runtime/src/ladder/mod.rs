@@ -176,6 +176,14 @@ impl Ladder {
 /// The plainest schedule of each launch site with what is set; sites that a call of these sizes does not launch have any legal one.
 fn way(subject: &Subject, sizes: &Sizes, set: &Set, target: &Target) -> Result<Vec<(Schedule, &'static str)>, String> {
     let launches = launches::at(subject, sizes)?;
+    let names = subject.program.site_names();
+    if let Some(idle) = set.sites().find(|name| !launches.iter().any(|l| names[l.site] == **name)) {
+        let launched: Vec<&str> = launches.iter().map(|l| names[l.site].as_str()).collect();
+        return Err(format!(
+            "a rung sets `{idle}`, which a call at {sizes} does not launch under its variants; it launches {}",
+            launched.join(", ")
+        ));
+    }
     let site = |(site, (name, def)): (usize, (String, girih_core::registry::KernelDef))| {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
         let (facts, _) = promised(&launches, site, &kernel);

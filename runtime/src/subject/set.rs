@@ -40,6 +40,11 @@ impl<'a> Set<'a> {
         Ok(subject)
     }
 
+    /// The launch sites that are named.
+    pub fn sites(&self) -> impl Iterator<Item = &str> {
+        self.named.sites.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The knobs that are set at a launch site.
     pub fn of_site(&self, site: &str) -> Option<&str> {
         let own = self.named.sites.iter().find(|(name, _)| name == site);

@@ -85,3 +85,13 @@ pub fn turned_warps(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
         y.store(t, turned + own.gather(threads(T) ^ 48));
     }
 }
+
+/// Which lanes have the same digit, of signed and unsigned numbers; what is absent has digit 0.
+#[kernel(tile(T = [64, 32, 256]), coarsen(C of T = [1, 2]), vector(V = [1, 2]), grid(G = [0, 2]))]
+pub fn matched(x: &Tensor<i32, 1>, digits: &mut Tensor<u32, 1>, bits: &mut Tensor<u32, 1>) {
+    for t in x.tiles([T]) {
+        let v = x.load(t);
+        digits.store(t, v.match_any(3));
+        bits.store(t, v.bitcast::<u32>().match_any(32) ^ (v >> 31).match_any(1));
+    }
+}

@@ -52,6 +52,7 @@ pub(super) enum Helper {
     Turns,
     GridBarrier,
     Words,
+    MatchLanes,
     /// Loads of what other blocks store.
     FetchRelaxed,
     FetchRelaxedSystem,
@@ -77,7 +78,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 54] = [
+    const PLAIN: [Helper; 55] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -120,6 +121,7 @@ impl Helper {
         Helper::Turns,
         Helper::GridBarrier,
         Helper::Words,
+        Helper::MatchLanes,
         Helper::FetchRelaxed,
         Helper::FetchRelaxedSystem,
         Helper::FetchAcquire,
@@ -189,6 +191,7 @@ impl Helper {
             Helper::Turns => &["await_turn", "pass_turn"],
             Helper::GridBarrier => &["grid_barrier"],
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
+            Helper::MatchLanes => &["match_lanes"],
             Helper::FetchRelaxed => &["fetch_relaxed"],
             Helper::FetchRelaxedSystem => &["fetch_relaxed_system"],
             Helper::FetchAcquire => &["fetch_acquire"],
@@ -274,6 +277,7 @@ impl Helper {
             Helper::SliceBarrier => memory::SLICE_BARRIER,
             Helper::GridBarrier => memory::GRID_BARRIER,
             Helper::Words => memory::WORDS,
+            Helper::MatchLanes => memory::MATCH_LANES,
             Helper::FetchRelaxed => memory::FETCH_RELAXED,
             Helper::FetchRelaxedSystem => memory::FETCH_RELAXED_SYSTEM,
             Helper::FetchAcquire => memory::FETCH_ACQUIRE,

@@ -258,14 +258,16 @@ impl Writer<'_> {
 
     fn vote(&mut self, var: VarId, kind: VoteKind, value: &Expr) {
         let value = self.expr(value);
-        self.receive(
-            var,
-            match kind {
-                VoteKind::Any => format!("__any_sync(0xffffffffu, {value}) != 0"),
-                VoteKind::All => format!("__all_sync(0xffffffffu, {value}) != 0"),
-                VoteKind::Ballot => format!("__ballot_sync(0xffffffffu, {value})"),
-            },
-        );
+        let call = match kind {
+            VoteKind::Any => format!("__any_sync(0xffffffffu, {value}) != 0"),
+            VoteKind::All => format!("__all_sync(0xffffffffu, {value}) != 0"),
+            VoteKind::Ballot => format!("__ballot_sync(0xffffffffu, {value})"),
+            VoteKind::Match(bits) => {
+                self.uses(Helper::MatchLanes);
+                format!("match_lanes<{bits}>({value})")
+            }
+        };
+        self.receive(var, call);
     }
 
     fn warp_reduce(&mut self, var: VarId, op: BinaryOp, value: &Expr) {

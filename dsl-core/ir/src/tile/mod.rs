@@ -39,7 +39,7 @@
 //!
 //! # Warps
 //! A warp is a run of 32 elements along the last axis of a tile, from a multiple of 32 on; the extent of that axis is a multiple of 32.
-//! [`Op::Shuffle`] and [`Op::Vote`] exchange values inside of it. An element that is absent gives zero to a shuffle, is false to
+//! [`Op::Shuffle`] and [`Op::Vote`] exchange values inside of it. An element that is absent gives zero to a shuffle and a match, is false to
 //! [`VoteKind::Any`] and [`VoteKind::Ballot`] and true to [`VoteKind::All`]; every element of the result is present. Distances and lane numbers
 //! count modulo 32.
 //!

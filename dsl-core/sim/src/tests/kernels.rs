@@ -379,6 +379,27 @@ fn votes_are_those_of_one_warp() {
     assert_eq!(vote(VoteKind::All, 47), (1, 0));
 }
 
+#[test]
+fn lanes_of_one_warp_are_matched_by_their_lowest_bits() {
+    let matched = |bits: u32| {
+        let mut k = Build::new(48);
+        let out = k.pointer("out", DType::U32, true);
+        let thread = k.special(Special::Thread);
+        let v = k.declare("v", DType::U32, None);
+        k.push(Stmt::Vote { var: v, kind: VoteKind::Match(bits), value: thread.clone() });
+        k.push(store(of(DType::U32, global(out, thread)), Expr::Var(v)));
+        launch(&k.done(), 1, &[Given::Raw(192)]).i32(0)
+    };
+    for bits in [1, 3, 5, 32] {
+        let key = |thread: i64| thread & ((1 << bits) - 1);
+        let expected = (0..48).map(|t| {
+            let warp = if t < 32 { 0..32 } else { 32..48 };
+            warp.filter(|l| key(*l) == key(t)).fold(0u32, |all, l| all | 1 << (l % 32)) as i32
+        });
+        assert_eq!(matched(bits), expected.collect::<Vec<_>>(), "{bits} bits");
+    }
+}
+
 /// Every block writes a number, all meet, every block reads its neighbour's.
 pub fn neighbours(barrier: Barrier) -> Kernel {
     let mut k = Build::new(64);

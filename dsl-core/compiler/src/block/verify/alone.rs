@@ -15,7 +15,7 @@ impl Check<'_> {
             rule(self.made.contains(v), || format!("{} is made again, and was not made before", self.name(*v)))?;
         }
         let looks = match alone.body.split_last() {
-            Some((Stmt::Atomic { update, order: MemoryOrder::Release, .. }, looks)) => {
+            Some((Stmt::Atomic { update, order: MemoryOrder::Release | MemoryOrder::Relaxed, .. }, looks)) => {
                 let tiles = update.uses().into_iter().any(|v| matches!(self.page.ty(v), Ty::Tile(..)));
                 rule(!tiles && update.result.is_none(), || "threads that wait for the block publish more than one word".into())?;
                 looks

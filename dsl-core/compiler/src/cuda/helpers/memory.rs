@@ -64,6 +64,24 @@ template <int Pending> __device__ __forceinline__ void copy_async_wait()
 }
 ";
 
+pub(super) const MATCH_LANES: &str = "\
+// Which lanes of the warp have the same lowest Bits bits: a ballot for each bit, and those who voted otherwise are taken out.
+template <int Bits> __device__ __forceinline__ unsigned int match_lanes(unsigned int x)
+{
+    unsigned int same = 0xffffffffu;
+    #pragma unroll
+    for (int k = 0; k < Bits; ++k) {
+        asm volatile(
+            \"{ .reg .pred set; .reg .b32 bit, votes;\\n\\t\"
+            \"and.b32 bit, %1, %2; setp.ne.u32 set, bit, 0;\\n\\t\"
+            \"vote.sync.ballot.b32 votes, set, 0xffffffff; @!set not.b32 votes, votes;\\n\\t\"
+            \"and.b32 %0, %0, votes; }\"
+            : \"+r\"(same) : \"r\"(x), \"r\"(1u << k));
+    }
+    return same;
+}
+";
+
 pub(super) const SLICE_BARRIER: &str = "\
 // The threads of one slice of the block meet: as many neighbours, at a barrier of their own.
 template <int Threads> __device__ __forceinline__ void sync_slice()

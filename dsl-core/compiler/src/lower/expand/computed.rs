@@ -95,7 +95,8 @@ impl Expander<'_> {
         }
     }
 
-    /// `0 <= e < len`, compared in a type that holds both, as far as it is not known.
+    /// `0 <= e < len`, compared in a type that holds both, as far as it is not known. Where nothing is, one comparison tells both: as an unsigned
+    /// number, what is below 0 lies above every length.
     fn in_range(&self, dtype: DType, e: &Expr, len: Expr, ix: Index) -> Vec<Expr> {
         let common = if dtype == ix.dtype {
             dtype
@@ -107,14 +108,15 @@ impl Expander<'_> {
         let (known, limit) = (self.range_of(e), self.range_of(&len));
         let to = Index { dtype: common };
         let (e, len) = (to.cast(dtype, e.clone()), to.cast(ix.dtype, len));
-        let mut terms = Vec::new();
-        if (dtype.is_signed() || dtype == DType::U64) && known.is_none_or(|(least, _)| least < 0) {
-            terms.push(compare(CompareOp::Ge, e.clone(), to.lit(0)));
+        let low = (dtype.is_signed() || dtype == DType::U64) && known.is_none_or(|(least, _)| least < 0);
+        let high = known.zip(limit).is_none_or(|((_, most), (fewest, _))| most >= fewest);
+        let unsigned = |e: Expr| Index { dtype: if common == DType::I64 { DType::U64 } else { DType::U32 } }.cast(common, e);
+        match (low, high) {
+            (true, true) => vec![compare(CompareOp::Lt, unsigned(e), unsigned(len))],
+            (true, false) => vec![compare(CompareOp::Ge, e, to.lit(0))],
+            (false, true) => vec![compare(CompareOp::Lt, e, len)],
+            (false, false) => vec![],
         }
-        if known.zip(limit).is_none_or(|((_, most), (fewest, _))| most >= fewest) {
-            terms.push(compare(CompareOp::Lt, e, len));
-        }
-        terms
     }
 
     /// Loads a tile from computed positions of a tensor; absent where a position is out of range.

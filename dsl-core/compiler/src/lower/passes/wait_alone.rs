@@ -4,7 +4,8 @@
 //! A loop may be run so if all it does is to look: words that other blocks leave are fetched, tensors that the kernel does not write are read at
 //! computed positions, and what is found is combined to scalars. Choices and counted loops around such a loop are run with it.
 //!
-//! A word that follows from what was found is published by who waited, where no other thread has done anything that it would publish.
+//! A word that follows from what was found is published by who waited, where no other thread has done anything that it would publish, or where it
+//! publishes nothing but itself.
 
 mod publish;
 
@@ -54,7 +55,7 @@ impl Waits<'_> {
                 let mut rest = block.split_off(at + 1);
                 let wait = block.remove(at);
                 let own = self.nothing_to_publish(block, alone);
-                let [totals, published] = if own { self.take_published(&mut rest) } else { [vec![], vec![]] };
+                let [totals, published] = self.take_published(&mut rest, own);
                 let body = std::iter::once(wait).chain(published).collect();
                 at += totals.len();
                 block.extend(totals);

@@ -3,7 +3,7 @@
 use super::{Check, State, Verifier};
 use crate::fragments::GroupAtom;
 use crate::simt::{Barrier, Expr, ParamKind, Place, Space, Stmt, TensorMap, VarId, print};
-use crate::types::{AtomicOp, BinaryOp, DType, VoteKind};
+use crate::types::{AtomicOp, BinaryOp, DType};
 
 impl Verifier<'_> {
     pub(super) fn stmt(&mut self, stmt: &Stmt, declared: &mut Vec<usize>) -> Check {
@@ -128,8 +128,8 @@ impl Verifier<'_> {
             }
             Stmt::Vote { var, kind, value } => {
                 let dtype = self.expr(value)?;
-                self.require(dtype == DType::Bool, || format!("a vote is on conditions, not on {dtype}"))?;
-                self.scalar_target(*var, if *kind == VoteKind::Ballot { DType::U32 } else { DType::Bool })
+                self.require(kind.takes(dtype), || format!("lanes do not vote on {dtype} by {kind:?}"))?;
+                self.scalar_target(*var, kind.gives())
             }
             Stmt::WarpReduce { var, op, value } => {
                 use BinaryOp::{Add, And, Max, Min, Or, Xor};

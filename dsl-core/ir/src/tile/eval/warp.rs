@@ -44,16 +44,10 @@ impl Machine<'_, '_> {
 
     pub(super) fn vote(&self, kind: VoteKind, mask: ValueId, loc: SourceLoc) -> Result<Val, EvalError> {
         let tile = self.in_warps(mask, loc)?;
-        let holds = |i: usize| tile.at(i).map_or(kind == VoteKind::All, |cell| cell != 0);
+        let brought = |i: usize| tile.at(i).unwrap_or(u64::from(kind == VoteKind::All));
         let mut data = Vec::new();
         for first in (0..tile.data.len()).step_by(LANES) {
-            let ballot = (0..LANES).fold(0u32, |bits, l| bits | u32::from(holds(first + l)) << l);
-            let found = match kind {
-                VoteKind::Any => u64::from(ballot != 0),
-                VoteKind::All => u64::from(ballot == u32::MAX),
-                VoteKind::Ballot => u64::from(ballot),
-            };
-            data.extend([found; LANES]);
+            data.extend(kind.found(&std::array::from_fn(|l| brought(first + l)), u32::MAX));
         }
         Ok(TileVal { shape: tile.shape.clone(), data, mask: None }.into())
     }

@@ -2,7 +2,7 @@
 
 use super::{Checked, Checker, ensure};
 use crate::tile::{Combine, Form, Op, Operator, ParamKind, Size, Ty, ValueId};
-use crate::types::{DType, VoteKind};
+use crate::types::DType;
 
 impl Checker<'_> {
     pub(super) fn op(&mut self, v: ValueId, op: &Op) -> Checked {
@@ -123,8 +123,8 @@ impl Checker<'_> {
             }
             Op::Vote(kind, mask) => {
                 let mask = self.used(*mask)?;
-                let gives = if *kind == VoteKind::Ballot { DType::U32 } else { DType::Bool };
-                let fits = mask.dtype() == Some(DType::Bool) && result.dtype() == Some(gives) && shape(mask) == shape(result);
+                let types = mask.dtype().is_some_and(|d| kind.takes(d)) && result.dtype() == Some(kind.gives());
+                let fits = types && shape(mask) == shape(result);
                 ensure(fits && !shape(result).is_empty(), wrong)
             }
             Op::Dot { a, b, acc } => {

@@ -7,7 +7,7 @@ use crate::group::{LeftOp, WgmmaStep};
 use crate::op::{Op, ShuffleStep, Slot};
 use crate::warp::{active_lanes, bits, combined, pure};
 use girih_ir::fragments::{GroupAtom, Number, Operand};
-use girih_ir::simt::{Barrier, ShuffleKind, Special, VoteKind};
+use girih_ir::simt::{Barrier, ShuffleKind, Special};
 use girih_ir::types::Scope;
 
 impl Machine<'_> {
@@ -153,13 +153,8 @@ impl Machine<'_> {
             }
             Op::Shuffle(step) => shuffle(warp, step),
             Op::Vote { dst, kind, value } => {
-                let ballot = bits_set(warp, *value);
-                let found = match kind {
-                    VoteKind::Any => u64::from(ballot != 0),
-                    VoteKind::All => u64::from(ballot == warp.active),
-                    VoteKind::Ballot => u64::from(ballot),
-                };
-                warp.set(*dst, &[found; 32], warp.active);
+                let values = *warp.reg(*value);
+                warp.set(*dst, &kind.found(&values, warp.active), warp.active);
             }
             Op::WarpReduce { dst, combine, value } => {
                 let found = combined(warp.reg(*value), warp.active, *combine);
@@ -243,11 +238,6 @@ fn place_of(number: Number) -> usize {
         Number::Tf32 => tally::TF32,
         Number::I8 | Number::U8 => tally::INT8,
     }
-}
-
-fn bits_set(warp: &Warp, value: Slot) -> u32 {
-    let values = warp.reg(value);
-    active_lanes(warp.active).filter(|lane| values[*lane] != 0).fold(0, |all, lane| all | 1 << lane)
 }
 
 fn shuffle(warp: &mut Warp, step: &ShuffleStep) {

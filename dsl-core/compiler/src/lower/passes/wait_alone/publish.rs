@@ -1,7 +1,8 @@
 //! Which word is published by those who waited for another one: the block need not meet before that.
 //!
 //! A release comes after everything that any thread of the block has done. Where that is no more than what the first thread has done, what was
-//! done before the block met, and what nobody else writes, those who waited may release at once.
+//! done before the block met, and what nobody else writes, those who waited may release at once. A relaxed word publishes nothing but itself, and
+//! never has to wait for the block.
 
 use super::Waits;
 use crate::block::{Block, Op, Stmt, Ty, Update, ValueId, ViewId, operands};
@@ -38,12 +39,13 @@ impl Waits<'_> {
         }
     }
 
-    /// Takes the release of one word out of the statements behind a wait, if it is the first thing that they do: totals that it needs, which
-    /// are known before the wait, and the release with copies of what it is computed of.
-    pub(super) fn take_published(&self, rest: &mut Block) -> [Block; 2] {
+    /// Takes the publishing of one word out of the statements behind a wait, if it is the first thing that they do: totals that it needs, which
+    /// are known before the wait, and the word with copies of what it is computed of. `own` says that a release has nothing of other threads to
+    /// publish.
+    pub(super) fn take_published(&self, rest: &mut Block, own: bool) -> [Block; 2] {
         let is_total = |stmt: &Stmt| matches!(stmt, Stmt::Let(v, Op::Total { .. }) if self.is_scalar(*v));
         let first = rest.iter().position(|stmt| !self.is_number(stmt) && !is_total(stmt));
-        let Some(at) = first.filter(|at| self.is_release(&rest[*at])) else { return [vec![], vec![]] };
+        let Some(at) = first.filter(|at| self.publishes(&rest[*at], own)) else { return [vec![], vec![]] };
         let word = rest.remove(at);
         let (totals, numbers): (Block, Block) = rest.drain(..at).partition(is_total);
         let published = numbers.iter().cloned().chain([word]).collect();
@@ -51,9 +53,14 @@ impl Waits<'_> {
         [totals, published]
     }
 
-    fn is_release(&self, stmt: &Stmt) -> bool {
-        let Stmt::Atomic { update, order: MemoryOrder::Release, .. } = stmt else { return false };
-        update.result.is_none() && update.op != AtomicOp::Load && self.is_of_scalars(update)
+    fn publishes(&self, stmt: &Stmt, own: bool) -> bool {
+        let Stmt::Atomic { update, order, .. } = stmt else { return false };
+        let at_once = match order {
+            MemoryOrder::Release => own,
+            MemoryOrder::Relaxed => true,
+            MemoryOrder::Acquire | MemoryOrder::AcquireRelease => false,
+        };
+        at_once && update.result.is_none() && update.op != AtomicOp::Load && self.is_of_scalars(update)
     }
 
     /// Whether a statement computes a scalar of scalars.
