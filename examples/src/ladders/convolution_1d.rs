@@ -2,8 +2,9 @@
 
 use girih::prelude::*;
 
-/// `y[i] = Σ x[i + j] · w[j]`: a thread reads all that it needs from global memory.
-#[kernel(tile(T = [256, 128, 512]))]
+/// `y[i] = Σ x[i + j] · w[j]`: a thread reads all that it needs from global memory, or the taps, of which all threads want the same,
+/// from constant memory.
+#[kernel(tile(T = [256, 128, 512]), constant(M of w = [Off, On]))]
 pub fn direct_1d(x: &Tensor<f32, 1>, w: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     for t in y.tiles([T]) {
         let mut acc = zeros::<f32>([T]);

@@ -2,8 +2,9 @@
 
 use girih::prelude::*;
 
-/// `y[i, j] = Σ x[i + m, j + n] · w[m, n]`: a thread reads all that it needs from global memory.
-#[kernel(tile(R = [8, 4, 16], C = [32, 64]))]
+/// `y[i, j] = Σ x[i + m, j + n] · w[m, n]`: a thread reads all that it needs from global memory, or the taps, of which all threads want the
+/// same, from constant memory.
+#[kernel(tile(R = [8, 4, 16], C = [32, 64]), constant(M of w = [Off, On]))]
 pub fn direct_2d(x: &Tensor<f32, 2>, w: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
     for (r, c) in y.tiles([R, C]) {
         let (i, j) = (r.coords().expand(1, C), c.coords().expand(0, R));
