@@ -1,14 +1,18 @@
 //! Tensors in constant memory (`constant = On`): what is read there, when there is no room, and what host and simulator make of it.
 
+use super::host_code::HostProgram;
 use super::launches::{Launch, Placement, Shape};
 use super::nvrtc::{ARCHS, provide};
 use girih::__private::ConstantPath;
+use girih::challenge::Sizes;
 use girih::compile::nvrtc;
+use girih::ladder::ladder;
 use girih::prelude::*;
 use girih::{Device, Stream};
 use girih_core::cuda::emit;
 use girih_core::facts::Facts;
 use girih_core::lower::{lower, page};
+use girih_core::program::export::{Chosen, export_program};
 use girih_core::registry::KernelDef;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::simt::{self, ParamKind};
@@ -218,6 +222,56 @@ fn every_architecture_has_constant_memory() {
         for text in [&text, &two] {
             nvrtc::compile(text, arch, &[], "constants", "tests").unwrap_or_else(|e| panic!("{arch}: {e}\n{text}"));
         }
+    }
+}
+
+/// What the host code launches: the kernel that has the taps in constant memory has no argument for them.
+const STAND_INS: &str = "
+static unsigned char constant_memory[65536];
+static void cudaMemcpyToSymbolAsync(unsigned char* to, const void* from, size_t bytes, size_t at, cudaMemcpyKind) { memcpy(to + at, from, bytes); }
+static void direct(const float* x, const float* w, float* y, long long n, long long taps, long long)
+{
+    printf(\"%s\\n\", w == (const float*)constant_memory ? \"constant\" : \"global\");
+    for (long long i = 0; i < n; ++i) { y[i] = 0; for (long long j = 0; j < taps; ++j) y[i] += x[i + j] * w[j]; }
+}
+static void direct(const float* x, float* y, long long n, long long taps, long long len)
+{
+    direct(x, (const float*)constant_memory, y, n, taps, len);
+}
+";
+
+const CONVOLVED: &str = "
+int main(int, char** v)
+{
+    const int taps = atoi(v[1]), outputs = 5, n = outputs + taps - 1;
+    float *x = (float*)malloc(4 * n), *w = (float*)malloc(4 * taps), y[outputs];
+    for (int i = 0; i < n; ++i) x[i] = (float)(i % 7);
+    for (int round = 1; round <= 2; ++round) {
+        for (int j = 0; j < taps; ++j) w[j] = (float)(round * (j % 3));
+        solve(x, w, y, n, taps);
+        for (int i = 0; i < outputs; ++i) printf(\"%d\\n\", (int)y[i]);
+    }
+}
+";
+
+#[test]
+fn exports_fill_constant_memory_where_there_is_room() {
+    let ladder = ladder("convolution_1d").unwrap_or_else(|e| panic!("{e}"));
+    let at = ladder.rung_at(&ladder.rungs[1], &Sizes::default(), Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let mut choose = |site: usize, _: &Kernel| Chosen::from(at.way[site].0.clone());
+    let signature = at.subject.signature().expect("a challenge has a signature");
+    let text = export_program(&at.subject.program, signature, Target::h200(), &mut choose).unwrap_or_else(|e| panic!("{e}"));
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("exported_taps_in_constant_memory", text);
+    });
+    let Some(host) = HostProgram::build(&text, "direct", STAND_INS, CONVOLVED) else { return };
+    for (taps, from) in [(1, "constant"), (2047, "constant"), (16384, "constant"), (16385, "global"), (20000, "global")] {
+        let round = |round: usize| {
+            let output = |i: usize| (0..taps).map(|j| (i + j) % 7 * (round * (j % 3))).sum::<usize>().to_string();
+            std::iter::once(from.to_string()).chain((0..5).map(output)).collect::<Vec<_>>()
+        };
+        let found: Vec<String> = host.run(&[taps.to_string()]).lines().map(str::to_string).collect();
+        assert_eq!(found, [round(1), round(2)].concat(), "{taps} taps\n{text}");
     }
 }
 
