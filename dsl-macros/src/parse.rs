@@ -9,7 +9,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 22] = [
+const GROUPS: [(&str, &[&str], i64); 23] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),
@@ -29,6 +29,7 @@ const GROUPS: [(&str, &[&str], i64); 22] = [
     ("rows", &["Direct", "Shared"], 0),
     ("halo", &["Shared", "Direct"], 0),
     ("operands", &["Direct", "Shared", "Transposed"], 0),
+    ("constant", &["Off", "On"], 0),
     ("finish", &["LastBlock", "Atomics", "SecondLaunch"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
     ("cache", &["Default", "Streaming", "Stores", "Loads", "Kept"], 0),
@@ -276,9 +277,15 @@ fn check_knobs(attribute: &Attribute, errors: &mut Errors) {
             (Some(of), true) if before.iter().any(|k| k.group == knob.group && k.of.as_ref() == Some(of)) => {
                 errors.on(of, format!("tile `{of}` is coarsened twice"));
             }
+            (None, false) if knob.group == "constant" => {
+                errors.on(name, format!("say which tensor it is for: `constant({name} of w = [Off, On])`"));
+            }
             (None, true) => errors.on(name, format!("say which tile it divides: `coarsen({name} of T = [1, 2, 4])`")),
             (Some(of), false) if targets::allowed(&knob.group).is_empty() => {
-                errors.on(of, format!("`of` belongs to coarsen, stages, copy, operands and halo: {} is for the whole kernel", knob.group));
+                errors.on(
+                    of,
+                    format!("`of` belongs to coarsen, stages, copy, operands, halo and constant: {} is for the whole kernel", knob.group),
+                );
             }
             (Some(_), _) | (None, false) => {}
         }

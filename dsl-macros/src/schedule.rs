@@ -74,6 +74,7 @@ fn field_type(knob: &Knob) -> TokenStream {
         "turns" => quote!(::girih::__private::GroupTurns),
         "halo" => quote!(::girih::__private::HaloPath),
         "operands" => quote!(::girih::__private::OperandPath),
+        "constant" => quote!(::girih::__private::ConstantPath),
         "finish" => quote!(::girih::__private::FinishPath),
         "cache" => quote!(::girih::__private::CacheHint),
         _ => quote!(i64),

@@ -1,5 +1,5 @@
-//! What a knob is for: the loop or the tensor that `stages(S of k = ..)`, `copy(P of a = ..)`, `operands(O of b = ..)` and
-//! `halo(H of x = ..)` name.
+//! What a knob is for: the loop or the tensor that `stages(S of k = ..)`, `copy(P of a = ..)`, `operands(O of b = ..)`,
+//! `halo(H of x = ..)` and `constant(M of w = ..)` name.
 
 use crate::check::{By, Param};
 use crate::errors::Errors;
@@ -19,8 +19,13 @@ pub enum Target {
 }
 
 /// The groups whose knobs may be for one loop or tensor, with what each may name.
-const GROUPS: [(&str, &[Target]); 4] =
-    [("stages", &[Target::Loop]), ("copy", &[Target::Loop, Target::Tensor]), ("operands", &[Target::Tensor]), ("halo", &[Target::Tensor])];
+const GROUPS: [(&str, &[Target]); 5] = [
+    ("stages", &[Target::Loop]),
+    ("copy", &[Target::Loop, Target::Tensor]),
+    ("operands", &[Target::Tensor]),
+    ("halo", &[Target::Tensor]),
+    ("constant", &[Target::Tensor]),
+];
 
 /// What knobs of a group may name; nothing where they are for the whole kernel.
 pub fn allowed(group: &str) -> &'static [Target] {

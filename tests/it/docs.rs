@@ -1,7 +1,7 @@
 //! Code in the docs is what girih writes: blocks below `<!-- cuda KERNEL KNOBS -->`, `<!-- source KERNEL -->` and `<!-- file PATH -->` are
 //! made anew and compared; so are `<!-- page KERNEL KNOBS -->`, pages of block IR, and lists below `<!-- legal GROUPS -->`: what the table of rules says of these groups of knobs.
 //!
-//! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`, `aligned` for packed
+//! `KNOBS` is a schedule as `autotune show --set` reads it, or `naive`. Words behind it choose facts (`none`, `packed`, `fitting`, `aligned` for packed
 //! and aligned tensors of any length; `best` without) and an excerpt (`body`: what the function's braces hold). `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests docs` rewrites the blocks.
 
 use super::launches::best_facts;
@@ -27,6 +27,12 @@ fn pages() -> Vec<PathBuf> {
     pages.sort();
     pages.insert(0, root().join("README.md"));
     pages
+}
+
+/// All kernels that have tests of their own, and those of ladders' lower rungs.
+fn shown() -> Vec<Kernel> {
+    let rungs = girih_core::registry::kernels().into_iter().filter(|d| d.module.contains("::ladders::"));
+    all_kernels().into_iter().chain(rungs.map(|d| (d.build)().unwrap_or_else(|e| panic!("{}: {e}", d.path())))).collect()
 }
 
 /// Packed and aligned tensors of any length.
@@ -68,9 +74,13 @@ fn block(marker: &str, kernels: &[Kernel]) -> String {
     if *what == "source" {
         return source(kernel);
     }
-    let facts = match rest.iter().find(|w| ["none", "packed", "aligned"].contains(w)) {
+    let facts = match rest.iter().find(|w| ["none", "packed", "aligned", "fitting"].contains(w)) {
         Some(&"none") => Facts::none(kernel),
         Some(&"aligned") => aligned(kernel),
+        Some(&"fitting") => {
+            let schedule = parse_schedule(kernel, rest[0]).unwrap_or_else(|e| panic!("{marker}: {e}"));
+            best_facts(kernel).fitting(kernel, &schedule)
+        }
         Some(_) => Facts::packed(kernel, true),
         None => best_facts(kernel),
     };
@@ -144,7 +154,7 @@ fn renewed(text: &str, kernels: &[Kernel]) -> String {
 
 #[test]
 fn code_in_the_docs_is_what_girih_writes() {
-    let kernels = all_kernels();
+    let kernels = shown();
     let update = std::env::var_os("GIRIH_UPDATE_DOCS").is_some();
     let mut stale = Vec::new();
     for page in pages() {

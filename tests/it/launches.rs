@@ -7,7 +7,7 @@ use girih_core::schedule::KnobKind;
 use girih_core::schedule::Schedule;
 use girih_core::sim;
 use girih_core::simt;
-use girih_core::tile::access::{visit, walked_axes};
+use girih_core::tile::access::{bounded_axes, visit};
 use girih_core::tile::eval::{EvalOptions, EvalRef, eval_in};
 use girih_core::tile::host::{HostArg, demanded_values};
 use girih_core::tile::{Kernel, Op, ParamKind, RequirementKind, Stmt};
@@ -249,7 +249,7 @@ impl Launch {
             Argument::Scalar(_) => None,
         };
         let args: Vec<_> = self.args.iter().map(arg).collect();
-        Facts::of_launch(&args, true).bounded(&walked_axes(kernel), &args)
+        Facts::of_launch(&args, true).bounded(&bounded_axes(kernel), &args)
     }
 
     /// The buffers after the launch, by the evaluator.
@@ -341,6 +341,12 @@ impl Launch {
                 let at = kernel.workspace_named(&p.name).expect("a launch takes the workspaces of the first one");
                 let (_, buffer) = *owned.iter().find(|(p, _)| *p == at).expect("a workspace has memory");
                 sim::Arg::Buffer { buffer, offset: 0 }
+            }
+            simt::ParamKind::Constant { tensor, dtype, .. } => {
+                let (sim::Arg::Buffer { buffer, offset }, HostArg::Tensor(t)) = (pointer(&host, &ids, *tensor), &host[*tensor]) else {
+                    panic!("a tensor has a buffer")
+                };
+                sim::Arg::Constant { buffer, offset, bytes: t.numel() as usize * dtype.size() }
             }
             simt::ParamKind::TensorMap { map } => {
                 let sim::Arg::Buffer { buffer, offset } = pointer(&host, &ids, map.tensor) else { panic!("a tensor has a buffer") };

@@ -73,6 +73,8 @@ fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
         Rule::HaloReach => on_h200("far_neighbours", "T=32"),
         Rule::CopiesPower => on_h200("histogram_256<i32, Value>", "K=3"),
         Rule::CacheTarget => ("kept_loads", "H=Kept", "sm_75"),
+        Rule::ConstantRead => on_h200("tiles_of_a_table", "M=On"),
+        Rule::ConstantStored => on_h200("tiles_of_a_table", "N=On"),
         Rule::OperandsTile => on_h200("matrix_multiplication", "BM=32 BN=32 BK=12 TM=1 TN=1 V=1 O=Direct S=1 P=Registers"),
         Rule::UnitOperands => on_h200("gemm", "U=Mma O=Direct"),
         Rule::TensorUnit => on_h200("gemm", "BM=64 BN=64 BK=32 U=Mma W=4 O=Shared S=3 P=Tensor"),

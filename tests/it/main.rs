@@ -13,6 +13,7 @@ mod casts;
 mod chains;
 mod combining;
 mod compile_time;
+mod constants;
 mod cooperating;
 mod counting;
 mod cubin_cache;

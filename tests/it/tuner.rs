@@ -16,7 +16,7 @@ use girih_core::registry::kernels;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
-use girih_core::tile::access::walked_axes;
+use girih_core::tile::access::bounded_axes;
 use girih_examples as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -184,7 +184,7 @@ fn an_interrupt_keeps_what_was_found() {
 fn facts_of(kernel: &Kernel, lengths: Option<&Lengths>) -> Facts {
     let Some(Lengths(all)) = lengths else { return Facts::best(kernel) };
     let args: Vec<Option<TensorArg>> = all.iter().map(|lens| lens.as_ref().map(|lens| TensorArg::packed(256, lens))).collect();
-    Facts::of_launch(&args, true).bounded(&walked_axes(kernel), &args)
+    Facts::of_launch(&args, true).bounded(&bounded_axes(kernel), &args)
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use crate::lengths::round_up;
 use crate::schedule::Schedule;
-use crate::tile::access::{dim_constants, walked_tiles};
+use crate::schedule::words::{ConstantPath, Words};
+use crate::simt::CONSTANT_BYTES;
+use crate::tile::access::{constant_params, dim_constants, walked_tiles};
 use crate::tile::{Kernel, ParamKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -148,7 +150,7 @@ impl Facts {
         Facts { tensors, index32, noalias }
     }
 
-    /// These facts with the bounds of the axes (parameter, axis) that a block walks: see [`crate::tile::access::walked_axes`].
+    /// These facts with the bounds of the axes (parameter, axis) that decide what the code is: see [`crate::tile::access::bounded_axes`].
     pub fn bounded(mut self, walked: &[(usize, usize)], args: &[Option<TensorArg>]) -> Facts {
         for (p, k) in walked {
             let (Some(facts), Some(arg)) = (&mut self.tensors[*p], &args[*p]) else { continue };
@@ -157,7 +159,8 @@ impl Facts {
         self
     }
 
-    /// These facts, and that under this schedule one tile spans each axis that a block walks, as far as facts can say so.
+    /// These facts, and that under this schedule one tile spans each axis that a block walks, and what it puts into constant memory has room
+    /// there, as far as facts can say so.
     pub fn fitting(mut self, kernel: &Kernel, schedule: &Schedule) -> Facts {
         let walked = walked_tiles(kernel);
         for ((p, k), _) in &walked {
@@ -166,6 +169,14 @@ impl Facts {
             if let (Some(most), Some(facts)) = (most, &mut self.tensors[*p]) {
                 facts.most.resize(facts.lens.len(), 0);
                 facts.most[*k] = most as u32;
+            }
+        }
+        let constants = constant_params(kernel).into_iter();
+        let chosen: Vec<usize> =
+            constants.filter(|(id, _)| ConstantPath::chosen(schedule, *id) == Some(ConstantPath::On)).map(|(_, p)| p).collect();
+        for p in &chosen {
+            if let (Some(facts), ParamKind::Tensor { dtype, .. }) = (&mut self.tensors[*p], kernel.params[*p].kind) {
+                facts.room_for(i64::from(CONSTANT_BYTES) / (chosen.len() * dtype.size()) as i64);
             }
         }
         self
@@ -214,6 +225,16 @@ impl TensorFacts {
             strides: arg.strides.iter().map(|s| power_within(s.unsigned_abs(), MAX_DIVISOR)).collect(),
             most: vec![],
         }
+    }
+
+    /// Bounds the axes of which nothing is known, all alike, so that the tensor has no more than so many elements.
+    fn room_for(&mut self, elements: i64) {
+        let known: i64 = self.most.iter().filter(|most| **most > 0).map(|most| i64::from(*most)).product();
+        let open = self.lens.len() as u32 - self.most.iter().filter(|most| **most > 0).count() as u32;
+        let fits = |most: &i64| most.checked_pow(open).and_then(|n| n.checked_mul(known)).is_some_and(|n| n <= elements);
+        let Some(most) = (0..=MAX_BOUND.ilog2()).rev().map(|power| 1i64 << power).find(fits) else { return };
+        self.most.resize(self.lens.len(), 0);
+        self.most.iter_mut().filter(|own| **own == 0).for_each(|own| *own = most as u32);
     }
 
     /// Bounds an axis whose length is from 1 to [`MAX_BOUND`] by [`round_up`].

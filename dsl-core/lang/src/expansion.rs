@@ -10,8 +10,8 @@ pub use super::elementwise::Elementwise;
 pub use super::operand::Integer;
 pub use super::plan::Plan;
 pub use super::schedule::{
-    CacheHint, CopyPath, DotUnit, FinishPath, GroupTurns, HaloPath, KernelSchedule, KnobValue, OperandPath, RowPath, TileOrder,
-    deserialize, display, field, serialize,
+    CacheHint, ConstantPath, CopyPath, DotUnit, FinishPath, GroupTurns, HaloPath, KernelSchedule, KnobValue, OperandPath, RowPath,
+    TileOrder, deserialize, display, field, serialize,
 };
 pub use super::session::Handle;
 pub use super::size::{Shape, Size};

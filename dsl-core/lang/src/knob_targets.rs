@@ -16,6 +16,7 @@ fn fault(kernel: &Kernel, knob: &Knob, of: &Of) -> Option<Diagnostic> {
         Of::Loop(_) => ("loop over tiles", loops(kernel)),
         Of::Tensor(_) if knob.kind == KnobKind::Operands => ("operand of a dot", multiplied(kernel)),
         Of::Tensor(_) if knob.kind == KnobKind::Halo => ("tensor of which the kernel reads windows", tensors(kernel, true)),
+        Of::Tensor(_) if knob.kind == KnobKind::Constant => ("tensor that the kernel loads", tensors(kernel, false)),
         Of::Tensor(_) => ("tensor of which the kernel loads tiles or windows", tensors(kernel, false)),
     };
     if there.iter().any(|name| name == of.name()) {
@@ -25,7 +26,10 @@ fn fault(kernel: &Kernel, knob: &Knob, of: &Of) -> Option<Diagnostic> {
     let allowed = if there.is_empty() { "there is none here".to_string() } else { format!("expected one of {names}") };
     let group = knob.kind.group();
     let message = format!("{group}({} of {name}): `{name}` is no {what}; {allowed}", knob.name, name = of.name());
-    let help = format!("name one of these, or write `{group}({} = ..)`, which is for all", knob.name);
+    let help = match knob.kind {
+        KnobKind::Constant => "name one of these".to_string(),
+        _ => format!("name one of these, or write `{group}({} = ..)`, which is for all", knob.name),
+    };
     Some(Diagnostic::new(knob.loc, message).help(help).note("of this kernel", kernel.loc))
 }
 

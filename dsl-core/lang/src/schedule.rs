@@ -1,7 +1,9 @@
 //! Typed schedules: the trait behind each kernel's own `Schedule` struct, and the types of its fields.
 
 use girih_ir::schedule::words::Words;
-pub use girih_ir::schedule::words::{CacheHint, CopyPath, DotUnit, FinishPath, GroupTurns, HaloPath, OperandPath, RowPath, TileOrder};
+pub use girih_ir::schedule::words::{
+    CacheHint, ConstantPath, CopyPath, DotUnit, FinishPath, GroupTurns, HaloPath, OperandPath, RowPath, TileOrder,
+};
 use girih_ir::schedule::{Choice, Knob, Schedule};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -69,7 +71,7 @@ macro_rules! knob_values {
     )*};
 }
 
-knob_values! { CopyPath DotUnit RowPath HaloPath OperandPath FinishPath TileOrder GroupTurns CacheHint }
+knob_values! { ConstantPath CopyPath DotUnit RowPath HaloPath OperandPath FinishPath TileOrder GroupTurns CacheHint }
 
 /// The field's value out of `choices[index]`, or what does not fit.
 pub fn field<V: KnobValue>(choices: &[Choice], index: usize, knob: &str) -> Result<V, String> {
@@ -119,6 +121,7 @@ mod tests {
 
     #[test]
     fn each_word_of_a_knob_is_a_value_of_its_type() {
+        assert_eq!(lost::<ConstantPath>(KnobKind::Constant), [""; 0]);
         assert_eq!(lost::<CopyPath>(KnobKind::Copy), [""; 0]);
         assert_eq!(lost::<DotUnit>(KnobKind::Unit), [""; 0]);
         assert_eq!(lost::<RowPath>(KnobKind::Rows), [""; 0]);

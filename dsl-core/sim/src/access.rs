@@ -26,7 +26,7 @@ impl Step<'_, '_> {
     pub(super) fn bytes(&mut self, space: Space) -> (&mut Bytes, Option<&mut Shadow>) {
         match space {
             Space::Shared(_) => (&mut self.block.shared, Some(&mut self.block.shadow)),
-            Space::Global(p) => {
+            Space::Global(p) | Space::Constant(p) => {
                 let buffer = self.core.pointers[p].buffer;
                 (&mut self.core.memory.buffers[buffer], self.core.shadows[buffer].as_mut())
             }
@@ -40,7 +40,7 @@ impl Step<'_, '_> {
                 let (at, len) = self.core.program.shared[s.0 as usize];
                 (at, at + len)
             }
-            Space::Global(p) => {
+            Space::Global(p) | Space::Constant(p) => {
                 let pointer = &self.core.pointers[p];
                 (pointer.offset, (self.core.memory.buffers[pointer.buffer].data.len() as u64).max(pointer.offset))
             }
@@ -78,7 +78,7 @@ impl Step<'_, '_> {
         let k = &self.core.program.kernel;
         match space {
             Space::Shared(s) => k.shared[s.0 as usize].name.clone(),
-            Space::Global(p) => k.params[p].name.clone(),
+            Space::Global(p) | Space::Constant(p) => k.params[p].name.clone(),
         }
     }
 
@@ -87,7 +87,7 @@ impl Step<'_, '_> {
         let k = &self.core.program.kernel;
         let dtype = match space {
             Space::Shared(s) => k.shared[s.0 as usize].dtype,
-            Space::Global(p) => super::decode::pointer(&k.params[p].kind).map_or(DType::U8, |p| p.0),
+            Space::Global(p) | Space::Constant(p) => super::decode::pointer(&k.params[p].kind).map_or(DType::U8, |p| p.0),
         };
         let offset = address as u64 - self.extent(space).0.min(address as u64);
         format!("{}[{}]", self.space_name(space), offset / dtype.size() as u64)
@@ -115,7 +115,7 @@ impl Step<'_, '_> {
         let clock = &self.warp.clocks[lane];
         let shadow = match space {
             Space::Shared(_) => Some(&mut self.block.shadow),
-            Space::Global(p) => self.core.shadows[self.core.pointers[p].buffer].as_mut(),
+            Space::Global(p) | Space::Constant(p) => self.core.shadows[self.core.pointers[p].buffer].as_mut(),
         };
         let Some(shadow) = shadow else { return Ok(()) };
         match shadow.access(address as usize, len, entry, clock) {
@@ -140,7 +140,7 @@ impl Step<'_, '_> {
         let clock = self.warp.proxy.as_ref().or(nothing.as_ref()).unwrap_or(&self.warp.clocks[0]);
         let seen = match space {
             Space::Shared(_) => self.block.shadow.access(address as usize, len, entry, clock),
-            Space::Global(_) => Ok(()),
+            Space::Global(_) | Space::Constant(_) => Ok(()),
         };
         seen.or_else(|(at, other)| self.race(space, at, entry.kind, other, 0))
     }
@@ -159,7 +159,7 @@ impl Step<'_, '_> {
 
     /// Records order for all lanes; neighbours that read one address go together.
     fn touch_lanes(&mut self, space: Space, addresses: &Lanes, lanes: u32, len: usize, kind: Kind) -> Exec {
-        if let Space::Global(p) = space
+        if let Space::Global(p) | Space::Constant(p) = space
             && self.core.shadows[self.core.pointers[p].buffer].is_none()
         {
             return Ok(());
@@ -205,6 +205,10 @@ impl Step<'_, '_> {
                         unique.touch(sector as usize, traffic);
                     }
                 }
+            }
+            Space::Constant(_) => {
+                c.constant_load.requests += 1;
+                c.constant_load.addresses += counters::distinct(addresses, lanes);
             }
             Space::Shared(_) => {
                 let counter = match traffic {

@@ -77,6 +77,15 @@ pub struct SharedTraffic {
     pub conflicts: u64,
 }
 
+/// Traffic with constant memory.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ConstantTraffic {
+    /// Warp-level instructions with at least one lane that reads.
+    pub requests: u64,
+    /// Different addresses that lanes read, counted once per request: one after the other, so as many as requests where all lanes read one.
+    pub addresses: u64,
+}
+
 /// Multiply-adds of matrix instructions, by the formats that a tensor core tells apart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MatrixWork {
@@ -121,6 +130,8 @@ pub struct Counters {
     pub shared_store: SharedTraffic,
     /// Atomics on shared memory.
     pub shared_atomic: SharedTraffic,
+    /// Loads from constant memory.
+    pub constant_load: ConstantTraffic,
     /// Multiply-adds of matrix instructions.
     pub matrix: MatrixWork,
     /// Bytes of the distinct 32-byte sectors that were read from global memory: what an ideal cache fetches.
@@ -161,6 +172,13 @@ pub(super) fn sectors(addresses: &[u64; 32], lanes: u32, bytes: u32) -> u64 {
         }
     }
     count as u64
+}
+
+/// Different addresses of the lanes.
+pub(super) fn distinct(addresses: &[u64; 32], lanes: u32) -> u64 {
+    let is_new =
+        |lane: &usize| !active_lanes(lanes).take_while(|earlier| earlier < lane).any(|earlier| addresses[earlier] == addresses[*lane]);
+    active_lanes(lanes).filter(is_new).count() as u64
 }
 
 /// Wavefronts and conflicts of a shared access of `bytes` bytes per lane. Accesses of 8 bytes go by half-warps and those of 16 bytes

@@ -273,6 +273,7 @@ pub(super) fn pointer(kind: &ParamKind) -> Option<(DType, bool, u32)> {
     match kind {
         ParamKind::Pointer { dtype, writable, align, .. } => Some((*dtype, *writable, *align)),
         ParamKind::Workspace { dtype, .. } => Some((*dtype, true, 256)),
-        _ => None,
+        ParamKind::Constant { dtype, .. } => Some((*dtype, false, 16)),
+        ParamKind::Scalar { .. } | ParamKind::Host { .. } | ParamKind::TensorMap { .. } => None,
     }
 }

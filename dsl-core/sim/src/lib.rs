@@ -11,6 +11,7 @@
 //! ```text
 //! lib.rs       what callers see
 //! decode.rs    structured body → flat code (op.rs), statement by statement (decode/);  unrolled.rs: what compilers leave of unrolled loops
+//! constants.rs what the host copies to constant memory
 //! machine.rs   blocks, stepping;  machine/: barriers that several warps meet at, traps
 //! warp.rs      registers, masks, arithmetic;  step.rs: its operations one by one, shuffles
 //! access.rs    loads, stores, atomics
@@ -26,6 +27,7 @@
 
 mod access;
 mod clock;
+mod constants;
 mod counters;
 pub mod counting;
 mod decode;
@@ -47,7 +49,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use counters::{Class, Counters, GlobalTraffic, MatrixWork, SharedTraffic};
+pub use counters::{Class, ConstantTraffic, Counters, GlobalTraffic, MatrixWork, SharedTraffic};
 pub use decode::Program;
 pub use memory::{BufferId, Memory};
 pub use trap::{RaceSide, Trap, TrapKind};
@@ -65,6 +67,15 @@ pub enum Arg {
         buffer: BufferId,
         /// Bytes from its start.
         offset: u64,
+    },
+    /// The tensor that the host copies to an array in constant memory before the launch.
+    Constant {
+        /// The buffer.
+        buffer: BufferId,
+        /// Bytes from its start to the tensor's first element.
+        offset: u64,
+        /// Bytes of the tensor.
+        bytes: usize,
     },
     /// The tensor behind a tensor map.
     Map {

@@ -6,6 +6,7 @@ mod turns;
 
 use super::access::Traffic;
 use super::clock::Clock;
+use super::constants;
 use super::counters::Counters;
 use super::decode::{Program, pointer};
 use super::memory::{Bytes, Memory};
@@ -161,6 +162,13 @@ struct Machine<'a> {
 }
 
 pub(super) fn run(program: &Program, grid: u32, args: &[Arg], memory: &mut Memory, options: &Options) -> Result<Report, Box<Trap>> {
+    let (arrays, args) = constants::copied(program, args, memory)?;
+    let report = run_on(program, grid, &args, memory, options);
+    constants::release(&arrays, memory);
+    report
+}
+
+fn run_on(program: &Program, grid: u32, args: &[Arg], memory: &mut Memory, options: &Options) -> Result<Report, Box<Trap>> {
     let mut machine = Machine::new(program, grid, args, memory, options)?;
     machine.run()?;
     let core = machine.core;
@@ -171,6 +179,11 @@ pub(super) fn run(program: &Program, grid: u32, args: &[Arg], memory: &mut Memor
         counters.unique_written_bytes += count(&s.written);
     }
     Ok(Report { counters, steps: options.fuel - core.fuel })
+}
+
+/// A trap before anything runs.
+pub(super) fn launch_fault(program: &Program, kind: TrapKind) -> Box<Trap> {
+    Box::new(launch_trap(program, kind))
 }
 
 impl<'a> Machine<'a> {
@@ -186,7 +199,10 @@ impl<'a> Machine<'a> {
         for (param, arg) in kernel.params.iter().zip(args) {
             let (mut at, mut value, mut map) = (Pointer { buffer: 0, offset: 0 }, Literal::i32(0), None);
             match (arg, &param.kind) {
-                (Arg::Buffer { buffer, offset }, kind @ (ParamKind::Pointer { .. } | ParamKind::Workspace { .. })) => {
+                (
+                    Arg::Buffer { buffer, offset },
+                    kind @ (ParamKind::Pointer { .. } | ParamKind::Workspace { .. } | ParamKind::Constant { .. }),
+                ) => {
                     at = Pointer { buffer: buffer.0, offset: *offset };
                     let (_, writable, align) = pointer(kind).unwrap_or((girih_ir::types::DType::U8, false, 1));
                     if offset % align.max(1) as u64 != 0 {

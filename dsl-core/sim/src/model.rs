@@ -50,6 +50,8 @@ pub struct Work {
     pub chain: f64,
     /// Clocks by which the last block, which finishes what all have left, takes longer than the others.
     pub behind: f64,
+    /// Copies to constant memory that the host queues in front of the launch.
+    pub constant_copies: f64,
     /// How often a warp runs an instruction of its code on average; 0 if not known.
     pub repeats: f64,
 }
@@ -190,6 +192,8 @@ const ATOMICS_PER_CLOCK: f64 = 512.0;
 const SPILL_CLOCKS: f64 = 8.0;
 /// Seconds by which a call's first launch takes longer than those behind it.
 pub const FIRST_LAUNCH: f64 = 1.0e-6;
+/// Seconds that a copy of a few KiB in front of a launch takes.
+const COPY: f64 = 2.0e-6;
 /// Seconds from a load's issue to its data, on a loaded memory.
 const MEMORY_LATENCY: f64 = 0.8e-6;
 
@@ -303,8 +307,9 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
         // Where both take about as long neither hides the other well: a loaded memory answers later.
         chain => (throughput / efficiency).hypot(latency) + (CHAIN_ALONE * chain + work.behind) / target.clock,
     };
-    let seconds = busy_seconds + target.launch;
-    if longest < target.launch {
+    let front = target.launch + COPY * work.constant_copies;
+    let seconds = busy_seconds + front;
+    if longest < front {
         bottleneck = Bottleneck::Launch;
     }
     // Of the two units of plain arithmetic only the busier one counts here.

@@ -109,7 +109,7 @@ impl Step<'_, '_> {
         let fenced = self.warp.order.get(lane).and_then(|o| o.released.clone());
         let locations = match space {
             Space::Shared(_) => &mut self.block.locations,
-            Space::Global(_) => &mut self.core.locations,
+            Space::Global(_) | Space::Constant(_) => &mut self.core.locations,
         };
         let publishes = releases(order) || fenced.is_some();
         if !publishes && locations.is_empty() {
@@ -117,7 +117,7 @@ impl Step<'_, '_> {
         }
         let key = match space {
             Space::Shared(_) => (usize::MAX, address),
-            Space::Global(p) => (self.core.pointers[p].buffer, address),
+            Space::Global(p) | Space::Constant(p) => (self.core.pointers[p].buffer, address),
         };
         let block = self.block.index;
         if let Some(location) = locations.get(&key) {
@@ -138,7 +138,7 @@ impl Step<'_, '_> {
         };
         let locations = match space {
             Space::Shared(_) => &mut self.block.locations,
-            Space::Global(_) => &mut self.core.locations,
+            Space::Global(_) | Space::Constant(_) => &mut self.core.locations,
         };
         locations.entry(key).or_default().publish(block, &clock, scope);
     }

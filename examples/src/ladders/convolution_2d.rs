@@ -2,8 +2,9 @@
 
 use girih::prelude::*;
 
-/// `y[i, j] = Σ x[i + m, j + n] · w[m, n]`: a thread reads all that it needs from global memory.
-#[kernel(tile(R = [8, 4, 16], C = [32, 64]))]
+/// `y[i, j] = Σ x[i + m, j + n] · w[m, n]`: a thread reads all that it needs from global memory, or the taps, of which all threads want the
+/// same, from constant memory.
+#[kernel(tile(R = [8, 4, 16], C = [32, 64]), constant(M of w = [Off, On]))]
 pub fn direct_2d(x: &Tensor<f32, 2>, w: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
     for (r, c) in y.tiles([R, C]) {
         let (i, j) = (r.coords().expand(1, C), c.coords().expand(0, R));
@@ -26,6 +27,7 @@ pub fn solve(input: &Tensor<f32, 2>, kernel: &Tensor<f32, 2>, output: &mut Tenso
 girih::ladder! {
     Ladder::new("convolution_2d", "A two-dimensional convolution with 15 x 15 taps", "2d_convolution")
         .rung_of(solve::Program::def, "Inputs and taps from global memory", "R=8,C=32")
+        .rung_of(solve::Program::def, "Taps in constant memory: one word serves a warp, and no sector is loaded for it", "R=8,C=32,M=On")
         .rung("A tile of the input with its halo, and taps, in shared memory", "R=8,C=32")
         .rung("Four neighbours a thread: what one read of shared memory brings is used four times", "R=16,C=64,CC=4,V=4")
         .rung("16 neighbours, copied asynchronously", "R=16,C=128,CC=16,V=4,P=Async")

@@ -79,7 +79,8 @@ pub fn as_json(launch: &LaunchReport) -> Value {
     let instructions: Map<String, Value> = Class::ALL.into_iter().map(|k| (class_name(k).into(), counts(k))).collect();
     json!({
         "kernel": launch.function, "grid": launch.grid, "block": launch.block, "schedule": launch.schedule,
-        "global": global, "shared": shared, "instructions": instructions, "block_barriers": c.block_barriers,
+        "global": global, "shared": shared,
+        "constant": { "load": { "requests": c.constant_load.requests, "addresses": c.constant_load.addresses } }, "instructions": instructions, "block_barriers": c.block_barriers,
         "matrix_multiply_adds": { "half": c.matrix.half, "tf32": c.matrix.tf32, "int8": c.matrix.int8 },
         "unique_read_bytes": c.unique_read_bytes, "unique_written_bytes": c.unique_written_bytes,
     })
@@ -96,6 +97,9 @@ pub fn text(launch: &LaunchReport) -> String {
     }
     for (name, t) in shared(c).into_iter().filter(|(_, t)| t.requests > 0) {
         line(format_args!("shared {name}: {} requests, {} wavefronts, {} bank conflicts", t.requests, t.wavefronts, t.conflicts));
+    }
+    if c.constant_load.requests > 0 {
+        line(format_args!("constant load: {} requests, {} addresses", c.constant_load.requests, c.constant_load.addresses));
     }
     line(format_args!("distinct sectors: {} bytes read, {} bytes written", c.unique_read_bytes, c.unique_written_bytes));
     let matrix = [("f16 and bf16", c.matrix.half), ("tf32", c.matrix.tf32), ("int8", c.matrix.int8)];

@@ -283,6 +283,7 @@ impl SimDevice {
             let each = self.target.resident_blocks(launch.launch.block, launch.shared_bytes());
             super::check_resident(launch, grid, i64::from(each) * multiprocessors)?;
         }
+        let copies = launch.constant_copies(args);
         let argument = |param: &simt::Param| -> Result<sim::Arg, Error> {
             let tensor = |index: usize| match args.get(index) {
                 Some(HostArg::Tensor(t)) => pointer(state, t.address),
@@ -294,6 +295,15 @@ impl SimDevice {
                     let found = owned(&param.name);
                     let buffer = found.unwrap_or_else(|| panic!("simulator: {} of {} has no memory", param.name, launch.name));
                     Ok(sim::Arg::Buffer { buffer, offset: 0 })
+                }
+                ParamKind::Constant { .. } => {
+                    let found = copies.iter().find(|c| std::ptr::eq(&launch.params[c.param], param));
+                    let copy = found.ok_or_else(|| wrong(format!("parameter `{}` needs a tensor", param.name)))?;
+                    launch.check_room(copy).map_err(wrong)?;
+                    let sim::Arg::Buffer { buffer, offset } = tensor(copy.tensor)? else {
+                        return Err(wrong("a copy to constant memory needs a tensor".into()));
+                    };
+                    Ok(sim::Arg::Constant { buffer, offset, bytes: copy.bytes })
                 }
                 ParamKind::TensorMap { map } => {
                     let sim::Arg::Buffer { buffer, offset } = tensor(map.tensor)? else {

@@ -22,7 +22,7 @@ use girih_core::lengths::Lengths;
 use girih_core::loc::SourceLoc;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::{Schedule, illegal_first_choices};
-use girih_core::tile::access::walked_axes;
+use girih_core::tile::access::bounded_axes;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{self, ParamKind, RequirementKind};
 use girih_core::types::{DType, Literal};
@@ -249,7 +249,7 @@ fn known(device: &Device, def: &KernelDef) -> Result<Arc<Known>, Error> {
         return Ok(known.clone());
     }
     let kernel = Arc::new((def.build)()?);
-    let known = Arc::new(Known { requirements: checks(&kernel), walked: walked_axes(&kernel), kernel, variants: Mutex::default() });
+    let known = Arc::new(Known { requirements: checks(&kernel), walked: bounded_axes(&kernel), kernel, variants: Mutex::default() });
     all.insert(identity, known.clone());
     Ok(known)
 }
@@ -271,7 +271,7 @@ fn checks(kernel: &tile::Kernel) -> Vec<Check> {
 
 /// The facts of a launch, or what is wrong with its arguments.
 pub fn check_arguments(kernel: &tile::Kernel, args: &[Argument], multiprocessors: i64) -> Result<Facts, Error> {
-    check(kernel, &checks(kernel), &walked_axes(kernel), args, multiprocessors)
+    check(kernel, &checks(kernel), &bounded_axes(kernel), args, multiprocessors)
 }
 
 fn check(

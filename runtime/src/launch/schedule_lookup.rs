@@ -16,7 +16,7 @@ use girih_core::schedule::ladder::{Ladder, Step};
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
-use girih_core::tile::access::walked_axes;
+use girih_core::tile::access::bounded_axes;
 use girih_core::tile::{Kernel, Param, ParamKind};
 use std::sync::{Arc, Mutex};
 
@@ -163,7 +163,7 @@ fn facts_of_lengths(kernel: &Kernel, lengths: &Lengths) -> Option<Facts> {
         ParamKind::Scalar(_) => arg.is_none(),
     };
     let own = args.len() == kernel.params.len() && kernel.params.iter().zip(&args).all(fits);
-    own.then(|| Facts::of_launch(&args, true).bounded(&walked_axes(kernel), &args))
+    own.then(|| Facts::of_launch(&args, true).bounded(&bounded_axes(kernel), &args))
 }
 
 /// The schedules known for a program as a whole ([`crate::launch::program_schedule`]), the first to consider first.

@@ -88,7 +88,7 @@ fn one(
 
 fn tensor(kind: &ParamKind) -> Option<usize> {
     match kind {
-        ParamKind::Pointer { tensor, .. } => Some(*tensor),
+        ParamKind::Pointer { tensor, .. } | ParamKind::Constant { tensor, .. } => Some(*tensor),
         ParamKind::TensorMap { map } => Some(map.tensor),
         _ => None,
     }
@@ -115,7 +115,7 @@ fn argument(kind: &ParamKind, args: &[LaunchArg], host: &[HostArg], multiprocess
             Some(HostArg::Scalar(l)) => CountArg::Scalar(*l),
             _ => CountArg::Scalar(Literal::from_i64(*dtype, 0)),
         },
-        ParamKind::Pointer { .. } | ParamKind::TensorMap { .. } => CountArg::Pointer { offset: 0, bytes: 0 },
+        ParamKind::Pointer { .. } | ParamKind::Constant { .. } | ParamKind::TensorMap { .. } => CountArg::Pointer { offset: 0, bytes: 0 },
     }
 }
 
@@ -144,8 +144,14 @@ fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg],
         rounds: 1.0,
         chain: c.chain() / grid,
         behind: c.behind,
+        constant_copies: constant_copies(program.kernel()),
         repeats: repeats(instructions, launch, program),
     }
+}
+
+/// Copies in front of a launch: of each tensor in constant memory.
+pub(super) fn constant_copies(simt: &simt::Kernel) -> f64 {
+    simt::constant_offsets(&simt.params).0.len() as f64
 }
 
 /// How often a warp runs an instruction of its code on average.

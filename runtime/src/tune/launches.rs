@@ -9,7 +9,7 @@ use girih_core::program::walk::{Executor, LaunchArg, ProgramArg, Region, walk};
 use girih_core::program::{Base, Program, Temp};
 use girih_core::registry::KernelDef;
 use girih_core::tile::Kernel;
-use girih_core::tile::access::walked_axes;
+use girih_core::tile::access::bounded_axes;
 use girih_core::tile::host::HostArg;
 use girih_core::types::Literal;
 
@@ -151,7 +151,7 @@ impl Executor for Recorder<'_> {
             .collect();
         // A launch whose stored tensors overlap another argument is refused, so nothing is aliased.
         let built = (kernel.build)().map_err(|e| e.to_string())?;
-        let facts = Facts::of_launch(&tensors, true).bounded(&walked_axes(&built), &tensors);
+        let facts = Facts::of_launch(&tensors, true).bounded(&bounded_axes(&built), &tensors);
         let lengths = Lengths::of(&tensors);
         self.found.push(Launch { site, kernel: *kernel, args: args.to_vec(), facts, lengths, count: 1 });
         Ok(())

@@ -52,7 +52,7 @@ mod tests {
     use girih_core::facts::{Facts, TensorArg};
     use girih_core::lengths::Lengths;
     use girih_core::target::Target;
-    use girih_core::tile::access::walked_axes;
+    use girih_core::tile::access::bounded_axes;
     use std::sync::atomic::AtomicBool;
 
     /// The same.
@@ -82,7 +82,7 @@ mod tests {
     fn elected(n: i64, schedule: &str) -> Elected {
         let kernel = (kept::Kernel::def().build)().expect("it is right");
         let args = [n, n].map(|n| Some(TensorArg::packed(0, &[n])));
-        let facts = Facts::of_launch(&args, true).bounded(&walked_axes(&kernel), &args);
+        let facts = Facts::of_launch(&args, true).bounded(&bounded_axes(&kernel), &args);
         let key = TrialKey {
             kernel: winners::kernel_path(&kernel),
             identity: kernel.identity(),

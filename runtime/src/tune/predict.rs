@@ -12,7 +12,7 @@ pub use explained::{Explained, Predicted};
 
 use super::SEED;
 use super::contents::Inputs;
-use super::counted::{Counted, FUEL, NotCounted, counted, repeats};
+use super::counted::{Counted, FUEL, NotCounted, constant_copies, counted, repeats};
 use super::dry_run::DryRuns;
 use super::floor::Basis;
 use super::launches::{Launch, at as launches_at, host_arguments, launches_reading};
@@ -251,7 +251,8 @@ impl<'a> Prediction<'a> {
     fn predict_static(&self, simt: &simt::Kernel, registers: Option<model::Resources>) -> model::Prediction {
         let grid = simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64).max(1);
         let bytes = tensor_bytes(&self.launch.args);
-        let work = model::Work { load_sectors: bytes / 32.0, memory_bytes: bytes, rounds: 1.0, ..model::Work::default() };
+        let constant_copies = constant_copies(simt);
+        let work = model::Work { load_sectors: bytes / 32.0, memory_bytes: bytes, rounds: 1.0, constant_copies, ..model::Work::default() };
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: 1 };
         model::predict(&work, &launch, &registers.unwrap_or_else(|| guessed(simt)), self.target)
     }
@@ -274,6 +275,7 @@ impl<'a> Prediction<'a> {
         let site = self.kernel.grid_loop().map(Site::of_loop).unwrap_or_default();
         let stages = schedule.int_at(self.kernel, KnobKind::Stages, &site, 1).max(1) as u32;
         let launch = model::Launch { grid: grid as u64, block: simt.launch.block, stages: if dealt { stages } else { 1 } };
+        work.constant_copies = constant_copies(simt);
         work.repeats = repeats(work.instructions, &launch, &Program::decode(simt));
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let mut predicted = model::predict(&work, &launch, &resources, self.target);

@@ -29,6 +29,13 @@ pub fn chained_tiles(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     }
 }
 
+#[kernel(tile(T = [64]), constant(M of w = [Off, On], N of y = [Off, On]))]
+pub fn tiles_of_a_table(w: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, w.load(t) * w.at(0) + y.load(t));
+    }
+}
+
 #[kernel(tile(T = [64, 96]), grid(G = [0, 1]))]
 pub fn meeting_tiles(x: &mut Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     for t in y.tiles([T]) {

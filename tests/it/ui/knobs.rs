@@ -66,4 +66,11 @@ fn two_of_a_name(x: &mut Tensor<f32, 1>) {
 #[kernel(tile(T = [256]), stages(S = [1], R = [2]))]
 fn twice_for_all(x: &mut Tensor<f32, 1>) {}
 
+#[kernel(tile(T = [256]), constant(M = [Off, On], N of t = [On], P of x = [Yes]))]
+fn lost_constants(x: &mut Tensor<f32, 1>) {
+    for t in x.tiles([T]) {
+        x.store(t, x.load(t));
+    }
+}
+
 fn main() {}

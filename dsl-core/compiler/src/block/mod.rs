@@ -209,6 +209,8 @@ pub(crate) enum ParamKind {
         written: bool,
         /// No other argument overlaps it.
         restrict: bool,
+        /// It lies in constant memory, where there is room for so many elements.
+        constant: Option<u32>,
         /// What every launch promises of it.
         known: Option<TensorFacts>,
     },

@@ -3,8 +3,8 @@
 mod alone;
 
 use super::{
-    Access, Block, Carry, Combine, Finish, FinishWay, Form, Handover, Index, Kernel, Loop, Op, Operator, Pipeline, Range, RingPlan, Stmt,
-    Tail, Ty, ValueId, Window,
+    Access, Block, Carry, Combine, Finish, FinishWay, Form, Handover, Index, Kernel, Loop, Op, Operator, ParamKind, Pipeline, Range,
+    RingPlan, Stmt, Tail, Ty, ValueId, Window,
 };
 use crate::block::{operands, print};
 use girih_ir::layout::Layout;
@@ -59,6 +59,10 @@ impl Check<'_> {
                     "a team has no layouts".into()
                 })?;
             }
+        }
+        for param in &page.params {
+            let stored = matches!(param.kind, ParamKind::Tensor { written: true, constant: Some(_), .. });
+            rule(!stored, || format!("{} lies in constant memory, and is stored to", param.name))?;
         }
         for link in &page.fed {
             rule(page.can_be_fed(link), || format!("{} cannot stay in the registers of sums", self.name(link.operand)))?;

@@ -19,7 +19,7 @@ pub(crate) mod wrap;
 mod writer;
 
 use girih_ir::loc::SourceLoc;
-use girih_ir::simt::{Kernel, OPT_LEVEL, ParamKind, Provenance};
+use girih_ir::simt::{Kernel, OPT_LEVEL, ParamKind, Provenance, constant_offsets};
 use helpers::Helper;
 pub(crate) use literal::c_type;
 #[cfg(feature = "export")]
@@ -31,6 +31,9 @@ use writer::Writer;
 
 /// Static shared memory of a block; more is dynamic, and the launch must ask for it.
 pub const MAX_STATIC_SHARED: u32 = 48 * 1024;
+
+/// The array of a module that holds what its kernels have in constant memory.
+pub const CONSTANT_MEMORY: &str = "constant_memory";
 
 /// The launch must ask for the kernel's shared memory: it is declared `extern`.
 pub fn has_dynamic_shared(kernel: &Kernel) -> bool {
@@ -59,6 +62,11 @@ pub fn emit_kernels(kernels: &[Kernel]) -> String {
         out.push_str(&helper.text());
         out.push('\n');
     }
+    // One array for all kernels of the file, which fill it each for itself: constant memory is small.
+    let constant = kernels.iter().flat_map(Kernel::launches).map(|k| constant_offsets(&k.params).1).max().unwrap_or(0);
+    if constant > 0 {
+        out.push_str(&format!("__constant__ __align__(16) unsigned char {CONSTANT_MEMORY}[{constant}];\n\n"));
+    }
     out.push_str(&texts.join("\n"));
     out
 }
@@ -71,7 +79,8 @@ fn shared_align(kernel: &Kernel) -> u32 {
 /// One function. `dynamic`: the alignment at which the file's kernels declare memory that launches ask for.
 fn function(kernel: &Kernel, dynamic: u32, helpers: &mut BTreeSet<Helper>) -> String {
     let mut writer = Writer::new(kernel, helpers);
-    let params: Vec<String> = (0..kernel.params.len()).map(|p| parameter(&mut writer, p)).collect();
+    let params: Vec<String> = (0..kernel.params.len()).filter_map(|p| parameter(&mut writer, p)).collect();
+    constant_arrays(&mut writer);
     shared_arrays(&mut writer, dynamic);
     writer.body(&kernel.body);
     let body = writer.finish();
@@ -121,9 +130,11 @@ fn header(provenance: &Provenance) -> String {
     out
 }
 
-fn parameter(writer: &mut Writer, index: usize) -> String {
+/// A parameter of the function; nothing for an array in constant memory, which is none.
+fn parameter(writer: &mut Writer, index: usize) -> Option<String> {
     let name = writer.params[index].clone();
-    match &writer.kernel.params[index].kind {
+    Some(match &writer.kernel.params[index].kind {
+        ParamKind::Constant { .. } => return None,
         ParamKind::Pointer { dtype, writable, restrict, .. } => {
             let qualifier = if *writable { "" } else { "const " };
             let restrict = if *restrict { " __restrict__" } else { "" };
@@ -135,6 +146,19 @@ fn parameter(writer: &mut Writer, index: usize) -> String {
             writer.uses(Helper::TensorMap);
             format!("const __grid_constant__ TensorMap {name}")
         }
+    })
+}
+
+fn constant_arrays(writer: &mut Writer) {
+    let arrays = constant_offsets(&writer.kernel.params).0;
+    for (p, offset) in &arrays {
+        let ParamKind::Constant { dtype, len, .. } = writer.kernel.params[*p].kind else { continue };
+        let (ty, name) = (c_type(dtype), writer.params[*p].clone());
+        let at = if *offset == 0 { CONSTANT_MEMORY.to_string() } else { format!("{CONSTANT_MEMORY} + {offset}") };
+        writer.line(format!("const {ty}* const {name} = reinterpret_cast<const {ty}*>({at});    // at most {len} elements"));
+    }
+    if !arrays.is_empty() {
+        writer.gap();
     }
 }
 

@@ -138,6 +138,10 @@ impl<'a> Writer<'a> {
                 ParamKind::Pointer { dtype, .. } | ParamKind::Workspace { dtype, .. } => (self.params[p].clone(), *dtype),
                 _ => panic!("emit: parameter {p} is no pointer; the verifier lets none pass"),
             },
+            Space::Constant(p) => match &self.kernel.params[p].kind {
+                ParamKind::Constant { dtype, .. } => (self.params[p].clone(), *dtype),
+                _ => panic!("emit: parameter {p} is no array in constant memory; the verifier lets none pass"),
+            },
             Space::Shared(id) => (self.shared[id.0 as usize].clone(), self.kernel.shared[id.0 as usize].dtype),
         }
     }

@@ -6,7 +6,7 @@ use super::lets::{LetId, Lets};
 use super::names::Names;
 use super::text::{Prec, Text};
 use super::{ExportError, Site};
-use crate::cuda::{c_type, identifier, is_reserved, typed};
+use crate::cuda::{CONSTANT_MEMORY, c_type, identifier, is_reserved, typed};
 use girih_ir::loc::SourceLoc;
 use girih_ir::program::signature::Signature;
 use girih_ir::program::{Arg, Expr, Program, Requirement, Stmt};
@@ -360,7 +360,7 @@ impl<'a> Body<'a> {
 
 /// Names that the text of `solve` and its functions use for themselves.
 pub(super) fn own_names() -> impl Iterator<Item = &'static str> {
-    Helper::NAMES.into_iter().chain(super::arithmetic::FUNCTIONS.map(|(name, _)| name)).chain(["memory", "blocks"])
+    Helper::NAMES.into_iter().chain(super::arithmetic::FUNCTIONS.map(|(name, _)| name)).chain(["memory", "blocks", CONSTANT_MEMORY])
 }
 
 /// The hint, or the hint with a number, whichever is free.

@@ -11,7 +11,7 @@ use super::helpers::Helper;
 use super::text::{Prec, Text};
 use super::versions::{behind, dynamic_shared};
 use super::{ExportError, Site, Version};
-use crate::cuda::c_type;
+use crate::cuda::{self, c_type};
 use girih_ir::loc::SourceLoc;
 use girih_ir::program::{Arg, Base, TensorView};
 use girih_ir::simt::{self, ParamKind};
@@ -164,8 +164,10 @@ impl Body<'_> {
         let (kernel, name) = (&choice.version.kernel, choice.name);
         self.launched.insert(name.to_string());
         let values = self.values(kernel, name, args);
+        self.constants(kernel, args);
         self.configure_and_launch(kernel, name, blocks, &values);
         for next in kernel.launches().skip(1) {
+            self.constants(next, args);
             let (values, blocks) = (self.values(next, name, args), self.names.launch(&next.launch.grid, args));
             self.configure_and_launch(next, &behind(name, kernel, next), &blocks.text, &values);
         }
@@ -176,6 +178,8 @@ impl Body<'_> {
         let mut values = Vec::new();
         for param in &kernel.params {
             values.push(match &param.kind {
+                // It is no argument: see `Body::constants`.
+                ParamKind::Constant { .. } => continue,
                 ParamKind::Pointer { tensor, dtype, writable, .. } => match &args[*tensor] {
                     Arg::Tensor(view) => self.names.pointer(view, *dtype, !writable),
                     Arg::Scalar(_) => panic!("export: argument {tensor} of {owner} is no tensor"),
@@ -197,6 +201,17 @@ impl Body<'_> {
             });
         }
         values.join(", ")
+    }
+
+    /// What a launch finds in constant memory is copied there behind the launch in front. The version's conditions say that there is room.
+    fn constants(&mut self, kernel: &simt::Kernel, args: &[Arg]) {
+        for (p, at) in simt::constant_offsets(&kernel.params).0 {
+            let ParamKind::Constant { tensor, dtype, .. } = kernel.params[p].kind else { continue };
+            let Arg::Tensor(view) = &args[tensor] else { continue };
+            let bytes = Text::combine(BinaryOp::Mul, &self.numel(&view.lens), &Text::integer(dtype.size() as i64)).text;
+            let (from, symbol) = (self.names.pointer(view, dtype, true), cuda::CONSTANT_MEMORY);
+            self.line(format!("cudaMemcpyToSymbolAsync({symbol}, {from}, {bytes}, {at}, cudaMemcpyDeviceToDevice);"));
+        }
     }
 
     fn configure_and_launch(&mut self, kernel: &simt::Kernel, name: &str, blocks: &str, values: &str) {

@@ -282,6 +282,32 @@ fn blocks_to_which_tiles_are_dealt_are_counted_on_the_device() {
     insta::assert_snapshot!("cooperative", text);
 }
 
+/// What is copied to constant memory is there before the launch, which therefore waits for the one in front, as any launch does.
+#[test]
+fn copies_to_constant_memory_stand_in_front_of_their_launch() {
+    let program = program(vec![], vec![], vec![launch(0, Base::Param(0), Base::Param(1)), launch(1, Base::Param(0), Base::Param(1))]);
+    let signature = Signature::parse(SIGNATURE).unwrap();
+    let mut sites = compile_sites(&program, &signature, Target::h200(), &mut |_, k| Schedule::default_of(k)).unwrap();
+    let without = export(&program, &signature, &sites, Target::h200()).unwrap();
+    assert!(without.contains("launch_dependent(add_one"), "{without}");
+    for version in sites.iter_mut().flat_map(|s| &mut s.versions) {
+        let kind = simt::ParamKind::Constant { tensor: 0, dtype: DType::F32, len: 1024 };
+        version.kernel.params.push(simt::Param { name: "table".into(), kind });
+    }
+    let text = export(&program, &signature, &sites, Target::h200()).unwrap();
+    assert_eq!(text.matches("__constant__ __align__(16) unsigned char constant_memory[4096];").count(), 1, "{text}");
+    assert!(!text.contains("launch_dependent("), "{text}");
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let copy = "cudaMemcpyToSymbolAsync(constant_memory, A, N64 * 4, 0, cudaMemcpyDeviceToDevice);";
+    let launches = lines.iter().enumerate().filter(|(_, l)| l.contains("<<<")).map(|(at, _)| at);
+    let before: Vec<&str> = launches.map(|at| lines[at - 1]).collect();
+    assert!(before.len() >= 2 && before.iter().all(|line| *line == copy), "{text}");
+    // A parameter of the signature does not hide the array.
+    let signature = Signature::parse(&SIGNATURE.replace("A[", "constant_memory[")).unwrap();
+    let text = export(&program, &signature, &sites, Target::h200()).unwrap();
+    assert!(text.contains("cudaMemcpyToSymbolAsync(constant_memory, constant_memory_2, N64 * 4, 0, "), "{text}");
+}
+
 /// Values that the author named: one for a temporary's length, one in a loop, one that is used once, one with a name that C keeps.
 fn named() -> Program {
     let number = |n: i64| Expr::Literal(Literal::index(n));

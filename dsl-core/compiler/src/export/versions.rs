@@ -228,8 +228,8 @@ struct Versions(Vec<Version>);
 impl Versions {
     /// One more, unless one with the same code asks for no more.
     fn add(&mut self, facts: Facts, kernel: simt::Kernel, suffix: &'static str) {
-        let own = code(&kernel);
-        for there in self.0.iter_mut().filter(|v| code(&v.kernel) == own) {
+        let own = code(&without_room(&kernel));
+        for there in self.0.iter_mut().filter(|v| code(&without_room(&v.kernel)) == own) {
             if facts.imply(&there.facts) {
                 return;
             }
@@ -308,6 +308,19 @@ pub(super) fn code(kernel: &simt::Kernel) -> Code {
     });
     let launch = |k: &simt::Kernel| (k.launch.clone(), k.params.iter().map(|p| p.kind.clone()).collect(), k.shared_bytes());
     Code { text: cuda::emit(&plain), launches: plain.launches().map(launch).collect() }
+}
+
+/// The kernel, however much room its arrays in constant memory have: the one with the most serves all launches.
+fn without_room(kernel: &simt::Kernel) -> simt::Kernel {
+    let mut plain = kernel.clone();
+    plain.each_launch(&mut |kernel| {
+        for param in &mut kernel.params {
+            if let ParamKind::Constant { len, .. } = &mut param.kind {
+                *len = 0;
+            }
+        }
+    });
+    plain
 }
 
 /// The launch must ask for the kernel's shared memory.

@@ -120,7 +120,8 @@ impl Paged {
         let hoisted = plan::matrix_units::asked_for(kernel, schedule).then(|| passes::hoist_operands(kernel, &fitting)).flatten();
         let kernel = hoisted.as_ref().unwrap_or(kernel);
         let mapped = plan::tensor_maps::mapped(kernel, facts);
-        let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one, &mapped)?;
+        let constants = plan::constants::constants(kernel, schedule, facts)?;
+        let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one, &mapped, constants)?;
         let (kernel, found) = passes::record_presence(kernel);
         Ok(Paged { kernel: kernel.into_owned(), plan, fitting, found })
     }
@@ -277,5 +278,9 @@ fn describe_launch(lowered: &simt::Kernel, kernel: &tile::Kernel) -> String {
         HostExpr::Scalar(p) => kernel.params[*p].name.clone(),
         _ => "multiprocessors".to_string(),
     };
-    format!("grid {}, block {}, shared {} B", lowered.launch.grid.to_words(&leaf), lowered.launch.block, lowered.shared_bytes())
+    let constant = match simt::constant_offsets(&lowered.params).1 {
+        0 => String::new(),
+        bytes => format!(", constant {bytes} B"),
+    };
+    format!("grid {}, block {}, shared {} B{constant}", lowered.launch.grid.to_words(&leaf), lowered.launch.block, lowered.shared_bytes())
 }

@@ -173,6 +173,9 @@ fn simulated(kernel: &tile::Kernel, simt: &simt::Kernel, shapes: &[Vec<i64>]) ->
         .iter()
         .map(|p| match &p.kind {
             simt::ParamKind::Pointer { tensor, .. } => sim::Arg::Buffer { buffer: buffers[*tensor], offset: 0 },
+            simt::ParamKind::Constant { tensor, dtype, .. } => {
+                sim::Arg::Constant { buffer: buffers[*tensor], offset: 0, bytes: counts[*tensor] * dtype.size() }
+            }
             simt::ParamKind::Workspace { dtype, len } => {
                 let bytes = vec![0; len.eval(&host, 3) as usize * dtype.size()];
                 sim::Arg::Buffer { buffer: memory.from_bytes(&bytes), offset: 0 }
@@ -247,7 +250,8 @@ fn loops_have_their_plans_before_anything_is_lowered() {
     let planned = |blocks: i64, stages: i64, copy: &str| -> LoopPlan {
         let mut s = schedule(&k, &[1024, 4, 4, blocks, stages]);
         s.choices[5] = Choice::Word(copy.into());
-        let plan = plan::plan(&k, &s, Target::h200(), &Default::default(), &[], &Default::default()).unwrap_or_else(|e| panic!("{e}"));
+        let plan = plan::plan(&k, &s, Target::h200(), &Default::default(), &[], &Default::default(), Default::default())
+            .unwrap_or_else(|e| panic!("{e}"));
         plan.loops[&k.grid_loop().expect("a grid loop").vars[0]].clone()
     };
     let plain = |range| LoopPlan { range, pipeline: Pipeline::None };

@@ -1,6 +1,7 @@
 //! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
 
 pub(crate) mod anchor;
+pub(crate) mod constants;
 pub(crate) mod finish;
 pub mod legality;
 mod loop_plan;
@@ -36,7 +37,7 @@ use girih_ir::target::Target;
 use girih_ir::tile::{Kernel, KnobId, Op, Size, Stmt, ValueId};
 use legality::{Broken, Rule};
 use split::Split;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How a stage of the pipeline is filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +87,8 @@ pub(crate) struct Plan {
     pub loops: HashMap<ValueId, LoopPlan>,
     /// How loaded tiles and windows are read, by their value.
     pub reads: HashMap<ValueId, ReadPlan>,
+    /// Tensors (parameters) in constant memory, each with the elements that there is room for.
+    pub constants: BTreeMap<usize, u32>,
     /// Copies of each element of a shared array that is only updated.
     pub copies: i64,
     /// Tiles of whole rows are read through shared memory.
@@ -147,7 +150,7 @@ pub(crate) fn numbers(kernel: &Kernel, schedule: &Schedule) -> Vec<i64> {
 
 /// Checks the rules that need no lowering and works out the numbers.
 /// `fitting` has the tile indices of loops of one turn, `one_by_one` the knobs of axes that are walked element by element, `mapped` the loads that
-/// tensor maps may serve.
+/// tensor maps may serve, `constants` the tensors in constant memory.
 pub(crate) fn plan(
     kernel: &Kernel,
     schedule: &Schedule,
@@ -155,6 +158,7 @@ pub(crate) fn plan(
     fitting: &HashSet<ValueId>,
     one_by_one: &[KnobId],
     mapped: &HashSet<ValueId>,
+    constants: BTreeMap<usize, u32>,
 ) -> Result<Plan, ScheduleError> {
     check_choices(kernel, schedule)?;
     let mut knobs = numbers(kernel, schedule);
@@ -219,6 +223,7 @@ pub(crate) fn plan(
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
     let blocked = reads_windows(kernel);
     let mut reads = reads::reads(kernel, schedule, blocked);
+    constants::read_in_place(kernel, &constants, &mut reads);
     let shared_windows = blocked && reads::copies_windows(kernel, &reads);
     let uses = uses::count(kernel);
     let found = Dots::new(kernel, &uses, &uses::written_params(kernel));
@@ -241,6 +246,7 @@ pub(crate) fn plan(
     let mut plan = Plan {
         loops: HashMap::new(),
         reads,
+        constants,
         copies,
         split,
         min_blocks,

@@ -39,7 +39,7 @@ fn kernel() -> Kernel {
 fn planned(settings: &str) -> Result<Plan, ScheduleError> {
     let kernel = kernel();
     let schedule = parse_schedule(&kernel, settings).expect("a schedule");
-    plan(&kernel, &schedule, Target::h200(), &HashSet::new(), &[], &HashSet::new())
+    plan(&kernel, &schedule, Target::h200(), &HashSet::new(), &[], &HashSet::new(), Default::default())
 }
 
 /// The stages of the grid's loop, and how its loads wait.
@@ -97,7 +97,7 @@ fn windows_of_a_tensor_are_read_as_its_knob_says() {
     let kernel = windows();
     let shared = |settings: &str| {
         let schedule = parse_schedule(&kernel, settings).expect("a schedule");
-        let plan = plan(&kernel, &schedule, Target::h200(), &HashSet::new(), &[], &HashSet::new()).expect("legal");
+        let plan = plan(&kernel, &schedule, Target::h200(), &HashSet::new(), &[], &HashSet::new(), Default::default()).expect("legal");
         let mut reads: Vec<(ValueId, bool)> = plan.reads.iter().map(|(v, read)| (*v, read.shared)).collect();
         reads.sort_unstable();
         reads.into_iter().map(|(_, shared)| shared).collect::<Vec<_>>()

@@ -260,6 +260,7 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
         | KnobKind::Rows
         | KnobKind::Halo
         | KnobKind::Operands
+        | KnobKind::Constant
         | KnobKind::Finish
         | KnobKind::Order
         | KnobKind::Turns => {

@@ -46,6 +46,8 @@ pub enum KnobKind {
     /// `operands(O = [Shared, Direct])`: where a dot's operands are read from: a copy in shared memory that the block makes, or global
     /// memory.
     Operands,
+    /// `constant(M of w = [Off, On])`: whether a tensor that all threads of a block read at one index lies in constant memory, where it fits.
+    Constant,
     /// `finish(F = [LastBlock, Atomics, SecondLaunch])`: how what blocks have is combined over the grid: in the blocks' order by the last of
     /// them, by atomics, in the order in which they come, or in the blocks' order by a launch behind this one.
     Finish,
@@ -89,6 +91,7 @@ impl KnobKind {
             KnobKind::Rows => "rows",
             KnobKind::Halo => "halo",
             KnobKind::Operands => "operands",
+            KnobKind::Constant => "constant",
             KnobKind::Finish => "finish",
             KnobKind::Raster => "raster",
             KnobKind::Order => "order",
@@ -109,6 +112,7 @@ impl KnobKind {
             KnobKind::Rows => words::RowPath::WORDS,
             KnobKind::Halo => words::HaloPath::WORDS,
             KnobKind::Operands => words::OperandPath::WORDS,
+            KnobKind::Constant => words::ConstantPath::WORDS,
             KnobKind::Finish => words::FinishPath::WORDS,
             KnobKind::Order => words::TileOrder::WORDS,
             KnobKind::Turns => words::GroupTurns::WORDS,

@@ -111,6 +111,13 @@ words! {
         /// A copy in shared memory along whose rows the axis of the result lies.
         Transposed,
     }
+    /// Whether a tensor lies in constant memory: the values of `constant(..)`.
+    ConstantPath of Constant {
+        /// It is read where it is.
+        Off,
+        /// The host copies it there before the launch, where it fits.
+        On,
+    }
     /// How a combination over the grid ends: the values of `finish(..)`.
     FinishPath of Finish {
         /// The last block combines what all have left.

@@ -27,6 +27,8 @@ pub enum Space {
     Global(usize),
     /// A shared array.
     Shared(SharedId),
+    /// The array in constant memory that is [`Kernel::params`](super::Kernel::params)`[i]`. It is read only.
+    Constant(usize),
 }
 
 /// A place in memory: element `index` (in elements of `dtype`) of a space.
@@ -106,7 +108,7 @@ pub fn expr_dtype(expr: &Expr, vars: &[Var], params: &[Param]) -> DType {
         Expr::Var(v) | Expr::Element(v, _) => vars[v.0 as usize].dtype,
         Expr::Param(p) => match &params[*p].kind {
             ParamKind::Scalar { dtype, .. } | ParamKind::Host { dtype, .. } => *dtype,
-            ParamKind::Pointer { .. } | ParamKind::Workspace { .. } | ParamKind::TensorMap { .. } => {
+            ParamKind::Pointer { .. } | ParamKind::Workspace { .. } | ParamKind::Constant { .. } | ParamKind::TensorMap { .. } => {
                 panic!("simt: parameter {p} is no value")
             }
         },

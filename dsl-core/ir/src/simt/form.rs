@@ -106,12 +106,14 @@ impl Forms<'_> {
     fn memory_of(&self, space: Space) -> Memory {
         match space {
             Space::Shared(id) => Memory::Shared(id.0),
+            Space::Constant(p) => Memory::Global(p),
             Space::Global(p) => match &self.kernel.params[p].kind {
                 ParamKind::Pointer { restrict: false, .. } => Memory::Anywhere,
                 ParamKind::Pointer { .. }
                 | ParamKind::Scalar { .. }
                 | ParamKind::Host { .. }
                 | ParamKind::Workspace { .. }
+                | ParamKind::Constant { .. }
                 | ParamKind::TensorMap { .. } => Memory::Global(p),
             },
         }

@@ -171,6 +171,34 @@ pub fn shared_offsets(arrays: &[SharedArray]) -> (Vec<u32>, u32) {
     (offsets, end)
 }
 
+/// Bytes of constant memory that a module has (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+pub const CONSTANT_BYTES: u32 = 64 * 1024;
+
+/// A tensor that the host copies to constant memory before a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConstantCopy {
+    /// The array: a parameter of the kernel.
+    pub param: usize,
+    /// The tensor: a parameter of the tile kernel.
+    pub tensor: usize,
+    /// The byte of the module's constant memory at which the array begins.
+    pub at: u32,
+    /// Bytes that the tensor has.
+    pub bytes: usize,
+}
+
+/// Where a kernel's arrays in constant memory begin, each with its parameter, and the bytes that they take together.
+pub fn constant_offsets(params: &[Param]) -> (Vec<(usize, u32)>, u32) {
+    let (mut offsets, mut end) = (Vec::new(), 0u32);
+    for (p, param) in params.iter().enumerate() {
+        let ParamKind::Constant { dtype, len, .. } = &param.kind else { continue };
+        let at = end.next_multiple_of(16);
+        offsets.push((p, at));
+        end = at.saturating_add(len.saturating_mul(dtype.size() as u32));
+    }
+    (offsets, end)
+}
+
 impl Kernel {
     /// This kernel and those that are launched behind it, in order.
     pub fn launches(&self) -> impl Iterator<Item = &Kernel> {
@@ -206,6 +234,32 @@ impl Kernel {
             _ => None,
         };
         self.params.iter().enumerate().filter_map(bytes).collect()
+    }
+    /// What the host copies to constant memory before a launch.
+    pub fn constant_copies(&self, args: &[HostArg]) -> Vec<ConstantCopy> {
+        let copy = |(param, at): (usize, u32)| {
+            let ParamKind::Constant { tensor, dtype, .. } = self.params[param].kind else { return None };
+            let Some(HostArg::Tensor(t)) = args.get(tensor) else { return None };
+            Some(ConstantCopy { param, tensor, at, bytes: t.numel().max(0) as usize * dtype.size() })
+        };
+        constant_offsets(&self.params).0.into_iter().filter_map(copy).collect()
+    }
+    /// Whether an array has room for what is copied to it.
+    ///
+    /// # Errors
+    /// It has not: what was found, and what is allowed.
+    pub fn check_room(&self, copy: &ConstantCopy) -> Result<(), String> {
+        let param = &self.params[copy.param];
+        let ParamKind::Constant { dtype, len, .. } = param.kind else { return Ok(()) };
+        let room = len as usize * dtype.size();
+        if copy.bytes <= room {
+            return Ok(());
+        }
+        Err(format!(
+            "`{}` has {} bytes, and the kernel was compiled for at most {room} of it in constant memory: launch it under other facts, or with \
+             its `constant` knob Off",
+            param.name, copy.bytes
+        ))
     }
     /// The type of an expression.
     pub fn dtype(&self, expr: &Expr) -> DType {

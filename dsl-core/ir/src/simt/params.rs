@@ -53,6 +53,16 @@ pub enum ParamKind {
         /// Elements, at least; computed from the launch's arguments. Blocks are counted by [`super::LaunchRecord::grid`]'s expression.
         len: HostExpr,
     },
+    /// An array of the module in constant memory, which the host fills with a tensor's elements before the launch; the function has no argument
+    /// for it. It begins at the byte that [`super::constant_offsets`] gives.
+    Constant {
+        /// Parameter of the tile kernel.
+        tensor: usize,
+        /// Element type.
+        dtype: DType,
+        /// Elements that there is room for; a launch has no more.
+        len: u32,
+    },
     /// A tensor map (TMA descriptor) that the host encodes; an opaque 128-byte constant for the kernel.
     TensorMap {
         /// What it describes.

@@ -49,6 +49,7 @@ fn param(kind: &ParamKind) -> String {
         ParamKind::Scalar { scalar, dtype } => format!("{dtype} (scalar {scalar})"),
         ParamKind::Host { dtype, value } => format!("{dtype} = {value}"),
         ParamKind::Workspace { dtype, len } => format!("workspace {dtype}[{len}]"),
+        ParamKind::Constant { tensor, dtype, len } => format!("constant {dtype}[{len}] (tensor {tensor})"),
         ParamKind::TensorMap { map } => {
             format!("tensor map of tensor {} ({}, box {:?}, swizzle {})", map.tensor, map.dtype, map.box_lens, map.swizzle_bytes)
         }
@@ -246,7 +247,7 @@ pub fn name(kernel: &Kernel, var: VarId) -> String {
 
 fn space(kernel: &Kernel, space: Space) -> String {
     match space {
-        Space::Global(p) => kernel.params.get(p).map_or(format!("?{p}"), |p| p.name.clone()),
+        Space::Global(p) | Space::Constant(p) => kernel.params.get(p).map_or(format!("?{p}"), |p| p.name.clone()),
         Space::Shared(s) => format!("{}#{}", kernel.shared.get(s.0 as usize).map_or("?", |a| a.name.as_str()), s.0),
     }
 }
@@ -254,8 +255,8 @@ fn space(kernel: &Kernel, space: Space) -> String {
 /// A place: `x[i]`, or `x as u32[i]` where the access reinterprets.
 pub fn place(kernel: &Kernel, place: &Place) -> String {
     let natural = match place.space {
-        Space::Global(p) => kernel.params.get(p).and_then(|p| match &p.kind {
-            ParamKind::Pointer { dtype, .. } | ParamKind::Workspace { dtype, .. } => Some(*dtype),
+        Space::Global(p) | Space::Constant(p) => kernel.params.get(p).and_then(|p| match &p.kind {
+            ParamKind::Pointer { dtype, .. } | ParamKind::Workspace { dtype, .. } | ParamKind::Constant { dtype, .. } => Some(*dtype),
             _ => None,
         }),
         Space::Shared(s) => kernel.shared.get(s.0 as usize).map(|a| a.dtype),

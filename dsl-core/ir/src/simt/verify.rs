@@ -8,6 +8,7 @@
 //! - [`Special`](super::Special) only as the whole initialiser of a `Let`.
 //! - Accesses: the parameter is a pointer, writable where stored to; vector lanes and bytes are legal; async copies go from global
 //!   to shared memory.
+//! - Arrays in constant memory are only read, and a module has room for them.
 //! - Shared arrays: power-of-two alignment that suits the type; sizes sum without overflow.
 //! - Block, cluster and grid barriers stand under no condition that depends on the thread, as far as that shows statically (the
 //!   simulator catches the rest, and divergent shuffles). Named barriers cover whole warps of the block.
@@ -131,6 +132,8 @@ impl Verifier<'_> {
         for (i, p) in k.params.iter().enumerate() {
             self.require(k.params[..i].iter().all(|q| q.name != p.name), || format!("two parameters are named {}", p.name))?;
         }
+        let (_, constant) = super::constant_offsets(&k.params);
+        self.require(constant <= super::CONSTANT_BYTES, || format!("arrays in constant memory take {constant} bytes"))?;
         let mut total = 0u64;
         for a in &k.shared {
             let suits = a.align.is_power_of_two() && a.align as usize >= a.dtype.size();

@@ -9,7 +9,9 @@
 //! Anything else is rejected: a store that leaves out a grid coordinate (blocks overwrite each other), and a tensor that is loaded at
 //! other coordinates than those it is stored at (a block reads what another may have overwritten).
 
-pub use super::axes::{dim_classes, dim_constants, loop_lengths, loop_spans, shape_requirements, tile_size, walked_axes, walked_tiles};
+pub use super::axes::{
+    bounded_axes, constant_params, dim_classes, dim_constants, loop_lengths, loop_spans, shape_requirements, tile_size, walked_tiles,
+};
 use super::host::HostExpr;
 use super::meetings::Phases;
 pub use super::visit::{blocks, index_values, operands, operations, visit};

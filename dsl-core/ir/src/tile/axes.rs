@@ -2,8 +2,9 @@
 
 use super::host::HostExpr;
 use super::visit::visit;
-use super::{Index, Kernel, Op, Requirement, RequirementKind, Span, Stmt, TileLoop, Ty, ValueId, ViewId};
+use super::{Index, Kernel, KnobId, Op, ParamKind, Requirement, RequirementKind, Span, Stmt, TileLoop, Ty, ValueId, ViewId};
 use crate::loc::SourceLoc;
+use crate::schedule::{KnobKind, Of};
 use std::collections::HashMap;
 
 /// The length that bounds each tile index: that of the axis its loop walks.
@@ -30,10 +31,12 @@ pub fn loop_spans(kernel: &Kernel) -> HashMap<ValueId, Span> {
     spans
 }
 
-/// Axes of parameters (parameter, axis) that a block walks tile by tile, and on which the code depends on whether one tile spans them.
-pub fn walked_axes(kernel: &Kernel) -> Vec<(usize, usize)> {
+/// Axes of parameters (parameter, axis) whose lengths decide what the code is: those that a block walks tile by tile, since one tile may span
+/// them, and those of tensors that may lie in constant memory.
+pub fn bounded_axes(kernel: &Kernel) -> Vec<(usize, usize)> {
     let mut axes = Vec::new();
-    for (axis, _) in walked_tiles(kernel) {
+    let walked = walked_tiles(kernel).into_iter().map(|(axis, _)| axis);
+    for axis in walked.chain(constant_axes(kernel)) {
         if !axes.contains(&axis) {
             axes.push(axis);
         }
@@ -41,7 +44,25 @@ pub fn walked_axes(kernel: &Kernel) -> Vec<(usize, usize)> {
     axes
 }
 
-/// As [`walked_axes`], with the size of each loop's tiles.
+/// The tensors (parameters) that a knob may put into constant memory, each with its knob, in the order of the knobs.
+pub fn constant_params(kernel: &Kernel) -> Vec<(KnobId, usize)> {
+    let param = |id: KnobId| match &kernel.knob(id).of {
+        Some(Of::Tensor(name)) => kernel.params.iter().position(|p| p.name == *name).map(|p| (id, p)),
+        Some(Of::Loop(_)) | None => None,
+    };
+    kernel.knobs_of(KnobKind::Constant).filter_map(param).collect()
+}
+
+/// All axes of such tensors.
+fn constant_axes(kernel: &Kernel) -> Vec<(usize, usize)> {
+    let axes = |(_, p): (KnobId, usize)| match kernel.params[p].kind {
+        ParamKind::Tensor { rank, .. } => (0..rank).map(|k| (p, k)).collect(),
+        ParamKind::Scalar(_) => vec![],
+    };
+    constant_params(kernel).into_iter().flat_map(axes).collect()
+}
+
+/// Axes of parameters (parameter, axis) that a block walks tile by tile, with the size of each loop's tiles.
 pub fn walked_tiles(kernel: &Kernel) -> Vec<((usize, usize), super::Size)> {
     let mut found = Vec::new();
     let grid = kernel.grid_loop().map(|l| l.vars.clone());

@@ -169,7 +169,7 @@ impl Marks<'_> {
     fn memory(&mut self, space: Space, op: &Op) {
         match space {
             Space::Shared(_) => self.changed |= !std::mem::replace(&mut self.shared, true),
-            Space::Global(p) => {
+            Space::Global(p) | Space::Constant(p) => {
                 let own = matches!(self.program.kernel.params[p].kind, ParamKind::Workspace { .. });
                 let assumed = own && matches!(op, Op::Atomic(_) | Op::LoadRelaxed { .. });
                 self.changed |= !assumed && !std::mem::replace(&mut self.contents[p], true);
@@ -182,7 +182,7 @@ impl Marks<'_> {
         let set = u.sets.is_some_and(|(slot, len)| (slot..slot + len).any(|s| self.needed[s as usize]));
         let written = match u.to {
             Some(Space::Shared(_)) => self.shared,
-            Some(Space::Global(p)) => self.contents[p],
+            Some(Space::Global(p) | Space::Constant(p)) => self.contents[p],
             None => false,
         };
         if let Some((slot, 1)) = u.sets

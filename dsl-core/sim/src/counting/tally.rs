@@ -14,7 +14,9 @@ pub(super) const COPIES: usize = LOADS + 9;
 pub(super) const SHARED_LOADS: usize = LOADS + 12;
 pub(super) const SHARED_STORES: usize = SHARED_LOADS + 3;
 pub(super) const SHARED_ATOMICS: usize = SHARED_LOADS + 6;
-pub(super) const HALF: usize = SHARED_LOADS + 9;
+/// Requests.
+pub(super) const CONSTANTS: usize = SHARED_LOADS + 9;
+pub(super) const HALF: usize = CONSTANTS + 1;
 pub(super) const TF32: usize = HALF + 1;
 pub(super) const INT8: usize = HALF + 2;
 pub(super) const PARTIAL: usize = HALF + 3;
@@ -113,6 +115,10 @@ impl Count {
         let of =
             |at: usize| CountedShared { requests: self.numbers[at], wavefronts: self.numbers[at + 1], conflicts: self.numbers[at + 2] };
         [SHARED_LOADS, SHARED_STORES, SHARED_ATOMICS].map(of)
+    }
+    /// Loads from constant memory: warp-level instructions.
+    pub fn constant_loads(&self) -> f64 {
+        self.numbers[CONSTANTS]
     }
     /// Passes through the banks of shared memory: of loads, of stores and copies, of atomics.
     pub fn shared_wavefronts(&self) -> [f64; 3] {

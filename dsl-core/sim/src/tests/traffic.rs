@@ -2,7 +2,7 @@
 
 use super::build::*;
 use super::kernels::{numbers, transpose, vector_add, vectors};
-use crate::counters::{sectors, wavefronts};
+use crate::counters::{distinct, sectors, wavefronts};
 use crate::{Class, GlobalTraffic, SharedTraffic};
 use girih_ir::simt::Expr;
 
@@ -43,6 +43,13 @@ fn bank_conflicts_of_known_patterns() {
     ] {
         assert_eq!(wavefronts(&lanes(address), u32::MAX, bytes), expected, "{what}");
     }
+}
+
+#[test]
+fn lanes_share_an_address_of_constant_memory() {
+    assert_eq!(distinct(&lanes(|_| 64), u32::MAX), 1);
+    assert_eq!(distinct(&lanes(|l| 4 * (l / 8)), u32::MAX), 4);
+    assert_eq!(distinct(&lanes(|l| 4 * (l % 3)), 0b11011), 2);
 }
 
 #[test]

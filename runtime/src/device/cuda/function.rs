@@ -1,5 +1,6 @@
 //! Loaded kernels and their launches.
 
+use super::constants::{ConstantCopy, Constants};
 use super::{CudaDevice, RawStream, check};
 use crate::compile::Compiled;
 use crate::error::Error;
@@ -25,6 +26,8 @@ pub(super) struct Module {
     /// One for each launch of the kernel, in order.
     pub(super) functions: Vec<Function>,
     pub(super) workspaces: Mutex<Vec<Workspace>>,
+    /// The array that its kernels read as constant memory, where there is one.
+    pub(super) constants: Option<Constants>,
 }
 
 pub(super) struct Function {
@@ -72,6 +75,15 @@ impl Drop for Module {
 }
 
 impl CudaLoaded {
+    pub(super) fn of(module: Arc<Module>) -> CudaLoaded {
+        CudaLoaded { module }
+    }
+
+    /// The array that its kernels read as constant memory.
+    pub(super) fn constants(&self) -> Option<&Constants> {
+        self.module.constants.as_ref()
+    }
+
     /// A number of the driver's about the functions (registers, local bytes, ..), the largest of them.
     fn attribute(&self, attribute: sys::CUfunction_attribute_enum) -> Option<u32> {
         self.module.context.bind_to_thread().ok()?;
@@ -101,6 +113,8 @@ pub(crate) struct CudaBound {
 /// A launch of one function, [`Module::functions`]' of the same number.
 pub(super) struct BoundFunction {
     pub(super) slots: Vec<Slot>,
+    /// What is copied to constant memory in front of it.
+    pub(super) copies: Vec<ConstantCopy>,
     pub(super) grid: u32,
     pub(super) block: u32,
     pub(super) cooperative: bool,
@@ -124,7 +138,10 @@ impl CudaBound {
     /// Queues the launch on a stream of the device's context.
     pub(crate) fn launch_on(&self, device: &CudaDevice, stream: RawStream) -> Result<(), Error> {
         device.bind()?;
-        self.code.module.functions.iter().zip(&self.launches).try_for_each(|(function, launch)| launch.queue(function, stream))
+        self.code.module.functions.iter().zip(&self.launches).try_for_each(|(function, launch)| {
+            launch.copies.iter().try_for_each(|copy| device.copy_on(stream, copy.to, copy.from, copy.bytes))?;
+            launch.queue(function, stream)
+        })
     }
 }
 
@@ -153,7 +170,11 @@ impl BoundFunction {
 
 /// The bytes of a tensor that a kernel may touch through a parameter.
 fn access(param: &simt::Param, args: &[HostArg]) -> Option<Access> {
-    let ParamKind::Pointer { tensor, dtype, writable, .. } = &param.kind else { return None };
+    let (tensor, dtype, writable) = match &param.kind {
+        ParamKind::Pointer { tensor, dtype, writable, .. } => (tensor, dtype, writable),
+        ParamKind::Constant { tensor, dtype, .. } => (tensor, dtype, &false),
+        ParamKind::Scalar { .. } | ParamKind::Host { .. } | ParamKind::Workspace { .. } | ParamKind::TensorMap { .. } => return None,
+    };
     let Some(HostArg::Tensor(t)) = args.get(*tensor) else { return None };
     let (first, end) = extent(t);
     let at = |element: i64| t.address.wrapping_add_signed(element * dtype.size() as i64);
@@ -192,16 +213,22 @@ impl CudaDevice {
         let Some(cubin) = &compiled.cubin else {
             return Err(Error::NoDevice(format!("kernel `{name}` was compiled without a cubin, which {} needs", self.name())));
         };
+        self.module(&compiled.simt, cubin).map(|module| CudaLoaded { module: Arc::new(module) })
+    }
+
+    /// A module with the functions of a kernel.
+    pub(super) fn module(&self, kernel: &Arc<simt::Kernel>, cubin: &Arc<Vec<u8>>) -> Result<Module, Error> {
+        let name = girih_core::cuda::function_name(kernel);
         self.bind()?;
         // SAFETY: the cubin comes from NVRTC, or from the cache, whose checksum held.
         let module = check(&format!("loading `{name}`"), unsafe { result::module::load_data(cubin.as_ptr().cast()) })?;
-        let functions: Result<Vec<Function>, Error> = compiled.simt.launches().map(|launch| self.function(module, launch)).collect();
-        let functions = functions.inspect_err(|_| {
+        let functions: Result<Vec<Function>, Error> = kernel.launches().map(|launch| self.function(module, launch)).collect();
+        let parts = functions.and_then(|functions| Ok((functions, Constants::of(module, kernel, cubin)?)));
+        let (functions, constants) = parts.inspect_err(|_| {
             // SAFETY: as above; the module is not used any more.
             let _ = unsafe { result::module::unload(module) };
         })?;
-        let (context, workspaces) = (self.context.clone(), Mutex::default());
-        Ok(CudaLoaded { module: Arc::new(Module { context, module, functions, workspaces }) })
+        Ok(Module { context: self.context.clone(), module, functions, workspaces: Mutex::default(), constants })
     }
 
     /// The function of a launch in a module that was loaded just now.
@@ -233,17 +260,19 @@ impl CudaDevice {
         if kernel.launch.grid.eval(args, multiprocessors) <= 0 {
             return Ok(None);
         }
+        let code = &self.own_module(code)?;
         let mut workspaces = Vec::new();
         for (param, bytes) in kernel.workspaces(args, multiprocessors) {
             workspaces.push((param, self.workspace(code, param, bytes)?));
         }
         let own = workspaces.iter().map(|(_, m)| Access { bytes: m.address..m.address + m.bytes as u64, writes: true });
+        let own = own.chain(code.constants().map(Constants::access));
         let accesses = own.chain(kernel.params.iter().filter_map(|p| access(p, args))).collect();
         let owned = |name: &str| {
             let at = kernel.workspace_named(name)?;
             workspaces.iter().find(|(p, _)| *p == at).map(|(_, memory)| Slot::word(memory.address))
         };
-        let bind = |launch| self.bound_function(launch, args, multiprocessors, &owned);
+        let bind = |launch| self.bound_function(launch, code, args, &owned);
         let launches: Vec<BoundFunction> = kernel.launches().map(bind).collect::<Result<_, _>>()?;
         for (launch, (function, bound)) in kernel.launches().zip(code.module.functions.iter().zip(&launches)) {
             if bound.cooperative {
@@ -259,10 +288,11 @@ impl CudaDevice {
     fn bound_function(
         &self,
         launch: &simt::Kernel,
+        code: &CudaLoaded,
         args: &[HostArg],
-        multiprocessors: i64,
         owned: &dyn Fn(&str) -> Option<Slot>,
     ) -> Result<BoundFunction, Error> {
+        let multiprocessors = self.target().multiprocessors as i64;
         let grid = launch.launch.grid.eval(args, multiprocessors);
         let Some(grid) = i32::try_from(grid).ok().map(|g| g as u32) else {
             return Err(Error::Launch {
@@ -277,8 +307,10 @@ impl CudaDevice {
             }
             _ => self.slot(launch, param, args, multiprocessors),
         };
-        let slots = launch.params.iter().map(slot).collect::<Result<_, _>>()?;
-        Ok(BoundFunction { slots, grid, block: launch.launch.block, cooperative: launch.launch.cooperative })
+        let passed = launch.params.iter().filter(|param| !matches!(param.kind, ParamKind::Constant { .. }));
+        let slots = passed.map(slot).collect::<Result<_, _>>()?;
+        let copies = code.constants().map_or(Ok(vec![]), |constants| constants.copies(launch, args))?;
+        Ok(BoundFunction { slots, copies, grid, block: launch.launch.block, cooperative: launch.launch.cooperative })
     }
 
     /// Blocks of so many threads that a multiprocessor holds at once.
@@ -333,6 +365,7 @@ impl CudaDevice {
                 }
                 value as u64
             }
+            ParamKind::Constant { .. } => panic!("launch: {} lies in constant memory, which `copies` fills", param.name),
             ParamKind::Workspace { .. } => panic!("launch: {} is memory of the kernel's own, which `bound_function` provides", param.name),
             ParamKind::TensorMap { map } => match args.get(map.tensor) {
                 Some(HostArg::Tensor(t)) => {

@@ -2,6 +2,7 @@
 //!
 //! cudarc loads `libcuda` on first use and panics where there is none, so opening a device looks first.
 
+mod constants;
 mod function;
 mod gpu;
 mod graph;

@@ -38,7 +38,8 @@ impl CudaDevice {
         let module = self.text(text)?;
         self.bind()?;
         let slots = words.iter().map(|w| Slot::word(*w)).collect();
-        BoundFunction { slots, grid, block: THREADS, cooperative: false }.queue(&module.functions[0], self.stream.cu_stream())
+        BoundFunction { slots, copies: vec![], grid, block: THREADS, cooperative: false }
+            .queue(&module.functions[0], self.stream.cu_stream())
     }
 
     fn text(&self, text: &Text) -> Result<Arc<Module>, Error> {
@@ -51,7 +52,8 @@ impl CudaDevice {
         let name = text.function.to_string();
         // SAFETY: the cubin comes from NVRTC, or from the cache, whose checksum held.
         let handle = check(&format!("loading `{name}`"), unsafe { result::module::load_data(cubin.as_ptr().cast()) })?;
-        let mut module = Module { context: self.context.clone(), module: handle, functions: Vec::new(), workspaces: Mutex::default() };
+        let mut module =
+            Module { context: self.context.clone(), module: handle, functions: Vec::new(), workspaces: Mutex::default(), constants: None };
         let symbol = CString::new(name.clone()).expect("a C identifier has no zero byte");
         // SAFETY: the module is loaded, and unloaded by its owner alone.
         let function = check(&format!("finding `{name}` in its cubin"), unsafe { result::module::get_function(handle, symbol) })?;

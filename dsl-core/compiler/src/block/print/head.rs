@@ -59,8 +59,9 @@ impl<'a> Page<'a> {
         // Tensors of which the same is known stand together.
         let mut lines: Vec<(Vec<&str>, String)> = Vec::new();
         for (_, p) in self.kernel.params.iter().enumerate().filter(|(p, _)| used.contains(p)) {
-            let ParamKind::Tensor { dtype, rank, known: Some(known), .. } = &p.kind else { continue };
-            let text = format!("{dtype}[{rank}]{}", promises(known, dtype.size() as u32));
+            let ParamKind::Tensor { dtype, rank, constant, known: Some(known), .. } = &p.kind else { continue };
+            let constant = constant.map_or(String::new(), |len| format!(", in constant memory with room for {len}"));
+            let text = format!("{dtype}[{rank}]{}{constant}", promises(known, dtype.size() as u32));
             match lines.iter_mut().find(|(_, t)| *t == text) {
                 Some((names, _)) => names.push(&p.name),
                 None => lines.push((vec![&p.name], text)),

@@ -75,6 +75,6 @@ impl Seen {
 fn param(place: &Place) -> Option<usize> {
     match place.space {
         Space::Global(param) => Some(param),
-        Space::Shared(_) => None,
+        Space::Shared(_) | Space::Constant(_) => None,
     }
 }

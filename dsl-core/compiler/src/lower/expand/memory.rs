@@ -5,7 +5,7 @@ use super::elements::unrolled;
 use super::index::{all, as_literal, compare};
 use super::mask::Mask;
 use super::values::At;
-use crate::block::{Access, Cut, Cuts, Index, ValueId, ViewId};
+use crate::block::{Access, Cut, Cuts, Index, ParamKind, ValueId, ViewId};
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::simt::{Expr, Place, Space};
 use girih_ir::types::{CompareOp, DType};
@@ -194,7 +194,9 @@ impl Expander<'_> {
     /// The place of an element of a view.
     pub fn place(&self, view: ViewId, address: Expr) -> Place {
         let v = self.kernel.view(view);
-        Place { space: Space::Global(v.param), dtype: v.dtype, index: address }
+        let constant = matches!(self.kernel.params[v.param].kind, ParamKind::Tensor { constant: Some(_), .. });
+        let space = if constant { Space::Constant(v.param) } else { Space::Global(v.param) };
+        Place { space, dtype: v.dtype, index: address }
     }
 
     /// Where several threads hold one element: the condition of the one that acts, whose other digits are all zero.

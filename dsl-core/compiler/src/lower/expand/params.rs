@@ -75,6 +75,7 @@ impl Expander<'_> {
 /// The parameter for a parameter of the author's.
 pub(crate) fn pointer_or_scalar(p: usize, param: &block::Param) -> Param {
     let kind = match &param.kind {
+        block::ParamKind::Tensor { dtype, constant: Some(len), .. } => ParamKind::Constant { tensor: p, dtype: *dtype, len: *len },
         block::ParamKind::Tensor { dtype, written, restrict, .. } => {
             ParamKind::Pointer { tensor: p, dtype: *dtype, writable: *written, restrict: *restrict, align: param.align() as u32 }
         }

@@ -80,7 +80,7 @@ fn each_param(block: &mut [Stmt], f: &mut dyn FnMut(&mut usize)) {
     }
     values(block, f);
     each_place(block, &mut |place| {
-        if let Space::Global(p) = &mut place.space {
+        if let Space::Global(p) | Space::Constant(p) = &mut place.space {
             f(p);
         }
     });

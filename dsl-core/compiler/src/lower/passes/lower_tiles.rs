@@ -160,7 +160,8 @@ impl Builder<'_> {
         let kind = match param.kind {
             tile::ParamKind::Tensor { dtype, rank, .. } => {
                 let (written, restrict) = (self.written[p], self.source.facts.noalias);
-                ParamKind::Tensor { dtype, rank, written, restrict, known: self.source.facts.tensors[p].clone() }
+                let (constant, known) = (self.source.plan.constants.get(&p).copied(), self.source.facts.tensors[p].clone());
+                ParamKind::Tensor { dtype, rank, written, restrict, constant, known }
             }
             tile::ParamKind::Scalar(dtype) => ParamKind::Scalar(dtype),
         };

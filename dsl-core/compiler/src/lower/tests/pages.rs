@@ -319,7 +319,15 @@ fn a_page_that_breaks_a_rule_is_found() {
         let found = grid(page).body.iter_mut().find_map(|s| if let block::Stmt::Store { to, .. } = s { Some(&mut to.cuts) } else { None });
         found.expect("a store")
     }
-    let damages: [(Damage, &str); 21] = [
+    fn constant(page: &mut block::Kernel) {
+        let stored = page.params.iter_mut().find_map(|p| match &mut p.kind {
+            block::ParamKind::Tensor { written: true, constant, .. } => Some(constant),
+            _ => None,
+        });
+        *stored.expect("a tensor that is stored to") = Some(16);
+    }
+    let damages: [(Damage, &str); 22] = [
+        (constant, "lies in constant memory, and is stored to"),
         (|p| drop(grid(p).body.remove(0)), "is read before it is made"),
         (
             |p| {

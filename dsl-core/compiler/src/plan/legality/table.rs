@@ -131,6 +131,13 @@ rules! {
         "`Kept` from sm_80 on."
         "{arch} has no policies of its L2 cache; use Default";
 
+    ConstantRead ["constant"]
+        "All threads of a block read the tensor at one index: by `.at(i)`, or by `.get(i)` of a window."
+        "{name} is read at another element by each thread in line {line}, and constant memory serves one at a time: use Off";
+    ConstantStored ["constant"]
+        "The kernel does not store to it."
+        "the kernel stores to {name}, and constant memory is read only: use Off";
+
     // Dots and their units.
     OperandsTile ["operands", "tile"]
         "Where `Direct` walks the axis of the sum one by one, its tile has the first listed value."

@@ -70,6 +70,12 @@ impl Verifier<'_> {
         self.index(&place.index)?;
         match place.space {
             Space::Shared(s) => self.require((s.0 as usize) < self.kernel.shared.len(), || format!("shared array #{} does not exist", s.0)),
+            Space::Constant(p) => match self.kernel.params.get(p).map(|p| &p.kind) {
+                Some(ParamKind::Constant { .. }) => {
+                    self.require(!store, || format!("parameter {p} lies in constant memory, which is read only"))
+                }
+                _ => self.fail(format!("parameter {p} is no array in constant memory")),
+            },
             Space::Global(p) => match self.kernel.params.get(p).map(|p| &p.kind) {
                 Some(ParamKind::Pointer { writable, .. }) => self.require(*writable || !store, || format!("parameter {p} is not writable")),
                 Some(ParamKind::Workspace { .. }) => Ok(()),

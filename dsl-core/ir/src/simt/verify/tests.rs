@@ -109,6 +109,24 @@ fn types() {
 }
 
 #[test]
+fn constant_memory_is_read_only_and_small() {
+    let with = |len, stmts| {
+        let mut k = kernel(stmts);
+        k.params.push(Param { name: "w".into(), kind: ParamKind::Constant { tensor: 2, dtype: DType::F32, len } });
+        k
+    };
+    let place = |param| Place { space: Space::Constant(param), ..x(int(0)) };
+    let load = |param| Expr::Load { place: Box::new(place(param)), predicate: None, cache: CacheHint::Default };
+    let copied = |param| vec![store(shared(int(0)), load(param))];
+    check(&with(16384, copied(2))).unwrap_or_else(|v| panic!("{v}"));
+    rejects(&with(16385, copied(2)), "arrays in constant memory take 65540 bytes");
+    rejects(&with(4, vec![store(place(2), sum())]), "parameter 2 lies in constant memory, which is read only");
+    rejects(&with(4, copied(0)), "parameter 0 is no array in constant memory");
+    let global = Place { space: Space::Global(2), ..x(int(0)) };
+    rejects(&with(4, vec![store(global, sum())]), "parameter 2 is no pointer");
+}
+
+#[test]
 fn reductions_of_warps() {
     let i = VarId(3);
     let reduce = |op, value| vec![Stmt::Declare { var: i, init: None }, Stmt::WarpReduce { var: i, op, value }];

@@ -86,7 +86,7 @@ impl Machine<'_> {
     fn start(&self, space: Space) -> u64 {
         match space {
             Space::Shared(s) => self.program.shared[s.0 as usize].0,
-            Space::Global(p) => match self.args[p] {
+            Space::Global(p) | Space::Constant(p) => match self.args[p] {
                 CountArg::Pointer { offset, .. } | CountArg::Map { offset, .. } => offset,
                 CountArg::Scalar(_) => 0,
             },
@@ -131,6 +131,11 @@ impl Machine<'_> {
                     numbers[tally::PARTIAL] += weight * sectors.partial(addresses, lanes, bytes) as f64;
                 }
                 self.first_touch(p, (sectors.list(), lines), weight, kind)
+            }
+            // All lanes read one word, which the cache of constants has.
+            Space::Constant(_) => {
+                self.count.numbers[tally::CONSTANTS] += weight;
+                latency::SHARED
             }
             Space::Shared(_) => {
                 let place = match kind {
@@ -186,7 +191,7 @@ impl Machine<'_> {
                 let byte = |i: usize| u64::from(self.shared.get(at as usize + i).copied().unwrap_or(0)) << (8 * i);
                 (0..size).map(byte).sum()
             }
-            Space::Global(p) => {
+            Space::Global(p) | Space::Constant(p) => {
                 let known = self.contents.load(p, at - self.start(space), size);
                 self.count.guessed |= known.is_none() && !self.stored.contains_key(&(p, at));
                 let known = known.unwrap_or(0);
@@ -217,7 +222,7 @@ impl Machine<'_> {
                         *b = byte;
                     }
                 }
-                Space::Global(p) => drop(self.stored.insert((p, at + i as u64), byte)),
+                Space::Global(p) | Space::Constant(p) => drop(self.stored.insert((p, at + i as u64), byte)),
             }
         }
     }

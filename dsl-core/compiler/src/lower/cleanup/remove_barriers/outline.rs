@@ -188,10 +188,11 @@ impl Builder<'_> {
     fn access(&self, place: &Place, writes: bool) -> Step {
         let memory = match place.space {
             Space::Shared(id) => Memory::Shared(id),
+            Space::Constant(p) => Memory::Global(Some(p)),
             Space::Global(p) => match &self.kernel.params[p].kind {
                 ParamKind::Pointer { restrict: false, .. } => Memory::Global(None),
                 ParamKind::Pointer { .. } | ParamKind::Workspace { .. } | ParamKind::Scalar { .. } => Memory::Global(Some(p)),
-                ParamKind::Host { .. } | ParamKind::TensorMap { .. } => Memory::Global(Some(p)),
+                ParamKind::Host { .. } | ParamKind::Constant { .. } | ParamKind::TensorMap { .. } => Memory::Global(Some(p)),
             },
         };
         Step::Access(Access { memory, writes })
