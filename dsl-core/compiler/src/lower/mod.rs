@@ -158,7 +158,8 @@ impl Paged {
             own => vec![role("consumer", threads, 0), role("producer", own, 1)],
         };
         let record = simt::LaunchRecord::new(grid, (threads + producer.threads) as u32);
-        simt::LaunchRecord { min_blocks, opt_level, roles, cooperative: page.launch.cooperative, ..record }
+        let (cluster, cooperative) = (page.launch.cluster as u32, page.launch.cooperative);
+        simt::LaunchRecord { min_blocks, opt_level, roles, cluster, cooperative, ..record }
     }
 }
 
@@ -277,5 +278,9 @@ fn describe_launch(lowered: &simt::Kernel, kernel: &tile::Kernel) -> String {
         HostExpr::Scalar(p) => kernel.params[*p].name.clone(),
         _ => "multiprocessors".to_string(),
     };
-    format!("grid {}, block {}, shared {} B", lowered.launch.grid.to_words(&leaf), lowered.launch.block, lowered.shared_bytes())
+    let cluster = match lowered.launch.cluster {
+        1 => String::new(),
+        blocks => format!(", clusters of {blocks}"),
+    };
+    format!("grid {}{cluster}, block {}, shared {} B", lowered.launch.grid.to_words(&leaf), lowered.launch.block, lowered.shared_bytes())
 }
