@@ -9,7 +9,7 @@ use syn::punctuated::Punctuated;
 use syn::{Ident, LitInt, Token, Type, bracketed, parenthesized};
 
 /// The groups of knobs, with the words that their values may be (none: numbers) and the smallest number.
-const GROUPS: [(&str, &[&str], i64); 23] = [
+const GROUPS: [(&str, &[&str], i64); 24] = [
     ("tile", &[], 1),
     ("coarsen", &[], 1),
     ("vector", &[], 1),
@@ -23,6 +23,7 @@ const GROUPS: [(&str, &[&str], i64); 23] = [
     ("turns", &["Free", "InTurn"], 0),
     ("split", &[], 0),
     ("slices", &[], 1),
+    ("cluster", &[], 1),
     ("min_blocks", &[], 1),
     ("opt_level", &[], 1),
     ("copies", &[], 1),
@@ -50,7 +51,7 @@ pub struct Knob {
     pub name: Ident,
     /// The group.
     pub group: String,
-    /// The tile knob that a coarsen knob divides, or the loop or tensor that a knob is for.
+    /// The tile knob that a coarsen knob divides, or that a cluster knob multiplies, or the loop or tensor that a knob is for.
     pub of: Option<Ident>,
     /// Which of both.
     pub target: Option<Target>,
@@ -233,7 +234,7 @@ fn check_choices(
         };
         match value {
             Choice::Int(i) if words.is_empty() && i < least => errors.at(*span, format!("{group} is at least {least}, found {i}")),
-            Choice::Int(i) if ["vector", "copies"].contains(group) && i.count_ones() != 1 => {
+            Choice::Int(i) if ["vector", "copies", "cluster"].contains(group) && i.count_ones() != 1 => {
                 errors.at(*span, format!("{group} is a power of two, found {i}"));
             }
             Choice::Word(w) if words.is_empty() => errors.at(*span, format!("{group} takes numbers, found `{w}`")),
@@ -267,10 +268,18 @@ fn check_knobs(attribute: &Attribute, errors: &mut Errors) {
             errors.on(name, format!("`{name}` names a knob and a type parameter: rename one of them"));
         }
         let several = knob.group == "tile" || knob.group == "coarsen";
-        if !several && before.iter().any(|k| k.group == knob.group && k.of == knob.of) {
+        let once = knob.group == "cluster";
+        if !several && before.iter().any(|k| k.group == knob.group && (once || k.of == knob.of)) {
             errors.on(name, one_knob(knob));
         }
         match (&knob.of, knob.group == "coarsen") {
+            (Some(of), _) if knob.group == "cluster" && attribute.tile(of).is_none() => {
+                errors.on(of, format!("cluster({name} of {of}) has no tile({of} = ..) of which blocks take several"));
+            }
+            (None, _) if knob.group == "cluster" => {
+                errors.on(name, format!("say of which tile blocks take several: `cluster({name} of C = [1, 2, 4, 8])`"));
+            }
+            (Some(_), _) if knob.group == "cluster" => {}
             (Some(of), true) if attribute.tile(of).is_none() => {
                 errors.on(of, format!("coarsen({name} of {of}) has no tile({of} = ..) to divide"));
             }
@@ -284,7 +293,10 @@ fn check_knobs(attribute: &Attribute, errors: &mut Errors) {
             (Some(of), false) if targets::allowed(&knob.group).is_empty() => {
                 errors.on(
                     of,
-                    format!("`of` belongs to coarsen, stages, copy, operands, halo and constant: {} is for the whole kernel", knob.group),
+                    format!(
+                        "`of` belongs to coarsen, cluster, stages, copy, operands, halo and constant: {} is for the whole kernel",
+                        knob.group
+                    ),
                 );
             }
             (Some(_), _) | (None, false) => {}
@@ -296,6 +308,7 @@ fn check_knobs(attribute: &Attribute, errors: &mut Errors) {
 fn one_knob(knob: &Knob) -> String {
     let group = &knob.group;
     match &knob.of {
+        Some(_) if group == "cluster" => format!("a kernel has one {group} knob"),
         Some(of) => format!("`{of}` has a {group} knob already"),
         None if targets::allowed(group).is_empty() => format!("a kernel has one {group} knob"),
         None => format!("a kernel has one {group} knob for all: say what another one is for, as in `{group}({} of k = ..)`", knob.name),

@@ -111,6 +111,10 @@ fn table_entry(attribute: &Attribute, knob: &Knob) -> TokenStream {
             let of = of.unwrap_or(0) as u32;
             quote!(Coarsen { of: ::girih::__private::KnobId(#of) })
         }
+        ("cluster", of) => {
+            let of = of.unwrap_or(0) as u32;
+            quote!(Cluster { of: ::girih::__private::KnobId(#of) })
+        }
         (group, _) => variant(group).into_token_stream(),
     };
     let choices = knob.choices.iter().map(|c| match c {

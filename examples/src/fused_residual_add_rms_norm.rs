@@ -8,6 +8,7 @@ use girih::prelude::*;
     tile(R = [1, 2, 4], C = [256, 512, 1024, 2048, 4096]),
     coarsen(CR of R = [1, 2], CC of C = [1, 4, 8, 16, 32]),
     vector(V = [1, 2, 4]),
+    cluster(X of C = [1, 2, 4, 8]),
     cache(H = [Default, Streaming, Stores])
 )]
 pub fn fused_residual_add_rms_norm(

@@ -10,6 +10,7 @@ use girih::prelude::*;
     tile(R = [1, 2, 4, 8, 16], C = [256, 512, 1024, 2048, 4096]),
     coarsen(CR of R = [1, 2, 4], CC of C = [1, 4, 8, 16]),
     vector(V = [1, 2, 4]),
+    cluster(X of C = [1, 2, 4, 8]),
     cache(H = [Default, Streaming, Stores])
 )]
 pub fn layer_normalization(x: &Tensor<f32, 2>, weight: &Tensor<f32, 1>, bias: &Tensor<f32, 1>, y: &mut Tensor<f32, 2>, eps: Scalar<f32>) {

@@ -43,6 +43,7 @@ pub fn rows_by_warps(x: &Tensor<f32, 2>, sum: &mut Tensor<f32, 1>) {
     tile(R = 1, C = [512, 1024, 2048]),
     coarsen(CC of C = [2, 4, 8]),
     vector(V = [1, 2, 4]),
+    cluster(X of C = [1, 2, 4, 8]),
     cache(H = [Default, Loads])
 )]
 pub fn rows_by_blocks(x: &Tensor<f32, 2>, norm: &mut Tensor<f32, 1>) {

@@ -422,6 +422,23 @@ fn bulk_copies() -> Kernel {
     b.kernel
 }
 
+/// Blocks that read one another's shared memory, from sm_90 on.
+fn clusters() -> Kernel {
+    let mut b = Build::new("clusters");
+    b.kernel.launch.cluster = 4;
+    for dtype in [DType::F32, DType::I32, DType::U32] {
+        let (p, left) = (b.pointer(&format!("p_{dtype}"), dtype), b.shared(&format!("left_{dtype}"), dtype, 128));
+        let thread = b.thread();
+        b.push(store(smem(left, dtype, thread.clone()), load(global(p, dtype, thread.clone()))));
+        b.push(Stmt::Barrier(Barrier::Cluster));
+        let var = b.var("found", dtype, None);
+        b.push(Stmt::LoadFromBlock { var, place: smem(left, dtype, thread.clone()), block: int(3) });
+        b.push(Stmt::Barrier(Barrier::Cluster));
+        b.push(store(global(p, dtype, thread), Expr::Var(var)));
+    }
+    b.kernel
+}
+
 fn kernels(capability: u32) -> Vec<Kernel> {
     let computed = DType::ALL.into_iter().filter(|d| d.compute() == *d);
     let mut all: Vec<Kernel> = computed.map(arithmetic).collect();
@@ -430,7 +447,7 @@ fn kernels(capability: u32) -> Vec<Kernel> {
         all.extend([async_copies(), warp_reductions()]);
     }
     if capability >= 90 {
-        all.push(bulk_copies());
+        all.extend([bulk_copies(), clusters()]);
     }
     all
 }

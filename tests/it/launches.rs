@@ -134,7 +134,7 @@ impl Launch {
         // blocks that share a sum add up its parts.
         let longest = shape.lens.iter().flatten().copied().max().unwrap_or(1) as f64;
         let slack = match &kernel.path {
-            p if p.contains("cooperating") => terms * f32::EPSILON as f64,
+            p if p.contains("cooperating") || p.contains("clusters") => terms * f32::EPSILON as f64,
             // Rows of products are added up in another order; a weight of 16 bits may be rounded the other way.
             p if p.contains("dots::chained") => {
                 let weights = if kernel.path.contains("f16") { 2f64.powi(-10) } else { 0.0 };

@@ -11,6 +11,7 @@ mod by_element;
 mod cache_hints;
 mod casts;
 mod chains;
+mod clusters;
 mod combining;
 mod compile_time;
 mod constants;

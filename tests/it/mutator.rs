@@ -186,7 +186,8 @@ impl Mutator<'_> {
                 self.place(place, text);
             }
             // Their operands hold no loads.
-            Stmt::Mma { .. }
+            Stmt::LoadFromBlock { .. }
+            | Stmt::Mma { .. }
             | Stmt::Wgmma { .. }
             | Stmt::WgmmaCommit
             | Stmt::SetRegisters { .. }

@@ -236,6 +236,10 @@ impl Target {
     pub fn has_group_atoms(&self) -> bool {
         self.arch == "sm_90a"
     }
+    /// Has clusters of blocks that reach one another's shared memory.
+    pub fn has_clusters(&self) -> bool {
+        self.capability >= 90
+    }
     /// Has bulk copies that complete on mbarriers.
     pub fn has_bulk_copy(&self) -> bool {
         self.capability >= 90

@@ -1,6 +1,7 @@
 //! The machine: blocks and warps stepped in a seeded order.
 
 mod barriers;
+mod ends;
 mod traps;
 mod turns;
 
@@ -130,7 +131,7 @@ impl Block {
         self.warps.iter().flatten().map(|w| &**w)
     }
 
-    fn done(&self) -> bool {
+    pub(super) fn done(&self) -> bool {
         self.warps().all(|w| w.status == Status::Done)
     }
 }
@@ -235,6 +236,11 @@ impl<'a> Machine<'a> {
             scalars.push(value);
         }
         let mut random = Random(options.seed);
+        let cluster = kernel.launch.cluster.max(1);
+        if !grid.is_multiple_of(cluster) {
+            let found = format!("a grid of {grid} blocks is not made of clusters of {cluster}");
+            return Err(Box::new(launch_trap(program, TrapKind::Misuse { found })));
+        }
         let group = if kernel.launch.cooperative { grid } else { kernel.launch.cluster }.max(1);
         let mut waiting: Vec<Vec<u32>> = (0..grid.div_ceil(group)).map(|g| (g * group..grid.min((g + 1) * group)).collect()).collect();
         // The last block starts last, so that it may wait for the others.
@@ -275,6 +281,9 @@ impl<'a> Machine<'a> {
             }
             let Some((b, w)) = self.pick() else { return Err(self.deadlock()) };
             self.slice(b, w)?;
+            if self.resident[b].done() {
+                self.ends_behind_its_readers(b)?;
+            }
             if self.resident[b].done() && !self.held(b) {
                 let mine = self.group(&self.resident[b]);
                 let (done, rest) = std::mem::take(&mut self.resident).into_iter().partition(|r| self.group(r) == mine);
@@ -351,8 +360,10 @@ impl<'a> Machine<'a> {
     fn slice(&mut self, b: usize, w: usize) -> Result<(), Box<Trap>> {
         let budget = 32 + self.random.below(256) as u32;
         let mut warp = self.resident[b].warps[w].take().expect("a warp runs once at a time");
+        let (before, rest) = self.resident.split_at_mut(b);
+        let (block, behind) = rest.split_first_mut().expect("the block is resident");
+        let result = Step { core: &mut self.core, block, others: [before, behind], warp: &mut warp }.run(budget);
         let block = &mut self.resident[b];
-        let result = Step { core: &mut self.core, block, warp: &mut warp }.run(budget);
         let (index, pc) = (block.index, warp.pc);
         let first = warp.index * 32;
         block.warps[w] = Some(warp);

@@ -197,6 +197,12 @@ pub(super) enum Op {
         access: AccessOp,
     },
     Atomic(Box<AtomicStep>),
+    /// From the same shared array of a block of the cluster.
+    LoadFromBlock {
+        dst: Slot,
+        place: PlaceOp,
+        block: Slot,
+    },
     StoreRelaxed {
         access: AccessOp,
         value: Slot,

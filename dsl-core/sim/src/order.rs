@@ -1,6 +1,7 @@
 //! What orders accesses: barriers, atomics and fences, asynchronous copies, mbarriers.
 
 mod boxes;
+mod clusters;
 mod copies;
 mod mbarriers;
 

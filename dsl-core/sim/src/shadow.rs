@@ -123,6 +123,17 @@ impl Shadow {
         Ok(())
     }
 
+    /// An access by another block than this one that the clock has not observed, and the word.
+    pub(super) fn unobserved_of_others(&self, block: u32, clock: &Clock) -> Option<(usize, Entry)> {
+        let own = |e: &&Entry| e.kind != Kind::Empty && e.block != block;
+        let open = |e: &&Entry| own(e) && !clock.observed(e.block, e.warp as usize, e.lanes, e.epoch);
+        let cells = self.pages.iter().enumerate().filter_map(|(page, cells)| Some((page, cells.as_ref()?)));
+        cells.flat_map(|(page, cells)| cells.iter().enumerate().map(move |(at, cell)| (page * PAGE + at, cell))).find_map(|(word, cell)| {
+            let spilled = if cell.spill == 0 { &[][..] } else { &self.spills[cell.spill as usize - 1] };
+            Some((word, *cell.first.iter().chain(spilled).find(open)?))
+        })
+    }
+
     fn cell(&mut self, word: usize) -> (&mut Cell, &mut Vec<Vec<Entry>>) {
         let page = self.pages[word / PAGE].get_or_insert_with(|| vec![CELL; PAGE].into_boxed_slice());
         (&mut page[word % PAGE], &mut self.spills)

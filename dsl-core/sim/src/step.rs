@@ -23,6 +23,8 @@ pub(super) enum Pause {
 pub(super) struct Step<'s, 'a> {
     pub(super) core: &'s mut Core<'a>,
     pub(super) block: &'s mut Block,
+    /// The other blocks that are resident, those before it and those behind it.
+    pub(super) others: [&'s mut [Block]; 2],
     pub(super) warp: &'s mut Warp,
 }
 
@@ -111,6 +113,7 @@ impl Step<'_, '_> {
             Op::Atomic(step) => self.atomic(step)?,
             Op::StoreRelaxed { access, value } => self.store_relaxed(access, *value)?,
             Op::LoadRelaxed { dst, access, wait } => return self.load_relaxed(*dst, access, *wait),
+            Op::LoadFromBlock { dst, place, block } => self.load_from_block(*dst, place, *block)?,
             Op::Fence { scope, order } => self.fence(*scope, *order),
             Op::AsyncCopy(step) => self.async_copy(step)?,
             Op::AsyncCommit => self.async_commit(),

@@ -85,6 +85,11 @@ pub enum TrapKind {
         /// The limit, in warp instructions.
         fuel: u64,
     },
+    /// A block's shared memory is read when the block has ended, or nothing orders the read before its end.
+    Ended {
+        /// What was found.
+        found: String,
+    },
     /// An mbarrier, an asynchronous copy, a word between blocks or a loop was used against its rules.
     Misuse {
         /// What was found.
@@ -127,6 +132,7 @@ impl TrapKind {
             TrapKind::ElementOutOfBounds { .. } => "element",
             TrapKind::Deadlock { .. } => "deadlock",
             TrapKind::FuelExhausted { .. } => "fuel",
+            TrapKind::Ended { .. } => "ended",
             TrapKind::Misuse { .. } => "misuse",
         }
     }
@@ -148,7 +154,7 @@ impl fmt::Display for TrapKind {
             TrapKind::ElementOutOfBounds { array, element, len } => write!(f, "element {element} of array {array} of {len} elements"),
             TrapKind::Deadlock { waiting } => write!(f, "deadlock: {}", waiting.join("; ")),
             TrapKind::FuelExhausted { fuel } => write!(f, "not finished after {fuel} warp instructions"),
-            TrapKind::Misuse { found } => f.write_str(found),
+            TrapKind::Ended { found } | TrapKind::Misuse { found } => f.write_str(found),
         }
     }
 }

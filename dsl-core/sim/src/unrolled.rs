@@ -74,6 +74,7 @@ fn written(stmts: &[Stmt], set: &mut HashSet<VarId>) {
             | Stmt::Declare { var, .. }
             | Stmt::Assign { var, .. }
             | Stmt::LoadRelaxed { var, .. }
+            | Stmt::LoadFromBlock { var, .. }
             | Stmt::Vote { var, .. }
             | Stmt::WarpReduce { var, .. }
             | Stmt::Shuffle { var, .. } => {

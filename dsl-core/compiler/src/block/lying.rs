@@ -131,7 +131,7 @@ impl<'k> Walk<'k> {
                 let mask = Mask { bounds: bounds.collect(), sides: vec![] };
                 self.set(*v, Lying { layout: window.tile.layout.clone(), mask });
             }
-            Stmt::Combine(c) => self.combined(c),
+            Stmt::Combine(c) | Stmt::OverCluster(c) => self.combined(c),
             Stmt::Together(all) => all.iter().for_each(|c| self.combined(c)),
             Stmt::Atomic { update, view, .. } => self.updated(update, Memory::View(*view)),
             Stmt::Shared { array, kind, .. } => self.shared(*array, kind),

@@ -89,6 +89,8 @@ pub(crate) struct Launch {
     pub grid: HostExpr,
     /// Blocks per multiprocessor to which tiles, or parts of them, are dealt; 0 for one tile a block.
     pub dealt: i64,
+    /// Blocks that work together on a tile of the grid; 1 where each works alone.
+    pub cluster: i64,
     /// All blocks run at the same time, since they meet.
     pub cooperative: bool,
     /// Who fills the ring of the others, behind them.

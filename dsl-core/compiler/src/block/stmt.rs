@@ -286,6 +286,8 @@ pub(crate) enum Stmt {
         /// It is stored from this layout and not from that of the access. Until widths are assigned: if the tile lies as the anchor.
         from: Option<Layout>,
         rows: Option<Box<Rows>>,
+        /// All blocks of the cluster have it, and the first one stores it.
+        by_first: bool,
     },
     /// Stores to computed positions, single elements or runs of neighbours.
     Scatter {
@@ -305,6 +307,8 @@ pub(crate) enum Stmt {
     },
     /// Combines elements of the block.
     Combine(Combine),
+    /// Reduces elements of the block, and then what the blocks of the cluster have, in their order.
+    OverCluster(Combine),
     /// Reductions that do not depend on each other, by operators whose operands may be exchanged: threads meet once for all of them.
     Together(Vec<Combine>),
     /// Accesses one of the author's shared arrays; `number` is the access's own.

@@ -94,7 +94,7 @@ impl Differing<'_> {
                 self.block(&finish.after);
             }
             Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
-            Stmt::Combine(_) | Stmt::Together(_) | Stmt::Barrier(_) | Stmt::Meet(_) | Stmt::Copies { .. } => {}
+            Stmt::Combine(_) | Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Barrier(_) | Stmt::Meet(_) | Stmt::Copies { .. } => {}
         }
     }
 

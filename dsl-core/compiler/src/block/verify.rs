@@ -124,7 +124,8 @@ impl Check<'_> {
                 self.width(tile, None, !tile.read.shared)?;
                 self.makes(*v)
             }
-            Stmt::Store { to, value, from, .. } => {
+            Stmt::Store { to, value, from, by_first, .. } => {
+                rule(!by_first || self.page.launch.cluster > 1, || "the first block of no cluster stores alone".into())?;
                 self.uses(&[*value])?;
                 self.access(to, self.page.ty(*value))?;
                 self.width(to, from.as_ref().or(to.layout.as_ref()), false)
@@ -135,6 +136,11 @@ impl Check<'_> {
                 update.result.map_or(Ok(()), |r| self.makes(r))
             }
             Stmt::Combine(c) => self.combine(c),
+            Stmt::OverCluster(c) => {
+                let reduces = self.page.launch.cluster > 1 && matches!(c.form, Form::Reduce { .. });
+                rule(reduces, || "blocks that are no cluster reduce together, or what they combine is no reduction".into())?;
+                self.combine(c)
+            }
             Stmt::Together(all) => {
                 let reductions = all.iter().all(|c| matches!(c.form, Form::Reduce { .. }) && c.operator.commutative());
                 rule(reductions, || "threads meet once for what is no reduction in any order".into())?;
@@ -293,6 +299,13 @@ impl Check<'_> {
     fn ranges(&self, l: &Loop) -> Rule {
         let of_grid = matches!(l.plan.range, Range::OnePerBlock | Range::Persistent(_));
         rule(of_grid == l.grid.is_some(), || format!("{:?} is no range of this loop", l.plan.range))?;
+        let together = if let Range::Cluster(blocks) = l.plan.range { blocks } else { self.page.launch.cluster };
+        rule(together == self.page.launch.cluster, || {
+            format!("a loop is shared by {together} blocks of clusters of {}", self.page.launch.cluster)
+        })?;
+        let mut meets = false;
+        super::visit(&l.body, &mut |s| meets |= matches!(s, Stmt::OverCluster(_)));
+        rule(l.grid.is_some() || !meets, || "the blocks of a cluster reduce together within a loop".into())?;
         let Some(grid) = &l.grid else { return Ok(()) };
         if let Some(inner) = grid.shared {
             rule(l.place_of(inner).is_some(), || "the loop that is shared is not there".into())?;
@@ -395,6 +408,7 @@ fn made_by(stmt: &Stmt) -> Vec<ValueId> {
     match stmt {
         Stmt::Let(v, _) | Stmt::Load(v, _) | Stmt::Window(v, _) => vec![*v],
         Stmt::Combine(c) => c.results.clone(),
+        Stmt::OverCluster(c) => c.results.clone(),
         Stmt::Together(all) => all.iter().flat_map(|c| c.results.clone()).collect(),
         Stmt::Atomic { update, .. } => update.result.into_iter().collect(),
         Stmt::Shared { kind, .. } => kind.result().into_iter().collect(),

@@ -24,7 +24,13 @@ pub(crate) fn blocks(stmt: &Stmt) -> Vec<&Block> {
             FinishWay::SingleBlock | FinishWay::LastBlock { .. } | FinishWay::Atomics { .. } => vec![before, after],
         },
         Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => vec![],
-        Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => vec![],
+        Stmt::Combine(_)
+        | Stmt::OverCluster(_)
+        | Stmt::Together(_)
+        | Stmt::Shared { .. }
+        | Stmt::Barrier(_)
+        | Stmt::Copies { .. }
+        | Stmt::Meet(_) => vec![],
     }
 }
 
@@ -49,6 +55,12 @@ fn blocks_mut(stmt: &mut Stmt) -> Vec<&mut Block> {
             FinishWay::SingleBlock | FinishWay::LastBlock { .. } | FinishWay::Atomics { .. } => vec![before, after],
         },
         Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => vec![],
-        Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => vec![],
+        Stmt::Combine(_)
+        | Stmt::OverCluster(_)
+        | Stmt::Together(_)
+        | Stmt::Shared { .. }
+        | Stmt::Barrier(_)
+        | Stmt::Copies { .. }
+        | Stmt::Meet(_) => vec![],
     }
 }

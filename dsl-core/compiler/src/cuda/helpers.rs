@@ -49,6 +49,8 @@ pub(super) enum Helper {
     AsyncArrive,
     BulkCopy,
     SliceBarrier,
+    ClusterBarrier,
+    LoadFromBlock,
     Turns,
     GridBarrier,
     Words,
@@ -78,7 +80,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 55] = [
+    const PLAIN: [Helper; 57] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -118,6 +120,8 @@ impl Helper {
         Helper::AsyncArrive,
         Helper::BulkCopy,
         Helper::SliceBarrier,
+        Helper::ClusterBarrier,
+        Helper::LoadFromBlock,
         Helper::Turns,
         Helper::GridBarrier,
         Helper::Words,
@@ -188,6 +192,8 @@ impl Helper {
             Helper::MbarrierExpect => &["mbarrier_arrive_expect"],
             Helper::BulkCopy => &["copy_bulk"],
             Helper::SliceBarrier => &["sync_slice"],
+            Helper::ClusterBarrier => &["sync_cluster"],
+            Helper::LoadFromBlock => &["load_from_block"],
             Helper::Turns => &["await_turn", "pass_turn"],
             Helper::GridBarrier => &["grid_barrier"],
             Helper::Words => &["store_relaxed", "load_relaxed", "wait_nonzero"],
@@ -275,6 +281,8 @@ impl Helper {
             Helper::AsyncArrive => memory::ASYNC_ARRIVE,
             Helper::BulkCopy => memory::BULK_COPY,
             Helper::SliceBarrier => memory::SLICE_BARRIER,
+            Helper::ClusterBarrier => memory::CLUSTER_BARRIER,
+            Helper::LoadFromBlock => memory::LOAD_FROM_BLOCK,
             Helper::GridBarrier => memory::GRID_BARRIER,
             Helper::Words => memory::WORDS,
             Helper::MatchLanes => memory::MATCH_LANES,

@@ -81,6 +81,11 @@ impl Writer<'_> {
                 self.line(format!("copy_bulk({to}, {from}, {bytes}, {barrier});"));
             }
             Stmt::TensorCopy { shared, map, at, barrier } => self.tensor_copy(shared, *map, at, barrier),
+            Stmt::LoadFromBlock { var, place, block } => {
+                self.uses(Helper::LoadFromBlock);
+                let (from, block) = (self.in_array(place), self.index(block));
+                self.receive(*var, format!("load_from_block({from}, {block})"));
+            }
             Stmt::Shuffle { var, value, kind, operand, width } => self.shuffle(*var, value, *kind, operand, *width),
             Stmt::Vote { var, kind, value } => self.vote(*var, *kind, value),
             Stmt::WarpReduce { var, op, value } => self.warp_reduce(*var, *op, value),
@@ -217,8 +222,8 @@ impl Writer<'_> {
                 self.line(format!("pass_turn<{first}, {groups}>();"));
             }
             Barrier::Cluster => {
-                self.line("asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");");
-                self.line("asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");");
+                self.uses(Helper::ClusterBarrier);
+                self.line("sync_cluster();");
             }
             Barrier::Grid { counter } => {
                 self.uses(Helper::GridBarrier);

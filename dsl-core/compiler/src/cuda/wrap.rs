@@ -56,6 +56,7 @@ impl Data {
                 | Stmt::Mma { d: Fragment { var, .. }, .. }
                 | Stmt::Wgmma { d: Fragment { var, .. }, .. }
                 | Stmt::LoadRelaxed { var, .. }
+                | Stmt::LoadFromBlock { var, .. }
                 | Stmt::Shuffle { var, .. }
                 | Stmt::Vote { var, .. }
                 | Stmt::WarpReduce { var, .. } => changed |= self.set(var.0, true),

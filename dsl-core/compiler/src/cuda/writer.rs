@@ -113,7 +113,12 @@ impl<'a> Writer<'a> {
                     self.survey(header);
                     self.survey(body);
                 }
-                Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::LoadRelaxed { .. } | Stmt::Atomic { .. } => {
+                Stmt::Shuffle { .. }
+                | Stmt::Vote { .. }
+                | Stmt::WarpReduce { .. }
+                | Stmt::LoadRelaxed { .. }
+                | Stmt::Atomic { .. }
+                | Stmt::LoadFromBlock { .. } => {
                     received(stmt).into_iter().for_each(|var| self.mutable[var.0 as usize] = true);
                 }
                 Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::Comment(_) => {}
@@ -229,7 +234,7 @@ fn ends_with_comment(text: &str) -> bool {
 /// The variable that a statement sets to what one call gives.
 fn given(stmt: &Stmt) -> Option<VarId> {
     let by_lanes = matches!(stmt, Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. });
-    let by_call = by_lanes || matches!(stmt, Stmt::LoadRelaxed { .. } | Stmt::Atomic { .. });
+    let by_call = by_lanes || matches!(stmt, Stmt::LoadRelaxed { .. } | Stmt::Atomic { .. } | Stmt::LoadFromBlock { .. });
     if by_call { received(stmt) } else { None }
 }
 

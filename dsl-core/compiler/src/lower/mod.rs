@@ -159,7 +159,8 @@ impl Paged {
             own => vec![role("consumer", threads, 0), role("producer", own, 1)],
         };
         let record = simt::LaunchRecord::new(grid, (threads + producer.threads) as u32);
-        simt::LaunchRecord { min_blocks, opt_level, roles, cooperative: page.launch.cooperative, ..record }
+        let (cluster, cooperative) = (page.launch.cluster as u32, page.launch.cooperative);
+        simt::LaunchRecord { min_blocks, opt_level, roles, cluster, cooperative, ..record }
     }
 }
 
@@ -282,5 +283,10 @@ fn describe_launch(lowered: &simt::Kernel, kernel: &tile::Kernel) -> String {
         0 => String::new(),
         bytes => format!(", constant {bytes} B"),
     };
-    format!("grid {}, block {}, shared {} B{constant}", lowered.launch.grid.to_words(&leaf), lowered.launch.block, lowered.shared_bytes())
+    let cluster = match lowered.launch.cluster {
+        1 => String::new(),
+        blocks => format!(", clusters of {blocks}"),
+    };
+    let (grid, shared) = (lowered.launch.grid.to_words(&leaf), lowered.shared_bytes());
+    format!("grid {grid}{cluster}, block {}, shared {shared} B{constant}", lowered.launch.block)
 }

@@ -26,6 +26,8 @@ pub(crate) enum Range {
     Shared(Split),
     /// So many groups of a block's threads share them (sliced-K).
     SlicedK(i64),
+    /// The blocks of a cluster take them in turn: so many neighbouring ones at a time.
+    Cluster(i64),
 }
 
 /// What of a loop's iterations is done ahead of its turn.

@@ -69,6 +69,7 @@ impl Planner<'_> {
         let shared = grid.and_then(shared_loop).is_some_and(|(_, inner)| inner.vars == l.vars);
         let range = match self.plan.split {
             Some(split) if shared => Range::Shared(split),
+            _ if let Some(cluster) = self.plan.cluster => Range::Cluster(cluster.blocks),
             _ if shared && self.plan.slices > 1 => Range::SlicedK(self.plan.slices),
             _ => Range::All,
         };

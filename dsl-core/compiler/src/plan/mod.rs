@@ -1,6 +1,7 @@
 //! What a schedule means for a kernel: numbers for the symbolic sizes, threads, elements per thread, and the rules they must obey.
 
 pub(crate) mod anchor;
+pub(crate) mod cluster;
 pub(crate) mod constants;
 pub(crate) mod finish;
 pub mod legality;
@@ -75,6 +76,8 @@ pub(crate) struct Plan {
     pub grid: i64,
     /// How blocks share the sum of a tile.
     pub split: Option<Split>,
+    /// Blocks that work together on each tile of the grid.
+    pub cluster: Option<cluster::Cluster>,
     /// Blocks per multiprocessor that registers must leave room for.
     pub min_blocks: i64,
     /// See [`girih_ir::simt::LaunchRecord::opt_level`].
@@ -216,6 +219,7 @@ pub(crate) fn plan(
         Some(Split::StreamK(blocks)) => blocks,
         _ => schedule.int_of_kind(kernel, KnobKind::Grid, 0),
     };
+    let cluster = cluster::cluster(kernel, schedule, target, fitting, grid)?;
     check_tile_of_its_own(kernel, schedule, grid, split.is_some())?;
     check_fill(kernel, schedule, target, grid)?;
     check_ahead(kernel, schedule, target, grid * anchor.iter().max().copied().unwrap_or(1))?;
@@ -249,6 +253,7 @@ pub(crate) fn plan(
         constants,
         copies,
         split,
+        cluster,
         min_blocks,
         opt_level: check_opt_level(kernel, schedule)?,
         raster,

@@ -250,7 +250,7 @@ fn naive_choices(kind: KnobKind, listed: &[Choice]) -> Vec<Choice> {
     match kind {
         KnobKind::Tile => listed.to_vec(),
         KnobKind::Coarsen { .. } | KnobKind::Vector | KnobKind::Stages | KnobKind::Raster => vec![Choice::Int(1)],
-        KnobKind::Split | KnobKind::Slices | KnobKind::MinBlocks | KnobKind::Copies => vec![Choice::Int(1)],
+        KnobKind::Split | KnobKind::Slices | KnobKind::Cluster { .. } | KnobKind::MinBlocks | KnobKind::Copies => vec![Choice::Int(1)],
         KnobKind::OptLevel => vec![Choice::Int(3)],
         KnobKind::Grid => vec![Choice::Int(0)],
         KnobKind::Threads | KnobKind::Warps => listed.to_vec(),

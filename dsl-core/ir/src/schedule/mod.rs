@@ -62,6 +62,12 @@ pub enum KnobKind {
     Split,
     /// `slices(G = [1, 2, 4])`: groups of a block's threads that share the turns of a sum of dots; each has copies of its own.
     Slices,
+    /// `cluster(X of C = [1, 2, 4, 8])`: blocks that work together on as many neighbouring tiles of the axis that tile `C` cuts, and exchange
+    /// what they reduce along it through one another's shared memory.
+    Cluster {
+        /// The tile knob.
+        of: KnobId,
+    },
     /// `min_blocks(Q = [1, 2, 3])`: blocks per multiprocessor that registers are kept low for: the second argument of `__launch_bounds__`.
     MinBlocks,
     /// `opt_level(L = [3, 1])`: how hard ptxas tries (its `-O`); at 1 it keeps more of the order in which products are written.
@@ -98,6 +104,7 @@ impl KnobKind {
             KnobKind::Turns => "turns",
             KnobKind::Split => "split",
             KnobKind::Slices => "slices",
+            KnobKind::Cluster { .. } => "cluster",
             KnobKind::MinBlocks => "min_blocks",
             KnobKind::OptLevel => "opt_level",
             KnobKind::Copies => "copies",
@@ -217,7 +224,9 @@ pub fn attribute_of(knobs: &[Knob], choices: &[Choice]) -> String {
     let mut groups: Vec<(&'static str, Vec<String>)> = Vec::new();
     for (knob, choice) in knobs.iter().zip(choices) {
         let text = match (knob.kind, &knob.of) {
-            (KnobKind::Coarsen { of }, _) => format!("{} of {} = {choice}", knob.name, knobs[of.0 as usize].name),
+            (KnobKind::Coarsen { of } | KnobKind::Cluster { of }, _) => {
+                format!("{} of {} = {choice}", knob.name, knobs[of.0 as usize].name)
+            }
             (_, Some(of)) => format!("{} of {} = {choice}", knob.name, of.name()),
             (kind, None) if knob.name == kind.group() => format!("= {choice}"),
             (_, None) => format!("{} = {choice}", knob.name),

@@ -277,6 +277,10 @@ impl Forms<'_> {
                 let now = self.write(place, event);
                 self.set(*var, now)
             }
+            Stmt::LoadFromBlock { var, place, block } => {
+                let value = of(("load from block", self.read(place), self.expr(block)));
+                self.set(*var, value)
+            }
             Stmt::AsyncCopy { shared, global, bytes, predicate } => {
                 let event = of(("async copy", self.read(global), bytes, self.maybe(predicate)));
                 self.write(shared, event)

@@ -81,7 +81,7 @@ fn block(kernel: &Kernel, stmts: &[Stmt], level: usize, out: &mut String) {
             }
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
             Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => {}
-            Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => {}
+            Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadFromBlock { .. } | Stmt::LoadMatrix { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Mma { .. } => {}
@@ -127,6 +127,7 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
         Stmt::StoreRelaxed { place, value, predicate } => format!("store relaxed {} = {}{};", p(place), e(value), when(predicate)),
         Stmt::LoadRelaxed { var, place, wait: true, .. } => format!("{0} = wait nonzero({0}) {1};", v(*var), p(place)),
         Stmt::LoadRelaxed { var, place, predicate, .. } => format!("{} = load relaxed {}{};", v(*var), p(place), when(predicate)),
+        Stmt::LoadFromBlock { var, place, block } => format!("{} = load {} of block {};", v(*var), p(place), e(block)),
         Stmt::If { condition, .. } => format!("if {} {{", e(condition)),
         Stmt::For { var, start, end, step, unroll, .. } => {
             let unroll = if *unroll { "unroll " } else { "" };

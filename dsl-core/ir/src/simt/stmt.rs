@@ -156,6 +156,16 @@ pub enum Stmt {
         /// Zero where false; none for a wait.
         predicate: Option<Expr>,
     },
+    /// Reads one element of the same shared array of a block of the cluster (`mapa`, `ld.shared::cluster`). What that block has written is
+    /// seen behind a barrier of the cluster; it may neither write there again nor end before another one.
+    LoadFromBlock {
+        /// Receives; 32-bit.
+        var: VarId,
+        /// Where, in a shared array.
+        place: Place,
+        /// The block's number in the cluster (i32).
+        block: Expr,
+    },
     /// A choice per thread.
     If {
         /// Bool.

@@ -12,11 +12,14 @@
 //! - Shared arrays: power-of-two alignment that suits the type; sizes sum without overflow.
 //! - Block, cluster and grid barriers stand under no condition that depends on the thread, as far as that shows statically (the
 //!   simulator catches the rest, and divergent shuffles). Named barriers cover whole warps of the block.
+//! - What a block reads of another one's shared memory stands between two barriers of the cluster: one behind which the other has written
+//!   it, and one before which it neither writes again nor ends.
 //! - Matrix instructions: fragments are array variables of the atom's types with enough elements, starting at whole words; blocks are
 //!   whole warps; matrices are loaded from shared arrays that are aligned to their rows, and only 16-bit elements are transposed.
 //! - A launch behind another has a name of its own, and no workspace but the other's.
 //! - Launch: 1 to 1024 threads; roles, where given, cover all warps; a grid barrier needs a cooperative launch.
 
+mod clusters;
 mod divergence;
 mod expr;
 mod matrix;
@@ -73,7 +76,8 @@ pub fn check(kernel: &Kernel) -> Result<(), Violation> {
             break;
         }
     }
-    verifier.block(&kernel.body)
+    verifier.block(&kernel.body)?;
+    clusters::between_barriers(&kernel.body)
 }
 
 /// A launch behind another: well formed, of another name, and without memory of its own.

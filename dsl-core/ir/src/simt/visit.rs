@@ -38,6 +38,10 @@ pub fn each_part(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr, bool)) {
             place(p, f);
             predicate.iter_mut().for_each(|e| f(e, false));
         }
+        Stmt::LoadFromBlock { place: p, block, .. } => {
+            place(p, f);
+            f(block, false);
+        }
         Stmt::If { condition, .. } | Stmt::While { condition, .. } => f(condition, false),
         Stmt::For { start, end, step, .. } => [start, end, step].into_iter().for_each(|e| f(e, false)),
         Stmt::AsyncCopy { shared, global, predicate, .. } => {
@@ -98,7 +102,7 @@ macro_rules! blocks_of {
             Stmt::While { header, body, .. } => vec![header, body],
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => vec![],
             Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => vec![],
-            Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } => vec![],
+            Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadFromBlock { .. } | Stmt::LoadMatrix { .. } => vec![],
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => vec![],
@@ -127,7 +131,7 @@ pub fn inner_blocks(stmt: &Stmt) -> Vec<&[Stmt]> {
 pub fn set_by(stmt: &Stmt) -> Option<VarId> {
     match stmt {
         Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } | Stmt::For { var, .. } => Some(*var),
-        Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } | Stmt::LoadRelaxed { .. } => received(stmt),
+        Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadFromBlock { .. } => received(stmt),
         Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => received(stmt),
         Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Atomic { .. } => received(stmt),
         Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::While { .. } => None,
@@ -142,6 +146,7 @@ pub fn set_by(stmt: &Stmt) -> Option<VarId> {
 pub fn received(stmt: &Stmt) -> Option<VarId> {
     match stmt {
         Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::LoadRelaxed { var, .. } => Some(*var),
+        Stmt::LoadFromBlock { var, .. } => Some(*var),
         Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::WarpReduce { var, .. } => Some(*var),
         Stmt::Mma { d, .. } | Stmt::Wgmma { d, .. } => Some(d.var),
         Stmt::Atomic { result, .. } => *result,
@@ -192,6 +197,7 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             Stmt::LoadVector { place, .. }
             | Stmt::LoadMatrix { place, .. }
             | Stmt::LoadRelaxed { place, .. }
+            | Stmt::LoadFromBlock { place, .. }
             | Stmt::StoreVector { place, .. }
             | Stmt::Store { place, .. }
             | Stmt::StoreRelaxed { place, .. }

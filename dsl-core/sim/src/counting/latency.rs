@@ -14,6 +14,10 @@ pub(super) const NEAR: f64 = 40.0;
 pub(super) const SHARED: f64 = 30.0;
 /// A wait for all threads of a block, beyond the last arrival.
 pub(super) const BARRIER: f64 = 25.0;
+/// A wait for all blocks of a cluster, about 200 ns on an H200.
+pub(super) const CLUSTER: f64 = 350.0;
+/// A load from the shared memory of another block of the cluster.
+pub(super) const OTHER_BLOCK: f64 = 200.0;
 /// A fence of the device.
 pub(super) const FENCE: f64 = 500.0;
 /// A word that another block leaves: it is stored, and seen by one who looks again and again.

@@ -85,6 +85,10 @@ fn uses(op: &Op) -> Uses {
             place(&mut u, &access.place, access.predicate);
             (u.sets, u.from) = (Some(one(dst)), Some(access.place.space));
         }
+        Op::LoadFromBlock { dst, place: at, block } => {
+            place(&mut u, at, Some(*block));
+            u.sets = Some(one(dst));
+        }
         Op::If { condition, .. } | Op::LoopTest { condition, .. } => u.always.push(*condition),
         Op::AsyncCopy(step) => {
             place(&mut u, &step.shared, step.predicate);

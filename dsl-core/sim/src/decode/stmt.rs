@@ -76,6 +76,11 @@ impl Decoder<'_> {
                 let access = self.access(place, predicate.as_ref(), 1);
                 self.push(Op::LoadRelaxed { dst: self.base(*var), access, wait: *wait }, Class::Memory);
             }
+            Stmt::LoadFromBlock { var, place, block } => {
+                let block = self.value(block);
+                let place = self.place(place);
+                self.push(Op::LoadFromBlock { dst: self.base(*var), place, block }, Class::Memory);
+            }
             Stmt::If { condition, then, otherwise } => self.choice(condition, then, otherwise),
             Stmt::For { var, start, end, step, unroll, body } => {
                 let bounds = [start, end, step];

@@ -419,6 +419,39 @@ pub fn neighbours(barrier: Barrier) -> Kernel {
     k.done()
 }
 
+/// Every block leaves a number in its shared memory, and reads that of its neighbour in the cluster.
+pub fn shared_with_neighbours(blocks: u32) -> Kernel {
+    let mut k = Build::new(64);
+    let out = k.pointer("out", DType::I32, true);
+    let left = k.array("left", DType::I32, 1);
+    let (thread, block) = (k.special(Special::Thread), k.special(Special::Block));
+    let of = |index| Place { space: shared(left, int(0)).space, dtype: DType::I32, index };
+    let first = k.bind("first", equal(thread, int(0)));
+    let number = k.bind("number", rem(block.clone(), int(blocks as i32)));
+    let next = k.bind("next", rem(add(number, int(1)), int(blocks as i32)));
+    k.push(store_when(of(int(0)), block.clone(), first.clone()));
+    k.push(Stmt::Barrier(Barrier::Cluster));
+    let found = k.var("found", DType::I32, None);
+    k.push(Stmt::Declare { var: found, init: None });
+    k.push(Stmt::LoadFromBlock { var: found, place: of(int(0)), block: next });
+    k.push(Stmt::Barrier(Barrier::Cluster));
+    let to = Place { dtype: DType::I32, ..global(out, block) };
+    k.push(store_when(to, Expr::Var(found), first));
+    k.kernel.launch.cluster = blocks;
+    k.done()
+}
+
+#[test]
+fn blocks_of_a_cluster_read_one_another() {
+    for seed in 0..8 {
+        let run = |blocks: u32, grid: u32| launch_seeded(&shared_with_neighbours(blocks), grid, &[Given::Raw(4 * grid as usize)], seed);
+        assert_eq!(run(2, 4).unwrap_or_else(|t| panic!("{t}")).i32(0), [1, 0, 3, 2]);
+        assert_eq!(run(4, 4).unwrap_or_else(|t| panic!("{t}")).i32(0), [1, 2, 3, 0]);
+        let t = run(4, 6).map(|_| ()).expect_err("a grid of one cluster and a half");
+        assert!(t.to_string().contains("a grid of 6 blocks is not made of clusters of 4"), "{t}");
+    }
+}
+
 #[test]
 fn blocks_meet() {
     for seed in 0..8 {

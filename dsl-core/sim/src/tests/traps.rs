@@ -1,7 +1,9 @@
 //! Every kind of trap, by a kernel that is right but for one thing.
 
 use super::build::*;
-use super::kernels::{arriving, bulk, double_buffer, last_block, numbers, reduction, transpose, vector_add, vectors};
+use super::kernels::{
+    arriving, bulk, double_buffer, last_block, numbers, reduction, shared_with_neighbours, transpose, vector_add, vectors,
+};
 use crate::{Trap, TrapKind};
 use girih_ir::simt::{Barrier, CacheHint, Expr, Kernel, ShuffleKind, Special, Stmt, VoteKind};
 use girih_ir::types::{AtomicOp, BinaryOp, DType, MemoryOrder, Scope};
@@ -63,6 +65,34 @@ fn missing_barriers() {
     for n in 0..2 {
         race(&without(&bulk(), n, is_barrier), 1, &[Given::F32(&x[..192]), Given::Raw(768)]);
     }
+}
+
+#[test]
+fn missing_barriers_of_clusters() {
+    for seed in 0..16 {
+        let found = |n: usize| {
+            let mutant = without(&shared_with_neighbours(4), n, is_barrier);
+            launch_seeded(&mutant, 8, &[Given::Raw(32)], seed).map(|_| ()).expect_err("a trap")
+        };
+        // Nothing orders the write before the read, whichever comes first.
+        let t = found(0);
+        assert!(matches!(t.kind.name(), "race" | "uninitialised" | "ended"), "{t}");
+        // A block ends while another one may still read what it has left, whichever comes first.
+        let t = found(1);
+        assert!(t.kind.name() == "ended" && t.to_string().contains("load left"), "{t}");
+    }
+}
+
+#[test]
+fn a_cluster_has_so_many_blocks() {
+    let mut k = shared_with_neighbours(2);
+    for stmt in &mut k.body {
+        if let Stmt::LoadFromBlock { block, .. } = stmt {
+            *block = int(2);
+        }
+    }
+    let t = trap(&k, 2, &[Given::Raw(8)]);
+    assert!(t.to_string().contains("a cluster of 2 blocks has no block 2"), "{t}");
 }
 
 #[test]

@@ -40,6 +40,9 @@ impl<'a> Page<'a> {
             (threads, slices) => format!("block = {slices} slices of {}", plural(threads, "thread")),
         };
         let mut text = format!("launch  grid {}, {block}", self.host(&launch.grid));
+        if launch.cluster > 1 {
+            text += &format!(", clusters of {}", plural(launch.cluster, "block"));
+        }
         if launch.min_blocks > 1 {
             text += &format!(", at least {} per multiprocessor", plural(launch.min_blocks.into(), "block"));
         }
@@ -98,7 +101,7 @@ impl<'a> Page<'a> {
                 let several = kernel.launch.units.as_ref().is_some_and(|units| !units.others.is_empty());
                 found.extend(dealt.filter(|_| several).map(|d| ("sums".into(), &d.own)));
             }
-            Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Together(_) => {}
+            Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::OverCluster(_) | Stmt::Together(_) => {}
             Stmt::Shared { .. } | Stmt::Barrier(_) => {}
             Stmt::Meet(_) | Stmt::Copies { .. } | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => {}
             Stmt::Alone(_) | Stmt::Finish(_) => {}
@@ -152,7 +155,7 @@ fn view_of(stmt: &Stmt) -> Option<ViewId> {
         Stmt::Window(_, window) => Some(window.tile.view),
         Stmt::Scatter { view, .. } | Stmt::Atomic { view, .. } => Some(*view),
         Stmt::Loop(l) => Some(l.view),
-        Stmt::Let(..) | Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) => None,
+        Stmt::Let(..) | Stmt::Combine(_) | Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) => None,
         Stmt::Meet(_) | Stmt::Copies { .. } => None,
         Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => None,
     }

@@ -44,6 +44,7 @@ impl Page<'_> {
             Range::Persistent(n) => format!(", dealt to {n} blocks per multiprocessor"),
             Range::Shared(Split::SplitK(n)) => format!(", split-K over {n} blocks"),
             Range::Shared(Split::StreamK(n)) => format!(", stream-K over {n} blocks per multiprocessor"),
+            Range::Cluster(n) => format!(", in turn by the {n} blocks of a cluster"),
             Range::SlicedK(n) => format!(", sliced-K over {n} slices"),
         };
         format!("{range}{raster}{order}")

@@ -190,9 +190,10 @@ impl<'a> Page<'a> {
                 let text = format!("{} = window {}{wide}{}", self.name(*v), self.window(window), self.read_wide(*v, window));
                 self.typed(&text, &format!("{}{}{}", self.ty(*v), self.dealt(&window.tile), reading(&window.tile.read)));
             }
-            Stmt::Store { to, value, from, rows } => {
+            Stmt::Store { to, value, from, rows, by_first } => {
                 let from = from.as_ref().map_or(String::new(), |l| format!(", from {}", self.layout_name(l)));
-                let text = format!("store {} = {}{from}{}", self.place(to), self.scalar(*value), self.wide(to.cuts.as_ref()));
+                let by = if *by_first { ", by the first block" } else { "" };
+                let text = format!("store {} = {}{from}{}{by}", self.place(to), self.scalar(*value), self.wide(to.cuts.as_ref()));
                 self.beside(&text, &format!(" {}", self.dealt(to)));
                 if let Some(rows) = rows {
                     let name = self.layout_name(&rows.layout);
@@ -205,6 +206,13 @@ impl<'a> Page<'a> {
             }
             Stmt::Atomic { update, view, .. } => self.atomic(update, &format!("{}[{}]", self.view(*view), self.list(&update.indices))),
             Stmt::Combine(c) => self.combine(c),
+            Stmt::OverCluster(c) => {
+                self.line("over the cluster {");
+                self.indent += 1;
+                self.combine(c);
+                self.indent -= 1;
+                self.line("}");
+            }
             Stmt::Together(all) => {
                 self.line("meet once for {");
                 self.indent += 1;

@@ -28,7 +28,12 @@ impl Check<'_> {
                 Stmt::Let(..) | Stmt::Load(..) | Stmt::Combine(_) => false,
                 Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => false,
                 Stmt::Atomic { update, .. } => update.op != AtomicOp::Load,
-                Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Together(_) | Stmt::Shared { .. } => true,
+                Stmt::Window(..)
+                | Stmt::Store { .. }
+                | Stmt::Scatter { .. }
+                | Stmt::OverCluster(_)
+                | Stmt::Together(_)
+                | Stmt::Shared { .. } => true,
                 Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Alone(_) | Stmt::Finish(_) => true,
             }
         });

@@ -90,6 +90,27 @@ template <int Threads> __device__ __forceinline__ void sync_slice()
 }
 ";
 
+pub(super) const CLUSTER_BARRIER: &str = "\
+// All threads of the blocks of a cluster meet.
+__device__ __forceinline__ void sync_cluster()
+{
+    asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");
+    asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");
+}
+";
+
+pub(super) const LOAD_FROM_BLOCK: &str = "\
+// Reads an element of 32 bits of the same shared array of another block of the cluster.
+template <typename T> __device__ __forceinline__ T load_from_block(const T* array, int at, unsigned int block)
+{
+    const unsigned int own = (unsigned int)__cvta_generic_to_shared(array) + at * (int)sizeof(T);
+    unsigned int there, bits;
+    asm volatile(\"mapa.shared::cluster.u32 %0, %1, %2;\" : \"=r\"(there) : \"r\"(own), \"r\"(block));
+    asm volatile(\"ld.shared::cluster.u32 %0, [%1];\" : \"=r\"(bits) : \"r\"(there) : \"memory\");
+    return reinterpret_cast<const T&>(bits);
+}
+";
+
 pub(super) const TURNS: &str = "\
 // Warp groups take turns: each waits until the one before it has passed the turn on.
 template <int First> __device__ __forceinline__ void await_turn()

@@ -45,6 +45,7 @@ impl Seen {
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::LoadVector { place, .. } | Stmt::LoadRelaxed { place, .. } | Stmt::LoadMatrix { place, .. } => self.reads(place),
+            Stmt::LoadFromBlock { place, .. } => self.reads(place),
             Stmt::AsyncCopy { global, .. } | Stmt::BulkCopy { global, .. } => self.reads(global),
             Stmt::Store { place, .. } | Stmt::StoreVector { place, .. } | Stmt::StoreRelaxed { place, .. } => self.writes(place),
             // What it reads no compiler keeps.

@@ -101,7 +101,7 @@ fn meets_as_a_block(body: &[Stmt]) -> bool {
             Stmt::Barrier(barrier) => matches!(barrier, Barrier::Block | Barrier::Warp),
             Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } | Stmt::AsyncArrive { .. } => false,
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => false,
-            Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } => false,
+            Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::LoadFromBlock { .. } => false,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => true,
             Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } | Stmt::Fence { .. } => true,
             Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadMatrix { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => true,

@@ -107,7 +107,7 @@ fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
             Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
             Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
+            Stmt::LoadFromBlock { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
             Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
             Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
@@ -131,7 +131,7 @@ fn remove_unused(block: &mut Vec<Stmt>, counts: &mut [i32]) -> bool {
         let unused = |v: &VarId| counts[v.0 as usize] == 0;
         let goes = match &stmt {
             Stmt::Let { var, .. } | Stmt::Declare { var, .. } | Stmt::Assign { var, .. } => unused(var),
-            Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } => unused(var),
+            Stmt::LoadVector { var, .. } | Stmt::LoadMatrix { var, .. } | Stmt::LoadFromBlock { var, .. } => unused(var),
             Stmt::Shuffle { var, .. } | Stmt::Vote { var, .. } | Stmt::WarpReduce { var, .. } => unused(var),
             Stmt::For { body, unroll, .. } => *unroll && body.is_empty(),
             Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } => false,

@@ -59,7 +59,7 @@ impl Expander<'_> {
         Ok((partial, steps, renumbered(kept, layout.threads)))
     }
 
-    fn end_reduction(&mut self, c: &Combine, partial: &Partial, result: &Layout) {
+    pub fn end_reduction(&mut self, c: &Combine, partial: &Partial, result: &Layout) {
         for (value, var) in c.results.iter().zip(&partial.vars) {
             self.set_combined(*value, *var, result);
         }

@@ -117,6 +117,8 @@ pub(crate) struct Expander<'a> {
     pub block_thread: Expr,
     /// The number of this block, once the grid loop has begun.
     pub block: Option<Expr>,
+    /// Its number in its cluster, where blocks work together.
+    pub in_cluster: Option<Expr>,
     /// The launch behind this one.
     pub next: Option<Box<Expander<'a>>>,
     /// The turns of a shared loop that the block takes, while that loop is lowered.
@@ -191,6 +193,7 @@ impl<'a> Expander<'a> {
             in_turn: None,
             block_thread: Expr::Special(Special::Thread),
             block: None,
+            in_cluster: None,
             next: None,
             share: None,
             carried: HashSet::new(),

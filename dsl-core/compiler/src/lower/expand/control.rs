@@ -40,8 +40,12 @@ impl Expander<'_> {
             block::Stmt::Window(value, window) => self.open_copied(*value, Copied::Window(window)),
             block::Stmt::Let(value, op) => self.lower_let(*value, op),
             block::Stmt::Combine(c) => self.combine(c),
+            block::Stmt::OverCluster(c) => self.reduce_over_cluster(c),
             block::Stmt::Together(all) => self.combine_together(all),
-            block::Stmt::Store { to, value, from, rows } => self.store(to, *value, from.as_ref(), rows.as_deref()),
+            block::Stmt::Store { to, value, from, rows, by_first: true } => {
+                self.by_first_block(&mut |cx| cx.store(to, *value, from.as_ref(), rows.as_deref()))
+            }
+            block::Stmt::Store { to, value, from, rows, .. } => self.store(to, *value, from.as_ref(), rows.as_deref()),
             block::Stmt::Scatter { view, indices, value, run: Some(_), width } => {
                 self.scatter_runs(Memory::View(*view), indices, *value, *width)
             }
@@ -157,7 +161,8 @@ impl Expander<'_> {
         self.end_carries(&l.carries, &carried)?;
         let mut body = self.leave_turn(outer);
         for (var, start, end) in counters.into_iter().rev() {
-            body = vec![Stmt::For { var, start, end, step: self.ix.lit(1), unroll: false, body }];
+            let (start, step) = self.turns_of_block(l.plan.range, start);
+            body = vec![Stmt::For { var, start, end, step, unroll: false, body }];
         }
         body.into_iter().for_each(|s| self.emit(s));
         self.finish_carries(&l.carries, &carried);

@@ -23,7 +23,7 @@ pub(crate) struct Meeting {
 
 impl Meeting {
     /// The first part of a thread's group for one of its registers.
-    fn first(&self, slot: Option<&Expr>) -> Expr {
+    pub fn first(&self, slot: Option<&Expr>) -> Expr {
         let ix = super::index::Index { dtype: DType::I32 };
         let row = match slot {
             Some(e) => ix.add(ix.mul(e.clone(), ix.lit(self.groups)), self.group.clone()),
@@ -173,6 +173,11 @@ impl Expander<'_> {
     /// Sets `vars` to the combination of the parts of their group, in order.
     fn combine_run(&mut self, c: &Combine, vars: &[VarId], slot: Option<&Expr>, meeting: &Meeting) -> Expanded<()> {
         let reads = self.read_meeting(vars, meeting, slot);
+        self.combine_read(c, (vars, slot), &reads, meeting.count)
+    }
+
+    /// Sets `vars` to the combination of so many parts that were read, in order.
+    pub fn combine_read(&mut self, c: &Combine, (vars, slot): (&[VarId], Option<&Expr>), reads: &[VarId], count: i64) -> Expanded<()> {
         let start: Vec<Expr> = reads.iter().map(|v| self.slot(*v, Some(&int(0)))).collect();
         self.assign_components(vars, slot, start);
         let (k, e) = self.loop_var("k");
@@ -184,7 +189,7 @@ impl Expander<'_> {
         let new = self.apply_operator(&c.operator, left, right)?;
         self.assign_components(vars, slot, new);
         let turn = self.close();
-        self.emit(unrolled(k, meeting.count - 1, turn));
+        self.emit(unrolled(k, count - 1, turn));
         Ok(())
     }
 

@@ -19,7 +19,7 @@ impl Expander<'_> {
         match self.shared_loop(l).map(|(_, inner)| inner.plan.range) {
             Some(Range::Shared(split)) => return self.split_k_grid(l, split),
             Some(Range::SlicedK(_)) => return self.sliced_k_grid(l),
-            Some(Range::All | Range::Once | Range::OnePerBlock | Range::Persistent(_)) | None => {}
+            Some(Range::All | Range::Once | Range::OnePerBlock | Range::Persistent(_) | Range::Cluster(_)) | None => {}
         }
         if let Pipeline::Roles { sum, places } = &plan.pipeline {
             return self.grid_with_roles(l, *sum, places);
@@ -28,9 +28,11 @@ impl Expander<'_> {
         let counts = self.tile_counts(l);
         if plan.range == Range::OnePerBlock {
             let block = if grid_of(l).by_ticket { self.tile_by_ticket() } else { self.block_index() };
-            self.set_tiles(l, block, &counts);
+            let number = self.tile_of_cluster(block);
+            self.set_tiles(l, number, &counts);
             self.begin_by_hand(l, false);
             self.tile_of_block(l, &carried)?;
+            self.end_cluster(l);
             self.finish_carries(&l.carries, &carried);
             return Ok(());
         }

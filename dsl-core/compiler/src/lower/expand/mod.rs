@@ -10,6 +10,7 @@
 //!   `fragment_prefetch`, `grid_prefetch`: what is loaded ahead of its iteration.
 //! - `combine`, `scan`, `scan_total`, `exchange`, `finish`, `flagged_partials`, `atomic_totals`, `second_launch`: what threads, warps and blocks have,
 //!   combined. `split_k`, `splitk_fixup`, `sliced_k`: sums that blocks, or groups of threads, share.
+//!   `cluster`: blocks that work together on a tile.
 //! - `window`, `copy_to_shared`, `copy_chunks`, `window_reads`: tiles with a halo, copied to shared memory or read where they are.
 //! - `operand`, `computed_operand`, `dot`, `fragment_reads`, `mma`: what dots read and where it lies, products. `quad_shuffle`,
 //!   `epilogue_through_shared`: how results of matrix instructions come to lie in rows.
@@ -21,6 +22,7 @@ mod atomic_totals;
 mod branch;
 mod by_element;
 mod chain;
+mod cluster;
 mod combine;
 mod computed;
 mod computed_operand;

@@ -75,7 +75,7 @@ fn accesses(block: &mut [Stmt], teams: &[Layouts], team: usize) {
                 combines.iter_mut().for_each(|c| operator(&mut c.operator, teams, team));
             }
             Stmt::Alone(alone) => accesses(&mut alone.body, teams, team),
-            Stmt::Combine(c) => operator(&mut c.operator, teams, team),
+            Stmt::Combine(c) | Stmt::OverCluster(c) => operator(&mut c.operator, teams, team),
             Stmt::Together(all) => all.iter_mut().for_each(|c| operator(&mut c.operator, teams, team)),
             Stmt::Let(..)
             | Stmt::Scatter { .. }

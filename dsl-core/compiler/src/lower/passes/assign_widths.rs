@@ -60,7 +60,7 @@ fn is_access(stmt: &Stmt) -> bool {
         Stmt::Shared { kind, .. } => matches!(kind, SharedKind::Copy { .. }),
         Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => false,
         Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => false,
-        Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) => false,
+        Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) => false,
     }
 }
 
@@ -104,7 +104,7 @@ impl Widths<'_> {
             Stmt::Shared { kind: SharedKind::Copy { view, run, .. }, .. } => Some(Found::of(self.run(*view, *run))),
             Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => None,
             Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => None,
-            Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) | Stmt::Shared { .. } => None,
+            Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) | Stmt::Shared { .. } => None,
         }
     }
 

@@ -57,7 +57,7 @@ impl Body<'_> {
                 self.meets |= self.page.launch.shared_rows && self.page.whole_rows(access).is_some();
             }
             Stmt::Window(_, window) => self.access(walk, window.tile.cuts.as_ref()),
-            Stmt::Store { to, value, from, rows } => {
+            Stmt::Store { to, value, from, rows, by_first: _ } => {
                 self.access(walk, to.cuts.as_ref());
                 let layout = rows.as_ref().map(|r| &r.layout).or(from.as_ref()).or(to.layout.as_ref());
                 if let Some(layout) = layout.filter(|l| !l.axes.is_empty()) {
@@ -76,7 +76,7 @@ impl Body<'_> {
                 self.updated(walk, update, *order);
             }
             Stmt::Shared { kind, array, .. } => self.shared(walk, *array, kind),
-            Stmt::Combine(_) | Stmt::Together(_) => self.combines = true,
+            Stmt::Combine(_) | Stmt::OverCluster(_) | Stmt::Together(_) => self.combines = true,
             Stmt::Barrier(_) => self.meets = true,
             Stmt::Meet(meet) => self.meets |= self.met(walk, meet),
             Stmt::Loop(l) => self.loops |= l.plan.range != Range::Once && l.grid.is_none(),

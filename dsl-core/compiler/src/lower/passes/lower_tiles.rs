@@ -111,6 +111,7 @@ impl Builder<'_> {
         Launch {
             grid: self.grid_size(),
             dealt: plan.grid,
+            cluster: plan.cluster.map_or(1, |c| c.blocks),
             cooperative: girih_ir::tile::meetings::meets_over_grid(self.source.kernel),
             producer: plan.producer,
             min_blocks: plan.min_blocks as u32,
@@ -137,6 +138,9 @@ impl Builder<'_> {
             Some(Split::StreamK(each)) => return split::blocks(kernel, plan, l, (blocks, each), self.index()),
             Some(Split::SplitK(parts)) => blocks = HostExpr::binary(BinaryOp::Mul, blocks, HostExpr::Const(parts)),
             None => {}
+        }
+        if let Some(cluster) = plan.cluster {
+            blocks = HostExpr::binary(BinaryOp::Mul, blocks, HostExpr::Const(cluster.blocks));
         }
         if plan.grid > 0 {
             let most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
@@ -222,12 +226,18 @@ impl Builder<'_> {
                 Stmt::Window(*v, Window { tile, shift: shift.clone(), boundary: *boundary })
             }
             tile::Stmt::Let(v, op) => Stmt::Let(*v, op.clone()),
-            tile::Stmt::Store { view, index, value, .. } => Stmt::Store { to: access(*view, index), value: *value, from: None, rows: None },
+            tile::Stmt::Store { view, index, value, .. } => {
+                let by_first = self.by_first_block(index);
+                Stmt::Store { to: access(*view, index), value: *value, from: None, rows: None, by_first }
+            }
             tile::Stmt::Scatter { view, indices, value, run, .. } => {
                 Stmt::Scatter { view: *view, indices: indices.clone(), value: *value, run: *run, width: 1 }
             }
             tile::Stmt::Atomic { update, view, scope, order, .. } => {
                 Stmt::Atomic { update: update.clone(), view: *view, scope: *scope, order: *order }
+            }
+            tile::Stmt::Combine(c) if self.source.plan.cluster.is_some_and(|of| of.reduces(self.source.kernel, c)) => {
+                Stmt::OverCluster(self.combine(c)?)
             }
             tile::Stmt::Combine(c) => Stmt::Combine(self.combine(c)?),
             tile::Stmt::Shared(SharedAccess { number, array, kind, .. }) => {
@@ -249,6 +259,15 @@ impl Builder<'_> {
                 Stmt::If { condition: *condition, then, otherwise, results: results.clone() }
             }
             tile::Stmt::Where { mask, negate, body, .. } => Stmt::Where { mask: *mask, negate: *negate, body: self.block(body)? },
+        })
+    }
+
+    /// Whether all blocks of a cluster have what is stored, as it is cut by none of the tiles of which each takes its own.
+    fn by_first_block(&self, index: &[Index]) -> bool {
+        let kernel = self.source.kernel;
+        self.source.plan.cluster.is_some_and(|cluster| {
+            let own = |v: &ValueId| tile::access::tile_size(kernel, *v).as_knob() == Some(cluster.tile);
+            !index.iter().any(|i| matches!(i, Index::Tile(v) if own(v)))
         })
     }
 

@@ -27,7 +27,13 @@ fn insert(block: &mut Block, barriers: &Barriers) {
                 [before, after].into_iter().chain(again).for_each(|b| insert(b, barriers));
             }
             Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
-            Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
+            Stmt::Combine(_)
+            | Stmt::OverCluster(_)
+            | Stmt::Together(_)
+            | Stmt::Shared { .. }
+            | Stmt::Barrier(_)
+            | Stmt::Copies { .. }
+            | Stmt::Meet(_) => {}
             Stmt::Alone(_) => {}
         }
         block.extend(before(&stmt, barriers).map(Stmt::Meet));
@@ -45,7 +51,7 @@ fn before(stmt: &Stmt, barriers: &Barriers) -> Option<Meet> {
         Stmt::Load(value, access) => at_access(Key::Load(*value), access, barriers),
         Stmt::Store { to, value, .. } => at_access(Key::Store(to.view, *value), to, barriers),
         Stmt::Let(..) | Stmt::Window(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) => None,
-        Stmt::Together(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::If { .. } | Stmt::Where { .. } => None,
+        Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::If { .. } | Stmt::Where { .. } => None,
         Stmt::Alone(alone) => alone.body.first().and_then(|stmt| before(stmt, barriers)),
         Stmt::Finish(_) => None,
     }
@@ -114,7 +120,7 @@ impl Copies<'_> {
             Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Range { .. } => {
                 return None;
             }
-            Stmt::Together(_) | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => return None,
+            Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => return None,
             Stmt::Alone(_) | Stmt::Finish(_) => return None,
         };
         (read.shared && self.values[value.0 as usize].uses.count > 0).then_some((value, read))
@@ -130,7 +136,7 @@ impl Copies<'_> {
                 let again = match plan.range {
                     Range::Once | Range::OnePerBlock => repeats,
                     Range::Persistent(_) => !self.sliced,
-                    Range::All | Range::Shared(_) | Range::SlicedK(_) => true,
+                    Range::All | Range::Shared(_) | Range::SlicedK(_) | Range::Cluster(_) => true,
                 };
                 self.block(body, again, &ahead);
             }
@@ -143,7 +149,13 @@ impl Copies<'_> {
                 [before, after].into_iter().chain(again).for_each(|b| self.block(b, repeats, &[]));
             }
             Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
-            Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
+            Stmt::Combine(_)
+            | Stmt::OverCluster(_)
+            | Stmt::Together(_)
+            | Stmt::Shared { .. }
+            | Stmt::Barrier(_)
+            | Stmt::Copies { .. }
+            | Stmt::Meet(_) => {}
             Stmt::Alone(_) => {}
         }
     }

@@ -29,7 +29,13 @@ fn block(statements: &mut Block, scalar: &[bool]) {
                 [before, after].into_iter().chain(again).for_each(|b| block(b, scalar));
             }
             Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
-            Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
+            Stmt::Combine(_)
+            | Stmt::OverCluster(_)
+            | Stmt::Together(_)
+            | Stmt::Shared { .. }
+            | Stmt::Barrier(_)
+            | Stmt::Copies { .. }
+            | Stmt::Meet(_) => {}
         }
     }
     let mut at = 0;
@@ -109,7 +115,13 @@ fn as_value(stmt: &Stmt) -> Option<(ValueId, Vec<ValueId>)> {
             Some((*v, access.index.iter().filter_map(of).collect()))
         }
         Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) => None,
-        Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) => None,
+        Stmt::OverCluster(_)
+        | Stmt::Together(_)
+        | Stmt::Shared { .. }
+        | Stmt::Barrier(_)
+        | Stmt::Copies { .. }
+        | Stmt::Meet(_)
+        | Stmt::Loop(_) => None,
         Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => None,
     }
 }

@@ -62,7 +62,9 @@ fn guard_layout(page: &Kernel, source: &Source, l: &Loop, grid: &Grid) -> Option
             Stmt::Load(v, access) if page.ty(*v).shape().is_some() => simple &= straight(access),
             Stmt::Window(_, window) if window.tile.read.shared => return None,
             Stmt::Let(_, Op::Transpose(..) | Op::Broadcast(..) | Op::Shuffle { .. } | Op::Vote(..)) => return None,
-            Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } => return None,
+            Stmt::Combine(_) | Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } => {
+                return None;
+            }
             Stmt::Meet(_) | Stmt::Alone(_) | Stmt::Finish(_) => return None,
             // Threads that hold the same element, or the same scalar, meet at barriers to exchange an old value.
             Stmt::Atomic { update, order, .. } if update.result.is_some() || *order != MemoryOrder::Relaxed => return None,

@@ -76,7 +76,13 @@ impl Waits<'_> {
                 Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| self.block(b, false)),
                 Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| self.block(b, first)),
                 Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
-                Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) => {}
+                Stmt::Combine(_)
+                | Stmt::OverCluster(_)
+                | Stmt::Together(_)
+                | Stmt::Shared { .. }
+                | Stmt::Barrier(_)
+                | Stmt::Copies { .. }
+                | Stmt::Meet(_) => {}
                 Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => {}
             }
         }
@@ -111,7 +117,9 @@ impl Waits<'_> {
             Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {
                 return None;
             }
-            Stmt::Combine(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } => return None,
+            Stmt::Combine(_) | Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Shared { .. } | Stmt::Barrier(_) | Stmt::Copies { .. } => {
+                return None;
+            }
             Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Where { .. } | Stmt::Alone(_) | Stmt::Finish(_) => return None,
         };
         let mut part = Part { waits: self, made: HashSet::new(), again: vec![], tiles: false };
@@ -160,7 +168,12 @@ impl Part<'_> {
                 results.iter().all(|r| self.is_scalar(r.result)) && self.block(then) && self.block(otherwise)
             }
             Stmt::Where { mask, body, .. } => self.reads(&[*mask]) && self.block(body),
-            Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Together(_) | Stmt::Shared { .. } => false,
+            Stmt::Window(..)
+            | Stmt::Store { .. }
+            | Stmt::Scatter { .. }
+            | Stmt::OverCluster(_)
+            | Stmt::Together(_)
+            | Stmt::Shared { .. } => false,
             Stmt::Barrier(_) | Stmt::Copies { .. } | Stmt::Meet(_) | Stmt::Loop(_) | Stmt::Alone(_) | Stmt::Finish(_) => false,
         }
     }

@@ -326,7 +326,7 @@ fn a_page_that_breaks_a_rule_is_found() {
         });
         *stored.expect("a tensor that is stored to") = Some(16);
     }
-    let damages: [(Damage, &str); 22] = [
+    let damages: [(Damage, &str); 25] = [
         (constant, "lies in constant memory, and is stored to"),
         (|p| drop(grid(p).body.remove(0)), "is read before it is made"),
         (
@@ -350,6 +350,28 @@ fn a_page_that_breaks_a_rule_is_found() {
         (|p| inner(p).sizes[0] = 8, "counts tiles of another extent"),
         (|p| inner(p).vars.push(block::ValueId(0)), "as many tile indices, axes and extents"),
         (|p| inner(p).plan.range = block::Range::OnePerBlock, "is no range of this loop"),
+        (|p| inner(p).plan.range = block::Range::Cluster(2), "is shared by 2 blocks of clusters of 1"),
+        (
+            |p| {
+                let stored =
+                    grid(p).body.iter_mut().find_map(|s| if let block::Stmt::Store { by_first, .. } = s { Some(by_first) } else { None });
+                *stored.expect("a store") = true;
+            },
+            "the first block of no cluster",
+        ),
+        (
+            |p| {
+                let c = block::Combine {
+                    operator: block::Operator::Sum,
+                    form: block::Form::Reduce { axes: vec![] },
+                    inputs: vec![],
+                    results: vec![],
+                    loc: LOC,
+                };
+                grid(p).body.push(block::Stmt::OverCluster(c));
+            },
+            "blocks that are no cluster reduce together",
+        ),
         (|p| grid(p).grid.as_mut().expect("a grid").tail = Tail::Open, "nobody has decided the tail"),
         (|p| grid(p).grid.as_mut().expect("a grid").shared = Some(block::ValueId(0)), "the loop that is shared is not there"),
         (|p| p.teams[0].threads += 32, "a layout deals to"),

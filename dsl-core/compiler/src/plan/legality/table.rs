@@ -229,6 +229,41 @@ rules! {
         "The registers of the sum can be dealt to as many slices."
         "a thread's {registers} elements cannot be dealt to as many slices";
 
+    // Blocks that work together.
+    ClusterTarget ["cluster"]
+        "1, or more from sm_90 on."
+        "{arch} has no clusters of blocks; only 1 is allowed";
+    ClusterSize ["cluster"]
+        "1, 2, 4 or 8 blocks: every GPU that has clusters has room for these."
+        "must be 1, 2, 4 or 8, for which every GPU that has clusters has room";
+    ClusterPinned ["cluster"]
+        "The author lists several values of its tile: what is computed may depend on a tile of one value."
+        "the kernel's author has pinned {tile}: what is computed may depend on how many elements are worked on together; only 1 is allowed";
+    ClusterGrid ["cluster", "grid"]
+        "Each tile of the grid, which another tile cuts, has a cluster of its own, begins in any order and is not combined with others (`grid` is 0)."
+        "a cluster works on one tile of the grid by itself, and {found}; only 1 is allowed";
+    ClusterLoops ["cluster"]
+        "A tile of the grid has loops over its tile, one behind the other, along one axis whose positions they walk all."
+        "the blocks of a cluster share the turns of loops over tiles {tile}, and a tile of the grid has {found}; only 1 is allowed";
+    ClusterCarries ["cluster"]
+        "What these loops carry are tiles that it cuts."
+        "the loop carries {name}, which is not cut by {tile}: each block of a cluster would have one of its own; only 1 is allowed";
+    ClusterReductions ["cluster"]
+        "What is reduced along it is reduced behind the loops."
+        "{name} is reduced along {tile} inside of a loop, where blocks of a cluster take as many turns as there are; only 1 is allowed";
+    ClusterNumbers ["cluster"]
+        "What is reduced along it has 32 bits, or 16."
+        "{name} is reduced of elements of type {dtype}; blocks of a cluster exchange numbers of 32 bits; only 1 is allowed";
+    ClusterStores ["cluster"]
+        "Inside of the loops it stores at their own tiles."
+        "{name} is stored to inside of a loop, at a place that is not the loop's tile; only 1 is allowed";
+    ClusterMemory ["cluster"]
+        "It stores to a tensor at one place, and loads none of these."
+        "{name} is stored to and {more}, which other blocks of the cluster may do at the same time; only 1 is allowed";
+    ClusterRest ["cluster"]
+        "Beside that it loads, computes element by element, reduces and stores."
+        "blocks of a cluster load, compute element by element, reduce and store, and here is {more}; only 1 is allowed";
+
     // Combinations over the grid.
     AtomicsOperator ["finish"]
         "`Atomics` for sums, minima and maxima of numbers; products and operators of the author's have no atomic."

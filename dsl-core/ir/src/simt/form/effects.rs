@@ -52,7 +52,7 @@ impl Effects {
             | Stmt::ProxyFence
             | Stmt::SetRegisters { .. } => self.orders = true,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
-            Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
+            Stmt::LoadFromBlock { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
             Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Comment(_) => {}
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
         }

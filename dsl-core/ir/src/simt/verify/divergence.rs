@@ -36,6 +36,7 @@ impl Verifier<'_> {
                 }
                 Stmt::Atomic { result: Some(var), .. }
                 | Stmt::LoadRelaxed { var, .. }
+                | Stmt::LoadFromBlock { var, .. }
                 | Stmt::Shuffle { var, .. }
                 | Stmt::Vote { var, .. }
                 | Stmt::WarpReduce { var, .. }

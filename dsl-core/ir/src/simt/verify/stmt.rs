@@ -72,6 +72,7 @@ impl Verifier<'_> {
                 self.require(!wait || predicate.is_none(), || "a wait for a word has no predicate".to_string())?;
                 self.scalar_target(*var, place.dtype)
             }
+            Stmt::LoadFromBlock { var, place, block } => self.load_from_block(*var, place, block),
             Stmt::If { condition, then, otherwise } => {
                 self.boolean(condition)?;
                 let divergent = self.varies(condition) as u32;
@@ -234,6 +235,17 @@ impl Verifier<'_> {
         let legal = matches!(place.space, Space::Global(_)) && place.dtype == DType::U64;
         self.require(legal, || "a word between blocks is a u64 in global memory".to_string())?;
         self.place(place, true)
+    }
+
+    /// What another block of the cluster has in its shared memory.
+    fn load_from_block(&self, var: VarId, place: &Place, block: &Expr) -> Check {
+        self.require(self.kernel.launch.cluster > 1, || "a block reads another one's shared memory without a cluster".to_string())?;
+        let legal = matches!(place.space, Space::Shared(_)) && place.dtype.size() == 4;
+        self.require(legal, || format!("blocks read elements of 32 bits of one another's shared arrays, not {}", place.dtype))?;
+        self.place(place, false)?;
+        let dtype = self.expr(block)?;
+        self.same(dtype, DType::I32)?;
+        self.scalar_target(var, place.dtype)
     }
 
     fn copy(&self, shared: &Place, global: &Place) -> Check {

@@ -317,3 +317,26 @@ fn matrices_are_loaded_from_aligned_rows() {
         assert_eq!(violation.invariant, expected);
     }
 }
+
+#[test]
+fn blocks_read_one_another_between_barriers_of_their_cluster() {
+    let meet = || Stmt::Barrier(Barrier::Cluster);
+    let read = |place, block| Stmt::LoadFromBlock { var: SUM, place, block };
+    let clustered = |more| {
+        let mut k = kernel(more);
+        k.launch.cluster = 4;
+        check(&k).map_err(|e| e.to_string())
+    };
+    let own = || read(shared(int(0)), int(1));
+    assert_eq!(clustered(vec![meet(), own(), meet()]), Ok(()));
+    let says = |more, what: &str| {
+        let error = clustered(more).expect_err(what);
+        assert!(error.contains(what), "{error}");
+    };
+    says(vec![own(), meet()], "before the cluster's first barrier or behind its last one");
+    says(vec![meet(), own()], "before the cluster's first barrier or behind its last one");
+    says(vec![meet(), read(x(int(0)), int(1)), meet()], "of one another's shared arrays");
+    says(vec![meet(), read(shared(int(0)), sum()), meet()], "types differ");
+    let alone = check(&kernel(vec![meet(), own(), meet()])).expect_err("no cluster").to_string();
+    assert!(alone.contains("without a cluster"), "{alone}");
+}

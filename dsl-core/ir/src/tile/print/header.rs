@@ -22,7 +22,7 @@ impl Printer<'_> {
         for knob in &k.knobs {
             let choices: Vec<String> = knob.choices.iter().map(|c| c.to_string()).collect();
             let of = match (knob.kind, &knob.of) {
-                (KnobKind::Coarsen { of }, _) => format!(" of {}", k.knob(of).name),
+                (KnobKind::Coarsen { of } | KnobKind::Cluster { of }, _) => format!(" of {}", k.knob(of).name),
                 (_, Some(of)) => format!(" of {}", of.name()),
                 (_, None) => String::new(),
             };

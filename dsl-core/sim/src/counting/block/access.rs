@@ -68,6 +68,14 @@ impl Machine<'_> {
                 // The value and the flag: it has arrived.
                 warp.set(*dst, &[1 << 32 | 1; 32], warp.active);
             }
+            // What another block has left is not known.
+            Op::LoadFromBlock { dst, place, block } => {
+                let (at, lanes) = (warp.issue([place.index, *block]), warp.active);
+                let addresses = self.addresses(warp, place, lanes);
+                self.touch(warp, place.space, &addresses, lanes, place.dtype.size() as u32, Traffic::Load);
+                warp.ready[*dst as usize] = at + latency::OTHER_BLOCK;
+                self.count.guessed |= carried_out;
+            }
             Op::AsyncCopy(step) => self.copy(warp, step, carried_out),
             Op::BulkCopy(step) => self.bulk_copy(warp, step),
             Op::TensorCopy(step) => self.tensor_copy(warp, step),

@@ -44,6 +44,9 @@ impl Machine<'_> {
                 // Which group multiplies first is not counted.
                 Op::Barrier(Barrier::Warp | Barrier::AwaitTurn { .. } | Barrier::PassTurn { .. }) => drop(warp.issue([])),
                 Op::Barrier(barrier) => {
+                    if *barrier == Barrier::Cluster {
+                        warp.wait_until(warp.now() + latency::CLUSTER);
+                    }
                     self.count.numbers[tally::BARRIERS] += if *barrier == Barrier::Block { warp.weight } else { 0.0 };
                     return Ok(());
                 }

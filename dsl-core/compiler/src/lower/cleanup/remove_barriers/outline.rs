@@ -163,7 +163,8 @@ impl Builder<'_> {
             Stmt::Barrier(Barrier::AwaitTurn { .. } | Barrier::PassTurn { .. }) => {}
             Stmt::Barrier(Barrier::Grid { .. }) => steps.push(Step::Grid),
             Stmt::Barrier(Barrier::Named { .. } | Barrier::Slice { .. } | Barrier::Cluster | Barrier::Warp) => self.foreign = true,
-            Stmt::MbarrierInit { .. }
+            Stmt::LoadFromBlock { .. }
+            | Stmt::MbarrierInit { .. }
             | Stmt::MbarrierArrive { .. }
             | Stmt::AsyncArrive { .. }
             | Stmt::MbarrierWait { .. }

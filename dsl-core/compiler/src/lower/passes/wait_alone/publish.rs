@@ -35,7 +35,9 @@ impl Waits<'_> {
             Stmt::While { header, body, .. } => all(header) && all(body),
             Stmt::If { then, otherwise, .. } => all(then) && all(otherwise),
             Stmt::Alone(_) => true,
-            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Finish(_) => false,
+            Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::OverCluster(_) | Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Finish(_) => {
+                false
+            }
         }
     }
 
