@@ -94,12 +94,17 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
     if aa * bb > 0.0 { ab / (aa * bb).sqrt() } else { 0.0 }
 }
 
-/// All that is recorded.
+/// Samples of spaces at the perf sizes.
 pub fn recordings() -> Vec<Recording> {
+    recordings_in("")
+}
+
+/// What a folder of recordings holds: `full` has all legal schedules of some kernels, `lengths` samples at other than the perf sizes.
+pub fn recordings_in(folder: &str) -> Vec<Recording> {
     // Links the gallery in.
     use girih_examples as _;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
-    let files = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings").join(folder);
+    let files = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path()).filter(|file| file.is_file());
     let mut all = Vec::new();
     for file in files {
         let text = unzipped(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));

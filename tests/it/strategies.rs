@@ -2,7 +2,7 @@
 //! is after 30. What is recorded is a sample of each space (half drawn evenly, half beside the best of these), not all of it: the table says what
 //! strategies are worth beside each other, and is no proof of an optimum. `GIRIH_UPDATE_DOCS=1 cargo test -p girih-tests strategies` writes it.
 
-use super::recordings::{recordings, target_of, way_of};
+use super::recordings::{recordings, recordings_in, target_of, way_of};
 use girih::challenge::Sizes;
 use girih::launch::schedule_lookup;
 use girih::store::{Status, Trial, winners};
@@ -220,12 +220,28 @@ fn the_default_is_chosen_by_recorded_times() {
     }
 }
 
+/// All legal schedules of six kernels of different classes are recorded, so the best is the best there is. No strategy is told of other sizes or
+/// GPUs.
+#[test]
+fn the_default_finds_the_best_of_full_spaces() {
+    let full = recordings_in("full");
+    let trials = |i: usize| {
+        let recorded = Recorded::of(&Ways::of(&full[i])?)?;
+        let allowed = TRIALS.max(recorded.us.len() / 20);
+        Some((full[i].name.clone(), recorded.us.len(), allowed, replayed(&recorded, Strategy::Model).needed))
+    };
+    let all: Vec<(String, usize, usize, f64)> = girih::cores::each_of(full.len(), trials).into_iter().flatten().collect();
+    println!("kernel, schedules, trials that are allowed, trials until within 2 % of the best: {all:?}");
+    assert!(all.len() >= 6 && all.iter().all(|(_, schedules, ..)| *schedules > 100), "{all:?}");
+    assert!(all.iter().all(|(.., allowed, needed)| *needed <= *allowed as f64), "{all:?}");
+}
+
 /// Schedules that did best at other lengths: with them at the head of the order no recorded search needs more trials, and some need fewer. Winners
 /// for the recorded lengths on the same GPU have no part in it: they would be the answer. Of most kernels winners are known for one length only, so
 /// few recordings say anything.
 #[test]
 fn seeds_of_other_lengths_save_trials() {
-    let all = recordings();
+    let all: Vec<Recording> = recordings().into_iter().chain(recordings_in("lengths")).collect();
     let seeds = |recording: &Recording| {
         let ways = Ways::of(recording)?;
         let seeds = ways.seeds();
