@@ -26,12 +26,6 @@ fn wrong_values(x: &mut Tensor<f32, 1>) {}
 #[kernel(tile(T = [256]), vector(V = [1, 3, 4]))]
 fn odd_vector(x: &mut Tensor<f32, 1>) {}
 
-#[kernel(tile(T = [256]), cluster(X = [1, 2]))]
-fn cluster_of_what(x: &mut Tensor<f32, 1>) {}
-
-#[kernel(tile(T = [256]), cluster(X of Q = [1, 3]))]
-fn cluster_of_nothing(x: &mut Tensor<f32, 1>) {}
-
 #[kernel(tile(T 256))]
 fn grammar(x: &mut Tensor<f32, 1>) {}
 
@@ -78,5 +72,11 @@ fn lost_constants(x: &mut Tensor<f32, 1>) {
         x.store(t, x.load(t));
     }
 }
+
+#[kernel(tile(T = [256]), cluster(X = [1, 2]))]
+fn cluster_of_what(x: &mut Tensor<f32, 1>) {}
+
+#[kernel(tile(T = [256]), cluster(X of Q = [1, 2]))]
+fn cluster_of_nothing(x: &mut Tensor<f32, 1>) {}
 
 fn main() {}

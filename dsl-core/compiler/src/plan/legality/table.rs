@@ -250,7 +250,7 @@ rules! {
         "the loop carries {name}, which is not cut by {tile}: each block of a cluster would have one of its own; only 1 is allowed";
     ClusterReductions ["cluster"]
         "What is reduced along it is reduced behind the loops."
-        "{name} is reduced along {tile} inside of a loop, where blocks of a cluster take as many turns as there are; only 1 is allowed";
+        "{name} is reduced along {tile} inside of a loop, of which each block of a cluster takes turns of its own; only 1 is allowed";
     ClusterNumbers ["cluster"]
         "What is reduced along it has 32 bits, or 16."
         "{name} is reduced of elements of type {dtype}; blocks of a cluster exchange numbers of 32 bits; only 1 is allowed";
