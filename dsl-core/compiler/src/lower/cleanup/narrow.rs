@@ -184,11 +184,24 @@ impl Narrower<'_> {
             Expr::Compare(op, a, b) if self.dtype(a) == DType::I64 => {
                 self.in_32_bits(a).zip(self.in_32_bits(b)).map(|(a, b)| Expr::Compare(*op, Box::new(a), Box::new(b)))
             }
+            Expr::Compare(op, a, b) if self.dtype(a) == DType::U64 => {
+                self.as_word(a).zip(self.as_word(b)).map(|(a, b)| Expr::Compare(*op, Box::new(a), Box::new(b)))
+            }
             Expr::Binary(BinaryOp::Div | BinaryOp::Rem, ..) if self.dtype(e) == DType::I64 => self.in_32_bits(e).map(widened),
             _ => None,
         };
         if let Some(new) = new {
             *e = new;
+        }
+    }
+
+    /// An unsigned number of 64 bits that was made of an i32, made of it with 32 bits: their order is the same.
+    fn as_word(&self, e: &Expr) -> Option<Expr> {
+        match e {
+            Expr::Cast(DType::U64, a) if self.dtype(a) == DType::I32 => Some(Expr::Cast(DType::U32, a.clone())),
+            Expr::Cast(DType::U64, a) => self.in_32_bits(a).map(|a| self.cast(DType::U32, a)),
+            Expr::Literal(l) => i32::try_from(l.to_i64()).ok().map(|x| literal(DType::U32, i64::from(x))),
+            _ => None,
         }
     }
 
