@@ -95,7 +95,7 @@ fn one_comparison_tells_whether_a_position_lies_inside() {
 #[test]
 fn a_vector_is_compared_once() {
     let text = text(further_on::Kernel::def(), "C=4,V=4", best_facts);
-    assert_eq!(text.matches("< (unsigned int)x_len").count(), 1, "{text}");
+    assert_eq!(text.matches("< (unsigned long long)x_len").count(), 1, "{text}");
 }
 
 #[test]
