@@ -130,6 +130,16 @@ impl Error {
     }
 }
 
+/// What went wrong in one line: a message's first line, and of one that ends with a colon the line behind it, too.
+pub(crate) fn headline(message: &str) -> String {
+    let mut lines = message.lines();
+    let first = lines.next().unwrap_or_default();
+    match lines.next().filter(|_| first.ends_with(':')) {
+        Some(more) => format!("{first} {}", more.trim()),
+        None => first.to_string(),
+    }
+}
+
 fn hint(name: &str) -> &'static str {
     match name {
         "CUDA_ERROR_NO_BINARY_FOR_GPU" => "; the cubin was made for another architecture than this GPU's",
@@ -138,5 +148,20 @@ fn hint(name: &str) -> &'static str {
             "; the context is lost, only a new process can use the GPU again (run the kernel on the simulator to find the access)"
         }
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::headline;
+
+    #[test]
+    fn headlines_say_what_was_wrong() {
+        assert_eq!(headline("a launch failed\n  help: none"), "a launch failed");
+        assert_eq!(
+            headline("NVRTC could not compile kernel `k`:\n  k.cu(3): error: no such name\nmore"),
+            "NVRTC could not compile kernel `k`: k.cu(3): error: no such name"
+        );
+        assert_eq!((headline(""), headline("nothing behind:")), (String::new(), "nothing behind:".to_string()));
     }
 }

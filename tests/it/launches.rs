@@ -3,10 +3,12 @@
 
 use girih::inputs::{Distribution, POISON, Rng};
 use girih_core::facts::{Facts, MAX_DIVISOR, TensorArg, TensorFacts, packed_strides};
+use girih_core::lower::check;
 use girih_core::schedule::KnobKind;
 use girih_core::schedule::Schedule;
 use girih_core::sim;
 use girih_core::simt;
+use girih_core::target::Target;
 use girih_core::tile::access::{bounded_axes, visit};
 use girih_core::tile::eval::{EvalOptions, EvalRef, eval_in};
 use girih_core::tile::host::{HostArg, demanded_values};
@@ -90,6 +92,15 @@ fn uses(kernel: &Kernel) -> (Vec<bool>, Vec<bool>) {
 /// a tensor of four axes would be too large. Nothing is launched at these lengths, so it does not matter how much work that were.
 pub fn best_facts(kernel: &Kernel) -> Facts {
     facts_placed(kernel, Placement::Aligned)
+}
+
+/// The most that a launch can promise for which a schedule is legal on the H200: any, or one whose rows fit a tile.
+pub fn facts_for(kernel: &Kernel, schedule: &Schedule) -> Facts {
+    let best = best_facts(kernel);
+    match check(kernel, &best, schedule, Target::h200()) {
+        Ok(()) => best,
+        Err(_) => best.fitting(kernel, schedule),
+    }
 }
 
 /// The same of tensors whose rows have gaps.

@@ -91,6 +91,7 @@ mod uniform;
 mod waits;
 mod warp_branches;
 mod windows;
+mod winners;
 mod words;
 mod workspaces;
 mod wrong;

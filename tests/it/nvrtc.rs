@@ -6,7 +6,7 @@
 //!
 //! Where NVRTC is missing it is fetched as NVIDIA's wheel into girih's cache, with python3 and pip.
 
-use super::launches::best_facts;
+use super::launches::{best_facts, facts_for};
 use super::rungs::{chosen, gallery, rungs};
 use girih::Compiled;
 use girih::compile::nvrtc;
@@ -47,9 +47,9 @@ fn nvrtc_accepts_every_rung_everywhere() {
     provide();
     let (mut units, mut illegal) = (Vec::new(), Vec::new());
     for (number, kernel) in gallery().into_iter().enumerate() {
-        let tiers = [(Facts::none(&kernel), "no facts"), (best_facts(&kernel), "best facts")];
         let rungs = rungs(&kernel);
         for (r, rung) in rungs.iter().enumerate() {
+            let tiers = [(Facts::none(&kernel), "no facts"), (facts_for(&kernel, &rung.schedule), "best facts")];
             for (a, arch) in ARCHS.into_iter().enumerate() {
                 let target = Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}"));
                 for (facts, promised) in &tiers {

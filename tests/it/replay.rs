@@ -14,7 +14,7 @@
 
 mod stored;
 
-use super::launches::best_facts;
+use super::launches::{best_facts, facts_for};
 use super::rungs::{all_kernels, in_gallery};
 use girih::launch::schedule_lookup;
 use girih_core::cuda::emit;
@@ -100,7 +100,7 @@ fn on_all_cores(kernels: &[Kernel], work: fn(&Kernel) -> Report) -> Report {
 
 /// What a schedule gives on each of the occasions.
 fn gives(kernel: &Kernel, schedule: &Schedule) -> [Gave; OCCASIONS] {
-    let facts = [Facts::none(kernel), best_facts(kernel)];
+    let facts = [Facts::none(kernel), facts_for(kernel, schedule)];
     let targets = ["sm_75", "sm_90a"].map(|arch| Target::find(arch).unwrap_or_else(|| panic!("no target has {arch}")));
     std::array::from_fn(|occasion| {
         let (facts, target) = (&facts[occasion / targets.len()], targets[occasion % targets.len()]);

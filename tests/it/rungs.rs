@@ -1,11 +1,12 @@
 //! The schedules that snapshots show and NVRTC compiles: rungs of a learner's ladder, for every registered kernel.
 
-use super::launches::best_facts;
+use super::launches::{best_facts, facts_for};
 use girih::challenge::challenges;
 use girih::launch::schedule_lookup;
 use girih::subject::Subject;
 use girih::tune::launches::AtPerf;
 use girih_core::lengths::Lengths;
+use girih_core::lower::check;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule, mix};
 use girih_core::target::Target;
@@ -65,7 +66,7 @@ fn find_rungs(kernel: &Kernel, target: &'static Target) -> Vec<Rung> {
     let facts = best_facts(kernel);
     let space = Space::new(kernel, &facts, target);
     let naive = space.naive().unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
-    let legal = |s: &Schedule| space.check(s).is_ok() && *s != naive;
+    let legal = |s: &Schedule| check(kernel, &facts_for(kernel, s), s, target).is_ok() && *s != naive;
     let committed = schedule_lookup::of_kernel(kernel, &facts, lengths_at_perf(kernel), target, None);
     let committed = committed.into_iter().map(|(s, _)| space.canonical(&s)).find(|s| legal(s));
     let winner = committed.unwrap_or_else(|| guess(&space, &naive));

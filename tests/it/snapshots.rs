@@ -3,7 +3,7 @@
 //!
 //! They are reviewed files. To accept new output: `INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p girih-tests snapshots`, then read the diff.
 
-use super::launches::best_facts;
+use super::launches::facts_for;
 use super::rungs::{chosen, gallery, rungs};
 use girih_core::cuda::emit;
 use girih_core::lower::lower;
@@ -22,7 +22,7 @@ pub fn page(kernel: &Kernel, schedule: &Schedule) -> String {
 }
 
 fn page_for(kernel: &Kernel, schedule: &Schedule, target: &Target) -> String {
-    let simt = lower(kernel, &best_facts(kernel), schedule, target).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let simt = lower(kernel, &facts_for(kernel, schedule), schedule, target).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
     let (source, loc) = (kernel.source.trim_end(), kernel.loc.short());
     format!("// ---- source: {loc}\n{source}\n\n// ---- schedule\n{}\n\n// ---- CUDA C\n{}", schedule.attribute(kernel), emit(&simt))
 }

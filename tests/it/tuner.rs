@@ -3,20 +3,14 @@
 use girih::challenge;
 use girih::challenge::Sizes;
 use girih::check::{On, Options as CheckOptions, check};
-use girih::launch::program_schedule;
 use girih::launch::schedule_lookup;
-use girih::store::winners;
 use girih::store::{Store, Trial};
 use girih::subject::Subject;
 use girih::tune::search::{Budget, Strategy};
 use girih::tune::{By, Options, Progress, SiteOutcome, tune};
-use girih_core::facts::{Facts, TensorArg};
-use girih_core::lengths::Lengths;
+use girih_core::facts::Facts;
 use girih_core::registry::kernels;
-use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
-use girih_core::tile::Kernel;
-use girih_core::tile::access::bounded_axes;
 use girih_examples as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,27 +172,4 @@ fn an_interrupt_keeps_what_was_found() {
     assert!(outcome.counts.2 > 0, "candidates are left");
     assert_eq!(predict(&store, 0, usize::MAX).1, 2);
     std::fs::remove_dir_all(folder).expect("it was made above");
-}
-
-/// What a launch of packed, aligned tensors of these lengths promises; the best that one may where lengths are not known.
-fn facts_of(kernel: &Kernel, lengths: Option<&Lengths>) -> Facts {
-    let Some(Lengths(all)) = lengths else { return Facts::best(kernel) };
-    let args: Vec<Option<TensorArg>> = all.iter().map(|lens| lens.as_ref().map(|lens| TensorArg::packed(256, lens))).collect();
-    Facts::of_launch(&args, true).bounded(&bounded_axes(kernel), &args)
-}
-
-#[test]
-fn committed_winners_are_legal() {
-    for winner in winners::all().into_iter().filter(|w| w.facts != program_schedule::FACTS) {
-        let def = kernels().into_iter().find(|d| d.path() == winner.kernel);
-        let def = def.unwrap_or_else(|| panic!("winner of an unknown kernel: {winner}"));
-        let kernel = (def.build)().expect("a winner's kernel builds");
-        let schedule = parse_schedule(&kernel, &winner.schedule).unwrap_or_else(|e| panic!("{winner}: {e}"));
-        let target = Target::find(&winner.arch).unwrap_or_else(|| panic!("winner of an unknown architecture: {winner}"));
-        let facts = facts_of(&kernel, winner.lengths.as_ref());
-        let legal = girih_core::lower::check(&kernel, &facts, &schedule, target);
-        assert_eq!(legal, Ok(()), "{winner}");
-        let chosen = schedule_lookup::of_kernel(&kernel, &facts, winner.lengths.as_ref(), target, None);
-        assert!(chosen.iter().any(|(s, _)| *s == schedule), "{winner} is not found again");
-    }
 }

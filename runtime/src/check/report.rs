@@ -1,5 +1,6 @@
 //! What a check found.
 
+use crate::error::headline;
 use crate::subject::challenge::Sizes;
 use crate::subject::deviation::Deviation;
 use crate::subject::differences::{Difference, Mismatch};
@@ -84,9 +85,8 @@ impl Failure {
 
     /// Whether another failure is the same mistake, seen again.
     fn is(&self, other: &Failure) -> bool {
-        let headline = |f: &Failure| f.message.lines().next().unwrap_or_default().to_string();
         let schedule = |f: &Failure| f.run.as_ref().and_then(|r| r.schedule.clone());
-        headline(self) == headline(other) && (self.said_once || schedule(self) == schedule(other))
+        headline(&self.message) == headline(&other.message) && (self.said_once || schedule(self) == schedule(other))
     }
 }
 

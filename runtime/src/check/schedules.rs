@@ -11,7 +11,7 @@ use girih_core::target::Target;
 use girih_core::tile::Kernel;
 
 /// Ways to run a subject: each launch site naive, by default, by its winner or what was predicted here, and `options.schedules` samples. Sites with
-/// fewer candidates repeat theirs; what is illegal for the best facts is left out.
+/// fewer candidates repeat theirs; what is legal for no launch is left out.
 ///
 /// # Errors
 /// Why a kernel cannot be built, or that nothing is legal.
@@ -26,12 +26,11 @@ pub(super) fn sampled(subject: &Subject, target: &Target, options: &Options) -> 
 }
 
 fn site_schedules(kernel: &Kernel, target: &Target, options: &Options) -> Result<Vec<Schedule>, String> {
-    let facts = Facts::best(kernel);
-    let space = Space::new(kernel, &facts, target);
+    let space = Space::of_some_launch(kernel, target);
     // A check does not make a store.
     let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
     let here = schedule_lookup::predicted_device(target);
-    let committed = schedule_lookup::of_kernel(kernel, &facts, None, target, store.as_ref().map(|s| (s, here.as_str())))
+    let committed = schedule_lookup::of_kernel(kernel, &Facts::best(kernel), None, target, store.as_ref().map(|s| (s, here.as_str())))
         .into_iter()
         .map(|(schedule, _)| schedule);
     let naive = space.naive();

@@ -5,7 +5,6 @@ use crate::subject::Subject;
 use crate::subject::challenge::challenges;
 use crate::subject::names;
 use crate::subject::sites::wrong_first_choices;
-use girih_core::facts::Facts;
 use girih_core::registry::{KernelDef, kernels};
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
@@ -58,8 +57,7 @@ pub fn run(args: &Args) -> Result<(), String> {
                 continue;
             }
         };
-        let facts = Facts::best(&kernel);
-        let space = Space::new(&kernel, &facts, Target::h200());
+        let space = Space::of_some_launch(&kernel, Target::h200());
         let knobs: Vec<String> = kernel.knobs.iter().map(|k| format!("{}({})", k.kind.group(), k.name)).collect();
         let legal = args.legal.then(|| space.estimate(ESTIMATED));
         if args.json {

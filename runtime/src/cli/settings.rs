@@ -5,8 +5,8 @@ use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::subject::set::{self, Set};
 use crate::tune::launches::AtPerf;
-use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
+use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 
 /// A subject with its variants chosen, and the schedule of each of its launch sites, with where it comes from.
@@ -50,11 +50,11 @@ pub fn way_at(
         let of_program = || known.as_ref().and_then(|j| Some((j.schedule(name, &kernel)?, j.origin())));
         let own = launched.as_ref().map(|all| all[site].clone()).or_else(of_program);
         // The best schedule is that of a launch at the challenge's own size.
-        let at_own_size = at_perf.facts_of_site(site).filter(|_| preset == Preset::Best).cloned();
-        let facts = at_own_size.unwrap_or_else(|| Facts::best(&kernel));
+        let at_own_size = at_perf.facts_of_site(site).filter(|_| preset == Preset::Best);
+        let space = at_own_size.map_or_else(|| Space::of_some_launch(&kernel, target), |facts| Space::new(&kernel, facts, target));
         // Where one site is asked for, knobs that name no site are its own.
         let set = set.of_site(name).filter(|_| only.is_none_or(|only| only == name));
-        let chosen = show::schedule(&kernel, &facts, at_perf.of_site(site), target, preset, set, own);
+        let chosen = show::schedule(&space, at_perf.of_site(site), preset, set, own);
         schedules.push(chosen.map_err(|e| if names.len() > 1 { format!("{name}: {e}") } else { e })?);
     }
     Ok((subject, schedules))

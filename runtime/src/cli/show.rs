@@ -84,7 +84,7 @@ impl ValueEnum for Preset {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum FactsChoice {
-    /// Aligned, packed, divisible, small, not aliased.
+    /// Aligned, packed, divisible, small, not aliased; as fitting where the schedule is legal for such rows alone.
     Best,
     /// As best, and the rows that a block walks fit one tile of the schedule.
     Fitting,
@@ -120,15 +120,18 @@ pub fn run(args: &Args) -> Result<(), String> {
     let defs: Vec<(String, KernelDef)> = names.into_iter().zip(subject.program.sites()).collect();
     let show = |number: usize, site: &str, def: &KernelDef| -> Result<(), String> {
         let kernel = (def.build)().map_err(|e| e.to_string())?;
-        let facts = match args.facts {
-            FactsChoice::Best | FactsChoice::Fitting => Facts::best(&kernel),
-            FactsChoice::Packed => Facts::packed(&kernel, true),
-            FactsChoice::None => Facts::none(&kernel),
+        let space = match args.facts {
+            FactsChoice::Best | FactsChoice::Fitting => Space::of_some_launch(&kernel, target),
+            FactsChoice::Packed => Space::new(&kernel, &Facts::packed(&kernel, true), target),
+            FactsChoice::None => Space::new(&kernel, &Facts::none(&kernel), target),
         };
         let own = joint.as_ref().and_then(|j| Some((j.schedule(site, &kernel)?, j.origin())));
         let lengths = at_perf.of_site(number);
-        let (schedule, from) = schedule(&kernel, &facts, lengths, target, args.preset, set.of_site(site), own)?;
-        let facts = if args.facts == FactsChoice::Fitting { facts.fitting(&kernel, &schedule) } else { facts };
+        let (schedule, from) = schedule(&space, lengths, args.preset, set.of_site(site), own)?;
+        let facts = match args.facts {
+            FactsChoice::Fitting => space.facts().clone().fitting(&kernel, &schedule),
+            _ => space.facts_for(&schedule).unwrap_or_else(|_| space.facts().clone()),
+        };
         let (text, verdict) = level(&kernel, &facts, &schedule, target, (args.ir, args.after.as_deref()))?;
         if args.json {
             print_json(&json!({
@@ -193,24 +196,23 @@ fn measured_or_predicted(target: &Target) -> String {
 /// # Errors
 /// Settings that can't be read, or a schedule that is illegal, with the rule.
 pub fn schedule(
-    kernel: &Kernel,
-    facts: &Facts,
+    space: &Space,
     lengths: Option<&Lengths>,
-    target: &Target,
     preset: Preset,
     set: Option<&str>,
     own: Option<(Schedule, &'static str)>,
 ) -> Result<(Schedule, &'static str), String> {
-    let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, target).is_ok();
+    let (kernel, target) = (space.kernel(), space.target());
+    let legal = |s: &Schedule| space.check(s).is_ok();
     let (base, from) = match preset {
-        Preset::Rung(step) => (rung(kernel, facts, target, step)?, step.name()),
+        Preset::Rung(step) => (rung(space, step)?, step.name()),
         Preset::Default => (Schedule::default_of(kernel), Origin::Default.name()),
         _ if own.as_ref().is_some_and(|(s, _)| legal(s)) => own.expect("checked in the guard"),
         _ => {
             let store = Store::open_default().ok();
             let here = measured_or_predicted(target);
             let known = store.as_ref().map(|s| (s, here.as_str()));
-            let chosen = schedule_lookup::choose(kernel, facts, lengths, target, known, legal);
+            let chosen = schedule_lookup::choose(kernel, space.facts(), lengths, target, known, legal);
             chosen.map_or_else(|| (Schedule::default_of(kernel), Origin::Default.name()), |(s, o)| (s, o.name()))
         }
     };
@@ -221,12 +223,11 @@ pub fn schedule(
 }
 
 /// A rung of a kernel's ladder; kernels that multiply no tiles have the lowest one only.
-fn rung(kernel: &Kernel, facts: &Facts, target: &Target, step: Step) -> Result<Schedule, String> {
-    let space = Space::new(kernel, facts, target);
-    match Ladder::new(&space).map_err(|e| e.to_string())? {
+fn rung(space: &Space, step: Step) -> Result<Schedule, String> {
+    match Ladder::new(space).map_err(|e| e.to_string())? {
         Some(ladder) => Ok(ladder.rung(step).map_err(|e| format!("{e}, default, best"))?.clone()),
         None if step == Step::Naive => space.naive().map_err(|e| e.to_string()),
-        None => Err(format!("{} has no rung `{step}`: it multiplies no tiles; it has naive, default, best", kernel.name)),
+        None => Err(format!("{} has no rung `{step}`: it multiplies no tiles; it has naive, default, best", space.kernel().name)),
     }
 }
 

@@ -4,6 +4,7 @@
 //! choice does *alone*: over all pairs of trials that differ in this knob and in nothing else. Two knobs depend on each other where a step of
 //! the one pays at one choice of the other and not at another one; that is read off fours of trials that differ in these two knobs alone.
 
+use crate::error::headline;
 use crate::store::Status;
 use crate::tune::search::median;
 use girih_core::schedule::Choice;
@@ -224,13 +225,13 @@ fn fours<'a>(timed: &[Timed<'a>], first: usize, second: usize) -> BTreeMap<Corne
 fn rejected(points: &[Point]) -> Vec<Rejected> {
     let mut found: Vec<(String, Rejected)> = Vec::new();
     for point in points.iter().filter(|p| p.us.is_none()) {
-        let reason = point.reason.lines().next().unwrap_or("");
+        let reason = headline(&point.reason);
         // Reasons name the numbers of their own schedule.
         let words = reason.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty());
         let kind = format!("{} {}", point.status.name(), words.collect::<Vec<_>>().join("#"));
         match found.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, rejected)) => rejected.count += 1,
-            None => found.push((kind, Rejected { status: point.status, reason: reason.to_string(), count: 1 })),
+            None => found.push((kind, Rejected { status: point.status, reason: reason.clone(), count: 1 })),
         }
     }
     let mut found: Vec<Rejected> = found.into_iter().map(|(_, rejected)| rejected).collect();

@@ -5,13 +5,12 @@
 use crate::device::Device;
 use crate::launch::schedule_lookup::{self};
 use crate::store::{Store, default_folder};
-use girih_core::facts::Facts;
 use girih_core::lengths::Lengths;
 use girih_core::program::Program;
-use girih_core::registry::KernelDef;
 use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
+use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::fmt;
@@ -74,19 +73,23 @@ impl Joint {
     }
 
     /// The choice for each variant of a program, if these are its variants and the way that they choose is one for the target: each schedule
-    /// that is named for it is legal there, at least for the best of arguments. (A way for matrix units is none where they are missing.)
-    pub(crate) fn variants_on(&self, program: &Program, target: &Target) -> Option<Vec<bool>> {
-        let chosen = self.variants_of(program)?;
+    /// that is named for it is legal there for some launch. (A way for matrix units is none where they are missing.)
+    ///
+    /// # Errors
+    /// What it names that the program has not, or the launch site whose schedule no launch can run under, with the rule.
+    pub fn variants_on(&self, program: &Program, target: &Target) -> Result<Vec<bool>, String> {
+        let chosen = self.variants_of(program).ok_or("it names variants or launch sites that the program has not")?;
         if chosen.is_empty() {
-            return Some(chosen);
+            return Ok(chosen);
         }
         let way = program.with_variants(&chosen);
-        let legal = |(site, def): (&String, KernelDef)| {
-            let Ok(kernel) = (def.build)() else { return false };
-            let named = self.schedule(site, &kernel);
-            named.is_none_or(|s| girih_core::lower::check(&kernel, &Facts::best(&kernel), &s, target).is_ok())
-        };
-        way.site_names().iter().zip(way.sites()).all(legal).then_some(chosen)
+        for (site, def) in way.site_names().iter().zip(way.sites()) {
+            let kernel = (def.build)().map_err(|e| format!("{site}: {e}"))?;
+            if let Some(schedule) = self.schedule(site, &kernel) {
+                Space::of_some_launch(&kernel, target).check(&schedule).map_err(|e| format!("{site}: {e}"))?;
+            }
+        }
+        Ok(chosen)
     }
 
     /// The schedule of a launch site, if it names exactly the kernel's knobs.
@@ -140,7 +143,7 @@ pub(crate) fn variants_for(program: &Program, lengths: &Lengths, device: &Device
     let store = store.as_ref().map(|s| (s, name.as_str()));
     let known = schedule_lookup::of_program(program, Some(lengths), device.target(), store);
     let chosen =
-        known.iter().filter_map(|known| Joint::parse(&known.text).ok()).find_map(|joint| joint.variants_on(program, device.target()));
+        known.iter().filter_map(|known| Joint::parse(&known.text).ok()).find_map(|joint| joint.variants_on(program, device.target()).ok());
     chosen.unwrap_or_else(|| program.default_variants())
 }
 

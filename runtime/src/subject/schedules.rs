@@ -1,7 +1,7 @@
 //! The schedules of a subject: what is known for its program as a whole, and for each of its launch sites.
 
 use crate::launch::program_schedule::{FACTS, Joint, identity, is_joint};
-use crate::launch::schedule_lookup::{self, Origin};
+use crate::launch::schedule_lookup::{self, Known, Origin};
 use crate::store::{Store, TrialKey};
 use crate::subject::{Call, Subject};
 use crate::tune::launches::{Launch, promised};
@@ -9,6 +9,8 @@ use girih_core::lengths::Lengths;
 use girih_core::schedule::Schedule;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 impl Joint {
     /// The schedule of a subject whose variants are chosen.
@@ -34,6 +36,7 @@ pub fn key(subject: &Subject, call: &Call, device: &str, target: &Target) -> Tri
 
 /// The best schedule known for a program called with arguments of these lengths, without which it is one for the longest: of the
 /// store's for a device and the committed winners' the nearest. It is a proposal: each site's schedule is to be proved legal for its launch.
+/// What was measured on this architecture and can't be used any more is told once.
 pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store: Option<(&Store, &str)>) -> Option<(Joint, Subject)> {
     if !is_joint(&subject.source) {
         return None;
@@ -41,10 +44,32 @@ pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store
     let known = schedule_lookup::of_program(&subject.source, lengths, target, store);
     known.iter().find_map(|known| {
         let predicted = known.origin == Origin::Predicted;
-        let joint = Joint { predicted, distance: known.distance, ..Joint::parse(&known.text).ok()? };
-        let chosen = joint.variants_on(&subject.source, target)?;
-        Some((joint, subject.with_variants(&chosen)))
+        let usable = Joint::parse(&known.text).and_then(|joint| Ok((joint.variants_on(&subject.source, target)?, joint)));
+        match usable {
+            Ok((chosen, joint)) => Some((Joint { predicted, distance: known.distance, ..joint }, subject.with_variants(&chosen))),
+            Err(reason) => {
+                if known.distance.is_finite() {
+                    tell_of_unused(&subject.name, known, &reason);
+                }
+                None
+            }
+        }
     })
+}
+
+/// Tells, once for each, of a program's schedule that was measured on this architecture and is not used.
+fn tell_of_unused(name: &str, known: &Known, reason: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let told = format!(
+        "{name}: what was measured on this architecture ({}) is not used: {reason}\n  schedule: {}",
+        known.origin.name(),
+        known.text
+    );
+    if let Ok(mut all) = TOLD.lock()
+        && all.insert(told.clone())
+    {
+        eprintln!("{told}\n  help: tune it again, `autotune tune {name}`");
+    }
 }
 
 /// A schedule for each launch site of a subject, with where it came from: the program's own where it is legal and no schedule of the kernel was

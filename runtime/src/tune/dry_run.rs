@@ -4,7 +4,7 @@
 use super::launches::{self, Launch};
 use super::reduced::reduced;
 use crate::device::Device;
-use crate::error::Error;
+use crate::error::{Error, headline};
 use crate::launch::Argument;
 use crate::launch::program::{Runner, Witness};
 use crate::measure::bench::scaled_sizes;
@@ -272,7 +272,7 @@ pub fn found(dry_runs: &DryRuns, subject: &Subject, call: &Call, target: &Target
     };
     let (name, at) = (&subject.name, &dry_run.sizes);
     if let Some(Ended::Failed(why)) = &dry_run.ended {
-        let why = why.lines().next().unwrap_or_default();
+        let why = headline(why);
         return Ok((unread()?, Some(format!("{name} reads values back that are not known, {lower}: at {at}: {why}"))));
     }
     let Ok(found) = launches::launches_reading(&subject.program, call, &dry_run.read) else {

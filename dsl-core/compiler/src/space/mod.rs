@@ -13,17 +13,28 @@ use girih_ir::error::CompileError;
 use girih_ir::facts::Facts;
 use girih_ir::schedule::parse::Choices;
 use girih_ir::schedule::{Choice, Knob, KnobKind, Permutation, Schedule, ScheduleError, mix};
+use girih_ir::simt;
 use girih_ir::target::Target;
 use girih_ir::tile::Kernel;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
+/// What the launches of a space promise.
+#[derive(Clone, Debug)]
+enum Promise {
+    /// These facts.
+    Known(Facts),
+    /// The most that a launch can promise. A schedule is legal if it is so for tensors of any length, or else for those whose rows fit one of
+    /// its tiles ([`Facts::fitting`]).
+    OfSome(Facts),
+}
+
 /// The space of one kernel for given facts and target.
 #[derive(Clone, Debug)]
 pub struct Space<'a> {
     kernel: &'a Kernel,
-    facts: Facts,
+    promise: Promise,
     target: &'a Target,
     choices: Vec<Vec<Choice>>,
     /// What points lower to, by hash; `None` where they are illegal. Neighbouring points are compared often.
@@ -33,8 +44,17 @@ pub struct Space<'a> {
 impl<'a> Space<'a> {
     /// All choices that the author listed.
     pub fn new(kernel: &'a Kernel, facts: &Facts, target: &'a Target) -> Space<'a> {
+        Space::promised(kernel, Promise::Known(facts.clone()), target)
+    }
+
+    /// All choices that the author listed, legal where some launch can run under them: no launch is at hand.
+    pub fn of_some_launch(kernel: &'a Kernel, target: &'a Target) -> Space<'a> {
+        Space::promised(kernel, Promise::OfSome(Facts::best(kernel)), target)
+    }
+
+    fn promised(kernel: &'a Kernel, promise: Promise, target: &'a Target) -> Space<'a> {
         let choices = kernel.knobs.iter().map(|k| k.choices.clone()).collect();
-        Space { kernel, facts: facts.clone(), target, choices, codes: RefCell::default() }
+        Space { kernel, promise, target, choices, codes: RefCell::default() }
     }
 
     /// The space with other choices for some knobs, as a space expression gives them.
@@ -53,6 +73,17 @@ impl<'a> Space<'a> {
     /// The kernel.
     pub fn kernel(&self) -> &'a Kernel {
         self.kernel
+    }
+
+    /// The target.
+    pub fn target(&self) -> &'a Target {
+        self.target
+    }
+
+    /// What its launches promise.
+    pub fn facts(&self) -> &Facts {
+        let (Promise::Known(facts) | Promise::OfSome(facts)) = &self.promise;
+        facts
     }
 
     /// Points before legality: the product of the knobs' choices.
@@ -126,7 +157,7 @@ impl<'a> Space<'a> {
         if let Some(known) = self.codes.borrow().get(schedule) {
             return *known;
         }
-        let lowered = lower::lower(self.kernel, &self.facts, schedule, self.target).ok();
+        let lowered = self.lowered(schedule).ok();
         let code = lowered.map(|k| {
             let mut text = Hashed(0);
             for k in k.launches() {
@@ -145,12 +176,36 @@ impl<'a> Space<'a> {
 
     /// Whether a schedule gives a kernel: as [`Space::check`], and what lowering can't do yet is a refusal too.
     fn lowers(&self, schedule: &Schedule) -> Result<(), CompileError> {
-        lower::lower(self.kernel, &self.facts, schedule, self.target).map(|_| ())
+        self.lowered(schedule).map(|_| ())
+    }
+
+    fn lowered(&self, schedule: &Schedule) -> Result<simt::Kernel, CompileError> {
+        let lowered = |facts: &Facts| lower::lower(self.kernel, facts, schedule, self.target);
+        match &self.promise {
+            Promise::Known(facts) => lowered(facts),
+            Promise::OfSome(best) => lowered(best).or_else(|refused| self.fitting(schedule).map_or(Err(refused), |facts| lowered(&facts))),
+        }
+    }
+
+    /// The facts of launches whose rows fit a schedule's tiles, where those are more than the space's.
+    fn fitting(&self, schedule: &Schedule) -> Option<Facts> {
+        let Promise::OfSome(best) = &self.promise else { return None };
+        Some(best.clone().fitting(self.kernel, schedule)).filter(|facts| facts != best)
+    }
+
+    /// The facts under which a schedule is legal: the space's, or those of launches whose rows fit its tiles.
+    ///
+    /// # Errors
+    /// The schedule is legal under neither: why it is not under the space's.
+    pub fn facts_for(&self, schedule: &Schedule) -> Result<Facts, ScheduleError> {
+        let legal = |facts: &Facts| lower::check(self.kernel, facts, schedule, self.target);
+        let Err(refused) = legal(self.facts()) else { return Ok(self.facts().clone()) };
+        self.fitting(schedule).filter(|fitting| legal(fitting).is_ok()).ok_or(refused)
     }
 
     /// Whether a schedule can be lowered for the space's facts and target. It need not lie in the space.
     pub fn check(&self, schedule: &Schedule) -> Result<(), ScheduleError> {
-        lower::check(self.kernel, &self.facts, schedule, self.target)
+        self.facts_for(schedule).map(|_| ())
     }
 
     /// The schedule with knobs that have no effect set to their first value.
