@@ -123,8 +123,8 @@ impl Candidates for Recorded {
 struct Replay<'a>(&'a Recorded);
 
 impl Measure for Replay<'_> {
-    fn trial(&mut self, candidate: usize) -> Trial {
-        Trial {
+    fn trial(&mut self, candidate: usize) -> Option<Trial> {
+        Some(Trial {
             schedule: String::new(),
             status: Status::Measured,
             reason: String::new(),
@@ -133,7 +133,7 @@ impl Measure for Replay<'_> {
             registers: None,
             flaw: None,
             code: None,
-        }
+        })
     }
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
         candidates.iter().map(|c| vec![self.0.us[*c]; rounds]).collect()

@@ -220,15 +220,36 @@ impl WorkerMeasure {
 
     /// Times one schedule of the site, given by its short name, and checks it unless it takes longer than `limit_us`.
     pub fn trial(&mut self, schedule: &str, limit_us: Option<f64>) -> Trial {
-        let request = Request::Trial { schedules: self.way(schedule), limit_us };
-        let schedule = schedule.to_string();
-        let mut limit = self.left(self.limit);
-        let mut answer = self.ask(&request, limit);
-        if matches!(&answer, Err(Gone::Died(status)) if is_from_outside(status)) {
-            // Nothing that a candidate does looks like this: it is asked for again, once.
-            limit = self.left(self.limit);
-            answer = self.ask(&request, limit);
+        let (limit, answer) = self.asked_for(&Request::Trial { schedules: self.way(schedule), limit_us });
+        self.ended(schedule, limit, answer)
+    }
+
+    /// A few samples in microseconds of a schedule that takes no longer than `limit_us`, unchecked.
+    ///
+    /// # Errors
+    /// The trial of one that takes longer, or can't be timed at all.
+    pub fn glance(&mut self, schedule: &str, limit_us: f64) -> Result<Vec<f64>, Box<Trial>> {
+        match self.asked_for(&Request::Glance { schedules: self.way(schedule), limit_us }) {
+            (_, Ok(Reply::Promising { samples_us })) => Ok(samples_us),
+            (limit, answer) => Err(Box::new(self.ended(schedule, limit, answer))),
         }
+    }
+
+    /// What the worker answers about a candidate, and the time that it had.
+    fn asked_for(&mut self, request: &Request) -> (Duration, Result<Reply, Gone>) {
+        let limit = self.left(self.limit);
+        match self.ask(request, limit) {
+            // Nothing that a candidate does looks like this: it is asked for again, once.
+            Err(Gone::Died(status)) if is_from_outside(&status) => {
+                let limit = self.left(self.limit);
+                (limit, self.ask(request, limit))
+            }
+            answer => (limit, answer),
+        }
+    }
+
+    /// The trial that an answer ends.
+    fn ended(&self, schedule: &str, limit: Duration, answer: Result<Reply, Gone>) -> Trial {
         let (status, reason, samples_us) = match answer {
             Ok(Reply::Measured { samples_us, throttled }) => (Status::Measured, throttled.unwrap_or_default(), samples_us),
             Ok(Reply::Slow { samples_us }) => (Status::Slow, String::new(), samples_us),
@@ -240,6 +261,7 @@ impl WorkerMeasure {
             Err(Gone::TimedOut) => (Status::TimedOut, format!("no result after {} s", self.limit.as_secs()), Vec::new()),
             Err(Gone::Died(status)) => (Status::Crashed, format!("the worker process died ({status})"), Vec::new()),
         };
+        let schedule = schedule.to_string();
         Trial { schedule, status, reason, median_us: median(&samples_us), samples_us, registers: None, flaw: None, code: None }
     }
 
@@ -294,6 +316,17 @@ mod tests {
         let mut measure = worker(r#"read trial; case $trial in *'"limit_us":2.5'*) echo '{"slow":{"samples_us":[3.0]}}';; esac"#);
         let trial = measure.trial("T=2", Some(2.5));
         assert_eq!((trial.status, trial.median_us), (Status::Slow, Some(3.0)));
+    }
+
+    #[test]
+    fn a_glance_says_who_is_worth_a_trial() {
+        let script = r#"read one; case $one in *'{"glance":{"schedules":["T=2"],"limit_us":2.5}}'*) echo '{"promising":{"samples_us":[2.0]}}';; esac
+            read two; echo '{"slow":{"samples_us":[3.0]}}'"#;
+        let mut measure = worker(script);
+        assert_eq!(measure.glance("T=2", 2.5), Ok(vec![2.0]));
+        let trial = measure.glance("T=2", 2.5).expect_err("it is slow");
+        assert_eq!((trial.status, trial.median_us), (Status::Slow, Some(3.0)));
+        assert_eq!(measure.glance("T=2", 2.5).expect_err("the worker is gone").status, Status::Crashed);
     }
 
     #[test]

@@ -40,6 +40,11 @@ impl Demands {
         demands
     }
 
+    /// What small calls promise of one launch site.
+    pub fn small_of(&self, site: usize) -> Vec<Facts> {
+        self.small.iter().filter(|(at, _)| *at == site).map(|(_, facts)| facts.clone()).collect()
+    }
+
     /// All of them, those of the tuned call first.
     pub fn all(&self) -> impl Iterator<Item = &(usize, Facts)> {
         self.tuned.iter().chain(&self.small)

@@ -22,6 +22,7 @@ mod election;
 #[cfg(test)]
 mod faults;
 pub mod floor;
+mod glances;
 pub mod launches;
 mod model_ranking;
 mod order;

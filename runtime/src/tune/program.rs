@@ -45,6 +45,8 @@ pub(super) struct Sites {
     pub predicted: RefCell<HashMap<(usize, String), f64>>,
     /// Reduced calls, which the sites share.
     pub dry_runs: Arc<DryRuns>,
+    /// What trials launch.
+    pub demands: Demands,
 }
 
 /// Rounds over the sites: the first tries every candidate, later ones the best of each site again beside the others' new schedules.
@@ -176,15 +178,18 @@ impl Descent<'_> {
         let start = schedules::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
         let schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
         let (kernels, first): (Vec<Kernel>, Vec<Option<Schedule>>) = start.into_iter().map(|(s, kernel, _)| (kernel, Some(s))).unzip();
-        let sites = Sites { kernels, names: self.subject.program.site_names(), launches, predicted: RefCell::default(), dry_runs };
+        let demands = match worker {
+            Some(_) => Demands::of(self.subject, self.call, &small_calls(self.subject, SEED)?),
+            None => Demands::default(),
+        };
+        let names = self.subject.program.site_names();
+        let sites = Sites { kernels, names, launches, predicted: RefCell::default(), dry_runs, demands };
         let (Some(worker), By::Measurement(workers)) = (&mut worker, &self.options.by) else {
             return self.descend(&sites, schedules, None, progress);
         };
-        let small = small_calls(self.subject, SEED)?;
-        let demands = Demands::of(self.subject, self.call, &small);
         std::thread::scope(|scope| {
             let threads = cores::cores().saturating_sub(1).max(1);
-            let compiling = Compiling::begin(scope, threads, (&sites.kernels, &first), &demands, (target, workers.compile));
+            let compiling = Compiling::begin(scope, threads, (&sites.kernels, &first), &sites.demands, (target, workers.compile));
             progress.doing("making inputs, and the naive schedule's result to compare with");
             let ready_by = self.clock.ready_by(&self.options.budget, self.ways_left);
             let found = worker.ready(ready_by).and_then(|()| {

@@ -15,6 +15,13 @@ pub enum Request {
         /// Microseconds that it may take; what is slower need not be checked.
         limit_us: Option<f64>,
     },
+    /// Time one way to run the program, too few times for more than whether it is worth a trial.
+    Glance {
+        /// A schedule per launch site.
+        schedules: Vec<String>,
+        /// Microseconds that it may take.
+        limit_us: f64,
+    },
     /// Time several ways to run the program in turn.
     Interleaved {
         /// Ways, each a schedule per launch site.
@@ -70,6 +77,11 @@ pub enum Reply {
         /// That none of them counts, and why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         throttled: Option<String>,
+    },
+    /// Fast enough for a trial, and not checked yet.
+    Promising {
+        /// In the order in which they were taken.
+        samples_us: Vec<f64>,
     },
     /// Slower than the limit, and not checked.
     Slow {

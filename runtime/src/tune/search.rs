@@ -65,8 +65,9 @@ impl Strategy {
 
 /// Measures candidates, given by their place in the space. A worker process, a model, or a recording.
 pub trait Measure {
-    /// Times one candidate, and checks it unless it is much slower than the best so far.
-    fn trial(&mut self, candidate: usize) -> Trial;
+    /// Times one candidate, and checks it unless it is much slower than the best so far. `None` where the check has to wait for something:
+    /// the candidate comes again when it is ready.
+    fn trial(&mut self, candidate: usize) -> Option<Trial>;
 
     /// Whether a trial of a candidate would begin at once: it is compiled.
     fn ready(&self, _candidate: usize) -> bool {
@@ -215,6 +216,10 @@ pub fn search(
         let trial = measure.trial(candidate);
         waiting = Instant::now();
         trying += waiting - begun;
+        let Some(trial) = trial else {
+            queue.done.remove(&candidate);
+            continue;
+        };
         // A trial that the user's interrupt killed says nothing about its candidate.
         if observer.stopped() && trial.status == Status::Crashed {
             left += 1;

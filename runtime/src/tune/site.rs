@@ -3,7 +3,7 @@
 use super::ahead::Ahead;
 use super::client::WorkerMeasure;
 use super::clock::reserve;
-use super::demands::Compiling;
+use super::demands::{CUBIN, Compiling};
 use super::early::Early;
 use super::launches::Launch;
 use super::pool::Pool;
@@ -14,6 +14,7 @@ use super::trials::{First, Inner, Log, Trials, eligible_us};
 use super::{Among, By, Options, Progress, SiteOutcome, code, digest, program, search};
 use crate::compile::Compiled;
 use crate::compile::nvrtc::compile_until;
+use crate::error::headline;
 use crate::launch::program_schedule::Joint;
 use crate::measure::acceptance::Acceptance;
 use crate::store::winners;
@@ -130,15 +131,17 @@ impl Site<'_> {
         let unknown = order.iter().filter(|c| pool.known(**c).is_none()).map(|c| pool.get(*c).schedule).collect();
         let (later, announced) = channel();
         pool.announce(later);
-        let ahead = Ahead::new((self.kernel, self.target), &self.launch.facts, unknown, announced);
+        let compile = if let By::Measurement(workers) = &self.options.by { workers.compile } else { CUBIN };
+        let facts = (&self.launch.facts, self.program.demands.small_of(self.launch.site));
+        let ahead = Ahead::new((self.kernel, self.target, compile), facts, unknown, announced);
         let outcome = std::thread::scope(|scope| {
             ahead.start(scope);
             let inner = worker.map_or(Inner::Model(&prediction), Inner::Worker);
             let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
             let first = parse_schedule(self.kernel, first).ok().filter(|f| pool.place(f).is_some_and(|at| pool.known(at).is_none()));
             let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time));
-            let (twins, raced, throttled) = Default::default();
-            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, raced, throttled };
+            let (twins, glances, raced, throttled) = Default::default();
+            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, glances, raced, throttled };
             let outcome =
                 search::search(&order, &mut *self.options.strategy.walk(), &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();
@@ -302,7 +305,7 @@ impl Site<'_> {
     ) -> SiteOutcome {
         let mut dropped = BTreeMap::new();
         for t in trials.iter().filter(|t| t.median_us.is_none()) {
-            *dropped.entry(format!("{}: {}", t.status.name(), t.reason.lines().next().unwrap_or(""))).or_default() += 1;
+            *dropped.entry(format!("{}: {}", t.status.name(), headline(&t.reason))).or_default() += 1;
         }
         let time = |name: &str| trials.iter().rev().find(|t| t.schedule == name).and_then(|t| t.median_us);
         let naive_us = naive.and_then(|n| time(&n.short(self.kernel)));

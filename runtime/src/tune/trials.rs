@@ -3,7 +3,8 @@
 use super::Progress;
 use super::ahead::Ahead;
 use super::client::WorkerMeasure;
-use super::pool::Pool;
+use super::glances::{Glances, Next};
+use super::pool::{Candidate, Pool};
 use super::predict::Prediction;
 use super::search::{Measure, Observer};
 use super::site::Site;
@@ -12,9 +13,6 @@ use girih_core::schedule::Schedule;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// What takes this much longer than the best so far is not checked: it can't win.
-const SLOW: f64 = 1.25;
 
 /// What gives the times of a site's candidates.
 pub(super) enum Inner<'a> {
@@ -34,6 +32,8 @@ pub(super) struct Trials<'a> {
     pub first: Option<First>,
     /// What was tried, by its machine code.
     pub twins: Twins,
+    /// What is worth a trial that was not made yet.
+    pub glances: Glances,
     /// The samples of the final comparison.
     pub raced: HashMap<usize, Vec<f64>>,
     /// That some of these do not count, and why.
@@ -80,19 +80,22 @@ impl First {
 }
 
 impl Measure for Trials<'_> {
-    fn trial(&mut self, candidate: usize) -> Trial {
+    fn trial(&mut self, candidate: usize) -> Option<Trial> {
         let candidate = self.pool.get(candidate);
-        let limit_us = self.best_us.map(|us| us * SLOW);
         let mut trial = match &mut self.inner {
             Inner::Worker(worker) => {
                 let code = self.site.machine_code(&candidate.schedule);
                 let twin = code.and_then(|code| self.twins.of(code, &candidate.name));
-                let trial = twin.unwrap_or_else(|| worker.trial(&candidate.name, limit_us));
+                let trial = match twin {
+                    Some(twin) => twin,
+                    None => checked(worker, &mut self.glances, self.ahead, &candidate, self.best_us)?,
+                };
                 code.into_iter().for_each(|code| self.twins.add(code, &trial));
                 trial
             }
             Inner::Model(prediction) => prediction.trial(&candidate.schedule),
         };
+        self.glances.remove(&candidate.schedule);
         self.ahead.tried();
         self.first.take_if(|first| first.schedule == candidate.schedule);
         self.site.describe(&candidate.schedule, &mut trial);
@@ -102,7 +105,7 @@ impl Measure for Trials<'_> {
         {
             *self.site.mistake.borrow_mut() = Some(mistake);
         }
-        trial
+        Some(trial)
     }
 
     fn settled(&self) -> bool {
@@ -113,7 +116,12 @@ impl Measure for Trials<'_> {
         match self.inner {
             Inner::Worker(_) => {
                 let schedule = self.pool.get(candidate).schedule;
-                self.first.as_ref().is_none_or(|first| first.lets(&schedule)) && self.ahead.is_done(&schedule)
+                match self.glances.next(&schedule, self.best_us) {
+                    Some(Next::Slow) => true,
+                    Some(Next::Wait) => false,
+                    Some(Next::Check) => self.ahead.is_checkable(&schedule) || !self.ahead.is_asked_for(&schedule),
+                    None => self.first.as_ref().is_none_or(|first| first.lets(&schedule)) && self.ahead.is_done(&schedule),
+                }
             }
             Inner::Model(_) => true,
         }
@@ -133,6 +141,34 @@ impl Measure for Trials<'_> {
             // A prediction does not change when it is made again.
             Inner::Model(_) => vec![Vec::new(); candidates.len()],
         }
+    }
+}
+
+/// The trial of a candidate; `None` where it is worth one, and what its check launches is not compiled yet. Who comes again before that waits
+/// for the compiler.
+fn checked(
+    worker: &mut WorkerMeasure,
+    glances: &mut Glances,
+    ahead: &Ahead,
+    Candidate { schedule, name }: &Candidate,
+    best_us: Option<f64>,
+) -> Option<Trial> {
+    let limit_us = best_us.map(Glances::limit);
+    let at_once = limit_us.is_none() || ahead.is_checkable(schedule) || ahead.is_asked_for(schedule);
+    if !at_once && glances.us(schedule).is_none() {
+        match worker.glance(name, limit_us.unwrap_or(f64::INFINITY)) {
+            Ok(samples_us) => glances.add(schedule, samples_us),
+            Err(trial) => return Some(*trial),
+        }
+    }
+    match glances.next(schedule, best_us) {
+        Some(Next::Slow) => Some(glances.slow(schedule, name)),
+        Some(Next::Check) if !at_once => {
+            ahead.ask_for_check(schedule, glances.us(schedule).unwrap_or_default());
+            None
+        }
+        Some(Next::Wait) if !at_once => None,
+        _ => Some(worker.trial(name, limit_us)),
     }
 }
 
@@ -177,8 +213,17 @@ impl Observer for Log<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::by_shell;
+    use super::super::search::Budget;
+    use super::super::tune;
     use super::*;
+    use crate::subject::challenge::Sizes;
+    use girih::prelude::*;
+    use girih_core::facts::Facts;
     use girih_core::schedule::Choice;
+    use girih_core::target::Target;
+    use girih_core::tile::Kernel;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn the_same_machine_code_is_measured_once() {
@@ -214,5 +259,59 @@ mod tests {
         assert!(first.lets(&schedule(1)) && !first.lets(&schedule(2)), "half of the time is over");
         let patient = First::among(schedule(1), None);
         assert!(patient.lets(&schedule(1)) && !patient.lets(&schedule(2)));
+    }
+
+    /// The same.
+    #[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 2, 4]))]
+    pub fn same(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+        for t in y.tiles([T]) {
+            y.store(t, x.load(t));
+        }
+    }
+
+    #[program]
+    pub fn copies(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+        same(x, y);
+    }
+
+    /// What small calls launch takes its time.
+    fn slow_for_small(_kernel: &Kernel, facts: &Facts, _schedule: &Schedule, _target: &Target) {
+        let small = facts.tensors.iter().flatten().any(|tensor| tensor.lens[0] < 8);
+        std::thread::sleep(Duration::from_millis(if small { 300 } else { 1 }));
+    }
+
+    struct Told(Vec<(String, Status)>);
+
+    impl Progress for Told {
+        fn begin(&mut self, _site: &str, _candidates: usize, _known: usize) {}
+        fn tried(&mut self, trial: &Trial) {
+            self.0.push((trial.schedule.clone(), trial.status));
+        }
+        fn note(&mut self, _text: &str) {}
+    }
+
+    #[test]
+    fn others_are_looked_at_while_a_check_is_compiled() {
+        let folder = by_shell::folder("glances");
+        let (store, log) = (by_shell::store(&folder), folder.join("log"));
+        let script = format!(
+            r#"read setup; echo '"ready"'
+            while read line; do echo "$line" >> {}; case $line in
+            *interleaved*) echo '{{"interleaved":{{"samples_us":[[],[]]}}}}';;
+            *glance*) echo '{{"promising":{{"samples_us":[3.0]}}}}';;
+            *) echo '{{"measured":{{"samples_us":[3.0]}}}}';; esac; done"#,
+            log.display()
+        );
+        let options = by_shell::options(script, slow_for_small, Budget { time: None, trials: None });
+        let mut told = Told(Vec::new());
+        let (subject, sizes) = (by_shell::copying(copies::Program::def), Sizes::parse("N=100000000").expect("a size"));
+        tune(&subject, &sizes, &options, &store, &AtomicBool::new(false), &mut told).unwrap_or_else(|e| panic!("{e}"));
+        let asked = std::fs::read_to_string(&log).expect("it was asked");
+        std::fs::remove_dir_all(folder).expect("its own folder");
+        assert!(told.0.len() >= 6 && told.0.iter().all(|(_, status)| *status == Status::Measured), "{:?}", told.0);
+        // Those that were glanced at have their trials behind glances at others.
+        let kinds: Vec<&str> = asked.lines().map(|line| if line.contains("glance") { "glance" } else { "trial" }).collect();
+        assert!(kinds.windows(2).any(|two| two == ["glance", "glance"]), "{asked}");
+        assert_eq!(kinds.iter().filter(|kind| **kind == "glance").count() + 1, told.0.len(), "{asked}");
     }
 }

@@ -51,6 +51,9 @@ pub fn serve() -> Result<(), String> {
             Err(reason) => Reply::Lost { reason },
         },
         (Request::Trial { schedules, limit_us }, Some(worker)) => worker.trial(&schedules, limit_us),
+        (Request::Glance { schedules, limit_us }, Some(worker)) => {
+            worker.glance(&schedules, limit_us).map_or_else(|reply| reply, |samples_us| Reply::Promising { samples_us })
+        }
         (Request::Interleaved { ways, rounds, limit_ms }, Some(worker)) => {
             worker.interleaved(&ways, rounds, Duration::from_millis(limit_ms))
         }
@@ -166,33 +169,34 @@ impl Worker {
     }
 
     fn trial(&mut self, schedules: &[String], limit_us: Option<f64>) -> Reply {
-        if let Err(reason) = self.hear(Duration::ZERO) {
-            return Reply::Lost { reason };
-        }
-        if let Err(reply) = self.take(schedules) {
-            return reply;
-        }
         // Most candidates are slow; checking them would take most of the time.
-        let mut left = self.demands.clone();
-        if let Some(limit_us) = limit_us {
-            left.tuned.clear();
-            match self.tuned.1.restore().and_then(|()| self.sample(1 + HASTY)) {
-                // Who was throttled is not called slow for it.
-                Ok(Taken { value, throttled: None }) if value[1..].iter().all(|us| *us > limit_us) => {
-                    return Reply::Slow { samples_us: value[1..].to_vec() };
-                }
-                Ok(_) => {}
-                Err(e) => return failed(&e),
-            }
-        }
-        self.compile(&left);
-        if let Err(reply) = self.check() {
-            return reply;
-        }
-        match self.samples() {
-            Ok(Taken { value, throttled }) => Reply::Measured { samples_us: value, throttled },
-            Err(e) => failed(&e),
-        }
+        let looked_at = match limit_us {
+            Some(limit_us) => self.glance(schedules, limit_us).map(|_| ()),
+            None => self.begin(schedules),
+        };
+        let timed = looked_at.and_then(|()| {
+            let tuned = if limit_us.is_some() { Vec::new() } else { self.demands.tuned.clone() };
+            self.compile(&Demands { tuned, small: self.demands.small.clone() });
+            self.check()?;
+            self.samples().map_err(|e| failed(&e))
+        });
+        timed.map_or_else(|reply| reply, |Taken { value, throttled }| Reply::Measured { samples_us: value, throttled })
+    }
+
+    /// A few samples of a way that is fast enough for a trial.
+    fn glance(&mut self, schedules: &[String], limit_us: f64) -> Result<Vec<f64>, Reply> {
+        self.begin(schedules)?;
+        let taken = self.tuned.1.restore().and_then(|()| self.sample(1 + HASTY)).map_err(|e| failed(&e))?;
+        let samples_us = taken.value[1..].to_vec();
+        // Who was throttled is not called slow for it.
+        let slow = taken.throttled.is_none() && samples_us.iter().all(|us| *us > limit_us);
+        if slow { Err(Reply::Slow { samples_us }) } else { Ok(samples_us) }
+    }
+
+    /// Goes on to a way to run the program.
+    fn begin(&mut self, schedules: &[String]) -> Result<(), Reply> {
+        self.hear(Duration::ZERO).map_err(|reason| Reply::Lost { reason })?;
+        self.take(schedules)
     }
 
     fn interleaved(&mut self, ways: &[Vec<String>], rounds: usize, limit: Duration) -> Reply {

@@ -97,7 +97,8 @@ fn tuned(
 #[test]
 fn what_is_known_best_is_compiled_while_inputs_are_made() {
     let (told, ready) = tuned("at-once", copies::Program::def, 1.0, at_once);
-    let compiled = AT_ONCE.lock().unwrap().clone();
+    // The search compiles its candidates when the set-up is there.
+    let compiled: Vec<(f64, String)> = AT_ONCE.lock().unwrap().iter().filter(|(at, _)| *at < ready).cloned().collect();
     assert!(
         compiled.len() >= 2 && compiled.iter().all(|(_, schedule)| schedule == "T=64 C=2"),
         "the tuned call and a small one: {compiled:?}"

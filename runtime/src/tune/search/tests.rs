@@ -16,9 +16,9 @@ struct Recording {
 }
 
 impl Measure for Recording {
-    fn trial(&mut self, candidate: usize) -> Trial {
+    fn trial(&mut self, candidate: usize) -> Option<Trial> {
         self.asked.push(candidate);
-        trial(self.first[candidate])
+        Some(trial(self.first[candidate]))
     }
     fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
         candidates.iter().map(|c| vec![self.again[*c]; rounds]).collect()
@@ -118,9 +118,9 @@ fn what_is_not_accepted_wins_only_where_nothing_is() {
 fn what_there_was_no_time_for_is_left() {
     struct Late;
     impl Measure for Late {
-        fn trial(&mut self, candidate: usize) -> Trial {
+        fn trial(&mut self, candidate: usize) -> Option<Trial> {
             let late = Trial { status: Status::Untried, ..trial(None) };
-            if candidate == 0 { late } else { trial(Some(3.0)) }
+            Some(if candidate == 0 { late } else { trial(Some(3.0)) })
         }
         fn interleaved(&mut self, candidates: &[usize], _rounds: usize) -> Vec<Vec<f64>> {
             vec![Vec::new(); candidates.len()]
@@ -135,9 +135,9 @@ fn what_is_compiled_goes_before_what_is_not() {
     /// The first is compiled after two trials, the second never.
     struct Compiled(Vec<usize>);
     impl Measure for Compiled {
-        fn trial(&mut self, candidate: usize) -> Trial {
+        fn trial(&mut self, candidate: usize) -> Option<Trial> {
             self.0.push(candidate);
-            trial(Some(3.0))
+            Some(trial(Some(3.0)))
         }
         fn ready(&self, candidate: usize) -> bool {
             candidate > 1 || candidate == 0 && self.0.len() >= 2
@@ -158,6 +158,32 @@ fn what_is_compiled_goes_before_what_is_not() {
     let budget = Budget { trials: Some(2), ..FREE };
     let outcome = search(&[0, 1, 2, 3], &listed(vec![], &[]), budget, &mut measure, &mut Log::default());
     assert_eq!((measure.0, outcome.tried, outcome.left), (vec![2, 3], 2, 2));
+}
+
+/// Others are tried while what a check launches is compiled.
+#[test]
+fn what_waits_for_its_check_comes_again() {
+    /// The first was looked at, and may be checked after two other trials.
+    struct Checks(Vec<usize>);
+    impl Measure for Checks {
+        fn trial(&mut self, candidate: usize) -> Option<Trial> {
+            self.0.push(candidate);
+            (candidate > 0 || self.0.len() > 1).then(|| trial(Some([2.0, 3.0, 4.0, 5.0][candidate])))
+        }
+        fn ready(&self, candidate: usize) -> bool {
+            candidate > 0 || [0, 3].contains(&self.0.len())
+        }
+        fn interleaved(&mut self, candidates: &[usize], _rounds: usize) -> Vec<Vec<f64>> {
+            vec![Vec::new(); candidates.len()]
+        }
+    }
+    let mut measure = Checks(Vec::new());
+    let outcome = search(&[0, 1, 2, 3], &listed(vec![], &[]), FREE, &mut measure, &mut Log::default());
+    assert_eq!((measure.0, outcome), (vec![0, 1, 2, 0, 3], Outcome { best: Some((0, 2.0)), tried: 4, left: 0 }));
+    // What was not checked when the time was over is left.
+    let mut measure = Checks(Vec::new());
+    let outcome = search(&[0, 1, 2], &listed(vec![], &[]), Budget { trials: Some(1), ..FREE }, &mut measure, &mut Log::default());
+    assert_eq!((measure.0, outcome), (vec![0, 1], Outcome { best: Some((1, 3.0)), tried: 1, left: 2 }));
 }
 
 #[test]
@@ -214,8 +240,8 @@ fn slow_candidates_do_not_delay_the_walk() {
     };
     struct MostlySlow<'t>(&'t dyn Fn(usize) -> Trial);
     impl Measure for MostlySlow<'_> {
-        fn trial(&mut self, candidate: usize) -> Trial {
-            (self.0)(candidate)
+        fn trial(&mut self, candidate: usize) -> Option<Trial> {
+            Some((self.0)(candidate))
         }
         fn interleaved(&mut self, _: &[usize], _: usize) -> Vec<Vec<f64>> {
             Vec::new()
@@ -285,8 +311,8 @@ fn the_race_gives_samples_to_those_that_need_them() {
         round: usize,
     }
     impl Measure for Drifting {
-        fn trial(&mut self, candidate: usize) -> Trial {
-            trial(Some(self.truth[candidate]))
+        fn trial(&mut self, candidate: usize) -> Option<Trial> {
+            Some(trial(Some(self.truth[candidate])))
         }
         fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
             candidates.iter().for_each(|c| self.taken[*c] += rounds);
@@ -308,8 +334,8 @@ fn the_race_gives_samples_to_those_that_need_them() {
 fn a_race_that_fails_leaves_the_first_times() {
     struct Failing;
     impl Measure for Failing {
-        fn trial(&mut self, candidate: usize) -> Trial {
-            trial(Some([3.0, 2.9][candidate]))
+        fn trial(&mut self, candidate: usize) -> Option<Trial> {
+            Some(trial(Some([3.0, 2.9][candidate])))
         }
         fn interleaved(&mut self, candidates: &[usize], _: usize) -> Vec<Vec<f64>> {
             vec![Vec::new(); candidates.len()]
