@@ -12,6 +12,7 @@ use super::{By, Options, Progress, SEED, SiteOutcome};
 use crate::compile::nvrtc::compile_until;
 use crate::cores;
 use crate::launch::program_schedule::{self, Joint};
+use crate::launch::schedule_lookup::Origin;
 use crate::store::{Elected, Status, Store, Trial};
 use crate::subject::challenge::Sizes;
 use crate::subject::schedules;
@@ -47,6 +48,8 @@ pub(super) struct Sites {
     pub dry_runs: Arc<DryRuns>,
     /// What trials launch.
     pub demands: Demands,
+    /// By site, whether its first schedule is what the author listed first: nobody has measured it.
+    pub of_author: Vec<bool>,
 }
 
 /// Rounds over the sites: the first tries every candidate, later ones the best of each site again beside the others' new schedules.
@@ -177,13 +180,14 @@ impl Descent<'_> {
         self.tell_unreached(&launches, progress);
         let start = schedules::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
         let schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
+        let of_author = start.iter().map(|(_, _, origin)| *origin == Origin::Default.name()).collect();
         let (kernels, first): (Vec<Kernel>, Vec<Option<Schedule>>) = start.into_iter().map(|(s, kernel, _)| (kernel, Some(s))).unzip();
         let demands = match worker {
             Some(_) => Demands::of(self.subject, self.call, &small_calls(self.subject, SEED)?),
             None => Demands::default(),
         };
         let names = self.subject.program.site_names();
-        let sites = Sites { kernels, names, launches, predicted: RefCell::default(), dry_runs, demands };
+        let sites = Sites { kernels, names, launches, predicted: RefCell::default(), dry_runs, demands, of_author };
         let (Some(worker), By::Measurement(workers)) = (&mut worker, &self.options.by) else {
             return self.descend(&sites, schedules, None, progress);
         };

@@ -118,7 +118,7 @@ impl Site<'_> {
         }
         let others_us = self.others_us(&ways)?;
         let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways);
-        let prediction = prediction.beside(others_us).sharing(&self.program.dry_runs).until(self.budget.time.map(|t| begun + t));
+        let prediction = prediction.beside(others_us).sharing(&self.program.dry_runs).until(self.budget.time.map(|t| begun + t + t / 20));
         let naive = space.naive().ok();
         if let Some(Among::Shard(shard)) = self.options.among {
             pool.deal(shard);
@@ -134,12 +134,13 @@ impl Site<'_> {
         let compile = if let By::Measurement(workers) = &self.options.by { workers.compile } else { CUBIN };
         let facts = (&self.launch.facts, self.program.demands.small_of(self.launch.site));
         let ahead = Ahead::new((self.kernel, self.target, compile), facts, unknown, announced);
+        let of_author = self.program.of_author[self.launch.site];
         let outcome = std::thread::scope(|scope| {
             ahead.start(scope);
             let inner = worker.map_or(Inner::Model(&prediction), Inner::Worker);
             let time = self.budget.time.map(|t| t.saturating_sub(begun.elapsed() + reserve(t)));
             let first = parse_schedule(self.kernel, first).ok().filter(|f| pool.place(f).is_some_and(|at| pool.known(at).is_none()));
-            let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time));
+            let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time, !of_author));
             let (twins, glances, raced, throttled) = Default::default();
             let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, glances, raced, throttled };
             let outcome =
@@ -147,20 +148,22 @@ impl Site<'_> {
             ahead.stop();
             // What is still being compiled is of no use to anybody.
             compile_until(Some(Instant::now()));
-            // What was known best is not given up for what is perhaps slower.
-            let untried = measure.first.is_some() && time.is_some() && !self.stop.load(Ordering::Relaxed);
+            let plainest = outcome.best.is_none_or(|(best, _)| Some(pool.get(best).schedule) == naive);
+            let missed = measure.first.as_ref().is_some_and(|first| first.is_missed(plainest));
+            let untried = missed && time.is_some() && !self.stop.load(Ordering::Relaxed);
             (untried, Outcome { best: outcome.best.filter(|_| !untried), ..outcome }, measure.raced, measure.throttled)
         });
         let (untried, outcome, raced, throttled) = outcome;
         if untried {
-            log.progress.note(&format!("{}: there was no time for {first}, which is known best", self.program.names[self.launch.site]));
+            let (site, why) = (&self.program.names[self.launch.site], if of_author { "listed first" } else { "known best" });
+            log.progress.note(&format!("{site}: there was no time for {first}, which is {why}"));
         }
         compile_until(self.end);
         let (trials, error) = (std::mem::take(&mut log.trials), log.error.take().or(self.mistake.take()));
         match error {
             Some(e) => Err(e),
             None => {
-                let streaming = self.streaming(&outcome, &pool, schedules, &trials);
+                let streaming = self.streaming(&outcome, &pool, schedules, &trials, self.budget.time.map(|t| begun + t));
                 // A program of several launches is elected as a whole, for one set of lengths: there the one schedule has to do for all.
                 let alone = self.program.names.len() == 1;
                 let instead = streaming.as_ref().filter(|_| !alone).and_then(|s| Some((pool.named(&s.schedule)?, s.tuned_us)));
@@ -240,14 +243,24 @@ impl Site<'_> {
         Some(fnv1a64(launches.as_bytes()) ^ fnv1a64(compiled.cubin.as_ref()?).rotate_left(1))
     }
 
-    /// What streams large tensors best of the candidates that are about as fast as the winner, where the tuned size is small.
-    fn streaming(&self, outcome: &Outcome, pool: &Pool, schedules: &[String], trials: &[Trial]) -> Option<Streaming> {
+    /// What streams large tensors best of the candidates that are about as fast as the winner, where the tuned size is small, if that is
+    /// known in time (`by`): other searches go on then.
+    fn streaming(&self, outcome: &Outcome, pool: &Pool, schedules: &[String], trials: &[Trial], by: Option<Instant>) -> Option<Streaming> {
         let (By::Measurement(_), Some((best, us))) = (&self.options.by, outcome.best) else { return None };
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
         let (place, winner) = ((self.launch.site, schedules), pool.get(best).name);
-        streaming_choice::streaming(self.subject, self.sizes, self.target.l2 as f64, self.options, place, (&winner, us), trials, self.end)
+        streaming_choice::streaming(
+            self.subject,
+            self.sizes,
+            self.target.l2 as f64,
+            self.options,
+            place,
+            (&winner, us),
+            trials,
+            [by, self.end].into_iter().flatten().min(),
+        )
     }
 
     /// What the model gives the other launch sites under these schedules; 0 where times are measured.
