@@ -131,6 +131,7 @@ impl Error {
 }
 
 /// What went wrong in one line: a message's first line, and of one that ends with a colon the line behind it, too.
+#[cfg(feature = "tune")]
 pub(crate) fn headline(message: &str) -> String {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();
@@ -151,7 +152,7 @@ fn hint(name: &str) -> &'static str {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tune"))]
 mod tests {
     use super::headline;
 
