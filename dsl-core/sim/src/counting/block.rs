@@ -84,8 +84,8 @@ pub(super) struct Machine<'a> {
     stored: HashMap<(usize, u64), u8>,
     block: u32,
     count: Count,
-    /// When the last bulk copy arrives.
-    bulk: f64,
+    /// When the copies of each phase of a barrier of phases arrive, by its place.
+    phases: HashMap<u64, Vec<f64>>,
     /// Integer divisions of what all lanes have in common, and what by.
     pub(super) divisions: Vec<(u64, u64)>,
     division_at: Vec<bool>,
@@ -130,7 +130,7 @@ impl<'a> Machine<'a> {
             stored: HashMap::new(),
             block: 0,
             count: Count::zero(program.kernel.params.len()),
-            bulk: 0.0,
+            phases: HashMap::new(),
             divisions: Vec::new(),
             division_at,
         }
@@ -158,7 +158,7 @@ impl<'a> Machine<'a> {
         self.stored.clear();
         self.shared.fill(0);
         self.divisions.clear();
-        self.bulk = 0.0;
+        self.phases.clear();
         self.count = Count::zero(self.program.kernel.params.len());
         self.warps.iter_mut().flatten().for_each(|w| w.restart());
         let mut running = true;

@@ -98,10 +98,12 @@ fn uses(op: &Op) -> Uses {
         Op::BulkCopy(step) => {
             place(&mut u, &step.shared, Some(step.bytes));
             place(&mut u, &step.global, None);
+            place(&mut u, &step.barrier, None);
             (u.from, u.to) = (Some(step.global.space), Some(step.shared.space));
         }
         Op::TensorCopy(step) => {
             place(&mut u, &step.shared, None);
+            place(&mut u, &step.barrier, None);
             u.always.extend(&step.at);
             (u.from, u.to) = (Some(Space::Global(step.map)), Some(step.shared.space));
         }
@@ -128,6 +130,7 @@ fn uses(op: &Op) -> Uses {
             (u.sets, u.from) = (Some(sum), Some(step.b.place.space));
             u.reads = [sum].into_iter().chain(left).collect();
         }
+        Op::AsyncArrive { barrier } | Op::MbarrierArrive { barrier, .. } | Op::MbarrierWait { barrier, .. } => place(&mut u, barrier, None),
         Op::Check { .. }
         | Op::Forget { .. }
         | Op::Else { .. }
@@ -139,10 +142,7 @@ fn uses(op: &Op) -> Uses {
         | Op::Fence { .. }
         | Op::AsyncCommit
         | Op::AsyncWait { .. }
-        | Op::AsyncArrive { .. }
         | Op::MbarrierInit { .. }
-        | Op::MbarrierArrive { .. }
-        | Op::MbarrierWait { .. }
         | Op::WgmmaFence
         | Op::WgmmaCommit
         | Op::WgmmaWait { .. }

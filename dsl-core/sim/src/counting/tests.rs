@@ -3,8 +3,8 @@
 use super::{Contents, Count, CountArg, Slice, Uncounted};
 use crate::tests::build::*;
 use crate::{Class, Program};
-use girih_ir::simt::{Expr, Kernel, Special, Stmt};
-use girih_ir::types::{BinaryOp, DType, Literal};
+use girih_ir::simt::{Expr, Kernel, Place, Special, Stmt};
+use girih_ir::types::{BinaryOp, DType, Literal, MemoryOrder, Scope};
 
 fn count(program: &Program, grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
     super::count((program, &Slice::of(program)), grid, args, contents, fuel)
@@ -222,4 +222,76 @@ fn loops_that_are_written_out_make_the_code_longer() {
     let copy = length(2, true) - length(1, true);
     assert!(copy >= 2.0 && length(9, true) - length(8, true) == copy, "{copy}");
     assert_eq!(length(8, false), length(1, false));
+}
+
+/// The barrier of a stage of four.
+fn stage_barrier(full: u32, turn: Expr) -> Place {
+    of(DType::U64, shared(full, rem(turn, int(4))))
+}
+
+/// Each warp copies for itself, so many turns ahead: a wait is for the copies of its own stage, and no warp waits for another one.
+#[test]
+fn copies_are_waited_for_by_stage() {
+    let chain = |threads: u32, ahead: i32| {
+        let mut k = Build::new(threads);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let (s, full) = (k.array("stage", DType::F32, 4 * threads), k.array("full", DType::U64, 4));
+        let thread = k.special(Special::Thread);
+        let slot = |turn: Expr| add(mul(rem(turn, int(4)), int(threads as i32)), thread.clone());
+        let copy = |turn: Expr| {
+            let from = add(mul(turn.clone(), int(threads as i32)), thread.clone());
+            let copy = Stmt::AsyncCopy { shared: shared(s, slot(turn.clone())), global: global(x, from), bytes: 4, predicate: None };
+            [copy, Stmt::AsyncArrive { barrier: stage_barrier(full, turn) }]
+        };
+        (0..ahead).flat_map(|turn| copy(int(turn))).for_each(|stmt| k.push(stmt));
+        let i = k.var("i", DType::I32, None);
+        let mut body = copy(add(Expr::Var(i), int(ahead))).to_vec();
+        body.push(Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0) });
+        body.push(store(global(y, thread.clone()), load(shared(s, slot(Expr::Var(i))))));
+        k.push(Stmt::For { var: i, start: int(0), end: int(40), step: int(1), unroll: false, body });
+        let args = [CountArg::Pointer { offset: 0, bytes: 1 << 20 }, CountArg::Pointer { offset: 0, bytes: 1 << 20 }];
+        count(&Program::decode(&k.done()), 1, &args, &(), 100_000).expect("a small launch").chain()
+    };
+    let [at_once, ahead] = [0, 3].map(|ahead| chain(32, ahead));
+    assert!((40.0 * 800.0..42.0 * 900.0).contains(&at_once), "{at_once}: each turn waits for memory");
+    // One turn in four waits; those that stand for others may be it.
+    assert!((2.0..4.5).contains(&(at_once / ahead)), "{at_once} {ahead}: four copies are in flight");
+    let four_warps = chain(128, 3);
+    assert!((0.9..1.3).contains(&(four_warps / ahead)), "{four_warps} {ahead}");
+}
+
+/// One warp brings what another one waits for: both go on at the same time.
+#[test]
+fn who_copies_for_others_is_beside_them() {
+    let chain = |waits: bool| {
+        let mut k = Build::new(64);
+        let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+        let (s, full) = (k.array("stage", DType::F32, 4 * 32), k.array("full", DType::U64, 4));
+        let thread = k.special(Special::Thread);
+        let (i, j) = (k.var("i", DType::I32, None), k.var("j", DType::I32, None));
+        let to = shared(s, mul(rem(Expr::Var(i), int(4)), int(32)));
+        let copies = vec![
+            Stmt::MbarrierArrive { barrier: stage_barrier(full, Expr::Var(i)), expect: Some(int(128)) },
+            Stmt::BulkCopy {
+                shared: to,
+                global: global(x, mul(Expr::Var(i), int(32))),
+                bytes: int(128),
+                barrier: stage_barrier(full, Expr::Var(i)),
+            },
+        ];
+        let all = |var, body| Stmt::For { var, start: int(0), end: int(40), step: int(1), unroll: false, body };
+        k.push(when(equal(thread.clone(), int(0)), vec![all(i, copies)]));
+        // The other warp's own load takes as long as a copy.
+        let own = store(global(y, thread.clone()), load(global(x, add(mul(Expr::Var(j), int(64)), add(int(1 << 16), thread.clone())))));
+        let mut body = vec![own];
+        if waits {
+            body.insert(0, Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(j)), parity: int(0) });
+        }
+        body.push(Stmt::Fence { scope: Scope::Device, order: MemoryOrder::AcquireRelease });
+        k.push(when(less(int(31), thread), vec![all(j, body)]));
+        let args = [CountArg::Pointer { offset: 0, bytes: 1 << 20 }, CountArg::Pointer { offset: 0, bytes: 1 << 20 }];
+        count(&Program::decode(&k.done()), 1, &args, &(), 100_000).expect("a small launch").chain()
+    };
+    let (alone, beside) = (chain(false), chain(true));
+    assert!(beside >= alone && beside < alone + 1500.0, "{beside} and {alone}: the first copy is waited for");
 }

@@ -113,6 +113,21 @@ impl Machine<'_> {
         out
     }
 
+    /// Where the first active lane's element lies.
+    pub(super) fn address(&self, warp: &Warp, place: &PlaceOp) -> u64 {
+        let lane = warp.active.trailing_zeros().min(31);
+        self.addresses(warp, place, 1 << lane)[lane as usize]
+    }
+
+    /// A copy of a barrier's newest phase is there at that time.
+    fn arrives(&mut self, warp: &Warp, barrier: &PlaceOp, there: f64) {
+        let phases = self.phases.entry(self.address(warp, barrier)).or_default();
+        match phases.last_mut() {
+            Some(last) => *last = last.max(there),
+            None => phases.push(there),
+        }
+    }
+
     /// Counts an access; the clocks until its data are there.
     fn touch(&mut self, warp: &Warp, space: Space, addresses: &Lanes, lanes: u32, bytes: u32, kind: Traffic) -> f64 {
         if lanes == 0 {
@@ -316,7 +331,7 @@ impl Machine<'_> {
             numbers[2] += warp.weight * len as f64;
             let lines = (sectors.len() as f64 / 4.0).ceil();
             let takes = self.first_touch(param, (&sectors, lines), warp.weight, Traffic::Async);
-            self.bulk = self.bulk.max(at + takes);
+            self.arrives(warp, &step.barrier, at + takes);
         }
     }
 
@@ -353,7 +368,7 @@ impl Machine<'_> {
             numbers[2] += warp.weight * bytes as f64;
             let lines = (sectors.len() as f64 / 4.0).ceil();
             let takes = self.first_touch(step.map, (&sectors, lines), warp.weight, Traffic::Async);
-            self.bulk = self.bulk.max(at + takes);
+            self.arrives(warp, &step.barrier, at + takes);
         }
     }
 

@@ -4,7 +4,7 @@ use super::super::{latency, tally};
 use super::warp::Warp;
 use super::{Machine, NONE, Uncounted};
 use crate::group::{LeftOp, WgmmaStep};
-use crate::op::{Op, ShuffleStep, Slot};
+use crate::op::{Op, PlaceOp, ShuffleStep, Slot};
 use crate::warp::{active_lanes, bits, combined, pure};
 use girih_ir::fragments::{GroupAtom, Number, Operand};
 use girih_ir::simt::{Barrier, ShuffleKind, Special};
@@ -92,9 +92,14 @@ impl Machine<'_> {
                         warp.wait_until(arrived);
                     }
                 }
-                Op::AsyncArrive { .. } => self.bulk = self.bulk.max(warp.open),
+                Op::AsyncArrive { barrier } => self.copies_arrive(warp, barrier),
+                Op::MbarrierArrive { barrier, expect: Some(_) } => {
+                    let at = warp.issue([]);
+                    self.phases.entry(self.address(warp, barrier)).or_default().push(at);
+                }
+                // What frees a stage is not waited for: its copies are issued as if there were enough of them.
                 Op::MbarrierInit { .. } | Op::MbarrierArrive { .. } => drop(warp.issue([])),
-                Op::MbarrierWait { .. } => warp.wait_until(self.bulk),
+                Op::MbarrierWait { barrier, .. } => self.await_phase(warp, barrier),
                 Op::Mma(step) => {
                     let atom = &step.atom;
                     let reads = [(&step.a, Operand::A), (&step.b, Operand::B), (&step.c, Operand::Accumulator)];
@@ -119,6 +124,29 @@ impl Machine<'_> {
                 }
                 other => self.access(warp, other, carried_out),
             }
+        }
+    }
+
+    /// The copies of a warp so far arrive at a barrier of phases.
+    fn copies_arrive(&mut self, warp: &mut Warp, barrier: &PlaceOp) {
+        let place = self.address(warp, barrier);
+        let phases = self.phases.entry(place).or_default();
+        let stage = warp.stages.entry(place).or_default();
+        phases.resize(phases.len().max(stage.arrived + 1), 0.0);
+        phases[stage.arrived] = phases[stage.arrived].max(warp.open);
+        stage.arrived += 1;
+        stage.copies.push_back(warp.open);
+    }
+
+    /// A phase is over when its copies are there: the warp's own, or else those that others issued as its so manieth. What has not been issued by
+    /// a warp that was run before is taken to be early.
+    fn await_phase(&mut self, warp: &mut Warp, barrier: &PlaceOp) {
+        let place = self.address(warp, barrier);
+        let stage = warp.stages.entry(place).or_default();
+        let others = self.phases.get(&place).and_then(|phases| phases.get(stage.passed)).copied();
+        stage.passed += 1;
+        if let Some(there) = stage.copies.pop_front().or(others) {
+            warp.wait_until(there);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::decode::Counted;
 use crate::op::{ElementsOp, Slot};
 use crate::warp::{Lanes, active_lanes, bits, signed};
 use girih_ir::types::Literal;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 pub(super) struct Warp {
     pub index: u32,
@@ -28,9 +28,21 @@ pub(super) struct Warp {
     /// When asynchronous copies arrive: those of no group yet, and groups.
     pub open: f64,
     pub groups: VecDeque<f64>,
+    /// What the warp does at barriers of phases, by their places.
+    pub stages: HashMap<u64, Stage>,
     /// When matrix instructions of the warp's group end: those of no group of instructions yet, and groups.
     pub multiplied: f64,
     pub products: VecDeque<f64>,
+}
+
+/// A barrier of phases, as a warp uses it.
+#[derive(Default)]
+pub(super) struct Stage {
+    /// Phases at which the warp's copies have arrived, and when those do that it has not waited for.
+    pub arrived: usize,
+    pub copies: VecDeque<f64>,
+    /// Phases that it has waited for.
+    pub passed: usize,
 }
 
 impl Warp {
@@ -59,6 +71,7 @@ impl Warp {
             ready: vec![0.0; program.slots],
             open: 0.0,
             groups: VecDeque::new(),
+            stages: HashMap::new(),
             multiplied: 0.0,
             products: VecDeque::new(),
         }
@@ -71,6 +84,7 @@ impl Warp {
         self.stack.clear();
         self.turns.clear();
         self.groups.clear();
+        self.stages.clear();
         self.products.clear();
         self.ready.fill(0.0);
     }
@@ -92,7 +106,8 @@ impl Warp {
         self.open += clocks;
         self.ready.iter_mut().for_each(|t| *t += clocks);
         self.multiplied += clocks;
-        self.groups.iter_mut().chain(&mut self.products).for_each(|t| *t += clocks);
+        let stages = self.stages.values_mut().flat_map(|stage| &mut stage.copies);
+        self.groups.iter_mut().chain(&mut self.products).chain(stages).for_each(|t| *t += clocks);
     }
 
     /// An operation begins when these slots are there; when that is.
