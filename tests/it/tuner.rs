@@ -1,4 +1,4 @@
-//! The tuner, the checks and the winners on the gallery, on the simulator.
+//! The tuner and the checks on the gallery, on the simulator.
 
 use girih::challenge;
 use girih::challenge::Sizes;
