@@ -54,6 +54,18 @@ pub fn nested(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     }
 }
 
+/// The first variant is asked for where there are few elements.
+#[program]
+pub fn by_length(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    if x.len(0) <= 1000 && variant("at once") {
+        affine(x, y, scalar(1.0), scalar(3.5));
+    } else if variant("in two") {
+        twice(x, y);
+    } else {
+        affine(x, y, scalar(1.0), scalar(3.5));
+    }
+}
+
 fn subject(name: &'static str, program: fn() -> girih_core::program::ProgramDef) -> Subject {
     let challenge = Challenge::new(name, program, "void solve(const float* X[N], float* Y[N], int N)")
         .input("X", girih::inputs::uniform(-4.0, 4.0))
@@ -161,6 +173,18 @@ fn nested_variants_are_listed_once() {
     let ways = subject("nested", nested::Program::def).ways();
     let chosen: Vec<&[bool]> = ways.iter().map(|w| w.variants.as_slice()).collect();
     assert_eq!(chosen, [&[true, true][..], &[false, true], &[true, false]]);
+}
+
+/// A call decides which variants it asks for: what does the same there is tuned once.
+#[test]
+fn variants_that_a_call_does_not_ask_for_are_not_tuned() {
+    let (store, folder) = store("by-length");
+    let subject = subject("by_length", by_length::Program::def);
+    assert_eq!(subject.ways().len(), 4, "some call tells them all apart");
+    let (_, told) = predict_within(Budget { time: None, trials: Some(1) }, &subject, &store, None);
+    let ways: Vec<&String> = told.notes.iter().filter(|n| n.starts_with("by_length (") && n.ends_with(')')).collect();
+    assert_eq!(ways, ["by_length (at once=yes; in two=yes)", "by_length (at once=yes; in two=no)"], "{:?}", told.notes);
+    std::fs::remove_dir_all(folder).expect("it was made above");
 }
 
 /// Where nothing was measured, what was predicted is taken, and called that.

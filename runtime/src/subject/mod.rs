@@ -111,6 +111,18 @@ impl Subject {
         ways
     }
 
+    /// Of [`Subject::ways`] those that differ where the program is called with these arguments, in the order of its parameters.
+    pub(crate) fn ways_for(&self, args: &[ProgramArg]) -> Vec<Subject> {
+        let mut left: Vec<(String, Subject)> = Vec::new();
+        for way in self.ways() {
+            let does = format!("{:?}", way.program.called_with(args).body);
+            if !left.iter().any(|(known, _)| *known == does) {
+                left.push((does, way));
+            }
+        }
+        left.into_iter().map(|(_, way)| way).collect()
+    }
+
     /// Whether another choice of variants leaves the same program.
     pub(crate) fn runs_as(&self, other: &Subject) -> bool {
         let text = |p: &Program| format!("{:?} {:?} {:?}", p.body, p.temps, p.requirements);

@@ -80,7 +80,7 @@ pub fn tune(
     let known = schedules::best(subject, Some(&call.lengths()), target, Some((store, &device)));
     let key = schedules::key(subject, &call, &device, target);
     let before = store.elected_for(&key).map_err(|e| e.to_string())?;
-    let mut ways = subject.ways();
+    let mut ways = subject.ways_for(&call.arguments());
     if let Some((_, best)) = &known {
         // The best known first: whatever the budget, the result is no worse than before.
         ways.sort_by_key(|w| !w.runs_as(best));

@@ -11,12 +11,11 @@ use girih_ir::tile::Kernel;
 /// one. Nothing where they are legal somewhere (first choices may be for a certain GPU), or where nothing listed is legal.
 pub fn illegal_first_choices(kernel: &Kernel) -> Option<Diagnostic> {
     let first = Schedule::default_of(kernel);
-    let (best, none) = (Facts::best(kernel), Facts::none(kernel));
-    let fitting = Facts::best(kernel).fitting(kernel, &first);
-    let space = Space::new(kernel, &best, Target::h200());
+    let space = Space::of_some_launch(kernel, Target::h200());
     let error = space.check(&first).err()?;
-    let mut elsewhere = TARGETS.iter().flat_map(|t| [(&best, t), (&none, t), (&fitting, t)]);
-    if elsewhere.any(|(facts, target)| Space::new(kernel, facts, target).check(&first).is_ok()) {
+    let none = Facts::none(kernel);
+    let mut elsewhere = TARGETS.iter().flat_map(|t| [Space::of_some_launch(kernel, t), Space::new(kernel, &none, t)]);
+    if elsewhere.any(|space| space.check(&first).is_ok()) {
         return None;
     }
     let (legal, what) = match one_knob_away(kernel, &space, &first) {

@@ -1,7 +1,11 @@
 //! Variants of a program: choices that the author leaves to the tuner, fixed before anything runs or is exported.
 
+use super::walk::{ProgramArg, eval_expr};
 use super::{Arg, Base, Expr, Program, Stmt, TensorView};
 use crate::types::{BinaryOp, Literal, UnaryOp};
+
+/// What becomes of an expression.
+type Decide<'d> = &'d dyn Fn(&Expr) -> Expr;
 
 impl Program {
     /// Where none was chosen: what stands first in the source.
@@ -16,10 +20,27 @@ impl Program {
         if chosen.is_empty() {
             return self.clone();
         }
-        let mut program = self.clone();
+        let mut program = self.with(&|e| expr(e, chosen));
         program.variants.clear();
-        program.body = block(&self.body, chosen);
-        program.requirements.iter_mut().for_each(|r| r.holds = expr(&r.holds, chosen));
+        program
+    }
+
+    /// What is left of a program whose variants are chosen where it is called with these arguments, in the order of its parameters: of the
+    /// choices that they decide the other sides are gone, as in [`Program::with_variants`].
+    pub fn called_with(&self, args: &[ProgramArg]) -> Program {
+        let leaf = |e: &Expr| match e {
+            Expr::Param(p) => args[*p].scalar(),
+            Expr::Dim(p, k) => args[*p].len(*k),
+            other => panic!("program {}: {other:?} is no argument", self.path),
+        };
+        self.with(&|e| if e.is_fixed() { Expr::Literal(eval_expr(e, &leaf)) } else { e.clone() })
+    }
+
+    /// The program with conditions as a function makes them, without the sides that are never taken.
+    fn with(&self, of: Decide) -> Program {
+        let mut program = self.clone();
+        program.body = block(&self.body, of);
+        program.requirements.iter_mut().for_each(|r| r.holds = of(&r.holds));
         program.requirements.retain(|r| truth(&r.holds) != Some(true));
         let mut left: Vec<usize> = Vec::new();
         leaves(&mut program.body, &mut |s| {
@@ -59,27 +80,27 @@ impl Program {
     }
 }
 
-fn block(body: &[Stmt], chosen: &[bool]) -> Vec<Stmt> {
+fn block(body: &[Stmt], of: Decide) -> Vec<Stmt> {
     let mut out = Vec::new();
     for stmt in body {
         match stmt {
             Stmt::If { condition, then, otherwise } => {
-                let condition = expr(condition, chosen);
+                let condition = of(condition);
                 match truth(&condition) {
-                    Some(true) => out.extend(block(then, chosen)),
-                    Some(false) => out.extend(block(otherwise, chosen)),
-                    None => out.push(Stmt::If { condition, then: block(then, chosen), otherwise: block(otherwise, chosen) }),
+                    Some(true) => out.extend(block(then, of)),
+                    Some(false) => out.extend(block(otherwise, of)),
+                    None => out.push(Stmt::If { condition, then: block(then, of), otherwise: block(otherwise, of) }),
                 }
             }
             Stmt::For { var, start, end, body } => {
-                out.push(Stmt::For { var: *var, start: expr(start, chosen), end: expr(end, chosen), body: block(body, chosen) });
+                out.push(Stmt::For { var: *var, start: of(start), end: of(end), body: block(body, of) });
             }
             Stmt::While { header, condition, body } => {
-                let (header, condition) = (block(header, chosen), expr(condition, chosen));
-                out.push(Stmt::While { header, condition, body: block(body, chosen) });
+                let (header, condition) = (block(header, of), of(condition));
+                out.push(Stmt::While { header, condition, body: block(body, of) });
             }
-            Stmt::Set { var, value } => out.push(Stmt::Set { var: *var, value: expr(value, chosen) }),
-            Stmt::Let { name, value } => out.push(Stmt::Let { name: name.clone(), value: expr(value, chosen) }),
+            Stmt::Set { var, value } => out.push(Stmt::Set { var: *var, value: of(value) }),
+            Stmt::Let { name, value } => out.push(Stmt::Let { name: name.clone(), value: of(value) }),
             Stmt::Launch { .. } | Stmt::Memset { .. } | Stmt::Copy { .. } | Stmt::ReadBack { .. } => out.push(stmt.clone()),
         }
     }

@@ -69,6 +69,24 @@ pub enum ProgramArg {
 }
 
 impl ProgramArg {
+    /// The scalar.
+    ///
+    /// # Panics
+    /// If it is a tensor.
+    pub(super) fn scalar(&self) -> Literal {
+        let ProgramArg::Scalar(l) = self else { panic!("program: a tensor is no scalar") };
+        *l
+    }
+
+    /// The length of a tensor's axis.
+    ///
+    /// # Panics
+    /// If it is a scalar.
+    pub(super) fn len(&self, axis: usize) -> Literal {
+        let ProgramArg::Tensor(lens) = self else { panic!("program: a scalar has no axes") };
+        Literal::index(lens[axis])
+    }
+
     /// How long a call's arguments are.
     pub fn lengths(args: &[ProgramArg]) -> Lengths {
         let lens = |a: &ProgramArg| match a {
@@ -280,14 +298,8 @@ impl<X: Executor + ?Sized> Walker<'_, X> {
 
     fn eval(&self, expr: &Expr) -> Literal {
         let leaf = |e: &Expr| match e {
-            Expr::Param(p) => match &self.args[*p] {
-                ProgramArg::Scalar(l) => *l,
-                ProgramArg::Tensor(_) => panic!("program {}: parameter {p} is no scalar", self.program.path),
-            },
-            Expr::Dim(p, k) => match &self.args[*p] {
-                ProgramArg::Tensor(lens) => Literal::index(lens[*k]),
-                ProgramArg::Scalar(_) => panic!("program {}: parameter {p} is no tensor", self.program.path),
-            },
+            Expr::Param(p) => self.args[*p].scalar(),
+            Expr::Dim(p, k) => self.args[*p].len(*k),
             Expr::Var(v) => self.scalars[v.0 as usize].unwrap_or_else(|| {
                 panic!("program {}: {} is read before it is set", self.program.path, self.program.scalars[v.0 as usize].1)
             }),

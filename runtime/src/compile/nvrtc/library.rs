@@ -110,7 +110,8 @@ impl Nvrtc {
                 let ptx = String::from_utf8_lossy(&ptx).trim_end_matches('\0').to_string();
                 Ok(Output { cubin, ptx, log })
             } else {
-                Err(format!("{}\n{log}", self.message(status)))
+                // Of what the log tells, the status is the kind alone.
+                Err(if log.trim().is_empty() { self.message(status) } else { log.trim().to_string() })
             };
             (self.destroy)(&mut program);
             result
