@@ -4,7 +4,7 @@
 //! far, its sum of weights and its weighted sum of values; the latter two are corrected when the largest score grows. Scores and weights
 //! are nowhere stored. (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao and others, FlashAttention, 2022.)
 
-use super::products::{Fma, Product, Tf32};
+use super::products::{Fma, Product, Split, Tf32};
 use girih::prelude::*;
 use std::ops::Range;
 
@@ -188,7 +188,7 @@ pub fn attend<K: Keys>(
 ) -> Tile<f32> {
     let around = K::around(at.queries, tensors.1.len(0), width);
     let (_, total, acc) = pass::<K>(tensors, at, steps, around, width, zeros([steps.queries, steps.columns]));
-    acc / total.expand(1, steps.columns)
+    acc * (1.0 / total).expand(1, steps.columns)
 }
 
 /// out = softmax(q · kᵀ / √d) · v of every head; tensors are `[rows, heads, d]`. As many query heads as there are for each head of keys
@@ -234,7 +234,7 @@ pub fn attention_units<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tens
         let steps = Steps { queries: BM, keys: T, inner: BE, columns: T };
         let around = K::around(queries, k.len(0), width);
         let (_, total, acc) = walk::<K, Tf32>((q, k, v), at, steps, around, width, scale_of(q), nothing_seen(steps));
-        out.store((queries, at.head, columns), acc / total.expand(1, T));
+        out.store((queries, at.head, columns), acc * (1.0 / total).expand(1, T));
     }
 }
 
@@ -280,6 +280,43 @@ pub fn attention_parts<K: Keys>(
     }
 }
 
+/// As [`attention_parts()`] for all keys, on matrix units. All products have one shape: as many keys a turn as a part has columns.
+#[kernel(
+    tile(BM = [32, 16, 64], T = [64, 128, 32], BE = [32, 64, 16]),
+    coarsen(TM of BM = [4, 2, 8], TN of T = [4, 2, 8]),
+    vector(V = [4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [4, 2, 8]),
+    stages(S = [1, 2]),
+    copy(C = [Registers, Async]),
+    min_blocks(Q = [2, 1])
+)]
+pub fn attention_parts_units(
+    q: &Tensor<f32, 3>,
+    k: &Tensor<f32, 3>,
+    v: &Tensor<f32, 3>,
+    parts: &mut Tensor<f32, 4>,
+    largest: &mut Tensor<f32, 3>,
+    totals: &mut Tensor<f32, 3>,
+    chunk: Scalar<i64>,
+) {
+    // A launch that lacks heads is refused.
+    let (q, v, _first) = (&q.slice(1, 0, parts.len(2)), &v.slice(1, 0, k.len(1)), k.slice(1, 0, 1));
+    for (c, h, queries, columns) in parts.axes([0, 2, 1, 3]).tiles([Size::from(1), Size::from(1), BM, T]) {
+        let first = c.number() * chunk;
+        let at = Place { queries, columns, head: h.number(), of_keys: head_of_keys(h.number(), q, k) };
+        let steps = Steps { queries: BM, keys: T, inner: BE, columns: T };
+        let scale = scale_of(q);
+        let positions = Range { start: first, end: k.len(0).min(first + chunk) };
+        let (most, total, acc) = walk::<AllKeys, Split>((q, k, v), at, steps, positions, scalar(0), scale, nothing_seen(steps));
+        parts.store((c.number(), queries, at.head, columns), acc);
+        if columns.start() == 0 {
+            largest.scatter((c.number(), queries.coords(), at.head), most * scale);
+            totals.scatter((c.number(), queries.coords(), at.head), total);
+        }
+    }
+}
+
 /// The chunks' parts, each by its share of the softmax.
 #[kernel(
     types(K = [AllKeys, Causal]),
@@ -321,7 +358,7 @@ pub fn join_attention<K: Keys>(
             sum = sum * kept.expand(1, BD) + part * added.expand(1, BD);
             most = next;
         }
-        out.store((queries, head, columns), sum / total.expand(1, BD));
+        out.store((queries, head, columns), sum * (1.0 / total).expand(1, BD));
     }
 }
 

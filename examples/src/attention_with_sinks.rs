@@ -48,7 +48,7 @@ pub fn attend_to_sinks(
         let at = Place { queries, columns, head: h.number(), of_keys: h.number() };
         let steps = Steps { queries: BM, keys: BN, inner: BE, columns: BD };
         let (_, total, acc) = attend::<Fma>((&q, &k, &v), at, steps, sinks, window);
-        out.store((queries, at.head, columns), acc / total.expand(1, BD));
+        out.store((queries, at.head, columns), acc * (1.0 / total).expand(1, BD));
     }
 }
 
@@ -76,7 +76,7 @@ pub fn attend_to_sinks_units(
         let at = Place { queries, columns, head: h.number(), of_keys: h.number() };
         let steps = Steps { queries: BM, keys: T, inner: BE, columns: T };
         let (_, total, acc) = attend::<Split>((&q, &k, &v), at, steps, sinks, window);
-        out.store((queries, at.head, columns), acc / total.expand(1, T));
+        out.store((queries, at.head, columns), acc * (1.0 / total).expand(1, T));
     }
 }
 

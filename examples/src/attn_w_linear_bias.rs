@@ -112,7 +112,7 @@ pub fn weighted_values(
             acc = dot(weights, v.load((n, d)), acc * factor.expand(1, BD));
             most = next;
         }
-        out.store((m, d), acc / total.expand(1, BD));
+        out.store((m, d), acc * (1.0 / total).expand(1, BD));
     }
 }
 

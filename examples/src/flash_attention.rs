@@ -69,6 +69,7 @@ impl Sight for Causal {
     stages(R = [3, 2, 4, 1]),
     copy(C = [Tensor, Async, Registers]),
     grid(G = [0, 1]),
+    raster(X = [1, 16, 32]),
     order(D = [Falling, Rising]),
     turns(T = [Free, InTurn]),
     min_blocks(Q = [1, 2])
@@ -109,7 +110,7 @@ pub fn flash_attention<H: Heads, S: Sight>(q: &Tensor<H::Of, 4>, k: &Tensor<H::O
             acc = dot(weights.cast::<H::Of>(), v.load((batch, group, n, d)), acc * factor.expand(1, columns));
             most = next;
         }
-        o.store((batch, head, m, d), (acc / total.expand(1, columns)).cast());
+        o.store((batch, head, m, d), (acc * (1.0 / total).expand(1, columns)).cast());
     }
 }
 

@@ -39,6 +39,7 @@ pub fn row_products<H: Heads>(o: &Tensor<H::Of, 4>, d_o: &Tensor<H::Of, 4>, sums
     stages(R = [2, 3, 1]),
     copy(C = [Tensor, Async, Registers]),
     grid(G = [0, 1]),
+    raster(X = [1, 16, 32]),
     order(D = [Rising, Falling]),
     turns(T = [Free, InTurn]),
     min_blocks(Q = [1, 2])
@@ -104,6 +105,7 @@ pub fn gradients_of_keys<H: Heads, S: Sight>(
     stages(R = [2, 3, 1]),
     copy(C = [Tensor, Async, Registers]),
     grid(G = [0, 1]),
+    raster(X = [1, 16, 32]),
     order(D = [Falling, Rising]),
     turns(T = [Free, InTurn]),
     min_blocks(Q = [1, 2])
@@ -129,8 +131,9 @@ pub fn gradients_of_queries<H: Heads, S: Sight>(
         let (b, h) = (b.number(), h.number());
         let queries = q.load((b, h, m, d));
         let slopes = d_o.load((b, h, m, d));
-        let sums = lse.load((b, h, m)) * std::f32::consts::LOG2_E;
-        let product = products.load((b, h, m));
+        // Behind the last query all is zero that is stored nowhere.
+        let sums = lse.load((b, h, m)).or(0.0) * std::f32::consts::LOG2_E;
+        let product = products.load((b, h, m)).or(0.0);
         let mut acc = zeros::<f32>([BM, columns]);
         let end = if S::CAUSAL { m.end() } else { k.len(2) };
         for n in k.axis(2).tiles(BN).within(scalar(0)..end) {

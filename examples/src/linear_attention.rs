@@ -1,12 +1,45 @@
 //! Attention without a softmax, whose weights are products of positive features: by associativity the keys meet the values first, and no
 //! matrix of scores is ever made.
 
+use super::products::{Fma, Product, Split};
 use girih::prelude::*;
 
 /// x + 1 above zero, exp(x) below.
 #[device]
 fn feature(x: Tile<f32>) -> Tile<f32> {
     if x > 0.0 { x + 1.0 } else { x.exp() }
+}
+
+/// A tile of φ(k)ᵀ · v, and the sums of φ(k) beside it; `depth` positions a turn.
+#[device]
+fn states_of<P: Product>(
+    k: &Tensor<f32, 2>,
+    v: &Tensor<f32, 2>,
+    (m, n): (TileIdx, TileIdx),
+    shape: [Size; 2],
+    depth: Size,
+) -> [Tile<f32>; 2] {
+    let mut acc = zeros::<f32>(shape);
+    let mut sum = zeros::<f32>([depth, shape[0]]);
+    for i in k.axis(0).tiles(depth) {
+        let features = feature(k.load((i, m)));
+        sum += features;
+        acc = P::add(features.t(), v.load((i, n)), acc, shape);
+    }
+    [acc, sum.sum_axis(0)]
+}
+
+/// A tile of φ(q) · states / (φ(q) · sums); `depth` features a turn.
+#[device]
+fn results_of<P: Product>([q, states, sums]: [&Tensor<f32, 2>; 3], (m, n): (TileIdx, TileIdx), shape: [Size; 2], depth: Size) -> Tile<f32> {
+    let mut acc = zeros::<f32>(shape);
+    let mut total = zeros::<f32>([shape[0], depth]);
+    for e in q.axis(1).tiles(depth) {
+        let features = feature(q.load((m, e)));
+        total += features * sums.load((0, e)).expand(0, shape[0]);
+        acc = P::add(features, states.load((e, n)), acc, shape);
+    }
+    acc * (1.0 / total.sum_axis(1)).expand(1, shape[1])
 }
 
 /// states = φ(k)ᵀ · v and, for each tile of columns, the sums of φ(k): few results of long sums, which blocks share.
@@ -20,15 +53,28 @@ fn feature(x: Tile<f32>) -> Tile<f32> {
 )]
 pub fn key_states(k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, states: &mut Tensor<f32, 2>, sums: &mut Tensor<f32, 2>) {
     for (m, n) in states.tiles([BM, BN]) {
-        let mut acc = zeros::<f32>([BM, BN]);
-        let mut sum = zeros::<f32>([BK, BM]);
-        for i in k.axis(0).tiles(BK) {
-            let features = feature(k.load((i, m)));
-            sum += features;
-            acc = dot(features.t(), v.load((i, n)), acc);
-        }
-        states.store((m, n), acc);
-        sums.scatter((n.number(), m.coords()), sum.sum_axis(0));
+        let [state, sum] = states_of::<Fma>(k, v, (m, n), [BM, BN], BK);
+        states.store((m, n), state);
+        sums.scatter((n.number(), m.coords()), sum);
+    }
+}
+
+/// As [`key_states()`], on matrix units.
+#[kernel(
+    tile(BM = [32, 64, 16, 128], BN = 64, BK = [32, 16, 64]),
+    coarsen(TM of BM = [4, 8, 2], TN of BN = [4, 8, 2]),
+    vector(V = [4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [4, 2, 8]),
+    stages(S = [2, 1, 3]),
+    copy(C = [Async, Registers]),
+    split(Z = [32, 16, 64, 8, 1])
+)]
+pub fn key_states_units(k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, states: &mut Tensor<f32, 2>, sums: &mut Tensor<f32, 2>) {
+    for (m, n) in states.tiles([BM, BN]) {
+        let [state, sum] = states_of::<Split>(k, v, (m, n), [BM, BN], BK);
+        states.store((m, n), state);
+        sums.scatter((n.number(), m.coords()), sum);
     }
 }
 
@@ -43,14 +89,24 @@ pub fn key_states(k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, states: &mut Tensor<f3
 )]
 pub fn attend_to_states(q: &Tensor<f32, 2>, states: &Tensor<f32, 2>, sums: &Tensor<f32, 2>, out: &mut Tensor<f32, 2>) {
     for (m, n) in out.tiles([BM, BN]) {
-        let mut acc = zeros::<f32>([BM, BN]);
-        let mut total = zeros::<f32>([BM, BK]);
-        for e in q.axis(1).tiles(BK) {
-            let features = feature(q.load((m, e)));
-            total += features * sums.load((0, e)).expand(0, BM);
-            acc = dot(features, states.load((e, n)), acc);
-        }
-        out.store((m, n), acc / total.sum_axis(1).expand(1, BN));
+        out.store((m, n), results_of::<Fma>([q, states, sums], (m, n), [BM, BN], BK));
+    }
+}
+
+/// As [`attend_to_states()`], on matrix units.
+#[kernel(
+    tile(BM = [64, 32, 128, 16], BN = [64, 128, 32], BK = [32, 16, 64]),
+    coarsen(TM of BM = [4, 8, 2], TN of BN = [4, 8, 2]),
+    vector(V = [4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [4, 2, 8]),
+    stages(S = [2, 1, 3]),
+    copy(C = [Async, Registers]),
+    min_blocks(Q = [2, 1])
+)]
+pub fn attend_to_states_units(q: &Tensor<f32, 2>, states: &Tensor<f32, 2>, sums: &Tensor<f32, 2>, out: &mut Tensor<f32, 2>) {
+    for (m, n) in out.tiles([BM, BN]) {
+        out.store((m, n), results_of::<Split>([q, states, sums], (m, n), [BM, BN], BK));
     }
 }
 
@@ -59,8 +115,16 @@ pub fn attend_to_states(q: &Tensor<f32, 2>, states: &Tensor<f32, 2>, sums: &Tens
 pub fn solve(q: &Tensor<f32, 2>, k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, output: &mut Tensor<f32, 2>) {
     let mut states = temp([k.len(1), v.len(1)]);
     let mut sums = temp([(v.len(1) + 63) / 64, k.len(1)]);
-    key_states(k, v, &mut states, &mut sums);
-    attend_to_states(q, &states, &sums, output);
+    if variant("states by matrix units") {
+        key_states_units(k, v, &mut states, &mut sums);
+    } else {
+        key_states(k, v, &mut states, &mut sums);
+    }
+    if variant("results by matrix units") {
+        attend_to_states_units(q, &states, &sums, output);
+    } else {
+        attend_to_states(q, &states, &sums, output);
+    }
 }
 
 girih::challenge! {

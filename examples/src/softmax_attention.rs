@@ -1,6 +1,6 @@
 //! Attention of one head with few queries: the keys are cut into chunks, so that enough blocks share the work.
 
-use super::attention::{AllKeys, attention, attention_parts, join_attention, reference};
+use super::attention::{AllKeys, attention, attention_parts, attention_parts_units, join_attention, reference};
 use super::attention_planes::attention_by_chunks_of_planes;
 use girih::prelude::*;
 
@@ -19,7 +19,11 @@ pub fn solve(q: &Tensor<f32, 2>, k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, output:
         let mut parts = temp((chunks, q.len(0), 1, width));
         let mut largest = temp((chunks, q.len(0), 1));
         let mut totals = temp((chunks, q.len(0), 1));
-        attention_parts::<AllKeys>(&q, &k, &v, &mut parts, &mut largest, &mut totals, chunk, scalar(0));
+        if variant("matrix units") {
+            attention_parts_units(&q, &k, &v, &mut parts, &mut largest, &mut totals, chunk);
+        } else {
+            attention_parts::<AllKeys>(&q, &k, &v, &mut parts, &mut largest, &mut totals, chunk, scalar(0));
+        }
         join_attention::<AllKeys>(&parts, &largest, &totals, &mut output, k.len(0), chunk, scalar(0));
     } else {
         attention::<AllKeys>(&q, &k, &v, &mut output, scalar(0));

@@ -88,12 +88,12 @@ girih::ladder! {
         )
         .rung(
             "The keys cut into chunks, so that all multiprocessors have work",
-            "planes=no; chunks of keys=yes; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=1,C=Registers,Q=1; \
+            "planes=no; chunks of keys=yes; matrix units=no; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=1,C=Registers,Q=1; \
              join_attention: BM=8,BD=128,TM=1,TD=4,V=4",
         )
         .rung(
             "The next keys are copied while these are multiplied",
-            "planes=no; chunks of keys=yes; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=2,C=Async,Q=2; \
+            "planes=no; chunks of keys=yes; matrix units=no; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=2,C=Async,Q=2; \
              join_attention: BM=8,BD=128,TM=1,TD=4,V=4",
         )
         .slower(
@@ -111,5 +111,10 @@ girih::ladder! {
         .slower(
             "Three launches cut the operands before, which the model adds up; an H200 takes 20.5 us, as for the rung before. Of more queries and keys \
              the products outweigh that: multi_head_attention and casual_attention are written so.",
+        )
+        .rung(
+            "Matrix units that cut f32 on its way to them, into two parts of tf32: two launches are enough",
+            "planes=no; chunks of keys=yes; matrix units=yes; \
+             attention_parts_units: BM=16,T=64,BE=64,TM=4,TN=4,V=4,U=Mma,W=4,S=2,C=Async,Q=2; join_attention: BM=8,BD=128,TM=1,TD=4,V=4",
         )
 }

@@ -10,6 +10,7 @@
 pub(crate) mod divisors;
 pub(crate) mod exchange;
 mod fed;
+pub(crate) mod late_sums;
 pub(crate) mod layouts;
 pub(crate) mod lying;
 pub(crate) mod mask;
@@ -17,6 +18,7 @@ pub(crate) mod numbers;
 pub(crate) mod positions;
 pub(crate) mod print;
 pub(crate) mod range;
+pub(crate) mod steps;
 mod stmt;
 pub(crate) mod uniform;
 pub(crate) mod verify;
@@ -36,7 +38,7 @@ pub(crate) use crate::analyses::window_groups::Group;
 pub(crate) use crate::plan::matrix_units::{WRITTEN_OUT, Warps};
 pub(crate) use crate::plan::split::Split;
 pub(crate) use crate::plan::tensor_maps::Producer;
-pub(crate) use crate::plan::{Copies, Fill, Handover, LoopPlan, Pipeline, Range, RingPlan, gcd, spread};
+pub(crate) use crate::plan::{Copies, Fill, Handover, LoopPlan, Pipeline, Range, Raster, RingPlan, gcd, spread};
 pub(crate) use girih_ir::tile::host::HostExpr;
 pub(crate) use girih_ir::tile::{Boundary, Branch, Form, Index, KnobId, Op, SharedId, SharedKind, Span, Update, ValueId, ViewId};
 
@@ -46,6 +48,7 @@ use girih_ir::facts::TensorFacts;
 pub(crate) use girih_ir::layout::Layout;
 use girih_ir::simt::CacheHint;
 use girih_ir::types::{BinaryOp, DType, Literal};
+use late_sums::LateSum;
 use std::collections::{HashMap, HashSet};
 
 /// One launch.
@@ -75,6 +78,8 @@ pub(crate) struct Kernel {
     pub dots: Dots,
     /// Dots whose left operand stays in the registers of the sums that it is made of.
     pub fed: Vec<Link>,
+    /// Sums of a loop's turns whose lanes meet behind the loop.
+    pub late_sums: Vec<LateSum>,
     /// Which reads of windows are made together.
     pub window_groups: WindowGroups,
     /// The instructions of gathers of which a thread's neighbouring elements are neighbours in memory. The others read single elements.

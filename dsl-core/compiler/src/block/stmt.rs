@@ -1,6 +1,6 @@
 //! Statements of block IR.
 
-use super::{Boundary, Branch, HostExpr, Index, Key, LoopPlan, Op, SharedKind, Span, Update, ValueId, ViewId};
+use super::{Boundary, Branch, HostExpr, Index, Key, LoopPlan, Op, Raster, SharedKind, Span, Update, ValueId, ViewId};
 use girih_ir::layout::Layout;
 use girih_ir::schedule::words::TileOrder;
 use girih_ir::tile;
@@ -168,8 +168,8 @@ impl Loop {
 pub(crate) struct Grid {
     /// All tiles.
     pub total: HostExpr,
-    /// Rows of tiles that blocks walk together; 1 for row after row.
-    pub raster: i64,
+    /// Rows of tiles that blocks walk together; none for row after row.
+    pub raster: Option<Raster>,
     /// From which end on blocks take the tiles.
     pub order: TileOrder,
     /// A block takes neighbouring tiles: what blocks have is combined in the order of the tiles.

@@ -67,6 +67,7 @@ impl Check<'_> {
         for link in &page.fed {
             rule(page.can_be_fed(link), || format!("{} cannot stay in the registers of sums", self.name(link.operand)))?;
         }
+        self.late_sums()?;
         let loops = page.body.iter().filter(|s| matches!(s, Stmt::Loop(l) if l.grid.is_some())).count();
         rule(loops <= 1, || format!("{loops} loops walk the tiles of the grid"))?;
         let ends = page.body.iter().position(|s| matches!(s, Stmt::Finish(_)));
@@ -76,6 +77,21 @@ impl Check<'_> {
         // Tile indices that are always 0 are known before their loops.
         self.made.extend(&page.fitting);
         self.block(&page.body, true)
+    }
+
+    /// Parts that lanes add up in a loop meet behind it.
+    fn late_sums(&self) -> Rule {
+        let mut turns = HashSet::new();
+        super::visit(&self.page.body, &mut |stmt| {
+            if let Stmt::Loop(l) = stmt {
+                let sums = l.body.iter().filter_map(|s| if let Stmt::Combine(c) = s { c.results.first().copied() } else { None });
+                turns.extend(sums.flat_map(|sum| l.carries.iter().map(move |c| (sum, c.inner))));
+            }
+        });
+        self.page.late_sums.iter().try_for_each(|late| {
+            let met = turns.contains(&(late.turn.results[0], late.carried));
+            rule(met && !late.lanes.is_empty(), || format!("lanes of {} never meet", self.name(late.turn.results[0])))
+        })
     }
 
     fn uses(&self, values: &[ValueId]) -> Rule {

@@ -9,6 +9,7 @@ mod loop_plan;
 mod loops;
 pub(crate) mod matrix_units;
 pub(crate) mod one_by_one;
+mod raster;
 mod reads;
 pub(crate) mod results;
 pub(crate) mod room;
@@ -22,6 +23,7 @@ mod tests;
 mod warp_groups;
 
 pub(crate) use loop_plan::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
+pub(crate) use raster::Raster;
 pub(crate) use reads::ReadPlan;
 
 use rules::{
@@ -82,8 +84,8 @@ pub(crate) struct Plan {
     pub min_blocks: i64,
     /// See [`girih_ir::simt::LaunchRecord::opt_level`].
     pub opt_level: u32,
-    /// Rows of tiles that blocks walk together; 1 for row after row.
-    pub raster: i64,
+    /// Rows of tiles that blocks walk together; none for row after row.
+    pub raster: Option<Raster>,
     /// From which end on blocks take the tiles.
     pub order: TileOrder,
     /// How the loops over tiles run, by their first tile index.
@@ -241,7 +243,7 @@ pub(crate) fn plan(
         warp_groups::check_operands(kernel, &found, matrix_units::unit(kernel))?;
     }
     check_fragment_prefetch(kernel, schedule, &found, &reads, mma.as_ref().and_then(|m| m.steps), slices)?;
-    let raster = schedule.int_of_kind(kernel, KnobKind::Raster, 1);
+    let raster = raster::raster(kernel, schedule.int_of_kind(kernel, KnobKind::Raster, 1));
     let copies = schedule.int_of_kind(kernel, KnobKind::Copies, 1);
     if !(copies as u64).is_power_of_two() || copies > 32 {
         let id = knob_of_kind(kernel, KnobKind::Copies).into_iter().collect::<Vec<_>>();

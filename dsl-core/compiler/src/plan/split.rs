@@ -7,7 +7,7 @@ use super::legality::{Broken, Rule};
 use super::{Plan, illegal, knob_of_kind};
 use crate::analyses::uses::operands;
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
-use girih_ir::tile::access::{operations, tile_size, visit};
+use girih_ir::tile::access::{tile_size, visit};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{Block, Form, Kernel, Op, Stmt, TileLoop, Ty, ValueId};
 use girih_ir::types::{BinaryOp, DType, TernaryOp};
@@ -100,8 +100,7 @@ fn turns(kernel: &Kernel, plan: &Plan, grid: &TileLoop) -> HostExpr {
 }
 
 /// Whether a carried value starts as zeros.
-pub(crate) fn starts_at_zero(kernel: &Kernel, init: ValueId) -> bool {
-    let ops = operations(kernel);
+pub(crate) fn starts_at_zero(ops: &HashMap<ValueId, &Op>, init: ValueId) -> bool {
     let mut at = init;
     loop {
         match ops.get(&at) {

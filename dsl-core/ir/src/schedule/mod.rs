@@ -51,7 +51,7 @@ pub enum KnobKind {
     /// `finish(F = [LastBlock, Atomics, SecondLaunch])`: how what blocks have is combined over the grid: in the blocks' order by the last of
     /// them, by atomics, in the order in which they come, or in the blocks' order by a launch behind this one.
     Finish,
-    /// `raster(X = [1, 8, ..])`: over a grid of two axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
+    /// `raster(X = [1, 8, ..])`: over a grid of several axes, blocks walk this many rows of tiles together, column by column; 1 is row after row.
     Raster,
     /// `order(D = [Rising, Falling])`: from which end on blocks take the grid's tiles: from the last where that one has the most turns.
     Order,

@@ -1,7 +1,7 @@
 //! Loops over tiles on a page: their iterations, pipelines and tails.
 
 use super::Page;
-use crate::block::{Fill, Handover, HostExpr, Loop, Pipeline, Range, RingPlan, Split, Tail};
+use crate::block::{Fill, Handover, HostExpr, Loop, Pipeline, Range, Raster, RingPlan, Split, Tail};
 use girih_ir::schedule::words::TileOrder;
 
 /// Characters of a loop's head that stand in one line.
@@ -33,7 +33,7 @@ impl Page<'_> {
     }
 
     fn range(&self, l: &Loop) -> String {
-        let raster = l.grid.as_ref().filter(|g| g.raster > 1).map_or(String::new(), |g| format!(", raster {}", g.raster));
+        let raster = l.grid.as_ref().and_then(|g| g.raster).map_or(String::new(), |raster| self.raster(l, raster));
         let falling = l.grid.as_ref().is_some_and(|g| g.order == TileOrder::Falling);
         let order = if falling { ", from the last on" } else { "" };
         let range = match l.plan.range {
@@ -48,6 +48,11 @@ impl Page<'_> {
             Range::SlicedK(n) => format!(", sliced-K over {n} slices"),
         };
         format!("{range}{raster}{order}")
+    }
+
+    fn raster(&self, l: &Loop, Raster { rows, column }: Raster) -> String {
+        let along = if column + 1 == l.vars.len() { String::new() } else { format!(" along {}", self.name(l.vars[column])) };
+        format!(", raster {rows}{along}")
     }
 
     fn pipeline(&self, pipeline: &Pipeline) -> String {

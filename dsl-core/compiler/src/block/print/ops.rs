@@ -53,7 +53,10 @@ impl Page<'_> {
         let operator = c.operator.word();
         let inputs: Vec<String> = c.inputs.iter().map(|v| self.scalar(*v)).collect();
         let text = match &c.form {
-            Form::Reduce { axes } => format!("combine {operator} {} over axes {axes:?}", inputs.join(", ")),
+            Form::Reduce { axes } => {
+                let late = if self.kernel.is_late(c) { ", lanes meet behind the loop" } else { "" };
+                format!("combine {operator} {} over axes {axes:?}{late}", inputs.join(", "))
+            }
             Form::Scan { axis, exclusive, reversed } => {
                 let how = [(*exclusive, " exclusive"), (*reversed, " reversed")].iter().filter(|h| h.0).map(|h| h.1).collect::<String>();
                 format!("scan {operator} {} along axis {axis}{how}", inputs.join(", "))

@@ -1,11 +1,12 @@
 //! A `while` that each element leaves by itself: a thread goes on while one of its elements does. Where lanes exchange something in a turn a warp
 //! goes on while one of its lanes does, and where threads meet the block.
 
-use super::combine::{Partial, Step, steps};
+use super::combine::Partial;
 use super::context::{Expanded, Expander};
 use super::index::literal;
 use super::uniform_conditions::meets;
 use super::values::At;
+use crate::block::steps::{Step, steps};
 use crate::block::{Block, Carry, Combine, Form, Op, Operator, Stmt as Page, ValueId, visit};
 use girih_ir::layout::Layout;
 use girih_ir::loc::SourceLoc;
@@ -44,7 +45,7 @@ impl Expander<'_> {
             }
             false => self.emit(Stmt::While { header: test, condition: goes_on, body: turn }),
         }
-        self.finish_carries(carries, &carried);
+        self.finish_carries(carries, &carried)?;
         Ok(())
     }
 

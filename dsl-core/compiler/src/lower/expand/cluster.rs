@@ -4,11 +4,12 @@
 //! in their order, so that all have the same bits. Each reduction has arrays of its own, so nobody waits for those who read; but at the end of
 //! the tile all meet once more, as a block whose memory others read may not end.
 
-use super::combine::{Step, int};
+use super::combine::int;
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
 use super::exchange::Meeting;
 use super::index::{all, compare};
+use crate::block::steps::Step;
 use crate::block::{self, Combine, Form, Loop, Range};
 use girih_ir::simt::{Barrier, Expr, Place, Space, Stmt, VarId};
 use girih_ir::types::CompareOp;

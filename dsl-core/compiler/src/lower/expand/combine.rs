@@ -5,10 +5,7 @@
 //! the least significant to the most; a commutative one takes all registers first, then lanes, then warps.
 
 mod inputs;
-mod steps;
 mod together;
-
-pub(crate) use steps::{Step, steps};
 
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::elements::unrolled;
@@ -16,6 +13,7 @@ use super::index::literal;
 use super::mask::Mask;
 use super::values::At;
 use crate::block::layouts::renumbered;
+use crate::block::steps::{Step, steps};
 use crate::block::{Combine, Form, Operator, Ty, ValueId};
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::simt::{Expr, Stmt, VarId};
@@ -39,7 +37,9 @@ impl Expander<'_> {
 
     fn reduce(&mut self, c: &Combine, axes: &[usize]) -> Expanded<()> {
         let (mut partial, steps, result) = self.begin_reduction(c, axes)?;
-        self.take_steps(c, &mut partial, steps)?;
+        if !self.kernel.is_late(c) {
+            self.take_steps(c, &mut partial, steps)?;
+        }
         self.end_reduction(c, &partial, &result);
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! Statements: loops with carried values, branches, and the statements of a block in order.
 
+use super::combine::Partial;
 use super::computed::Memory;
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::index::literal;
 use super::mask::{Bound, Mask, Test};
 use super::window::Copied;
 use crate::block::Key;
+use crate::block::late_sums::LateSum;
 use crate::block::{self, Block, Carry, HostExpr, Loop, Meet, Op, Ty, ValueId};
 use crate::block::{Pipeline, Range};
 use girih_ir::layout::Layout;
@@ -165,7 +167,7 @@ impl Expander<'_> {
             body = vec![Stmt::For { var, start, end, step, unroll: false, body }];
         }
         body.into_iter().for_each(|s| self.emit(s));
-        self.finish_carries(&l.carries, &carried);
+        self.finish_carries(&l.carries, &carried)?;
         Ok(())
     }
 
@@ -198,7 +200,7 @@ impl Expander<'_> {
         let carried = self.start_carries(&l.carries)?;
         self.lower_block(&l.body)?;
         self.end_carries(&l.carries, &carried)?;
-        self.finish_carries(&l.carries, &carried);
+        self.finish_carries(&l.carries, &carried)?;
         Ok(())
     }
 
@@ -216,7 +218,7 @@ impl Expander<'_> {
         self.end_carries(carries, &carried)?;
         let turn = self.leave_turn(outer);
         self.emit(Stmt::For { var: counter, start, end, step: literal(dtype, 1), unroll: false, body: turn });
-        self.finish_carries(carries, &carried);
+        self.finish_carries(carries, &carried)?;
         Ok(())
     }
 
@@ -234,7 +236,7 @@ impl Expander<'_> {
         let condition = self.agreed(value, condition, &[&header, &turn]);
         let header = self.close();
         self.emit(Stmt::While { header, condition, body: turn });
-        self.finish_carries(carries, &carried);
+        self.finish_carries(carries, &carried)?;
         Ok(())
     }
 
@@ -393,7 +395,8 @@ impl Expander<'_> {
         }
     }
 
-    pub fn finish_carries(&mut self, carries: &[Carry], carried: &[Carried]) {
+    /// Makes what a loop carries the values behind it.
+    pub fn finish_carries(&mut self, carries: &[Carry], carried: &[Carried]) -> Expanded<()> {
         for (c, slot) in carries.iter().zip(carried) {
             let rep = match &slot.layout {
                 None => Rep::Scalar(Expr::Var(slot.var)),
@@ -403,10 +406,20 @@ impl Expander<'_> {
                     }
                     let data = if layout.registers == 1 { Data::One(Expr::Var(slot.var)) } else { Data::Array(slot.var) };
                     let mask = self.tile(c.init).mask.clone();
+                    if let Some(late) = self.kernel.late_sum(c).cloned() {
+                        self.join_lanes(&late, slot.var, layout)?;
+                    }
                     Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask, data })
                 }
             };
             self.set(c.result, rep);
         }
+        Ok(())
+    }
+
+    /// The lanes of a sum whose parts the turns have added up meet.
+    fn join_lanes(&mut self, late: &LateSum, var: VarId, layout: &Layout) -> Expanded<()> {
+        let mut parts = Partial { vars: vec![var], layout: layout.clone() };
+        late.lanes.iter().try_for_each(|(distance, extent)| self.combine_lanes(&late.turn, &mut parts, *distance, *extent))
     }
 }

@@ -5,7 +5,7 @@ use super::control::Carried;
 use super::grid_prefetch::Waiting;
 use super::index::{all, compare, literal};
 use super::persistent_pipeline::Dealt;
-use crate::block::{Grid, Loop, Tail, ValueId};
+use crate::block::{Grid, Loop, Raster, Tail, ValueId};
 use crate::block::{Pipeline, Range};
 use girih_ir::layout::Layout;
 use girih_ir::schedule::words::TileOrder;
@@ -33,7 +33,7 @@ impl Expander<'_> {
             self.begin_by_hand(l, false);
             self.tile_of_block(l, &carried)?;
             self.end_cluster(l);
-            self.finish_carries(&l.carries, &carried);
+            self.finish_carries(&l.carries, &carried)?;
             return Ok(());
         }
         let tiles = self.host_param(&grid_of(l).total, "tiles");
@@ -72,7 +72,7 @@ impl Expander<'_> {
         self.values = before;
         self.repeated = false;
         self.emit(Stmt::For { var: counter, start: block, end: tiles, step: stride, unroll: false, body });
-        self.finish_carries(&l.carries, &carried);
+        self.finish_carries(&l.carries, &carried)?;
         Ok(())
     }
 
@@ -113,18 +113,20 @@ impl Expander<'_> {
     /// Tiles along each axis but the first, as index expressions.
     pub fn tile_counts(&mut self, l: &Loop) -> Vec<Expr> {
         let mut counts = vec![self.ix.lit(1)];
-        for (k, axis) in l.axes.iter().enumerate().skip(1) {
-            let len = self.index_of(self.kernel.view(l.view).axes[*axis].len);
-            let size = l.sizes[k];
-            let mut count = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
-            if self.kernel.launch.dealt == 0 && grid_of(l).runs_anyway {
-                // There is a block even where there are no tiles: it must not divide by their number.
-                count = super::index::binary(BinaryOp::Max, count, self.ix.lit(1));
-            }
+        for k in 1..l.axes.len() {
+            let count = self.tiles_along(l, k);
             let name = format!("{}_tiles", self.name_of(l.vars[k], "axis"));
             counts.push(self.declare_let(&name, self.ix.dtype, count));
         }
         counts
+    }
+
+    fn tiles_along(&mut self, l: &Loop, k: usize) -> Expr {
+        let len = self.index_of(self.kernel.view(l.view).axes[l.axes[k]].len);
+        let count = self.ix.div(self.ix.add(len, self.ix.lit(l.sizes[k] - 1)), l.sizes[k]);
+        // There is a block even where there are no tiles: it must not divide by their number.
+        let may_be_none = self.kernel.launch.dealt == 0 && grid_of(l).runs_anyway;
+        if may_be_none { super::index::binary(BinaryOp::Max, count, self.ix.lit(1)) } else { count }
     }
 
     /// Where in the body of a grid loop the loop stands whose iterations are shared, and that loop.
@@ -135,7 +137,7 @@ impl Expander<'_> {
 
     /// Sets the tile index of each axis from the number of the tile.
     pub fn set_tiles(&mut self, l: &Loop, number: Expr, counts: &[Expr]) {
-        let raster = self.in_raster(l);
+        let raster = grid_of(l).raster.is_some();
         let mut all: Vec<(ValueId, Expr)> = l.vars.iter().copied().zip(self.tiles_at(l, number, counts)).collect();
         if !raster {
             all.reverse();
@@ -149,29 +151,16 @@ impl Expander<'_> {
         }
     }
 
-    /// Whether blocks walk several rows of tiles together.
-    fn in_raster(&self, l: &Loop) -> bool {
-        grid_of(l).raster > 1
-    }
-
     /// Along each axis the index of the tile of this number, the last axis fastest.
     pub fn tiles_at(&mut self, l: &Loop, number: Expr, counts: &[Expr]) -> Vec<Expr> {
-        use super::index::binary;
         let number = match grid_of(l).order {
             TileOrder::Rising => number,
             TileOrder::Falling => self.number_from_behind(l, number),
         };
-        if self.in_raster(l) {
-            return self.raster_tiles_at(l, number, &counts[1]).into();
+        match grid_of(l).raster {
+            Some(raster) => self.raster_tiles_at(l, raster, number, counts),
+            None => digits(number, &counts[1..]),
         }
-        let (mut left, mut all) = (number, Vec::new());
-        for count in counts.iter().skip(1).rev() {
-            all.push(binary(BinaryOp::Rem, left.clone(), count.clone()));
-            left = binary(BinaryOp::Div, left, count.clone());
-        }
-        all.push(left);
-        all.reverse();
-        all
     }
 
     /// The number of the tile that comes in this place where blocks take them from the last on.
@@ -182,21 +171,32 @@ impl Expander<'_> {
         self.declare_let("number", self.ix.dtype, number)
     }
 
-    /// The tile indices where blocks walk `raster` rows of tiles together: down each column of the group, then on to the next column.
+    /// The tile indices where blocks walk several rows of tiles together: down each column of the group, then on to the next column.
     /// Neighbouring blocks then share pages of memory (and operands) along both axes.
-    fn raster_tiles_at(&mut self, l: &Loop, number: Expr, columns: &Expr) -> [Expr; 2] {
+    fn raster_tiles_at(&mut self, l: &Loop, raster: Raster, number: Expr, counts: &[Expr]) -> Vec<Expr> {
         use super::index::binary;
-        let (ix, dtype, group) = (self.ix, self.ix.dtype, grid_of(l).raster);
-        let len = self.index_of(self.kernel.view(l.view).axes[l.axes[0]].len);
-        let size = l.sizes[0];
-        let rows = ix.div(ix.add(len, ix.lit(size - 1)), size);
-        self.comment(format!("raster order: {group} rows of tiles together, column by column"));
-        let in_group = self.declare_let("group_tiles", dtype, ix.mul(columns.clone(), ix.lit(group)));
+        let (ix, dtype, Raster { rows: group, column }) = (self.ix, self.ix.dtype, raster);
+        let tiles: Vec<Expr> = (0..counts.len()).map(|k| if k == 0 { self.tiles_along(l, 0) } else { counts[k].clone() }).collect();
+        let row_tiles: Vec<Expr> = (0..tiles.len()).filter(|k| *k != column).map(|k| tiles[k].clone()).collect();
+        let rows = row_tiles.iter().cloned().reduce(|a, b| ix.mul(a, b)).unwrap_or_else(|| panic!("grid: a raster over one axis"));
+        let way = if column + 1 == tiles.len() {
+            "column by column".into()
+        } else {
+            format!("along {}", self.name_of(l.vars[column], "one axis"))
+        };
+        self.comment(format!("raster order: {group} rows of tiles together, {way}"));
+        let in_group = self.declare_let("group_tiles", dtype, ix.mul(tiles[column].clone(), ix.lit(group)));
         let first = self.declare_let("group_row", dtype, ix.mul(binary(BinaryOp::Div, number.clone(), in_group.clone()), ix.lit(group)));
         let left = ix.sub(rows, first.clone());
         let height = self.declare_let("group_rows", dtype, binary(BinaryOp::Min, left, ix.lit(group)));
         let within = self.declare_let("in_group", dtype, binary(BinaryOp::Rem, number, in_group));
-        [ix.add(first, binary(BinaryOp::Rem, within.clone(), height.clone())), binary(BinaryOp::Div, within, height)]
+        let mut row = ix.add(first, binary(BinaryOp::Rem, within.clone(), height.clone()));
+        if row_tiles.len() > 1 {
+            row = self.declare_let("row", dtype, row);
+        }
+        let mut all = digits(row, &row_tiles[1..]);
+        all.insert(column, binary(BinaryOp::Div, within, height));
+        all
     }
 
     /// One tile: guarded as a whole, or a full tile without checks and a tail with them, or checked access by access.
@@ -298,6 +298,19 @@ impl Expander<'_> {
         }
         all(terms).unwrap_or_else(|| panic!("grid: a loop without axes"))
     }
+}
+
+/// The digits of a number, of which all but the first have so many values.
+fn digits(number: Expr, counts: &[Expr]) -> Vec<Expr> {
+    use super::index::binary;
+    let (mut left, mut all) = (number, Vec::new());
+    for count in counts.iter().rev() {
+        all.push(binary(BinaryOp::Rem, left.clone(), count.clone()));
+        left = binary(BinaryOp::Div, left, count.clone());
+    }
+    all.push(left);
+    all.reverse();
+    all
 }
 
 /// What was decided for the grid loop.

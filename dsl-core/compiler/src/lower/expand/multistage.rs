@@ -93,7 +93,7 @@ impl Expander<'_> {
         if ring.fragment_prefetch {
             self.end_ring(&at, awaited);
         }
-        self.finish_carries(&l.carries, &carried);
+        self.finish_carries(&l.carries, &carried)?;
         Ok(())
     }
 

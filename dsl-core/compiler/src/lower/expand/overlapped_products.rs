@@ -57,7 +57,7 @@ impl Expander<'_> {
         let then = self.close();
         let any = compare(CompareOp::Lt, turns.start.clone(), turns.end.clone());
         self.emit(Stmt::If { condition: any, then, otherwise: vec![] });
-        self.finish_carries(&p.walked.carries, &carried);
+        self.finish_carries(&p.walked.carries, &carried)?;
         Ok(())
     }
 

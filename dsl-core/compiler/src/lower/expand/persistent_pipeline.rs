@@ -72,7 +72,7 @@ impl Expander<'_> {
         self.blocks.push(tile);
         let (start, end, step) = (p.turns().start.clone(), p.turns().end.clone(), self.ix.lit(1));
         self.emit(Stmt::For { var, start, end, step, unroll: false, body });
-        self.finish_carries(&p.walked.carries, &carried);
+        self.finish_carries(&p.walked.carries, &carried)?;
         Ok(awaited)
     }
 

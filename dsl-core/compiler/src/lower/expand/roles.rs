@@ -253,7 +253,7 @@ impl Expander<'_> {
         let body = self.leave_turn(outer);
         let (start, end, step) = (turns.start, turns.end, self.ix.lit(1));
         self.emit(Stmt::For { var, start, end, step, unroll: false, body });
-        self.finish_carries(&p.walked.carries, &carried);
+        self.finish_carries(&p.walked.carries, &carried)?;
         Ok(())
     }
 

@@ -5,13 +5,14 @@
 //! lies, totals are scanned over lanes by shuffles, over warps through shared memory with one barrier, over interleaved registers in
 //! order; and each element is combined once with everything that was found to be before its run.
 
-use super::combine::{Partial, Step, int, steps};
+use super::combine::{Partial, int};
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{all, binary, compare};
 use super::values::At;
 use crate::block::Combine;
 use crate::block::layouts::renumbered;
+use crate::block::steps::{Step, steps};
 use girih_ir::layout::{Digit, Layout, Source};
 use girih_ir::simt::{Expr, ShuffleKind, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};

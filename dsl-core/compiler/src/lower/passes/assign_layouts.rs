@@ -25,7 +25,7 @@ pub(crate) fn assign_layouts(page: &mut block::Kernel, source: &Source) {
     let teams: Vec<Layouts> = (0..page.teams.len())
         .map(|team| Layouts { kernel: source.kernel, facts: source.facts, plan: plans[team], lanes, written: &written, page })
         .collect();
-    accesses(&mut body, &teams, 0);
+    accesses(&mut body, &teams, Place { team: 0, in_turns: false });
     let dealt: Vec<(Layout, Vec<Dealt>)> = teams
         .iter()
         .map(|l| (l.anchor(), shapes.iter().map(|shape| Dealt { own: l.of_shape(shape), natural: l.natural(shape) }).collect()))
@@ -50,9 +50,19 @@ fn shapes(page: &block::Kernel, kernel: &Kernel) -> Vec<Vec<Size>> {
     shapes
 }
 
+/// Where statements stand.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The team whose threads run them.
+    team: usize,
+    /// In a loop over several tiles inside a tile of the grid.
+    in_turns: bool,
+}
+
 /// Gives the accesses of a block of statements their layouts among the threads of a team.
-fn accesses(block: &mut [Stmt], teams: &[Layouts], team: usize) {
-    let set = |a: &mut Access| a.layout = Some(teams[team].preferred(a.view, &a.index));
+fn accesses(block: &mut [Stmt], teams: &[Layouts], at: Place) {
+    let Place { team, in_turns } = at;
+    let set = |a: &mut Access| a.layout = Some(teams[team].preferred(a.view, &a.index, in_turns));
     for stmt in block {
         match stmt {
             Stmt::Load(_, a) | Stmt::Window(_, Window { tile: a, .. }) => set(a),
@@ -61,22 +71,23 @@ fn accesses(block: &mut [Stmt], teams: &[Layouts], team: usize) {
                 *from = teams[team].stored(teams[team].page.view(to.view).dtype.size() as i64);
             }
             Stmt::Loop(l) => {
+                let in_turns = in_turns || l.grid.is_none() && l.plan.range != Range::Once;
                 let behind = behind_slices(l).unwrap_or(l.body.len());
                 let (inside, together) = l.body.split_at_mut(behind);
-                accesses(inside, teams, team);
-                accesses(together, teams, teams.len() - 1);
+                accesses(inside, teams, Place { team, in_turns });
+                accesses(together, teams, Place { team: teams.len() - 1, in_turns });
             }
-            Stmt::Range { body, .. } | Stmt::Where { body, .. } => accesses(body, teams, team),
-            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| accesses(b, teams, team)),
-            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| accesses(b, teams, team)),
+            Stmt::Range { body, .. } | Stmt::Where { body, .. } => accesses(body, teams, at),
+            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| accesses(b, teams, at)),
+            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| accesses(b, teams, at)),
             Stmt::Finish(Finish { before, combines, after, way }) => {
                 let again = if let block::FinishWay::SecondLaunch { again } = way { Some(again) } else { None };
-                [before, after].into_iter().chain(again).for_each(|b| accesses(b, teams, team));
-                combines.iter_mut().for_each(|c| operator(&mut c.operator, teams, team));
+                [before, after].into_iter().chain(again).for_each(|b| accesses(b, teams, at));
+                combines.iter_mut().for_each(|c| operator(&mut c.operator, teams, at));
             }
-            Stmt::Alone(alone) => accesses(&mut alone.body, teams, team),
-            Stmt::Combine(c) | Stmt::OverCluster(c) => operator(&mut c.operator, teams, team),
-            Stmt::Together(all) => all.iter_mut().for_each(|c| operator(&mut c.operator, teams, team)),
+            Stmt::Alone(alone) => accesses(&mut alone.body, teams, at),
+            Stmt::Combine(c) | Stmt::OverCluster(c) => operator(&mut c.operator, teams, at),
+            Stmt::Together(all) => all.iter_mut().for_each(|c| operator(&mut c.operator, teams, at)),
             Stmt::Let(..)
             | Stmt::Scatter { .. }
             | Stmt::Atomic { .. }
@@ -88,9 +99,9 @@ fn accesses(block: &mut [Stmt], teams: &[Layouts], team: usize) {
     }
 }
 
-fn operator(operator: &mut Operator, teams: &[Layouts], team: usize) {
+fn operator(operator: &mut Operator, teams: &[Layouts], at: Place) {
     if let Operator::User { body, .. } = operator {
-        accesses(body, teams, team);
+        accesses(body, teams, at);
     }
 }
 
@@ -293,8 +304,9 @@ impl Layouts<'_> {
         self.deal(&axes, axes.len().saturating_sub(1), 4)
     }
 
-    /// The layout in which a tile is read from or written to this place with neighbouring threads on neighbouring elements.
-    fn preferred(&self, view: ViewId, index: &[Index]) -> Layout {
+    /// The layout in which a tile is read from or written to this place with neighbouring threads on neighbouring elements; `in_turns` of a loop
+    /// it goes with the sums of matrix instructions.
+    fn preferred(&self, view: ViewId, index: &[Index], in_turns: bool) -> Layout {
         let axes = tile_axes(self.kernel, self.plan, index);
         let positions = view_axes(index);
         let strides: Vec<ValueId> = positions.iter().map(|k| self.kernel.view(view).axes[*k].stride).collect();
@@ -314,7 +326,9 @@ impl Layouts<'_> {
         for (k, axis) in axes.iter().enumerate().filter(|(_, a)| a.0.is_none()) {
             layout = layout.with_register_axis(k, axis.1);
         }
-        if fast.is_none_or(|at| at + 1 == tiles.len()) && dealt.len() == axes.len() {
+        // A row is the same for all rows of a result: each lane reads what belongs to its own columns. Behind the loop results change hands.
+        let beside_sums = in_turns && axes.len() == 1;
+        if !beside_sums && fast.is_none_or(|at| at + 1 == tiles.len()) && dealt.len() == axes.len() {
             return self.in_runs(&layout).unwrap_or(layout);
         }
         layout

@@ -10,13 +10,13 @@ use crate::block::{
     Access, Block, Carry, Combine, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Operator, Param, ParamKind, Reach, Reading,
     SharedArray, Stmt, Tail, Team, Ty, Value, View, Window,
 };
+use crate::plan::Plan;
 use crate::plan::finish::{combines_grid, is_over_grid, keeps_order, split};
 use crate::plan::second_launch::needed;
 use crate::plan::split::{self, Split, shared_loop, starts_at_zero};
-use crate::plan::{Plan, Range};
 use girih_ir::error::{CompileError, Diagnostic};
 use girih_ir::schedule::words::{FinishPath, TileOrder};
-use girih_ir::tile::access::{dim_classes, dim_constants, loop_lengths, visit};
+use girih_ir::tile::access::{dim_classes, dim_constants, loop_lengths, operations, visit};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::shared::operation;
 use girih_ir::tile::{self, Index, Op, SharedAccess, SharedKind, Size, TileLoop, ValueId};
@@ -33,7 +33,7 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
     let written = uses::written_params(tile);
     let mut forms = Forms::default();
     let dots = Dots::new(tile, &uses, &written);
-    let builder = Builder { source, written: &written, dots: &dots };
+    let builder = Builder { source, written: &written, dots: &dots, operations: operations(tile) };
     let values = (0..tile.values.len()).map(|v| builder.value(ValueId(v as u32), &uses, found, &mut forms)).collect();
     let shared = (0..tile.shared.len()).map(|s| builder.shared_array(tile::SharedId(s as u32), &mut forms)).collect();
     let body = builder.block(&tile.body)?;
@@ -49,6 +49,7 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
         lengths,
         dots: dots.clone(),
         fed: vec![],
+        late_sums: vec![],
         window_groups: WindowGroups::of(tile),
         gathers: HashMap::new(),
         values,
@@ -99,6 +100,8 @@ struct Builder<'a> {
     /// Tensor parameters that the kernel writes.
     written: &'a [bool],
     dots: &'a Dots,
+    /// How values are made.
+    operations: HashMap<ValueId, &'a tile::Op>,
 }
 
 impl Builder<'_> {
@@ -247,12 +250,12 @@ impl Builder<'_> {
             tile::Stmt::Copies { pending, .. } => Stmt::Copies { pending: *pending },
             tile::Stmt::Tiles(l) => Stmt::Loop(self.tile_loop(l)?),
             tile::Stmt::Range { var, start, end, carries, body, .. } => {
-                let (carries, body) = (self.carries(carries, false), self.block(body)?);
+                let (carries, body) = (self.carries(carries), self.block(body)?);
                 Stmt::Range { var: *var, start: *start, end: *end, carries, body }
             }
             tile::Stmt::While { once, carries, header, condition, body, .. } => {
                 let (header, body) = (self.block(header)?, self.block(body)?);
-                Stmt::While { once: *once, carries: self.carries(carries, false), header, condition: *condition, body }
+                Stmt::While { once: *once, carries: self.carries(carries), header, condition: *condition, body }
             }
             tile::Stmt::If { condition, then, otherwise, results, .. } => {
                 let (then, otherwise) = (self.block(then)?, self.block(otherwise)?);
@@ -306,14 +309,14 @@ impl Builder<'_> {
         Ok(Combine { operator, form: c.form.clone(), inputs: c.inputs.clone(), results: c.results.clone(), loc: c.loc })
     }
 
-    fn carries(&self, carries: &[tile::Carry], shared: bool) -> Vec<Carry> {
+    fn carries(&self, carries: &[tile::Carry]) -> Vec<Carry> {
         let kernel = self.source.kernel;
         let of = |c: &tile::Carry| Carry {
             init: c.init,
             inner: c.inner,
             next: c.next,
             result: c.result,
-            from_zero: shared && starts_at_zero(kernel, c.init),
+            from_zero: starts_at_zero(&self.operations, c.init),
             unobserved: tail_liveness::unobserved(kernel, c),
         };
         carries.iter().map(of).collect()
@@ -329,7 +332,7 @@ impl Builder<'_> {
             vars: l.vars.clone(),
             sizes: l.vars.iter().map(|v| self.size(tile::access::tile_size(kernel, *v))).collect(),
             span: l.span,
-            carries: self.carries(&l.carries, matches!(own.range, Range::Shared(_) | Range::SlicedK(_))),
+            carries: self.carries(&l.carries),
             plan: own,
             grid,
             body: self.block(&l.body)?,
@@ -346,7 +349,7 @@ impl Builder<'_> {
         };
         Grid {
             total: self.total_tiles(l),
-            raster: if l.vars.len() == 2 && !keeps_order(kernel) { plan.raster } else { 1 },
+            raster: plan.raster,
             order: if keeps_order(kernel) { TileOrder::Rising } else { plan.order },
             in_order: keeps_order(kernel),
             by_ticket: l.in_order,

@@ -2,6 +2,7 @@
 
 mod assign_layouts;
 mod assign_widths;
+mod defer_lanes;
 mod drop_unread;
 mod feed_dots;
 mod fit_rows;
@@ -16,6 +17,7 @@ mod wait_alone;
 
 pub(crate) use assign_layouts::assign_layouts;
 pub(crate) use assign_widths::assign_widths;
+pub(crate) use defer_lanes::defer_lanes;
 pub(crate) use drop_unread::drop_unread;
 pub(crate) use feed_dots::feed_dots;
 pub(crate) use fit_rows::fit;

@@ -326,7 +326,7 @@ fn a_page_that_breaks_a_rule_is_found() {
         });
         *stored.expect("a tensor that is stored to") = Some(16);
     }
-    let damages: [(Damage, &str); 25] = [
+    let damages: [(Damage, &str); 26] = [
         (constant, "lies in constant memory, and is stored to"),
         (|p| drop(grid(p).body.remove(0)), "is read before it is made"),
         (
@@ -371,6 +371,15 @@ fn a_page_that_breaks_a_rule_is_found() {
                 grid(p).body.push(block::Stmt::OverCluster(c));
             },
             "blocks that are no cluster reduce together",
+        ),
+        (
+            |p| {
+                let (carried, results) = (inner(p).carries[0].inner, vec![block::ValueId(0)]);
+                let (operator, form) = (block::Operator::Sum, block::Form::Reduce { axes: vec![1] });
+                let turn = block::Combine { operator, form, inputs: vec![], results, loc: LOC };
+                p.late_sums.push(block::late_sums::LateSum { turn, carried, lanes: vec![(1, 4)] });
+            },
+            "never meet",
         ),
         (|p| grid(p).grid.as_mut().expect("a grid").tail = Tail::Open, "nobody has decided the tail"),
         (|p| grid(p).grid.as_mut().expect("a grid").shared = Some(block::ValueId(0)), "the loop that is shared is not there"),

@@ -62,3 +62,18 @@ fn texts_of_attention_on_warp_groups() {
         insta::assert_snapshot!("attention_of_groups_causal", text::<Past>(128, "BM=128,BN=64,U=Wgmma,W=8,R=2,C=Tensor,G=0"));
     });
 }
+
+/// What is the same for all rows of a result (`lse`, `products`) each lane reads for its own two columns; no lanes change it round.
+#[test]
+fn rows_beside_a_result_are_read_in_pairs() {
+    use girih_examples::flash_attention::{All, Brain64};
+    use girih_examples::flash_attention_backward::gradients_of_keys;
+    let kernel = (gradients_of_keys::Kernel::<Brain64, All>::def().build)().unwrap_or_else(|e| panic!("{e}"));
+    let set = "BN=128,BM=64,TN=8,V=8,U=Wgmma,W=8,R=2,C=Tensor,G=0,X=1,D=Rising,T=Free,Q=1";
+    let schedule = parse_schedule(&kernel, set).unwrap_or_else(|e| panic!("{e}"));
+    let facts = best_facts(&kernel).fitting(&kernel, &schedule);
+    let text = emit(&lower(&kernel, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}")));
+    let turn = &text[text.find("for (int turn").unwrap_or_else(|| panic!("no turns in\n{text}"))..];
+    let turn = &turn[..turn.find("mbarrier_arrive(").unwrap_or_else(|| panic!("no stage is given back in\n{text}"))];
+    assert_eq!((count(turn, "reinterpret_cast<const float2*>("), count(turn, "__shfl_")), (2, 0), "{text}");
+}

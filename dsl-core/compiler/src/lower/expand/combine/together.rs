@@ -1,7 +1,8 @@
 //! Reductions for which the threads of a block meet once: each goes its way as far as warps alone come, all leave their parts, and then each
 //! is read.
 
-use super::{Partial, Step, int};
+use super::{Partial, int};
+use crate::block::steps::Step;
 use crate::block::{Combine, Form};
 use crate::lower::expand::context::{Expanded, Expander};
 use crate::lower::expand::exchange::Meeting;

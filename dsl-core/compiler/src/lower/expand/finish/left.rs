@@ -1,8 +1,9 @@
 //! What blocks leave of a combination over the grid: their parts, and how these are combined.
 
 use crate::block::HostExpr;
+use crate::block::steps::steps;
 use crate::block::{Combine, Ty, ValueId};
-use crate::lower::expand::combine::{Partial, int, steps};
+use crate::lower::expand::combine::{Partial, int};
 use crate::lower::expand::context::{Expanded, Expander, Rep};
 use crate::lower::expand::index::{Index, binary};
 use girih_ir::layout::Layout;
