@@ -45,8 +45,8 @@ const OF_MEANING: [&str; 2] = ["::scan_by_look_back", "::radix_step<Two>"];
 fn kernels_are_checked_without_a_challenge() {
     let gallery = kernels().into_iter().filter(|d| d.module.starts_with("girih_examples"));
     let bare = gallery.map(|d| Subject::of_kernel(&d).expect("a gallery kernel builds"));
-    // Random signs bring its divisors near zero, where a quotient keeps no digits; its challenge's are sums of positive numbers.
-    let bare = bare.filter(|s| !s.name.ends_with("::attend_to_states"));
+    // Random signs bring their divisors near zero, where a quotient keeps no digits; their challenge's are sums of positive numbers.
+    let bare = bare.filter(|s| !s.name.contains("::attend_to_states"));
     // Its groups are whole numbers of tiles, which its program sees to.
     let bare = bare.filter(|s| !s.name.contains("::scaled_groups"));
     // Rows, planes, flaws and chunks belong to the matrices that their programs give, whatever each one's lengths are here.
