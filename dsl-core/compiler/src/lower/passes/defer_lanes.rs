@@ -4,7 +4,7 @@
 use super::Source;
 use crate::analyses::uses::{Uses, count, operands};
 use crate::block::late_sums::LateSum;
-use crate::block::layouts::renumbered;
+use crate::block::layouts::projected;
 use crate::block::lying::Walk;
 use crate::block::steps::{Step, steps};
 use crate::block::{Block, Carry, Combine, Form, Kernel, Layout, Loop, Op, Operator, Range, Stmt, Ty, ValueId, visit};
@@ -57,9 +57,8 @@ fn row_sum(walk: &Walk, c: &Combine) -> Option<RowSum> {
             Step::Threads(_) => return None,
         }
     }
-    let kept = layout.axes.iter().enumerate().filter(|(k, _)| !axes.contains(k)).map(|(_, digits)| digits.clone());
-    let layout = renumbered(kept.collect(), layout.threads);
-    (!lanes.is_empty()).then_some(RowSum { lanes, layout })
+    let kept: Vec<usize> = (0..layout.axes.len()).filter(|k| !axes.contains(k)).collect();
+    (!lanes.is_empty()).then(|| RowSum { lanes, layout: projected(&layout, &kept) })
 }
 
 /// A loop's turn.
