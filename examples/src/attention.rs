@@ -127,6 +127,33 @@ pub fn nothing_seen(steps: Steps) -> State {
     (full::<f32>([steps.queries], f32::MIN), zeros::<f32>([steps.queries]), zeros([steps.queries, steps.columns]))
 }
 
+/// The state behind a tile of keys with these scores, of which those between the bounds are there: the sums of weights, those of values, and the
+/// largest scores.
+#[device]
+fn weigh<K: Keys, P: Product>(
+    scores: Tile<f32>,
+    (n, v): (TileIdx, &Tensor<f32, 3>),
+    at: Place,
+    steps: Steps,
+    (first, end): (Scalar<i32>, Scalar<i32>),
+    (width, scale): (Scalar<i64>, Scalar<f32>),
+    (most, total, acc): State,
+) -> [Tile<f32>; 3] {
+    let key = n.coords().cast::<i32>().expand(0, steps.queries);
+    let query = at.queries.coords().cast::<i32>().expand(1, steps.keys);
+    // Where no key is, or none of these, a dot has zeros.
+    let seen = K::sees(query, key, end, width.cast()) && key >= first;
+    let scores = select(seen, scores, f32::MIN);
+    let next = most.max(scores.max_axis(1));
+    // Near scores differ exactly: what counts is not rounded by the size of the scores.
+    let weights = select(seen, ((scores - next.expand(1, steps.keys)) * scale).exp2_approx(), 0.0);
+    let factor = ((most - next) * scale).exp2_approx();
+    let total = total * factor + weights.sum_axis(1);
+    let kept = acc * factor.expand(1, steps.columns);
+    let acc = P::add(weights, v.load((n, at.of_keys, at.columns)), kept, [steps.queries, steps.columns]);
+    [total, acc, next]
+}
+
 /// The state behind some keys.
 #[device]
 pub fn walk<K: Keys, P: Product>(
@@ -145,19 +172,7 @@ pub fn walk<K: Keys, P: Product>(
             let shape = [steps.queries, steps.keys];
             scores = P::add(q.load((at.queries, at.head, e)), k.load((n, at.of_keys, e)).t(), scores, shape);
         }
-        let key = n.coords().cast::<i32>().expand(0, steps.queries);
-        let query = at.queries.coords().cast::<i32>().expand(1, steps.keys);
-        // Where no key is, or none of these, a dot has zeros.
-        let seen = K::sees(query, key, end, width.cast()) && key >= first;
-        let scores = select(seen, scores, f32::MIN);
-        let next = most.max(scores.max_axis(1));
-        // Near scores differ exactly: what counts is not rounded by the size of the scores.
-        let weights = select(seen, ((scores - next.expand(1, steps.keys)) * scale).exp2_approx(), 0.0);
-        let factor = ((most - next) * scale).exp2_approx();
-        total = total * factor + weights.sum_axis(1);
-        let kept = acc * factor.expand(1, steps.columns);
-        acc = P::add(weights, v.load((n, at.of_keys, at.columns)), kept, [steps.queries, steps.columns]);
-        most = next;
+        [total, acc, most] = weigh::<K, P>(scores, (n, v), at, steps, (first, end), (width, scale), (most, total, acc));
     }
     (most, total, acc)
 }
@@ -210,6 +225,41 @@ pub fn attention<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32
         let at = Place { queries, columns, head: h.number(), of_keys: head_of_keys(h.number(), q, k) };
         let steps = Steps { queries: BM, keys: BN, inner: BE, columns: BD };
         out.store((queries, at.head, columns), attend::<K>((q, k, v), at, steps, width));
+    }
+}
+
+/// As many elements as a row may have that [`attention_narrow()`] takes: its tile of columns.
+pub const NARROW: i64 = 64;
+
+/// As [`attention()`] for rows of at most [`NARROW`] elements, which are one tile: a turn has but its products and sums, and the next turns' keys
+/// are on their way.
+#[kernel(
+    types(K = [Near]),
+    tile(BM = [16, 32, 8, 64], BN = [32, 16, 48, 64], BD = 64),
+    coarsen(TM of BM = [4, 2, 8, 1], TD of BD = [4, 2, 8]),
+    vector(V = [4, 2, 1]),
+    operands(O = [Shared, Transposed]),
+    stages(S = [2, 3, 4, 1]),
+    copy(C = [Async, Registers]),
+    min_blocks(Q = [2, 1, 3])
+)]
+pub fn attention_narrow<K: Keys>(q: &Tensor<f32, 3>, k: &Tensor<f32, 3>, v: &Tensor<f32, 3>, out: &mut Tensor<f32, 3>, width: Scalar<i64>) {
+    // A launch that lacks heads is refused.
+    let (q, v, _first) = (&q.slice(1, 0, out.len(1)), &v.slice(1, 0, k.len(1)), k.slice(1, 0, 1));
+    let scale = scale_of(q);
+    for (h, queries, columns) in out.axes([1, 0, 2]).tiles([Size::from(1), BM, BD]) {
+        let at = Place { queries, columns, head: h.number(), of_keys: head_of_keys(h.number(), q, k) };
+        let steps = Steps { queries: BM, keys: BN, inner: BD, columns: BD };
+        let around = K::around(queries, k.len(0), width);
+        let (first, end) = (around.start.cast::<i32>(), around.end.min(k.len(0)).cast::<i32>());
+        let (mut most, mut total, mut acc) = nothing_seen(steps);
+        let q_tile = q.load((queries, at.head, columns));
+        for n in k.axis(0).tiles(BN).within(around) {
+            let keys = k.load((n, at.of_keys, columns)).t();
+            let scores = Fma::add(q_tile, keys, zeros::<f32>([BM, BN]), [BM, BN]);
+            [total, acc, most] = weigh::<K, Fma>(scores, (n, v), at, steps, (first, end), (width, scale), (most, total, acc));
+        }
+        out.store((queries, at.head, columns), acc * (1.0 / total).expand(1, BD));
     }
 }
 

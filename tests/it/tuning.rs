@@ -111,6 +111,28 @@ fn a_part_of_a_space_is_searched_beside_what_is_known() {
     assert!(several.starts_with("softmax has the launch sites ") && several.contains("softmax."), "{several}");
 }
 
+/// Of a large space, too, nothing else is tried: not what lies beside what is known.
+#[test]
+fn a_part_of_a_large_space_is_kept_to() {
+    let (store, folder) = store("large-part");
+    let options = Options {
+        by: By::Prediction(Target::h200()),
+        budget: Budget { time: None, trials: Some(12) },
+        strategy: Strategy::Model,
+        limit: Duration::from_secs(20),
+        fresh: false,
+        only: None,
+        among: Some(Among::Space("U=Ffma".into())),
+    };
+    let mut told = Told::default();
+    let sizes = Sizes::parse("M=256 N=256 K=256 alpha=1 beta=1").expect("sizes");
+    let tuned = tune(&subject("gemm"), &sizes, &options, &store, &AtomicBool::new(false), &mut told);
+    let _ = std::fs::remove_dir_all(&folder);
+    tuned.expect("a winner");
+    let others: Vec<&String> = told.tried.iter().map(|t| &t.schedule).filter(|s| !s.contains(" U=Ffma ")).collect();
+    assert!(told.tried.len() >= 12 && others.len() == 1, "{others:?}");
+}
+
 /// Looking for all candidates of this space would take many minutes.
 #[test]
 fn large_spaces_are_sampled_within_the_budget() {

@@ -36,6 +36,8 @@ pub struct Pool<'a> {
     former: HashMap<String, Trial>,
     /// Whether there are no others than those of the beginning.
     closed: bool,
+    /// Whether schedules with choices that the space has not may come to be known.
+    free: bool,
     /// Whose candidates are tried, where others try the rest.
     shard: Option<Shard>,
     found: RefCell<Found>,
@@ -88,7 +90,7 @@ impl<'a> Pool<'a> {
                 found.add(kernel, schedule);
             }
         }
-        Pool::over(space, former, closed, found)
+        Pool { free, ..Pool::over(space, former, closed, found) }
     }
 
     /// Nothing but the listed schedules.
@@ -102,7 +104,7 @@ impl<'a> Pool<'a> {
 
     fn over(space: &'a Space<'a>, former: &[Trial], closed: bool, found: Found) -> Pool<'a> {
         let former = former.iter().map(|t| (t.schedule.clone(), t.clone())).collect();
-        Pool { space, former, closed, shard: None, found: RefCell::new(found), ahead: None }
+        Pool { space, former, closed, free: false, shard: None, found: RefCell::new(found), ahead: None }
     }
 
     /// Tells of every candidate that comes to be known from now on.
@@ -166,7 +168,9 @@ impl Candidates for Pool<'_> {
         if let Some(known) = self.found.borrow().near.get(&candidate) {
             return known.clone();
         }
-        let around = self.space.neighbours(&self.get(candidate).schedule);
+        let mut around = self.space.neighbours(&self.get(candidate).schedule);
+        // Beside a schedule that takes part though the space has it not lie others of that kind.
+        around.retain(|schedule| self.free || self.space.holds(schedule));
         let mut found = self.found.borrow_mut();
         let mut near = Vec::new();
         for schedule in around {

@@ -4,8 +4,10 @@
 use super::Source;
 use crate::analyses::barriers::{Barriers, place};
 use crate::block::{
-    Access, Block, Finish, FinishWay, Kernel, Key, Loop, Meet, Pipeline, Range, Reading, Stmt, Value, ValueId, Window, operands,
+    Access, Block, Finish, FinishWay, Handover, Kernel, Key, Loop, Meet, Pipeline, Range, Reading, Stmt, Value, ValueId, Window, operands,
+    visit,
 };
+use std::collections::HashMap;
 
 /// Puts the meetings before what they are for.
 pub(crate) fn place_barriers(page: &mut Kernel, source: &Source) {
@@ -70,7 +72,7 @@ fn at_access(key: Key, access: &Access, barriers: &Barriers) -> Option<Meet> {
 }
 
 /// Puts meetings around copies to shared memory. Copies that follow one another, with nothing but values between them that read none of
-/// them, meet once.
+/// them, meet once; where a ring of asynchronous copies that alone reads them follows, at its first meeting.
 struct Copies<'a> {
     values: &'a [Value],
     /// Groups of threads share a tile, and each tile ends with all of them together.
@@ -101,6 +103,9 @@ impl Copies<'_> {
                 continue;
             }
             let joins = matches!(&stmt, Stmt::Let(_, op) if !operands(op).iter().any(|v| open.values.contains(v)));
+            if !repeats && self.waits_for(&stmt, &open.values) {
+                open = Open::default();
+            }
             if !joins {
                 close(block, &mut open);
             }
@@ -108,6 +113,21 @@ impl Copies<'_> {
             block.push(stmt);
         }
         close(block, &mut open);
+    }
+
+    /// Whether a statement is a ring that alone reads these copies: they were started before its own, and have landed where its first iteration
+    /// meets.
+    fn waits_for(&self, stmt: &Stmt, copies: &[ValueId]) -> bool {
+        let Stmt::Loop(l) = stmt else { return false };
+        let Pipeline::Multistage { ring, .. } = &l.plan.pipeline else { return false };
+        let mut read: HashMap<ValueId, u32> = HashMap::new();
+        visit(&l.body, &mut |inner| {
+            if let Stmt::Let(_, op) = inner {
+                operands(op).into_iter().for_each(|v| *read.entry(v).or_default() += 1);
+            }
+        });
+        let all = |v: &ValueId| read.get(v) == Some(&self.values[v.0 as usize].uses.count);
+        ring.handover == Handover::Barrier && copies.iter().all(all)
     }
 
     /// What a statement copies to shared memory.

@@ -6,6 +6,57 @@ use crate::block::{self, Handover, Meet, Pipeline, Tail, verify};
 use girih_ir::tile::{Carry, SharedAccess, SharedArray, SharedId, SharedKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Each tile of `a`, which stays, times those of `b` beside it, added up: tiles M, N, stages S.
+fn kept() -> tile::Kernel {
+    let knobs = vec![
+        knob("M", KnobKind::Tile, &[16, 32]),
+        knob("N", KnobKind::Tile, &[16]),
+        knob("S", KnobKind::Stages, &[1, 2, 3]),
+        words("P", KnobKind::Copy, &["Registers", "Async"]),
+    ];
+    let mut b = Builder::new("kept", knobs);
+    let [x, y, z] = [("a", false), ("b", false), ("c", true)].map(|(name, written)| b.tensor(name, DType::F32, 2, written));
+    let [bm, bn] = [0, 1].map(|k| Size::knob(KnobId(k)));
+    let [m, n, k] = [&bm, &bn, &bn].map(|size| b.value(Ty::TileIdx(size.clone())));
+    let tile = |rows: &Size| Ty::Tile(DType::F32, vec![rows.clone(), bn.clone()]);
+    let zero = b.literal(Literal::f32(0.0));
+    let body = b.block(|b| {
+        let left = b.op(tile(&bm), Op::Load(x, vec![Index::Tile(m), Index::Tile(n)]));
+        let init = b.op(tile(&bm), Op::Splat(zero));
+        let [inner, result] = [(); 2].map(|()| b.value(tile(&bm)));
+        let mut next = inner;
+        let turn = b.block(|b| {
+            let right = b.op(tile(&bn), Op::Load(y, vec![Index::Tile(n), Index::Tile(k)]));
+            next = b.op(tile(&bm), Op::Dot { a: left, b: right, acc: inner });
+        });
+        let carries = vec![Carry { init, inner, next, result }];
+        b.push(Stmt::Tiles(TileLoop {
+            view: y,
+            axes: vec![1],
+            vars: vec![k],
+            span: None,
+            strided: false,
+            in_order: false,
+            carries,
+            body: turn,
+            loc: LOC,
+        }));
+        b.push(Stmt::Store { view: z, index: vec![Index::Tile(m), Index::Tile(n)], value: result, loc: LOC });
+    });
+    b.push(Stmt::Tiles(TileLoop {
+        view: z,
+        axes: vec![0, 1],
+        vars: vec![m, n],
+        span: None,
+        strided: false,
+        in_order: false,
+        carries: vec![],
+        body,
+        loc: LOC,
+    }));
+    b.finish()
+}
+
 /// `c = a · b` in f32: tiles BM, BN, BK, stages S.
 fn product() -> tile::Kernel {
     let knobs = vec![
@@ -280,6 +331,25 @@ fn copies_meet_where_the_page_says() {
     };
     assert!(without(|m| matches!(m, Meet::Copied { .. })).is_err(), "nobody waits for the copies");
     assert!(without(|m| matches!(m, Meet::Replaced)).is_err(), "copies land where others still read");
+}
+
+/// A ring waits for what was started before its own copies; without one, somebody else has to.
+#[test]
+fn copies_before_a_ring_are_waited_for_in_it() {
+    let k = kept();
+    let shapes = [vec![32, 64], vec![64, 96], vec![32, 64]];
+    let waits = |page: &block::Kernel| {
+        let mut found = 0;
+        block::visit(&page.body, &mut |stmt| found += usize::from(matches!(stmt, block::Stmt::Meet(Meet::Copied { .. }))));
+        found
+    };
+    for (stages, before) in [(1, 2), (2, 0), (3, 0)] {
+        let s = chosen(&k, &[32, 16, stages], "Async");
+        let page = page_of(&k, &s);
+        assert_eq!(waits(&page), before, "{page}");
+        // Who reads what is on its way is told so.
+        counted(&k, &written(&k, &s, &page), &shapes);
+    }
 }
 
 #[test]
