@@ -1,10 +1,15 @@
 //! Functions of floats as authors call them: the evaluator against plain Rust, the simulator against the evaluator, and compiled.
 
 use super::differential::compare;
+use super::launches::best_facts;
 use super::nvrtc;
 use girih::prelude::*;
+use girih_core::cuda::emit;
 use girih_core::facts::TensorArg;
+use girih_core::lower::lower;
 use girih_core::registry::KernelDef;
+use girih_core::schedule::Schedule;
+use girih_core::target::Target;
 use girih_core::tile::eval::{EvalArg, EvalOptions, eval};
 use girih_core::types::{DType, Literal};
 
@@ -39,6 +44,17 @@ pub fn functions<F: Float>(x: &Tensor<F, 1>, y: &mut Tensor<F, 2>) {
             v.div_approx(some),
         ];
         y.store((t, ..22), stack(all));
+    }
+}
+
+/// Multiplies by roots of unity and by their squares: what is made of coordinates alone is used four times.
+#[kernel(tile(T = [32, 128]), coarsen(C of T = [1, 2]))]
+pub fn turned(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 2>) {
+    for t in x.tiles([T]) {
+        let angle = t.coords().cast::<f32>() * 0.03125;
+        let (re, im) = (angle.cos_pi(), angle.sin_pi());
+        let v = x.load(t);
+        y.store((t, ..4), stack([v * re, v * im, v * (re * re - im * im), v * (re * im + im * re)]));
     }
 }
 
@@ -138,4 +154,13 @@ fn functions_are_the_same_in_every_schedule() {
     let kernels = definitions().map(|(_, def)| (def.build)().unwrap_or_else(|e| panic!("{e}")));
     compare(&kernels);
     nvrtc::accepts(&kernels);
+}
+
+#[test]
+fn floats_of_coordinates_are_computed_once() {
+    let kernel = (turned::Kernel::def().build)().unwrap_or_else(|e| panic!("{e}"));
+    let schedule = Schedule::default_of(&kernel);
+    let text = emit(&lower(&kernel, &best_facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}")));
+    assert_eq!(["cospif(", "sinpif("].map(|call| text.matches(call).count()), [1, 1], "{text}");
+    compare(&[kernel]);
 }

@@ -122,14 +122,26 @@ fn axes(blocks: &mut Blocks, grid: u32) -> Result<Vec<Axis>, Uncounted> {
     // A number that few others come from.
     let probe = grid - 2 - grid / 7;
     blocks.run(probe)?;
-    let block = u64::from(probe);
+    let divisions = blocks.machine.divisions.clone();
+    let mut strides = strides(u64::from(probe), grid, &divisions);
+    if strides.len() == 1 {
+        // Blocks may take their tiles from the last one on.
+        strides = self::strides(u64::from(grid - 1 - probe), grid, &divisions);
+    }
+    strides.sort_unstable();
+    let ends = strides[1..].iter().copied().chain([u64::from(grid)]);
+    Ok(strides.iter().zip(ends).map(|(s, e)| Axis { stride: *s as u32, len: e.div_ceil(*s) as u32 }).collect())
+}
+
+/// How far apart neighbours are along each axis, if this number is divided so.
+fn strides(number: u64, grid: u32, divisions: &[(u64, u64)]) -> Vec<u64> {
     let mut strides = vec![1u64];
-    for (a, by) in blocks.machine.divisions.clone() {
+    for (a, by) in divisions {
         // What is divided is the number divided before, or what that left.
-        let quotient = strides.iter().copied().find(|s| block / s == a).map(|s| s.saturating_mul(by));
-        let remainder = strides.iter().copied().find(|s| a > 0 && block % s == a).map(|_| by);
+        let quotient = strides.iter().copied().find(|s| number / s == *a).map(|s| s.saturating_mul(*by));
+        let remainder = strides.iter().copied().find(|s| *a > 0 && number % s == *a).map(|_| *by);
         if let Some(stride) = quotient.or(remainder)
-            && by > 1
+            && *by > 1
             && stride < u64::from(grid)
             && !strides.contains(&stride)
             && strides.len() < AXES
@@ -137,9 +149,7 @@ fn axes(blocks: &mut Blocks, grid: u32) -> Result<Vec<Axis>, Uncounted> {
             strides.push(stride);
         }
     }
-    strides.sort_unstable();
-    let ends = strides[1..].iter().copied().chain([u64::from(grid)]);
-    Ok(strides.iter().zip(ends).map(|(s, e)| Axis { stride: *s as u32, len: e.div_ceil(*s) as u32 }).collect())
+    strides
 }
 
 /// Places along an axis that are run, and the share of all places for which each stands.

@@ -112,6 +112,25 @@ fn ends_of_rows_of_tiles_are_kinds_of_their_own() {
     near(both(&k.done(), 7 * rows as u32, &given), 0.005);
 }
 
+/// Blocks that take their tiles from the last one on, 16 rows of tiles together, of which each goes as far as its place in its row.
+#[test]
+fn an_order_that_falls_is_taken_apart_too() {
+    let mut k = Build::new(32);
+    let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+    let (tiles, group) = (k.scalar("tiles", DType::I32), k.scalar("group", DType::I32));
+    let (block, thread) = (k.special(Special::Block), k.special(Special::Thread));
+    let last = k.bind("last", add(mul(block, int(-1)), add(tiles, int(-1))));
+    let in_group = k.bind("in_group", rem(last.clone(), group));
+    let place = k.bind("place", div(in_group, int(16)));
+    let j = k.var("j", DType::I32, None);
+    let at = add(mul(Expr::Var(j), int(32)), thread.clone());
+    let body = vec![store(global(y, add(mul(last, int(32)), thread)), load(global(x, at)))];
+    k.push(Stmt::For { var: j, start: int(0), end: add(place, int(1)), step: int(1), unroll: false, body });
+    let data = vec![1.0; 32 * 32];
+    let given = [Given::F32(&data), Given::Raw(1024 * 128), Given::Scalar(1024), Given::Scalar(512)];
+    near(both(&k.done(), 1024, &given), 0.02);
+}
+
 /// What decides where is stored is read from memory: without it everything goes to one place, and the count says so.
 #[test]
 fn places_that_data_decide_are_told_of() {

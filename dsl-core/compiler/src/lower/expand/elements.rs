@@ -166,7 +166,11 @@ impl Expander<'_> {
                 op => {
                     let operands: Vec<ValueId> =
                         crate::block::operands(op).into_iter().filter(|v| matches!(self.kernel.ty(*v), Ty::Tile(..))).collect();
-                    operands.into_iter().try_for_each(|v| self.prepare_below(v, layout, axes, done))
+                    for v in operands {
+                        self.prepare_below(v, layout, axes, done)?;
+                        self.compute_repeated(v, &projected(layout, axes))?;
+                    }
+                    Ok(())
                 }
             },
             Data::Pending(op) if self.moves_with_operand(op, rep.layout.as_ref(), layout, axes) => {

@@ -88,6 +88,20 @@ impl Expander<'_> {
         if self.tile(value).lies_in(layout) && self.pending(value).is_none() || !self.is_large(value) {
             return Ok(());
         }
+        self.compute_once(value, layout)
+    }
+
+    /// Computes a float of coordinates alone once for all that use it. Integers and conditions of coordinates are written out where they are
+    /// used: they are part of addresses and tests, and cost little.
+    pub fn compute_repeated(&mut self, value: ValueId, layout: &Layout) -> Expanded<()> {
+        let made = self.tile(value).layout.is_none()
+            && self.pending(value).is_some_and(|(op, _)| !matches!(op, Op::Broadcast(..) | Op::Pick { .. }));
+        let one = layout.registers == 1 && self.used(value).count > 1 && self.register_type(value).is_float();
+        if made && one { self.compute_once(value, layout) } else { Ok(()) }
+    }
+
+    /// Computes a value for elements dealt by `layout`, if that was not done.
+    fn compute_once(&mut self, value: ValueId, layout: &Layout) -> Expanded<()> {
         if self.tile(value).elsewhere.iter().any(|(l, _)| l == layout) {
             return Ok(());
         }
