@@ -12,7 +12,7 @@ use girih_ir::schedule::{Choice, Knob, KnobKind};
 use girih_ir::tile::by_hand::Builder;
 use girih_ir::tile::eval::{EvalArg, EvalOptions, eval};
 use girih_ir::tile::host::HostArg;
-use girih_ir::tile::{Index, KnobId, Op, Size, Stmt, TileLoop, Ty};
+use girih_ir::tile::{Block, Carry, Index, KnobId, Op, Size, Stmt, TileLoop, Ty, ValueId, ViewId};
 use girih_ir::types::{BinaryOp, DType, Literal};
 use girih_sim as sim;
 
@@ -35,6 +35,11 @@ fn elementwise_knobs() -> Vec<Knob> {
         knob("S", KnobKind::Stages, &[1, 2, 3]),
         words("P", KnobKind::Copy, &["Registers", "Async"]),
     ]
+}
+
+/// A loop over the tiles of some axes of a view.
+fn tile_loop(view: ViewId, axes: Vec<usize>, vars: Vec<ValueId>, carries: Vec<Carry>, body: Block) -> Stmt {
+    Stmt::Tiles(TileLoop { view, axes, vars, span: None, strided: false, in_order: false, carries, body, loc: LOC })
 }
 
 fn vector_add() -> tile::Kernel {
@@ -69,17 +74,7 @@ fn transpose() -> tile::Kernel {
         let t = b.op(Ty::Tile(DType::F32, vec![c, r]), Op::Transpose(v, vec![1, 0]));
         b.push(Stmt::Store { view: y, index: vec![Index::Tile(ci), Index::Tile(ri)], value: t, loc: LOC });
     });
-    b.push(Stmt::Tiles(TileLoop {
-        view: x,
-        axes: vec![0, 1],
-        vars,
-        span: None,
-        strided: false,
-        in_order: false,
-        carries: vec![],
-        body,
-        loc: LOC,
-    }));
+    b.push(tile_loop(x, vec![0, 1], vars, vec![], body));
     b.finish()
 }
 

@@ -26,17 +26,7 @@ fn chain() -> tile::Kernel {
     let at = |row, column| vec![Index::Tile(row), Index::Tile(column)];
     let walk = |view, axis, var, carry: Carry, body| {
         let carries = vec![carry];
-        Stmt::Tiles(TileLoop {
-            view,
-            axes: vec![axis],
-            vars: vec![var],
-            span: None,
-            strided: false,
-            in_order: false,
-            carries,
-            body,
-            loc: LOC,
-        })
+        tile_loop(view, vec![axis], vec![var], carries, body)
     };
     let body = b.block(|b| {
         let init = b.op(tile(DType::F32, &bm, &bd), Op::Splat(zero));

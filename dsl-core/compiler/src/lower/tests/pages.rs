@@ -30,30 +30,10 @@ fn kept() -> tile::Kernel {
             next = b.op(tile(&bm), Op::Dot { a: left, b: right, acc: inner });
         });
         let carries = vec![Carry { init, inner, next, result }];
-        b.push(Stmt::Tiles(TileLoop {
-            view: y,
-            axes: vec![1],
-            vars: vec![k],
-            span: None,
-            strided: false,
-            in_order: false,
-            carries,
-            body: turn,
-            loc: LOC,
-        }));
+        b.push(tile_loop(y, vec![1], vec![k], carries, turn));
         b.push(Stmt::Store { view: z, index: vec![Index::Tile(m), Index::Tile(n)], value: result, loc: LOC });
     });
-    b.push(Stmt::Tiles(TileLoop {
-        view: z,
-        axes: vec![0, 1],
-        vars: vec![m, n],
-        span: None,
-        strided: false,
-        in_order: false,
-        carries: vec![],
-        body,
-        loc: LOC,
-    }));
+    b.push(tile_loop(z, vec![0, 1], vec![m, n], vec![], body));
     b.finish()
 }
 
@@ -82,30 +62,10 @@ fn product() -> tile::Kernel {
             next = b.op(tile(&bm, &bn), Op::Dot { a: left, b: right, acc: inner });
         });
         let carries = vec![Carry { init, inner, next, result }];
-        b.push(Stmt::Tiles(TileLoop {
-            view: x,
-            axes: vec![1],
-            vars: vec![k],
-            span: None,
-            strided: false,
-            in_order: false,
-            carries,
-            body: turn,
-            loc: LOC,
-        }));
+        b.push(tile_loop(x, vec![1], vec![k], carries, turn));
         b.push(Stmt::Store { view: z, index: vec![Index::Tile(m), Index::Tile(n)], value: result, loc: LOC });
     });
-    b.push(Stmt::Tiles(TileLoop {
-        view: z,
-        axes: vec![0, 1],
-        vars: vec![m, n],
-        span: None,
-        strided: false,
-        in_order: false,
-        carries: vec![],
-        body,
-        loc: LOC,
-    }));
+    b.push(tile_loop(z, vec![0, 1], vec![m, n], vec![], body));
     b.finish()
 }
 
