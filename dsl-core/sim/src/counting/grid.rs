@@ -3,7 +3,8 @@
 //! What differs between blocks is where their tiles lie: at an end of an axis or not, and on which side of what. So the grid is taken apart
 //! into the axes by which a block's number is divided in the kernel; along each axis the blocks in the middle, at the ends and beside these
 //! are run, and between two that differ more of them, as far as that matters. A block's numbers are those of the one in the middle of all
-//! axes and what its places along each of them add; where rows begin off a sector's start by turns, as every other one of 400 bytes does, that is
+//! axes and what its places along each of them add (where they lean to a side of two axes, as chunks of keys of which each query sees some, blocks at
+//! pairs of places are run instead); where rows begin off a sector's start by turns, as every other one of 400 bytes does, that is
 //! off by as much as these differ. The grid's last block is run for itself: it may have to finish what all have left.
 
 use super::Uncounted;
@@ -23,6 +24,12 @@ const SHORT: u32 = 4;
 const MORE: usize = 7;
 /// Differences that do not matter: less than this part of a block's numbers.
 const SAME: f64 = 0.002;
+/// Blocks lean to a side of an axis where they differ by more than this part from the one in the middle, in the mean: ends alone do not.
+const LEANS: f64 = 0.05;
+/// Places along each of two such axes of which all pairs are run, at most.
+const PAIRS: u64 = 16;
+/// And at least, where the fuel does not last for more.
+const FEW: u32 = 4;
 /// Axes that are looked at.
 const AXES: usize = 4;
 
@@ -94,27 +101,60 @@ pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted
     Ok(sum)
 }
 
+/// Where blocks are run along an axis, and the share of its places for which each stands.
+type Places = Vec<(u32, f64)>;
+
 /// All blocks but the last.
 fn many(blocks: &mut Blocks, grid: u32, sum: &mut Count) -> Result<(), Uncounted> {
     let axes = axes(blocks, grid)?;
     let middle: u32 = axes.iter().map(|a| a.len / 2 * a.stride).sum::<u32>().min(grid - 2);
-    let at = |axis: &Axis, place: u32| {
-        let own = middle / axis.stride % axis.len.max(1);
-        (middle - own * axis.stride + place * axis.stride).min(grid - 2)
-    };
+    let moved = |block: u32, axis: &Axis, place: u32| block - middle / axis.stride % axis.len.max(1) * axis.stride + place * axis.stride;
+    let before = blocks.machine.fuel;
     let base = blocks.run(middle)?.clone();
+    let mut along: Vec<(f64, Axis, Places)> = Vec::new();
+    for axis in axes {
+        let places = places(blocks, &axis, &|place| moved(middle, &axis, place).min(grid - 2))?;
+        let sizes = places.iter().map(|(place, share)| Ok((size(blocks.run(moved(middle, &axis, *place).min(grid - 2))?), share)));
+        let sizes = sizes.collect::<Result<Vec<_>, Uncounted>>()?;
+        let most = sizes.iter().fold(size(&base), |most, (size, _)| most.max(*size));
+        let off: f64 = sizes.iter().map(|(here, share)| *share * (here - size(&base)).abs()).sum();
+        along.push((off / most.max(1.0), axis, places));
+    }
+    along.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let each = (before - blocks.machine.fuel) / blocks.known.len() as u64 + 1;
+    let pairs = (blocks.machine.fuel / (2 * each)).isqrt().min(PAIRS) as u32;
+    let mut kinds: Vec<Vec<(u32, f64)>> = Vec::new();
+    if along.len() > 1 && along[1].0 > LEANS && pairs >= FEW {
+        let rest = along.split_off(2);
+        let [one, other] = [0, 1].map(|k| (along[k].1, evenly(along[k].1.len, pairs)));
+        let both =
+            |(p, share): &(u32, f64), (q, part): &(u32, f64)| (moved(moved(middle, &one.0, *p), &other.0, *q).min(grid - 2), share * part);
+        kinds.push(one.1.iter().flat_map(|p| other.1.iter().map(move |q| both(p, q))).collect());
+        along = rest;
+    }
+    kinds.extend(
+        along
+            .iter()
+            .map(|(_, axis, places)| places.iter().map(|(place, share)| (moved(middle, axis, *place).min(grid - 2), *share)).collect()),
+    );
     let all = f64::from(grid - 1);
     sum.add(&base, all);
-    for axis in &axes {
-        let mut along = Count::zero(sum.numbers.len().saturating_sub(tally::UNIQUE) / 2);
-        for (place, share) in places(blocks, axis, &|place| at(axis, place))? {
-            along.add(blocks.run(at(axis, place))?, share);
+    for kinds in kinds {
+        let mut part = Count::zero(sum.numbers.len().saturating_sub(tally::UNIQUE) / 2);
+        for (block, share) in kinds {
+            part.add(blocks.run(block)?, share);
         }
-        sum.add(&along, all);
+        sum.add(&part, all);
         sum.add(&base, -all);
     }
     sum.numbers.iter_mut().for_each(|n| *n = n.max(0.0));
     Ok(())
+}
+
+/// So many places along an axis, or all of them, in the middle of parts of one length.
+fn evenly(len: u32, most: u32) -> Places {
+    let n = most.min(len);
+    (0..n).map(|i| ((2 * i + 1) * len / (2 * n), 1.0 / f64::from(n))).collect()
 }
 
 /// By what a block's number is divided, and what is left.
@@ -153,7 +193,7 @@ fn strides(number: u64, grid: u32, divisions: &[(u64, u64)]) -> Vec<u64> {
 }
 
 /// Places along an axis that are run, and the share of all places for which each stands.
-fn places(blocks: &mut Blocks, axis: &Axis, at: &dyn Fn(u32) -> u32) -> Result<Vec<(u32, f64)>, Uncounted> {
+fn places(blocks: &mut Blocks, axis: &Axis, at: &dyn Fn(u32) -> u32) -> Result<Places, Uncounted> {
     let len = f64::from(axis.len);
     if axis.len <= SHORT {
         return Ok((0..axis.len).map(|place| (place, 1.0 / len)).collect());

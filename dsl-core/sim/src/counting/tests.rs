@@ -131,6 +131,25 @@ fn an_order_that_falls_is_taken_apart_too() {
     near(both(&k.done(), 1024, &given), 0.02);
 }
 
+/// Queries of which each sees the keys before it, and chunks of keys: blocks of the one see more the later they come, of the other the sooner.
+#[test]
+fn what_two_axes_decide_together_is_run_in_pairs() {
+    let mut k = Build::new(32);
+    let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+    let chunks = k.scalar("chunks", DType::I32);
+    let (block, thread) = (k.special(Special::Block), k.special(Special::Thread));
+    let chunk = k.bind("chunk", rem(block.clone(), chunks.clone()));
+    let query = k.bind("query", div(block.clone(), chunks));
+    let j = k.var("j", DType::I32, None);
+    let at = add(mul(Expr::Var(j), int(32)), thread.clone());
+    let body = vec![store(global(y, add(mul(block, int(32)), thread)), load(global(x, at)))];
+    let turns = vec![Stmt::For { var: j, start: int(0), end: int(50), step: int(1), unroll: false, body }];
+    k.push(when(less(mul(chunk, int(4)), query), turns));
+    let data = vec![1.0; 50 * 32];
+    let given = [Given::F32(&data), Given::Raw(400 * 128), Given::Scalar(10)];
+    near(both(&k.done(), 400, &given).map(|numbers| numbers[..4].to_vec()), 0.05);
+}
+
 /// What decides where is stored is read from memory: without it everything goes to one place, and the count says so.
 #[test]
 fn places_that_data_decide_are_told_of() {
