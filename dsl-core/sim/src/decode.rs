@@ -55,7 +55,14 @@ pub(super) struct Counted {
     pub(super) dtype: DType,
     /// Compilers write its turns out one after the other.
     pub(super) written_out: bool,
+    /// Compilers write out [`GROUP`] of its turns at a time, whose loads are issued together.
+    pub(super) grouped: bool,
 }
+
+/// Turns that nvcc and NVRTC write out at a time where a loop's number of turns is known at run time alone.
+pub(super) const GROUP: u64 = 4;
+/// Instructions of the longest turn of which they do.
+const SHORT: f64 = 24.0;
 
 impl Program {
     /// Decodes a well-formed kernel. Panics on malformed IR, as [`girih_ir::simt::verify`] would.

@@ -48,7 +48,9 @@ pub struct Work {
     /// Clocks of a block's longest chain of dependent operations, barriers and trips to memory among them, were it alone; an average over the
     /// blocks. 0 if not known: then `rounds` stands for it.
     pub chain: f64,
-    /// Clocks by which the last block, which finishes what all have left, takes longer than the others.
+    /// The same of the block whose chain is the longest, without the last one, which may have to finish what all have left.
+    pub longest_chain: f64,
+    /// Clocks by which that last block takes longer than the others.
     pub behind: f64,
     /// Copies to constant memory that the host queues in front of the launch.
     pub constant_copies: f64,
@@ -182,6 +184,9 @@ const L2_LINES_PER_CLOCK: f64 = 0.4;
 const SPILLS_KEPT: f64 = 192.0 * 1024.0;
 /// Part of a block's chain that nothing overlaps: the first blocks' loads, and the last ones' stores.
 const CHAIN_ALONE: f64 = 0.5;
+/// A block is waited for whose chain is so many times as long as that of others: below that, the first one that is run may seem longer, since it
+/// finds nothing in the cache.
+const HEAVY: f64 = 2.0;
 /// Schedulers of a multiprocessor, each issues one instruction per clock.
 const ISSUE_PER_CLOCK: f64 = 4.0;
 /// Special functions per clock and multiprocessor.
@@ -275,8 +280,13 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
         // However little there is to read, a thread waits for its loads one round after the other.
         0.0 if work.load_sectors > 0.0 => MEMORY_LATENCY * work.rounds.max(1.0) / f64::from(launch.stages.max(1)),
         0.0 => 0.0,
-        // Blocks that fit at the same time take as long as one of them alone; the others follow, each as one has ended.
-        chain => (grid / slots).ceil().min(grid / slots + 0.5).max(1.0) * (chain + SPILL_CLOCKS * spilled) / target.clock,
+        // Blocks that fit at the same time take as long as one of them alone; the others follow, each as one has ended. A few that have
+        // much to do are waited for.
+        chain => {
+            let waves = (grid / slots).ceil().min(grid / slots + 0.5).max(1.0);
+            let longest = if work.longest_chain > HEAVY * chain { work.longest_chain } else { 0.0 };
+            (waves * (chain + SPILL_CLOCKS * spilled)).max(longest) / target.clock
+        }
     };
     let cycles = |amount: f64, per_clock: f64| amount / (per_clock * busy * target.clock);
     // Warps' accesses for what their threads spill; four sectors each where these are too many for the L1.

@@ -289,3 +289,27 @@ pub(super) enum Op {
     ProxyFence,
     End,
 }
+
+impl Op {
+    /// Whether it reads and sets scalars of registers, and does nothing else.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(
+            self,
+            Op::Unary { .. }
+                | Op::Binary { .. }
+                | Op::Ternary { .. }
+                | Op::Compare { .. }
+                | Op::Select { .. }
+                | Op::Cast { .. }
+                | Op::Bitcast { .. }
+                | Op::Move { .. }
+                | Op::Special { .. }
+                | Op::Shuffle(_)
+                | Op::Vote { .. }
+                | Op::WarpReduce { .. }
+                | Op::Check { .. }
+                | Op::Forget { .. }
+                | Op::StepCheck { .. }
+        )
+    }
+}

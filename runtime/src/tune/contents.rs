@@ -1,4 +1,5 @@
-//! What a launch finds in memory at its true size, made where it is looked at: the inputs of a challenge, chunk by chunk.
+//! What a launch finds in memory at its true size, made where it is looked at: the inputs of a challenge, chunk by chunk; and in place of
+//! what other launches have left there, what they left in a rehearsal.
 
 use super::SEED;
 use super::launches::Launch;
@@ -9,16 +10,26 @@ use girih_core::program::Base;
 use girih_core::program::walk::LaunchArg;
 use girih_core::sim::counting;
 use girih_core::tile::ParamKind;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// The inputs that a launch site finds as the call brought them, by parameter of its kernel.
-#[derive(Default)]
+/// What a launch site finds in memory, as far as that is known, by parameter of its kernel.
+#[derive(Clone, Default)]
 pub struct Inputs(Vec<Option<Input>>);
 
-struct Input {
-    elements: Elements,
-    /// Bytes of the input before the launch's tensor.
-    offset: i64,
+#[derive(Clone)]
+enum Input {
+    /// An input of the call, so many bytes before the launch's tensor.
+    Given { elements: Elements, offset: i64 },
+    /// What a launch of the site found in a call at a reduced size: again and again, as far as the large tensor goes. Where most words are
+    /// the same, these stand for all: what is rare in a small call, a row that few numbers spoil, is no rule for a large one.
+    Rehearsed(Arc<[u8]>),
 }
+
+/// The part of the words that must be the same to stand for all.
+const MOST: f64 = 0.9;
+/// Bytes of a word.
+const WORD: usize = 4;
 
 impl Inputs {
     /// Of a launch at these sizes; without those that a launch of another site may have changed before.
@@ -28,7 +39,7 @@ impl Inputs {
             let LaunchArg::Tensor(region) = arg else { return None };
             let Base::Param(param) = region.base else { return None };
             let elements = subject.input(param, sizes, SEED).filter(|_| !changed(region.base))?;
-            Some(Input { elements, offset: region.offset })
+            Some(Input::Given { elements, offset: region.offset })
         };
         Inputs(launch.args.iter().map(input).collect())
     }
@@ -40,9 +51,32 @@ impl Inputs {
 
     /// Bytes of a tensor.
     pub fn load(&self, tensor: usize, at: u64, size: usize) -> Option<u64> {
-        let input = self.0.get(tensor)?.as_ref()?;
-        input.elements.word(u64::try_from(input.offset.checked_add_unsigned(at)?).ok()?, size)
+        match self.0.get(tensor)?.as_ref()? {
+            Input::Given { elements, offset } => elements.word(u64::try_from(offset.checked_add_unsigned(at)?).ok()?, size),
+            Input::Rehearsed(bytes) => {
+                let byte = |i: usize| u64::from(bytes[((at + i as u64) % bytes.len() as u64) as usize]);
+                Some((0..size).rev().fold(0, |word, i| word << 8 | byte(i)))
+            }
+        }
     }
+
+    /// With what a launch of the site found in a rehearsal, where nothing is known.
+    pub fn rehearsed(&self, before: &[Option<Vec<u8>>]) -> Inputs {
+        let found = |bytes: &Option<Vec<u8>>| {
+            let bytes = bytes.as_deref().filter(|b| !b.is_empty())?;
+            Some(Input::Rehearsed(mostly(bytes).unwrap_or(bytes).into()))
+        };
+        Inputs(self.0.iter().zip(before).map(|(known, before)| known.clone().or_else(|| found(before))).collect())
+    }
+}
+
+/// The word that most of these are.
+fn mostly(bytes: &[u8]) -> Option<&[u8]> {
+    let words = || bytes.chunks_exact(WORD);
+    let mut counts: HashMap<&[u8], usize> = HashMap::new();
+    words().for_each(|word| *counts.entry(word).or_default() += 1);
+    let (word, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    (count as f64 >= MOST * words().len() as f64).then_some(word)
 }
 
 fn stores_to(launch: &Launch, base: Base) -> bool {
@@ -61,5 +95,36 @@ pub(super) struct ByParam<'a> {
 impl counting::Contents for ByParam<'_> {
     fn load(&self, param: usize, at: u64, size: usize) -> Option<u64> {
         self.inputs.load((*self.tensors.get(param)?)?, at, size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(words: &[u32]) -> Inputs {
+        Inputs(vec![None]).rehearsed(&[Some(words.iter().flat_map(|w| w.to_le_bytes()).collect())])
+    }
+
+    #[test]
+    fn what_a_rehearsal_left_goes_on_and_on() {
+        let numbers = found(&[7, 8, 9]);
+        assert!(numbers.knows(0) && !numbers.knows(1));
+        assert_eq!([0, 4, 12, 20].map(|at| numbers.load(0, at, 4)), [7, 8, 7, 9].map(Some));
+        assert_eq!(numbers.load(0, 8, 8), Some(9 | 7 << 32));
+    }
+
+    #[test]
+    fn a_word_that_most_are_stands_for_all() {
+        let mut flags = [0u32; 32];
+        flags[5] = 1;
+        assert_eq!(found(&flags).load(0, 20, 4), Some(0));
+        flags[6..10].fill(1);
+        assert_eq!(found(&flags).load(0, 20, 4), Some(1));
+    }
+
+    #[test]
+    fn nothing_is_known_of_what_was_not_launched() {
+        assert!(!Inputs(vec![None]).rehearsed(&[None]).knows(0));
     }
 }

@@ -25,6 +25,8 @@ pub(super) const SMALL: f64 = 256.0 * 1024.0;
 const LEAST: f64 = 1024.0;
 /// Warp instructions of a site's launch at the reduced size, at most: about a second.
 const MOST: u64 = 4_000_000;
+/// The same where nobody waits: a launch has thousands of blocks at any size, say, one for each part of what it divides.
+const PATIENT: u64 = 4 * MOST;
 /// Those for each second of a budget: a search makes some tens of simulations.
 const PER_SECOND: f64 = 100_000.0;
 /// A whole call may take as many times what one launch may.
@@ -86,7 +88,7 @@ pub struct DryRuns {
 impl DryRuns {
     /// For searches that share so much time; some seconds for each simulation without.
     pub fn within(time: Option<Duration>) -> DryRuns {
-        let most = time.map_or(MOST, |t| ((t.as_secs_f64() * PER_SECOND) as u64).clamp(MOST / 40, MOST));
+        let most = time.map_or(PATIENT, |t| ((t.as_secs_f64() * PER_SECOND) as u64).clamp(MOST / 40, MOST));
         DryRuns { most, known: Mutex::default() }
     }
 

@@ -239,12 +239,24 @@ impl<'a> Prediction<'a> {
             Inputs::of(self.subject, self.sizes, self.launch, &all)
         });
         let resources = registers.unwrap_or_else(|| guessed(simt));
-        let found = counted(simt, &self.launch.args, inputs, self.target, fuel)?;
+        let found = match counted(simt, &self.launch.args, inputs, self.target, fuel) {
+            Err(NotCounted::Unknown(param)) => self.counted_as_rehearsed(simt, inputs, param, fuel)?,
+            found => found?,
+        };
         let of = |found: Counted| {
             let one = model::predict(&found.work, &found.launch, &resources, self.target);
             (found, one)
         };
         if found.is_empty() { Err(None) } else { Ok(found.into_iter().map(of).collect()) }
+    }
+
+    /// The launches of a kernel whose threads go where a parameter's data send them that other launches leave: those that they left in a
+    /// rehearsal stand for them.
+    fn counted_as_rehearsed(&self, simt: &simt::Kernel, inputs: &Inputs, param: String, fuel: u64) -> Result<Vec<Counted>, NotCounted> {
+        let Ok(small) = self.small() else { return Err(NotCounted::Unknown(param)) };
+        let mut found = counted(simt, &self.launch.args, &inputs.rehearsed(&small.before), self.target, fuel)?;
+        found.iter_mut().for_each(|counted| counted.basis = Basis::Estimated);
+        Ok(found)
     }
 
     /// From bytes and operations alone: what a schedule does cannot be counted.

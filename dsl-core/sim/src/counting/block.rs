@@ -5,11 +5,12 @@ mod run;
 mod warp;
 
 use super::latency;
-use super::loops::{self, Turns};
+use super::loops::{Sample, Turns};
 use super::slice::{Slice, Uses};
 use super::tally::{self, Count};
 use super::traffic::{Banks, Touched};
 use super::{Contents, CountArg, Uncounted};
+use crate::decode::GROUP;
 use crate::op::{Op, Slot};
 use crate::{Class, Program};
 use girih_ir::types::Literal;
@@ -33,24 +34,7 @@ const NONE: u32 = u32::MAX;
 
 impl Info {
     fn of(op: &Op, class: Class, uses: &Uses, carried_out: bool) -> Info {
-        let plain = matches!(
-            op,
-            Op::Unary { .. }
-                | Op::Binary { .. }
-                | Op::Ternary { .. }
-                | Op::Compare { .. }
-                | Op::Select { .. }
-                | Op::Cast { .. }
-                | Op::Bitcast { .. }
-                | Op::Move { .. }
-                | Op::Special { .. }
-                | Op::Shuffle(_)
-                | Op::Vote { .. }
-                | Op::WarpReduce { .. }
-                | Op::Check { .. }
-                | Op::Forget { .. }
-                | Op::StepCheck { .. }
-        );
+        let plain = op.is_plain();
         let mut reads = [NONE; 3];
         if plain {
             reads.iter_mut().zip(&uses.reads).for_each(|(to, from)| *to = from.0);
@@ -68,11 +52,13 @@ pub(super) struct Machine<'a> {
     contents: &'a dyn Contents,
     /// Operations that may still be looked at.
     pub(super) fuel: u64,
-    /// Loops of no more turns are run whole; those that are written out always are, if they are short.
-    pub(super) whole: u64,
+    /// Which turns of loops are run; those that are written out are run whole, if they are short, unless even few turns take too much.
+    pub(super) sample: Sample,
     info: Vec<Info>,
     /// The counted loop that begins, is tested or turns at an operation.
     loop_at: Vec<u32>,
+    /// Loops of which each turn sets elements of arrays that are needed: none is left out.
+    fills: Vec<bool>,
     warps: Vec<Option<Box<Warp>>>,
     banks: Banks,
     /// What the block touched.
@@ -100,13 +86,16 @@ impl<'a> Machine<'a> {
         fuel: u64,
     ) -> Machine<'a> {
         let ops = program.code.iter().zip(&program.class).zip(slice.uses.iter().zip(&slice.carried_out));
-        let info = ops.map(|((op, class), (uses, carried_out))| Info::of(op, *class, uses, *carried_out)).collect();
+        let info: Vec<Info> = ops.map(|((op, class), (uses, carried_out))| Info::of(op, *class, uses, *carried_out)).collect();
         let mut loop_at = vec![NONE; program.code.len()];
         for (number, l) in program.loops.iter().enumerate() {
             for pc in [l.head, l.test, l.jump] {
                 loop_at[pc as usize] = number as u32;
             }
         }
+        let set = |op: &Op| matches!(op, Op::SetElement { .. } | Op::LoadVector { .. });
+        let needed = |pc: u32| info[pc as usize].carried_out && set(&program.code[pc as usize]);
+        let fills = program.loops.iter().map(|l| l.written_out && (l.head..l.jump).any(needed)).collect();
         let mut division_at = vec![false; program.code.len()];
         program.divisions.iter().for_each(|pc| division_at[*pc as usize] = true);
         let scalars: Vec<Literal> = args.iter().map(|a| if let CountArg::Scalar(l) = a { *l } else { Literal::i32(0) }).collect();
@@ -119,9 +108,10 @@ impl<'a> Machine<'a> {
             args,
             contents,
             fuel,
-            whole: loops::WHOLE,
+            sample: Sample::SHORT,
             info,
             loop_at,
+            fills,
             warps,
             banks: Banks::default(),
             touched: Touched::default(),
@@ -198,13 +188,17 @@ impl<'a> Machine<'a> {
     fn begin_loop(&mut self, warp: &mut Warp, number: usize) {
         let turns = self.turns_left(warp, number);
         let now = warp.now();
-        let whole = if self.program.loops[number].written_out { loops::WHOLE } else { self.whole };
-        warp.turns.push(Turns::begin(number, turns, whole, warp.weight, now));
+        let sample = match self.program.loops[number].written_out {
+            true if self.fills[number] => Sample::WHOLE,
+            true if self.sample != Sample::LEAST => Sample::SHORT,
+            _ => self.sample,
+        };
+        warp.turns.push(Turns::begin(number, turns, sample, warp.weight, now));
         warp.weight *= warp.turns.last().map_or(1.0, Turns::weight);
     }
 
-    /// At the end of a turn: goes to the next one that is run.
-    fn turn(&mut self, warp: &mut Warp, number: usize) {
+    /// At the end of a turn, whose operations were issued then: goes to the next one that is run.
+    fn turn(&mut self, warp: &mut Warp, number: usize, issued: f64) {
         let Some(mut t) = warp.turns.pop() else { return };
         if t.number != number {
             // A loop that was left by other ways than its test.
@@ -214,6 +208,8 @@ impl<'a> Machine<'a> {
         let more = t.weight() - 1.0;
         if more > 0.0 {
             let each = warp.now() - t.began;
+            let grouped = self.program.loops[number].grouped;
+            let each = if grouped { (each / GROUP as f64).max(issued - t.began) } else { each };
             warp.delay(more * each);
         }
         let left_out = t.next();
@@ -223,7 +219,7 @@ impl<'a> Machine<'a> {
         if t.is_over() {
             t.go_on(self.turns_left(warp, number));
         }
-        t.began = warp.now();
+        t.began = if self.program.loops[number].grouped { warp.clock } else { warp.now() };
         warp.weight = t.outer * t.weight();
         warp.turns.push(t);
     }

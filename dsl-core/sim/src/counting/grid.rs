@@ -93,8 +93,9 @@ pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted
     } else {
         many(&mut blocks, grid, &mut sum)?;
     }
-    let others = if grid > 1 { sum.chain() / f64::from(grid - 1) } else { 0.0 };
+    let (others, longest) = if grid > 1 { (sum.chain() / f64::from(grid - 1), sum.longest) } else { (0.0, 0.0) };
     sum.add(&last, 1.0);
+    sum.longest = longest;
     sum.behind = if grid > 1 { (last.chain() - others).max(0.0) } else { 0.0 };
     sum.blocks = blocks.known.len();
     bound_unique(&blocks, (grid, whole), &mut sum);

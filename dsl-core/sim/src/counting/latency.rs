@@ -16,6 +16,8 @@ pub(super) const SHARED: f64 = 30.0;
 pub(super) const BARRIER: f64 = 25.0;
 /// A wait for all blocks of a cluster, about 200 ns on an H200.
 pub(super) const CLUSTER: f64 = 350.0;
+/// A wait for all blocks of the grid: a fence, a word that all of them add to, and its last value seen by each.
+pub(super) const GRID: f64 = FENCE + CACHE + WORD;
 /// A load from the shared memory of another block of the cluster.
 pub(super) const OTHER_BLOCK: f64 = 200.0;
 /// A fence of the device.

@@ -1,13 +1,28 @@
 //! Which turns of a loop are run, and how many each stands for.
 
-/// Loops of no more turns are run whole: their predicates may differ at every turn.
-pub(super) const WHOLE: u64 = 24;
-/// The same where a turn takes much.
-pub(super) const FEW: u64 = FIRST + LAST + 2;
-/// Turns at the beginning that are run: what begins a pipeline, and one behind it.
-const FIRST: u64 = 2;
-/// Turns at the end that are run: where a pipeline has nothing more to load.
-const LAST: u64 = 3;
+/// Which turns of a long loop are run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Sample {
+    /// Loops of no more turns are run whole.
+    pub whole: u64,
+    /// Turns at the beginning that are run: what begins a pipeline, and one behind it.
+    first: u64,
+    /// Turns at the end that are run: where a pipeline has nothing more to load.
+    last: u64,
+    /// Turns between them that are run, one or two.
+    middle: u64,
+}
+
+impl Sample {
+    /// Of loops that are run whole if they are short: their predicates may differ at every turn.
+    pub const SHORT: Sample = Sample { whole: 24, ..Sample::FEW };
+    /// Of loops of which a turn takes much.
+    pub const FEW: Sample = Sample { whole: 7, first: 2, last: 3, middle: 2 };
+    /// Of loops in loops of which even few turns take too much.
+    pub const LEAST: Sample = Sample { whole: 3, first: 1, last: 1, middle: 1 };
+    /// No turn is left out.
+    pub const WHOLE: Sample = Sample { whole: u64::MAX, ..Sample::FEW };
+}
 
 /// A loop that is being run.
 pub(super) struct Turns {
@@ -15,8 +30,8 @@ pub(super) struct Turns {
     pub number: usize,
     /// Turns that it takes, as far as known.
     turns: u64,
-    /// A loop of no more turns is run whole.
-    whole: u64,
+    /// Which of them are run.
+    sample: Sample,
     /// The turn that is run now.
     pub at: u64,
     /// Turns that one outside of the loop stands for.
@@ -26,31 +41,37 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// A loop of so many turns that begins; of no more than `whole` turns each is run.
-    pub fn begin(number: usize, turns: u64, whole: u64, outer: f64, now: f64) -> Turns {
-        Turns { number, turns, whole, at: 0, outer, began: now }
+    /// A loop of so many turns that begins.
+    pub fn begin(number: usize, turns: u64, sample: Sample, outer: f64, now: f64) -> Turns {
+        Turns { number, turns, sample, at: 0, outer, began: now }
     }
 
-    /// The two turns in the middle that are run, at equal distances from the ends: work that grows by the turn is theirs on average.
+    /// Turns between the first and the last ones.
+    fn inner(&self) -> u64 {
+        self.turns - self.sample.first - self.sample.last
+    }
+
+    /// The two turns in the middle that are run, at equal distances from the ends, or the one: work that grows by the turn is theirs on average.
     fn middle(&self) -> [u64; 2] {
-        let inner = self.turns - FIRST - LAST;
-        [FIRST + inner / 4, FIRST + inner - 1 - inner / 4]
+        let (first, inner) = (self.sample.first, self.inner());
+        let off = if self.sample.middle == 1 { (inner - 1) / 2 } else { inner / 4 };
+        [first + off, first + if self.sample.middle == 1 { off } else { inner - 1 - off }]
     }
 
     /// How many turns the one that is run now stands for.
     pub fn weight(&self) -> f64 {
-        let whole = self.turns <= self.whole || !self.middle().contains(&self.at);
-        if whole { 1.0 } else { (self.turns - FIRST - LAST) as f64 / 2.0 }
+        let itself = self.turns <= self.sample.whole || !self.middle().contains(&self.at);
+        if itself { 1.0 } else { self.inner() as f64 / self.sample.middle as f64 }
     }
 
     /// Goes to the turn that is run next; how many are left out before it.
     pub fn next(&mut self) -> u64 {
         let following = self.at + 1;
         self.at = match following {
-            _ if self.turns <= self.whole || following < FIRST => following,
+            _ if self.turns <= self.sample.whole || following < self.sample.first => following,
             _ => {
                 let [a, b] = self.middle();
-                [a, b, self.turns - LAST].into_iter().find(|t| *t >= following).unwrap_or(following)
+                [a, b, self.turns - self.sample.last].into_iter().find(|t| *t >= following).unwrap_or(following)
             }
         };
         self.at - following
@@ -73,8 +94,9 @@ mod tests {
 
     #[test]
     fn turns_stand_for_all() {
-        for (turns, whole) in [1, 2, 7, 8, 24, 25, 26, 100, 12345].into_iter().flat_map(|n| [(n, WHOLE), (n, FEW)]) {
-            let mut t = Turns::begin(0, turns, whole, 1.0, 0.0);
+        let all = [1, 2, 3, 4, 7, 8, 24, 25, 26, 100, 12345];
+        for (turns, sample) in all.into_iter().flat_map(|n| [Sample::SHORT, Sample::FEW, Sample::LEAST].map(|s| (n, s))) {
+            let mut t = Turns::begin(0, turns, sample, 1.0, 0.0);
             let (mut sum, mut growing, mut run) = (0.0, 0.0, 0);
             while !t.is_over() {
                 sum += t.weight();
@@ -83,8 +105,11 @@ mod tests {
                 t.next();
             }
             assert_eq!(sum, turns as f64);
-            assert_eq!(growing, (turns * (turns - 1) / 2) as f64);
-            assert!(run <= whole, "{run} of {turns}");
+            // One turn in the middle is half a turn off where there are two.
+            let off = if sample == Sample::LEAST { turns as f64 / 2.0 } else { 0.0 };
+            let exact = (turns * turns.saturating_sub(1) / 2) as f64;
+            assert!((growing - exact).abs() <= off, "{growing} {exact}");
+            assert!(run <= sample.whole, "{run} of {turns}");
         }
     }
 }

@@ -27,6 +27,7 @@ use super::Program;
 use block::Machine;
 use girih_ir::simt::TensorMap;
 use girih_ir::types::Literal;
+use loops::Sample;
 
 /// An argument of a launch that is counted, one per [`girih_ir::simt::Kernel::params`].
 #[derive(Clone, Copy, Debug)]
@@ -75,16 +76,21 @@ pub enum Uncounted {
 
 /// One block may take this part of the fuel with its short loops run whole.
 const PROBE: u64 = 160;
+/// And this part with few turns of each loop: two blocks at least are run.
+const FEWER: u64 = 3;
 
 /// Counts a launch of `grid` blocks on so much `fuel`: warp-level operations that are looked at.
 ///
 /// # Errors
 /// More is needed.
 pub fn count(program: (&Program, &Slice), grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
-    let mut machine = Machine::new(program, grid, args, contents, fuel / PROBE);
+    let mut machine = Machine::new(program, grid, args, contents, 0);
     // A block that takes much runs few turns of its loops.
-    if machine.run(grid / 2).is_err() {
-        machine.whole = loops::FEW;
+    for (sample, part) in [(Sample::SHORT, PROBE), (Sample::FEW, FEWER), (Sample::LEAST, 1)] {
+        (machine.sample, machine.fuel) = (sample, fuel / part);
+        if sample == Sample::LEAST || machine.run(grid / 2).is_ok() {
+            break;
+        }
     }
     machine.forget();
     machine.fuel = fuel;

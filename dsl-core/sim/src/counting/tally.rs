@@ -32,7 +32,7 @@ pub(super) const UNIQUE: usize = HALF + 10;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Count {
     pub(super) numbers: Vec<f64>,
-    /// Clocks that the longest chain of dependent operations of a block takes, of all blocks at most.
+    /// Clocks that the longest chain of dependent operations of a block takes, of all blocks that were run but the last at most.
     pub longest: f64,
     /// Clocks by which the last block's chain is longer than the others' on the whole.
     pub behind: f64,

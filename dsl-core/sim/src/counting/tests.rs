@@ -3,7 +3,7 @@
 use super::{Contents, Count, CountArg, Slice, Uncounted};
 use crate::tests::build::*;
 use crate::{Class, Program};
-use girih_ir::simt::{Expr, Kernel, Place, Special, Stmt};
+use girih_ir::simt::{Barrier, Expr, Kernel, Place, Special, Stmt};
 use girih_ir::types::{BinaryOp, DType, Literal, MemoryOrder, Scope};
 
 fn count(program: &Program, grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
@@ -190,7 +190,7 @@ fn chains_are_as_long_as_what_waits_for_each_other() {
         let value = Expr::Binary(BinaryOp::Add, Box::new(Expr::Var(sum)), Box::new(both));
         let mut body = vec![Stmt::Assign { var: sum, index: None, value }];
         if dependent {
-            body.push(Stmt::Barrier(girih_ir::simt::Barrier::Block));
+            body.push(Stmt::Barrier(Barrier::Block));
         }
         k.push(Stmt::For { var: i, start: int(0), end: int(turns), step: int(1), unroll: false, body });
         k.push(store(global(y, thread), Expr::Var(sum)));
@@ -200,6 +200,57 @@ fn chains_are_as_long_as_what_waits_for_each_other() {
     let [one, ten, hundred] = [1, 10, 100].map(|turns| chain(true, turns));
     assert!((800.0..1200.0).contains(&one), "{one}");
     assert!((9.0..10.5).contains(&(ten / one)) && (9.0..10.5).contains(&(hundred / ten)), "{one} {ten} {hundred}");
+    // Compilers write out four turns at a time where these load and compute alone.
+    for (turns, waiting) in [(10, ten), (100, hundred)] {
+        let beside = chain(false, turns);
+        assert!((3.0..4.5).contains(&(waiting / beside)), "{turns} turns: {waiting} {beside}");
+    }
+}
+
+/// A loop that is written out and fills an array that decides where threads go is run whole, however long it is.
+#[test]
+fn arrays_that_are_needed_are_filled() {
+    let mut k = Build::new(32);
+    let y = k.pointer("y", DType::F32, true);
+    let thread = k.special(Special::Thread);
+    let a = k.declare("a", DType::I32, Some(64));
+    let (i, j) = (k.var("i", DType::I32, None), k.var("j", DType::I32, None));
+    let loops = |var, body| Stmt::For { var, start: int(0), end: int(64), step: int(1), unroll: true, body: vec![body] };
+    k.push(loops(i, Stmt::Assign { var: a, index: Some(Expr::Var(i)), value: int(1) }));
+    let zeros = k.var("zeros", DType::I32, None);
+    k.push(Stmt::Declare { var: zeros, init: Some(int(0)) });
+    let one = Expr::Element(a, Box::new(Expr::Var(j)));
+    k.push(loops(j, Stmt::Assign { var: zeros, index: None, value: add(Expr::Var(zeros), add(int(1), mul(int(-1), one))) }));
+    k.push(when(less(int(0), Expr::Var(zeros)), vec![store(global(y, thread), float(1.0))]));
+    let none = count(&Program::decode(&k.done()), 1, &[CountArg::Pointer { offset: 0, bytes: 128 }], &(), 100_000).expect("a small launch");
+    assert_eq!(none.global_store().sectors, 0.0);
+}
+
+/// Blocks that meet all others wait for a word to go round; one block in eight that turns a hundred times is what the grid waits for.
+#[test]
+fn what_few_blocks_do_and_what_all_wait_for_is_told() {
+    let run = |body: &dyn Fn(&mut Build, Expr, Expr)| {
+        let mut k = Build::new(32);
+        let y = k.pointer("y", DType::F32, true);
+        let (block, thread) = (k.special(Special::Block), k.special(Special::Thread));
+        k.workspace("meetings");
+        k.kernel.launch.cooperative = true;
+        body(&mut k, block.clone(), thread.clone());
+        k.push(store(global(y, add(mul(block, int(32)), thread)), float(0.0)));
+        let args = [CountArg::Pointer { offset: 0, bytes: 1 << 20 }, CountArg::Pointer { offset: 0, bytes: 4 }];
+        count(&Program::decode(&k.done()), 64, &args, &(), 1_000_000).expect("a small launch")
+    };
+    let alone = run(&|_, _, _| {});
+    let met = run(&|k, _, _| k.push(Stmt::Barrier(Barrier::Grid { counter: 1 })));
+    let waits = (met.chain() - alone.chain()) / 64.0;
+    assert!((1700.0..1900.0).contains(&waits), "{waits}");
+    let few = run(&|k, block, thread| {
+        let i = k.var("i", DType::I32, None);
+        let body = vec![store(global(0, thread), float(1.0)), Stmt::Barrier(Barrier::Block)];
+        let turns = vec![Stmt::For { var: i, start: int(0), end: int(100), step: int(1), unroll: false, body }];
+        k.push(when(equal(rem(block, int(8)), int(0)), turns));
+    });
+    assert!(few.longest > 6.0 * few.chain() / 64.0 && few.longest > 2000.0, "{} {}", few.longest, few.chain());
 }
 
 /// What a block has touched before comes from its L1, what a block before it has, from the L2: no request, and a shorter chain.
@@ -332,4 +383,24 @@ fn who_copies_for_others_is_beside_them() {
     };
     let (alone, beside) = (chain(false), chain(true));
     assert!(beside >= alone && beside < alone + 1500.0, "{beside} and {alone}: the first copy is waited for");
+}
+
+/// Loops in loops in loops, of which even few turns are more than there is fuel for.
+#[test]
+fn few_turns_of_deep_loops_stand_for_all() {
+    let mut k = Build::new(32);
+    let y = k.pointer("y", DType::F32, true);
+    let thread = k.special(Special::Thread);
+    let turns = 40;
+    let mut body = vec![store(global(y, thread), float(1.0))];
+    for name in ["i", "j", "l", "m"] {
+        let var = k.var(name, DType::I32, None);
+        body = vec![Stmt::For { var, start: int(0), end: int(turns), step: int(1), unroll: false, body }];
+    }
+    k.push(body.remove(0));
+    let program = Program::decode(&k.done());
+    let run = |fuel| count(&program, 4, &[CountArg::Pointer { offset: 0, bytes: 128 }], &(), fuel).map(|c| c.instructions());
+    let (all, few) = (run(100_000_000).expect("much fuel"), run(40_000).expect("little fuel"));
+    assert!((0.99..1.01).contains(&(few / all)), "{few} {all}");
+    assert_eq!(run(1000), Err(Uncounted::TooMuch));
 }

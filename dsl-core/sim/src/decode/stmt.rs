@@ -1,12 +1,12 @@
 //! Decoding of statements: choices and loops become jumps and masks, what waits or orders becomes one operation each.
 
-use super::{Counted, Decoder};
+use super::{Counted, Decoder, SHORT};
 use crate::counters::Class;
 use crate::group::{LeftOp, MatrixOp, WgmmaStep};
 use crate::op::{AtomicStep, BulkStep, CopyStep, MatrixStep, MmaStep, Op, ShuffleStep, TensorStep};
 use crate::unrolled::{is_written_out, written_turns};
 use girih_ir::scalar;
-use girih_ir::simt::{Expr, LeftMatrix, Stmt, VarId};
+use girih_ir::simt::{Expr, LeftMatrix, Space, Stmt, VarId};
 use girih_ir::types::BinaryOp;
 
 impl Decoder<'_> {
@@ -147,12 +147,32 @@ impl Decoder<'_> {
         let top = self.push(Op::Compare { f: less, dst: condition, a: counter, b: fixed[0] }, arithmetic) as u32;
         let test = self.push(Op::LoopTest { condition, end: 0 }, branch);
         self.free.append(&mut self.used);
+        let (inner, length) = (self.loops.len(), self.length);
         self.block(body);
+        let grouped = self.loads_alone(top as usize + 2, inner) && (self.length - length) / self.copies <= SHORT;
         self.push(Op::Binary { f: add, dst: sum, a: counter, b: fixed[1] }, arithmetic);
         self.push(Op::Move { dst: counter, a: sum }, Class::Move);
         self.close(test, top, branch);
         let (jump, [bound, step], written_out) = (self.here() - 1, fixed, branch == Class::Move);
-        self.loops.push(Counted { head: top - 1, test: test as u32, jump, counter, bound, step, dtype, written_out });
+        let grouped = grouped && !written_out;
+        self.loops.push(Counted { head: top - 1, test: test as u32, jump, counter, bound, step, dtype, written_out, grouped });
+    }
+
+    /// Whether the code from a place on loads from global memory, computes, and does nothing else; its own loops, from this one on, are
+    /// written out.
+    fn loads_alone(&self, from: usize, loops: usize) -> bool {
+        let code = &self.code[from..];
+        let written_out = self.loops[loops..].iter().filter(|l| l.written_out).count();
+        let global = |op: &Op| match op {
+            Op::Load { access, .. } | Op::LoadVector { access, .. } => matches!(access.place.space, Space::Global(_)),
+            _ => false,
+        };
+        let allowed = |op: &Op| {
+            let own = matches!(op, Op::Element { .. } | Op::SetElement { .. } | Op::Fill { .. } | Op::Load { .. } | Op::LoadVector { .. });
+            own || op.is_plain() || matches!(op, Op::Loop | Op::LoopTest { .. } | Op::Jump { .. })
+        };
+        let begun = code.iter().filter(|op| matches!(op, Op::Loop)).count();
+        begun == written_out && code.iter().all(allowed) && code.iter().any(global)
     }
 
     /// Jumps back to the top and lets the loop's test leave to what follows.

@@ -157,3 +157,13 @@ fn lines_and_spills_reach_the_l2() {
     let [few, many] = [100, 2000].map(|spills| seconds(&Work { repeats: 100.0, ..whole }, spills) - seconds(&whole, 0));
     assert!(many > 30.0 * few, "{few} {many}");
 }
+
+/// Where few of the blocks have much to do, the grid takes no less than one of these.
+#[test]
+fn long_blocks_are_waited_for() {
+    let launch = Launch { grid: 4096, block: 64, stages: 1 };
+    let work = Work { load_sectors: 1e5, instructions: 1e6, chain: 1000.0, longest_chain: 90_000.0, ..Default::default() };
+    let h200 = Target::h200();
+    let seconds = predict(&work, &launch, &Resources { registers: 64, shared: 0, spills: 0 }, h200).seconds;
+    assert!(seconds > 90_000.0 / h200.clock, "{seconds}");
+}

@@ -3,6 +3,7 @@
 use super::super::{latency, tally};
 use super::warp::Warp;
 use super::{Machine, NONE, Uncounted};
+use crate::decode::GROUP;
 use crate::group::{LeftOp, WgmmaStep};
 use crate::op::{Op, PlaceOp, ShuffleStep, Slot};
 use crate::warp::{active_lanes, bits, combined, pure};
@@ -44,9 +45,12 @@ impl Machine<'_> {
                 // Which group multiplies first is not counted.
                 Op::Barrier(Barrier::Warp | Barrier::AwaitTurn { .. } | Barrier::PassTurn { .. }) => drop(warp.issue([])),
                 Op::Barrier(barrier) => {
-                    if *barrier == Barrier::Cluster {
-                        warp.wait_until(warp.now() + latency::CLUSTER);
-                    }
+                    let wide = match barrier {
+                        Barrier::Cluster => latency::CLUSTER,
+                        Barrier::Grid { .. } => latency::GRID,
+                        _ => 0.0,
+                    };
+                    warp.wait_until(warp.now() + wide);
                     self.count.numbers[tally::BARRIERS] += if *barrier == Barrier::Block { warp.weight } else { 0.0 };
                     return Ok(());
                 }
@@ -204,6 +208,14 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether all that a turn of a loop has begun must have what it reads before the next one begins: compilers write out whole loops, or
+    /// some turns at a time.
+    fn turn_ends(&self, warp: &Warp, number: usize) -> bool {
+        let l = &self.program.loops[number];
+        let in_group = || warp.turns.last().is_some_and(|t| t.number == number && t.weight() == 1.0 && t.at % GROUP != GROUP - 1);
+        !(l.written_out || l.grouped && in_group())
+    }
+
     fn control(&mut self, warp: &mut Warp, op: &Op, pc: usize) {
         let number = self.loop_at[pc];
         match op {
@@ -232,10 +244,13 @@ impl Machine<'_> {
                 }
             }
             Op::LoopTest { condition, end } => {
-                let written_out = number != NONE && self.program.loops[number as usize].written_out;
-                if !written_out {
+                let counted = (number != NONE).then(|| &self.program.loops[number as usize]);
+                if !counted.is_some_and(|l| l.written_out) {
                     let at = warp.issue([*condition]);
-                    warp.wait_until(at);
+                    match counted {
+                        Some(l) if l.grouped => warp.clock = warp.clock.max(at),
+                        _ => warp.wait_until(at),
+                    }
                 }
                 warp.active &= bits(warp.reg(*condition));
                 if warp.active == 0 {
@@ -250,11 +265,12 @@ impl Machine<'_> {
             }
             Op::Jump { to } => {
                 warp.pc = *to;
-                if number == NONE || !self.program.loops[number as usize].written_out {
+                let issued = warp.clock;
+                if number == NONE || self.turn_ends(warp, number as usize) {
                     warp.wait_until(warp.now());
                 }
                 if number != NONE {
-                    self.turn(warp, number as usize);
+                    self.turn(warp, number as usize, issued);
                 }
             }
             other => panic!("counting: {other:?} is no control flow"),
