@@ -25,8 +25,9 @@ pub(super) const SMALL: f64 = 256.0 * 1024.0;
 const LEAST: f64 = 1024.0;
 /// Warp instructions of a site's launch at the reduced size, at most: about a second.
 const MOST: u64 = 4_000_000;
-/// The same where nobody waits: a launch has thousands of blocks at any size, say, one for each part of what it divides.
-const PATIENT: u64 = 4 * MOST;
+/// As many times that for the smallest call where nobody waits and no call comes to its end: a launch has thousands of blocks at any size, say,
+/// one for each part of what it divides.
+const PATIENCE: u64 = 4;
 /// Those for each second of a budget: a search makes some tens of simulations.
 const PER_SECOND: f64 = 100_000.0;
 /// A whole call may take as many times what one launch may.
@@ -82,14 +83,16 @@ impl DryRun {
 pub struct DryRuns {
     /// Warp instructions that a launch may take.
     most: u64,
+    /// Nobody waits.
+    patient: bool,
     known: Mutex<HashMap<String, Arc<DryRun>>>,
 }
 
 impl DryRuns {
     /// For searches that share so much time; some seconds for each simulation without.
     pub fn within(time: Option<Duration>) -> DryRuns {
-        let most = time.map_or(PATIENT, |t| ((t.as_secs_f64() * PER_SECOND) as u64).clamp(MOST / 40, MOST));
-        DryRuns { most, known: Mutex::default() }
+        let most = time.map_or(MOST, |t| ((t.as_secs_f64() * PER_SECOND) as u64).clamp(MOST / 40, MOST));
+        DryRuns { most, patient: time.is_none(), known: Mutex::default() }
     }
 
     /// Warp instructions after which the launch of a candidate is given up, where one under the known schedule takes so many.
@@ -135,27 +138,33 @@ impl DryRuns {
             if last.as_ref() == Some(&sizes) {
                 continue;
             }
-            let found = self.at(subject, &sizes, target)?;
+            let found = self.at(subject, &sizes, target, self.most)?;
             if !found.is_too_long(site) {
                 return Ok(found);
             }
             last = Some(sizes);
+        }
+        if let Some(least) = last.as_ref().filter(|_| self.patient) {
+            let found = self.at(subject, least, target, PATIENCE * self.most)?;
+            if !found.is_too_long(site) {
+                return Ok(found);
+            }
         }
         let at = last.map_or(String::new(), |s| format!(", even at {s}"));
         Err(format!("a call of {} takes more than {} warp instructions{at}", subject.name, self.most))
     }
 
     /// A call at these sizes; with scalars that fit them where those that are given do not.
-    fn at(&self, subject: &Subject, sizes: &Sizes, target: &Target) -> Result<Arc<DryRun>, String> {
+    fn at(&self, subject: &Subject, sizes: &Sizes, target: &Target, most: u64) -> Result<Arc<DryRun>, String> {
         let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
-        let name = format!("{sizes}");
+        let name = format!("{sizes} by {most}");
         if let Some(found) = known.get(&name) {
             return Ok(found.clone());
         }
-        let mut found = run_dry(subject, sizes, target, self.most)?;
+        let mut found = run_dry(subject, sizes, target, most)?;
         let fitting = fitting_scalars(subject, sizes);
         if matches!(found.ended, Some(Ended::Failed(_))) && fitting != *sizes {
-            let other = run_dry(subject, &fitting, target, self.most)?;
+            let other = run_dry(subject, &fitting, target, most)?;
             if other.ended.is_none() {
                 found = other;
             }
