@@ -11,7 +11,7 @@ pub(super) struct Clock(Option<Instant>);
 impl Clock {
     /// Starts with a whole budget, but for the time that the look at the winners' machine code takes at its end.
     pub fn start(budget: &Budget) -> Clock {
-        Clock(budget.time.map(|t| Instant::now() + t - LOOK.min(t / 7)))
+        Clock(budget.time.map(|t| Instant::now() + t - LOOK.min(t / 4)))
     }
 
     /// What the next one of so many searches may spend: an equal share of what is left, so that what one leaves goes to the others.
@@ -80,6 +80,9 @@ mod tests {
         let start = Instant::now();
         let end = Clock::start(&budget(9000)).end(&budget(9000)).expect("a budget has an end") - start;
         assert!(end >= Duration::from_millis(8540) && end < Duration::from_millis(8600), "time is left for machine code: {end:?}");
+        // A quarter of a short budget is kept for it.
+        let short = Clock::start(&budget(3300)).end(&budget(3300)).expect("a budget has an end") - start;
+        assert!(short >= Duration::from_millis(2635) && short < Duration::from_millis(2700), "{short:?}");
         assert_eq!(Clock::start(&budget(0)).end(&budget(0)), None);
         assert_eq!([0, 100, 9000, 600_000].map(|ms| patience_ms(&budget(ms))), [60_000, 50, 562, 1000]);
     }
