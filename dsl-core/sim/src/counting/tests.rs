@@ -394,7 +394,7 @@ fn few_turns_of_deep_loops_stand_for_all() {
     let thread = k.special(Special::Thread);
     let turns = 40;
     let mut body = vec![store(global(y, thread), float(1.0))];
-    for name in ["i", "j", "l", "m"] {
+    for name in ["i", "j", "l", "m", "n"] {
         let var = k.var(name, DType::I32, None);
         body = vec![Stmt::For { var, start: int(0), end: int(turns), step: int(1), unroll: false, body }];
     }
