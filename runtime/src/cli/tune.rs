@@ -248,12 +248,13 @@ fn print(outcome: &SiteOutcome, by: &By) {
                 println!("  {verdict}");
             }
         }
-        _ => println!("  no candidate was right and timed"),
+        _ if outcome.ranking.is_empty() => println!("  no candidate was right and timed"),
+        _ => println!("  nothing is elected; the fastest that were timed:"),
     }
     if let Some(large) = &outcome.large {
         println!("  best at {}: {}, median {:.2} us", large.sizes, large.schedule, large.median_us);
     }
-    for t in outcome.ranking.iter().skip(1).take(4) {
+    for t in outcome.ranking.iter().skip(outcome.winner.iter().len()).take(4) {
         let flaw = t.flaw.as_ref().map_or(String::new(), |f| format!(", not accepted: {f}"));
         println!("       {:<40} {:.2} us{flaw}", t.schedule, t.median_us.unwrap_or(f64::NAN));
     }

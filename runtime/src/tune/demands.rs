@@ -57,8 +57,8 @@ pub(super) type Compile = fn(&Kernel, &Facts, &Schedule, &Target);
 /// The usual one.
 pub(super) const CUBIN: Compile = |kernel, facts, schedule, target| drop(compile(kernel, facts, schedule, target, Output::Cubin));
 
-/// Kernels that are being compiled into the disk cache under one schedule each.
-pub(super) struct Compiling(Arc<AtomicUsize>);
+/// Kernels that are being compiled into the disk cache under one schedule each: how many are left of each launch site.
+pub(super) struct Compiling(Arc<[AtomicUsize]>);
 
 impl Compiling {
     /// Begins with them on threads of a scope, by launch site.
@@ -69,20 +69,26 @@ impl Compiling {
         demands: &Demands,
         (target, compile): (&'scope Target, Compile),
     ) -> Compiling {
-        let job = |(site, facts): &(usize, Facts)| Some((&kernels[*site], facts.clone(), schedules[*site].clone()?));
+        let job = |(site, facts): &(usize, Facts)| Some((*site, facts.clone(), schedules[*site].clone()?));
         let jobs: Vec<_> = demands.all().filter_map(job).collect();
-        let left = Arc::new(AtomicUsize::new(jobs.len()));
+        let left: Arc<[AtomicUsize]> =
+            (0..kernels.len()).map(|at| AtomicUsize::new(jobs.iter().filter(|(site, ..)| *site == at).count())).collect();
         let down = left.clone();
-        cores::begin(scope, threads, jobs, move |(kernel, facts, schedule): (&Kernel, Facts, Schedule)| {
-            compile(kernel, &facts, &schedule, target);
-            down.fetch_sub(1, Ordering::Relaxed);
+        cores::begin(scope, threads, jobs, move |(site, facts, schedule): (usize, Facts, Schedule)| {
+            compile(&kernels[site], &facts, &schedule, target);
+            down[site].fetch_sub(1, Ordering::Relaxed);
         });
         Compiling(left)
     }
 
     /// Whether all were compiled, for better or worse.
     pub fn is_done(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.0.iter().all(|left| left.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Whether those of all other launch sites were.
+    pub fn is_done_beside(&self, site: usize) -> bool {
+        self.0.iter().enumerate().all(|(at, left)| at == site || left.load(Ordering::Relaxed) == 0)
     }
 }
 
@@ -99,4 +105,41 @@ pub(super) fn small_calls(subject: &Subject, seed: u64) -> Result<Vec<(Call, usi
     }
     chosen.extend(calls.into_iter().next().map(|smallest| (smallest, 0)));
     Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use girih_core::tile::by_hand::four_knobs;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
+    static OPEN: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn launch_sites_are_compiled_beside_each_other() {
+        let wait_if_slow: Compile = |kernel, _, _, _| {
+            while kernel.name == "slow" && !OPEN.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let kernels = [four_knobs(), Kernel { name: "slow".into(), ..four_knobs() }];
+        let schedules = [0, 1].map(|_| Some(Schedule { choices: Vec::new() }));
+        let demands = Demands { tuned: [0, 1].map(|site| (site, Facts::none(&kernels[site]))).to_vec(), small: Vec::new() };
+        let until = |done: &dyn Fn() -> bool| {
+            let end = Instant::now() + Duration::from_secs(20);
+            while !done() && Instant::now() < end {
+                std::thread::yield_now();
+            }
+            done()
+        };
+        std::thread::scope(|scope| {
+            let compiling = Compiling::begin(scope, 2, (&kernels, &schedules), &demands, (Target::h200(), wait_if_slow));
+            let slow_alone = until(&|| compiling.is_done_beside(1));
+            let left = (compiling.is_done_beside(0), compiling.is_done());
+            OPEN.store(true, Ordering::Relaxed);
+            assert!(slow_alone && left == (false, false), "{left:?}");
+            assert!(until(&|| compiling.is_done()));
+        });
+    }
 }

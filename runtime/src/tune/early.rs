@@ -19,7 +19,8 @@ pub(super) struct Early<'a> {
 }
 
 impl Early<'_> {
-    /// Trials of candidates that were not tried before: one, or none where that says nothing new. The worker goes on with these schedules.
+    /// Trials of candidates that were not tried before, none where that says nothing new. Where time is short what is known best comes behind the
+    /// plainest, if it is compiled by then: the order of the others takes a while. The worker goes on with these schedules.
     pub fn timed(
         &mut self,
         schedules: &[String],
@@ -28,13 +29,18 @@ impl Early<'_> {
     ) -> Result<Vec<Trial>, String> {
         let (at, kernel) = (self.site.launch.site, self.site.kernel);
         let known = former.iter().any(|t| t.schedule == schedules[at]) || self.site.budget.trials == Some(0);
-        let made = match parse_schedule(kernel, &schedules[at]) {
-            Ok(first) if !known && compiling.is_done() => self.trial(schedules, &first, self.key, worker)?,
-            Ok(_) if !known => self.plainest(former, worker)?,
-            _ => None,
-        };
+        let mut made = Vec::new();
+        if let Some(first) = parse_schedule(kernel, &schedules[at]).ok().filter(|_| !known) {
+            if !compiling.is_done() {
+                made.extend(self.plainest(former, worker)?);
+            }
+            let is_another = made.iter().all(|trial: &Trial| trial.schedule != schedules[at]);
+            if is_another && compiling.is_done() && (made.is_empty() || self.site.budget.time.is_some()) {
+                made.extend(self.trial(schedules, &first, self.key, worker)?);
+            }
+        }
         worker.take(at, schedules.to_vec());
-        Ok(made.into_iter().collect())
+        Ok(made)
     }
 
     /// A trial of the naive schedules: the worker has compiled them to compare results with.

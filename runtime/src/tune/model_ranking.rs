@@ -6,6 +6,7 @@ use super::predict::Prediction;
 use super::search::median;
 use girih_core::schedule::Permutation;
 use girih_core::schedule::Schedule;
+use girih_core::schedule::space::Space;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ pub fn forecast(prediction: &Prediction, pool: &Pool, limit: Duration) -> Vec<f6
     look((prediction, each), pool.schedules(), first, &mut known);
     if pool.is_open() {
         descend((prediction, each), pool, start + limit, &mut known);
-        bring(pool, &mut known);
+        bring(pool, start + limit + limit / 4, &mut known);
     }
     let times: Vec<Option<f64>> = pool.schedules().iter().map(|s| known.get(s).copied()).collect();
     let finite: Vec<f64> = times.iter().flatten().copied().filter(|t| t.is_finite()).collect();
@@ -50,13 +51,33 @@ fn descend(prediction: (&Prediction, f64), pool: &Pool, end: Instant, known: &mu
     }
 }
 
-/// Makes the best schedules candidates.
-fn bring(pool: &Pool, known: &mut HashMap<Schedule, f64>) {
-    for schedule in best(known).into_iter().take(PROMISING) {
-        let (canonical, time) = (pool.space().canonical(&schedule), known[&schedule]);
-        known.insert(canonical.clone(), time);
+/// Makes the best schedules candidates, as far as they are canonical at the end; the best of all is one in any case.
+fn bring(pool: &Pool, end: Instant, known: &mut HashMap<Schedule, f64>) {
+    let best: Vec<Schedule> = best(known).into_iter().take(PROMISING).collect();
+    for (schedule, canonical) in best.iter().zip(canonical(pool.space(), &best, end)) {
+        known.insert(canonical.clone(), known[schedule]);
         pool.add(canonical);
     }
+}
+
+/// The canonical forms of the first of some schedules, on all cores: each takes about ten lowerings.
+fn canonical(space: &Space, schedules: &[Schedule], end: Instant) -> Vec<Schedule> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, found) = (&next, &found);
+    let work = |space: Space| {
+        while let i = next.fetch_add(1, Ordering::Relaxed)
+            && i < schedules.len()
+            && (i == 0 || Instant::now() < end)
+        {
+            let canonical = space.canonical(&schedules[i]);
+            found.lock().expect("no panic while adding").push((i, canonical));
+        }
+    };
+    let threads = crate::cores::cores();
+    std::thread::scope(|scope| (0..threads).map(|_| space.clone()).for_each(|space| drop(scope.spawn(move || work(space)))));
+    let mut found = std::mem::take(&mut *found.lock().expect("no panic while adding"));
+    found.sort_by_key(|(i, _)| *i);
+    found.into_iter().map(|(_, canonical)| canonical).collect()
 }
 
 /// Those with a time, the fastest first; equals in a fixed order.
@@ -85,5 +106,26 @@ fn look((prediction, each): (&Prediction, f64), schedules: Vec<Schedule>, end: I
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     for (at, time) in found.into_inner().expect("no panic while predicting") {
         known.insert(schedules[at].clone(), time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use girih_core::facts::Facts;
+    use girih_core::target::Target;
+    use girih_core::tile::by_hand::four_knobs;
+
+    #[test]
+    fn canonical_forms_are_those_of_the_space_as_far_as_time_allows() {
+        let kernel = four_knobs();
+        let facts = Facts::best(&kernel);
+        let space = Space::new(&kernel, &facts, Target::h200());
+        let schedules: Vec<Schedule> = (0..space.points()).map(|i| space.point(i)).filter(|s| space.check(s).is_ok()).collect();
+        let all: Vec<Schedule> = schedules.iter().map(|s| space.canonical(s)).collect();
+        assert!(all.len() > 4 && all != schedules, "some differ: {}", all.len());
+        let now = Instant::now();
+        assert_eq!(canonical(&space, &schedules, now + Duration::from_secs(60)), all);
+        assert_eq!(canonical(&space, &schedules, now), all[..1]);
     }
 }

@@ -165,7 +165,7 @@ impl<'a> Prediction<'a> {
     /// A time in microseconds with guessed registers: good enough to order trials, also what the model takes for equals. Infinite where
     /// the schedule is illegal or fails on the simulator.
     pub fn rough_us(&self, schedule: &Schedule) -> f64 {
-        self.predict(schedule, None).map_or(f64::INFINITY, |(p, _)| (p.seconds + UNHIDDEN * p.beside) * 1e6)
+        self.predict(schedule, None).map_or(f64::INFINITY, |(p, _)| rough(&p))
     }
 
     /// The same where each schedule may take so many seconds, about; nothing where they do not suffice.
@@ -173,9 +173,9 @@ impl<'a> Prediction<'a> {
         let fuel = (FUEL as f64 * seconds.clamp(1.0 / 32.0, 1.0)) as u64;
         let Ok(simt) = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target) else { return Some(f64::INFINITY) };
         match self.predict_counted(&simt, None, fuel) {
-            Ok((p, _)) => Some((p.seconds + UNHIDDEN * p.beside) * 1e6),
+            Ok((p, _)) => Some(rough(&p)),
             Err(Some(NotCounted::TooMuch)) if fuel < FUEL => None,
-            Err(_) => Some(self.rough_us(schedule)),
+            Err(_) => Some(rough(&self.predict_uncounted(&simt, schedule, None).0)),
         }
     }
 
@@ -376,6 +376,11 @@ fn tensor_bytes(args: &[LaunchArg]) -> f64 {
         LaunchArg::Scalar(_) => 0.0,
     };
     args.iter().map(of).sum()
+}
+
+/// Microseconds by which candidates are put in order: what overlaps counts a little, too.
+fn rough(p: &model::Prediction) -> f64 {
+    (p.seconds + UNHIDDEN * p.beside) * 1e6
 }
 
 /// A guess at what the compiled kernel occupies: a thread's arrays, and what addresses and counters take, as far as the launch bounds leave it

@@ -79,6 +79,11 @@ pub trait Measure {
         true
     }
 
+    /// Whether nothing answers any more: the program's time is over.
+    fn ended(&self) -> bool {
+        false
+    }
+
     /// How long to wait for any candidate to be ready.
     fn patience(&self) -> Duration {
         Duration::from_secs(10)
@@ -188,13 +193,13 @@ pub fn search(
         }
     }
     let mut waiting = start;
-    // What all trials took.
-    let mut trying = Duration::ZERO;
+    // What all trials took that were begun.
+    let (mut trying, mut begins) = (Duration::ZERO, 0);
     loop {
         // One time at least: a search that nothing is left for says something of its site, too. And no trial that is likely to end too late.
         let known = (tried > 0 || !times.is_empty()) && measure.settled();
-        let late = budget.time.is_some_and(|t| start.elapsed() + trying / tried.max(1) as u32 >= t);
-        let spent = known && late || budget.trials.is_some_and(|n| tried >= n);
+        let late = budget.time.is_some_and(|t| start.elapsed() + trying / begins.max(1) >= t);
+        let spent = known && late || measure.ended() || budget.trials.is_some_and(|n| tried >= n);
         let over = spent || observer.stopped();
         let hurry = over || waiting.elapsed() >= measure.patience();
         let candidate = match queue.take(&times, &flawed, |c| hurry || candidates.known(c).is_some() || measure.ready(c)) {
@@ -216,6 +221,7 @@ pub fn search(
         let trial = measure.trial(candidate);
         waiting = Instant::now();
         trying += waiting - begun;
+        begins += 1;
         let Some(trial) = trial else {
             queue.done.remove(&candidate);
             continue;

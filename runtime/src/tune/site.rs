@@ -89,7 +89,7 @@ impl Site<'_> {
             Some((worker, compiling)) => Early { site: self, key: &key, progress }.timed(schedules, &former, (worker, compiling))?,
             None => Vec::new(),
         };
-        let worker = worker.map(|(worker, _)| worker);
+        let (worker, beside) = worker.unzip();
         let known_before: HashSet<String> = former.iter().map(|t| t.schedule.clone()).collect();
         let was_early = early.len();
         former.extend(early);
@@ -142,7 +142,8 @@ impl Site<'_> {
             let first = parse_schedule(self.kernel, first).ok().filter(|f| pool.place(f).is_some_and(|at| pool.known(at).is_none()));
             let first = first.filter(|_| matches!(inner, Inner::Worker(_))).map(|f| First::among(f, time, !of_author));
             let (twins, glances, raced, throttled) = Default::default();
-            let mut measure = Trials { inner, pool: &pool, ahead: &ahead, site: self, best_us, first, twins, glances, raced, throttled };
+            let mut measure =
+                Trials { inner, pool: &pool, ahead: &ahead, beside, site: self, best_us, first, twins, glances, raced, throttled };
             let outcome =
                 search::search(&order, &mut *self.options.strategy.walk(), &pool, Budget { time, ..self.budget }, &mut measure, &mut log);
             ahead.stop();

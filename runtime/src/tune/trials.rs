@@ -3,6 +3,7 @@
 use super::Progress;
 use super::ahead::Ahead;
 use super::client::WorkerMeasure;
+use super::demands::Compiling;
 use super::glances::{Glances, Next};
 use super::pool::{Candidate, Pool};
 use super::predict::Prediction;
@@ -25,6 +26,8 @@ pub(super) struct Trials<'a> {
     pub inner: Inner<'a>,
     pub pool: &'a Pool<'a>,
     pub ahead: &'a Ahead<'a>,
+    /// What trials launch beside the candidate, where that is compiled yet.
+    pub beside: Option<&'a Compiling>,
     pub site: &'a Site<'a>,
     /// The least time of a candidate that was right and may win: not of one that spills.
     pub best_us: Option<f64>,
@@ -121,6 +124,10 @@ impl Measure for Trials<'_> {
         self.first.as_ref().is_none_or(|first| !first.measured) || self.site.end.is_none_or(|end| Instant::now() >= end)
     }
 
+    fn ended(&self) -> bool {
+        matches!(self.inner, Inner::Worker(_)) && self.site.end.is_some_and(|end| Instant::now() >= end)
+    }
+
     fn ready(&self, candidate: usize) -> bool {
         match self.inner {
             Inner::Worker(_) => {
@@ -128,7 +135,10 @@ impl Measure for Trials<'_> {
                 match self.glances.next(&schedule, self.best_us) {
                     Some(Next::Slow) => true,
                     Some(Next::Wait) => false,
-                    Some(Next::Check) => self.ahead.is_checkable(&schedule) || !self.ahead.is_asked_for(&schedule),
+                    Some(Next::Check) if self.ahead.is_asked_for(&schedule) => {
+                        self.ahead.is_checkable(&schedule) && self.beside.is_none_or(|b| b.is_done_beside(self.site.launch.site))
+                    }
+                    Some(Next::Check) => true,
                     None => self.first.as_ref().is_none_or(|first| first.lets(&schedule)) && self.ahead.is_done(&schedule),
                 }
             }
@@ -163,9 +173,9 @@ fn checked(
     best_us: Option<f64>,
 ) -> Option<Trial> {
     let limit_us = best_us.map(Glances::limit);
-    let at_once = limit_us.is_none() || ahead.is_checkable(schedule) || ahead.is_asked_for(schedule);
+    let at_once = ahead.is_checkable(schedule) || ahead.is_asked_for(schedule);
     if !at_once && glances.us(schedule).is_none() {
-        match worker.glance(name, limit_us.unwrap_or(f64::INFINITY)) {
+        match worker.glance(name, limit_us.unwrap_or(f64::MAX)) {
             Ok(samples_us) => glances.add(schedule, samples_us),
             Err(trial) => return Some(*trial),
         }

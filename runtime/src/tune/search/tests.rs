@@ -91,6 +91,53 @@ fn the_final_comparison_decides() {
     assert_eq!(outcome, Outcome { best: Some((0, 9.0)), tried: 4, left: 0 });
 }
 
+/// A worker whose time is over at its first trial.
+struct Late(usize);
+
+impl Measure for Late {
+    fn trial(&mut self, _candidate: usize) -> Option<Trial> {
+        self.0 += 1;
+        Some(Trial { status: Status::Untried, ..trial(None) })
+    }
+    fn ended(&self) -> bool {
+        self.0 > 0
+    }
+    fn interleaved(&mut self, candidates: &[usize], _rounds: usize) -> Vec<Vec<f64>> {
+        vec![Vec::new(); candidates.len()]
+    }
+}
+
+/// Not even one time is wanted then: each further candidate would be compiled for nothing.
+#[test]
+fn when_the_time_is_over_nothing_more_is_asked_for() {
+    let (mut late, budget) = (Late(0), Budget { time: Some(Duration::from_secs(60)), trials: None });
+    let outcome = search(&[0, 1, 2], &listed(vec![], &[]), budget, &mut late, &mut Log::default());
+    assert_eq!((outcome, late.0), (Outcome { best: None, tried: 0, left: 3 }, 1));
+}
+
+/// Every other candidate has to be looked at twice.
+struct Twice(Vec<usize>);
+
+impl Measure for Twice {
+    fn trial(&mut self, candidate: usize) -> Option<Trial> {
+        std::thread::sleep(Duration::from_millis(40));
+        self.0.push(candidate);
+        (self.0.iter().filter(|c| **c == candidate).count() > 1).then(|| trial(Some(1.0)))
+    }
+    fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
+        candidates.iter().map(|_| vec![1.0; rounds]).collect()
+    }
+}
+
+/// What a trial takes is known from all that were begun: looks that are no trials yet are short, and do not make the next one look long.
+#[test]
+fn looks_do_not_make_trials_look_long() {
+    let (mut twice, budget) = (Twice(Vec::new()), Budget { time: Some(Duration::from_millis(200)), trials: None });
+    let known = vec![Some(trial(Some(2.0)))];
+    search(&[0, 1, 2, 3], &listed(known, &[]), budget, &mut twice, &mut Log::default());
+    assert!(twice.0.len() >= 3, "{:?}", twice.0);
+}
+
 #[test]
 fn equals_go_to_the_simpler() {
     let mut r = recording(&[10.0, 10.0], &[10.0, 10.005]);

@@ -7,6 +7,7 @@ use crate::tune::search::Budget;
 use crate::tune::tune;
 use girih::prelude::*;
 use girih_core::facts::Facts;
+use girih_core::program::ProgramDef;
 use girih_core::schedule::Choice;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
@@ -82,9 +83,24 @@ impl Progress for Told {
     fn note(&mut self, _text: &str) {}
 }
 
-#[test]
-fn others_are_looked_at_while_a_check_is_compiled() {
-    let folder = by_shell::folder("glances");
+/// Its first choice is not the plainest.
+#[kernel(tile(T = [64, 128]), coarsen(C of T = [2, 4, 1]))]
+pub fn same_in_runs(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        y.store(t, x.load(t));
+    }
+}
+
+#[program]
+pub fn copies_twice(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    let mut between = temp([x.len(0)]);
+    same_in_runs(x, &mut between);
+    same_in_runs(&between, y);
+}
+
+/// What a worker was asked for, and what was told, while a program was tuned whose checks take a compiler long.
+fn asked_while_checks_are_compiled(name: &str, program: fn() -> ProgramDef) -> (String, Vec<(String, Status)>) {
+    let folder = by_shell::folder(name);
     let (store, log) = (by_shell::store(&folder), folder.join("log"));
     let script = format!(
         r#"read setup; echo '"ready"'
@@ -96,13 +112,35 @@ fn others_are_looked_at_while_a_check_is_compiled() {
     );
     let options = by_shell::options(script, slow_for_small, Budget { time: None, trials: None });
     let mut told = Told(Vec::new());
-    let (subject, sizes) = (by_shell::copying(copies::Program::def), Sizes::parse("N=100000000").expect("a size"));
+    let (subject, sizes) = (by_shell::copying(program), Sizes::parse("N=100000000").expect("a size"));
     tune(&subject, &sizes, &options, &store, &AtomicBool::new(false), &mut told).unwrap_or_else(|e| panic!("{e}"));
     let asked = std::fs::read_to_string(&log).expect("it was asked");
     std::fs::remove_dir_all(folder).expect("its own folder");
-    assert!(told.0.len() >= 6 && told.0.iter().all(|(_, status)| *status == Status::Measured), "{:?}", told.0);
+    (asked, told.0)
+}
+
+/// Whether each line asks for a look only.
+fn looks(asked: &str) -> Vec<bool> {
+    asked.lines().map(|line| line.contains("glance")).collect()
+}
+
+#[test]
+fn others_are_looked_at_while_a_check_is_compiled() {
+    let (asked, told) = asked_while_checks_are_compiled("glances", copies::Program::def);
+    assert!(told.len() >= 6 && told.iter().all(|(_, status)| *status == Status::Measured), "{told:?}");
     // Those that were glanced at have their trials behind glances at others.
-    let kinds: Vec<&str> = asked.lines().map(|line| if line.contains("glance") { "glance" } else { "trial" }).collect();
-    assert!(kinds.windows(2).any(|two| two == ["glance", "glance"]), "{asked}");
-    assert_eq!(kinds.iter().filter(|kind| **kind == "glance").count() + 1, told.0.len(), "{asked}");
+    let looks = looks(&asked);
+    assert!(looks.windows(2).any(|two| two == [true, true]), "{asked}");
+    assert_eq!(looks.iter().filter(|look| **look).count() + 1, told.len(), "{asked}");
+}
+
+/// Beside the first choices of other launch sites nothing was timed yet: a look has no limit then, and a trial waits for no compiler either.
+#[test]
+fn a_site_of_several_is_looked_at_before_anything_is_known() {
+    let (asked, told) = asked_while_checks_are_compiled("several", copies_twice::Program::def);
+    assert!(told.iter().all(|(_, status)| *status == Status::Measured), "{told:?}");
+    // The plainest way is timed, and then candidates are looked at.
+    assert!(looks(&asked).starts_with(&[false, true, true]), "{asked}");
+    let unlimited = |line: &str| line.contains("glance") && line.contains("null");
+    assert!(!asked.lines().any(unlimited), "a worker reads numbers alone: {asked}");
 }
