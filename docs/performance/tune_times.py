@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-# Gigabytes of tensors, work that grows with the square, kernels that NVRTC takes seconds for.
+# Gigabytes of tensors, work that grows with the square, kernels that NVRTC takes seconds for, several ways to run.
 CALLS = [
     ("group_normalization", "N=112,C=64,H=512,W=512,G=32,eps=1e-5"),
     ("row_reductions", "rows=65536,cols=8192"),
@@ -21,6 +21,9 @@ CALLS = [
     ("nearest_neighbor", ""),
     ("matrix_multiplication", "M=1024,N=8192,K=8192"),
     ("lora_linear", ""),
+    ("gemm_f16_nn", ""),
+    ("batched_matrix_multiplication", ""),
+    ("int8_kv_cache_attention", ""),
 ]
 
 

@@ -14,9 +14,20 @@ impl Clock {
         Clock(budget.time.map(|t| Instant::now() + t - LOOK.min(t / 4)))
     }
 
-    /// What the next one of so many searches may spend: an equal share of what is left, so that what one leaves goes to the others.
-    pub fn share(&self, budget: &Budget, searches: usize) -> Budget {
-        Budget { time: self.0.map(|end| share(end, Instant::now(), searches)), ..*budget }
+    /// What a search may spend that has such a part of what is left: what one leaves goes to the next ones.
+    pub fn share(&self, budget: &Budget, part: f64) -> Budget {
+        Budget { time: self.0.map(|end| share(end, Instant::now(), part)), ..*budget }
+    }
+
+    /// The clock of one of several searches, which has such a part of what is left.
+    pub fn part(&self, part: f64) -> Clock {
+        let now = Instant::now();
+        Clock(self.0.map(|end| now + share(end, now, part)))
+    }
+
+    /// What is left of a limit.
+    pub fn left(&self) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()))
     }
 
     /// When the last answer is waited for: a twentieth behind the budget's end. A budget of nothing asks for one trial of each choice, however
@@ -25,11 +36,16 @@ impl Clock {
         self.0.zip(budget.time).filter(|(_, time)| !time.is_zero()).map(|(end, time)| end + time / 20)
     }
 
-    /// Until when a choice of variants may take for its set-up, if so many are to be tuned yet, it included: half of what is left, so that one
-    /// whose naive schedule is long in the compiler leaves time for the others.
-    pub fn ready_by(&self, budget: &Budget, ways: usize) -> Option<Instant> {
+    /// Until when a choice of variants may take for its set-up: half of what is left where it `leaves` time to others, so that one whose naive
+    /// schedule is long in the compiler is not the only one.
+    pub fn ready_by(&self, budget: &Budget, leaves: bool) -> Option<Instant> {
         let end = self.end(budget)?;
-        Some(if ways > 1 { Instant::now() + share(end, Instant::now(), 2) } else { end })
+        Some(if leaves { Instant::now() + share(end, Instant::now(), 0.5) } else { end })
+    }
+
+    /// How long answers are waited for yet.
+    pub fn time_for_answers(&self, budget: &Budget) -> Option<Duration> {
+        Some(self.end(budget)?.saturating_duration_since(Instant::now()))
     }
 
     /// Whether nothing is left.
@@ -52,8 +68,8 @@ pub(super) fn reserve(time: Duration) -> Duration {
     (time / 12 + Duration::from_millis(400)).min(time / 4)
 }
 
-fn share(end: Instant, now: Instant, searches: usize) -> Duration {
-    end.saturating_duration_since(now) / searches.max(1) as u32
+fn share(end: Instant, now: Instant, part: f64) -> Duration {
+    end.saturating_duration_since(now).mul_f64(part.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -66,12 +82,12 @@ mod tests {
         let mut now = start;
         // The second one ends early, and a final comparison takes a second longer than its share.
         for (left, taken) in [(4, None), (3, Some(Duration::from_secs(3))), (2, None), (1, None)] {
-            let share = share(start + budget, now, left);
+            let share = share(start + budget, now, 1.0 / f64::from(left));
             now += taken.unwrap_or(share + Duration::from_secs(1));
         }
         assert!(now <= start + budget + Duration::from_secs(1), "{:?} of {budget:?}", now - start);
         assert!(now >= start + budget);
-        assert_eq!(share(start, start + budget, 3), Duration::ZERO);
+        assert_eq!(share(start, start + budget, 1.0 / 3.0), Duration::ZERO);
     }
 
     #[test]
@@ -91,17 +107,17 @@ mod tests {
     fn a_slow_set_up_leaves_time_for_the_other_choices() {
         let budget = Budget { time: Some(Duration::from_secs(8)), trials: None };
         let (start, clock) = (Instant::now(), Clock::start(&budget));
-        let left = |ways| (clock.ready_by(&budget, ways).expect("a budget has an end") - start).as_secs_f64();
-        assert!((3.65..3.8).contains(&left(2)) && (7.4..7.6).contains(&left(1)), "{} {}", left(2), left(1));
+        let left = |others| (clock.ready_by(&budget, others).expect("a budget has an end") - start).as_secs_f64();
+        assert!((3.65..3.8).contains(&left(true)) && (7.4..7.6).contains(&left(false)), "{} {}", left(true), left(false));
         let unlimited = Budget { time: None, trials: None };
-        assert_eq!(Clock::start(&unlimited).ready_by(&unlimited, 3), None);
+        assert_eq!(Clock::start(&unlimited).ready_by(&unlimited, true), None);
     }
 
     #[test]
     fn without_a_budget_nothing_ends() {
         let unlimited = Budget { time: None, trials: Some(3) };
         let clock = Clock::start(&unlimited);
-        assert!(!clock.is_over() && clock.share(&unlimited, 5).time.is_none());
+        assert!(!clock.is_over() && clock.share(&unlimited, 0.2).time.is_none());
         assert!(Clock::start(&Budget { time: Some(Duration::ZERO), trials: None }).is_over());
     }
 }

@@ -16,6 +16,7 @@ mod clock;
 pub mod contents;
 pub mod counted;
 mod demands;
+mod descent;
 pub(crate) mod dry_run;
 mod early;
 mod election;
@@ -24,8 +25,11 @@ mod faults;
 pub mod floor;
 mod glances;
 pub mod launches;
+mod machine_code;
 mod model_ranking;
 mod order;
+mod outcomes;
+mod outlook;
 mod pool;
 pub mod predict;
 pub mod program;
@@ -34,6 +38,7 @@ pub mod record;
 pub mod recording;
 pub mod reduced;
 mod references;
+mod rounds;
 pub mod search;
 pub mod shard;
 mod site;
@@ -147,6 +152,8 @@ pub struct SiteOutcome {
     pub interval_us: Option<(f64, f64)>,
     /// That the winner's time was taken while the GPU was throttled, and why it was.
     pub throttled: Option<String>,
+    /// There was no time for what is known best, so nothing is elected.
+    pub missed: bool,
     /// The verdict on its cubin, where there is one.
     pub acceptance: Option<Acceptance>,
     /// The naive schedule's, if it was tried.

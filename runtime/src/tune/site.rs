@@ -8,25 +8,21 @@ use super::early::Early;
 use super::launches::Launch;
 use super::pool::Pool;
 use super::predict::Prediction;
+use super::rounds::Sites;
 use super::search::{Budget, Candidates, Outcome, Strategy};
 use super::streaming_choice::{self, Streaming};
 use super::trials::{First, Inner, Log, Trials, eligible_us};
-use super::{Among, By, Options, Progress, SiteOutcome, code, digest, program, search};
-use crate::compile::Compiled;
+use super::{Among, By, Options, Progress, SiteOutcome, search};
 use crate::compile::nvrtc::compile_until;
 use crate::error::headline;
 use crate::launch::program_schedule::Joint;
-use crate::measure::acceptance::Acceptance;
 use crate::store::winners;
 use crate::store::{Status, Store, Trial, TrialKey};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
-use girih_core::lower::lower;
-use girih_core::scalar::fnv1a64;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::{parse_schedule, parse_schedules, parse_space};
 use girih_core::schedule::space::Space;
-use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::cell::RefCell;
@@ -46,9 +42,11 @@ pub(super) struct Site<'a> {
     pub(super) launch: &'a Launch,
     pub(super) target: &'a Target,
     /// All launch sites of the program: kernels and names by site, and what a call launches.
-    pub(super) program: &'a program::Sites,
+    pub(super) program: &'a Sites,
     /// The only candidates; the whole space without.
     pub(super) shortlist: Option<Vec<String>>,
+    /// Whether trials of earlier searches are made again.
+    pub(super) fresh: bool,
     /// This search's share of the program's.
     pub(super) budget: Budget,
     /// When the last answer of the program's search is waited for.
@@ -56,6 +54,9 @@ pub(super) struct Site<'a> {
     /// What the author got wrong, whatever the schedule.
     pub(super) mistake: RefCell<Option<String>>,
 }
+
+/// What it takes to list candidates and put a few in order.
+const LISTING: Duration = Duration::from_millis(150);
 
 /// What the sizes of a trial say of a program's launch site before the schedules of the sites beside it.
 pub(crate) fn beside_text(sizes: &Sizes, subject: &str, site: &str) -> String {
@@ -77,10 +78,10 @@ impl Site<'_> {
         let begun = Instant::now();
         let key = self.key(schedules);
         let (space, listed) = self.space()?;
-        let mut former = if self.options.fresh { Vec::new() } else { self.former(&key)? };
+        let mut former = if self.fresh { Vec::new() } else { self.former(&key)? };
         let first = &schedules[self.launch.site];
         let before = self.store.elected_for(&self.elected_key(&key)).map_err(|e| e.to_string())?;
-        if let Some((count, other)) = self.store.made_elsewhere(&key).map_err(|e| e.to_string())?.filter(|_| !self.options.fresh) {
+        if let Some((count, other)) = self.store.made_elsewhere(&key).map_err(|e| e.to_string())?.filter(|_| !self.fresh) {
             progress.note(&format!("{count} trials of earlier runs were made under {other}; --fresh makes them again"));
         }
         let mut worker = worker;
@@ -93,22 +94,13 @@ impl Site<'_> {
         let known_before: HashSet<String> = former.iter().map(|t| t.schedule.clone()).collect();
         let was_early = early.len();
         former.extend(early);
-        progress.doing("listing candidates, and putting them in the order of their predictions");
-        let whole = self.options.strategy == Strategy::Exhaustive;
-        let mut pool = match self.shortlist.as_ref().or(listed.as_ref()) {
-            Some(names) => Pool::of_names(&space, &former, names),
-            None => Pool::of_space(&space, &former, first, whole, self.ordering() / 2, self.options.among.is_none()),
-        };
-        if self.options.among.is_some()
-            && let Ok(first) = parse_schedule(self.kernel, first)
-            && space.check(&first).is_ok()
-        {
-            pool.add(first);
+        let late = was_early > 0 && self.budget.time.is_some_and(|t| begun.elapsed() + LISTING >= t);
+        if late {
+            progress.note(&format!("{}: the budget is spent, so no other candidate is listed", self.program.names[self.launch.site]));
+        } else {
+            progress.doing("listing candidates, and putting them in the order of their predictions");
         }
-        let seeds = if self.shortlist.is_some() || listed.is_some() { Vec::new() } else { self.seeds(&space) };
-        for seed in &seeds {
-            pool.add(seed.clone());
-        }
+        let (mut pool, seeds) = self.candidates(&space, listed, &former, first, late);
         let known_count = (0..pool.len()).filter(|c| known_before.contains(&pool.get(*c).name)).count();
         progress.begin(&self.program.names[self.launch.site], pool.len(), known_count);
 
@@ -179,9 +171,39 @@ impl Site<'_> {
                 let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials);
                 let elected = self.elect(&key, &concluded, before.as_ref(), log.progress)?;
                 let interval_us = raced.and_then(|samples| search::interval(samples));
-                Ok(SiteOutcome { large, interval_us, throttled, elected, ..concluded })
+                Ok(SiteOutcome { large, interval_us, throttled, elected, missed: untried && !of_author, ..concluded })
             }
         }
+    }
+
+    /// The candidates, and those of them that did best for neighbours of the launch. Where it is late, what was timed and what is known best alone:
+    /// listing others takes a while, too.
+    fn candidates<'s>(
+        &self,
+        space: &'s Space<'s>,
+        listed: Option<Vec<String>>,
+        former: &[Trial],
+        first: &str,
+        late: bool,
+    ) -> (Pool<'s>, Vec<Schedule>) {
+        let timed = || former.iter().map(|t| t.schedule.clone()).chain([first.to_string()]).collect();
+        let names = if late { Some(timed()) } else { self.shortlist.clone().or(listed) };
+        let whole = self.options.strategy == Strategy::Exhaustive;
+        let pool = match &names {
+            Some(names) => Pool::of_names(space, former, names),
+            None => Pool::of_space(space, former, first, whole, self.ordering() / 2, self.options.among.is_none()),
+        };
+        if self.options.among.is_some()
+            && let Ok(first) = parse_schedule(self.kernel, first)
+            && space.check(&first).is_ok()
+        {
+            pool.add(first);
+        }
+        let seeds = if names.is_some() { Vec::new() } else { self.seeds(space) };
+        for seed in &seeds {
+            pool.add(seed.clone());
+        }
+        (pool, seeds)
     }
 
     /// The space that is searched, and the only schedules of it that are if some were listed.
@@ -214,34 +236,6 @@ impl Site<'_> {
         former.retain(|t| t.throttled().is_none());
         former.retain(|t| parse_schedule(self.kernel, &t.schedule).is_ok_and(|s| t.code == self.code(&s)));
         Ok(former)
-    }
-
-    fn code(&self, candidate: &Schedule) -> Option<u64> {
-        code(self.kernel, &self.launch.facts, candidate, self.target)
-    }
-
-    /// Adds to a candidate's trial what its code is under the tuned launch's facts; where it was timed also its registers, and what is amiss
-    /// as far as ptxas says: that is known without a look at the machine code. Predictions can do without NVRTC and its cubin.
-    pub(super) fn describe(&self, candidate: &Schedule, trial: &mut Trial) {
-        let Ok(simt) = lower(self.kernel, &self.launch.facts, candidate, self.target) else { return };
-        trial.code = Some(digest(&simt));
-        if trial.median_us.is_none() {
-            return;
-        }
-        let Ok(compiled) = Compiled::of(simt, self.target).with_cubin() else { return };
-        let Some(resources) = compiled.resources else { return };
-        let flaws = Acceptance::of_resources(&compiled.simt, resources).flaws();
-        (trial.registers, trial.flaw) = (Some(resources.registers), (!flaws.is_empty()).then(|| flaws.join(", ")));
-    }
-
-    /// What a candidate's launches are to a multiprocessor: its machine code, and how it is launched. `None` where it has none.
-    pub(super) fn machine_code(&self, candidate: &Schedule) -> Option<u64> {
-        let simt = lower(self.kernel, &self.launch.facts, candidate, self.target).ok()?;
-        let compiled = Compiled::of(simt, self.target).with_cubin().ok()?;
-        let launch =
-            |k: &simt::Kernel| format!("{:?}", (&k.launch, k.params.iter().map(|p| &p.kind).collect::<Vec<_>>(), k.shared_bytes()));
-        let launches: String = compiled.simt.launches().map(launch).collect();
-        Some(fnv1a64(launches.as_bytes()) ^ fnv1a64(compiled.cubin.as_ref()?).rotate_left(1))
     }
 
     /// What streams large tensors best of the candidates that are about as fast as the winner, where the tuned size is small, if that is
@@ -333,6 +327,7 @@ impl Site<'_> {
             median_us: outcome.best.map(|(_, t)| t),
             interval_us: None,
             throttled: None,
+            missed: false,
             acceptance: None,
             naive_us,
             ranking,

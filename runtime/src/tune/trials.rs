@@ -109,7 +109,7 @@ impl Measure for Trials<'_> {
         };
         self.glances.remove(&candidate.schedule);
         self.ahead.tried();
-        self.first.take_if(|first| first.schedule == candidate.schedule);
+        self.first.take_if(|first| first.schedule == candidate.schedule && trial.status != Status::Untried);
         self.site.describe(&candidate.schedule, &mut trial);
         self.best_us = [self.best_us, eligible_us(&trial)].into_iter().flatten().reduce(f64::min);
         if let Inner::Model(prediction) = &self.inner
