@@ -20,6 +20,8 @@ use girih_core::target::Target;
 use girih_core::tile;
 use in_flight::InFlight;
 use std::sync::Arc;
+#[cfg(feature = "tune")]
+use std::time::Instant;
 
 /// A kernel compiled for some facts, under one schedule, for one target.
 #[derive(Clone, Debug)]
@@ -144,9 +146,15 @@ impl Compiled {
     /// As [`Compiled::with_cubin`] and `sass::disassemble`.
     #[cfg(feature = "tune")]
     pub fn sass(&self) -> Result<sass::Listing, Error> {
+        self.sass_until(None)
+    }
+
+    /// The same if it is there before `end`.
+    #[cfg(feature = "tune")]
+    pub(crate) fn sass_until(&self, end: Option<Instant>) -> Result<sass::Listing, Error> {
         match &self.cubin {
-            Some(cubin) => sass::disassemble(cubin),
-            None => self.clone().with_cubin()?.sass(),
+            Some(cubin) => sass::disassemble_until(cubin, end),
+            None => self.clone().with_cubin()?.sass_until(end),
         }
     }
 

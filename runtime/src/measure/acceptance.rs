@@ -10,6 +10,7 @@ use crate::error::Error;
 use girih_core::simt;
 use girih_core::types::UnaryOp;
 use std::fmt;
+use std::time::Instant;
 
 /// The verdict on one cubin.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,9 +81,14 @@ impl Compiled {
     /// # Errors
     /// As [`Compiled::with_cubin`].
     pub fn acceptance(&self) -> Result<Acceptance, Error> {
-        let Some(resources) = self.resources else { return self.clone().with_cubin()?.acceptance() };
+        self.acceptance_until(None)
+    }
+
+    /// The same; only registers and memory are checked where the machine code is not there before `end`.
+    pub(crate) fn acceptance_until(&self, end: Option<Instant>) -> Result<Acceptance, Error> {
+        let Some(resources) = self.resources else { return self.clone().with_cubin()?.acceptance_until(end) };
         let mut verdict = Acceptance::of_resources(&self.simt, resources);
-        verdict.instructions = match self.sass() {
+        verdict.instructions = match self.sass_until(end) {
             // The whole sentence says where it was looked for.
             Err(e) => Err(e.to_string().lines().next().unwrap_or("no disassembler").split(". ").next().unwrap_or("").to_string()),
             Ok(listing) => self.instructions(&listing),

@@ -11,7 +11,7 @@ pub(super) struct Clock(Option<Instant>);
 impl Clock {
     /// Starts with a whole budget, but for the time that the look at the winners' machine code takes at its end.
     pub fn start(budget: &Budget) -> Clock {
-        Clock(budget.time.map(|t| Instant::now() + t - LOOK.min(t / 4)))
+        Clock(budget.time.map(|t| Instant::now() + t - look(t)))
     }
 
     /// What a search may spend that has such a part of what is left: what one leaves goes to the next ones.
@@ -36,6 +36,11 @@ impl Clock {
         self.0.zip(budget.time).filter(|(_, time)| !time.is_zero()).map(|(end, time)| end + time / 20)
     }
 
+    /// When everything is over, the look at machine code included: a twentieth behind the budget's end.
+    pub fn end_of_all(&self, budget: &Budget) -> Option<Instant> {
+        Some(self.end(budget)? + budget.time.map_or(Duration::ZERO, look))
+    }
+
     /// Until when a choice of variants may take for its set-up: half of what is left where it `leaves` time to others, so that one whose naive
     /// schedule is long in the compiler is not the only one.
     pub fn ready_by(&self, budget: &Budget, leaves: bool) -> Option<Instant> {
@@ -56,6 +61,11 @@ impl Clock {
 
 /// What NVIDIA's disassembler takes, about, most of it to start, and the end of the program.
 const LOOK: Duration = Duration::from_millis(900);
+
+/// What is kept of a budget for that.
+fn look(time: Duration) -> Duration {
+    LOOK.min(time / 4)
+}
 
 /// Milliseconds from the beginning of a worker's set-up that references and the evaluator have before the first trial of a search with this
 /// budget.
@@ -99,6 +109,8 @@ mod tests {
         // A quarter of a short budget is kept for it.
         let short = Clock::start(&budget(3300)).end(&budget(3300)).expect("a budget has an end") - start;
         assert!(short >= Duration::from_millis(2635) && short < Duration::from_millis(2700), "{short:?}");
+        let all = Clock::start(&budget(3300)).end_of_all(&budget(3300)).expect("a budget has an end") - start;
+        assert!(all >= Duration::from_millis(3460) && all < Duration::from_millis(3530), "with the look: {all:?}");
         assert_eq!(Clock::start(&budget(0)).end(&budget(0)), None);
         assert_eq!([0, 100, 9000, 600_000].map(|ms| patience_ms(&budget(ms))), [60_000, 50, 562, 1000]);
     }

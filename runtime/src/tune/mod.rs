@@ -65,7 +65,7 @@ use search::{Budget, Strategy};
 use shard::Shard;
 pub(crate) use site::beside_text;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 pub use streaming_choice::Streaming;
 
 /// How to tune.
@@ -180,12 +180,12 @@ impl SiteOutcome {
         (trial.status == Status::Predicted).then_some(trial.reason.as_str())
     }
 
-    /// Looks at the winner's machine code.
-    fn accept(&mut self, target: &Target) {
+    /// Looks at the winner's machine code, if it is there before `end`.
+    fn accept(&mut self, target: &Target, end: Option<Instant>) {
         let Some(won) = self.won.take() else { return };
         let (kernel, facts, schedule) = *won;
         let compiled = compile(&kernel, &facts, &schedule, target, Output::Cubin).ok();
-        self.acceptance = compiled.and_then(|c| c.acceptance().ok());
+        self.acceptance = compiled.and_then(|c| c.acceptance_until(end).ok());
     }
 }
 

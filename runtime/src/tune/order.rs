@@ -20,10 +20,11 @@ impl Site<'_> {
         schedule_lookup::seeds(near, space)
     }
 
-    /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before.
-    pub(super) fn order(&self, pool: &Pool, prediction: &Prediction, first: Vec<Schedule>) -> Vec<usize> {
+    /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before. Where it is `late` there
+    /// will be none, and the model is not asked.
+    pub(super) fn order(&self, pool: &Pool, prediction: &Prediction, first: Vec<Schedule>, late: bool) -> Vec<usize> {
         // The order matters only where the budget may leave candidates untried.
-        let limited = self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len());
+        let limited = !late && (self.budget.time.is_some() || self.budget.trials.is_some_and(|n| n < pool.len()));
         let forecasts = match self.options.strategy {
             strategy if strategy.asks_the_model() && limited => model_ranking::forecast(prediction, pool, self.ordering()),
             _ => Vec::new(),

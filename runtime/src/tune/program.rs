@@ -59,7 +59,8 @@ pub fn tune(
         store.elect(elected).map_err(|e| e.to_string())?;
     }
     // NVIDIA's disassembler takes half a second to start.
-    std::thread::scope(|scope| sites.iter_mut().for_each(|site| drop(scope.spawn(|| site.accept(target)))));
+    let end = clock.end_of_all(&options.budget);
+    std::thread::scope(|scope| sites.iter_mut().for_each(|site| drop(scope.spawn(move || site.accept(target, end)))));
     if !program_schedule::is_joint(&subject.source) || !us.is_finite() {
         return Ok(Tuned { sites, program: None });
     }

@@ -55,6 +55,8 @@ pub(super) struct Site<'a> {
     pub(super) mistake: RefCell<Option<String>>,
 }
 
+/// A search that has less time than this puts candidates in order without reduced calls.
+const REHEARSED: Duration = Duration::from_secs(1);
 /// What it takes to list candidates and put a few in order.
 const LISTING: Duration = Duration::from_millis(150);
 
@@ -111,13 +113,15 @@ impl Site<'_> {
         let others_us = self.others_us(&ways)?;
         let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways);
         let prediction = prediction.beside(others_us).sharing(&self.program.dry_runs).until(self.budget.time.map(|t| begun + t + t / 20));
+        let measured = matches!(self.options.by, By::Measurement(_));
+        let prediction = prediction.rehearsing(!measured || self.budget.time.is_none_or(|t| t >= REHEARSED));
         let naive = space.naive().ok();
         if let Some(Among::Shard(shard)) = self.options.among {
             pool.deal(shard);
         }
         let first_of_all = [parse_schedule(self.kernel, first).ok(), naive.clone()].into_iter().flatten();
         let dealt = seeds.into_iter().filter(|seed| pool.place(seed).is_some_and(|c| pool.is_dealt(c)));
-        let order = self.order(&pool, &prediction, first_of_all.chain(dealt).collect());
+        let order = self.order(&pool, &prediction, first_of_all.chain(dealt).collect(), late);
         let best_us = former.iter().filter_map(eligible_us).reduce(f64::min);
         let mut log = Log { site: self, key: &key, progress, trials: former, error: None };
         let unknown = order.iter().filter(|c| pool.known(**c).is_none()).map(|c| pool.get(*c).schedule).collect();

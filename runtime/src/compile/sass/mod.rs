@@ -14,8 +14,11 @@ pub use parse::parse;
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::process::Command;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// The code of one cubin.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -256,17 +259,76 @@ impl fmt::Display for Listing {
 /// # Errors
 /// [`Error::NoDisassembler`] where nvdisasm is missing, does not know the architecture, or writes what we can't read.
 pub fn disassemble(cubin: &[u8]) -> Result<Listing, Error> {
+    disassemble_until(cubin, None)
+}
+
+/// The same if it is there before `end`.
+///
+/// # Errors
+/// As [`disassemble`]; there was no time.
+pub(crate) fn disassemble_until(cubin: &[u8], end: Option<Instant>) -> Result<Listing, Error> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let program = find().map_err(|searched| find::missing(&searched))?;
     let name = format!("girih-{}-{}.cubin", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
     let file = std::env::temp_dir().join(name);
     std::fs::write(&file, cubin).map_err(Error::io(&file))?;
-    let output = Command::new(&program).arg("--print-code").arg(&file).output();
+    let mut command = Command::new(&program);
+    command.arg("--print-code").arg(&file);
+    let output = match end {
+        Some(end) => output_until(&mut command, &file, end),
+        None => command.output().map(Some),
+    };
     let _ = std::fs::remove_file(&file);
-    let output = output.map_err(Error::io(&program))?;
+    let Some(output) = output.map_err(Error::io(&program))? else {
+        return Err(Error::NoDisassembler("there was no time for the machine code".into()));
+    };
     let failed = |text: &str| Error::NoDisassembler(format!("{}: {}", program.display(), text.trim()));
     if !output.status.success() {
         return Err(failed(&String::from_utf8_lossy(&output.stderr)));
     }
     parse(&String::from_utf8_lossy(&output.stdout)).map_err(|e| failed(&e))
+}
+
+/// What a program writes if it ends before `end`; else it is killed. Its standard output goes through a file: nobody reads it meanwhile.
+fn output_until(command: &mut Command, file: &Path, end: Instant) -> std::io::Result<Option<Output>> {
+    let written = file.with_extension("sass");
+    let mut child = command.stdin(Stdio::null()).stdout(File::create(&written)?).stderr(Stdio::piped()).spawn()?;
+    let ended = loop {
+        match child.try_wait()? {
+            None if Instant::now() >= end => {
+                // It may have ended meanwhile.
+                let _ = child.kill();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+            status => break status,
+        }
+    };
+    let stderr = child.wait_with_output()?.stderr;
+    let stdout = std::fs::read(&written);
+    let _ = std::fs::remove_file(&written);
+    let Some(status) = ended else { return Ok(None) };
+    Ok(Some(Output { status, stdout: stdout?, stderr }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_so_much_time() {
+        let file = std::env::temp_dir().join(format!("girih-output-until-{}.cubin", std::process::id()));
+        let run = |script: &str, ms: u64| {
+            let start = Instant::now();
+            let output =
+                output_until(Command::new("/bin/sh").args(["-c", script]), &file, start + Duration::from_millis(ms)).expect("a shell");
+            (output, start.elapsed())
+        };
+        let (output, _) = run("echo code; echo word >&2; exit 3", 20_000);
+        let output = output.expect("it ended");
+        assert_eq!((output.status.code(), &output.stdout[..], &output.stderr[..]), (Some(3), &b"code\n"[..], &b"word\n"[..]));
+        let (output, took) = run("exec sleep 60", 100);
+        assert!(output.is_none() && took < Duration::from_secs(5), "{took:?}");
+        assert!(!file.with_extension("sass").exists());
+    }
 }
