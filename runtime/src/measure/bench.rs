@@ -396,6 +396,10 @@ pub fn scaled_extents(subject: &Subject, asked: &Sizes, bytes: f64, extents: &[S
     };
     let (mut low, mut high) = (1e-4, 1e5);
     for _ in 0..60 {
+        // Between the same sizes there are no others.
+        if at(low) == at(high) {
+            break;
+        }
         let middle = f64::sqrt(low * high);
         if subject.largest_bytes(&at(middle))? < bytes { low = middle } else { high = middle }
     }
