@@ -1,10 +1,12 @@
-//! `diff`: the CUDA C of two schedules, and what changes in the counts.
+//! `diff`: the CUDA C of two schedules, what changes in the counts, and on a GPU the times of both in turns.
 
 use super::explain::{Of, Setting, numbers_json};
-use super::print_json;
 use super::settings::way_at;
 use super::show::Preset;
+use super::{device, print_json};
 use crate::explain::difference::{Side, sides, table, unified};
+use crate::ladder::At;
+use crate::ladder::timed::{Measured, timed};
 use crate::subject::{Subject, names};
 use clap::ValueEnum;
 use serde_json::json;
@@ -28,6 +30,12 @@ pub struct Args {
     /// Only the tables.
     #[arg(long)]
     no_text: bool,
+    /// On a GPU: rounds in which the program is timed once under each schedule.
+    #[arg(long, default_value_t = 31, value_name = "N")]
+    rounds: usize,
+    /// Time nothing, though there is a GPU.
+    #[arg(long)]
+    predict: bool,
     /// One JSON object per launch site.
     #[arg(long)]
     json: bool,
@@ -38,7 +46,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let setting = args.of.setting()?;
     let [a, b] = [("--a", &args.a), ("--b", &args.b)]
         .map(|(flag, schedule)| side(&subject, only.as_deref(), &setting, schedule).map_err(|e| format!("{flag} {schedule}: {e}")));
-    let (a, b) = (a?, b?);
+    let ((at_a, a), (at_b, b)) = (a?, b?);
     // Variants may have other launch sites.
     let of_b = |site: &Side| b.iter().find(|other| other.site == site.site);
     for first in &a {
@@ -49,17 +57,50 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
     }
     b.iter().filter(|second| !a.iter().any(|first| first.site == second.site)).for_each(|side| only_under("b", side, args.json));
+    // Times are of the GPU at hand only where it is the one that is asked for.
+    if setting.here.is_some() && !args.predict {
+        let gpu = device::gpu().map_err(|e| e.to_string())?;
+        let times = timed(&gpu, &[Some(&at_a), Some(&at_b)], args.rounds)?;
+        let [Some(a), Some(b)] = &times[..] else { return Err("two schedules have two times".into()) };
+        if args.json {
+            print_json(&times_json(&subject.name, (a, b)));
+        } else {
+            println!("{}", times_text((a, b)));
+        }
+    }
     Ok(())
 }
 
+/// A time, or why there is none.
+type Time = Result<Measured, String>;
+
+fn times_text((a, b): (&Time, &Time)) -> String {
+    let one = |name: &str, time: &Time| match time {
+        Ok(measured) => format!("{name} {:.2} us", measured.us),
+        Err(why) => format!("{name} none: {why}"),
+    };
+    let faster = b.as_ref().ok().and_then(|b| b.faster).map_or(String::new(), |faster| format!(", {faster:.3} x as fast as a"));
+    format!("measured in turns, the whole program: {}, {}{faster}", one("a", a), one("b", b))
+}
+
+fn times_json(name: &str, (a, b): (&Time, &Time)) -> serde_json::Value {
+    let us = |time: &Time| time.as_ref().ok().map(|measured| measured.us);
+    let failure = |time: &Time| time.as_ref().err().cloned();
+    json!({
+        "program": name, "a_us": us(a), "b_us": us(b), "faster": b.as_ref().ok().and_then(|b| b.faster),
+        "failures": [failure(a), failure(b)],
+    })
+}
+
 /// The launch sites under a schedule or a preset.
-fn side(subject: &Subject, only: Option<&str>, setting: &Setting, schedule: &str) -> Result<Vec<Side>, String> {
+fn side(subject: &Subject, only: Option<&str>, setting: &Setting, schedule: &str) -> Result<(At, Vec<Side>), String> {
     subject.perf_sizes(&setting.sizes)?;
     let preset = Preset::from_str(schedule.trim(), false).ok();
     let set = preset.is_none().then_some(schedule);
     let (subject, way) = way_at(subject, &setting.sizes, only, &setting.target, preset.unwrap_or(Preset::Best), set)?;
     let sizes = subject.perf_sizes(&setting.sizes)?;
-    sides(&subject, &sizes, &way, &setting.options(only, false))
+    let sides = sides(&subject, &sizes, &way, &setting.options(only, false))?;
+    Ok((At { subject, sizes, way }, sides))
 }
 
 fn text(a: &Side, b: &Side, args: &Args) -> String {
@@ -90,4 +131,22 @@ fn side_json(side: &Side) -> serde_json::Value {
         "schedule": side.schedule, "predicted_us": side.us, "measured": measured, "machine_code": side.verdict,
         "numbers": side.launches.iter().map(numbers_json).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_in_turns_are_told() {
+        let time = |us, faster| Ok(Measured { us, faster });
+        assert_eq!(
+            times_text((&time(37.66, None), &time(32.2951, Some(1.1661)))),
+            "measured in turns, the whole program: a 37.66 us, b 32.30 us, 1.166 x as fast as a"
+        );
+        let wrong = Err("Y differs".to_string());
+        assert_eq!(times_text((&time(37.66, None), &wrong)), "measured in turns, the whole program: a 37.66 us, b none: Y differs");
+        let told = times_json("copies", (&time(37.5, None), &wrong));
+        assert_eq!(told, json!({ "program": "copies", "a_us": 37.5, "b_us": null, "faster": null, "failures": [null, "Y differs"] }));
+    }
 }

@@ -16,7 +16,7 @@ pub mod climb;
 pub mod page;
 pub mod paragraph;
 pub mod text;
-mod timed;
+pub(crate) mod timed;
 mod totals;
 
 use crate::subject::Subject;
