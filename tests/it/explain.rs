@@ -112,6 +112,21 @@ fn conflicts_and_narrow_accesses_are_explained() {
 }
 
 #[test]
+fn loads_of_constants_are_explained() {
+    let counted = |schedule: &str| {
+        let page = explained("direct_1d", "N=4096", &[schedule], None).expect("a legal schedule");
+        (page.sites[0].launches[0].counts.as_ref().expect("it can be counted").constants, text::text(&page))
+    };
+    // 128 warps read 4096 taps each.
+    let ((on, with), (off, without)) = (counted("T=256,M=On"), counted("T=256,M=Off"));
+    assert_eq!((on, off), (128.0 * 4096.0, 0.0));
+    assert!(with.contains("constant memory loads: 524 k requests, of one word for all lanes"), "{with}");
+    assert!(!without.contains("constant memory"), "{without}");
+    let [a, b] = compared("direct_1d", "N=4096", &["T=256,M=Off"], &["T=256,M=On"]);
+    assert!(table(&a[0], &b[0]).contains("loads of constants"), "{}", table(&a[0], &b[0]));
+}
+
+#[test]
 fn programs_are_explained_launch_by_launch() {
     let page = explained("softmax", "N=2_000_000", &["T=4096,C=16,V=4,G=1", "T=2048,C=8,V=4"], None).expect("legal schedules");
     assert_eq!(page.sites.iter().map(|s| s.site.as_str()).collect::<Vec<_>>(), ["softmax_statistics", "softmax_normalise"]);

@@ -150,6 +150,7 @@ fn counts_json(c: &Counts) -> Value {
     json!({
         "global": global, "shared": shared, "instructions": mix, "barriers_per_block": c.barriers, "chain_clocks": c.chain,
         "unique_read_bytes": c.unique[0], "unique_written_bytes": c.unique[1], "matrix_multiply_adds": c.matrix,
+        "constant_loads": c.constants,
     })
 }
 

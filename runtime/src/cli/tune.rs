@@ -271,7 +271,7 @@ fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
         "schedule": outcome.winner.as_ref().map(|w| &w.0), "attribute": outcome.winner.as_ref().map(|w| &w.1),
         "large": outcome.large.as_ref().map(|l| json!({ "sizes": l.sizes.0, "schedule": l.schedule, "median_us": l.median_us })),
         "median_us": outcome.median_us, "interval_us": outcome.interval_us, "naive_us": outcome.naive_us, "acceptance": outcome.acceptance.as_ref().map(acceptance_json),
-        "throttled": outcome.throttled,
+        "throttled": outcome.throttled, "missed": outcome.missed,
         "bound": outcome.bound(), "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
     })
 }

@@ -38,6 +38,8 @@ pub struct Counts {
     pub copies: CountedTraffic,
     /// Loads from shared memory, stores and copies to it, atomics on it.
     pub shared: [CountedShared; 3],
+    /// Loads from constant memory by warps, whose lanes read one word each time.
+    pub constants: f64,
     /// Instructions of warps by class, without moves that compiled code has none of; the most frequent class first.
     pub mix: Vec<(Class, f64)>,
     /// Barriers of the whole block that a block passes, on average.
@@ -110,6 +112,7 @@ impl Counts {
             atomics: count.global_atomic(),
             copies: count.global_async(),
             shared: count.shared(),
+            constants: count.constant_loads(),
             mix,
             barriers: count.block_barriers() / grid / f64::from(launch.block.div_ceil(32).max(1)),
             chain: count.chain() / grid,

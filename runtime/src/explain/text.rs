@@ -192,6 +192,9 @@ fn counts(out: &mut Lines, counts: &Counts) {
         out.item(name, format!("{kind}: {requests} requests, {wavefronts} wavefronts, {verdict}"));
         name = "";
     }
+    if counts.constants > 0.0 {
+        out.item("constant memory", format!("loads: {} requests, of one word for all lanes", amount(counts.constants)));
+    }
     let all = counts.instructions();
     let mix: Vec<String> = counts.mix.iter().map(|(kind, n)| format!("{} {}", percent(n / all), class(*kind))).collect();
     out.item("instructions", format!("{} of warps: {}", amount(all), mix.join(", ")));

@@ -19,7 +19,8 @@ use std::time::Duration;
 pub struct Tuned {
     /// The launch sites, as they are under the best variants.
     pub sites: Vec<SiteOutcome>,
-    /// The schedule of the whole and its time in microseconds, where the program has several sites or variants.
+    /// The schedule of the whole and its time in microseconds, where the program has several sites or variants; nothing where there was no time
+    /// for what is known best, which stays.
     pub program: Option<(Joint, f64)>,
 }
 

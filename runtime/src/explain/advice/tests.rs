@@ -64,6 +64,7 @@ fn made(bytes: f64) -> Made {
         atomics: NONE,
         copies: NONE,
         shared: [NOTHING; 3],
+        constants: 0.0,
         mix: vec![(Class::Memory, 100.0), (Class::Integer, 50.0)],
         barriers: 0.0,
         chain: 2000.0,
