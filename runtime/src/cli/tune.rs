@@ -230,37 +230,36 @@ fn describe(by: &By) -> String {
 }
 
 fn print(outcome: &SiteOutcome, by: &By) {
+    told(outcome, by).iter().for_each(|line| println!("  {line}"));
+}
+
+/// What came of a launch site, line by line.
+fn told(outcome: &SiteOutcome, by: &By) -> Vec<String> {
     let (tried, known, left) = outcome.counts;
     let place = if outcome.kernel.ends_with(&format!("::{}", outcome.site)) { String::new() } else { format!("{}, ", outcome.site) };
-    println!("  {place}{}: {tried} trials, {known} known, {left} untried", outcome.kernel);
+    let mut lines = vec![format!("{place}{}: {tried} trials, {known} known, {left} untried", outcome.kernel)];
     let verb = if matches!(by, By::Prediction(_)) { "predicted" } else { "median" };
     match (&outcome.winner, outcome.median_us) {
         (Some((schedule, attribute)), Some(us)) => {
             let gain = outcome.naive_us.map_or(String::new(), |n| format!(", {:.2} x the naive schedule's speed", n / us));
             let bound = outcome.bound().map_or(String::new(), |b| format!(", {b}"));
             let within = outcome.interval_us.map_or(String::new(), |(low, high)| format!(" ({low:.2} to {high:.2})"));
-            println!("  best {schedule}: {verb} {us:.2} us{within}{gain}{bound}");
-            if let Some(throttled) = &outcome.throttled {
-                println!("  {throttled}; the next run takes such trials again");
-            }
-            println!("  {attribute}");
-            if let Some(verdict) = &outcome.acceptance {
-                println!("  {verdict}");
-            }
+            lines.push(format!("best {schedule}: {verb} {us:.2} us{within}{gain}{bound}"));
+            lines.extend(outcome.throttled.as_ref().map(|throttled| format!("{throttled}; the next run takes such trials again")));
+            lines.push(attribute.clone());
+            lines.extend(outcome.acceptance.as_ref().map(ToString::to_string));
         }
-        _ if outcome.ranking.is_empty() => println!("  no candidate was right and timed"),
-        _ => println!("  nothing is elected; the fastest that were timed:"),
+        _ if outcome.ranking.is_empty() => lines.push("no candidate was right and timed".into()),
+        _ => lines.push("nothing is elected; the fastest that were timed:".into()),
     }
-    if let Some(large) = &outcome.large {
-        println!("  best at {}: {}, median {:.2} us", large.sizes, large.schedule, large.median_us);
-    }
+    let large = outcome.large.as_ref();
+    lines.extend(large.map(|large| format!("best at {}: {}, median {:.2} us", large.sizes, large.schedule, large.median_us)));
     for t in outcome.ranking.iter().skip(outcome.winner.iter().len()).take(4) {
         let flaw = t.flaw.as_ref().map_or(String::new(), |f| format!(", not accepted: {f}"));
-        println!("       {:<40} {:.2} us{flaw}", t.schedule, t.median_us.unwrap_or(f64::NAN));
+        lines.push(format!("     {:<40} {:.2} us{flaw}", t.schedule, t.median_us.unwrap_or(f64::NAN)));
     }
-    for (reason, count) in &outcome.dropped {
-        println!("  dropped {count}: {reason}");
-    }
+    lines.extend(outcome.dropped.iter().map(|(reason, count)| format!("dropped {count}: {reason}")));
+    lines
 }
 
 fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
@@ -344,13 +343,4 @@ impl Progress for Bar {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read() {
-        assert_eq!(parse_time("30s"), Ok(Duration::from_secs(30)));
-        assert_eq!(parse_time("1.5m"), Ok(Duration::from_secs(90)));
-        assert!(parse_time("5 days").is_err());
-    }
-}
+mod tests;

@@ -180,6 +180,27 @@ impl SiteOutcome {
         (trial.status == Status::Predicted).then_some(trial.reason.as_str())
     }
 
+    /// Of a site of which nothing is known yet.
+    pub(crate) fn of(site: String, kernel: String) -> SiteOutcome {
+        SiteOutcome {
+            site,
+            kernel,
+            winner: None,
+            median_us: None,
+            interval_us: None,
+            throttled: None,
+            missed: false,
+            acceptance: None,
+            naive_us: None,
+            ranking: Vec::new(),
+            large: None,
+            counts: (0, 0, 0),
+            dropped: BTreeMap::new(),
+            elected: None,
+            won: None,
+        }
+    }
+
     /// Looks at the winner's machine code, if it is there before `end`.
     fn accept(&mut self, target: &Target, end: Option<Instant>) {
         let Some(won) = self.won.take() else { return };

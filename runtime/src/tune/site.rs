@@ -325,21 +325,14 @@ impl Site<'_> {
         ranking.sort_by(|a, b| a.median_us.unwrap_or(f64::MAX).total_cmp(&b.median_us.unwrap_or(f64::MAX)));
         ranking.truncate(10);
         SiteOutcome {
-            site: self.program.names[self.launch.site].clone(),
-            kernel: key.kernel.clone(),
             winner: outcome.best.map(|(b, _)| pool.get(b)).map(|c| (c.name, c.schedule.attribute(self.kernel))),
             median_us: outcome.best.map(|(_, t)| t),
-            interval_us: None,
-            throttled: None,
-            missed: false,
-            acceptance: None,
             naive_us,
             ranking,
-            large: None,
             counts: (outcome.tried, known, outcome.left),
             dropped,
-            elected: None,
             won: outcome.best.map(|(b, _)| Box::new((self.kernel.clone(), self.launch.facts.clone(), pool.get(b).schedule))),
+            ..SiteOutcome::of(self.program.names[self.launch.site].clone(), key.kernel.clone())
         }
     }
 }
