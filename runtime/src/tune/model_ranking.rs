@@ -54,30 +54,48 @@ fn descend(prediction: (&Prediction, f64), pool: &Pool, end: Instant, known: &mu
 /// Makes the best schedules candidates, as far as they are canonical at the end; the best of all is one in any case.
 fn bring(pool: &Pool, end: Instant, known: &mut HashMap<Schedule, f64>) {
     let best: Vec<Schedule> = best(known).into_iter().take(PROMISING).collect();
-    for (schedule, canonical) in best.iter().zip(canonical(pool.space(), &best, end)) {
-        known.insert(canonical.clone(), known[schedule]);
+    for (at, canonical) in canonical(pool.space(), &best, end) {
+        known.insert(canonical.clone(), known[&best[at]]);
         pool.add(canonical);
     }
 }
 
-/// The canonical forms of the first of some schedules, on all cores: each takes about ten lowerings.
-fn canonical(space: &Space, schedules: &[Schedule], end: Instant) -> Vec<Schedule> {
+/// The canonical forms of some schedules, by place, as far as they are there at the end; that of the first in any case. Each takes about ten
+/// lowerings.
+fn canonical(space: &Space, schedules: &[Schedule], end: Instant) -> Vec<(usize, Schedule)> {
+    let mut found = until(end, schedules.len(), || {
+        let space = space.clone();
+        move |i| Some(space.canonical(&schedules[i]))
+    });
+    if let Some(first) = schedules.first().filter(|_| found.first().is_none_or(|(i, _)| *i > 0)) {
+        found.insert(0, (0, space.canonical(first)));
+    }
+    found
+}
+
+/// What workers, one on each core, make of numbers below `count` that they come to before the end, by number.
+fn until<T: Send, W: Fn(usize) -> Option<T> + Send>(end: Instant, count: usize, worker: impl Fn() -> W) -> Vec<(usize, T)> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let (next, found) = (&next, &found);
-    let work = |space: Space| {
+    let (next, found_by_all) = (&next, &found);
+    let work = |one: W| {
         while let i = next.fetch_add(1, Ordering::Relaxed)
-            && i < schedules.len()
-            && (i == 0 || Instant::now() < end)
+            && i < count
+            && Instant::now() < end
         {
-            let canonical = space.canonical(&schedules[i]);
-            found.lock().expect("no panic while adding").push((i, canonical));
+            if let Some(made) = one(i) {
+                found_by_all.lock().expect("no panic while adding").push((i, made));
+            }
         }
     };
-    let threads = crate::cores::cores();
-    std::thread::scope(|scope| (0..threads).map(|_| space.clone()).for_each(|space| drop(scope.spawn(move || work(space)))));
-    let mut found = std::mem::take(&mut *found.lock().expect("no panic while adding"));
+    std::thread::scope(|scope| {
+        for _ in 0..crate::cores::cores() {
+            let one = worker();
+            scope.spawn(move || work(one));
+        }
+    });
+    let mut found = found.into_inner().expect("no panic while adding");
     found.sort_by_key(|(i, _)| *i);
-    found.into_iter().map(|(_, canonical)| canonical).collect()
+    found
 }
 
 /// Those with a time, the fastest first; equals in a fixed order.
@@ -90,23 +108,10 @@ fn best(known: &HashMap<Schedule, f64>) -> Vec<Schedule> {
 /// Asks the model on all cores, for about `each` seconds a schedule, in an order that mixes neighbours, until the end.
 fn look((prediction, each): (&Prediction, f64), schedules: Vec<Schedule>, end: Instant, known: &mut HashMap<Schedule, f64>) {
     let order = Permutation::new(schedules.len() as u64, 1);
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let i = next.fetch_add(1, Ordering::Relaxed)
-            && i < schedules.len()
-            && Instant::now() < end
-        {
-            let at = order.at(i as u64) as usize;
-            if let Some(time) = prediction.rough_us_within(&schedules[at], each) {
-                found.lock().expect("no panic while predicting").push((at, time));
-            }
-        }
-    };
-    let threads = crate::cores::cores();
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    for (at, time) in found.into_inner().expect("no panic while predicting") {
-        known.insert(schedules[at].clone(), time);
-    }
+    let (order, schedules) = (&order, &schedules);
+    let at = |i: usize| order.at(i as u64) as usize;
+    let found = until(end, schedules.len(), || move |i| prediction.rough_us_within(&schedules[at(i)], each));
+    known.extend(found.into_iter().map(|(i, time)| (schedules[at(i)].clone(), time)));
 }
 
 #[cfg(test)]
@@ -122,8 +127,8 @@ mod tests {
         let facts = Facts::best(&kernel);
         let space = Space::new(&kernel, &facts, Target::h200());
         let schedules: Vec<Schedule> = (0..space.points()).map(|i| space.point(i)).filter(|s| space.check(s).is_ok()).collect();
-        let all: Vec<Schedule> = schedules.iter().map(|s| space.canonical(s)).collect();
-        assert!(all.len() > 4 && all != schedules, "some differ: {}", all.len());
+        let all: Vec<(usize, Schedule)> = schedules.iter().map(|s| space.canonical(s)).enumerate().collect();
+        assert!(all.len() > 4 && all.iter().any(|(i, s)| schedules[*i] != *s), "some differ: {}", all.len());
         let now = Instant::now();
         assert_eq!(canonical(&space, &schedules, now + Duration::from_secs(60)), all);
         assert_eq!(canonical(&space, &schedules, now), all[..1]);
