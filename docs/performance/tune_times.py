@@ -24,13 +24,17 @@ CALLS = [
     ("gemm_f16_nn", ""),
     ("batched_matrix_multiplication", ""),
     ("int8_kv_cache_attention", ""),
+    ("bfs_shortest_path", ""),
+    ("sorting", ""),
+    ("top_k_selection", ""),
+    ("flash_attention_backward_bf16_d128", ""),
 ]
 
 
 def tuned(autotune, name, size, budget):
     """Seconds to the first measured trial, trials, seconds to the end, and the best time in words."""
     with tempfile.TemporaryDirectory() as cache:
-        command = [autotune, "tune", name, "--budget", f"{budget}s"] + (["--size", size] if size else [])
+        command = [autotune, "tune", name, "--budget", f"{budget:g}s"] + (["--size", size] if size else [])
         start = time.monotonic()
         process = subprocess.Popen(
             command, env={**os.environ, "GIRIH_CACHE": cache}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -52,7 +56,7 @@ def tuned(autotune, name, size, budget):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--autotune", required=True, help="the program")
-    parser.add_argument("--budget", type=int, default=6, help="seconds for each call")
+    parser.add_argument("--budget", type=float, default=6, help="seconds for each call")
     given = parser.parse_args()
     print("| challenge | size | first trial s | trials | end s | of the budget | best |")
     print("|---|---|--:|--:|--:|--:|--:|")
