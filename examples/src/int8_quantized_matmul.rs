@@ -1,5 +1,6 @@
 //! Quantised matrix multiplication: exact in integers, then scaled and rounded to 8 bits.
 
+use super::turned_rows::turned;
 use girih::prelude::*;
 
 /// What becomes of a sum: scaled from left to right in f32, rounded to the nearest even, moved and kept within 8 bits.
@@ -9,19 +10,6 @@ fn requantised(acc: Tile<i32>, scales: [Scalar<f32>; 3], zero: Scalar<i32>) -> T
     // Beyond 2³⁰ every zero point leaves it outside of 8 bits.
     let r = v.round().max(-1_073_741_824.0).min(1_073_741_824.0).cast::<i32>() + zero;
     r.max(-128).min(127).cast::<i8>()
-}
-
-/// bᵀ: both operands of the products lie along the axis of the sum.
-#[kernel(
-    tile(R = [128, 64, 32], C = [128, 64, 32]),
-    coarsen(CR of R = [1, 4, 2, 8, 16], CC of C = [16, 4, 8, 1]),
-    vector(V = [16, 8, 4, 1]),
-    raster(X = [1, 1024])
-)]
-pub fn int8_transposed(b: &Tensor<i8, 2>, bt: &mut Tensor<i8, 2>) {
-    for (r, c) in b.tiles([R, C]) {
-        bt.store((c, r), b.load((r, c)).t());
-    }
 }
 
 /// c = requantised(a · b), for zero points of 0 and the transpose of b.
@@ -120,7 +108,7 @@ pub fn solve(
     zero_c: Scalar<i32>,
 ) {
     let mut bt = temp([b.len(1), b.len(0)]);
-    int8_transposed(b, &mut bt);
+    turned::<i8>(b, &mut bt);
     if zero_a == 0 && zero_b == 0 {
         int8_product(a, &bt, scale_a, scale_b, scale_c, zero_c, c);
     } else {

@@ -120,6 +120,7 @@ pub mod swiglu_mlp_block;
 pub mod token_embedding_layer;
 pub mod top_k_selection;
 pub mod top_p_sampling;
+pub mod turned_rows;
 pub mod value_clipping;
 pub mod vector_add;
 pub mod weight_dequantization;

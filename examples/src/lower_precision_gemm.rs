@@ -3,6 +3,7 @@
 
 use super::padded_rows::copy_rows;
 use super::split_planes::padded;
+use super::turned_rows::turned;
 use girih::challenge::{Sizes, matrix_rounding};
 use girih::prelude::*;
 
@@ -113,8 +114,15 @@ fn rounding(s: &Sizes, operand: f64) -> f64 {
     matrix_rounding(k, largest) + 7.0 * k.sqrt() * 2.0 * operand * largest
 }
 
+/// The length of a row that begins at a multiple of 16 bytes whatever its elements are, as the next one does.
+fn aligned(length: Scalar<i64>) -> Scalar<i64> {
+    (length + 15) / 16 * 16
+}
+
 /// The program of one instance: of operands as they are (`given`); or also (`padded`), where that is faster, of copies whose rows begin at
-/// multiples of 16 bytes. Rows of an odd length do so nowhere else, and are neither copied by tensor maps nor read by warp groups.
+/// multiples of 16 bytes. Rows of an odd length do so nowhere else, and are neither copied by tensor maps nor read by warp groups. Of other
+/// elements than those of 16 bits these read operands along the axis of the sum alone: `right_turned` and `both_turned` are the same of
+/// copies whose axes are exchanged.
 macro_rules! program_of {
     (given: $e:ident $l:ident) => {
         /// What a caller calls.
@@ -144,6 +152,44 @@ macro_rules! program_of {
                 copy_rows::<<$e as Precision>::In>(a, &mut a_rows);
                 copy_rows::<<$e as Precision>::In>(b, &mut b_rows);
                 lower_precision_gemm::<$e, $l>(&a_rows, &b_rows, c);
+            }
+        }
+    };
+    (right_turned: $e:ident $l:ident) => {
+        /// What a caller calls.
+        #[program]
+        pub fn solve(
+            a: &Tensor<<$e as Precision>::In, 2>,
+            b: &Tensor<<$e as Precision>::In, 2>,
+            c: &mut Tensor<<$e as Precision>::Out, 2>,
+        ) {
+            if variant("operands as they are") {
+                lower_precision_gemm::<$e, $l>(a, b, c);
+            } else {
+                let b_rows = temp([b.len(1), aligned(b.len(0))]);
+                let mut b_rows = b_rows.slice(1, 0, b.len(0));
+                turned::<<$e as Precision>::In>(b, &mut b_rows);
+                lower_precision_gemm::<$e, NT>(a, &b_rows, c);
+            }
+        }
+    };
+    (both_turned: $e:ident $l:ident) => {
+        /// What a caller calls.
+        #[program]
+        pub fn solve(
+            a: &Tensor<<$e as Precision>::In, 2>,
+            b: &Tensor<<$e as Precision>::In, 2>,
+            c: &mut Tensor<<$e as Precision>::Out, 2>,
+        ) {
+            if variant("operands as they are") {
+                lower_precision_gemm::<$e, $l>(a, b, c);
+            } else {
+                let a_rows = temp([a.len(1), aligned(a.len(0))]);
+                let b_rows = temp([b.len(1), aligned(b.len(0))]);
+                let (mut a_rows, mut b_rows) = (a_rows.slice(1, 0, a.len(0)), b_rows.slice(1, 0, b.len(0)));
+                turned::<<$e as Precision>::In>(a, &mut a_rows);
+                turned::<<$e as Precision>::In>(b, &mut b_rows);
+                lower_precision_gemm::<$e, NT>(&a_rows, &b_rows, c);
             }
         }
     };
@@ -183,13 +229,13 @@ macro_rules! challenge_of {
     };
 }
 
-/// The challenges of a precision: their names, the C types of operands and results, what the operands hold, by how much of itself a result
-/// and an operand are rounded.
+/// The challenges of a precision: their names, what is multiplied, the C types of operands and results, what the operands hold, by how much
+/// of itself a result and an operand are rounded.
 macro_rules! challenges {
-    ($($e:ident: $nn:ident $nt:ident $tn:ident, $operands:ident, $in:literal, $out:literal, $inputs:expr, $relative:expr, $operand:expr;)*) => { $(
-        challenge_of!($nn: $e NN $operands, $in, "[M, K]", "[K, N]", $out, $inputs, $relative, $operand);
-        challenge_of!($nt: $e NT $operands, $in, "[M, K]", "[N, K]", $out, $inputs, $relative, $operand);
-        challenge_of!($tn: $e TN $operands, $in, "[K, M]", "[K, N]", $out, $inputs, $relative, $operand);
+    ($($e:ident: $nn:ident $of_nn:ident, $nt:ident $of_nt:ident, $tn:ident $of_tn:ident, $in:literal, $out:literal, $inputs:expr, $relative:expr, $operand:expr;)*) => { $(
+        challenge_of!($nn: $e NN $of_nn, $in, "[M, K]", "[K, N]", $out, $inputs, $relative, $operand);
+        challenge_of!($nt: $e NT $of_nt, $in, "[M, K]", "[N, K]", $out, $inputs, $relative, $operand);
+        challenge_of!($tn: $e TN $of_tn, $in, "[K, M]", "[K, N]", $out, $inputs, $relative, $operand);
     )* };
 }
 
@@ -198,10 +244,10 @@ const HALF: f64 = 1.0 / 2048.0;
 const BRAIN: f64 = 1.0 / 256.0;
 
 challenges! {
-    F16F32: gemm_f16_f32_nn gemm_f16_f32_nt gemm_f16_f32_tn, given, "half", "float", uniform(-1.0, 1.0), 0.0, 0.0;
-    F16F16: gemm_f16_nn gemm_f16_nt gemm_f16_tn, padded, "half", "half", uniform(-1.0, 1.0), HALF, 0.0;
-    Bf16F32: gemm_bf16_f32_nn gemm_bf16_f32_nt gemm_bf16_f32_tn, given, "__nv_bfloat16", "float", uniform(-1.0, 1.0), 0.0, 0.0;
-    Bf16Bf16: gemm_bf16_nn gemm_bf16_nt gemm_bf16_tn, padded, "__nv_bfloat16", "__nv_bfloat16", uniform(-1.0, 1.0), BRAIN, 0.0;
-    Tf32: gemm_tf32_nn gemm_tf32_nt gemm_tf32_tn, given, "float", "float", uniform(-1.0, 1.0), 0.0, HALF;
-    Int8: gemm_int8_nn gemm_int8_nt gemm_int8_tn, given, "int8_t", "int", Distribution::Bits, 0.0, 0.0;
+    F16F32: gemm_f16_f32_nn given, gemm_f16_f32_nt given, gemm_f16_f32_tn given, "half", "float", uniform(-1.0, 1.0), 0.0, 0.0;
+    F16F16: gemm_f16_nn padded, gemm_f16_nt padded, gemm_f16_tn padded, "half", "half", uniform(-1.0, 1.0), HALF, 0.0;
+    Bf16F32: gemm_bf16_f32_nn given, gemm_bf16_f32_nt given, gemm_bf16_f32_tn given, "__nv_bfloat16", "float", uniform(-1.0, 1.0), 0.0, 0.0;
+    Bf16Bf16: gemm_bf16_nn padded, gemm_bf16_nt padded, gemm_bf16_tn padded, "__nv_bfloat16", "__nv_bfloat16", uniform(-1.0, 1.0), BRAIN, 0.0;
+    Tf32: gemm_tf32_nn right_turned, gemm_tf32_nt given, gemm_tf32_tn both_turned, "float", "float", uniform(-1.0, 1.0), 0.0, HALF;
+    Int8: gemm_int8_nn right_turned, gemm_int8_nt given, gemm_int8_tn both_turned, "int8_t", "int", Distribution::Bits, 0.0, 0.0;
 }

@@ -124,3 +124,28 @@ fn pointers_through_which_threads_exchange_values_are_not_restricted() {
         assert_eq!(["x", "s", "y", "z"].map(restricted), [true, false, false, true], "{}", schedule.short(&kernel));
     }
 }
+
+/// A vector, and what lies in front of it back to front.
+#[kernel(tile(T = [128, 256]), coarsen(C of T = [4, 1]), vector(V = [4, 2, 1]))]
+pub fn mirrored(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, z: &mut Tensor<f32, 1>) {
+    let (from, mut to) = (x.reversed(0), z.reversed(0));
+    for t in y.tiles([T]) {
+        y.store(t, from.load(t));
+        to.store(t, x.load(t));
+    }
+}
+
+/// The mirror image of a vector is one, turned round in registers, where the length says that it is aligned; element by element where not.
+#[test]
+fn mirrored_accesses_are_vectors_where_lengths_allow() {
+    let kernel = built(mirrored::Kernel::def());
+    let schedule = girih_core::schedule::Schedule::default_of(&kernel);
+    let text = |facts: &Facts| {
+        let simt = lower(&kernel, facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+        girih_core::cuda::emit(&simt)
+    };
+    let (even, odd) = (text(&super::launches::best_facts(&kernel)), text(&Facts::packed(&kernel, true)));
+    assert!(even.contains("_mirrored[4]") && even.matches("const float4*>(x").count() >= 2, "{even}");
+    assert!(!odd.contains("_mirrored"), "{odd}");
+    super::differential::compare(&[kernel]);
+}

@@ -40,6 +40,7 @@ mod numerics;
 mod own_knobs;
 mod planes;
 mod precision;
+mod rounded;
 mod slices;
 mod splits;
 mod traffic;

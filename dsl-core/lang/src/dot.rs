@@ -48,7 +48,7 @@ pub fn dot<T: Num, A: Num>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
 }
 
 impl Tile<f32> {
-    /// Rounded to the 11 significant bits that matrix instructions read of an f32 (tf32), ties away from zero: what a `dot` of such tiles
+    /// Rounded to the 11 significant bits that matrix instructions read of an f32 (tf32), ties to even: what a `dot` of such tiles
     /// computes is exact in the products, on any unit.
     #[track_caller]
     pub fn round_tf32(self) -> Tile<f32> {

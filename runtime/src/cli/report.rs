@@ -5,6 +5,7 @@ use super::settings::way_at;
 use super::show::Preset;
 use super::{ahead, host, winners};
 use crate::compile::nvrtc;
+use crate::explain::units::counted;
 use crate::report::{Environment, SubjectReport, html};
 use crate::store::rows::Which;
 use crate::subject::challenge::challenges;
@@ -42,9 +43,12 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
     }
     failed.iter().for_each(|e| eprintln!("{e}"));
+    if reports.is_empty() && hosts.is_empty() {
+        return Err(format!("nothing to report on, so {} is not written", args.out.display()));
+    }
     std::fs::write(&args.out, html(&reports, &hosts, &environment(&setting))).map_err(|e| format!("{}: {e}", args.out.display()))?;
-    println!("wrote {}: {} subjects", args.out.display(), reports.len());
-    if failed.is_empty() { Ok(()) } else { Err(format!("{} subjects are not in the report", failed.len())) }
+    println!("wrote {}: {}", args.out.display(), counted(reports.len() as f64, "subject"));
+    if failed.is_empty() { Ok(()) } else { Err(format!("not in the report: {}", counted(failed.len() as f64, "subject"))) }
 }
 
 /// What to report on.

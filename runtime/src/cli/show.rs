@@ -128,6 +128,9 @@ pub fn run(args: &Args) -> Result<(), String> {
         let own = joint.as_ref().and_then(|j| Some((j.schedule(site, &kernel)?, j.origin())));
         let lengths = at_perf.of_site(number);
         let (schedule, from) = schedule(&space, lengths, args.preset, set.of_site(site), own)?;
+        if from.starts_with(Origin::Predicted.name()) {
+            eprintln!("note: {}: this schedule is {from}; nothing measured is known", kernel.full_name());
+        }
         let facts = match args.facts {
             FactsChoice::Fitting => space.facts().clone().fitting(&kernel, &schedule),
             _ => space.facts_for(&schedule).unwrap_or_else(|_| space.facts().clone()),

@@ -245,6 +245,10 @@ fn told(outcome: &SiteOutcome, by: &By) -> Vec<String> {
             let bound = outcome.bound().map_or(String::new(), |b| format!(", {b}"));
             let within = outcome.interval_us.map_or(String::new(), |(low, high)| format!(" ({low:.2} to {high:.2})"));
             lines.push(format!("best {schedule}: {verb} {us:.2} us{within}{gain}{bound}"));
+            if let [first, more @ ..] = &outcome.equals[..] {
+                let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
+                lines.push(format!("as fast within 0.1 %, and not simpler: {first}{more}"));
+            }
             lines.extend(outcome.throttled.as_ref().map(|throttled| format!("{throttled}; the next run takes such trials again")));
             lines.push(attribute.clone());
             lines.extend(outcome.acceptance.as_ref().map(ToString::to_string));
@@ -269,7 +273,7 @@ fn as_json(outcome: &SiteOutcome, sizes: &Sizes, by: &By) -> serde_json::Value {
         "predicted": matches!(by, By::Prediction(_)),
         "schedule": outcome.winner.as_ref().map(|w| &w.0), "attribute": outcome.winner.as_ref().map(|w| &w.1),
         "large": outcome.large.as_ref().map(|l| json!({ "sizes": l.sizes.0, "schedule": l.schedule, "median_us": l.median_us })),
-        "median_us": outcome.median_us, "interval_us": outcome.interval_us, "naive_us": outcome.naive_us, "acceptance": outcome.acceptance.as_ref().map(acceptance_json),
+        "median_us": outcome.median_us, "interval_us": outcome.interval_us, "equals": outcome.equals, "naive_us": outcome.naive_us, "acceptance": outcome.acceptance.as_ref().map(acceptance_json),
         "throttled": outcome.throttled, "missed": outcome.missed,
         "bound": outcome.bound(), "tried": tried, "known": known, "untried": left, "dropped": outcome.dropped,
     })

@@ -2,7 +2,7 @@
 
 use super::numbers::{Counts, Numbers, sectors_per_request};
 use super::tuning_text::tuning;
-use super::units::{amount, bytes, class, flop, kib, percent, plain};
+use super::units::{amount, bytes, class, counted, flop, kib, percent, plain};
 use super::{Attempt, Page, SitePage, Tip};
 use crate::measure::floor::{Bound, Part};
 use crate::tune::floor::Basis;
@@ -18,6 +18,7 @@ pub fn text(page: &Page) -> String {
         page.name, page.sizes, target.name, target.arch, target.multiprocessors
     ));
     floor(&mut out, page);
+    roofline(&mut out, page);
     if let Some(predicted) = &page.predicted {
         let beside = plain(predicted.us / (page.floor.seconds * 1e6));
         let floor = if page.floor.seconds > 0.0 { format!(", {beside} x the floor") } else { String::new() };
@@ -74,6 +75,18 @@ fn floor(out: &mut Lines, page: &Page) {
     }
 }
 
+/// Where the work stands under the roofs of bandwidth and arithmetic, where both are asked for.
+fn roofline(out: &mut Lines, page: &Page) {
+    let of = |memory: bool| page.floor.parts.iter().filter(move |p| (p.bound == Bound::Memory) == memory && p.amount > 0.0);
+    let slowest = |memory: bool| of(memory).max_by(|a, b| a.seconds().total_cmp(&b.seconds()));
+    let (Some(memory), Some(arithmetic)) = (slowest(true), slowest(false)) else { return };
+    let (intensity, ridge) = (arithmetic.amount / memory.amount, arithmetic.rate / memory.rate);
+    let side = if intensity < ridge { "bandwidth" } else { "arithmetic" };
+    let text =
+        format!("{} operations for each byte, and arithmetic is the roof from {} on: here {side} is", plain(intensity), plain(ridge));
+    out.item("roofline", text);
+}
+
 fn site(out: &mut Lines, site: &SitePage, several: bool) {
     let launches = if site.count > 1 { format!(", launched {} times", site.count) } else { String::new() };
     let name = if several { format!("{}: {}", site.site, site.kernel) } else { site.kernel.clone() };
@@ -104,7 +117,8 @@ fn site(out: &mut Lines, site: &SitePage, several: bool) {
 
 /// One launch.
 fn numbers(out: &mut Lines, n: &Numbers, is_guess: bool) {
-    out.item("launch", format!("{}: {} blocks of {} threads, {:.2} us predicted", n.function, n.grid, n.block, n.predicted.seconds * 1e6));
+    let (grid, us) = (counted(n.grid as f64, "block"), n.predicted.seconds * 1e6);
+    out.item("launch", format!("{}: {grid} of {} threads, {us:.2} us predicted", n.function, n.block));
     bounds(out, n);
     occupancy(out, n, is_guess);
     let predicted = &n.predicted;
@@ -160,7 +174,7 @@ fn occupancy(out: &mut Lines, n: &Numbers, is_guess: bool) {
         Limit::Warps => format!("threads ({} per block)", n.block),
         Limit::Blocks => "the number of blocks".to_string(),
     };
-    let blocks = if found.blocks == 1 { "1 block".to_string() } else { format!("{} blocks", found.blocks) };
+    let blocks = counted(f64::from(found.blocks), "block");
     out.item("occupancy", format!("{blocks} per multiprocessor, {} of its threads; limited by {limit}", percent(found.fraction)));
     let others = n.fits.iter().filter(|(blocks, limit)| *limit != found.limit && *blocks != u32::MAX).map(|(blocks, limit)| match limit {
         Limit::Blocks => format!("{blocks} by their number"),
@@ -179,7 +193,7 @@ fn counts(out: &mut Lines, counts: &Counts) {
         let (requests, asked) = (amount(traffic.requests), bytes(traffic.bytes));
         // Lanes that load the same bytes need fewer sectors than these bytes fill.
         let least = if found < least { "lanes share some".to_string() } else { format!("{} at least", plain(least)) };
-        out.item(name, format!("{kind}: {requests} requests for {asked}, {} sectors per request ({least})", plain(found)));
+        out.item(name, format!("{kind}: {requests} requests for {asked}, {} per request ({least})", counted(found, "sector")));
         name = "";
     }
     let [read, written] = counts.unique.map(bytes);

@@ -25,6 +25,13 @@ pub fn amount(x: f64) -> String {
     if x.abs() < 99_999.5 && x.fract().abs() < 1e-9 { format!("{x:.0}") } else { scaled(x, ["", "k", "M", "G", "T"]) }
 }
 
+/// So many of something: `1 block`, `132 blocks`, `0.5 sectors`.
+pub fn counted(x: f64, noun: &str) -> String {
+    let number = if x.fract() == 0.0 { format!("{x:.0}") } else { plain(x) };
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
 /// Bytes that move: `300 MB`.
 pub fn bytes(x: f64) -> String {
     scaled(x, ["bytes", "kB", "MB", "GB", "TB"])
@@ -81,6 +88,8 @@ mod tests {
             ("300 MB".into(), "16 bytes".into(), "48 KiB".into(), "512 bytes".into())
         );
         assert_eq!((flop(66.9e12), flop(1e15)), ("66.9 TFLOP".into(), "1000 TFLOP".into()));
+        let of = |x: f64| counted(x, "block");
+        assert_eq!([1.0, 0.999, 132.0, 0.5, 250_000.0].map(of), ["1 block", "1 block", "132 blocks", "0.5 blocks", "250000 blocks"]);
         assert_eq!([1.0, 0.054, 0.004, 0.0001].map(percent), ["100 %", "5 %", "0.4 %", "< 0.1 %"]);
     }
 }

@@ -2,6 +2,8 @@
 
 pub mod event;
 pub(crate) mod order;
+#[cfg(feature = "tune")]
+pub(crate) mod other_kernels;
 pub mod program;
 pub mod program_schedule;
 mod runners;

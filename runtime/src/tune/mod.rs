@@ -150,6 +150,8 @@ pub struct SiteOutcome {
     pub median_us: Option<f64>,
     /// Between which times its median lies in 95 of 100 cases, by the samples of the final comparison.
     pub interval_us: Option<(f64, f64)>,
+    /// Schedules that were as fast as the winner in the final comparison, within 0.1 %, and are not simpler.
+    pub equals: Vec<String>,
     /// That the winner's time was taken while the GPU was throttled, and why it was.
     pub throttled: Option<String>,
     /// There was no time for what is known best, so nothing is elected.
@@ -188,6 +190,7 @@ impl SiteOutcome {
             winner: None,
             median_us: None,
             interval_us: None,
+            equals: Vec::new(),
             throttled: None,
             missed: false,
             acceptance: None,

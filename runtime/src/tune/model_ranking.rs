@@ -24,7 +24,11 @@ pub fn forecast(prediction: &Prediction, pool: &Pool, limit: Duration) -> Vec<f6
     let first = if pool.is_open() { start + limit / 2 } else { start + limit };
     // One schedule takes a small part of the time, or is left out.
     let each = limit.as_secs_f64() / 8.0;
-    look((prediction, each), pool.schedules(), first, &mut known);
+    // Rungs are steps that no change of a single knob makes.
+    let mut rungs = pool.schedules();
+    let sample = rungs.split_off(pool.steps());
+    look((prediction, each), rungs, first, &mut known);
+    look((prediction, each), sample, first, &mut known);
     if pool.is_open() {
         descend((prediction, each), pool, start + limit, &mut known);
         bring(pool, start + limit + limit / 4, &mut known);

@@ -4,12 +4,14 @@ use super::model_ranking;
 use super::pool::Pool;
 use super::predict::Prediction;
 use super::site::Site;
-use crate::launch::schedule_lookup;
+use crate::launch::{other_kernels, schedule_lookup};
+use crate::store::winners;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::space::Space;
 
 impl Site<'_> {
-    /// What did best for neighbours of the launch, the nearest first: other lengths, other promises, the next architecture.
+    /// What did best for neighbours of the launch, the nearest first: other lengths, other promises, the next architecture; where nothing is known
+    /// of the kernel, for other instances of it and kernels of its kind.
     pub(super) fn seeds(&self, space: &Space) -> Vec<Schedule> {
         if !self.options.strategy.asks_the_model() {
             return Vec::new();
@@ -17,7 +19,12 @@ impl Site<'_> {
         let (device, lengths) = (self.options.by.device_name(), Some(&self.launch.lengths));
         let store = Some((self.store, device.as_str()));
         let near = schedule_lookup::near(self.kernel, &self.launch.facts, lengths, self.target, store);
-        schedule_lookup::seeds(near, space)
+        let seeds = schedule_lookup::seeds(near, space);
+        if !seeds.is_empty() {
+            return seeds;
+        }
+        let others = other_kernels::schedules(self.kernel, &self.launch.lengths, self.target, &winners::all());
+        schedule_lookup::seeds(others.into_iter().map(|schedule| (schedule, f64::INFINITY)).collect(), space)
     }
 
     /// The order of trials. What is known so far comes first: whatever the budget, the result is no worse than before. Where it is `late` there

@@ -48,6 +48,8 @@ pub struct Pool<'a> {
 #[derive(Default)]
 struct Found {
     candidates: Vec<Candidate>,
+    /// See [`Pool::steps`].
+    steps: usize,
     places: HashMap<Schedule, usize>,
     near: HashMap<usize, Vec<usize>>,
 }
@@ -85,8 +87,11 @@ impl<'a> Pool<'a> {
             let known = read(first).into_iter().chain(tried).filter(|s| space.check(s).is_ok());
             let ladder = Ladder::new(space).ok().flatten().map_or(Vec::new(), |l| l.rungs);
             let rungs = ladder.into_iter().map(|rung| space.canonical(&rung.schedule));
-            let start = known.chain(naive).chain(rungs.filter(takes_part)).chain(sample(space, SAMPLE, limit));
-            for schedule in start {
+            for schedule in known.chain(naive).chain(rungs.filter(takes_part)) {
+                found.add(kernel, schedule);
+            }
+            found.steps = found.candidates.len();
+            for schedule in sample(space, SAMPLE, limit) {
                 found.add(kernel, schedule);
             }
         }
@@ -130,6 +135,11 @@ impl<'a> Pool<'a> {
     /// Number of candidates known now.
     pub fn len(&self) -> usize {
         self.found.borrow().candidates.len()
+    }
+
+    /// How many of the first candidates are no sample: what is known, the naive schedule and the rungs of the ladder.
+    pub fn steps(&self) -> usize {
+        self.found.borrow().steps
     }
 
     /// One of them.

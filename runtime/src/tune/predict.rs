@@ -43,7 +43,7 @@ pub struct Prediction<'a> {
     schedules: Vec<Schedule>,
     /// Its checks, whose references are computed once.
     checks: OnceLock<Checks<'a>>,
-    /// When the time for checks is over.
+    /// When the time for checks and counts is over.
     end: Option<Instant>,
     /// What the other launch sites take, microseconds.
     others_us: f64,
@@ -59,6 +59,8 @@ pub struct Prediction<'a> {
 const LEAST_REGISTERS: u32 = 32;
 /// Registers for addresses and counters.
 const ADDRESSES: u32 = 24;
+/// Operations that a core counts in a second, about.
+const COUNTED_PER_SECOND: f64 = 2.5e6;
 /// Part of what should overlap with the slowest unit's work and doesn't: it orders candidates that the model takes for equals.
 const UNHIDDEN: f64 = 0.05;
 
@@ -91,7 +93,7 @@ impl<'a> Prediction<'a> {
         }
     }
 
-    /// With checks that end with a search that has so much time.
+    /// With checks and counts that end with a search that has so much time.
     pub(super) fn until(self, end: Option<Instant>) -> Prediction<'a> {
         Prediction { end, ..self }
     }
@@ -175,10 +177,17 @@ impl<'a> Prediction<'a> {
     /// The model's word on one schedule, and how it came to be. A legal schedule always has one.
     fn predict(&self, schedule: &Schedule, registers: Option<model::Resources>) -> Result<(model::Prediction, Basis), String> {
         let simt = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target).map_err(|e| e.to_string())?;
-        if let Ok(predicted) = self.predict_counted(&simt, registers, FUEL) {
+        if let Ok(predicted) = self.predict_counted(&simt, registers, self.fuel()) {
             return Ok(predicted);
         }
         Ok(self.predict_uncounted(&simt, schedule, registers))
+    }
+
+    /// What the count of one schedule may take: where a search ends, an eighth of the time that is left.
+    fn fuel(&self) -> u64 {
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        let most = left.map_or(FUEL, |left| (left.as_secs_f64() / 8.0 * COUNTED_PER_SECOND) as u64);
+        most.clamp(FUEL / 32, FUEL)
     }
 
     /// From what the launch does at its true size. Without a reason where nothing is launched.

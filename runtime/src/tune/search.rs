@@ -128,6 +128,8 @@ pub trait Observer {
 pub struct Outcome {
     /// The winner with its median in microseconds, if any candidate was right.
     pub best: Option<(usize, f64)>,
+    /// Candidates that were as fast in the final comparison and are not simpler.
+    pub equals: Vec<usize>,
     /// Candidates tried in this run.
     pub tried: usize,
     /// Candidates that the budget or the user left untried.
@@ -241,8 +243,11 @@ pub fn search(
         flawed.extend(trial.flaw.is_some().then_some(candidate));
     }
     let seen = Seen { times: &times, flawed: &flawed, done: &queue.done };
-    let best = if observer.stopped() { seen.preferred() } else { race::elect(seen.eligible(), candidates, measure) };
-    Outcome { best, tried, left }
+    let (best, equals) = match observer.stopped() {
+        true => (seen.preferred(), Vec::new()),
+        false => race::elect(seen.eligible(), candidates, measure),
+    };
+    Outcome { best, equals, tried, left }
 }
 
 fn fastest(times: &[(usize, f64)]) -> Option<(usize, f64)> {

@@ -110,9 +110,10 @@ impl Site<'_> {
         for (kernel, text) in self.program.kernels.iter().zip(schedules) {
             ways.push(parse_schedule(kernel, text).map_err(|e| e.to_string())?);
         }
-        let others_us = self.others_us(&ways)?;
+        let end = self.budget.time.map(|t| begun + t + t / 20);
+        let others_us = self.others_us(&ways, end)?;
         let prediction = Prediction::new(self.subject, self.sizes, (self.kernel, self.launch), self.target, ways);
-        let prediction = prediction.beside(others_us).sharing(&self.program.dry_runs).until(self.budget.time.map(|t| begun + t + t / 20));
+        let prediction = prediction.beside(others_us).sharing(&self.program.dry_runs).until(end);
         let measured = matches!(self.options.by, By::Measurement(_));
         let prediction = prediction.rehearsing(!measured || self.budget.time.is_none_or(|t| t >= REHEARSED));
         let naive = space.naive().ok();
@@ -172,10 +173,11 @@ impl Site<'_> {
                 let of_trial =
                     || trials.iter().rev().find(|t| outcome.best.is_some_and(|(b, _)| pool.get(b).name == t.schedule))?.throttled();
                 let throttled = if raced.is_some() { throttled } else { of_trial().map(str::to_string) };
+                let equals = outcome.equals.iter().filter(|_| instead.is_none()).map(|c| pool.get(*c).name).collect();
                 let concluded = self.conclude(&key, &pool, naive.as_ref(), outcome, known_count, trials);
                 let elected = self.elect(&key, &concluded, before.as_ref(), log.progress)?;
                 let interval_us = raced.and_then(|samples| search::interval(samples));
-                Ok(SiteOutcome { large, interval_us, throttled, elected, missed: untried && !of_author, ..concluded })
+                Ok(SiteOutcome { large, interval_us, equals, throttled, elected, missed: untried && !of_author, ..concluded })
             }
         }
     }
@@ -263,7 +265,7 @@ impl Site<'_> {
     }
 
     /// What the model gives the other launch sites under these schedules; 0 where times are measured.
-    fn others_us(&self, ways: &[Schedule]) -> Result<f64, String> {
+    fn others_us(&self, ways: &[Schedule], end: Option<Instant>) -> Result<f64, String> {
         let mut sum = 0.0;
         if matches!(self.options.by, By::Measurement(_)) {
             return Ok(sum);
@@ -275,8 +277,8 @@ impl Site<'_> {
                 sum += known;
                 continue;
             }
-            let other =
-                Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec()).sharing(&self.program.dry_runs);
+            let other = Prediction::new(self.subject, self.sizes, (kernel, launch), self.target, ways.to_vec());
+            let other = other.sharing(&self.program.dry_runs).until(end);
             let site = &self.program.names[launch.site];
             let (us, _) = other.site_us(schedule).map_err(|e| format!("{site}: there is no time of the whole program: {e}"))?;
             self.program.predicted.borrow_mut().insert(key, us);

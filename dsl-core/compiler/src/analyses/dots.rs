@@ -176,6 +176,11 @@ impl Dots {
         self.operands.get(&value).cloned()
     }
 
+    /// The operands that are read as they lie, with the loads behind them.
+    pub fn operands(&self) -> impl Iterator<Item = (ValueId, &Loaded)> {
+        self.operands.iter().map(|(operand, loaded)| (*operand, loaded))
+    }
+
     /// Whether a value is nowhere but in fragments.
     pub fn is_absorbed(&self, value: ValueId) -> bool {
         self.absorbed.contains(&value)

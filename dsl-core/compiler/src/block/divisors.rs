@@ -186,11 +186,7 @@ impl<'k> Divisors<'k> {
             };
             axis += usize::from(!matches!(at, Index::At(_)));
             let stride = self.scalar(own.stride);
-            sum = if stride == Known::constant(-1) {
-                Known::divisible(sum.minus(coordinate).multiple())
-            } else {
-                sum.plus(coordinate.times(stride))
-            };
+            sum = if stride == Known::constant(-1) { sum.minus(coordinate) } else { sum.plus(coordinate.times(stride)) };
         }
         sum
     }

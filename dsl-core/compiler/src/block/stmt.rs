@@ -82,6 +82,8 @@ pub(crate) struct Reading {
     pub mbarriers: bool,
     /// The copy is made by a tensor map.
     pub tensor: bool,
+    /// The tensor map rounds f32 to tf32.
+    pub rounded: bool,
 }
 
 impl Access {

@@ -395,7 +395,8 @@ impl Check<'_> {
             asynchronous |= read.asynchronous;
             let agrees = read.shared
                 && read.mbarriers == (ring.handover == Handover::Mbarriers)
-                && read.tensor == (ring.handover == Handover::Transactions);
+                && read.tensor == (ring.handover == Handover::Transactions)
+                && (read.tensor || !read.rounded);
             rule(agrees, || format!("{} is not copied as its ring is handed over", self.name(v)))?;
         }
         let by_registers = matches!(ring.handover, Handover::Registers | Handover::Transactions);

@@ -20,7 +20,7 @@ impl Body<'_> {
         let lens = listed(map.lens.iter().map(host).collect());
         let strides = listed(std::iter::once("1".to_string()).chain(map.strides.iter().map(host)).collect());
         let boxes = listed(map.box_lens.iter().map(u32::to_string).collect());
-        let (element, size) = (element(map.dtype), map.dtype.size());
+        let (element, size) = (element(map), map.dtype.size());
         format!("tensor_map({kept}, {memory}, {element}, {size}, {lens}, {strides}, {boxes}, {})", swizzle(map.swizzle_bytes))
     }
 
@@ -29,8 +29,9 @@ impl Body<'_> {
     }
 }
 
-fn element(dtype: DType) -> &'static str {
-    match dtype {
+fn element(map: &TensorMap) -> &'static str {
+    match map.dtype {
+        DType::F32 if map.rounds => "CU_TENSOR_MAP_DATA_TYPE_TFLOAT32",
         DType::F16 => "CU_TENSOR_MAP_DATA_TYPE_FLOAT16",
         DType::BF16 => "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16",
         DType::F32 => "CU_TENSOR_MAP_DATA_TYPE_FLOAT32",

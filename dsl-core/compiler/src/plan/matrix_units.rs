@@ -33,15 +33,16 @@ pub(crate) struct Warps {
     pub steps: Option<i64>,
 }
 
-/// The matrix instruction that a schedule asks for and how its warps share the anchor; `None` for fused multiply-adds.
+/// The matrix instruction of the `unit` that dots have and how its warps share the anchor; `None` for fused multiply-adds.
 pub(crate) fn warps(
     kernel: &Kernel,
     schedule: &Schedule,
     target: &Target,
     anchor: &[i64],
     knobs: &[i64],
+    unit: Option<DotUnit>,
 ) -> Result<Option<Warps>, ScheduleError> {
-    let (Some(id), Some(word)) = (DotUnit::knob(kernel), DotUnit::of(kernel, schedule)) else { return Ok(None) };
+    let (Some(id), Some(word)) = (DotUnit::knob(kernel), unit) else { return Ok(None) };
     let refuse = |broken: Broken| Err(illegal(kernel, &[id], word.to_string(), broken));
     match word {
         DotUnit::Ffma => return Ok(None),

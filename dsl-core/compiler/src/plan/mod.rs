@@ -185,7 +185,12 @@ pub(crate) fn plan(
         }
     }
     let dots = kernel.has_dots();
-    let mma = matrix_units::warps(kernel, schedule, target, &anchor, &knobs)?;
+    let blocked = reads_windows(kernel);
+    let mut reads = reads::reads(kernel, schedule, blocked);
+    let uses = uses::count(kernel);
+    let found = Dots::new(kernel, &uses, &uses::written_params(kernel));
+    let unit = warp_groups::unit(kernel, schedule, &found, (&reads, fitting, mapped))?;
+    let mma = matrix_units::warps(kernel, schedule, target, &anchor, &knobs, unit)?;
     let mut thread_shape: Vec<i64> = anchor.iter().zip(&coarsen).map(|(t, c)| t / c).collect();
     let override_ = override_threads(kernel, schedule).filter(|_| !dots);
     if let Some(mma) = &mma {
@@ -227,12 +232,8 @@ pub(crate) fn plan(
     check_ahead(kernel, schedule, target, grid * anchor.iter().max().copied().unwrap_or(1))?;
     let shared_rows = RowPath::of(kernel, schedule) == Some(RowPath::Shared);
     let (load_cache, store_cache) = cache_hints(kernel, schedule, target)?;
-    let blocked = reads_windows(kernel);
-    let mut reads = reads::reads(kernel, schedule, blocked);
     constants::read_in_place(kernel, &constants, &mut reads);
     let shared_windows = blocked && reads::copies_windows(kernel, &reads);
-    let uses = uses::count(kernel);
-    let found = Dots::new(kernel, &uses, &uses::written_params(kernel));
     tensor_maps::fall_back(&mut reads, |v| found.is_load(v), mapped);
     let (shared_operands, transposed_operands) = reads::operands(kernel, schedule, &reads, &found);
     walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
@@ -240,7 +241,7 @@ pub(crate) fn plan(
         check_copies(kernel, schedule, target)?;
     }
     if mma.as_ref().is_some_and(|m| m.group.is_some()) {
-        warp_groups::check_operands(kernel, &found, matrix_units::unit(kernel))?;
+        warp_groups::check_operands(kernel, &found, &mut reads, matrix_units::unit(kernel))?;
     }
     check_fragment_prefetch(kernel, schedule, &found, &reads, mma.as_ref().and_then(|m| m.steps), slices)?;
     let raster = raster::raster(kernel, schedule.int_of_kind(kernel, KnobKind::Raster, 1));
@@ -286,6 +287,7 @@ pub(crate) fn plan(
         store_cache,
     };
     plan.loops = loops::Planner { kernel, schedule, plan: &plan, fitting, uses, dots: found }.all()?;
+    warp_groups::check_rounded(kernel, &plan)?;
     if plan.loops.values().any(|l| matches!(l.pipeline, Pipeline::Roles { .. })) {
         let holds_operands = !crate::analyses::chained::links(kernel).is_empty();
         plan.producer = tensor_maps::producer(plan.threads, holds_operands, plan.min_blocks);

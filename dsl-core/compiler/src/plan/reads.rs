@@ -18,6 +18,8 @@ pub(crate) struct ReadPlan {
     /// How it is copied, and the knob that says so.
     pub copy: CopyPath,
     pub copied_by: Option<KnobId>,
+    /// The copy of f32 holds what matrix instructions read of it: a tensor map rounds.
+    pub rounded: bool,
     /// Stages of the loop that it is in.
     pub stages: i64,
 }
@@ -82,6 +84,7 @@ impl<'p> Reads<'p> {
             transposed: self.dots && path == Some(OperandPath::Transposed),
             copy: copied_by.and_then(|id| CopyPath::chosen(schedule, id)).unwrap_or(CopyPath::Registers),
             copied_by,
+            rounded: false,
             stages: schedule.int_at(kernel, KnobKind::Stages, &own, 1),
         };
         self.found.insert(value, plan);

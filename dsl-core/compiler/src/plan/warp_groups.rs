@@ -1,17 +1,19 @@
 //! Dots by matrix instructions of warp groups (`unit = Wgmma`): which one, how the groups of a block share the result, and what their operands
 //! must be like.
 
-use super::illegal;
 use super::legality::Rule;
 use super::matrix_units::{Warps, contiguous};
+use super::reads::ReadPlan;
 use super::results::{self, Shape};
-use crate::analyses::dots::Dots;
+use super::{Handover, Pipeline, Plan, illegal};
+use crate::analyses::dots::{Dots, Loaded};
 use girih_ir::fragments::{Form, GroupAtom, Number, Order};
-use girih_ir::schedule::words::DotUnit;
+use girih_ir::schedule::words::{DotUnit, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::tile::access::operations;
-use girih_ir::tile::{Kernel, KnobId, Op};
-use girih_ir::types::DType;
+use girih_ir::tile::{Index, Kernel, KnobId, Op, ValueId};
+use girih_ir::types::{DType, UnaryOp};
+use std::collections::{HashMap, HashSet};
 
 /// The instructions of warp groups for operands of a format, sums of a type and so many positions along their tile, and how the groups share
 /// the results, of these shapes, of which one is the anchor's.
@@ -22,9 +24,8 @@ pub(super) fn groups(
     ((number, accumulator, inner), anchor, shapes): ((Number, DType, i64), &[i64], &[Shape]),
 ) -> Result<Warps, ScheduleError> {
     let refuse = |rule: super::legality::Broken| Err(illegal(kernel, &[unit], DotUnit::Wgmma.to_string(), rule));
-    // Words of f32 are rounded on their way, which an operand in shared memory is not.
-    let any = GroupAtom::widest(number, number, accumulator, 8).filter(|_| number != Number::Tf32);
-    let Some(any) = any else { return refuse(Rule::UnitGroupNumbers.into()) };
+    let any = GroupAtom::widest(number, number, accumulator, 8);
+    let any = any.unwrap_or_else(|| panic!("plan: no instruction of groups multiplies {} into {accumulator}", number.name()));
     if inner % i64::from(any.k()) != 0 {
         return refuse(Rule::UnitDepth.with(&[&any.k(), &inner]));
     }
@@ -49,22 +50,82 @@ pub(super) fn groups(
     }
 }
 
-/// Groups multiply what lies in shared memory as it was loaded, and of one byte along the sum only.
-pub(super) fn check_operands(kernel: &Kernel, dots: &Dots, unit: KnobId) -> Result<(), ScheduleError> {
+/// The unit of a kernel's dots: the schedule's. Where tensor maps were to round what warp groups multiply, and a launch's facts or lengths leave
+/// no map for one of them, it is that of warps, which round what they have read.
+pub(super) fn unit(
+    kernel: &Kernel,
+    schedule: &Schedule,
+    dots: &Dots,
+    (reads, fitting, mapped): (&HashMap<ValueId, ReadPlan>, &HashSet<ValueId>, &HashSet<ValueId>),
+) -> Result<Option<DotUnit>, ScheduleError> {
+    let (Some(id), Some(chosen)) = (DotUnit::knob(kernel), DotUnit::of(kernel, schedule)) else { return Ok(None) };
+    let ops = operations(kernel);
+    let rounded = |(operand, loaded): (ValueId, &Loaded)| (only_rounds(&ops, loaded)).then_some((operand, loaded.load));
+    let rounded: Vec<(ValueId, ValueId)> = dots.operands().filter_map(rounded).collect();
+    if chosen != DotUnit::Wgmma || rounded.is_empty() {
+        return Ok(Some(chosen));
+    }
+    if let Some((operand, _)) = rounded.iter().find(|(_, load)| !(reads[load].is_tensor() && reads[load].stages > 1)) {
+        return Err(illegal(kernel, &[id], chosen.to_string(), Rule::UnitGroupRounded.with(&[&name_of(kernel, *operand)])));
+    }
+    let of_grid = |v: &ValueId| kernel.grid_loop().is_some_and(|l| l.vars.contains(v));
+    let in_turns = |load: &ValueId| match ops.get(load) {
+        Some(Op::Load(_, index)) => !index.iter().any(|i| matches!(i, Index::Tile(v) if fitting.contains(v) && !of_grid(v))),
+        _ => false,
+    };
+    let served = rounded.iter().all(|(_, load)| mapped.contains(load) && in_turns(load));
+    Ok(Some(if served { chosen } else { DotUnit::Mma }))
+}
+
+/// Whether nothing is done to an operand on its way from the load but to round it to tf32.
+fn only_rounds(ops: &HashMap<ValueId, &Op>, loaded: &Loaded) -> bool {
+    matches!(loaded.chain[..], [v] if matches!(ops.get(&v), Some(Op::Unary(UnaryOp::RoundTf32, _))))
+}
+
+fn name_of(kernel: &Kernel, operand: ValueId) -> String {
+    kernel.value(operand).name.clone().unwrap_or_else(|| "an operand".into())
+}
+
+/// Groups multiply what lies in shared memory as it was loaded, f32 as tensor maps have rounded it, and across the sum 16 bits only.
+pub(super) fn check_operands(
+    kernel: &Kernel,
+    dots: &Dots,
+    reads: &mut HashMap<ValueId, ReadPlan>,
+    unit: KnobId,
+) -> Result<(), ScheduleError> {
     let ops = operations(kernel);
     let refuse = |rule: super::legality::Broken| Err(illegal(kernel, &[unit], DotUnit::Wgmma.to_string(), rule));
     for op in ops.values() {
         let Op::Dot { a, b, .. } = op else { continue };
         for (operand, along_sum) in [(*a, 1), (*b, 0)] {
-            let name = kernel.value(operand).name.clone().unwrap_or_else(|| "an operand".into());
-            if dots.operand(operand).is_some_and(|loaded| !loaded.chain.is_empty()) {
-                return refuse(Rule::UnitGroupChain.with(&[&name]));
+            if let Some(loaded) = dots.operand(operand).filter(|loaded| !loaded.chain.is_empty()) {
+                if !only_rounds(&ops, &loaded) {
+                    return refuse(Rule::UnitGroupChain.with(&[&name_of(kernel, operand)]));
+                }
+                reads.entry(loaded.load).and_modify(|read| read.rounded = true);
             }
             let bytes = kernel.ty(operand).dtype().map_or(0, DType::size);
-            if bytes == 1 && contiguous(kernel, &ops, operand).is_some_and(|fast| fast != along_sum) {
-                return refuse(Rule::UnitGroupAcross.with(&[&name]));
+            if bytes != 2 && contiguous(kernel, &ops, operand).is_some_and(|fast| fast != along_sum) {
+                return refuse(Rule::UnitGroupAcross.with(&[&name_of(kernel, operand)]));
             }
         }
     }
     Ok(())
+}
+
+/// What a tensor map rounds is copied by one: in a loop that has a ring of such copies, and not in one whose tile is all there is.
+pub(super) fn check_rounded(kernel: &Kernel, plan: &Plan) -> Result<(), ScheduleError> {
+    let mapped = |load: &ValueId| {
+        plan.loops.values().any(|l| match &l.pipeline {
+            Pipeline::Multistage { ring, copies } => ring.handover == Handover::Transactions && copies.windows.contains(load),
+            _ => false,
+        })
+    };
+    match plan.reads.iter().find(|(load, read)| read.rounded && !mapped(load)) {
+        Some((load, read)) => {
+            let knobs: Vec<KnobId> = read.copied_by.into_iter().collect();
+            Err(illegal(kernel, &knobs, read.copy.to_string(), Rule::UnitGroupRounded.with(&[&name_of(kernel, *load)])))
+        }
+        None => Ok(()),
+    }
 }

@@ -270,7 +270,8 @@ fn wishes_of(step: Step, kind: KnobKind, listed: &[Choice]) -> Option<Vec<Choice
         // Twice the fragments want registers, and an even number of steps.
         (Step::Overlap, KnobKind::Tile | KnobKind::MinBlocks) => Some(listed.to_vec()),
         (Step::Wgmma, KnobKind::Unit) => word("Wgmma"),
-        (Step::Wgmma, KnobKind::Copy) => word("Async"),
+        // f32 is rounded by tensor maps alone.
+        (Step::Wgmma, KnobKind::Copy) => Some(["Async", "Tensor"].into_iter().filter_map(word).flatten().collect()),
         (Step::Wgmma, KnobKind::Operands) => word("Shared"),
         (Step::Wgmma, KnobKind::Tile | KnobKind::Warps | KnobKind::MinBlocks) => Some(listed.to_vec()),
         (Step::Split, KnobKind::Split) => ints(numbers(&|i| i > 1)),

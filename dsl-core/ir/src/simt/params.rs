@@ -77,6 +77,8 @@ pub struct TensorMap {
     pub tensor: usize,
     /// Element type.
     pub dtype: DType,
+    /// Elements of f32 are rounded on their way to what matrix instructions read of them ([`RoundTf32`](crate::types::UnaryOp::RoundTf32)).
+    pub rounds: bool,
     /// Extents, innermost first.
     pub lens: Vec<HostExpr>,
     /// Strides in elements of all axes but the innermost, innermost first.

@@ -51,7 +51,8 @@ fn param(kind: &ParamKind) -> String {
         ParamKind::Workspace { dtype, len } => format!("workspace {dtype}[{len}]"),
         ParamKind::Constant { tensor, dtype, len } => format!("constant {dtype}[{len}] (tensor {tensor})"),
         ParamKind::TensorMap { map } => {
-            format!("tensor map of tensor {} ({}, box {:?}, swizzle {})", map.tensor, map.dtype, map.box_lens, map.swizzle_bytes)
+            let element = if map.rounds { "tf32".into() } else { map.dtype.to_string() };
+            format!("tensor map of tensor {} ({element}, box {:?}, swizzle {})", map.tensor, map.box_lens, map.swizzle_bytes)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Copies of boxes by tensor maps: each row of a box by its chunks of 16 bytes, zeros outside of the tensor, all of them landing with a phase of an
+//! Copies of boxes by tensor maps: each row of a box by its chunks of 16 bytes, zeros outside of the tensor, f32 rounded where the map says so, all of them landing with a phase of an
 //! mbarrier, where matrix units see them, too.
 
 use super::copies::InFlight;
@@ -7,8 +7,9 @@ use crate::shadow::{Entry, Kind};
 use crate::step::Step;
 use crate::trap::TrapKind;
 use crate::warp::{Exec, active_lanes, fault, signed};
+use girih_ir::scalar;
 use girih_ir::simt::{ParamKind, SharedMatrix, Space, TensorMap, swizzled};
-use girih_ir::types::DType;
+use girih_ir::types::{DType, UnaryOp};
 
 /// Bytes of which a box's place in shared memory is a multiple without a swizzle.
 const ALIGN: u64 = 128;
@@ -91,6 +92,9 @@ impl Step<'_, '_> {
                     data[..there].copy_from_slice(&self.bytes(space).0.data[from as usize..from as usize + there]);
                     global = Some((space, from));
                 }
+                if map.rounds {
+                    round_words(&mut data);
+                }
                 let shared = (step.shared.space, to);
                 self.touch(shared.0, to, chunk, issued)?;
                 self.bytes(shared.0).0.write(to as usize, &data);
@@ -98,5 +102,14 @@ impl Step<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Rounds words of f32 as a map does that says so.
+fn round_words(data: &mut [u8]) {
+    for word in data.chunks_exact_mut(4) {
+        let bits = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        let rounded = scalar::unary(UnaryOp::RoundTf32, DType::F32, u64::from(bits)) as u32;
+        word.copy_from_slice(&rounded.to_le_bytes());
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn encode(
     let result = unsafe {
         sys::cuTensorMapEncodeTiled(
             &mut *encoded,
-            element(map.dtype),
+            element(map),
             axes as u32,
             address as *mut c_void,
             lens.as_ptr(),
@@ -58,10 +58,11 @@ pub(super) fn encode(
     Ok(encoded)
 }
 
-/// How a map reads elements: none of them is converted.
-fn element(dtype: DType) -> sys::CUtensorMapDataType {
+/// How a map reads elements: none of them is converted, but for f32 that it rounds.
+fn element(map: &TensorMap) -> sys::CUtensorMapDataType {
     use sys::CUtensorMapDataType as Type;
-    match dtype {
+    match map.dtype {
+        DType::F32 if map.rounds => Type::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
         DType::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         DType::BF16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         DType::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,

@@ -24,14 +24,18 @@ impl Runner {
     }
 }
 
+/// The winner with its time, and those that are its equals.
+type Elected = (Option<(usize, f64)>, Vec<usize>);
+
 /// Elects one of the candidates that may win, given with the times of their trials; with its time in the race, if there was one.
-pub fn elect(mut times: Vec<(usize, f64)>, candidates: &dyn Candidates, measure: &mut dyn Measure) -> Option<(usize, f64)> {
+pub fn elect(mut times: Vec<(usize, f64)>, candidates: &dyn Candidates, measure: &mut dyn Measure) -> Elected {
     times.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let limit = times.first()?.1 * SLACK;
+    let Some((_, first)) = times.first() else { return (None, Vec::new()) };
+    let limit = first * SLACK;
     let starters = times.iter().take(STARTERS).filter(|(_, t)| *t <= limit);
     let mut left: Vec<Runner> = starters.map(|(candidate, _)| Runner { candidate: *candidate, samples: Vec::new() }).collect();
     if left.len() < 2 {
-        return times.first().copied();
+        return (times.first().copied(), Vec::new());
     }
     let mut rounds = FIRST_ROUNDS;
     loop {
@@ -46,7 +50,7 @@ pub fn elect(mut times: Vec<(usize, f64)>, candidates: &dyn Candidates, measure:
         left.retain(|r| r.samples.len() > taken);
         // Without a comparison (it failed, or a model has nothing to measure) the times of the trials decide, without ties.
         if failed || left.is_empty() {
-            return fastest(&times);
+            return (fastest(&times), Vec::new());
         }
         if last {
             break;
@@ -54,9 +58,12 @@ pub fn elect(mut times: Vec<(usize, f64)>, candidates: &dyn Candidates, measure:
         halve(&mut left);
         rounds *= 2;
     }
-    let times: Vec<(usize, f64)> = left.iter().map(|r| (r.candidate, r.us())).collect();
-    let (_, lowest) = fastest(&times)?;
-    times.into_iter().filter(|(_, t)| *t <= lowest * TIE).min_by_key(|(c, _)| candidates.complexity(*c))
+    let mut times: Vec<(usize, f64)> = left.iter().map(|r| (r.candidate, r.us())).collect();
+    let lowest = fastest(&times).map_or(f64::INFINITY, |(_, us)| us);
+    times.retain(|(_, us)| *us <= lowest * TIE);
+    let best = times.iter().copied().min_by_key(|(c, _)| candidates.complexity(*c));
+    let equals = times.into_iter().map(|(c, _)| c).filter(|c| best.is_none_or(|(best, _)| best != *c)).collect();
+    (best, equals)
 }
 
 /// Keeps the faster half, two at least, and who is as fast as the slowest of these.

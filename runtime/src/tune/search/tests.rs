@@ -88,7 +88,7 @@ const FREE: Budget = Budget { time: None, trials: None };
 fn the_final_comparison_decides() {
     let mut r = recording(&[10.0, 9.9, 20.0, f64::NAN], &[9.0, 10.5, 1.0, 1.0]);
     let outcome = search(&[0, 1, 2, 3], &listed(vec![], &[1, 2, 3, 0]), FREE, &mut r, &mut Log::default());
-    assert_eq!(outcome, Outcome { best: Some((0, 9.0)), tried: 4, left: 0 });
+    assert_eq!(outcome, Outcome { best: Some((0, 9.0)), equals: vec![], tried: 4, left: 0 });
 }
 
 /// A worker whose time is over at its first trial.
@@ -112,7 +112,7 @@ impl Measure for Late {
 fn when_the_time_is_over_nothing_more_is_asked_for() {
     let (mut late, budget) = (Late(0), Budget { time: Some(Duration::from_secs(60)), trials: None });
     let outcome = search(&[0, 1, 2], &listed(vec![], &[]), budget, &mut late, &mut Log::default());
-    assert_eq!((outcome, late.0), (Outcome { best: None, tried: 0, left: 3 }, 1));
+    assert_eq!((outcome, late.0), (Outcome { best: None, equals: vec![], tried: 0, left: 3 }, 1));
 }
 
 /// Every other candidate has to be looked at twice.
@@ -142,7 +142,7 @@ fn looks_do_not_make_trials_look_long() {
 fn equals_go_to_the_simpler() {
     let mut r = recording(&[10.0, 10.0], &[10.0, 10.005]);
     let outcome = search(&[0, 1], &listed(vec![], &[7, 3]), FREE, &mut r, &mut Log::default());
-    assert_eq!(outcome.best, Some((1, 10.005)));
+    assert_eq!((outcome.best, outcome.equals), (Some((1, 10.005)), vec![0]));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn what_there_was_no_time_for_is_left() {
         }
     }
     let outcome = search(&[0, 1], &listed(vec![], &[]), FREE, &mut Late, &mut Log::default());
-    assert_eq!(outcome, Outcome { best: Some((1, 3.0)), tried: 1, left: 1 });
+    assert_eq!(outcome, Outcome { best: Some((1, 3.0)), equals: vec![], tried: 1, left: 1 });
 }
 
 #[test]
@@ -226,11 +226,11 @@ fn what_waits_for_its_check_comes_again() {
     }
     let mut measure = Checks(Vec::new());
     let outcome = search(&[0, 1, 2, 3], &listed(vec![], &[]), FREE, &mut measure, &mut Log::default());
-    assert_eq!((measure.0, outcome), (vec![0, 1, 2, 0, 3], Outcome { best: Some((0, 2.0)), tried: 4, left: 0 }));
+    assert_eq!((measure.0, outcome), (vec![0, 1, 2, 0, 3], Outcome { best: Some((0, 2.0)), equals: vec![], tried: 4, left: 0 }));
     // What was not checked when the time was over is left.
     let mut measure = Checks(Vec::new());
     let outcome = search(&[0, 1, 2], &listed(vec![], &[]), Budget { trials: Some(1), ..FREE }, &mut measure, &mut Log::default());
-    assert_eq!((measure.0, outcome), (vec![0, 1], Outcome { best: Some((1, 3.0)), tried: 1, left: 2 }));
+    assert_eq!((measure.0, outcome), (vec![0, 1], Outcome { best: Some((1, 3.0)), equals: vec![], tried: 1, left: 2 }));
 }
 
 #[test]
@@ -256,10 +256,10 @@ fn budgets_and_interrupts_keep_what_was_found() {
     let mut r = recording(&[3.0, 2.0, 1.0], &[3.0, 2.0, 1.0]);
     let budget = Budget { trials: Some(2), ..FREE };
     let outcome = search(&[0, 1, 2], &listed(vec![], &[]), budget, &mut r, &mut Log::default());
-    assert_eq!(outcome, Outcome { best: Some((1, 2.0)), tried: 2, left: 1 });
+    assert_eq!(outcome, Outcome { best: Some((1, 2.0)), equals: vec![], tried: 2, left: 1 });
     let mut log = Log { stop_after: Some(1), ..Log::default() };
     let outcome = search(&[0, 1, 2], &listed(vec![], &[]), FREE, &mut r, &mut log);
-    assert_eq!(outcome, Outcome { best: Some((0, 3.0)), tried: 1, left: 2 });
+    assert_eq!(outcome, Outcome { best: Some((0, 3.0)), equals: vec![], tried: 1, left: 2 });
 }
 
 #[test]

@@ -67,6 +67,27 @@ pub fn group_integers<T: Num>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor
     }
 }
 
+/// f32 that tensor maps round to tf32.
+#[kernel(
+    tile(BM = [64, 128], BN = [64, 24, 256], BK = [32, 16, 64]),
+    coarsen(TM of BM = 8, TN of BN = 8),
+    vector(V = [4, 1]),
+    unit(U = [Wgmma, Mma]),
+    warps(W = [4, 8]),
+    stages(S = [3, 2]),
+    copy(P = [Tensor, Async]),
+    grid(G = [0, 1])
+)]
+pub fn group_rounded(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = dot(a.load((m, k)).round_tf32(), b.load((n, k)).round_tf32().t(), acc);
+        }
+        c.store((m, n), acc);
+    }
+}
+
 /// Two products that share an operand.
 #[kernel(
     tile(BM = 64, BN = [64, 32], BK = [32, 16]),

@@ -192,6 +192,7 @@ impl Expander<'_> {
         let map = TensorMap {
             tensor: view.param,
             dtype: view.dtype,
+            rounds: window.read.rounded,
             lens: axes.clone().map(|k| host(view.axes[k].len)).collect(),
             strides: axes.clone().skip(1).map(|k| host(view.axes[k].stride)).collect(),
             box_lens: axes.map(extent).collect(),

@@ -287,6 +287,7 @@ impl Builder<'_> {
             asynchronous: plan.is_async(),
             mbarriers: plan.by_mbarriers(),
             tensor: plan.is_tensor(),
+            rounded: plan.rounded,
         }
     }
 

@@ -148,17 +148,17 @@ rules! {
     UnitGroupTarget ["unit"]
         "`Wgmma` is there on sm_90a alone."
         "{arch} has no matrix instructions of warp groups: use Mma";
-    UnitGroupNumbers ["unit"]
-        "`Wgmma` multiplies f16, bf16 and 8-bit integers."
-        "multiplies f16, bf16 and 8-bit integers: use Mma";
     UnitGroups ["unit", "warps"]
         "With `Wgmma` four warps each share each dot's result in pieces of 64 rows and a multiple of 8 columns; they are at most 32."
         "{warps} warps cannot share a result of {rows} x {columns} in groups of four, with 64 rows and a multiple of 8 columns each";
     UnitGroupChain ["unit"]
         "`Wgmma` multiplies operands as they were loaded, or as all threads have computed them; not those that are converted on their way from shared memory."
         "{name} is converted on its way from shared memory to the dot, which warp groups cannot do: use Mma";
+    UnitGroupRounded ["unit", "copy"]
+        "`Wgmma` multiplies f32 rounded to tf32 where tensor maps copy it and round on the way: `copy` is `Tensor` and `stages` 2 or more. A launch whose rows do not begin at multiples of 16 bytes has `Mma` in its stead."
+        "{name} is rounded to tf32 on its way from shared memory to the dot; tensor maps do so on the way there (copy Tensor, stages 2 or more), else use Mma";
     UnitGroupAcross ["unit"]
-        "`Wgmma` multiplies 8-bit integers that lie along the sum's axis."
+        "`Wgmma` multiplies 8-bit integers and tf32 that lie along the sum's axis."
         "{name} lies across the axis of the sum, where warp groups read 16-bit elements only: use Mma";
     UnitGroupRows ["unit", "tile"]
         "With `Wgmma` an operand's contiguous rows have 32, 64 or a multiple of 128 bytes, and there are a multiple of 8."

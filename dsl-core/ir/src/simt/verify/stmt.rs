@@ -265,6 +265,7 @@ impl Verifier<'_> {
         self.require(alike, || format!("a box of {} axes of a map of {axes}, at {} coordinates", map.box_lens.len(), at.len()))?;
         let small = map.box_lens.iter().all(|n| (1..=256).contains(n));
         self.require(small, || format!("a box has 1 to 256 elements along each axis, not {:?}", map.box_lens))?;
+        self.require(!map.rounds || map.dtype == DType::F32, || format!("a map rounds f32 to tf32, not {}", map.dtype))?;
         let row = map.box_lens[0] * map.dtype.size() as u32;
         self.require(row.is_multiple_of(16) && (map.swizzle_bytes == 0 || row <= map.swizzle_bytes), || {
             format!("rows of a box of {row} bytes under a swizzle of {} bytes", map.swizzle_bytes)
