@@ -10,6 +10,7 @@ use crate::launch::program::Way;
 use crate::measure::bench::{Options, Peers, Row, bench};
 use crate::measure::quiet::Quiet;
 use crate::measure::sweep::Entry;
+use crate::measure::timing::L2;
 use crate::store::Store;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
@@ -52,6 +53,9 @@ pub struct Args {
     /// Leave PyTorch out.
     #[arg(long)]
     no_torch: bool,
+    /// What samples find in the L2 cache; PyTorch is timed with a cold one alone.
+    #[arg(long, value_enum, default_value = "cold", conflicts_with_all = ["presets", "exported"])]
+    l2: L2,
     /// Time the named presets of `show --preset` one after another, from naive up, instead of the best schedule. Predicted without a GPU.
     #[arg(long, conflicts_with_all = ["bytes", "log", "stream"])]
     presets: bool,
@@ -68,6 +72,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
+    if args.l2 == L2::Warm && !args.no_torch {
+        return Err("--l2 warm: PyTorch is timed with a cold L2 alone; leave it out by --no-torch".into());
+    }
     if let Some(file) = &args.sweep {
         return sweep(args, file);
     }
@@ -123,7 +130,7 @@ impl Lane {
     fn row(&mut self, args: &Args, work: &Work, quiet: &Quiet) -> Result<(Row, String), String> {
         let device = self.device.as_ref().map_err(Clone::clone)?;
         let copy = args.bytes.is_some() && self.torch.is_ok();
-        let options = Options { device, store: self.store.as_ref(), rounds: args.rounds, graphs: !args.stream, copy, quiet };
+        let options = Options { device, store: self.store.as_ref(), rounds: args.rounds, graphs: !args.stream, copy, quiet, l2: args.l2 };
         let peers = self.torch.as_mut().ok().map(|t| t as &mut dyn Peers);
         let row = bench(&work.subject, work.sizes.as_ref().map_err(Clone::clone)?, &options, peers)?;
         Ok((row, self.torch.as_ref().map_or("none".into(), |t| t.version.clone())))
@@ -168,6 +175,7 @@ struct Log<'a> {
     path: Option<&'a Path>,
     before: String,
     device: &'a Device,
+    l2: L2,
 }
 
 impl<'a> Log<'a> {
@@ -181,14 +189,14 @@ impl<'a> Log<'a> {
             }
             _ => String::new(),
         };
-        Ok(Log { path, before, device })
+        Ok(Log { path, before, device, l2: args.l2 })
     }
 
     /// What was there before, the rows so far, and more text.
     fn write(&self, rows: &[(usize, Row)], torch: &str, more: &str) -> Result<(), String> {
         let Some(path) = self.path else { return Ok(()) };
         let rows: Vec<&Row> = rows.iter().map(|(_, row)| row).collect();
-        let text = self.before.clone() + &markdown(&rows, self.device, torch) + more;
+        let text = self.before.clone() + &markdown(&rows, self.device, torch, self.l2) + more;
         write_atomically(path, text.as_bytes()).map_err(|e| e.to_string())
     }
 
@@ -226,7 +234,7 @@ fn sweep(args: &Args, file: &Path) -> Result<(), String> {
 /// The GPU, or the model where there is none.
 fn measured_or_predicted() -> Result<By, String> {
     match device::look() {
-        Ok(gpu) => Ok(By::Measurement(Workers::of(gpu)?)),
+        Ok(gpu) => Ok(By::Measurement(Workers::of(gpu, L2::Cold)?)),
         Err(e) => {
             eprintln!("note: no GPU can be used, so times are predicted: {e}");
             // Predictions read registers from compiled kernels.
@@ -303,9 +311,8 @@ fn as_json(row: &Row, device: &Device) -> serde_json::Value {
     })
 }
 
-fn markdown(rows: &[&Row], device: &Device, torch: &str) -> String {
-    let mut text =
-        format!("\n{}, PyTorch {torch}; medians in microseconds, L2 flushed before every sample, taken in turn.\n\n", device.name());
+fn markdown(rows: &[&Row], device: &Device, torch: &str, l2: L2) -> String {
+    let mut text = format!("\n{}, PyTorch {torch}; medians in microseconds, {}, taken in turn.\n\n", device.name(), l2.state());
     let copy = rows.iter().any(|r| r.copy_bandwidth().is_some());
     let copy_head = if copy { " copy_ GB/s | of copy_ |" } else { "" };
     let sums = rows.iter().any(|r| r.plain_sum().is_some());

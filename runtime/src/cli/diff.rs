@@ -4,9 +4,11 @@ use super::explain::{Of, Setting, numbers_json};
 use super::settings::way_at;
 use super::show::Preset;
 use super::{device, print_json};
+use crate::explain::beside::beside;
 use crate::explain::difference::{Side, sides, table, unified};
 use crate::ladder::At;
 use crate::ladder::timed::{Measured, timed};
+use crate::measure::timing::L2;
 use crate::subject::{Subject, names};
 use clap::ValueEnum;
 use serde_json::json;
@@ -27,12 +29,18 @@ pub struct Args {
     /// Lines around each change of the text.
     #[arg(long, default_value_t = 3, value_name = "N")]
     context: usize,
+    /// The texts side by side in lines of so many characters, in the place of a unified diff.
+    #[arg(long, value_name = "WIDTH", num_args = 0..=1, default_missing_value = "160")]
+    columns: Option<usize>,
     /// Only the tables.
     #[arg(long)]
     no_text: bool,
     /// On a GPU: rounds in which the program is timed once under each schedule.
     #[arg(long, default_value_t = 31, value_name = "N")]
     rounds: usize,
+    /// What these times find in the L2 cache.
+    #[arg(long, value_enum, default_value = "cold")]
+    l2: L2,
     /// Time nothing, though there is a GPU.
     #[arg(long)]
     predict: bool,
@@ -60,12 +68,12 @@ pub fn run(args: &Args) -> Result<(), String> {
     // Times are of the GPU at hand only where it is the one that is asked for.
     if setting.here.is_some() && !args.predict {
         let gpu = device::gpu().map_err(|e| e.to_string())?;
-        let times = timed(&gpu, &[Some(&at_a), Some(&at_b)], args.rounds)?;
+        let times = timed(&gpu, &[Some(&at_a), Some(&at_b)], args.rounds, args.l2)?;
         let [Some(a), Some(b)] = &times[..] else { return Err("two schedules have two times".into()) };
         if args.json {
             print_json(&times_json(&subject.name, (a, b)));
         } else {
-            println!("{}", times_text((a, b)));
+            println!("{}", times_text((a, b), args.l2));
         }
     }
     Ok(())
@@ -74,13 +82,14 @@ pub fn run(args: &Args) -> Result<(), String> {
 /// A time, or why there is none.
 type Time = Result<Measured, String>;
 
-fn times_text((a, b): (&Time, &Time)) -> String {
+fn times_text((a, b): (&Time, &Time), l2: L2) -> String {
     let one = |name: &str, time: &Time| match time {
         Ok(measured) => format!("{name} {:.2} us", measured.us),
         Err(why) => format!("{name} none: {why}"),
     };
     let faster = b.as_ref().ok().and_then(|b| b.faster).map_or(String::new(), |faster| format!(", {faster:.3} x as fast as a"));
-    format!("measured in turns, the whole program: {}, {}{faster}", one("a", a), one("b", b))
+    let warm = if l2 == L2::Warm { " with a warm L2" } else { "" };
+    format!("measured in turns, the whole program{warm}: {}, {}{faster}", one("a", a), one("b", b))
 }
 
 fn times_json(name: &str, (a, b): (&Time, &Time)) -> serde_json::Value {
@@ -104,13 +113,21 @@ fn side(subject: &Subject, only: Option<&str>, setting: &Setting, schedule: &str
 }
 
 fn text(a: &Side, b: &Side, args: &Args) -> String {
-    let diff = unified(a, b, args.context);
+    let diff = match args.columns {
+        Some(width) => headed(a, b, beside(&a.source, &b.source, width, args.context)),
+        None => unified(a, b, args.context),
+    };
     let diff = match (args.no_text, diff.is_empty()) {
         (true, _) => String::new(),
         (false, true) => format!("{}: the CUDA C is the same\n\n", a.site),
         (false, false) => format!("{diff}\n"),
     };
     diff + &table(a, b)
+}
+
+/// Texts in columns under the schedules whose they are.
+fn headed(a: &Side, b: &Side, columns: String) -> String {
+    if columns.is_empty() { columns } else { format!("left:  {} {}\nright: {} {}\n{columns}", a.site, a.schedule, b.site, b.schedule) }
 }
 
 fn only_under(name: &str, side: &Side, json: bool) {
@@ -141,11 +158,14 @@ mod tests {
     fn times_in_turns_are_told() {
         let time = |us, faster| Ok(Measured { us, faster });
         assert_eq!(
-            times_text((&time(37.66, None), &time(32.2951, Some(1.1661)))),
+            times_text((&time(37.66, None), &time(32.2951, Some(1.1661))), L2::Cold),
             "measured in turns, the whole program: a 37.66 us, b 32.30 us, 1.166 x as fast as a"
         );
         let wrong = Err("Y differs".to_string());
-        assert_eq!(times_text((&time(37.66, None), &wrong)), "measured in turns, the whole program: a 37.66 us, b none: Y differs");
+        assert_eq!(
+            times_text((&time(37.66, None), &wrong), L2::Warm),
+            "measured in turns, the whole program with a warm L2: a 37.66 us, b none: Y differs"
+        );
         let told = times_json("copies", (&time(37.5, None), &wrong));
         assert_eq!(told, json!({ "program": "copies", "a_us": 37.5, "b_us": null, "faster": null, "failures": [null, "Y differs"] }));
     }

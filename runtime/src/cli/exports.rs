@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::measure::bench::Options;
 use crate::measure::exported::{Build, Exported, Timed, nvcc, timed};
 use crate::measure::quiet::Quiet;
+use crate::measure::timing::L2;
 use crate::store::Store;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
@@ -26,7 +27,7 @@ pub fn run(subjects: &[Subject], asked: &Sizes, rounds: usize, jobs: usize, log:
     let (nvcc, quiet) = (nvcc(), Quiet::default());
     let one = |store: &mut Option<Store>, at: usize| {
         let subject = subjects[at];
-        let options = Options { device: &device, store: store.as_ref(), rounds, graphs: false, copy: false, quiet: &quiet };
+        let options = Options { device: &device, store: store.as_ref(), rounds, graphs: false, copy: false, quiet: &quiet, l2: L2::Cold };
         let library = compiled(subject, &device, &nvcc, &folder)?;
         timed(subject, &subject.perf_sizes(asked)?, &options, &Exported::open(&library)?)
     };

@@ -5,6 +5,7 @@ use super::settings::way_at;
 use super::show::Preset;
 use super::{ahead, host, winners};
 use crate::compile::nvrtc;
+use crate::device::cuda::Gpu;
 use crate::explain::units::counted;
 use crate::report::{Environment, SubjectReport, html};
 use crate::store::rows::Which;
@@ -46,7 +47,8 @@ pub fn run(args: &Args) -> Result<(), String> {
     if reports.is_empty() && hosts.is_empty() {
         return Err(format!("nothing to report on, so {} is not written", args.out.display()));
     }
-    std::fs::write(&args.out, html(&reports, &hosts, &environment(&setting))).map_err(|e| format!("{}: {e}", args.out.display()))?;
+    std::fs::write(&args.out, html(&reports, &hosts, &environment(&setting, args.recordings.as_deref(), &recordings)))
+        .map_err(|e| format!("{}: {e}", args.out.display()))?;
     println!("wrote {}: {}", args.out.display(), counted(reports.len() as f64, "subject"));
     if failed.is_empty() { Ok(()) } else { Err(format!("not in the report: {}", counted(failed.len() as f64, "subject"))) }
 }
@@ -86,7 +88,10 @@ fn read(file: &Path) -> Result<Vec<Recording>, String> {
 }
 
 /// Where the page is made.
-fn environment(setting: &Setting) -> Environment {
+fn environment(setting: &Setting, file: Option<&Path>, recordings: &[Recording]) -> Environment {
+    let mut devices: Vec<&str> = recordings.iter().map(|r| r.device.as_str()).collect();
+    devices.dedup();
+    let recorded = file.map(|file| format!("{}: times of {}", file.display(), devices.join(", ")));
     let compiler = if setting.cubins {
         nvrtc::identity().map_or_else(|e| e.to_string(), |i| format!("{}.{}", i.version.0, i.version.1))
     } else {
@@ -99,5 +104,10 @@ fn environment(setting: &Setting) -> Environment {
         ("NVRTC", compiler),
         ("store", setting.store.as_ref().map_or("none".into(), |store| store.path().display().to_string())),
     ];
-    rows.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+    let gpu = setting.here.as_ref().and_then(|_| Gpu::look(0).ok());
+    let (driver, clocks) = gpu.map_or((None, None), |gpu| gpu.driver_and_clocks());
+    let clocks = clocks.map(|(multiprocessors, memory)| format!("{multiprocessors}/{memory} MHz at most, of multiprocessors and memory"));
+    let more = [("driver", driver), ("clocks", clocks), ("recordings", recorded)];
+    let more = more.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    rows.into_iter().chain(more).map(|(name, value)| (name.to_string(), value)).collect()
 }

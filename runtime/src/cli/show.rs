@@ -46,7 +46,7 @@ pub struct Args {
     /// Which form.
     #[arg(long, value_enum, default_value = "cuda")]
     ir: Level,
-    /// With `--ir block`: behind which pass; behind all of them if not given.
+    /// With `--ir block`: behind which pass, in front of the page as tile IR and behind it as SIMT IR; the finished page if not given.
     #[arg(long, value_name = "PASS")]
     after: Option<String>,
     /// One JSON object per kernel.

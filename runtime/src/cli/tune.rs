@@ -4,6 +4,7 @@ use super::device::{self, DeviceChoice};
 use super::{acceptance_json, compile_apart, parse_time, print_json, sweeps};
 use crate::child::Launcher;
 use crate::compile::nvrtc;
+use crate::measure::timing::L2;
 use crate::store::provenance::Provenance;
 use crate::store::{Status, Store, Trial};
 use crate::subject::Subject;
@@ -66,6 +67,9 @@ pub struct Args {
     /// What NVRTC may take for one kernel; what takes longer is given up.
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "2m")]
     compile_limit: Duration,
+    /// What samples find in the L2 cache. Times of a warm one, and what they elect, are kept apart; launches take what a cold one elects.
+    #[arg(long, value_enum, default_value = "cold")]
+    l2: L2,
     /// Repeat the trials that the store has.
     #[arg(long)]
     fresh: bool,
@@ -211,7 +215,7 @@ fn by(args: &Args) -> Result<By, String> {
     // Opened by those who measure, the first of whom begins at once.
     client::start_ahead(&Launcher::this_program(WORKER)?);
     match (device::look(), args.device) {
-        (Ok(gpu), _) => Ok(By::Measurement(Workers::of(gpu)?)),
+        (Ok(gpu), _) => Ok(By::Measurement(Workers::of(gpu, args.l2)?)),
         (Err(e), Some(_)) => Err(e.to_string()),
         (Err(e), None) => {
             eprintln!("note: no GPU can be used, so times are predicted: {e}");

@@ -6,6 +6,7 @@
 //! [`text`] is the page.
 
 pub mod advice;
+pub mod beside;
 pub mod difference;
 pub mod gather;
 pub mod knobs;

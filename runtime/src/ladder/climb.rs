@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::explain::difference::{Side, sides};
 use crate::explain::gather::Options;
 use crate::measure::floor::{Floor, floor};
+use crate::measure::timing::L2;
 use crate::subject::challenge::Sizes;
 use crate::tune::floor::{Basis, Predicted};
 
@@ -89,7 +90,7 @@ pub fn climb(ladder: &Ladder, asked: &Sizes, options: &Options, gpu: Option<(&De
     let floor = floor(&first.subject, &first.sizes, bytes, options.target);
     let sizes = first.sizes.clone();
     let mut times = match gpu {
-        Some((device, rounds)) => timed(device, &placed.iter().map(|at| at.as_ref().ok()).collect::<Vec<_>>(), rounds)?,
+        Some((device, rounds)) => timed(device, &placed.iter().map(|at| at.as_ref().ok()).collect::<Vec<_>>(), rounds, L2::Cold)?,
         None => placed.iter().map(|_| None).collect(),
     };
     let mut rungs: Vec<Outcome> = Vec::new();

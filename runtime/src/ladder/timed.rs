@@ -5,7 +5,7 @@ use crate::check::run;
 use crate::device::Device;
 use crate::launch::program::Runner;
 use crate::measure::throttle::Taken;
-use crate::measure::timing::Timer;
+use crate::measure::timing::{L2, Timer};
 use crate::subject::CallArg;
 use crate::subject::guarded_args::Placed;
 use crate::tune::search::median;
@@ -28,7 +28,7 @@ const WARM_UP: usize = 3;
 ///
 /// # Errors
 /// The GPU cannot hold the arguments; rungs whose programs take them in another order.
-pub fn timed(device: &Device, rungs: &[Option<&At>], rounds: usize) -> Result<Vec<Option<Result<Measured, String>>>, String> {
+pub fn timed(device: &Device, rungs: &[Option<&At>], rounds: usize, l2: L2) -> Result<Vec<Option<Result<Measured, String>>>, String> {
     let Some(first) = rungs.iter().flatten().next() else { return Ok(rungs.iter().map(|_| None).collect()) };
     let text = |e: crate::Error| e.to_string();
     let call = first.subject.call(&first.sizes, 1)?;
@@ -44,7 +44,7 @@ pub fn timed(device: &Device, rungs: &[Option<&At>], rounds: usize) -> Result<Ve
         }
     }
     let placed = Placed::new(device, &call, 0).map_err(text)?;
-    let (arguments, timer) = (placed.arguments(), Timer::new(device).map_err(text)?);
+    let (arguments, timer) = (placed.arguments(), Timer::new(device, l2).map_err(text)?);
     let prepare = |at: &At| -> Result<Runner, String> {
         let mut runner = Runner::new(device, at.subject.program.clone());
         runner.schedules = at.way.iter().map(|(schedule, _)| Some(schedule.clone())).collect();

@@ -20,6 +20,20 @@ use girih_core::tile::access::bounded_axes;
 use girih_core::tile::{Kernel, Param, ParamKind};
 use std::sync::{Arc, Mutex};
 
+/// What stands behind a device's name where times were taken with a warm L2: they are kept apart from others, and no launch asks for them.
+const WARM: &str = ", warm L2";
+
+/// The name of a device whose times were taken with a warm L2.
+#[cfg(feature = "tune")]
+pub(crate) fn warm_device(name: &str) -> String {
+    format!("{name}{WARM}")
+}
+
+/// Whether a device's times were taken with a warm L2.
+pub(crate) fn is_warm(device: &str) -> bool {
+    device.ends_with(WARM)
+}
+
 /// Where a schedule came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {

@@ -9,7 +9,7 @@ use crate::measure::acceptance::Acceptance;
 use crate::measure::floor::{Floor, floor};
 use crate::measure::quiet::Quiet;
 use crate::measure::throttle::Taken;
-use crate::measure::timing::Timer;
+use crate::measure::timing::{L2, Timer};
 use crate::store::Store;
 use crate::subject::challenge::Sizes;
 use crate::subject::deviation::Deviation;
@@ -141,6 +141,8 @@ pub struct Options<'a> {
     pub copy: bool,
     /// Who uses the GPU: turns are taken alone.
     pub quiet: &'a Quiet,
+    /// What samples find in the L2 cache.
+    pub l2: L2,
 }
 
 /// The first rounds warm up clocks and caches and are not counted.
@@ -176,7 +178,7 @@ pub fn bench(subject: &Subject, sizes: &Sizes, options: &Options, peers: Option<
     let is_reached = |site: usize| reached.iter().any(|launch| launch.site == site);
     let shown = chosen.into_iter().enumerate().filter(|(site, _)| is_reached(*site));
     row.schedules = shown.map(|(_, (_, text, origin))| (text, origin)).collect();
-    let timer = Timer::new(device).map_err(|e| e.to_string())?;
+    let timer = Timer::new(device, options.l2).map_err(|e| e.to_string())?;
     let arguments = placed.arguments();
     let mut last = None;
     let mut ours = || {

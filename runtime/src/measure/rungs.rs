@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::launch::program::Runner;
 use crate::launch::program_schedule::Joint;
 use crate::measure::floor::{Floor, floor};
-use crate::measure::timing::Timer;
+use crate::measure::timing::{L2, Timer};
 use crate::store::Store;
 use crate::subject::challenge::Sizes;
 use crate::subject::guarded_args::Placed;
@@ -191,7 +191,7 @@ fn measured(
     let text = |e: crate::Error| e.to_string();
     let placed = Placed::new(device, call, 0).map_err(text)?;
     let arguments = placed.arguments();
-    let timer = Timer::new(device).map_err(text)?;
+    let timer = Timer::new(device, L2::Cold).map_err(text)?;
     let time = |way: &Vec<Schedule>| {
         let mut runner = Runner::new(device, subject.program.clone());
         runner.schedules = way.iter().cloned().map(Some).collect();

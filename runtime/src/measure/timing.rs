@@ -1,4 +1,4 @@
-//! Timing on a GPU: CUDA events around the work, the L2 cache flushed before every sample, arguments restored; what was taken while the GPU
+//! Timing on a GPU: CUDA events around the work, the L2 cache flushed before every sample, or warm, arguments restored; what was taken while the GPU
 //! was throttled is taken again.
 
 use crate::device::Device;
@@ -6,6 +6,7 @@ use crate::device::buffer::Buffer;
 use crate::error::Error;
 use crate::measure::throttle::{Taken, Throttle};
 use crate::subject::guarded_args::Placed;
+use serde::{Deserialize, Serialize};
 
 /// Bytes written before every sample: more than any L2.
 pub const FLUSH: usize = 256 << 20;
@@ -18,17 +19,40 @@ pub(crate) const SAMPLES_OF_A_TURN: usize = 8;
 /// What the flush writes into every byte.
 pub(crate) const FLUSH_BYTE: u8 = 0x5a;
 
+/// What the L2 cache holds when a sample begins.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum L2 {
+    /// Nothing of the work's: it is flushed before every sample.
+    #[default]
+    Cold,
+    /// What a run of the same work on the same data has left there, as far as it fits.
+    Warm,
+}
+
+impl L2 {
+    /// The state in the words of a table's head.
+    pub fn state(self) -> &'static str {
+        match self {
+            L2::Cold => "L2 flushed before every sample",
+            L2::Warm => "L2 as a run before every sample leaves it",
+        }
+    }
+}
+
 /// Takes samples on one device.
 pub struct Timer {
     device: Device,
     flush: Buffer,
     throttle: Throttle,
+    l2: L2,
 }
 
 impl Timer {
     /// Allocates what the flush writes.
-    pub fn new(device: &Device) -> Result<Timer, Error> {
-        Ok(Timer { device: device.clone(), flush: device.alloc(FLUSH)?, throttle: Throttle::of(device) })
+    pub fn new(device: &Device, l2: L2) -> Result<Timer, Error> {
+        Ok(Timer { device: device.clone(), flush: device.alloc(FLUSH)?, throttle: Throttle::of(device), l2 })
     }
 
     /// The samples of one turn: several of a work whose last sample took less than 100 µs, behind a run that is not measured, and one of a
@@ -50,8 +74,8 @@ impl Timer {
         self.clean(|rested| self.in_turn(count, rested, placed, work))
     }
 
-    /// Microseconds that `work` takes on the device with a cold L2, its arguments as before the call. The flush is queued in
-    /// front of the work and keeps the GPU busy while the host queues it, so no launch cost is measured.
+    /// Microseconds that `work` takes on the device, its arguments as before the call. The flush is queued in front of the work, or of the run
+    /// that warms the cache, and keeps the GPU busy while the host queues these, so no launch cost is measured.
     ///
     /// # Errors
     /// What `work` reports; also a device without a clock.
@@ -85,6 +109,10 @@ impl Timer {
     fn one(&self, placed: &Placed, work: &mut dyn FnMut() -> Result<(), Error>) -> Result<f64, Error> {
         placed.restore_inputs()?;
         self.device.fill(&self.flush, 0, FLUSH, &[FLUSH_BYTE])?;
+        if self.l2 == L2::Warm {
+            work()?;
+            placed.restore_inputs()?;
+        }
         match self.device.time(work)? {
             Some(seconds) => Ok(seconds * 1e6),
             None => Err(Error::Buffer(format!("{} has no clock", self.device.name()))),

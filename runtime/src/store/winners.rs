@@ -12,6 +12,7 @@
 //! ```
 //! Lengths that nobody wrote down are `any`.
 
+use crate::launch::schedule_lookup::{is_predicted, is_warm};
 use crate::store::Elected;
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
@@ -109,8 +110,8 @@ pub fn all() -> Vec<Winner> {
 /// nothing newer about.
 pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
     let mut lines: Vec<Winner> = Vec::new();
-    // Predictions are no measurements: they stay in the store.
-    for e in elected.iter().filter(|e| !crate::launch::schedule_lookup::is_predicted(&e.key.device)) {
+    // Predictions are no measurements, and a warm cache is a case of its own: they stay in the store.
+    for e in elected.iter().filter(|e| !is_predicted(&e.key.device) && !is_warm(&e.key.device)) {
         let winner = Winner {
             arch: e.key.arch.clone(),
             kernel: e.key.kernel.clone(),

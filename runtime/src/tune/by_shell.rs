@@ -45,6 +45,6 @@ pub(super) fn copying(program: fn() -> ProgramDef) -> Subject {
 pub(super) fn options(script: String, compile: Compile, budget: Budget) -> Options {
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
     let gpu = Gpu { ordinal: 0, name: DEVICE.into(), target: Target::h200().clone() };
-    let by = By::Measurement(Box::new(Workers { gpu, launcher, compile }));
+    let by = By::Measurement(Box::new(Workers { gpu, launcher, compile, l2: Default::default() }));
     Options { by, budget, strategy: Strategy::Model, limit: Duration::from_secs(10), fresh: false, only: None, among: None }
 }

@@ -5,6 +5,7 @@ use super::protocol::{Reply, Request, Setup};
 use super::search::median;
 use crate::child::{Gone, Launcher, Process};
 use crate::device::cuda::Gpu;
+use crate::measure::timing::L2;
 use crate::store::{Status, Trial};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ pub struct Workers {
     /// How the processes are started.
     pub(super) launcher: Launcher,
     pub(super) compile: Compile,
+    /// What samples find in the L2 cache.
+    pub l2: L2,
 }
 
 impl Workers {
@@ -30,8 +33,8 @@ impl Workers {
     ///
     /// # Errors
     /// Its path is not known.
-    pub fn of(gpu: Gpu) -> Result<Box<Workers>, String> {
-        Ok(Box::new(Workers { gpu, launcher: Launcher::this_program(WORKER)?, compile: CUBIN }))
+    pub fn of(gpu: Gpu, l2: L2) -> Result<Box<Workers>, String> {
+        Ok(Box::new(Workers { gpu, launcher: Launcher::this_program(WORKER)?, compile: CUBIN, l2 }))
     }
 }
 

@@ -227,7 +227,8 @@ impl Descent<'_> {
             By::Measurement(workers) => {
                 let (name, variants) = (self.subject.name.clone(), self.subject.variants.clone());
                 let patience_ms = patience_ms(&self.options.budget);
-                let setup = Setup { name, variants, sizes: self.sizes.to_string(), seed: SEED, ordinal: workers.gpu.ordinal, patience_ms };
+                let (sizes, ordinal, l2) = (self.sizes.to_string(), workers.gpu.ordinal, workers.l2);
+                let setup = Setup { name, variants, sizes, seed: SEED, ordinal, patience_ms, l2 };
                 let end = self.clock.end(&self.options.budget);
                 WorkerMeasure::begin(workers.launcher.clone(), setup, self.options.limit, end).map(Some)
             }

@@ -11,6 +11,8 @@
 mod ahead;
 #[cfg(test)]
 mod by_shell;
+#[cfg(test)]
+mod cache_states;
 pub(crate) mod client;
 mod clock;
 pub mod contents;
@@ -47,7 +49,9 @@ mod trials;
 pub mod worker;
 
 use crate::compile::{Output, compile};
+use crate::launch::schedule_lookup::warm_device;
 use crate::measure::acceptance::Acceptance;
+use crate::measure::timing::L2;
 use crate::store::{Elected, Status, Trial};
 pub use client::Workers;
 use girih_core::bug::contained;
@@ -119,6 +123,7 @@ impl By {
     /// The device's name in the store.
     pub fn device_name(&self) -> String {
         match self {
+            By::Measurement(workers) if workers.l2 == L2::Warm => warm_device(&workers.gpu.name),
             By::Measurement(workers) => workers.gpu.name.clone(),
             By::Prediction(target) => crate::launch::schedule_lookup::predicted_device(target),
         }

@@ -57,10 +57,13 @@ fn descend(prediction: (&Prediction, f64), pool: &Pool, end: Instant, known: &mu
 
 /// Makes the best schedules candidates, as far as they are canonical at the end; the best of all is one in any case.
 fn bring(pool: &Pool, end: Instant, known: &mut HashMap<Schedule, f64>) {
-    let best: Vec<Schedule> = best(known).into_iter().take(PROMISING).collect();
+    // What lies beside the schedule that is known best may be outside of the space, as that is.
+    let best: Vec<Schedule> = best(known).into_iter().filter(|s| pool.takes(s)).take(PROMISING).collect();
     for (at, canonical) in canonical(pool.space(), &best, end) {
         known.insert(canonical.clone(), known[&best[at]]);
-        pool.add(canonical);
+        if pool.takes(&canonical) {
+            pool.add(canonical);
+        }
     }
 }
 

@@ -137,6 +137,11 @@ impl<'a> Pool<'a> {
         self.found.borrow().candidates.len()
     }
 
+    /// Whether a schedule may come to be a candidate.
+    pub fn takes(&self, schedule: &Schedule) -> bool {
+        self.free || self.space.holds(schedule)
+    }
+
     /// How many of the first candidates are no sample: what is known, the naive schedule and the rungs of the ladder.
     pub fn steps(&self) -> usize {
         self.found.borrow().steps
@@ -180,7 +185,7 @@ impl Candidates for Pool<'_> {
         }
         let mut around = self.space.neighbours(&self.get(candidate).schedule);
         // Beside a schedule that takes part though the space has it not lie others of that kind.
-        around.retain(|schedule| self.free || self.space.holds(schedule));
+        around.retain(|schedule| self.takes(schedule));
         let mut found = self.found.borrow_mut();
         let mut near = Vec::new();
         for schedule in around {

@@ -1,5 +1,6 @@
 //! What the tuner and its worker process say to each other: one JSON object a line, requests on stdin, replies on stdout.
 
+use crate::measure::timing::L2;
 use serde::{Deserialize, Serialize};
 
 /// What the tuner asks.
@@ -50,6 +51,9 @@ pub struct Setup {
     /// beside the trials.
     #[serde(default = "patience")]
     pub patience_ms: u64,
+    /// What samples find in the L2 cache.
+    #[serde(default)]
+    pub l2: L2,
 }
 
 /// Patience where nobody says.

@@ -9,6 +9,7 @@ use super::search::median;
 use crate::child::Launcher;
 use crate::compile::{Output, compile};
 use crate::device::Device;
+use crate::measure::timing::L2;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::subject::schedules;
@@ -73,6 +74,7 @@ pub fn record(
         seed: SEED,
         ordinal: 0,
         patience_ms: PATIENCE_MS,
+        l2: L2::Cold,
     };
     let texts = |way: &Way| -> Vec<String> { way.iter().zip(&kernels).map(|(s, k)| s.short(k)).collect() };
     let worker = WorkerMeasure::new(Launcher::this_program(WORKER)?, setup, asked.limit, texts(&first))?;

@@ -6,6 +6,7 @@ use super::clock::patience_ms;
 use super::protocol::Setup;
 use super::{By, Options, SEED};
 use crate::measure::bench::scaled_sizes;
+use crate::measure::timing::L2;
 use crate::store::Trial;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
@@ -44,13 +45,25 @@ pub(super) fn streaming(
     end: Option<Instant>,
 ) -> Option<Streaming> {
     let By::Measurement(workers) = &options.by else { return None };
+    // Large tensors find none of themselves in the cache.
+    if workers.l2 == L2::Warm {
+        return None;
+    }
     if subject.largest_bytes(sizes).ok()? > l2_bytes / 2.0 {
         return None;
     }
     let large = scaled_sizes(subject, sizes, LARGE).ok()?;
     let near = near(winner, winner_us, trials);
     let (name, variants, sizes) = (subject.name.clone(), subject.variants.clone(), large.to_string());
-    let setup = Setup { name, variants, sizes, seed: SEED, ordinal: workers.gpu.ordinal, patience_ms: patience_ms(&options.budget) };
+    let setup = Setup {
+        name,
+        variants,
+        sizes,
+        seed: SEED,
+        ordinal: workers.gpu.ordinal,
+        patience_ms: patience_ms(&options.budget),
+        l2: workers.l2,
+    };
     let mut worker = WorkerMeasure::until(workers.launcher.clone(), setup, options.limit, schedules.to_vec(), end).ok()?;
     worker.take(site, schedules.to_vec());
     let mut large_us = |name: &str| Some(worker.trial(name, None)).filter(|t| t.throttled().is_none())?.median_us;

@@ -14,7 +14,7 @@ use crate::device::nvml;
 use crate::error::Error;
 use crate::launch::program::Runner;
 use crate::measure::throttle::Taken;
-use crate::measure::timing::Timer;
+use crate::measure::timing::{L2, Timer};
 use crate::subject::challenge::Sizes;
 use crate::subject::differ_on_gpu::DIFFER;
 use crate::subject::guarded_args::Placed;
@@ -128,7 +128,7 @@ impl Worker {
             Compiling::begin(scope, cores::cores(), (&kernels, &naive), &demands, (&target, CUBIN));
             let opened = opening.and_then(|o| o.join().ok()).unwrap_or_else(|| Device::cuda(setup.ordinal));
             let device = opened.map_err(|e| e.to_string())?;
-            Worker::placed((device, setup.ordinal), subject, (kernels.clone(), naive.clone()), call, demands, references)
+            Worker::placed((device, setup.ordinal, setup.l2), subject, (kernels.clone(), naive.clone()), call, demands, references)
         })?;
         worker.hear(Duration::from_millis(setup.patience_ms).saturating_sub(begun.elapsed()))?;
         let note = worker.references.note(&worker.subject.name);
@@ -137,7 +137,7 @@ impl Worker {
 
     /// Brings a call to a device, and runs it under the naive schedules.
     fn placed(
-        (device, ordinal): (Device, usize),
+        (device, ordinal, l2): (Device, usize, L2),
         subject: Subject,
         (kernels, naive): (Vec<Kernel>, Vec<Option<Schedule>>),
         call: Call,
@@ -153,7 +153,7 @@ impl Worker {
         let reader = Device::cuda(ordinal).map_err(text)?;
         let (call, naive) = (Arc::new(call), Arc::new(placed.keep_stored(&reader).map_err(text)?));
         references.compare(&subject, (&call, &naive));
-        let timer = Timer::new(&device).map_err(text)?;
+        let timer = Timer::new(&device, l2).map_err(text)?;
         let (small, tuned) = (Vec::new(), (call, placed));
         Ok(Worker { device, subject, kernels, runner, timer, small, demands, references, tuned, naive })
     }

@@ -12,6 +12,7 @@
 mod cleanup;
 mod expand;
 mod passes;
+mod provenance;
 pub(crate) mod refusal;
 
 #[cfg(test)]
@@ -27,9 +28,9 @@ use girih_ir::facts::Facts;
 use girih_ir::schedule::{Schedule, ScheduleError};
 use girih_ir::simt;
 use girih_ir::target::{REGISTERS_PER_MULTIPROCESSOR, Target};
-use girih_ir::tile::host::HostExpr;
-use girih_ir::tile::{self, ParamKind};
+use girih_ir::tile;
 use passes::Source;
+use provenance::{describe_launch, provenance};
 
 /// A pass over a page.
 type Pass = fn(&mut block::Kernel, &Source);
@@ -47,8 +48,47 @@ const PASSES: [(&str, Pass, Decided); 9] = [
     ("join_tails", passes::join_tails, Decided::Tails),
 ];
 
+/// The passes over tile IR in front of them.
+const TILE_PASSES: [&str; 4] = ["drop_unread", "fit_rows", "hoist_operands", "record_presence"];
+
 /// The pass that makes a page of tile IR.
 const FIRST: &str = "lower_tiles";
+
+/// What writes a page out.
+const EXPAND: &str = "expand";
+
+/// A pass over the SIMT IR of a launch that was written out.
+type Cleanup = fn(&mut simt::Kernel, &Around);
+
+/// What such passes know besides.
+struct Around<'w> {
+    launch: &'w expand::range::Launch,
+    authors_arrays: &'w std::collections::BTreeSet<simt::SharedId>,
+    alone: bool,
+    own_barriers: bool,
+    target: &'w Target,
+}
+
+/// The passes behind it.
+const CLEANUPS: [(&str, Cleanup); 6] = [
+    ("use_known_conditions", |k, _| cleanup::known_conditions::use_known_conditions(k)),
+    ("simplify", |k, _| cleanup::simplify::simplify(k)),
+    ("narrow", |k, around| cleanup::narrow::narrow(k, around.launch)),
+    ("remove_barriers", |k, around| {
+        if !around.own_barriers {
+            cleanup::remove_barriers::remove_barriers(k, around.authors_arrays, around.alone);
+        }
+    }),
+    ("overlay_arrays", |k, around| cleanup::overlay_arrays::overlay_arrays(k, around.authors_arrays, room(around.target))),
+    ("drop_restrict", |k, _| cleanup::drop_restrict::drop_restrict(k)),
+];
+
+/// What a kernel is behind a pass.
+enum Seen<'p> {
+    Tile(&'p tile::Kernel),
+    Block(&'p block::Kernel),
+    Simt(&'p simt::Kernel),
+}
 
 /// Lowers a kernel under one schedule. Pure: the same arguments give the same result.
 ///
@@ -66,20 +106,29 @@ pub fn lower(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: 
 /// As [`lower`]; a compiler bug is a panic that names the pass and prints the IR.
 fn by_passes(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<simt::Kernel, CompileError> {
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
-    let paged = Paged::new(kernel, facts, schedule, target)?;
-    let page = paged.page(facts, &mut |_, _| {})?;
-    let written = expand::expand(&page, paged.launch(&page, target), provenance(kernel, facts, schedule));
-    let mut lowered = tidy(kernel, written.map_err(|refusal| refusal.error(kernel, &paged.plan))?, target);
+    let mut lowered = steps((kernel, facts, schedule, target), &mut |_, _| {})?;
     plan::room::check(kernel, schedule, &lowered, target)?;
     simt::verify::verify(&lowered, "lower");
     lowered.each_launch(&mut |launch| launch.provenance.launch = describe_launch(launch, kernel));
     Ok(lowered)
 }
 
-/// The page of block IR that a kernel becomes under one schedule, behind a pass or behind all.
+/// What a kernel becomes under a schedule, pass by pass; `seen` is shown it behind each.
+fn steps(
+    (kernel, facts, schedule, target): (&tile::Kernel, &Facts, &Schedule, &Target),
+    seen: &mut dyn FnMut(&str, Seen),
+) -> Result<simt::Kernel, CompileError> {
+    let paged = Paged::new(kernel, facts, schedule, target, seen)?;
+    let page = paged.page(facts, seen)?;
+    let written = expand::expand(&page, paged.launch(&page, target), provenance(kernel, facts, schedule));
+    Ok(tidy(kernel, written.map_err(|refusal| refusal.error(kernel, &paged.plan))?, target, seen))
+}
+
+/// What a kernel is under one schedule behind a pass: tile IR, the page of block IR, or the SIMT IR of the first launch; without a pass the page
+/// behind all of its own.
 ///
 /// # Errors
-/// As [`lower`], but for what is found while the page is written out. `None` where there is no such pass.
+/// As [`lower`], but for what is found while the page is written out where that is not asked for. `None` where there is no such pass.
 pub fn page(
     kernel: &tile::Kernel,
     facts: &Facts,
@@ -88,19 +137,29 @@ pub fn page(
     after: Option<&str>,
 ) -> Result<Option<String>, CompileError> {
     tile::access::classify(kernel).map_err(CompileError::Kernel)?;
-    let paged = Paged::new(kernel, facts, schedule, target)?;
     let (last, mut found) = (after.unwrap_or(PASSES[PASSES.len() - 1].0), None);
-    paged.page(facts, &mut |name, page| {
-        if name == last {
-            found = Some(block::print::print(page, name));
+    let mut seen = |name: &str, what: Seen| {
+        if name == last && found.is_none() {
+            found = Some(match what {
+                Seen::Tile(kernel) => tile::print::print(kernel),
+                Seen::Block(page) => block::print::print(page, name),
+                Seen::Simt(kernel) => simt::print::print(kernel),
+            });
         }
-    })?;
+    };
+    let whole = (kernel, facts, schedule, target);
+    if last == EXPAND || CLEANUPS.iter().any(|(name, _)| *name == last) {
+        steps(whole, &mut seen)?;
+    } else {
+        Paged::new(kernel, facts, schedule, target, &mut seen)?.page(facts, &mut seen)?;
+    }
     Ok(found)
 }
 
-/// The passes behind which a page can be printed, in their order.
+/// The passes behind which a kernel can be printed, in their order.
 pub fn passes() -> Vec<&'static str> {
-    [FIRST].into_iter().chain(PASSES.iter().map(|(name, ..)| *name)).collect()
+    let of_page = PASSES.iter().map(|(name, ..)| *name);
+    TILE_PASSES.into_iter().chain([FIRST]).chain(of_page).chain([EXPAND]).chain(CLEANUPS.iter().map(|(name, _)| *name)).collect()
 }
 
 /// A kernel and its plan, from which the page is made.
@@ -112,32 +171,43 @@ struct Paged {
 }
 
 impl Paged {
-    fn new(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule, target: &Target) -> Result<Paged, CompileError> {
+    fn new(
+        kernel: &tile::Kernel,
+        facts: &Facts,
+        schedule: &Schedule,
+        target: &Target,
+        seen: &mut dyn FnMut(&str, Seen),
+    ) -> Result<Paged, CompileError> {
+        let [of_read, of_fitted, of_hoisted, of_present] = TILE_PASSES;
         let read = passes::drop_unread(kernel);
         let kernel = &*read;
+        seen(of_read, Seen::Tile(kernel));
         let one_by_one = plan::one_by_one::one_by_one(kernel, schedule);
         let fitted = passes::fit(kernel, facts, &plan::numbers(kernel, schedule), &one_by_one);
         let (kernel, fitting) = fitted.as_ref().map_or((kernel, Default::default()), |(k, v)| (k, v.clone()));
+        seen(of_fitted, Seen::Tile(kernel));
         let hoisted = plan::matrix_units::asked_for(kernel, schedule).then(|| passes::hoist_operands(kernel, &fitting)).flatten();
         let kernel = hoisted.as_ref().unwrap_or(kernel);
+        seen(of_hoisted, Seen::Tile(kernel));
         let mapped = plan::tensor_maps::mapped(kernel, facts);
         let constants = plan::constants::constants(kernel, schedule, facts)?;
         let plan = plan::plan(kernel, schedule, target, &fitting, &one_by_one, &mapped, constants)?;
         let (kernel, found) = passes::record_presence(kernel);
+        seen(of_present, Seen::Tile(&kernel));
         Ok(Paged { kernel: kernel.into_owned(), plan, fitting, found })
     }
 
     /// The page behind all passes. `seen` is called with the page behind each.
-    fn page(&self, facts: &Facts, seen: &mut dyn FnMut(&str, &block::Kernel)) -> Result<block::Kernel, CompileError> {
+    fn page(&self, facts: &Facts, seen: &mut dyn FnMut(&str, Seen)) -> Result<block::Kernel, CompileError> {
         let whole = self.plan.whole();
         let source = Source { kernel: &self.kernel, facts, plan: &self.plan, whole: &whole };
         let mut page = passes::lower_tiles(&source, &self.found, &self.fitting)?;
         block::verify::verify(&page, FIRST, Decided::Loops);
-        seen(FIRST, &page);
+        seen(FIRST, Seen::Block(&page));
         for (name, pass, decided) in PASSES {
             pass(&mut page, &source);
             block::verify::verify(&page, name, decided);
-            seen(name, &page);
+            seen(name, Seen::Block(&page));
         }
         Ok(page)
     }
@@ -166,18 +236,17 @@ impl Paged {
 }
 
 /// Tidies up what was written out, and puts launches behind one another.
-fn tidy(kernel: &tile::Kernel, written: expand::Written, target: &Target) -> simt::Kernel {
+fn tidy(kernel: &tile::Kernel, written: expand::Written, target: &Target, seen: &mut dyn FnMut(&str, Seen)) -> simt::Kernel {
     let expand::Written { kernel: mut lowered, launch, authors_arrays, alone, next } = written;
-    cleanup::known_conditions::use_known_conditions(&mut lowered);
-    cleanup::simplify::simplify(&mut lowered);
-    cleanup::narrow::narrow(&mut lowered, &launch);
-    if !crate::analyses::barriers::has_own(kernel) {
-        cleanup::remove_barriers::remove_barriers(&mut lowered, &authors_arrays, alone);
+    seen(EXPAND, Seen::Simt(&lowered));
+    let own_barriers = crate::analyses::barriers::has_own(kernel);
+    let around = Around { launch: &launch, authors_arrays: &authors_arrays, alone, own_barriers, target };
+    for (name, pass) in CLEANUPS {
+        pass(&mut lowered, &around);
+        seen(name, Seen::Simt(&lowered));
     }
-    cleanup::overlay_arrays::overlay_arrays(&mut lowered, &authors_arrays, room(target));
-    cleanup::drop_restrict::drop_restrict(&mut lowered);
     lowered.next = next.map(|next| {
-        let mut next = tidy(kernel, *next, target);
+        let mut next = tidy(kernel, *next, target, seen);
         expand::drop_unused_params(&mut next);
         Box::new(next)
     });
@@ -216,78 +285,4 @@ fn unusable(kernel: &tile::Kernel, schedule: &Schedule, bug: &Bug) -> ScheduleEr
         id: "",
         loc: kernel.knobs.first().map(|k| k.loc),
     }
-}
-
-fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule) -> simt::Provenance {
-    let params: Vec<String> = kernel
-        .params
-        .iter()
-        .map(|p| match p.kind {
-            ParamKind::Tensor { dtype, rank, mutable } => {
-                format!("{}: {}Tensor<{dtype}, {rank}>", p.name, if mutable { "&mut " } else { "&" })
-            }
-            ParamKind::Scalar(dtype) => format!("{}: Scalar<{dtype}>", p.name),
-        })
-        .collect();
-    simt::Provenance {
-        signature: format!("{}({})", kernel.full_name(), params.join(", ")),
-        loc: kernel.loc,
-        schedule: schedule.attribute(kernel),
-        facts: describe_facts(kernel, facts),
-        launch: String::new(),
-    }
-}
-
-/// What a launch promises, in words.
-fn describe_facts(kernel: &tile::Kernel, facts: &Facts) -> String {
-    let mut words = Vec::new();
-    for (param, t) in kernel.params.iter().zip(&facts.tensors) {
-        let (Some(t), ParamKind::Tensor { dtype, .. }) = (t, param.kind) else { continue };
-        let mut list = Vec::new();
-        if t.align as usize > dtype.size() {
-            list.push(format!("aligned to {} bytes", t.align));
-        }
-        if !t.packed {
-            list.push(if t.rows { "in rows" } else { "strided" }.to_string());
-        }
-        if t.lens.iter().any(|l| *l > 1) {
-            list.push(format!("lengths multiples of {}", t.lens.iter().map(u32::to_string).collect::<Vec<_>>().join(" x ")));
-        }
-        if t.most.iter().any(|m| *m > 0) {
-            let most = |m: &u32| if *m > 0 { m.to_string() } else { "any".to_string() };
-            list.push(format!("lengths at most {}", t.most.iter().map(most).collect::<Vec<_>>().join(" x ")));
-        }
-        if !list.is_empty() {
-            words.push(format!("{} {}", param.name, list.join(", ")));
-        }
-    }
-    words.push(if facts.index32 { "32-bit indices" } else { "64-bit indices" }.to_string());
-    if facts.noalias {
-        words.push("no aliasing".to_string());
-    }
-    words.join("; ")
-}
-
-/// Grid, block and shared memory, in words.
-fn describe_launch(lowered: &simt::Kernel, kernel: &tile::Kernel) -> String {
-    let leaf = |e: &HostExpr| match e {
-        HostExpr::Dim(p, k) => match kernel.params[*p].kind {
-            ParamKind::Tensor { rank: 1, .. } => format!("{}_len", kernel.params[*p].name),
-            ParamKind::Tensor { rank: 2, .. } => format!("{}_{}", kernel.params[*p].name, ["rows", "cols"][*k]),
-            _ => format!("{}_dim{k}", kernel.params[*p].name),
-        },
-        HostExpr::Stride(p, k) => format!("{}_stride{k}", kernel.params[*p].name),
-        HostExpr::Scalar(p) => kernel.params[*p].name.clone(),
-        _ => "multiprocessors".to_string(),
-    };
-    let constant = match simt::constant_offsets(&lowered.params).1 {
-        0 => String::new(),
-        bytes => format!(", constant {bytes} B"),
-    };
-    let cluster = match lowered.launch.cluster {
-        1 => String::new(),
-        blocks => format!(", clusters of {blocks}"),
-    };
-    let (grid, shared) = (lowered.launch.grid.to_words(&leaf), lowered.shared_bytes());
-    format!("grid {grid}{cluster}, block {}, shared {shared} B{constant}", lowered.launch.block)
 }

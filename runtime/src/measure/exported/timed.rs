@@ -4,7 +4,7 @@ use super::{Arguments, Exported};
 use crate::check::run;
 use crate::launch::program::Runner;
 use crate::measure::bench::{Options, SAMPLED, chosen};
-use crate::measure::timing::Timer;
+use crate::measure::timing::{L2, Timer};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::subject::guarded_args::Placed;
@@ -62,7 +62,7 @@ pub fn timed(subject: &Subject, sizes: &Sizes, options: &Options, exported: &Exp
     }
     drop(after);
 
-    let timer = Timer::new(device).map_err(|e| e.to_string())?;
+    let timer = Timer::new(device, L2::Cold).map_err(|e| e.to_string())?;
     let bound = placed.arguments();
     drop(preparing);
     let _alone = options.quiet.alone();

@@ -6,7 +6,15 @@ use super::*;
 fn worker(script: &str) -> WorkerMeasure {
     let script = format!("read setup; echo '\"ready\"'; {script}");
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
-    let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0, patience_ms: 100 };
+    let setup = Setup {
+        name: "k".into(),
+        variants: Vec::new(),
+        sizes: "N=1".into(),
+        seed: 1,
+        ordinal: 0,
+        patience_ms: 100,
+        l2: Default::default(),
+    };
     let mut measure = WorkerMeasure::new(launcher, setup, Duration::from_millis(300), vec![String::new()]).unwrap();
     measure.take(0, vec![String::new()]);
     measure
@@ -89,7 +97,15 @@ fn throttled_trials_say_so() {
 fn nothing_is_waited_for_beyond_the_end() {
     let measure = |script: &str, left: u64| {
         let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()] };
-        let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0, patience_ms: 100 };
+        let setup = Setup {
+            name: "k".into(),
+            variants: Vec::new(),
+            sizes: "N=1".into(),
+            seed: 1,
+            ordinal: 0,
+            patience_ms: 100,
+            l2: Default::default(),
+        };
         let end = Some(Instant::now() + Duration::from_millis(left));
         WorkerMeasure::until(launcher, setup, Duration::from_secs(20), vec![String::new()], end)
     };
@@ -113,7 +129,15 @@ fn nothing_is_waited_for_beyond_the_end() {
 #[test]
 fn a_set_up_may_have_to_be_ready_before_the_end() {
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), "read setup; sleep 60".into()] };
-    let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0, patience_ms: 100 };
+    let setup = Setup {
+        name: "k".into(),
+        variants: Vec::new(),
+        sizes: "N=1".into(),
+        seed: 1,
+        ordinal: 0,
+        patience_ms: 100,
+        l2: Default::default(),
+    };
     let (start, end) = (Instant::now(), Some(Instant::now() + Duration::from_secs(20)));
     let mut measure = WorkerMeasure::begin(launcher, setup, Duration::from_secs(20), end).unwrap();
     let error = measure.ready(Some(start + Duration::from_millis(200))).unwrap_err();
@@ -126,7 +150,15 @@ fn a_set_up_may_have_to_be_ready_before_the_end() {
 fn a_set_up_begins_before_it_is_waited_for() {
     let script = r#"sleep 0.1; read setup; sleep 0.3; echo '{"noted":{"note":"done"}}'; read trial; echo '{"wrong":{"reason":"x"}}'"#;
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()] };
-    let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: "N=1".into(), seed: 1, ordinal: 0, patience_ms: 100 };
+    let setup = Setup {
+        name: "k".into(),
+        variants: Vec::new(),
+        sizes: "N=1".into(),
+        seed: 1,
+        ordinal: 0,
+        patience_ms: 100,
+        l2: Default::default(),
+    };
     start_ahead(&launcher);
     std::thread::sleep(Duration::from_millis(150));
     let start = Instant::now();
@@ -144,6 +176,14 @@ fn a_set_up_begins_before_it_is_waited_for() {
 #[test]
 fn a_worker_without_a_gpu_says_why() {
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), r#"echo '{"lost":{"reason":"no GPU"}}'"#.into()] };
-    let setup = Setup { name: "k".into(), variants: Vec::new(), sizes: String::new(), seed: 1, ordinal: 0, patience_ms: 100 };
+    let setup = Setup {
+        name: "k".into(),
+        variants: Vec::new(),
+        sizes: String::new(),
+        seed: 1,
+        ordinal: 0,
+        patience_ms: 100,
+        l2: Default::default(),
+    };
     assert_eq!(WorkerMeasure::new(launcher, setup, Duration::from_secs(1), Vec::new()).err().as_deref(), Some("no GPU"));
 }

@@ -104,16 +104,16 @@ fn chosen(kernel: &tile::Kernel, ints: &[i64], word: &str) -> Schedule {
 
 pub(super) fn page_of(kernel: &tile::Kernel, schedule: &Schedule) -> block::Kernel {
     let facts = Facts::best(kernel);
-    let paged = Paged::new(kernel, &facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let paged = Paged::new(kernel, &facts, schedule, Target::h200(), &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}"));
     paged.page(&facts, &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// What a page becomes.
 pub(super) fn written(kernel: &tile::Kernel, schedule: &Schedule, page: &block::Kernel) -> simt::Kernel {
     let facts = Facts::best(kernel);
-    let paged = Paged::new(kernel, &facts, schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let paged = Paged::new(kernel, &facts, schedule, Target::h200(), &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}"));
     let out = expand::expand(page, paged.launch(page, Target::h200()), provenance(kernel, &facts, schedule));
-    tidy(kernel, out.unwrap_or_else(|e| panic!("{e:?}")), Target::h200())
+    tidy(kernel, out.unwrap_or_else(|e| panic!("{e:?}")), Target::h200(), &mut |_, _| {})
 }
 
 /// The code without the lines that name the schedule.
@@ -318,10 +318,18 @@ fn pages_can_be_printed_behind_every_pass() {
     let s = chosen(&k, &[32, 32, 16, 3], "Async");
     let shown = |after| page(&k, &Facts::best(&k), &s, Target::h200(), after).unwrap_or_else(|e| panic!("{e}"));
     let all: Vec<String> = passes().into_iter().map(|pass| shown(Some(pass)).unwrap_or_else(|| panic!("{pass} prints nothing"))).collect();
-    assert!(all.iter().zip(passes()).all(|(text, pass)| text.starts_with(&format!("kernel product after {pass}\n"))));
-    let dealt = passes().iter().position(|pass| *pass == "assign_layouts").expect("layouts are assigned");
-    assert!(all[..dealt].iter().all(|text| !text.contains("@own")) && all[dealt].contains("@own"), "{}", all[0]);
-    assert_eq!(shown(None).as_ref(), all.last(), "behind all passes, if none is named");
+    let at = |name: &str| passes().iter().position(|pass| *pass == name).unwrap_or_else(|| panic!("no {name}"));
+    let (first, last) = (at("lower_tiles"), at("join_tails"));
+    let pages = all.iter().zip(passes()).take(last + 1).skip(first);
+    assert!(pages.into_iter().all(|(text, pass)| text.starts_with(&format!("kernel product after {pass}\n"))));
+    let dealt = at("assign_layouts");
+    assert!(all[first..dealt].iter().all(|text| !text.contains("@own")) && all[dealt].contains("@own"), "{}", all[first]);
+    assert_eq!(shown(None).as_ref(), Some(&all[last]), "behind all passes over the page, if none is named");
+    // Tile IR in front of the page, SIMT IR behind it, where each barrier stands until it is taken out.
+    assert!(all[..first].iter().all(|text| text.contains("dot") && !text.contains("@own")), "{}", all[0]);
+    let barriers = |name: &str| all[at(name)].matches("barrier").count();
+    assert!(barriers("expand") > 0 && barriers("expand") >= barriers("remove_barriers"), "{}", all[at("expand")]);
+    assert_ne!(all[at("expand")], all[at("simplify")]);
     assert_eq!(shown(Some("fold_laundry")), None);
 }
 
