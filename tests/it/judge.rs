@@ -78,7 +78,10 @@ fn challenges_ask_what_their_judge_asks() {
     let (all, facts) = (challenges(), facts());
     let mut wrong = Vec::new();
     for judge in &facts {
-        let Some(ours) = all.iter().find(|c| c.slug == judge.slug) else { continue };
+        let Some(ours) = all.iter().find(|c| c.slug == judge.slug) else {
+            wrong.push(format!("{}: no challenge is called so", judge.slug));
+            continue;
+        };
         wrong.extend(differences(ours, judge).into_iter().map(|d| format!("{}: {d}", judge.slug)));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -137,6 +137,22 @@ fn a_kernel_that_hangs_is_not_elected_and_not_tried_again() {
     done(&folder);
 }
 
+/// What a run had no time for is no trial: the next one makes it.
+#[test]
+fn what_was_left_untried_is_tried_by_the_next_run() {
+    let folder = folder("faults-untried");
+    let store = store(&folder);
+    let (winner, told) = run(worker(FASTEST, 3), LONG, &store);
+    assert_eq!((winner.as_deref(), told.trials.len()), (Ok(MET), ALL));
+    let key = store.elected().unwrap_or_else(|e| panic!("{e}"))[0].key.clone();
+    let met = stored(&store).into_iter().find(|t| t.schedule == MET).expect("it was tried");
+    let (reason, samples_us) = ("there was no time".to_string(), Vec::new());
+    store.record(&key, &Trial { status: Status::Untried, reason, samples_us, median_us: None, ..met }).unwrap_or_else(|e| panic!("{e}"));
+    let (winner, told) = run(worker(FASTEST, 3), LONG, &store);
+    assert_eq!((winner.as_deref(), told.known, told.trials.len()), (Ok(MET), ALL - 1, 1));
+    done(&folder);
+}
+
 /// The disk is full in mid-search: the search ends there, what was timed stays, and the next run goes on from it.
 #[test]
 fn a_search_ends_with_a_full_disk_and_goes_on_behind_it() {

@@ -120,7 +120,7 @@ fn steps(
 ) -> Result<simt::Kernel, CompileError> {
     let paged = Paged::new(kernel, facts, schedule, target, seen)?;
     let page = paged.page(facts, seen)?;
-    let written = expand::expand(&page, paged.launch(&page, target), provenance(kernel, facts, schedule));
+    let written = expand::expand(&page, paged.launch(&page, target), provenance(kernel, facts, schedule.attribute(kernel)));
     Ok(tidy(kernel, written.map_err(|refusal| refusal.error(kernel, &paged.plan))?, target, seen))
 }
 

@@ -1,13 +1,12 @@
 //! Where a lowered kernel comes from, in the words of its head: signature, schedule, facts, launch.
 
 use girih_ir::facts::Facts;
-use girih_ir::schedule::Schedule;
 use girih_ir::simt;
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::{self, ParamKind};
 
-/// Where a kernel comes from, but for its launch, which is known when it is lowered.
-pub(super) fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedule) -> simt::Provenance {
+/// Where a kernel comes from, with its `schedule` as an attribute; its launch is known when it is lowered.
+pub(super) fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: String) -> simt::Provenance {
     let params: Vec<String> = kernel
         .params
         .iter()
@@ -21,7 +20,7 @@ pub(super) fn provenance(kernel: &tile::Kernel, facts: &Facts, schedule: &Schedu
     simt::Provenance {
         signature: format!("{}({})", kernel.full_name(), params.join(", ")),
         loc: kernel.loc,
-        schedule: schedule.attribute(kernel),
+        schedule,
         facts: describe_facts(kernel, facts),
         launch: String::new(),
     }

@@ -112,7 +112,7 @@ pub(super) fn page_of(kernel: &tile::Kernel, schedule: &Schedule) -> block::Kern
 pub(super) fn written(kernel: &tile::Kernel, schedule: &Schedule, page: &block::Kernel) -> simt::Kernel {
     let facts = Facts::best(kernel);
     let paged = Paged::new(kernel, &facts, schedule, Target::h200(), &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}"));
-    let out = expand::expand(page, paged.launch(page, Target::h200()), provenance(kernel, &facts, schedule));
+    let out = expand::expand(page, paged.launch(page, Target::h200()), provenance(kernel, &facts, schedule.attribute(kernel)));
     tidy(kernel, out.unwrap_or_else(|e| panic!("{e:?}")), Target::h200(), &mut |_, _| {})
 }
 
