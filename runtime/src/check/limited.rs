@@ -17,7 +17,6 @@ const STATEMENTS_PER_SECOND: f64 = 1e5;
 const LEAST_STATEMENTS: u64 = 10_000_000;
 
 /// What the evaluator says of a size.
-#[derive(Clone)]
 enum Said {
     /// Nobody has asked.
     Nothing,
@@ -83,21 +82,14 @@ impl<'a> Checks<'a> {
     /// What the evaluator says of a size, if that takes no more than so many statements; asked again where it may take more than before.
     fn expected(&self, number: usize, statements: Option<u64>) -> Option<Arc<Result<Expected, Mismatch>>> {
         let mut said = self.said(number);
-        let ask = match &*said {
-            Said::Known(known) => return Some(known.clone()),
-            Said::MoreThan(known) => statements.is_none_or(|n| n > *known),
-            Said::Nothing => true,
-        };
-        if ask {
-            *said = match self.plan.expected_within(number, self.seed, statements).transpose() {
-                Some(found) => Said::Known(Arc::new(found)),
-                None => Said::MoreThan(statements.unwrap_or(u64::MAX)),
-            };
-        }
         match &*said {
-            Said::Known(known) => Some(known.clone()),
-            Said::Nothing | Said::MoreThan(_) => None,
+            Said::Known(known) => return Some(known.clone()),
+            Said::MoreThan(known) if statements.is_some_and(|n| n <= *known) => return None,
+            Said::MoreThan(_) | Said::Nothing => {}
         }
+        let found = self.plan.expected_within(number, self.seed, statements).transpose().map(Arc::new);
+        *said = found.clone().map_or(Said::MoreThan(statements.unwrap_or(u64::MAX)), Said::Known);
+        found
     }
 
     fn check_size(&self, number: usize, ways: &[Vec<Schedule>], device: &Device, statements: Option<u64>) -> Report {

@@ -77,9 +77,7 @@ fn floor(out: &mut Lines, page: &Page) {
 
 /// Where the work stands under the roofs of bandwidth and arithmetic, where both are asked for.
 fn roofline(out: &mut Lines, page: &Page) {
-    let of = |memory: bool| page.floor.parts.iter().filter(move |p| (p.bound == Bound::Memory) == memory && p.amount > 0.0);
-    let slowest = |memory: bool| of(memory).max_by(|a, b| a.seconds().total_cmp(&b.seconds()));
-    let (Some(memory), Some(arithmetic)) = (slowest(true), slowest(false)) else { return };
+    let (Some(memory), Some(arithmetic)) = page.floor.roofs() else { return };
     let (intensity, ridge) = (arithmetic.amount / memory.amount, arithmetic.rate / memory.rate);
     let side = if intensity < ridge { "bandwidth" } else { "arithmetic" };
     let text =

@@ -69,6 +69,14 @@ pub struct Floor {
 }
 
 impl Floor {
+    /// The roofs of a roofline: what has to move, and the arithmetic that takes the longest; nothing where none is known.
+    pub fn roofs(&self) -> (Option<&Part>, Option<&Part>) {
+        let some = || self.parts.iter().filter(|part| part.amount > 0.0);
+        let memory = some().find(|part| part.bound == Bound::Memory);
+        let arithmetic = some().filter(|part| part.bound != Bound::Memory);
+        (memory, arithmetic.max_by(|a, b| a.seconds().total_cmp(&b.seconds())))
+    }
+
     /// Why a measured time cannot be: it is below the floor. Nothing where it is not.
     pub fn contradicts(&self, us: f64) -> Option<String> {
         let share = self.seconds * 1e6 / us;

@@ -3,7 +3,7 @@
 use super::SubjectReport;
 use super::plot::{Axis, Plot, Scale};
 use crate::explain::units::{flop, plain};
-use crate::measure::floor::{Bound, Part};
+use crate::measure::floor::Part;
 
 /// A point below the roof.
 struct Point {
@@ -15,11 +15,7 @@ struct Point {
 
 /// The plot with a sentence below it; for a subject that computes nothing a sentence alone.
 pub fn roofline(report: &SubjectReport) -> String {
-    let floor = &report.page.floor;
-    let memory = floor.parts.iter().find(|part| part.bound == Bound::Memory && part.amount > 0.0);
-    let arithmetic = floor.parts.iter().filter(|part| part.bound != Bound::Memory && part.amount > 0.0);
-    let arithmetic = arithmetic.max_by(|a, b| a.seconds().total_cmp(&b.seconds()));
-    match (memory, arithmetic) {
+    match report.page.floor.roofs() {
         (Some(memory), Some(arithmetic)) => drawn(report, memory, arithmetic),
         (Some(memory), None) => {
             let rate = memory.rate * 1e-12;

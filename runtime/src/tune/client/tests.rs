@@ -2,20 +2,17 @@
 
 use super::*;
 
+/// What a worker is told, of which the scripts read nothing.
+fn setup() -> Setup {
+    let (name, sizes) = ("k".into(), "N=1".into());
+    Setup { name, variants: Vec::new(), sizes, seed: 1, ordinal: 0, patience_ms: 100, l2: Default::default() }
+}
+
 /// A worker that is ready, and then does what the script says.
 fn worker(script: &str) -> WorkerMeasure {
     let script = format!("read setup; echo '\"ready\"'; {script}");
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script] };
-    let setup = Setup {
-        name: "k".into(),
-        variants: Vec::new(),
-        sizes: "N=1".into(),
-        seed: 1,
-        ordinal: 0,
-        patience_ms: 100,
-        l2: Default::default(),
-    };
-    let mut measure = WorkerMeasure::new(launcher, setup, Duration::from_millis(300), vec![String::new()]).unwrap();
+    let mut measure = WorkerMeasure::new(launcher, setup(), Duration::from_millis(300), vec![String::new()]).unwrap();
     measure.take(0, vec![String::new()]);
     measure
 }
@@ -97,17 +94,8 @@ fn throttled_trials_say_so() {
 fn nothing_is_waited_for_beyond_the_end() {
     let measure = |script: &str, left: u64| {
         let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()] };
-        let setup = Setup {
-            name: "k".into(),
-            variants: Vec::new(),
-            sizes: "N=1".into(),
-            seed: 1,
-            ordinal: 0,
-            patience_ms: 100,
-            l2: Default::default(),
-        };
         let end = Some(Instant::now() + Duration::from_millis(left));
-        WorkerMeasure::until(launcher, setup, Duration::from_secs(20), vec![String::new()], end)
+        WorkerMeasure::until(launcher, setup(), Duration::from_secs(20), vec![String::new()], end)
     };
     let start = Instant::now();
     let error = measure("read setup; sleep 60", 200).err().expect("it is never ready");
@@ -129,17 +117,8 @@ fn nothing_is_waited_for_beyond_the_end() {
 #[test]
 fn a_set_up_may_have_to_be_ready_before_the_end() {
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), "read setup; sleep 60".into()] };
-    let setup = Setup {
-        name: "k".into(),
-        variants: Vec::new(),
-        sizes: "N=1".into(),
-        seed: 1,
-        ordinal: 0,
-        patience_ms: 100,
-        l2: Default::default(),
-    };
     let (start, end) = (Instant::now(), Some(Instant::now() + Duration::from_secs(20)));
-    let mut measure = WorkerMeasure::begin(launcher, setup, Duration::from_secs(20), end).unwrap();
+    let mut measure = WorkerMeasure::begin(launcher, setup(), Duration::from_secs(20), end).unwrap();
     let error = measure.ready(Some(start + Duration::from_millis(200))).unwrap_err();
     assert!(error.starts_with("the budget was over before inputs") && start.elapsed() < Duration::from_secs(2), "{error}");
     assert_eq!(measure.end, end, "of trials nothing changes");
@@ -150,19 +129,10 @@ fn a_set_up_may_have_to_be_ready_before_the_end() {
 fn a_set_up_begins_before_it_is_waited_for() {
     let script = r#"sleep 0.1; read setup; sleep 0.3; echo '{"noted":{"note":"done"}}'; read trial; echo '{"wrong":{"reason":"x"}}'"#;
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()] };
-    let setup = Setup {
-        name: "k".into(),
-        variants: Vec::new(),
-        sizes: "N=1".into(),
-        seed: 1,
-        ordinal: 0,
-        patience_ms: 100,
-        l2: Default::default(),
-    };
     start_ahead(&launcher);
     std::thread::sleep(Duration::from_millis(150));
     let start = Instant::now();
-    let mut measure = WorkerMeasure::begin(launcher, setup, Duration::from_secs(20), None).unwrap();
+    let mut measure = WorkerMeasure::begin(launcher, setup(), Duration::from_secs(20), None).unwrap();
     assert!(start.elapsed() < Duration::from_millis(100), "it does not wait: {:?}", start.elapsed());
     std::thread::sleep(Duration::from_millis(350));
     let waited = Instant::now();
@@ -176,14 +146,5 @@ fn a_set_up_begins_before_it_is_waited_for() {
 #[test]
 fn a_worker_without_a_gpu_says_why() {
     let launcher = Launcher { program: "/bin/sh".into(), args: vec!["-c".into(), r#"echo '{"lost":{"reason":"no GPU"}}'"#.into()] };
-    let setup = Setup {
-        name: "k".into(),
-        variants: Vec::new(),
-        sizes: String::new(),
-        seed: 1,
-        ordinal: 0,
-        patience_ms: 100,
-        l2: Default::default(),
-    };
-    assert_eq!(WorkerMeasure::new(launcher, setup, Duration::from_secs(1), Vec::new()).err().as_deref(), Some("no GPU"));
+    assert_eq!(WorkerMeasure::new(launcher, setup(), Duration::from_secs(1), Vec::new()).err().as_deref(), Some("no GPU"));
 }
