@@ -148,6 +148,60 @@ fn kernels_that_data_decide_are_counted_with_what_a_rehearsal_left() {
 fn trials_are_explained_knob_by_knob() {
     let (store, folder) = store("trials");
     tried(&store, "matrix_addition", "N=512", |code| code);
+/// The numbers that a line of a page has in front of `us`.
+fn micros(text: &str, item: &str) -> Vec<f64> {
+    let line = text.lines().find(|l| l.trim_start().starts_with(item)).unwrap_or_else(|| panic!("no {item}: {text}"));
+    line.split(" us").filter_map(|part| part.rsplit(' ').next()?.parse().ok()).collect()
+}
+
+#[test]
+fn printed_parts_add_up_to_the_time() {
+    let cases = [("vector_add", "", &["T=1024,C=4,V=4"][..]), ("direct_1d", "N=4096", &["T=256,M=On"])];
+    for (name, sizes, schedules) in cases {
+        let page = explained(name, sizes, schedules, None).expect("a legal schedule");
+        let (text, site) = (text::text(&page), &page.sites[0]);
+        let (parts, launch) = (micros(&text, "adds up"), micros(&text, "launch "));
+        assert!((parts.iter().sum::<f64>() - launch[0]).abs() < 0.025 && parts.len() == 3, "{name}: {parts:?} {launch:?}");
+        let launches: f64 = site.launches.iter().map(|l| l.predicted.seconds * 1e6).sum();
+        assert!((site.first_us - 1.0).abs() < 1e-9 && (launches + site.first_us - site.us).abs() < 1e-6, "{name}: {launches} {}", site.us);
+        assert!(text.contains("1.00 us of that is for the call's beginning"), "{text}");
+    }
+    let page = explained("softmax", "N=2_000_000", &["T=4096,C=16,V=4,G=1", "T=2048,C=8,V=4"], None).expect("legal schedules");
+    assert_eq!(page.sites.iter().map(|s| s.first_us.round()).collect::<Vec<_>>(), [1.0, 0.0], "one site begins the call");
+}
+
+#[test]
+fn calls_of_almost_nothing_read_well() {
+    let none = text::text(&explained("vector_add", "N=0", &["T=1024"], None).expect("legal"));
+    assert!(
+        none.contains("none: at these sizes there is nothing to do") && !none.contains("idle") && !none.contains("occupancy"),
+        "{none}"
+    );
+    for sizes in ["N=1", "N=10"] {
+        let one = text::text(&explained("vector_add", sizes, &["T=1024,C=8,V=4"], None).expect("legal"));
+        for nonsense in
+            ["x the floor", "here bandwidth is", "1 requests", "1 blocks", " 0 of blocks", "saturate the memory", "idle", "0.00 us"]
+        {
+            assert!(!one.contains(nonsense), "{nonsense}: {one}");
+        }
+        assert!(one.contains("try next       no rule has anything to say"), "{one}");
+    }
+}
+
+#[test]
+fn waits_beside_barriers_of_the_block_are_told() {
+    let text = text::text(&explained("gemm", "M=512,N=512,K=512", &[&wgmma()], None).expect("legal"));
+    let barriers: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("  barriers")).take(2).collect();
+    assert!(barriers[0].ends_with(" of the whole block") && barriers[1].contains("phases of mbarriers"), "{text}");
+    let plain = text::text(&explained("vector_add", "N=4096", &["T=1024"], None).expect("legal"));
+    assert!(plain.contains("0 of the whole block") && !plain.contains("mbarriers"), "{plain}");
+}
+
+/// A product of warp groups whose tiles are copied by tensor maps.
+fn wgmma() -> String {
+    "BM=64,BN=128,BK=128,TM=8,TN=8,V=8,U=Wgmma,W=4,O=Shared,S=4,P=Tensor,X=1,Z=1,Y=1,Q=1".to_string()
+}
+
     let page = explained("matrix_addition", "N=512", &[""], Some(&store)).expect("legal");
     let tuning = &page.sites[0].tuning;
     assert_eq!((tuning.device.as_deref(), tuning.predicted, tuning.of_other_code), (Some("NVIDIA H200"), false, 0));
@@ -155,6 +209,11 @@ fn trials_are_explained_knob_by_knob() {
     assert_eq!(interaction.knobs.map(|k| tuning.knobs[k].as_str()), ["C", "V"]);
     assert!(tuning.effects.rejected.iter().any(|r| r.reason.starts_with("no room for") && r.count > 1), "{:?}", tuning.effects.rejected);
     shown("trials", &text::text(&page));
+    // A pass reads and writes all keys, a million of four bytes.
+    let pass = page.sites.iter().find(|site| site.site == "radix_pass").expect("the first pass");
+    let counts = pass.launches[0].counts.as_ref().expect("counted");
+    assert!(counts.each_first && counts.unique.iter().all(|bytes| (4e6..5e6).contains(bytes)), "{:?}", counts.unique);
+    assert!(text.contains("blocks draw numbers by an atomic: each is counted as if it came first"), "{text}");
     std::fs::remove_dir_all(folder).expect("its own folder");
 }
 

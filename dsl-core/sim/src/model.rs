@@ -158,6 +158,10 @@ impl Bottleneck {
 pub struct Prediction {
     /// Seconds, the launch included; infinite if the kernel can't run.
     pub seconds: f64,
+    /// Those of the launch itself, and of copies in front of it.
+    pub front: f64,
+    /// Those of the first blocks' loads and the last ones' stores, and by which the last block takes longer: nothing overlaps with these.
+    pub ends: f64,
     /// Resident blocks.
     pub occupancy: Occupancy,
     /// What bounds the kernel.
@@ -253,7 +257,18 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
     if occupancy.blocks == 0 {
         let (seconds, bottleneck) = (f64::INFINITY, Bottleneck::Resources);
         let bounds = [(0.0, Bottleneck::Resources); Bottleneck::BOUNDS];
-        return Prediction { seconds, occupancy, bottleneck, bytes_in_flight: 0.0, bandwidth_share: 0.0, beside: 0.0, bounds, waves: 0.0 };
+        return Prediction {
+            seconds,
+            front: 0.0,
+            ends: 0.0,
+            occupancy,
+            bottleneck,
+            bytes_in_flight: 0.0,
+            bandwidth_share: 0.0,
+            beside: 0.0,
+            bounds,
+            waves: 0.0,
+        };
     }
     let multiprocessors = f64::from(target.multiprocessors);
     let grid = launch.grid.max(1) as f64;
@@ -312,19 +327,19 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
         bounds.into_iter().fold((0.0, Bottleneck::Launch), |best, next| if next.0 > best.0 * 1.000_001 { next } else { best });
     let throughput = bounds.iter().filter(|b| b.1 != Bottleneck::Latency).map(|b| b.0).fold(0.0, f64::max);
     let efficiency = wave_efficiency(grid, slots, bottleneck);
-    let busy_seconds = match work.chain {
-        0.0 => longest / efficiency,
+    let (overlapped, ends) = match work.chain {
+        0.0 => (longest / efficiency, 0.0),
         // Where both take about as long neither hides the other well: a loaded memory answers later.
-        chain => (throughput / efficiency).hypot(latency) + (CHAIN_ALONE * chain + work.behind) / target.clock,
+        chain => ((throughput / efficiency).hypot(latency), (CHAIN_ALONE * chain + work.behind) / target.clock),
     };
     let front = target.launch + COPY * work.constant_copies;
-    let seconds = busy_seconds + front;
+    let seconds = overlapped + ends + front;
     if longest < front {
         bottleneck = Bottleneck::Launch;
     }
     // Of the two units of plain arithmetic only the busier one counts here.
     let beside = bounds.iter().map(|(time, _)| time).sum::<f64>() - floats.min(special) - longest;
-    Prediction { seconds, occupancy, bottleneck, bytes_in_flight, bandwidth_share, beside, bounds, waves: grid / slots }
+    Prediction { seconds, front, ends, occupancy, bottleneck, bytes_in_flight, bandwidth_share, beside, bounds, waves: grid / slots }
 }
 
 /// Clocks of one multiprocessor for all matrix instructions.

@@ -122,7 +122,7 @@ fn as_json(page: &Page, site: &SitePage) -> Value {
         "name": page.name, "sizes": page.sizes, "target": page.target.name, "arch": page.target.arch,
         "floor_us": floor.seconds * 1e6, "floor_bound": floor.bound.to_string(),
         "program_us": page.predicted.map(|p| p.us), "site": site.site, "kernel": site.kernel, "schedule": site.schedule, "from": site.from,
-        "launches": site.count, "predicted_us": site.us, "basis": site.basis.name(), "uncounted": site.uncounted,
+        "launches": site.count, "predicted_us": site.us, "first_launch_us": site.first_us, "basis": site.basis.name(), "uncounted": site.uncounted,
         "measured": measured, "machine_code": site.verdict, "numbers": site.launches.iter().map(numbers_json).collect::<Vec<_>>(),
         "try": tips.collect::<Vec<_>>(), "tuning": tuning_json(site),
     })
@@ -134,7 +134,8 @@ pub(super) fn numbers_json(n: &Numbers) -> Value {
     let fits: Map<String, Value> = n.fits.iter().map(|(blocks, limit)| (limit.name().into(), json!(blocks))).collect();
     json!({
         "function": n.function, "grid": n.grid, "block": n.block, "predicted_us": p.seconds * 1e6, "bound_by": Bottleneck::name(p.bottleneck),
-        "bounds_us": bounds, "registers": r.registers, "shared_bytes": r.shared, "spilled_bytes": r.spills,
+        "bounds_us": bounds, "launch_us": p.front * 1e6, "ends_us": p.ends * 1e6,
+        "registers": r.registers, "shared_bytes": r.shared, "spilled_bytes": r.spills, "resources_are_a_guess": n.is_guess,
         "blocks_per_multiprocessor": p.occupancy.blocks, "occupancy": p.occupancy.fraction, "limited_by": p.occupancy.limit.name(),
         "blocks_that_fit": fits, "waves": p.waves, "bytes_in_flight": p.bytes_in_flight.is_finite().then_some(p.bytes_in_flight),
         "bytes_in_flight_needed": n.needed_in_flight, "counts": n.counts.as_ref().map(counts_json),
@@ -149,6 +150,7 @@ fn counts_json(c: &Counts) -> Value {
     let mix: Map<String, Value> = c.mix.iter().map(|(class, n)| (super::counters::class_name(*class).into(), json!(n))).collect();
     json!({
         "global": global, "shared": shared, "instructions": mix, "barriers_per_block": c.barriers, "chain_clocks": c.chain,
+        "named_barriers_per_warp": c.named_barriers, "phase_waits_per_warp": c.phase_waits, "each_block_counted_as_first": c.each_first,
         "unique_read_bytes": c.unique[0], "unique_written_bytes": c.unique[1], "matrix_multiply_adds": c.matrix,
         "constant_loads": c.constants,
     })

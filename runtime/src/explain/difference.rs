@@ -126,7 +126,7 @@ impl Row {
 /// The numbers of one launch under both schedules; nothing where a schedule has no such launch.
 pub fn rows(a: Option<&Numbers>, b: Option<&Numbers>) -> Vec<Row> {
     type Of = fn(&Numbers) -> Option<f64>;
-    let all: [(&'static str, Unit, Of); 22] = [
+    let all: [(&'static str, Unit, Of); 24] = [
         ("predicted time", Unit::Us, |n| Some(n.predicted.seconds * 1e6)),
         ("blocks", Unit::Count, |n| Some(n.grid as f64)),
         ("threads per block", Unit::Count, |n| Some(f64::from(n.block))),
@@ -148,6 +148,8 @@ pub fn rows(a: Option<&Numbers>, b: Option<&Numbers>) -> Vec<Row> {
         ("bank conflicts", Unit::Count, |n| Some(n.counts.as_ref()?.shared.iter().map(|s| s.conflicts).sum())),
         ("loads of constants", Unit::Count, |n| Some(n.counts.as_ref()?.constants)),
         ("barriers per block", Unit::Plain, |n| Some(n.counts.as_ref()?.barriers)),
+        ("barriers of some warps, each", Unit::Plain, |n| Some(n.counts.as_ref()?.named_barriers)),
+        ("phases that a warp waits for", Unit::Plain, |n| Some(n.counts.as_ref()?.phase_waits)),
         ("chain of a block, clocks", Unit::Count, |n| Some(n.counts.as_ref()?.chain.round())),
     ];
     let row = |(what, unit, of): (&'static str, Unit, Of)| Row { what, unit, a: a.and_then(of), b: b.and_then(of) };

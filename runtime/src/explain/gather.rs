@@ -141,6 +141,7 @@ fn site(at: &At) -> Result<SitePage, String> {
         from: at.way[at.launch.site].1,
         count: at.launch.count,
         us: explained.us,
+        first_us: explained.first_us,
         basis: explained.basis,
         uncounted: explained.uncounted.clone(),
         measured: measured(at, stored.as_ref()),

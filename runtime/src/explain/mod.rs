@@ -58,13 +58,15 @@ pub struct SitePage {
     /// Predicted microseconds of all its launches, and how they came to be.
     pub us: f64,
     pub basis: Basis,
+    /// Those of them that a call's first launch takes longer than others; 0 where another site begins the call.
+    pub first_us: f64,
     /// Why its launches could not be counted.
     pub uncounted: Option<String>,
     /// Times that were measured of this schedule.
     pub measured: Vec<Measured>,
     /// The verdict on its cubin; nothing where there is none: its registers are a guess then.
     pub verdict: Option<String>,
-    /// Its launches, one behind the other.
+    /// Its launches, one behind the other; none where there is nothing to do at these sizes.
     pub launches: Vec<Numbers>,
     /// What to try.
     pub tips: Vec<Tip>,

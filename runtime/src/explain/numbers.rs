@@ -16,12 +16,12 @@ pub struct Numbers {
     pub block: u32,
     /// What a thread and a block occupy.
     pub resources: model::Resources,
+    /// No machine code was made: registers and spills are a guess.
+    pub is_guess: bool,
     /// Blocks that each limit lets a multiprocessor hold.
     pub fits: [(u32, Limit); 4],
     /// The model's word.
     pub predicted: model::Prediction,
-    /// Seconds of the launch itself, whatever it does.
-    pub launch_seconds: f64,
     /// Bytes that each multiprocessor must have in flight, so that the memory is never idle: its bandwidth × its latency (Little's law).
     pub needed_in_flight: f64,
     /// What the launch does; nothing where that could not be counted.
@@ -42,8 +42,11 @@ pub struct Counts {
     pub constants: f64,
     /// Instructions of warps by class, without moves that compiled code has none of; the most frequent class first.
     pub mix: Vec<(Class, f64)>,
-    /// Barriers of the whole block that a block passes, on average.
+    /// Barriers of the whole block (`__syncthreads`) that a block passes, on average.
     pub barriers: f64,
+    /// Barriers of some of a block's warps (`bar.sync` by number) and phases of mbarriers that a warp waits for, on average.
+    pub named_barriers: f64,
+    pub phase_waits: f64,
     /// Clocks of a block's longest chain of dependent operations, on average.
     pub chain: f64,
     /// Bytes of distinct sectors that are read, and written.
@@ -52,24 +55,26 @@ pub struct Counts {
     pub atomic_operations: f64,
     /// Multiply-adds of matrix instructions.
     pub matrix: f64,
+    /// Blocks draw numbers from a tensor, and each was counted as if it came first.
+    pub each_first: bool,
 }
 
 impl Numbers {
     /// Of the launches of a schedule.
     pub fn of(explained: &Explained, target: &Target) -> Vec<Numbers> {
-        explained.launches.iter().map(|launch| Numbers::one(launch, &explained.resources, target)).collect()
+        explained.launches.iter().map(|launch| Numbers::one(launch, explained, target)).collect()
     }
 
-    fn one(predicted: &Predicted, resources: &model::Resources, target: &Target) -> Numbers {
-        let launch = &predicted.launch;
+    fn one(predicted: &Predicted, explained: &Explained, target: &Target) -> Numbers {
+        let (launch, resources) = (&predicted.launch, &explained.resources);
         Numbers {
             function: predicted.function.clone(),
             grid: launch.grid,
             block: launch.block,
             resources: *resources,
+            is_guess: explained.compiled.as_ref().is_none_or(|compiled| compiled.resources.is_none()),
             fits: model::fits(target, launch, resources),
             predicted: predicted.model,
-            launch_seconds: target.launch,
             needed_in_flight: f64::from(target.bytes_in_flight),
             counts: predicted.counted.as_ref().map(|c| Counts::of(&c.count, launch)),
         }
@@ -106,6 +111,7 @@ impl Counts {
         mix.retain(|(_, n)| *n > 0.0);
         mix.sort_by(|a, b| b.1.total_cmp(&a.1));
         let grid = launch.grid.max(1) as f64;
+        let warps = grid * f64::from(launch.block.div_ceil(32).max(1));
         Counts {
             loads: count.global_load(),
             stores: count.global_store(),
@@ -114,11 +120,14 @@ impl Counts {
             shared: count.shared(),
             constants: count.constant_loads(),
             mix,
-            barriers: count.block_barriers() / grid / f64::from(launch.block.div_ceil(32).max(1)),
+            barriers: count.block_barriers() / warps,
+            named_barriers: count.named_barriers() / warps,
+            phase_waits: count.phase_waits() / warps,
             chain: count.chain() / grid,
             unique: count.unique_bytes(),
             atomic_operations: count.threads(Class::Atomic),
             matrix: count.matrix().iter().sum(),
+            each_first: count.each_first,
         }
     }
 

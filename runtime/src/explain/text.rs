@@ -2,11 +2,11 @@
 
 use super::numbers::{Counts, Numbers, sectors_per_request};
 use super::tuning_text::tuning;
-use super::units::{amount, bytes, class, counted, flop, kib, percent, plain};
+use super::units::{amount, bytes, class, counted, flop, kib, many, percent, plain, us};
 use super::{Attempt, Page, SitePage, Tip};
 use crate::measure::floor::{Bound, Part};
 use crate::tune::floor::Basis;
-use girih_core::model::{Bottleneck, Limit};
+use girih_core::model::{self, Bottleneck, Limit};
 use std::fmt::Write;
 
 /// The whole page.
@@ -20,8 +20,11 @@ pub fn text(page: &Page) -> String {
     floor(&mut out, page);
     roofline(&mut out, page);
     if let Some(predicted) = &page.predicted {
-        let beside = plain(predicted.us / (page.floor.seconds * 1e6));
-        let floor = if page.floor.seconds > 0.0 { format!(", {beside} x the floor") } else { String::new() };
+        let floor = match page.floor.seconds * 1e6 {
+            0.0 => String::new(),
+            _ if launch_hides_floor(page) => ", mostly launches: the floor is far below them".to_string(),
+            floor => format!(", {} x the floor", plain(predicted.us / floor)),
+        };
         let remark = predicted.remark().map_or(String::new(), |remark| format!(" ({remark})"));
         out.item("predicted", format!("{:.2} us{floor}{remark}", predicted.us));
     }
@@ -56,6 +59,14 @@ impl Lines {
     }
 }
 
+/// Part of a launch below which a floor says nothing of the time.
+const NO_FLOOR: f64 = 0.1;
+
+/// The work is so little that a call's time is that of its launches.
+fn launch_hides_floor(page: &Page) -> bool {
+    page.floor.seconds < NO_FLOOR * page.target.launch
+}
+
 /// What has to move and to be computed, at the rates that count.
 fn floor(out: &mut Lines, page: &Page) {
     let what = |part: &Part| match part.bound {
@@ -70,7 +81,7 @@ fn floor(out: &mut Lines, page: &Page) {
         let alone = if number > 0 { " (hidden behind that)" } else { "" };
         out.item(
             if number == 0 { "floor" } else { "" },
-            format!("{:.2} us: {work} at {rate}/s, {}{alone}", part.seconds() * 1e6, part.bound),
+            format!("{}: {work} at {rate}/s, {}{alone}", us(part.seconds() * 1e6), part.bound),
         );
     }
 }
@@ -79,9 +90,12 @@ fn floor(out: &mut Lines, page: &Page) {
 fn roofline(out: &mut Lines, page: &Page) {
     let (Some(memory), Some(arithmetic)) = page.floor.roofs() else { return };
     let (intensity, ridge) = (arithmetic.amount / memory.amount, arithmetic.rate / memory.rate);
-    let side = if intensity < ridge { "bandwidth" } else { "arithmetic" };
-    let text =
-        format!("{} operations for each byte, and arithmetic is the roof from {} on: here {side} is", plain(intensity), plain(ridge));
+    let side = match intensity < ridge {
+        _ if launch_hides_floor(page) => "the launch takes longer than both",
+        true => "bandwidth is",
+        false => "arithmetic is",
+    };
+    let text = format!("{} operations for each byte, and arithmetic is the roof from {} on: here {side}", plain(intensity), plain(ridge));
     out.item("roofline", text);
 }
 
@@ -90,12 +104,19 @@ fn site(out: &mut Lines, site: &SitePage, several: bool) {
     let name = if several { format!("{}: {}", site.site, site.kernel) } else { site.kernel.clone() };
     out.line(format!("{name}{launches}"));
     out.item("schedule", format!("{} ({})", if site.schedule.is_empty() { "no knobs" } else { &site.schedule }, site.from));
+    if site.launches.is_empty() {
+        out.item("launch", "none: at these sizes there is nothing to do".into());
+        return;
+    }
     let basis = match site.basis {
         Basis::Counted => "counted at the true size",
         Basis::Estimated => "an estimate: something stands for the true data or the true size",
         Basis::Static => "from bytes alone, whatever the schedule",
     };
     out.item("predicted", format!("{:.2} us, {basis}", site.us));
+    if site.first_us > 0.0 {
+        out.item("", format!("{} of that is for the call's beginning: its first launch takes longer than others", us(site.first_us)));
+    }
     if let Some(why) = &site.uncounted {
         out.item("", format!("its launches are not counted: {why}"));
     }
@@ -107,21 +128,22 @@ fn site(out: &mut Lines, site: &SitePage, several: bool) {
         None => out.item("machine code", "none was made: registers and spills below are a guess".into()),
     }
     for launch in &site.launches {
-        numbers(out, launch, site.verdict.is_none());
+        numbers(out, launch);
     }
     tips(out, site);
     tuning(out, &site.tuning);
 }
 
 /// One launch.
-fn numbers(out: &mut Lines, n: &Numbers, is_guess: bool) {
-    let (grid, us) = (counted(n.grid as f64, "block"), n.predicted.seconds * 1e6);
-    out.item("launch", format!("{}: {grid} of {} threads, {us:.2} us predicted", n.function, n.block));
+fn numbers(out: &mut Lines, n: &Numbers) {
+    let (grid, time) = (counted(n.grid as f64, "block"), us(n.predicted.seconds * 1e6));
+    out.item("launch", format!("{}: {grid} of {} threads, {time} predicted", n.function, n.block));
     bounds(out, n);
-    occupancy(out, n, is_guess);
+    occupancy(out, n);
     let predicted = &n.predicted;
     let last = if predicted.waves > 1.0 { format!("; the last one fills {} of its places", percent(n.last_wave())) } else { String::new() };
-    out.item("waves", format!("{} of blocks{last}", plain(predicted.waves)));
+    let waves = if predicted.waves < 0.005 { "< 0.01".to_string() } else { plain(predicted.waves) };
+    out.item("waves", format!("{waves} of blocks{last}"));
     let busy = format!("{} keep the memory busy (Little's law: its bandwidth x its latency)", kib(n.needed_in_flight));
     let in_flight = match predicted.bytes_in_flight {
         flight if flight.is_finite() => format!("{} of loads per multiprocessor; {busy}", kib(flight)),
@@ -143,10 +165,14 @@ fn bounds(out: &mut Lines, n: &Numbers) {
     };
     out.item("bound by", by);
     for (bound, seconds) in bounds {
-        let (share, us) = (percent(seconds / longest), seconds * 1e6);
-        out.item("", format!("{us:>10.2} us {share:>6}  {}", in_words(bound)));
+        let (share, time) = (percent(seconds / longest), us(seconds * 1e6));
+        out.item("", format!("{time:>13} {share:>6}  {}", in_words(bound)));
     }
-    out.item("", format!("{:>10.2} us {:>6}  the launch itself, in front of that", n.launch_seconds * 1e6, ""));
+    let model::Prediction { seconds, front, ends, .. } = n.predicted;
+    let [beside, ends, front] = [seconds - front - ends, ends, front].map(|part| us(part.max(0.0) * 1e6));
+    let before =
+        if n.predicted.ends > 0.0 { format!(" + {ends} of a block's first and last waits, which nothing hides") } else { String::new() };
+    out.item("adds up", format!("{beside} of all these beside each other{before} + {front} of the launch itself"));
 }
 
 /// What a bound is, for a learner.
@@ -163,11 +189,11 @@ pub(crate) fn in_words(bound: Bottleneck) -> &'static str {
     }
 }
 
-fn occupancy(out: &mut Lines, n: &Numbers, is_guess: bool) {
+fn occupancy(out: &mut Lines, n: &Numbers) {
     let (found, resources) = (n.predicted.occupancy, n.resources);
     let shared = kib(f64::from(resources.shared));
     let limit = match found.limit {
-        Limit::Registers => format!("registers ({} per thread)", resources.registers),
+        Limit::Registers => format!("registers ({} per thread{})", resources.registers, if n.is_guess { ", a guess" } else { "" }),
         Limit::Shared => format!("shared memory ({shared} per block)"),
         Limit::Warps => format!("threads ({} per block)", n.block),
         Limit::Blocks => "the number of blocks".to_string(),
@@ -179,8 +205,12 @@ fn occupancy(out: &mut Lines, n: &Numbers, is_guess: bool) {
         Limit::Registers | Limit::Shared | Limit::Warps => format!("{blocks} by {}", limit.name()),
     });
     out.item("", format!("alone, the other limits allow {}", others.collect::<Vec<_>>().join(", ")));
-    let guess = if is_guess { " (a guess)" } else { "" };
-    let spills = if resources.spills > 0 { format!("{} bytes spilled", resources.spills) } else { "nothing spilled".into() };
+    let guess = if n.is_guess { " (a guess)" } else { "" };
+    let spills = match (resources.spills, n.is_guess) {
+        (0, _) => "nothing spilled".to_string(),
+        (bytes, true) => format!("perhaps {bytes} bytes spilled"),
+        (bytes, false) => format!("{bytes} bytes spilled"),
+    };
     out.item("resources", format!("{} registers per thread, {spills}{guess}; {shared} of shared memory per block", resources.registers));
 }
 
@@ -188,24 +218,28 @@ fn counts(out: &mut Lines, counts: &Counts) {
     let mut name = "global memory";
     for (kind, traffic) in counts.global() {
         let (found, least) = sectors_per_request(traffic);
-        let (requests, asked) = (amount(traffic.requests), bytes(traffic.bytes));
+        let (requests, asked) = (many(traffic.requests, "request"), bytes(traffic.bytes));
         // Lanes that load the same bytes need fewer sectors than these bytes fill.
         let least = if found < least { "lanes share some".to_string() } else { format!("{} at least", plain(least)) };
-        out.item(name, format!("{kind}: {requests} requests for {asked}, {} per request ({least})", counted(found, "sector")));
+        out.item(name, format!("{kind}: {requests} for {asked}, {} per request ({least})", counted(found, "sector")));
         name = "";
     }
     let [read, written] = counts.unique.map(bytes);
     out.item(name, format!("distinct sectors: {read} read, {written} written"));
+    if counts.each_first {
+        let text = "blocks draw numbers by an atomic: each is counted as if it came first, without what later ones look up of those before";
+        out.item("", text.into());
+    }
     name = "shared memory";
     for (kind, traffic) in counts.shared() {
-        let (requests, wavefronts) = (amount(traffic.requests), amount(traffic.wavefronts));
+        let (requests, wavefronts) = (many(traffic.requests, "request"), many(traffic.wavefronts, "wavefront"));
         let ideal = amount(traffic.wavefronts - traffic.conflicts);
         let verdict = if traffic.conflicts > 0.0 { format!("{ideal} without bank conflicts") } else { "no bank conflicts".into() };
-        out.item(name, format!("{kind}: {requests} requests, {wavefronts} wavefronts, {verdict}"));
+        out.item(name, format!("{kind}: {requests}, {wavefronts}, {verdict}"));
         name = "";
     }
     if counts.constants > 0.0 {
-        out.item("constant memory", format!("loads: {} requests, of one word for all lanes", amount(counts.constants)));
+        out.item("constant memory", format!("loads: {}, of one word for all lanes", many(counts.constants, "request")));
     }
     let all = counts.instructions();
     let mix: Vec<String> = counts.mix.iter().map(|(kind, n)| format!("{} {}", percent(n / all), class(*kind))).collect();
@@ -213,8 +247,18 @@ fn counts(out: &mut Lines, counts: &Counts) {
     if counts.matrix > 0.0 {
         out.item("", format!("{} multiply-adds of matrix instructions", amount(counts.matrix)));
     }
-    out.item("barriers", format!("{} per block", plain(counts.barriers)));
+    barriers(out, counts);
     out.item("chain", format!("{} clocks of dependent operations in a block, on average", amount(counts.chain.round())));
+}
+
+/// Where warps wait for each other, and for copies.
+fn barriers(out: &mut Lines, counts: &Counts) {
+    out.item("barriers", format!("{} of the whole block", plain(counts.barriers)));
+    let named = (counts.named_barriers, "of some of the block's warps");
+    let phases = (counts.phase_waits, "phases of mbarriers (copies that have arrived, stages that are free)");
+    for (each, what) in [named, phases].into_iter().filter(|(each, _)| *each > 0.0) {
+        out.item("", format!("{} {what}, for a warp on average", plain(each)));
+    }
 }
 
 fn tips(out: &mut Lines, site: &SitePage) {

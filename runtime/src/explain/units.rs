@@ -32,6 +32,18 @@ pub fn counted(x: f64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
+/// So many of something that may be very many: `1 request`, `1.56 M requests`.
+pub fn many(x: f64, noun: &str) -> String {
+    let number = amount(x);
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// Microseconds: `0.47 us`, and `< 0.01 us` where that would be nothing.
+pub fn us(x: f64) -> String {
+    if x > 0.0 && x < 0.005 { "< 0.01 us".to_string() } else { format!("{x:.2} us") }
+}
+
 /// Bytes that move: `300 MB`.
 pub fn bytes(x: f64) -> String {
     scaled(x, ["bytes", "kB", "MB", "GB", "TB"])
@@ -90,6 +102,9 @@ mod tests {
         assert_eq!((flop(66.9e12), flop(1e15)), ("66.9 TFLOP".into(), "1000 TFLOP".into()));
         let of = |x: f64| counted(x, "block");
         assert_eq!([1.0, 0.999, 132.0, 0.5, 250_000.0].map(of), ["1 block", "1 block", "132 blocks", "0.5 blocks", "250000 blocks"]);
+        let of = |x: f64| many(x, "request");
+        assert_eq!([1.0, 2.0, 1.5625e6].map(of), ["1 request", "2 requests", "1.56 M requests"]);
+        assert_eq!([0.0, 0.000003, 0.005, 3.914].map(us), ["0.00 us", "< 0.01 us", "0.01 us", "3.91 us"]);
         assert_eq!([1.0, 0.054, 0.004, 0.0001].map(percent), ["100 %", "5 %", "0.4 %", "< 0.1 %"]);
     }
 }

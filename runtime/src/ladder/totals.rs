@@ -127,7 +127,7 @@ impl Totals {
     /// Microseconds that a resource takes by itself in all launches.
     pub fn bound_us(&self, bound: Bottleneck) -> f64 {
         let of = |n: &Numbers| match bound {
-            Bottleneck::Launch => n.launch_seconds,
+            Bottleneck::Launch => n.predicted.front,
             _ => n.predicted.bounds.iter().filter(|(_, b)| *b == bound).map(|(s, _)| *s).fold(0.0, f64::max),
         };
         self.launches.iter().map(of).sum::<f64>() * 1e6

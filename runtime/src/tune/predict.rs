@@ -140,8 +140,12 @@ impl<'a> Prediction<'a> {
 
     /// Microseconds of all launches of the site.
     fn us(&self, one: &model::Prediction) -> f64 {
-        let start = if self.starts_the_call() { model::FIRST_LAUNCH } else { 0.0 };
-        (one.seconds * self.launch.count as f64 + start) * 1e6
+        (one.seconds * self.launch.count as f64 + self.start()) * 1e6
+    }
+
+    /// Seconds by which a call's first launch takes longer, where the site begins the call.
+    fn start(&self) -> f64 {
+        if self.starts_the_call() { model::FIRST_LAUNCH } else { 0.0 }
     }
 
     /// Whether the site stands for a call's beginning: one of those that are launched does.

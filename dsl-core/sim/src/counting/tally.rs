@@ -24,9 +24,11 @@ pub(super) const BARRIERS: usize = HALF + 4;
 pub(super) const CHAIN: usize = HALF + 5;
 pub(super) const LINES: usize = HALF + 6;
 pub(super) const PASSED: usize = HALF + 7;
-/// Two for each parameter: bytes of distinct sectors read and written.
 pub(super) const GROUPS: usize = HALF + 9;
-pub(super) const UNIQUE: usize = HALF + 10;
+pub(super) const NAMED: usize = HALF + 10;
+pub(super) const PHASES: usize = HALF + 11;
+/// Two for each parameter: bytes of distinct sectors read and written.
+pub(super) const UNIQUE: usize = HALF + 12;
 
 /// What a launch does.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,6 +42,8 @@ pub struct Count {
     pub blocks: usize,
     /// Something was not known that decides addresses or control: contents of memory, or who comes last.
     pub guessed: bool,
+    /// Blocks take a number by an atomic on a tensor, and what they do depends on it: each was run as if it came first.
+    pub each_first: bool,
 }
 
 /// Traffic of one kind.
@@ -66,7 +70,7 @@ pub struct CountedShared {
 
 impl Count {
     pub(super) fn zero(params: usize) -> Count {
-        Count { numbers: vec![0.0; UNIQUE + 2 * params], longest: 0.0, behind: 0.0, blocks: 0, guessed: false }
+        Count { numbers: vec![0.0; UNIQUE + 2 * params], longest: 0.0, behind: 0.0, blocks: 0, guessed: false, each_first: false }
     }
 
     /// Adds so many times another one's numbers.
@@ -76,6 +80,7 @@ impl Count {
         }
         self.longest = self.longest.max(other.longest);
         self.guessed |= other.guessed;
+        self.each_first |= other.each_first;
     }
 
     fn traffic(&self, at: usize) -> CountedTraffic {
@@ -147,6 +152,14 @@ impl Count {
     /// Barriers of the whole block, per warp that arrives.
     pub fn block_barriers(&self) -> f64 {
         self.numbers[BARRIERS]
+    }
+    /// Barriers at which some of a block's warps meet, per warp that arrives.
+    pub fn named_barriers(&self) -> f64 {
+        self.numbers[NAMED]
+    }
+    /// Waits for a phase of an mbarrier, per warp that waits.
+    pub fn phase_waits(&self) -> f64 {
+        self.numbers[PHASES]
     }
     /// Clocks of the longest chain of dependent operations, added up over all blocks.
     pub fn chain(&self) -> f64 {

@@ -4,7 +4,7 @@ use super::{Contents, Count, CountArg, Slice, Uncounted};
 use crate::tests::build::*;
 use crate::{Class, Program};
 use girih_ir::simt::{Barrier, Expr, Kernel, Place, Special, Stmt};
-use girih_ir::types::{BinaryOp, DType, Literal, MemoryOrder, Scope};
+use girih_ir::types::{AtomicOp, BinaryOp, DType, Literal, MemoryOrder, Scope};
 
 fn count(program: &Program, grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
     super::count((program, &Slice::of(program)), grid, args, contents, fuel)
@@ -384,6 +384,50 @@ fn who_copies_for_others_is_beside_them() {
     };
     let (alone, beside) = (chain(false), chain(true));
     assert!(beside >= alone && beside < alone + 1500.0, "{beside} and {alone}: the first copy is waited for");
+}
+
+/// Barriers of the block, those of some of its warps, and waits for copies are told apart.
+#[test]
+fn each_kind_of_barrier_is_counted() {
+    let mut k = Build::new(64);
+    let full = k.array("full", DType::U64, 4);
+    let i = k.var("i", DType::I32, None);
+    k.push(Stmt::Barrier(Barrier::Block));
+    let body = vec![
+        Stmt::Barrier(Barrier::Named { id: 1, threads: 64 }),
+        Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0) },
+        Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0) },
+    ];
+    k.push(Stmt::For { var: i, start: int(0), end: int(10), step: int(1), unroll: false, body });
+    let c = count(&Program::decode(&k.done()), 3, &[], &(), 100_000).expect("a small launch");
+    // Three blocks of two warps.
+    assert_eq!((c.block_barriers(), c.named_barriers(), c.phase_waits()), (6.0, 60.0, 120.0));
+}
+
+/// Blocks that take their tiles by numbers of a tensor are run as if each came first: that they touch the same says nothing.
+#[test]
+fn blocks_that_draw_their_numbers_touch_tiles_of_their_own() {
+    let bytes = 100 * 128;
+    let mut k = Build::new(32);
+    let (x, y, tickets) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true), k.pointer("tickets", DType::I32, true));
+    let thread = k.special(Special::Thread);
+    let mine = k.declare("mine", DType::I32, None);
+    k.push(Stmt::Atomic {
+        result: Some(mine),
+        op: AtomicOp::Add,
+        place: of(DType::I32, global(tickets, int(0))),
+        value: int(1),
+        expected: None,
+        predicate: Some(equal(thread.clone(), int(0))),
+        scope: Scope::Device,
+        order: MemoryOrder::Relaxed,
+    });
+    let at = k.bind("at", add(mul(Expr::Var(mine), int(32)), thread));
+    k.push(store(global(y, at.clone()), load(global(x, at))));
+    let args = [bytes, bytes, 4].map(|bytes| CountArg::Pointer { offset: 0, bytes });
+    let c = count(&Program::decode(&k.done()), 100, &args, &(), 100_000).expect("a small launch");
+    assert!(c.each_first);
+    assert_eq!((c.unique(x), c.unique(y), c.unique(tickets)), ([12_800.0, 0.0], [0.0, 12_800.0], [32.0, 32.0]));
 }
 
 /// Loops in loops in loops, of which even few turns are more than there is fuel for.

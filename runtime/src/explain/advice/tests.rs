@@ -1,7 +1,8 @@
 //! Rules fire where they must, and not where they must not.
 
+use super::super::numbers::Counts;
 use super::*;
-use girih_core::model::{Launch, Resources, Work, fits, predict};
+use girih_core::model::{Bottleneck, Launch, Limit, Resources, Work, fits, predict};
 use girih_core::sim::Class;
 use girih_core::sim::counting::{CountedShared, CountedTraffic};
 
@@ -43,6 +44,7 @@ struct Made {
     work: Work,
     launch: Launch,
     resources: Resources,
+    is_guess: bool,
     counts: Counts,
 }
 
@@ -67,13 +69,16 @@ fn made(bytes: f64) -> Made {
         constants: 0.0,
         mix: vec![(Class::Memory, 100.0), (Class::Integer, 50.0)],
         barriers: 0.0,
+        named_barriers: 0.0,
+        phase_waits: 0.0,
         chain: 2000.0,
         unique: [bytes / 2.0; 2],
         atomic_operations: 0.0,
         matrix: 0.0,
+        each_first: false,
     };
     let launch = Launch { grid: 10_000, block: 256, stages: 1 };
-    Made { work, launch, resources: Resources { registers: 32, shared: 0, spills: 0 }, counts }
+    Made { work, launch, resources: Resources { registers: 32, shared: 0, spills: 0 }, is_guess: false, counts }
 }
 
 impl Made {
@@ -86,7 +91,7 @@ impl Made {
             resources: self.resources,
             fits: fits(target, &self.launch, &self.resources),
             predicted: predict(&self.work, &self.launch, &self.resources, target),
-            launch_seconds: target.launch,
+            is_guess: self.is_guess,
             needed_in_flight: f64::from(target.bytes_in_flight),
             counts: Some(self.counts.clone()),
         }
@@ -157,6 +162,44 @@ fn spills_are_told_first() {
     let told = &m.advice()[0];
     assert!(told.rule == "spills" && told.why.contains("48 bytes"), "{told:?}");
     assert_eq!(settings(told), ["C=1", "Q=1", "S=1", "T=256"]);
+}
+
+#[test]
+fn guesses_are_called_so_and_come_last() {
+    let mut m = made(3e8);
+    (m.resources.spills, m.is_guess, m.work.chain, m.counts.matrix) = (48, true, 40_000.0, 1.0);
+    m.resources.registers = 168;
+    let told = m.advice();
+    let rules: Vec<&str> = told.iter().map(|a| a.rule).collect();
+    assert_eq!(rules, ["bytes in flight", "chain", "spills", "occupancy"]);
+    assert!(told[2].why.contains("may spill") && told[2].why.contains("by a guess 48 bytes"), "{}", told[2].why);
+    assert!(told[3].why.contains("(168 per thread, by a guess)"), "{}", told[3].why);
+    m.is_guess = false;
+    assert_eq!(m.rules()[..2], ["spills", "occupancy"]);
+}
+
+/// A block or two that load, compute and store once: there is nothing to keep in flight, no lane is narrow, and nobody to make room for.
+#[test]
+fn calls_of_almost_nothing_get_no_advice_that_cannot_help() {
+    let mut m = made(96.0);
+    m.counts.loads = CountedTraffic { requests: 4.0, sectors: 6.0, bytes: 80.0 };
+    m.counts.stores = CountedTraffic { requests: 1.0, sectors: 1.0, bytes: 4.0 };
+    m.launch.grid = 1;
+    (m.work.chain, m.counts.chain, m.resources.registers, m.counts.matrix) = (827.0, 827.0, 168, 1.0);
+    assert_eq!(m.rules(), ["launches"]);
+    // A chain that is longer can be made shorter, also by more blocks.
+    (m.work.chain, m.counts.chain) = (8000.0, 8000.0);
+    assert_eq!(m.rules(), ["idle multiprocessors", "chain"]);
+    assert!(m.of("idle multiprocessors").why.starts_with("1 block leaves 131 of 132 multiprocessors idle"));
+    assert!(m.of("chain").why.contains("8000 clocks, 0 barriers among them"));
+}
+
+#[test]
+fn lanes_that_move_nothing_are_not_narrow() {
+    let mut m = made(3e8);
+    // One lane of each warp stores 4 bytes.
+    m.counts.stores = CountedTraffic { requests: 1e6, sectors: 1e6, bytes: 4e6 };
+    assert!(!m.rules().contains(&"narrow accesses"), "{:?}", m.advice());
 }
 
 #[test]

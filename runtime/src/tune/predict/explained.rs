@@ -1,6 +1,6 @@
 //! All that the prediction of one schedule rests on: its launches one by one, what each does, and what the compiler makes of them.
 
-use super::super::counted::{Counted, FUEL, NotCounted};
+use super::super::counted::{Counted, FUEL};
 use super::super::floor::Basis;
 use super::{Prediction, arguments, guessed};
 use crate::compile::{Compiled, Output, compile};
@@ -24,10 +24,13 @@ pub struct Predicted {
 /// The launches of a site under a schedule.
 #[derive(Clone, Debug)]
 pub struct Explained {
-    /// The launches of one call of the kernel, which are several where a second one combines what blocks have left.
+    /// The launches of one call of the kernel, which are several where a second one combines what blocks have left, and none where there is
+    /// nothing to do.
     pub launches: Vec<Predicted>,
     /// Microseconds of all launches of the site.
     pub us: f64,
+    /// Those of them that a call's first launch takes longer than others; 0 where another site begins the call.
+    pub first_us: f64,
     /// How they came to be.
     pub basis: Basis,
     /// Why the launches could not be counted.
@@ -49,8 +52,9 @@ impl Prediction<'_> {
         let known = compiled.as_ref().and_then(Prediction::resources_of);
         let resources = known.unwrap_or_else(|| guessed(&simt));
         let explained = |launches: Vec<Predicted>, basis, uncounted| {
-            let one = whole(&launches);
-            Explained { us: self.us(&one), launches, basis, uncounted, resources, compiled: compiled.clone() }
+            let us = whole(&launches).map_or(0.0, |one| self.us(&one));
+            let first_us = if launches.is_empty() { 0.0 } else { self.start() * 1e6 };
+            Explained { us, first_us, launches, basis, uncounted, resources, compiled: compiled.clone() }
         };
         match self.counted_launches(&simt, known, FUEL) {
             Ok(found) => {
@@ -63,13 +67,13 @@ impl Prediction<'_> {
                 });
                 Ok(explained(launches.collect(), basis, None))
             }
-            Err(why) => {
+            Err(None) => Ok(explained(Vec::new(), Basis::Counted, None)),
+            Err(Some(why)) => {
                 let (model, basis) = self.predict_uncounted(&simt, schedule, known);
                 let grid = simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64).max(0) as u64;
                 let launch = model::Launch { grid, block: simt.launch.block, stages: 1 };
                 let only = Predicted { function: function_name(&simt), launch, counted: None, model };
-                let why = why.map_or("nothing is launched at these sizes".to_string(), |why: NotCounted| why.to_string());
-                Ok(explained(vec![only], basis, Some(why)))
+                Ok(explained(vec![only], basis, Some(why.to_string())))
             }
         }
     }
@@ -93,12 +97,11 @@ impl Prediction<'_> {
     }
 }
 
-/// Launches one behind the other as one: what bounds the first stands for all.
-fn whole(launches: &[Predicted]) -> model::Prediction {
-    let mut first = launches[0].model;
-    for next in &launches[1..] {
-        first.seconds += next.model.seconds;
-        first.beside += next.model.beside;
-    }
-    first
+/// Launches one behind the other as one: what bounds the first stands for all. Nothing of no launch.
+fn whole(launches: &[Predicted]) -> Option<model::Prediction> {
+    launches.iter().map(|launch| launch.model).reduce(|mut first, next| {
+        first.seconds += next.seconds;
+        first.beside += next.beside;
+        first
+    })
 }

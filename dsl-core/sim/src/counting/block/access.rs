@@ -255,8 +255,8 @@ impl Machine<'_> {
         let (lanes, addresses, at) = self.accessed(warp, &step.access, std::iter::once(step.value).chain(step.expected));
         let size = place.dtype.size();
         let takes = self.touch(warp, place.space, &addresses, lanes, size as u32, Traffic::Atomic);
+        let global = matches!(place.space, Space::Global(_));
         if let Some(result) = step.result {
-            let global = matches!(place.space, Space::Global(_));
             warp.ready[result as usize] = at + if global { latency::CACHE } else { takes };
         }
         if !carried_out {
@@ -266,6 +266,8 @@ impl Machine<'_> {
             Space::Global(p) if matches!(self.program.kernel.params[p].kind, ParamKind::Workspace { .. }) => Some(self.ticket(p, size)),
             _ => None,
         };
+        // Nobody has added before.
+        self.count.each_first |= global && ticket.is_none() && step.op == AtomicOp::Add && step.result.is_some();
         let (values, mut old) = (*warp.reg(step.value), [0; 32]);
         let expected = step.expected.map(|e| *warp.reg(e));
         for lane in active_lanes(lanes) {

@@ -42,7 +42,7 @@ impl Machine<'_> {
                 Op::If { .. } | Op::Else { .. } | Op::EndIf | Op::Loop | Op::LoopTest { .. } | Op::Jump { .. } => {
                     self.control(warp, op, pc)
                 }
-                // Which group multiplies first is not counted.
+                // Which group multiplies first is not known.
                 Op::Barrier(Barrier::Warp | Barrier::AwaitTurn { .. } | Barrier::PassTurn { .. }) => drop(warp.issue([])),
                 Op::Barrier(barrier) => {
                     let wide = match barrier {
@@ -51,7 +51,11 @@ impl Machine<'_> {
                         _ => 0.0,
                     };
                     warp.wait_until(warp.now() + wide);
-                    self.count.numbers[tally::BARRIERS] += if *barrier == Barrier::Block { warp.weight } else { 0.0 };
+                    match barrier {
+                        Barrier::Block => self.count.numbers[tally::BARRIERS] += warp.weight,
+                        Barrier::Named { .. } | Barrier::Slice { .. } => self.count.numbers[tally::NAMED] += warp.weight,
+                        _ => {}
+                    }
                     return Ok(());
                 }
                 Op::End => {
@@ -103,7 +107,10 @@ impl Machine<'_> {
                 }
                 // What frees a stage is not waited for: its copies are issued as if there were enough of them.
                 Op::MbarrierInit { .. } | Op::MbarrierArrive { .. } => drop(warp.issue([])),
-                Op::MbarrierWait { barrier, .. } => self.await_phase(warp, barrier),
+                Op::MbarrierWait { barrier, .. } => {
+                    self.count.numbers[tally::PHASES] += warp.weight;
+                    self.await_phase(warp, barrier);
+                }
                 Op::Mma(step) => {
                     let atom = &step.atom;
                     let reads = [(&step.a, Operand::A), (&step.b, Operand::B), (&step.c, Operand::Accumulator)];
