@@ -4,8 +4,10 @@ use girih::challenge::Sizes;
 use girih::explain::difference::{Side, sides, table, unified};
 use girih::explain::gather::{Options, page};
 use girih::explain::{Page, text};
+use girih::store::provenance::{Provenance, told};
 use girih::store::winners::kernel_path;
-use girih::store::{Status, Store, Trial, TrialKey};
+use girih::store::{Elected, Status, Store, Trial, TrialKey};
+use girih::subject::schedules::schedules;
 use girih::subject::{Subject, names};
 use girih::tune::code;
 use girih::tune::floor::Basis;
@@ -60,21 +62,29 @@ fn store(name: &str) -> (Store, PathBuf) {
     (Store::open(&folder.join("tune.sqlite")).expect("a new store"), folder)
 }
 
-/// Stores a trial of each legal schedule of a challenge's only launch, with times that are made up: 10 us, twice that without vectors, which
-/// pay only where a thread has four elements.
-fn tried(store: &Store, name: &str, sizes: &str, code_of: impl Fn(Option<u64>) -> Option<u64>) {
+/// Under what a challenge's only launch is stored.
+fn key(name: &str, sizes: &str) -> TrialKey {
     let (subject, sizes, _) = case(name, sizes, &[""]);
     let launch = launches::at(&subject, &sizes).expect("a call").remove(0);
     let kernel = (launch.kernel.build)().expect("a kernel");
-    let key = TrialKey {
+    TrialKey {
         kernel: kernel_path(&kernel),
         identity: kernel.identity(),
         facts: launch.facts.to_string(),
-        lengths: Some(launch.lengths.clone()),
+        lengths: Some(launch.lengths),
         sizes: sizes.to_string(),
         device: "NVIDIA H200".into(),
         arch: Target::h200().arch.into(),
-    };
+    }
+}
+
+/// Stores a trial of each legal schedule of a challenge's only launch, with times that are made up: 10 us, twice that without vectors, which
+/// pay only where a thread has four elements.
+fn tried(store: &Store, name: &str, sizes: &str, code_of: impl Fn(Option<u64>) -> Option<u64>) {
+    let key = key(name, sizes);
+    let (subject, sizes, _) = case(name, sizes, &[""]);
+    let launch = launches::at(&subject, &sizes).expect("a call").remove(0);
+    let kernel = (launch.kernel.build)().expect("a kernel");
     for (number, schedule) in Space::new(&kernel, &launch.facts, Target::h200()).candidates().enumerate() {
         let [v, c] = ["V", "C"].map(|name| {
             let knob = kernel.knobs.iter().position(|k| k.name == name).expect("a knob");
@@ -135,19 +145,6 @@ fn programs_are_explained_launch_by_launch() {
     shown("softmax", &text::text(&page));
 }
 
-#[test]
-fn kernels_that_data_decide_are_counted_with_what_a_rehearsal_left() {
-    let page = explained("sorting", "", &[], None).expect("legal schedules");
-    let first = &page.sites[0];
-    assert!(first.launches.iter().all(|launch| launch.counts.is_some()) && first.basis == Basis::Estimated);
-    let text = text::text(&page);
-    assert!(text.contains("an estimate: something stands for the true data or the true size"), "{text}");
-}
-
-#[test]
-fn trials_are_explained_knob_by_knob() {
-    let (store, folder) = store("trials");
-    tried(&store, "matrix_addition", "N=512", |code| code);
 /// The numbers that a line of a page has in front of `us`.
 fn micros(text: &str, item: &str) -> Vec<f64> {
     let line = text.lines().find(|l| l.trim_start().starts_with(item)).unwrap_or_else(|| panic!("no {item}: {text}"));
@@ -202,6 +199,24 @@ fn wgmma() -> String {
     "BM=64,BN=128,BK=128,TM=8,TN=8,V=8,U=Wgmma,W=4,O=Shared,S=4,P=Tensor,X=1,Z=1,Y=1,Q=1".to_string()
 }
 
+#[test]
+fn kernels_that_data_decide_are_counted_with_what_a_rehearsal_left() {
+    let page = explained("sorting", "", &[], None).expect("legal schedules");
+    let first = &page.sites[0];
+    assert!(first.launches.iter().all(|launch| launch.counts.is_some()) && first.basis == Basis::Estimated);
+    let text = text::text(&page);
+    assert!(text.contains("an estimate: something stands for the true data or the true size"), "{text}");
+    // A pass reads and writes all keys, a million of four bytes.
+    let pass = page.sites.iter().find(|site| site.site == "radix_pass").expect("the first pass");
+    let counts = pass.launches[0].counts.as_ref().expect("counted");
+    assert!(counts.each_first && counts.unique.iter().all(|bytes| (4e6..5e6).contains(bytes)), "{:?}", counts.unique);
+    assert!(text.contains("blocks draw numbers by an atomic: each is counted as if it came first"), "{text}");
+}
+
+#[test]
+fn trials_are_explained_knob_by_knob() {
+    let (store, folder) = store("trials");
+    tried(&store, "matrix_addition", "N=512", |code| code);
     let page = explained("matrix_addition", "N=512", &[""], Some(&store)).expect("legal");
     let tuning = &page.sites[0].tuning;
     assert_eq!((tuning.device.as_deref(), tuning.predicted, tuning.of_other_code), (Some("NVIDIA H200"), false, 0));
@@ -209,11 +224,6 @@ fn wgmma() -> String {
     assert_eq!(interaction.knobs.map(|k| tuning.knobs[k].as_str()), ["C", "V"]);
     assert!(tuning.effects.rejected.iter().any(|r| r.reason.starts_with("no room for") && r.count > 1), "{:?}", tuning.effects.rejected);
     shown("trials", &text::text(&page));
-    // A pass reads and writes all keys, a million of four bytes.
-    let pass = page.sites.iter().find(|site| site.site == "radix_pass").expect("the first pass");
-    let counts = pass.launches[0].counts.as_ref().expect("counted");
-    assert!(counts.each_first && counts.unique.iter().all(|bytes| (4e6..5e6).contains(bytes)), "{:?}", counts.unique);
-    assert!(text.contains("blocks draw numbers by an atomic: each is counted as if it came first"), "{text}");
     std::fs::remove_dir_all(folder).expect("its own folder");
 }
 
@@ -226,6 +236,36 @@ fn trials_of_other_code_say_nothing() {
     assert!(tuning.of_other_code > 10 && tuning.effects.tried == 0 && page.sites[0].measured.iter().all(|m| !m.source.contains("a trial")));
     let text = text::text(&page);
     assert!(text.contains("are of code that girih makes no more; `autotune tune matrix_addition --size N=512 --target h200"), "{text}");
+    std::fs::remove_dir_all(folder).expect("its own folder");
+}
+
+/// Whoever takes a winner of the store for a call, `explain`, `bench`, `report`, `show` and `export` alike, is told once where it fits no more.
+#[test]
+fn winners_that_were_tuned_elsewhere_are_told_of_once() {
+    let (store, folder) = store("elsewhere");
+    let under = |driver: &str| Provenance { driver: driver.into(), nvrtc: "13.0".into(), ..Provenance::default() };
+    let store = store.making(under("550.54"));
+    let names = ["reverse_array", "matrix_copy"];
+    for name in names {
+        let (_, _, way) = case(name, "", &[""]);
+        let kernel = (names::subject(name).expect("a subject").program.sites()[0].build)().expect("a kernel");
+        store.elect(&Elected { key: key(name, ""), schedule: way[0].0.short(&kernel), median_us: 10.0 }).expect("written");
+    }
+    let taken = |store: &Store, name: &str| {
+        let (subject, sizes, _) = case(name, "", &[""]);
+        let launches = launches::at(&subject, &sizes).expect("a call");
+        let way = schedules(&subject, None, Target::h200(), Some((store, "NVIDIA H200")), &launches).expect("legal");
+        assert_eq!(way[0].2, "tuned here", "{name}");
+    };
+    let of = |name: &str| told().into_iter().filter(|text| text.contains(&format!("::{name}:"))).collect::<Vec<_>>();
+    names.iter().for_each(|name| taken(&store, name));
+    assert_eq!(names.map(|name| of(name).len()), [0, 0], "who does not say where it is used is told nothing");
+    let store = store.read_at(under("570.86"));
+    (0..2).for_each(|_| taken(&store, "reverse_array"));
+    let [only] = &of("reverse_array")[..] else { panic!("{:?}", told()) };
+    assert!(only.contains("its schedule was tuned under driver 550.54 and not 570.86; tuning it again"), "{only}");
+    taken(&store.read_at(under("550.54")), "matrix_copy");
+    assert_eq!(of("matrix_copy"), [""; 0], "it was tuned under what is here");
     std::fs::remove_dir_all(folder).expect("its own folder");
 }
 

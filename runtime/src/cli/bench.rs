@@ -2,7 +2,7 @@
 
 use super::abreast::abreast;
 use super::peers::Torch;
-use super::{acceptance_json, ahead, deviation_json, device, exports, presets, print_json, sweeps};
+use super::{acceptance_json, ahead, deviation_json, device, exports, known, presets, print_json, sweeps};
 use crate::compile::cache::write_atomically;
 use crate::cores::cores;
 use crate::device::Device;
@@ -123,7 +123,7 @@ struct Lane {
 impl Lane {
     fn start(args: &Args) -> Lane {
         let torch = if args.no_torch { Err("left out".to_string()) } else { Torch::start() };
-        Lane { device: Device::cuda(0).map_err(|e| e.to_string()), store: Store::open_default().ok(), torch }
+        Lane { device: Device::cuda(0).map_err(|e| e.to_string()), store: known::store(), torch }
     }
 
     /// A row, and PyTorch's version.
@@ -210,7 +210,7 @@ impl<'a> Log<'a> {
 /// Times or predicts the shapes of a file.
 fn sweep(args: &Args, file: &Path) -> Result<(), String> {
     let entries = sweeps::read(file, &args.names)?;
-    let store = Store::open_default().ok();
+    let store = known::store();
     let device = match measured_or_predicted()? {
         By::Prediction(target) => return sweeps::predict(&entries, target, store.as_ref(), args.json),
         By::Measurement(workers) => workers.gpu.open()?,

@@ -2,7 +2,7 @@
 
 use super::settings::way_at;
 use super::show::Preset;
-use super::{compile_apart, device, parse_time, print_json};
+use super::{compile_apart, device, known, parse_time, print_json};
 use crate::device::cuda::Gpu;
 use crate::explain::gather::{Options, page};
 use crate::explain::knobs::Effects;
@@ -81,7 +81,7 @@ impl Of {
             device::provide_nvrtc();
             compile_apart(self.compile_limit)?;
         }
-        Ok(Setting { sizes, target, here, store: Store::open_default().ok(), cubins: !self.no_compile })
+        Ok(Setting { sizes, target, here, store: known::store(), cubins: !self.no_compile })
     }
 }
 

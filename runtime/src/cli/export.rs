@@ -1,7 +1,7 @@
 //! `export`: `.cu` files for a judge.
 
 use super::show::Preset;
-use super::{device, print_json, settings};
+use super::{device, known, print_json, settings};
 use crate::device::Device;
 use crate::launch::schedule_lookup::tuned_facts;
 use crate::store::Store;
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<(), String> {
 /// The tuner's store, and the name of the GPU here, if that is one of the target's architecture.
 fn tuned_here(target: &Target) -> Option<(Store, String)> {
     let device = Device::cuda(0).ok().filter(|d| d.target().arch == target.arch)?;
-    Some((Store::open_default().ok()?, device.name()))
+    Some((known::store()?, device.name()))
 }
 
 /// The CUDA C++ of a challenge and the schedules it was made with.

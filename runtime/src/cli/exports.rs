@@ -2,7 +2,7 @@
 
 use super::abreast::abreast;
 use super::export::export;
-use super::{ahead, device, print_json};
+use super::{ahead, device, known, print_json};
 use crate::compile::cache::write_atomically;
 use crate::device::Device;
 use crate::measure::bench::Options;
@@ -48,7 +48,7 @@ pub fn run(subjects: &[Subject], asked: &Sizes, rounds: usize, jobs: usize, log:
             }
         }
     };
-    let done = abreast(subjects.len(), jobs, || Store::open_default().ok(), one, told);
+    let done = abreast(subjects.len(), jobs, known::store, one, told);
     let _ = std::fs::remove_dir_all(&folder);
     done?;
     let within = rows.iter().filter(|(.., t)| t.is_within()).count();

@@ -20,6 +20,7 @@ mod explain;
 mod export;
 mod exports;
 mod host;
+mod known;
 mod ladder;
 mod list;
 mod peers;

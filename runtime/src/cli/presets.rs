@@ -1,8 +1,7 @@
 //! `bench --presets`: the rungs of a ladder, one after another.
 
-use super::print_json;
+use super::{known, print_json};
 use crate::measure::rungs::{Climb, climb};
-use crate::store::Store;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::tune::By;
@@ -13,7 +12,7 @@ use serde_json::json;
 /// # Errors
 /// Subjects that could not be timed, with why on stderr.
 pub fn run(subjects: &[Subject], asked: &Sizes, by: &By, rounds: usize, json: bool) -> Result<(), String> {
-    let store = Store::open_default().ok();
+    let store = known::store();
     let mut failures = 0;
     for subject in subjects {
         let climbed = subject.perf_sizes(asked).and_then(|sizes| climb(subject, &sizes, by, store.as_ref(), rounds));

@@ -1,11 +1,10 @@
 //! `show`: a kernel at one schedule, at any level from tile IR to SASS.
 
-use super::{acceptance_json, device, print_json};
+use super::{acceptance_json, device, known, print_json};
 use crate::compile::{Compiled, Output, compile};
 use crate::launch::program_schedule::Joint;
 use crate::launch::schedule_lookup::{self, Origin};
 use crate::measure::acceptance::Acceptance;
-use crate::store::Store;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::subject::names;
@@ -167,7 +166,7 @@ pub fn preset_program(subject: &Subject, asked: &Sizes, target: &Target, preset:
 
 /// The schedule of the whole program, if one is known, and the subject with its variants.
 fn known_program(subject: &Subject, asked: &Sizes, target: &Target) -> (Option<Joint>, Subject) {
-    let store = Store::open_default().ok();
+    let store = known::store();
     let here = measured_or_predicted(target);
     let known = store.as_ref().map(|s| (s, here.as_str()));
     let lengths = AtPerf::at(subject, asked).program;
@@ -182,7 +181,7 @@ pub fn as_launched(
     target: &Target,
     launches: &[Launch],
 ) -> Option<Vec<(Schedule, &'static str)>> {
-    let store = Store::open_default().ok();
+    let store = known::store();
     let here = measured_or_predicted(target);
     let all = schedules::schedules(subject, joint, target, store.as_ref().map(|s| (s, here.as_str())), launches).ok()?;
     Some(all.into_iter().map(|(schedule, _, origin)| (schedule, origin)).collect())
@@ -212,7 +211,7 @@ pub fn schedule(
         Preset::Default => (Schedule::default_of(kernel), Origin::Default.name()),
         _ if own.as_ref().is_some_and(|(s, _)| legal(s)) => own.expect("checked in the guard"),
         _ => {
-            let store = Store::open_default().ok();
+            let store = known::store();
             let here = measured_or_predicted(target);
             let known = store.as_ref().map(|s| (s, here.as_str()));
             let chosen = schedule_lookup::choose(kernel, space.facts(), lengths, target, known, legal);

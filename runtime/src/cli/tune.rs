@@ -1,9 +1,8 @@
 //! `tune`: the best schedule, measured on a GPU or predicted without one.
 
 use super::device::{self, DeviceChoice};
-use super::{acceptance_json, compile_apart, parse_time, print_json, sweeps};
+use super::{acceptance_json, compile_apart, known, parse_time, print_json, sweeps};
 use crate::child::Launcher;
-use crate::compile::nvrtc;
 use crate::measure::timing::L2;
 use crate::store::provenance::Provenance;
 use crate::store::{Status, Store, Trial};
@@ -161,11 +160,10 @@ pub fn run(args: &Args) -> Result<(), String> {
 
 /// Under which driver, NVRTC and clocks times are measured; of predictions nothing is known, nor does it matter.
 fn provenance(by: &By) -> Provenance {
-    let By::Measurement(workers) = by else { return Provenance::default() };
-    let (driver, clocks) = workers.gpu.driver_and_clocks();
-    let nvrtc = nvrtc::identity().ok().map(|i| format!("{}.{}", i.version.0, i.version.1));
-    let clocks = clocks.map(|(multiprocessors, memory)| format!("{multiprocessors}/{memory} MHz"));
-    Provenance { driver: driver.unwrap_or_default(), nvrtc: nvrtc.unwrap_or_default(), clocks: clocks.unwrap_or_default() }
+    match by {
+        By::Measurement(workers) => known::provenance(&workers.gpu),
+        By::Prediction(_) => Provenance::default(),
+    }
 }
 
 /// Which part of a space was asked for.

@@ -81,6 +81,18 @@ pub(crate) struct Known {
     /// How far what it was measured for on this architecture is from what is asked ([`Occasion::distance`]); infinite where it was not measured
     /// there.
     pub distance: f64,
+    /// What was other where the store's word on it was made.
+    pub elsewhere: Option<String>,
+}
+
+impl Known {
+    /// Tells of what is taken for a kernel or program though it was tuned elsewhere.
+    pub fn tell(&self, name: &str) {
+        #[cfg(feature = "tune")]
+        self.elsewhere.iter().for_each(|elsewhere| crate::store::provenance::tell(name, elsewhere));
+        #[cfg(not(feature = "tune"))]
+        let _ = name;
+    }
 }
 
 /// Who asks: a kernel or a program, by its path and its identity, and the one that it has in stores of former versions.
@@ -113,14 +125,14 @@ fn merged(stored: Vec<Candidate>, predicted: Vec<Candidate>, committed: Vec<(u32
     let stored = stored.into_iter().map(|c| (0, c, Origin::Store));
     let predicted = predicted.into_iter().map(|c| (1, c, Origin::Predicted));
     let committed = committed.into_iter().map(|(far, w)| {
-        let candidate = Candidate { schedule: w.schedule, facts: w.facts, lengths: w.lengths };
+        let candidate = Candidate { schedule: w.schedule, facts: w.facts, lengths: w.lengths, elsewhere: None };
         (if far == 0 { 0 } else { 1 + far }, candidate, Origin::Winner)
     });
     let mut all: Vec<(u32, Candidate, Origin)> = stored.chain(predicted).chain(committed).collect();
     all.sort_by(|(x, a, _), (y, b, _)| x.cmp(y).then_with(|| asked.order(&a.occasion(), &b.occasion())));
     let known = |(far, candidate, origin): (u32, Candidate, Origin)| {
         let distance = if far == 0 { asked.distance(&candidate.occasion()) } else { f64::INFINITY };
-        Known { text: candidate.schedule, origin, distance }
+        Known { text: candidate.schedule, origin, distance, elsewhere: candidate.elsewhere }
     };
     all.into_iter().map(known).collect()
 }
@@ -199,9 +211,13 @@ pub fn choose(
     store: Option<(&Store, &str)>,
     mut legal: impl FnMut(&Schedule) -> bool,
 ) -> Option<(Schedule, Origin)> {
-    let default = std::iter::once((Schedule::default_of(kernel), Origin::Default));
-    let known = of_kernel(kernel, facts, lengths, target, store).into_iter().chain(default).find(|(s, _)| legal(s));
-    known.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)).map(|s| (s, Origin::Default)))
+    if let Some((schedule, known)) = near_kernel(kernel, facts, lengths, target, store).into_iter().find(|(s, _)| legal(s)) {
+        known.tell(&kernel_path(kernel));
+        return Some((schedule, known.origin));
+    }
+    let default = Some(Schedule::default_of(kernel)).filter(|s| legal(s));
+    let stands_in = default.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)));
+    stands_in.map(|s| (s, Origin::Default))
 }
 
 /// The schedules known for a kernel, the first to consider first, each with how far what it was measured for on this architecture lies from what
@@ -251,8 +267,10 @@ pub(crate) fn nearer(
     than: f64,
     mut legal: impl FnMut(&Schedule) -> bool,
 ) -> Option<(Schedule, Origin)> {
-    let known = near_kernel(kernel, facts, lengths, target, store).into_iter().filter(|(_, known)| known.distance < than);
-    known.map(|(schedule, known)| (schedule, known.origin)).find(|(s, _)| legal(s))
+    let mut nearer = near_kernel(kernel, facts, lengths, target, store).into_iter().filter(|(_, known)| known.distance < than);
+    let (schedule, known) = nearer.find(|(s, _)| legal(s))?;
+    known.tell(&kernel_path(kernel));
+    Some((schedule, known.origin))
 }
 
 /// What stands in for first listed values that are illegal here: they need not be legal for every target and every launch. Of a kernel that
@@ -293,7 +311,7 @@ mod tests {
     use super::*;
 
     fn candidate(schedule: &str, n: &str) -> Candidate {
-        Candidate { schedule: schedule.into(), facts: "16p/16 i32".into(), lengths: Lengths::parse(n).ok() }
+        Candidate { schedule: schedule.into(), facts: "16p/16 i32".into(), lengths: Lengths::parse(n).ok(), elsewhere: None }
     }
 
     #[test]

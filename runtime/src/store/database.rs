@@ -1,6 +1,6 @@
 //! The store's database: every trial, stored at once in SQLite.
 
-use super::provenance::Provenance;
+use super::provenance::{Provenance, elsewhere};
 use super::schema::{SCHEMA, bring_up_to_date};
 use super::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried, default_folder};
 use girih_core::facts_distance::Occasion;
@@ -15,6 +15,8 @@ pub struct Store {
     pub(super) db: Connection,
     /// Under what rows are made from now on.
     made: Provenance,
+    /// Under what candidates are to be used, where that matters.
+    here: Option<Provenance>,
 }
 
 impl Store {
@@ -37,12 +39,17 @@ impl Store {
             Ok(db)
         };
         let db = open().map_err(|e| StoreError::Database(path.to_path_buf(), e))?;
-        Ok(Store { path: path.to_path_buf(), db, made: Provenance::default() })
+        Ok(Store { path: path.to_path_buf(), db, made: Provenance::default(), here: None })
     }
 
     /// The store with where rows come from that are made from now on.
     pub fn making(self, made: Provenance) -> Store {
         Store { made, ..self }
+    }
+
+    /// The store, whose candidates say what was other where they were measured.
+    pub fn read_at(self, here: Provenance) -> Store {
+        Store { here: Some(here), ..self }
     }
 
     /// How many of a key's trials were made elsewhere, and what is other there; nothing where all that is known fits.
@@ -181,15 +188,17 @@ impl Store {
     /// What is elected on a device, the latest first, then the fastest trials of the very facts and lengths.
     fn elected_and_fastest(&self, identity: u64, asked: Occasion, device: &str) -> rusqlite::Result<Vec<Candidate>> {
         let found = |r: &rusqlite::Row| -> rusqlite::Result<Candidate> {
-            Ok(Candidate { schedule: r.get(0)?, facts: r.get(1)?, lengths: lengths(&r.get::<_, String>(2)?) })
+            let (made, versions): (String, String) = (r.get(3)?, r.get(4)?);
+            let elsewhere = self.here.as_ref().and_then(|here| elsewhere((&made, &versions), (here, VERSIONS)));
+            Ok(Candidate { schedule: r.get(0)?, facts: r.get(1)?, lengths: lengths(&r.get::<_, String>(2)?), elsewhere })
         };
         let mut elected = self.db.prepare_cached(
-            "SELECT schedule, facts, lengths FROM elected WHERE identity = ?1 AND device = ?2 ORDER BY at DESC, rowid DESC",
+            "SELECT schedule, facts, lengths, made, versions FROM elected WHERE identity = ?1 AND device = ?2 ORDER BY at DESC, rowid DESC",
         )?;
         let mut all: Vec<Candidate> = elected.query_map(params![hex(identity), device], found)?.collect::<Result<_, _>>()?;
         // A group's other columns are those of the row with the least time.
         let mut fastest = self.db.prepare_cached(
-            "SELECT schedule, facts, lengths, min(median_us) FROM trials
+            "SELECT schedule, facts, lengths, made, versions, min(median_us) FROM trials
              WHERE identity = ?1 AND device = ?2 AND facts = ?3 AND status = 'measured' AND (?4 = '' OR lengths = ?4) GROUP BY lengths",
         )?;
         for fast in fastest.query_map(params![hex(identity), device, asked.facts, text(asked.lengths)], found)? {

@@ -1,6 +1,7 @@
 //! Where a row was made: the driver, NVRTC and clocks. What was measured under others may be faster or slower by now.
 
 use std::fmt;
+use std::sync::Mutex;
 
 /// What times depend on beside the GPU's name and girih's version, which rows have anyway.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -41,9 +42,43 @@ impl fmt::Display for Provenance {
     }
 }
 
+/// What is other than here where a row was made, girih's own version first; nothing where all that is known fits.
+pub(super) fn elsewhere((made, versions): (&str, &str), (here, now): (&Provenance, &str)) -> Option<String> {
+    let girih = (versions != now).then(|| format!("{versions} and not {}", now.trim_start_matches("girih ")));
+    let texts: Vec<String> = girih.into_iter().chain(Provenance::parse(made).other_than(here)).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
+}
+
+/// What was told of winners, by the kernel or program.
+static TOLD: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+/// Tells, once for each kernel or program, that what the store has for it was tuned elsewhere.
+pub(crate) fn tell(name: &str, elsewhere: &str) {
+    let Ok(mut told) = TOLD.lock() else { return };
+    if told.iter().all(|(known, _)| known != name) {
+        let text = format!("note: {name}: its schedule was tuned under {elsewhere}; tuning it again may find a faster one");
+        eprintln!("{text}");
+        told.push((name.to_string(), text));
+    }
+}
+
+/// All that was told of winners that were tuned elsewhere.
+pub fn told() -> Vec<String> {
+    TOLD.lock().map_or(Vec::new(), |told| told.iter().map(|(_, text)| text.clone()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_versions_of_girih_are_elsewhere() {
+        let here = Provenance { driver: "570".into(), ..Provenance::default() };
+        let of = |made: &str, versions: &str| elsewhere((made, versions), (&here, "girih 0.2.0"));
+        assert_eq!(of("driver 570", "girih 0.2.0"), None);
+        assert_eq!(of("", "girih 0.1.0").as_deref(), Some("girih 0.1.0 and not 0.2.0"));
+        assert_eq!(of("driver 550", "girih 0.1.0").as_deref(), Some("girih 0.1.0 and not 0.2.0, driver 550 and not 570"));
+    }
 
     #[test]
     fn provenance_survives_its_text() {

@@ -172,6 +172,8 @@ pub struct Candidate {
     pub facts: String,
     /// Of the launch's, or the program's, arguments; `None` where nobody wrote them down.
     pub lengths: Option<Lengths>,
+    /// What was other where it was measured, `driver 550.54 and not 570.86`; nothing where all fits, and of a store that is not read at a place.
+    pub elsewhere: Option<String>,
 }
 
 impl Candidate {

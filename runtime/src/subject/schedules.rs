@@ -46,7 +46,10 @@ pub fn best(subject: &Subject, lengths: Option<&Lengths>, target: &Target, store
         let predicted = known.origin == Origin::Predicted;
         let usable = Joint::parse(&known.text).and_then(|joint| Ok((joint.variants_on(&subject.source, target)?, joint)));
         match usable {
-            Ok((chosen, joint)) => Some((Joint { predicted, distance: known.distance, ..joint }, subject.with_variants(&chosen))),
+            Ok((chosen, joint)) => {
+                known.tell(&subject.source.path);
+                Some((Joint { predicted, distance: known.distance, ..joint }, subject.with_variants(&chosen)))
+            }
             Err(reason) => {
                 if known.distance.is_finite() {
                     tell_of_unused(&subject.name, known, &reason);
