@@ -71,9 +71,14 @@ fn a_report_has_a_point_for_each_trial() {
     assert!(trials > 100, "{trials} trials are recorded");
     // Once by rank, and once in their order.
     assert_eq!(page.matches(" trial\" cx=").count(), 2 * trials);
+    // And once for each knob in the list of its choice, whose bar leads to the fastest one.
+    let choices =
+        reports.iter().flat_map(|r| &r.trials).filter_map(|s| s.effects.as_ref()).flat_map(|(_, e)| &e.knobs).flat_map(|k| &k.choices);
+    let of_knobs: usize = choices.map(|c| 1 + c.trials.len()).sum();
+    assert!(of_knobs > trials, "several knobs were varied");
     assert_eq!(
         anchors.iter().filter(|to| to.contains("-t")).count() - anchors.iter().filter(|to| to.ends_with("-top")).count(),
-        2 * trials
+        2 * trials + of_knobs
     );
     let rungs: usize = reports.iter().filter_map(|r| r.ladder.as_ref()).map(|l| l.steps().count()).sum();
     assert_eq!(page.matches("<h4 id=").count(), rungs);
@@ -84,6 +89,29 @@ fn a_report_has_a_point_for_each_trial() {
     for what in ["http:", "https:", "<script", "url(", "@import", "=\"NaN", "=\"inf", ",NaN"] {
         assert!(!page.contains(what), "the page has {what}");
     }
+}
+
+/// A recording has some schedules twice: each is one trial, of the median time.
+#[test]
+fn schedules_that_were_measured_again_are_one_trial() {
+    let own = recordings().into_iter().find(|r| r.name == "vector_add").expect("it is recorded");
+    let mut again = own.clone();
+    let slower = again.timed.iter().map(|timed| {
+        let mut slower = timed.clone();
+        slower.us += 2.0;
+        slower
+    });
+    again.timed = again.timed.iter().cloned().chain(slower.collect::<Vec<_>>()).collect();
+    let [once, twice] = [own, again].map(|r| report(0, "vector_add", &[r]).trials.remove(0));
+    assert_eq!(once.trials.len(), twice.trials.len());
+    let (first, same) = (&once.trials[0], &twice.trials[0]);
+    let [us, both] = [first, same].map(|t| t.median_us.expect("a time"));
+    assert!((both - us - 1.0).abs() < 1e-9 && same.reason.starts_with("median of "), "{us} {both} {}", same.reason);
+    let counts = |site: &girih::explain::trials::SiteTrials| {
+        let (_, effects) = site.effects.as_ref().expect("one launch");
+        effects.knobs.iter().flat_map(|k| &k.choices).map(|c| c.trials.len()).sum::<usize>()
+    };
+    assert_eq!(counts(&once), counts(&twice));
 }
 
 /// The page's skeleton: what follows what.

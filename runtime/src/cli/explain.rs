@@ -162,7 +162,7 @@ fn tuning_json(site: &SitePage) -> Value {
     let name = |knob: usize| tuning.knobs[knob].as_str();
     let knobs = knobs.iter().map(|effect| {
         let choices = effect.choices.iter().map(|c| {
-            json!({ "choice": c.choice, "trials": c.trials, "best_us": c.best_us, "median_us": c.median_us,
+            json!({ "choice": c.choice, "trials": c.trials.len(), "best_us": c.best_us, "median_us": c.median_us,
                 "alone": c.alone.map(|a| a.0), "pairs": c.alone.map(|a| a.1) })
         });
         json!({ "knob": name(effect.knob), "best": effect.best, "cost": effect.cost, "choices": choices.collect::<Vec<_>>() })

@@ -286,12 +286,8 @@ fn tuning(at: &At, stored: Option<Stored>) -> Tuning {
     let trials = stored.as_ref().map_or(&[][..], |s| &s.trials[..]);
     let (kernel, facts, target) = (&at.kernel, &at.launch.facts, at.options.target);
     let current = each_of(trials.len(), |i| is_of_this_code(kernel, facts, target, &trials[i]));
-    let point = |trial: &Trial| {
-        let schedule = parse_schedule(&at.kernel, &trial.schedule).ok()?;
-        let Trial { status, reason, median_us: us, flaw, .. } = trial.clone();
-        Some(Point { choices: schedule.choices, status, reason, us, flaw })
-    };
-    let points: Vec<Point> = trials.iter().zip(&current).filter(|(_, current)| **current).filter_map(|(t, _)| point(t)).collect();
+    let of_now = trials.iter().enumerate().filter(|(number, _)| current[*number]);
+    let points: Vec<Point> = of_now.filter_map(|(number, trial)| Point::of(kernel, number, trial)).collect();
     Tuning {
         knobs: at.kernel.knobs.iter().map(|k| k.name.clone()).collect(),
         of_other_code: current.iter().filter(|current| !**current).count(),

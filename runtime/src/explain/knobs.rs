@@ -5,14 +5,18 @@
 //! the one pays at one choice of the other and not at another one; that is read off fours of trials that differ in these two knobs alone.
 
 use crate::error::headline;
-use crate::store::Status;
+use crate::store::{Status, Trial};
 use crate::tune::search::median;
 use girih_core::schedule::Choice;
+use girih_core::schedule::parse::parse_schedule;
+use girih_core::tile::Kernel;
 use std::collections::{BTreeMap, HashMap};
 
 /// A schedule that was tried.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
+    /// Its number among the trials.
+    pub trial: usize,
     /// Its choices, one per knob.
     pub choices: Vec<Choice>,
     /// How it ended.
@@ -23,6 +27,15 @@ pub struct Point {
     pub us: Option<f64>,
     /// What is amiss with its cubin.
     pub flaw: Option<String>,
+}
+
+impl Point {
+    /// A trial of a kernel; nothing where its schedule is not one of the kernel's knobs.
+    pub fn of(kernel: &Kernel, number: usize, trial: &Trial) -> Option<Point> {
+        let choices = parse_schedule(kernel, &trial.schedule).ok()?.choices;
+        let Trial { status, reason, median_us: us, flaw, .. } = trial.clone();
+        Some(Point { trial: number, choices, status, reason, us, flaw })
+    }
 }
 
 /// What trials say of the knobs of a kernel.
@@ -66,8 +79,8 @@ pub struct Effect {
 pub struct OfChoice {
     /// The choice.
     pub choice: Choice,
-    /// How many were timed.
-    pub trials: usize,
+    /// The numbers of those that were timed, the fastest first.
+    pub trials: Vec<usize>,
     /// The best and the median time, microseconds.
     pub best_us: f64,
     pub median_us: f64,
@@ -117,7 +130,7 @@ pub fn effects(points: &[Point]) -> Effects {
     let count = timed.first().map_or(0, |(choices, _)| choices.len());
     let (mut knobs, mut fixed) = (Vec::new(), Vec::new());
     for knob in 0..count {
-        let effect = effect(knob, &timed, best.map(|(choices, _)| &choices[knob]));
+        let effect = effect(knob, points, &timed, best.map(|(choices, _)| &choices[knob]));
         match &effect.choices[..] {
             [only] => fixed.push((knob, only.choice.clone())),
             _ => knobs.push(effect),
@@ -138,7 +151,7 @@ pub fn effects(points: &[Point]) -> Effects {
     }
 }
 
-fn effect(knob: usize, timed: &[Timed], chosen: Option<&Choice>) -> Effect {
+fn effect(knob: usize, points: &[Point], timed: &[Timed], chosen: Option<&Choice>) -> Effect {
     let mut by_choice: BTreeMap<&Choice, Vec<f64>> = BTreeMap::new();
     timed.iter().for_each(|(choices, us)| by_choice.entry(&choices[knob]).or_default().push(*us));
     let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
@@ -149,12 +162,20 @@ fn effect(knob: usize, timed: &[Timed], chosen: Option<&Choice>) -> Effect {
     let alone = alone(knob, timed, chosen);
     let choices = by_choice.iter().map(|(choice, times)| OfChoice {
         choice: (*choice).clone(),
-        trials: times.len(),
+        trials: fastest_first(points, knob, choice),
         best_us: least(times),
         median_us: median(times).unwrap_or(f64::NAN),
         alone: alone.get(choice).map(|logs| (mean(logs).exp(), logs.len())),
     });
     Effect { knob, choices: choices.collect(), best, cost: slowest / fastest }
+}
+
+/// The numbers of the timed trials with a choice.
+fn fastest_first(points: &[Point], knob: usize, choice: &Choice) -> Vec<usize> {
+    let mut all: Vec<(f64, usize)> =
+        points.iter().filter(|p| p.us.is_some() && p.choices[knob] == *choice).filter_map(|p| Some((p.us?, p.trial))).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.into_iter().map(|(_, trial)| trial).collect()
 }
 
 /// For each other choice of a knob the logarithms of its times ÷ those of the best choice, all other knobs the same.
@@ -245,7 +266,7 @@ mod tests {
 
     fn point(choices: &[i64], us: f64) -> Point {
         let choices = choices.iter().map(|c| Choice::Int(*c)).collect();
-        Point { choices, status: Status::Measured, reason: String::new(), us: Some(us), flaw: None }
+        Point { trial: 0, choices, status: Status::Measured, reason: String::new(), us: Some(us), flaw: None }
     }
 
     fn ended(status: Status, reason: &str) -> Point {
@@ -266,11 +287,22 @@ mod tests {
         let [first, second] = &found.knobs[..] else { panic!("two knobs: {:?}", found.knobs) };
         assert_eq!((&first.best[..], first.cost.round()), (&[Choice::Int(4)][..], 3.0));
         let (one, four) = (&first.choices[0], &first.choices[1]);
-        assert_eq!((one.best_us, one.median_us, one.trials), (30.0, 45.0, 2));
+        assert_eq!((one.best_us, one.median_us, one.trials.len()), (30.0, 45.0, 2));
         let (ratio, pairs) = one.alone.expect("two pairs differ in the first knob alone");
         assert!((ratio - 3.0).abs() < 1e-9 && pairs == 2 && four.alone.is_none(), "{first:?}");
         assert_eq!((&second.best[..], second.cost), (&[Choice::Int(2)][..], 2.0));
         assert_eq!((found.interaction, found.fours), (None, 1), "each step does the same at both choices of the other knob");
+    }
+
+    #[test]
+    fn choices_name_their_trials() {
+        let mut tried = grid(&[1, 4], &[2, 8], |a, b| 30.0 / if a == 4 { 3.0 } else { 1.0 } * if b == 8 { 2.0 } else { 1.0 });
+        tried.insert(0, ended(Status::TimedOut, ""));
+        tried.iter_mut().zip(10..).for_each(|(point, number)| point.trial = number);
+        let found = effects(&tried);
+        let of = |knob: usize| found.knobs.iter().find(|e| e.knob == knob).expect("it varies").choices.iter().map(|c| &c.trials[..]);
+        assert_eq!(of(0).collect::<Vec<_>>(), [[11, 12], [13, 14]]);
+        assert_eq!(of(1).collect::<Vec<_>>(), [[13, 11], [14, 12]]);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use crate::launch::schedule_lookup::{is_predicted, predicted_device};
 use crate::store::{Trial, Tried};
+use crate::tune::search::median;
 use girih_core::target::Target;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What is asked for.
 pub struct Asked<'a> {
@@ -49,7 +50,47 @@ pub fn choose(rows: Vec<Tried>, asked: &Asked) -> Option<Stored> {
         (!is_predicted(device), asked.here == Some(device), named, timed, trials.len())
     };
     let best = groups.into_iter().max_by_key(|((device, _), trials)| rank(device, trials));
-    best.map(|((device, beside), trials)| Stored { predicted: is_predicted(&device), device, beside, trials })
+    best.map(|((device, beside), trials)| Stored { predicted: is_predicted(&device), device, beside, trials: each_once(trials) })
+}
+
+/// Trials of which each stands for all of its schedule and code: one that was timed several times has the median of these times, and names
+/// them. Where one of them was timed while the GPU ran free, others do not count. Each has the place of its schedule's first one.
+pub(super) fn each_once(trials: Vec<Trial>) -> Vec<Trial> {
+    let mut places: HashMap<(String, Option<u64>), usize> = HashMap::new();
+    let mut groups: Vec<Vec<Trial>> = Vec::new();
+    for trial in trials {
+        let place = *places.entry((trial.schedule.clone(), trial.code)).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[place].push(trial);
+    }
+    groups.into_iter().filter_map(one_of).collect()
+}
+
+/// One trial in the place of several of one schedule; the latest where none was timed.
+fn one_of(mut trials: Vec<Trial>) -> Option<Trial> {
+    let latest = trials.pop()?;
+    if trials.is_empty() {
+        return Some(latest);
+    }
+    trials.push(latest.clone());
+    let timed = |clean: bool| trials.iter().filter(move |t| t.median_us.is_some() && (!clean || t.throttled().is_none()));
+    let counted: Vec<&Trial> = if timed(true).next().is_some() { timed(true).collect() } else { timed(false).collect() };
+    let times: Vec<f64> = counted.iter().filter_map(|t| t.median_us).collect();
+    let Some(last) = counted.last() else { return Some(latest) };
+    let texts: Vec<String> = times.iter().map(|us| format!("{us:.2}")).collect();
+    let samples_us = counted.iter().flat_map(|t| t.samples_us.iter().copied()).collect();
+    let reason = match times.len() {
+        1 => last.reason.clone(),
+        n => format!("{}median of {n} measurements: {} us", throttled_words(last), texts.join(", ")),
+    };
+    Some(Trial { median_us: median(&times), samples_us, reason, ..(*last).clone() })
+}
+
+/// That the times are those of a throttled GPU stays in front.
+fn throttled_words(trial: &Trial) -> String {
+    trial.throttled().map_or(String::new(), |words| format!("{words}; "))
 }
 
 #[cfg(test)]
@@ -83,6 +124,29 @@ mod tests {
         let found = choose(rows[..2].to_vec(), &asked("", None)).expect("predictions of this size");
         assert_eq!((found.predicted, found.trials.len()), (true, 2));
         assert_eq!(choose(vec![row("simulated t4", "N=8", "T=1"), row("NVIDIA H200", "N=9", "T=1")], &asked("", None)), None);
+    }
+
+    #[test]
+    fn what_was_measured_again_counts_once() {
+        let timed = |schedule: &str, us: f64| Tried {
+            trial: Trial { median_us: Some(us), samples_us: vec![us], ..row("", "", schedule).trial },
+            ..row("NVIDIA H200", "N=8", schedule)
+        };
+        let rows = vec![timed("T=1", 9.0), timed("T=2", 5.0), timed("T=1", 7.0), timed("T=1", 7.5)];
+        let found = choose(rows, &asked("", None)).expect("trials of this size").trials;
+        assert_eq!(found.iter().map(|t| (t.schedule.as_str(), t.median_us)).collect::<Vec<_>>(), [("T=1", Some(7.5)), ("T=2", Some(5.0))]);
+        assert_eq!((found[0].reason.as_str(), found[1].reason.as_str()), ("median of 3 measurements: 9.00, 7.00, 7.50 us", ""));
+        assert_eq!(found[0].samples_us, [9.0, 7.0, 7.5]);
+        // What failed once and was timed then has that time; what was throttled does not count beside what was not; other code is another trial.
+        let failed = Trial { status: Status::TimedOut, median_us: None, ..timed("T=1", 0.0).trial };
+        let throttled = Trial { reason: format!("{}heat", crate::store::THROTTLED), ..timed("T=1", 90.0).trial };
+        let of = |trials: &[&Trial]| each_once(trials.iter().map(|t| (*t).clone()).collect());
+        let clean = timed("T=1", 9.0).trial;
+        assert_eq!(of(&[&clean, &throttled, &failed]), std::slice::from_ref(&clean));
+        assert_eq!(of(&[&clean, &Trial { code: Some(1), ..clean.clone() }]).len(), 2);
+        assert_eq!(of(&[&failed, &failed]), [failed]);
+        let twice = &of(&[&throttled, &throttled])[0];
+        assert!(twice.throttled().is_some() && twice.reason.ends_with("; median of 2 measurements: 90.00, 90.00 us"), "{}", twice.reason);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use super::gather::{Options, at, command, is_of_this_code, launched, stored};
 use super::knobs::{Effects, Point, effects};
+use super::stored::each_once;
 use crate::store::{Status, Trial};
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use crate::tune::recording::{Recording, Timed};
 use girih_core::schedule::Schedule;
-use girih_core::schedule::parse::parse_schedule;
 use girih_core::tile::Kernel;
 
 /// The trials of one launch site that can be compared, the oldest first.
@@ -18,7 +18,7 @@ pub struct SiteTrials {
     pub device: Option<String>,
     /// The model made their times.
     pub predicted: bool,
-    /// The trials, of code that girih makes now.
+    /// The trials, of code that girih makes now; one for each schedule.
     pub trials: Vec<Trial>,
     /// Names of the kernel's knobs, and what these trials say of them; nothing where a trial is a whole program's.
     pub effects: Option<(Vec<String>, Effects)>,
@@ -57,7 +57,7 @@ pub fn recorded(subject: &Subject, recording: &Recording) -> Vec<SiteTrials> {
         flaw: None,
         code: None,
     };
-    let trials: Vec<Trial> = recording.timed.iter().map(trial).collect();
+    let trials = each_once(recording.timed.iter().map(trial).collect());
     let kernel = subject.source.sites().into_iter().next().filter(|_| one_site).and_then(|def| (def.build)().ok());
     vec![SiteTrials {
         site: subject.name.clone(),
@@ -71,11 +71,6 @@ pub fn recorded(subject: &Subject, recording: &Recording) -> Vec<SiteTrials> {
 
 /// The knobs of a kernel, and what trials say of them.
 fn of_knobs(kernel: &Kernel, trials: &[Trial]) -> (Vec<String>, Effects) {
-    let point = |trial: &Trial| {
-        let choices = parse_schedule(kernel, &trial.schedule).ok()?.choices;
-        let Trial { status, reason, median_us: us, flaw, .. } = trial.clone();
-        Some(Point { choices, status, reason, us, flaw })
-    };
-    let points: Vec<Point> = trials.iter().filter_map(point).collect();
+    let points: Vec<Point> = trials.iter().enumerate().filter_map(|(number, trial)| Point::of(kernel, number, trial)).collect();
     (kernel.knobs.iter().map(|k| k.name.clone()).collect(), effects(&points))
 }

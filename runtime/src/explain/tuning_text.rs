@@ -55,7 +55,7 @@ fn knob(out: &mut Lines, effect: &Effect, names: &[String]) {
             None => "no pair".to_string(),
         };
         let text = choice.choice.to_string();
-        out.item("", format!("  {text:<12} {:>6} {:>11.2} {:>11.2}  {alone}", choice.trials, choice.best_us, choice.median_us));
+        out.item("", format!("  {text:<12} {:>6} {:>11.2} {:>11.2}  {alone}", choice.trials.len(), choice.best_us, choice.median_us));
     }
 }
 

@@ -133,18 +133,27 @@ impl Plot {
     }
 }
 
-/// Bars below each other, each with its name, its length and a text behind it.
-pub fn bars(label: &str, all: &[(String, f64, String)]) -> String {
+/// A bar with its name, a text behind it, and the anchor of what it stands for.
+pub struct Bar {
+    pub name: String,
+    pub length: f64,
+    pub text: String,
+    pub anchor: String,
+}
+
+/// Bars below each other, which lead to what they stand for.
+pub fn bars(label: &str, all: &[Bar]) -> String {
     const ROW: f64 = 24.0;
     const NAMES: f64 = 150.0;
     const TEXTS: f64 = 190.0;
-    let longest = all.iter().map(|(_, length, _)| *length).fold(0.0, f64::max);
+    let longest = all.iter().map(|bar| bar.length).fold(0.0, f64::max);
     let mut body = String::new();
-    for (row, (name, length, text)) in all.iter().enumerate() {
+    for (row, Bar { name, length, text, anchor }) in all.iter().enumerate() {
         let (y, width) = (row as f64 * ROW, if longest > 0.0 { length / longest * (WIDTH - NAMES - TEXTS) } else { 0.0 });
         write!(body, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, NAMES - 6.0, y + 16.0, escaped(name)).expect("text");
-        write!(body, r#"<rect class="bar" x="{NAMES}" y="{:.1}" width="{width:.1}" height="14"/>"#, y + 5.0).expect("text");
-        write!(body, r#"<text x="{:.1}" y="{:.1}">{}</text>"#, NAMES + width + 6.0, y + 16.0, escaped(text)).expect("text");
+        write!(body, r##"<a href="#{anchor}"><rect class="bar" x="{NAMES}" y="{:.1}" width="{width:.1}" height="14"/>"##, y + 5.0)
+            .expect("text");
+        write!(body, r#"<text x="{:.1}" y="{:.1}">{}</text></a>"#, NAMES + width + 6.0, y + 16.0, escaped(text)).expect("text");
     }
     let height = all.len() as f64 * ROW + 4.0;
     format!(r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">{body}</svg>"#, escaped(label)) + "\n"

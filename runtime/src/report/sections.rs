@@ -1,12 +1,13 @@
 //! The parts of a subject's page.
 
 use super::html::{details, escaped, table, table_with_ids};
-use super::plot::{Axis, Plot, Scale, bars, timelines};
+use super::plot::{Axis, Bar, Plot, Scale, bars, timelines};
 use super::roofline::roofline;
 use super::{Host, SubjectReport};
 use crate::explain::SitePage;
+use crate::explain::knobs::{Effect, OfChoice};
 use crate::explain::trials::SiteTrials;
-use crate::explain::units::plain;
+use crate::explain::units::{counted, plain};
 use crate::ladder::climb::Climbed;
 use crate::ladder::text::{kind_of_times, times};
 use crate::techniques::Timeline;
@@ -79,7 +80,11 @@ fn landscape(report: &SubjectReport, number: usize, site: &SiteTrials) -> String
     };
     let verb = if site.predicted { "predicted for" } else { "measured on" };
     let device = escaped(device.trim_start_matches("simulated "));
-    let intro = format!("<p>{} trials, {} of them timed, {verb} {device}.</p>\n", site.trials.len(), timed.len());
+    let intro = format!(
+        "<p>{} trials, one for each schedule, {} of them timed, {verb} {device}. The time of what was measured again is the median.</p>\n",
+        site.trials.len(),
+        timed.len()
+    );
     let rows = site.trials.iter().enumerate().map(|(i, trial)| {
         let us = trial.median_us.map_or("-".into(), |us| format!("{us:.2}"));
         let cells = vec![format!("{}", i + 1), trial.schedule.clone(), us, trial.status.name().to_string(), trial.reason.clone()];
@@ -133,14 +138,31 @@ fn knobs(report: &SubjectReport, number: usize, site: &SiteTrials) -> String {
     let mut out = format!("<h3 id=\"{}\">Knobs of {}</h3>\n", report.id(&format!("knobs{}", number + 1)), escaped(&site.site));
     for effect in &effects.knobs {
         let name = &names[effect.knob];
-        let bar = |c: &crate::explain::knobs::OfChoice| {
-            (format!("{name}={}", c.choice), c.best_us, format!("{:.2} us at best, {} trials", c.best_us, c.trials))
+        let bar = |c: &OfChoice| Bar {
+            name: format!("{name}={}", c.choice),
+            length: c.best_us,
+            text: format!("{:.2} us at best, {}", c.best_us, counted(c.trials.len() as f64, "trial")),
+            anchor: c.trials.first().map_or_else(|| report.id("top"), |trial| report.trial_id(number, *trial)),
         };
-        let all: Vec<(String, f64, String)> = effect.choices.iter().map(bar).collect();
+        let all: Vec<Bar> = effect.choices.iter().map(bar).collect();
         out += &bars(&format!("the best time with each choice of {name}"), &all);
         out += &format!("<p>The worst choice of {} costs {} times the time at its own best.</p>\n", escaped(name), plain(effect.cost));
+        out += &by_choice(report, number, site, (name, effect));
     }
     out
+}
+
+/// The trials with each choice of a knob, the fastest first.
+fn by_choice(report: &SubjectReport, number: usize, site: &SiteTrials, (name, effect): (&str, &Effect)) -> String {
+    let link = |trial: &usize| {
+        let us = site.trials[*trial].median_us.map_or(String::new(), |us| format!("{us:.2}"));
+        format!("<a href=\"#{}\">{us}</a>", report.trial_id(number, *trial))
+    };
+    let choice = |c: &OfChoice| {
+        let all: Vec<String> = c.trials.iter().map(link).collect();
+        format!("<p>{}={}, median {:.2} us: {}</p>\n", escaped(name), escaped(&c.choice.to_string()), c.median_us, all.join(", "))
+    };
+    details(&format!("The trials with each choice of {name}, in us"), &effect.choices.iter().map(choice).collect::<String>())
 }
 
 /// The ladder: a bar for each rung, then its paragraph and its CUDA C.
@@ -148,7 +170,12 @@ fn ladder(report: &SubjectReport, climbed: &Climbed) -> String {
     let heading = format!("<h3 id=\"{}\">Ladder: {}</h3>\n", report.id("ladder"), escaped(climbed.ladder.title));
     let mut out = format!("{heading}<p>{}.</p>\n", kind_of_times(climbed));
     let steps: Vec<(usize, _)> = climbed.rungs.iter().enumerate().filter_map(|(i, o)| Some((i, o.step.as_ref().ok()?))).collect();
-    let bar = |(i, step): &(usize, &crate::ladder::climb::Step)| (format!("rung {}", i + 1), step.us(), format!("{:.2} us", step.us()));
+    let bar = |(i, step): &(usize, &crate::ladder::climb::Step)| Bar {
+        name: format!("rung {}", i + 1),
+        length: step.us(),
+        text: format!("{:.2} us", step.us()),
+        anchor: report.rung_id(*i),
+    };
     out += &bars("the time of each rung", &steps.iter().map(bar).collect::<Vec<_>>());
     let mut before = None;
     for (number, step) in steps {
