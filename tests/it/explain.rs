@@ -3,7 +3,9 @@
 use girih::challenge::Sizes;
 use girih::explain::difference::{Side, sides, table, unified};
 use girih::explain::gather::{Options, page};
+use girih::explain::profiled::profile;
 use girih::explain::{Page, text};
+use girih::measure::ncu::Ncu;
 use girih::store::provenance::{Provenance, told};
 use girih::store::winners::kernel_path;
 use girih::store::{Elected, Status, Store, Trial, TrialKey};
@@ -17,6 +19,7 @@ use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_examples as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 /// Without NVRTC, whose registers follow its version.
@@ -267,6 +270,72 @@ fn winners_that_were_tuned_elsewhere_are_told_of_once() {
     taken(&store.read_at(under("550.54")), "matrix_copy");
     assert_eq!(of("matrix_copy"), [""; 0], "it was tuned under what is here");
     std::fs::remove_dir_all(folder).expect("its own folder");
+}
+
+/// A folder with a program that is called `ncu` and does what a shell script says; `$metrics` are those that it is asked for.
+fn fake_ncu(name: &str, script: &str) -> (Ncu, PathBuf) {
+    let folder = std::env::temp_dir().join(format!("girih-ncu-{name}-{}", std::process::id()));
+    drop(std::fs::remove_dir_all(&folder));
+    std::fs::create_dir_all(&folder).expect("a new folder");
+    let head = "#!/bin/sh\nfor a; do [ \"$last\" = --metrics ] && metrics=$a; last=$a; done\n";
+    let (written, program) = (folder.join("script"), folder.join("ncu"));
+    std::fs::write(&written, format!("{head}{script}")).expect("written");
+    std::fs::set_permissions(&written, std::fs::Permissions::from_mode(0o755)).expect("its own file");
+    // A process that another thread starts meanwhile would hold a file open that is written here.
+    let copied = std::process::Command::new("cp").arg("-p").args([&written, &program]).status().expect("cp");
+    assert!(copied.success());
+    (Ncu::find(Some(folder.as_os_str())).expect("it is there"), folder)
+}
+
+/// A profiler that refuses a metric first, and tells then of one launch of a function among what the program prints.
+const COUNTING: &str = r#"
+case $metrics in *lts__t_sectors_op_red.sum*)
+  echo '==ERROR== Failed to find metric regex:^lts__t_sectors_op_red\.sum(\.|$)' >&2; exit 1;;
+esac
+while [ "$1" != --metrics ]; do shift; done; shift; shift; "$@"
+echo '"ID","Process ID","Process Name","Host Name","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"'
+tell() { echo "\"0\",\"1\",\"autotune\",\"here\",\"vector_add(const float *, int)\",\"Command line profiler metrics\",\"$1\",\"$2\",\"$3\""; }
+tell dram__bytes_read.sum byte 201,000,064
+tell lts__t_sectors_op_read.sum sector 6,250,000
+tell lts__t_sectors_op_write.sum sector 3,125,000
+tell smsp__inst_executed.sum inst 5,078,320
+tell sm__warps_active.avg.pct_of_peak_sustained_active % 87.5
+tell gpu__time_duration.sum nsecond 72,320
+"#;
+
+#[test]
+fn what_a_profiler_counts_stands_beside_what_was_counted() {
+    let mut page = explained("vector_add", "", &["T=1024,C=4,V=4,G=0,S=1,P=Registers"], None).expect("a legal schedule");
+    let (ncu, folder) = fake_ncu("counts", COUNTING);
+    let seen = folder.join("seen");
+    let args = ["-c".into(), format!("echo launched > {}", seen.display()).into()];
+    let unknown = profile(&mut page, &ncu, ("sh".as_ref(), &args)).expect("a profile");
+    assert_eq!(unknown, ["lts__t_sectors_op_red.sum"], "it is asked again without what it does not have");
+    assert_eq!(std::fs::read_to_string(&seen).expect("the command ran"), "launched\n");
+    let text = text::text(&page);
+    let (_, told) = text.split_once("  by ncu ").unwrap_or_else(|| panic!("{text}"));
+    let told: Vec<&str> = told.lines().take(12).collect();
+    let line = |what: &str| told.iter().find(|l| l.contains(what)).unwrap_or_else(|| panic!("no {what}: {told:#?}"));
+    assert!(line("bytes read from memory").ends_with("      200 MB       201 MB"), "{told:#?}");
+    assert!(line("sectors asked of the L2").ends_with("      9.38 M       9.38 M"), "{told:#?}");
+    assert!(line("instructions of warps").ends_with("       5.08 M"), "{told:#?}");
+    assert!(line("threads of a multiprocessor").ends_with("88 %") && line("time").ends_with("72.32 us"), "{told:#?}");
+    assert!(line("bytes written to memory").ends_with("      100 MB            -"), "what it did not tell is not there: {told:#?}");
+    std::fs::remove_dir_all(folder).expect("its own folder");
+}
+
+#[test]
+fn a_profiler_that_may_not_count_leaves_the_page_as_it_is() {
+    let mut page = explained("vector_add", "N=4096", &["T=1024"], None).expect("a legal schedule");
+    let before = text::text(&page);
+    let denied = "echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters'; exit 1";
+    for (script, told) in [(denied, "may not read the GPU's counters (ERR_NVGPUCTRPERM)"), ("exit 3", "it prints nothing")] {
+        let (ncu, folder) = fake_ncu("denied", script);
+        let error = profile(&mut page, &ncu, ("true".as_ref(), &[])).expect_err("no profile");
+        assert!(error.contains(told), "{error}");
+        std::fs::remove_dir_all(folder).expect("its own folder");
+    }
+    assert_eq!(text::text(&page), before);
 }
 
 #[test]

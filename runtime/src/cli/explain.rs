@@ -2,16 +2,19 @@
 
 use super::settings::way_at;
 use super::show::Preset;
-use super::{compile_apart, device, known, parse_time, print_json};
+use super::{compile_apart, device, known, parse_time, print_json, run};
 use crate::device::cuda::Gpu;
 use crate::explain::gather::{Options, page};
 use crate::explain::knobs::Effects;
 use crate::explain::numbers::{Counts, Numbers};
+use crate::explain::profiled::profile;
 use crate::explain::{Page, SitePage, text};
+use crate::measure::ncu::Ncu;
 use crate::store::Store;
 use crate::subject::challenge::Sizes;
-use crate::subject::names;
+use crate::subject::{Subject, names};
 use girih_core::model::Bottleneck;
+use girih_core::schedule::Schedule;
 use girih_core::sim::counting::{CountedShared, CountedTraffic};
 use girih_core::target::Target;
 use serde_json::{Map, Value, json};
@@ -30,6 +33,10 @@ pub struct Args {
     /// The schedule to start from.
     #[arg(long, value_enum, default_value = "best")]
     preset: Preset,
+    /// Count on this machine's GPU, too, by NVIDIA's profiler `ncu`, which runs the call again and again: what it measures stands beside what
+    /// is counted without it.
+    #[arg(long)]
+    counters: bool,
     /// Name what to try, and leave out what the model says of it.
     #[arg(long)]
     no_attempts: bool,
@@ -99,13 +106,34 @@ pub fn run(args: &Args) -> Result<(), String> {
     subject.perf_sizes(&setting.sizes)?;
     let (subject, way) = way_at(&subject, &setting.sizes, only, &setting.target, args.preset, args.set.as_deref())?;
     let sizes = subject.perf_sizes(&setting.sizes)?;
-    let page = page(&subject, &sizes, &way, &setting.options(only, !args.no_attempts))?;
+    let mut page = page(&subject, &sizes, &way, &setting.options(only, !args.no_attempts))?;
+    if args.counters {
+        match counted(&mut page, &subject, &sizes, &way, &setting) {
+            Ok(unknown) if unknown.is_empty() => {}
+            Ok(unknown) => eprintln!("note: ncu does not count {}", unknown.join(", ")),
+            Err(e) => eprintln!("note: nothing is measured: {e}"),
+        }
+    }
     if args.json {
         page.sites.iter().for_each(|site| print_json(&as_json(&page, site)));
     } else {
         print!("{}", text::text(&page));
     }
     Ok(())
+}
+
+/// Profiles the call; the metrics that are not known here.
+fn counted(
+    page: &mut Page,
+    subject: &Subject,
+    sizes: &Sizes,
+    way: &[(Schedule, &'static str)],
+    setting: &Setting,
+) -> Result<Vec<String>, String> {
+    let ncu = Ncu::find(std::env::var_os("PATH").as_deref())?;
+    setting.here.as_ref().ok_or_else(|| format!("there is no GPU of {} here", setting.target.arch))?;
+    let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    profile(page, &ncu, (program.as_os_str(), &run::launch_only(subject, sizes, way)?))
 }
 
 fn as_json(page: &Page, site: &SitePage) -> Value {
@@ -139,6 +167,7 @@ pub(super) fn numbers_json(n: &Numbers) -> Value {
         "blocks_per_multiprocessor": p.occupancy.blocks, "occupancy": p.occupancy.fraction, "limited_by": p.occupancy.limit.name(),
         "blocks_that_fit": fits, "waves": p.waves, "bytes_in_flight": p.bytes_in_flight.is_finite().then_some(p.bytes_in_flight),
         "bytes_in_flight_needed": n.needed_in_flight, "counts": n.counts.as_ref().map(counts_json),
+        "profiled": n.profiled.as_ref().map(|launched| &launched.values),
     })
 }
 
@@ -151,7 +180,7 @@ fn counts_json(c: &Counts) -> Value {
     json!({
         "global": global, "shared": shared, "instructions": mix, "barriers_per_block": c.barriers, "chain_clocks": c.chain,
         "named_barriers_per_warp": c.named_barriers, "phase_waits_per_warp": c.phase_waits, "each_block_counted_as_first": c.each_first,
-        "unique_read_bytes": c.unique[0], "unique_written_bytes": c.unique[1], "matrix_multiply_adds": c.matrix,
+        "unique_read_bytes": c.unique[0], "unique_written_bytes": c.unique[1], "l2_sectors": c.l2_sectors, "matrix_multiply_adds": c.matrix,
         "constant_loads": c.constants,
     })
 }

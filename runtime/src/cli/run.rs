@@ -6,6 +6,7 @@ use super::{ahead, counters, picture, print_json, settings};
 use crate::check::evaluate;
 use crate::device::Device;
 use crate::launch::program::Runner;
+use crate::launch::program_schedule::Joint;
 use crate::subject::challenge::Sizes;
 use crate::subject::guarded_args::Placed;
 use crate::subject::inputs::HostTensor;
@@ -13,6 +14,7 @@ use crate::subject::names;
 use crate::subject::{Call, CallArg, Subject};
 use girih_core::schedule::Schedule;
 use serde_json::json;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -51,6 +53,18 @@ pub struct Args {
     /// One JSON object.
     #[arg(long)]
     json: bool,
+    /// Launch once, and neither compare nor tell: for a profiler.
+    #[arg(long, hide = true)]
+    launch_only: bool,
+}
+
+/// The arguments of this program by which a profiler sees the launches of one call under these schedules.
+pub(super) fn launch_only(subject: &Subject, sizes: &Sizes, way: &[(Schedule, &'static str)]) -> Result<Vec<OsString>, String> {
+    let kernels = subject.program.sites().into_iter().map(|def| (def.build)().map_err(|e| e.to_string()));
+    let texts = kernels.zip(way).map(|(kernel, (schedule, _))| Ok(schedule.short(&kernel?))).collect::<Result<Vec<String>, String>>()?;
+    let (set, sizes) = (Joint::of(subject, &texts).to_string(), sizes.to_string());
+    let fixed = ["run", &subject.name, "--device", "cuda", "--launch-only", "--preset", "naive", "--size", &sizes, "--set", &set];
+    Ok(fixed.into_iter().map(OsString::from).collect())
 }
 
 pub fn run(args: &Args) -> Result<(), String> {
@@ -76,6 +90,9 @@ pub fn run(args: &Args) -> Result<(), String> {
     let start = Instant::now();
     let arguments = placed.arguments();
     let seconds = device.time(&mut || runner.run(&arguments)).map_err(|e| e.to_string())?;
+    if args.launch_only {
+        return Ok(());
+    }
     let after = placed.download().map_err(|e| e.to_string())?;
     if !args.json {
         println!("{} at {} on {}: {}", subject.name, call.sizes, device.name(), took(seconds, start));
@@ -165,5 +182,29 @@ fn show(call: &Call, after: &[Option<HostTensor>]) {
         let shown: Vec<String> = (0..after.numel().min(8)).map(|i| format!("{}", after.get(i))).collect();
         let more = if after.numel() > 8 { ", .." } else { "" };
         println!("  {name}: {}{:?} = [{}{more}]", data.dtype, data.lens, shown.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cli, Command};
+    use super::*;
+    use clap::Parser;
+    use girih_core::target::Target;
+
+    /// What a profiler is given is a command of this program, which reads from it the very schedule.
+    #[test]
+    fn a_profiler_is_given_the_schedules_at_hand() {
+        let subject = names::subject("digit_counts<u32>").expect("one of the library's kernels");
+        let kernel = (subject.program.sites()[0].build)().expect("it builds");
+        let schedule = Schedule::default_of(&kernel);
+        let sizes = Sizes::parse("N=1000").expect("a size");
+        let args = launch_only(&subject, &sizes, &[(schedule.clone(), "set")]).expect("a command");
+        let parsed = Cli::try_parse_from([OsString::from("autotune")].into_iter().chain(args)).unwrap_or_else(|e| panic!("{e}"));
+        let Command::Run(args) = parsed.command else { panic!("it is `run`") };
+        assert!(args.launch_only && args.device == Some(DeviceChoice::Cuda) && args.size.as_deref() == Some("N=1000"));
+        let preset = args.preset.expect("the plainest, of which every knob is set");
+        let (_, way) = settings::way(&subject, Target::h200(), preset, args.set.as_deref()).expect("it is read");
+        assert_eq!(way, [(schedule, "set")]);
     }
 }

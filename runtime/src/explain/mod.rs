@@ -11,6 +11,7 @@ pub mod difference;
 pub mod gather;
 pub mod knobs;
 pub mod numbers;
+pub mod profiled;
 pub mod stored;
 pub mod text;
 pub mod trials;

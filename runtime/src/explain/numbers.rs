@@ -1,5 +1,6 @@
 //! What one launch does, as numbers that a reader and the rules of advice can take: counts at the true size beside the model's word.
 
+use crate::measure::ncu::Launched;
 use crate::tune::predict::{Explained, Predicted};
 use girih_core::model::{self, Bottleneck, Limit};
 use girih_core::sim::Class;
@@ -26,6 +27,8 @@ pub struct Numbers {
     pub needed_in_flight: f64,
     /// What the launch does; nothing where that could not be counted.
     pub counts: Option<Counts>,
+    /// What NVIDIA's profiler counted of it, where it was asked.
+    pub profiled: Option<Launched>,
 }
 
 /// What a launch does at its true size.
@@ -51,6 +54,8 @@ pub struct Counts {
     pub chain: f64,
     /// Bytes of distinct sectors that are read, and written.
     pub unique: [f64; 2],
+    /// Sectors that the L1 asks the L2 for.
+    pub l2_sectors: f64,
     /// Atomic operations of threads.
     pub atomic_operations: f64,
     /// Multiply-adds of matrix instructions.
@@ -77,6 +82,7 @@ impl Numbers {
             predicted: predicted.model,
             needed_in_flight: f64::from(target.bytes_in_flight),
             counts: predicted.counted.as_ref().map(|c| Counts::of(&c.count, launch)),
+            profiled: None,
         }
     }
 
@@ -125,6 +131,7 @@ impl Counts {
             phase_waits: count.phase_waits() / warps,
             chain: count.chain() / grid,
             unique: count.unique_bytes(),
+            l2_sectors: count.passed_on()[1],
             atomic_operations: count.threads(Class::Atomic),
             matrix: count.matrix().iter().sum(),
             each_first: count.each_first,

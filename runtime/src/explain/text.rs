@@ -1,6 +1,7 @@
 //! The page of `explain` as text. What was not computed is not there, or says why.
 
 use super::numbers::{Counts, Numbers, sectors_per_request};
+use super::profiled::profiled;
 use super::tuning_text::tuning;
 use super::units::{amount, bytes, class, counted, flop, kib, many, percent, plain, us};
 use super::{Attempt, Page, SitePage, Tip};
@@ -153,6 +154,7 @@ fn numbers(out: &mut Lines, n: &Numbers) {
     if let Some(counts) = &n.counts {
         self::counts(out, counts);
     }
+    profiled(out, n);
 }
 
 /// What each resource would take alone.

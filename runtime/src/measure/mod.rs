@@ -5,6 +5,7 @@ pub mod acceptance;
 pub mod bench;
 pub mod exported;
 pub mod floor;
+pub mod ncu;
 pub(crate) mod quiet;
 pub mod rungs;
 pub mod sweep;

@@ -73,6 +73,7 @@ fn made(bytes: f64) -> Made {
         phase_waits: 0.0,
         chain: 2000.0,
         unique: [bytes / 2.0; 2],
+        l2_sectors: 2.0 * sectors,
         atomic_operations: 0.0,
         matrix: 0.0,
         each_first: false,
@@ -94,6 +95,7 @@ impl Made {
             is_guess: self.is_guess,
             needed_in_flight: f64::from(target.bytes_in_flight),
             counts: Some(self.counts.clone()),
+            profiled: None,
         }
     }
 
