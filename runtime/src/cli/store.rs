@@ -2,7 +2,7 @@
 
 use super::{ahead, print_json, winners};
 use crate::store::Store;
-use crate::store::rows::Which;
+use crate::store::rows::{Shown, Summary, Which};
 use crate::subject::challenge::challenges;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -154,38 +154,54 @@ fn list(store: &Store, which: &Which, as_json: bool) -> Result<(), String> {
         return Ok(());
     }
     if !as_json {
-        println!("{:>7} {:>8} {:>7}  {:<10}  device, kernel or program", "trials", "measured", "elected", "latest");
+        listed(&all).iter().for_each(|line| println!("{line}"));
+        return Ok(());
     }
     for s in all {
-        if as_json {
-            let counts = json!({ "trials": s.trials, "measured": s.measured, "elected": s.elected });
-            print_json(&json!({ "kernel": s.kernel, "device": s.device, "arch": s.arch, "counts": counts, "latest": s.latest }));
-        } else {
-            println!("{:>7} {:>8} {:>7}  {:<10}  {}, {}", s.trials, s.measured, s.elected, s.latest, s.device, s.kernel);
-        }
+        let counts = json!({ "trials": s.trials, "measured": s.measured, "elected": s.elected });
+        print_json(&json!({ "kernel": s.kernel, "device": s.device, "arch": s.arch, "counts": counts, "latest": s.latest }));
     }
     Ok(())
 }
 
+/// A line for each kernel on each device, below a head.
+fn listed(all: &[Summary]) -> Vec<String> {
+    let head = format!("{:>7} {:>8} {:>7}  {:<10}  device, kernel or program", "trials", "measured", "elected", "latest");
+    let line = |s: &Summary| {
+        let Summary { kernel, device, trials, measured, elected, latest, .. } = s;
+        format!("{trials:>7} {measured:>8} {elected:>7}  {latest:<10}  {device}, {kernel}")
+    };
+    std::iter::once(head).chain(all.iter().map(line)).collect()
+}
+
 fn show(store: &Store, which: &Which, as_json: bool) -> Result<(), String> {
-    let mut last = String::new();
-    for s in store.shown(which).map_err(|e| e.to_string())? {
-        if as_json {
-            print_json(&json!({
-                "kernel": s.kernel, "device": s.device, "sizes": s.sizes, "lengths": s.lengths, "facts": s.facts, "schedule": s.schedule,
-                "median_us": s.median_us, "versions": s.versions, "made": s.made, "day": s.day,
-            }));
-            continue;
-        }
+    let all = store.shown(which).map_err(|e| e.to_string())?;
+    if !as_json {
+        shown(&all).iter().for_each(|line| println!("{line}"));
+        return Ok(());
+    }
+    for s in all {
+        print_json(&json!({
+            "kernel": s.kernel, "device": s.device, "sizes": s.sizes, "lengths": s.lengths, "facts": s.facts, "schedule": s.schedule,
+            "median_us": s.median_us, "versions": s.versions, "made": s.made, "day": s.day,
+        }));
+    }
+    Ok(())
+}
+
+/// Elected schedules, those of a kernel on a device below their names.
+fn shown(all: &[Shown]) -> Vec<String> {
+    let (mut lines, mut last) = (Vec::new(), String::new());
+    for s in all {
         let of = format!("{} on {}", s.kernel, s.device);
         if of != last {
-            println!("{of}");
+            lines.push(of.clone());
             last = of;
         }
         let made = if s.made.is_empty() { String::new() } else { format!(", {}", s.made) };
-        println!("  {:>10.2} us  {}  [{}; {}{made}, {}]", s.median_us, s.schedule, s.sizes, s.versions, s.day);
+        lines.push(format!("  {:>10.2} us  {}  [{}; {}{made}, {}]", s.median_us, s.schedule, s.sizes, s.versions, s.day));
     }
-    Ok(())
+    lines
 }
 
 fn export(store: &Store, which: &Which, out: &Path) -> Result<(), String> {
@@ -212,4 +228,47 @@ fn merge(store: &mut Store, path: &Path) -> Result<(), String> {
 
 fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_store_has_reads_like_this() {
+        let row = |kernel: &str, us: f64, made: &str| Shown {
+            kernel: kernel.into(),
+            device: "NVIDIA H200".into(),
+            sizes: "N=1000".into(),
+            lengths: "1000".into(),
+            facts: "16p/16".into(),
+            schedule: "T=1024 C=4".into(),
+            median_us: us,
+            versions: "girih 0.1.0".into(),
+            made: made.into(),
+            day: "2026-01-31".into(),
+        };
+        let told = shown(&[row("m::f", 12.345, "driver 570.86, NVRTC 13.0"), row("m::f", 9.0, ""), row("m::g", 1234.5, "")]);
+        let expected = [
+            "m::f on NVIDIA H200",
+            "       12.35 us  T=1024 C=4  [N=1000; girih 0.1.0, driver 570.86, NVRTC 13.0, 2026-01-31]",
+            "        9.00 us  T=1024 C=4  [N=1000; girih 0.1.0, 2026-01-31]",
+            "m::g on NVIDIA H200",
+            "     1234.50 us  T=1024 C=4  [N=1000; girih 0.1.0, 2026-01-31]",
+        ];
+        assert_eq!(told, expected);
+        let summary = Summary {
+            kernel: "m::f".into(),
+            device: "NVIDIA H200".into(),
+            arch: "sm_90a".into(),
+            trials: 120,
+            measured: 99,
+            elected: 2,
+            latest: "2026-01-31".into(),
+        };
+        assert_eq!(
+            listed(&[summary]),
+            [" trials measured elected  latest      device, kernel or program", "    120       99       2  2026-01-31  NVIDIA H200, m::f"]
+        );
+    }
 }
