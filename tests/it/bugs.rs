@@ -1,4 +1,5 @@
-//! A panic of the compiler costs one schedule, and is reported with the command that shows it again; shapes that it cannot lower are refused.
+//! A panic of the compiler costs one schedule, and is reported with the command that shows it again, by exports as well; shapes that it
+//! cannot lower are refused.
 
 use girih::check::{On, Options, check};
 use girih::compile;
@@ -8,11 +9,15 @@ use girih::subject::Subject;
 use girih_core::error::CompileError;
 use girih_core::facts::Facts;
 use girih_core::lower::{self, lower};
+use girih_core::program;
+use girih_core::program::export::{compile_sites, export};
+use girih_core::program::signature::Signature;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::space::Space;
 use girih_core::target::Target;
-use girih_core::tile::{Kernel, Stmt};
+use girih_core::tile::{Combine, Kernel, Operator, Stmt};
+use girih_core::types::Literal;
 
 /// Any kernel.
 #[kernel(tile(T = [32, 64]), coarsen(C of T = [1, 2]))]
@@ -35,6 +40,34 @@ fn disordered() -> Result<Kernel, CompileError> {
 
 fn disordered_def() -> KernelDef {
     KernelDef { build: disordered, ..copied::Kernel::def() }
+}
+
+/// Each element times the product of its tile.
+#[kernel(tile(T = [16, 1]))]
+pub fn multiplied(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let v = x.load(t);
+        y.store(t, v * v.reduce_all(1.0, |a, b| a * b));
+    }
+}
+
+#[program]
+fn products(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    multiplied(x, y);
+}
+
+/// The same with an identity of a type that no builder gives it. Lowering panics where elements may be absent, as none is in tiles of one.
+fn mistyped() -> Result<Kernel, CompileError> {
+    let mut kernel = (multiplied::Kernel::def().build)()?;
+    for stmt in &mut kernel.body {
+        let Stmt::Tiles(l) = stmt else { continue };
+        for stmt in &mut l.body {
+            if let Stmt::Combine(Combine { operator: Operator::User { identity, .. }, .. }) = stmt {
+                *identity = vec![Literal::i32(1)];
+            }
+        }
+    }
+    Ok(kernel)
 }
 
 /// Attention's own shapes: one dot has [BM, BN], the other the block's [BM, BD].
@@ -86,6 +119,31 @@ fn a_check_goes_on_behind_a_panic() {
     let told: Vec<String> = reports[0].failures.iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|t| t.contains("a fault of girih") && t.contains("autotune show")), "{told:?}");
     assert!(reports[1].failures.is_empty() && reports[1].runs > 0, "{:?}", reports[1].failures.len());
+}
+
+#[test]
+fn an_export_names_the_versions_that_a_panic_has_made_naive() {
+    let mut program = (products::Program::def().build)().unwrap_or_else(|e| panic!("{e}"));
+    for stmt in &mut program.body {
+        if let program::Stmt::Launch { kernel, .. } = stmt {
+            kernel.build = mistyped;
+        }
+    }
+    let signature = Signature::parse("void solve(const float* x[N], float* y[N], int N)").expect("a signature");
+    let default = &mut |_: usize, kernel: &Kernel| Schedule::default_of(kernel);
+    let sites = compile_sites(&program, &signature, Target::h200(), default).unwrap_or_else(|e| panic!("{e}"));
+    let told: Vec<(String, String)> = sites[0].versions.iter().filter_map(|v| Some((v.name(), v.excuse()?))).collect();
+    let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["multiplied_any_size", "multiplied_64bit"], "{:?}", sites[0].versions.len());
+    let text = export(&program, &signature, &sites, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
+    let replay = format!("autotune show '{}' --set T=16 --arch sm_90a --facts packed", multiplied::Kernel::def().path());
+    for (name, excuse) in &told {
+        assert_eq!(*excuse, format!("has the naive schedule because of a compiler bug, which `{replay}` shows"));
+        assert!(text.contains(&format!("\n// {name} {excuse}\n")), "{text}");
+    }
+    // What has its own schedule is not excused.
+    assert_eq!(text.matches("because of a compiler bug").count(), told.len(), "{text}");
+    assert!(sites[0].versions.len() > told.len() && sites[0].versions[0].bug.is_none());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::subject::Subject;
 use crate::subject::names;
 use crate::tune::launches::AtPerf;
 use girih_core::facts::Facts;
-use girih_core::program::export::{Chosen, export_program};
+use girih_core::program::export::{Chosen, compile_sites, export as program_text};
 use girih_core::target::Target;
 use serde_json::json;
 use std::path::PathBuf;
@@ -97,6 +97,10 @@ pub(super) fn export(subject: &Subject, target: &Target, set: Option<&str>) -> R
         tuned.extend(tuned_facts(kernel, target, store).into_iter().filter(|facts| Some(facts) != at_perf.facts_of_site(site)));
         Chosen { schedule: schedule.clone(), tuned }
     };
-    let text = export_program(&subject.program, signature, target, &mut choose).map_err(|e| e.to_string())?;
+    let program = subject.program.with_variants(&subject.program.default_variants());
+    let sites = compile_sites(&program, signature, target, &mut choose).map_err(|e| e.to_string())?;
+    let versions = sites.iter().flat_map(|site| &site.versions);
+    versions.filter_map(|v| Some((v.name(), v.excuse()?))).for_each(|(name, excuse)| eprintln!("{}: {name} {excuse}", subject.name));
+    let text = program_text(&program, signature, &sites, target).map_err(|e| e.to_string())?;
     Ok((text, schedules))
 }

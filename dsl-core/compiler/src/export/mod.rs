@@ -9,6 +9,7 @@ mod body;
 mod dependent;
 mod expr;
 mod helpers;
+mod known;
 mod launch;
 mod lets;
 mod memory;
@@ -19,7 +20,8 @@ mod text;
 mod versions;
 mod weakest;
 
-pub use versions::{Chosen, Known, KnownTensor, Version, versions_for_export};
+pub use known::{Known, KnownTensor};
+pub use versions::{Chosen, Version, versions_for_export};
 
 use crate::cuda;
 use body::Body;
@@ -147,7 +149,7 @@ pub fn export(program: &Program, signature: &Signature, sites: &[Site], target: 
     };
     kernels.retain(|k| body.launches(&k.name));
 
-    let mut out = header(program, signature, sites, &kernels, target);
+    let mut out = header(program, signature, (sites, &names), &kernels, target);
     out.push_str(&includes(signature, &body.headers));
     out.push('\n');
     out.push_str(&cuda::emit_kernels(&kernels));
@@ -208,7 +210,7 @@ fn name_kernels(sites: &[Site], signature: &Signature) -> (Vec<simt::Kernel>, Ve
                 of_site.push(there.name.clone());
                 continue;
             }
-            let base = cuda::function_identifier(&format!("{}{}", version.kernel.name, version.suffix));
+            let base = version.name();
             let candidates = std::iter::once(base.clone()).chain((2..).map(|number| format!("{base}_{number}")));
             let mut named = candidates.map(|name| versions::named(&version.kernel, &name));
             let kernel = named.find(|k| k.launches().all(|l| !taken.contains(&l.name))).expect("some number is free");
@@ -239,17 +241,26 @@ fn with_free_names(signature: &Signature, kernels: &[Vec<String>]) -> Signature 
     named
 }
 
-fn header(program: &Program, signature: &Signature, sites: &[Site], kernels: &[simt::Kernel], target: &Target) -> String {
+fn header(
+    program: &Program,
+    signature: &Signature,
+    (sites, names): (&[Site], &[Vec<String>]),
+    kernels: &[simt::Kernel],
+    target: &Target,
+) -> String {
     let mut out = format!("// {}, written by girih for {}\n", program.path, target.arch);
     // One file is built in one way: what one kernel gains from less of ptxas is more than the others lose.
     let opt_level = kernels.iter().map(|k| k.launch.opt_level).min().unwrap_or(simt::OPT_LEVEL);
     let flag = cuda::ptxas_flag(opt_level).map_or(String::new(), |f| format!(" {f}"));
     out.push_str(&format!("// build: nvcc -O3 -arch={}{flag}\n", target.arch));
     let mut lines: Vec<String> = Vec::new();
-    for site in sites {
-        let line = format!("// schedule of {}: {}\n", site.kernel.full_name(), site.schedule.attribute(&site.kernel));
-        if !lines.contains(&line) {
-            lines.push(line);
+    for (site, names) in sites.iter().zip(names) {
+        let schedule = format!("// schedule of {}: {}\n", site.kernel.full_name(), site.schedule.attribute(&site.kernel));
+        let excuse = |(version, name): (&Version, &String)| version.excuse().map(|excuse| format!("// {name} {excuse}\n"));
+        for line in std::iter::once(schedule).chain(site.versions.iter().zip(names).filter_map(excuse)) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
         }
     }
     out.push_str(&lines.concat());

@@ -1,19 +1,17 @@
 //! Which versions of a kernel an exported launch chooses from.
 
+use super::known::Known;
 use super::weakest::weakest;
 use crate::cuda;
 use crate::lower;
 use crate::space::Space;
+use girih_ir::bug::Bug;
 use girih_ir::error::CompileError;
-use girih_ir::facts::{Facts, MAX_ALIGN, MAX_DIVISOR, TensorFacts, power_within};
-use girih_ir::program::signature::Signature;
-use girih_ir::program::{Arg, Expr, TensorView};
+use girih_ir::facts::{Facts, MAX_ALIGN, MAX_DIVISOR};
 use girih_ir::schedule::Schedule;
 use girih_ir::simt::{self, ParamKind};
 use girih_ir::target::Target;
-use girih_ir::tile::access::dim_constants;
-use girih_ir::tile::host::HostExpr;
-use girih_ir::tile::{self, Kernel};
+use girih_ir::tile::Kernel;
 
 /// A kernel compiled for some facts.
 #[derive(Clone, Debug)]
@@ -24,118 +22,20 @@ pub struct Version {
     pub kernel: simt::Kernel,
     /// What its name ends with: nothing for the first version, else what it does without.
     pub suffix: &'static str,
+    /// The compiler bug because of which the code is the naive schedule's.
+    pub bug: Option<Box<Bug>>,
 }
 
-/// What is known of the arguments of a launch before it happens: from the program's text and the signature's constant extents.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Known {
-    /// One entry per parameter of the kernel, `None` for scalars.
-    pub tensors: Vec<Option<KnownTensor>>,
-    /// No tensor that the kernel may store to lies in the memory of another argument.
-    pub noalias: bool,
-}
-
-/// What is known of a tensor argument.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KnownTensor {
-    /// Row-major without gaps.
-    pub packed: bool,
-    /// Lengths that are constants.
-    pub lens: Vec<Option<i64>>,
-    /// Strides that are constants.
-    pub strides: Vec<Option<i64>>,
-}
-
-impl KnownTensor {
-    /// Elements of a row are neighbours.
-    fn has_rows(&self) -> bool {
-        self.packed || self.strides.last().is_none_or(|s| *s == Some(1))
-    }
-}
-
-impl Known {
-    /// Packed tensors in memory of their own, of any lengths that the kernel does not fix.
-    pub fn packed(kernel: &Kernel) -> Known {
-        let constants = dim_constants(kernel);
-        let lens = |p, rank| (0..rank).map(|k| constants.get(&(p, k)).copied()).collect();
-        let tensors = kernel
-            .params
-            .iter()
-            .enumerate()
-            .map(|(p, param)| match param.kind {
-                tile::ParamKind::Tensor { rank, .. } => Some(KnownTensor { packed: true, lens: lens(p, rank), strides: vec![None; rank] }),
-                tile::ParamKind::Scalar(_) => None,
-            })
-            .collect();
-        Known { tensors, noalias: true }
+impl Version {
+    /// The name that its function has where no other one has it.
+    pub fn name(&self) -> String {
+        cuda::function_identifier(&format!("{}{}", self.kernel.name, self.suffix))
     }
 
-    /// What the text of a launch says. `binding` gives the signature's parameter for each parameter of the program.
-    pub fn of_launch(signature: &Signature, binding: &[usize], kernel: &Kernel, args: &[Arg]) -> Known {
-        let constant = |e: &Expr| match e {
-            Expr::Literal(l) => Some(l.to_i64()),
-            Expr::Dim(p, k) => match signature.params[binding[*p]].shape.as_ref()?.get(*k)? {
-                HostExpr::Const(c) => Some(*c),
-                _ => None,
-            },
-            _ => None,
-        };
-        let views: Vec<_> = args.iter().map(|a| if let Arg::Tensor(v) = a { Some(v) } else { None }).collect();
-        let fixed = dim_constants(kernel);
-        let len = |p: usize, k: usize, e: &Expr| constant(e).or(fixed.get(&(p, k)).copied());
-        let known = |p: usize, v: &TensorView| KnownTensor {
-            packed: v.packed,
-            lens: v.lens.iter().enumerate().map(|(k, e)| len(p, k, e)).collect(),
-            strides: v.strides.iter().map(constant).collect(),
-        };
-        let tensors = views.iter().enumerate().map(|(p, v)| v.map(|v| known(p, v))).collect();
-        let mutable = |i: usize| matches!(kernel.params[i].kind, tile::ParamKind::Tensor { mutable: true, .. });
-        let bases: Vec<_> = views.iter().map(|v| v.map(|v| v.base)).collect();
-        let alone = |i: usize| bases.iter().enumerate().all(|(j, b)| i == j || b.is_none() || *b != bases[i]);
-        let noalias = (0..args.len()).filter(|i| bases[*i].is_some() && mutable(*i)).all(alone);
-        Known { tensors, noalias }
-    }
-
-    /// What of a launch's facts the host code can test.
-    fn promised(&self, facts: &Facts) -> Facts {
-        let mut facts = facts.clone();
-        facts.noalias &= self.noalias;
-        for (tensor, known) in facts.tensors.iter_mut().zip(&self.tensors) {
-            if let (Some(tensor), Some(known)) = (tensor, known) {
-                tensor.packed &= known.packed;
-                tensor.rows &= known.has_rows();
-            }
-        }
-        facts
-    }
-
-    /// Facts with the given promises where they can hold at all: what is known caps them.
-    fn facts(&self, kernel: &Kernel, align: u32, divisor: u32, index32: bool) -> Facts {
-        let tensors = kernel
-            .params
-            .iter()
-            .zip(&self.tensors)
-            .map(|(param, known)| match (param.kind, known) {
-                (tile::ParamKind::Tensor { dtype, .. }, Some(known)) => {
-                    // A constant length is as divisible as it is, whatever is asked for.
-                    let power = |n: i64| power_within(n as u64, MAX_DIVISOR);
-                    let lens = known.lens.iter().map(|l| l.map_or(divisor, power)).collect();
-                    // Those of packed tensors follow from their lengths.
-                    let stride = |s: &Option<i64>| if known.packed { 1 } else { s.map_or(divisor, power) };
-                    let strides = known.strides.iter().map(stride).collect();
-                    Some(TensorFacts {
-                        align: align.max(dtype.size() as u32),
-                        packed: known.packed,
-                        rows: known.has_rows(),
-                        lens,
-                        strides,
-                        most: vec![],
-                    })
-                }
-                _ => None,
-            })
-            .collect();
-        Facts { tensors, index32, noalias: self.noalias }
+    /// What a compiler bug has made of it, in words that follow its name.
+    pub fn excuse(&self) -> Option<String> {
+        let bug = self.bug.as_ref()?;
+        Some(format!("has the naive schedule because of a compiler bug, which `{}` shows", bug.replay))
     }
 }
 
@@ -163,10 +63,10 @@ impl From<Schedule> for Chosen {
 /// 6. any alignment, 64-bit indices: packed tensors are all it asks for.
 ///
 /// Each asks for no more than its code needs, tensor by tensor and axis by axis. Versions with the same code are one, and one that is never
-/// reached is none. Where the schedule is illegal under weaker facts the naive one stands in.
+/// reached is none. Where the schedule is illegal under weaker facts, or the compiler panics over it, the naive one stands in.
 ///
 /// # Errors
-/// The kernel is wrong, or the schedule is illegal even under the best facts.
+/// The kernel is wrong, the schedule is illegal even under the best facts, or the compiler panics over it under facts that are tuned for.
 pub fn versions_for_export(kernel: &Kernel, chosen: &Chosen, target: &Target, known: &Known) -> Result<Vec<Version>, CompileError> {
     let Chosen { schedule, tuned } = chosen;
     let best = known.facts(kernel, MAX_ALIGN, MAX_DIVISOR, true);
@@ -180,7 +80,8 @@ pub fn versions_for_export(kernel: &Kernel, chosen: &Chosen, target: &Target, kn
                 let least = fitting(known.facts(kernel, 1, 1, facts.index32), kernel, schedule);
                 let facts = weakest(facts, &least, |facts| lower::lower(kernel, facts, schedule, target).ok());
                 let suffix = if versions.0.is_empty() { OWN } else { suffix };
-                versions.add(facts.clone(), lower::lower(kernel, &facts, schedule, target)?, suffix);
+                let kernel = lower::lower(kernel, &facts, schedule, target)?;
+                versions.add(Version { facts, kernel, suffix, bug: None });
             }
             Err(CompileError::Schedule(e)) => illegal = Some(CompileError::Schedule(e)),
             Err(other) => return Err(other),
@@ -195,7 +96,8 @@ pub fn versions_for_export(kernel: &Kernel, chosen: &Chosen, target: &Target, kn
         (known.facts(kernel, 1, 1, false), WIDE),
     ];
     for (facts, suffix) in plain {
-        versions.add(facts.clone(), lower_or_naive(kernel, schedule, &facts, target)?, suffix);
+        let (kernel, bug) = lower_or_naive(kernel, schedule, &facts, target)?;
+        versions.add(Version { facts, kernel, suffix, bug });
     }
     Ok(versions.in_order())
 }
@@ -227,19 +129,21 @@ struct Versions(Vec<Version>);
 
 impl Versions {
     /// One more, unless one with the same code asks for no more.
-    fn add(&mut self, facts: Facts, kernel: simt::Kernel, suffix: &'static str) {
-        let own = code(&without_room(&kernel));
+    fn add(&mut self, version: Version) {
+        let own = code(&without_room(&version.kernel));
         for there in self.0.iter_mut().filter(|v| code(&without_room(&v.kernel)) == own) {
-            if facts.imply(&there.facts) {
+            if version.facts.imply(&there.facts) {
+                there.bug = there.bug.take().or(version.bug);
                 return;
             }
-            if there.facts.imply(&facts) {
+            if there.facts.imply(&version.facts) {
                 // The same code asks for less than was thought.
-                (there.facts, there.kernel) = (facts, kernel);
+                let (suffix, bug) = (there.suffix, there.bug.take().or(version.bug));
+                *there = Version { suffix, bug, ..version };
                 return;
             }
         }
-        self.0.push(Version { facts, kernel, suffix });
+        self.0.push(version);
     }
 
     /// Those that can be reached, in the order in which they are tested: what asks for more comes first, what stands for a tuned launch
@@ -266,14 +170,20 @@ impl Versions {
     }
 }
 
-fn lower_or_naive(kernel: &Kernel, schedule: &Schedule, facts: &Facts, target: &Target) -> Result<simt::Kernel, CompileError> {
-    match lower::lower(kernel, facts, schedule, target) {
-        Err(CompileError::Schedule(_) | CompileError::Bug(_)) => {
-            let naive = Space::new(kernel, facts, target).naive()?;
-            lower::lower(kernel, facts, &naive, target)
-        }
-        other => other,
-    }
+/// The code of a schedule, or of the naive one in its place, with the compiler bug that was the reason if it was one.
+fn lower_or_naive(
+    kernel: &Kernel,
+    schedule: &Schedule,
+    facts: &Facts,
+    target: &Target,
+) -> Result<(simt::Kernel, Option<Box<Bug>>), CompileError> {
+    let bug = match lower::lower(kernel, facts, schedule, target) {
+        Err(CompileError::Schedule(_)) => None,
+        Err(CompileError::Bug(bug)) => Some(bug),
+        other => return Ok((other?, None)),
+    };
+    let naive = Space::new(kernel, facts, target).naive()?;
+    Ok((lower::lower(kernel, facts, &naive, target)?, bug))
 }
 
 /// The name of a launch behind a kernel that the file has under a name of its own.
