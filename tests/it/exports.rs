@@ -1,9 +1,9 @@
 //! Exported files, as text: the challenge's signature, no foreign headers, the flag they want. `.ci/run` compiles them with nvcc.
 
 use crate::host_code::HostProgram;
-use girih::challenge::challenges;
+use girih::challenge::{Sizes, challenges};
 use girih::subject::Subject;
-use girih::tune::launches::AtPerf;
+use girih::tune::launches::{AtPerf, at};
 use girih_core::facts::Facts;
 use girih_core::program::export::{Chosen, export_program};
 use girih_core::schedule::parse::parse_schedule;
@@ -88,6 +88,54 @@ fn exports_have_a_version_for_the_size_they_are_tuned_for() {
     let own = "input_size64 % 4 == 0 && (input_size64 - kernel_size64 + 1) % 2 == 0";
     assert!(text(true).contains(own), "{}", text(true));
     assert!(!text(false).contains(own), "{}", text(false));
+}
+
+/// Prints which version a call of these lengths launches; no stand-in looks at an element.
+const LAUNCHED: &str = "
+int main(int, char** v)
+{
+    alignas(16) static float x[4], w[4], y[4];
+    solve(x, w, y, atoi(v[1]), atoi(v[2]));
+    printf(\"%s\", launched);
+}
+";
+
+/// The text with what each launch is called noted in front of it.
+fn with_names_noted(text: &str) -> String {
+    let mut parts = text.split("<<<");
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |mut noted, part| {
+        let name = noted.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |i| i + 1);
+        let name = noted[name..].to_string();
+        noted.insert_str(noted.len() - name.len(), &format!("launched = \"{name}\", "));
+        noted + "<<<" + part
+    })
+}
+
+/// A version for each of several tuned sizes: the host tells them apart by what divides the lengths, those that ask for more first.
+#[test]
+fn each_tuned_size_has_a_version_that_its_calls_launch() {
+    let subject = girih::subject::names::subject("1d_convolution").unwrap_or_else(|e| panic!("{e}"));
+    let sizes = ["input_size=1500000,kernel_size=2047", "input_size=1000001,kernel_size=2046", "input_size=1000002,kernel_size=2047"];
+    let facts_at = |sizes: &str| {
+        let sizes = Sizes::parse(sizes).unwrap_or_else(|e| panic!("{e}"));
+        at(&subject, &sizes).unwrap_or_else(|e| panic!("{e}")).remove(0).facts
+    };
+    let mut chosen = |_: usize, kernel: &girih_core::tile::Kernel| Chosen {
+        schedule: parse_schedule(kernel, "T=4096,C=16,V=4,P=Registers,S=1").unwrap_or_else(|e| panic!("{e}")),
+        tuned: sizes.iter().map(|sizes| facts_at(sizes)).collect(),
+    };
+    let signature = subject.signature().expect("a challenge has a signature");
+    let text = export_program(&subject.program, signature, Target::h200(), &mut chosen).unwrap_or_else(|e| panic!("{e}"));
+    let stand_in = "static const char* launched = \"none\";\ntemplate <typename... Args> static void direct(Args...) {}";
+    let Some(host) = HostProgram::build(&with_names_noted(&text), "direct", stand_in, LAUNCHED) else { return };
+    let launched = |input: u32, kernel: u32| host.run(&[input, kernel].map(|n| n.to_string()));
+    let versions = ["convolution_1d", "convolution_1d_tuned", "convolution_1d_tuned_2"];
+    // 4 divides the input's length, 2 the output's; 2 the kernel's, 4 the output's; 2 the input's, 4 the output's.
+    assert_eq!([launched(1_500_000, 2047), launched(1_000_001, 2046), launched(1_000_002, 2047)], versions, "{text}");
+    // Other lengths that are divided alike, and those of no tuned size.
+    assert_eq!([launched(800_004, 2051), launched(900_003, 2048), launched(2_000_006, 2047)], versions, "{text}");
+    assert_eq!([launched(1_500_001, 2047), launched(1_000_001, 2048)], ["convolution_1d_any_size", "convolution_1d_any_size"], "{text}");
 }
 
 /// Prints every byte of a picture that begins `offset` bytes behind an aligned place, and of what lies around it.
