@@ -42,8 +42,23 @@ fn launching_child() {
     println!("compiled: loaded {} in {milliseconds:.2} ms", nvrtc::is_loaded());
 }
 
+/// Compiles two kernels, and keeps what comes of them nowhere.
+fn keeping_nothing() {
+    for target in ["h200", "a100"] {
+        let target = Target::find(target).expect("it is listed");
+        let compiled = Compiled::of(conversions(), target).with_cubin().unwrap_or_else(|e| panic!("{e}"));
+        println!("compiled: {} bytes", compiled.cubin.expect("a cubin was asked for").len());
+    }
+}
+
 /// What a test's child says in a process of its own.
 fn child_of(test: &str, cache: &Path) -> String {
+    let (text, _) = output_of(test, cache);
+    text.split("compiled: ").nth(1).expect("the child's line").lines().next().expect("a line").to_string()
+}
+
+/// What a test's child leaves on its standard output and its standard error.
+fn output_of(test: &str, cache: &Path) -> (String, String) {
     let executable = std::env::current_exe().expect("this test's binary");
     let output = Command::new(executable)
         .args(["--exact", &format!("cubin_cache::{test}"), "--nocapture"])
@@ -53,9 +68,10 @@ fn child_of(test: &str, cache: &Path) -> String {
         .output()
         .expect("the child starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}{told}");
     println!("{text}");
-    text.split("compiled: ").nth(1).expect("the child's line").lines().next().expect("a line").to_string()
+    (text, told)
 }
 
 /// What [`child`] says but for how long it took.
@@ -98,6 +114,23 @@ fn a_cached_cubin_needs_no_nvrtc() {
     });
     assert_eq!(std::fs::read(&path).expect("the entry"), whole);
     std::fs::remove_dir_all(cache).expect("the test's own folder");
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_told_of_once() {
+    if std::env::var_os(CHILD).is_some() {
+        return keeping_nothing();
+    }
+    provide();
+    // No folder can be made where a file lies, whoever asks for it.
+    let file = std::env::temp_dir().join(format!("girih-test-no-cache-{}", std::process::id()));
+    std::fs::write(&file, "a file").expect("the test's own file");
+    let (text, told) = output_of("a_cache_that_cannot_be_written_is_told_of_once", &file.join("cache"));
+    assert_eq!(text.matches("compiled: ").count(), 2, "{text}");
+    assert_eq!(told.matches("what is compiled is not kept").count(), 1, "{told}");
+    assert!(told.contains(&file.display().to_string()) && told.contains("set GIRIH_CACHE"), "{told}");
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), "a file");
+    std::fs::remove_file(file).expect("the test's own file");
 }
 
 #[test]

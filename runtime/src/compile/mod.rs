@@ -19,7 +19,7 @@ use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile;
 use in_flight::InFlight;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 #[cfg(feature = "tune")]
 use std::time::Instant;
 
@@ -79,11 +79,19 @@ fn cached(
     let make = || {
         let entry = translate(&arch)?;
         // A cache that cannot be written costs time, not results.
-        let _ = cache::write(&folder, &key, &entry);
+        cache::write(&folder, &key, &entry).unwrap_or_else(|e| tell_once(&e));
         Ok::<Entry, Error>(entry)
     };
     let entry = IN_FLIGHT.found_or_made(key.hashes(), || cache::read(&folder, &key), make)?;
     Ok((arch, entry))
+}
+
+/// Tells of a disk cache that cannot be written, the first time that it is found out.
+fn tell_once(error: &Error) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        eprintln!("note: what is compiled is not kept: {error}\n  help: set GIRIH_CACHE to a folder that can be written");
+    });
 }
 
 /// The machine code of a text that is no kernel of girih's language.
