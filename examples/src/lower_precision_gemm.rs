@@ -119,30 +119,33 @@ fn aligned(length: Scalar<i64>) -> Scalar<i64> {
     (length + 15) / 16 * 16
 }
 
+/// The program of a precision: what a caller's operands and result are called, and what is done with them.
+macro_rules! solve {
+    ($e:ident($a:ident, $b:ident, $c:ident) { $($body:tt)* }) => {
+        /// What a caller calls.
+        #[program]
+        pub fn solve(
+            $a: &Tensor<<$e as Precision>::In, 2>,
+            $b: &Tensor<<$e as Precision>::In, 2>,
+            $c: &mut Tensor<<$e as Precision>::Out, 2>,
+        ) {
+            $($body)*
+        }
+    };
+}
+
 /// The program of one instance: of operands as they are (`given`); or also (`padded`), where that is faster, of copies whose rows begin at
 /// multiples of 16 bytes. Rows of an odd length do so nowhere else, and are neither copied by tensor maps nor read by warp groups. Of other
 /// elements than those of 16 bits these read operands along the axis of the sum alone: `right_turned` and `both_turned` are the same of
 /// copies whose axes are exchanged.
 macro_rules! program_of {
     (given: $e:ident $l:ident) => {
-        /// What a caller calls.
-        #[program]
-        pub fn solve(
-            a: &Tensor<<$e as Precision>::In, 2>,
-            b: &Tensor<<$e as Precision>::In, 2>,
-            c: &mut Tensor<<$e as Precision>::Out, 2>,
-        ) {
+        solve!($e(a, b, c) {
             lower_precision_gemm::<$e, $l>(a, b, c);
-        }
+        });
     };
     (padded: $e:ident $l:ident) => {
-        /// What a caller calls.
-        #[program]
-        pub fn solve(
-            a: &Tensor<<$e as Precision>::In, 2>,
-            b: &Tensor<<$e as Precision>::In, 2>,
-            c: &mut Tensor<<$e as Precision>::Out, 2>,
-        ) {
+        solve!($e(a, b, c) {
             if variant("operands as they are") {
                 lower_precision_gemm::<$e, $l>(a, b, c);
             } else {
@@ -153,16 +156,10 @@ macro_rules! program_of {
                 copy_rows::<<$e as Precision>::In>(b, &mut b_rows);
                 lower_precision_gemm::<$e, $l>(&a_rows, &b_rows, c);
             }
-        }
+        });
     };
     (right_turned: $e:ident $l:ident) => {
-        /// What a caller calls.
-        #[program]
-        pub fn solve(
-            a: &Tensor<<$e as Precision>::In, 2>,
-            b: &Tensor<<$e as Precision>::In, 2>,
-            c: &mut Tensor<<$e as Precision>::Out, 2>,
-        ) {
+        solve!($e(a, b, c) {
             if variant("operands as they are") {
                 lower_precision_gemm::<$e, $l>(a, b, c);
             } else {
@@ -171,16 +168,10 @@ macro_rules! program_of {
                 turned::<<$e as Precision>::In>(b, &mut b_rows);
                 lower_precision_gemm::<$e, NT>(a, &b_rows, c);
             }
-        }
+        });
     };
     (both_turned: $e:ident $l:ident) => {
-        /// What a caller calls.
-        #[program]
-        pub fn solve(
-            a: &Tensor<<$e as Precision>::In, 2>,
-            b: &Tensor<<$e as Precision>::In, 2>,
-            c: &mut Tensor<<$e as Precision>::Out, 2>,
-        ) {
+        solve!($e(a, b, c) {
             if variant("operands as they are") {
                 lower_precision_gemm::<$e, $l>(a, b, c);
             } else {
@@ -191,7 +182,7 @@ macro_rules! program_of {
                 turned::<<$e as Precision>::In>(b, &mut b_rows);
                 lower_precision_gemm::<$e, NT>(&a_rows, &b_rows, c);
             }
-        }
+        });
     };
 }
 
