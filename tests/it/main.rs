@@ -62,6 +62,7 @@ mod operator_laws;
 mod operators;
 mod overlays;
 mod pages;
+mod predictions;
 mod presence;
 mod program_chunks;
 mod programs;
