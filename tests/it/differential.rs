@@ -34,7 +34,10 @@ struct Tier {
     round: fn(i64) -> i64,
 }
 
-fn tiers(kernel: &Kernel) -> [Tier; 6] {
+/// Facts that each kernel is compiled for.
+const TIERS: usize = 6;
+
+fn tiers(kernel: &Kernel) -> [Tier; TIERS] {
     let any: fn(i64) -> i64 = |len| len;
     [
         Tier { facts: Facts::none(kernel), placement: Placement::Strided, round: any },
@@ -111,10 +114,10 @@ fn is_random(kernel: &Kernel) -> bool {
     kernel.path.contains("random")
 }
 
-/// Runs one kernel under one tier; what was wrong, and the number of launches.
-fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> usize {
+/// Runs one kernel under one tier; what was wrong, and the schedules under which it was launched.
+fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> Vec<Schedule> {
     let (facts, placement) = (&tier.facts, tier.placement);
-    let mut launches = 0;
+    let mut tried = Vec::new();
     for (n, schedule) in schedules(kernel, facts, kernel.identity()).iter().enumerate() {
         let code = Code::new(kernel, facts.clone(), schedule);
         // Half of the schedules run as code for rows that fit the schedule's tile, where a launch has such.
@@ -124,6 +127,7 @@ fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> usize {
         lengths.dedup();
         let shapes = shapes_within(MOST_WORK, kernel, &lengths, 10, n as u64);
         assert!(shapes.len() > 1, "{}: no shapes meet its requirements", kernel.name);
+        let mut launches = 0;
         for shape in shapes {
             let launch = Launch::new(kernel, &shape, placement, n as u64);
             if !launch.facts(kernel).imply(facts) {
@@ -137,8 +141,9 @@ fn run(kernel: &Kernel, tier: &Tier, failures: &Mutex<Vec<String>>) -> usize {
             let outcome = code.fault(kernel, &launch, tiles);
             failures.lock().expect("no panic while reporting").extend(outcome.map(|o| format!("{}: {o}", what())));
         }
+        tried.extend((launches > 0).then(|| schedule.clone()));
     }
-    launches
+    tried
 }
 
 /// All kernels, or those whose names `GIRIH_TEST_KERNEL` lists.
@@ -168,17 +173,17 @@ fn every_schedule_of_cooperating_threads_computes_what_eval_computes() {
     compare(&kernels.into_iter().filter(|k| chosen.iter().any(|c| c.path == k.path)).collect::<Vec<_>>());
 }
 
-/// Sampled schedules, facts and sizes of these kernels.
-pub fn compare(kernels: &[Kernel]) {
+/// Sampled schedules, facts and sizes of these kernels; the schedules under which each was launched.
+pub fn compare(kernels: &[Kernel]) -> Vec<Vec<Schedule>> {
     let tasks: Vec<(&Kernel, Tier)> = kernels.iter().flat_map(|k| tiers(k).into_iter().map(move |tier| (k, tier))).collect();
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let launches = Mutex::new(vec![0; tasks.len()]);
+    let tried = Mutex::new(vec![vec![]; tasks.len()]);
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some((kernel, tier)) = tasks.get(at) else { break };
-            let count = run(kernel, tier, &failures);
-            launches.lock().expect("no panic while counting")[at] = count;
+            let schedules = run(kernel, tier, &failures);
+            tried.lock().expect("no panic while counting")[at] = schedules;
         }
     };
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
@@ -186,7 +191,9 @@ pub fn compare(kernels: &[Kernel]) {
     let failures = failures.into_inner().expect("no panic while reporting");
     let shown = failures.iter().take(10).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(failures.is_empty(), "{} launches differ, first ones:\n{shown}", failures.len());
-    for ((kernel, Tier { facts, placement, .. }), count) in tasks.iter().zip(launches.into_inner().expect("no panic while counting")) {
-        assert!(count > 0, "{} with {facts}, {placement:?}: no launch meets these facts", kernel.name);
+    let tried = tried.into_inner().expect("no panic while counting");
+    for ((kernel, Tier { facts, placement, .. }), schedules) in tasks.iter().zip(&tried) {
+        assert!(!schedules.is_empty(), "{} with {facts}, {placement:?}: no launch meets these facts", kernel.name);
     }
+    tried.chunks(TIERS).map(|tiers| tiers.concat()).collect()
 }

@@ -144,13 +144,18 @@ pub fn random_product(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, bias: &Tensor<f32,
         let mut acc = zeros::<f32>([M, N]);
         for k in a.axis(1).tiles(K) {
             let (left, right) = (small(a.load((m, k)) * 4.0), small(b.load((k, n)) * 4.0));
+            // As they are loaded they may be copied without passing through registers.
+            let as_loaded = SEED.get() % 4 == 3;
             let (left, right) = match SEED.get() % 4 {
                 0 => (left.max(0.0), right),
                 1 => (left, select(right > 0.0, right, -1.0)),
                 2 => (left + 1.0, right * bias.load(n).round().expand(0, K)),
-                _ => (left, right),
+                _ => (a.load((m, k)), b.load((k, n))),
             };
             acc = dot(left, right, acc);
+            if as_loaded {
+                acc += a.load((m, k)).sum_axis(1).expand(1, N);
+            }
         }
         let acc = acc.clamp(-1000.0, 1000.0);
         let leaf = |n_: usize| match n_ {

@@ -28,16 +28,17 @@ fn guarded(c: Scalar<bool>, before: Tile<i32>, then: impl FnOnce() -> Tile<i32>)
     if c { then() } else { before }
 }
 
-/// Integers wrap, so every order of a sum gives the same.
+/// Integers wrap, so every order of a sum gives the same. A turn has two steps of a matrix instruction, so that turns may overlap.
+/// What is rarely legal is each knob's first choice, and so a part of every run.
 #[kernel(
-    tile(M = [16, 32], N = [32, 16], K = 32),
+    tile(M = [16, 32], N = [32, 16], K = 64),
     coarsen(CM of M = [1, 2, 4], CN of N = [1, 4]),
-    vector(V = [1, 4, 16]),
-    unit(U = [Ffma, Mma]),
+    vector(V = [16, 1, 4]),
+    unit(U = [Mma, Ffma]),
     warps(W = [1, 2]),
     operands(O = [Shared, Direct, Transposed]),
-    stages(S = [1, 2, 3]),
-    copy(P = [Registers, Async, Overlap, Mbarriers]),
+    stages(S = [2, 1, 3]),
+    copy(P = [Mbarriers, Registers, Async, Overlap]),
     grid(G = [0, 1]),
     split(Z = [1, 2, 0]),
     slices(Y = [1, 2])
@@ -83,7 +84,7 @@ pub fn random_turn(
             }
             if d.one_in(4) {
                 let near = k.coords().cast::<i32>().expand(1, N);
-                acc += select(near % 3 == 0, right.cast::<i32>(), 0).sum_axis(0).expand(0, M);
+                acc += select(near % 3 == 0, b.load((k, n)).cast::<i32>(), 0).sum_axis(0).expand(0, M);
             }
             if rich && d.one_in(2) {
                 other = match d.below(3) {
@@ -150,6 +151,48 @@ pub fn random_depths(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, w: &Tensor<i8, 2>, y:
             }
         }
         y.store((m, n), acc + sum.expand(1, N));
+    }
+}
+
+/// Products that warp groups may make, with other things between them: of operands that both lie along the sum.
+#[kernel(
+    tile(M = 64, N = [32, 16], K = 32),
+    coarsen(CM of M = 8, CN of N = 4),
+    vector(V = [16, 4]),
+    unit(U = [Wgmma, Mma, Ffma]),
+    warps(W = 4),
+    stages(S = [2, 1, 3]),
+    copy(P = [Tensor, Async, Registers]),
+    slices(Y = [1, 2])
+)]
+pub fn random_group(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, u: &Tensor<i32, 1>, y: &mut Tensor<i32, 2>, s: Scalar<i32>) {
+    let d = Draw::new(3);
+    for (m, n) in y.tiles([M, N]) {
+        // Sums alone in half of the bodies.
+        let rich = SEED.get() % 2 == 1;
+        let mut acc = if rich && d.one_in(2) { y.load((m, n)) } else { zeros::<i32>([M, N]) };
+        let mut most = full::<i32>([M], 1);
+        for k in a.axis(1).tiles(K) {
+            let (left, right) = (a.load((m, k)), b.load((n, k)).t());
+            let at = k.number().cast::<i32>();
+            acc = match d.below(if rich { 5 } else { 3 }) {
+                0 => dot(left, right, acc),
+                1 => acc + dot(left, right, zeros::<i32>([M, N])) * (at + s),
+                2 => dot(left, right, dot(left, right, acc)),
+                3 => dot(left, right, acc * 3 + at),
+                _ => guarded(at % 3 != s, acc, || dot(left, right, acc)),
+            };
+            if d.one_in(2) {
+                acc += select(u.load(n).expand(0, M) > at, u.load(n).expand(0, M), 2);
+            }
+            if d.one_in(3) {
+                acc += a.load((m, k)).cast::<i32>().sum_axis(1).expand(1, N);
+            }
+            if rich && d.one_in(2) {
+                most = most.max(acc.max_axis(1));
+            }
+        }
+        y.store((m, n), acc + most.expand(1, N));
     }
 }
 
