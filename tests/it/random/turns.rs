@@ -84,7 +84,7 @@ pub fn random_turn(
             }
             if d.one_in(4) {
                 let near = k.coords().cast::<i32>().expand(1, N);
-                acc += select(near % 3 == 0, b.load((k, n)).cast::<i32>(), 0).sum_axis(0).expand(0, M);
+                acc += select(near % 3 == 0, right.cast::<i32>(), 0).sum_axis(0).expand(0, M);
             }
             if rich && d.one_in(2) {
                 other = match d.below(3) {

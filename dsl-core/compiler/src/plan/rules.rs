@@ -9,7 +9,7 @@ use girih_ir::schedule::words::{CacheHint as Hint, CopyPath, Words};
 use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::simt::{CacheHint, OPT_LEVEL};
 use girih_ir::target::{Target, max_vector_bytes};
-use girih_ir::tile::access::visit;
+use girih_ir::tile::access::{operations, visit};
 use girih_ir::tile::{Kernel, KnobId, Op, ParamKind, Stmt, ValueId};
 use std::collections::{HashMap, HashSet};
 
@@ -189,7 +189,7 @@ pub(super) fn check_fragment_prefetch(
         let stages = own.min().unwrap_or_else(|| schedule.int_of_kind(kernel, KnobKind::Stages, 1));
         match steps {
             None => refuse(Rule::OverlapUnit),
-            _ if groups_by(kernel, dots, reads, id) != 1 => refuse(Rule::OverlapDots),
+            _ if groups_by(kernel, dots, reads, id) != 1 || !only_loads_by(kernel, dots, reads, id) => refuse(Rule::OverlapDots),
             _ if word == CopyPath::Mbarriers && slices > 1 => refuse(Rule::MbarriersSlices),
             _ if stages < 2 => refuse(Rule::OverlapStages),
             Some(n) if n % 2 != 0 => refuse(Rule::OverlapSteps),
@@ -204,20 +204,36 @@ fn groups_by(kernel: &Kernel, dots: &Dots, reads: &HashMap<ValueId, ReadPlan>, i
     if kernel.knob(id).of.is_none() {
         return dots.groups();
     }
-    let mut most = 0;
+    let groups = |found: &Vec<[ValueId; 3]>| found.iter().map(|[dot, ..]| dots.group(*dot)[0]).collect::<HashSet<_>>().len();
+    dots_by(kernel, reads, id).iter().map(groups).max().unwrap_or(0)
+}
+
+/// Whether these dots' operands are nothing but loads that are read as they lie: what another statement reads, too, is brought to shared memory
+/// in its own turn, and nothing of the next turn is there ahead.
+fn only_loads_by(kernel: &Kernel, dots: &Dots, reads: &HashMap<ValueId, ReadPlan>, id: KnobId) -> bool {
+    let loaded = |operands: [ValueId; 2]| operands.iter().all(|operand| dots.operand(*operand).is_some());
+    if kernel.knob(id).of.is_none() {
+        return operations(kernel).values().all(|op| !matches!(op, Op::Dot { a, b, .. } if !loaded([*a, *b])));
+    }
+    dots_by(kernel, reads, id).iter().flatten().all(|[_, a, b]| loaded([*a, *b]))
+}
+
+/// The dots and their operands of each loop whose copies a knob is for.
+fn dots_by(kernel: &Kernel, reads: &HashMap<ValueId, ReadPlan>, id: KnobId) -> Vec<Vec<[ValueId; 3]>> {
+    let mut all = Vec::new();
     visit(&kernel.body, &mut |stmt| {
         let Stmt::Tiles(l) = stmt else { return };
-        let (mut copies, mut found) = (false, HashSet::new());
+        let (mut copies, mut found) = (false, Vec::new());
         for stmt in &l.body {
             match stmt {
                 Stmt::Let(v, Op::Load(..)) => copies |= reads[v].copied_by == Some(id),
-                Stmt::Let(v, Op::Dot { .. }) => drop(found.insert(dots.group(*v)[0])),
+                Stmt::Let(v, Op::Dot { a, b, .. }) => found.push([*v, *a, *b]),
                 _ => {}
             }
         }
         if copies {
-            most = most.max(found.len());
+            all.push(found);
         }
     });
-    most
+    all
 }

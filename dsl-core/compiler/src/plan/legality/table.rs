@@ -101,8 +101,8 @@ rules! {
         "`Overlap` and `Mbarriers` are for `Mma`, on tiles small enough that its steps are written out."
         "reads fragments of matrix instructions ahead, whose steps are written out: the unit must be Mma, on smaller tiles; or use Async";
     OverlapDots ["copy"]
-        "They want one dot in the loop, or several on loads that follow one another."
-        "overlaps the turns of one dot, or of several on loads that follow one another: use Async";
+        "They want one dot in the loop, or several that follow one another, on loads that nothing but dots reads."
+        "overlaps the turns of one dot, or of several that follow one another, on loads that nothing but dots reads: use Async";
     OverlapStages ["copy", "stages"]
         "They want at least 2 stages."
         "needs a ring: stages must be at least 2";
