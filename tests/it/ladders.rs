@@ -13,6 +13,7 @@ use girih_core::cuda::emit;
 use girih_core::lower::lower;
 use girih_core::model::Bottleneck;
 use girih_core::schedule::ladder::{Ladder, Step};
+use girih_core::schedule::parse::parse_schedule;
 use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, KnobKind, Schedule};
 use girih_core::target::Target;
@@ -192,6 +193,18 @@ fn predictions_know_what_sharing_sums_gains_and_costs() {
     assert!(long[1] < 0.3 * long[0] && long[2] < long[1], "{long:?}");
     let short = [1, 8].map(|parts| with_parts(parts, "M=4096 N=64 K=4096"));
     assert!(short[1] > 1.2 * short[0], "{short:?}");
+}
+
+/// Vectors of four positions are two stores that each fill every sector in halves: 108 µs on an H200, where pairs take 99.
+#[test]
+fn predictions_know_what_half_filled_sectors_cost() {
+    let kernel = built(girih_examples::interleave::interleave_pairs::Kernel::def());
+    let [pairs, fours] = [2, 4].map(|lanes| {
+        let text = format!("T=1024 C=4 V={lanes} G=0 H=Default");
+        let schedule = parse_schedule(&kernel, &text).expect("a schedule");
+        predicted("interleave", &kernel, &schedule, "N=25000000")
+    });
+    assert!((1.08..1.2).contains(&(fours / pairs)), "{fours} and {pairs}");
 }
 
 /// What blocks leave is taken up by the last of them, or by a launch more.

@@ -78,10 +78,15 @@ pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted
     let mut blocks = Blocks { machine, known: HashMap::new(), pages: HashMap::new(), touched: vec![[0.0; 2]; params] };
     let mut sum = Count::zero(params);
     let before = blocks.machine.fuel;
-    let last = blocks.run(grid - 1)?.clone();
+    let mut last = blocks.run(grid - 1)?.clone();
     let each = before - blocks.machine.fuel;
     let whole = grid <= WHOLE || grid <= SMALL && each * u64::from(grid) <= before / 8;
-    if each.saturating_mul(KINDS) > before && grid > 1 {
+    let heavy = each.saturating_mul(KINDS) > before;
+    if !heavy {
+        // It was run first, but what it reads others have read before it.
+        blocks.machine.forget();
+    }
+    if heavy && grid > 1 {
         let one = blocks.run(grid / 2)?.clone();
         sum.add(&one, f64::from(grid - 1));
         sum.guessed = true;
@@ -92,6 +97,9 @@ pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted
         }
     } else {
         many(&mut blocks, grid, &mut sum)?;
+    }
+    if !heavy && grid > 1 {
+        last = blocks.machine.run(grid - 1).unwrap_or(last);
     }
     let (others, longest) = if grid > 1 { (sum.chain() / f64::from(grid - 1), sum.longest) } else { (0.0, 0.0) };
     sum.add(&last, 1.0);

@@ -278,6 +278,23 @@ fn what_was_touched_before_is_near() {
     assert!((900.0..1000.0).contains(&waits), "{waits}: 760 and 210 clocks");
 }
 
+/// All blocks walk the same rows, and the last one nothing else: it is no longer than the others, though it is the first that is looked at.
+#[test]
+fn the_last_block_finds_what_others_have_read() {
+    let mut k = Build::new(32);
+    let (x, y) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true));
+    let (thread, block) = (k.special(Special::Thread), k.special(Special::Block));
+    let (i, sum) = (k.var("i", DType::I32, None), k.var("sum", DType::F32, None));
+    k.push(Stmt::Declare { var: sum, init: Some(float(0.0)) });
+    let value = add(Expr::Var(sum), load(global(x, add(mul(Expr::Var(i), int(32)), thread.clone()))));
+    let body = vec![Stmt::Assign { var: sum, index: None, value }, Stmt::Barrier(Barrier::Block)];
+    k.push(Stmt::For { var: i, start: int(0), end: int(100), step: int(1), unroll: false, body });
+    k.push(store(global(y, add(mul(block, int(32)), thread)), Expr::Var(sum)));
+    let args = [CountArg::Pointer { offset: 0, bytes: 1 << 20 }, CountArg::Pointer { offset: 0, bytes: 1 << 20 }];
+    let count = count(&Program::decode(&k.done()), 1000, &args, &(), 1_000_000).expect("a small launch");
+    assert!(count.behind < 0.1 * count.chain() / 1000.0, "{} behind chains of {}", count.behind, count.chain() / 1000.0);
+}
+
 /// A product that a sum takes is one operation with it, one that anything else takes is not.
 #[test]
 fn products_and_sums_are_one_operation() {

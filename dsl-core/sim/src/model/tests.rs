@@ -167,3 +167,20 @@ fn long_blocks_are_waited_for() {
     let seconds = predict(&work, &launch, &Resources { registers: 64, shared: 0, spills: 0 }, h200).seconds;
     assert!(seconds > 90_000.0 / h200.clock, "{seconds}");
 }
+
+/// Stores that fill sectors in halves lengthen the memory's time by a tenth of each, and multiprocessors that have about as much to do as the
+/// memory are not hidden by it.
+#[test]
+fn half_filled_sectors_and_busy_units_lengthen_what_memory_takes() {
+    let h200 = Target::h200();
+    let launch = Launch { grid: 12207, block: 256, stages: 1 };
+    let whole = Work { chain: 800.0, repeats: 1.0, ..streaming(25e6, 16.0) };
+    let seconds = |work: &Work| predict(work, &launch, &SMALL, h200).seconds;
+    let halves = Work { store_sectors: 2.0 * whole.store_sectors, partial_stores: 2.0 * whole.store_sectors, ..whole };
+    let lengthened = seconds(&halves) - seconds(&whole);
+    let tenths = HALF_FILLED * 32.0 * halves.partial_stores / h200.bandwidth;
+    assert!((lengthened / tenths - 1.0).abs() < 0.05, "{lengthened} {tenths}");
+    let busy = |share: f64| Work { float_operations: 128.0 * 132.0 * h200.clock * share * whole.memory_bytes / h200.bandwidth, ..whole };
+    assert!(seconds(&busy(0.2)) < 1.03 * seconds(&whole), "{} {}", seconds(&busy(0.2)), seconds(&whole));
+    assert!((1.25..1.5).contains(&(seconds(&busy(0.95)) / seconds(&whole))), "{} {}", seconds(&busy(0.95)), seconds(&whole));
+}
