@@ -1,7 +1,8 @@
 //! Weights of 4 bits with a scale for each group of them along the axis of the sum. Integers of 4 bits are exact in f16 and their products
 //! with x exact in f32, so each group's sum is scaled, not its weights: nothing is rounded before the result. Few rows of x: what counts is
-//! to read the weights in 4 bits, and they are unpacked on their way to the matrix unit. Many rows: every weight is used often, so they are
-//! unpacked once, to memory that the caches hold, and multiplied by a kernel whose copies run ahead.
+//! to read the weights in 4 bits, and they are unpacked on their way to the matrix unit. Many rows: copies run ahead of the products, of packed
+//! weights, which threads unpack from shared memory to the registers that matrix instructions take, or of weights that a launch has unpacked
+//! before, to memory that the caches hold.
 
 use girih::prelude::*;
 
@@ -59,6 +60,17 @@ fn weights(bits: Tile<i32>) -> Tile<f16> {
     (bits - 8).cast::<f16>()
 }
 
+/// The columns of x whose numbers are even, and the others.
+#[kernel(tile(R = [1, 4, 8], C = [256, 512, 128]), coarsen(CC of C = [8, 4, 16, 1]), vector(V = [8, 4, 1]))]
+pub fn even_and_odd(x: &Tensor<f16, 2>, even: &mut Tensor<f16, 2>, odd: &mut Tensor<f16, 2>) {
+    let pairs = x.chunked(1, 2);
+    for (m, k) in even.tiles([R, C]) {
+        let [first, second] = pairs.load((m, k, ..2)).unstack();
+        even.store((m, k), first);
+        odd.store((m, k), second);
+    }
+}
+
 /// w = the weights in 16 bits, without their scales.
 #[kernel(tile(R = [1, 4, 8], C = [256, 512, 128]), coarsen(CC of C = [8, 4, 16, 1]), vector(V = [8, 4, 1]))]
 pub fn int4_unpacked(packed: &Tensor<u8, 2>, w: &mut Tensor<f16, 2>) {
@@ -69,15 +81,17 @@ pub fn int4_unpacked(packed: &Tensor<u8, 2>, w: &mut Tensor<f16, 2>) {
     }
 }
 
-/// turned = the scales with a row for each group, in 32 bits: a tile's columns then lie side by side.
-#[kernel(tile(R = [32, 64, 16], C = [32, 16, 64]), coarsen(CR of R = [4, 8, 1]))]
-pub fn turned_scales(scales: &Tensor<f16, 2>, turned: &mut Tensor<f32, 2>) {
-    for (n, g) in scales.tiles([R, C]) {
-        turned.store((g, n), scales.load((n, g)).t().cast());
+/// turned = the scales with a row for every 64 weights, of which a group has `runs`, in 32 bits: a tile's columns then lie side by side, and
+/// nobody who walks the weights has to divide.
+#[kernel(tile(R = [16, 32, 64], C = [64, 32, 16]), coarsen(CR of R = [4, 8, 1]))]
+pub fn turned_scales(scales: &Tensor<f16, 2>, turned: &mut Tensor<f32, 2>, runs: Scalar<i32>) {
+    for (t, n) in turned.tiles([R, C]) {
+        let group = t.coords().cast::<i32>() / runs;
+        turned.store((t, n), scales.gather_in_bounds((n.coords().expand(0, R), group.expand(1, C))).cast());
     }
 }
 
-/// y = x · wᵀ, where each group's sum is scaled. Groups are whole numbers of turns; `scales` has a row for each.
+/// y = x · wᵀ, where each turn's sum is scaled.
 #[kernel(
     types(K = [Of128, Of64]),
     tile(BM = [128, 64], BN = [128, 64]),
@@ -89,14 +103,15 @@ pub fn turned_scales(scales: &Tensor<f16, 2>, turned: &mut Tensor<f32, 2>) {
     copy(P = [Async, Overlap, Registers, Tensor]),
     grid(G = [0, 1]),
     raster(X = [8, 1]),
+    turns(O = [Free, InTurn]),
     min_blocks(Q = [1, 2])
 )]
-pub fn scaled_groups<K: Turn>(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, scales: &Tensor<f32, 2>, y: &mut Tensor<f16, 2>, group: Scalar<i32>) {
+pub fn scaled_groups<K: Turn>(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, scales: &Tensor<f32, 2>, y: &mut Tensor<f16, 2>) {
     for (n, m) in y.axes([1, 0]).tiles([BN, BM]) {
         let mut acc = zeros::<f32>([BN, BM]);
         for k in x.axis(1).tiles(K::WEIGHTS) {
             // Ahead of the products, which hide its way from memory.
-            let scale = scales.load((k.start().cast::<i32>() / group, n)).or(0.0);
+            let scale = scales.load((k.number() * (K::WEIGHTS / 64), n)).or(0.0);
             let sum = dot(w.load((n, k)), x.load((m, k)).t(), zeros::<f32>([BN, BM]));
             acc = sum * scale.expand(1, BM) + acc;
         }
@@ -104,18 +119,74 @@ pub fn scaled_groups<K: Turn>(x: &Tensor<f16, 2>, w: &Tensor<f16, 2>, scales: &T
     }
 }
 
+/// The same of packed weights and the even and the odd columns of x.
+#[kernel(
+    types(K = [Of128, Of64]),
+    tile(BM = [128, 64], BN = [128, 64]),
+    coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
+    vector(V = [8, 1]),
+    unit(U = [Mma, Ffma, Wgmma]),
+    warps(W = [8, 4]),
+    stages(S = [2, 3, 4, 1]),
+    copy(P = [Async, Registers, Tensor]),
+    grid(G = [0, 1]),
+    raster(X = [8, 1]),
+    turns(O = [Free, InTurn]),
+    min_blocks(Q = [1, 2])
+)]
+pub fn packed_groups<K: Turn>(
+    even: &Tensor<f16, 2>,
+    odd: &Tensor<f16, 2>,
+    packed: &Tensor<u8, 2>,
+    scales: &Tensor<f32, 2>,
+    y: &mut Tensor<f16, 2>,
+) {
+    for (n, m) in y.axes([1, 0]).tiles([BN, BM]) {
+        let mut acc = zeros::<f32>([BN, BM]);
+        for k in packed.axis(1).tiles(K::WEIGHTS / 2) {
+            let scale = scales.load((k.number() * (K::WEIGHTS / 64), n)).or(0.0);
+            let bytes = packed.load((n, k)).or(0).cast::<i32>();
+            // Both before the products, which then follow one another.
+            let (high, low) = unpacked(bytes);
+            let sum = dot(high, even.load((m, k)).t(), zeros::<f32>([BN, BM]));
+            let sum = dot(low, odd.load((m, k)).t(), sum);
+            acc = sum * scale.expand(1, BM) + acc;
+        }
+        y.store((m, n), acc.cast::<f16>().t());
+    }
+}
+
+/// What the upper and the lower four bits of bytes stand for, without a conversion: 2^23 with a byte as its last bits is 2^23 more than the
+/// byte. The lower weight is what its own bits say, and the upper one what is left of the byte, by 16: two multiply-adds.
+fn unpacked(bytes: Tile<i32>) -> (Tile<f16>, Tile<f16>) {
+    let sum = bytes | 0x4b00_0000;
+    let low = (sum & 0x4b00_000f).bitcast::<f32>() - 8_388_616.0;
+    let high = low * -0.0625 + (sum.bitcast::<f32>() * 0.0625 - 524_296.5);
+    (high.cast(), low.cast())
+}
+
 /// What the judge calls.
 #[program]
 pub fn solve(x: &Tensor<f16, 2>, packed: &Tensor<u8, 2>, scales: &Tensor<f16, 2>, y: &mut Tensor<f16, 2>, group_size: Scalar<i32>) {
     if x.len(0) > FEW && group_size % 64 == 0 {
-        let mut w = temp([packed.len(0), packed.len(1) * 2]);
-        let mut turned = temp([scales.len(1), scales.len(0)]);
-        int4_unpacked(packed, &mut w);
-        turned_scales(scales, &mut turned);
-        if group_size % 128 == 0 {
-            scaled_groups::<Of128>(x, &w, &turned, y, group_size);
+        let mut turned = temp([packed.len(1) / 32, scales.len(0)]);
+        turned_scales(scales, &mut turned, group_size / 64);
+        if variant("unpacked before") {
+            let mut w = temp([packed.len(0), packed.len(1) * 2]);
+            int4_unpacked(packed, &mut w);
+            if group_size % 128 == 0 {
+                scaled_groups::<Of128>(x, &w, &turned, y);
+            } else {
+                scaled_groups::<Of64>(x, &w, &turned, y);
+            }
         } else {
-            scaled_groups::<Of64>(x, &w, &turned, y, group_size);
+            let (mut even, mut odd) = (temp([x.len(0), packed.len(1)]), temp([x.len(0), packed.len(1)]));
+            even_and_odd(x, &mut even, &mut odd);
+            if group_size % 128 == 0 {
+                packed_groups::<Of128>(&even, &odd, packed, &turned, y);
+            } else {
+                packed_groups::<Of64>(&even, &odd, packed, &turned, y);
+            }
         }
     } else {
         let bytes = group_size / 2;

@@ -12,6 +12,10 @@ pub mod chained {
     pub mod pairs;
     mod texts;
 }
+pub mod converted_lefts {
+    //! Kernels of the tests of `converted`.
+    pub mod kernels;
+}
 pub mod groups {
     //! Products by warp groups.
     pub mod kernels;
@@ -33,6 +37,7 @@ pub mod turns {
     pub mod kernels;
 }
 mod blocks;
+mod converted;
 mod flat;
 pub mod kernels;
 mod levels;

@@ -29,7 +29,7 @@ fn made_elements_end_where_they_are_looked_at() {
     let loops = ["close_square", "attention_parts", "attention_parts", "attention_parts_units"];
     let planes = ["parts_of_planes", "parts_of_planes", "parts_of_planes", "parts_of_planes", "split_heads"];
     let parts = ["longest_row", "decode_parts", "decode_parts"];
-    let steps = ["radix_step", "radix_step", "halve_columns", "key_states", "key_states_units", "chunk_maps"];
+    let steps = ["radix_step", "radix_step", "halve_columns", "turned_scales", "key_states", "key_states_units", "chunk_maps"];
     let searches = ["topk_rows_256", "topk_rows_64", "split_batched_multiplication", "split_matrix_multiplication"];
     let gathers = ["scaled_any", "scaled_quads"];
     assert_eq!(made, [&loops[..], &planes[..], &parts[..], &steps[..], &searches[..], &gathers[..]].concat());

@@ -95,6 +95,7 @@ fn defaults_leave_room_for_their_blocks_without_spills() {
         let asked = Schedule::default_of(&kernel).int_of_kind(&kernel, KnobKind::MinBlocks, 1);
         let alone = [
             "scaled_groups",
+            "packed_groups",
             "scan_in_order",
             "reduce_runs",
             "selective_walk",

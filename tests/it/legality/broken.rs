@@ -53,13 +53,13 @@ pub fn ordered_tiles(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
 }
 
 /// Few columns lie in the registers of each thread: the tile has one axis.
-/// An operand that is converted between shared memory and the dot.
+/// A right operand that is converted between shared memory and the dot.
 #[kernel(tile(BM = 64, BN = 64, BK = 32), unit(U = [Mma, Wgmma]), warps(W = 4))]
-pub fn converted_group_product(a: &Tensor<f32, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<f32, 2>) {
+pub fn converted_group_product(a: &Tensor<f16, 2>, b: &Tensor<f32, 2>, c: &mut Tensor<f32, 2>) {
     for (m, n) in c.tiles([BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for k in a.axis(1).tiles(BK) {
-            acc = dot(a.load((m, k)).cast::<f16>(), b.load((k, n)), acc);
+            acc = dot(a.load((m, k)), b.load((k, n)).cast::<f16>(), acc);
         }
         c.store((m, n), acc);
     }

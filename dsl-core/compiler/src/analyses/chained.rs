@@ -5,7 +5,7 @@ use girih_ir::tile::{Kernel, Op, Stmt, ValueId};
 use std::collections::{HashMap, HashSet};
 
 /// A dot and its left operand, which is made of another dot's result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     pub dot: ValueId,
     pub operand: ValueId,
@@ -55,7 +55,7 @@ impl Sources {
 }
 
 /// The operands of an operation that makes each element of theirs at the same place.
-fn elementwise(op: &Op) -> Vec<ValueId> {
+pub(crate) fn elementwise(op: &Op) -> Vec<ValueId> {
     match op {
         Op::Unary(_, a) | Op::Cast(a) | Op::Bitcast(a) | Op::Within(a, _) | Op::Or { tile: a, .. } => vec![*a],
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],

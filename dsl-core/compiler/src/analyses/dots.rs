@@ -3,6 +3,7 @@
 
 use super::absorbed::Paths;
 use super::chained::links;
+use super::converted::Converted;
 use super::uses::Uses;
 use girih_ir::tile::access::{blocks, loop_lengths, visit};
 use girih_ir::tile::{Block, Index, Kernel, Op, Stmt, ValueId, ViewId};
@@ -45,6 +46,10 @@ pub(crate) struct Dots {
     only_stored: bool,
     /// Of loads that several dots read along different axes.
     mixed: HashSet<ValueId>,
+    /// Loads that may be copied as they lie.
+    plain: HashSet<ValueId>,
+    /// Loads from whose copies left operands are computed in registers.
+    converted: HashSet<ValueId>,
     /// Values between loads and dots: they are nowhere but in fragments.
     absorbed: HashSet<ValueId>,
     operands: BTreeMap<ValueId, Loaded>,
@@ -96,6 +101,7 @@ impl Dots {
             }
             _ => false,
         };
+        dots.plain = ops.keys().copied().filter(|v| plain(v)).collect();
         let paths = Paths { kernel, ops: &ops, uses, by_dots: &by_dots, sided: &sided, plain: &plain };
         (dots.operands, dots.absorbed) = paths.find();
         for (v, loaded) in &dots.operands {
@@ -114,6 +120,28 @@ impl Dots {
         let linked = links(kernel).into_iter().map(|link| link.dot).collect();
         dots.group_dots(kernel, &linked, &kernel.body);
         dots
+    }
+
+    /// Takes these left operands from registers: what they are computed from is copied as operands are, and what is computed on the way is
+    /// computed as everything else.
+    pub fn convert(&mut self, kernel: &Kernel, all: &[Converted]) {
+        if all.is_empty() {
+            return;
+        }
+        for converted in all {
+            if let Some(loaded) = self.operands.remove(&converted.link.operand) {
+                self.readers.remove(&loaded.load);
+            }
+            self.absorbed.retain(|v| !converted.steps.contains(v));
+            self.converted.extend(&converted.loads);
+        }
+        for Converted { link, loads, .. } in all {
+            let reader = Reader { acc: link.acc, left: true, transposed: false };
+            self.readers.extend(loads.iter().map(|load| (*load, reader)));
+        }
+        let linked = links(kernel).into_iter().map(|link| link.dot).chain(all.iter().map(|c| c.link.dot)).collect();
+        self.groups.clear();
+        self.group_dots(kernel, &linked, &kernel.body);
     }
 
     /// Finds the dots of a block, and of those inside of it, that nothing stands between but what fragments hold.
@@ -153,6 +181,21 @@ impl Dots {
     /// Whether a load is for dots only.
     pub fn is_load(&self, value: ValueId) -> bool {
         self.readers.contains_key(&value)
+    }
+
+    /// Whether a load may be copied as it lies.
+    pub fn is_plain(&self, value: ValueId) -> bool {
+        self.plain.contains(&value)
+    }
+
+    /// Whether left operands are computed in registers from a load's copy.
+    pub fn is_converted(&self, load: ValueId) -> bool {
+        self.converted.contains(&load)
+    }
+
+    /// Whether any are.
+    pub fn converts(&self) -> bool {
+        !self.converted.is_empty()
     }
 
     /// The first dot that reads a load.

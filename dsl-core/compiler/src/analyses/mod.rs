@@ -3,6 +3,7 @@
 pub(crate) mod absorbed;
 pub(crate) mod barriers;
 pub(crate) mod chained;
+pub(crate) mod converted;
 pub(crate) mod dots;
 mod placed_stores;
 pub(crate) mod same_block_hazards;

@@ -31,6 +31,7 @@ use rules::{
     check_tile_of_its_own, check_vector, walk_one_by_one,
 };
 
+use crate::analyses::converted::Converted;
 use crate::analyses::dots::Dots;
 use crate::analyses::uses;
 use girih_ir::schedule::words::{FinishPath, RowPath, TileOrder, Words};
@@ -108,6 +109,8 @@ pub(crate) struct Plan {
     pub mma: Option<matrix_units::Warps>,
     /// The shapes of what matrix units add up, as the author wrote them.
     pub results: Vec<Vec<Size>>,
+    /// Dots that take a left operand from registers in which it was computed from what was copied to shared memory.
+    pub converted: Vec<Converted>,
     /// Bytes of shared memory that a block may take.
     pub room: i64,
     /// Some operands of dots are copied to shared memory.
@@ -188,9 +191,11 @@ pub(crate) fn plan(
     let blocked = reads_windows(kernel);
     let mut reads = reads::reads(kernel, schedule, blocked);
     let uses = uses::count(kernel);
-    let found = Dots::new(kernel, &uses, &uses::written_params(kernel));
+    let mut found = Dots::new(kernel, &uses, &uses::written_params(kernel));
     let unit = warp_groups::unit(kernel, schedule, &found, (&reads, fitting, mapped))?;
     let mma = matrix_units::warps(kernel, schedule, target, &anchor, &knobs, unit)?;
+    let converted = warp_groups::converted(kernel, (&found, &uses), mma.as_ref(), &knobs);
+    found.convert(kernel, &converted);
     let mut thread_shape: Vec<i64> = anchor.iter().zip(&coarsen).map(|(t, c)| t / c).collect();
     let override_ = override_threads(kernel, schedule).filter(|_| !dots);
     if let Some(mma) = &mma {
@@ -277,7 +282,8 @@ pub(crate) fn plan(
         has_warp_reduce: target.has_warp_reduce(),
         dots,
         room: room::most(kernel, schedule, target),
-        results: if mma.is_some() { results::sizes(kernel, &girih_ir::tile::access::operations(kernel)) } else { vec![] },
+        results: if mma.is_some() { results::sizes(kernel, &converted) } else { vec![] },
+        converted,
         mma,
         shared_operands,
         transposed_operands,
@@ -289,7 +295,7 @@ pub(crate) fn plan(
     plan.loops = loops::Planner { kernel, schedule, plan: &plan, fitting, uses, dots: found }.all()?;
     warp_groups::check_rounded(kernel, &plan)?;
     if plan.loops.values().any(|l| matches!(l.pipeline, Pipeline::Roles { .. })) {
-        let holds_operands = !crate::analyses::chained::links(kernel).is_empty();
+        let holds_operands = !(crate::analyses::chained::links(kernel).is_empty() && plan.converted.is_empty());
         plan.producer = tensor_maps::producer(plan.threads, holds_operands, plan.min_blocks);
     }
     Ok(plan)

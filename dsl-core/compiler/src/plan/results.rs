@@ -1,9 +1,11 @@
 //! The results of a kernel's dots on matrix units: their shapes, and how the warps of a block share each.
 
 use super::legality::{Broken, Rule};
-use super::matrix_units::Warps;
+use super::matrix_units::{WRITTEN_OUT, Warps};
 use crate::analyses::chained::links;
+use crate::analyses::converted::Converted;
 use girih_ir::fragments::{Atom, Form, GroupAtom, Operand, Order};
+use girih_ir::tile::access::operations;
 use girih_ir::tile::{Kernel, Op, Size, ValueId};
 use std::collections::HashMap;
 
@@ -38,12 +40,13 @@ pub(crate) fn shapes(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn
     shapes
 }
 
-/// The shapes of results as the author wrote them, each once.
-pub(crate) fn sizes(kernel: &Kernel, ops: &HashMap<ValueId, &Op>) -> Vec<Vec<Size>> {
+/// The shapes of results as the author wrote them, each once, and of left operands that are computed in registers: these lie there as results do.
+pub(crate) fn sizes(kernel: &Kernel, converted: &[Converted]) -> Vec<Vec<Size>> {
+    let ops = operations(kernel);
     let mut dots: Vec<ValueId> = ops.iter().filter(|(_, op)| matches!(op, Op::Dot { .. })).map(|(v, _)| *v).collect();
     dots.sort_unstable();
     let mut sizes: Vec<Vec<Size>> = Vec::new();
-    for shape in dots.into_iter().filter_map(|v| kernel.ty(v).shape()) {
+    for shape in dots.into_iter().chain(converted.iter().map(|c| c.link.operand)).filter_map(|v| kernel.ty(v).shape()) {
         if !sizes.iter().any(|s| s == shape) {
             sizes.push(shape.to_vec());
         }
@@ -126,6 +129,17 @@ impl Warps {
     /// Warps, or groups of them, along the rows and the columns of a result.
     pub fn along_of(&self, extents: Extents) -> [i64; 2] {
         self.others.iter().find(|(shape, _)| *shape == extents).map_or(self.along, |(_, along)| *along)
+    }
+
+    /// Whether dots with this result can take left operands of these extents from registers: every warp has whole rows of both, those of its
+    /// part of the result; and all of it is written out, as registers have no addresses.
+    pub fn feeds(&self, [rows, inner]: Extents, [_, columns]: Extents) -> bool {
+        let (atom, [down, right]) = (self.form.atom, self.atoms(rows, columns));
+        let whole = self.has_whole_rows([rows, inner]) && self.has_whole_rows([rows, columns]);
+        // Instructions of groups take their right operand in no other order than the one in which it lies.
+        let in_order = self.group.is_none() || atom.per_word(Operand::A) == 2;
+        let plain = self.form.order == Order::Plain && in_order && atom.fed(Operand::A).is_some();
+        plain && whole && inner / i64::from(atom.k) * down * right <= WRITTEN_OUT
     }
 
     /// Whether every warp has whole rows of a result.

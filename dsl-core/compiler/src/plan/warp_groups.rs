@@ -6,7 +6,9 @@ use super::matrix_units::{Warps, contiguous};
 use super::reads::ReadPlan;
 use super::results::{self, Shape};
 use super::{Handover, Pipeline, Plan, illegal};
+use crate::analyses::converted::{self, Converted};
 use crate::analyses::dots::{Dots, Loaded};
+use crate::analyses::uses::Uses;
 use girih_ir::fragments::{Form, GroupAtom, Number, Order};
 use girih_ir::schedule::words::{DotUnit, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
@@ -80,6 +82,21 @@ pub(super) fn unit(
 /// Whether nothing is done to an operand on its way from the load but to round it to tf32.
 fn only_rounds(ops: &HashMap<ValueId, &Op>, loaded: &Loaded) -> bool {
     matches!(loaded.chain[..], [v] if matches!(ops.get(&v), Some(Op::Unary(UnaryOp::RoundTf32, _))))
+}
+
+/// The dots of warp groups whose left operand is computed in registers from what is copied to shared memory: 16 bits, of which every group has
+/// whole rows.
+pub(super) fn converted(kernel: &Kernel, (dots, uses): (&Dots, &[Uses]), mma: Option<&Warps>, knobs: &[i64]) -> Vec<Converted> {
+    let Some(warps) = mma.filter(|warps| warps.group.is_some()) else { return vec![] };
+    let extents = |v: ValueId| {
+        let shape = kernel.ty(v).shape()?.iter().map(|s| s.value(|k| knobs[k.0 as usize])).collect::<Vec<i64>>();
+        <[i64; 2]>::try_from(shape).ok()
+    };
+    let feeds =
+        |c: &Converted| extents(c.link.operand).zip(extents(c.link.acc)).is_some_and(|(operand, result)| warps.feeds(operand, result));
+    let all = converted::converted(kernel, dots, uses);
+    // Loads that some dots find in registers are there for all.
+    if all.iter().all(feeds) { all } else { vec![] }
 }
 
 fn name_of(kernel: &Kernel, operand: ValueId) -> String {

@@ -1,5 +1,5 @@
 //! Operands of dots that were computed: every thread stores its elements of the tile to shared memory, and the block meets; or they stay in the
-//! registers of the sums that they are made of.
+//! registers of the sums that they are made of, or in those to which what they are made of was brought from its copy.
 
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
@@ -7,13 +7,13 @@ use super::index::Index;
 use super::mma::Fed;
 use super::operand::Operand;
 use super::operand_rows::Rows;
-use super::window::WindowCopy;
+use super::window::{Step, WindowCopy};
 use crate::block::Reader;
 use crate::block::ValueId;
 use crate::block::layouts::with_pairs;
 use girih_ir::fragments::{Form, Operand as Role};
-use girih_ir::layout::{Layout, Source};
-use girih_ir::simt::{Expr, Stmt, VarId};
+use girih_ir::layout::{Digit, Layout, Source};
+use girih_ir::simt::{Expr, Place, Stmt, VarId};
 use girih_ir::types::{DType, Literal};
 
 /// Index arithmetic in shared memory.
@@ -116,31 +116,50 @@ impl Expander<'_> {
 
     /// Stores a thread's elements to a copy, neighbours together.
     fn land_elements(&mut self, var: VarId, layout: &Layout, dtype: DType, copy: &WindowCopy) {
+        let predicate = self.first_replica(layout);
+        self.each_piece((layout, dtype), copy, &mut |place, flat, width| match width {
+            1 => Stmt::Store { place, value: Expr::Element(var, Box::new(flat)), predicate: predicate.clone(), cache: Default::default() },
+            _ => {
+                let (predicate, cache) = (predicate.clone(), Default::default());
+                Stmt::StoreVector { place, var, at: flat, lanes: width as u32, predicate, cache }
+            }
+        });
+    }
+
+    /// Reads a thread's elements from a copy, neighbours together.
+    pub fn read_elements(&mut self, var: VarId, layout: &Layout, dtype: DType, copy: &WindowCopy) {
+        self.each_piece((layout, dtype), copy, &mut |place, flat, width| {
+            let (predicate, cache) = (None, Default::default());
+            match width {
+                1 => Stmt::Assign { var, index: Some(flat), value: Expr::Load { place: Box::new(place), predicate, cache } },
+                _ => Stmt::LoadVector { var, at: flat, place, lanes: width as u32, predicate: None, cache },
+            }
+        });
+    }
+
+    /// A statement for every run of neighbours that a thread has of a copied tile: where it lies, its first register, and how many there are.
+    fn each_piece(&mut self, (layout, dtype): (&Layout, DType), copy: &WindowCopy, access: &mut dyn FnMut(Place, Expr, i64) -> Stmt) {
         let run = layout.run(copy.fast);
         let width = [16, 8, 4, 2].into_iter().find(|w| w * dtype.size() as i64 <= 16 && run % w == 0).unwrap_or(1);
-        let mut local: Vec<Expr> = (0..layout.axes.len())
+        let first: Vec<Expr> = (0..layout.axes.len())
             .map(|k| {
                 let base = self.base_coordinate(None, layout, k);
                 LOCAL.cast(self.ix.dtype, base)
             })
             .collect();
-        let (mut flat, mut loops) = (LOCAL.lit(0), Vec::new());
+        let of_threads = |digits: &[Digit]| digits.iter().filter(|d| d.source == Source::Thread).map(|d| (d.extent - 1) * d.place).sum();
+        let most: Vec<i64> = layout.axes.iter().map(|digits| of_threads(digits)).collect();
+        let (mut flat, mut loops, mut steps) = (LOCAL.lit(0), Vec::new(), Vec::new());
         for (axis, d) in layout.register_digits() {
-            debug_assert!(d.source == Source::Register);
             let unit = if d.stride == 1 && axis == copy.fast { width } else { 1 };
             if d.extent > unit {
-                let (counter, e) = self.loop_var(if axis == copy.fast { "u" } else { "r" });
-                let digit = LOCAL.mul(e, LOCAL.lit(unit));
-                flat = LOCAL.add(flat, LOCAL.mul(digit.clone(), LOCAL.lit(d.stride)));
-                local[axis] = LOCAL.add(local[axis].clone(), LOCAL.mul(digit, LOCAL.lit(d.place)));
+                let (counter, number) = self.loop_var(if axis == copy.fast { "u" } else { "r" });
+                flat = LOCAL.add(flat, LOCAL.mul(number.clone(), LOCAL.lit(unit * d.stride)));
+                steps.push(Step { axis, number, extent: d.extent / unit, place: d.place * unit });
                 loops.push((counter, d.extent / unit));
             }
         }
-        let (place, predicate, cache) = (copy.place(dtype, &local), self.first_replica(layout), Default::default());
-        let mut turn = vec![match width {
-            1 => Stmt::Store { place, value: Expr::Element(var, Box::new(flat)), predicate, cache },
-            _ => Stmt::StoreVector { place, var, at: flat, lanes: width as u32, predicate, cache },
-        }];
+        let mut turn = vec![access(copy.place_from(dtype, &first, &most, &steps), flat, width)];
         for (counter, extent) in loops.into_iter().rev() {
             turn = vec![unrolled(counter, extent, turn)];
         }

@@ -29,6 +29,7 @@ mod computed_operand;
 mod context;
 mod control;
 mod convert;
+mod converted_operand;
 mod copy_chunks;
 mod copy_to_shared;
 mod dot;

@@ -11,7 +11,7 @@ use super::turns::Turns;
 use super::window::{WindowCopy, WindowRep};
 use crate::block::{self, HostExpr, Loop, Pipeline, Range, ValueId, gcd};
 use girih_ir::fragments::GroupAtom;
-use girih_ir::simt::{Expr, Param, ParamKind, Place, Space, Special, Stmt, TensorMap};
+use girih_ir::simt::{Barrier, Expr, Param, ParamKind, Place, Space, Special, Stmt, TensorMap};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
 /// Index arithmetic in shared memory.
@@ -265,6 +265,10 @@ impl Expander<'_> {
 
     /// The same of another stage.
     pub(super) fn release_at(&mut self, stages: &Stages, stage: &Expr) {
+        if self.kernel.dots.converts() {
+            // Its lanes have read the stage, too, and not matrix instructions alone.
+            self.emit(Stmt::Barrier(Barrier::Warp));
+        }
         let lane = LOCAL.rem(self.thread32(), 32);
         let then = self.arrive_free_at(stages, stage);
         self.emit(Stmt::If { condition: compare(CompareOp::Eq, lane, LOCAL.lit(0)), then, otherwise: vec![] });

@@ -49,6 +49,7 @@ impl Expander<'_> {
 
     /// Lowers `let value = op`.
     pub fn lower_let(&mut self, value: ValueId, op: &Op) -> Expanded<()> {
+        self.take_converted(op)?;
         match self.kernel.ty(value).clone() {
             Ty::TileIndex(_) => panic!("lowering: a tile index is made by a loop only"),
             Ty::Window(..) => panic!("lowering: a window is opened by a statement of its own"),

@@ -204,16 +204,25 @@ impl Expander<'_> {
     }
 }
 
+/// Whether a copy's rows are as instructions read them and tensor maps write them.
+pub(super) fn check_panels(copy: &WindowCopy, dtype: DType) -> Result<(), Refusal> {
+    let bytes = dtype.size() as i64;
+    let count = copy.axes.iter().map(|a| a.extent).product::<i64>() / copy.axes[copy.fast].extent;
+    let whole = copy.axes[copy.fast].extent % copy.run == 0 && count % EIGHT == 0;
+    if matches!(copy.run * bytes, 32 | 64 | 128) && whole {
+        Ok(())
+    } else {
+        Err(Refusal::GroupRows { bytes: copy.axes[copy.fast].extent * bytes, count })
+    }
+}
+
 /// An operand's panels, if instructions can read them.
 fn panels(operand: &Operand, first: Expr, step: i64) -> Result<Panels<'_>, Refusal> {
     let Lies::Shared(copy) = &operand.lies else { panic!("wgmma: {} is not in shared memory", operand.name) };
-    let slow = if copy.fast == operand.inner { operand.outer } else { operand.inner };
-    let bytes = operand.dtype.size() as i64;
-    let (row, count) = (copy.run * bytes, copy.axes[slow].extent);
-    let whole = copy.axes[copy.fast].extent % copy.run == 0 && count % EIGHT == 0;
-    let spans = copy.fast == operand.inner || step % copy.run == 0;
-    if !matches!(row, 32 | 64 | 128) || !whole || !spans {
-        return Err(Refusal::GroupRows { bytes: copy.axes[copy.fast].extent * bytes, count });
+    check_panels(copy, operand.dtype)?;
+    if copy.fast != operand.inner && step % copy.run != 0 {
+        let bytes = copy.axes[copy.fast].extent * operand.dtype.size() as i64;
+        return Err(Refusal::GroupRows { bytes, count: copy.axes[operand.inner].extent });
     }
     Ok(Panels { operand, copy, first, step })
 }

@@ -2,7 +2,7 @@
 
 mod copy;
 
-pub(crate) use copy::{CopyAxis, WindowCopy};
+pub(crate) use copy::{CopyAxis, Step, WindowCopy};
 
 use super::context::{Expanded, Expander, Mode, Rep};
 use super::index::{all, binary, compare};

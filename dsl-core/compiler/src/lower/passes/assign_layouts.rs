@@ -65,6 +65,7 @@ fn accesses(block: &mut [Stmt], teams: &[Layouts], at: Place) {
     let set = |a: &mut Access| a.layout = Some(teams[team].preferred(a.view, &a.index, in_turns));
     for stmt in block {
         match stmt {
+            Stmt::Load(v, a) if teams[team].page.dots.is_converted(*v) => a.layout = Some(teams[team].of_value(*v)),
             Stmt::Load(_, a) | Stmt::Window(_, Window { tile: a, .. }) => set(a),
             Stmt::Store { to, from, .. } => {
                 set(to);
@@ -291,6 +292,11 @@ impl Layouts<'_> {
             layout = layout.with_register_axis(k, self.plan.size(size));
         }
         layout
+    }
+
+    /// The layout of a value by its shape alone.
+    fn of_value(&self, value: ValueId) -> Layout {
+        self.natural(self.kernel.ty(value).shape().unwrap_or_default())
     }
 
     /// The layout of a tile that fits every layout: that of the grid loop's own tile, or one dealt to the same threads.

@@ -1,4 +1,5 @@
-//! Which dots take their left operand from the registers of another dot's sums: those that can. The others find it in shared memory.
+//! Which dots take their left operand from registers: those of another dot's sums, where they can, and those in which the plan has it computed.
+//! The others find it in shared memory.
 //!
 //! On warp groups, such a dot may run beside the next turn's first one, where a warp of its own fills a ring of at least three stages: two of
 //! them are read at the same time then. Groups that multiply in turn wait for each of their own products: the others compute meanwhile.
@@ -9,10 +10,11 @@ use crate::analyses::uses::{Uses, count};
 use crate::block::{Handover, Kernel, Loop, Op, Pipeline, Range, Stmt, ValueId, visit, visit_mut};
 use std::collections::HashSet;
 
-/// Decides for every dot that goes on with the result of another one.
+/// Decides for every dot whose left operand is no load.
 pub(crate) fn feed_dots(page: &mut Kernel, source: &Source) {
     if page.launch.units.is_some() {
-        page.fed = links(source.kernel).into_iter().filter(|link| page.can_be_fed(link)).collect();
+        let converted = source.plan.converted.iter().map(|c| c.link);
+        page.fed = links(source.kernel).into_iter().filter(|link| page.can_be_fed(link)).chain(converted).collect();
     }
     if page.launch.units.as_ref().is_none_or(|units| units.group.is_none()) {
         return;

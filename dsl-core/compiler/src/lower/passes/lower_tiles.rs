@@ -32,7 +32,8 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
     let uses = uses::count(tile);
     let written = uses::written_params(tile);
     let mut forms = Forms::default();
-    let dots = Dots::new(tile, &uses, &written);
+    let mut dots = Dots::new(tile, &uses, &written);
+    dots.convert(tile, &plan.converted);
     let builder = Builder { source, written: &written, dots: &dots, operations: operations(tile) };
     let values = (0..tile.values.len()).map(|v| builder.value(ValueId(v as u32), &uses, found, &mut forms)).collect();
     let shared = (0..tile.shared.len()).map(|s| builder.shared_array(tile::SharedId(s as u32), &mut forms)).collect();

@@ -152,8 +152,8 @@ rules! {
         "With `Wgmma` four warps each share each dot's result in pieces of 64 rows and a multiple of 8 columns; they are at most 32."
         "{warps} warps cannot share a result of {rows} x {columns} in groups of four, with 64 rows and a multiple of 8 columns each";
     UnitGroupChain ["unit"]
-        "`Wgmma` multiplies operands as they were loaded, or as all threads have computed them; not those that are converted on their way from shared memory."
-        "{name} is converted on its way from shared memory to the dot, which warp groups cannot do: use Mma";
+        "`Wgmma` multiplies operands as they were loaded, or as all threads have computed them. A left one of 16 bits may be computed in registers, of what was loaded for it, where every group has whole rows of the result; other operands are not converted on their way from shared memory."
+        "{name} is converted on its way from shared memory to the dot, which warp groups can do with left operands of 16 bits and whole rows alone: use Mma";
     UnitGroupRounded ["unit", "copy"]
         "`Wgmma` multiplies f32 rounded to tf32 where tensor maps copy it and round on the way: `copy` is `Tensor` and `stages` 2 or more. A launch whose rows do not begin at multiples of 16 bytes has `Mma` in its stead."
         "{name} is rounded to tf32 on its way from shared memory to the dot; tensor maps do so on the way there (copy Tensor, stages 2 or more), else use Mma";

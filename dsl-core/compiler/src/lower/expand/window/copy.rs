@@ -45,6 +45,14 @@ pub(crate) struct CopyAxis {
     pub pitch: i64,
 }
 
+/// Steps from a thread's first element of a copy to another one, along an axis: which one, of how many, and elements from one to the next.
+pub(crate) struct Step {
+    pub axis: usize,
+    pub number: Expr,
+    pub extent: i64,
+    pub place: i64,
+}
+
 impl WindowCopy {
     /// Where an element lies along the fast axis, gaps included. `at` counts from the copy's first element.
     pub fn column(&self, at: Expr) -> Expr {
@@ -78,6 +86,35 @@ impl WindowCopy {
             None => column,
         };
         self.place_in_row(dtype, local, column)
+    }
+
+    /// As [`WindowCopy::place`], of an element some steps from a thread's `first` one, which lies at most at `most` along each axis. A part of the
+    /// swizzle that no step changes is written without them: it is the same in all steps.
+    pub fn place_from(&self, dtype: DType, first: &[Expr], most: &[i64], steps: &[Step]) -> Place {
+        let along = |axis: usize| steps.iter().filter(move |s| s.axis == axis);
+        let moved =
+            |axis: usize| along(axis).fold(first[axis].clone(), |at, s| LOCAL.add(at, LOCAL.mul(s.number.clone(), LOCAL.lit(s.place))));
+        let local: Vec<Expr> = (0..first.len()).map(moved).collect();
+        let Some((slow, rows)) = self.swizzle.as_ref().filter(|_| self.gap == 0) else { return self.place(dtype, &local) };
+        let (chunk, repeats) = (1i64 << rows.chunk, (rows.mask + 1) << rows.shift);
+        let (mut within, mut last, mut chunks) = (first[self.fast].clone(), most[self.fast], LOCAL.lit(0));
+        for step in along(self.fast) {
+            let inside = (chunk / step.place).clamp(1, step.extent);
+            if step.place * inside != chunk && inside != step.extent {
+                return self.place(dtype, &local);
+            }
+            within = LOCAL.add(within, LOCAL.mul(LOCAL.rem(step.number.clone(), inside), LOCAL.lit(step.place)));
+            last += (inside - 1) * step.place;
+            if inside < step.extent {
+                chunks = LOCAL.add(chunks, LOCAL.mul(LOCAL.div(step.number.clone(), inside), LOCAL.lit(step.place * inside)));
+            }
+        }
+        if last >= chunk {
+            return self.place(dtype, &local);
+        }
+        let row = if along(*slow).all(|s| s.place % repeats == 0) { &first[*slow] } else { &local[*slow] };
+        let column = LOCAL.add(within, swizzled(rows, row, chunks));
+        self.place_in_row(dtype, &local, column)
     }
 
     /// The place at a column as it lies in memory, in the row of these positions.
