@@ -47,7 +47,7 @@ fn kernels_are_checked_without_a_challenge() {
     let bare = gallery.map(|d| Subject::of_kernel(&d).expect("a gallery kernel builds"));
     // Random signs bring their divisors near zero, where a quotient keeps no digits; their challenge's are sums of positive numbers.
     let bare = bare.filter(|s| !s.name.contains("::attend_to_states"));
-    // Its groups are whole numbers of tiles, which its program sees to.
+    // Their groups are whole numbers of tiles, which their program sees to.
     let bare = bare.filter(|s| !["::scaled_groups", "::packed_groups", "::turned_scales"].iter().any(|name| s.name.contains(name)));
     // Rows, planes, flaws and chunks belong to the matrices that their programs give, whatever each one's lengths are here.
     let of_programs = ["::split_planes::", "::half_products::", "::attention_planes::", "::flash_decoding::"];

@@ -4,7 +4,7 @@ use girih_ir::tile::access::visit;
 use girih_ir::tile::{Kernel, Op, Stmt, ValueId};
 use std::collections::{HashMap, HashSet};
 
-/// A dot and its left operand, which is made of another dot's result.
+/// A dot and a left operand of it that registers may hold, and what its products are added to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     pub dot: ValueId,

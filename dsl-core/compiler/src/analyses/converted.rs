@@ -7,7 +7,6 @@ use super::dots::Dots;
 use super::uses::Uses;
 use girih_ir::tile::access::operations;
 use girih_ir::tile::{Kernel, Op, ValueId};
-use girih_ir::types::UnaryOp;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A dot whose left operand is computed on its way from shared memory to registers.
@@ -45,11 +44,8 @@ pub(crate) fn converted(kernel: &Kernel, dots: &Dots, uses: &[Uses]) -> Vec<Conv
 }
 
 fn of_link(kernel: &Kernel, dots: &Dots, ops: &HashMap<ValueId, &Op>, link: Link) -> Option<Converted> {
-    if let Some(loaded) = dots.operand(link.operand) {
-        let rounds = |v: &ValueId| matches!(ops.get(v), Some(Op::Unary(UnaryOp::RoundTf32, _)));
-        if loaded.chain.iter().all(rounds) {
-            return None;
-        }
+    if dots.operand(link.operand).is_some_and(|loaded| loaded.chain.is_empty() || loaded.only_rounds(ops)) {
+        return None;
     }
     let mut converted = Converted { link, loads: BTreeSet::new(), steps: HashSet::new() };
     let mut open = vec![link.operand];

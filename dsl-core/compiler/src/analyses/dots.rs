@@ -7,6 +7,7 @@ use super::converted::Converted;
 use super::uses::Uses;
 use girih_ir::tile::access::{blocks, loop_lengths, visit};
 use girih_ir::tile::{Block, Index, Kernel, Op, Stmt, ValueId, ViewId};
+use girih_ir::types::UnaryOp;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// An operand that is read where it was loaded from, or from a copy as it lies.
@@ -18,6 +19,13 @@ pub(crate) struct Loaded {
     pub transposed: bool,
     /// What is done to each element on its way from the load to the dot, each operation behind its operands: they keep zeros.
     pub chain: Vec<ValueId>,
+}
+
+impl Loaded {
+    /// Whether nothing is done to an operand on its way from the load but to round it to tf32.
+    pub fn only_rounds(&self, ops: &HashMap<ValueId, &Op>) -> bool {
+        matches!(self.chain[..], [v] if matches!(ops.get(&v), Some(Op::Unary(UnaryOp::RoundTf32, _))))
+    }
 }
 
 /// The dot that reads a load.

@@ -14,7 +14,7 @@ use girih_ir::schedule::words::{DotUnit, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::tile::access::operations;
 use girih_ir::tile::{Index, Kernel, KnobId, Op, ValueId};
-use girih_ir::types::{DType, UnaryOp};
+use girih_ir::types::DType;
 use std::collections::{HashMap, HashSet};
 
 /// The instructions of warp groups for operands of a format, sums of a type and so many positions along their tile, and how the groups share
@@ -62,7 +62,7 @@ pub(super) fn unit(
 ) -> Result<Option<DotUnit>, ScheduleError> {
     let (Some(id), Some(chosen)) = (DotUnit::knob(kernel), DotUnit::of(kernel, schedule)) else { return Ok(None) };
     let ops = operations(kernel);
-    let rounded = |(operand, loaded): (ValueId, &Loaded)| (only_rounds(&ops, loaded)).then_some((operand, loaded.load));
+    let rounded = |(operand, loaded): (ValueId, &Loaded)| loaded.only_rounds(&ops).then_some((operand, loaded.load));
     let rounded: Vec<(ValueId, ValueId)> = dots.operands().filter_map(rounded).collect();
     if chosen != DotUnit::Wgmma || rounded.is_empty() {
         return Ok(Some(chosen));
@@ -77,11 +77,6 @@ pub(super) fn unit(
     };
     let served = rounded.iter().all(|(_, load)| mapped.contains(load) && in_turns(load));
     Ok(Some(if served { chosen } else { DotUnit::Mma }))
-}
-
-/// Whether nothing is done to an operand on its way from the load but to round it to tf32.
-fn only_rounds(ops: &HashMap<ValueId, &Op>, loaded: &Loaded) -> bool {
-    matches!(loaded.chain[..], [v] if matches!(ops.get(&v), Some(Op::Unary(UnaryOp::RoundTf32, _))))
 }
 
 /// The dots of warp groups whose left operand is computed in registers from what is copied to shared memory: 16 bits, of which every group has
@@ -116,7 +111,7 @@ pub(super) fn check_operands(
         let Op::Dot { a, b, .. } = op else { continue };
         for (operand, along_sum) in [(*a, 1), (*b, 0)] {
             if let Some(loaded) = dots.operand(operand).filter(|loaded| !loaded.chain.is_empty()) {
-                if !only_rounds(&ops, &loaded) {
+                if !loaded.only_rounds(&ops) {
                     return refuse(Rule::UnitGroupChain.with(&[&name_of(kernel, operand)]));
                 }
                 reads.entry(loaded.load).and_modify(|read| read.rounded = true);
