@@ -7,10 +7,10 @@ use girih::compile::Output;
 use girih::prelude::*;
 use girih::subject::Subject;
 use girih_core::error::CompileError;
-use girih_core::facts::Facts;
+use girih_core::facts::{Facts, TensorArg};
 use girih_core::lower::{self, lower};
 use girih_core::program;
-use girih_core::program::export::{compile_sites, export};
+use girih_core::program::export::{Chosen, Version, compile_sites, export};
 use girih_core::program::signature::Signature;
 use girih_core::registry::KernelDef;
 use girih_core::schedule::Schedule;
@@ -144,6 +144,15 @@ fn an_export_names_the_versions_that_a_panic_has_made_naive() {
     // What has its own schedule is not excused.
     assert_eq!(text.matches("because of a compiler bug").count(), told.len(), "{text}");
     assert!(sites[0].versions.len() > told.len() && sites[0].versions[0].bug.is_none());
+
+    // A size that is tuned for and not compiled has no version of its own: one that asks for less serves it.
+    let tuned = |n: i64| Facts::of_launch(&[Some(TensorArg::packed(0, &[n])), Some(TensorArg::packed(0, &[n]))], true);
+    let at = &mut |_: usize, kernel: &Kernel| Chosen { schedule: Schedule::default_of(kernel), tuned: vec![tuned(1000), tuned(1024)] };
+    let sites = compile_sites(&program, &signature, Target::h200(), at).unwrap_or_else(|e| panic!("{e}"));
+    let of_tuned: Vec<&Version> = sites[0].versions.iter().filter(|v| v.stands_in.is_some()).collect();
+    assert_eq!(of_tuned.len(), 1, "{:?}", sites[0].versions.len());
+    assert!(tuned(1000).imply(&of_tuned[0].facts) && of_tuned[0].name() == "multiplied_any_size", "{}", of_tuned[0].name());
+    assert!(sites[0].versions[0].bug.is_none() && tuned(1024).imply(&sites[0].versions[0].facts));
 }
 
 #[test]

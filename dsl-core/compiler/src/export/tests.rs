@@ -1,6 +1,7 @@
 //! Tests of exported text, on tile IR built by hand and lowered for real.
 
 use super::*;
+use girih_ir::bug::Bug;
 use girih_ir::facts::Facts;
 use girih_ir::program::{Base, Expr, Requirement, ScalarVar, Temp, TensorView};
 use girih_ir::registry::KernelDef;
@@ -135,6 +136,36 @@ fn the_same_program_evaluates() {
     x[0] = 0.0;
     let y = run(&x, 3);
     assert_eq!((y[0], y[1], y[2999]), (11.0, 16.0, 16.0));
+}
+
+/// Launches whose own version the compiler panics over come to the first version that asks for no more than they promise.
+#[test]
+fn what_serves_launches_without_a_version_of_their_own_says_so() {
+    let kernel = build().unwrap();
+    let schedule = parse_schedule(&kernel, "T=1024,C=4,V=4").unwrap();
+    let known = Known::packed(&kernel);
+    let versions = versions_for_export(&kernel, &schedule.clone().into(), Target::h200(), &known).unwrap();
+    assert!(versions.iter().all(|v| v.excuse().is_none()));
+    let last = versions.len() - 1;
+    let bug = |replay: &str| {
+        let replay = replay.to_string();
+        Box::new(Bug {
+            step: "lowering",
+            kernel: String::new(),
+            schedule: String::new(),
+            facts: String::new(),
+            message: String::new(),
+            replay,
+        })
+    };
+    let missing =
+        vec![(versions[last].facts.clone(), bug("a")), (versions[0].facts.clone(), bug("b")), (versions[0].facts.clone(), bug("c"))];
+    let told: Vec<Option<String>> = super::versions::excused(versions, missing).iter().map(Version::excuse).collect();
+    let excuse = |replay: &str| {
+        Some(format!("serves launches that a version of their own is tuned for, because of a compiler bug, which `{replay}` shows"))
+    };
+    assert_eq!((told[0].clone(), told[last].clone()), (excuse("b"), excuse("a")));
+    assert!(told[1..last].iter().all(Option::is_none), "{told:?}");
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Version {
     pub suffix: &'static str,
     /// The compiler bug because of which the code is the naive schedule's.
     pub bug: Option<Box<Bug>>,
+    /// The compiler bug because of which launches that promise more, and are tuned for, have no version of their own but this one.
+    pub stands_in: Option<Box<Bug>>,
 }
 
 impl Version {
@@ -34,8 +36,11 @@ impl Version {
 
     /// What a compiler bug has made of it, in words that follow its name.
     pub fn excuse(&self) -> Option<String> {
-        let bug = self.bug.as_ref()?;
-        Some(format!("has the naive schedule because of a compiler bug, which `{}` shows", bug.replay))
+        let (what, bug) = match (&self.bug, &self.stands_in) {
+            (Some(bug), _) => ("has the naive schedule", bug),
+            (None, bug) => ("serves launches that a version of their own is tuned for,", bug.as_ref()?),
+        };
+        Some(format!("{what} because of a compiler bug, which `{}` shows", bug.replay))
     }
 }
 
@@ -63,17 +68,18 @@ impl From<Schedule> for Chosen {
 /// 6. any alignment, 64-bit indices: packed tensors are all it asks for.
 ///
 /// Each asks for no more than its code needs, tensor by tensor and axis by axis. Versions with the same code are one, and one that is never
-/// reached is none. Where the schedule is illegal under weaker facts, or the compiler panics over it, the naive one stands in.
+/// reached is none. Where the schedule is illegal under weaker facts, or the compiler panics over it, the naive one stands in; where it panics
+/// under stronger ones, a version that asks for less serves their launches.
 ///
 /// # Errors
-/// The kernel is wrong, the schedule is illegal even under the best facts, or the compiler panics over it under facts that are tuned for.
+/// The kernel is wrong, the schedule is illegal even under the best facts, or the compiler panics over the naive one, too.
 pub fn versions_for_export(kernel: &Kernel, chosen: &Chosen, target: &Target, known: &Known) -> Result<Vec<Version>, CompileError> {
     let Chosen { schedule, tuned } = chosen;
     let best = known.facts(kernel, MAX_ALIGN, MAX_DIVISOR, true);
     let named = |(n, facts): (usize, &Facts)| (known.promised(facts), if n == 0 { OWN } else { TUNED });
     let all = [(fitting(best.clone(), kernel, schedule), FITTING), (best.clone(), DIVISIBLE)];
     let mut versions = Versions::default();
-    let mut illegal = None;
+    let (mut illegal, mut missing) = (None, Vec::new());
     for (facts, suffix) in tuned.iter().enumerate().map(named).chain(all) {
         match lower::lower(kernel, &facts, schedule, target) {
             Ok(_) => {
@@ -81,13 +87,14 @@ pub fn versions_for_export(kernel: &Kernel, chosen: &Chosen, target: &Target, kn
                 let facts = weakest(facts, &least, |facts| lower::lower(kernel, facts, schedule, target).ok());
                 let suffix = if versions.0.is_empty() { OWN } else { suffix };
                 let kernel = lower::lower(kernel, &facts, schedule, target)?;
-                versions.add(Version { facts, kernel, suffix, bug: None });
+                versions.add(Version { facts, kernel, suffix, bug: None, stands_in: None });
             }
             Err(CompileError::Schedule(e)) => illegal = Some(CompileError::Schedule(e)),
+            Err(CompileError::Bug(bug)) => missing.push((facts, bug)),
             Err(other) => return Err(other),
         }
     }
-    if let Some(error) = illegal.filter(|_| versions.0.is_empty()) {
+    if let Some(error) = illegal.filter(|_| versions.0.is_empty() && missing.is_empty()) {
         return Err(error);
     }
     let plain = [
@@ -97,9 +104,19 @@ pub fn versions_for_export(kernel: &Kernel, chosen: &Chosen, target: &Target, kn
     ];
     for (facts, suffix) in plain {
         let (kernel, bug) = lower_or_naive(kernel, schedule, &facts, target)?;
-        versions.add(Version { facts, kernel, suffix, bug });
+        versions.add(Version { facts, kernel, suffix, bug, stands_in: None });
     }
-    Ok(versions.in_order())
+    Ok(excused(versions.in_order(), missing))
+}
+
+/// The versions, in order, each with the bug that keeps launches which come to it from one of their own.
+pub(super) fn excused(mut versions: Vec<Version>, missing: Vec<(Facts, Box<Bug>)>) -> Vec<Version> {
+    for (facts, bug) in missing {
+        if let Some(serving) = versions.iter_mut().find(|v| facts.imply(&v.facts)) {
+            serving.stands_in.get_or_insert(bug);
+        }
+    }
+    versions
 }
 
 /// What the names of versions end with.
