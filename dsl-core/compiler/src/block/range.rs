@@ -63,6 +63,11 @@ pub(crate) fn binary(op: BinaryOp, a: Range, b: Range) -> Option<Range> {
         }
         // No bit above the highest one of either.
         BinaryOp::Or | BinaryOp::Xor if a.0 >= 0 && b.0 >= 0 => Some((0, i64::MAX >> ((a.1 | b.1).leading_zeros() - 1))),
+        // Above the bits of the wider one there are copies of the sign in both, and in what comes of them.
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => {
+            let width = [a.0, a.1, b.0, b.1].map(|x| 64 - (x ^ (x >> 63)).leading_zeros()).into_iter().max()?;
+            Some(if width == 63 { (i64::MIN, i64::MAX) } else { (-1 << width, (1 << width) - 1) })
+        }
         BinaryOp::Shr if b.0 == b.1 && (0..63).contains(&b.0) => Some((a.0 >> b.0, a.1 >> b.0)),
         BinaryOp::Min => Some((a.0.min(b.0), a.1.min(b.1))),
         BinaryOp::Max => Some((a.0.max(b.0), a.1.max(b.1))),

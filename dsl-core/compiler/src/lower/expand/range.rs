@@ -102,7 +102,9 @@ mod tests {
         assert_eq!(of(&apply(BinaryOp::Rem, thread.clone(), lit(32))), Some((0, 31)));
         assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(96))), Some((0, 255)));
         assert_eq!(of(&apply(BinaryOp::Or, lit(4), lit(8))), Some((0, 15)));
-        assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(-1))), whole);
+        assert_eq!(of(&apply(BinaryOp::Xor, thread.clone(), lit(-1))), Some((-256, 255)));
+        assert_eq!(of(&apply(BinaryOp::And, x.clone(), apply(BinaryOp::Sub, thread.clone(), lit(1)))), whole, "no bit but theirs");
+        assert_eq!(of(&apply(BinaryOp::Or, apply(BinaryOp::Sub, thread.clone(), lit(300)), lit(7))), Some((-512, 511)));
         assert_eq!(of(&apply(BinaryOp::Sub, lit(63), thread.clone())), Some((-192, 63)));
         assert_eq!(of(&Expr::Cast(DType::U32, Box::new(apply(BinaryOp::Sub, lit(0), thread)))), Some((0, u32::MAX as i64)), "wraps");
     }

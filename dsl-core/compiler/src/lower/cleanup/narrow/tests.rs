@@ -107,6 +107,17 @@ fn what_fits_32_bits_has_32_bits() {
     assert_eq!(text, "const int s = block * 16;\nfor (int k = 0; k < n; ++k) {\nx[s + k] = 1.0f;\n");
 }
 
+/// A position in a table whose length is a power of two: bits of two numbers of 32 bits, of which either may be below 0.
+#[test]
+fn bits_of_numbers_of_32_bits_have_32_bits() {
+    let mut k = kernel();
+    let mask = bin(BinaryOp::Sub, widened(N), long(1));
+    let any = wide_let(&mut k, "any", widened(bin(BinaryOp::Sub, THREAD, BLOCK)));
+    k.body.push(stored(X, cast(DType::I32, bin(BinaryOp::And, any, mask)), one()));
+    let text = narrowed(k);
+    assert_eq!(text, "const int any = thread - block;\nx[any & (n - 1)] = 1.0f;\n");
+}
+
 #[test]
 fn numbers_of_32_bits_are_divided_and_compared_in_32_bits() {
     let mut k = kernel();
