@@ -33,8 +33,8 @@ fn assert_right(subjects: &[Subject], schedules: usize) {
 /// A part of the gallery: all of it takes minutes, and is what `autotune check --all` checks.
 #[test]
 fn the_gallery_is_right() {
-    let part: Vec<Subject> = subjects().into_iter().step_by(5).collect();
-    assert!(part.len() >= 15);
+    let part: Vec<Subject> = subjects().into_iter().step_by(12).collect();
+    assert!(part.len() >= 10);
     assert_right(&part, 4);
 }
 
@@ -49,6 +49,8 @@ fn kernels_are_checked_without_a_challenge() {
     let bare = bare.filter(|s| !s.name.contains("::attend_to_states"));
     // Their groups are whole numbers of tiles, which their program sees to.
     let bare = bare.filter(|s| !["::scaled_groups", "::packed_groups", "::turned_scales"].iter().any(|name| s.name.contains(name)));
+    // Their tables are as long as a power of two, and not empty, which their techniques see to.
+    let bare = bare.filter(|s| !["::walked", "::added_in_rounds"].iter().any(|name| s.name.ends_with(name)));
     // Rows, planes, flaws and chunks belong to the matrices that their programs give, whatever each one's lengths are here.
     let of_programs = ["::split_planes::", "::half_products::", "::attention_planes::", "::flash_decoding::"];
     let bare = bare.filter(|s| !of_programs.iter().any(|module| s.name.contains(module)));
@@ -59,6 +61,9 @@ fn kernels_are_checked_without_a_challenge() {
     // Sixty lengths of eight instances take the evaluator minutes; their challenges check them.
     let bare = bare.filter(|s| !s.name.contains("::flash_attention"));
     let (told, random): (Vec<Subject>, Vec<Subject>) = bare.partition(|s| OF_MEANING.iter().any(|name| s.name.ends_with(name)));
+    // A part of them: `differential` launches all, and what is told apart here are the lengths and numbers of a check.
+    let random: Vec<Subject> = random.into_iter().step_by(4).collect();
+    assert!(random.len() >= 30, "{}", random.len());
     assert_right(&random, 2);
     // Their challenges check them; random numbers are refused by the evaluator, and the report says why.
     assert_eq!(told.len(), OF_MEANING.len());
