@@ -25,7 +25,7 @@ fn count(n: &Numbers, of: fn(&Counts) -> f64) -> Option<f64> {
 }
 
 /// All that is asked for.
-pub const QUANTITIES: [Quantity; 11] = [
+pub const QUANTITIES: [Quantity; 12] = [
     Quantity {
         what: "time",
         metrics: &["gpu__time_duration.sum"],
@@ -90,10 +90,17 @@ pub const QUANTITIES: [Quantity; 11] = [
         text: amount,
     },
     Quantity {
-        what: "threads of a multiprocessor",
-        metrics: &["sm__warps_active.avg.pct_of_peak_sustained_active"],
+        what: "threads that may be there",
+        metrics: &["sm__maximum_warps_per_active_cycle_pct"],
         scale: 0.01,
         of: |n| Some(n.predicted.occupancy.fraction),
+        text: percent,
+    },
+    Quantity {
+        what: "threads that were there",
+        metrics: &["sm__warps_active.avg.pct_of_peak_sustained_active"],
+        scale: 0.01,
+        of: |_| None,
         text: percent,
     },
     Quantity {
