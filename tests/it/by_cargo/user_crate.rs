@@ -158,6 +158,7 @@ fn a_crate_of_its_own_has_autotune() {
     for part in ["\"kernel\":\"saxpy\"", "\"grid\":4,", "\"block\":256,", "\"load\":{\"bytes\":32768,\"requests\":64,\"sectors\":1024,"] {
         assert!(counted.contains(part), "no {part} in {counted}");
     }
+    tunes(&saxpy);
     let sweep = target().join("user_crate/sweep.txt");
     std::fs::write(&sweep, "[short]\nsaxpy N=4096\n[long]\nsaxpy N=1000000\n").expect("writable");
     let sweep = sweep.to_str().expect("a path in UTF-8");
@@ -169,6 +170,30 @@ fn a_crate_of_its_own_has_autotune() {
             assert!(line.contains(part), "no {part} in {line}");
         }
     }
+}
+
+/// What `tune` prints, and prints again where the store has all trials; a site of a program is tuned alone.
+fn tunes(saxpy: &Path) {
+    let text = |words: &str| masked(&run(saxpy, &words.split(' ').collect::<Vec<_>>()));
+    let first = text("tune saxpy --size N=4096 --trials 3 --device sim --target a100 --fresh");
+    let again = text("tune saxpy --size N=4096 --trials 0 --device sim --target a100");
+    let site = text("tune wrong.sums --size N=4096 --trials 2 --device sim --target a100 --fresh");
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("tune", format!("{first}\n{again}\n{site}"));
+    });
+    let error = refused(saxpy, &["tune", "saxpy", "--target", "a100", "--device", "cuda"]);
+    assert!(error.contains("--target predicts for a GPU that need not be here; --device cuda measures on the one that is"), "{error}");
+}
+
+/// The text with a mark for each number that has a point, for times are the model's, and for what was looked at in machine code, which only
+/// some machines can read.
+fn masked(text: &str) -> String {
+    let mask = |word: &str| {
+        let number = word.trim_matches(|c: char| !c.is_ascii_digit());
+        if number.contains('.') && number.parse::<f64>().is_ok() { word.replace(number, "#") } else { word.to_string() }
+    };
+    let known = |line: &str| line.split_once("accepted: ").map_or(line.to_string(), |(front, _)| format!("{front}accepted: .."));
+    text.lines().map(|line| known(line).split(' ').map(mask).collect::<Vec<_>>().join(" ") + "\n").collect()
 }
 
 /// What `check` finds wrong it finds again by the command that it prints, at that size and under that schedule alone.
