@@ -96,6 +96,9 @@ pub enum Error {
     /// A buffer was used beyond its end or on another device.
     #[error("{0}")]
     Buffer(String),
+    /// A share of a multiprocessor's memory that there is not.
+    #[error("a carve-out of {0} %: shared memory may prefer 0 to 100 % of what a multiprocessor has")]
+    CarveOut(u8),
     /// A program could not run.
     #[error("program `{program}`: {message}\n  --> {loc}")]
     Program {

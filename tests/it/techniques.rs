@@ -1,6 +1,6 @@
 //! Techniques of the host: all of their ways are right on the simulator, and what a stream offers for them behaves.
 
-use girih::techniques::{Span, Timeline, technique, techniques};
+use girih::techniques::{Span, Timeline, technique, techniques, text};
 use girih::{Device, DeviceTensor, Error, Shared, Stream};
 use girih_core::target::Target;
 
@@ -11,7 +11,7 @@ fn simulated() -> Stream {
 #[test]
 fn every_way_is_right() {
     let names: Vec<&str> = techniques().iter().map(|t| t.name).collect();
-    assert_eq!(names, ["cuda_graph", "l2_persistence", "managed_memory", "mapped_memory", "overlapped_copies"]);
+    assert_eq!(names, ["carve_out", "cuda_graph", "l2_persistence", "managed_memory", "mapped_memory", "overlapped_copies"]);
     for technique in techniques() {
         // Odd lengths, too: the last chunk, tile and vector are shorter.
         for elements in [1, 1021, 4096] {
@@ -25,10 +25,29 @@ fn every_way_is_right() {
     }
 }
 
+/// What `autotune host` prints, with a mark for each number and none for time, which is the simulator's.
+#[test]
+fn timelines_are_told_as_text() {
+    let shown = |technique: &girih::techniques::Technique| {
+        let ways = (technique.run)(&simulated(), 1021).unwrap_or_else(|e| panic!("{}: {e}", technique.name));
+        let line = |line: &str| match line.split_once('|').and_then(|(lane, rest)| Some((lane, rest.split_once('|')?))) {
+            Some((lane, (_, _))) => format!("{lane}|..| # us\n"),
+            None => line
+                .split_once(" us")
+                .map_or(format!("{line}\n"), |(title, _)| format!("{} # us\n", title.rsplit_once(' ').map_or(title, |(title, _)| title))),
+        };
+        text::text(technique, &ways, "a simulator").lines().map(line).collect::<String>()
+    };
+    let all: Vec<String> = techniques().iter().map(shown).collect();
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("host", all.join("\n"));
+    });
+}
+
 #[test]
 fn names_that_are_not_there_are_told() {
     let error = technique("overlapped").unwrap_err();
-    assert!(error.starts_with("there is no technique `overlapped`; there are: cuda_graph, l2_persistence"), "{error}");
+    assert!(error.starts_with("there is no technique `overlapped`; there are: carve_out, cuda_graph, l2_persistence"), "{error}");
 }
 
 #[test]
@@ -66,6 +85,7 @@ fn what_does_not_fit_is_refused() -> Result<(), Error> {
     told(stream.copy_out(&tensor, 2..4, &mut host, 0), "elements 2..4 of a tensor of shape [3]");
     told(stream.copy_in(&host, 3..5, &mut tensor, 0), "elements 3..5 of 4");
     told(stream.prefetch(&host), "only pages of managed memory move");
+    told(stream.with_carve_out(101).map(drop), "a carve-out of 101 %: shared memory may prefer 0 to 100 %");
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Techniques of the host, each with its kernels: `autotune host NAME` runs one, `autotune report --host` draws all.
 
+pub mod carve_out;
 pub mod cuda_graph;
 pub mod l2_persistence;
 pub mod managed_memory;

@@ -24,4 +24,6 @@ girih::ladder! {
         .rung("A pixel is one word: one exclusive or", "T=256")
         .rung("Four pixels a thread, in one access of 16 bytes", "T=1024,C=4,V=4")
         .rung("Half as wide, with more threads for the same bytes", "T=1024,C=4,V=2")
+        .rung("Blocks that stay and walk over the picture, a grid's width at a time", "T=1024,C=4,V=4,G=8")
+        .slower("A tile is one load and one store: a loop over tiles spares nothing but the start of blocks, and its last round leaves multiprocessors idle.")
 }

@@ -29,6 +29,19 @@ pub fn sum_by_trees(x: &Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
     }
 }
 
+/// total = the sum of x: all blocks run at the same time, meet once, and the first one adds up what each has left (a cooperative launch).
+/// There are no more blocks than the device holds.
+#[kernel(tile(T = [32768]), coarsen(C of T = [32]), vector(V = [4]))]
+pub fn sum_in_a_meeting(x: &Tensor<f32, 1>, parts: &mut Tensor<f32, 1>, total: &mut Tensor<f32, 1>) {
+    for t in x.tiles([T]) {
+        parts.scatter(t.number(), x.load(t).sum());
+        grid_barrier();
+        if t.number() == 0 {
+            total.scatter(0, parts.gather(iota::<i32>(1024)).or(0.0).sum());
+        }
+    }
+}
+
 /// An atomic addition for each thread.
 pub mod by_threads {
     use super::sum_by_threads;
@@ -55,6 +68,20 @@ pub mod by_trees {
     }
 }
 
+/// One cooperative launch.
+pub mod by_meeting {
+    use super::sum_in_a_meeting;
+    use girih::prelude::*;
+
+    /// A rung's program.
+    #[program]
+    pub fn solve(input: &Tensor<f32, 1>, output: &mut Tensor<f32, 1>) {
+        output.fill(0.0);
+        let mut parts = temp([input.len(0) / 32768 + 1]);
+        sum_in_a_meeting(input, &mut parts, output);
+    }
+}
+
 girih::ladder! {
     Ladder::new("reduction", "The sum of a vector", "reduction")
         .rung_of(by_threads::solve::Program::def, "Every thread adds its share to the total", "T=256,G=8")
@@ -62,7 +89,8 @@ girih::ladder! {
         .slower("Few atomics, but every element now takes eight steps with a barrier each: the price of a tree that spans the whole block.")
         .rung("Shuffles instead of the tree, blocks that stay", "T=512,G=4,F=Atomics")
         .rung("Eight elements a thread, 16 bytes an access", "T=4096,C=8,V=4,G=2,F=Atomics")
+        .rung_of(by_meeting::solve::Program::def, "A cooperative launch: all blocks meet, then the first adds up what they have left", "T=32768,C=32,V=4")
         .rung("Two stages: a second launch adds up what the blocks leave", "T=4096,C=8,V=4,G=2,F=SecondLaunch")
-        .slower("A launch costs more than the atomics that it saves; in exchange the parts are added in the same order every time.")
+        .slower("A launch costs more than a meeting of all blocks; in exchange there may be more blocks than the device holds at once.")
         .rung("One launch: the last block does that", "T=4096,C=8,V=4,G=2,F=LastBlock")
 }

@@ -177,6 +177,23 @@ impl Stream {
             Device::Sim(_) => Ok(()),
         }
     }
+    /// The same stream, whose kernels prefer so many percent of the memory that a multiprocessor's L1 cache and shared memory have together as
+    /// shared memory (the carve-out): 0 leaves the cache as much as can be. It is a hint: the driver gives at least what a block needs, in the
+    /// sizes that the architecture has, and chooses by itself where nothing is said. Kernels are loaded for this stream by themselves, so keep
+    /// it and launch often. Nothing changes on the simulator.
+    ///
+    /// # Errors
+    /// More than 100.
+    pub fn with_carve_out(&self, percent: u8) -> Result<Stream, Error> {
+        if percent > 100 {
+            return Err(Error::CarveOut(percent));
+        }
+        let device = match &self.device {
+            Device::Cuda(d) => Device::Cuda(Arc::new(d.with_carve_out(percent))),
+            Device::Sim(d) => Device::Sim(d.clone()),
+        };
+        Ok(Stream { graphs: self.graphs, schedule: self.schedule.clone(), ..Stream::on(&device) })
+    }
     /// Waits for all queued work; errors of kernels show here.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.device.synchronize()

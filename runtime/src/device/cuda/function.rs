@@ -244,6 +244,12 @@ impl CudaDevice {
             let set = unsafe { result::function::set_function_attribute(handle, attribute, dynamic_shared as i32) };
             check(&format!("asking for {dynamic_shared} bytes of shared memory for `{name}`"), set)?;
         }
+        if let Some(percent) = self.carve_out {
+            let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+            // SAFETY: as above.
+            let set = unsafe { result::function::set_function_attribute(handle, attribute, i32::from(percent)) };
+            check(&format!("asking for a carve-out of {percent} % for `{name}`"), set)?;
+        }
         Ok(Function { name, handle, dynamic_shared })
     }
 

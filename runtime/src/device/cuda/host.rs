@@ -5,6 +5,7 @@ use crate::error::Error;
 use cudarc::driver::result;
 use cudarc::driver::{CudaEvent, sys};
 use std::ptr;
+use std::sync::Arc;
 
 /// A point in a stream's work.
 pub(crate) struct CudaPoint(CudaEvent);
@@ -13,15 +14,13 @@ impl CudaDevice {
     /// The same GPU with a stream of its own. Compiled kernels are shared.
     pub(crate) fn beside(&self) -> Result<CudaDevice, Error> {
         let stream = check("cuStreamCreate", self.context.new_stream())?;
-        Ok(CudaDevice {
-            context: self.context.clone(),
-            stream,
-            name: self.name.clone(),
-            target: self.target.clone(),
-            kernels: self.kernels.clone(),
-            #[cfg(feature = "tune")]
-            texts: self.texts.clone(),
-        })
+        Ok(CudaDevice { stream, ..self.clone() })
+    }
+
+    /// The same stream, whose kernels prefer so many percent of a multiprocessor's memory as shared memory. They are loaded anew: the preference is
+    /// a function's, and others have the same functions.
+    pub(crate) fn with_carve_out(&self, percent: u8) -> CudaDevice {
+        CudaDevice { carve_out: Some(percent), kernels: Arc::default(), ..self.clone() }
     }
 
     /// Marks the end of what is queued so far.

@@ -37,6 +37,7 @@ use std::sync::Arc;
 pub(crate) type RawStream = sys::CUstream;
 
 /// A GPU and one stream on it.
+#[derive(Clone)]
 pub struct CudaDevice {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
@@ -44,6 +45,8 @@ pub struct CudaDevice {
     target: Target,
     /// Shared by the streams of a GPU.
     kernels: Arc<Kernels>,
+    /// The share of a multiprocessor's memory, in percent, that kernels prefer as shared memory; the driver's choice where none is named.
+    carve_out: Option<u8>,
     #[cfg(feature = "tune")]
     texts: Arc<text::Texts>,
 }
@@ -145,6 +148,7 @@ impl CudaDevice {
             name,
             target,
             kernels: Arc::default(),
+            carve_out: None,
             #[cfg(feature = "tune")]
             texts: Arc::default(),
         })
