@@ -95,7 +95,11 @@ impl Stream {
             Device::Cuda(d) => Device::Cuda(Arc::new(d.beside()?)),
             Device::Sim(d) => Device::Sim(d.clone()),
         };
-        Ok(Stream { graphs: self.graphs, schedule: self.schedule.clone(), ..Stream::on(&device) })
+        Ok(self.on_other(&device))
+    }
+    /// What is said of this stream, on another device.
+    fn on_other(&self, device: &Device) -> Stream {
+        Stream { graphs: self.graphs, schedule: self.schedule.clone(), ..Stream::on(device) }
     }
     /// Marks the end of what is queued so far: other streams may wait for it, and it has a time.
     pub fn record(&self) -> Result<Event, Error> {
@@ -192,7 +196,7 @@ impl Stream {
             Device::Cuda(d) => Device::Cuda(Arc::new(d.with_carve_out(percent))),
             Device::Sim(d) => Device::Sim(d.clone()),
         };
-        Ok(Stream { graphs: self.graphs, schedule: self.schedule.clone(), ..Stream::on(&device) })
+        Ok(self.on_other(&device))
     }
     /// Waits for all queued work; errors of kernels show here.
     pub fn synchronize(&self) -> Result<(), Error> {
