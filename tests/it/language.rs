@@ -1,5 +1,7 @@
 //! The language: what kernels and programs record, and what their mistakes say.
 
+mod elsewhere;
+
 use girih::prelude::*;
 use girih_core::error::CompileError;
 use girih_core::lang::build::{self, Header};
@@ -431,6 +433,25 @@ fn loops_and_branches_are_checked() {
     says(&text, &["store to `x.reversed(0)`, but `x` is taken by `&`"]);
     says(&text, &["a second loop over tiles at the top of the kernel"]);
     says(&text, &["is used outside of the loop or branch in which it was made"]);
+}
+
+#[device]
+fn wrong_in_a_helper(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    for (i, j) in y.tiles([m, n]) {
+        let v = x.load((i, j));
+        elsewhere::axes_too_many(&v, n);
+        y.store((i, j), v.expand(6, n));
+    }
+}
+
+#[test]
+fn no_line_of_this_file_is_shown_below_another_files_name() {
+    let text = mistakes(wrong_in_a_helper);
+    let errors: Vec<&str> = text.split("\n\n").collect();
+    let (there, here): (Vec<&str>, Vec<&str>) = errors.iter().partition(|e| e.contains("it/language/elsewhere.rs:"));
+    assert_eq!((there.len(), here.len()), (6, 1), "{text}");
+    assert!(there.iter().all(|e| !e.contains("\n   |  ")), "{text}");
+    says(here[0], &["it/language.rs:", "\n   |  y.store((i, j), v.expand(6, n));"]);
 }
 
 #[device]

@@ -85,6 +85,8 @@ pub struct DryRuns {
     most: u64,
     /// Nobody waits.
     patient: bool,
+    /// Bytes of the largest tensor.
+    bytes: f64,
     known: Mutex<HashMap<String, Arc<DryRun>>>,
 }
 
@@ -92,7 +94,12 @@ impl DryRuns {
     /// For searches that share so much time; some seconds for each simulation without.
     pub fn within(time: Option<Duration>) -> DryRuns {
         let most = time.map_or(MOST, |t| ((t.as_secs_f64() * PER_SECOND) as u64).clamp(MOST / 40, MOST));
-        DryRuns { most, patient: time.is_none(), known: Mutex::default() }
+        DryRuns { most, patient: time.is_none(), bytes: SMALL, known: Mutex::default() }
+    }
+
+    /// Of calls whose largest tensor has at most so many bytes.
+    pub fn of_bytes(bytes: f64) -> DryRuns {
+        DryRuns { bytes, ..DryRuns::within(None) }
     }
 
     /// Warp instructions after which the launch of a candidate is given up, where one under the known schedule takes so many.
@@ -131,7 +138,7 @@ impl DryRuns {
         site: Option<usize>,
         fitting: &dyn Fn(f64) -> Result<Sizes, String>,
     ) -> Result<Arc<DryRun>, String> {
-        let (mut bytes, mut last) = (SMALL, None::<Sizes>);
+        let (mut bytes, mut last) = (self.bytes, None::<Sizes>);
         while bytes >= LEAST {
             let sizes = fitting(bytes)?;
             bytes /= 4.0;

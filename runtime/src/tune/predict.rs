@@ -103,6 +103,11 @@ impl<'a> Prediction<'a> {
         Prediction { rehearses, ..self }
     }
 
+    /// With reduced calls whose largest tensor has at most so many bytes.
+    pub fn rehearsing_within(self, bytes: f64) -> Prediction<'a> {
+        Prediction { dry_runs: Arc::new(DryRuns::of_bytes(bytes)), ..self }
+    }
+
     /// With the reduced calls that the program's other sites know, too.
     pub(super) fn sharing(self, dry_runs: &Arc<DryRuns>) -> Prediction<'a> {
         Prediction { dry_runs: dry_runs.clone(), ..self }
@@ -222,20 +227,29 @@ impl<'a> Prediction<'a> {
         registers: Option<model::Resources>,
         fuel: u64,
     ) -> Result<Vec<(Counted, model::Prediction)>, Option<NotCounted>> {
-        let inputs = self.inputs.get_or_init(|| {
-            let all = launches_at(self.subject, self.sizes).unwrap_or_default();
-            Inputs::of(self.subject, self.sizes, self.launch, &all)
-        });
         let resources = registers.unwrap_or_else(|| guessed(simt));
-        let found = match counted(simt, &self.launch.args, inputs, self.target, fuel) {
-            Err(NotCounted::Unknown(param)) => self.counted_as_rehearsed(simt, inputs, param, fuel)?,
-            found => found?,
-        };
+        let found = self.counted(simt, fuel)?;
         let of = |found: Counted| {
             let one = model::predict(&found.work, &found.launch, &resources, self.target);
             (found, one)
         };
         if found.is_empty() { Err(None) } else { Ok(found.into_iter().map(of).collect()) }
+    }
+
+    /// What the launches of the site's kernel do at their true size, by as many operations as `fuel` for each; by what a reduced call left in
+    /// memory, where that decides it.
+    ///
+    /// # Errors
+    /// As [`NotCounted`] says.
+    pub fn counted(&self, simt: &simt::Kernel, fuel: u64) -> Result<Vec<Counted>, NotCounted> {
+        let inputs = self.inputs.get_or_init(|| {
+            let all = launches_at(self.subject, self.sizes).unwrap_or_default();
+            Inputs::of(self.subject, self.sizes, self.launch, &all)
+        });
+        match counted(simt, &self.launch.args, inputs, self.target, fuel) {
+            Err(NotCounted::Unknown(param)) => self.counted_as_rehearsed(simt, inputs, param, fuel),
+            found => found,
+        }
     }
 
     /// The launches of a kernel whose threads go where a parameter's data send them that other launches leave: those that they left in a

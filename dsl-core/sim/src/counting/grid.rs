@@ -12,12 +12,11 @@ use super::block::Machine;
 use super::tally::{self, Count};
 use std::collections::{BTreeMap, HashMap};
 
-/// Grids of no more blocks are run whole.
-const WHOLE: u32 = 6;
-/// The same where there is fuel for all: in a small grid the block at a corner is more than what both its axes add.
+/// Grids of no more blocks are run whole where there is fuel for all: in a small grid the block at a corner is more than what both its axes add.
 const SMALL: u32 = 64;
-/// Blocks of a large grid that are run, about: where the fuel does not last for so many, one stands for all but the last.
-const KINDS: u64 = 20;
+/// Blocks of a large grid that are run, about: where the fuel does not last for so many, one stands for all but the last. Smaller grids are
+/// run whole.
+pub(super) const KINDS: u64 = 20;
 /// Axes of no more places are run whole.
 const SHORT: u32 = 4;
 /// Blocks that are run beyond these along an axis, at most.
@@ -80,8 +79,8 @@ pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted
     let before = blocks.machine.fuel;
     let mut last = blocks.run(grid - 1)?.clone();
     let each = before - blocks.machine.fuel;
-    let whole = grid <= WHOLE || grid <= SMALL && each * u64::from(grid) <= before / 8;
-    let heavy = each.saturating_mul(KINDS) > before;
+    let whole = u64::from(grid) <= KINDS || grid <= SMALL && each * u64::from(grid) <= before / 8;
+    let heavy = each.saturating_mul(KINDS.min(u64::from(grid))) > before;
     if !heavy {
         // It was run first, but what it reads others have read before it.
         blocks.machine.forget();

@@ -74,8 +74,8 @@ pub enum Uncounted {
     TooMuch,
 }
 
-/// One block may take this part of the fuel with its short loops run whole.
-const PROBE: u64 = 160;
+/// One block may take this part of what each of those that are run has of the fuel with its short loops run whole.
+const PROBE: u64 = 8;
 /// And this part with few turns of each loop: two blocks at least are run.
 const FEWER: u64 = 3;
 
@@ -86,7 +86,8 @@ const FEWER: u64 = 3;
 pub fn count(program: (&Program, &Slice), grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
     let mut machine = Machine::new(program, grid, args, contents, 0);
     // A block that takes much runs few turns of its loops.
-    for (sample, part) in [(Sample::SHORT, PROBE), (Sample::FEW, FEWER), (Sample::LEAST, 1)] {
+    let probe = PROBE * grid::KINDS.min(u64::from(grid));
+    for (sample, part) in [(Sample::SHORT, probe), (Sample::FEW, FEWER), (Sample::LEAST, 1)] {
         (machine.sample, machine.fuel) = (sample, fuel / part);
         if sample == Sample::LEAST || machine.run(grid / 2).is_ok() {
             break;

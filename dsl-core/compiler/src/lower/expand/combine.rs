@@ -16,6 +16,7 @@ use crate::block::layouts::renumbered;
 use crate::block::steps::{Step, steps};
 use crate::block::{Combine, Form, Operator, Ty, ValueId};
 use girih_ir::layout::{Digit, Layout, Source};
+use girih_ir::simt::visit::children;
 use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{DType, Literal};
 
@@ -23,6 +24,13 @@ use girih_ir::types::{DType, Literal};
 pub(crate) struct Partial {
     pub vars: Vec<VarId>,
     pub layout: Layout,
+}
+
+/// Whether an expression reads one of these variables, or an element of one.
+fn reads_any(e: &mut Expr, vars: &[VarId]) -> bool {
+    let mut found = matches!(e, Expr::Var(v) | Expr::Element(v, _) if vars.contains(v));
+    children(e, &mut |child| found |= reads_any(child, vars));
+    found
 }
 
 impl Expander<'_> {
@@ -161,19 +169,16 @@ impl Expander<'_> {
 
     /// Sets all components at once: none is read after another has changed.
     pub fn assign_components(&mut self, vars: &[VarId], index: Option<&Expr>, values: Vec<Expr>) {
-        let values: Vec<Expr> = match values.len() {
-            1 => values,
-            _ => values
-                .into_iter()
-                .map(|e| {
-                    let dtype = self.dtype_of(&e);
-                    if matches!(e, Expr::Literal(_)) { e } else { self.declare_let("next", dtype, e) }
-                })
-                .collect(),
-        };
+        let values: Vec<Expr> = values.into_iter().enumerate().map(|(k, e)| self.named_if_it_reads(e, &vars[..k])).collect();
         for (var, value) in vars.iter().zip(values) {
             self.emit(Stmt::Assign { var: *var, index: index.cloned(), value });
         }
+    }
+
+    /// A value that is assigned when these variables have changed: by a name where it reads one of them.
+    pub fn named_if_it_reads(&mut self, value: Expr, changed: &[VarId]) -> Expr {
+        let dtype = self.dtype_of(&value);
+        if reads_any(&mut value.clone(), changed) { self.declare_let("next", dtype, value) } else { value }
     }
 
     /// Combines what each thread holds along the reduced axes.

@@ -301,11 +301,10 @@ impl Expander<'_> {
     /// Sets the carried variables to the values at the end of a turn, all at once.
     pub fn end_carries(&mut self, carries: &[Carry], carried: &[Carried]) -> Expanded<()> {
         let mut assigns = Vec::new();
-        let many = carries.len() > 1;
+        let others = |own: VarId| -> Vec<VarId> { carried.iter().map(|slot| slot.var).filter(|var| *var != own).collect() };
         for (c, slot) in carries.iter().zip(carried).filter(|(_, s)| s.layout.is_none()) {
             let next = self.scalar(c.next);
-            let value =
-                if many && !matches!(next, Expr::Literal(_)) { self.declare_let("next", self.register_type(c.next), next) } else { next };
+            let value = self.named_if_it_reads(next, &others(slot.var));
             assigns.push(Stmt::Assign { var: slot.var, index: None, value });
         }
         let mut groups: Vec<(Layout, Vec<usize>)> = Vec::new();
@@ -344,7 +343,7 @@ impl Expander<'_> {
                 for (k, e) in elements.into_iter().enumerate() {
                     let old = if array { Expr::Element(vars[k], Box::new(at.flat.clone())) } else { Expr::Var(vars[k]) };
                     let e = cx.keep_where_absent(&absent[k], &bases[k], at, e, old);
-                    values.push(if many { cx.declare_let("next", cx.register_type(nexts[k]), e) } else { e });
+                    values.push(cx.named_if_it_reads(e, &others(vars[k])));
                 }
                 for (var, value) in vars.iter().zip(values) {
                     let assign = Stmt::Assign { var: *var, index: array.then(|| at.flat.clone()), value };
