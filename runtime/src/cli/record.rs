@@ -15,8 +15,7 @@ pub struct Args {
     /// Challenges or kernels.
     #[arg(required = true)]
     names: Vec<String>,
-    /// Schedules of each: half of them drawn evenly from all that are legal, the others beside the best of those; up to twice as many, until
-    /// half of all take at most twice the best's time.
+    /// Schedules of each: half of them drawn evenly from all that are legal, the others beside the best of those, and at most twice as slow.
     #[arg(long, value_name = "N", default_value_t = 72)]
     schedules: usize,
     /// Of the draw.

@@ -39,8 +39,10 @@ pub(super) struct Descent<'a> {
     pub stop: &'a AtomicBool,
     /// Of the whole program.
     pub clock: Clock,
-    /// Choices of variants that are to be tuned yet, this one included.
-    pub ways_left: usize,
+    /// By launch site: what it begins with where nothing is known but what the author lists first.
+    pub promised: &'a [Option<Schedule>],
+    /// Its part of the time that is left: 1 for the last choice of variants.
+    pub part: f64,
     /// Whether it is the one of what is known best: its set-up is waited for.
     pub is_known: bool,
     /// Whether there was no time for its set-up.
@@ -59,12 +61,17 @@ impl Descent<'_> {
         compile_until(self.clock.end(&self.options.budget));
         // The worker opens the GPU and makes inputs while the tuner finds out what to try there.
         let mut worker = self.worker()?;
-        let searches = self.ways_left * self.subject.program.sites().len().max(1);
-        let dry_runs = Arc::new(DryRuns::within(self.clock.share(&self.options.budget, 1.0 / searches as f64).time));
+        let sites = self.subject.program.sites().len().max(1);
+        let dry_runs = Arc::new(DryRuns::within(self.clock.share(&self.options.budget, self.part / sites as f64).time));
         let (launches, unsure) = dry_run::found(&dry_runs, self.subject, self.call, target)?;
         unsure.into_iter().for_each(|text| progress.note(&text));
         self.tell_unreached(&launches, progress);
-        let start = schedules::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
+        let mut start = schedules::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
+        for ((schedule, _, origin), promised) in start.iter_mut().zip(self.promised) {
+            if let (true, Some(promised)) = (*origin == Origin::Default.name(), promised) {
+                schedule.clone_from(promised);
+            }
+        }
         let schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
         let of_author = start.iter().map(|(_, _, origin)| *origin == Origin::Default.name()).collect();
         let (kernels, first): (Vec<Kernel>, Vec<Option<Schedule>>) = start.into_iter().map(|(s, kernel, _)| (kernel, Some(s))).unzip();
@@ -76,21 +83,21 @@ impl Descent<'_> {
         let sites = Sites { kernels, names, launches, predicted: RefCell::default(), dry_runs, demands, of_author };
         let (Some(worker), By::Measurement(workers)) = (&mut worker, &self.options.by) else {
             let stand = self.stand(&sites, schedules, Outlook::default());
-            return self.descend(stand, (self.clock.part(1.0 / self.ways_left as f64), None), progress);
+            return self.descend(stand, (self.clock.part(self.part), None), progress);
         };
         std::thread::scope(|scope| {
             let threads = cores::cores().saturating_sub(1).max(1);
             let compiling = Compiling::begin(scope, threads, (&sites.kernels, &first), &sites.demands, (target, workers.compile));
             progress.doing("making inputs, and the naive schedule's result to compare with");
             let stand = self.stand(&sites, schedules, self.outlook(&sites, &first));
-            let ready_by = self.clock.ready_by(&self.options.budget, self.ways_left > 1 && !self.is_known);
+            let ready_by = self.clock.ready_by(&self.options.budget, self.part < 1.0 && !self.is_known);
             let ready = worker.ready(ready_by);
             self.late.set(ready.is_err() && ready_by.is_some_and(|by| Instant::now() >= by));
             let found = ready.and_then(|()| {
                 if let Some(note) = worker.note() {
                     progress.note(&note);
                 }
-                let own = self.clock.part(1.0 / self.ways_left as f64);
+                let own = self.clock.part(self.part);
                 let end = own.end(&self.options.budget);
                 worker.end_at(end);
                 compile_until(end);

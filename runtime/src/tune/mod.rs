@@ -35,6 +35,7 @@ mod outlook;
 mod pool;
 pub mod predict;
 pub mod program;
+mod promise;
 pub(crate) mod protocol;
 pub mod record;
 pub mod recording;

@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::descent::Descent;
 use super::outcomes::{Found, merged};
+use super::promise::{self, Promise};
 use super::{By, Options, Progress, SiteOutcome};
 use crate::compile::nvrtc::compile_until;
 use crate::launch::program_schedule::{self, Joint};
@@ -26,6 +27,8 @@ pub struct Tuned {
 
 /// A set-up that has less time than this need not begin.
 const SET_UP: Duration = Duration::from_millis(300);
+/// Part of the time that the model's promises may take.
+const PROMISES: u32 = 10;
 /// The smallest part of the time for which the best choice of variants is set up once more.
 const WORTH_GOING_ON: u32 = 6;
 
@@ -53,7 +56,9 @@ pub fn tune(
     let key = schedules::key(subject, &call, &device, target);
     let before = store.elected_for(&key).map_err(|e| e.to_string())?;
     let ways = ways(subject, &call, options, known.as_ref().map(|(_, way)| way))?;
-    let search = Ways { ways, call, sizes, options, store, stop, clock, known };
+    let (worth, promises) = (vec![1.0; ways.len()], vec![Promise::default(); ways.len()]);
+    let mut search = Ways { ways, worth, promises, call, sizes, options, store, stop, clock, known };
+    search.put_in_order(progress);
     let ((mut sites, joint, us), missed) = search.run(progress)?;
     // Another choice may launch the same kernel for the same arguments, and its search came later or was shorter.
     for elected in sites.iter().filter_map(|site| site.elected.as_ref()).filter(|_| search.ways.len() > 1) {
@@ -95,6 +100,10 @@ fn ways(subject: &Subject, call: &Call, options: &Options, known: Option<&Subjec
 /// The choices of variants of a program, and what they are tuned for.
 struct Ways<'a> {
     ways: Vec<Subject>,
+    /// What the search of each is worth, in parts of the time.
+    worth: Vec<f64>,
+    /// What is promised of each.
+    promises: Vec<Promise>,
     call: Call,
     sizes: &'a Sizes,
     options: &'a Options,
@@ -113,6 +122,21 @@ struct Best {
 }
 
 impl Ways<'_> {
+    /// Where the time is limited and none of the choices is known best, those come first that promise most.
+    fn put_in_order(&mut self, progress: &mut dyn Progress) {
+        let time = self.options.budget.time.filter(|time| !time.is_zero() && self.ways.len() > 1 && self.known.is_none());
+        let (Some(time), By::Measurement(_)) = (time, &self.options.by) else { return };
+        let promises = promise::promises(&self.ways, self.sizes, self.options.by.target(), time / PROMISES);
+        for (way, promise) in self.ways.iter().zip(&promises) {
+            let us = promise.us.map_or("an unknown time".into(), |us| format!("{us:.2} us"));
+            progress.note(&format!("{}: the model promises {us}", schedules::way_name(way)));
+        }
+        let all = promise::worth(&promises).into_iter().zip(promises).zip(std::mem::take(&mut self.ways));
+        let mut order: Vec<((f64, Promise), Subject)> = all.collect();
+        order.sort_by(|a, b| b.0.0.total_cmp(&a.0.0));
+        ((self.worth, self.promises), self.ways) = order.into_iter().unzip();
+    }
+
     /// What was found under the best choice, and whether there was no time for what is known best.
     fn run(&self, progress: &mut dyn Progress) -> Result<(Found, bool), String> {
         let mut best: Option<Best> = None;
@@ -130,7 +154,7 @@ impl Ways<'_> {
                 continue;
             }
             let former = self.known.as_ref().map(|(joint, _)| joint);
-            let descent = self.descent(number, self.ways.len() - number);
+            let descent = self.descent(number, self.worth[number] / self.worth[number..].iter().sum::<f64>());
             let found = descent.run(former, progress);
             missed |= descent.is_known && found.as_ref().map_or(descent.late.get(), is_untimed);
             match found {
@@ -167,7 +191,7 @@ impl Ways<'_> {
             return best.found;
         }
         progress.note(&format!("going on with {}", schedules::way_name(&self.ways[best.way])));
-        let descent = Descent { resumes: true, ..self.descent(best.way, 1) };
+        let descent = Descent { resumes: true, ..self.descent(best.way, 1.0) };
         match descent.run(Some(&best.found.1), progress) {
             Ok(found) if found.2.is_finite() => merged(best.found, found),
             Ok(_) => best.found,
@@ -183,11 +207,24 @@ impl Ways<'_> {
         self.known.as_ref().is_some_and(|(_, best)| self.ways[way].runs_as(best))
     }
 
-    /// The search under a choice, if so many are to be tuned yet, it included.
-    fn descent(&self, way: usize, ways_left: usize) -> Descent<'_> {
+    /// The search under a choice, for such a part of the time that is left.
+    fn descent(&self, way: usize, part: f64) -> Descent<'_> {
         let Ways { call, sizes, options, store, stop, clock, .. } = self;
         let (is_known, late, resumes) = (self.is_known(way), Cell::new(false), false);
-        Descent { subject: &self.ways[way], sizes, call, options, store, stop, clock: *clock, ways_left, is_known, late, resumes }
+        Descent {
+            subject: &self.ways[way],
+            promised: &self.promises[way].first,
+            sizes,
+            call,
+            options,
+            store,
+            stop,
+            clock: *clock,
+            part,
+            is_known,
+            late,
+            resumes,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Measures schedules of a program that are drawn by a seed: half of them evenly from all that are legal, the others beside the best so far,
-//! until half of all take at most twice the best's time.
+//! Measures schedules of a program that are drawn by a seed: half of them evenly from all that are legal, the others beside the best so far, and
+//! at most twice as slow.
 
 use super::SEED;
 use super::client::{WORKER, WorkerMeasure};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// How much to record.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Ways to run the program; up to twice as many where fewer than half of them take at most twice the best's time.
+    /// Ways to run the program.
     pub schedules: usize,
     /// Of the draw.
     pub seed: u64,
@@ -42,6 +42,10 @@ const ROUNDS: usize = 5;
 const BATCH: usize = 16;
 /// The best so many have their neighbours measured; more where these are known.
 const PARENTS: usize = 6;
+/// These are left out where they take more than so many times the best's time: half of a recording tells the fast ones apart.
+const NEAR: f64 = 2.0;
+/// As many times those that are asked for may be tried beside the best.
+const PATIENCE: usize = 3;
 /// Threads that compile, at most: each starts a process.
 const COMPILERS: usize = 16;
 
@@ -93,18 +97,20 @@ pub fn record(
     let mut draw = Draw { spaces: &spaces, launched, first: &first, seen: HashSet::new(), at: asked.seed as usize };
     let mut evenly = draw.evenly(asked.seed, (asked.schedules / 2).max(1), asked.end);
     evenly.insert(0, first.clone());
+    let over = |count: usize| count >= asked.schedules || asked.end.is_some_and(|end| Instant::now() >= end);
     for batch in evenly.chunks(BATCH) {
-        if measured.lack(asked) == 0 {
+        if over(measured.ways.len()) {
             break;
         }
-        measured.all(batch, &texts, told)?;
+        measured.all(batch, f64::INFINITY, &texts, told)?;
     }
-    let mut parents = PARENTS;
-    while let lack @ 1.. = measured.lack(asked) {
+    let (mut parents, mut tried) = (PARENTS, 0);
+    while !over(measured.ways.len()) && tried < PATIENCE * asked.schedules {
         let mut near = draw.beside(&measured.best(parents));
-        near.truncate(BATCH.min(lack));
+        near.truncate(BATCH.min(asked.schedules - measured.ways.len()));
+        tried += near.len();
         if !near.is_empty() {
-            measured.all(&near, &texts, told)?;
+            measured.all(&near, NEAR, &texts, told)?;
         } else if parents < measured.ways.len() {
             // All that is beside the best is known.
             parents *= 2;
@@ -125,9 +131,11 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
+    /// Measures these, and keeps those that take at most so many times the best's time.
     fn all(
         &mut self,
         batch: &[Way],
+        within: f64,
         texts: &dyn Fn(&Way) -> Vec<String>,
         told: &mut dyn FnMut(&Recording, &Timed) -> Result<(), String>,
     ) -> Result<(), String> {
@@ -141,16 +149,13 @@ impl Measured<'_> {
             if self.worker.throttled().is_some() {
                 continue;
             }
+            if self.ways.iter().any(|(_, best)| us > within * best) {
+                continue;
+            }
             told(&self.head, &Timed::new(self.subject, &schedules, us, resources))?;
             self.ways.push((way.clone(), us));
         }
         Ok(())
-    }
-
-    /// How many ways are still to be measured, at least.
-    fn lack(&self, asked: &Asked) -> usize {
-        let times: Vec<f64> = self.ways.iter().map(|(_, us)| *us).collect();
-        if asked.end.is_some_and(|end| Instant::now() >= end) { 0 } else { lack(&times, asked.schedules) }
     }
 
     fn best(&self, count: usize) -> Vec<Way> {
@@ -158,14 +163,6 @@ impl Measured<'_> {
         ways.sort_by(|a, b| a.1.total_cmp(&b.1));
         ways.into_iter().take(count).map(|(way, _)| way.clone()).collect()
     }
-}
-
-/// How many times lack where so many are asked for: as many, and then those by which half of all would be at most twice the best, as long as
-/// there are not twice as many as asked for.
-fn lack(times: &[f64], asked: usize) -> usize {
-    let best = times.iter().copied().fold(f64::INFINITY, f64::min);
-    let slow = times.iter().filter(|us| **us > 2.0 * best).count();
-    (2 * slow).clamp(asked, 2 * asked).saturating_sub(times.len())
 }
 
 /// The launch sites, whose schedules are compiled.
@@ -269,13 +266,6 @@ mod tests {
     use super::*;
     use girih_core::facts::Facts;
     use girih_core::tile::by_hand::four_knobs;
-
-    #[test]
-    fn half_of_the_times_are_at_most_twice_the_best() {
-        let times = |slow: usize, fast: usize| [vec![2.1; slow], vec![1.0; fast]].concat();
-        assert_eq!([lack(&[], 8), lack(&times(2, 4), 8), lack(&times(3, 5), 8)], [8, 2, 0]);
-        assert_eq!([lack(&times(6, 2), 8), lack(&times(6, 6), 8), lack(&times(12, 3), 8), lack(&times(12, 4), 8)], [4, 0, 1, 0]);
-    }
 
     #[test]
     fn what_is_not_launched_keeps_its_schedule() {

@@ -162,7 +162,7 @@ fn what_serves_launches_without_a_version_of_their_own_says_so() {
         vec![(versions[last].facts.clone(), bug("a")), (versions[0].facts.clone(), bug("b")), (versions[0].facts.clone(), bug("c"))];
     let told: Vec<Option<String>> = super::versions::excused(versions, missing).iter().map(Version::excuse).collect();
     let excuse = |replay: &str| {
-        Some(format!("serves launches that a version of their own is tuned for, because of a compiler bug, which `{replay}` shows"))
+        Some(format!("also serves tuned launches whose own version is missing because of a compiler bug, which `{replay}` shows"))
     };
     assert_eq!((told[0].clone(), told[last].clone()), (excuse("b"), excuse("a")));
     assert!(told[1..last].iter().all(Option::is_none), "{told:?}");

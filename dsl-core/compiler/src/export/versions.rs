@@ -38,7 +38,7 @@ impl Version {
     pub fn excuse(&self) -> Option<String> {
         let (what, bug) = match (&self.bug, &self.stands_in) {
             (Some(bug), _) => ("has the naive schedule", bug),
-            (None, bug) => ("serves launches that a version of their own is tuned for,", bug.as_ref()?),
+            (None, bug) => ("also serves tuned launches whose own version is missing", bug.as_ref()?),
         };
         Some(format!("{what} because of a compiler bug, which `{}` shows", bug.replay))
     }
