@@ -10,12 +10,15 @@
 
 mod cast;
 mod double;
+mod lanes;
 
 pub use cast::{bitcast, cast};
 pub use double::{binary_f64, compare_f64, ternary_f64, unary_f64};
+pub use lanes::{BinaryLanes, Lanes, TernaryLanes};
 
 use crate::types::{BinaryOp, CompareOp, DType, TernaryOp, UnaryOp};
 use double::{max_f64, min_f64};
+use lanes::{Binary, Compare, Ternary, forms};
 
 /// A unary operation on bit patterns.
 pub type UnaryFn = fn(u64) -> u64;
@@ -71,35 +74,35 @@ macro_rules! integer {
                     _ => return None,
                 })
             }
-            pub fn binary(op: BinaryOp) -> Option<BinaryFn> {
+            pub fn binary(op: BinaryOp) -> Option<Binary> {
                 Some(match op {
-                    BinaryOp::Add => |a, b| to(of(a).wrapping_add(of(b))),
-                    BinaryOp::Sub => |a, b| to(of(a).wrapping_sub(of(b))),
-                    BinaryOp::Mul => |a, b| to(of(a).wrapping_mul(of(b))),
-                    BinaryOp::Div => |a, b| to(if of(b) == 0 { !0 } else { of(a).wrapping_div(of(b)) }),
-                    BinaryOp::Rem => |a, b| to(if of(b) == 0 { of(a) } else { of(a).wrapping_rem(of(b)) }),
-                    BinaryOp::Min => |a, b| to(of(a).min(of(b))),
-                    BinaryOp::Max => |a, b| to(of(a).max(of(b))),
-                    BinaryOp::And => |a, b| a & b,
-                    BinaryOp::Or => |a, b| a | b,
-                    BinaryOp::Xor => |a, b| a ^ b,
-                    BinaryOp::Shl => |a, b| to(of(a).wrapping_shl(b as u32)),
-                    BinaryOp::Shr => |a, b| to(of(a).wrapping_shr(b as u32)),
-                    BinaryOp::MulHi => |a, b| to(((of(a) as $wide * of(b) as $wide) >> <$t>::BITS) as $t),
+                    BinaryOp::Add => forms!(Binary, |a, b| to(of(a).wrapping_add(of(b)))),
+                    BinaryOp::Sub => forms!(Binary, |a, b| to(of(a).wrapping_sub(of(b)))),
+                    BinaryOp::Mul => forms!(Binary, |a, b| to(of(a).wrapping_mul(of(b)))),
+                    BinaryOp::Div => forms!(Binary, |a, b| to(if of(b) == 0 { !0 } else { of(a).wrapping_div(of(b)) })),
+                    BinaryOp::Rem => forms!(Binary, |a, b| to(if of(b) == 0 { of(a) } else { of(a).wrapping_rem(of(b)) })),
+                    BinaryOp::Min => forms!(Binary, |a, b| to(of(a).min(of(b)))),
+                    BinaryOp::Max => forms!(Binary, |a, b| to(of(a).max(of(b)))),
+                    BinaryOp::And => forms!(Binary, |a, b| a & b),
+                    BinaryOp::Or => forms!(Binary, |a, b| a | b),
+                    BinaryOp::Xor => forms!(Binary, |a, b| a ^ b),
+                    BinaryOp::Shl => forms!(Binary, |a, b| to(of(a).wrapping_shl(b as u32))),
+                    BinaryOp::Shr => forms!(Binary, |a, b| to(of(a).wrapping_shr(b as u32))),
+                    BinaryOp::MulHi => forms!(Binary, |a, b| to(((of(a) as $wide * of(b) as $wide) >> <$t>::BITS) as $t)),
                     BinaryOp::DivApprox | BinaryOp::Pow => return None,
                 })
             }
-            pub fn fma(a: u64, b: u64, c: u64) -> u64 {
-                to(of(a).wrapping_mul(of(b)).wrapping_add(of(c)))
+            pub fn fma() -> Ternary {
+                forms!(Ternary, |a, b, c| to(of(a).wrapping_mul(of(b)).wrapping_add(of(c))))
             }
-            pub fn compare(op: CompareOp) -> CompareFn {
+            pub fn compare(op: CompareOp) -> Compare {
                 match op {
-                    CompareOp::Lt => |a, b| of(a) < of(b),
-                    CompareOp::Le => |a, b| of(a) <= of(b),
-                    CompareOp::Gt => |a, b| of(a) > of(b),
-                    CompareOp::Ge => |a, b| of(a) >= of(b),
-                    CompareOp::Eq => |a, b| of(a) == of(b),
-                    CompareOp::Ne => |a, b| of(a) != of(b),
+                    CompareOp::Lt => forms!(Compare, |a, b| of(a) < of(b)),
+                    CompareOp::Le => forms!(Compare, |a, b| of(a) <= of(b)),
+                    CompareOp::Gt => forms!(Compare, |a, b| of(a) > of(b)),
+                    CompareOp::Ge => forms!(Compare, |a, b| of(a) >= of(b)),
+                    CompareOp::Eq => forms!(Compare, |a, b| of(a) == of(b)),
+                    CompareOp::Ne => forms!(Compare, |a, b| of(a) != of(b)),
                 }
             }
         }
@@ -172,11 +175,20 @@ pub fn unary_fn(op: UnaryOp, dtype: DType) -> Option<UnaryFn> {
 
 /// The function of a binary operation on a type; `None` where it is not defined.
 pub fn binary_fn(op: BinaryOp, dtype: DType) -> Option<BinaryFn> {
+    Some(binary_forms(op, dtype)?.one)
+}
+
+/// As [`binary_fn`], on the lanes of a warp.
+pub fn binary_lanes(op: BinaryOp, dtype: DType) -> Option<BinaryLanes> {
+    Some(binary_forms(op, dtype)?.lanes)
+}
+
+fn binary_forms(op: BinaryOp, dtype: DType) -> Option<Binary> {
     match dtype {
         DType::Bool => Some(match op {
-            BinaryOp::And | BinaryOp::Min => |a, b| a & b,
-            BinaryOp::Or | BinaryOp::Max => |a, b| a | b,
-            BinaryOp::Xor => |a, b| a ^ b,
+            BinaryOp::And | BinaryOp::Min => forms!(Binary, |a, b| a & b),
+            BinaryOp::Or | BinaryOp::Max => forms!(Binary, |a, b| a | b),
+            BinaryOp::Xor => forms!(Binary, |a, b| a ^ b),
             _ => return None,
         }),
         DType::I8 => int8::binary(op),
@@ -187,14 +199,14 @@ pub fn binary_fn(op: BinaryOp, dtype: DType) -> Option<BinaryFn> {
         DType::U64 => uint64::binary(op),
         DType::F16 | DType::BF16 => None,
         DType::F32 => Some(match op {
-            BinaryOp::Add => |a, b| to_f32(of_f32(a) + of_f32(b)),
-            BinaryOp::Sub => |a, b| to_f32(of_f32(a) - of_f32(b)),
-            BinaryOp::Mul => |a, b| to_f32(of_f32(a) * of_f32(b)),
-            BinaryOp::Div | BinaryOp::DivApprox => |a, b| to_f32(of_f32(a) / of_f32(b)),
-            BinaryOp::Rem => |a, b| to_f32(of_f32(a) % of_f32(b)),
-            BinaryOp::Min => |a, b| to_f32(min_f64(of_f32(a) as f64, of_f32(b) as f64) as f32),
-            BinaryOp::Max => |a, b| to_f32(max_f64(of_f32(a) as f64, of_f32(b) as f64) as f32),
-            BinaryOp::Pow => |a, b| to_f32(libm::pow(of_f32(a) as f64, of_f32(b) as f64) as f32),
+            BinaryOp::Add => forms!(Binary, |a, b| to_f32(of_f32(a) + of_f32(b))),
+            BinaryOp::Sub => forms!(Binary, |a, b| to_f32(of_f32(a) - of_f32(b))),
+            BinaryOp::Mul => forms!(Binary, |a, b| to_f32(of_f32(a) * of_f32(b))),
+            BinaryOp::Div | BinaryOp::DivApprox => forms!(Binary, |a, b| to_f32(of_f32(a) / of_f32(b))),
+            BinaryOp::Rem => forms!(Binary, |a, b| to_f32(of_f32(a) % of_f32(b))),
+            BinaryOp::Min => forms!(Binary, |a, b| to_f32(min_f64(of_f32(a) as f64, of_f32(b) as f64) as f32)),
+            BinaryOp::Max => forms!(Binary, |a, b| to_f32(max_f64(of_f32(a) as f64, of_f32(b) as f64) as f32)),
+            BinaryOp::Pow => forms!(Binary, |a, b| to_f32(libm::pow(of_f32(a) as f64, of_f32(b) as f64) as f32)),
             BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr | BinaryOp::MulHi => return None,
         }),
     }
@@ -202,21 +214,39 @@ pub fn binary_fn(op: BinaryOp, dtype: DType) -> Option<BinaryFn> {
 
 /// The function of a ternary operation on a type; `None` where it is not defined.
 pub fn ternary_fn(op: TernaryOp, dtype: DType) -> Option<TernaryFn> {
+    Some(ternary_forms(op, dtype)?.one)
+}
+
+/// As [`ternary_fn`], on the lanes of a warp.
+pub fn ternary_lanes(op: TernaryOp, dtype: DType) -> Option<TernaryLanes> {
+    Some(ternary_forms(op, dtype)?.lanes)
+}
+
+fn ternary_forms(op: TernaryOp, dtype: DType) -> Option<Ternary> {
     let TernaryOp::Fma = op;
     Some(match dtype {
         DType::Bool | DType::F16 | DType::BF16 => return None,
-        DType::I8 => int8::fma,
-        DType::U8 => uint8::fma,
-        DType::I32 => int32::fma,
-        DType::U32 => uint32::fma,
-        DType::I64 => int64::fma,
-        DType::U64 => uint64::fma,
-        DType::F32 => |a, b, c| to_f32(of_f32(a).mul_add(of_f32(b), of_f32(c))),
+        DType::I8 => int8::fma(),
+        DType::U8 => uint8::fma(),
+        DType::I32 => int32::fma(),
+        DType::U32 => uint32::fma(),
+        DType::I64 => int64::fma(),
+        DType::U64 => uint64::fma(),
+        DType::F32 => forms!(Ternary, |a, b, c| to_f32(of_f32(a).mul_add(of_f32(b), of_f32(c)))),
     })
 }
 
 /// The function of a comparison on a type; `None` for the 16-bit floats.
 pub fn compare_fn(op: CompareOp, dtype: DType) -> Option<CompareFn> {
+    Some(compare_forms(op, dtype)?.one)
+}
+
+/// As [`compare_fn`], on the lanes of a warp: 0 or 1 for each.
+pub fn compare_lanes(op: CompareOp, dtype: DType) -> Option<BinaryLanes> {
+    Some(compare_forms(op, dtype)?.lanes)
+}
+
+fn compare_forms(op: CompareOp, dtype: DType) -> Option<Compare> {
     Some(match dtype {
         DType::Bool | DType::U8 => uint8::compare(op),
         DType::I8 => int8::compare(op),
@@ -226,12 +256,12 @@ pub fn compare_fn(op: CompareOp, dtype: DType) -> Option<CompareFn> {
         DType::U64 => uint64::compare(op),
         DType::F16 | DType::BF16 => return None,
         DType::F32 => match op {
-            CompareOp::Lt => |a, b| of_f32(a) < of_f32(b),
-            CompareOp::Le => |a, b| of_f32(a) <= of_f32(b),
-            CompareOp::Gt => |a, b| of_f32(a) > of_f32(b),
-            CompareOp::Ge => |a, b| of_f32(a) >= of_f32(b),
-            CompareOp::Eq => |a, b| of_f32(a) == of_f32(b),
-            CompareOp::Ne => |a, b| of_f32(a) != of_f32(b),
+            CompareOp::Lt => forms!(Compare, |a, b| of_f32(a) < of_f32(b)),
+            CompareOp::Le => forms!(Compare, |a, b| of_f32(a) <= of_f32(b)),
+            CompareOp::Gt => forms!(Compare, |a, b| of_f32(a) > of_f32(b)),
+            CompareOp::Ge => forms!(Compare, |a, b| of_f32(a) >= of_f32(b)),
+            CompareOp::Eq => forms!(Compare, |a, b| of_f32(a) == of_f32(b)),
+            CompareOp::Ne => forms!(Compare, |a, b| of_f32(a) != of_f32(b)),
         },
     })
 }

@@ -157,7 +157,7 @@ impl Step<'_, '_> {
         fault(TrapKind::Race { what: self.element_name(space, at), access: kind.name(), other: side }, lane)
     }
 
-    /// Records order for all lanes; neighbours that read one address go together.
+    /// Records order for all lanes; those that read one address go together.
     fn touch_lanes(&mut self, space: Space, addresses: &Lanes, lanes: u32, len: usize, kind: Kind) -> Exec {
         if let Space::Global(p) | Space::Constant(p) = space
             && self.core.shadows[self.core.pointers[p].buffer].is_none()
@@ -169,11 +169,8 @@ impl Step<'_, '_> {
             let lane = rest.trailing_zeros() as usize;
             let mut group = 1u32 << lane;
             if kind == Kind::Read && self.warp.uniform {
-                let mut next = lane + 1;
-                while next < 32 && rest >> next & 1 == 1 && addresses[next] == addresses[lane] {
-                    group |= 1 << next;
-                    next += 1;
-                }
+                let same = addresses.iter().enumerate().fold(0, |same, (at, other)| same | ((*other == addresses[lane]) as u32) << at);
+                group = same & rest;
             }
             rest &= !group;
             let entry = self.entry(group, kind);

@@ -3,7 +3,7 @@
 use super::group::WgmmaStep;
 use super::matrix::Places;
 use girih_ir::fragments::{Atom, LoadMatrix};
-use girih_ir::scalar::{BinaryFn, CompareFn, TernaryFn, UnaryFn};
+use girih_ir::scalar::{BinaryFn, BinaryLanes, TernaryLanes, UnaryFn};
 use girih_ir::simt::{Barrier, ShuffleKind, Space, Special, VoteKind};
 use girih_ir::types::{AtomicOp, DType, MemoryOrder, Scope};
 
@@ -112,20 +112,20 @@ pub(super) enum Op {
         a: Slot,
     },
     Binary {
-        f: BinaryFn,
+        f: BinaryLanes,
         dst: Slot,
         a: Slot,
         b: Slot,
     },
     Ternary {
-        f: TernaryFn,
+        f: TernaryLanes,
         dst: Slot,
         a: Slot,
         b: Slot,
         c: Slot,
     },
     Compare {
-        f: CompareFn,
+        f: BinaryLanes,
         dst: Slot,
         a: Slot,
         b: Slot,

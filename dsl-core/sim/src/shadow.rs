@@ -42,7 +42,13 @@ impl Kind {
         matches!(self, Kind::AsyncRead | Kind::AsyncWrite)
     }
 
+    /// Whether two accesses to a byte need an order.
+    #[inline]
     fn conflicts(self, other: Kind, same_block: bool) -> bool {
+        CONFLICTS[same_block as usize][self as usize] >> other as usize & 1 == 1
+    }
+
+    const fn conflict(self, other: Kind, same_block: bool) -> bool {
         use Kind::{AsyncRead, AtomicBlock, AtomicDevice, Empty, Read};
         match (self, other) {
             (Empty, _) | (_, Empty) => false,
@@ -53,6 +59,20 @@ impl Kind {
         }
     }
 }
+
+const KINDS: [Kind; 7] = [Kind::Empty, Kind::Read, Kind::Write, Kind::AtomicBlock, Kind::AtomicDevice, Kind::AsyncRead, Kind::AsyncWrite];
+
+/// [`Kind::conflict`] as bits of the other kind, by whether both are of one block and by this kind.
+const CONFLICTS: [[u8; KINDS.len()]; 2] = {
+    let mut table = [[0; KINDS.len()]; 2];
+    let mut at = 0;
+    while at < 2 * KINDS.len() * KINDS.len() {
+        let (same, a, b) = (at % 2, at / 2 % KINDS.len(), at / 2 / KINDS.len());
+        table[same][KINDS[a] as usize] |= (KINDS[a].conflict(KINDS[b], same == 1) as u8) << KINDS[b] as usize;
+        at += 1;
+    }
+    table
+};
 
 /// One access, or several of lanes of one warp, to some bytes of a word.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -147,10 +167,14 @@ impl Shadow {
         }
         if cell.spill != 0 {
             let spill = &mut spills[cell.spill as usize - 1];
+            let mut emptied = false;
             for e in spill.iter_mut() {
                 merged |= meet(e, &access, clock, merged)?;
+                emptied |= e.kind == Kind::Empty;
             }
-            spill.retain(|e| e.kind != Kind::Empty);
+            if emptied {
+                spill.retain(|e| e.kind != Kind::Empty);
+            }
         }
         if merged {
             return Ok(());
@@ -184,7 +208,7 @@ impl Shadow {
 
 /// Checks an access against an entry, shrinks the entry where the access replaces it, and merges the two where they are alike. True if
 /// merged.
-#[inline]
+#[inline(always)]
 fn meet(e: &mut Entry, access: &Entry, clock: &Clock, merged: bool) -> Result<bool, Entry> {
     let overlap = e.bytes & access.bytes;
     if e.kind == Kind::Empty || overlap == 0 {
@@ -217,7 +241,7 @@ fn meet(e: &mut Entry, access: &Entry, clock: &Clock, merged: bool) -> Result<bo
 }
 
 /// Whether the entry happened before the access.
-#[inline]
+#[inline(always)]
 fn ordered(e: &Entry, access: &Entry, clock: &Clock) -> bool {
     if e.kind.in_flight() {
         return false;

@@ -11,7 +11,7 @@ use girih_ir::simt::Barrier;
 use girih_ir::types::{DType, Literal};
 
 /// Values of one slot in 32 lanes.
-pub(super) type Lanes = [u64; 32];
+pub(super) use girih_ir::scalar::Lanes;
 
 /// A trap before the machine adds where it happened.
 #[derive(Debug)]
@@ -252,68 +252,40 @@ pub(super) fn signed(bits: u64, dtype: DType) -> i64 {
 
 /// Operations on registers alone; they set all lanes, active or not.
 pub(super) fn pure(regs: &mut [Lanes], op: &Op) {
-    let reg = |slot: &Slot| &regs[*slot as usize];
-    let mut out = [0u64; 32];
     let dst = match op {
-        Op::Unary { f, dst, a } => {
-            let a = reg(a);
-            for lane in 0..32 {
-                out[lane] = f(a[lane]);
-            }
-            dst
-        }
-        Op::Binary { f, dst, a, b } => {
-            let (a, b) = (reg(a), reg(b));
-            for lane in 0..32 {
-                out[lane] = f(a[lane], b[lane]);
-            }
-            dst
-        }
-        Op::Ternary { f, dst, a, b, c } => {
-            let (a, b, c) = (reg(a), reg(b), reg(c));
-            for lane in 0..32 {
-                out[lane] = f(a[lane], b[lane], c[lane]);
-            }
-            dst
-        }
-        Op::Compare { f, dst, a, b } => {
-            let (a, b) = (reg(a), reg(b));
-            for lane in 0..32 {
-                out[lane] = f(a[lane], b[lane]) as u64;
-            }
-            dst
-        }
-        Op::Select { dst, c, a, b } => {
+        Op::Unary { dst, .. } | Op::Binary { dst, .. } | Op::Ternary { dst, .. } | Op::Compare { dst, .. } => *dst,
+        Op::Select { dst, .. } | Op::Cast { dst, .. } | Op::Bitcast { dst, .. } => *dst,
+        other => panic!("simulator: {other:?} is not pure"),
+    } as usize;
+    // The destination is none of the operands: those are in front of it or behind it.
+    let (front, rest) = regs.split_at_mut(dst);
+    let (out, behind) = rest.split_first_mut().expect("the destination is a register");
+    let reg = |slot: &Slot| {
+        let slot = *slot as usize;
+        if slot < dst { &front[slot] } else { &behind[slot - dst - 1] }
+    };
+    match op {
+        Op::Unary { f, a, .. } => each(out, reg(a), f),
+        Op::Binary { f, a, b, .. } | Op::Compare { f, a, b, .. } => f(reg(a), reg(b), out),
+        Op::Ternary { f, a, b, c, .. } => f(reg(a), reg(b), reg(c), out),
+        Op::Select { c, a, b, .. } => {
             let (c, a, b) = (reg(c), reg(a), reg(b));
             for lane in 0..32 {
                 out[lane] = if c[lane] & 1 == 1 { a[lane] } else { b[lane] };
             }
-            dst
         }
-        Op::Cast { from: DType::I32, to: DType::I64, dst, a } => {
-            let a = reg(a);
-            for lane in 0..32 {
-                out[lane] = a[lane] as i32 as i64 as u64;
-            }
-            dst
-        }
-        Op::Cast { from, to, dst, a } => {
-            let a = reg(a);
-            for lane in 0..32 {
-                out[lane] = scalar::cast(*from, *to, a[lane]);
-            }
-            dst
-        }
-        Op::Bitcast { from, to, dst, a } => {
-            let a = reg(a);
-            for lane in 0..32 {
-                out[lane] = scalar::bitcast(*from, *to, a[lane]);
-            }
-            dst
-        }
-        other => panic!("simulator: {other:?} is not pure"),
-    };
-    regs[*dst as usize] = out;
+        Op::Cast { from: DType::I32, to: DType::I64, a, .. } => each(out, reg(a), |a| a as i32 as i64 as u64),
+        Op::Cast { from, to, a, .. } => each(out, reg(a), |a| scalar::cast(*from, *to, a)),
+        Op::Bitcast { from, to, a, .. } => each(out, reg(a), |a| scalar::bitcast(*from, *to, a)),
+        other => unreachable!("{other:?} has no destination"),
+    }
+}
+
+#[inline]
+fn each(out: &mut Lanes, a: &Lanes, f: impl Fn(u64) -> u64) {
+    for lane in 0..32 {
+        out[lane] = f(a[lane]);
+    }
 }
 
 impl Warp {

@@ -52,7 +52,7 @@ impl Decoder<'_> {
             }
             Expr::Binary(op, a, b) => {
                 let d = k.dtype(a);
-                let f = scalar::binary_fn(*op, d).unwrap_or_else(|| panic!("simulator: {op:?} is not defined on {d}"));
+                let f = scalar::binary_lanes(*op, d).unwrap_or_else(|| panic!("simulator: {op:?} is not defined on {d}"));
                 let sums = d.is_float() && matches!(op, BinaryOp::Add | BinaryOp::Sub);
                 let (a, of_a) = (self.value(a), self.product(a));
                 let (b, of_b) = (self.value(b), self.product(b));
@@ -73,14 +73,14 @@ impl Decoder<'_> {
             }
             Expr::Ternary(op, a, b, c) => {
                 let d = k.dtype(a);
-                let f = scalar::ternary_fn(*op, d).unwrap_or_else(|| panic!("simulator: {op:?} is not defined on {d}"));
+                let f = scalar::ternary_lanes(*op, d).unwrap_or_else(|| panic!("simulator: {op:?} is not defined on {d}"));
                 let (a, b, c) = (self.value(a), self.value(b), self.value(c));
                 let class = if d.is_float() { Class::Fma } else { Class::Integer };
                 self.pure(dst, class, |dst| Op::Ternary { f, dst, a, b, c })
             }
             Expr::Compare(op, a, b) => {
                 let d = k.dtype(a);
-                let f = scalar::compare_fn(*op, d).unwrap_or_else(|| panic!("simulator: {op:?} is not defined on {d}"));
+                let f = scalar::compare_lanes(*op, d).unwrap_or_else(|| panic!("simulator: {op:?} is not defined on {d}"));
                 let (a, b) = (self.value(a), self.value(b));
                 let class = if d.is_float() { Class::FloatAdd } else { Class::Integer };
                 self.pure(dst, class, |dst| Op::Compare { f, dst, a, b })

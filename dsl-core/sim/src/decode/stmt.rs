@@ -141,8 +141,8 @@ impl Decoder<'_> {
         }
         let condition = self.fresh();
         let sum = self.fresh();
-        let less = scalar::compare_fn(girih_ir::types::CompareOp::Lt, dtype).expect("a loop counts integers");
-        let add = scalar::binary_fn(BinaryOp::Add, dtype).expect("a loop counts integers");
+        let less = scalar::compare_lanes(girih_ir::types::CompareOp::Lt, dtype).expect("a loop counts integers");
+        let add = scalar::binary_lanes(BinaryOp::Add, dtype).expect("a loop counts integers");
         self.push(Op::Loop, Class::Move);
         let top = self.push(Op::Compare { f: less, dst: condition, a: counter, b: fixed[0] }, arithmetic) as u32;
         let test = self.push(Op::LoopTest { condition, end: 0 }, branch);
