@@ -81,6 +81,7 @@ mod shared;
 mod snapshots;
 mod spans;
 mod spellings;
+mod stored_counts;
 mod strategies;
 mod teaching;
 mod techniques;
