@@ -7,9 +7,9 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprCall, Path, PathArguments, parse_quote};
 
-/// Functions of the prelude that give a value: at the end of a block they are its value, whatever the block is for.
-const VALUES: [&str; 13] =
-    ["along", "dot", "full", "iota", "lanes", "scalar", "select", "shared", "stack", "temp", "temp_filled", "variant", "zeros"];
+/// Functions of the prelude: they launch nothing.
+const OF_PRELUDE: [&str; 14] =
+    ["along", "dot", "full", "iota", "lanes", "require", "scalar", "select", "shared", "stack", "temp", "temp_filled", "variant", "zeros"];
 
 /// Crates and modules of Rust's own: what they have is called as it is.
 const OF_RUST: [&str; 4] = ["std", "core", "alloc", "mem"];
@@ -33,7 +33,7 @@ fn is_plain(path: &Path) -> bool {
     let of_rust = path.segments.len() > 1 && OF_RUST.iter().any(|name| first.ident == name);
     // `Some(..)`, `Box::new(..)`: kernels and programs are functions of modules, and modules have small letters.
     let typed = path.segments.iter().any(|s| s.ident.to_string().starts_with(char::is_uppercase));
-    of_rust || typed || VALUES.iter().any(|name| last.ident == name)
+    of_rust || typed || OF_PRELUDE.iter().any(|name| last.ident == name)
 }
 
 /// Finds calls of Rust's own that would exchange a program's parameters: no loop or branch could see it.

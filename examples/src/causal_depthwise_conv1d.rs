@@ -13,6 +13,7 @@ use girih::prelude::*;
     cache(K = [Default, Stores])
 )]
 pub fn conv_4(x: &Tensor<f32, 3>, weight: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, y: &mut Tensor<f32, 3>) {
+    x.same_shape(y);
     for (b, l, d) in y.tiles([B, L, D]) {
         let w = weight.load((d, ..4));
         let near = x.window((b, l, d), [(0, 0), (3, 0), (0, 0)], Boundary::Zero);
@@ -33,6 +34,7 @@ pub fn conv_4(x: &Tensor<f32, 3>, weight: &Tensor<f32, 2>, bias: &Tensor<f32, 1>
     halo(H = [Direct, Shared])
 )]
 pub fn conv_any(x: &Tensor<f32, 3>, weight: &Tensor<f32, 2>, bias: &Tensor<f32, 1>, y: &mut Tensor<f32, 3>) {
+    x.same_shape(y);
     for (b, l, d) in y.tiles([B, L, D]) {
         let mut acc = bias.load(d).expand(0, L).expand(0, B);
         for k in 0..weight.len(1) {

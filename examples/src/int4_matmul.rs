@@ -85,6 +85,7 @@ pub fn int4_unpacked(packed: &Tensor<u8, 2>, w: &mut Tensor<f16, 2>) {
 /// nobody who walks the weights has to divide.
 #[kernel(tile(R = [16, 32, 64], C = [64, 32, 16]), coarsen(CR of R = [4, 8, 1]))]
 pub fn turned_scales(scales: &Tensor<f16, 2>, turned: &mut Tensor<f32, 2>, runs: Scalar<i32>) {
+    require(runs > 0 && turned.len(0) <= scales.len(1) * runs.cast::<i64>() && turned.len(1) <= scales.len(0));
     for (t, n) in turned.tiles([R, C]) {
         let group = t.coords().cast::<i32>() / runs;
         turned.store((t, n), scales.gather_in_bounds((n.coords().expand(0, R), group.expand(1, C))).cast());

@@ -10,6 +10,7 @@ use girih::prelude::*;
     cache(H = [Default, Streaming])
 )]
 pub fn scaled_any(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, size: Scalar<i32>) {
+    require(size > 0);
     let square = size.cast::<i64>();
     let squares = |axis| (y.len(axis) + (square - 1)) / square;
     let s = s.slice(0, 0, squares(0)).slice(1, 0, squares(1));
@@ -30,6 +31,7 @@ pub fn scaled_any(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>
     cache(H = [Default, Streaming])
 )]
 pub fn scaled_blocks(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, times: Scalar<i32>) {
+    require(times > 0);
     let square = times.cast::<i64>() * 128;
     let squares = |axis| (y.len(axis) + (square - 1)) / square;
     let s = s.slice(0, 0, squares(0)).slice(1, 0, squares(1));
@@ -48,6 +50,7 @@ pub fn scaled_blocks(x: &Tensor<f32, 2>, s: &Tensor<f32, 2>, y: &mut Tensor<f32,
     cache(H = [Default, Streaming])
 )]
 pub fn scaled_quads(x: &Tensor<f32, 3>, s: &Tensor<f32, 2>, y: &mut Tensor<f32, 3>, size: Scalar<i32>) {
+    require(size > 0 && size % 4 == 0);
     let square = size.cast::<i64>();
     let squares = |len: Scalar<i64>| (len + (square - 1)) / square;
     let s = s.slice(0, 0, squares(y.len(0))).slice(1, 0, squares(y.len(1) * 4));

@@ -252,7 +252,7 @@ fn statements() -> Kernel {
     let (pf, pi, pu, pl) = (b.pointer("f", DType::F32), b.pointer("i", DType::I32), b.pointer("u", DType::U32), b.pointer("l", DType::I64));
     let pw = b.pointer("w", DType::U64);
     let n = b.param("n", ParamKind::Host { dtype: DType::I32, value: HostExpr::Const(3) });
-    let alpha = b.param("alpha", ParamKind::Scalar { scalar: 6, dtype: DType::F32 });
+    let alpha = b.param("alpha", ParamKind::Scalar { scalar: 6, dtype: DType::F32, range: None });
     let thread = b.thread();
     let lane = b.let_("lane", Expr::Special(Special::Lane));
     let warp = b.let_("warp", Expr::Special(Special::Warp));

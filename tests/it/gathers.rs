@@ -60,6 +60,43 @@ pub fn mirrored_chunks(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     }
 }
 
+/// Rows by way of shared memory, whose end keeps what it was filled with.
+#[kernel(tile(R = 1, U = [128, 64]), coarsen(C of U = [4, 1]), vector(V = [4, 1]), grid(G = [0, 1]))]
+pub fn by_way_of_shared(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
+    for r in y.axis(0).tiles(R) {
+        let mut kept = shared::<f32>([512], 0.5);
+        for u in x.axis(1).tiles(U) {
+            kept.store(u, x.load((r.number(), u)) * 2.0);
+        }
+        for u in y.axis(1).tiles(U) {
+            y.store((r.number(), u), kept.gather(u.coords()).or(0.25) + 1.0);
+        }
+    }
+}
+
+/// The same through two rows of the array, and one element further on, where no vector is aligned.
+#[kernel(tile(U = [128, 64]), coarsen(C of U = [4, 1]), vector(V = [4, 1]))]
+pub fn two_rows_of_shared(x: &Tensor<f16, 1>, y: &mut Tensor<f16, 1>) {
+    x.same_shape(y);
+    for u in y.tiles([U]) {
+        let v = x.load(u).cast::<f32>();
+        let mut kept = shared::<f32>([2, 136], 0.0);
+        let at = iota::<i32>(U);
+        kept.scatter((at.like(0), at), v);
+        kept.scatter((at.like(1), at + 1), -v);
+        y.store(u, (kept.gather((at.like(1), at + 1)) + kept.gather((at.like(0), at)) * 3.0).cast());
+    }
+}
+
+/// A table that is read in rounds, whose length is a power of two.
+#[kernel(tile(T = 128), coarsen(C of T = [4, 1]), vector(V = [4, 1]))]
+pub fn in_rounds(table: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    let last = table.len(0) - 1;
+    for t in y.tiles([T]) {
+        y.store(t, table.gather(t.coords() & last).or(-1.0));
+    }
+}
+
 /// Vectors of four floats that a text loads.
 fn vectors(text: &str) -> usize {
     text.matches("reinterpret_cast<const float4*>(").count() - text.matches("reinterpret_cast<const float4*>(&").count()
@@ -106,9 +143,39 @@ fn without_facts_elements_are_gathered_one_by_one() {
     }
 }
 
+/// Vectors of four floats that a text stores to the shared array `kept`, and that it reads from there.
+fn vectors_of_kept(text: &str) -> [usize; 2] {
+    let of = |kind: &str| {
+        text.matches(&format!("reinterpret_cast<{kind}*>(kept")).count()
+            + text.matches(&format!("reinterpret_cast<{kind}*>(&kept[")).count()
+    };
+    [of("float4"), of("const float4")]
+}
+
+#[test]
+fn neighbours_in_shared_memory_are_vectors() {
+    let of = |def, schedule: &str| vectors_of_kept(&text(def, schedule, best_facts));
+    // The array is filled and stored to, and read.
+    assert_eq!(of(by_way_of_shared::Kernel::def(), "U=128,C=4,V=4,G=0"), [2, 1]);
+    assert_eq!(of(by_way_of_shared::Kernel::def(), "U=128,C=1,V=1,G=0"), [1, 0], "filled alone");
+    assert_eq!(of(two_rows_of_shared::Kernel::def(), "U=128,C=4,V=4"), [2, 1], "one row of two");
+    // Where nothing is known of lengths, rows may end within a vector; those of the block don't.
+    let unknown = vectors_of_kept(&text(by_way_of_shared::Kernel::def(), "U=128,C=4,V=4,G=0", Facts::none));
+    assert_eq!(unknown, [1, 1]);
+}
+
+#[test]
+fn a_mask_of_low_bits_keeps_neighbours() {
+    let loads = |facts| vectors(&text(in_rounds::Kernel::def(), "C=4,V=4", facts));
+    assert_eq!((loads(best_facts), loads(Facts::none)), (1, 0));
+}
+
 #[test]
 fn gathered_vectors_are_what_eval_says() {
     let all = [
+        by_way_of_shared::Kernel::def(),
+        two_rows_of_shared::Kernel::def(),
+        in_rounds::Kernel::def(),
         further_on::Kernel::def(),
         one_further::Kernel::def(),
         rows_by_number::Kernel::def(),

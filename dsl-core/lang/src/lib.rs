@@ -14,7 +14,8 @@ pub mod chain;
 pub mod compare;
 pub mod components;
 pub mod control;
-pub mod dot;
+pub mod demand;
+mod dot;
 pub mod elem;
 pub mod elementwise;
 #[doc(hidden)]

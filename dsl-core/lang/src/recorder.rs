@@ -247,8 +247,27 @@ impl ProgramBuilder {
             self.error(Diagnostic::new(loc, message).help("compute them from the program's parameters alone"));
             return;
         }
+        self.push_requirement(Expr::Compare(op, Box::new(a), Box::new(b)), rule, loc);
+    }
+
+    /// Adds what the author demands of a call.
+    pub(crate) fn demand(&mut self, holds: Handle, loc: SourceLoc) {
+        let Some((holds, _)) = self.read(holds, loc) else { return };
+        match &holds {
+            Expr::Literal(l) if l.bits != 0 => {}
+            Expr::Literal(_) => {
+                self.error(Diagnostic::new(loc, "a demand that no call meets").help("correct the condition"));
+            }
+            _ if !is_fixed(&holds) => {
+                let message = "a demand on what depends on a loop or on a value read back";
+                self.error(Diagnostic::new(loc, message).help("compute it from the program's parameters alone"));
+            }
+            _ => self.push_requirement(holds, "what the program demands", loc),
+        }
+    }
+
+    fn push_requirement(&mut self, holds: Expr, rule: &'static str, loc: SourceLoc) {
         // What stands on one side of an `if` must hold only where that side runs.
-        let holds = Expr::Compare(op, Box::new(a), Box::new(b));
         let yes = || Box::new(Expr::Literal(Literal::bool(true)));
         let holds = self.reached.iter().rev().fold(holds, |holds, reached| match reached {
             Reached::Where(condition) => Expr::Select(Box::new(condition.clone()), Box::new(holds), yes()),

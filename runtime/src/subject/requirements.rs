@@ -8,7 +8,7 @@ use girih_core::facts::TensorArg;
 use girih_core::tile::access::shape_requirements;
 use girih_core::tile::host::{HostArg, HostExpr};
 use girih_core::tile::{Kernel, ParamKind, Requirement, RequirementKind};
-use girih_core::types::{DType, Literal};
+use girih_core::types::{BinaryOp, DType, Literal};
 
 /// An axis of a tensor parameter.
 pub(crate) type Axis = (usize, usize);
@@ -69,11 +69,64 @@ fn requirements(kernel: &Kernel) -> Vec<Requirement> {
     kernel.requirements.iter().cloned().chain(shape_requirements(kernel)).collect()
 }
 
-/// Changes lengths so that requirements hold, those of the axes `kept` last; three times, for requirements that build on each other. One
-/// length at a time, as equalities are linear in it: `x.len(0) - y.len(0) == y.len(0)` is met by another `x.len(0)`.
+/// A number that a launch gives.
+#[derive(Clone, Copy)]
+enum Given {
+    Length(Axis),
+    Scalar(usize),
+}
+
+/// What an expression is computed of: lengths, those of the axes `kept` behind the others, and then scalars.
+fn given(e: &HostExpr, kept: &[Axis]) -> Vec<Given> {
+    let mut lengths = e.lengths();
+    lengths.sort_by_key(|axis| kept.contains(axis));
+    lengths.into_iter().map(Given::Length).chain(e.scalars().into_iter().map(Given::Scalar)).collect()
+}
+
+/// The sizes with another value of one number.
+fn with(kernel: &Kernel, sizes: &Sizes, number: Given, value: i64) -> Sizes {
+    let mut changed = sizes.clone();
+    match number {
+        Given::Length(axis) => set(kernel, &mut changed, axis, value),
+        Given::Scalar(p) => {
+            changed.0.insert(kernel.params[p].name.clone(), value as f64);
+        }
+    }
+    changed
+}
+
+/// Makes a number a multiple of `by`, by more or by fewer of what it is computed of.
+fn meet_divisor(kernel: &Kernel, sizes: &mut Sizes, e: &HostExpr, by: i64, kept: &[Axis]) {
+    let rest = |sizes: &Sizes| e.eval(&host_args(kernel, sizes), 1).rem_euclid(by);
+    let over = rest(sizes);
+    if over == 0 {
+        return;
+    }
+    for number in given(e, kept) {
+        let name = match number {
+            Given::Length((p, k)) => HostExpr::Dim(p, k),
+            Given::Scalar(p) => HostExpr::Scalar(p),
+        };
+        let now = name.eval(&host_args(kernel, sizes), 1);
+        let tries = [now + by - over, now - over, (now / by + 1) * by];
+        let found = tries.into_iter().filter(|n| *n >= 0).map(|n| with(kernel, sizes, number, n)).find(|s| rest(s) == 0);
+        if let Some(found) = found {
+            *sizes = found;
+            return;
+        }
+    }
+}
+
+/// Changes lengths, and scalars where no length will do, so that requirements hold, those of the axes `kept` last; three times, for requirements
+/// that build on each other. One number at a time, as equalities are linear in it: `x.len(0) - y.len(0) == y.len(0)` is met by another `x.len(0)`.
 pub(crate) fn meet_requirements(kernel: &Kernel, sizes: &mut Sizes, kept: &[Axis]) {
     for _ in 0..3 {
         for r in requirements(kernel) {
+            if let RequirementKind::Divisible(a, by) = r.kind
+                && let Some(e) = HostExpr::of_value(kernel, a)
+            {
+                meet_divisor(kernel, sizes, &e, by, kept);
+            }
             let (RequirementKind::Equal(a, b) | RequirementKind::AtMost(a, b)) = r.kind else { continue };
             let (Some(a), Some(b)) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else { continue };
             let difference = |sizes: &Sizes| {
@@ -84,18 +137,16 @@ pub(crate) fn meet_requirements(kernel: &Kernel, sizes: &mut Sizes, kept: &[Axis
             if holds(difference(sizes)) {
                 continue;
             }
-            let mut dims = [a.lengths(), b.lengths()].concat();
-            dims.sort_by_key(|d| kept.contains(d));
-            for axis in dims {
-                let with = |len: i64| {
-                    let mut changed = sizes.clone();
-                    set(kernel, &mut changed, axis, len);
-                    changed
-                };
+            let both = HostExpr::binary(BinaryOp::Sub, a.clone(), b.clone());
+            for number in given(&both, kept) {
+                let with = |n: i64| with(kernel, sizes, number, n);
                 let (at_zero, at_one) = (difference(&with(0)), difference(&with(1)));
-                let len = (-at_zero).checked_div(at_one - at_zero).unwrap_or(-1);
-                if len >= 0 && holds(difference(&with(len))) {
-                    *sizes = with(len);
+                let (by, step) = (-at_zero, at_one - at_zero);
+                // Rounded up, too: `1 <= 2 * n`.
+                let exact = by.checked_div(step).unwrap_or(-1);
+                let found = [exact, exact + 1].into_iter().find(|n| step != 0 && *n >= 0 && holds(difference(&with(*n))));
+                if let Some(n) = found {
+                    *sizes = with(n);
                     break;
                 }
             }

@@ -111,7 +111,7 @@ fn argument(kind: &ParamKind, args: &[LaunchArg], host: &[HostArg], multiprocess
             CountArg::Pointer { offset: 0, bytes: len.eval(host, multiprocessors).max(0) as u64 * dtype.size() as u64 }
         }
         ParamKind::Host { dtype, value } => CountArg::Scalar(Literal::from_i64(*dtype, value.eval(host, multiprocessors))),
-        ParamKind::Scalar { scalar, dtype } => match host.get(*scalar) {
+        ParamKind::Scalar { scalar, dtype, .. } => match host.get(*scalar) {
             Some(HostArg::Scalar(l)) => CountArg::Scalar(*l),
             _ => CountArg::Scalar(Literal::from_i64(*dtype, 0)),
         },

@@ -22,6 +22,7 @@ use crate::subject::challenge::Sizes;
 use girih_core::model;
 use girih_core::schedule::Schedule;
 use girih_core::simt;
+use girih_core::simt::visit::{inner_blocks, set_by};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use girih_core::tile::host::HostArg;
@@ -275,10 +276,23 @@ fn rough(p: &model::Prediction) -> f64 {
 /// A guess at what the compiled kernel occupies: a thread's arrays, and what addresses and counters take, as far as the launch bounds leave it
 /// registers; the rest is spilled, stored and loaded.
 fn guessed(simt: &simt::Kernel) -> model::Resources {
-    let arrays: u32 = simt.vars.iter().filter_map(|v| v.len.map(|n| n * v.dtype.size() as u32)).sum();
+    let mut changes = vec![false; simt.vars.len()];
+    mark_changing(&simt.body, &mut changes);
+    let arrays = simt.vars.iter().zip(changes).filter(|(_, changes)| *changes);
+    let arrays: u32 = arrays.filter_map(|(v, _)| v.len.map(|n| n * v.dtype.size() as u32)).sum();
     let wanted = (ADDRESSES + arrays / 4).max(LEAST_REGISTERS);
     let most = most_registers(simt);
     model::Resources { registers: wanted.min(most), shared: simt.shared_bytes(), spills: 8 * wanted.saturating_sub(most) }
+}
+
+/// Marks the variables that statements set, declarations aside: what an array is filled with once needs no registers of its own.
+fn mark_changing(body: &[simt::Stmt], changes: &mut [bool]) {
+    for stmt in body {
+        if let Some(var) = set_by(stmt).filter(|_| !matches!(stmt, simt::Stmt::Declare { .. })) {
+            changes[var.0 as usize] = true;
+        }
+        inner_blocks(stmt).into_iter().for_each(|block| mark_changing(block, changes));
+    }
 }
 
 /// Registers that the launch bounds leave a thread.

@@ -46,6 +46,7 @@ pub fn shapes_within(most_work: i64, kernel: &Kernel, lengths: &[i64], most: usi
                 }
             }
         }
+        meet_divisors_of_scalars(kernel, &mut shape);
         meet_equalities(kernel, &mut shape);
         let small = shape.lens.iter().all(|l| l.iter().product::<i64>() <= 1 << 17);
         if small && work(kernel, &host_args(&shape)) <= most_work && requirements_hold(kernel, &shape) && !found.contains(&shape) {
@@ -135,15 +136,37 @@ pub(super) fn requirements(kernel: &Kernel) -> Vec<RequirementKind> {
     kernel.requirements.iter().chain(&shape_requirements(kernel)).map(|r| r.kind.clone()).collect()
 }
 
-/// Sets lengths so that equalities hold; three times, for equalities that build on each other.
+/// Makes scalars as many times as large as they must be multiples of.
+fn meet_divisors_of_scalars(kernel: &Kernel, shape: &mut Shape) {
+    for r in &kernel.requirements {
+        if let RequirementKind::Divisible(a, by) = r.kind
+            && let Some(HostExpr::Scalar(p)) = HostExpr::of_value(kernel, a)
+            && let Some(scalar) = &mut shape.scalars[p]
+            && scalar.to_i64() % by != 0
+        {
+            *scalar = Literal::from_i64(scalar.dtype, scalar.to_i64() * by);
+        }
+    }
+}
+
+/// Sets lengths so that equalities hold, and such as ask for multiples or for so many at least; three times, for those that build on each other.
 fn meet_equalities(kernel: &Kernel, shape: &mut Shape) {
+    let host = |v| HostExpr::of_value(kernel, v);
     for _ in 0..3 {
         for kind in requirements(kernel) {
-            let RequirementKind::Equal(a, b) = kind else { continue };
-            let (Some(a), Some(b)) = (HostExpr::of_value(kernel, a), HostExpr::of_value(kernel, b)) else { continue };
-            let holds = |shape: &Shape| a.eval(&host_args(shape), 1) == b.eval(&host_args(shape), 1);
+            let (a, b, holds): (_, _, fn(i64, i64) -> bool) = match kind {
+                RequirementKind::Equal(a, b) => (host(a), host(b), |a, b| a == b),
+                RequirementKind::Divisible(a, by) => (host(a), Some(HostExpr::Const(by)), |a, by| a % by == 0),
+                RequirementKind::AtMost(a, b) if matches!(host(a), Some(HostExpr::Const(_))) => (host(a), host(b), |a, b| a <= b),
+                _ => continue,
+            };
+            let (Some(a), Some(b)) = (a, b) else { continue };
+            let met = |shape: &Shape| holds(a.eval(&host_args(shape), 1), b.eval(&host_args(shape), 1));
             let dims = [a.lengths(), b.lengths()].concat();
-            if !holds(shape) && !dims.iter().any(|at| assign(shape, *at, &holds)) {
+            // A longer one before a shorter one, but for equalities, which may ask for any.
+            let from = |(p, k): &(usize, usize)| if matches!(kind, RequirementKind::Equal(..)) { 0 } else { shape.lens[*p][*k] };
+            let starts: Vec<i64> = dims.iter().map(from).collect();
+            if !met(shape) && !dims.iter().zip(starts).any(|(at, from)| assign(shape, *at, from, &met)) {
                 return;
             }
         }
@@ -164,10 +187,10 @@ fn meet_bounds(kernel: &Kernel, shape: &mut Shape, multiple: i64) {
     }
 }
 
-/// Gives one axis the least length that makes `holds` true, if there is one.
-fn assign(shape: &mut Shape, (p, k): (usize, usize), holds: &dyn Fn(&Shape) -> bool) -> bool {
+/// Gives one axis the least length from `from` on that makes `holds` true, if there is one.
+fn assign(shape: &mut Shape, (p, k): (usize, usize), from: i64, holds: &dyn Fn(&Shape) -> bool) -> bool {
     let before = shape.lens[p][k];
-    let found = (0..=1 << 13).any(|len| {
+    let found = (from..=1 << 13).any(|len| {
         shape.lens[p][k] = len;
         holds(shape)
     });

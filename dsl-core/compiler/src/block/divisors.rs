@@ -132,6 +132,15 @@ impl<'k> Divisors<'k> {
         }
     }
 
+    /// By what the number behind a mask is surely divisible: behind `n - 1`, `n`. A tile's elements are all the same number, or nothing is known.
+    pub fn below(&self, mask: ValueId) -> i64 {
+        match self.op(mask) {
+            _ if self.is_scalar(mask) => self.scalar(mask).plus(Known::constant(1)).multiple(),
+            Some(Op::Splat(v) | Op::Like { value: v, .. } | Op::Cast(v)) if self.is_integer(*v) => self.below(*v),
+            _ => 1,
+        }
+    }
+
     /// A scalar.
     pub fn scalar(&self, value: ValueId) -> Known {
         if let Some(host) = &self.page.value(value).host {

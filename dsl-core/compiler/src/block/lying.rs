@@ -5,7 +5,7 @@ mod made;
 use super::layouts::dealt_to_slices;
 use super::mask::{Bound, Mask, Test};
 use super::range::Ranges;
-use super::{Block, Branch, Carry, Finish, FinishWay, Kernel, Layout, Op, Range, Stmt, Team, Ty, ValueId};
+use super::{Block, Branch, Carry, Finish, FinishWay, Kernel, Layout, Op, Range, SharedId, Stmt, Team, Ty, ValueId};
 use made::Memory;
 use std::collections::HashMap;
 
@@ -94,6 +94,11 @@ impl<'k> Walk<'k> {
     /// Whether a position surely lies below a length.
     pub fn lies_below(&self, position: ValueId, len: ValueId) -> bool {
         self.page.constant(len).is_some_and(|len| self.ranges.lies_below(position, len))
+    }
+
+    /// Whether positions in a shared array surely lie inside of it.
+    pub fn lies_in_array(&self, array: SharedId, positions: &[ValueId]) -> bool {
+        self.surely_found(positions, Memory::Shared(array))
     }
 
     fn set(&mut self, value: ValueId, lying: Lying) {

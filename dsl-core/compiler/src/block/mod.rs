@@ -7,6 +7,7 @@
 //!
 //! Values keep the numbers that they have in tile IR, and so do views and the author's shared arrays.
 
+mod demands;
 pub(crate) mod divisors;
 pub(crate) mod exchange;
 mod fed;
@@ -24,6 +25,7 @@ pub(crate) mod uniform;
 pub(crate) mod verify;
 mod visit;
 
+pub(crate) use demands::Demands;
 pub(crate) use stmt::{
     Access, Alone, Block, Carry, Combine, Cut, Cuts, Finish, FinishWay, Grid, Loop, Meet, Operator, Reading, Rows, Stmt, Tail, Told, Window,
 };
@@ -251,6 +253,8 @@ pub(crate) struct Lengths {
     pub constant: HashMap<(usize, usize), i64>,
     /// The length that bounds each tile index: that of the axis its loop walks.
     pub walked: HashMap<ValueId, ValueId>,
+    /// What launches meet because the kernel demands it.
+    pub demands: Demands,
 }
 
 /// A part or another arrangement of a tensor: element `(i0, i1, ..)` lies `offset + Σ i_k * axes[k].stride` elements after the pointer.

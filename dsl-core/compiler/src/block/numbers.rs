@@ -17,15 +17,24 @@ pub(crate) fn tracked(divisor: i64) -> i64 {
 }
 
 impl Kernel {
-    /// By what a host expression is surely divisible, by the facts.
+    /// By what a host expression is surely divisible, by the facts and by what the kernel demands.
     pub fn host_multiple(&self, e: &HostExpr) -> i64 {
+        let (own, demanded) = (self.multiple_by_facts(e), tracked(self.lengths.demands.get(e).multiple));
+        // Both divide it.
+        tracked(own.saturating_mul(demanded / gcd(own, demanded).max(1)))
+    }
+
+    fn multiple_by_facts(&self, e: &HostExpr) -> i64 {
         match e {
             HostExpr::Const(0) => MOST,
             HostExpr::Const(c) => c.saturating_abs(),
             HostExpr::Dim(p, k) if self.lengths.constant.contains_key(&(*p, *k)) => self.lengths.constant[&(*p, *k)].max(1),
             HostExpr::Dim(p, k) => {
                 let class = self.class_of(*p, *k);
-                let of = |(p, k): (usize, usize)| self.params[p].known().map_or(1, |t| t.lens[k] as i64);
+                let of = |(p, k): (usize, usize)| {
+                    let demanded = tracked(self.lengths.demands.get(&HostExpr::Dim(p, k)).multiple);
+                    self.params[p].known().map_or(1, |t| t.lens[k] as i64).max(demanded)
+                };
                 self.lengths.class.iter().filter(|(_, c)| **c == class).map(|(d, _)| of(*d)).chain([of((*p, *k))]).max().unwrap_or(1)
             }
             HostExpr::Stride(p, k) => match self.params[*p].known() {
@@ -69,8 +78,14 @@ impl Kernel {
         }
     }
 
-    /// Between which numbers it lies by the facts; `None` where it may wrap.
+    /// Between which numbers it lies by the facts and by what the kernel demands; `None` where it may wrap.
     pub fn host_range(&self, e: &HostExpr) -> Option<Range> {
+        let (own, demanded) = (self.range_by_facts(e)?, self.lengths.demands.get(e).range);
+        // No launch meets what contradicts itself.
+        Some((own.0.max(demanded.0), own.1.min(demanded.1))).filter(|(least, most)| least <= most).or(Some(own))
+    }
+
+    fn range_by_facts(&self, e: &HostExpr) -> Option<Range> {
         let longest = if self.index == DType::I32 { INDEX32_LIMIT } else { LONGEST };
         match e {
             HostExpr::Const(c) => Some((*c, *c)),

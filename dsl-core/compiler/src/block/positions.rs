@@ -47,6 +47,11 @@ impl Divisors<'_> {
                 perm.iter().enumerate().for_each(|(k, from)| inner[*from] = axes[k]);
                 self.steps(*v, &inner, run)
             }
+            Some(Op::Binary(BinaryOp::And, a, b)) => {
+                let masked = |a: Steps, mask: ValueId| kept_by_mask(a, self.below(mask), run.width);
+                let (x, y) = (of(*a)?, of(*b)?);
+                masked(x, *b).or_else(|| masked(y, *a)).or_else(|| combined(BinaryOp::And, x, y)).or(unknown)
+            }
             Some(Op::Binary(op, a, b)) => combined(*op, of(*a)?, of(*b)?).or(unknown),
             Some(Op::Select(c, a, b)) => {
                 let (c, a, b) = (of(*c)?, of(*a)?, of(*b)?);
@@ -56,6 +61,13 @@ impl Divisors<'_> {
             _ => unknown,
         }
     }
+}
+
+/// What `&` with a number that is one less than a multiple of `below` leaves of the steps of a run: its lower bits are ones, which keep those of
+/// a run that begins at a multiple of its length.
+fn kept_by_mask(of: Steps, below: i64, width: i64) -> Option<Steps> {
+    let ones = 1 << below.trailing_zeros().min(30);
+    (of.by == 1 && ones % width == 0 && of.first % width == 0).then_some(Steps { by: 1, first: gcd(of.first, ones) })
 }
 
 /// The coordinate along an axis of the layout, from `start` on.
@@ -99,5 +111,9 @@ mod tests {
         assert_eq!(combined(BinaryOp::Mul, row, row), Some(Steps { by: 0, first: 36 }));
         assert_eq!(combined(BinaryOp::Xor, row, row), Some(Steps { by: 0, first: 1 }));
         assert_eq!(combined(BinaryOp::Xor, along, row), None);
+        // `& 15` of runs from multiples of four on; of such as begin in between; `& 5`, whose lowest bits are no ones.
+        assert_eq!(kept_by_mask(along, 16, 4), Some(along));
+        assert_eq!(kept_by_mask(Steps { by: 1, first: 32 }, 16, 4), Some(Steps { by: 1, first: 16 }));
+        assert_eq!([kept_by_mask(Steps { by: 1, first: 2 }, 16, 4), kept_by_mask(along, 6, 4), kept_by_mask(row, 16, 4)], [None; 3]);
     }
 }

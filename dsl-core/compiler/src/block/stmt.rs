@@ -318,8 +318,8 @@ pub(crate) enum Stmt {
         number: u32,
         array: super::SharedId,
         kind: SharedKind,
-        /// Elements per instruction of a run that is copied from global memory.
-        width: i64,
+        /// The instructions of a run that is copied from global memory, and of a gather or scatter of neighbours.
+        cuts: Cuts,
     },
     /// The author's barrier of the block or of each warp.
     Barrier(Scope),

@@ -136,7 +136,12 @@ impl Data {
     pub fn may_be_anything(&self, kernel: &Kernel, expr: &Expr) -> bool {
         match expr {
             Expr::Literal(l) => l.to_i64() == 0 || (l.dtype.is_signed() && l.to_i64() == -1),
-            Expr::Param(p) if matches!(&kernel.params[*p].kind, ParamKind::Host { value, .. } if is_anything(value)) => true,
+            Expr::Param(p) => match &kernel.params[*p].kind {
+                ParamKind::Host { value, .. } if is_anything(value) => true,
+                ParamKind::Scalar { range: Some((least, most)), .. } => *least <= 0 && *most >= -1,
+                _ => self.is_data(kernel, expr),
+            },
+            Expr::Cast(to, a) if to.size() >= kernel.dtype(a).size() && !kernel.dtype(a).is_float() => self.may_be_anything(kernel, a),
             _ => self.is_data(kernel, expr),
         }
     }

@@ -184,7 +184,7 @@ impl Body<'_> {
                     Arg::Tensor(view) => self.names.pointer(view, *dtype, !writable),
                     Arg::Scalar(_) => panic!("export: argument {tensor} of {owner} is no tensor"),
                 },
-                ParamKind::Scalar { scalar, dtype } => match &args[*scalar] {
+                ParamKind::Scalar { scalar, dtype, .. } => match &args[*scalar] {
                     Arg::Scalar(e) => {
                         let value = self.names.argument(e).text;
                         self.stored(*dtype, value)

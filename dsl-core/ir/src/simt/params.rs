@@ -35,6 +35,8 @@ pub enum ParamKind {
         scalar: usize,
         /// Its type.
         dtype: DType,
+        /// Between which numbers it lies, both included, in every launch that meets what the kernel demands; of integers.
+        range: Option<(i64, i64)>,
     },
     /// An integer that the host computes.
     Host {

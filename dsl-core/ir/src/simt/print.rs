@@ -46,7 +46,8 @@ fn param(kind: &ParamKind) -> String {
             let restrict = if *restrict { " restrict" } else { "" };
             format!("*{access} {dtype}{restrict} align {align} (tensor {tensor})")
         }
-        ParamKind::Scalar { scalar, dtype } => format!("{dtype} (scalar {scalar})"),
+        ParamKind::Scalar { scalar, dtype, range: None } => format!("{dtype} (scalar {scalar})"),
+        ParamKind::Scalar { scalar, dtype, range: Some((least, most)) } => format!("{dtype} (scalar {scalar}, {least} to {most})"),
         ParamKind::Host { dtype, value } => format!("{dtype} = {value}"),
         ParamKind::Workspace { dtype, len } => format!("workspace {dtype}[{len}]"),
         ParamKind::Constant { tensor, dtype, len } => format!("constant {dtype}[{len}] (tensor {tensor})"),

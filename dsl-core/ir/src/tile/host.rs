@@ -126,6 +126,16 @@ impl HostExpr {
         }
     }
 
+    /// The scalar parameters that it depends on, once for each time that they stand in it.
+    pub fn scalars(&self) -> Vec<usize> {
+        match self {
+            HostExpr::Scalar(p) => vec![*p],
+            HostExpr::Binary(_, a, b) => [a.scalars(), b.scalars()].concat(),
+            HostExpr::Wrap(_, e) => e.scalars(),
+            HostExpr::Const(_) | HostExpr::Dim(..) | HostExpr::Stride(..) | HostExpr::Multiprocessors => vec![],
+        }
+    }
+
     /// Its value for a launch.
     pub fn eval(&self, args: &[HostArg], multiprocessors: i64) -> i64 {
         match self {

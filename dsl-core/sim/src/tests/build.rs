@@ -122,7 +122,7 @@ impl Build {
 
     pub fn scalar(&mut self, name: &str, dtype: DType) -> Expr {
         let scalar = self.kernel.params.len();
-        self.kernel.params.push(Param { name: name.into(), kind: ParamKind::Scalar { scalar, dtype } });
+        self.kernel.params.push(Param { name: name.into(), kind: ParamKind::Scalar { scalar, dtype, range: None } });
         Expr::Param(scalar)
     }
 

@@ -120,6 +120,11 @@ impl Walk<'_> {
         self.meeting_at(positions, Memory::View(view))
     }
 
+    /// Where tiles of positions in a shared array meet, with the value that is stored there.
+    pub fn meeting_in_array(&self, array: SharedId, values: &[ValueId]) -> Lying {
+        self.meeting_at(values, Memory::Shared(array))
+    }
+
     fn meeting_at(&self, values: &[ValueId], memory: Memory) -> Lying {
         let tiles: Vec<ValueId> = values.iter().copied().filter(|v| self.is_tile(*v)).collect();
         let mut mask = self.sides_of(tiles.first().and_then(|v| self.page.value(*v).form));
@@ -144,7 +149,7 @@ impl Walk<'_> {
     }
 
     /// Whether all positions are surely in range.
-    fn surely_found(&self, positions: &[ValueId], memory: Memory) -> bool {
+    pub(super) fn surely_found(&self, positions: &[ValueId], memory: Memory) -> bool {
         let lens: Vec<Option<i64>> = match memory {
             Memory::Shared(id) => self.page.shared_array(id).shape.iter().map(|n| Some(*n)).collect(),
             Memory::View(id) => self.page.view(id).axes.iter().map(|axis| self.page.constant(axis.len)).collect(),

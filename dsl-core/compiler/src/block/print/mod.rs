@@ -220,7 +220,7 @@ impl<'a> Page<'a> {
                 self.indent -= 1;
                 self.line("}");
             }
-            Stmt::Shared { array, kind, width, .. } => self.shared(*array, kind, *width),
+            Stmt::Shared { array, kind, cuts, .. } => self.shared(*array, kind, cuts),
             Stmt::Barrier(scope) => self.line(match scope {
                 Scope::Warp => "barrier warp, by hand",
                 Scope::Device => "barrier grid",

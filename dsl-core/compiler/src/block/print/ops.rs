@@ -1,7 +1,7 @@
 //! Operations and combinations on a page.
 
 use super::Page;
-use crate::block::{Combine, Form, Op, Operator, SharedId, SharedKind, Update};
+use crate::block::{Combine, Cuts, Form, Op, Operator, SharedId, SharedKind, Update};
 
 impl Page<'_> {
     pub(super) fn op(&self, op: &Op) -> String {
@@ -83,22 +83,29 @@ impl Page<'_> {
         }
     }
 
-    pub(super) fn shared(&mut self, id: SharedId, kind: &SharedKind, width: i64) {
+    pub(super) fn shared(&mut self, id: SharedId, kind: &SharedKind, cuts: &Cuts) {
+        let wide = if *cuts == Cuts::of_width(1) { String::new() } else { self.wide(Some(cuts)) };
         let array = self.kernel.shared_array(id).name.clone().unwrap_or_else(|| format!("shared{}", id.0));
         let text = match kind {
             SharedKind::Fill(v) => format!("fill {array} = {}", self.scalar(*v)),
             SharedKind::Empty => format!("empty {array}"),
             SharedKind::Gather { indices, result } => {
-                return self.typed(&format!("{} = get {array}[{}]", self.name(*result), self.list(indices)), &self.ty(*result));
+                return self.typed(&format!("{} = get {array}[{}]{wide}", self.name(*result), self.list(indices)), &self.ty(*result));
             }
-            SharedKind::Scatter { indices, value } => format!("put {array}[{}] = {}", self.list(indices), self.name(*value)),
+            SharedKind::Scatter { indices, value } => format!("put {array}[{}] = {}{wide}", self.list(indices), self.name(*value)),
             SharedKind::Atomic(update) => return self.atomic(update, &format!("{array}[{}]", self.list(&update.indices))),
             SharedKind::GatherRun { indices, result } => {
                 return self.typed(&format!("{} = get runs {array}[{}]", self.name(*result), self.list(indices)), &self.ty(*result));
             }
             SharedKind::ScatterRun { indices, value } => format!("put runs {array}[{}] = {}", self.list(indices), self.name(*value)),
             SharedKind::Copy { indices, view, from, run } => {
-                format!("copy {array}[{}] <- {run} of {}[{}], {width} wide", self.list(indices), self.view(*view), self.list(from))
+                format!(
+                    "copy {array}[{}] <- {run} of {}[{}], {} wide",
+                    self.list(indices),
+                    self.view(*view),
+                    self.list(from),
+                    cuts.checked.width
+                )
             }
             SharedKind::Start(v) => format!("start {array} with {}", self.name(*v)),
             SharedKind::Take { result } => return self.typed(&format!("{} = take {array}", self.name(*result)), &self.ty(*result)),

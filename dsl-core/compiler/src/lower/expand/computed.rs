@@ -23,7 +23,7 @@ pub(crate) enum Memory {
 pub(crate) type Read<'r> = &'r dyn Fn(&mut Expander, Place, Option<Expr>) -> Expr;
 
 impl Expander<'_> {
-    fn memory_type(&self, memory: Memory) -> DType {
+    pub fn memory_type(&self, memory: Memory) -> DType {
         match memory {
             Memory::View(view) => self.kernel.view(view).dtype,
             Memory::Shared(id) => self.kernel.shared_array(id).dtype,
@@ -143,11 +143,7 @@ impl Expander<'_> {
             return Ok(());
         }
         let (layout, mut mask) = self.meeting(memory, &tiles)?;
-        let fallback = match memory {
-            Memory::View(view) => format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name),
-            Memory::Shared(_) => "element".into(),
-        };
-        let name = self.name_of(value, &fallback);
+        let name = self.name_of(value, &self.gathered_name(memory));
         let var = (layout.registers > 1).then(|| self.new_var(&name, dtype, Some(layout.registers as u32)));
         if let Some(var) = var {
             self.emit(Stmt::Declare { var, init: None });
@@ -188,6 +184,14 @@ impl Expander<'_> {
         found.end(self, value, &layout, &mut mask, var);
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data }));
         Ok(())
+    }
+
+    /// What elements that are read at computed positions are called where the author gave them no name.
+    pub fn gathered_name(&self, memory: Memory) -> String {
+        match memory {
+            Memory::View(view) => format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name),
+            Memory::Shared(_) => "element".into(),
+        }
     }
 
     pub fn tiles_of(&self, values: &[ValueId]) -> Vec<ValueId> {

@@ -146,7 +146,7 @@ impl<'a> Expander<'a> {
                 loads.insert(*v, access);
             }
         });
-        let params = kernel.params.iter().enumerate().map(|(p, param)| pointer_or_scalar(p, param)).collect();
+        let params = (0..kernel.params.len()).map(|p| pointer_or_scalar(kernel, p)).collect();
         let mut expander = Expander {
             kernel,
             grid: kernel.grid(),

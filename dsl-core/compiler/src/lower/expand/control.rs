@@ -53,7 +53,7 @@ impl Expander<'_> {
             }
             block::Stmt::Scatter { view, indices, value, .. } => self.scatter(Memory::View(*view), indices, *value),
             block::Stmt::Atomic { update, view, scope, order, .. } => self.update(Memory::View(*view), update, *scope, *order),
-            block::Stmt::Shared { array, kind, width, .. } => self.shared_access(*array, kind, *width),
+            block::Stmt::Shared { array, kind, cuts, .. } => self.shared_access(*array, kind, self.text_of(cuts).width),
             block::Stmt::Barrier(scope) => {
                 self.meet_by_hand(*scope);
                 Ok(())

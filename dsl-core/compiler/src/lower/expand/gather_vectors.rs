@@ -1,14 +1,15 @@
-//! Gathers of which a thread's neighbouring registers are neighbours in memory: a vector at each run of them, all of it there or none.
+//! Gathers and scatters of which a thread's neighbouring registers are neighbours in memory: a vector at each run of them, all of it there or
+//! none.
 
 use super::computed::Memory;
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::elements::unrolled;
-use super::index::Index;
+use super::index::{Index, all};
 use super::presence_tiles::Found;
 use super::values::At;
-use crate::block::{ValueId, ViewId};
+use crate::block::ValueId;
 use girih_ir::layout::Layout;
-use girih_ir::simt::{Expr, Stmt};
+use girih_ir::simt::{CacheHint, Expr, Place, Stmt, VarId};
 use girih_ir::types::DType;
 use std::collections::HashMap;
 
@@ -16,32 +17,21 @@ use std::collections::HashMap;
 const LOCAL: Index = Index { dtype: DType::I32 };
 
 impl Expander<'_> {
-    /// Loads a tile from computed positions of a tensor, `width` elements at once; with `inside` no position is compared.
-    pub fn gather_vectors(&mut self, value: ValueId, view: ViewId, indices: &[ValueId], inside: bool, width: i64) -> Expanded<()> {
-        let (tiles, cache) = (self.tiles_of(indices), self.kernel.launch.load_cache);
-        let (layout, mut mask) = self.meeting(Memory::View(view), &tiles)?;
+    /// Loads a tile from computed positions, `width` elements at once; with `inside` no position in a tensor is compared.
+    pub fn gather_vectors(&mut self, value: ValueId, memory: Memory, indices: &[ValueId], inside: bool, width: i64) -> Expanded<()> {
+        let tiles = self.tiles_of(indices);
+        let cache = self.vector_cache(memory, self.kernel.launch.load_cache);
+        let (layout, mut mask) = self.meeting(memory, &tiles)?;
         tiles.iter().try_for_each(|v| self.prepare(*v, &layout))?;
         let bounded = if inside { self.bound_axes(&mask, &layout) } else { vec![] };
         let base = self.base_coordinates(&bounded, &layout);
-        let v = self.kernel.view(view);
-        let name = self.name_of(value, &format!("{}_gathered", self.kernel.params[v.param].name));
-        let var = self.new_var(&name, v.dtype, Some(layout.registers as u32));
+        let name = self.name_of(value, &self.gathered_name(memory));
+        let var = self.new_var(&name, self.memory_type(memory), Some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: None });
         let mut found = Found::new(self, &name, &layout);
         self.for_runs(&layout, width, &mut |cx, at| {
-            let elements = tiles.iter().map(|v| cx.element(*v, at, &HashMap::new())).collect();
-            let mut positions = cx.positions(indices, elements);
-            // The guard and the address read each of them.
-            for e in positions.iter_mut().filter(|e| !inside && !matches!(e, Expr::Var(_) | Expr::Literal(_) | Expr::Param(_))) {
-                *e = cx.declare_let("position", cx.dtype_of(e), e.clone());
-            }
-            let (place, predicate) = match inside {
-                true => (cx.place_inside(view, indices, &positions), cx.present(&mask, &base, at)),
-                false => {
-                    let (place, guard) = cx.place_in_view(view, indices, &positions, false);
-                    (place, found.keep_run(cx, at, width, guard))
-                }
-            };
+            let (place, guard) = cx.run_place(memory, indices, &tiles, at, inside);
+            let predicate = if inside { cx.present(&mask, &base, at) } else { found.keep_run(cx, at, width, guard) };
             cx.emit(Stmt::LoadVector { var, at: at.flat.clone(), place, lanes: width as u32, predicate, cache });
             Ok(())
         })?;
@@ -50,6 +40,66 @@ impl Expander<'_> {
         found.end(self, value, &layout, &mut mask, Some(var));
         self.set(value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout), mask, data: Data::Array(var) }));
         Ok(())
+    }
+
+    /// Stores a tile to computed positions, `width` elements at once.
+    pub fn scatter_vectors(&mut self, memory: Memory, indices: &[ValueId], value: ValueId, width: i64) -> Expanded<()> {
+        let (dtype, cache) = (self.memory_type(memory), self.vector_cache(memory, self.kernel.launch.store_cache));
+        let positions = self.tiles_of(indices);
+        let tiles = self.tiles_of(&[indices, &[value]].concat());
+        let (layout, mask) = self.meeting(memory, &tiles)?;
+        let var = self.registers_of(value, dtype, &layout)?;
+        positions.iter().try_for_each(|v| self.prepare(*v, &layout))?;
+        let bounded = self.bound_axes(&mask, &layout);
+        let base = self.base_coordinates(&bounded, &layout);
+        let only = self.first_replica(&layout);
+        self.for_runs(&layout, width, &mut |cx, at| {
+            let (place, guard) = cx.run_place(memory, indices, &positions, at, false);
+            let present = cx.present(&mask, &base, at);
+            let predicate = all(present.into_iter().chain(guard).chain(only.clone()));
+            cx.emit(Stmt::StoreVector { place, var, at: at.flat.clone(), lanes: width as u32, predicate, cache });
+            Ok(())
+        })
+    }
+
+    /// Caches that loads or stores keep to; shared memory has none.
+    fn vector_cache(&self, memory: Memory, cache: CacheHint) -> CacheHint {
+        match memory {
+            Memory::View(_) => cache,
+            Memory::Shared(_) => CacheHint::default(),
+        }
+    }
+
+    /// The registers with a tile's elements as memory has them: its own where they are that.
+    fn registers_of(&mut self, value: ValueId, dtype: DType, layout: &Layout) -> Expanded<VarId> {
+        if let Rep::Tile(TileRep { layout: Some(own), data: Data::Array(var), .. }) = self.rep(value)
+            && own == layout
+            && self.vars[var.0 as usize].dtype == dtype
+        {
+            return Ok(*var);
+        }
+        if self.register_type(value) == dtype {
+            return self.in_array(value, layout);
+        }
+        let name = self.name_of(value, "stored");
+        self.fill_array(value, layout, &name, dtype)
+    }
+
+    /// The place of a run, and the condition under which it lies inside; with `inside` there is none.
+    fn run_place(&mut self, memory: Memory, indices: &[ValueId], tiles: &[ValueId], at: &At, inside: bool) -> (Place, Option<Expr>) {
+        let elements = tiles.iter().map(|v| self.element(*v, at, &HashMap::new())).collect();
+        let mut positions = self.positions(indices, elements);
+        match memory {
+            Memory::View(view) if inside => (self.place_inside(view, indices, &positions), None),
+            Memory::View(_) => {
+                // The guard and the address read each of them.
+                for e in positions.iter_mut().filter(|e| !matches!(e, Expr::Var(_) | Expr::Literal(_) | Expr::Param(_))) {
+                    *e = self.declare_let("position", self.dtype_of(e), e.clone());
+                }
+                self.computed_place(memory, indices, &positions)
+            }
+            Memory::Shared(_) => self.computed_place(memory, indices, &positions),
+        }
     }
 
     /// Runs `body` for the first of every `width` neighbouring registers.

@@ -73,13 +73,17 @@ impl Expander<'_> {
 }
 
 /// The parameter for a parameter of the author's.
-pub(crate) fn pointer_or_scalar(p: usize, param: &block::Param) -> Param {
+pub(crate) fn pointer_or_scalar(page: &Kernel, p: usize) -> Param {
+    let param = &page.params[p];
     let kind = match &param.kind {
         block::ParamKind::Tensor { dtype, constant: Some(len), .. } => ParamKind::Constant { tensor: p, dtype: *dtype, len: *len },
         block::ParamKind::Tensor { dtype, written, restrict, .. } => {
             ParamKind::Pointer { tensor: p, dtype: *dtype, writable: *written, restrict: *restrict, align: param.align() as u32 }
         }
-        block::ParamKind::Scalar(dtype) => ParamKind::Scalar { scalar: p, dtype: *dtype },
+        block::ParamKind::Scalar(dtype) => {
+            let demanded = Some(HostExpr::Scalar(p)).filter(|e| page.lengths.demands.limit(e));
+            ParamKind::Scalar { scalar: p, dtype: *dtype, range: demanded.and_then(|e| page.host_range(&e)) }
+        }
     };
     Param { name: param.name.clone(), kind }
 }

@@ -58,6 +58,7 @@ impl Known<'_> {
                     let (least, most) = self.launch.given.get(*p).copied().flatten().unwrap_or(host(value));
                     Some((least.clamp(whole.0, whole.1), most.clamp(whole.0, whole.1)))
                 }
+                ParamKind::Scalar { range, .. } => *range,
                 _ => None,
             },
             Expr::Special(Special::Thread) => Some((0, self.launch.threads - 1)),

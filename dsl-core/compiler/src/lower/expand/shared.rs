@@ -1,5 +1,6 @@
 //! Shared arrays: allocation, copies against contention, fills and reads.
 
+use super::computed::Memory;
 use super::context::{Data, Expanded, Expander, Rep};
 use super::index::{Index, binary, compare, literal};
 use super::memory::Kind;
@@ -47,17 +48,15 @@ impl Expander<'_> {
         match kind {
             SharedKind::Fill(value) => self.fill_shared(array, *value),
             SharedKind::Empty => Ok(()),
+            SharedKind::Gather { indices, result } if width > 1 => {
+                self.gather_vectors(*result, Memory::Shared(array), indices, false, width)
+            }
             SharedKind::Gather { indices, result } => self.gather_shared(*result, array, indices),
-            SharedKind::Scatter { indices, value } => {
-                let memory = super::computed::Memory::Shared(array);
-                self.scatter(memory, indices, *value)
-            }
-            SharedKind::Atomic(update) => {
-                let memory = super::computed::Memory::Shared(array);
-                self.update(memory, update, Scope::Block, MemoryOrder::Relaxed)
-            }
+            SharedKind::Scatter { indices, value } if width > 1 => self.scatter_vectors(Memory::Shared(array), indices, *value, width),
+            SharedKind::Scatter { indices, value } => self.scatter(Memory::Shared(array), indices, *value),
+            SharedKind::Atomic(update) => self.update(Memory::Shared(array), update, Scope::Block, MemoryOrder::Relaxed),
             SharedKind::GatherRun { indices, result } => self.gather_runs(*result, array, indices),
-            SharedKind::ScatterRun { indices, value } => self.scatter_runs(super::computed::Memory::Shared(array), indices, *value, 1),
+            SharedKind::ScatterRun { indices, value } => self.scatter_runs(Memory::Shared(array), indices, *value, 1),
             SharedKind::Copy { indices, view, from, run } => self.copy_runs(array, indices, (*view, from), [*run, width]),
             SharedKind::Start(value) => self.start_chain(array, *value),
             SharedKind::Take { result } => {
@@ -91,14 +90,17 @@ impl Expander<'_> {
         let value = self.scalar(value);
         let len = array.lens.iter().product::<i64>() * array.copies;
         let thread = self.thread_i32();
+        let mut stored = self.to_storage(array.dtype, value.clone());
+        let first_of_copies = array.join.filter(|(_, identity)| array.copies > 1 && stored != Expr::Literal(*identity));
+        let width = fill_width(len, self.team.threads, array.dtype);
+        if first_of_copies.is_none() && width > 1 {
+            self.fill_by_vectors(&array, stored, len, width);
+            return Ok(());
+        }
         // At most one element per thread needs no loop.
         let var = (len > self.team.threads).then(|| self.new_var("i", DType::I32, None));
         let i = var.map_or(thread.clone(), Expr::Var);
-        let mut stored = self.to_storage(array.dtype, value.clone());
-        if let Some((_, identity)) = array.join
-            && array.copies > 1
-            && stored != Expr::Literal(identity)
-        {
+        if let Some((_, identity)) = first_of_copies {
             let first = compare(CompareOp::Eq, binary(BinaryOp::And, i.clone(), IX.lit(array.copies - 1)), IX.lit(0));
             stored = Expr::Select(Box::new(first), Box::new(stored), Box::new(Expr::Literal(identity)));
         }
@@ -116,10 +118,36 @@ impl Expander<'_> {
         Ok(())
     }
 
+    /// Fills an array with one value, `width` elements at once.
+    fn fill_by_vectors(&mut self, array: &Array, value: Expr, len: i64, width: i64) {
+        let name = format!("{}_fill", self.shared[array.id.0 as usize].name);
+        let filled = self.new_var(&name, array.dtype, Some(width as u32));
+        self.emit(Stmt::Declare { var: filled, init: Some(value) });
+        if array.copies > 1 {
+            self.comment(format!("{} copies of each element against contention", array.copies));
+        }
+        let (thread, step) = (self.thread_i32(), self.team.threads * width);
+        let start = IX.mul(thread, IX.lit(width));
+        let store = |index: Expr| Stmt::StoreVector {
+            place: Place { space: Space::Shared(array.id), dtype: array.dtype, index },
+            var: filled,
+            at: IX.lit(0),
+            lanes: width as u32,
+            predicate: None,
+            cache: Default::default(),
+        };
+        if len == step {
+            return self.emit(store(start));
+        }
+        let var = self.new_var("i", DType::I32, None);
+        let body = vec![store(Expr::Var(var))];
+        self.emit(Stmt::For { var, start, end: IX.lit(len), step: IX.lit(step), unroll: false, body });
+    }
+
     /// Reads elements of a shared array; several copies of an element are combined.
     fn gather_shared(&mut self, value: ValueId, id: SharedId, indices: &[ValueId]) -> Expanded<()> {
         let array = self.array(id);
-        let memory = super::computed::Memory::Shared(id);
+        let memory = Memory::Shared(id);
         let read = |cx: &mut Expander, place: Place, guard: Option<Expr>| {
             let load = |index: Expr| {
                 let place = Place { index, ..place.clone() };
@@ -204,4 +232,13 @@ impl Expander<'_> {
         self.set(value, Rep::Tile(rep));
         Ok(())
     }
+}
+
+/// Elements of a shared array that a thread fills at once: as many as one store takes, where every thread has so many.
+fn fill_width(len: i64, threads: i64, dtype: DType) -> i64 {
+    let mut width = 16 / dtype.size() as i64;
+    while width > 1 && (len % width != 0 || len < threads * width) {
+        width /= 2;
+    }
+    width
 }

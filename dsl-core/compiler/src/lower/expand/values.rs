@@ -4,6 +4,7 @@ mod element;
 
 pub(crate) use element::{At, not, register_literal};
 
+use super::computed::Memory;
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::mask::{Mask, Test};
 use crate::block::{Index, Op, Ty, ValueId};
@@ -115,7 +116,7 @@ impl Expander<'_> {
             Op::Near(..) => return self.near(value),
             Op::Gather(view, indices) | Op::GatherInside(view, indices) if self.gathered_width(value) > 1 => {
                 let (inside, width) = (matches!(op, Op::GatherInside(..)), self.gathered_width(value));
-                return self.gather_vectors(value, *view, indices, inside, width);
+                return self.gather_vectors(value, Memory::View(*view), indices, inside, width);
             }
             Op::Gather(view, indices) => return self.gather_tile(value, *view, indices),
             Op::GatherInside(view, indices) => return self.gather_inside(value, *view, indices),

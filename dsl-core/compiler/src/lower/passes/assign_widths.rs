@@ -1,5 +1,5 @@
-//! How wide the instructions of an access to global memory are: as wide as its layout has neighbours in memory, as the tensor is aligned,
-//! and as elements are there or absent together. And from which layout a tile is stored, which it may lie in already.
+//! How wide the instructions of an access to memory are: as wide as its layout has neighbours in memory, as the tensor or shared array is
+//! aligned, and as elements are there or absent together. And from which layout a tile is stored, which it may lie in already.
 
 mod copies;
 mod gathers;
@@ -53,11 +53,11 @@ pub(crate) fn assign_widths(page: &mut block::Kernel, _: &Source) {
     }
 }
 
-/// Whether a statement accesses global memory in other than single elements.
+/// Whether a statement accesses memory in other than single elements.
 fn is_access(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { run: Some(_), .. } => true,
-        Stmt::Shared { kind, .. } => matches!(kind, SharedKind::Copy { .. }),
+        Stmt::Shared { kind, .. } => matches!(kind, SharedKind::Copy { .. } | SharedKind::Gather { .. } | SharedKind::Scatter { .. }),
         Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => false,
         Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => false,
         Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) => false,
@@ -70,8 +70,10 @@ fn set(stmt: &mut Stmt, found: Found) {
     }
     if let Stmt::Store { from, rows, .. } = stmt {
         (*from, *rows) = (found.from, found.rows.map(Box::new));
-    } else if let Stmt::Scatter { width, .. } | Stmt::Shared { width, .. } = stmt {
+    } else if let Stmt::Scatter { width, .. } = stmt {
         *width = found.cuts.checked.width;
+    } else if let Stmt::Shared { cuts, .. } = stmt {
+        *cuts = found.cuts;
     }
 }
 
@@ -102,6 +104,12 @@ impl Widths<'_> {
             Stmt::Store { to, value, from, .. } => self.store(walk, to, *value, from.as_ref()),
             Stmt::Scatter { view, run: Some(run), .. } => Some(Found::of(self.run(*view, *run))),
             Stmt::Shared { kind: SharedKind::Copy { view, run, .. }, .. } => Some(Found::of(self.run(*view, *run))),
+            Stmt::Shared { kind: SharedKind::Gather { indices, .. }, array, .. } => {
+                Some(Found::of(self.of_array(walk, *array, indices, None)))
+            }
+            Stmt::Shared { kind: SharedKind::Scatter { indices, value }, array, .. } => {
+                Some(Found::of(self.of_array(walk, *array, indices, Some(*value))))
+            }
             Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => None,
             Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => None,
             Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) | Stmt::Shared { .. } => None,

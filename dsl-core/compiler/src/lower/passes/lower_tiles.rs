@@ -7,8 +7,8 @@ use crate::analyses::tail_liveness;
 use crate::analyses::uses::{self, loaded_tensor, stored_tensor};
 use crate::analyses::window_groups::WindowGroups;
 use crate::block::{
-    Access, Block, Carry, Combine, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Operator, Param, ParamKind, Reach, Reading,
-    SharedArray, Stmt, Tail, Team, Ty, Value, View, Window,
+    Access, Block, Carry, Combine, Cuts, Demands, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Operator, Param, ParamKind,
+    Reach, Reading, SharedArray, Stmt, Tail, Team, Ty, Value, View, Window,
 };
 use crate::plan::Plan;
 use crate::plan::finish::{combines_grid, is_over_grid, keeps_order, split};
@@ -40,7 +40,8 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
     let body = builder.block(&tile.body)?;
     let team = |plan: &Plan| Team { threads: plan.threads, slices: plan.slices, anchor: None, dealt: vec![] };
     let teams = if plan.slices > 1 { vec![team(plan), team(source.whole)] } else { vec![team(plan)] };
-    let lengths = Lengths { class: dim_classes(tile), constant: dim_constants(tile), walked: loop_lengths(tile) };
+    let lengths =
+        Lengths { class: dim_classes(tile), constant: dim_constants(tile), walked: loop_lengths(tile), demands: Demands::of(tile) };
     let mut kernel = Kernel {
         name: tile.name.clone(),
         title: tile.full_name(),
@@ -245,7 +246,7 @@ impl Builder<'_> {
             }
             tile::Stmt::Combine(c) => Stmt::Combine(self.combine(c)?),
             tile::Stmt::Shared(SharedAccess { number, array, kind, .. }) => {
-                Stmt::Shared { number: *number, array: *array, kind: kind.clone(), width: 1 }
+                Stmt::Shared { number: *number, array: *array, kind: kind.clone(), cuts: Cuts::of_width(1) }
             }
             tile::Stmt::Barrier { scope, .. } => Stmt::Barrier(*scope),
             tile::Stmt::Copies { pending, .. } => Stmt::Copies { pending: *pending },

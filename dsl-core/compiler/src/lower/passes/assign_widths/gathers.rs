@@ -1,10 +1,12 @@
-//! How wide gathers are whose positions step by one along the registers of a thread.
+//! How wide accesses at computed positions are that step by one along the registers of a thread: gathers from tensors, and what is read from
+//! and stored to shared arrays.
 
 use super::Widths;
 use crate::block::lying::{Lying, Walk};
 use crate::block::mask::Mask;
+use crate::block::numbers::MOST;
 use crate::block::positions::RunOf;
-use crate::block::{Cut, Cuts, Kernel, Stmt, ValueId, ViewId, gcd, visit};
+use crate::block::{Cut, Cuts, Kernel, SharedId, Stmt, ValueId, ViewId, gcd, visit};
 use girih_ir::layout::Layout;
 use std::collections::HashMap;
 
@@ -39,36 +41,85 @@ impl Widths<'_> {
         Cuts { full, checked }
     }
 
+    /// The instructions of what reads elements of a shared array, or stores a value there.
+    pub(super) fn of_array(&self, walk: &Walk, array: SharedId, indices: &[ValueId], value: Option<ValueId>) -> Cuts {
+        let declared = self.page.shared_array(array);
+        // Copies of an element lie side by side.
+        let one_by_one = value.is_some_and(|v| self.divisors.is_scalar(v));
+        if one_by_one || declared.join.is_some() && self.page.launch.copies > 1 {
+            return Cuts::of_width(1);
+        }
+        let values: Vec<ValueId> = indices.iter().copied().chain(value).collect();
+        let Lying { layout, mask } = walk.meeting_in_array(array, &values);
+        let inside = walk.lies_in_array(array, indices);
+        let [full, checked] = [true, false].map(|full| {
+            let width = layout.as_ref().map_or(1, |layout| {
+                let Some(run) = run_of(layout).filter(|_| mask.sides.is_empty()) else { return 1 };
+                widest(run, 16 / declared.dtype.size() as i64, |width| {
+                    let strides = (0..indices.len()).map(|k| declared.shape[k + 1..].iter().product());
+                    let together = inside || declared.shape.last().is_some_and(|len| len % width == 0);
+                    let exist = || self.together(&mask, &[run], width, (full, false));
+                    together && self.side_by_side(indices, strides.collect(), indices.len() - 1, 0, (layout, run.0, width)) && exist()
+                })
+            });
+            Cuts::of_width(width).full
+        });
+        Cuts { full, checked }
+    }
+
     /// Elements per instruction: as many as lie side by side in memory from an aligned address on, and are all there or all not.
     fn gather_width(&self, walk: &Walk, view: ViewId, indices: &[ValueId], layout: &Layout, mask: &Mask, how: [bool; 2]) -> i64 {
         let [inside, full] = how;
         let v = self.page.view(view);
-        let run = layout.register_digits().pop().filter(|(_, d)| d.stride == 1 && d.place == 1);
-        let (Some((axis, run)), Some(along), true) = (run, self.memory_axis(view), mask.sides.is_empty()) else { return 1 };
-        let mut widest = 16.min(self.page.params[v.param].align()) / v.dtype.size() as i64;
+        let (Some(run), Some(along), true) = (run_of(layout), self.memory_axis(view), mask.sides.is_empty()) else { return 1 };
+        let mut most = 16.min(self.page.params[v.param].align()) / v.dtype.size() as i64;
         if self.page.launch.blocked {
-            widest = widest.min(self.page.launch.vector);
+            most = most.min(self.page.launch.vector);
         }
-        let fits = |width: i64| {
-            let run_of = RunOf { layout, axis, width };
-            let axes: Vec<usize> = (0..layout.axes.len()).collect();
-            let mut aligned = self.divisors.scalar(v.offset).multiple();
-            let steps = indices.iter().zip(&v.axes).enumerate().all(|(k, (index, of))| {
-                let Some(steps) = self.divisors.steps(*index, &axes, run_of) else { return false };
-                let stride = self.divisors.scalar(of.stride).multiple();
-                aligned = gcd(aligned, if k == along { steps.first } else { gcd(steps.first * stride, crate::block::numbers::MOST) });
-                steps.by == i64::from(k == along)
-            });
+        widest(run, most, |width| {
+            let strides = v.axes.iter().map(|axis| self.divisors.scalar(axis.stride).multiple());
+            let offset = self.divisors.scalar(v.offset).multiple();
+            let steps = self.side_by_side(indices, strides.collect(), along, offset, (layout, run.0, width));
             let ends = || self.divisors.scalar(v.axes[along].len).multiple() % width == 0;
             let together = inside || walk.lies_below(indices[along], v.axes[along].len) || ends();
             // What lies behind the bounds of positions is read where it is there.
-            let exist = !inside || self.together(mask, &[(axis, run.extent)], width, (full, false));
-            steps && aligned % width == 0 && together && exist
-        };
-        let mut width = 1;
-        while width * 2 <= widest && run.extent % (width * 2) == 0 && fits(width * 2) {
-            width *= 2;
-        }
-        width
+            let exist = !inside || self.together(mask, &[run], width, (full, false));
+            steps && together && exist
+        })
     }
+
+    /// Whether positions step by one in memory along a run, from an aligned address on: by what their axes' strides and where the first element
+    /// lies are divisible, and along which axis memory runs.
+    fn side_by_side(
+        &self,
+        indices: &[ValueId],
+        strides: Vec<i64>,
+        along: usize,
+        offset: i64,
+        (layout, axis, width): (&Layout, usize, i64),
+    ) -> bool {
+        let run_of = RunOf { layout, axis, width };
+        let axes: Vec<usize> = (0..layout.axes.len()).collect();
+        let mut aligned = offset;
+        let steps = indices.iter().zip(strides).enumerate().all(|(k, (index, stride))| {
+            let Some(steps) = self.divisors.steps(*index, &axes, run_of) else { return false };
+            aligned = gcd(aligned, if k == along { steps.first } else { gcd(steps.first * stride, MOST) });
+            steps.by == i64::from(k == along)
+        });
+        steps && aligned % width == 0
+    }
+}
+
+/// The axis of which a thread's neighbouring registers are neighbours, and how many; none where there is no such axis.
+fn run_of(layout: &Layout) -> Option<(usize, i64)> {
+    layout.register_digits().pop().filter(|(_, d)| d.stride == 1 && d.place == 1).map(|(axis, d)| (axis, d.extent))
+}
+
+/// The largest power of two up to `most` that divides a run and fits.
+fn widest((_, extent): (usize, i64), most: i64, fits: impl Fn(i64) -> bool) -> i64 {
+    let mut width = 1;
+    while width * 2 <= most && extent % (width * 2) == 0 && fits(width * 2) {
+        width *= 2;
+    }
+    width
 }
