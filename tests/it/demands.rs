@@ -1,151 +1,115 @@
-//! What kernels and programs demand of their launches: it is a fact for the compiler, random arguments meet it, and others are refused.
+//! What kernels ask of their launches, where programs are exported: what no call of the signature can give is refused.
 
-use super::differential::compare;
-use super::evaluator::{Given, try_kernel};
-use super::language::{mistakes_in, says};
-use girih::check::{On, Options, check};
-use girih::launch::Argument;
-use girih::launch::program::Runner;
 use girih::prelude::*;
-use girih::subject::Subject;
-use girih::{Buffer, Device};
-use girih_core::cuda::emit;
 use girih_core::facts::Facts;
-use girih_core::lower::lower;
-use girih_core::registry::KernelDef;
-use girih_core::schedule::Schedule;
-use girih_core::schedule::parse::parse_schedule;
+use girih_core::program::ProgramDef;
+use girih_core::program::export::export_program;
+use girih_core::program::signature::Signature;
+use girih_core::schedule::space::Space;
 use girih_core::target::Target;
-use girih_core::tile::eval::{EvalError, EvalOptions};
-use girih_core::types::{DType, Literal};
-use std::sync::Arc;
+use girih_core::tile::Kernel;
 
-/// Each element of x so many times.
-#[kernel(tile(T = [128, 64]), coarsen(C of T = [1, 4]))]
-pub fn repeated(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, size: Scalar<i32>) {
-    require(size > 0 && x.len(0) * size.cast::<i64>() >= y.len(0));
+/// Each row's three elements, added up.
+#[kernel(tile(T = [64, 128]))]
+pub fn triples(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
     for t in y.tiles([T]) {
-        y.store(t, x.gather_in_bounds(t.coords().cast::<i32>() / size));
+        y.store(t, x.load((t, ..3)).sum_axis(1));
     }
 }
 
-/// The same without a word about the number.
-#[kernel(tile(T = [128, 64]), coarsen(C of T = [1, 4]))]
-pub fn repeated_if_at_all(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>, size: Scalar<i32>) {
+#[kernel(tile(T = [64, 128]))]
+pub fn first_column(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
     for t in y.tiles([T]) {
-        y.store(t, x.gather(t.coords().cast::<i32>() / size).or(0.0));
+        y.store(t, x.load((t, 0)));
     }
 }
 
-/// Rows of whole fours.
-#[kernel(tile(R = [4, 1], C = [64, 128]), coarsen(CC of C = [4, 1]), vector(V = [4, 1]))]
-pub fn rows_of_fours(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
-    x.same_shape(y);
-    require(y.len(1) % 4 == 0 && y.len(1) >= 8);
-    for (r, c) in y.tiles([R, C]) {
-        y.store((r, c), x.load((r, c)) * 2.0);
-    }
-}
-
-/// Two numbers a group, as many groups as it is told.
 #[program]
-pub fn pairs(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, groups: Scalar<i32>) {
-    require(groups % 2 == 0 || groups == 1);
-    for _ in 0..groups {
-        rows_of_fours(x, y);
+fn of_rows(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
+    triples(x, y);
+}
+
+/// Rows of other lengths take another way.
+#[program]
+fn of_some_rows(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>) {
+    if x.len(1) == 3 {
+        triples(x, y);
+    } else {
+        first_column(x, y);
     }
 }
 
-fn text(def: KernelDef, schedule: &str, facts: impl Fn(&girih_core::tile::Kernel) -> Facts) -> String {
-    let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));
-    let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"));
-    emit(&lower(&kernel, &facts(&kernel), &schedule, Target::h200()).unwrap_or_else(|e| panic!("{e}")))
-}
-
-#[test]
-fn a_demand_is_a_fact() {
-    let [told, untold] = [repeated::Kernel::def(), repeated_if_at_all::Kernel::def()].map(|def| text(def, "", Facts::best));
-    assert!(told.contains(" / size") && !told.contains("divide("), "{told}");
-    assert!(untold.contains("divide("), "{untold}");
-    // Pointers are aligned, and nothing is known of lengths.
-    let undivided = |kernel: &girih_core::tile::Kernel| {
-        let mut facts = Facts::best(kernel);
-        facts.tensors.iter_mut().flatten().for_each(|t| t.lens.fill(1));
-        facts
-    };
-    let fours = text(rows_of_fours::Kernel::def(), "R=1,C=64,CC=4,V=4", undivided);
-    assert!(fours.contains("reinterpret_cast<const float4*>(x"), "{fours}");
-}
-
-#[test]
-fn launches_that_do_not_meet_a_demand_are_refused() {
-    let given = |x: usize, y: usize, size: i32| [Given::f(vec![1.0; x]), Given::f(vec![0.0; y]), Given::S(Literal::i32(size))];
-    let refused = |x: usize, y: usize, size: i32| match try_kernel(repeated::Kernel::def(), &given(x, y, size), &EvalOptions::default()) {
-        Err(EvalError::Requirement { message, loc }) => format!("{message} at {}", loc.short()),
-        other => panic!("{other:?}"),
-    };
-    assert!(try_kernel(repeated::Kernel::def(), &given(5, 10, 2), &EvalOptions::default()).is_ok());
-    let zero = refused(5, 0, 0);
-    assert!(zero.contains("1 is more than size = 0") && zero.contains("demands.rs:26"), "{zero}");
-    let short = refused(4, 9, 2);
-    assert!(short.contains("y.len(0) = 9 is more than x.len(0) * size = 8"), "{short}");
-}
-
-#[test]
-fn random_arguments_meet_demands() {
-    let defs = [repeated::Kernel::def(), rows_of_fours::Kernel::def()];
-    let subjects: Vec<Subject> = defs.iter().map(|def| Subject::of_kernel(def).expect("it builds")).collect();
-    let options = Options { on: On::Simulator(Target::h200().clone()), schedules: 2, seed: 1 };
-    for report in check(&subjects, &options, &()) {
-        assert!(report.failures.is_empty() && report.runs >= 8, "{}: {} runs, {:#?}", report.name, report.runs, report.failures);
+/// Whole rows where the caller wants that.
+#[program]
+fn of_rows_on_demand(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>, whole: Scalar<i64>) {
+    if whole != 0 {
+        triples(x, y);
+    } else {
+        first_column(x, y);
     }
 }
 
-#[test]
-fn kernels_with_demands_are_what_eval_says() {
-    compare(&[repeated::Kernel::def(), rows_of_fours::Kernel::def()].map(|def| (def.build)().unwrap_or_else(|e| panic!("{e}"))));
-}
-
-#[test]
-fn calls_that_do_not_meet_a_demand_are_refused() {
-    let device = Device::sim(Target::h200());
-    let mut runner = Runner::new(&device, Arc::new((pairs::Program::def().build)().expect("it builds")));
-    let (x, y) = (device.alloc(256).expect("memory"), device.alloc(256).expect("memory"));
-    device.fill(&x, 0, 256, &[0]).expect("it is there");
-    let mut call = |groups: i32| {
-        let tensor = |b: &Buffer, mutable| Argument::packed(b, 0, DType::F32, &[2, 8], mutable);
-        runner.run(&[tensor(&x, false), tensor(&y, true), Argument::Scalar(Literal::i32(groups))])
-    };
-    assert!(call(4).is_ok() && call(1).is_ok());
-    let refusal = call(3).expect_err("three are neither").to_string();
-    assert!(refusal.contains("what the program demands") && refusal.contains("demands.rs:53"), "{refusal}");
-    // Its kernel demands, too.
-    let kernel = (rows_of_fours::Kernel::def().build)().expect("it builds");
-    assert_eq!(kernel.requirements.len(), 4, "two of shapes, two of its own: {:?}", kernel.requirements);
-    assert!(lower(&kernel, &Facts::none(&kernel), &Schedule::default_of(&kernel), Target::h200()).is_ok());
-}
-
-#[device]
-fn wrong_demands(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
-    require(x.len(0) != 3);
-    require(x.at((0, 0)) > 0.0);
-    require(x.at((0, 0)).cast::<i32>() > 0);
-    require(scalar::<i32>(2) > scalar::<i32>(3));
-    for (i, j) in x.tiles([m, n]) {
-        require(i.start() < x.len(0));
-        y.store((i, j), x.load((i, j)));
+/// The choice has a name, and other conditions beside it.
+#[program]
+fn of_small_rows(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 1>, whole: Scalar<i64>) {
+    let row = x.len(1);
+    let narrow = row * 2 < 8;
+    if !(whole == 0 || !narrow) {
+        let half = x.len(0) / 2;
+        triples(&x.slice(0, 0, half), &mut y.slice(0, 0, half));
+    } else if row >= 0 {
+        let rest = x.len(0) - 1;
+        first_column(&x.slice(0, 1, rest), &mut y.slice(0, 1, rest));
     }
 }
 
+fn exported(def: ProgramDef, signature: &str) -> Result<String, String> {
+    let program = (def.build)().unwrap_or_else(|e| panic!("{e}"));
+    let signature = Signature::parse(signature).expect("a signature");
+    let mut naive = |_: usize, kernel: &Kernel| Space::new(kernel, &Facts::best(kernel), Target::h200()).naive().expect("legal");
+    export_program(&program, &signature, Target::h200(), &mut naive).map_err(|e| e.to_string())
+}
+
 #[test]
-fn misused_demands_are_explained() {
-    let told = [
-        "a demand that two numbers differ",
-        "say on which side it lies: `<` or `>`",
-        "a demand that is no comparison of integers",
-        "a demand on what is not known before the launch",
-        "a demand that no launch meets",
-        "a demand on what is not known before the launch",
-    ];
-    says(&mistakes_in(include_str!("demands.rs"), wrong_demands), &told);
+fn demands_that_no_call_meets_are_refused() {
+    let told = exported(of_rows::Program::def(), "void solve(const float* x[N, 4], float* y[N], int N)").unwrap_err();
+    assert!(told.contains("demands.rs:") && told.contains("triples asks for x.len(1) = 3, which no call of `void solve("), "{told}");
+    assert!(told.contains("(4 == 3); give the tensor another extent"), "{told}");
+    exported(of_rows::Program::def(), "void solve(const float* x[N, 3], float* y[N], int N)").unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn demands_that_a_call_may_meet_are_left_to_it() {
+    let text =
+        exported(of_rows::Program::def(), "void solve(const float* x[N, M], float* y[N], int N, int M)").unwrap_or_else(|e| panic!("{e}"));
+    assert!(text.contains("// requires demands.rs:"), "{text}");
+    exported(of_some_rows::Program::def(), "void solve(const float* x[N, 4], float* y[N], int N)").unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn demands_under_a_condition_are_refused_where_no_call_meets_them() {
+    let signature = |row: &str| format!("void solve(const float* x[N, {row}], float* y[N], int N, long long whole)");
+    let told = exported(of_rows_on_demand::Program::def(), &signature("4")).unwrap_err();
+    assert!(told.contains("triples asks for x.len(1) = 3") && told.contains("or under an `if` on the length"), "{told}");
+    let text = exported(of_rows_on_demand::Program::def(), &signature("3")).unwrap_or_else(|e| panic!("{e}"));
+    assert!(text.contains("if (whole != 0) {") && text.contains("first_column"), "{text}");
+}
+
+#[test]
+fn launches_that_no_call_comes_to_are_not_written() {
+    let all =
+        exported(of_some_rows::Program::def(), "void solve(const float* x[N, 4], float* y[N], int N)").unwrap_or_else(|e| panic!("{e}"));
+    assert!(!all.contains("triples<<<") && !all.contains("4 ==") && all.contains("first_column<<<"), "{all}");
+    let all =
+        exported(of_some_rows::Program::def(), "void solve(const float* x[N, 3], float* y[N], int N)").unwrap_or_else(|e| panic!("{e}"));
+    assert!(all.contains("triples<<<") && !all.contains("first_column<<<"), "{all}");
+    let signature = |row: &str| format!("void solve(const float* x[N, {row}], float* y[N], int N, long long whole)");
+    let wide = exported(of_small_rows::Program::def(), &signature("4")).unwrap_or_else(|e| panic!("{e}"));
+    assert!(!wide.contains("triples<<<") && !wide.contains("half") && wide.contains("const long long rest = "), "{wide}");
+    let narrow = exported(of_small_rows::Program::def(), &signature("3")).unwrap_or_else(|e| panic!("{e}"));
+    assert!(narrow.contains("triples<<<") && narrow.contains("first_column<<<"), "{narrow}");
+    assert!(
+        narrow.contains("if (whole != 0) {") && narrow.contains("const long long half_2 = ") && narrow.contains("} else {"),
+        "{narrow}"
+    );
 }

@@ -73,6 +73,7 @@ mod recordings;
 mod reductions;
 mod replay;
 mod reports;
+mod requires;
 mod rungs;
 mod sampling;
 mod sass;
