@@ -57,16 +57,22 @@ fn compared(k: &mut KernelBuilder, op: CompareOp, (a, b): (ValueId, ValueId), lo
         return;
     }
     let (Some(a), Some(b)) = (before_launch(k, a, loc), before_launch(k, b, loc)) else { return };
-    let next = |k: &mut KernelBuilder, v: ValueId| {
+    // Of a constant one less, which says more than a sum on the other side, and cannot wrap.
+    let less = |k: &mut KernelBuilder, a: ValueId, b: ValueId| {
         let one = k.index(1, loc);
-        k.index_op(BinaryOp::Add, v, one, loc)
+        match k.constant(b) {
+            Some(most) if most.to_i64() > i64::MIN => (a, k.index(most.to_i64() - 1, loc)),
+            _ => (k.index_op(BinaryOp::Add, a, one, loc), b),
+        }
     };
     let kind = match op {
         CompareOp::Eq => RequirementKind::Equal(a, b),
         CompareOp::Le => RequirementKind::AtMost(a, b),
         CompareOp::Ge => RequirementKind::AtMost(b, a),
-        CompareOp::Lt => RequirementKind::AtMost(next(k, a), b),
-        CompareOp::Gt => RequirementKind::AtMost(next(k, b), a),
+        CompareOp::Lt | CompareOp::Gt => {
+            let (a, b) = if op == CompareOp::Lt { less(k, a, b) } else { less(k, b, a) };
+            RequirementKind::AtMost(a, b)
+        }
         CompareOp::Ne => {
             let help = "say on which side it lies: `<` or `>`";
             k.error(Diagnostic::new(loc, "a demand that two numbers differ").help(help));

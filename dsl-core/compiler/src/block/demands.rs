@@ -39,7 +39,7 @@ impl Demands {
             match requirement.kind {
                 RequirementKind::AtMost(a, b) => match (host(a), host(b)) {
                     (Some(HostExpr::Const(least)), Some(e)) => all.add(e, Demand { range: (least, i64::MAX), ..ANY }),
-                    (Some(e), Some(HostExpr::Const(most))) => all.below(e, most),
+                    (Some(e), Some(HostExpr::Const(most))) => all.add(e, Demand { range: (i64::MIN, most), ..ANY }),
                     _ => {}
                 },
                 RequirementKind::Divisible(a, multiple) => {
@@ -51,17 +51,6 @@ impl Demands {
             }
         }
         all
-    }
-
-    /// `e <= most`; of `x + 1` it is said of x, too.
-    fn below(&mut self, e: HostExpr, most: i64) {
-        if let HostExpr::Binary(girih_ir::types::BinaryOp::Add, x, by) = &e
-            && let HostExpr::Const(by) = **by
-            && let Some(most) = most.checked_sub(by)
-        {
-            self.below((**x).clone(), most);
-        }
-        self.add(e, Demand { range: (i64::MIN, most), ..ANY });
     }
 
     fn add(&mut self, e: HostExpr, demand: Demand) {

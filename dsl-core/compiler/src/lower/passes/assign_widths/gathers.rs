@@ -44,9 +44,9 @@ impl Widths<'_> {
     /// The instructions of what reads elements of a shared array, or stores a value there.
     pub(super) fn of_array(&self, walk: &Walk, array: SharedId, indices: &[ValueId], value: Option<ValueId>) -> Cuts {
         let declared = self.page.shared_array(array);
-        // Copies of an element lie side by side.
-        let one_by_one = value.is_some_and(|v| self.divisors.is_scalar(v));
-        if one_by_one || declared.join.is_some() && self.page.launch.copies > 1 {
+        // Copies of an element lie between it and its neighbour.
+        let copied = declared.join.is_some() && self.page.launch.copies > 1;
+        if copied || value.is_some_and(|v| self.divisors.is_scalar(v)) {
             return Cuts::of_width(1);
         }
         let values: Vec<ValueId> = indices.iter().copied().chain(value).collect();
