@@ -101,11 +101,14 @@ pub struct Options {
     pub fuel: u64,
     /// Count traffic and instructions; otherwise all counters stay 0.
     pub count: bool,
+    /// Blocks that run at once; one to three by `seed` where nothing is said. Blocks that ask for one another's words find them at their first look
+    /// where one runs at a time.
+    pub resident: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { seed: 0, fuel: 200_000_000, count: true }
+        Options { seed: 0, fuel: 200_000_000, count: true, resident: None }
     }
 }
 

@@ -247,7 +247,8 @@ impl<'a> Machine<'a> {
         for i in (1..waiting.len().saturating_sub(1)).rev() {
             waiting.swap(i, random.below(i + 1));
         }
-        let window = 1 + random.below(3);
+        let drawn = 1 + random.below(3);
+        let window = options.resident.unwrap_or(drawn).max(1);
         let core = Core {
             program,
             options,

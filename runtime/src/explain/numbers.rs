@@ -60,8 +60,10 @@ pub struct Counts {
     pub atomic_operations: f64,
     /// Multiply-adds of matrix instructions.
     pub matrix: f64,
-    /// Blocks draw numbers from a tensor, and each was counted as if it came first.
+    /// Threads draw numbers from a tensor, and each block was counted as if it came first.
     pub each_first: bool,
+    /// Blocks ask for words that others leave, of a smaller launch here.
+    pub asks_words: bool,
 }
 
 impl Numbers {
@@ -135,6 +137,7 @@ impl Counts {
             atomic_operations: count.threads(Class::Atomic),
             matrix: count.matrix().iter().sum(),
             each_first: count.each_first,
+            asks_words: count.asks_words,
         }
     }
 

@@ -229,8 +229,12 @@ fn counts(out: &mut Lines, counts: &Counts) {
     let [read, written] = counts.unique.map(bytes);
     out.item(name, format!("distinct sectors: {read} read, {written} written"));
     if counts.each_first {
-        let text = "blocks draw numbers by an atomic: each is counted as if it came first, without what later ones look up of those before";
+        let text =
+            "threads draw numbers by an atomic: each block is counted as if it came first, without what later ones look up of those before";
         out.item("", text.into());
+    }
+    if counts.asks_words {
+        out.item("", "blocks ask for words that others leave: these are taken to be there, as in a smaller launch".into());
     }
     name = "shared memory";
     for (kind, traffic) in counts.shared() {

@@ -15,7 +15,11 @@ use std::sync::Arc;
 
 /// What a launch site finds in memory, as far as that is known, by parameter of its kernel.
 #[derive(Clone, Default)]
-pub struct Inputs(Vec<Option<Input>>);
+pub struct Inputs {
+    before: Vec<Option<Input>>,
+    /// What a launch left in a rehearsal, in tensors that it may change.
+    left: Vec<Option<Arc<[u8]>>>,
+}
 
 #[derive(Clone)]
 enum Input {
@@ -41,33 +45,52 @@ impl Inputs {
             let elements = subject.input(param, sizes, SEED).filter(|_| !changed(region.base))?;
             Some(Input::Given { elements, offset: region.offset })
         };
-        Inputs(launch.args.iter().map(input).collect())
+        Inputs::unrehearsed(launch.args.iter().map(input).collect())
+    }
+
+    fn unrehearsed(before: Vec<Option<Input>>) -> Inputs {
+        Inputs { before, left: Vec::new() }
     }
 
     /// Whether a tensor's elements are known.
     pub fn knows(&self, tensor: usize) -> bool {
-        self.0.get(tensor).is_some_and(Option::is_some)
+        self.before.get(tensor).is_some_and(Option::is_some)
+    }
+
+    /// Whether it is known what the launch leaves in a tensor.
+    pub fn knows_left(&self, tensor: usize) -> bool {
+        self.left.get(tensor).is_some_and(Option::is_some)
     }
 
     /// Bytes of a tensor.
     pub fn load(&self, tensor: usize, at: u64, size: usize) -> Option<u64> {
-        match self.0.get(tensor)?.as_ref()? {
+        match self.before.get(tensor)?.as_ref()? {
             Input::Given { elements, offset } => elements.word(u64::try_from(offset.checked_add_unsigned(at)?).ok()?, size),
-            Input::Rehearsed(bytes) => {
-                let byte = |i: usize| u64::from(bytes[((at + i as u64) % bytes.len() as u64) as usize]);
-                Some((0..size).rev().fold(0, |word, i| word << 8 | byte(i)))
-            }
+            Input::Rehearsed(bytes) => Some(word(bytes, at, size)),
         }
     }
 
-    /// With what a launch of the site found in a rehearsal, where nothing is known.
-    pub fn rehearsed(&self, before: &[Option<Vec<u8>>]) -> Inputs {
-        let found = |bytes: &Option<Vec<u8>>| {
-            let bytes = bytes.as_deref().filter(|b| !b.is_empty())?;
-            Some(Input::Rehearsed(mostly(bytes).unwrap_or(bytes).into()))
-        };
-        Inputs(self.0.iter().zip(before).map(|(known, before)| known.clone().or_else(|| found(before))).collect())
+    /// Bytes of a tensor behind the launch.
+    pub fn left(&self, tensor: usize, at: u64, size: usize) -> Option<u64> {
+        Some(word(self.left.get(tensor)?.as_ref()?, at, size))
     }
+
+    /// With what a launch of the site found in a rehearsal, where nothing is known; and with what it left there.
+    pub fn rehearsed(&self, before: &[Option<Vec<u8>>], left: &[Option<Vec<u8>>]) -> Inputs {
+        let some = |bytes: &Option<Vec<u8>>| -> Option<Arc<[u8]>> {
+            let bytes = bytes.as_deref().filter(|b| !b.is_empty())?;
+            Some(mostly(bytes).unwrap_or(bytes).into())
+        };
+        let found = |before| Some(Input::Rehearsed(some(before)?));
+        let before = self.before.iter().zip(before).map(|(known, before)| known.clone().or_else(|| found(before))).collect();
+        Inputs { before, left: left.iter().map(some).collect() }
+    }
+}
+
+/// A word of bytes that are repeated.
+fn word(bytes: &[u8], at: u64, size: usize) -> u64 {
+    let byte = |i: usize| u64::from(bytes[((at + i as u64) % bytes.len() as u64) as usize]);
+    (0..size).rev().fold(0, |word, i| word << 8 | byte(i))
 }
 
 /// The word that most of these are.
@@ -96,6 +119,10 @@ impl counting::Contents for ByParam<'_> {
     fn load(&self, param: usize, at: u64, size: usize) -> Option<u64> {
         self.inputs.load((*self.tensors.get(param)?)?, at, size)
     }
+
+    fn left(&self, param: usize, at: u64, size: usize) -> Option<u64> {
+        self.inputs.left((*self.tensors.get(param)?)?, at, size)
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +130,7 @@ mod tests {
     use super::*;
 
     fn found(words: &[u32]) -> Inputs {
-        Inputs(vec![None]).rehearsed(&[Some(words.iter().flat_map(|w| w.to_le_bytes()).collect())])
+        Inputs::unrehearsed(vec![None]).rehearsed(&[Some(words.iter().flat_map(|w| w.to_le_bytes()).collect())], &[])
     }
 
     #[test]
@@ -125,6 +152,7 @@ mod tests {
 
     #[test]
     fn nothing_is_known_of_what_was_not_launched() {
-        assert!(!Inputs(vec![None]).rehearsed(&[None]).knows(0));
+        let nothing = Inputs::unrehearsed(vec![None]).rehearsed(&[None], &[None]);
+        assert!(!nothing.knows(0) && !nothing.knows_left(0));
     }
 }

@@ -73,7 +73,8 @@ fn one(
     let slice = Slice::of(&program);
     // What blocks leave each other is taken for zeros: whether sums are finite, say.
     let own = |p: usize| matches!(simt.params[p].kind, ParamKind::Workspace { .. });
-    let unknown = slice.contents().iter().copied().find(|p| !own(*p) && !tensors[*p].is_some_and(|t| inputs.knows(t)));
+    let known = |p: usize| tensors[p].is_some_and(|t| inputs.knows(t) && (!slice.words().contains(&p) || inputs.knows_left(t)));
+    let unknown = slice.contents().iter().copied().find(|p| !own(*p) && !known(*p));
     if let Some(p) = unknown {
         return Err(NotCounted::Unknown(simt.params[p].name.clone()));
     }

@@ -40,6 +40,8 @@ pub struct SiteRun {
     pub site: usize,
     /// What its first launch found in each argument's memory, from the lowest to the highest element; nothing for scalars.
     pub before: Vec<Option<Vec<u8>>>,
+    /// What it left in those that it may change; nothing if it did not come to its end.
+    pub left: Vec<Option<Vec<u8>>>,
     /// Warp instructions of the first launch, under the schedule known for it; nothing if it did not come to its end.
     pub steps: Option<u64>,
 }
@@ -218,8 +220,8 @@ struct Notes<'a> {
     device: &'a Device,
     subject: &'a Subject,
     dry_run: DryRun,
-    /// The site whose launch was made last, if it was its first.
-    running: Option<usize>,
+    /// The site whose launch was made last, if it was its first, and where the tensors lie that it may change.
+    running: Option<(usize, Vec<Option<Place>>)>,
     /// Warp instructions that the rest of the call may take.
     left: u64,
 }
@@ -237,20 +239,33 @@ impl Notes<'_> {
         let Device::Sim(sim) = self.device else { return };
         let steps = sim.last_report().map_or(0, |r| r.steps);
         self.left = self.left.saturating_sub(steps);
-        if let Some(site) = self.running.take()
-            && let Some(found) = self.dry_run.sites.iter_mut().find(|s| s.site == site)
-        {
-            found.steps = well.then_some(steps);
+        let Some((site, changed)) = self.running.take().filter(|_| well) else { return };
+        let left = changed.iter().map(|place| place.as_ref().and_then(|p| p.bytes(self.device).ok())).collect();
+        if let Some(found) = self.dry_run.sites.iter_mut().find(|s| s.site == site) {
+            (found.steps, found.left) = (Some(steps), left);
         }
     }
+}
 
-    /// The bytes that a tensor's elements span.
-    fn bytes(&self, region: &LaunchArg, arg: &Argument) -> Result<Option<Vec<u8>>, Error> {
-        let (LaunchArg::Tensor(region), Argument::Tensor { tensor, .. }) = (region, arg) else { return Ok(None) };
+/// Where a tensor's elements lie.
+struct Place {
+    address: u64,
+    bytes: usize,
+    mutable: bool,
+}
+
+impl Place {
+    fn of(region: &LaunchArg, arg: &Argument) -> Option<Place> {
+        let (LaunchArg::Tensor(region), Argument::Tensor { tensor, mutable, .. }) = (region, arg) else { return None };
         let (start, end) = region.span();
-        let mut bytes = vec![0; (end - start) as usize];
-        self.device.read_at(tensor.address.wrapping_add_signed(start - region.offset), &mut bytes)?;
-        Ok(Some(bytes))
+        let address = tensor.address.wrapping_add_signed(start - region.offset);
+        Some(Place { address, bytes: (end - start) as usize, mutable: *mutable })
+    }
+
+    fn bytes(&self, device: &Device) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; self.bytes];
+        device.read_at(self.address, &mut bytes)?;
+        Ok(bytes)
     }
 }
 
@@ -261,9 +276,10 @@ impl Witness for Notes<'_> {
             return Err(Error::Unfinished { kernel: self.subject.name.clone(), steps: 0 });
         }
         if self.dry_run.site(site).is_none() {
-            let before = regions.iter().zip(args).map(|(r, a)| self.bytes(r, a)).collect::<Result<_, Error>>()?;
-            self.dry_run.sites.push(SiteRun { site, before, steps: None });
-            self.running = Some(site);
+            let places: Vec<Option<Place>> = regions.iter().zip(args).map(|(r, a)| Place::of(r, a)).collect();
+            let before = places.iter().map(|p| p.as_ref().map(|p| p.bytes(self.device)).transpose()).collect::<Result<_, Error>>()?;
+            self.dry_run.sites.push(SiteRun { site, before, left: Vec::new(), steps: None });
+            self.running = Some((site, places.into_iter().map(|p| p.filter(|p| p.mutable)).collect()));
         }
         Ok(())
     }

@@ -257,7 +257,7 @@ impl<'a> Prediction<'a> {
     /// rehearsal stand for them.
     fn counted_as_rehearsed(&self, simt: &simt::Kernel, inputs: &Inputs, param: String, fuel: u64) -> Result<Vec<Counted>, NotCounted> {
         let Ok(small) = self.small() else { return Err(NotCounted::Unknown(param)) };
-        let mut found = counted(simt, &self.launch.args, &inputs.rehearsed(&small.before), self.target, fuel)?;
+        let mut found = counted(simt, &self.launch.args, &inputs.rehearsed(&small.before, &small.left), self.target, fuel)?;
         found.iter_mut().for_each(|counted| counted.basis = Basis::Estimated);
         Ok(found)
     }

@@ -50,6 +50,8 @@ pub(super) struct Machine<'a> {
     pub(super) grid: u32,
     args: &'a [CountArg],
     contents: &'a dyn Contents,
+    /// Parameters with words that blocks leave each other.
+    words: Vec<usize>,
     /// Operations that may still be looked at.
     pub(super) fuel: u64,
     /// Which turns of loops are run; those that are written out are run whole, if they are short, unless even few turns take too much.
@@ -68,6 +70,8 @@ pub(super) struct Machine<'a> {
     shared: Vec<u8>,
     /// What the block has stored where contents matter, by parameter and byte.
     stored: HashMap<(usize, u64), u8>,
+    /// Tickets that the block has drawn, by parameter and address.
+    drawn: HashMap<(usize, u64), u64>,
     block: u32,
     count: Count,
     /// When the copies of each phase of a barrier of phases arrive, by its place.
@@ -107,6 +111,7 @@ impl<'a> Machine<'a> {
             grid,
             args,
             contents,
+            words: slice.words.clone(),
             fuel,
             sample: Sample::SHORT,
             info,
@@ -118,6 +123,7 @@ impl<'a> Machine<'a> {
             others: Touched::default(),
             shared,
             stored: HashMap::new(),
+            drawn: HashMap::new(),
             block: 0,
             count: Count::zero(program.kernel.params.len()),
             phases: HashMap::new(),
@@ -146,6 +152,7 @@ impl<'a> Machine<'a> {
         self.others.add(&self.touched);
         self.touched.clear();
         self.stored.clear();
+        self.drawn.clear();
         self.shared.fill(0);
         self.divisions.clear();
         self.phases.clear();

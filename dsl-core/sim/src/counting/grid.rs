@@ -240,7 +240,7 @@ fn size(count: &Count) -> f64 {
 }
 
 /// What blocks touch together is less than what each touches, added up: no more than there is, and where all blocks touch the same what one
-/// of them does. Blocks of which each was run as the first one touch the same here, and not on a GPU.
+/// of them does. Blocks of which each was run as the first one, or asked for words of a smaller launch, touch the same here, and not on a GPU.
 fn bound_unique(blocks: &Blocks, (grid, whole): (u32, bool), sum: &mut Count) {
     let run = blocks.known.len() as f64;
     for param in 0..blocks.touched.len() {
@@ -248,7 +248,7 @@ fn bound_unique(blocks: &Blocks, (grid, whole): (u32, bool), sum: &mut Count) {
         for side in 0..2 {
             let place = tally::UNIQUE + 2 * param + side;
             let added = sum.numbers[place];
-            let apart = if whole || sum.each_first { 1.0 } else { blocks.apart(param, side) };
+            let apart = if whole || sum.each_first || sum.asks_words { 1.0 } else { blocks.apart(param, side) };
             let all_the_same = run > 1.0 && apart * run <= 1.05;
             let one = added / f64::from(grid);
             let met = if whole && !sum.each_first { added * blocks.apart(param, side) } else { added };

@@ -5,8 +5,8 @@
 //! turns, the first and last ones among them, each of which stands for its neighbours (`loops`). No data is there: where addresses or
 //! control depend on what a kernel reads from global memory, a caller can give it ([`Contents`]).
 //!
-//! Blocks are run one after the other, so what they tell each other is assumed: a ticket is the number of the block that takes it, a word
-//! that is waited for has arrived. Beside what [`super::Counters`] has, the longest chain of dependent operations of a block is measured, in
+//! Blocks are run one after the other, so what they tell each other is assumed: a ticket is the number of the block that takes it, and a word
+//! that is waited for has arrived, as it is when the launch ends ([`Contents::left`]). Beside what [`super::Counters`] has, the longest chain of dependent operations of a block is measured, in
 //! clocks: operations of a turn begin when their operands are there, turns one after the other, and all warps meet at barriers.
 
 mod block;
@@ -54,10 +54,15 @@ pub enum CountArg {
     Scalar(Literal),
 }
 
-/// What lies in global memory before a launch.
+/// What lies in global memory before a launch, and behind it.
 pub trait Contents: Sync {
     /// `size` bytes of a parameter's memory, `at` bytes behind its pointer, little-endian; nothing where that is not known.
     fn load(&self, param: usize, at: u64, size: usize) -> Option<u64>;
+
+    /// The same of what the launch leaves there, for words that its blocks leave each other.
+    fn left(&self, _param: usize, _at: u64, _size: usize) -> Option<u64> {
+        None
+    }
 }
 
 /// Nothing is known.

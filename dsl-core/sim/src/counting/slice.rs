@@ -4,6 +4,7 @@ use super::super::op::{ElementsOp, Op, PlaceOp, Slot};
 use crate::Program;
 use crate::group::LeftOp;
 use girih_ir::simt::{ParamKind, Space};
+use girih_ir::types::AtomicOp;
 
 /// Which operations are carried out; the others are only counted.
 pub struct Slice {
@@ -11,6 +12,8 @@ pub struct Slice {
     pub(super) carried_out: Vec<bool>,
     pub(super) uses: Vec<Uses>,
     contents: Vec<usize>,
+    /// Parameters with words that blocks leave each other.
+    pub(super) words: Vec<usize>,
     /// What is in shared memory matters.
     pub(super) shared: bool,
 }
@@ -212,6 +215,11 @@ impl Slice {
         &self.contents
     }
 
+    /// Those of [`Slice::contents`] whose words blocks leave each other: threads set them by atomics, and ask for them by atomics.
+    pub fn words(&self) -> &[usize] {
+        &self.words
+    }
+
     /// Of a kernel.
     pub fn of(program: &Program) -> Slice {
         let uses: Vec<Uses> = program.code.iter().map(uses).collect();
@@ -223,8 +231,20 @@ impl Slice {
                 *carried_out = marks.look(op, uses);
             }
         }
-        let contents = (0..params).filter(|p| marks.contents[*p]).collect();
+        let contents: Vec<usize> = (0..params).filter(|p| marks.contents[*p]).collect();
         let shared = marks.shared;
-        Slice { carried_out, uses, contents, shared }
+        let words = words(program, &contents);
+        Slice { carried_out, uses, contents, words, shared }
     }
+}
+
+/// Parameters whose elements are exchanged by atomics that want no result, and looked at by atomics.
+fn words(program: &Program, contents: &[usize]) -> Vec<usize> {
+    let by_atomic = |param: usize, wanted: AtomicOp| {
+        program.code.iter().any(|op| {
+            let Op::Atomic(step) = op else { return false };
+            step.access.place.space == Space::Global(param) && step.op == wanted && (wanted == AtomicOp::Load || step.result.is_none())
+        })
+    };
+    contents.iter().copied().filter(|p| by_atomic(*p, AtomicOp::Exchange) && by_atomic(*p, AtomicOp::Load)).collect()
 }

@@ -42,8 +42,10 @@ pub struct Count {
     pub blocks: usize,
     /// Something was not known that decides addresses or control: contents of memory, or who comes last.
     pub guessed: bool,
-    /// Blocks take a number by an atomic on a tensor, and what they do depends on it: each was run as if it came first.
+    /// Threads take numbers by an atomic on a tensor, and what they do depends on it: each block was run as if it came first.
     pub each_first: bool,
+    /// Blocks ask for words that others leave: these are of a smaller launch, and so may be where they send their elements.
+    pub asks_words: bool,
 }
 
 /// Traffic of one kind.
@@ -70,7 +72,15 @@ pub struct CountedShared {
 
 impl Count {
     pub(super) fn zero(params: usize) -> Count {
-        Count { numbers: vec![0.0; UNIQUE + 2 * params], longest: 0.0, behind: 0.0, blocks: 0, guessed: false, each_first: false }
+        Count {
+            numbers: vec![0.0; UNIQUE + 2 * params],
+            longest: 0.0,
+            behind: 0.0,
+            blocks: 0,
+            guessed: false,
+            each_first: false,
+            asks_words: false,
+        }
     }
 
     /// Adds so many times another one's numbers.
@@ -81,6 +91,7 @@ impl Count {
         self.longest = self.longest.max(other.longest);
         self.guessed |= other.guessed;
         self.each_first |= other.each_first;
+        self.asks_words |= other.asks_words;
     }
 
     fn traffic(&self, at: usize) -> CountedTraffic {

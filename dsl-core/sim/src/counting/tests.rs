@@ -3,7 +3,7 @@
 use super::{Contents, Count, CountArg, Slice, Uncounted};
 use crate::tests::build::*;
 use crate::{Class, Program};
-use girih_ir::simt::{Barrier, Expr, Kernel, Place, Special, Stmt};
+use girih_ir::simt::{Barrier, Expr, Kernel, Place, ShuffleKind, Special, Stmt};
 use girih_ir::types::{AtomicOp, BinaryOp, DType, Literal, MemoryOrder, Scope};
 
 fn count(program: &Program, grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
@@ -421,9 +421,19 @@ fn each_kind_of_barrier_is_counted() {
     assert_eq!((c.block_barriers(), c.named_barriers(), c.phase_waits()), (6.0, 60.0, 120.0));
 }
 
-/// Blocks that take their tiles by numbers of a tensor are run as if each came first: that they touch the same says nothing.
+/// Blocks take their tiles by numbers that they draw from a tensor: one by one each block has its own, and where many threads of a warp draw, each
+/// block is run as if it came first, and that they touch the same says nothing.
 #[test]
 fn blocks_that_draw_their_numbers_touch_tiles_of_their_own() {
+    for (drawing, each_first) in [(1, false), (2, true)] {
+        let c = drawn_by(drawing);
+        assert_eq!(c.each_first, each_first);
+        assert_eq!([0, 1].map(|p| c.unique(p)), [[12_800.0, 0.0], [0.0, 12_800.0]]);
+    }
+}
+
+/// Of 100 blocks of a warp, each copies 32 elements: those whose number its first threads, so many, have drawn.
+fn drawn_by(threads: i32) -> Count {
     let bytes = 100 * 128;
     let mut k = Build::new(32);
     let (x, y, tickets) = (k.pointer("x", DType::F32, false), k.pointer("y", DType::F32, true), k.pointer("tickets", DType::I32, true));
@@ -435,16 +445,56 @@ fn blocks_that_draw_their_numbers_touch_tiles_of_their_own() {
         place: of(DType::I32, global(tickets, int(0))),
         value: int(1),
         expected: None,
-        predicate: Some(equal(thread.clone(), int(0))),
+        predicate: Some(less(thread.clone(), int(threads))),
         scope: Scope::Device,
         order: MemoryOrder::Relaxed,
     });
-    let at = k.bind("at", add(mul(Expr::Var(mine), int(32)), thread));
+    let first = k.declare("first", DType::I32, None);
+    k.push(Stmt::Shuffle { var: first, value: Expr::Var(mine), kind: ShuffleKind::Index, operand: int(0), width: 32 });
+    let at = k.bind("at", add(mul(Expr::Var(first), int(32)), thread));
     k.push(store(global(y, at.clone()), load(global(x, at))));
     let args = [bytes, bytes, 4].map(|bytes| CountArg::Pointer { offset: 0, bytes });
-    let c = count(&Program::decode(&k.done()), 100, &args, &(), 100_000).expect("a small launch");
-    assert!(c.each_first);
-    assert_eq!((c.unique(x), c.unique(y), c.unique(tickets)), ([12_800.0, 0.0], [0.0, 12_800.0], [32.0, 32.0]));
+    count(&Program::decode(&k.done()), 100, &args, &(), 100_000).expect("a small launch")
+}
+
+/// A block leaves a word, and asks for that of the block before it until it is there: it is, as the launch leaves it.
+#[test]
+fn a_word_that_is_waited_for_has_arrived() {
+    let mut k = Build::new(32);
+    let states = k.pointer("states", DType::I32, true);
+    let block = k.special(Special::Block);
+    let word = k.declare("word", DType::I32, None);
+    k.push(Stmt::Assign { var: word, index: None, value: int(0) });
+    let atomic = |result, op, index: Expr| Stmt::Atomic {
+        result,
+        op,
+        place: of(DType::I32, global(states, index)),
+        value: int(1),
+        expected: None,
+        predicate: None,
+        scope: Scope::Device,
+        order: MemoryOrder::Relaxed,
+    };
+    k.push(atomic(None, AtomicOp::Exchange, block.clone()));
+    let before = Expr::Binary(BinaryOp::Sub, Box::new(block), Box::new(int(1)));
+    let body = vec![atomic(Some(word), AtomicOp::Load, before)];
+    k.push(Stmt::While { header: vec![], condition: less(Expr::Var(word), int(1)), body });
+    let program = Program::decode(&k.done());
+    assert_eq!(Slice::of(&program).words(), [states]);
+    struct Left;
+    impl Contents for Left {
+        fn load(&self, _: usize, _: u64, _: usize) -> Option<u64> {
+            Some(0)
+        }
+        fn left(&self, _: usize, _: u64, _: usize) -> Option<u64> {
+            Some(1)
+        }
+    }
+    let args = [CountArg::Pointer { offset: 0, bytes: 4000 }];
+    let c = count(&program, 1000, &args, &Left, 100_000).expect("a small launch");
+    // One word is left, one is asked for.
+    assert_eq!((c.global_atomic().requests, c.asks_words, c.guessed), (2000.0, true, false));
+    assert_eq!(count(&program, 1000, &args, &(), 100_000), Err(Uncounted::TooMuch));
 }
 
 /// Loops in loops in loops, of which even few turns are more than there is fuel for.

@@ -217,7 +217,7 @@ pub fn launch_seeded(kernel: &Kernel, grid: u32, given: &[Given], seed: u64) -> 
         buffers.push(Some(buffer));
     }
     let program = Program::decode(kernel);
-    let options = Options { seed, fuel: 1_000_000, count: true };
+    let options = Options { seed, fuel: 1_000_000, count: true, resident: None };
     let report = simulate(&program, grid, &args, &mut memory, &options)?;
     Ok(Launched { report, memory, buffers })
 }

@@ -77,6 +77,7 @@ fn made(bytes: f64) -> Made {
         atomic_operations: 0.0,
         matrix: 0.0,
         each_first: false,
+        asks_words: false,
     };
     let launch = Launch { grid: 10_000, block: 256, stages: 1 };
     Made { work, launch, resources: Resources { registers: 32, shared: 0, spills: 0 }, is_guess: false, counts }

@@ -23,6 +23,8 @@ pub(super) struct Small {
     launch: Launch,
     /// What it finds in memory, by argument; zeros where that is not known.
     pub(super) before: Vec<Option<Vec<u8>>>,
+    /// What it leaves in those that it may change.
+    pub(super) left: Vec<Option<Vec<u8>>>,
     /// How much more work the whole launch is.
     scale: f64,
     /// Warp instructions after which a candidate is given up.
@@ -47,7 +49,8 @@ impl Prediction<'_> {
         let scale = scale(subject, self.kernel, (self.launch, self.sizes), (&launch, &dry_run.sizes));
         let site_run = dry_run.site(site);
         let before = site_run.map_or(vec![None; launch.args.len()], |r| r.before.clone());
-        Ok(Small { launch, before, scale, fuel: self.dry_runs.fuel(site_run.and_then(|r| r.steps)) })
+        let left = site_run.map_or(Vec::new(), |r| r.left.clone());
+        Ok(Small { launch, before, left, scale, fuel: self.dry_runs.fuel(site_run.and_then(|r| r.steps)) })
     }
 
     /// What stands in where a launch cannot be counted at its true size.

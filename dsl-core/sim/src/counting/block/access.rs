@@ -257,25 +257,29 @@ impl Machine<'_> {
         let takes = self.touch(warp, place.space, &addresses, lanes, size as u32, Traffic::Atomic);
         let global = matches!(place.space, Space::Global(_));
         if let Some(result) = step.result {
-            warp.ready[result as usize] = at + if global { latency::CACHE } else { takes };
+            let takes = if self.asks_a_word(step) {
+                latency::WORD
+            } else if global {
+                latency::CACHE
+            } else {
+                takes
+            };
+            warp.ready[result as usize] = at + takes;
         }
         if !carried_out {
             return;
         }
-        let ticket = match place.space {
-            Space::Global(p) if matches!(self.program.kernel.params[p].kind, ParamKind::Workspace { .. }) => Some(self.ticket(p, size)),
-            _ => None,
-        };
-        // Nobody has added before.
-        self.count.each_first |= global && ticket.is_none() && step.op == AtomicOp::Add && step.result.is_some();
         let (values, mut old) = (*warp.reg(step.value), [0; 32]);
+        let ticket = self.ticket(step, lanes, &addresses, &values);
+        // Nobody has added before.
+        self.count.each_first |= global && lanes != 0 && ticket.is_none() && step.op == AtomicOp::Add && step.result.is_some();
         let expected = step.expected.map(|e| *warp.reg(e));
         for lane in active_lanes(lanes) {
             if let Some(ticket) = ticket {
-                old[lane] = ticket;
+                old[lane] = normalise(ticket, place.dtype);
                 continue;
             }
-            old[lane] = normalise(self.value(place.space, addresses[lane], size), place.dtype);
+            old[lane] = normalise(self.told(step, addresses[lane], size), place.dtype);
             let new = match (step.op, expected) {
                 (AtomicOp::CompareSwap, Some(e)) if e[lane] == old[lane] => values[lane],
                 (AtomicOp::CompareSwap | AtomicOp::Load, _) => old[lane],
@@ -288,9 +292,45 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether an atomic asks for a word that another block leaves.
+    fn asks_a_word(&self, step: &AtomicStep) -> bool {
+        let Space::Global(p) = step.access.place.space else { return false };
+        step.op == AtomicOp::Load && self.words.contains(&p)
+    }
+
+    /// What an atomic finds: a word that another block leaves has arrived.
+    fn told(&mut self, step: &AtomicStep, at: u64, size: usize) -> u64 {
+        let place = &step.access.place;
+        if let Space::Global(p) = place.space
+            && self.asks_a_word(step)
+            && let Some(word) = self.contents.left(p, at - self.start(place.space), size)
+        {
+            self.count.asks_words = true;
+            return word;
+        }
+        self.value(place.space, at, size)
+    }
+
+    /// The number that a block draws, if an atomic draws one: a counter of the compiler's own, or one that a lane counts up by one.
+    fn ticket(&mut self, step: &AtomicStep, lanes: u32, addresses: &Lanes, values: &Lanes) -> Option<u64> {
+        let (place, lane) = (&step.access.place, lanes.trailing_zeros() as usize % 32);
+        let (Space::Global(p), size) = (place.space, place.dtype.size()) else { return None };
+        if matches!(self.program.kernel.params[p].kind, ParamKind::Workspace { .. }) {
+            return Some(self.own_ticket(p, size));
+        }
+        let by_one = step.op == AtomicOp::Add && step.result.is_some() && lanes.count_ones() == 1 && values[lane] == 1;
+        by_one.then(|| {
+            // Blocks take turns.
+            let turn = self.drawn.entry((p, addresses[lane])).or_default();
+            let number = u64::from(self.block) + *turn * u64::from(self.grid);
+            *turn += 1;
+            self.value(place.space, addresses[lane], size) + number
+        })
+    }
+
     /// The ticket of this block: its number among the blocks that count themselves at one place. With several counters the blocks of each are
     /// neighbours; where these are not equally many, who comes last is not known, and nobody does.
-    fn ticket(&mut self, param: usize, size: usize) -> u64 {
+    fn own_ticket(&mut self, param: usize, size: usize) -> u64 {
         let counters = (self.bytes(param) as u64 / size as u64).max(1);
         let (block, grid) = (u64::from(self.block), u64::from(self.grid));
         match counters {
