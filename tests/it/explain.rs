@@ -212,8 +212,9 @@ fn kernels_that_data_decide_are_counted_with_what_a_rehearsal_left() {
     // A pass reads and writes all keys, a million of four bytes.
     let pass = page.sites.iter().find(|site| site.site == "radix_pass").expect("the first pass");
     let counts = pass.launches[0].counts.as_ref().expect("counted");
-    assert!(counts.each_first && counts.unique.iter().all(|bytes| (4e6..5e6).contains(bytes)), "{:?}", counts.unique);
-    assert!(text.contains("blocks draw numbers by an atomic: each is counted as if it came first"), "{text}");
+    assert!(counts.asks_words && !counts.each_first, "its tickets are the blocks' numbers");
+    assert!(counts.unique.iter().all(|bytes| (4e6..5e6).contains(bytes)), "{:?}", counts.unique);
+    assert!(text.contains("blocks ask for words that others leave: these are taken to be there"), "{text}");
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn predictions_stand_beside_recorded_times() {
         of(|v| v.first_eight)
     );
     if asked.is_none() {
-        assert!(of(|v| v.correlation) >= 0.79, "{verdicts:?}");
+        assert!(of(|v| v.correlation) >= 0.78, "{verdicts:?}");
         assert!(of(|v| v.first_eight) <= 1.05, "{verdicts:?}");
         assert!(of(|v| v.error) <= 1.25, "{verdicts:?}");
         assert!(near >= 0.9, "{near}: {verdicts:?}");

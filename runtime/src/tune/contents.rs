@@ -10,6 +10,7 @@ use girih_core::program::Base;
 use girih_core::program::walk::LaunchArg;
 use girih_core::sim::counting;
 use girih_core::tile::ParamKind;
+use girih_core::types::{DType, Literal};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub struct Inputs {
     before: Vec<Option<Input>>,
     /// What a launch left in a rehearsal, in tensors that it may change.
     left: Vec<Option<Arc<[u8]>>>,
+    /// What is not known is made up.
+    made_up: bool,
 }
 
 #[derive(Clone)]
@@ -49,17 +52,17 @@ impl Inputs {
     }
 
     fn unrehearsed(before: Vec<Option<Input>>) -> Inputs {
-        Inputs { before, left: Vec::new() }
+        Inputs { before, ..Inputs::default() }
     }
 
     /// Whether a tensor's elements are known.
     pub fn knows(&self, tensor: usize) -> bool {
-        self.before.get(tensor).is_some_and(Option::is_some)
+        self.made_up || self.before.get(tensor).is_some_and(Option::is_some)
     }
 
     /// Whether it is known what the launch leaves in a tensor.
     pub fn knows_left(&self, tensor: usize) -> bool {
-        self.left.get(tensor).is_some_and(Option::is_some)
+        self.made_up || self.left.get(tensor).is_some_and(Option::is_some)
     }
 
     /// Bytes of a tensor.
@@ -75,6 +78,11 @@ impl Inputs {
         Some(word(self.left.get(tensor)?.as_ref()?, at, size))
     }
 
+    /// With ones in place of floats of which nothing is known, a row's scale or a total, and zeros in place of other elements.
+    pub fn made_up(&self) -> Inputs {
+        Inputs { made_up: true, ..self.clone() }
+    }
+
     /// With what a launch of the site found in a rehearsal, where nothing is known; and with what it left there.
     pub fn rehearsed(&self, before: &[Option<Vec<u8>>], left: &[Option<Vec<u8>>]) -> Inputs {
         let some = |bytes: &Option<Vec<u8>>| -> Option<Arc<[u8]>> {
@@ -83,7 +91,7 @@ impl Inputs {
         };
         let found = |before| Some(Input::Rehearsed(some(before)?));
         let before = self.before.iter().zip(before).map(|(known, before)| known.clone().or_else(|| found(before))).collect();
-        Inputs { before, left: left.iter().map(some).collect() }
+        Inputs { before, left: left.iter().map(some).collect(), made_up: self.made_up }
     }
 }
 
@@ -113,11 +121,16 @@ pub(super) struct ByParam<'a> {
     pub inputs: &'a Inputs,
     /// The tensor of each parameter that is a pointer.
     pub tensors: Vec<Option<usize>>,
+    /// The element type of each parameter.
+    pub dtypes: Vec<DType>,
 }
 
 impl counting::Contents for ByParam<'_> {
     fn load(&self, param: usize, at: u64, size: usize) -> Option<u64> {
-        self.inputs.load((*self.tensors.get(param)?)?, at, size)
+        let tensor = (*self.tensors.get(param)?)?;
+        let known = self.inputs.load(tensor, at, size);
+        let one = || Literal::from_f64(self.dtypes[param], f64::from(self.dtypes[param].is_float())).bits;
+        known.or_else(|| self.inputs.made_up.then(one))
     }
 
     fn left(&self, param: usize, at: u64, size: usize) -> Option<u64> {

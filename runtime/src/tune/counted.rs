@@ -11,7 +11,7 @@ use girih_core::sim::{Class, Program};
 use girih_core::simt::{self, ParamKind};
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
-use girih_core::types::Literal;
+use girih_core::types::{DType, Literal};
 
 /// Operations that are looked at for a prediction, at most: a second where a block alone does much.
 pub const FUEL: u64 = 16_000_000;
@@ -79,7 +79,7 @@ fn one(
         return Err(NotCounted::Unknown(simt.params[p].name.clone()));
     }
     let given: Vec<CountArg> = simt.params.iter().map(|p| argument(&p.kind, args, host, multiprocessors)).collect();
-    let contents = ByParam { inputs, tensors };
+    let contents = ByParam { inputs, tensors, dtypes: simt.params.iter().map(|p| element(&p.kind)).collect() };
     let count = count((&program, &slice), grid, &given, &contents, fuel).map_err(|Uncounted::TooMuch| NotCounted::TooMuch)?;
     let launch = model::Launch { grid: u64::from(grid), block: simt.launch.block, stages: 1 };
     let basis = if count.guessed { Basis::Estimated } else { Basis::Counted };
@@ -92,6 +92,17 @@ fn tensor(kind: &ParamKind) -> Option<usize> {
         ParamKind::Pointer { tensor, .. } | ParamKind::Constant { tensor, .. } => Some(*tensor),
         ParamKind::TensorMap { map } => Some(map.tensor),
         _ => None,
+    }
+}
+
+fn element(kind: &ParamKind) -> DType {
+    match kind {
+        ParamKind::Pointer { dtype, .. }
+        | ParamKind::Constant { dtype, .. }
+        | ParamKind::Scalar { dtype, .. }
+        | ParamKind::Host { dtype, .. }
+        | ParamKind::Workspace { dtype, .. } => *dtype,
+        ParamKind::TensorMap { map } => map.dtype,
     }
 }
 

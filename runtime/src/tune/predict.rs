@@ -6,6 +6,7 @@
 //! do. The caller is told which it was ([`Basis`]).
 
 mod explained;
+mod registers;
 mod trial;
 mod uncounted;
 
@@ -22,10 +23,10 @@ use crate::subject::challenge::Sizes;
 use girih_core::model;
 use girih_core::schedule::Schedule;
 use girih_core::simt;
-use girih_core::simt::visit::{inner_blocks, set_by};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use girih_core::tile::host::HostArg;
+use registers::guessed;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -56,10 +57,6 @@ pub struct Prediction<'a> {
     rehearses: bool,
 }
 
-/// Registers of a thread that has no arrays.
-const LEAST_REGISTERS: u32 = 32;
-/// Registers for addresses and counters.
-const ADDRESSES: u32 = 24;
 /// Operations that a core counts in a second, about.
 const COUNTED_PER_SECOND: f64 = 2.5e6;
 /// Part of what should overlap with the slowest unit's work and doesn't: it orders candidates that the model takes for equals.
@@ -175,7 +172,7 @@ impl<'a> Prediction<'a> {
         match self.predict_counted(&simt, None, fuel) {
             Ok((p, _)) => Some(rough(&p)),
             Err(Some(NotCounted::TooMuch)) if fuel < FUEL => None,
-            Err(_) => Some(rough(&self.predict_uncounted(&simt, schedule, None).0)),
+            Err(_) => Some(rough(&self.predict_uncounted(&simt, schedule, None, fuel).0)),
         }
     }
 
@@ -190,7 +187,7 @@ impl<'a> Prediction<'a> {
         if let Ok(predicted) = self.predict_counted(&simt, registers, self.fuel()) {
             return Ok(predicted);
         }
-        Ok(self.predict_uncounted(&simt, schedule, registers))
+        Ok(self.predict_uncounted(&simt, schedule, registers, self.fuel()))
     }
 
     /// What the count of one schedule may take: where a search ends, an eighth of the time that is left.
@@ -207,18 +204,7 @@ impl<'a> Prediction<'a> {
         registers: Option<model::Resources>,
         fuel: u64,
     ) -> Result<(model::Prediction, Basis), Option<NotCounted>> {
-        let mut whole: Option<(model::Prediction, Basis)> = None;
-        for (found, one) in self.counted_launches(simt, registers, fuel)? {
-            whole = Some(match whole {
-                None => (one, found.basis),
-                Some((mut first, basis)) => {
-                    first.seconds += one.seconds;
-                    first.beside += one.beside;
-                    (first, basis.max(found.basis))
-                }
-            });
-        }
-        whole.ok_or(None)
+        summed(self.counted_launches(simt, registers, fuel)?).ok_or(None)
     }
 
     /// The launches of a kernel with what each does at its true size, and the model's word on it. Without a reason where nothing is launched.
@@ -230,11 +216,24 @@ impl<'a> Prediction<'a> {
     ) -> Result<Vec<(Counted, model::Prediction)>, Option<NotCounted>> {
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let found = self.counted(simt, fuel)?;
+        if found.is_empty() { Err(None) } else { Ok(self.modelled(found, &resources)) }
+    }
+
+    /// The model's word on each launch.
+    fn modelled(&self, found: Vec<Counted>, resources: &model::Resources) -> Vec<(Counted, model::Prediction)> {
         let of = |found: Counted| {
-            let one = model::predict(&found.work, &found.launch, &resources, self.target);
+            let one = model::predict(&found.work, &found.launch, resources, self.target);
             (found, one)
         };
-        if found.is_empty() { Err(None) } else { Ok(found.into_iter().map(of).collect()) }
+        found.into_iter().map(of).collect()
+    }
+
+    /// What the launch finds in memory, as far as that is known without a rehearsal.
+    fn inputs(&self) -> &Inputs {
+        self.inputs.get_or_init(|| {
+            let all = launches_at(self.subject, self.sizes).unwrap_or_default();
+            Inputs::of(self.subject, self.sizes, self.launch, &all)
+        })
     }
 
     /// What the launches of the site's kernel do at their true size, by as many operations as `fuel` for each; by what a reduced call left in
@@ -243,10 +242,7 @@ impl<'a> Prediction<'a> {
     /// # Errors
     /// As [`NotCounted`] says.
     pub fn counted(&self, simt: &simt::Kernel, fuel: u64) -> Result<Vec<Counted>, NotCounted> {
-        let inputs = self.inputs.get_or_init(|| {
-            let all = launches_at(self.subject, self.sizes).unwrap_or_default();
-            Inputs::of(self.subject, self.sizes, self.launch, &all)
-        });
+        let inputs = self.inputs();
         match counted(simt, &self.launch.args, inputs, self.target, fuel) {
             Err(NotCounted::Unknown(param)) => self.counted_as_rehearsed(simt, inputs, param, fuel),
             found => found,
@@ -273,31 +269,14 @@ fn rough(p: &model::Prediction) -> f64 {
     (p.seconds + UNHIDDEN * p.beside) * 1e6
 }
 
-/// A guess at what the compiled kernel occupies: a thread's arrays, and what addresses and counters take, as far as the launch bounds leave it
-/// registers; the rest is spilled, stored and loaded.
-fn guessed(simt: &simt::Kernel) -> model::Resources {
-    let mut changes = vec![false; simt.vars.len()];
-    mark_changing(&simt.body, &mut changes);
-    let arrays = simt.vars.iter().zip(changes).filter(|(_, changes)| *changes);
-    let arrays: u32 = arrays.filter_map(|(v, _)| v.len.map(|n| n * v.dtype.size() as u32)).sum();
-    let wanted = (ADDRESSES + arrays / 4).max(LEAST_REGISTERS);
-    let most = most_registers(simt);
-    model::Resources { registers: wanted.min(most), shared: simt.shared_bytes(), spills: 8 * wanted.saturating_sub(most) }
-}
-
-/// Marks the variables that statements set, declarations aside: what an array is filled with once needs no registers of its own.
-fn mark_changing(body: &[simt::Stmt], changes: &mut [bool]) {
-    for stmt in body {
-        if let Some(var) = set_by(stmt).filter(|_| !matches!(stmt, simt::Stmt::Declare { .. })) {
-            changes[var.0 as usize] = true;
-        }
-        inner_blocks(stmt).into_iter().for_each(|block| mark_changing(block, changes));
-    }
-}
-
-/// Registers that the launch bounds leave a thread.
-fn most_registers(simt: &simt::Kernel) -> u32 {
-    model::most_registers(simt.launch.block, simt.launch.min_blocks)
+/// The model's word on launches one after the other; nothing where there is none.
+fn summed(launches: Vec<(Counted, model::Prediction)>) -> Option<(model::Prediction, Basis)> {
+    let all = launches.into_iter().map(|(found, one)| (one, found.basis));
+    all.reduce(|(mut first, basis), (one, next)| {
+        first.seconds += one.seconds;
+        first.beside += one.beside;
+        (first, basis.max(next))
+    })
 }
 
 fn arguments(launch: &Launch) -> Vec<HostArg> {

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// What the search of the choice that promises least is worth, beside that of the one that promises most.
 const LEAST: f64 = 0.1;
-/// A rung is begun with instead of what the author lists first where it is predicted to take at most this part of the time.
+/// A rung is begun with instead of what the author lists first where it is predicted to take at most this part of the time, or that takes too long
+/// to predict.
 const CLEARLY: f64 = 0.8;
 /// The highest rungs of each ladder that are looked at.
 const HIGHEST: usize = 4;
@@ -50,7 +51,7 @@ struct Asked {
 pub(super) fn promises(ways: &[Subject], sizes: &Sizes, target: &Target, limit: Duration) -> Vec<Promise> {
     let end = Instant::now() + limit;
     let ways: Vec<Way> = ways.iter().map(|subject| Way::of(subject, sizes)).collect();
-    let mut asked: Vec<Asked> = ways.iter().enumerate().flat_map(|(number, way)| way.asked(number, target)).collect();
+    let mut asked: Vec<Asked> = ways.iter().enumerate().flat_map(|(number, way)| way.asked(number, target, end)).collect();
     asked.sort_by_key(|a| a.rank);
     let next = AtomicUsize::new(0);
     let one = |_| {
@@ -75,11 +76,12 @@ impl<'a> Way<'a> {
         Way { subject, kernels, launches }
     }
 
-    /// The schedules of each launch that are predicted.
-    fn asked(&self, way: usize, target: &Target) -> Vec<Asked> {
+    /// The schedules of each launch that are predicted; without rungs where the time is over.
+    fn asked(&self, way: usize, target: &Target, end: Instant) -> Vec<Asked> {
         let of_launch = |(launch, l): (usize, &Launch)| {
             let kernel = &self.kernels[l.site];
-            let ladder = Ladder::new(&Space::new(kernel, &l.facts, target)).ok().flatten();
+            let there_is_time = Instant::now() < end;
+            let ladder = there_is_time.then(|| Ladder::new(&Space::new(kernel, &l.facts, target)).ok().flatten()).flatten();
             let rungs = ladder.map_or(Vec::new(), |ladder| ladder.rungs).into_iter().rev().take(HIGHEST).map(|rung| rung.schedule);
             let all = std::iter::once(Schedule::default_of(kernel)).chain(rungs).enumerate();
             all.map(move |(rank, schedule)| Asked { way, launch, rank, schedule }).collect::<Vec<_>>()
@@ -101,18 +103,23 @@ impl<'a> Way<'a> {
         let (mut us, mut first) = (Some(0.0), vec![None; self.kernels.len()]);
         for (number, launch) in self.launches.iter().enumerate() {
             let times = of_launch(number);
-            let best = times.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-            us = us.zip(best).map(|(us, (_, best))| us + best);
-            let author = Schedule::default_of(&self.kernels[launch.site]);
-            let of_author = times.iter().find(|(schedule, _)| **schedule == author).map(|(_, us)| *us);
-            if let (Some((schedule, best)), Some(of_author)) = (best, of_author)
-                && *best <= CLEARLY * of_author
-            {
-                first[launch.site] = Some((*schedule).clone());
-            }
+            us = us.zip(least(&times)).map(|(us, (_, best))| us + best);
+            first[launch.site] = rung_to_begin_with(&times, &Schedule::default_of(&self.kernels[launch.site])).cloned();
         }
         Promise { us: us.filter(|us| *us > 0.0), first }
     }
+}
+
+/// The schedule that is predicted to take the least time.
+fn least<'s>(times: &[(&'s Schedule, f64)]) -> Option<(&'s Schedule, f64)> {
+    times.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied()
+}
+
+/// A rung that promises clearly more than what the author lists first.
+fn rung_to_begin_with<'s>(times: &[(&'s Schedule, f64)], author: &Schedule) -> Option<&'s Schedule> {
+    let of_author = times.iter().find(|(schedule, _)| *schedule == author).map(|(_, us)| *us);
+    let (schedule, best) = least(times)?;
+    of_author.is_none_or(|of_author| best <= CLEARLY * of_author).then_some(schedule)
 }
 
 /// What the searches of choices are worth that promise so many microseconds each: 1 for the one that promises most, and as the square of their
@@ -125,6 +132,17 @@ pub(super) fn worth(promises: &[Promise]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rung_is_begun_with_where_it_promises_clearly_more() {
+        let of = |number| Schedule { choices: vec![girih_core::schedule::Choice::Int(number)] };
+        let (author, near, far) = (of(1), of(2), of(3));
+        assert_eq!(rung_to_begin_with(&[(&author, 10.0), (&near, 9.0)], &author), None);
+        assert_eq!(rung_to_begin_with(&[(&author, 10.0), (&near, 9.0), (&far, 7.0)], &author), Some(&far));
+        // The author's takes too long to predict.
+        assert_eq!(rung_to_begin_with(&[(&near, 9.0), (&far, 7.0)], &author), Some(&far));
+        assert_eq!(rung_to_begin_with(&[], &author), None);
+    }
 
     #[test]
     fn who_promises_more_has_more_time() {

@@ -181,6 +181,43 @@ pub fn children(e: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
     }
 }
 
+/// Calls `f` for each variable that statements read, those inside of them included, once for each time. What a statement sets counts as read
+/// where it must stay: results of atomics, accumulators.
+pub fn each_read(block: &mut [Stmt], f: &mut dyn FnMut(VarId)) {
+    fn expr(e: &mut Expr, f: &mut dyn FnMut(VarId)) {
+        if let Expr::Var(v) | Expr::Element(v, _) = e {
+            f(*v);
+        }
+        children(e, &mut |c| expr(c, f));
+    }
+    for stmt in block {
+        each_expr(stmt, &mut |e| expr(e, f));
+        match stmt {
+            Stmt::StoreVector { var, .. } => f(*var),
+            // Their results count as read, too: the statements stay, and with them the declarations.
+            Stmt::LoadRelaxed { var, .. } => f(*var),
+            Stmt::Atomic { result, .. } => result.iter().for_each(|var| f(*var)),
+            Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|fragment| f(fragment.var)),
+            Stmt::Wgmma { d, a, .. } => {
+                f(d.var);
+                a.fragment().into_iter().for_each(|fragment| f(fragment.var));
+            }
+            Stmt::WgmmaWait { sums, .. } => sums.iter().for_each(|var| f(*var)),
+            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
+            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
+            Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
+            Stmt::LoadFromBlock { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
+            Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
+            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
+            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
+            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => {}
+        }
+        for inner in blocks(stmt) {
+            each_read(inner, f);
+        }
+    }
+}
+
 /// Calls `f` on each place that an expression reads.
 pub fn each_load(e: &mut Expr, f: &mut dyn FnMut(&mut Place)) {
     children(e, &mut |c| each_load(c, f));

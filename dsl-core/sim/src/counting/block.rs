@@ -1,6 +1,7 @@
 //! One block: its warps from barrier to barrier, one after the other.
 
 mod access;
+mod atomics;
 mod run;
 mod warp;
 
@@ -44,6 +45,15 @@ impl Info {
     }
 }
 
+/// What a block shares with others: sums to which each adds its part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shares {
+    /// Sums that blocks share, at most.
+    pub counters: u64,
+    /// To how many of them the block adds.
+    pub drawn: u64,
+}
+
 /// Runs blocks of one launch.
 pub(super) struct Machine<'a> {
     pub(super) program: &'a Program,
@@ -70,6 +80,10 @@ pub(super) struct Machine<'a> {
     shared: Vec<u8>,
     /// What the block has stored where contents matter, by parameter and byte.
     stored: HashMap<(usize, u64), u8>,
+    /// The block comes last wherever it shares a sum.
+    pub(super) comes_last: bool,
+    /// Where it does.
+    pub(super) shares: Option<Shares>,
     /// Tickets that the block has drawn, by parameter and address.
     drawn: HashMap<(usize, u64), u64>,
     block: u32,
@@ -123,6 +137,8 @@ impl<'a> Machine<'a> {
             others: Touched::default(),
             shared,
             stored: HashMap::new(),
+            comes_last: false,
+            shares: None,
             drawn: HashMap::new(),
             block: 0,
             count: Count::zero(program.kernel.params.len()),
@@ -153,6 +169,7 @@ impl<'a> Machine<'a> {
         self.touched.clear();
         self.stored.clear();
         self.drawn.clear();
+        self.shares = None;
         self.shared.fill(0);
         self.divisions.clear();
         self.phases.clear();

@@ -5,10 +5,11 @@
 //! are run, and between two that differ more of them, as far as that matters. A block's numbers are those of the one in the middle of all
 //! axes and what its places along each of them add (where they lean to a side of two axes, as chunks of keys of which each query sees some, blocks at
 //! pairs of places are run instead); where rows begin off a sector's start by turns, as every other one of 400 bytes does, that is
-//! off by as much as these differ. The grid's last block is run for itself: it may have to finish what all have left.
+//! off by as much as these differ. The grid's last block is run for itself: it may have to finish what all have left. Where blocks share sums, one
+//! of them is run as the one that comes last, too.
 
 use super::Uncounted;
-use super::block::Machine;
+use super::block::{Machine, Shares};
 use super::tally::{self, Count};
 use std::collections::{BTreeMap, HashMap};
 
@@ -43,6 +44,8 @@ struct Axis {
 struct Blocks<'m, 'a> {
     machine: &'m mut Machine<'a>,
     known: HashMap<u32, Count>,
+    /// One of them that shares sums with others.
+    sharing: Option<(u32, Shares)>,
     /// Sectors that they touched, by parameter and page, and how many all of them together touched by parameter and side.
     pages: HashMap<(usize, u64), [u64; 2]>,
     touched: Vec<[f64; 2]>,
@@ -52,6 +55,7 @@ impl Blocks<'_, '_> {
     fn run(&mut self, block: u32) -> Result<&Count, Uncounted> {
         if !self.known.contains_key(&block) {
             let count = self.machine.run(block)?;
+            self.sharing = self.sharing.or(self.machine.shares.map(|shares| (block, shares)));
             for (param, page, bits) in self.machine.touched.pages() {
                 let all = self.pages.entry((param, page)).or_default();
                 for side in 0..2 {
@@ -64,6 +68,17 @@ impl Blocks<'_, '_> {
         Ok(&self.known[&block])
     }
 
+    /// Notes what a block touched that no other did.
+    fn note_beyond(&mut self) {
+        for (param, page, bits) in self.machine.touched.pages() {
+            let all = self.pages.entry((param, page)).or_default();
+            for side in 0..2 {
+                self.touched[param][side] += f64::from((bits[side] & !all[side]).count_ones());
+                all[side] |= bits[side];
+            }
+        }
+    }
+
     /// Of the sectors of a parameter that the blocks touched, how many were touched by one of them alone: 1 where no two met, and one over
     /// their number where all touched the same.
     fn apart(&self, param: usize, side: usize) -> f64 {
@@ -74,7 +89,7 @@ impl Blocks<'_, '_> {
 
 pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted> {
     let params = machine.program.kernel.params.len();
-    let mut blocks = Blocks { machine, known: HashMap::new(), pages: HashMap::new(), touched: vec![[0.0; 2]; params] };
+    let mut blocks = Blocks { machine, known: HashMap::new(), sharing: None, pages: HashMap::new(), touched: vec![[0.0; 2]; params] };
     let mut sum = Count::zero(params);
     let before = blocks.machine.fuel;
     let mut last = blocks.run(grid - 1)?.clone();
@@ -104,9 +119,24 @@ pub(super) fn count(machine: &mut Machine, grid: u32) -> Result<Count, Uncounted
     sum.add(&last, 1.0);
     sum.longest = longest;
     sum.behind = if grid > 1 { (last.chain() - others).max(0.0) } else { 0.0 };
+    finish_sums(&mut blocks, grid, &mut sum)?;
     sum.blocks = blocks.known.len();
     bound_unique(&blocks, (grid, whole), &mut sum);
     Ok(sum)
+}
+
+/// Of the blocks that share a sum, the last one adds up what all have left: what it does beyond the others, for each sum.
+fn finish_sums(blocks: &mut Blocks, grid: u32, sum: &mut Count) -> Result<(), Uncounted> {
+    let Some((block, shares)) = blocks.sharing else { return Ok(()) };
+    blocks.machine.comes_last = true;
+    let last = blocks.machine.run(block);
+    blocks.machine.comes_last = false;
+    blocks.note_beyond();
+    let (last, other) = (last?, &blocks.known[&block]);
+    let times = shares.counters.min(grid.into()) as f64 / shares.drawn as f64;
+    sum.add(&last, times);
+    sum.add(other, -times);
+    Ok(())
 }
 
 /// Where blocks are run along an axis, and the share of its places for which each stands.

@@ -40,7 +40,7 @@ pub struct Count {
     pub behind: f64,
     /// Blocks that were run.
     pub blocks: usize,
-    /// Something was not known that decides addresses or control: contents of memory, or who comes last.
+    /// Something was not known that decides addresses or control.
     pub guessed: bool,
     /// Threads take numbers by an atomic on a tensor, and what they do depends on it: each block was run as if it came first.
     pub each_first: bool,

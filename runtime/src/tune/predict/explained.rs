@@ -2,7 +2,8 @@
 
 use super::super::counted::{Counted, FUEL};
 use super::super::floor::Basis;
-use super::{Prediction, arguments, guessed};
+use super::registers::guessed;
+use super::{Prediction, arguments};
 use crate::compile::{Compiled, Output, compile};
 use girih_core::cuda::function_name;
 use girih_core::model;
@@ -69,7 +70,7 @@ impl Prediction<'_> {
             }
             Err(None) => Ok(explained(Vec::new(), Basis::Counted, None)),
             Err(Some(why)) => {
-                let (model, basis) = self.predict_uncounted(&simt, schedule, known);
+                let (model, basis) = self.predict_uncounted(&simt, schedule, known, FUEL);
                 let grid = simt.launch.grid.eval(&arguments(self.launch), self.target.multiprocessors as i64).max(0) as u64;
                 let launch = model::Launch { grid, block: simt.launch.block, stages: 1 };
                 let only = Predicted { function: function_name(&simt), launch, counted: None, model };

@@ -1,11 +1,12 @@
 //! What stands in where a launch cannot be counted at its true size: a call at a reduced size, scaled, or bytes and operations alone.
 
 use super::super::SEED;
-use super::super::counted::{constant_copies, repeats};
+use super::super::counted::{constant_copies, counted, repeats};
 use super::super::floor::Basis;
 use super::super::launches::{Launch, launches_reading};
 use super::super::reduced::one_tile_each;
-use super::{Prediction, arguments, guessed};
+use super::registers::guessed;
+use super::{Prediction, arguments, summed};
 use crate::device::Device;
 use crate::device::sim::LaunchReport;
 use crate::launch::{Argument, host_args, prepare};
@@ -59,11 +60,24 @@ impl Prediction<'_> {
         simt: &simt::Kernel,
         schedule: &Schedule,
         registers: Option<model::Resources>,
+        fuel: u64,
     ) -> (model::Prediction, Basis) {
-        match self.predict_reduced(simt, schedule, registers) {
-            Ok(predicted) => (predicted, Basis::Estimated),
-            Err(_) => (self.predict_static(simt, registers), Basis::Static),
+        if let Ok(predicted) = self.predict_reduced(simt, schedule, registers) {
+            return (predicted, Basis::Estimated);
         }
+        let plain = self.predict_static(simt, registers);
+        match self.predict_made_up(simt, registers, fuel) {
+            Some((made_up, _)) if made_up.seconds > plain.seconds => (made_up, Basis::Estimated),
+            _ => (plain, Basis::Static),
+        }
+    }
+
+    /// From what the launch does at its true size by data that are made up: a loop that they control may have no turn then, but a product behind a
+    /// flag is a product.
+    fn predict_made_up(&self, simt: &simt::Kernel, registers: Option<model::Resources>, fuel: u64) -> Option<(model::Prediction, Basis)> {
+        let resources = registers.unwrap_or_else(|| guessed(simt));
+        let found = counted(simt, &self.launch.args, &self.inputs().made_up(), self.target, fuel).ok()?;
+        summed(self.modelled(found, &resources))
     }
 
     /// From bytes and operations alone: what a schedule does cannot be counted.

@@ -1,6 +1,6 @@
 //! Last step: loops of one turn and unused variables vanish, blocks that exist for scoping only are spliced in where they are alone.
 
-use girih_ir::simt::visit::{blocks, children, each_expr};
+use girih_ir::simt::visit::{blocks, children, each_expr, each_read};
 use girih_ir::simt::{Expr, Kernel, Stmt, VarId};
 use girih_ir::types::{DType, Literal};
 
@@ -84,39 +84,7 @@ fn fold(e: &mut Expr) {
 
 /// Adds `by` for each read of a variable.
 fn count_block(block: &mut [Stmt], by: i32, counts: &mut [i32]) {
-    fn expr(e: &mut Expr, by: i32, counts: &mut [i32]) {
-        if let Expr::Var(v) | Expr::Element(v, _) = e {
-            counts[v.0 as usize] += by;
-        }
-        children(e, &mut |c| expr(c, by, counts));
-    }
-    for stmt in block {
-        each_expr(stmt, &mut |e| expr(e, by, counts));
-        let mut read = |var: VarId| counts[var.0 as usize] += by;
-        match stmt {
-            Stmt::StoreVector { var, .. } => read(*var),
-            // Their results count as read, too: the statements stay, and with them the declarations.
-            Stmt::LoadRelaxed { var, .. } => read(*var),
-            Stmt::Atomic { result, .. } => result.iter().for_each(|var| read(*var)),
-            Stmt::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(|f| read(f.var)),
-            Stmt::Wgmma { d, a, .. } => {
-                read(d.var);
-                a.fragment().into_iter().for_each(|f| read(f.var));
-            }
-            Stmt::WgmmaWait { sums, .. } => sums.iter().for_each(|var| read(*var)),
-            Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
-            Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::Comment(_) => {}
-            Stmt::LoadVector { .. } | Stmt::LoadMatrix { .. } => {}
-            Stmt::LoadFromBlock { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
-            Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
-            Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
-            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
-            Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => {}
-        }
-        for inner in blocks(stmt) {
-            count_block(inner, by, counts);
-        }
-    }
+    each_read(block, &mut |var| counts[var.0 as usize] += by);
 }
 
 /// Removes declarations of variables that are never read, and what only sets them: from the end, so that what they alone have read goes in the

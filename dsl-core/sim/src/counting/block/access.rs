@@ -3,12 +3,12 @@
 use super::super::{CountArg, latency, tally, traffic};
 use super::Machine;
 use super::warp::Warp;
-use crate::access::{Traffic, apply, normalise};
-use crate::op::{AccessOp, AtomicStep, BulkStep, CopyStep, MatrixStep, Op, PlaceOp, Slot, TensorStep};
+use crate::access::{Traffic, normalise};
+use crate::op::{AccessOp, BulkStep, CopyStep, MatrixStep, Op, PlaceOp, Slot, TensorStep};
 use crate::warp::{Lanes, active_lanes, signed};
 use girih_ir::fragments::LoadMatrix;
 use girih_ir::simt::{ParamKind, Space};
-use girih_ir::types::{AtomicOp, DType};
+use girih_ir::types::DType;
 
 /// Bytes of a word that one block leaves for another.
 const WORD: u32 = 8;
@@ -85,13 +85,13 @@ impl Machine<'_> {
     }
 
     /// Lanes and addresses of an access, and when it begins: when its place, its predicate and these slots are there.
-    fn accessed(&mut self, warp: &mut Warp, access: &AccessOp, reads: impl IntoIterator<Item = Slot>) -> (u32, Lanes, f64) {
+    pub(super) fn accessed(&mut self, warp: &mut Warp, access: &AccessOp, reads: impl IntoIterator<Item = Slot>) -> (u32, Lanes, f64) {
         let at = warp.issue(reads.into_iter().chain([access.place.index]).chain(access.predicate));
         let lanes = warp.lanes(access.predicate);
         (lanes, self.addresses(warp, &access.place, lanes), at)
     }
 
-    fn start(&self, space: Space) -> u64 {
+    pub(super) fn start(&self, space: Space) -> u64 {
         match space {
             Space::Shared(s) => self.program.shared[s.0 as usize].0,
             Space::Global(p) | Space::Constant(p) => match self.args[p] {
@@ -129,7 +129,7 @@ impl Machine<'_> {
     }
 
     /// Counts an access; the clocks until its data are there.
-    fn touch(&mut self, warp: &Warp, space: Space, addresses: &Lanes, lanes: u32, bytes: u32, kind: Traffic) -> f64 {
+    pub(super) fn touch(&mut self, warp: &Warp, space: Space, addresses: &Lanes, lanes: u32, bytes: u32, kind: Traffic) -> f64 {
         if lanes == 0 {
             return latency::SHARED;
         }
@@ -208,7 +208,7 @@ impl Machine<'_> {
         values
     }
 
-    fn value(&mut self, space: Space, at: u64, size: usize) -> u64 {
+    pub(super) fn value(&mut self, space: Space, at: u64, size: usize) -> u64 {
         match space {
             Space::Shared(_) => {
                 let byte = |i: usize| u64::from(self.shared.get(at as usize + i).copied().unwrap_or(0)) << (8 * i);
@@ -237,7 +237,7 @@ impl Machine<'_> {
         }
     }
 
-    fn set_value(&mut self, space: Space, at: u64, size: usize, value: u64) {
+    pub(super) fn set_value(&mut self, space: Space, at: u64, size: usize, value: u64) {
         for (i, byte) in value.to_le_bytes().into_iter().take(size).enumerate() {
             match space {
                 Space::Shared(_) => {
@@ -246,99 +246,6 @@ impl Machine<'_> {
                     }
                 }
                 Space::Global(p) | Space::Constant(p) => drop(self.stored.insert((p, at + i as u64), byte)),
-            }
-        }
-    }
-
-    fn atomic(&mut self, warp: &mut Warp, step: &AtomicStep, carried_out: bool) {
-        let place = &step.access.place;
-        let (lanes, addresses, at) = self.accessed(warp, &step.access, std::iter::once(step.value).chain(step.expected));
-        let size = place.dtype.size();
-        let takes = self.touch(warp, place.space, &addresses, lanes, size as u32, Traffic::Atomic);
-        let global = matches!(place.space, Space::Global(_));
-        if let Some(result) = step.result {
-            let takes = if self.asks_a_word(step) {
-                latency::WORD
-            } else if global {
-                latency::CACHE
-            } else {
-                takes
-            };
-            warp.ready[result as usize] = at + takes;
-        }
-        if !carried_out {
-            return;
-        }
-        let (values, mut old) = (*warp.reg(step.value), [0; 32]);
-        let ticket = self.ticket(step, lanes, &addresses, &values);
-        // Nobody has added before.
-        self.count.each_first |= global && lanes != 0 && ticket.is_none() && step.op == AtomicOp::Add && step.result.is_some();
-        let expected = step.expected.map(|e| *warp.reg(e));
-        for lane in active_lanes(lanes) {
-            if let Some(ticket) = ticket {
-                old[lane] = normalise(ticket, place.dtype);
-                continue;
-            }
-            old[lane] = normalise(self.told(step, addresses[lane], size), place.dtype);
-            let new = match (step.op, expected) {
-                (AtomicOp::CompareSwap, Some(e)) if e[lane] == old[lane] => values[lane],
-                (AtomicOp::CompareSwap | AtomicOp::Load, _) => old[lane],
-                (op, _) => apply(op, place.dtype, old[lane], values[lane]),
-            };
-            self.set_value(place.space, addresses[lane], size, new);
-        }
-        if let Some(result) = step.result {
-            warp.set(result, &old, lanes);
-        }
-    }
-
-    /// Whether an atomic asks for a word that another block leaves.
-    fn asks_a_word(&self, step: &AtomicStep) -> bool {
-        let Space::Global(p) = step.access.place.space else { return false };
-        step.op == AtomicOp::Load && self.words.contains(&p)
-    }
-
-    /// What an atomic finds: a word that another block leaves has arrived.
-    fn told(&mut self, step: &AtomicStep, at: u64, size: usize) -> u64 {
-        let place = &step.access.place;
-        if let Space::Global(p) = place.space
-            && self.asks_a_word(step)
-            && let Some(word) = self.contents.left(p, at - self.start(place.space), size)
-        {
-            self.count.asks_words = true;
-            return word;
-        }
-        self.value(place.space, at, size)
-    }
-
-    /// The number that a block draws, if an atomic draws one: a counter of the compiler's own, or one that a lane counts up by one.
-    fn ticket(&mut self, step: &AtomicStep, lanes: u32, addresses: &Lanes, values: &Lanes) -> Option<u64> {
-        let (place, lane) = (&step.access.place, lanes.trailing_zeros() as usize % 32);
-        let (Space::Global(p), size) = (place.space, place.dtype.size()) else { return None };
-        if matches!(self.program.kernel.params[p].kind, ParamKind::Workspace { .. }) {
-            return Some(self.own_ticket(p, size));
-        }
-        let by_one = step.op == AtomicOp::Add && step.result.is_some() && lanes.count_ones() == 1 && values[lane] == 1;
-        by_one.then(|| {
-            // Blocks take turns.
-            let turn = self.drawn.entry((p, addresses[lane])).or_default();
-            let number = u64::from(self.block) + *turn * u64::from(self.grid);
-            *turn += 1;
-            self.value(place.space, addresses[lane], size) + number
-        })
-    }
-
-    /// The ticket of this block: its number among the blocks that count themselves at one place. With several counters the blocks of each are
-    /// neighbours; where these are not equally many, who comes last is not known, and nobody does.
-    fn own_ticket(&mut self, param: usize, size: usize) -> u64 {
-        let counters = (self.bytes(param) as u64 / size as u64).max(1);
-        let (block, grid) = (u64::from(self.block), u64::from(self.grid));
-        match counters {
-            1 => block,
-            _ if grid.is_multiple_of(counters) => block % (grid / counters),
-            _ => {
-                self.count.guessed = true;
-                0
             }
         }
     }

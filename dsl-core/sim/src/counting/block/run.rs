@@ -1,6 +1,7 @@
 //! Operations one by one: counted, put in time, and carried out where their values are needed.
 
 use super::super::{latency, tally};
+use super::atomics::LAST;
 use super::warp::Warp;
 use super::{Machine, NONE, Uncounted};
 use crate::decode::GROUP;
@@ -203,6 +204,7 @@ impl Machine<'_> {
                 warp.set(*dst, &[found; 32], warp.active);
             }
             Op::Check { .. } | Op::Forget { .. } | Op::StepCheck { .. } => {}
+            Op::Compare { dst, a, .. } if self.comes_last && warp.reg(*a)[0] == LAST + 1 => warp.set(*dst, &[1; 32], warp.active),
             other => pure(&mut warp.regs, other),
         }
     }
