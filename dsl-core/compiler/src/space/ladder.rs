@@ -35,6 +35,8 @@ pub enum Step {
     Overlap,
     /// Matrix instructions of warp groups.
     Wgmma,
+    /// Copies by tensor maps.
+    Tensor,
     /// Several blocks for the sum of each tile.
     Split,
     /// As many blocks as fit, with equal shares of all sums.
@@ -43,7 +45,7 @@ pub enum Step {
 
 impl Step {
     /// All, from the bottom.
-    pub const ALL: [Step; 14] = [
+    pub const ALL: [Step; 15] = [
         Step::Naive,
         Step::Shared,
         Step::Register,
@@ -56,6 +58,7 @@ impl Step {
         Step::Mma,
         Step::Overlap,
         Step::Wgmma,
+        Step::Tensor,
         Step::Split,
         Step::Stream,
     ];
@@ -75,6 +78,7 @@ impl Step {
             Step::Mma => "mma",
             Step::Overlap => "overlap",
             Step::Wgmma => "wgmma",
+            Step::Tensor => "tensor",
             Step::Split => "split",
             Step::Stream => "stream",
         }
@@ -95,6 +99,7 @@ impl Step {
             Step::Mma => "And matrix instructions",
             Step::Overlap => "And a turn's first fragments read under the products of the turn before",
             Step::Wgmma => "And matrix instructions of warp groups, which read their operands in shared memory and run beside the copies",
+            Step::Tensor => "And copies by tensor maps, which one thread asks for and a barrier waits for",
             Step::Split => "And several blocks for the sum of each tile",
             Step::Stream => "And as many blocks as fit, with equal shares of all sums",
         }
@@ -109,6 +114,7 @@ impl Step {
             Step::Vector => &["vector"],
             Step::Double => &["stages"],
             Step::Pipeline => &["stages", "copy"],
+            Step::Tensor => &["copy"],
             Step::Overlap => &["unit", "copy"],
             Step::Raster => &["raster"],
             Step::Blocks => &["min_blocks"],
@@ -210,7 +216,7 @@ fn climb(space: &Space, before: &Schedule, step: Step) -> Result<Schedule, Strin
     }
     let mut wishes = Vec::new();
     for (knob, now) in kernel.knobs.iter().zip(&before.choices) {
-        let mut wished = wishes_of(step, knob.kind, &knob.choices).unwrap_or_else(|| vec![now.clone()]);
+        let mut wished = wishes_of(step, knob.kind, &knob.choices).unwrap_or_else(|| vec![kept(step, knob.kind, now)]);
         if wished.is_empty() && knob.of.is_some() {
             // Other loops and tensors may take the step.
             wished.push(now.clone());
@@ -229,6 +235,12 @@ fn climb(space: &Space, before: &Schedule, step: Step) -> Result<Schedule, Strin
         }
     }
     Err(refused.unwrap_or_else(|| "it would change nothing".into()))
+}
+
+/// The choice of a knob of which a step does not speak: as it was, but that tensor maps bring no sum that blocks share.
+fn kept(step: Step, kind: KnobKind, now: &Choice) -> Choice {
+    let shares = matches!(step, Step::Split | Step::Stream) && kind == KnobKind::Copy;
+    if shares && *now == Choice::Word("Tensor".into()) { Choice::Word("Async".into()) } else { now.clone() }
 }
 
 /// One line of an error.
@@ -274,6 +286,8 @@ fn wishes_of(step: Step, kind: KnobKind, listed: &[Choice]) -> Option<Vec<Choice
         (Step::Wgmma, KnobKind::Copy) => Some(["Async", "Tensor"].into_iter().filter_map(word).flatten().collect()),
         (Step::Wgmma, KnobKind::Operands) => word("Shared"),
         (Step::Wgmma, KnobKind::Tile | KnobKind::Warps | KnobKind::MinBlocks) => Some(listed.to_vec()),
+        (Step::Tensor, KnobKind::Copy) => word("Tensor"),
+        (Step::Tensor, KnobKind::Tile) => Some(listed.to_vec()),
         (Step::Split, KnobKind::Split) => ints(numbers(&|i| i > 1)),
         (Step::Stream, KnobKind::Split) => ints(numbers(&|i| i == 0)),
         _ => None,
