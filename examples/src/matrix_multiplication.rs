@@ -61,8 +61,13 @@ girih::challenge! {
 
 girih::ladder! {
     Ladder::new("matrix_multiplication", "Matrix multiplication in fp32", "matrix_multiplication")
+        .rung_of(
+            crate::ladders::matrix_multiplication::solve::Program::def,
+            "Rows and columns exchanged: neighbouring threads have neighbouring rows, which lie far apart",
+            "BM=32,BN=32,BK=16,O=Direct",
+        )
         .rung(
-            "A thread for each result, operands from global memory",
+            "A thread for each result, neighbours side by side, operands from global memory",
             "multiply-adds=yes; matrix_multiplication: BM=32,BN=32,BK=16,TM=1,TN=1,V=1,O=Direct,S=1,P=Registers,X=1,Z=1,Y=1,Q=1,L=3",
         )
         .rung(

@@ -43,4 +43,10 @@ girih::ladder! {
         .rung("Four elements a thread", "T=1024,C=4")
         .rung("In one access of 16 bytes", "T=1024,C=4,V=4")
         .rung("Eight elements a thread: more bytes on their way", "T=1024,C=8,V=4")
+        .rung_of(
+            crate::ladders::vector_add::solve::Program::def,
+            "The last, shorter tile in a launch of its own: no other thread asks where the vector ends",
+            "T=1024,C=8,V=4",
+        )
+        .slower("A comparison a thread costs nothing beside the traffic of its eight elements; a second launch costs what the first one's end does not hide.")
 }

@@ -33,10 +33,12 @@ fn every_technique_has_a_ladder() {
         "color_inversion",
         "convolution_1d",
         "convolution_2d",
+        "count",
         "gemm",
         "histogram",
         "matrix_multiplication",
         "reduction",
+        "reverse_array",
         "scan",
         "softmax",
         "transpose",
@@ -66,7 +68,7 @@ fn rungs_are_legal_and_none_is_worse_without_a_word() {
             assert!(step.paragraph.contains("us instead of") && step.paragraph.contains("What bounded that"), "{}", step.paragraph);
         }
         let (first, best) = (steps[0].us(), steps.iter().map(|s| s.us()).fold(f64::INFINITY, f64::min));
-        if best * 1.1 > first {
+        if best * 1.05 > first {
             wrong.push(format!("{}: the best rung takes {best:.2} us, the lowest {first:.2} us", ladder.name));
         }
     }

@@ -11,7 +11,7 @@ fn simulated() -> Stream {
 #[test]
 fn every_way_is_right() {
     let names: Vec<&str> = techniques().iter().map(|t| t.name).collect();
-    assert_eq!(names, ["carve_out", "cuda_graph", "l2_persistence", "managed_memory", "mapped_memory", "overlapped_copies"]);
+    assert_eq!(names, ["carve_out", "cuda_graph", "events", "l2_persistence", "managed_memory", "mapped_memory", "overlapped_copies"]);
     for technique in techniques() {
         // Odd lengths, too: the last chunk, tile and vector are shorter.
         for elements in [1, 1021, 4096] {
@@ -47,7 +47,7 @@ fn timelines_are_told_as_text() {
 #[test]
 fn names_that_are_not_there_are_told() {
     let error = technique("overlapped").unwrap_err();
-    assert!(error.starts_with("there is no technique `overlapped`; there are: carve_out, cuda_graph, l2_persistence"), "{error}");
+    assert!(error.starts_with("there is no technique `overlapped`; there are: carve_out, cuda_graph, events"), "{error}");
 }
 
 #[test]

@@ -96,10 +96,6 @@ girih::ladder! {
             "planes=no; chunks of keys=yes; matrix units=no; attention_parts: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=2,C=Async,Q=2; \
              join_attention: BM=8,BD=128,TM=1,TD=4,V=4",
         )
-        .slower(
-            "The model counts what the copies take, and not that they run beside the products: an H200 takes 20.6 us here, and 23.9 for the rung \
-             before.",
-        )
         .rung(
             "Matrix units: scores and sums by warp groups, of operands that are cut into two planes of 16-bit floats",
             "planes=yes; split_heads: B=1,R=8,C=128,RR=1,CC=4,V=4; split_heads_2: B=1,R=8,C=128,RR=1,CC=4,V=4; \

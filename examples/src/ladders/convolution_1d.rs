@@ -29,5 +29,4 @@ girih::ladder! {
         .rung("Four neighbours a thread: what one read of shared memory brings is used four times", "T=2048,C=4")
         .rung("16 neighbours, read and written by four", "T=4096,C=16,V=4")
         .rung("The next taps and their inputs are copied asynchronously while these are multiplied", "T=4096,C=16,V=4,P=Async,S=2")
-        .slower("There is little left to hide: instructions bound it, and those of copies and waits come on top.")
 }

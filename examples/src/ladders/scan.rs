@@ -78,8 +78,4 @@ girih::ladder! {
             "A warp looks at 32 blocks at once, and adds up what they have of their own (decoupled look-back)",
             "two launches=no; scan_in_order: T=4096,C=16,V=4,Q=1",
         )
-        .slower(
-            "The model takes what other blocks leave to be there already, and does not see that each block of the rung before waits for all before \
-             it: an H200 takes 7.4 us here, and 90.4 there.",
-        )
 }
