@@ -164,6 +164,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_made_up_is_ones_for_floats_and_zeros_for_others() {
+        use girih_core::sim::counting::Contents;
+        let loaded = |inputs: &Inputs| {
+            let by_param = ByParam { inputs, tensors: vec![Some(0), Some(1)], dtypes: vec![DType::F32, DType::I32] };
+            [0, 1].map(|param| by_param.load(param, 8, 4))
+        };
+        let unknown = Inputs::unrehearsed(vec![None, None]);
+        assert_eq!(loaded(&unknown), [None, None]);
+        assert!(unknown.made_up().knows(0) && unknown.made_up().knows(1));
+        assert_eq!(loaded(&unknown.made_up()), [Some(u64::from(1f32.to_bits())), Some(0)]);
+    }
+
+    #[test]
     fn nothing_is_known_of_what_was_not_launched() {
         let nothing = Inputs::unrehearsed(vec![None]).rehearsed(&[None], &[None]);
         assert!(!nothing.knows(0) && !nothing.knows_left(0));
