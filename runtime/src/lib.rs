@@ -5,6 +5,7 @@
 
 pub(crate) mod child;
 pub mod error;
+mod notes;
 mod wheel;
 
 pub mod algorithms;

@@ -49,7 +49,7 @@ fn counts_of(challenge: &Challenge) -> Counts {
             let (schedule, kernel, _) = &sites[launch.site];
             let simt = lower(kernel, &launch.facts, schedule, Target::h200()).map_err(|e| e.to_string())?;
             let inputs = Inputs::of(&subject, &sizes, launch, &launches);
-            let Ok(counted) = counted(&simt, &launch.args, &inputs, Target::h200(), FUEL) else { continue };
+            let Ok(counted) = counted(&simt, &launch.args, &inputs, Target::h200(), FUEL.into()) else { continue };
             for own in counted.iter().filter(|c| !c.count.guessed) {
                 found.entry(format!("{} {}", challenge.slug, own.function)).or_insert_with(|| numbers(own));
             }

@@ -18,6 +18,7 @@ pub use progress::Progress;
 pub use report::{Failure, Report, Run};
 
 use crate::device::Device;
+use crate::launch::schedule_lookup::predicted_device;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use ahead::Ahead;
@@ -126,6 +127,14 @@ impl On {
         match self {
             On::Simulator(target) => target,
             On::Device(device) => device.target(),
+        }
+    }
+
+    /// Under what the store keeps what is known for it: of the simulator what was predicted for its target.
+    fn name_in_store(&self) -> String {
+        match self {
+            On::Simulator(target) => predicted_device(target),
+            On::Device(device) => device.name(),
         }
     }
 

@@ -82,7 +82,7 @@ impl<'a> Plan<'a> {
     }
 
     pub fn of_part(part: &'a Part, options: &Options) -> Plan<'a> {
-        let sampled = || caught(|| sampled(&part.subject, options.on.target(), options));
+        let sampled = || caught(|| sampled(&part.subject, options));
         let ways = part.way.as_ref().map_or_else(sampled, |way| Ok(vec![way.clone()]));
         let mut plan = Plan::new(&part.subject, ways, options);
         plan.must_be_legal = part.way.is_some();

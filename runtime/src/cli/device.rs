@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::device::cuda::Gpu;
 use crate::error::Error;
 use girih_core::target::{RELATIVES, TARGETS, Target};
+use std::time::{Duration, Instant};
 
 /// Where to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -52,15 +53,17 @@ pub fn look() -> Result<Gpu, Error> {
     Ok(gpu)
 }
 
-/// Fetches NVRTC where there is none. Where that fails, too, a note says why, and whoever compiles says what was looked for.
-pub fn provide_nvrtc() {
+/// Fetches NVRTC where there is none; how long that took. Where it fails, too, a note says why, and whoever compiles says what was looked for.
+pub fn provide_nvrtc() -> Duration {
     if nvrtc::identity().is_ok() {
-        return;
+        return Duration::ZERO;
     }
+    let begun = Instant::now();
     eprintln!("note: there is no NVRTC; fetching {} into {}", nvrtc::WHEEL, cache::folder().display());
     if let Err(e) = nvrtc::fetch() {
         eprintln!("note: {e}");
     }
+    begun.elapsed()
 }
 
 /// The target of a name; the H200 without one.

@@ -16,7 +16,7 @@ pub mod tensor;
 use crate::compile::{self, Compiled, Output};
 use crate::device::buffer::Buffer;
 use crate::device::{Device, Loaded};
-use crate::error::Error;
+use crate::error::{Error, headline};
 use girih_core::aliasing::{Sharing, Strided};
 use girih_core::error::CompileError;
 use girih_core::facts::{Facts, TensorArg};
@@ -241,7 +241,15 @@ pub fn choose(device: &Device, kernel: &tile::Kernel, facts: &Facts, lengths: &L
     if let Some(wrong) = illegal_first_choices(kernel) {
         return Err(CompileError::Kernel(vec![wrong]).into());
     }
-    schedule_lookup::instead(kernel, facts, device.target()).ok_or(Error::from(error))
+    let Some(stands_in) = schedule_lookup::instead(kernel, facts, device.target()) else { return Err(error.into()) };
+    crate::notes::once(format!(
+        "{}: what its author lists first is illegal on {}, so {} is taken: {}",
+        kernel.full_name(),
+        device.name(),
+        stands_in.short(kernel),
+        headline(&error.to_string())
+    ));
+    Ok(stands_in)
 }
 
 fn known(device: &Device, def: &KernelDef) -> Result<Arc<Known>, Error> {

@@ -43,8 +43,10 @@ pub enum Origin {
     Winner,
     /// Tuned by prediction on this machine: nothing was measured.
     Predicted,
-    /// The first legal one: the default, else the naive one.
+    /// What its author lists first.
     Default,
+    /// What stands in for that ([`instead`]), which is illegal here.
+    Instead,
 }
 
 impl Origin {
@@ -55,7 +57,14 @@ impl Origin {
             Origin::Winner => "committed winner",
             Origin::Predicted => "predicted on this machine",
             Origin::Default => "default",
+            Origin::Instead => INSTEAD,
         }
+    }
+
+    /// Whether the word of [`Origin::name`] says that nobody tuned it.
+    #[cfg(feature = "tune")]
+    pub(crate) fn is_untuned(name: &str) -> bool {
+        [Origin::Default, Origin::Instead].iter().any(|origin| origin.name() == name)
     }
 }
 
@@ -71,6 +80,9 @@ pub fn is_predicted(device: &str) -> bool {
 
 /// Before the target's name.
 const PREDICTED: &str = "simulated ";
+
+/// The word for what stands in for an author's first choice.
+const INSTEAD: &str = "stands in for the default, which is illegal here";
 
 /// A schedule that is known for something near what is asked.
 #[derive(Clone, PartialEq, Debug)]
@@ -215,9 +227,9 @@ pub fn choose(
         known.tell(&kernel_path(kernel));
         return Some((schedule, known.origin));
     }
-    let default = Some(Schedule::default_of(kernel)).filter(|s| legal(s));
-    let stands_in = default.or_else(|| instead(kernel, facts, target).filter(|s| legal(s)));
-    stands_in.map(|s| (s, Origin::Default))
+    let default = Some((Schedule::default_of(kernel), Origin::Default));
+    let stands_in = || Some((instead(kernel, facts, target)?, Origin::Instead));
+    default.filter(|(s, _)| legal(s)).or_else(|| stands_in().filter(|(s, _)| legal(s)))
 }
 
 /// The schedules known for a kernel, the first to consider first, each with how far what it was measured for on this architecture lies from what
@@ -293,6 +305,13 @@ pub fn stored(store: Store) -> Arc<dyn ScheduleSource> {
     Arc::new(KnownSchedules(Some(Mutex::new(store))))
 }
 
+/// Tells of what is taken though nobody measured it.
+pub(crate) fn tell_of_prediction(name: &str, origin: Origin) {
+    if origin == Origin::Predicted {
+        crate::notes::once(format!("{name}: its schedule is {}; nothing measured is known", origin.name()));
+    }
+}
+
 /// What is known, as launches ask it.
 struct KnownSchedules(Option<Mutex<Store>>);
 
@@ -300,9 +319,12 @@ impl ScheduleSource for KnownSchedules {
     fn schedule(&self, kernel: &Kernel, facts: &Facts, lengths: &Lengths, device: &Device) -> Option<Schedule> {
         let store = self.0.as_ref().and_then(|s| s.lock().ok());
         let name = device.name();
-        let known = of_kernel(kernel, facts, Some(lengths), device.target(), store.as_deref().map(|s| (s, name.as_str())));
+        let known = near_kernel(kernel, facts, Some(lengths), device.target(), store.as_deref().map(|s| (s, name.as_str())));
         let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
-        known.into_iter().map(|(schedule, _)| schedule).find(legal)
+        let (schedule, known) = known.into_iter().find(|(s, _)| legal(s))?;
+        known.tell(&kernel_path(kernel));
+        tell_of_prediction(&kernel_path(kernel), known.origin);
+        Some(schedule)
     }
 }
 
@@ -335,5 +357,31 @@ mod tests {
         let (store, winner, own) = (Origin::Store, Origin::Winner, ("T=8", Origin::Predicted));
         assert_eq!(order("1024"), named([("T=9", store), ("T=1", winner), ("T=2", winner), own, ("T=3", winner)]));
         assert_eq!(order("524288"), named([("T=2", winner), ("T=9", store), ("T=1", winner), own, ("T=3", winner)]));
+    }
+
+    /// Where the author's first choice is illegal what stands in for it is not called by its name, and a launch tells.
+    #[test]
+    fn what_stands_in_for_the_default_is_told() {
+        use girih::prelude::*;
+
+        #[kernel(tile(T = 256), stages(S = [3]), copy(P = [Async, Registers]), grid(G = 1))]
+        pub fn staged(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+            for t in y.tiles([T]) {
+                y.store(t, x.load(t));
+            }
+        }
+        let kernel = (staged::Kernel::def().build)().expect("it builds");
+        let chosen = |name: &str| {
+            let target = Target::find(name).expect("a target");
+            let legal = |s: &Schedule| girih_core::lower::check(&kernel, &Facts::best(&kernel), s, target).is_ok();
+            choose(&kernel, &Facts::best(&kernel), None, target, None, legal).expect("something is legal").1
+        };
+        assert_eq!((chosen("h200"), chosen("t4")), (Origin::Default, Origin::Instead));
+        let device = Device::sim(Target::find("t4").expect("a target"));
+        let facts = Facts::best(&kernel);
+        let taken = crate::launch::choose(&device, &kernel, &facts, &Lengths(vec![None, None])).unwrap_or_else(|e| panic!("{e}"));
+        assert!(girih_core::lower::check(&kernel, &facts, &taken, device.target()).is_ok());
+        let told = format!("so {} is taken: ", taken.short(&kernel));
+        assert!(crate::notes::was_told("what its author lists first is illegal on") && crate::notes::was_told(&told));
     }
 }

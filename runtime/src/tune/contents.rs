@@ -62,7 +62,7 @@ impl Inputs {
 
     /// Whether it is known what the launch leaves in a tensor.
     pub fn knows_left(&self, tensor: usize) -> bool {
-        self.made_up || self.left.get(tensor).is_some_and(Option::is_some)
+        self.left.get(tensor).is_some_and(Option::is_some)
     }
 
     /// Bytes of a tensor.
@@ -173,6 +173,8 @@ mod tests {
         let unknown = Inputs::unrehearsed(vec![None, None]);
         assert_eq!(loaded(&unknown), [None, None]);
         assert!(unknown.made_up().knows(0) && unknown.made_up().knows(1));
+        // A word that is waited for would never come.
+        assert!(!unknown.made_up().knows_left(1));
         assert_eq!(loaded(&unknown.made_up()), [Some(u64::from(1f32.to_bits())), Some(0)]);
     }
 

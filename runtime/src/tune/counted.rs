@@ -6,15 +6,15 @@ use super::launches::host_arguments;
 use girih_core::cuda::function_name;
 use girih_core::model::{self, Work};
 use girih_core::program::walk::LaunchArg;
-use girih_core::sim::counting::{Count, CountArg, Slice, Uncounted, count};
+use girih_core::sim::counting::{Count, CountArg, Fuel, Slice, Uncounted, count};
 use girih_core::sim::{Class, Program};
 use girih_core::simt::{self, ParamKind};
 use girih_core::target::Target;
 use girih_core::tile::host::HostArg;
 use girih_core::types::{DType, Literal};
 
-/// Operations that are looked at for a prediction, at most: a second where a block alone does much.
-pub const FUEL: u64 = 16_000_000;
+/// What is looked at for a prediction, at most: some seconds where a block alone does much.
+pub const FUEL: Fuel = Fuel { operations: 16_000_000, until: None };
 
 /// Why a launch could not be counted.
 #[derive(Clone, Debug)]
@@ -49,11 +49,11 @@ pub struct Counted {
     pub basis: Basis,
 }
 
-/// Counts a kernel's launches on these arguments, by as many operations as `fuel` for each.
+/// Counts a kernel's launches on these arguments, by so much `fuel` for each.
 ///
 /// # Errors
 /// As [`NotCounted`] says.
-pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target, fuel: u64) -> Result<Vec<Counted>, NotCounted> {
+pub fn counted(simt: &simt::Kernel, args: &[LaunchArg], inputs: &Inputs, target: &Target, fuel: Fuel) -> Result<Vec<Counted>, NotCounted> {
     let host = host_arguments(args);
     simt.launches().filter_map(|launch| one(launch, (args, &host), inputs, target, fuel).transpose()).collect()
 }
@@ -63,7 +63,7 @@ fn one(
     (args, host): (&[LaunchArg], &[HostArg]),
     inputs: &Inputs,
     target: &Target,
-    fuel: u64,
+    fuel: Fuel,
 ) -> Result<Option<Counted>, NotCounted> {
     let multiprocessors = i64::from(target.multiprocessors);
     let grid = simt.launch.grid.eval(host, multiprocessors);

@@ -1,7 +1,7 @@
 //! What a trial launches: the tuned call and small ones, and what of them is compiled before the first of all trials, beside everything else that
 //! it needs.
 
-use super::launches::launches;
+use super::launches::possible;
 use crate::compile::{Output, compile};
 use crate::cores;
 use crate::subject::{Call, Subject};
@@ -26,11 +26,14 @@ impl Demands {
     /// Of a call at the tuned size, and of small ones with the elements that they lie off alignment.
     pub fn of(subject: &Subject, tuned: &Call, small: &[(Call, usize)]) -> Demands {
         let mut demands = Demands::default();
-        for launch in launches(&subject.program, tuned, 0).unwrap_or_default() {
-            demands.tuned.push((launch.site, launch.facts));
+        for launch in possible(&subject.program, tuned, 0).unwrap_or_default() {
+            let new = (launch.site, launch.facts);
+            if !demands.tuned.contains(&new) {
+                demands.tuned.push(new);
+            }
         }
         for (call, misalign) in small {
-            for launch in launches(&subject.program, call, *misalign).unwrap_or_default() {
+            for launch in possible(&subject.program, call, *misalign).unwrap_or_default() {
                 let new = (launch.site, launch.facts);
                 if !demands.tuned.contains(&new) && !demands.small.contains(&new) {
                     demands.small.push(new);
@@ -110,9 +113,39 @@ pub(super) fn small_calls(subject: &Subject, seed: u64) -> Result<Vec<(Call, usi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::challenge::Sizes;
+    use girih::prelude::*;
     use girih_core::tile::by_hand::four_knobs;
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
+
+    #[kernel(tile(T = 128))]
+    pub fn halved(x: &mut Tensor<f32, 1>, far: &mut Tensor<i32, 1>) {
+        for t in x.tiles([T]) {
+            x.store(t, x.load(t) * 0.5);
+        }
+        far.store_at(0, 0);
+    }
+
+    #[program]
+    pub fn halves(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+        let mut far = temp_filled([1], 1i32);
+        y.copy_from(x);
+        while far.at(0) == 1 {
+            halved(y, &mut far);
+        }
+    }
+
+    /// Zeros, which stand for what is not known, end the loop before its first turn.
+    #[test]
+    fn what_is_launched_where_there_is_more_to_do_is_a_demand() {
+        let subject = crate::tune::by_shell::copying(halves::Program::def);
+        let call = subject.call(&Sizes::parse("N=1000").expect("a size"), 1).unwrap_or_else(|e| panic!("{e}"));
+        let small = small_calls(&subject, 1).unwrap_or_else(|e| panic!("{e}"));
+        let demands = Demands::of(&subject, &call, &small);
+        assert_eq!(demands.tuned.iter().map(|(site, _)| *site).collect::<Vec<_>>(), [0]);
+        assert!(crate::tune::launches::launches(&subject.program, &call, 0).is_ok_and(|found| found.is_empty()));
+    }
 
     static OPEN: AtomicBool = AtomicBool::new(false);
 

@@ -68,12 +68,12 @@ impl Descent<'_> {
         self.tell_unreached(&launches, progress);
         let mut start = schedules::schedules(self.subject, former, target, Some((self.store, &device)), &launches)?;
         for ((schedule, _, origin), promised) in start.iter_mut().zip(self.promised) {
-            if let (true, Some(promised)) = (*origin == Origin::Default.name(), promised) {
+            if let (true, Some(promised)) = (Origin::is_untuned(origin), promised) {
                 schedule.clone_from(promised);
             }
         }
         let schedules: Vec<String> = start.iter().map(|(s, kernel, _)| s.short(kernel)).collect();
-        let of_author = start.iter().map(|(_, _, origin)| *origin == Origin::Default.name()).collect();
+        let of_author = start.iter().map(|(_, _, origin)| Origin::is_untuned(origin)).collect();
         let (kernels, first): (Vec<Kernel>, Vec<Option<Schedule>>) = start.into_iter().map(|(s, kernel, _)| (kernel, Some(s))).unzip();
         let demands = match worker {
             Some(_) => Demands::of(self.subject, self.call, &small_calls(self.subject, SEED)?),

@@ -11,7 +11,7 @@ use girih_core::registry::KernelDef;
 use girih_core::tile::Kernel;
 use girih_core::tile::access::bounded_axes;
 use girih_core::tile::host::HostArg;
-use girih_core::types::Literal;
+use girih_core::types::{DType, Literal};
 
 /// The first launch of a site.
 #[derive(Clone, Debug)]
@@ -36,11 +36,32 @@ pub struct Launch {
 /// # Errors
 /// Arguments that do not fit the program, in words.
 pub fn launches(program: &Program, call: &Call, misalign: usize) -> Result<Vec<Launch>, String> {
-    let misaligned = call.args.iter().map(|a| match a {
-        CallArg::Tensor { dtype, unit, .. } => (misalign * unit * dtype.size()) as u64,
+    found(program, &call.arguments(), misaligned(call, misalign), &[])
+}
+
+/// Bytes that each argument's first element lies behind an aligned address.
+fn misaligned(call: &Call, by: usize) -> Vec<u64> {
+    let of = |arg: &CallArg| match arg {
+        CallArg::Tensor { dtype, unit, .. } => (by * unit * dtype.size()) as u64,
         CallArg::Scalar(_) => 0,
-    });
-    found(program, &call.arguments(), misaligned.collect(), &[])
+    };
+    call.args.iter().map(of).collect()
+}
+
+/// As [`launches`], with those that a program makes which reads one back before it reads zeros: that there is more to do.
+///
+/// # Errors
+/// As [`launches`].
+pub(super) fn possible(program: &Program, call: &Call, misalign: usize) -> Result<Vec<Launch>, String> {
+    let mut all = launches(program, call, misalign)?;
+    if program.reads_back() {
+        let once_more = [Literal::from_i64(DType::I32, 1)];
+        // A loop that this does not end tells nothing.
+        let more = found(program, &call.arguments(), misaligned(call, misalign), &once_more).unwrap_or_default();
+        all.extend(more);
+        all.sort_by_key(|l| l.site);
+    }
+    Ok(all)
 }
 
 /// As [`launches`] of an aligned call, in which the program reads these values back, and 0 behind them.

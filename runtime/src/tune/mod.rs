@@ -29,6 +29,7 @@ mod glances;
 pub mod launches;
 mod machine_code;
 mod model_ranking;
+mod naive_ahead;
 mod order;
 mod outcomes;
 mod outlook;

@@ -22,6 +22,7 @@ use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
 use girih_core::model;
 use girih_core::schedule::Schedule;
+use girih_core::sim::counting::Fuel;
 use girih_core::simt;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
@@ -165,13 +166,13 @@ impl<'a> Prediction<'a> {
         self.predict(schedule, None).map_or(f64::INFINITY, |(p, _)| rough(&p))
     }
 
-    /// The same where each schedule may take so many seconds, about; nothing where they do not suffice.
-    pub fn rough_us_within(&self, schedule: &Schedule, seconds: f64) -> Option<f64> {
-        let fuel = (FUEL as f64 * seconds.clamp(1.0 / 32.0, 1.0)) as u64;
+    /// The same where a schedule may take so many seconds, about, and none behind the end; nothing where that does not suffice.
+    pub(super) fn rough_us_within(&self, schedule: &Schedule, (seconds, end): (f64, Instant)) -> Option<f64> {
+        let fuel = Fuel { until: Some(end), ..fuel(seconds) };
         let Ok(simt) = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target) else { return Some(f64::INFINITY) };
         match self.predict_counted(&simt, None, fuel) {
             Ok((p, _)) => Some(rough(&p)),
-            Err(Some(NotCounted::TooMuch)) if fuel < FUEL => None,
+            Err(Some(NotCounted::TooMuch)) => None,
             Err(_) => Some(rough(&self.predict_uncounted(&simt, schedule, None, fuel).0)),
         }
     }
@@ -191,10 +192,9 @@ impl<'a> Prediction<'a> {
     }
 
     /// What the count of one schedule may take: where a search ends, an eighth of the time that is left.
-    fn fuel(&self) -> u64 {
+    fn fuel(&self) -> Fuel {
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-        let most = left.map_or(FUEL, |left| (left.as_secs_f64() / 8.0 * COUNTED_PER_SECOND) as u64);
-        most.clamp(FUEL / 32, FUEL)
+        left.map_or(FUEL, |left| Fuel { until: self.end, ..fuel(left.as_secs_f64() / 8.0) })
     }
 
     /// From what the launch does at its true size. Without a reason where nothing is launched.
@@ -202,7 +202,7 @@ impl<'a> Prediction<'a> {
         &self,
         simt: &simt::Kernel,
         registers: Option<model::Resources>,
-        fuel: u64,
+        fuel: Fuel,
     ) -> Result<(model::Prediction, Basis), Option<NotCounted>> {
         summed(self.counted_launches(simt, registers, fuel)?).ok_or(None)
     }
@@ -212,7 +212,7 @@ impl<'a> Prediction<'a> {
         &self,
         simt: &simt::Kernel,
         registers: Option<model::Resources>,
-        fuel: u64,
+        fuel: Fuel,
     ) -> Result<Vec<(Counted, model::Prediction)>, Option<NotCounted>> {
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let found = self.counted(simt, fuel)?;
@@ -236,12 +236,12 @@ impl<'a> Prediction<'a> {
         })
     }
 
-    /// What the launches of the site's kernel do at their true size, by as many operations as `fuel` for each; by what a reduced call left in
+    /// What the launches of the site's kernel do at their true size, by so much `fuel` for each; by what a reduced call left in
     /// memory, where that decides it.
     ///
     /// # Errors
     /// As [`NotCounted`] says.
-    pub fn counted(&self, simt: &simt::Kernel, fuel: u64) -> Result<Vec<Counted>, NotCounted> {
+    pub fn counted(&self, simt: &simt::Kernel, fuel: Fuel) -> Result<Vec<Counted>, NotCounted> {
         let inputs = self.inputs();
         match counted(simt, &self.launch.args, inputs, self.target, fuel) {
             Err(NotCounted::Unknown(param)) => self.counted_as_rehearsed(simt, inputs, param, fuel),
@@ -251,7 +251,7 @@ impl<'a> Prediction<'a> {
 
     /// The launches of a kernel whose threads go where a parameter's data send them that other launches leave: those that they left in a
     /// rehearsal stand for them.
-    fn counted_as_rehearsed(&self, simt: &simt::Kernel, inputs: &Inputs, param: String, fuel: u64) -> Result<Vec<Counted>, NotCounted> {
+    fn counted_as_rehearsed(&self, simt: &simt::Kernel, inputs: &Inputs, param: String, fuel: Fuel) -> Result<Vec<Counted>, NotCounted> {
         let Ok(small) = self.small() else { return Err(NotCounted::Unknown(param)) };
         let mut found = counted(simt, &self.launch.args, &inputs.rehearsed(&small.before, &small.left), self.target, fuel)?;
         found.iter_mut().for_each(|counted| counted.basis = Basis::Estimated);
@@ -262,6 +262,12 @@ impl<'a> Prediction<'a> {
     fn resources(&self, schedule: &Schedule) -> Result<Option<model::Resources>, String> {
         Ok(self.compiled(schedule)?.as_ref().and_then(Prediction::resources_of))
     }
+}
+
+/// What can be looked at in so many seconds, about.
+fn fuel(seconds: f64) -> Fuel {
+    let most = FUEL.operations;
+    ((seconds * COUNTED_PER_SECOND) as u64).clamp(most / 32, most).into()
 }
 
 /// Microseconds by which candidates are put in order: what overlaps counts a little, too.

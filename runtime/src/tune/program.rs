@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use super::descent::Descent;
+use super::naive_ahead::NaiveAhead;
 use super::outcomes::{Found, merged};
 use super::promise::{self, Promise};
 use super::{By, Options, Progress, SiteOutcome};
@@ -11,9 +12,11 @@ use crate::store::{Elected, Store};
 use crate::subject::challenge::Sizes;
 use crate::subject::schedules;
 use crate::subject::{Call, Subject};
+use girih_core::target::Target;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread::Scope;
+use std::time::{Duration, Instant};
 
 /// How tuning a program ended.
 #[derive(Clone, Debug)]
@@ -27,8 +30,9 @@ pub struct Tuned {
 
 /// A set-up that has less time than this need not begin.
 const SET_UP: Duration = Duration::from_millis(300);
-/// Part of the time that the model's promises may take.
+/// Part of the time that the model's promises may take, and how long at most: the first trial waits for them.
 const PROMISES: u32 = 10;
+const PROMISED: Duration = Duration::from_millis(700);
 /// The smallest part of the time for which the best choice of variants is set up once more.
 const WORTH_GOING_ON: u32 = 6;
 
@@ -57,9 +61,15 @@ pub fn tune(
     let before = store.elected_for(&key).map_err(|e| e.to_string())?;
     let ways = ways(subject, &call, options, known.as_ref().map(|(_, way)| way))?;
     let (worth, promises) = (vec![1.0; ways.len()], vec![Promise::default(); ways.len()]);
-    let mut search = Ways { ways, worth, promises, call, sizes, options, store, stop, clock, known };
-    search.put_in_order(progress);
-    let ((mut sites, joint, us), missed) = search.run(progress)?;
+    let mut search = Ways { ways, worth, promises, call: &call, sizes, options, store, stop, clock, known };
+    let found = std::thread::scope(|scope| {
+        search.put_in_order(scope, progress);
+        let found = search.run(progress);
+        // What is still being compiled is of no use to anybody.
+        compile_until(Some(Instant::now()));
+        found
+    });
+    let ((mut sites, joint, us), missed) = found?;
     // Another choice may launch the same kernel for the same arguments, and its search came later or was shorter.
     for elected in sites.iter().filter_map(|site| site.elected.as_ref()).filter(|_| search.ways.len() > 1) {
         store.elect(elected).map_err(|e| e.to_string())?;
@@ -104,7 +114,7 @@ struct Ways<'a> {
     worth: Vec<f64>,
     /// What is promised of each.
     promises: Vec<Promise>,
-    call: Call,
+    call: &'a Call,
     sizes: &'a Sizes,
     options: &'a Options,
     store: &'a Store,
@@ -121,12 +131,18 @@ struct Best {
     whole: bool,
 }
 
-impl Ways<'_> {
+impl<'a> Ways<'a> {
     /// Where the time is limited and none of the choices is known best, those come first that promise most.
-    fn put_in_order(&mut self, progress: &mut dyn Progress) {
+    fn put_in_order<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>, progress: &mut dyn Progress)
+    where
+        'a: 'scope,
+    {
         let time = self.options.budget.time.filter(|time| !time.is_zero() && self.ways.len() > 1 && self.known.is_none());
-        let (Some(time), By::Measurement(_)) = (time, &self.options.by) else { return };
-        let promises = promise::promises(&self.ways, self.sizes, self.options.by.target(), time / PROMISES);
+        let (Some(time), By::Measurement(workers)) = (time, &self.options.by) else { return };
+        let target: &Target = &workers.gpu.target;
+        let ahead = NaiveAhead::begin(scope, self.ways.clone(), self.call, (target, workers.compile));
+        let promises = promise::promises(&self.ways, self.sizes, target, PROMISED.min(time / PROMISES));
+        drop(ahead);
         for (way, promise) in self.ways.iter().zip(&promises) {
             let us = promise.us.map_or("an unknown time".into(), |us| format!("{us:.2} us"));
             progress.note(&format!("{}: the model promises {us}", schedules::way_name(way)));

@@ -57,7 +57,7 @@ pub(super) fn promises(ways: &[Subject], sizes: &Sizes, target: &Target, limit: 
     let one = |_| {
         let i = next.fetch_add(1, Ordering::Relaxed);
         let Asked { way, launch, schedule, .. } = &asked[i];
-        let us = || ways[*way].us(&ways[*way].launches[*launch], schedule, sizes, target, limit / 4);
+        let us = || ways[*way].us(&ways[*way].launches[*launch], schedule, sizes, target, (limit / 2, end));
         (i, if Instant::now() < end { us() } else { None })
     };
     let found: Vec<(usize, Option<f64>)> = cores::each_of(asked.len(), one);
@@ -89,12 +89,12 @@ impl<'a> Way<'a> {
         self.launches.iter().enumerate().flat_map(of_launch).collect()
     }
 
-    /// Microseconds of a launch site under a schedule.
-    fn us(&self, launch: &Launch, schedule: &Schedule, sizes: &Sizes, target: &Target, limit: Duration) -> Option<f64> {
+    /// Microseconds of a launch site under a schedule, known so soon and before the end.
+    fn us(&self, launch: &Launch, schedule: &Schedule, sizes: &Sizes, target: &Target, (limit, end): (Duration, Instant)) -> Option<f64> {
         let mut schedules: Vec<Schedule> = self.kernels.iter().map(Schedule::default_of).collect();
         schedules[launch.site] = schedule.clone();
         let prediction = Prediction::new(self.subject, sizes, (&self.kernels[launch.site], launch), target, schedules).rehearsing(false);
-        let us = prediction.rough_us_within(schedule, limit.as_secs_f64())? * launch.count as f64;
+        let us = prediction.rough_us_within(schedule, (limit.as_secs_f64(), end))? * launch.count as f64;
         Some(us).filter(|us| us.is_finite() && *us > 0.0)
     }
 

@@ -2,6 +2,7 @@
 //! and nothing else; the tuner starts another one.
 
 use super::demands::{CUBIN, Compiling, Demands, small_calls};
+use super::naive_ahead::naive;
 use super::protocol::{Reply, Request, Setup};
 use super::references::References;
 use crate::check::run;
@@ -22,11 +23,8 @@ use crate::subject::inputs::on_gpu::DRAW;
 use crate::subject::inputs::{Elements, HostTensor};
 use crate::subject::names;
 use crate::subject::{Call, Subject};
-use girih_core::facts::Facts;
 use girih_core::schedule::Schedule;
 use girih_core::schedule::parse::parse_schedule;
-use girih_core::schedule::space::Space;
-use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -104,7 +102,8 @@ fn guarded(placed: &Placed, call: &Call) -> Result<(), Reply> {
 
 /// Samples by which a candidate is found too slow.
 const HASTY: usize = 2;
-/// Samples of a trial, after one run that warms up, and of one whose first ones take so many microseconds together that they are exact enough.
+/// Samples of a trial, after one run that warms up; no more than the first few, or those above, where these take so many microseconds together that
+/// they are exact enough.
 const SAMPLES: usize = 11;
 const FEW: usize = 5;
 const LONG_US: f64 = 50_000.0;
@@ -269,11 +268,14 @@ impl Worker {
 
     /// Those of a trial.
     fn samples(&mut self) -> Result<Taken<Vec<f64>>, Error> {
-        let few = self.sample(FEW)?;
-        if few.value.iter().sum::<f64>() >= LONG_US {
-            return Ok(few);
+        let mut all = self.sample(HASTY)?;
+        for until in [FEW, SAMPLES] {
+            if all.value.iter().sum::<f64>() >= LONG_US {
+                break;
+            }
+            all = self.sample(until - all.value.len())?.behind(Some(all), |all, more| [all, more].concat());
         }
-        Ok(self.sample(SAMPLES - FEW)?.behind(Some(few), |few, more| [few, more].concat()))
+        Ok(all)
     }
 
     /// Samples of the program at the tuned size, in microseconds.
@@ -288,12 +290,6 @@ impl Worker {
 fn beside(all: Vec<Vec<f64>>, round: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let of_way = |(former, new): (Vec<f64>, Vec<f64>)| if new.is_empty() { new } else { [former, new].concat() };
     all.into_iter().zip(round).map(of_way).collect()
-}
-
-/// The naive schedule of each launch site, whatever a launch promises.
-fn naive(kernels: &[Kernel], target: &Target) -> Result<Vec<Option<Schedule>>, String> {
-    let of = |kernel: &Kernel| Space::new(kernel, &Facts::none(kernel), target).naive().map(Some).map_err(|e| e.to_string());
-    kernels.iter().map(of).collect()
 }
 
 /// An error of one candidate, or of the whole process: after most driver errors the context is unusable.

@@ -16,6 +16,7 @@ use crate::op::{Op, Slot};
 use crate::{Class, Program};
 use girih_ir::types::Literal;
 use std::collections::HashMap;
+use std::time::Instant;
 use warp::Warp;
 
 /// What is known of an operation before it runs.
@@ -64,6 +65,8 @@ pub(super) struct Machine<'a> {
     words: Vec<usize>,
     /// Operations that may still be looked at.
     pub(super) fuel: u64,
+    /// When the count is given up.
+    until: Option<Instant>,
     /// Which turns of loops are run; those that are written out are run whole, if they are short, unless even few turns take too much.
     pub(super) sample: Sample,
     info: Vec<Info>,
@@ -101,7 +104,7 @@ impl<'a> Machine<'a> {
         grid: u32,
         args: &'a [CountArg],
         contents: &'a dyn Contents,
-        fuel: u64,
+        until: Option<Instant>,
     ) -> Machine<'a> {
         let ops = program.code.iter().zip(&program.class).zip(slice.uses.iter().zip(&slice.carried_out));
         let info: Vec<Info> = ops.map(|((op, class), (uses, carried_out))| Info::of(op, *class, uses, *carried_out)).collect();
@@ -126,7 +129,8 @@ impl<'a> Machine<'a> {
             args,
             contents,
             words: slice.words.clone(),
-            fuel,
+            fuel: 0,
+            until,
             sample: Sample::SHORT,
             info,
             loop_at,

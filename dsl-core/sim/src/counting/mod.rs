@@ -28,6 +28,7 @@ use block::Machine;
 use girih_ir::simt::TensorMap;
 use girih_ir::types::Literal;
 use loops::Sample;
+use std::time::Instant;
 
 /// An argument of a launch that is counted, one per [`girih_ir::simt::Kernel::params`].
 #[derive(Clone, Copy, Debug)]
@@ -79,26 +80,41 @@ pub enum Uncounted {
     TooMuch,
 }
 
+/// How much a count may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Fuel {
+    /// Warp-level operations.
+    pub operations: u64,
+    /// When it is given up, whatever is left.
+    pub until: Option<Instant>,
+}
+
+impl From<u64> for Fuel {
+    fn from(operations: u64) -> Fuel {
+        Fuel { operations, until: None }
+    }
+}
+
 /// One block may take this part of what each of those that are run has of the fuel with its short loops run whole.
 const PROBE: u64 = 8;
 /// And this part with few turns of each loop: two blocks at least are run.
 const FEWER: u64 = 3;
 
-/// Counts a launch of `grid` blocks on so much `fuel`: warp-level operations that are looked at.
+/// Counts a launch of `grid` blocks on so much `fuel`.
 ///
 /// # Errors
 /// More is needed.
-pub fn count(program: (&Program, &Slice), grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
-    let mut machine = Machine::new(program, grid, args, contents, 0);
+pub fn count(program: (&Program, &Slice), grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: Fuel) -> Result<Count, Uncounted> {
+    let mut machine = Machine::new(program, grid, args, contents, fuel.until);
     // A block that takes much runs few turns of its loops.
     let probe = PROBE * grid::KINDS.min(u64::from(grid));
     for (sample, part) in [(Sample::SHORT, probe), (Sample::FEW, FEWER), (Sample::LEAST, 1)] {
-        (machine.sample, machine.fuel) = (sample, fuel / part);
+        (machine.sample, machine.fuel) = (sample, fuel.operations / part);
         if sample == Sample::LEAST || machine.run(grid / 2).is_ok() {
             break;
         }
     }
     machine.forget();
-    machine.fuel = fuel;
+    machine.fuel = fuel.operations;
     grid::count(&mut machine, grid)
 }

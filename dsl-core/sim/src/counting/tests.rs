@@ -1,13 +1,14 @@
 //! What is counted beside what the simulator does.
 
-use super::{Contents, Count, CountArg, Slice, Uncounted};
+use super::{Contents, Count, CountArg, Fuel, Slice, Uncounted};
 use crate::tests::build::*;
 use crate::{Class, Program};
 use girih_ir::simt::{Barrier, Expr, Kernel, Place, ShuffleKind, Special, Stmt};
 use girih_ir::types::{AtomicOp, BinaryOp, DType, Literal, MemoryOrder, Scope};
+use std::time::Instant;
 
 fn count(program: &Program, grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: u64) -> Result<Count, Uncounted> {
-    super::count((program, &Slice::of(program)), grid, args, contents, fuel)
+    super::count((program, &Slice::of(program)), grid, args, contents, fuel.into())
 }
 
 /// Numbers of a counted launch and of a simulated one.
@@ -511,8 +512,12 @@ fn few_turns_of_deep_loops_stand_for_all() {
     }
     k.push(body.remove(0));
     let program = Program::decode(&k.done());
-    let run = |fuel| count(&program, 4, &[CountArg::Pointer { offset: 0, bytes: 128 }], &(), fuel).map(|c| c.instructions());
+    let args = [CountArg::Pointer { offset: 0, bytes: 128 }];
+    let run = |fuel| count(&program, 4, &args, &(), fuel).map(|c| c.instructions());
     let (all, few) = (run(100_000_000).expect("much fuel"), run(40_000).expect("little fuel"));
     assert!((0.99..1.01).contains(&(few / all)), "{few} {all}");
     assert_eq!(run(1000), Err(Uncounted::TooMuch));
+    // A count that is late is given up, whatever is left.
+    let late = Fuel { operations: 100_000_000, until: Some(Instant::now()) };
+    assert_eq!(super::count((&program, &Slice::of(&program)), 4, &args, &(), late).map(|c| c.instructions()), Err(Uncounted::TooMuch));
 }

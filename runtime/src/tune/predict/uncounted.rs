@@ -15,6 +15,7 @@ use crate::subject::challenge::Sizes;
 use girih_core::model;
 use girih_core::program::walk::LaunchArg;
 use girih_core::schedule::{KnobKind, Schedule, Site};
+use girih_core::sim::counting::Fuel;
 use girih_core::sim::{Class, Counters, Program};
 use girih_core::simt;
 use girih_core::tile::{Kernel, ParamKind};
@@ -60,7 +61,7 @@ impl Prediction<'_> {
         simt: &simt::Kernel,
         schedule: &Schedule,
         registers: Option<model::Resources>,
-        fuel: u64,
+        fuel: Fuel,
     ) -> (model::Prediction, Basis) {
         if let Ok(predicted) = self.predict_reduced(simt, schedule, registers) {
             return (predicted, Basis::Estimated);
@@ -74,7 +75,7 @@ impl Prediction<'_> {
 
     /// From what the launch does at its true size by data that are made up: a loop that they control may have no turn then, but a product behind a
     /// flag is a product.
-    fn predict_made_up(&self, simt: &simt::Kernel, registers: Option<model::Resources>, fuel: u64) -> Option<(model::Prediction, Basis)> {
+    fn predict_made_up(&self, simt: &simt::Kernel, registers: Option<model::Resources>, fuel: Fuel) -> Option<(model::Prediction, Basis)> {
         let resources = registers.unwrap_or_else(|| guessed(simt));
         let found = counted(simt, &self.launch.args, &self.inputs().made_up(), self.target, fuel).ok()?;
         summed(self.modelled(found, &resources))
