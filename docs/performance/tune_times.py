@@ -2,9 +2,11 @@
 there were, and when the program ended, as a table.
 
     python3 docs/performance/tune_times.py --autotune target/release/autotune --budget 6 > tune_times.md
+    python3 docs/performance/tune_times.py --autotune target/release/autotune --budget 3.3 --gallery > gallery.md
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -46,21 +48,29 @@ def tuned(autotune, name, size, budget):
                 first = time.monotonic() - start
             if found := re.search(r": (\d+) trials, ", line):
                 trials += int(found[1])
-            if found := re.search(r"(?:best .*median|whole program:) ([0-9.]+ us)", line):
+            if found := re.search(r"(?:best (?!at ).*median|whole program:) ([0-9.]+ us)", line):
                 best = found[1]
         if process.wait() != 0 or best == "none":
             print(f"{name} ended with {process.returncode}:", *said[-12:], sep="\n", file=sys.stderr, flush=True)
         return first, trials, time.monotonic() - start, best
 
 
+def gallery(autotune):
+    """Names of all challenges."""
+    listed = subprocess.run([autotune, "list", "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [found["challenge"] for found in map(json.loads, listed.splitlines()) if "challenge" in found]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--autotune", required=True, help="the program")
     parser.add_argument("--budget", type=float, default=6, help="seconds for each call")
+    parser.add_argument("--gallery", action="store_true", help="every challenge instead")
     given = parser.parse_args()
+    calls = [(name, "") for name in gallery(given.autotune)] if given.gallery else CALLS
     print("| challenge | size | first trial s | trials | end s | of the budget | best |")
     print("|---|---|--:|--:|--:|--:|--:|")
-    for name, size in CALLS:
+    for name, size in calls:
         first, trials, end, best = tuned(given.autotune, name, size, given.budget)
         shown = f"{first:.1f}" if first is not None else "none"
         print(f"| {name} | {size or 'perf'} | {shown} | {trials} | {end:.1f} | {end / given.budget:.2f} | {best} |", flush=True)

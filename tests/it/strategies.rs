@@ -86,7 +86,7 @@ impl Recorded {
         }
         let (mut choices, mut us, mut predicted) = (Vec::new(), Vec::new(), Vec::new());
         for (way, taken) in timed {
-            predicted.push(predictions.iter().map(|(site, p)| p.rough_us_within(&way[*site], LOOK)).sum::<Option<f64>>());
+            predicted.push(predictions.iter().map(|(site, p)| p.rough_us_within(&way[*site], (LOOK, None))).sum::<Option<f64>>());
             choices.push(way.iter().flat_map(|s| s.choices.clone()).collect());
             us.push(*taken);
         }

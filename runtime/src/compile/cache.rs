@@ -6,6 +6,7 @@
 use crate::compile::resources::Resources;
 use crate::error::Error;
 use girih_core::scalar::fnv1a64;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,6 +67,29 @@ impl Key<'_> {
 /// The entry of a key, if it is there and whole.
 pub fn read(folder: &Path, key: &Key) -> Option<Entry> {
     decode(&std::fs::read(key.file(folder)).ok()?, key.check())
+}
+
+/// That this process makes an entry, until it goes out of scope. Where the process ends before, the system gives it up.
+pub struct Making {
+    _locked: File,
+    path: PathBuf,
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        // Who waits for it holds the file open, and who comes later finds the entry.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Waits for the process that makes the entry of a key, if one does, and makes it this one's to make: it may be there by now. Nothing where the folder
+/// cannot be written or its file system knows no locks: then several may make it.
+pub fn making(folder: &Path, key: &Key) -> Option<Making> {
+    let path = key.file(folder).with_extension("making");
+    std::fs::create_dir_all(path.parent()?).ok()?;
+    let locked = File::create(&path).ok()?;
+    locked.lock().ok()?;
+    Some(Making { _locked: locked, path })
 }
 
 /// Writes the entry of a key.
@@ -147,6 +171,33 @@ mod tests {
         assert_eq!(read(&folder, &Key { arch: "sm_80", ..key }), None);
         assert_eq!(read(&folder, &Key { nvrtc: (12, 9), ..key }), None);
         assert_eq!(read(&folder, &Key { flags: &[], ..key }), None);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn one_makes_an_entry_and_others_wait_for_it() {
+        let folder = temporary_folder("cache-making");
+        let key = Key { source: "x", flags: &[], nvrtc: (13, 0), arch: "sm_90a" };
+        let first = making(&folder, &key).expect("a folder that can be written");
+        let other = making(&folder, &Key { source: "y", ..key });
+        assert!(other.is_some(), "another entry is another's");
+        let order = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let second = making(&folder, &key);
+                order.lock().unwrap().push("second");
+                (second.is_some(), read(&folder, &key))
+            });
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            write(&folder, &key, &entry()).unwrap();
+            order.lock().unwrap().push("first");
+            drop(first);
+            assert_eq!(waiting.join().unwrap(), (true, Some(entry())));
+        });
+        assert_eq!(order.into_inner().unwrap(), ["first", "second"]);
+        drop(other);
+        let left: Vec<PathBuf> = std::fs::read_dir(key.file(&folder).parent().unwrap()).unwrap().map(|e| e.unwrap().path()).collect();
+        assert_eq!(left, [key.file(&folder)], "no lock stays behind");
         std::fs::remove_dir_all(folder).unwrap();
     }
 

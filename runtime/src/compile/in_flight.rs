@@ -1,4 +1,5 @@
-//! Texts that are being compiled: who asks for one that another thread of this process compiles waits for it.
+//! Texts that are being compiled: who asks for one that another thread of this process compiles waits for it, as others wait for other processes
+//! (`cache::making`).
 
 use std::collections::HashSet;
 use std::hash::Hash;

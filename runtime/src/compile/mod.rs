@@ -77,6 +77,10 @@ fn cached(
     let folder = cache::folder();
     static IN_FLIGHT: InFlight<(u64, u64)> = InFlight::new();
     let make = || {
+        let _making = cache::making(&folder, &key);
+        if let Some(entry) = cache::read(&folder, &key) {
+            return Ok(entry);
+        }
         let entry = translate(&arch)?;
         // A cache that cannot be written costs time, not results.
         cache::write(&folder, &key, &entry).unwrap_or_else(|e| tell_once(&e));

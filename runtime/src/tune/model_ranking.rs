@@ -117,7 +117,7 @@ fn look((prediction, each): (&Prediction, f64), schedules: Vec<Schedule>, end: I
     let order = Permutation::new(schedules.len() as u64, 1);
     let (order, schedules) = (&order, &schedules);
     let at = |i: usize| order.at(i as u64) as usize;
-    let found = until(end, schedules.len(), || move |i| prediction.rough_us_within(&schedules[at(i)], (each, end)));
+    let found = until(end, schedules.len(), || move |i| prediction.rough_us_within(&schedules[at(i)], (each, Some(end))));
     known.extend(found.into_iter().map(|(i, time)| (schedules[at(i)].clone(), time)));
 }
 

@@ -25,8 +25,9 @@ impl Outlook {
         let us = |i: usize| {
             let launch = &launches[i];
             let prediction = Prediction::new(subject, sizes, (&kernels[launch.site], launch), target, first.to_vec()).rehearsing(false);
-            let us =
-                (Instant::now() < end).then(|| prediction.rough_us_within(&first[launch.site], (limit.as_secs_f64(), end))).flatten()?;
+            let us = (Instant::now() < end)
+                .then(|| prediction.rough_us_within(&first[launch.site], (limit.as_secs_f64(), Some(end))))
+                .flatten()?;
             Some((launch.site, us * launch.count as f64)).filter(|(_, us)| us.is_finite() && *us > 0.0)
         };
         Outlook(cores::each_of(launches.len(), us).into_iter().flatten().collect())

@@ -166,13 +166,14 @@ impl<'a> Prediction<'a> {
         self.predict(schedule, None).map_or(f64::INFINITY, |(p, _)| rough(&p))
     }
 
-    /// The same where a schedule may take so many seconds, about, and none behind the end; nothing where that does not suffice.
-    pub(super) fn rough_us_within(&self, schedule: &Schedule, (seconds, end): (f64, Instant)) -> Option<f64> {
-        let fuel = Fuel { until: Some(end), ..fuel(seconds) };
+    /// The same where a schedule may take so many seconds, about, if there is an end none behind it; nothing where that does not suffice.
+    pub fn rough_us_within(&self, schedule: &Schedule, (seconds, until): (f64, Option<Instant>)) -> Option<f64> {
+        let operations = (FUEL.operations as f64 * seconds.clamp(1.0 / 32.0, 1.0)) as u64;
+        let fuel = Fuel { operations, until };
         let Ok(simt) = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target) else { return Some(f64::INFINITY) };
         match self.predict_counted(&simt, None, fuel) {
             Ok((p, _)) => Some(rough(&p)),
-            Err(Some(NotCounted::TooMuch)) => None,
+            Err(Some(NotCounted::TooMuch)) if operations < FUEL.operations => None,
             Err(_) => Some(rough(&self.predict_uncounted(&simt, schedule, None, fuel).0)),
         }
     }
@@ -194,7 +195,8 @@ impl<'a> Prediction<'a> {
     /// What the count of one schedule may take: where a search ends, an eighth of the time that is left.
     fn fuel(&self) -> Fuel {
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-        left.map_or(FUEL, |left| Fuel { until: self.end, ..fuel(left.as_secs_f64() / 8.0) })
+        let most = FUEL.operations;
+        left.map_or(FUEL, |left| ((left.as_secs_f64() / 8.0 * COUNTED_PER_SECOND) as u64).clamp(most / 32, most).into())
     }
 
     /// From what the launch does at its true size. Without a reason where nothing is launched.
@@ -262,12 +264,6 @@ impl<'a> Prediction<'a> {
     fn resources(&self, schedule: &Schedule) -> Result<Option<model::Resources>, String> {
         Ok(self.compiled(schedule)?.as_ref().and_then(Prediction::resources_of))
     }
-}
-
-/// What can be looked at in so many seconds, about.
-fn fuel(seconds: f64) -> Fuel {
-    let most = FUEL.operations;
-    ((seconds * COUNTED_PER_SECOND) as u64).clamp(most / 32, most).into()
 }
 
 /// Microseconds by which candidates are put in order: what overlaps counts a little, too.

@@ -57,7 +57,7 @@ pub(super) fn promises(ways: &[Subject], sizes: &Sizes, target: &Target, limit: 
     let one = |_| {
         let i = next.fetch_add(1, Ordering::Relaxed);
         let Asked { way, launch, schedule, .. } = &asked[i];
-        let us = || ways[*way].us(&ways[*way].launches[*launch], schedule, sizes, target, (limit / 2, end));
+        let us = || ways[*way].us(&ways[*way].launches[*launch], schedule, sizes, target, (limit / 4, end));
         (i, if Instant::now() < end { us() } else { None })
     };
     let found: Vec<(usize, Option<f64>)> = cores::each_of(asked.len(), one);
@@ -94,7 +94,7 @@ impl<'a> Way<'a> {
         let mut schedules: Vec<Schedule> = self.kernels.iter().map(Schedule::default_of).collect();
         schedules[launch.site] = schedule.clone();
         let prediction = Prediction::new(self.subject, sizes, (&self.kernels[launch.site], launch), target, schedules).rehearsing(false);
-        let us = prediction.rough_us_within(schedule, (limit.as_secs_f64(), end))? * launch.count as f64;
+        let us = prediction.rough_us_within(schedule, (limit.as_secs_f64(), Some(end)))? * launch.count as f64;
         Some(us).filter(|us| us.is_finite() && *us > 0.0)
     }
 
