@@ -34,10 +34,24 @@ for (const { name, width, height, scheme } of views) {
       const [dot, plot] = [circle.getBoundingClientRect(), circle.closest("svg").getBoundingClientRect()];
       return dot.width === 0 || dot.left < plot.left || dot.right > plot.right || dot.top < plot.top || dot.bottom > plot.bottom;
     });
+    const cut = [...document.querySelectorAll("svg text")].filter((text) => {
+      const [box, plot] = [text.getBoundingClientRect(), text.closest("svg").getBoundingClientRect()];
+      return box.left < plot.left - 1 || box.right > plot.right + 1 || box.top < plot.top - 1 || box.bottom > plot.bottom + 1;
+    });
+    // The text beside an axis, and the numbers along it.
+    const covered = [...document.querySelectorAll("svg text[transform]")].filter((label) => {
+      const own = label.getBoundingClientRect();
+      return [...label.closest("svg").querySelectorAll("text:not([transform])")].some((other) => {
+        const box = other.getBoundingClientRect();
+        return box.left < own.right - 1 && own.left < box.right - 1 && box.top < own.bottom && own.top < box.bottom;
+      });
+    });
     // A trial has a row in the list, and a point in each of two plots.
     const rows = document.querySelectorAll("details tr[id]").length;
     return {
       lost: lost.length,
+      cut: cut.map((text) => text.textContent),
+      covered: covered.map((text) => text.textContent),
       rows,
       points: document.querySelectorAll("circle.trial").length,
       overflow: document.documentElement.scrollWidth - innerWidth,
@@ -48,6 +62,8 @@ for (const { name, width, height, scheme } of views) {
   });
   console.log(name, JSON.stringify(found));
   if (found.lost) failures.push(`${name}: ${found.lost} points lie outside of their plots`);
+  if (found.cut.length) failures.push(`${name}: texts are cut: ${found.cut.join(" | ")}`);
+  if (found.covered.length) failures.push(`${name}: texts beside axes lie over numbers: ${found.covered.join(" | ")}`);
   if (!found.rows || found.points !== 2 * found.rows) failures.push(`${name}: ${found.points} points for ${found.rows} trials`);
   if (found.overflow > 0) failures.push(`${name}: the page is ${found.overflow} pixels too wide`);
   if (found.contrast < 7) failures.push(`${name}: text has a contrast of ${found.contrast}`);

@@ -4,9 +4,13 @@
 use girih::challenge::Sizes;
 use girih::explain::gather::Options;
 use girih::report::{SubjectReport, html};
+use girih::store::provenance::Provenance;
+use girih::store::{Status, Store, Trial, TrialKey};
 use girih::subject::names;
+use girih::tune::launches::AtPerf;
 use girih::tune::recording::{Recording, parse};
 use girih_core::schedule::Schedule;
+use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_examples as _;
 use std::collections::HashSet;
@@ -25,7 +29,7 @@ fn report(number: usize, name: &str, recordings: &[Recording]) -> SubjectReport 
     let options = Options { target: Target::h200(), store: None, here: None, cubins: false, attempts: false, only: None };
     let kernels = subject.program.sites().into_iter().map(|def| (def.build)().expect("a kernel"));
     let way: Vec<(Schedule, &'static str)> = kernels.map(|kernel| (Schedule::default_of(&kernel), "default")).collect();
-    SubjectReport::gather(number, &subject, &sizes, &way, &options, recordings).unwrap_or_else(|e| panic!("{name}: {e}"))
+    SubjectReport::gather(number, &subject, &sizes, &way, &options, recordings, None).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 /// Checks that every element ends, and in its order; returns all ids, and all anchors that are asked for.
@@ -133,4 +137,60 @@ fn a_subject_without_trials_says_how_to_make_some() {
         page.contains("No trials are stored for this launch: <code>autotune tune vector_add --target h200 --budget 60s</code>"),
         "{page}"
     );
+}
+
+/// Trials of a store with where they were made: those that failed say why, and the winner leads to its own.
+#[test]
+fn trials_of_a_store_say_where_they_were_made() {
+    let folder = std::env::temp_dir().join(format!("girih-report-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder is writable");
+    let here = |driver: &str| Provenance { driver: driver.into(), nvrtc: "13.0".into(), clocks: String::new() };
+    let store = |driver| Store::open(&folder.join("tune.sqlite")).unwrap_or_else(|e| panic!("{e}")).making(here(driver));
+    let subject = names::subject("vector_add").expect("a challenge");
+    let (sizes, at_perf, target) = (subject.perf_sizes(&Sizes::default()).expect("its own"), AtPerf::of(&subject), Target::h200());
+    let kernel = (subject.program.sites()[0].build)().expect("a kernel");
+    let facts = at_perf.facts_of_site(0).expect("it is launched");
+    let key = TrialKey {
+        kernel: subject.program.sites()[0].path(),
+        identity: kernel.identity(),
+        facts: facts.to_string(),
+        lengths: at_perf.of_site(0).cloned(),
+        sizes: sizes.to_string(),
+        device: "NVIDIA H200".into(),
+        arch: target.arch.into(),
+    };
+    let default = Schedule::default_of(&kernel);
+    let other = Space::new(&kernel, facts, target).naive().expect("it has one");
+    let trial = |schedule: &Schedule, status: Status, reason: &str, us: Option<f64>| Trial {
+        schedule: schedule.short(&kernel),
+        status,
+        reason: reason.into(),
+        median_us: us,
+        samples_us: us.into_iter().collect(),
+        registers: Some(16),
+        flaw: None,
+        code: girih::tune::code(&kernel, facts, schedule, target),
+    };
+    let record = |driver, trial: &Trial| store(driver).record(&key, trial).unwrap_or_else(|e| panic!("{e}"));
+    record("550.1", &trial(&default, Status::Measured, "", Some(77.25)));
+    record("570.2", &trial(&other, Status::Crashed, "an <illegal> address", None));
+    let store = store("570.2");
+    let options = Options { target, store: Some(&store), here: None, cubins: false, attempts: false, only: None };
+    let way = [(default.clone(), "tuned here")];
+    let found = SubjectReport::gather(0, &subject, &sizes, &way, &options, &[], None).unwrap_or_else(|e| panic!("{e}"));
+    let page = html(&[found], &[], &Vec::new());
+    let (ids, anchors) = walked(&page);
+    assert!(anchors.iter().all(|to| ids.contains(to)), "links without an end");
+    let row = |number: usize, schedule: &Schedule, rest: &str| {
+        let text = format!("<tr id=\"s1-t1-{number}\"><td class=\"number\">{number}</td><td>{}</td>{rest}", schedule.short(&kernel));
+        assert!(page.contains(&text), "no {text} in {page}");
+    };
+    row(1, &default, "<td class=\"number\">77.25</td><td>measured</td><td></td>");
+    row(2, &other, "<td class=\"number\">-</td><td>crashed</td><td>an &lt;illegal&gt; address</td>");
+    for what in ["driver 550.1, NVRTC 13.0: 1 row.", "driver 570.2, NVRTC 13.0: 1 row.", "a trial on NVIDIA H200"] {
+        assert!(page.contains(what), "{what}");
+    }
+    let winner = &page[page.find(">Winner</h3>").expect("a winner")..page.find(">Trials of").expect("trials")];
+    assert!(winner.contains(&format!("<a href=\"#s1-t1-1\">{}</a>", default.short(&kernel))), "{winner}");
+    std::fs::remove_dir_all(folder).expect("its own folder");
 }

@@ -3,8 +3,9 @@
 use super::explain::{Of, Setting};
 use super::settings::way_at;
 use super::show::Preset;
-use super::{ahead, host, winners};
+use super::{ahead, device, host, winners};
 use crate::compile::nvrtc;
+use crate::device::Device;
 use crate::device::cuda::Gpu;
 use crate::explain::units::counted;
 use crate::report::{Environment, SubjectReport, html};
@@ -26,6 +27,9 @@ pub struct Args {
     /// With the techniques of the host, which are run now: they need a GPU.
     #[arg(long)]
     host: bool,
+    /// Predict the rungs of ladders, though there is a GPU.
+    #[arg(long)]
+    predict: bool,
     /// The page to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -36,9 +40,14 @@ pub fn run(args: &Args) -> Result<(), String> {
     let setting = args.of.setting()?;
     let recordings = args.recordings.as_deref().map_or(Ok(Vec::new()), read)?;
     let hosts = if args.host { host::all()? } else { Vec::new() };
+    // Times are of the GPU at hand only where it is the one that is asked for.
+    let gpu = match &setting.here {
+        Some(_) if !args.predict => Some(device::gpu().map_err(|e| e.to_string())?),
+        _ => None,
+    };
     let (mut reports, mut failed) = (Vec::new(), Vec::new());
     for name in named(args, &setting, &recordings)? {
-        match one(reports.len(), &name, &setting, &recordings) {
+        match one(reports.len(), &name, &setting, &recordings, gpu.as_ref()) {
             Ok(report) => reports.push(report),
             Err(e) => failed.push(names::named(&name, &e)),
         }
@@ -74,12 +83,12 @@ fn named(args: &Args, setting: &Setting, recordings: &[Recording]) -> Result<Vec
     }
 }
 
-fn one(number: usize, name: &str, setting: &Setting, recordings: &[Recording]) -> Result<SubjectReport, String> {
+fn one(number: usize, name: &str, setting: &Setting, recordings: &[Recording], gpu: Option<&Device>) -> Result<SubjectReport, String> {
     let subject = names::subject(name)?;
     subject.perf_sizes(&setting.sizes)?;
     let (subject, way) = way_at(&subject, &setting.sizes, None, &setting.target, Preset::Best, None)?;
     let sizes = subject.perf_sizes(&setting.sizes)?;
-    SubjectReport::gather(number, &subject, &sizes, &way, &setting.options(None, false), recordings)
+    SubjectReport::gather(number, &subject, &sizes, &way, &setting.options(None, false), recordings, gpu)
 }
 
 fn read(file: &Path) -> Result<Vec<Recording>, String> {

@@ -29,12 +29,14 @@ pub struct Stored {
     pub beside: Option<String>,
     /// One for each schedule, the oldest first.
     pub trials: Vec<Trial>,
+    /// How many rows of the store they come from, by where these were made ([`Tried::made`]), the latest last.
+    pub made: Vec<(String, usize)>,
 }
 
 /// The trials to read, of all that a store has of a kernel: measured ones before predicted ones, those of the GPU at hand and of GPUs called
 /// like the target before others, and then the most.
 pub fn choose(rows: Vec<Tried>, asked: &Asked) -> Option<Stored> {
-    let mut groups: BTreeMap<(String, Option<String>), Vec<Trial>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, Option<String>), Vec<Tried>> = BTreeMap::new();
     let predicted_here = predicted_device(asked.target);
     for row in rows.into_iter().filter(|row| !is_predicted(&row.device) || row.device == predicted_here) {
         let beside = match row.sizes.strip_prefix(asked.beside).filter(|_| !asked.beside.is_empty()) {
@@ -42,15 +44,25 @@ pub fn choose(rows: Vec<Tried>, asked: &Asked) -> Option<Stored> {
             None if row.sizes == asked.sizes => None,
             None => continue,
         };
-        groups.entry((row.device, beside)).or_default().push(row.trial);
+        groups.entry((row.device.clone(), beside)).or_default().push(row);
     }
-    let rank = |device: &str, trials: &[Trial]| {
-        let timed = trials.iter().filter(|t| t.median_us.is_some()).count();
+    let rank = |device: &str, rows: &[Tried]| {
+        let timed = rows.iter().filter(|row| row.trial.median_us.is_some()).count();
         let named = device.to_lowercase().contains(asked.target.name);
-        (!is_predicted(device), asked.here == Some(device), named, timed, trials.len())
+        (!is_predicted(device), asked.here == Some(device), named, timed, rows.len())
     };
-    let best = groups.into_iter().max_by_key(|((device, _), trials)| rank(device, trials));
-    best.map(|((device, beside), trials)| Stored { predicted: is_predicted(&device), device, beside, trials: each_once(trials) })
+    let best = groups.into_iter().max_by_key(|((device, _), rows)| rank(device, rows));
+    best.map(|((device, beside), rows)| {
+        let mut made: Vec<(String, usize)> = Vec::new();
+        for row in &rows {
+            match made.iter_mut().find(|(text, _)| *text == row.made) {
+                Some((_, count)) => *count += 1,
+                None => made.push((row.made.clone(), 1)),
+            }
+        }
+        let trials = each_once(rows.into_iter().map(|row| row.trial).collect());
+        Stored { predicted: is_predicted(&device), device, beside, trials, made }
+    })
 }
 
 /// Trials of which each stands for all of its schedule and code: one that was timed several times has the median of these times, and names
@@ -109,7 +121,7 @@ mod tests {
             flaw: None,
             code: None,
         };
-        Tried { device: device.into(), sizes: sizes.into(), trial }
+        Tried { device: device.into(), sizes: sizes.into(), made: format!("girih, {device}"), trial }
     }
 
     fn asked<'a>(beside: &'a str, here: Option<&'a str>) -> Asked<'a> {
@@ -121,6 +133,7 @@ mod tests {
         let rows = [row("simulated h200", "N=8", "T=1"), row("simulated h200", "N=8", "T=2"), row("NVIDIA H200", "N=8", "T=4")];
         let found = choose(rows.to_vec(), &asked("", None)).expect("trials of this size");
         assert_eq!((found.device.as_str(), found.predicted, found.trials.len()), ("NVIDIA H200", false, 1));
+        assert_eq!(found.made, [("girih, NVIDIA H200".to_string(), 1)]);
         let found = choose(rows[..2].to_vec(), &asked("", None)).expect("predictions of this size");
         assert_eq!((found.predicted, found.trials.len()), (true, 2));
         assert_eq!(choose(vec![row("simulated t4", "N=8", "T=1"), row("NVIDIA H200", "N=9", "T=1")], &asked("", None)), None);

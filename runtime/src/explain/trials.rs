@@ -22,6 +22,8 @@ pub struct SiteTrials {
     pub trials: Vec<Trial>,
     /// Names of the kernel's knobs, and what these trials say of them; nothing where a trial is a whole program's.
     pub effects: Option<(Vec<String>, Effects)>,
+    /// How many rows of the store they come from, by girih's version, driver, NVRTC and clocks; of a recording nothing is known of these.
+    pub made: Vec<(String, usize)>,
     /// The command that makes some.
     pub command: String,
 }
@@ -37,9 +39,10 @@ pub fn trials(subject: &Subject, sizes: &Sizes, way: &[(Schedule, &'static str)]
         let stored = stored(&at)?;
         let is_current = |t: &Trial| is_of_this_code(&at.kernel, &at.launch.facts, at.options.target, t);
         let (device, predicted) = (stored.as_ref().map(|s| s.device.clone()), stored.as_ref().is_some_and(|s| s.predicted));
+        let made = stored.as_ref().map_or(Vec::new(), |s| s.made.clone());
         let trials: Vec<Trial> = stored.map_or(Vec::new(), |s| s.trials.into_iter().filter(is_current).collect());
         let effects = Some(of_knobs(&at.kernel, &trials));
-        Ok(SiteTrials { site: at.site.clone(), device, predicted, trials, effects, command: command(&at) })
+        Ok(SiteTrials { site: at.site.clone(), device, predicted, trials, effects, made, command: command(&at) })
     };
     found.iter().map(site).collect()
 }
@@ -65,6 +68,7 @@ pub fn recorded(subject: &Subject, recording: &Recording) -> Vec<SiteTrials> {
         predicted: false,
         effects: kernel.map(|kernel| of_knobs(&kernel, &trials)),
         trials,
+        made: Vec::new(),
         command: format!("autotune record {}", subject.name),
     }]
 }

@@ -27,19 +27,45 @@ pub fn contents(reports: &[SubjectReport]) -> String {
     format!("<nav><ul>\n{}</ul></nav>\n", reports.iter().map(item).collect::<String>())
 }
 
-/// A table of texts. A column whose head ends in ` us` or is `#` holds numbers.
-pub fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+/// What stands in a table.
+pub enum Cell {
+    Text(String),
+    /// A text that leads to an anchor of the page.
+    Link {
+        text: String,
+        anchor: String,
+    },
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl Cell {
+    fn html(self) -> String {
+        match self {
+            Cell::Text(text) => escaped(&text),
+            Cell::Link { text, anchor } => format!("<a href=\"#{anchor}\">{}</a>", escaped(&text)),
+        }
+    }
+}
+
+/// A table. A column whose head ends in ` us` or is `#` holds numbers.
+pub fn table<C: Into<Cell>>(head: &[&str], rows: impl Iterator<Item = Vec<C>>) -> String {
     table_with_ids(head, rows.map(|row| (None, row)))
 }
 
 /// The same, with anchors of rows.
-pub fn table_with_ids(head: &[&str], rows: impl Iterator<Item = (Option<String>, Vec<String>)>) -> String {
+pub fn table_with_ids<C: Into<Cell>>(head: &[&str], rows: impl Iterator<Item = (Option<String>, Vec<C>)>) -> String {
     let class = |name: &str| if name.ends_with(" us") || name == "#" { " class=\"number\"" } else { "" };
     let heads: String = head.iter().map(|name| format!("<th{}>{}</th>", class(name), escaped(name))).collect();
     let heads = if head.iter().all(|name| name.is_empty()) { String::new() } else { format!("<thead><tr>{heads}</tr></thead>\n") };
-    let row = |(id, cells): (Option<String>, Vec<String>)| {
+    let row = |(id, cells): (Option<String>, Vec<C>)| {
         let id = id.map_or(String::new(), |id| format!(" id=\"{id}\""));
-        let cells: String = cells.iter().zip(head).map(|(cell, name)| format!("<td{}>{}</td>", class(name), escaped(cell))).collect();
+        let cell = |(cell, name): (C, &&str)| format!("<td{}>{}</td>", class(name), cell.into().html());
+        let cells: String = cells.into_iter().zip(head).map(cell).collect();
         format!("<tr{id}>{cells}</tr>\n")
     };
     format!("<div class=\"wide\"><table>\n{heads}<tbody>\n{}</tbody></table></div>\n", rows.map(row).collect::<String>())

@@ -6,6 +6,7 @@ mod plot;
 mod roofline;
 mod sections;
 
+use crate::device::Device;
 use crate::explain::Page;
 use crate::explain::gather::{Options, page};
 use crate::explain::trials::{SiteTrials, recorded, trials};
@@ -16,6 +17,9 @@ use crate::subject::challenge::Sizes;
 use crate::techniques::{Technique, Timeline};
 use crate::tune::recording::Recording;
 use girih_core::schedule::Schedule;
+
+/// Rounds in which each rung of a ladder is timed once.
+const ROUNDS: usize = 20;
 
 /// All that a report has of one subject.
 pub struct SubjectReport {
@@ -33,7 +37,8 @@ pub struct SubjectReport {
 pub type Environment = Vec<(String, String)>;
 
 impl SubjectReport {
-    /// Gathers a subject under a schedule for each launch site; trials are those of the store, or of a recording where there is one.
+    /// Gathers a subject under a schedule for each launch site; trials are those of the store, or of a recording where there is one, and the rungs of
+    /// its ladder are timed where there is a GPU.
     ///
     /// # Errors
     /// As [`page`].
@@ -44,6 +49,7 @@ impl SubjectReport {
         way: &[(Schedule, &'static str)],
         options: &Options,
         recordings: &[Recording],
+        gpu: Option<&Device>,
     ) -> Result<SubjectReport, String> {
         let recording = recordings.iter().find(|r| r.name == subject.name && r.sizes == sizes.to_string());
         let trials = match recording {
@@ -51,7 +57,7 @@ impl SubjectReport {
             None => trials(subject, sizes, way, options)?,
         };
         let own = ladders().into_iter().find(|ladder| ladder.challenge == subject.name);
-        let ladder = own.map(|ladder| climb(&ladder, sizes, options, None)).transpose()?;
+        let ladder = own.map(|ladder| climb(&ladder, sizes, options, gpu.map(|gpu| (gpu, ROUNDS)))).transpose()?;
         Ok(SubjectReport { page: page(subject, sizes, way, options)?, trials, ladder, number })
     }
 

@@ -8,10 +8,12 @@ use std::fmt::Write;
 /// The drawing's size, and the room that the axes' texts take.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 92.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
+/// The width of a letter on a phone, where texts are large (`style.css`), about: bars leave room for that.
+const LETTER: f64 = 13.0;
 
 /// How numbers lie along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,7 +111,7 @@ impl Plot {
         let (x, y) = (escaped(&self.x.label), escaped(&self.y.label));
         self.draw(format!(r#"<text x="{:.1}" y="{:.1}" text-anchor="middle">{x}</text>"#, (LEFT + right) / 2.0, HEIGHT - 8.0));
         let middle = (TOP + bottom) / 2.0;
-        self.draw(format!(r#"<text x="14" y="{middle:.1}" text-anchor="middle" transform="rotate(-90 14 {middle:.1})">{y}</text>"#));
+        self.draw(format!(r#"<text x="20" y="{middle:.1}" text-anchor="middle" transform="rotate(-90 20 {middle:.1})">{y}</text>"#));
     }
 
     /// A point with what a pointer reads of it, and the anchor that it leads to.
@@ -144,16 +146,16 @@ pub struct Bar {
 /// Bars below each other, which lead to what they stand for.
 pub fn bars(label: &str, all: &[Bar]) -> String {
     const ROW: f64 = 24.0;
-    const NAMES: f64 = 150.0;
-    const TEXTS: f64 = 190.0;
+    let room = |text: fn(&Bar) -> &str| all.iter().map(|bar| text(bar).chars().count()).max().unwrap_or(0) as f64 * LETTER + 20.0;
+    let (names, texts) = (room(|bar| &bar.name), room(|bar| &bar.text));
     let longest = all.iter().map(|bar| bar.length).fold(0.0, f64::max);
     let mut body = String::new();
     for (row, Bar { name, length, text, anchor }) in all.iter().enumerate() {
-        let (y, width) = (row as f64 * ROW, if longest > 0.0 { length / longest * (WIDTH - NAMES - TEXTS) } else { 0.0 });
-        write!(body, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, NAMES - 6.0, y + 16.0, escaped(name)).expect("text");
-        write!(body, r##"<a href="#{anchor}"><rect class="bar" x="{NAMES}" y="{:.1}" width="{width:.1}" height="14"/>"##, y + 5.0)
+        let (y, width) = (row as f64 * ROW, if longest > 0.0 { length / longest * (WIDTH - names - texts).max(0.0) } else { 0.0 });
+        write!(body, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, names - 6.0, y + 16.0, escaped(name)).expect("text");
+        write!(body, r##"<a href="#{anchor}"><rect class="bar" x="{names:.1}" y="{:.1}" width="{width:.1}" height="14"/>"##, y + 5.0)
             .expect("text");
-        write!(body, r#"<text x="{:.1}" y="{:.1}">{}</text></a>"#, NAMES + width + 6.0, y + 16.0, escaped(text)).expect("text");
+        write!(body, r#"<text x="{:.1}" y="{:.1}">{}</text></a>"#, names + width + 6.0, y + 16.0, escaped(text)).expect("text");
     }
     let height = all.len() as f64 * ROW + 4.0;
     format!(r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">{body}</svg>"#, escaped(label)) + "\n"
@@ -162,15 +164,16 @@ pub fn bars(label: &str, all: &[Bar]) -> String {
 /// Timelines below each other on one scale: a row for each lane, a bar for each piece of work.
 pub fn timelines(label: &str, ways: &[Timeline]) -> String {
     const ROW: f64 = 22.0;
-    const NAMES: f64 = 110.0;
+    let lanes = ways.iter().flat_map(Timeline::lanes).map(|lane| lane.chars().count()).max().unwrap_or(0);
+    let names = lanes as f64 * LETTER + 20.0;
     let longest = ways.iter().flat_map(|w| &w.spans).map(|s| s.us.1).fold(1e-9, f64::max);
-    let at = |us: f64| NAMES + us / longest * (WIDTH - NAMES - RIGHT);
+    let at = |us: f64| names + us / longest * (WIDTH - names - RIGHT);
     let (mut body, mut y) = (String::new(), 0.0);
     for way in ways {
         write!(body, r#"<text x="0" y="{:.1}">{}: {:.1} us</text>"#, y + 16.0, escaped(&way.title), way.us).expect("text");
         y += ROW;
         for lane in way.lanes() {
-            write!(body, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, NAMES - 6.0, y + 15.0, escaped(lane)).expect("text");
+            write!(body, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, names - 6.0, y + 15.0, escaped(lane)).expect("text");
             for (number, span) in way.spans.iter().filter(|s| s.lane == lane).enumerate() {
                 let (class, (from, to)) = (if number % 2 == 0 { "bar" } else { "bar other" }, span.us);
                 let title = format!("{}: {from:.1} to {to:.1} us", escaped(&span.name));

@@ -34,12 +34,12 @@ fn drawn(report: &SubjectReport, memory: &Part, arithmetic: &Part) -> String {
     let rates = points.iter().map(|p| rate(p.us)).chain([low * memory.rate, arithmetic.rate]);
     let mut plot = Plot::new(
         Axis::of("operations per byte that has to move", Scale::Log, [low, high].into_iter()),
-        Axis::of("10⁹ operations per second", Scale::Log, rates.map(|r| r * 1e-9)),
+        Axis::of("10¹² operations per second", Scale::Log, rates.map(|r| r * 1e-12)),
     );
-    let roof = |x: f64| (x * memory.rate).min(arithmetic.rate) * 1e-9;
+    let roof = |x: f64| (x * memory.rate).min(arithmetic.rate) * 1e-12;
     plot.line("roof", &[low, ridge, high].map(|x| (x, roof(x))));
     for point in &points {
-        plot.point(point.class, (intensity, rate(point.us) * 1e-9), &point.title, &point.anchor);
+        plot.point(point.class, (intensity, rate(point.us) * 1e-12), &point.title, &point.anchor);
     }
     let side = if intensity < ridge { "bandwidth" } else { "arithmetic" };
     format!(

@@ -1,6 +1,6 @@
 //! The parts of a subject's page.
 
-use super::html::{details, escaped, table, table_with_ids};
+use super::html::{Cell, details, escaped, table, table_with_ids};
 use super::plot::{Axis, Bar, Plot, Scale, bars, timelines};
 use super::roofline::roofline;
 use super::{Host, SubjectReport};
@@ -52,23 +52,34 @@ pub fn hosts(hosts: &[Host]) -> String {
     }
 }
 
-/// The best schedule of each launch site, and each time with its source.
+/// The best schedule of each launch site, which leads to its trial where there is one, and each time with its source.
 fn winner(report: &SubjectReport) -> String {
-    let row = |site: &SitePage| {
+    let row = |site: &SitePage| -> Vec<Cell> {
         let measured = site.measured.first();
-        vec![
-            site.site.clone(),
-            site.schedule.clone(),
+        let schedule = match trial_of(report, site) {
+            Some(anchor) => Cell::Link { text: site.schedule.clone(), anchor },
+            None => site.schedule.clone().into(),
+        };
+        let texts = [
             site.from.to_string(),
             format!("{:.2}", site.us),
             site.basis.name().to_string(),
             measured.map_or("-".into(), |m| format!("{:.2}", m.us)),
             measured.map_or("not measured".into(), |m| m.source.clone()),
-        ]
+        ];
+        [site.site.clone().into(), schedule].into_iter().chain(texts.map(Cell::from)).collect()
     };
     let head = ["launch site", "schedule", "from", "predicted us", "basis", "measured us", "source"];
     let whole = report.page.predicted.map_or(String::new(), |p| format!("<p>A call takes {:.2} us as predicted.</p>\n", p.us));
     format!("<h3 id=\"{}\">Winner</h3>\n{}{whole}", report.id("winner"), table(&head, report.page.sites.iter().map(row)))
+}
+
+/// The anchor of the trial of a launch site's best schedule, if it is among those of the page.
+fn trial_of(report: &SubjectReport, site: &SitePage) -> Option<String> {
+    let alone = report.page.sites.len() == 1 && report.trials.len() == 1;
+    let (number, own) = report.trials.iter().enumerate().find(|(_, trials)| alone || trials.site == site.site)?;
+    let trial = own.trials.iter().position(|trial| trial.schedule == site.schedule)?;
+    Some(report.trial_id(number, trial))
 }
 
 /// The trials of a launch site: by rank, and in the order in which they were made, with the best so far.
@@ -84,7 +95,11 @@ fn landscape(report: &SubjectReport, number: usize, site: &SiteTrials) -> String
         "<p>{} trials, one for each schedule, {} of them timed, {verb} {device}. The time of what was measured again is the median.</p>\n",
         site.trials.len(),
         timed.len()
-    );
+    ) + &site
+        .made
+        .iter()
+        .map(|(made, rows)| format!("<p>By {}: {}.</p>\n", escaped(made), counted(*rows as f64, "row")))
+        .collect::<String>();
     let rows = site.trials.iter().enumerate().map(|(i, trial)| {
         let us = trial.median_us.map_or("-".into(), |us| format!("{us:.2}"));
         let cells = vec![format!("{}", i + 1), trial.schedule.clone(), us, trial.status.name().to_string(), trial.reason.clone()];

@@ -128,11 +128,12 @@ impl Store {
     pub fn trials_of(&self, identity: u64, facts: &str, arch: &str) -> Result<Vec<Tried>, StoreError> {
         let query = || -> rusqlite::Result<Vec<Tried>> {
             let mut rows = self.db.prepare_cached(
-                "SELECT schedule, status, reason, median_us, samples_us, registers, flaw, code, device, sizes FROM trials
+                "SELECT schedule, status, reason, median_us, samples_us, registers, flaw, code, device, sizes, made FROM trials
                  WHERE identity = ?1 AND facts = ?2 AND arch = ?3 AND versions = ?4 ORDER BY at, rowid",
             )?;
             let key = params![hex(identity), facts, arch, VERSIONS];
-            rows.query_map(key, |r| Ok(Tried { device: r.get(8)?, sizes: r.get(9)?, trial: trial(r)? }))?.collect()
+            let made = |under: String| if under.is_empty() { VERSIONS.to_string() } else { format!("{VERSIONS}, {under}") };
+            rows.query_map(key, |r| Ok(Tried { device: r.get(8)?, sizes: r.get(9)?, made: made(r.get(10)?), trial: trial(r)? }))?.collect()
         };
         query().map_err(|e| self.error(e))
     }

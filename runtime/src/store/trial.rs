@@ -118,6 +118,8 @@ pub struct Tried {
     pub device: String,
     /// The sizes' text, as [`TrialKey::sizes`]: of a program's launch site also what the other sites ran under.
     pub sizes: String,
+    /// By which girih, under which driver, NVRTC and clocks, as far as that is known.
+    pub made: String,
     /// The trial.
     pub trial: Trial,
 }
