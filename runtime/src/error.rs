@@ -134,7 +134,6 @@ impl Error {
 }
 
 /// What went wrong in one line: a message's first line, and of one that ends with a colon the line behind it, too.
-#[cfg(feature = "tune")]
 pub(crate) fn headline(message: &str) -> String {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();

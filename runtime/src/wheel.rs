@@ -3,6 +3,7 @@
 use crate::compile::cache;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// The folder of girih's cache that holds a wheel (`nvidia-cuda-nvrtc==13.0.88`), whether or not it is there.
 pub(crate) fn folder(wheel: &str) -> PathBuf {
@@ -67,8 +68,13 @@ pub(crate) fn listed_folders(variable: &str) -> Vec<(String, PathBuf)> {
     folders.map(|f| (format!("{variable}: {}", f.display()), f)).collect()
 }
 
-/// Python's folders for packages, as `python3` itself says.
-pub(crate) fn site_packages() -> Vec<PathBuf> {
+/// Python's folders for packages, as `python3` itself says when it is first asked: it takes a while to start.
+pub(crate) fn site_packages() -> &'static [PathBuf] {
+    static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    FOLDERS.get_or_init(asked_site_packages)
+}
+
+fn asked_site_packages() -> Vec<PathBuf> {
     let ask = "import site, sys\nprint('\\n'.join(dict.fromkeys(sys.path + site.getsitepackages() + [site.getusersitepackages()])))";
     let Ok(output) = Command::new("python3").args(["-c", ask]).output() else { return Vec::new() };
     let text = String::from_utf8_lossy(&output.stdout);

@@ -249,7 +249,7 @@ fn told(outcome: &SiteOutcome, by: &By) -> Vec<String> {
             lines.push(format!("best {schedule}: {verb} {us:.2} us{within}{gain}{bound}"));
             if let [first, more @ ..] = &outcome.equals[..] {
                 let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
-                lines.push(format!("as fast within 0.1 %, and not simpler: {first}{more}"));
+                lines.push(format!("as fast, as far as can be told, and not simpler: {first}{more}"));
             }
             lines.extend(outcome.throttled.as_ref().map(|throttled| format!("{throttled}; the next run takes such trials again")));
             lines.push(attribute.clone());

@@ -1,6 +1,6 @@
 //! What schedules are known for a launch or a program: the device's own from the tuner's store and the committed winners, in one order by how
 //! near what they were tuned for is to what is asked. Where both are equally near, the device's own comes first; winners of other
-//! architectures come last. What was predicted on this machine stands in where nothing of the architecture was measured.
+//! architectures come last. What other GPUs have elected, in a store that was merged into this one, stands beside the winners. What was predicted on this machine stands in where nothing of the architecture was measured.
 
 use crate::device::Device;
 use crate::launch::program_schedule;
@@ -41,6 +41,8 @@ pub enum Origin {
     Store,
     /// A committed winner.
     Winner,
+    /// Tuned on another GPU: its store was merged into this one.
+    AnotherGpu,
     /// Tuned by prediction on this machine: nothing was measured.
     Predicted,
     /// What its author lists first.
@@ -55,6 +57,7 @@ impl Origin {
         match self {
             Origin::Store => "tuned here",
             Origin::Winner => "committed winner",
+            Origin::AnotherGpu => "tuned on another GPU",
             Origin::Predicted => "predicted on this machine",
             Origin::Default => "default",
             Origin::Instead => INSTEAD,
@@ -120,6 +123,14 @@ impl Asker<'_> {
         let of = |identity| store.candidates(identity, asked, device).unwrap_or_default();
         [of(self.identity), of(self.former)].concat()
     }
+
+    /// What a store knows for it that was measured on others, with how far their architecture is.
+    fn stored_elsewhere(&self, store: &Store, asked: Occasion, device: &str, target: &Target) -> Vec<(u32, Candidate)> {
+        let of = |identity| store.candidates_elsewhere(identity, asked, device).unwrap_or_default();
+        let measured =
+            [of(self.identity), of(self.former)].concat().into_iter().filter(|e| !is_predicted(&e.device) && !is_warm(&e.device));
+        measured.filter_map(|e| Some((winners::arch_distance(&e.arch, target)?, e.candidate))).collect()
+    }
 }
 
 /// The schedules known to `asker`, the first to consider first.
@@ -128,19 +139,30 @@ fn nearest(asker: Asker, asked: Occasion, target: &Target, store: Option<(&Store
     let stored = measured.map_or(Vec::new(), |(s, device)| asker.stored(s, asked, device));
     let predicted = store.map_or(Vec::new(), |(s, _)| asker.stored(s, asked, &predicted_device(target)));
     let committed = winners::nearest(winners::all(), asker.path, asked, target);
-    merged(stored, predicted, committed, asked)
+    // Times of a warm L2 are a case of their own.
+    let others = store.filter(|(_, device)| !is_warm(device));
+    let elsewhere = others.map_or(Vec::new(), |(s, device)| asker.stored_elsewhere(s, asked, device, target));
+    merged(stored, predicted, committed, elsewhere, asked)
 }
 
 /// All lists, each in its order, as one. What is predicted comes after all that was measured on this architecture, and a winner of another
 /// one, so far away, behind that.
-fn merged(stored: Vec<Candidate>, predicted: Vec<Candidate>, committed: Vec<(u32, winners::Winner)>, asked: Occasion) -> Vec<Known> {
+fn merged(
+    stored: Vec<Candidate>,
+    predicted: Vec<Candidate>,
+    committed: Vec<(u32, winners::Winner)>,
+    elsewhere: Vec<(u32, Candidate)>,
+    asked: Occasion,
+) -> Vec<Known> {
     let stored = stored.into_iter().map(|c| (0, c, Origin::Store));
     let predicted = predicted.into_iter().map(|c| (1, c, Origin::Predicted));
+    let place = |far: u32| if far == 0 { 0 } else { 1 + far };
     let committed = committed.into_iter().map(|(far, w)| {
         let candidate = Candidate { schedule: w.schedule, facts: w.facts, lengths: w.lengths, elsewhere: None };
-        (if far == 0 { 0 } else { 1 + far }, candidate, Origin::Winner)
+        (place(far), candidate, Origin::Winner)
     });
-    let mut all: Vec<(u32, Candidate, Origin)> = stored.chain(predicted).chain(committed).collect();
+    let elsewhere = elsewhere.into_iter().map(|(far, candidate)| (place(far), candidate, Origin::AnotherGpu));
+    let mut all: Vec<(u32, Candidate, Origin)> = stored.chain(predicted).chain(committed).chain(elsewhere).collect();
     all.sort_by(|(x, a, _), (y, b, _)| x.cmp(y).then_with(|| asked.order(&a.occasion(), &b.occasion())));
     let known = |(far, candidate, origin): (u32, Candidate, Origin)| {
         let distance = if far == 0 { asked.distance(&candidate.occasion()) } else { f64::INFINITY };
@@ -346,17 +368,20 @@ mod tests {
             let lengths = Lengths::parse(n).unwrap();
             let asked = Occasion { facts: "16p/16 i32", lengths: Some(&lengths) };
             let committed = winners::nearest(winners::parse(file).unwrap(), "g::k", asked, Target::h200());
-            let known = merged(vec![candidate("T=9", "1024")], vec![candidate("T=8", n)], committed, asked);
+            let others = vec![(0, candidate("T=7", "1024")), (10, candidate("T=6", "1024"))];
+            let known = merged(vec![candidate("T=9", "1024")], vec![candidate("T=8", n)], committed, others, asked);
             let elsewhere = known.iter().filter(|k| k.distance.is_infinite()).map(|k| k.text.as_str());
-            assert_eq!(elsewhere.collect::<Vec<_>>(), ["T=8", "T=3"]);
+            assert_eq!(elsewhere.collect::<Vec<_>>(), ["T=8", "T=3", "T=6"]);
             known.into_iter().map(|k| (k.text, k.origin)).collect()
         };
-        let named = |list: [(&str, Origin); 5]| list.map(|(s, o)| (s.to_string(), o));
+        let named = |list: [(&str, Origin); 7]| list.map(|(s, o)| (s.to_string(), o));
         // As near as a winner, what was tuned here comes first; a winner that is nearer comes before it.
         // What is predicted comes after all that was measured here, and before what was measured elsewhere.
         let (store, winner, own) = (Origin::Store, Origin::Winner, ("T=8", Origin::Predicted));
-        assert_eq!(order("1024"), named([("T=9", store), ("T=1", winner), ("T=2", winner), own, ("T=3", winner)]));
-        assert_eq!(order("524288"), named([("T=2", winner), ("T=9", store), ("T=1", winner), own, ("T=3", winner)]));
+        // What another GPU of the architecture elected is as good as a winner; both are far where they are of another one.
+        let [near, far] = ["T=7", "T=6"].map(|s| (s, Origin::AnotherGpu));
+        assert_eq!(order("1024"), named([("T=9", store), ("T=1", winner), near, ("T=2", winner), own, ("T=3", winner), far]));
+        assert_eq!(order("524288"), named([("T=2", winner), ("T=9", store), ("T=1", winner), near, own, ("T=3", winner), far]));
     }
 
     /// Where the author's first choice is illegal what stands in for it is not called by its name, and a launch tells.

@@ -2,7 +2,7 @@
 
 use super::provenance::{Provenance, elsewhere};
 use super::schema::{SCHEMA, bring_up_to_date};
-use super::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried, default_folder};
+use super::{Candidate, Elected, Elsewhere, Status, StoreError, Trial, TrialKey, Tried, default_folder};
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
@@ -183,6 +183,24 @@ impl Store {
         let mut found = self.elected_and_fastest(identity, asked, device).map_err(|e| self.error(e))?;
         // Equally near ones stay in their order.
         found.sort_by(|a, b| asked.order(&a.occasion(), &b.occasion()));
+        Ok(found)
+    }
+
+    /// The schedules that other devices elected, the nearest first as in [`Store::candidates`].
+    pub fn candidates_elsewhere(&self, identity: u64, asked: Occasion, device: &str) -> Result<Vec<Elsewhere>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<Elsewhere>> {
+            let mut rows = self.db.prepare_cached(
+                "SELECT schedule, facts, lengths, device, arch FROM elected WHERE identity = ?1 AND device <> ?2 ORDER BY at DESC, rowid DESC",
+            )?;
+            let found = |r: &rusqlite::Row| {
+                let lengths = lengths(&r.get::<_, String>(2)?);
+                let candidate = Candidate { schedule: r.get(0)?, facts: r.get(1)?, lengths, elsewhere: None };
+                Ok(Elsewhere { device: r.get(3)?, arch: r.get(4)?, candidate })
+            };
+            rows.query_map(params![hex(identity), device], found)?.collect()
+        };
+        let mut found = query().map_err(|e| self.error(e))?;
+        found.sort_by(|a, b| asked.order(&a.candidate.occasion(), &b.candidate.occasion()));
         Ok(found)
     }
 

@@ -29,7 +29,7 @@ pub use absent::Store;
 pub use database::Store;
 #[cfg(feature = "tune")]
 pub use trial::THROTTLED;
-pub use trial::{Candidate, Elected, Status, StoreError, Trial, TrialKey, Tried};
+pub use trial::{Candidate, Elected, Elsewhere, Status, StoreError, Trial, TrialKey, Tried};
 
 use std::path::PathBuf;
 

@@ -112,6 +112,13 @@ fn candidates_put_the_elected_first() {
     let candidates = |device| schedules(&store, key().lengths.as_ref(), device);
     assert_eq!(candidates("GPU"), ["T=2", "T=1", "T=3", "T=4"]);
     assert_eq!(candidates("another"), [""; 0]);
+    // What this one elected is known elsewhere as what another one did, the nearest first.
+    let own = key();
+    let other = |device: &str| store.candidates_elsewhere(7, Occasion { facts: "16p/16", lengths: own.lengths.as_ref() }, device);
+    let found = other("another").unwrap();
+    assert!(found.iter().all(|e| e.device == "GPU" && e.arch == "sm_90a"));
+    assert_eq!(found.into_iter().map(|e| e.candidate.schedule).collect::<Vec<_>>(), ["T=2", "T=3", "T=4"]);
+    assert_eq!(other("GPU").unwrap(), []);
     assert_eq!(store.elected_for(&key()).unwrap(), Some(("T=2".into(), 1.0)));
     std::fs::remove_dir_all(folder).unwrap();
 }

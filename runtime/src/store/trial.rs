@@ -178,6 +178,17 @@ pub struct Candidate {
     pub elsewhere: Option<String>,
 }
 
+/// One that was elected on another device.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Elsewhere {
+    /// The device's name, as [`TrialKey::device`].
+    pub device: String,
+    /// `sm_90a`.
+    pub arch: String,
+    /// What was elected there.
+    pub candidate: Candidate,
+}
+
 impl Candidate {
     /// What it was tuned for.
     pub fn occasion(&self) -> Occasion<'_> {

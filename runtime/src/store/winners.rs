@@ -143,9 +143,14 @@ pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
 /// stay in their order.
 pub(crate) fn nearest(winners: Vec<Winner>, path: &str, asked: Occasion, target: &Target) -> Vec<(u32, Winner)> {
     let of_path = winners.into_iter().filter(|w| w.kernel == path);
-    let mut found: Vec<(u32, Winner)> = of_path.filter_map(|w| Some((capability(&w.arch)?.abs_diff(target.capability), w))).collect();
+    let mut found: Vec<(u32, Winner)> = of_path.filter_map(|w| Some((arch_distance(&w.arch, target)?, w))).collect();
     found.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| asked.order(&x.occasion(), &y.occasion())));
     found
+}
+
+/// How far an architecture is from a target's; nothing where it is none.
+pub(crate) fn arch_distance(arch: &str, target: &Target) -> Option<u32> {
+    Some(capability(arch)?.abs_diff(target.capability))
 }
 
 /// `sm_90a` → 90.

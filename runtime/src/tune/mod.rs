@@ -157,7 +157,7 @@ pub struct SiteOutcome {
     pub median_us: Option<f64>,
     /// Between which times its median lies in 95 of 100 cases, by the samples of the final comparison.
     pub interval_us: Option<(f64, f64)>,
-    /// Schedules that were as fast as the winner in the final comparison, within 0.1 %, and are not simpler.
+    /// Schedules that were as fast as the winner in the final comparison, as far as could be told, and are not simpler.
     pub equals: Vec<String>,
     /// That the winner's time was taken while the GPU was throttled, and why it was.
     pub throttled: Option<String>,

@@ -33,7 +33,7 @@ fn what_was_timed_is_told_where_nothing_is_elected() {
     assert!(lines[3].starts_with("     T=1 ") && lines.len() == 4, "the best is told once: {lines:?}");
     let mut equal = elected.clone();
     equal.equals = vec!["T=4 C=2".into(), "T=8 C=2".into()];
-    assert_eq!(told(&equal, &by)[2], "as fast within 0.1 %, and not simpler: T=4 C=2, and 1 more");
+    assert_eq!(told(&equal, &by)[2], "as fast, as far as can be told, and not simpler: T=4 C=2, and 1 more");
     assert_eq!(as_json(&equal, &Sizes::default(), &by)["equals"][1], "T=8 C=2");
     let nothing = SiteOutcome::of("same".into(), "copies::same".into());
     assert_eq!(told(&nothing, &by)[1..], ["no candidate was right and timed"]);

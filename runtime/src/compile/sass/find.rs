@@ -31,7 +31,7 @@ pub fn find() -> Result<PathBuf, Vec<String>> {
     if let Some(found) = places.iter().find_map(found) {
         return Ok(found);
     }
-    let sites = wheel::site_packages().into_iter().map(|s| s.join(IN_WHEEL)).map(|f| (f.display().to_string(), f));
+    let sites = wheel::site_packages().iter().map(|s| s.join(IN_WHEEL)).map(|f| (f.display().to_string(), f));
     let sites: Vec<(String, PathBuf)> = sites.collect();
     sites.iter().find_map(found).ok_or_else(|| places.into_iter().chain(sites).map(|(name, _)| name).collect())
 }

@@ -1,7 +1,8 @@
 //! The final comparison: a race of the fastest, in which each stage samples those that are left in turn, more of each than the stage before,
-//! and lets half of them go on. Ties are called ties, and go to the simpler schedule.
+//! and lets half of them go on. Finalists are compared round by round: what disturbs a round disturbs all that run in it. Ties are called ties, and go to
+//! the simpler schedule.
 
-use super::{Candidates, Measure, fastest, median};
+use super::{Candidates, Measure, fastest, interval, median};
 
 /// Candidates that take part at most, and how much slower than the fastest they may be.
 const STARTERS: usize = 8;
@@ -9,8 +10,9 @@ const SLACK: f64 = 1.05;
 /// Samples of each candidate in the first stage, and of each that reaches the last one in all.
 const FIRST_ROUNDS: usize = 5;
 const ROUNDS: usize = 31;
-/// Finalists this close are equals; the simpler one wins.
+/// Finalists this close are equals; the simpler one wins. So are those that the rounds cannot tell apart, unless they are farther apart than the second.
 const TIE: f64 = 1.001;
+const BLURRED: f64 = 1.005;
 
 /// A candidate with the samples that it has so far.
 struct Runner {
@@ -21,6 +23,16 @@ struct Runner {
 impl Runner {
     fn us(&self) -> f64 {
         median(&self.samples).unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether it is as fast as another one, as far as can be told by the ratios of their times in each round.
+    fn is_equal(&self, other: &Runner) -> bool {
+        if self.samples.len() != other.samples.len() {
+            return self.us() <= other.us() * TIE;
+        }
+        let ratios: Vec<f64> = self.samples.iter().zip(&other.samples).map(|(own, other)| own / other).collect();
+        let slower = median(&ratios).unwrap_or(f64::INFINITY);
+        slower <= TIE || slower <= BLURRED && interval(&ratios).is_some_and(|(least, _)| least <= 1.0)
     }
 }
 
@@ -58,9 +70,8 @@ pub fn elect(mut times: Vec<(usize, f64)>, candidates: &dyn Candidates, measure:
         halve(&mut left);
         rounds *= 2;
     }
-    let mut times: Vec<(usize, f64)> = left.iter().map(|r| (r.candidate, r.us())).collect();
-    let lowest = fastest(&times).map_or(f64::INFINITY, |(_, us)| us);
-    times.retain(|(_, us)| *us <= lowest * TIE);
+    let Some(first) = left.iter().min_by(|a, b| a.us().total_cmp(&b.us())) else { return (None, Vec::new()) };
+    let times: Vec<(usize, f64)> = left.iter().filter(|r| r.is_equal(first)).map(|r| (r.candidate, r.us())).collect();
     let best = times.iter().copied().min_by_key(|(c, _)| candidates.complexity(*c));
     let equals = times.into_iter().map(|(c, _)| c).filter(|c| best.is_none_or(|(best, _)| best != *c)).collect();
     (best, equals)

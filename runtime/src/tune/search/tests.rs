@@ -377,6 +377,44 @@ fn the_race_gives_samples_to_those_that_need_them() {
     assert!(measure.taken[0] == 31 && *measure.taken.iter().min().expect("eight") == 5 && all < 5 * 31, "{:?}", measure.taken);
 }
 
+/// Two schedules, of which the simpler one takes half a thousandth or three thousandths longer, under noise that all of a round have in common, and noise
+/// of each sample.
+#[test]
+fn finalists_that_rounds_cannot_tell_apart_are_equals() {
+    struct Noisy {
+        truth: [f64; 2],
+        own: f64,
+        rng: Rng,
+    }
+    impl Measure for Noisy {
+        fn trial(&mut self, candidate: usize) -> Option<Trial> {
+            Some(trial(Some(self.truth[candidate])))
+        }
+        fn interleaved(&mut self, candidates: &[usize], rounds: usize) -> Vec<Vec<f64>> {
+            let mut all = vec![Vec::new(); candidates.len()];
+            for _ in 0..rounds {
+                let common = 1.0 + 0.2 * self.rng.unit();
+                for (samples, c) in all.iter_mut().zip(candidates) {
+                    samples.push(self.truth[*c] * common * (1.0 + self.own * (self.rng.unit() - 0.5)));
+                }
+            }
+            all
+        }
+    }
+    let elected = |slower: f64, own: f64, seed: u64| {
+        let mut measure = Noisy { truth: [10.0, 10.0 * slower], own, rng: Rng::new(seed) };
+        let outcome = search(&[0, 1], &listed(vec![], &[5, 1]), FREE, &mut measure, &mut Log::default());
+        (outcome.best.expect("both are timed").0, outcome.equals)
+    };
+    for seed in 0..20 {
+        assert_eq!(elected(1.003, 1e-4, seed), (0, vec![]), "rounds tell them apart, though each takes up to a fifth longer than another");
+        assert_eq!(elected(1.0005, 1e-4, seed), (1, vec![0]));
+        assert_eq!(elected(1.02, 0.02, seed), (0, vec![]), "farther apart than noise is an excuse for");
+    }
+    let told_apart = (0..20).filter(|seed| elected(1.001, 0.05, *seed) == (0, vec![])).count();
+    assert!(told_apart <= 6, "noise of five per cent hides a thousandth: {told_apart} of 20 were told apart");
+}
+
 #[test]
 fn a_race_that_fails_leaves_the_first_times() {
     struct Failing;
