@@ -233,6 +233,62 @@ fn now_ms() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{Elected, TrialKey};
+
+    fn stores(name: &str) -> (PathBuf, [Store; 2]) {
+        let folder = std::env::temp_dir().join(format!("girih-cli-{name}-{}", std::process::id()));
+        drop(std::fs::remove_dir_all(&folder));
+        std::fs::create_dir_all(&folder).expect("a temporary folder is writable");
+        let open = |file: &str| Store::open(&folder.join(file)).unwrap_or_else(|e| panic!("{e}"));
+        let stores = [open("here.sqlite"), open("there.sqlite")];
+        (folder, stores)
+    }
+
+    fn elect(store: &Store, kernel: &str, device: &str) {
+        let key = TrialKey {
+            kernel: kernel.into(),
+            identity: girih_core::scalar::fnv1a64(kernel.as_bytes()),
+            facts: "16p/16".into(),
+            lengths: None,
+            sizes: "N=8".into(),
+            device: device.into(),
+            arch: "sm_90a".into(),
+        };
+        store.elect(&Elected { key, schedule: "T=1".into(), median_us: 1.0 }).unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    #[test]
+    fn names_mean_ends_of_paths_and_devices_are_known_ones() {
+        let (folder, [store, _]) = stores("names");
+        ["a::f", "b::f", "b::of"].into_iter().for_each(|kernel| elect(&store, kernel, "GPU"));
+        let of = |names: &[&str], device: Option<&str>| Of {
+            names: names.iter().map(|n| n.to_string()).collect(),
+            device: device.map(str::to_string),
+        };
+        assert_eq!(of(&["f"], None).which(&store).expect("two are called so").kernels, ["a::f", "b::f"]);
+        assert_eq!(of(&["b::f"], Some("GPU")).which(&store).expect("one is").kernels, ["b::f"]);
+        let unknown = of(&["g"], None).which(&store).expect_err("none is");
+        assert!(unknown.ends_with("has nothing of `g`: `autotune store list` has what there is"), "{unknown}");
+        let elsewhere = of(&[], Some("another")).which(&store).expect_err("there is one device");
+        assert!(elsewhere.ends_with("has no device `another`: GPU"), "{elsewhere}");
+        std::fs::remove_dir_all(folder).expect("its own folder");
+    }
+
+    #[test]
+    fn stores_are_merged_once() {
+        let (folder, [mut here, there]) = stores("merge");
+        elect(&here, "a::f", "GPU");
+        elect(&there, "a::f", "another GPU");
+        let elected = |store: &Store| store.elected().unwrap_or_else(|e| panic!("{e}")).len();
+        for _ in 0..2 {
+            merge(&mut here, &folder.join("there.sqlite")).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(elected(&here), 2);
+        }
+        let gone = merge(&mut here, &folder.join("nowhere.sqlite")).expect_err("there is no such file");
+        assert!(gone.ends_with("nowhere.sqlite is no store: name another machine's tune.sqlite"), "{gone}");
+        assert!(!folder.join("nowhere.sqlite").exists(), "no store is made of a name that was mistyped");
+        std::fs::remove_dir_all(folder).expect("its own folder");
+    }
 
     #[test]
     fn what_a_store_has_reads_like_this() {

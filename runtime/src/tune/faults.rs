@@ -3,8 +3,9 @@
 
 use super::by_shell::{copying, folder, options, store};
 use super::search::Budget;
-use super::{Options, Progress, Tuned, tune};
+use super::{Among, Options, Progress, Tuned, tune};
 use crate::store::faults::tear;
+use crate::store::rows::Which;
 use crate::store::{Status, Store, Trial};
 use crate::subject::challenge::Sizes;
 use girih::prelude::*;
@@ -221,6 +222,37 @@ fn two_tuners_on_one_store_elect_the_faster() {
     assert_eq!(elected.iter().map(|e| (e.schedule.as_str(), e.median_us)).collect::<Vec<_>>(), [(MET, 1.0)]);
     assert_eq!(stored(&first).len(), ALL);
     done(&folder);
+}
+
+/// Two machines try a share each, with a store each: together they try everything once, and the merged store has the better winner.
+#[test]
+fn shares_of_a_search_are_all_of_it() {
+    let folders = ["faults-share-1", "faults-share-2"].map(folder);
+    let mut stores = folders.each_ref().map(|folder| store(folder));
+    let share = |number: usize, store: &Store| {
+        let options = options(worker(FASTEST, 3), |_, _, _, _| {}, Budget { time: None, trials: None });
+        let shard = format!("{number}/2").parse().expect("a share");
+        let mut told = Told::default();
+        let tuned = run_by(&Options { among: Some(Among::Shard(shard)), ..options }, store, &mut told).unwrap_or_else(|e| panic!("{e}"));
+        let tried: Vec<String> = told.trials.iter().map(|t| t.schedule.clone()).collect();
+        (tuned.sites[0].winner.clone().expect("something is right").0, tried)
+    };
+    let [(first, mut tried), (second, others)] = [share(1, &stores[0]), share(2, &stores[1])];
+    // What is listed first and the plainest are tried by both.
+    let twice: Vec<&String> = tried.iter().filter(|t| others.contains(t)).collect();
+    assert!(tried.len() < ALL && others.len() < ALL && twice == ["T=128 C=1", "T=256 C=1"], "{tried:?} {others:?}");
+    assert!([&first, &second].iter().any(|winner| *winner == MET), "{first} {second}");
+    tried.extend(others);
+    tried.sort();
+    tried.dedup();
+    assert_eq!(tried.len(), ALL, "{tried:?}");
+    let mut rows = Vec::new();
+    stores[1].export(&Which::default(), &mut rows).unwrap_or_else(|e| panic!("{e}"));
+    stores[0].import(&mut rows.as_slice()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(stored(&stores[0]).len(), ALL);
+    let (winner, told) = run(worker(FASTEST, 3), LONG, &stores[0]);
+    assert_eq!((winner.as_deref(), told.known, told.trials.len()), (Ok(MET), ALL, 0));
+    folders.iter().for_each(|folder| done(folder));
 }
 
 /// A GPU that is too hot for a whole run: the result says so, and the next run takes nothing of it for known.

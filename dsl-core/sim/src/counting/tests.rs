@@ -1,5 +1,6 @@
 //! What is counted beside what the simulator does.
 
+use super::latency::WORD;
 use super::{Contents, Count, CountArg, Fuel, Slice, Uncounted};
 use crate::tests::build::*;
 use crate::{Class, Program};
@@ -495,6 +496,8 @@ fn a_word_that_is_waited_for_has_arrived() {
     let c = count(&program, 1000, &args, &Left, 100_000).expect("a small launch");
     // One word is left, one is asked for.
     assert_eq!((c.global_atomic().requests, c.asks_words, c.guessed), (2000.0, true, false));
+    // Each block waits for it as long as a word takes from one to another.
+    assert!(c.chain() >= 1000.0 * WORD && c.chain() < 1000.0 * 3.0 * WORD, "{} clocks", c.chain());
     assert_eq!(count(&program, 1000, &args, &(), 100_000), Err(Uncounted::TooMuch));
 }
 
