@@ -14,7 +14,7 @@ use girih_core::tile::host::HostArg;
 use girih_core::types::{DType, Literal};
 
 /// What is looked at for a prediction, at most: some seconds where a block alone does much.
-pub const FUEL: Fuel = Fuel { operations: 16_000_000, until: None };
+pub const FUEL: Fuel<'static> = Fuel { operations: 16_000_000, is_late: None };
 
 /// Why a launch could not be counted.
 #[derive(Clone, Debug)]

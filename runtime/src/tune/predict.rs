@@ -169,7 +169,8 @@ impl<'a> Prediction<'a> {
     /// The same where a schedule may take so many seconds, about, if there is an end none behind it; nothing where that does not suffice.
     pub fn rough_us_within(&self, schedule: &Schedule, (seconds, until): (f64, Option<Instant>)) -> Option<f64> {
         let operations = (FUEL.operations as f64 * seconds.clamp(1.0 / 32.0, 1.0)) as u64;
-        let fuel = Fuel { operations, until };
+        let is_late = || until.is_some_and(|end| Instant::now() >= end);
+        let fuel = Fuel { operations, is_late: Some(&is_late) };
         let Ok(simt) = girih_core::lower::lower(self.kernel, &self.launch.facts, schedule, self.target) else { return Some(f64::INFINITY) };
         match self.predict_counted(&simt, None, fuel) {
             Ok((p, _)) => Some(rough(&p)),
@@ -193,7 +194,7 @@ impl<'a> Prediction<'a> {
     }
 
     /// What the count of one schedule may take: where a search ends, an eighth of the time that is left.
-    fn fuel(&self) -> Fuel {
+    fn fuel(&self) -> Fuel<'static> {
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
         let most = FUEL.operations;
         left.map_or(FUEL, |left| ((left.as_secs_f64() / 8.0 * COUNTED_PER_SECOND) as u64).clamp(most / 32, most).into())

@@ -16,7 +16,6 @@ use crate::op::{Op, Slot};
 use crate::{Class, Program};
 use girih_ir::types::Literal;
 use std::collections::HashMap;
-use std::time::Instant;
 use warp::Warp;
 
 /// What is known of an operation before it runs.
@@ -65,8 +64,8 @@ pub(super) struct Machine<'a> {
     words: Vec<usize>,
     /// Operations that may still be looked at.
     pub(super) fuel: u64,
-    /// When the count is given up.
-    until: Option<Instant>,
+    /// Whether the count is given up.
+    is_late: Option<&'a dyn Fn() -> bool>,
     /// Which turns of loops are run; those that are written out are run whole, if they are short, unless even few turns take too much.
     pub(super) sample: Sample,
     info: Vec<Info>,
@@ -104,7 +103,7 @@ impl<'a> Machine<'a> {
         grid: u32,
         args: &'a [CountArg],
         contents: &'a dyn Contents,
-        until: Option<Instant>,
+        is_late: Option<&'a dyn Fn() -> bool>,
     ) -> Machine<'a> {
         let ops = program.code.iter().zip(&program.class).zip(slice.uses.iter().zip(&slice.carried_out));
         let info: Vec<Info> = ops.map(|((op, class), (uses, carried_out))| Info::of(op, *class, uses, *carried_out)).collect();
@@ -130,7 +129,7 @@ impl<'a> Machine<'a> {
             contents,
             words: slice.words.clone(),
             fuel: 0,
-            until,
+            is_late,
             sample: Sample::SHORT,
             info,
             loop_at,

@@ -28,7 +28,6 @@ use block::Machine;
 use girih_ir::simt::TensorMap;
 use girih_ir::types::Literal;
 use loops::Sample;
-use std::time::Instant;
 
 /// An argument of a launch that is counted, one per [`girih_ir::simt::Kernel::params`].
 #[derive(Clone, Copy, Debug)]
@@ -81,17 +80,17 @@ pub enum Uncounted {
 }
 
 /// How much a count may look at.
-#[derive(Clone, Copy, Debug)]
-pub struct Fuel {
+#[derive(Clone, Copy)]
+pub struct Fuel<'a> {
     /// Warp-level operations.
     pub operations: u64,
-    /// When it is given up, whatever is left.
-    pub until: Option<Instant>,
+    /// Whether it is given up, whatever is left: asked now and then.
+    pub is_late: Option<&'a dyn Fn() -> bool>,
 }
 
-impl From<u64> for Fuel {
-    fn from(operations: u64) -> Fuel {
-        Fuel { operations, until: None }
+impl From<u64> for Fuel<'_> {
+    fn from(operations: u64) -> Self {
+        Fuel { operations, is_late: None }
     }
 }
 
@@ -105,7 +104,7 @@ const FEWER: u64 = 3;
 /// # Errors
 /// More is needed.
 pub fn count(program: (&Program, &Slice), grid: u32, args: &[CountArg], contents: &dyn Contents, fuel: Fuel) -> Result<Count, Uncounted> {
-    let mut machine = Machine::new(program, grid, args, contents, fuel.until);
+    let mut machine = Machine::new(program, grid, args, contents, fuel.is_late);
     // A block that takes much runs few turns of its loops.
     let probe = PROBE * grid::KINDS.min(u64::from(grid));
     for (sample, part) in [(Sample::SHORT, probe), (Sample::FEW, FEWER), (Sample::LEAST, 1)] {

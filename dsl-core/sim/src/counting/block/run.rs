@@ -11,9 +11,8 @@ use crate::warp::{active_lanes, bits, combined, pure};
 use girih_ir::fragments::{GroupAtom, Number, Operand};
 use girih_ir::simt::{Barrier, ShuffleKind, Special};
 use girih_ir::types::Scope;
-use std::time::Instant;
 
-/// Operations between looks at the clock: less than a millisecond.
+/// Operations after which it is asked whether the count is late: less than a millisecond.
 const GLANCE: u64 = 2048;
 
 impl Machine<'_> {
@@ -21,7 +20,7 @@ impl Machine<'_> {
     pub(super) fn advance(&mut self, warp: &mut Warp) -> Result<(), Uncounted> {
         let program = self.program;
         loop {
-            if self.fuel == 0 || (self.fuel.is_multiple_of(GLANCE) && self.until.is_some_and(|end| Instant::now() >= end)) {
+            if self.fuel == 0 || (self.fuel.is_multiple_of(GLANCE) && self.is_late.is_some_and(|is_late| is_late())) {
                 return Err(Uncounted::TooMuch);
             }
             self.fuel -= 1;
