@@ -15,6 +15,7 @@ use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, Schedule};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Trials after which a strategy should be near the best.
@@ -73,6 +74,8 @@ struct Recorded {
     choices: Vec<Vec<Choice>>,
     us: Vec<f64>,
     predicted: Vec<f64>,
+    /// Knobs in which neighbours differ: one, as in the tuner, where all of a space is recorded. A sample has holes.
+    reach: usize,
 }
 
 impl Recorded {
@@ -95,7 +98,7 @@ impl Recorded {
         known.sort_by(f64::total_cmp);
         let average = known.get(known.len() / 2).copied().unwrap_or(1.0);
         let predicted = predicted.into_iter().map(|us: Option<f64>| us.unwrap_or(average)).collect();
-        (us.len() >= TRIALS).then_some(Recorded { choices, us, predicted })
+        (us.len() >= TRIALS).then_some(Recorded { choices, us, predicted, reach: 3 })
     }
 
     fn best(&self) -> f64 {
@@ -108,10 +111,10 @@ impl Recorded {
 }
 
 impl Candidates for Recorded {
-    /// A sample has holes: those that differ in the fewest knobs, up to three.
+    /// Those that differ in the fewest knobs, up to as many as reach.
     fn near(&self, candidate: usize) -> Vec<usize> {
         let others = (0..self.us.len()).filter(|other| *other != candidate);
-        let mut near: Vec<usize> = others.filter(|other| self.distance(candidate, *other) <= 3).collect();
+        let mut near: Vec<usize> = others.filter(|other| self.distance(candidate, *other) <= self.reach).collect();
         near.sort_by_key(|other| self.distance(candidate, *other));
         near
     }
@@ -231,10 +234,12 @@ fn the_default_finds_the_best_of_full_spaces() {
     let full = recordings_in("full");
     let trials = |i: usize| {
         let ways = Ways::of(&full[i])?;
-        let recorded = Recorded::of(&ways)?;
+        let recorded = Recorded { reach: 1, ..Recorded::of(&ways)? };
         let allowed = TRIALS.max(recorded.us.len() / 20);
         let needed = replayed(&recorded, Strategy::Model).needed;
-        Some((full[i].name.clone(), recorded.us.len(), ways.legal(), allowed, needed))
+        // A schedule that was measured again is one.
+        let distinct = recorded.choices.iter().collect::<HashSet<_>>().len();
+        Some((full[i].name.clone(), distinct, ways.legal(), allowed, needed))
     };
     let all: Vec<(String, usize, usize, usize, f64)> = girih::cores::each_of(full.len(), trials).into_iter().flatten().collect();
     println!("kernel, schedules, legal ones, trials that are allowed, trials until within 2 % of the best: {all:?}");

@@ -21,9 +21,9 @@ pub fn run(args: &Args) -> Result<(), String> {
     let store = Store::open_default().map_err(|e| e.to_string())?;
     adopt(&store)?;
     let linked = linked();
-    let mut elected = store.elected().map_err(|e| e.to_string())?;
+    let mut elected = store.elected_with_origins().map_err(|e| e.to_string())?;
     // The store is the user's: it knows kernels of other programs, and what these kernels once were.
-    elected.retain(|e| linked.get(&e.key.kernel) == Some(&e.key.identity));
+    elected.retain(|(e, _)| linked.get(&e.key.kernel) == Some(&e.key.identity));
     let former = match &args.out {
         Some(path) if path.exists() => {
             let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         None => print!("{text}"),
         Some(path) => {
             std::fs::write(path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
-            println!("wrote {} winners to {}", text.lines().filter(|l| !l.starts_with('#')).count(), path.display());
+            println!("wrote {} winners to {}", text.lines().filter(|l| l.starts_with("sm_")).count(), path.display());
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::{Attempt, Measured, Page, SitePage, Tip, Tuning};
 use crate::cores::each_of;
 use crate::launch::program_schedule::Joint;
 use crate::measure::floor::floor;
-use crate::store::winners::{self, kernel_path};
+use crate::store::winners::{self, Winner, kernel_path};
 use crate::store::{Store, Trial};
 use crate::subject::challenge::Sizes;
 use crate::subject::{Subject, names, schedules};
@@ -256,11 +256,16 @@ pub(super) fn measured(at: &At, stored: Option<&Stored>) -> Vec<Measured> {
     let several = at.way.len() > 1;
     let of_site = own.map(|w| {
         let of = if several { ", of a whole program" } else { "" };
-        Measured { us: w.median_us, source: format!("a committed winner for {arch}{of}") }
+        Measured { us: w.median_us, source: format!("a committed winner for {arch}{of}{}", made(&w)) }
     });
     let of_program = if several { winning_program(at) } else { None };
     all.extend(of_program.or(of_site));
     all
+}
+
+/// Where a winner was measured, if that is known.
+fn made(winner: &Winner) -> String {
+    if winner.made.is_empty() { String::new() } else { format!(" ({})", winner.made) }
 }
 
 /// The time of the whole program, where its schedule is that of a committed winner.
@@ -274,7 +279,10 @@ fn winning_program(at: &At) -> Option<Measured> {
     let own = winners::all()
         .into_iter()
         .find(|w| (w.arch.as_str(), &w.kernel, w.lengths.as_ref(), &w.schedule) == (arch, &at.subject.source.path, Some(&lengths), &joint));
-    own.map(|w| Measured { us: w.median_us, source: format!("a committed winner for {arch}, of the whole program under these schedules") })
+    own.map(|w| Measured {
+        us: w.median_us,
+        source: format!("a committed winner for {arch}, of the whole program under these schedules{}", made(&w)),
+    })
 }
 
 /// Whether a trial is of the code that its schedule gives now.

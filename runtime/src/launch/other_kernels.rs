@@ -66,6 +66,7 @@ mod tests {
             lengths: Some(Lengths(vec![Some(vec![elements])])),
             schedule: schedule.into(),
             median_us: 1.0,
+            made: String::new(),
         };
         let target = Target::h200();
         let all = [

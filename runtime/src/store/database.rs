@@ -132,8 +132,10 @@ impl Store {
                  WHERE identity = ?1 AND facts = ?2 AND arch = ?3 AND versions = ?4 ORDER BY at, rowid",
             )?;
             let key = params![hex(identity), facts, arch, VERSIONS];
-            let made = |under: String| if under.is_empty() { VERSIONS.to_string() } else { format!("{VERSIONS}, {under}") };
-            rows.query_map(key, |r| Ok(Tried { device: r.get(8)?, sizes: r.get(9)?, made: made(r.get(10)?), trial: trial(r)? }))?.collect()
+            rows.query_map(key, |r| {
+                Ok(Tried { device: r.get(8)?, sizes: r.get(9)?, made: made_by(VERSIONS, &r.get::<_, String>(10)?), trial: trial(r)? })
+            })?
+            .collect()
         };
         query().map_err(|e| self.error(e))
     }
@@ -226,11 +228,16 @@ impl Store {
         Ok(all)
     }
 
-    /// Every elected schedule, for the winners' file.
+    /// Every elected schedule.
     pub fn elected(&self) -> Result<Vec<Elected>, StoreError> {
-        let query = || -> rusqlite::Result<Vec<Elected>> {
+        Ok(self.elected_with_origins()?.into_iter().map(|(elected, _)| elected).collect())
+    }
+
+    /// The same with where each was elected, as [`Tried::made`] says it, for the winners' file.
+    pub fn elected_with_origins(&self) -> Result<Vec<(Elected, String)>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<(Elected, String)>> {
             let mut rows = self.db.prepare(
-                "SELECT kernel, identity, facts, sizes, device, arch, schedule, median_us, lengths FROM elected
+                "SELECT kernel, identity, facts, sizes, device, arch, schedule, median_us, lengths, versions, made FROM elected
                  ORDER BY arch, kernel, facts, sizes",
             )?;
             rows.query_map([], |r| {
@@ -244,7 +251,8 @@ impl Store {
                     device: r.get(4)?,
                     arch: r.get(5)?,
                 };
-                Ok(Elected { key, schedule: r.get(6)?, median_us: r.get(7)? })
+                let made = made_by(&r.get::<_, String>(9)?, &r.get::<_, String>(10)?);
+                Ok((Elected { key, schedule: r.get(6)?, median_us: r.get(7)? }, made))
             })?
             .collect()
         };
@@ -294,6 +302,11 @@ fn trial(r: &rusqlite::Row) -> rusqlite::Result<Trial> {
 /// Lengths as a column has them; empty where they are not known.
 fn text(lengths: Option<&Lengths>) -> String {
     lengths.map_or(String::new(), Lengths::to_string)
+}
+
+/// Where a row was made, as [`Tried::made`] says it.
+fn made_by(versions: &str, under: &str) -> String {
+    if under.is_empty() { versions.to_string() } else { format!("{versions}, {under}") }
 }
 
 /// The inverse of [`text`]. What can't be read is not known.

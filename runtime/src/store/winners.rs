@@ -10,7 +10,10 @@
 //! sm_90a | gallery::softmax::solve | program | 500000 500000 - | row in registers=no; stats: T=1024; normalise: T=512 V=4 | 80.10
 //! sm_90a | gallery::vector_add::vector_add | 16p/16 16p/16 16p/16 i32 noalias | 25000000 25000000 25000000 | T=1024 C=4 V=4 S=1 | 73.90
 //! ```
-//! Lengths that nobody wrote down are `any`.
+//! Lengths that nobody wrote down are `any`. A seventh field is the number of a line that says where it was measured, before all others:
+//! ```text
+//! made | 1 | NVIDIA H200, girih 0.1.0, driver 570.86.15, NVRTC 13.0, clocks 1980/3201 MHz
+//! ```
 
 use crate::launch::schedule_lookup::{is_predicted, is_warm};
 use crate::store::Elected;
@@ -19,6 +22,7 @@ use girih_core::lengths::Lengths;
 use girih_core::linkme::distributed_slice;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
+use std::collections::HashMap;
 use std::fmt;
 
 /// The texts of every linked winners' file. Filled by [`winners!`](crate::winners!).
@@ -38,6 +42,8 @@ macro_rules! winners {
 
 /// The word for lengths that nobody wrote down.
 const ANY: &str = "any";
+/// The first field of a line that says where winners were measured.
+const MADE: &str = "made";
 /// The fields of a line.
 const FIELDS: &str = "arch | kernel | facts | lengths | schedule | median us";
 
@@ -56,11 +62,14 @@ pub struct Winner {
     pub schedule: String,
     /// Median time in microseconds where it won.
     pub median_us: f64,
+    /// On which GPU, by which girih, under which driver, NVRTC and clocks it was measured; empty where nobody wrote that down.
+    pub made: String,
 }
 
+/// But for where it was measured.
 impl fmt::Display for Winner {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Winner { arch, kernel, facts, lengths, schedule, median_us } = self;
+        let Winner { arch, kernel, facts, lengths, schedule, median_us, .. } = self;
         let lengths = lengths.as_ref().map_or(ANY.to_string(), Lengths::to_string);
         write!(f, "{arch} | {kernel} | {facts} | {lengths} | {schedule} | {median_us:.2}")
     }
@@ -82,7 +91,7 @@ impl Winner {
 /// # Errors
 /// The number and text of the first line that is none.
 pub fn parse(text: &str) -> Result<Vec<Winner>, String> {
-    let mut all = Vec::new();
+    let (mut all, mut places) = (Vec::new(), HashMap::new());
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();
         if line.is_empty() {
@@ -90,13 +99,29 @@ pub fn parse(text: &str) -> Result<Vec<Winner>, String> {
         }
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         let wrong = || format!("line {}: `{line}` is no winner: {FIELDS}", number + 1);
-        let [arch, kernel, facts, lengths, schedule, median] = fields[..] else { return Err(wrong()) };
+        if let [MADE, place, made] = fields[..] {
+            places.insert(place.to_string(), made.to_string());
+            continue;
+        }
+        let (fields, made) = match fields[..] {
+            [ref fields @ .., place] if fields.len() == 6 => (fields, places.get(place).ok_or_else(wrong)?.clone()),
+            ref fields => (fields, String::new()),
+        };
+        let [arch, kernel, facts, lengths, schedule, median] = *fields else { return Err(wrong()) };
         let lengths = match lengths {
             ANY => None,
             text => Some(Lengths::parse(text).map_err(|e| format!("line {}: {e}; `{ANY}` where they are not known", number + 1))?),
         };
         let median_us = median.parse().map_err(|_| wrong())?;
-        all.push(Winner { arch: arch.into(), kernel: kernel.into(), facts: facts.into(), lengths, schedule: schedule.into(), median_us });
+        all.push(Winner {
+            arch: arch.into(),
+            kernel: kernel.into(),
+            facts: facts.into(),
+            lengths,
+            schedule: schedule.into(),
+            median_us,
+            made,
+        });
     }
     Ok(all)
 }
@@ -106,12 +131,12 @@ pub fn all() -> Vec<Winner> {
     WINNERS.iter().flat_map(|text| parse(text).unwrap_or_else(|e| panic!("winners' file: {e}"))).collect()
 }
 
-/// The text of a winners' file with the elected schedules of the store, and the lines of `former` that the store knows
+/// The text of a winners' file with the elected schedules of the store and where they were measured, and the lines of `former` that the store knows
 /// nothing newer about.
-pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
+pub fn file_text(elected: &[(Elected, String)], former: &[Winner]) -> String {
     let mut lines: Vec<Winner> = Vec::new();
     // Predictions are no measurements, and a warm cache is a case of its own: they stay in the store.
-    for e in elected.iter().filter(|e| !is_predicted(&e.key.device) && !is_warm(&e.key.device)) {
+    for (e, made) in elected.iter().filter(|(e, _)| !is_predicted(&e.key.device) && !is_warm(&e.key.device)) {
         let winner = Winner {
             arch: e.key.arch.clone(),
             kernel: e.key.kernel.clone(),
@@ -119,6 +144,7 @@ pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
             lengths: e.key.lengths.clone(),
             schedule: e.schedule.clone(),
             median_us: e.median_us,
+            made: format!("{}, {made}", e.key.device),
         };
         // Two programs may launch the same; times are those of whole programs.
         match lines.iter_mut().find(|w| w.is_like(&winner) && w.lengths == winner.lengths) {
@@ -133,8 +159,15 @@ pub fn file_text(elected: &[Elected], former: &[Winner]) -> String {
     let octaves = |w: &Winner| w.lengths.as_ref().map_or(0.0, Lengths::octaves);
     lines.sort_by(|a, b| (&a.arch, &a.kernel, &a.facts).cmp(&(&b.arch, &b.kernel, &b.facts)).then(octaves(a).total_cmp(&octaves(b))));
     let mut text = format!("# The best schedules by architecture. Written by `autotune winners`.\n# {FIELDS}\n");
-    for line in lines {
-        text.push_str(&format!("{line}\n"));
+    let mut places: Vec<&str> = lines.iter().map(|w| w.made.as_str()).filter(|made| !made.is_empty()).collect();
+    places.sort_unstable();
+    places.dedup();
+    for (number, made) in places.iter().enumerate() {
+        text.push_str(&format!("{MADE} | {} | {made}\n", number + 1));
+    }
+    for line in &lines {
+        let place = places.binary_search(&line.made.as_str()).map_or(String::new(), |number| format!(" | {}", number + 1));
+        text.push_str(&format!("{line}{place}\n"));
     }
     text
 }
@@ -182,7 +215,7 @@ mod tests {
         Some(Lengths::parse(text).unwrap())
     }
 
-    fn elected(n: &str, schedule: &str, median_us: f64) -> Elected {
+    fn elected(n: &str, schedule: &str, median_us: f64) -> (Elected, String) {
         let key = TrialKey {
             kernel: "g::k".into(),
             identity: 7,
@@ -192,7 +225,7 @@ mod tests {
             device: "GPU".into(),
             arch: "sm_90a".into(),
         };
-        Elected { key, schedule: schedule.into(), median_us }
+        (Elected { key, schedule: schedule.into(), median_us }, "girih 0.1.0, driver 570".into())
     }
 
     #[test]
@@ -220,6 +253,13 @@ mod tests {
         // What is measured anew replaces the former line of its lengths, and those of which nobody knows the lengths.
         assert_eq!(of_kernel, ["T=17", "T=65", "T=4096"]);
         assert_eq!(found.len(), 6);
+        // Where the new ones were measured is known, and stays known.
+        let made = |of: &[Winner]| of.iter().map(|w| (w.schedule.clone(), w.made.clone())).collect::<Vec<_>>();
+        let known: Vec<_> = made(&found).into_iter().filter(|(_, made)| !made.is_empty()).collect();
+        assert_eq!(known, ["T=17", "T=65"].map(|s| (s.to_string(), "GPU, girih 0.1.0, driver 570".to_string())));
+        assert_eq!(made(&parse(&file_text(&[], &found)).unwrap()), made(&found));
+        let lost = parse("sm_90a | g::k | 16p/16 i32 | any | T=1 | 80.00 | 7").unwrap_err();
+        assert!(lost.starts_with("line 1:"), "no line says what 7 is: {lost}");
     }
 
     #[test]

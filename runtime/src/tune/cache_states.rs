@@ -59,6 +59,7 @@ fn times_of_a_warm_cache_are_kept_apart() {
     let kernel = (passed::Kernel::def().build)().expect("it builds");
     let known = schedule_lookup::of_kernel(&kernel, &Facts::best(&kernel), None, Target::h200(), Some((&store, DEVICE)));
     assert_eq!(known.iter().map(|(s, _)| s.short(&kernel)).collect::<Vec<_>>()[0], "T=128");
+    let elected: Vec<_> = elected.into_iter().map(|e| (e, String::new())).collect();
     let lines = winners::file_text(&elected, &[]);
     assert!(lines.contains("T=128") && !lines.contains("T=256"), "{lines}");
     std::fs::remove_dir_all(folder).expect("its own folder");

@@ -240,7 +240,10 @@ fn shares_of_a_search_are_all_of_it() {
     let [(first, mut tried), (second, others)] = [share(1, &stores[0]), share(2, &stores[1])];
     // What is listed first and the plainest are tried by both.
     let twice: Vec<&String> = tried.iter().filter(|t| others.contains(t)).collect();
-    assert!(tried.len() < ALL && others.len() < ALL && twice == ["T=128 C=1", "T=256 C=1"], "{tried:?} {others:?}");
+    assert!(
+        tried.len() < ALL && others.len() < ALL && twice.len() == 2 && twice.iter().all(|t| t.ends_with("C=1")),
+        "{tried:?} {others:?}"
+    );
     assert!([&first, &second].iter().any(|winner| *winner == MET), "{first} {second}");
     tried.extend(others);
     tried.sort();
