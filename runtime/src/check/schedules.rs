@@ -1,7 +1,7 @@
 //! The schedules that a check tries.
 
 use super::Options;
-use crate::launch::schedule_lookup::Origin;
+use crate::launch::schedule_lookup::tell_of_prediction;
 use crate::store::{Store, default_folder};
 use crate::subject::{Subject, schedules};
 use crate::tune::launches::AtPerf;
@@ -10,8 +10,8 @@ use girih_core::schedule::space::Space;
 use girih_core::tile::Kernel;
 
 /// Ways to run a subject: each launch site naive, by default, by what a call at its own size takes where the check runs (what was tuned there, a
-/// winner, what was predicted here), and `options.schedules` samples. Sites with
-/// fewer candidates repeat theirs; what is legal for no launch is left out.
+/// winner, what was predicted here), and `options.schedules` samples. Sites with fewer candidates repeat
+/// theirs; what is legal for no launch is left out.
 ///
 /// # Errors
 /// Why a kernel cannot be built, or that nothing is legal.
@@ -37,10 +37,11 @@ fn used(subject: &Subject, options: &Options, store: Option<&Store>) -> Vec<Sche
     let Ok(found) = schedules::schedules(subject, joint.as_ref().map(|(joint, _)| joint), target, store, &at_perf.launches) else {
         return Vec::new();
     };
-    for (_, kernel, origin) in found.iter().filter(|(_, _, origin)| origin.starts_with(Origin::Predicted.name())) {
-        crate::notes::once(format!("{}: its schedule is {origin}; nothing measured is known", kernel.full_name()));
-    }
-    found.into_iter().map(|(schedule, ..)| schedule).collect()
+    let one = |(schedule, kernel, origin): (Schedule, Kernel, &str)| {
+        tell_of_prediction(&kernel.full_name(), origin);
+        schedule
+    };
+    found.into_iter().map(one).collect()
 }
 
 fn site_schedules(kernel: &Kernel, used: Option<&Schedule>, options: &Options) -> Result<Vec<Schedule>, String> {

@@ -3,7 +3,7 @@
 use super::{acceptance_json, device, known, print_json};
 use crate::compile::{Compiled, Output, compile};
 use crate::launch::program_schedule::Joint;
-use crate::launch::schedule_lookup::{self, Origin};
+use crate::launch::schedule_lookup::{self, Origin, tell_of_prediction};
 use crate::measure::acceptance::Acceptance;
 use crate::subject::Subject;
 use crate::subject::challenge::Sizes;
@@ -127,9 +127,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         let own = joint.as_ref().and_then(|j| Some((j.schedule(site, &kernel)?, j.origin())));
         let lengths = at_perf.of_site(number);
         let (schedule, from) = schedule(&space, lengths, args.preset, set.of_site(site), own)?;
-        if from.starts_with(Origin::Predicted.name()) {
-            eprintln!("note: {}: this schedule is {from}; nothing measured is known", kernel.full_name());
-        }
+        tell_of_prediction(&kernel.full_name(), from);
         let facts = match args.facts {
             FactsChoice::Fitting => space.facts().clone().fitting(&kernel, &schedule),
             _ => space.facts_for(&schedule).unwrap_or_else(|_| space.facts().clone()),

@@ -1,6 +1,7 @@
 //! What schedules are known for a launch or a program: the device's own from the tuner's store and the committed winners, in one order by how
 //! near what they were tuned for is to what is asked. Where both are equally near, the device's own comes first; winners of other
-//! architectures come last. What other GPUs have elected, in a store that was merged into this one, stands beside the winners. What was predicted on this machine stands in where nothing of the architecture was measured.
+//! architectures come last. What other GPUs have elected, in a store that was merged into this one, stands beside the winners. What was predicted on
+//! this machine stands in where nothing of the architecture was measured.
 
 use crate::device::Device;
 use crate::launch::program_schedule;
@@ -327,10 +328,10 @@ pub fn stored(store: Store) -> Arc<dyn ScheduleSource> {
     Arc::new(KnownSchedules(Some(Mutex::new(store))))
 }
 
-/// Tells of what is taken though nobody measured it.
-pub(crate) fn tell_of_prediction(name: &str, origin: Origin) {
-    if origin == Origin::Predicted {
-        crate::notes::once(format!("{name}: its schedule is {}; nothing measured is known", origin.name()));
+/// Tells of what is taken though nobody measured it, by the word of its origin.
+pub(crate) fn tell_of_prediction(name: &str, origin: &str) {
+    if origin.starts_with(Origin::Predicted.name()) {
+        crate::notes::once(format!("{name}: its schedule is {origin}; nothing measured is known"));
     }
 }
 
@@ -345,7 +346,7 @@ impl ScheduleSource for KnownSchedules {
         let legal = |s: &Schedule| girih_core::lower::check(kernel, facts, s, device.target()).is_ok();
         let (schedule, known) = known.into_iter().find(|(s, _)| legal(s))?;
         known.tell(&kernel_path(kernel));
-        tell_of_prediction(&kernel_path(kernel), known.origin);
+        tell_of_prediction(&kernel_path(kernel), known.origin.name());
         Some(schedule)
     }
 }
