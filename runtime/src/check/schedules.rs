@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::launch::schedule_lookup::tell_of_prediction;
-use crate::store::{Store, default_folder};
+use crate::store::{self, Store};
 use crate::subject::{Subject, schedules};
 use crate::tune::launches::AtPerf;
 use girih_core::schedule::Schedule;
@@ -16,9 +16,7 @@ use girih_core::tile::Kernel;
 /// # Errors
 /// Why a kernel cannot be built, or that nothing is legal.
 pub(super) fn sampled(subject: &Subject, options: &Options) -> Result<Vec<Vec<Schedule>>, String> {
-    // A check does not make a store.
-    let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
-    let used = used(subject, options, store.as_ref());
+    let used = used(subject, options, store::existing().as_ref());
     let mut per_site: Vec<Vec<Schedule>> = Vec::new();
     for def in subject.program.sites() {
         let kernel = (def.build)().map_err(|e| e.to_string())?;

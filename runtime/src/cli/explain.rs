@@ -3,6 +3,7 @@
 use super::settings::way_at;
 use super::show::Preset;
 use super::{compile_apart, device, known, parse_time, print_json, run};
+use crate::device::Device;
 use crate::device::cuda::Gpu;
 use crate::explain::gather::{Options, page};
 use crate::explain::knobs::Effects;
@@ -93,6 +94,14 @@ impl Of {
 }
 
 impl Setting {
+    /// The GPU that times what is asked for: the one at hand where that is the target, unless times shall be predicted.
+    pub fn gpu(&self, predict: bool) -> Result<Option<Device>, String> {
+        match &self.here {
+            Some(_) if !predict => device::gpu().map(Some).map_err(|e| e.to_string()),
+            _ => Ok(None),
+        }
+    }
+
     pub fn options<'a>(&'a self, only: Option<&'a str>, attempts: bool) -> Options<'a> {
         Options { target: &self.target, store: self.store.as_ref(), here: self.here.as_deref(), cubins: self.cubins, attempts, only }
     }

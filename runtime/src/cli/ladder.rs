@@ -1,7 +1,7 @@
 //! `ladder`: a technique from the naive kernel to the best one, each rung beside the one before.
 
 use super::explain::{Of, numbers_json};
-use super::{device, print_json};
+use super::print_json;
 use crate::ladder::climb::{Climbed, Step, climb};
 use crate::ladder::{Ladder, ladder, ladders, text};
 use serde_json::{Value, json};
@@ -33,11 +33,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     };
     let ladder = ladder(name)?;
     let setting = args.of.setting()?;
-    // Times are of the GPU at hand only where it is the one that is asked for.
-    let gpu = match &setting.here {
-        Some(_) if !args.predict => Some(device::gpu().map_err(|e| e.to_string())?),
-        _ => None,
-    };
+    let gpu = setting.gpu(args.predict)?;
     let climbed = climb(&ladder, &setting.sizes, &setting.options(None, false), gpu.as_ref().map(|gpu| (gpu, args.rounds)))?;
     let shown = gpu.as_ref().map_or_else(|| setting.target.name.to_string(), crate::Device::name);
     if args.json {

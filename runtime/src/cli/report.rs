@@ -3,7 +3,7 @@
 use super::explain::{Of, Setting};
 use super::settings::way_at;
 use super::show::Preset;
-use super::{ahead, device, host, winners};
+use super::{ahead, host, winners};
 use crate::compile::nvrtc;
 use crate::device::Device;
 use crate::device::cuda::Gpu;
@@ -40,11 +40,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     let setting = args.of.setting()?;
     let recordings = args.recordings.as_deref().map_or(Ok(Vec::new()), read)?;
     let hosts = if args.host { host::all()? } else { Vec::new() };
-    // Times are of the GPU at hand only where it is the one that is asked for.
-    let gpu = match &setting.here {
-        Some(_) if !args.predict => Some(device::gpu().map_err(|e| e.to_string())?),
-        _ => None,
-    };
+    let gpu = setting.gpu(args.predict)?;
     let (mut reports, mut failed) = (Vec::new(), Vec::new());
     for name in named(args, &setting, &recordings)? {
         match one(reports.len(), &name, &setting, &recordings, gpu.as_ref()) {

@@ -4,7 +4,7 @@
 
 use crate::device::Device;
 use crate::launch::schedule_lookup::{self};
-use crate::store::{Store, default_folder};
+use crate::store;
 use girih_core::lengths::Lengths;
 use girih_core::program::Program;
 use girih_core::scalar::fnv1a64;
@@ -137,8 +137,7 @@ pub(crate) fn variants_for(program: &Program, lengths: &Lengths, device: &Device
     if program.variants.is_empty() {
         return Vec::new();
     }
-    // A launch does not make a store; only tuning does.
-    let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
+    let store = store::existing();
     let name = device.name();
     let store = store.as_ref().map(|s| (s, name.as_str()));
     let known = schedule_lookup::of_program(program, Some(lengths), device.target(), store);

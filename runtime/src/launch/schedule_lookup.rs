@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::launch::program_schedule;
 use crate::launch::{ScheduleSource, add_schedule_source};
 use crate::store::winners::{self, kernel_path};
-use crate::store::{Candidate, Store, default_folder};
+use crate::store::{self, Candidate, Store};
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::facts_distance::Occasion;
 use girih_core::lengths::Lengths;
@@ -318,9 +318,7 @@ pub fn instead(kernel: &Kernel, facts: &Facts, target: &Target) -> Option<Schedu
 
 /// Makes launches without an explicit schedule use what the tuner's store and the committed winners know. Once per process is enough.
 pub fn add_sources() {
-    // A launch does not make a store; only tuning does.
-    let store = default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok);
-    add_schedule_source(Arc::new(KnownSchedules(store.map(Mutex::new))));
+    add_schedule_source(Arc::new(KnownSchedules(store::existing().map(Mutex::new))));
 }
 
 /// What a store and the committed winners know, as launches ask it ([`add_schedule_source`]).

@@ -33,6 +33,11 @@ pub use trial::{Candidate, Elected, Elsewhere, Status, StoreError, Trial, TrialK
 
 use std::path::PathBuf;
 
+/// The store of this user, if there is one and it can be opened: only tuning makes one.
+pub(crate) fn existing() -> Option<Store> {
+    default_folder().join("tune.sqlite").exists().then(Store::open_default).and_then(Result::ok)
+}
+
 /// girih's cache folder: `$GIRIH_CACHE`, else `$XDG_CACHE_HOME/girih`, else `~/.cache/girih`, else `.girih` here.
 pub fn default_folder() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
