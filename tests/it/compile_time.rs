@@ -50,6 +50,23 @@ fn code_grows_with_the_body() {
     }
 }
 
+/// What grows with the square of the body takes sixteen times as long for four times as many links.
+#[test]
+fn time_grows_with_the_body() {
+    // Of a machine that does other things beside, the shortest of some times is the body's own.
+    let shortest = |def: &KernelDef, n: usize| {
+        let time = || {
+            let start = Instant::now();
+            compiled(def, n, "C=4,V=4");
+            start.elapsed()
+        };
+        (0..3).map(|_| time()).min().expect("three times")
+    };
+    let times: Vec<(String, [Duration; 2])> = links::all().iter().map(|def| (def.path(), [64, 256].map(|n| shortest(def, n)))).collect();
+    let longer: Vec<_> = times.iter().filter(|(_, [quarter, whole])| *whole > 8 * *quarter).collect();
+    assert!(longer.is_empty(), "for 64 links and for 256: {longer:#?} of {times:#?}");
+}
+
 #[test]
 fn evaluating_and_simulating_take_a_turn_for_each_link() {
     for def in links::all() {

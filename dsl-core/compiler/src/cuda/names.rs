@@ -1,6 +1,6 @@
 //! Names: the source's, made valid and unique where they are visible.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// Functions with C linkage that `cuda_runtime.h` declares to the host, and those of POSIX that a library must not stand before: a kernel has
@@ -29,17 +29,24 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 
 /// Gives out names. A name may be used again once the scope of its first use has ended.
 pub(super) struct Namer {
-    scopes: Vec<HashSet<String>>,
+    scopes: Vec<Scope>,
+}
+
+#[derive(Default)]
+struct Scope {
+    names: HashSet<String>,
+    /// By what names begin with: the first number that is not known to be taken while the scope is open.
+    next: HashMap<String, usize>,
 }
 
 impl Namer {
     /// A namer with one open scope, in which `taken` (helpers' names) cannot be used.
     pub fn new(taken: impl Iterator<Item = String>) -> Namer {
-        Namer { scopes: vec![taken.collect()] }
+        Namer { scopes: vec![Scope { names: taken.collect(), next: HashMap::new() }] }
     }
     /// Opens a scope.
     pub fn open(&mut self) {
-        self.scopes.push(HashSet::new());
+        self.scopes.push(Scope::default());
     }
     /// Ends the innermost scope: its names are free again.
     pub fn close(&mut self) {
@@ -49,16 +56,18 @@ impl Namer {
     pub fn name(&mut self, hint: &str) -> String {
         let base = identifier(hint);
         let mut name = base.clone();
-        let mut next = 2;
+        let mut next = self.scopes.iter().filter_map(|s| s.next.get(&base)).max().copied().unwrap_or(2);
         while self.is_taken(&name) {
             name = if base.ends_with(|c: char| c.is_ascii_digit()) { format!("{base}_{next}") } else { format!("{base}{next}") };
             next += 1;
         }
-        self.scopes.last_mut().expect("a scope is open").insert(name.clone());
+        let innermost = self.scopes.last_mut().expect("a scope is open");
+        innermost.names.insert(name.clone());
+        innermost.next.insert(base, next);
         name
     }
     fn is_taken(&self, name: &str) -> bool {
-        is_reserved(name) || self.scopes.iter().any(|s| s.contains(name))
+        is_reserved(name) || self.scopes.iter().any(|s| s.names.contains(name))
     }
 }
 
@@ -96,8 +105,9 @@ mod tests {
         namer.open();
         assert_eq!(namer.name("x"), "x2");
         assert_eq!(namer.name("u"), "u");
+        assert_eq!((namer.name("x"), namer.name("x")), ("x3".to_string(), "x4".to_string()));
         namer.close();
-        assert_eq!(namer.name("u"), "u");
+        assert_eq!((namer.name("u"), namer.name("x"), namer.name("x")), ("u".to_string(), "x2".to_string(), "x3".to_string()));
         assert_eq!(namer.name("nan_min"), "nan_min2");
         assert_eq!(namer.name("float"), "float3");
         for (hint, name) in [("NULL", "NULL2"), ("EOF", "EOF2"), ("unix", "unix2"), ("cudaFree", "cuda_Free"), ("bitand", "bitand2")] {

@@ -3,6 +3,7 @@
 use super::{Kernel, Op, ParamKind, RequirementKind, Stmt, ValueId};
 use crate::facts::TensorArg;
 use crate::types::{BinaryOp, DType, Literal};
+use std::collections::HashMap;
 use std::fmt;
 
 /// An i64 expression over a launch's arguments. Division truncates; operands are checked non-negative where it matters by requirements.
@@ -74,16 +75,27 @@ impl HostExpr {
     /// The expression of a scalar value that depends on nothing but arguments; `None` if it depends on memory or loops, or takes more than
     /// [`MOST_OPERATIONS`] written out.
     pub fn of_value(kernel: &Kernel, value: ValueId) -> Option<HostExpr> {
-        HostExpr::written_out(kernel, value, &mut { MOST_OPERATIONS })
+        let made =
+            |value: ValueId| kernel.body.iter().find_map(|s| if let Stmt::Let(v, op) = s { (*v == value).then_some(op) } else { None });
+        HostExpr::written_out((kernel, &made), value, &mut { MOST_OPERATIONS })
     }
 
-    fn written_out(kernel: &Kernel, value: ValueId, left: &mut usize) -> Option<HostExpr> {
+    /// The same of all values: nothing of those that the host cannot compute.
+    pub fn of_values(kernel: &Kernel) -> HashMap<ValueId, HostExpr> {
+        let lets = kernel.body.iter().filter_map(|s| if let Stmt::Let(v, op) = s { Some((*v, op)) } else { None });
+        let made: HashMap<ValueId, &Op> = lets.collect();
+        let of = |value: ValueId| HostExpr::written_out((kernel, &|v| made.get(&v).copied()), value, &mut { MOST_OPERATIONS });
+        made.keys().filter_map(|value| Some((*value, of(*value)?))).collect()
+    }
+
+    /// `made` says how values are made in front of all loops and branches.
+    fn written_out<'k>(
+        (kernel, made): (&'k Kernel, &dyn Fn(ValueId) -> Option<&'k Op>),
+        value: ValueId,
+        left: &mut usize,
+    ) -> Option<HostExpr> {
         *left = left.checked_sub(1)?;
-        let op = kernel.body.iter().find_map(|s| match s {
-            Stmt::Let(v, op) if *v == value => Some(op),
-            _ => None,
-        })?;
-        match op {
+        match made(value)? {
             Op::Literal(l) if !l.dtype.is_float() => Some(HostExpr::Const(l.to_i64())),
             Op::Dim(p, k) => Some(HostExpr::Dim(*p, *k)),
             Op::Stride(p, k) => Some(HostExpr::Stride(*p, *k)),
@@ -93,7 +105,7 @@ impl HostExpr {
             },
             Op::Cast(v) if kernel.ty(value).dtype()?.is_int() => {
                 let (from, to) = (kernel.ty(*v).dtype()?, kernel.ty(value).dtype()?);
-                HostExpr::written_out(kernel, *v, left).map(|e| if keeps(from, to) { e } else { HostExpr::wrap(to, e) })
+                HostExpr::written_out((kernel, made), *v, left).map(|e| if keeps(from, to) { e } else { HostExpr::wrap(to, e) })
             }
             Op::Binary(op, a, b) => {
                 use BinaryOp::{Add, Div, Max, Min, Mul, Rem, Sub};
@@ -102,7 +114,11 @@ impl HostExpr {
                 if !(known && wide) {
                     return None;
                 }
-                Some(HostExpr::binary(*op, HostExpr::written_out(kernel, *a, left)?, HostExpr::written_out(kernel, *b, left)?))
+                Some(HostExpr::binary(
+                    *op,
+                    HostExpr::written_out((kernel, made), *a, left)?,
+                    HostExpr::written_out((kernel, made), *b, left)?,
+                ))
             }
             _ => None,
         }

@@ -1,6 +1,6 @@
 //! Branches on scalars, and which elements of their results exist: those of the side that was taken.
 
-use super::context::{Data, Expanded, Expander, Rep, TileRep};
+use super::context::{Data, Expanded, Expander, Rep, Reps, TileRep};
 use super::mask::{Bound, Mask, Test};
 use super::presence_tiles::Found;
 use crate::block::{Block, Branch, Ty, ValueId};
@@ -19,7 +19,7 @@ struct Chosen {
 /// A side whose statements are known.
 struct Side {
     block: Vec<Stmt>,
-    values: Vec<Option<Rep>>,
+    values: Reps,
     /// Of each result: where this side's value exists.
     masks: Vec<Mask>,
 }

@@ -2,8 +2,10 @@
 
 mod declare;
 mod rep;
+mod reps;
 
 pub(crate) use rep::{Data, Rep, TileRep};
+pub(crate) use reps::Reps;
 
 use super::index::{Index, multiple};
 use super::mask::Mask;
@@ -64,7 +66,7 @@ pub(crate) struct Expander<'a> {
     pub vacant: Vec<SharedId>,
     /// Open blocks, innermost last.
     pub blocks: Vec<Vec<Stmt>>,
-    pub values: Vec<Option<Rep>>,
+    pub values: Reps,
     /// The loop of steps of the dots that were lowered last, where it is written out.
     pub steps: Option<super::fragment_prefetch::LoweredSteps>,
     /// Some copies to shared memory go by registers, where memory has less than 4 bytes at once.
@@ -164,7 +166,7 @@ impl<'a> Expander<'a> {
             taken: Vec::new(),
             vacant: Vec::new(),
             blocks: vec![Vec::new()],
-            values: vec![None; kernel.values.len()],
+            values: Reps::none(kernel.values.len()),
             steps: None,
             stored_copies: false,
             accessed_in: HashMap::new(),
@@ -203,7 +205,7 @@ impl<'a> Expander<'a> {
         };
         expander.begin_threads();
         for index in &kernel.fitting {
-            expander.values[index.0 as usize] = Some(Rep::TileIndex(expander.ix.lit(0)));
+            *expander.values.entry(*index) = Some(Rep::TileIndex(expander.ix.lit(0)));
         }
         expander
     }
@@ -239,7 +241,7 @@ impl<'a> Expander<'a> {
     }
 
     pub fn rep(&self, value: ValueId) -> &Rep {
-        self.values[value.0 as usize].as_ref().unwrap_or_else(|| panic!("expand: {value:?} is used before it is made in\n{}", self.kernel))
+        self.values.get(value).unwrap_or_else(|| panic!("expand: {value:?} is used before it is made in\n{}", self.kernel))
     }
 
     pub fn tile(&self, value: ValueId) -> &TileRep {
@@ -253,7 +255,7 @@ impl<'a> Expander<'a> {
         if let (Rep::Scalar(e), false) = (&rep, self.differing.contains(&value)) {
             variables(&mut e.clone(), &mut self.alike);
         }
-        self.values[value.0 as usize] = Some(rep);
+        *self.values.entry(value) = Some(rep);
     }
 
     pub fn used(&self, value: ValueId) -> Uses {

@@ -2,7 +2,7 @@
 
 use super::combine::Partial;
 use super::computed::Memory;
-use super::context::{Data, Expanded, Expander, Rep, TileRep};
+use super::context::{Data, Expanded, Expander, Rep, Reps, TileRep};
 use super::index::literal;
 use super::mask::{Bound, Mask, Test};
 use super::window::Copied;
@@ -241,14 +241,14 @@ impl Expander<'_> {
     }
 
     /// Opens the block of a loop's turn. What values become inside is forgotten outside.
-    pub fn enter_turn(&mut self) -> (Vec<Option<Rep>>, bool) {
+    pub fn enter_turn(&mut self) -> (Reps, bool) {
         let outer = (self.values.clone(), self.repeated);
         self.repeated = true;
         self.open();
         outer
     }
 
-    pub fn leave_turn(&mut self, outer: (Vec<Option<Rep>>, bool)) -> Vec<Stmt> {
+    pub fn leave_turn(&mut self, outer: (Reps, bool)) -> Vec<Stmt> {
         (self.values, self.repeated) = outer;
         self.close()
     }

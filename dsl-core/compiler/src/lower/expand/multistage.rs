@@ -5,7 +5,7 @@
 //! of the next turn are on their way while the block computes, and are stored behind it. The turns of all tiles that a block has may make one
 //! pipeline ([`super::persistent_pipeline`]): the copies that come next are then those at its front, of whichever tile.
 
-use super::context::{Expanded, Expander, Rep};
+use super::context::{Expanded, Expander, Rep, Reps};
 use super::control::Carried;
 use super::copy_to_shared::Begun;
 use super::elements::unrolled;
@@ -206,7 +206,7 @@ impl Expander<'_> {
     }
 
     /// Closes a turn that began at a mark behind the start of a later one's copies; turns overlap if they can.
-    fn close_turn(&mut self, mark: usize, outer: (Vec<Option<Rep>>, bool), at: &Stages) -> (Vec<Stmt>, i64) {
+    fn close_turn(&mut self, mark: usize, outer: (Reps, bool), at: &Stages) -> (Vec<Stmt>, i64) {
         let (leave, wait) = (self.leave_stage(at), self.await_stage(at));
         let steps = if at.ring.fragment_prefetch { self.steps_of_turn(mark) } else { None };
         let mut body = self.leave_turn(outer);

@@ -207,7 +207,7 @@ impl Expander<'_> {
                 layout.threads = all;
             }
         };
-        for rep in self.values.iter_mut().flatten() {
+        for rep in self.values.iter_mut() {
             if let Rep::Tile(tile) = rep {
                 tile.layout.iter_mut().for_each(widen);
                 tile.elsewhere.iter_mut().for_each(|(layout, _)| widen(layout));

@@ -29,7 +29,7 @@ fn tile_operands(cx: &Expander, op: &Op) -> Vec<ValueId> {
 impl Expander<'_> {
     /// A scalar value in its register type.
     pub fn scalar(&mut self, value: ValueId) -> Expr {
-        if let Some(Rep::Scalar(e)) = &self.values[value.0 as usize] {
+        if let Some(Rep::Scalar(e)) = self.values.get(value) {
             return e.clone();
         }
         // Host-computable scalars are made where they are used: most are only parts of views.

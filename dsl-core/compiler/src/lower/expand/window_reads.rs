@@ -39,12 +39,12 @@ enum Origin {
 impl Expander<'_> {
     /// Lowers a read of a window: the first of a group makes them all.
     pub fn near(&mut self, value: ValueId) -> Expanded<()> {
-        if self.values[value.0 as usize].is_none() {
+        if self.values.get(value).is_none() {
             let group = self.kernel.window_groups.groups[self.kernel.window_groups.of[&value]].clone();
             self.read_group(&group)?;
         }
         let sides = self.sides_of(self.kernel.value(value).form);
-        if let Some(Rep::Tile(rep)) = &mut self.values[value.0 as usize] {
+        if let Some(Rep::Tile(rep)) = self.values.entry(value) {
             rep.mask.sides.clear();
             rep.mask.and(&sides);
         }

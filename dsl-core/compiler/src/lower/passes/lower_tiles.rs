@@ -35,7 +35,8 @@ pub(crate) fn lower_tiles(source: &Source, found: &HashMap<ValueId, ValueId>, fi
     let mut dots = Dots::new(tile, &uses, &written);
     dots.convert(tile, &plan.converted);
     let builder = Builder { source, written: &written, dots: &dots, operations: operations(tile) };
-    let values = (0..tile.values.len()).map(|v| builder.value(ValueId(v as u32), &uses, found, &mut forms)).collect();
+    let mut hosts = HostExpr::of_values(tile);
+    let values = (0..tile.values.len()).map(|v| builder.value(ValueId(v as u32), &uses, (found, &mut hosts), &mut forms)).collect();
     let shared = (0..tile.shared.len()).map(|s| builder.shared_array(tile::SharedId(s as u32), &mut forms)).collect();
     let body = builder.block(&tile.body)?;
     let team = |plan: &Plan| Team { threads: plan.threads, slices: plan.slices, anchor: None, dealt: vec![] };
@@ -181,11 +182,17 @@ impl Builder<'_> {
         self.source.plan.size(size)
     }
 
-    fn value(&self, id: ValueId, uses: &[uses::Uses], found: &HashMap<ValueId, ValueId>, forms: &mut Forms) -> Value {
+    fn value(
+        &self,
+        id: ValueId,
+        uses: &[uses::Uses],
+        (found, hosts): (&HashMap<ValueId, ValueId>, &mut HashMap<ValueId, HostExpr>),
+        forms: &mut Forms,
+    ) -> Value {
         let kernel = self.source.kernel;
         let tile::Value { ty, name, .. } = kernel.value(id);
         let form = ty.shape().map(|shape| forms.of(shape));
-        let host = if matches!(ty, tile::Ty::Scalar(_)) { HostExpr::of_value(kernel, id) } else { None };
+        let host = if matches!(ty, tile::Ty::Scalar(_)) { hosts.remove(&id) } else { None };
         let ty = match ty {
             tile::Ty::Scalar(d) => Ty::Scalar(*d),
             tile::Ty::Tile(d, shape) => Ty::Tile(*d, shape.iter().map(|s| self.size(s)).collect()),

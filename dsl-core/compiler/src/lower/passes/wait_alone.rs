@@ -9,6 +9,7 @@
 
 mod publish;
 
+use self::publish::Unpublished;
 use super::Source;
 use crate::block::layouts::{LANES, one_by_one};
 use crate::block::{
@@ -47,15 +48,14 @@ struct Waits<'p> {
 impl Waits<'_> {
     /// `alone` says that no other thread of the block has done anything yet.
     fn block(&mut self, block: &mut Block, alone: bool) {
-        let mut at = 0;
+        let (mut at, mut unpublished) = (0, Unpublished::before(alone));
         while at < block.len() {
             if let Some((tiles, again, gives)) = self.found(&block[at]) {
                 let told = if self.page.teams[0].threads == LANES { Told::Warp } else { Told::Block };
                 let team = self.team(if tiles { LANES } else { 1 });
                 let mut rest = block.split_off(at + 1);
                 let wait = block.remove(at);
-                let own = self.nothing_to_publish(block, alone);
-                let [totals, published] = self.take_published(&mut rest, own);
+                let [totals, published] = self.take_published(&mut rest, unpublished.is_nothing());
                 let body = std::iter::once(wait).chain(published).collect();
                 at += totals.len();
                 block.extend(totals);
@@ -64,10 +64,10 @@ impl Waits<'_> {
                 at += 1;
                 continue;
             }
-            let (before, stmt) = block.split_at_mut(at);
-            let first = alone && self.nothing_to_publish(before, true);
+            let (first, stmt) = (alone && unpublished.is_nothing(), &mut block[at]);
+            unpublished.pass(self, stmt);
             at += 1;
-            match &mut stmt[0] {
+            match stmt {
                 Stmt::Loop(l) => {
                     let begins = first && l.grid.is_some() && self.page.launch.dealt == 0;
                     self.block(&mut l.body, begins);

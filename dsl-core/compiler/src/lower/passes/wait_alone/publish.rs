@@ -8,20 +8,39 @@ use super::Waits;
 use crate::block::{Block, Op, Stmt, Ty, Update, ValueId, ViewId, operands};
 use girih_ir::types::{AtomicOp, MemoryOrder, Scope};
 
-impl Waits<'_> {
-    /// Whether a release behind these statements has nothing of other threads to publish: `alone` says so of what is before them.
-    pub(super) fn nothing_to_publish(&self, block: &[Stmt], alone: bool) -> bool {
-        let orders = |order: &MemoryOrder| matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease);
-        // The block meets: what was done before is done.
-        let meets = |stmt: &Stmt| {
-            let releases = if let Stmt::Atomic { order, .. } = stmt { orders(order) } else { false };
-            releases || matches!(stmt, Stmt::Barrier(Scope::Block))
-        };
-        let since = block.iter().rposition(meets);
-        let own = block[since.map_or(0, |at| at + 1)..].iter().all(|stmt| self.keeps_to_itself(stmt));
-        own && (alone || since.is_some())
+/// What the statements of a block, taken one after the other, have left to publish.
+pub(super) struct Unpublished {
+    /// Nothing that other threads have done.
+    nothing: bool,
+    /// No thread has done anything that the statements do not say.
+    known: bool,
+}
+
+impl Unpublished {
+    /// Before the first statement: `alone` says that no other thread of the block has done anything yet.
+    pub(super) fn before(alone: bool) -> Unpublished {
+        Unpublished { nothing: true, known: alone }
     }
 
+    /// Whether a release here has nothing of other threads to publish.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.nothing && self.known
+    }
+
+    /// Goes on behind a statement.
+    pub(super) fn pass(&mut self, waits: &Waits, stmt: &Stmt) {
+        let orders = |order: &MemoryOrder| matches!(order, MemoryOrder::Release | MemoryOrder::AcquireRelease);
+        let releases = if let Stmt::Atomic { order, .. } = stmt { orders(order) } else { false };
+        // The block meets: what was done before is done.
+        if releases || matches!(stmt, Stmt::Barrier(Scope::Block)) {
+            *self = Unpublished { nothing: true, known: true };
+        } else {
+            self.nothing = self.nothing && waits.keeps_to_itself(stmt);
+        }
+    }
+}
+
+impl Waits<'_> {
     /// Whether a statement touches no memory that other blocks see, but for what nobody writes and what the first thread does.
     fn keeps_to_itself(&self, stmt: &Stmt) -> bool {
         let all = |block: &Block| block.iter().all(|stmt| self.keeps_to_itself(stmt));
