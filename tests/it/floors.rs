@@ -3,6 +3,7 @@
 use girih::challenge::{Sizes, challenges};
 use girih::measure::floor::{Bound, Floor, floor};
 use girih::subject::Subject;
+use girih::subject::compulsory::Compulsory;
 use girih_core::fragments::Number;
 use girih_core::target::Target;
 use girih_examples as _;
@@ -11,7 +12,7 @@ fn at(slug: &str, target: &str) -> Floor {
     let challenge = challenges().into_iter().find(|c| c.slug == slug).unwrap_or_else(|| panic!("no challenge {slug}"));
     let subject = Subject::of_challenge(&challenge).unwrap_or_else(|e| panic!("{e}"));
     let sizes = subject.perf_sizes(&Sizes::default()).unwrap_or_else(|e| panic!("{e}"));
-    floor(&subject, &sizes, 1.0, Target::find(target).expect("a target"))
+    floor(&subject, &sizes, Compulsory::of_copy(1.0), Target::find(target).expect("a target"))
 }
 
 #[test]

@@ -83,8 +83,12 @@ mod tests {
     fn tables_compare_with_the_rung_before_that_ran() {
         let rung = |name, us| Timed { name, schedules: vec!["T=1".into()], us, predicted: None };
         let rungs = vec![rung("naive", Ok(8.0)), rung("shared", Err("wrong".into())), rung("register", Ok(2.0))];
-        let climb =
-            Climb { sizes: "N=1".into(), rungs, flops: 4e6, floor: crate::measure::floor::of_work(Target::h200(), 4.3e6, 0.0, 0.0, &[]) };
+        let climb = Climb {
+            sizes: "N=1".into(),
+            rungs,
+            flops: 4e6,
+            floor: crate::measure::floor::of_work(Target::h200(), crate::subject::compulsory::Compulsory::of_copy(4.3e6), 0.0, 0.0, &[]),
+        };
         let text = table("gemm", &climb, &By::Prediction(Target::h200()));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("predicted by the model"), "{text}");

@@ -361,7 +361,7 @@ fn empty_row(subject: &Subject, call: &Call, target: &Target) -> Row {
         way: String::new(),
         median_us: f64::NAN,
         throttled: None,
-        bytes,
+        bytes: bytes.total(),
         operations: flops.max(int_ops),
         floor: floor(subject, &call.sizes, bytes, target),
         peers: Vec::new(),

@@ -19,7 +19,7 @@ pub fn roofline(report: &SubjectReport) -> String {
         (Some(memory), Some(arithmetic)) => drawn(report, memory, arithmetic),
         (Some(memory), None) => {
             let rate = memory.rate * 1e-12;
-            format!("<p>It moves bytes and computes nothing: its roof is the bandwidth of a copy, {} TB/s.</p>", plain(rate))
+            format!("<p>It moves bytes and computes nothing: its roof is the memory's bandwidth, {} TB/s.</p>", plain(rate))
         }
         _ => "<p>Neither bytes nor operations of it are known, so it has no roof.</p>".to_string(),
     }

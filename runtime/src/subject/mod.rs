@@ -5,6 +5,7 @@
 mod bare_kernel;
 mod call;
 pub mod challenge;
+pub mod compulsory;
 mod cost_estimate;
 pub(crate) mod deviation;
 pub mod differ_on_gpu;
@@ -324,24 +325,6 @@ impl Subject {
             Some(len) => Err(format!("{}: {sizes} gives `{}` the length {len}", self.name, signature.params[at].name)),
             None => Ok(lens),
         }
-    }
-
-    /// Bytes that must move: as the challenge says, else every input once, every output once, by the arguments' sizes.
-    pub fn compulsory_bytes(&self, call: &Call) -> f64 {
-        if let Some(bytes) = self.challenge.as_ref().and_then(|c| c.bytes) {
-            return bytes(&call.sizes);
-        }
-        let of = |arg: &CallArg| match arg {
-            CallArg::Scalar(_) => 0,
-            CallArg::Tensor { name, data, mutable, .. } => {
-                let in_out = match &self.challenge {
-                    Some(c) => c.inputs.iter().any(|(n, _)| n == name) as usize + c.outputs.iter().any(|(n, _)| n == name) as usize,
-                    None => 1 + *mutable as usize,
-                };
-                data.numel() * data.dtype.size() * in_out
-            }
-        };
-        call.args.iter().map(of).sum::<usize>() as f64
     }
 }
 

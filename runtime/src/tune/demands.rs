@@ -99,8 +99,8 @@ impl Compiling {
 /// alignment, and the smallest that is not empty.
 pub(super) fn small_calls(subject: &Subject, seed: u64) -> Result<Vec<(Call, usize)>, String> {
     let calls: Vec<Call> = subject.check_sizes(seed).iter().map(|s| subject.call(s, seed)).collect::<Result<_, _>>()?;
-    let mut calls: Vec<Call> = calls.into_iter().filter(|c| subject.compulsory_bytes(c) > 0.0).collect();
-    calls.sort_by_key(|c| subject.compulsory_bytes(c) as u64);
+    let mut calls: Vec<Call> = calls.into_iter().filter(|c| subject.compulsory_bytes(c).total() > 0.0).collect();
+    calls.sort_by_key(|c| subject.compulsory_bytes(c).total() as u64);
     let mut chosen = Vec::new();
     if let Some(largest) = calls.pop() {
         chosen.push((largest.clone(), 1));

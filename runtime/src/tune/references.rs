@@ -43,7 +43,7 @@ impl References {
     /// Asks for the small calls, the smallest first.
     pub fn ask(subject: &Subject, mut small: Vec<(Call, usize)>) -> References {
         let (send, words) = channel();
-        small.sort_by_key(|(call, _)| subject.compulsory_bytes(call) as u64);
+        small.sort_by_key(|(call, _)| subject.compulsory_bytes(call).total() as u64);
         let small_left = small.len();
         let (own, sender) = (subject.clone(), send.clone());
         std::thread::spawn(move || evaluated(&own, small, &sender));
