@@ -1,11 +1,16 @@
 //! A panic of the compiler costs one schedule, and is reported with the command that shows it again, by exports as well; shapes that it
 //! cannot lower are refused.
 
+use super::joint_tuning::Told;
+use girih::challenge::Sizes;
 use girih::check::{On, Options, check};
 use girih::compile;
 use girih::compile::Output;
 use girih::prelude::*;
+use girih::store::Store;
 use girih::subject::Subject;
+use girih::tune::search::{Budget, Strategy};
+use girih::tune::{self, By};
 use girih_core::error::CompileError;
 use girih_core::facts::{Facts, TensorArg};
 use girih_core::lower::{self, lower};
@@ -18,6 +23,8 @@ use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::{Combine, Kernel, Operator, Stmt};
 use girih_core::types::Literal;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Any kernel.
 #[kernel(tile(T = [32, 64]), coarsen(C of T = [1, 2]))]
@@ -56,18 +63,22 @@ fn products(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     multiplied(x, y);
 }
 
-/// The same with an identity of a type that no builder gives it. Lowering panics where elements may be absent, as none is in tiles of one.
+/// The same with an identity of the same bits and a type that no builder gives it. Lowering panics where elements may be absent, as none is in tiles of one.
 fn mistyped() -> Result<Kernel, CompileError> {
     let mut kernel = (multiplied::Kernel::def().build)()?;
     for stmt in &mut kernel.body {
         let Stmt::Tiles(l) = stmt else { continue };
         for stmt in &mut l.body {
             if let Stmt::Combine(Combine { operator: Operator::User { identity, .. }, .. }) = stmt {
-                *identity = vec![Literal::i32(1)];
+                *identity = vec![Literal::i32(f32::to_bits(1.0) as i32)];
             }
         }
     }
     Ok(kernel)
+}
+
+fn mistyped_def() -> KernelDef {
+    KernelDef { build: mistyped, ..multiplied::Kernel::def() }
 }
 
 /// Attention's own shapes: one dot has [BM, BN], the other the block's [BM, BD].
@@ -119,6 +130,30 @@ fn a_check_goes_on_behind_a_panic() {
     let told: Vec<String> = reports[0].failures.iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|t| t.contains("a fault of girih") && t.contains("autotune show")), "{told:?}");
     assert!(reports[1].failures.is_empty() && reports[1].runs > 0, "{:?}", reports[1].failures.len());
+}
+
+/// Half of the schedules make the compiler panic: those of tiles whose elements may be absent.
+#[test]
+fn a_search_goes_on_behind_a_panic() {
+    let tuned = |def: &KernelDef, sizes: &str| {
+        let subject = Subject::of_kernel(def).unwrap_or_else(|e| panic!("{e}"));
+        let folder = std::env::temp_dir().join(format!("girih-bugs-{}-{}", def.name, std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let store = Store::open(&folder.join("tune.sqlite")).expect("a temporary folder is writable");
+        let (by, budget) = (By::Prediction(Target::h200()), Budget { time: None, trials: Some(4) });
+        let limit = Duration::from_secs(10);
+        let options = tune::Options { by, budget, strategy: Strategy::Model, limit, fresh: false, only: None, among: None };
+        let sizes = Sizes::parse(sizes).expect("sizes");
+        let found = tune::tune(&subject, &sizes, &options, &store, &AtomicBool::new(false), &mut Told::default());
+        std::fs::remove_dir_all(folder).expect("it was made above");
+        found
+    };
+    let outcome = tuned(&mistyped_def(), "x.0=1000, y.0=1000").unwrap_or_else(|e| panic!("{e}"));
+    let site = &outcome.sites[0];
+    assert!(site.winner.as_ref().is_some_and(|(schedule, _)| schedule == "T=1"), "{site:?}");
+    let none = tuned(&disordered_def(), "x.0=1000, y.0=1000").map(|t| t.sites[0].clone());
+    let told = format!("{none:?}");
+    assert!(told.contains("a fault of girih") && told.contains("autotune show"), "{told}");
 }
 
 #[test]

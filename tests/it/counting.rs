@@ -30,6 +30,8 @@ const REHEARSED: f64 = 1.0;
 const FUEL: u64 = 4_000_000;
 /// The same at the smallest size where challenges are asked for by name (`GIRIH_TEST_CHALLENGE=kmeans_clustering`, `=all`).
 const PATIENT: u64 = 64_000_000;
+/// By how much a number may be off whatever it is: a handful of sectors.
+const SLACK: f64 = 8.0;
 /// Challenges of which one is looked at.
 const EVERY: usize = 4;
 /// What is not compared, by the reason: a challenge for its calls, with a kernel for the launches of that, and with `known` or `naive` where it
@@ -71,15 +73,17 @@ const INDIVISIBLE: &[&str] = &["2d_subarray_sum", "3d_subarray_sum", "gpt2_block
 const OVERLAPPING: &[&str] = &["all_pairs_shortest_paths join_paths"];
 /// Their numbers are not those of their neighbours: `times_chirp` reads places that jump from block to block without an order, `embed` rows
 /// that data choose, of which several blocks choose the same, blocks of biased scores rows that others read, too; what is probable enough for
-/// `keep_probable`, or large enough for `keep_above`, lies in a few blocks.
+/// `keep_probable`, or large enough for `keep_above`, lies in a few blocks; in a call that is small enough, one in a hundred blocks of
+/// `run_maxima` has elements.
 const UNEVEN: &[&str] = &[
     "2d_fft times_chirp (known)",
     "attn_w_linear_bias biased_scores (naive)",
     "attn_w_linear_bias weighted_values (naive)",
-    "grouped_query_attention attention (naive)",
+    "grouped_query_attention attention",
     "multi_head_attention attention (naive)",
     "multi_head_cross_attention attention (naive)",
     "top_k_selection keep_above",
+    "top_k_selection run_maxima",
     "token_embedding_layer embed (known)",
     "top_p_sampling keep_probable (naive)",
 ];
@@ -153,9 +157,7 @@ fn distances(own: &Counted, done: &LaunchReport) -> Vec<(f64, &'static str, f64,
         ("matrix", own.count.matrix().iter().sum(), matrix),
         ("unique bytes", read + written, (c.unique_read_bytes + c.unique_written_bytes) as f64),
     ];
-    // A block's worth does not matter: a handful of sectors in a launch of thousands of instructions.
-    let slack = 1e-3 * instructions;
-    let mut found = all.map(|(what, a, b)| (((a - b).abs() - slack).max(0.0) / b.max(1.0), what, a, b)).to_vec();
+    let mut found = all.map(|(what, a, b)| (((a - b).abs() - SLACK).max(0.0) / b.max(1.0), what, a, b)).to_vec();
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     found
 }
@@ -169,8 +171,8 @@ fn depends_on_data(simt: &simt::Kernel) -> bool {
 struct Found {
     /// Warp-level operations of a launch at the smallest size, at most.
     most: u64,
-    /// Launches that were compared.
-    compared: usize,
+    /// How far launches that were compared are, at the most of all their counts.
+    distances: Vec<f64>,
     /// Those whose counts are too far from what was done.
     wrong: Vec<String>,
     /// Calls and launches that were not compared, by name and way, with why.
@@ -218,7 +220,7 @@ impl Found {
             if is_far && [OVERLAPPING, UNEVEN].concat().iter().any(|listed| listed.split(" (").next() == Some(&called)) {
                 return Err(format!("{:?}", far[0]));
             }
-            self.compared += 1;
+            self.distances.push(far[0].0);
             if is_far {
                 let what = format!("{} {name} at {}, {}", s.subject.name, s.sizes, schedule.short(kernel));
                 self.wrong.push(format!("{what}: grid {}, {} blocks run: {:?}", done.grid, own.count.blocks, &far[..3]));
@@ -244,7 +246,7 @@ fn counts_are_what_the_simulator_does() {
     let begun = std::time::Instant::now();
     let chosen = std::env::var("GIRIH_TEST_CHALLENGE").ok();
     let most = chosen.as_ref().map_or(FUEL, |_| PATIENT);
-    let mut found = Found { most, compared: 0, wrong: Vec::new(), left: BTreeMap::new() };
+    let mut found = Found { most, distances: Vec::new(), wrong: Vec::new(), left: BTreeMap::new() };
     let every = chosen.as_ref().map_or(EVERY, |_| 1);
     let mut looked_at = Vec::new();
     for challenge in challenges().iter().filter(|c| chosen.as_ref().is_none_or(|n| n == "all" || n == c.slug)).step_by(every) {
@@ -255,8 +257,15 @@ fn counts_are_what_the_simulator_does() {
         }
     }
     let left = found.names_of_left();
-    let Found { compared, wrong, .. } = found;
-    println!("{compared} launches in {:?}", begun.elapsed());
+    let Found { distances, wrong, .. } = found;
+    let (compared, within) = (distances.len(), |most: f64| distances.iter().filter(|d| **d <= most).count());
+    println!(
+        "{compared} launches in {:?}: {} as simulated, {} within 2 %, {} not compared",
+        begun.elapsed(),
+        within(0.0),
+        within(0.02),
+        left.len()
+    );
     let too_long = |name: &str| name.split(" (").next().is_some_and(|both| TOO_LONG.contains(&both));
     let listed = |name: &str| too_long(name) || LEFT.iter().any(|names| names.contains(&name));
     let unlisted: Vec<_> = left.iter().filter(|(name, _)| !listed(name)).collect();

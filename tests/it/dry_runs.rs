@@ -155,6 +155,17 @@ fn what_cannot_be_counted_has_a_static_estimate() {
     assert!(told.remark().is_some_and(|r| r.contains("static estimate") && r.contains("a miss")), "{told:?}");
 }
 
+/// A search of such a kernel has a winner all the same; without sizes to check at it has none, and says what to do.
+#[test]
+fn what_cannot_be_counted_has_a_winner() {
+    let challenge = || Challenge::new("counts_down", counts_down::Program::def, SIGNATURE).output("Y", |_, _| 0.0);
+    let (tuned, told) = predict("counts-down", &subject(challenge().check_at(["N=0"])), FEW);
+    assert!(told.tried > 0 && tuned.sites[0].winner.is_some(), "{:?}", tuned.sites);
+    let (tuned, _) = predict("counts-down-unchecked", &subject(challenge()), FEW);
+    let dropped: Vec<&String> = tuned.sites[0].dropped.keys().collect();
+    assert!(dropped.len() == 1 && dropped[0].contains("the challenge has to name some, as in `.check_at(["), "{dropped:?}");
+}
+
 /// As many turns as the elements say: more than the simulator would ever make, and nobody knows how many before they are over.
 #[kernel(tile(T = [64, 128]))]
 fn counted_down(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {

@@ -208,7 +208,7 @@ fn kernels_that_data_decide_are_counted_with_what_a_rehearsal_left() {
     let first = &page.sites[0];
     assert!(first.launches.iter().all(|launch| launch.counts.is_some()) && first.basis == Basis::Estimated);
     let text = text::text(&page);
-    assert!(text.contains("an estimate: something stands for the true data or the true size"), "{text}");
+    assert!(text.contains("an estimate: something stands for the true data"), "{text}");
     // A pass reads and writes all keys, a million of four bytes.
     let pass = page.sites.iter().find(|site| site.site == "radix_pass").expect("the first pass");
     let counts = pass.launches[0].counts.as_ref().expect("counted");

@@ -41,6 +41,7 @@ mod host_code;
 mod identity;
 mod joint_tuning;
 mod judge;
+mod judge_inputs;
 mod kernels;
 mod ladders;
 mod language;

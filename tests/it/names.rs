@@ -59,8 +59,8 @@ fn the_macros_of_the_compiler_here_are_known() {
         let defined = text.lines().filter_map(|l| l.strip_prefix("#define ")?.split([' ', '(']).next());
         let known = words();
         let unknown: Vec<&str> = defined.filter(|name| !name.starts_with('_') && !known.contains(name)).collect();
-        // A later library may define more; that most are known says that the list is one of macros.
-        assert!(unknown.len() < 40, "{unknown:?}");
+        // A later library may define some more: the list wants them, too.
+        assert!(unknown.len() < 8, "{unknown:?}");
         assert!(["NULL", "NAN", "INFINITY", "EOF"].iter().all(|name| text.contains(&format!("#define {name} "))));
     }
 }
@@ -77,7 +77,7 @@ fn defined(standard: &str, includes: &str) -> Option<String> {
 }
 
 #[test]
-fn kernels_have_no_parameter_that_is_a_macro_or_a_keyword() {
+fn kernels_have_no_parameter_and_no_value_that_is_a_macro_or_a_keyword() {
     let kernel = (renamed::Kernel::def().build)().unwrap_or_else(|e| panic!("{e}"));
     let (schedule, facts) = (naive(&kernel), Facts::none(&kernel));
     let words = words();
@@ -87,6 +87,10 @@ fn kernels_have_no_parameter_that_is_a_macro_or_a_keyword() {
         let mut named = kernel.clone();
         for (param, name) in named.params.iter_mut().zip(names) {
             param.name = name.to_string();
+        }
+        // Values that authors name keep that name in the text.
+        for (value, name) in named.values.iter_mut().zip(names.iter().cycle()) {
+            value.name = Some(name.to_string());
         }
         let mut simt = lower(&named, &facts, &schedule, Target::h200()).unwrap_or_else(|e| panic!("{names:?}: {e}"));
         simt.name = format!("kernel_{i}");

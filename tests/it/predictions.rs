@@ -39,6 +39,32 @@ fn predicted_us(name: &str) -> Result<f64, String> {
     predict(&subject, &sizes, Target::h200(), None).map(|(predicted, _)| predicted.us)
 }
 
+/// Groups, and microseconds of a call with them under the committed schedules: few blocks have much to do each, or many little.
+const GROUPS: [(u32, f64); 6] = [(1, 239.10), (2, 128.26), (8, 60.88), (32, 46.70), (128, 65.09), (512, 221.25)];
+
+#[test]
+fn group_norms_are_predicted_by_the_number_of_their_groups() {
+    provide();
+    let subject = names::subject("group_normalization").unwrap_or_else(|e| panic!("{e}"));
+    let predicted = GROUPS.map(|(groups, measured)| {
+        let asked = Sizes::parse(&format!("G={groups}")).expect("sizes");
+        let sizes = subject.perf_sizes(&asked).unwrap_or_else(|e| panic!("{e}"));
+        let (found, _) = predict(&subject, &sizes, Target::h200(), None).unwrap_or_else(|e| panic!("{groups} groups: {e}"));
+        (groups, found.us, found.us / measured)
+    });
+    let far: Vec<_> = predicted.iter().filter(|(_, _, ratio)| ratio.max(1.0 / ratio) > 1.7).collect();
+    assert!(far.is_empty(), "{predicted:?}");
+    // The order is right.
+    let order = |of: fn(&(u32, f64, f64)) -> f64| {
+        let mut all = predicted.to_vec();
+        all.sort_by(|a, b| of(a).total_cmp(&of(b)));
+        all.iter().map(|(groups, ..)| *groups).collect::<Vec<_>>()
+    };
+    let (by_model, by_time) = (order(|p| p.1), order(|p| p.1 / p.2));
+    let misplaced = by_model.iter().zip(&by_time).filter(|(a, b)| a != b).count();
+    assert!(misplaced <= 3, "predicted {by_model:?}, measured {by_time:?}");
+}
+
 #[test]
 fn predictions_are_near_what_was_measured_of_challenges() {
     provide();

@@ -22,8 +22,11 @@ use girih_core::program::eval::ProgramEvalError;
 use girih_core::schedule::Schedule;
 use girih_core::tile::eval::{EvalError, EvalOptions};
 
-/// Nothing could be checked: what random lengths and scalars broke, and what to do.
-fn no_sizes(reason: Option<String>) -> String {
+/// Nothing could be checked: a challenge names no sizes, or what random lengths and scalars broke; and what to do.
+fn no_sizes(subject: &Subject, reason: Option<String>) -> String {
+    if subject.challenge.is_some() {
+        return "no sizes to check at: the challenge has to name some, as in `.check_at([\"N=0\", \"N=1\", \"N=1000\"])`".into();
+    }
     let reason = reason.map_or(String::new(), |r| format!(", as in this one: {r}"));
     format!(
         "no sizes to check at: random lengths, and scalars from 1 to 3, do not meet the kernel's requirements{reason}\n      \
@@ -76,7 +79,7 @@ impl<'a> Plan<'a> {
         };
         let multiplies = subject.multiplies() && subject.challenge.is_some();
         let Drawn { sizes, left_out, reason } = subject.drawn_sizes(seed);
-        let broken = broken.or_else(|| sizes.is_empty().then(|| no_sizes(reason)));
+        let broken = broken.or_else(|| sizes.is_empty().then(|| no_sizes(subject, reason)));
         let (perf, misaligned, may_be_unfinished, must_be_legal) = (None, None, false, false);
         Plan { subject, sizes, perf, misaligned, left_out, schedules, broken, multiplies, may_be_unfinished, must_be_legal }
     }

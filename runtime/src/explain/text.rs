@@ -111,7 +111,8 @@ fn site(out: &mut Lines, site: &SitePage, several: bool) {
     }
     let basis = match site.basis {
         Basis::Counted => "counted at the true size",
-        Basis::Estimated => "an estimate: something stands for the true data or the true size",
+        Basis::Estimated => "an estimate: something stands for the true data",
+        Basis::Scaled => "an estimate: a call at a reduced size was counted, and scaled",
         Basis::Static => "from bytes alone, whatever the schedule",
     };
     out.item("predicted", format!("{:.2} us, {basis}", site.us));

@@ -5,8 +5,10 @@ use crate::launch::schedule_lookup::{self, Known, Origin};
 use crate::store::{Store, TrialKey};
 use crate::subject::{Call, Subject};
 use crate::tune::launches::{Launch, promised};
+use girih_core::facts::Facts;
 use girih_core::lengths::Lengths;
 use girih_core::schedule::Schedule;
+use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
 use std::collections::BTreeSet;
@@ -103,14 +105,19 @@ pub fn schedules(
             (None, Some((schedule, joint))) => (schedule, joint.origin()),
             (None, None) => {
                 let chosen = schedule_lookup::choose(&kernel, &facts, lengths.as_ref(), target, store, legal);
-                let (schedule, origin) =
-                    chosen.ok_or_else(|| format!("kernel `{}` has no legal schedule on {}", kernel.name, target.name))?;
+                let (schedule, origin) = chosen.ok_or_else(|| no_schedule(&kernel, &facts, target))?;
                 (schedule, origin.name())
             }
         };
         all.push((schedule, kernel, origin));
     }
     Ok(all)
+}
+
+/// Why a kernel cannot be launched: the rule that its naive schedule breaks, or the fault of the compiler that shows in it.
+fn no_schedule(kernel: &Kernel, facts: &Facts, target: &Target) -> String {
+    let why = Space::new(kernel, facts, target).naive().err().map_or(String::new(), |e| format!(": {e}"));
+    format!("kernel `{}` has no legal schedule on {}{why}", kernel.name, target.name)
 }
 
 /// `softmax`, or `softmax (row in registers=no)` where its program has variants.

@@ -10,8 +10,10 @@ use girih_core::target::Target;
 pub enum Basis {
     /// What the launch does was counted.
     Counted,
-    /// It was counted where something stands for the true data or the true size.
+    /// It was counted at the true size, where something stands for the true data.
     Estimated,
+    /// A call at a reduced size was counted and multiplied by how much more work the true one is.
+    Scaled,
     /// Bytes and operations of the whole call, whatever the schedule: nothing could be counted.
     Static,
 }
@@ -22,6 +24,7 @@ impl Basis {
         match self {
             Basis::Counted => "counted",
             Basis::Estimated => "estimate",
+            Basis::Scaled => "scaled estimate",
             Basis::Static => "static estimate",
         }
     }
