@@ -74,6 +74,25 @@ fn positions_in_bounds_are_not_compared() {
 }
 
 #[test]
+fn positions_in_shared_arrays_are_not_compared_either() {
+    let def = kernels::taken_from_shared::Kernel::def;
+    let cuda = girih_core::cuda::emit(&lowered(&def(), &[]));
+    // The elements' own guards are there, and none for a position.
+    assert!(!cuda.contains("128u") && !cuda.contains("< 128"), "{cuda}");
+    let given = |at: &[i32]| [Given::i(at.to_vec()), Given::f(vec![5.0, 6.0, 7.0]), Given::f(vec![0.0; at.len()])];
+    assert_eq!(floats(&kernel(def(), &given(&[2, 0, 127]))[2]), [7.0, 5.0, 1.0]);
+    for wrong in [-1, 128] {
+        let error = try_kernel(def(), &given(&[0, wrong, 1]), &EvalOptions::default()).expect_err("out of bounds");
+        assert!(matches!(error, EvalError::BeyondAxis { axis: 0, at, len: 128, .. } if at == i64::from(wrong)), "{error}");
+    }
+    let built = (def().build)().unwrap_or_else(|e| panic!("{e}"));
+    let mut launch = Launch::new(&built, &shapes(&built, &[64], 1, 0).pop().expect("a shape"), Placement::Aligned, 0);
+    launch.set(&built, "at", &|i| if i == 7 { 1 << 20 } else { 0 });
+    let trap = launch.simulate(&lowered(&def(), &[]), 1 << 24).map(|_| ()).expect_err("a position far behind the end");
+    assert!(trap.to_string().contains("out of bounds"), "{trap}");
+}
+
+#[test]
 fn the_simulator_traps_where_a_position_is_none() {
     let def = kernels::taken_as_they_are::Kernel::def();
     let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));

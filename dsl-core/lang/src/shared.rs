@@ -114,17 +114,25 @@ impl<T: Elem> Shared<T> {
     #[track_caller]
     pub fn gather(&self, at: impl Positions) -> Tile<T> {
         let loc = SourceLoc::caller();
-        Tile::of(self.read(&at.parts(), true, loc))
+        Tile::of(self.read(&at.parts(), true, false, loc))
+    }
+
+    /// As [`Shared::gather`], where the author asserts that all positions lie inside of the array: nothing is compared. The evaluator says
+    /// which one does not, and the simulator traps there.
+    #[track_caller]
+    pub fn gather_in_bounds(&self, at: impl Positions) -> Tile<T> {
+        let loc = SourceLoc::caller();
+        Tile::of(self.read(&at.parts(), true, true, loc))
     }
 
     /// One element.
     #[track_caller]
     pub fn at(&self, at: impl Positions) -> Scalar<T> {
         let loc = SourceLoc::caller();
-        Scalar::of(self.read(&at.parts(), false, loc))
+        Scalar::of(self.read(&at.parts(), false, false, loc))
     }
 
-    fn read(&self, parts: &[Part], tile: bool, loc: SourceLoc) -> Handle {
+    fn read(&self, parts: &[Part], tile: bool, inside: bool, loc: SourceLoc) -> Handle {
         self.record(loc, |k, array| {
             let (indices, shape) = self.resolve(k, array, parts, loc)?;
             if shape.is_empty() == tile {
@@ -137,7 +145,7 @@ impl<T: Elem> Shared<T> {
             }
             let ty = if tile { Ty::Tile(T::DTYPE, shape) } else { Ty::Scalar(T::DTYPE) };
             let result = k.new_value(ty, None, loc, 0);
-            k.push_shared(array, SharedKind::Gather { indices, result }, loc);
+            k.push_shared(array, SharedKind::Gather { indices, result, inside }, loc);
             Some(result)
         })
     }
@@ -150,7 +158,7 @@ impl<T: Elem> Shared<T> {
         Tile::of(self.record(loc, |k, array| {
             let (indices, shape) = self.spread(k, array, &parts, loc)?;
             let result = k.new_value(Ty::Tile(T::DTYPE, shape), None, loc, 0);
-            k.push_shared(array, SharedKind::Gather { indices, result }, loc);
+            k.push_shared(array, SharedKind::Gather { indices, result, inside: false }, loc);
             Some(result)
         }))
     }

@@ -67,6 +67,28 @@ pub fn taken_as_they_are(at: &Tensor<i32, 1>, x: &Tensor<f32, 1>, y: &mut Tensor
     }
 }
 
+/// The same of an array in shared memory, whose first half has elements of x; what is behind those is 1.
+#[kernel(tile(T = 64))]
+pub fn taken_from_shared(at: &Tensor<i32, 1>, x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    for t in y.tiles([T]) {
+        let mut own = shared::<f32>([128], 1.0);
+        own.scatter(iota::<i32>(T), x.load(t));
+        y.store(t, own.gather_in_bounds(at.load(t)));
+    }
+}
+
+/// Each element's partner of another warp, from shared memory.
+#[kernel(tile(T = [64, 128]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2]))]
+pub fn exchanged_in_shared(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    x.same_shape(y);
+    for t in y.tiles([T]) {
+        let mut own = shared_uninit::<f32>([T]);
+        own.store(.., x.load(t).or(2.0));
+        let place = iota::<i32>(T);
+        y.store(t, own.gather_in_bounds(place ^ 32));
+    }
+}
+
 /// Prefix sums of rows, carried by what the scan comes to.
 #[kernel(tile(R = [1, 2, 8], C = [16, 64, 256, 1024]), coarsen(CR of R = [1, 2], CC of C = [1, 2, 4, 8]), vector(V = [1, 2, 4]), grid(G = [0, 1]))]
 pub fn scans_with_totals(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 2>) {

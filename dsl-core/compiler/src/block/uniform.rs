@@ -112,7 +112,7 @@ impl Differing<'_> {
 
     fn shared(&mut self, by_hand: bool, kind: &SharedKind) {
         match kind {
-            SharedKind::Gather { indices, result } => {
+            SharedKind::Gather { indices, result, .. } => {
                 self.set(*result, by_hand || indices.iter().any(|v| self.differs(*v)));
             }
             SharedKind::GatherRun { result, .. } | SharedKind::Take { result } => self.set(*result, true),

@@ -172,7 +172,7 @@ impl<'k> Presence<'k> {
             Stmt::Combine(c) => self.combine(c),
             Stmt::Atomic { update, .. } => self.update(update),
             Stmt::Shared(access) => match &access.kind {
-                SharedKind::Gather { indices, result } => self.accessed(indices, *result),
+                SharedKind::Gather { indices, result, .. } => self.accessed(indices, *result),
                 SharedKind::Atomic(update) => self.update(update),
                 // A run lies inside of its array, and a chain has all elements.
                 _ => {}

@@ -217,8 +217,9 @@ impl Printer<'_> {
         let text = match &access.kind {
             SharedKind::Fill(v) => format!("fill {array}, {}", self.v(*v)),
             SharedKind::Empty => format!("empty {array}"),
-            SharedKind::Gather { indices, result } => {
-                format!("{}: {} = gather {array} ({})", self.v(*result), self.ty(self.kernel.ty(*result)), self.list(indices))
+            SharedKind::Gather { indices, result, inside } => {
+                let inside = if *inside { "inside " } else { "" };
+                format!("{}: {} = gather {inside}{array} ({})", self.v(*result), self.ty(self.kernel.ty(*result)), self.list(indices))
             }
             SharedKind::Scatter { indices, value } => format!("scatter {array} ({}), {}", self.list(indices), self.v(*value)),
             SharedKind::Atomic(update) => return self.atomic(update, "shared", &array, access.loc),

@@ -91,6 +91,8 @@ pub enum SharedKind {
         indices: Vec<ValueId>,
         /// The elements; a scalar where the indices are scalars.
         result: ValueId,
+        /// The author asserts that all positions lie inside of the array.
+        inside: bool,
     },
     /// Writes elements at computed positions; no two of them meet.
     Scatter {

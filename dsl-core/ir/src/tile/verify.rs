@@ -284,7 +284,7 @@ impl Checker<'_> {
                 let ty = self.used(*v)?;
                 ensure(*ty == Ty::Scalar(dtype), || wrong(ty))
             }
-            SharedKind::Gather { indices, result } => {
+            SharedKind::Gather { indices, result, .. } => {
                 let shape = self.positions(indices, rank, "a shared array")?;
                 self.define(*result)?;
                 let ty = self.kernel.ty(*result);

@@ -166,7 +166,7 @@ impl Walk<'_> {
 
     pub(super) fn shared(&mut self, array: SharedId, kind: &SharedKind) {
         match kind {
-            SharedKind::Gather { indices, result } => {
+            SharedKind::Gather { indices, result, .. } => {
                 let lying = self.met(*result, indices, Memory::Shared(array), indices.len());
                 self.set(*result, lying);
             }

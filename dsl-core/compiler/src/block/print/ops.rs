@@ -89,8 +89,10 @@ impl Page<'_> {
         let text = match kind {
             SharedKind::Fill(v) => format!("fill {array} = {}", self.scalar(*v)),
             SharedKind::Empty => format!("empty {array}"),
-            SharedKind::Gather { indices, result } => {
-                return self.typed(&format!("{} = get {array}[{}]{wide}", self.name(*result), self.list(indices)), &self.ty(*result));
+            SharedKind::Gather { indices, result, inside } => {
+                let inside = if *inside { "inside " } else { "" };
+                return self
+                    .typed(&format!("{} = get {inside}{array}[{}]{wide}", self.name(*result), self.list(indices)), &self.ty(*result));
             }
             SharedKind::Scatter { indices, value } => format!("put {array}[{}] = {}{wide}", self.list(indices), self.name(*value)),
             SharedKind::Atomic(update) => return self.atomic(update, &format!("{array}[{}]", self.list(&update.indices))),

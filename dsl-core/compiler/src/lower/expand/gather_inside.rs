@@ -1,20 +1,20 @@
 //! Gathers whose positions the author asserts to lie inside: an element is read where its position exists, and nothing is compared.
 
-use super::computed::Memory;
+use super::computed::{Memory, Read};
 use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::mask::Mask;
-use crate::block::{ValueId, ViewId};
+use crate::block::ValueId;
 use girih_ir::simt::{Expr, Stmt};
 
 impl Expander<'_> {
-    /// Loads a tile from positions that lie inside of a tensor wherever they exist.
-    pub fn gather_inside(&mut self, value: ValueId, view: ViewId, indices: &[ValueId]) -> Expanded<()> {
-        let (tiles, cache) = (self.tiles_of(indices), self.kernel.launch.load_cache);
-        let (layout, mask) = self.meeting(Memory::View(view), &tiles)?;
+    /// Reads a tile from positions that lie inside of a tensor or of a shared array wherever they exist.
+    pub fn gather_inside(&mut self, value: ValueId, memory: Memory, indices: &[ValueId], read: Read) -> Expanded<()> {
+        let tiles = self.tiles_of(indices);
+        let (layout, mask) = self.meeting(memory, &tiles)?;
         let axes = self.bound_axes(&mask, &layout);
         let base = self.base_coordinates(&axes, &layout);
-        let dtype = self.kernel.view(view).dtype;
-        let name = self.name_of(value, &format!("{}_gathered", self.kernel.params[self.kernel.view(view).param].name));
+        let dtype = self.memory_type(memory);
+        let name = self.name_of(value, &self.gathered_name(memory));
         let array = (layout.registers > 1).then(|| self.new_var(&name, dtype, Some(layout.registers as u32)));
         if let Some(var) = array {
             self.emit(Stmt::Declare { var, init: None });
@@ -23,9 +23,12 @@ impl Expander<'_> {
         let mut single = None;
         self.for_elements(&tiles, &layout, digits, &mut |cx, at, elements| {
             let positions = cx.positions(indices, elements);
-            let place = cx.place_inside(view, indices, &positions);
-            let predicate = cx.present(&mask, &base, at).map(Box::new);
-            let load = Expr::Load { place: Box::new(place), predicate, cache };
+            let place = match memory {
+                Memory::View(view) => cx.place_inside(view, indices, &positions),
+                Memory::Shared(_) => cx.computed_place(memory, indices, &positions).0,
+            };
+            let present = cx.present(&mask, &base, at);
+            let load = read(cx, place, present);
             match array {
                 Some(var) => cx.emit(Stmt::Assign { var, index: Some(at.flat.clone()), value: load }),
                 None => {

@@ -48,10 +48,10 @@ impl Expander<'_> {
         match kind {
             SharedKind::Fill(value) => self.fill_shared(array, *value),
             SharedKind::Empty => Ok(()),
-            SharedKind::Gather { indices, result } if width > 1 => {
-                self.gather_vectors(*result, Memory::Shared(array), indices, false, width)
+            SharedKind::Gather { indices, result, inside } if width > 1 => {
+                self.gather_vectors(*result, Memory::Shared(array), indices, *inside, width)
             }
-            SharedKind::Gather { indices, result } => self.gather_shared(*result, array, indices),
+            SharedKind::Gather { indices, result, inside } => self.gather_shared(*result, array, indices, *inside),
             SharedKind::Scatter { indices, value } if width > 1 => self.scatter_vectors(Memory::Shared(array), indices, *value, width),
             SharedKind::Scatter { indices, value } => self.scatter(Memory::Shared(array), indices, *value),
             SharedKind::Atomic(update) => self.update(Memory::Shared(array), update, Scope::Block, MemoryOrder::Relaxed),
@@ -145,7 +145,7 @@ impl Expander<'_> {
     }
 
     /// Reads elements of a shared array; several copies of an element are combined.
-    fn gather_shared(&mut self, value: ValueId, id: SharedId, indices: &[ValueId]) -> Expanded<()> {
+    fn gather_shared(&mut self, value: ValueId, id: SharedId, indices: &[ValueId], inside: bool) -> Expanded<()> {
         let array = self.array(id);
         let memory = Memory::Shared(id);
         let read = |cx: &mut Expander, place: Place, guard: Option<Expr>| {
@@ -165,7 +165,7 @@ impl Expander<'_> {
             cx.emit(super::elements::unrolled(copy, array.copies, body));
             Expr::Var(sum)
         };
-        self.gather(value, memory, indices, &read)
+        if inside { self.gather_inside(value, memory, indices, &read) } else { self.gather(value, memory, indices, &read) }
     }
 
     /// Makes what the first of several threads with the same element has known to all of them, through shared memory.

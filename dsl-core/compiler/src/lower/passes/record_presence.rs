@@ -14,7 +14,7 @@ pub(crate) fn record_presence(kernel: &Kernel) -> (Cow<'_, Kernel>, HashMap<Valu
         Stmt::Let(v, Op::Gather(..) | Op::Select(..) | Op::Binary(..) | Op::Ternary(..) | Op::Compare(..)) => gathered.push(*v),
         Stmt::Let(v, Op::Stack(parts)) if parts.len() > 1 => gathered.push(*v),
         Stmt::Shared(access) => match &access.kind {
-            SharedKind::Gather { result, .. } => gathered.push(*result),
+            SharedKind::Gather { result, inside: false, .. } => gathered.push(*result),
             SharedKind::Atomic(update) => gathered.extend(update.result),
             _ => {}
         },

@@ -83,7 +83,7 @@ fn mirrored() -> tile::Kernel {
         let back = b.op(positions.clone(), Op::Binary(BinaryOp::Sub, last, forth));
         let result = b.value(Ty::Tile(DType::F32, vec![size.clone()]));
         let write = SharedKind::Scatter { indices: vec![forth], value: v };
-        let read = SharedKind::Gather { indices: vec![back], result };
+        let read = SharedKind::Gather { indices: vec![back], result, inside: false };
         for (number, kind) in [(0, SharedKind::Empty), (1, write), (2, read)] {
             b.push(Stmt::Shared(SharedAccess { number, array, kind, loc: LOC }));
         }

@@ -63,8 +63,11 @@ impl Machine<'_, '_> {
                 self.shared[access.array.0 as usize] = vec![0; len];
                 self.unwritten[access.array.0 as usize] = vec![true; len];
             }
-            SharedKind::Gather { indices, result } => {
+            SharedKind::Gather { indices, result, inside } => {
                 let (shape, at) = self.shared_positions(access.array, indices, &[])?;
+                if *inside {
+                    self.check_array(access, indices, &shape, &at)?;
+                }
                 self.by_hand(access.array, Kind::Read, shape.is_empty(), &at, access.loc)?;
                 self.read_written(access.array, &at, access.loc)?;
                 let cells = &self.shared[access.array.0 as usize];
@@ -143,6 +146,25 @@ impl Machine<'_, '_> {
             let scalar = matches!(self.kernel.ty(result), Ty::Scalar(_));
             self.set(result, old_values(scalar, shape, old));
         }
+    }
+
+    /// All positions that are there lie inside of the array, as the author asserts.
+    fn check_array(&self, access: &SharedAccess, indices: &[ValueId], shape: &[usize], at: &[Option<usize>]) -> Result<(), EvalError> {
+        let array = self.kernel.shared_array(access.array);
+        let tiles: Vec<_> = indices.iter().map(|v| (self.val(*v).to_tile(shape), self.dtype(*v))).collect();
+        let there = |i: usize| if tiles.iter().all(|(t, _)| t.at(i).is_some()) { 0 } else { ABSENT };
+        let mut asked: Vec<i64> = (0..at.len()).map(there).collect();
+        self.hide(indices, &mut asked);
+        let beyond = (0..at.len()).find(|i| asked[*i] != ABSENT && at[*i].is_none());
+        let Some(i) = beyond else { return Ok(()) };
+        for (axis, (tile, dtype)) in tiles.iter().enumerate() {
+            let (at, len) = (ops::coordinate(self.numbers, *dtype, tile.data[i]), self.size(&array.shape[axis]));
+            if !(0..len).contains(&at) {
+                let view = array.name.clone().unwrap_or_else(|| "a shared array".into());
+                return Err(EvalError::BeyondAxis { view, axis, at, len, loc: access.loc });
+            }
+        }
+        Ok(())
     }
 
     /// Shape and row-major positions in a shared array: absent where an index is absent or out of range, where an operand is absent,
