@@ -11,30 +11,31 @@ const W: i32 = 256;
 /// Elements that a thread merges: odd, so that shared memory's banks do not conflict.
 const E: usize = 15;
 const TILE: i32 = W * E as i32;
+/// Elements behind a block's part of each vector that are not less than any: no thread merges more, so none has to ask where a part ends.
+const BEHIND: i32 = E as i32 + 1;
 
-/// firsts\[p\] = how many elements of `a` lie before tile p of the result. A warp has a tile, and tries 32 places a turn.
-#[kernel(tile(P = [4, 8, 16], L = 32), types(K = [f32, i32]))]
+/// firsts\[p\] = how many elements of `a` lie before tile p of the result. A thread has a tile, and asks at three places a turn: so many loads
+/// are on their way together, and few are made for nothing.
+#[kernel(tile(P = [32, 64, 128]), types(K = [f32, i32]))]
 pub fn merge_paths<K: Num>(a: &Tensor<K, 1>, b: &Tensor<K, 1>, firsts: &mut Tensor<i32, 1>) {
     let (m, n) = (a.len(0).cast::<i32>(), b.len(0).cast::<i32>());
     for p in firsts.tiles([P]) {
-        let lane = lanes(L).expand(0, P);
-        let d = (p.coords().cast::<i32>() * TILE).expand(1, L).min(m + n);
+        let d = (p.coords().cast::<i32>() * TILE).min(m + n);
         let mut low = (d - n).max(0);
         let mut high = d.min(m);
         while low < high {
-            let step = (high - low + 31) / 32;
-            let at = low + lane * step;
-            let mut takes = full::<bool>([P, L], false);
-            if at < high {
-                takes = a.gather_in_bounds(at) <= b.gather_in_bounds(d - 1 - at);
-            }
-            let taken = takes.ballot().count_ones().cast::<i32>();
-            high = if taken == 0 { low } else { high.min(low + taken * step) };
-            low = if taken == 0 { low } else { low + (taken - 1) * step + 1 };
+            let step = (high - low + 3) >> 2;
+            let [first, second, third] = [1, 2, 3].map(|part| (low + step * part).min(high - 1));
+            let takes = |at: Tile<i32>| a.gather_in_bounds(at) <= b.gather_in_bounds(d - 1 - at);
+            let [takes_first, takes_second, takes_third] = [takes(first), takes(second), takes(third)];
+            high = select(takes_third, high, third);
+            high = select(takes_second, high, second);
+            high = select(takes_first, high, first);
+            low = select(takes_first, first + 1, low);
+            low = select(takes_second, second + 1, low);
+            low = select(takes_third, third + 1, low);
         }
-        if lane == 0 {
-            firsts.scatter(p.coords().expand(1, L), low);
-        }
+        firsts.store(p, low);
     }
 }
 
@@ -50,18 +51,25 @@ pub fn merge_tiles<K: Num>(a: &Tensor<K, 1>, b: &Tensor<K, 1>, firsts: &Tensor<i
         let first_b = first - first_a;
         let of_b = total - of_a;
 
-        let thread = threads(W);
-        let mut own = shared_uninit::<K>([TILE]).by_hand();
+        let (thread, largest) = (threads(W), scalar::<f32>(f32::INFINITY).cast::<K>());
+        let mut own = shared_uninit::<K>([TILE + 2 * BEHIND]).by_hand();
+        // 64 bits do not wrap around: all of a thread's positions are one register and a constant each.
+        let [from_a, from_b] = [thread + first_a, thread + (first_b - of_a)].map(|at| at.cast::<i64>());
         for e in 0..E {
             let k = thread + e as i32 * W;
+            let ahead = e as i64 * W as i64;
             let v = if k < of_a {
-                a.gather_in_bounds(first_a + k)
+                a.gather_in_bounds(from_a + ahead)
             } else if k < total {
-                b.gather_in_bounds(first_b + (k - of_a))
+                b.gather_in_bounds(from_b + ahead)
             } else {
-                zeros::<K>([W])
+                largest.splat([W])
             };
-            own.scatter(k, v);
+            own.scatter(k + select(k < of_a, 0, BEHIND), v);
+        }
+        if thread < BEHIND {
+            own.scatter(thread + of_a, largest.splat([W]));
+            own.scatter(thread + (TILE + BEHIND), largest.splat([W]));
         }
         barrier();
 
@@ -71,21 +79,21 @@ pub fn merge_tiles<K: Num>(a: &Tensor<K, 1>, b: &Tensor<K, 1>, firsts: &Tensor<i
         let mut high = d.min(of_a);
         while low < high {
             let mid = (low + high) >> 1;
-            let takes = own.gather(mid) <= own.gather(of_a + d - 1 - mid);
+            let takes = own.gather_in_bounds(mid) <= own.gather_in_bounds(of_a + BEHIND + d - 1 - mid);
             low = select(takes, mid + 1, low);
             high = select(takes, high, mid);
         }
 
         let mut at_a = low;
-        let mut at_b = of_a + d - low;
-        let mut of = (own.gather(at_a.clamp(0, TILE - 1)), own.gather(at_b.clamp(0, TILE - 1)));
+        let mut at_b = of_a + BEHIND + d - low;
+        let mut of = (own.gather_in_bounds(at_a), own.gather_in_bounds(at_b));
         let mut merged = Vec::new();
         for _ in 0..E {
-            let takes = at_b >= total || (at_a < of_a && of.0 <= of.1);
+            let takes = of.0 <= of.1;
             merged.push(select(takes, of.0, of.1));
-            at_a += select(takes, 1, 0);
-            at_b += select(takes, 0, 1);
-            let next = own.gather(select(takes, at_a, at_b).clamp(0, TILE - 1));
+            at_a = select(takes, at_a + 1, at_a);
+            at_b = select(takes, at_b, at_b + 1);
+            let next = own.gather_in_bounds(select(takes, at_a, at_b));
             of = (select(takes, next, of.0), select(takes, of.1, next));
         }
         barrier();
@@ -96,7 +104,7 @@ pub fn merge_tiles<K: Num>(a: &Tensor<K, 1>, b: &Tensor<K, 1>, firsts: &Tensor<i
         for e in 0..E {
             let k = thread + e as i32 * W;
             if k < total {
-                c.scatter(first + k, own.gather(k));
+                c.scatter(first + k, own.gather_in_bounds(k));
             }
         }
     }
