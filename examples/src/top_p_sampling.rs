@@ -1,21 +1,18 @@
 //! A token drawn from the nucleus: the most probable tokens, as few as have a probability of p together.
 //!
 //! Tokens whose probability is less than (1 - p) / vocabulary have less than 1 - p together, and none of them is in the nucleus: a launch
-//! keeps the others, a fifth of the judge's. One block then finds the least logit of the nucleus, two bits a turn, by sums of what is above,
-//! and draws: each token waits for a time that is exponentially distributed with its weight as the rate, and the first one is drawn. So
-//! probabilities need no order and no running sums. A token's random bits depend on the seed and its number alone.
+//! keeps the others, a fifth of the judge's. Each token waits for a time that is exponentially distributed with its weight as the rate, and
+//! the first one is drawn. One block asks of the first of all candidates whether those that are more probable weigh less than p: then it is
+//! of the nucleus, and its first one. If not, which happens with a probability of less than 1 - p, the question is for the first of those
+//! that are more probable. So probabilities need no order and no running sums, and whoever asks for the nucleus itself does more than has to
+//! be done. (FlashInfer draws by such rejections, too: <https://flashinfer.ai/2025/03/10/sampling.html>.) A token's random bits depend on the
+//! seed and its number alone.
 
 use crate::softmax::softmax_statistics;
-use girih::algorithms::Order;
 use girih::prelude::*;
 
-/// Candidates that a block keeps in registers.
-const NEAR: i64 = 16_384;
-
-/// The order of floats.
-fn ascending() -> Order<u32> {
-    Order::of::<f32>()
-}
+/// Candidates that a block looks at at a time.
+const SIZE: i64 = 4096;
 
 /// Bits of the seed and a token, each as likely 0 as 1 (two rounds of Wellons' lowbias32).
 fn random_bits(seed: Scalar<u32>, token: Tile<i32>) -> Tile<u32> {
@@ -35,6 +32,12 @@ fn times(bits: Tile<u32>) -> Tile<f32> {
     select(u < 0.004, u * (u * (u * (1.0 / 3.0) + 0.5) + 1.0), -(-u + 1.0).max(f32::MIN_POSITIVE).log())
 }
 
+/// Weights by the times for which tokens wait: the one with the largest is drawn first.
+#[device]
+pub fn speeds(weights: Tile<f32>, seed: Scalar<u32>, tokens: Tile<i32>) -> Tile<f32> {
+    weights / times(random_bits(seed, tokens))
+}
+
 /// What the tokens that may be in a nucleus have.
 #[derive(Clone, Copy)]
 pub struct Candidates<'a> {
@@ -46,160 +49,121 @@ pub struct Candidates<'a> {
     pub count: Scalar<i64>,
     /// The largest logit of all.
     pub largest: Scalar<f32>,
+    /// [`speeds`] of those at some places with these tokens and logits.
+    pub speeds: &'a dyn Fn(Tile<i64>, Tile<i32>, Tile<f32>) -> Tile<f32>,
 }
 
 /// Candidates that the threads of a block have.
 struct Part {
-    keys: Tile<u32>,
-    /// Relative to the largest one's.
-    weights: Tile<f32>,
-    /// Where there are candidates.
-    are: Tile<bool>,
+    logits: Tile<f32>,
+    tokens: Tile<i32>,
+    speeds: Tile<f32>,
 }
 
 #[device]
 impl Candidates<'_> {
-    /// Those at as many places; behind the last one nothing was written.
+    /// Those at as many places; behind the last one there are some that weigh nothing and are never drawn.
     fn at(&self, places: Tile<i64>, size: i64) -> Part {
         let are = places < self.count;
-        let logits = if are { self.logits.gather(places) } else { full::<f32>([size], f32::NEG_INFINITY) };
-        Part { keys: ascending().numbers(logits.bitcast::<u32>()), weights: (logits - self.largest).exp(), are }
-    }
-
-    /// Their tokens.
-    fn tokens_at(&self, places: Tile<i64>, size: i64) -> Tile<i32> {
-        if places < self.count { self.tokens.gather(places) } else { full::<i32>([size], i32::MAX) }
+        let logits = if are { self.logits.gather_in_bounds(places) } else { full::<f32>([size], f32::NEG_INFINITY) };
+        let tokens = if are { self.tokens.gather_in_bounds(places) } else { full::<i32>([size], i32::MAX) };
+        let speeds = if are { (self.speeds)(places, tokens, logits) } else { full::<f32>([size], -1.0) };
+        Part { logits, tokens, speeds }
     }
 }
 
-/// Which candidates a nucleus has: those with a larger key than `least`, and those with this key up to token `last`.
-#[derive(Clone, Copy)]
-pub struct Nucleus {
-    least: Scalar<u32>,
-    last: Scalar<i32>,
-}
-
-/// The nucleus. `goal` is p times the weight of all tokens, of which those that are no candidates have less than is missing to the weight of
-/// all. The first `near` candidates stay in registers, the others are read again for every question.
 #[device]
-pub fn nucleus(candidates: Candidates, goal: Scalar<f32>, near: i64) -> Nucleus {
-    let own = candidates.at(iota::<i64>(near), near);
-    let far = || candidates.logits.axis(0).tiles(near).within(scalar(near)..candidates.count);
-    // The least logit that has less than the goal above it, from the upper bits down.
-    let mut least = scalar(0u32);
-    for turn in 0..scalar::<u32>(16) {
-        let shift = scalar(30u32) - turn * 2;
-        let ends = [1u32, 2, 3].map(|digit| least + ((scalar(digit) << shift) - 1));
-        let above = |part: &Part| {
-            let [first, second, third] = ends.map(|end| select(part.keys > end, part.weights, 0.0));
-            (first, second, third).commutative().reduce_all((0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2))
-        };
-        let mut sums = above(&own);
-        for t in far() {
-            let more = above(&candidates.at(t.coords(), near));
-            sums = (sums.0 + more.0, sums.1 + more.1, sums.2 + more.2);
-        }
-        let reached = |sum: Scalar<f32>| select(sum >= goal, scalar(1u32), scalar(0u32));
-        least = least | ((reached(sums.0) + reached(sums.1) + reached(sums.2)) << shift);
+impl Part {
+    /// Where candidates come before a token with this logit: with a larger one, or the same and a smaller number.
+    fn before(&self, logit: Scalar<f32>, token: Scalar<i32>) -> Tile<bool> {
+        self.logits > logit || (self.logits == logit && self.tokens < token)
     }
-    // The most probable token always belongs to it.
-    least = least.min(ascending().numbers(candidates.largest.bitcast::<u32>().splat([near])).max_all());
-
-    // Of tokens with this very logit, the first ones that reach the goal.
-    let one = || full::<f32>([near], 1.0);
-    let tie = |part: &Part| part.are && part.keys == least;
-    let split = |part: &Part| {
-        let (above, tie) = (select(part.keys > least, part.weights, 0.0), tie(part));
-        let parts = (above, select(tie, one(), 0.0), select(tie, part.weights, 0.0));
-        parts.commutative().reduce_all((0.0, 0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)))
-    };
-    let (mut above, mut ties, mut weight) = split(&own);
-    for t in far() {
-        let more = split(&candidates.at(t.coords(), near));
-        (above, ties, weight) = (above + more.0, ties + more.1, weight.max(more.2));
-    }
-    let taken = ((goal - above) / weight).ceil().max(1.0);
-    let mut last = scalar(i32::MAX);
-    if ties > taken {
-        // The number of the last of them: fewer than `taken` are less.
-        last = scalar(0i32);
-        for turn in 0..scalar::<i32>(31) {
-            let next = last | (scalar(1i32) << (scalar(30i32) - turn));
-            let before = |part: &Part, tokens: Tile<i32>| select(tie(part) && tokens < next, one(), 0.0).sum();
-            let mut less = before(&own, candidates.tokens_at(iota::<i64>(near), near));
-            for t in far() {
-                less += before(&candidates.at(t.coords(), near), candidates.tokens_at(t.coords(), near));
-            }
-            last = select(less < taken, next, last);
-        }
-    }
-    Nucleus { least, last }
 }
 
-/// The token of a nucleus whose time is over first.
+/// The token that is drawn from the nucleus: of all candidates the one that is drawn first, if those before it weigh less than `goal`
+/// together. If not, neither it nor any that comes after it belongs to the nucleus, and of those before it the first one is drawn. `goal` is
+/// p times the weight of all tokens, of which those that are no candidates have less than is missing to the weight of all. The block looks at
+/// `size` candidates at a time.
 #[device]
-pub fn draw(candidates: Candidates, nucleus: Nucleus, seed: Scalar<u32>, near: i64) -> Scalar<i32> {
-    let Nucleus { least, last } = nucleus;
-    let of = |places: Tile<i64>| {
-        let (part, tokens) = (candidates.at(places, near), candidates.tokens_at(places, near));
-        let inside = part.are && (part.keys > least || (part.keys == least && tokens <= last));
-        let speeds = select(inside, part.weights / times(random_bits(seed, tokens)), -1.0);
-        speeds.arg_max_all(tokens)
-    };
-    let (mut most, mut token) = of(iota::<i64>(near));
-    for t in candidates.logits.axis(0).tiles(near).within(scalar(near)..candidates.count) {
-        let (speed, other) = of(t.coords());
-        (most, token) = (most.max(speed), select(speed > most, other, token));
+pub fn draw(candidates: Candidates, of: &Tensor<f32, 1>, goal: Scalar<f32>, size: i64) -> Scalar<i32> {
+    let parts = || candidates.logits.axis(0).tiles(size).within(scalar(0i64)..candidates.count);
+    let (mut logit, mut token, mut weight) = (scalar(f32::NEG_INFINITY), scalar(i32::MAX), scalar(f32::INFINITY));
+    // Nothing comes before the most probable token.
+    while weight >= goal && weight > 0.0 {
+        let (mut most, mut first) = (full::<f32>([size], -1.0), full::<i32>([size], i32::MAX));
+        for t in parts() {
+            let part = candidates.at(t.coords(), size);
+            let sooner = part.before(logit, token) && part.speeds > most;
+            most = select(sooner, part.speeds, most);
+            first = select(sooner, part.tokens, first);
+        }
+        token = most.arg_max_all(first).1;
+        // Without any candidate, where p is no number, the weight is 0 and the token none.
+        logit = of.at(token.cast::<i64>().min(of.len(0) - 1));
+        let mut above = zeros::<f32>([size]);
+        for t in parts() {
+            let part = candidates.at(t.coords(), size);
+            above += select(part.before(logit, token), (part.logits - candidates.largest).exp(), 0.0);
+        }
+        weight = above.sum();
     }
     token
 }
 
-/// kept = the logits of the tokens that may be in the nucleus, tokens their numbers, in any order; found = how many.
+/// kept = the logits of the tokens that may be in the nucleus, tokens their numbers and raced their speeds, in any order;
+/// found = how many.
 #[kernel(tile(T = [1024, 512, 2048]), coarsen(C of T = [1, 2, 4]), vector(V = [1, 2]))]
 pub fn keep_probable(
     logits: &Tensor<f32, 1>,
     p: &Tensor<f32, 1>,
+    seed: &Tensor<i32, 1>,
     statistics: &Tensor<f32, 1>,
     found: &mut Tensor<i32, 1>,
     kept: &mut Tensor<f32, 1>,
     tokens: &mut Tensor<i32, 1>,
+    raced: &mut Tensor<f32, 1>,
 ) {
     for t in logits.tiles([T]) {
         let v = logits.load(t);
         let largest: Scalar<f32> = statistics.at(0);
         // A thousandth is for what sums are rounded by.
         let least = (-p.at(0) + 1.0).max(0.0) * 0.999 * statistics.at(1) / logits.len(0).cast::<f32>();
-        let some = (v - largest).exp() >= least;
+        let weight = (v - largest).exp();
+        let some = weight >= least;
         let ones = select(some, v.like(1.0), 0.0).cast::<i32>();
         let count = ones.sum();
         if count > 0 {
             let slot = ones.scan_sum(along(0).exclusive()) + found.fetch_add_at(0, count);
             if some {
+                let token = t.coords().cast::<i32>();
+                let of_seed: Scalar<i32> = seed.at(0);
                 kept.scatter(slot, v);
-                tokens.scatter(slot, t.coords().cast::<i32>());
+                tokens.scatter(slot, token);
+                raced.scatter(slot, speeds(weight, of_seed.cast::<u32>(), token));
             }
         }
     }
 }
 
 /// sampled = a token that is drawn from the nucleus.
-#[kernel(tile(B = 1), threads(N = 512), cache(H = [Default, Loads]), opt_level(L = [3, 2]))]
+#[kernel(tile(B = 1), threads(N = [1024, 512]), cache(H = [Default, Loads]))]
 pub fn draw_token(
+    logits: &Tensor<f32, 1>,
     kept: &Tensor<f32, 1>,
     tokens: &Tensor<i32, 1>,
+    raced: &Tensor<f32, 1>,
     found: &Tensor<i32, 1>,
     statistics: &Tensor<f32, 1>,
     p: &Tensor<f32, 1>,
-    seed: &Tensor<i32, 1>,
     sampled: &mut Tensor<i32, 1>,
 ) {
     kept.same_shape(tokens);
+    kept.same_shape(raced);
     for b in sampled.tiles([B]) {
         let count: Scalar<i32> = found.at(0);
-        let of_seed: Scalar<i32> = seed.at(0);
-        let candidates = Candidates { logits: kept, tokens, count: count.cast::<i64>(), largest: statistics.at(0) };
-        let nucleus = nucleus(candidates, p.at(0) * statistics.at(1), NEAR);
-        let token = draw(candidates, nucleus, of_seed.cast::<u32>(), NEAR);
+        let stored = |places: Tile<i64>, _, _| raced.gather_in_bounds(places);
+        let candidates = Candidates { logits: kept, tokens, count: count.cast::<i64>(), largest: statistics.at(0), speeds: &stored };
+        let token = draw(candidates, logits, p.at(0) * statistics.at(1), SIZE);
         sampled.store(b, token.splat([B]));
     }
 }
@@ -209,10 +173,10 @@ pub fn draw_token(
 pub fn solve(logits: &Tensor<f32, 1>, p: &Tensor<f32, 1>, seed: &Tensor<i32, 1>, sampled_token: &mut Tensor<i32, 1>) {
     let n = logits.len(0);
     let (mut statistics, mut found) = (temp([2]), temp_filled([1], 0i32));
-    let (mut kept, mut tokens) = (temp([n]), temp([n]));
+    let (mut kept, mut tokens, mut raced) = (temp([n]), temp([n]), temp([n]));
     softmax_statistics(logits, &mut statistics);
-    keep_probable(logits, p, &statistics, &mut found, &mut kept, &mut tokens);
-    draw_token(&kept, &tokens, &found, &statistics, p, seed, sampled_token);
+    keep_probable(logits, p, seed, &statistics, &mut found, &mut kept, &mut tokens, &mut raced);
+    draw_token(logits, &kept, &tokens, &raced, &found, &statistics, p, sampled_token);
 }
 
 /// Normally distributed with a deviation of 3; at some lengths in steps of a half, so that many are equal.

@@ -6,7 +6,7 @@ use girih_core::target::Target;
 use girih_examples::top_p_sampling::{self, Candidates, draw};
 
 /// Fewer than there are logits in one of the cases, more than in the others.
-const NEAR: i64 = 128;
+const SIZE: i64 = 128;
 
 /// A token for each seed; a block has a row of them.
 #[kernel(tile(B = 1), threads(N = 128))]
@@ -19,11 +19,11 @@ fn draws(
     goal: Scalar<f32>,
 ) {
     for row in drawn.axis(0).tiles(B) {
-        let candidates = Candidates { logits, tokens, count: logits.len(0), largest };
-        let nucleus = top_p_sampling::nucleus(candidates, goal, NEAR);
         for s in 0..drawn.len(1) {
             let seed = seeds.load((row, s)).cast::<u32>().sum();
-            drawn.store((row, s), draw(candidates, nucleus, seed, NEAR).splat([B]));
+            let speeds = |_, tokens: Tile<i32>, logits: Tile<f32>| top_p_sampling::speeds((logits - largest).exp(), seed, tokens);
+            let candidates = Candidates { logits, tokens, count: logits.len(0), largest, speeds: &speeds };
+            drawn.store((row, s), draw(candidates, logits, goal, SIZE).splat([B]));
         }
     }
 }
