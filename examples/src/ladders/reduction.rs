@@ -93,4 +93,6 @@ girih::ladder! {
         .rung("Two stages: a second launch adds up what the blocks leave", "T=4096,C=8,V=4,G=2,F=SecondLaunch")
         .slower("A launch costs more than a meeting of all blocks; in exchange there may be more blocks than the device holds at once.")
         .rung("One launch: the last block does that", "T=4096,C=8,V=4,G=2,F=LastBlock")
+        .rung("A block for each tile: all loads are on their way at once", "T=4096,C=8,V=2,G=0,H=Loads,F=LastBlock")
+        .slower("Twice as many instructions for the same bytes: on a GPU that waits for memory they cost nothing, and no block waits for a second tile.")
 }

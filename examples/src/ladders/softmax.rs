@@ -23,7 +23,13 @@ pub fn softmax_by_rows(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>) {
 }
 
 /// largest = the largest element of x.
-#[kernel(tile(T = [512, 1024, 2048, 4096]), coarsen(C of T = [1, 4, 8]), vector(V = [1, 4]), grid(G = [4, 2, 1]))]
+#[kernel(
+    tile(T = [512, 1024, 2048, 4096]),
+    coarsen(C of T = [1, 4, 8]),
+    vector(V = [1, 4]),
+    grid(G = [4, 2, 1]),
+    finish(F = [LastBlock, Atomics])
+)]
 pub fn largest_of(x: &Tensor<f32, 1>, largest: &mut Tensor<f32, 1>) {
     let mut most = full([T], f32::MIN);
     for t in x.tiles([T]).strided() {
@@ -33,7 +39,13 @@ pub fn largest_of(x: &Tensor<f32, 1>, largest: &mut Tensor<f32, 1>) {
 }
 
 /// sum = the sum of e^(x − largest).
-#[kernel(tile(T = [512, 1024, 2048, 4096]), coarsen(C of T = [1, 4, 8]), vector(V = [1, 4]), grid(G = [4, 2, 1]))]
+#[kernel(
+    tile(T = [512, 1024, 2048, 4096]),
+    coarsen(C of T = [1, 4, 8]),
+    vector(V = [1, 4]),
+    grid(G = [4, 2, 1]),
+    finish(F = [LastBlock, Atomics])
+)]
 pub fn sum_of_powers(x: &Tensor<f32, 1>, largest: &Tensor<f32, 1>, sum: &mut Tensor<f32, 1>) {
     let mut acc = zeros::<f32>([T]);
     for t in x.tiles([T]).strided() {
@@ -85,6 +97,11 @@ girih::ladder! {
             three_launches::solve::Program::def,
             "Three launches: the largest element, the sum, the quotients, each by all multiprocessors",
             "",
+        )
+        .rung_of(
+            three_launches::solve::Program::def,
+            "No last block: each brings what it has to the total by an atomic, the largest float as the largest of unsigned numbers",
+            "largest_of: F=Atomics; sum_of_powers: F=Atomics",
         )
         .rung("Two: the largest element and the sum in one pass (online)", "chunks=no; softmax_statistics: T=1024,G=4; softmax_normalise: T=1024")
         .rung(

@@ -29,9 +29,12 @@ pub struct Args {
     /// Lines around each change of the text.
     #[arg(long, default_value_t = 3, value_name = "N")]
     context: usize,
-    /// The texts side by side in lines of so many characters, in the place of a unified diff.
-    #[arg(long, value_name = "WIDTH", num_args = 0..=1, default_missing_value = "160")]
-    columns: Option<usize>,
+    /// The texts stand side by side in lines of so many characters.
+    #[arg(long, value_name = "WIDTH", default_value_t = 160)]
+    columns: usize,
+    /// A unified diff in the place of two columns.
+    #[arg(long, conflicts_with = "columns")]
+    unified: bool,
     /// Only the tables.
     #[arg(long)]
     no_text: bool,
@@ -113,9 +116,9 @@ fn side(subject: &Subject, only: Option<&str>, setting: &Setting, schedule: &str
 }
 
 fn text(a: &Side, b: &Side, args: &Args) -> String {
-    let diff = match args.columns {
-        Some(width) => headed(a, b, beside(&a.source, &b.source, width, args.context)),
-        None => unified(a, b, args.context),
+    let diff = match args.unified {
+        true => unified(a, b, args.context),
+        false => headed(a, b, beside(&a.source, &b.source, args.columns, args.context)),
     };
     let diff = match (args.no_text, diff.is_empty()) {
         (true, _) => String::new(),

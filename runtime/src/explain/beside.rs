@@ -9,7 +9,7 @@ const OTHER: &str = " * ";
 const LEAST: usize = 20;
 
 /// Two texts in columns of a line of `width` characters, with so many lines around each change; empty where they are the same. Longer lines are
-/// cut off.
+/// folded.
 pub fn beside(a: &str, b: &str, width: usize, around: usize) -> String {
     let column = (width.saturating_sub(SAME.len()) / 2).max(LEAST);
     let diff = TextDiff::from_lines(a, b);
@@ -34,16 +34,26 @@ pub fn beside(a: &str, b: &str, width: usize, around: usize) -> String {
 }
 
 fn line(a: &str, b: &str, column: usize, between: &str) -> String {
-    let line = format!("{:<column$}{between}{}", cut(a, column), cut(b, column));
-    format!("{}\n", line.trim_end())
+    let (a, b) = (folded(a, column), folded(b, column));
+    let row = |at: usize| {
+        let of = |rows: &[String]| rows.get(at).cloned().unwrap_or_default();
+        format!("{}\n", format!("{:<column$}{between}{}", of(&a), of(&b)).trim_end())
+    };
+    (0..a.len().max(b.len())).map(row).collect()
 }
 
-/// The beginning of a line that fits a column.
-fn cut(line: &str, column: usize) -> String {
-    match line.chars().count() > column {
-        true => line.chars().take(column - 1).chain(['…']).collect(),
-        false => line.to_string(),
+/// A line in as many rows as it takes, the further ones indented as far as the first and a little more.
+fn folded(line: &str, column: usize) -> Vec<String> {
+    let indent = line.chars().take_while(|c| *c == ' ').count().min(column / 2) + 2;
+    let (mut rows, mut row) = (Vec::new(), String::new());
+    for c in line.chars() {
+        if row.chars().count() == column {
+            rows.push(std::mem::replace(&mut row, " ".repeat(indent)));
+        }
+        row.push(c);
     }
+    rows.push(row);
+    rows
 }
 
 #[cfg(test)]
@@ -60,7 +70,8 @@ two                  * zwei
 three                | three
 ..                   | ..
 six                  | six
-                     * seven and more than…
+                     * seven and more than
+                     *   a column holds
 ";
         assert_eq!(beside(a, b, 43, 1), wanted);
         assert_eq!(beside(a, a, 43, 1), "");

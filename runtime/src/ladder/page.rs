@@ -4,7 +4,7 @@ use super::climb::{Climbed, Step};
 use super::text::kind_of_times;
 use std::fmt::Write;
 
-/// Lines of a function that a page shows; longer ones are left to the terminal.
+/// Lines of a function that a page shows at once; longer ones are folded.
 const MOST_LINES: usize = 70;
 
 /// Microseconds that a log of a GPU has of a ladder's rung, by their titles.
@@ -52,9 +52,11 @@ pub fn page(climbed: &Climbed, device: &str, (log, logged): (&str, Logged)) -> S
         for side in &step.sides {
             line(format!("\n`{}` with `{}`:\n", side.site, side.schedule));
             let source = function(&side.source);
+            let text = format!("```cuda\n{source}\n```");
             match source.lines().count() {
-                lines if lines <= MOST_LINES => line(format!("```cuda\n{source}\n```")),
-                lines => line(format!("{lines} lines of CUDA C, which `autotune ladder {} --cuda` prints.", ladder.name)),
+                lines if lines <= MOST_LINES => line(text),
+                // The empty lines let Markdown into the element.
+                lines => line(format!("<details>\n<summary>{lines} lines of CUDA C</summary>\n\n{text}\n\n</details>")),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A user's own crate outside of the workspace: a few lines of Cargo.toml, a kernel, a one-line `main`, the same `autotune`.
 
+use super::texts::{helps, texts};
 use crate::nvrtc::provide;
 use girih::compile::nvrtc;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ fn root() -> PathBuf {
 }
 
 /// Where cargo builds: this test's own binary lies in `TARGET/PROFILE/deps`.
-fn target() -> PathBuf {
+pub(super) fn target() -> PathBuf {
     let own = std::env::current_exe().expect("a test has a path");
     own.ancestors().nth(3).expect("TARGET/PROFILE/deps/TEST").to_path_buf()
 }
@@ -118,13 +119,22 @@ fn refused(program: &Path, args: &[&str]) -> String {
 }
 
 fn output(program: &Path, args: &[&str]) -> Output {
-    with_cache(Command::new(program).args(args)).output().expect("the crate's program starts")
+    output_of(program, &cache(), args)
+}
+
+/// The cache folder of the crate's program.
+fn cache() -> PathBuf {
+    target().join("user_crate_cache")
+}
+
+pub(super) fn output_of(program: &Path, cache: &Path, args: &[&str]) -> Output {
+    with_cache(Command::new(program).args(args), cache).output().expect("the crate's program starts")
 }
 
 /// A command that finds NVRTC, and a store of its own.
-fn with_cache(command: &mut Command) -> &mut Command {
+fn with_cache<'c>(command: &'c mut Command, cache: &Path) -> &'c mut Command {
     let nvrtc = nvrtc::identity().expect("provided").path;
-    command.env("GIRIH_CACHE", target().join("user_crate_cache")).env("GIRIH_NVRTC", nvrtc)
+    command.env("GIRIH_CACHE", cache).env("GIRIH_NVRTC", nvrtc)
 }
 
 #[test]
@@ -142,6 +152,8 @@ fn a_crate_of_its_own_has_autotune() {
     let other = run(&saxpy, &["show", "saxpy", "--arch", "sm_89", "--ir", "cuda", "--json"]);
     assert!(other.contains("\"arch\":\"sm_89\""), "{other}");
     refuses(&saxpy);
+    texts(&saxpy);
+    helps(&saxpy);
     // No cubin of this architecture is cached: NVRTC is asked, in a process of its own, and has no time.
     let hasty = "tune saxpy --size N=4096 --trials 2 --device sim --target rtx5090 --fresh --compile-limit 0s";
     let given_up = run(&saxpy, &hasty.split(' ').collect::<Vec<_>>());
@@ -187,10 +199,12 @@ fn tunes(saxpy: &Path) {
 
 /// The text with a mark for each number that has a point, for times are the model's, and for what was looked at in machine code, which only
 /// some machines can read.
-fn masked(text: &str) -> String {
+pub(super) fn masked(text: &str) -> String {
     let mask = |word: &str| {
         let number = word.trim_matches(|c: char| !c.is_ascii_digit());
-        if number.contains('.') && number.parse::<f64>().is_ok() { word.replace(number, "#") } else { word.to_string() }
+        let is_date = number.len() == 10 && number.split('-').count() == 3;
+        let is_number = number.contains('.') && number.parse::<f64>().is_ok();
+        if is_number || is_date { word.replace(number, "#") } else { word.to_string() }
     };
     let known = |line: &str| line.split_once("accepted: ").map_or(line.to_string(), |(front, _)| format!("{front}accepted: .."));
     text.lines().map(|line| known(line).split(' ').map(mask).collect::<Vec<_>>().join(" ") + "\n").collect()
@@ -228,13 +242,13 @@ fn checks_again(saxpy: &Path) {
     assert_eq!((all.status.code(), replays.len()), (Some(1), 2), "one for each side of the variant:\n{text}");
     for replay in replays {
         assert!(replay.ends_with("--device sim --target a100") && replay.contains("--set 'it'\\''s scaled="), "{replay}");
-        let again = with_cache(Command::new("sh").args(["-c", replay])).output().expect("there is a shell");
+        let again = with_cache(Command::new("sh").args(["-c", replay]), &cache()).output().expect("there is a shell");
         let again = String::from_utf8_lossy(&again.stdout).into_owned();
         assert!(again.contains("1 sizes x 1 schedules: 1 runs"), "{replay}\n{again}");
         for line in ["the result depends on the tile `T` of sums", replay] {
             assert!(again.contains(line), "no {line} in {again}");
         }
-        let json = with_cache(Command::new("sh").args(["-c", &format!("{replay} --json")])).output().expect("there is a shell");
+        let json = with_cache(Command::new("sh").args(["-c", &format!("{replay} --json")]), &cache()).output().expect("there is a shell");
         let json = String::from_utf8_lossy(&json.stdout).into_owned();
         for part in ["\"ok\":false", "\"size\":{\"N\":", "\"seed\":", "\"schedule\":\"it's scaled=", "\"elements\":[", "\"replay\":\""] {
             assert!(json.contains(part), "no {part} in {json}");
@@ -270,7 +284,7 @@ fn explains(saxpy: &Path) {
     assert!(page.contains(" predicted for h200, ") && page.contains("the fastest: ") && page.contains("  knob T  "), "{page}");
 
     let differs = text("diff saxpy --size N=1000000 --a T=256,C=1,V=1 --b T=256,C=4,V=4", &[]);
-    for part in ["--- a: saxpy T=256 C=1 V=1", "+++ b: saxpy T=256 C=4 V=4", "float4", "instructions of warps", "the same: "] {
+    for part in ["left:  saxpy T=256 C=1 V=1", "right: saxpy T=256 C=4 V=4", "float4", "instructions of warps", "the same: "] {
         assert!(differs.contains(part), "no {part} in {differs}");
     }
     let same = text("diff saxpy --size N=4096 --a default --b T=256,C=1,V=1 --no-compile", &[]);
