@@ -258,6 +258,6 @@ mod tests {
             let prediction = Prediction::new(&subject, &sizes, (&kernels[1], &all[1]), Target::h200(), first.clone());
             prediction.rehearsing(rehearses).site_us(&first[1]).unwrap_or_else(|e| panic!("{e}")).1
         };
-        assert_eq!([true, false].map(basis), [Basis::Scaled, Basis::Static]);
+        assert_eq!([true, false].map(basis), [Basis::Estimated, Basis::Static]);
     }
 }
