@@ -119,14 +119,15 @@ impl Expander<'_> {
         }
     }
 
-    /// Loads a tile from computed positions of a tensor; absent where a position is out of range.
-    pub fn gather_tile(&mut self, value: ValueId, view: ViewId, indices: &[ValueId]) -> Expanded<()> {
+    /// Loads a tile from computed positions of a tensor; absent where a position is out of range, which none is if the author says so.
+    pub fn gather_tile(&mut self, value: ValueId, view: ViewId, indices: &[ValueId], inside: bool) -> Expanded<()> {
         let cache = self.kernel.launch.load_cache;
-        self.gather(value, Memory::View(view), indices, &|_, place, guard| Expr::Load {
-            place: Box::new(place),
-            predicate: guard.map(Box::new),
-            cache,
-        })
+        let read =
+            |_: &mut Expander, place, guard: Option<Expr>| Expr::Load { place: Box::new(place), predicate: guard.map(Box::new), cache };
+        match inside {
+            true => self.gather_inside(value, Memory::View(view), indices, &read),
+            false => self.gather(value, Memory::View(view), indices, &read),
+        }
     }
 
     /// Reads elements at computed positions: a tile, or a scalar where all positions are.

@@ -118,15 +118,8 @@ impl Expander<'_> {
                 let (inside, width) = (matches!(op, Op::GatherInside(..)), self.gathered_width(value));
                 return self.gather_vectors(value, Memory::View(*view), indices, inside, width);
             }
-            Op::Gather(view, indices) => return self.gather_tile(value, *view, indices),
-            Op::GatherInside(view, indices) => {
-                let cache = self.kernel.launch.load_cache;
-                return self.gather_inside(value, Memory::View(*view), indices, &|_, place, guard| Expr::Load {
-                    place: Box::new(place),
-                    predicate: guard.map(Box::new),
-                    cache,
-                });
-            }
+            Op::Gather(view, indices) => return self.gather_tile(value, *view, indices, false),
+            Op::GatherInside(view, indices) => return self.gather_tile(value, *view, indices, true),
             Op::Or { tile, absent } => return self.or(value, op, *tile, *absent),
             Op::Total { scan, .. } => return self.total(value, *scan),
             Op::Shuffle { .. } | Op::Vote(..) => return self.warp_op(value, op),

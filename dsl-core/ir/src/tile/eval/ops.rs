@@ -283,19 +283,34 @@ impl Machine<'_, '_> {
     /// Positions that the author asserts to lie inside: those of elements that exist, on their side of enclosing choices.
     fn check_positions(&self, id: ValueId, view: ViewId, indices: &[ValueId], shape: &[usize], loc: SourceLoc) -> Result<(), EvalError> {
         let window = self.window(view, loc)?;
+        let beyond = self.first_beyond(&[id], indices, shape, |axis, at| window.step(axis, at) != ABSENT);
+        let Some((axis, at)) = beyond else { return Ok(()) };
+        Err(EvalError::BeyondAxis { view: self.kernel.view(view).text.clone(), axis, at, len: window.lens[axis], loc })
+    }
+
+    /// The axis and the position of the first element that lies nowhere, of those that exist where `hidden_by` is not on the other side of an
+    /// enclosing choice.
+    pub(super) fn first_beyond(
+        &self,
+        hidden_by: &[ValueId],
+        indices: &[ValueId],
+        shape: &[usize],
+        lies_inside: impl Fn(usize, i64) -> bool,
+    ) -> Option<(usize, i64)> {
         let tiles: Vec<_> = indices.iter().map(|v| (self.val(*v).to_tile(shape), self.dtype(*v))).collect();
         let there = |i: usize| if tiles.iter().all(|(t, _)| t.at(i).is_some()) { 0 } else { ABSENT };
         let mut asked: Vec<i64> = (0..shape.iter().product()).map(there).collect();
-        self.hide(&[id], &mut asked);
-        for (i, _) in asked.iter().enumerate().filter(|(_, a)| **a != ABSENT) {
+        self.hide(hidden_by, &mut asked);
+        let exist = (0..asked.len()).filter(|i| asked[*i] != ABSENT);
+        for i in exist {
             for (axis, (tile, dtype)) in tiles.iter().enumerate() {
                 let at = coordinate(self.numbers, *dtype, tile.data[i]);
-                if window.step(axis, at) == ABSENT {
-                    return Err(EvalError::BeyondAxis { view: self.kernel.view(view).text.clone(), axis, at, len: window.lens[axis], loc });
+                if !lies_inside(axis, at) {
+                    return Some((axis, at));
                 }
             }
         }
-        Ok(())
+        None
     }
 
     fn load(&mut self, id: ValueId, view: ViewId, shape: Vec<usize>, mut addresses: Vec<i64>, loc: SourceLoc) -> Result<Val, EvalError> {

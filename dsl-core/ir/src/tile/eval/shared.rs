@@ -66,7 +66,7 @@ impl Machine<'_, '_> {
             SharedKind::Gather { indices, result, inside } => {
                 let (shape, at) = self.shared_positions(access.array, indices, &[])?;
                 if *inside {
-                    self.check_array(access, indices, &shape, &at)?;
+                    self.check_array(access, indices, &shape)?;
                 }
                 self.by_hand(access.array, Kind::Read, shape.is_empty(), &at, access.loc)?;
                 self.read_written(access.array, &at, access.loc)?;
@@ -149,22 +149,12 @@ impl Machine<'_, '_> {
     }
 
     /// All positions that are there lie inside of the array, as the author asserts.
-    fn check_array(&self, access: &SharedAccess, indices: &[ValueId], shape: &[usize], at: &[Option<usize>]) -> Result<(), EvalError> {
+    fn check_array(&self, access: &SharedAccess, indices: &[ValueId], shape: &[usize]) -> Result<(), EvalError> {
         let array = self.kernel.shared_array(access.array);
-        let tiles: Vec<_> = indices.iter().map(|v| (self.val(*v).to_tile(shape), self.dtype(*v))).collect();
-        let there = |i: usize| if tiles.iter().all(|(t, _)| t.at(i).is_some()) { 0 } else { ABSENT };
-        let mut asked: Vec<i64> = (0..at.len()).map(there).collect();
-        self.hide(indices, &mut asked);
-        let beyond = (0..at.len()).find(|i| asked[*i] != ABSENT && at[*i].is_none());
-        let Some(i) = beyond else { return Ok(()) };
-        for (axis, (tile, dtype)) in tiles.iter().enumerate() {
-            let (at, len) = (ops::coordinate(self.numbers, *dtype, tile.data[i]), self.size(&array.shape[axis]));
-            if !(0..len).contains(&at) {
-                let view = array.name.clone().unwrap_or_else(|| "a shared array".into());
-                return Err(EvalError::BeyondAxis { view, axis, at, len, loc: access.loc });
-            }
-        }
-        Ok(())
+        let len = |axis: usize| self.size(&array.shape[axis]);
+        let Some((axis, at)) = self.first_beyond(indices, indices, shape, |axis, at| (0..len(axis)).contains(&at)) else { return Ok(()) };
+        let view = array.name.clone().unwrap_or_else(|| "a shared array".into());
+        Err(EvalError::BeyondAxis { view, axis, at, len: len(axis), loc: access.loc })
     }
 
     /// Shape and row-major positions in a shared array: absent where an index is absent or out of range, where an operand is absent,
