@@ -33,7 +33,7 @@ const GROUPS: [(&str, &[&str], i64); 24] = [
     ("constant", &["Off", "On"], 0),
     ("finish", &["LastBlock", "Atomics", "SecondLaunch"], 0),
     ("unit", &["Ffma", "Mma", "Wgmma"], 0),
-    ("cache", &["Default", "Streaming", "Stores", "Loads", "Kept"], 0),
+    ("cache", &["Default", "Streaming", "Stores", "Loads", "Kept", "Once"], 0),
 ];
 
 /// A value of a knob.

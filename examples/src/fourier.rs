@@ -1,18 +1,19 @@
 //! Discrete Fourier transforms X\[k\] = Σ x\[n\] exp(-2πi kn / N) of complex numbers, a pair of floats in one 64-bit word.
 //!
-//! Lines of 512 and 2048 points are transformed within a block, eight points a thread, by steps of radix 8 and 4 (Stockham's: each step leaves
-//! its results in order, so that nothing is reversed). Other lengths are those of [`fourier_steps`](crate::fourier_steps).
+//! Lines of 512 and 2048 points are transformed within a block, 8 and 16 points a thread, by steps of radix 8 and 16 (Stockham's: each step
+//! leaves its results in order, so that nothing is reversed). Other lengths are those of [`fourier_steps`](crate::fourier_steps).
 
 use girih::prelude::*;
-use std::f64::consts::FRAC_1_SQRT_2;
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use std::ops::{Add, Mul, Sub};
 
-/// Points of a thread.
+/// Points of a thread of a line of 512, and of one of 2048.
 const E: usize = 8;
+const E_OF_2048: usize = 16;
 
-/// How far apart a block keeps its lines, so that four of them lie in different banks.
-const APART_512: i32 = 520;
-const APART_2048: i32 = 2056;
+/// How far apart a block keeps its lines: multiples of 16, which [`Place`] needs, of which four lie in different banks.
+const APART_512: i32 = 640;
+const APART_2048: i32 = 2176;
 
 /// Complex numbers, one for each thread.
 #[derive(Clone, Copy)]
@@ -50,15 +51,20 @@ impl Complex {
         Complex { re: self.re * by, im: self.im * by }
     }
 
-    /// exp(-2πi k / n) times this, for n up to 8 and k below n / 2.
+    /// exp(-2πi k / n) times this, for n up to 16 and k below n / 2.
     fn turned(self, k: usize, n: usize) -> Complex {
         let Complex { re, im } = self;
         let half = FRAC_1_SQRT_2 as f32;
-        match 8 * k / n {
+        match 16 * k / n {
             0 => self,
-            1 => Complex { re: (re + im) * half, im: (im - re) * half },
-            2 => Complex { re: im, im: -re },
-            _ => Complex { re: (im - re) * half, im: (re + im) * -half },
+            2 => Complex { re: (re + im) * half, im: (im - re) * half },
+            4 => Complex { re: im, im: -re },
+            6 => Complex { re: (im - re) * half, im: (re + im) * -half },
+            odd => {
+                let (sin, cos) = (odd as f64 * PI / 8.0).sin_cos();
+                let (sin, cos) = (sin as f32, cos as f32);
+                Complex { re: re * cos + im * sin, im: im * cos - re * sin }
+            }
         }
     }
 
@@ -93,7 +99,7 @@ impl Mul for Complex {
     }
 }
 
-/// The transform of 2, 4 or 8 numbers of a thread.
+/// The transform of 2, 4, 8 or 16 numbers of a thread.
 pub fn butterfly(v: &[Complex]) -> Vec<Complex> {
     let n = v.len();
     if n == 1 {
@@ -113,9 +119,23 @@ struct Exchange {
     im: Option<Shared<f32>>,
 }
 
-/// Every 16 places leave one free, so that neither steps of eight nor runs meet in a bank.
-fn padded(i: Tile<i32>) -> Tile<i32> {
-    i + (i >> 4)
+/// Where a point lies in an exchange: every 16 places leave one free, so that neither steps of eight nor runs meet in a bank.
+///
+/// `ahead` points behind the point i, where i % 16 + ahead % 16 is below 16: a thread's places are one register and a constant each.
+#[derive(Clone, Copy)]
+struct Place {
+    near: Tile<i32>,
+    ahead: usize,
+}
+
+impl Place {
+    fn of(point: Tile<i32>, ahead: usize) -> Place {
+        Place { near: point + (point >> 4), ahead: ahead + ahead / 16 }
+    }
+
+    fn index(self) -> Tile<i32> {
+        self.near + self.ahead as i32
+    }
 }
 
 impl Exchange {
@@ -125,13 +145,13 @@ impl Exchange {
     }
 
     /// The numbers that are put to some places, read from others.
-    fn moved(&mut self, v: &[Complex], to: &[Tile<i32>], from: &[Tile<i32>]) -> Vec<Complex> {
+    fn moved(&mut self, v: &[Complex], to: &[Place], from: &[Place]) -> Vec<Complex> {
         let put = |array: &mut Shared<f32>, part: fn(&Complex) -> Tile<f32>| {
             for (v, to) in v.iter().zip(to) {
-                array.scatter(padded(*to), part(v));
+                array.scatter(to.index(), part(v));
             }
         };
-        let get = |array: &Shared<f32>| from.iter().map(|i| array.gather(padded(*i))).collect::<Vec<_>>();
+        let get = |array: &Shared<f32>| from.iter().map(|from| array.gather(from.index())).collect::<Vec<_>>();
         barrier();
         put(&mut self.re, |v| v.re);
         if let Some(im) = &mut self.im {
@@ -152,9 +172,11 @@ impl Exchange {
     }
 }
 
-/// What a thread has of its line: the points `j + e points / 8`.
+/// What a thread has of its line: the points `j + e points / each`.
 struct Line {
     points: usize,
+    /// How many these are.
+    each: usize,
     /// Which of the line's threads this is.
     j: Tile<i32>,
     /// Where the block keeps the line.
@@ -162,13 +184,13 @@ struct Line {
 }
 
 impl Line {
-    fn places(&self) -> [Tile<i32>; E] {
-        std::array::from_fn(|e| self.j + (e * self.points / E) as i32)
+    fn places(&self) -> Vec<Tile<i32>> {
+        (0..self.each).map(|e| self.j + (e * self.points / self.each) as i32).collect()
     }
 
     /// Where the block keeps them.
-    fn kept(&self) -> [Tile<i32>; E] {
-        self.places().map(|k| k + self.first)
+    fn kept(&self) -> Vec<Place> {
+        (0..self.each).map(|e| Place::of(self.j + self.first, e * self.points / self.each)).collect()
     }
 
     /// The line's transform, of which a thread gets the same points as it brings.
@@ -176,10 +198,10 @@ impl Line {
         let mut v = points;
         let mut done = 1;
         for &radix in radices {
-            let groups = E / radix;
-            let mut to = vec![self.first; E];
+            let groups = self.each / radix;
+            let mut to = self.kept();
             for b in 0..groups {
-                let j = self.j + (b * self.points / E) as i32;
+                let j = self.j + (b * self.points / self.each) as i32;
                 let at = j & (done as i32 - 1);
                 let mut inputs: Vec<Complex> = (0..radix).map(|r| v[b + r * groups]).collect();
                 if done > 1 {
@@ -190,7 +212,7 @@ impl Line {
                 let first = if done == 1 { self.first + j * radix as i32 } else { self.first + at + (j - at) * radix as i32 };
                 for (r, output) in butterfly(&inputs).into_iter().enumerate() {
                     v[b + r * groups] = output;
-                    to[b + r * groups] = first + (r * done) as i32;
+                    to[b + r * groups] = Place::of(first, r * done);
                 }
             }
             done *= radix;
@@ -213,10 +235,11 @@ pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
     for c in y.axis(1).tiles(C) {
         let thread = threads(256);
         // Neighbours along a row are neighbours in memory.
-        let line = Line { points: 512, j: thread >> 2, first: (thread & 3) * APART_512 };
+        let line = Line { points: 512, each: E, j: thread >> 2, first: (thread & 3) * APART_512 };
         let column = (thread & 3) + c.start().cast::<i32>();
         let places = line.places();
-        let v = points_at(x, &places.map(|row| (row, column)));
+        let at: Vec<_> = places.iter().map(|row| (*row, column)).collect();
+        let v = points_at(x, &at);
         let v = line.transformed(&mut Exchange::new(4 * APART_512 as usize, 2), v, &[8, 8, 8]);
         let turn = 1.0 / (512.0 * y.len(1).cast::<f32>());
         // Rows 64 apart turn by equal parts more.
@@ -234,13 +257,14 @@ pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 pub fn rows_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
     for r in x.axis(0).tiles(R) {
         let thread = threads(256);
-        let line = Line { points: 512, j: thread & 63, first: (thread >> 6) * APART_512 };
+        let line = Line { points: 512, each: E, j: thread & 63, first: (thread >> 6) * APART_512 };
         let row = (thread >> 6) + r.start().cast::<i32>();
-        let v = points_at(x, &line.places().map(|column| (row, column)));
+        let at: Vec<_> = line.places().into_iter().map(|column| (row, column)).collect();
+        let v = points_at(x, &at);
         let mut exchange = Exchange::new(4 * APART_512 as usize, 2);
         let v = line.transformed(&mut exchange, v, &[8, 8, 8]);
         // Neighbours along a row of y are points of different lines.
-        let of = Line { points: 512, j: thread >> 2, first: (thread & 3) * APART_512 };
+        let of = Line { points: 512, each: E, j: thread >> 2, first: (thread & 3) * APART_512 };
         let row = (thread & 3) + r.start().cast::<i32>();
         for (v, k) in exchange.moved(&v, &line.kept(), &of.kept()).into_iter().zip(of.places()) {
             if row.cast::<i64>() < x.len(0) {
@@ -251,13 +275,14 @@ pub fn rows_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 }
 
 /// y = the rows' transforms, of 2048 points.
-#[kernel(tile(R = 1), threads(N = 256), min_blocks(Q = [2, 3, 4, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
+#[kernel(tile(R = 1), threads(N = 128), min_blocks(Q = [4, 8, 6, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
 pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
     for r in y.axis(0).tiles(R) {
-        let line = Line { points: 2048, j: threads(256), first: full([256], 0) };
-        let row = r.start().cast::<i32>().splat([256]);
-        let v = points_at(x, &line.places().map(|column| (row, column)));
-        let v = line.transformed(&mut Exchange::new(2048, 2), v, &[8, 8, 8, 4]);
+        let line = Line { points: 2048, each: E_OF_2048, j: threads(128), first: full([128], 0) };
+        let row = r.start().cast::<i32>().splat([128]);
+        let at: Vec<_> = line.places().into_iter().map(|column| (row, column)).collect();
+        let v = points_at(x, &at);
+        let v = line.transformed(&mut Exchange::new(2048, 2), v, &[16, 16, 8]);
         for (v, column) in v.into_iter().zip(line.places()) {
             y.scatter((row, column), v.words());
         }
@@ -265,14 +290,15 @@ pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 }
 
 /// y = the columns' transforms, of 2048 points.
-#[kernel(tile(C = 4), threads(N = 1024), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
+#[kernel(tile(C = 4), threads(N = 512), min_blocks(Q = [1, 2]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
 pub fn columns_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
     for c in y.axis(1).tiles(C) {
-        let thread = threads(1024);
-        let line = Line { points: 2048, j: thread >> 2, first: (thread & 3) * APART_2048 };
+        let thread = threads(512);
+        let line = Line { points: 2048, each: E_OF_2048, j: thread >> 2, first: (thread & 3) * APART_2048 };
         let column = (thread & 3) + c.start().cast::<i32>();
-        let v = points_at(x, &line.places().map(|row| (row, column)));
-        let v = line.transformed(&mut Exchange::new(4 * APART_2048 as usize, 1), v, &[8, 8, 8, 4]);
+        let at: Vec<_> = line.places().into_iter().map(|row| (row, column)).collect();
+        let v = points_at(x, &at);
+        let v = line.transformed(&mut Exchange::new(4 * APART_2048 as usize, 1), v, &[16, 16, 8]);
         for (v, row) in v.into_iter().zip(line.places()) {
             y.scatter((row, column), v.words());
         }

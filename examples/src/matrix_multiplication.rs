@@ -74,6 +74,13 @@ girih::ladder! {
             "Operands through shared memory",
             "multiply-adds=yes; matrix_multiplication: BM=32,BN=32,BK=16,TM=1,TN=1,V=1,O=Shared,S=1,P=Registers,X=1,Z=1,Y=1,Q=1,L=3",
         )
+        .rung_of(
+            crate::ladders::matrix_multiplication::by_outer_products::Program::def,
+            "A column times a row, turn by turn: 4 x 4 results a thread from 8 operands in registers, past shared memory",
+            "BM=64,BN=64,TM=4,TN=4,V=4,X=8",
+        )
+        .slower("More instructions wait for the cache in each turn than in a loop over shared memory.")
+        .found("The column and the row are found in the first cache, which other warps of the block have asked for; the model lets each turn wait for the second one.")
         .rung(
             "8 x 8 results a thread, in registers",
             "multiply-adds=yes; matrix_multiplication: BM=128,BN=128,BK=16,TM=8,TN=8,V=1,O=Shared,S=1,P=Registers,X=1,Z=1,Y=1,Q=1,L=3",

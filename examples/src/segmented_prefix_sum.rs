@@ -34,6 +34,7 @@ pub fn chunk_ends(values: &Tensor<f32, 1>, flags: &Tensor<i32, 1>, sums: &mut Te
     tile(T = 4096, S = 256),
     coarsen(C of T = [8, 4, 16]),
     vector(V = [4, 1, 2]),
+    min_blocks(Q = 2),
     cache(H = [Default, Stores, Streaming])
 )]
 pub fn scan_segments(
@@ -44,8 +45,8 @@ pub fn scan_segments(
     out: &mut Tensor<f32, 1>,
 ) {
     for t in out.tiles([T]) {
-        let v = values.load(t);
-        let f = flags.load(t) != 0;
+        let v = values.window(t, [(0, 0)], Boundary::Zero).at(0);
+        let f = flags.window(t, [(0, 0)], Boundary::Zero).at(0) != 0;
         let mut j = t.number() - 1;
         let mut carry = scalar(0.0f32);
         let mut open = j >= 0;
@@ -61,10 +62,11 @@ pub fn scan_segments(
             open = first >= 256;
             j -= 256;
         }
-        let inner = v.scan_segmented(f, along(0).exclusive(), 0.0, |a, b| a + b);
-        let place = iota::<i32>(T);
-        let first = select(f, place, i32::MAX).min_all();
-        out.store(t, inner + select(place < first, carry, 0.0));
+        let begins = f.cast::<i32>();
+        // A flag forgets what lies in front.
+        let since = |a: (Scalar<i32>, Scalar<f32>), b: (Scalar<i32>, Scalar<f32>)| (a.0 | b.0, select(b.0 != 0, b.1, a.1 + b.1));
+        let (seen, sum) = (begins, v).scan(along(0).exclusive(), (0, 0.0), since);
+        out.store(t, select(f, 0.0, sum + select(seen == 0, carry, 0.0)));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Loads whose lines the caches are asked to keep: which they are, and where there are none.
+//! Loads whose lines the caches are asked to keep, or to let go: which they are, and where there are none.
 
 use super::kernels::kept_loads;
 use super::launches::best_facts;
@@ -7,6 +7,7 @@ use girih_core::error::CompileError;
 use girih_core::lower::lower;
 use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
+use girih_examples::ladders::color_inversion::inverted_ahead;
 
 fn text(schedule: &str, target: &Target) -> Result<String, CompileError> {
     let kernel = (kept_loads::Kernel::def().build)().expect("the kernel builds");
@@ -24,6 +25,19 @@ fn words_of_what_is_only_read_are_kept() {
     assert!(single.contains("load_kept(x + i)") && single.matches("load_kept(").count() == 2, "the helper and one load: {single}");
     let usual = text("T=256,C=4,V=4,H=Default", Target::h200()).unwrap_or_else(|e| panic!("{e}"));
     assert!(!usual.contains("load_kept"), "{usual}");
+}
+
+/// Also of what the kernel writes: nothing moves across such a load.
+#[test]
+fn words_leave_nothing_in_the_l1() {
+    let kernel = (inverted_ahead::Kernel::def().build)().expect("the kernel builds");
+    let of = |schedule: &str| {
+        let schedule = parse_schedule(&kernel, schedule).unwrap_or_else(|e| panic!("{e}"));
+        lower(&kernel, &best_facts(&kernel), &schedule, Target::find("t4").expect("T4 is known")).map(|simt| emit(&simt)).expect("legal")
+    };
+    let once = of("T=1024,C=4,V=4,G=8,S=2,H=Once");
+    assert!(once.contains("load_once(reinterpret_cast<const uint4*>(pixels + ") && once.contains("\"memory\""), "{once}");
+    assert!(!of("T=1024,C=4,V=4,G=8,S=2,H=Default").contains("load_once"));
 }
 
 #[test]

@@ -302,6 +302,10 @@ tell lts__t_sectors_op_write.sum sector 3,125,000
 tell smsp__inst_executed.sum inst 5,078,320
 tell sm__warps_active.avg.pct_of_peak_sustained_active % 87.5
 tell gpu__time_duration.sum nsecond 72,320
+tell lts__t_sector_hit_rate.pct % 33.4
+tell smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio '' 30
+tell smsp__average_warps_issue_stalled_drain_per_issue_active.ratio '' 9
+tell smsp__average_warps_issue_stalled_wait_per_issue_active.ratio '' 1
 "#;
 
 #[test]
@@ -315,12 +319,15 @@ fn what_a_profiler_counts_stands_beside_what_was_counted() {
     assert_eq!(std::fs::read_to_string(&seen).expect("the command ran"), "launched\n");
     let text = text::text(&page);
     let (_, told) = text.split_once("  by ncu ").unwrap_or_else(|| panic!("{text}"));
-    let told: Vec<&str> = told.lines().take(13).collect();
+    let told: Vec<&str> = told.lines().take(15).collect();
     let line = |what: &str| told.iter().find(|l| l.contains(what)).unwrap_or_else(|| panic!("no {what}: {told:#?}"));
     assert!(line("bytes read from memory").ends_with("      200 MB       201 MB"), "{told:#?}");
     assert!(line("sectors asked of the L2").ends_with("      9.38 M       9.38 M"), "{told:#?}");
     assert!(line("instructions of warps").ends_with("       5.08 M"), "{told:#?}");
     assert!(line("threads that were there").ends_with("            -         88 %") && line("time").ends_with("72.32 us"), "{told:#?}");
+    assert!(line("sectors found in the L2").ends_with("            -         33 %"), "{told:#?}");
+    let waited = "warps waited for global or local memory (long_scoreboard) 75 %, stores at its end (drain) 22 %";
+    assert!(line("warps waited for").ends_with(waited), "the largest first, without what is next to nothing: {told:#?}");
     assert!(line("bytes written to memory").ends_with("      100 MB            -"), "what it did not tell is not there: {told:#?}");
     std::fs::remove_dir_all(folder).expect("its own folder");
 }

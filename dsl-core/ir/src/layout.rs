@@ -134,6 +134,28 @@ impl Layout {
         self.axes.iter().map(|digits| digits.iter().map(digit).sum()).collect()
     }
 
+    /// A tile of two axes as one whose rows are parts of `columns` elements of the former rows; nothing where a digit does not end there.
+    pub fn cut(&self, columns: i64) -> Option<Layout> {
+        let parts = self.shape()[1] / columns;
+        let (mut rows, mut within) = (Vec::new(), Vec::new());
+        for d in &self.axes[1] {
+            let below = (columns / d.place).clamp(1, d.extent);
+            if d.place < columns && (columns % d.place != 0 || d.extent % below != 0) || d.place >= columns && d.place % columns != 0 {
+                return None;
+            }
+            let lower = if d.place < columns { below } else { 1 };
+            if lower > 1 {
+                within.push(Digit { extent: lower, ..*d });
+            }
+            if d.extent > lower {
+                let place = (d.place * lower) / columns;
+                rows.push(Digit { stride: d.stride * lower, extent: d.extent / lower, place, ..*d });
+            }
+        }
+        rows.extend(self.axes[0].iter().map(|d| Digit { place: d.place * parts, ..*d }));
+        Some(Layout { axes: vec![rows, within], ..self.clone() })
+    }
+
     /// Result axis `k` is this layout's axis `perm[k]`. Registers stay where they are.
     pub fn permuted(&self, perm: &[usize]) -> Layout {
         Layout { axes: perm.iter().map(|k| self.axes[*k].clone()).collect(), ..self.clone() }
@@ -198,6 +220,37 @@ impl Layout {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    /// A line of 4096 whose threads have 16 neighbours, and another one by vectors of four, as rows of 16.
+    #[test]
+    fn long_rows_are_cut() {
+        let deal = Deal { shape: &[1, 4096], threads: &[1, 256], order: &[1, 0], vector: 4, lanes: None, block: 256 };
+        for line in [Layout::blocked(&deal), Layout::dealt(&deal)] {
+            let cut = line.cut(16).expect("its digits end there");
+            assert_eq!(cut.shape(), [256, 16]);
+            covers(&cut);
+            for (thread, register) in (0..256).flat_map(|t| (0..16).map(move |r| (t, r))) {
+                let [row, column] = cut.coordinates(thread, register)[..] else { panic!("two axes") };
+                assert_eq!(row * 16 + column, line.coordinates(thread, register)[1], "{thread} {register}");
+            }
+        }
+        assert_eq!(Layout::blocked(&deal).cut(24), None);
+    }
+
+    /// A plain line of threads with 16 neighbours each has four threads in the same banks; rows of 16 have none.
+    #[test]
+    fn rows_of_what_a_thread_has_meet_in_no_bank() {
+        let deal = Deal { shape: &[1, 4096], threads: &[1, 256], order: &[1, 0], vector: 4, lanes: None, block: 256 };
+        let [from, to] = [Layout::blocked(&deal), Layout::dealt(&deal)];
+        let waves = |from: &Layout, to: &Layout| {
+            let [write, read] = [from, to].map(|layout| SharedUse { layout, width: 4 });
+            let shape = from.shape();
+            let shared = SharedLayout::choose(shape[0], shape[1], 4, write, read);
+            [wavefronts(&shared, write, 4), wavefronts(&shared, read, 4)]
+        };
+        assert_eq!(waves(&from, &to), [64, 16]);
+        assert_eq!(waves(&from.cut(16).expect("cut"), &to.cut(16).expect("cut")), [16, 16]);
+    }
 
     fn covers(layout: &Layout) {
         let shape = layout.shape();

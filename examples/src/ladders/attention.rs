@@ -73,6 +73,7 @@ girih::ladder! {
             "Three launches with a matrix of all scores between them, operands from global memory",
             "all_scores: BM=16,BN=16,BE=32,TM=1,TN=1,V=1,O=Direct; row_weights: C=256; weighted_values: BM=16,BD=16,BN=32,TM=1,TD=1,V=1,O=Direct",
         )
+        .found("Operands that neighbours have loaded are found in the first cache far more often than the model thinks.")
         .rung_of(
             solve::Program::def,
             "Operands through shared memory, 4 x 4 results a thread",
@@ -104,6 +105,7 @@ girih::ladder! {
              join_attention: BM=8,BD=128,TM=1,TD=4,V=4; \
              attention_where_flawed: BM=64,BN=32,BE=32,BD=128,TM=4,TD=8,V=4,O=Shared,S=2,C=Async,Q=2",
         )
+        .found("The model has the launches that cut operands beside each other cost more than they do: an H200 is as fast as on the rung before.")
         .slower(
             "Three launches cut the operands before, which the model adds up; an H200 takes 20.5 us, as for the rung before. Of more queries and keys \
              the products outweigh that: multi_head_attention and casual_attention are written so.",

@@ -54,7 +54,9 @@ pub mod by_warps {
 girih::ladder! {
     Ladder::new("count", "How many elements equal a given one", "count_2d_array_element")
         .rung_of(by_rows::solve::Program::def, "A thread for each row, an atomic addition for each element that is equal", "T=64")
+        .found("Threads walk along rows, and a sector that one of them has loaded is found in the cache by its next turns; the model loads it again.")
         .rung_of(by_warps::solve::Program::def, "A thread for each element, whose warp votes: an atomic addition a warp", "T=256")
+        .found("Three million warps add to one word, and the L2 takes one addition after the other, 0.8 ns each; the model lets them run beside each other.")
         .rung("Blocks that stay and add up four elements a thread: an atomic addition a block", "T=2048,C=4,V=1,G=4,F=Atomics")
         .rung("Sixteen elements a thread, 16 bytes an access", "T=8192,C=16,V=4,G=2,F=Atomics")
         .rung("The last block adds up what all have left", "T=8192,C=16,V=4,G=2,F=LastBlock")

@@ -85,11 +85,13 @@ pub mod by_meeting {
 girih::ladder! {
     Ladder::new("reduction", "The sum of a vector", "reduction")
         .rung_of(by_threads::solve::Program::def, "Every thread adds its share to the total", "T=256,G=8")
+        .found("135 168 threads add to one word, and the L2 takes one addition after the other; the model lets them run beside each other.")
         .rung_of(by_trees::solve::Program::def, "A tree in shared memory, one atomic addition a block", "")
         .slower("Few atomics, but every element now takes eight steps with a barrier each: the price of a tree that spans the whole block.")
         .rung("Shuffles instead of the tree, blocks that stay", "T=512,G=4,F=Atomics")
         .rung("Eight elements a thread, 16 bytes an access", "T=4096,C=8,V=4,G=2,F=Atomics")
         .rung_of(by_meeting::solve::Program::def, "A cooperative launch: all blocks meet, then the first adds up what they have left", "T=32768,C=32,V=4")
+        .found("A cooperative launch and the meeting of its 128 blocks take some 4 us on an H200, which the model does not add.")
         .rung("Two stages: a second launch adds up what the blocks leave", "T=4096,C=8,V=4,G=2,F=SecondLaunch")
         .slower("A launch costs more than a meeting of all blocks; in exchange there may be more blocks than the device holds at once.")
         .rung("One launch: the last block does that", "T=4096,C=8,V=4,G=2,F=LastBlock")

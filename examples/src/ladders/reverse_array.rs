@@ -31,4 +31,5 @@ girih::ladder! {
         .slower("The model sees more instructions and barriers for the same bytes. An H200 is faster here: a block's loads are all under way before its first store.")
         .rung("Four pairs a thread, in accesses of 16 bytes", "T=1024,C=4,V=4")
         .rung("Eight pairs a thread: more bytes on their way", "T=2048,C=8,V=4")
+        .found("More bytes on their way than the memory needs, and half as many blocks to deal out evenly.")
 }

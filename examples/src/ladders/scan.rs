@@ -74,6 +74,7 @@ girih::ladder! {
         .rung("Two launches: sums of chunks, then each chunk on top of those before it", "chunk_sums: C=2; scan_chunks: C=2,S=256")
         .rung("Wider accesses, more elements a thread", "chunk_sums: C=4,V=4; scan_chunks: S=128,C=4,V=4")
         .rung_of(look_back::solve::Program::def, "One launch: each block looks back at the one before", "C=4")
+        .found("A block that waits for the one before it waits for all of them: 122 blocks make a chain of 0.7 us each, and the model knows no chains.")
         .rung(
             "A warp looks at 32 blocks at once, and adds up what they have of their own (decoupled look-back)",
             "two launches=no; scan_in_order: T=4096,C=16,V=4,Q=1",

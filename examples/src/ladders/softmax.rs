@@ -103,6 +103,7 @@ girih::ladder! {
             "No last block: each brings what it has to the total by an atomic, the largest float as the largest of unsigned numbers",
             "largest_of: F=Atomics; sum_of_powers: F=Atomics",
         )
+        .found("Totals to which blocks add must be there before, and are read back as floats behind: two launches more, of which the model has next to nothing.")
         .rung("Two: the largest element and the sum in one pass (online)", "chunks=no; softmax_statistics: T=1024,G=4; softmax_normalise: T=1024")
         .rung(
             "Eight elements a thread, 16 bytes an access",

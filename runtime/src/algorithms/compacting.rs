@@ -48,18 +48,18 @@ pub fn keep_tile<T: Elem>(
     let mine = thread + me * size;
     let v: Vec<Tile<T>> = (0..each).map(|e| x.gather(mine + e as i32 * THREADS)).collect();
     let keeps: Vec<Tile<bool>> = (0..each).map(|e| keep(v[e], mine + e as i32 * THREADS)).collect();
-    let mask: Vec<Tile<u32>> = keeps.iter().map(|keeps| keeps.ballot()).collect();
-    let mut found = shared_uninit::<i32>([WARPS * each as i32]).by_hand();
+    // What a warp's lanes say of an element each is a word: it waits in shared memory, and not in as many registers as a thread has elements.
+    let mut masks = shared_uninit::<u32>([WARPS * each as i32]).by_hand();
+    let ballots: Vec<Tile<u32>> = keeps.iter().map(|keeps| keeps.ballot()).collect();
     if lane == 0 {
         for e in 0..each {
-            found.scatter(warp + e as i32 * WARPS, mask[e].count_ones().cast::<i32>());
+            masks.scatter(warp + e as i32 * WARPS, ballots[e]);
         }
     }
     barrier();
-    let counts = found.load(..);
-    let ranks = counts.scan_sum(along(0).exclusive());
+    let ranks = masks.load(..).count_ones().cast::<i32>().scan_sum(along(0).exclusive());
     let count = ranks.total();
-    barrier();
+    let mut found = shared_uninit::<i32>([WARPS * each as i32]).by_hand();
     found.store(.., ranks);
     let before = look_back(states, tile, count, 0, |a, b| a + b);
 
@@ -68,8 +68,9 @@ pub fn keep_tile<T: Elem>(
     barrier();
     let below = (full::<u32>([THREADS], 1) << lane.cast::<u32>()) - 1;
     for e in 0..each {
-        let slot = found.gather(warp + e as i32 * WARPS) + (mask[e] & below).count_ones().cast::<i32>();
-        if keeps[e] {
+        let mask = masks.gather(warp + e as i32 * WARPS);
+        let slot = found.gather(warp + e as i32 * WARPS) + (mask & below).count_ones().cast::<i32>();
+        if (mask >> lane.cast::<u32>()) & 1 == 1 {
             own.scatter(slot, v[e]);
         }
     }

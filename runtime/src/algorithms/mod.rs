@@ -17,4 +17,4 @@ pub use look_back::{last_total, look_back, look_back_to};
 pub use merging::merge;
 pub use scanning::{Ends, Exclusive, Greatest, Inclusive, Least, Operator, Product, Sum, reduce_by_key, scan};
 pub use selecting::top_k;
-pub use sorting::{sort, sort_in_place, sort_pairs};
+pub use sorting::{sort, sort_in_place, sort_pairs, sort_segments};

@@ -107,6 +107,33 @@ pub fn keep_above<E: SortKey<Number = u32>>(
     }
 }
 
+/// A number above which at least k of the first `count` keys lie, and how many lie there. All of them are above `bound`, so one digit tells them
+/// apart that is as wide as they lie; few have the same one unless many are equal.
+#[device]
+fn fewer<E: SortKey<Number = u32>>(
+    keys: &Tensor<u32, 1>,
+    count: Scalar<i64>,
+    bound: Scalar<u32>,
+    k: Scalar<i32>,
+    size: Size,
+) -> (Scalar<u32>, Scalar<i32>) {
+    let mut far = full::<u32>([size], 0);
+    for c in keys.axis(0).tiles(size).within(0..count) {
+        far = far.max(Order::of::<E>().numbers(keys.load(c)).or(0));
+    }
+    let bits = 32 - (far.max_all() - bound).leading_zeros().cast::<i32>();
+    let shift = (bits - 11).max(0).cast::<u32>();
+    let mut own = shared::<i32>([BINS], 0);
+    for c in keys.axis(0).tiles(size).within(0..count) {
+        own.atomic_add(((Order::of::<E>().numbers(keys.load(c)) - bound) >> shift).cast::<i32>(), 1);
+    }
+    let counts = own.load(..);
+    let (digit, above) = digit_of(counts, k);
+    let same = select(iota::<i32>(BINS) == digit.cast::<i32>(), counts, 0).sum();
+    // Nothing lies below the bound itself.
+    (bound + (digit << shift).max(1) - 1, above + same)
+}
+
 /// out = the largest of the `found` first keys, which are above the bound; where they are too few, the bound follows.
 #[kernel(tile(B = 1, T = 1024), threads(N = 1024), copies(K = [4, 2, 1]), opt_level(L = [3, 1]), types(E = [f32]))]
 pub fn sort_largest<E: SortKey<Number = u32>>(
@@ -119,8 +146,14 @@ pub fn sort_largest<E: SortKey<Number = u32>>(
         let k = out.len(0).cast::<i32>();
         let count: Scalar<i32> = found.at(0);
         let mut floor: Scalar<u32> = bound.at(0);
-        if count >= k {
-            floor = kth_largest::<E>(kept, count.cast::<i64>(), k, T);
+        // How many are sorted: those above the floor, and as many of it as are wanted.
+        let mut many = count.max(k);
+        if count > MOST {
+            (floor, many) = fewer::<E>(kept, count.cast::<i64>(), bound.at(0), k, T);
+            if many > MOST {
+                floor = kth_largest::<E>(kept, count.cast::<i64>(), k, T);
+                many = k;
+            }
         }
         let mut top = shared_uninit::<u32>([MOST]);
         let mut slots = shared::<i32>([1], 0);
@@ -137,7 +170,7 @@ pub fn sort_largest<E: SortKey<Number = u32>>(
         for log in 1..=10i32 {
             let size = 1i32 << log;
             // The first elements are sorted by now if there are no more.
-            if k > size / 2 {
+            if many > size / 2 {
                 for step in (0..log).rev() {
                     let distance = 1i32 << step;
                     let other = match distance < 32 {

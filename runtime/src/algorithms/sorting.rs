@@ -1,6 +1,6 @@
 //! Stable sorts of whole vectors, of every type of keys, in either direction: programs that other programs call, or a stream runs.
 
-use super::keys::{Direction, SortKey, Word, flips};
+use super::keys::{Ascending, Direction, SortKey, Word, flips};
 use super::radix::{sort_numbers, sort_numbers_and_values, to_keys, to_numbers};
 use crate::prelude::*;
 
@@ -64,5 +64,50 @@ pub fn sort_pairs<K: SortKey, V: Word, D: Direction>(
             sort_numbers_and_values::<K, V::Bits>(&numbers, &bits, &mut in_order, &mut sorted_bits, sign, flip);
             to_keys::<K>(&in_order, sorted_keys);
         }
+    }
+}
+
+/// segments = which segment each element is of: the last one that begins at it or before.
+#[kernel(tile(T = [1024, 512, 2048]), coarsen(C of T = [4, 2, 1]))]
+pub fn segments_of(firsts: &Tensor<i32, 1>, segments: &mut Tensor<i32, 1>) {
+    let last = (firsts.len(0) - 1).cast::<i32>();
+    for t in segments.tiles([T]) {
+        let at = t.coords().cast::<i32>();
+        let mut low = at.like(0);
+        let mut high = at.like(0) + last;
+        while low < high {
+            let middle = (low + high + 1) >> 1;
+            let begins = firsts.gather_in_bounds(middle) <= at;
+            low = select(begins, middle, low);
+            high = select(begins, high, middle - 1);
+        }
+        segments.store(t, low);
+    }
+}
+
+/// sorted = the keys of each segment in a direction. `firsts` says where segments begin, in ascending order; the first one begins at 0, and one that
+/// begins where the next does is empty. Keys have 32 or 64 bits.
+///
+/// Two stable sorts: of all keys with the numbers of their segments, then of these numbers with the keys.
+///
+/// ```no_run
+/// use girih::algorithms::{Descending, sort_segments};
+/// use girih::prelude::*;
+///
+/// #[program]
+/// fn best_of_each_query(scores: &Tensor<f32, 1>, firsts: &Tensor<i32, 1>, ranked: &mut Tensor<f32, 1>) {
+///     sort_segments::<f32, Descending>(scores, firsts, ranked);
+/// }
+/// # fn main() {}
+/// ```
+#[program]
+pub fn sort_segments<K: SortKey + Word, D: Direction>(keys: &Tensor<K, 1>, firsts: &Tensor<i32, 1>, sorted: &mut Tensor<K, 1>) {
+    let n = keys.len(0);
+    if n > 0 {
+        let (mut segments, mut of_keys, mut in_order) = (temp([n]), temp([n]), temp([n]));
+        let mut all = temp([n]);
+        segments_of(firsts, &mut segments);
+        sort_pairs::<K, i32, D>(keys, &segments, &mut all, &mut of_keys);
+        sort_pairs::<i32, K, Ascending>(&of_keys, &all, &mut in_order, sorted);
     }
 }

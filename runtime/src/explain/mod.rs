@@ -12,6 +12,7 @@ pub mod gather;
 pub mod knobs;
 pub mod numbers;
 pub mod profiled;
+mod stalls;
 pub mod stored;
 pub mod text;
 pub mod trials;

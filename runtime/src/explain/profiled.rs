@@ -2,6 +2,7 @@
 
 use super::Page;
 use super::numbers::{Counts, Numbers};
+use super::stalls;
 use super::text::Lines;
 use super::units::{amount, bytes, percent, plain, us};
 use crate::measure::ncu::{LIMIT, Launched, Ncu};
@@ -25,7 +26,7 @@ fn count(n: &Numbers, of: fn(&Counts) -> f64) -> Option<f64> {
 }
 
 /// All that is asked for.
-pub const QUANTITIES: [Quantity; 12] = [
+pub const QUANTITIES: [Quantity; 16] = [
     Quantity {
         what: "time",
         metrics: &["gpu__time_duration.sum"],
@@ -81,6 +82,22 @@ pub const QUANTITIES: [Quantity; 12] = [
         scale: 1.0,
         of: |n| count(n, |c| c.shared[..2].iter().map(|s| s.conflicts).sum()),
         text: amount,
+    },
+    Quantity { what: "sectors found in the L1", metrics: &["l1tex__t_sector_hit_rate.pct"], scale: 0.01, of: |_| None, text: percent },
+    Quantity { what: "sectors found in the L2", metrics: &["lts__t_sector_hit_rate.pct"], scale: 0.01, of: |_| None, text: percent },
+    Quantity {
+        what: "throughput of memory",
+        metrics: &["gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"],
+        scale: 0.01,
+        of: |_| None,
+        text: percent,
+    },
+    Quantity {
+        what: "throughput of arithmetic",
+        metrics: &["sm__throughput.avg.pct_of_peak_sustained_elapsed"],
+        scale: 0.01,
+        of: |_| None,
+        text: percent,
     },
     Quantity {
         what: "instructions of warps",
@@ -138,7 +155,8 @@ pub fn profile(page: &mut Page, ncu: &Ncu, command: (&OsStr, &[OsString])) -> Re
     let launches = || page.sites.iter().flat_map(|site| site.launches.iter().map(move |launch| (site.count, launch)));
     let functions: Vec<String> = launches().map(|(_, launch)| launch.function.clone()).collect();
     let most: usize = launches().map(|(count, _)| count).sum();
-    let metrics: Vec<&str> = QUANTITIES.iter().flat_map(|q| q.metrics).copied().collect();
+    let stalls = stalls::metrics();
+    let metrics: Vec<&str> = QUANTITIES.iter().flat_map(|q| q.metrics).copied().chain(stalls.iter().map(String::as_str)).collect();
     let mut distinct = functions.clone();
     distinct.sort();
     distinct.dedup();
@@ -155,4 +173,7 @@ pub(super) fn profiled(out: &mut Lines, n: &Numbers) {
     let of = if launched.launches > 1 { format!(", of {} launches on average", launched.launches) } else { String::new() };
     out.item("by ncu", format!("{:<28} {:>12} {:>12}{of}", "", "counted", "measured"));
     QUANTITIES.iter().filter_map(|quantity| quantity.line(n, launched)).for_each(|line| out.item("", line));
+    if let Some(stalls) = stalls::told(launched) {
+        out.item("", format!("warps waited for {stalls}"));
+    }
 }

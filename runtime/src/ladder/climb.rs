@@ -27,6 +27,8 @@ pub struct Step {
     pub paragraph: String,
     /// Why the model may say that it is slower than the rung before.
     pub slower: Option<&'static str>,
+    /// What a GPU finds that the model does not know.
+    pub found: Option<&'static str>,
 }
 
 /// A rung, or why there is none here.
@@ -60,7 +62,7 @@ impl Step {
         self.gpu().and_then(|m| m.faster).unwrap_or_else(|| before.us() / self.us())
     }
 
-    fn gpu(&self) -> Option<&Measured> {
+    pub(super) fn gpu(&self) -> Option<&Measured> {
         self.measured.as_ref()?.as_ref().ok()
     }
 
@@ -125,6 +127,7 @@ fn step(
         measured,
         paragraph: String::new(),
         slower: rung.slower,
+        found: rung.found,
     };
     step.paragraph = paragraph(before.map(Step::told).as_ref(), &step.told(), floor_us);
     Ok(step)

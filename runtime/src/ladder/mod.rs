@@ -18,6 +18,7 @@ pub mod paragraph;
 pub mod text;
 pub(crate) mod timed;
 mod totals;
+pub mod verdict;
 
 use crate::subject::Subject;
 use crate::subject::challenge::{Challenge, Sizes, challenges};
@@ -98,6 +99,8 @@ pub struct Rung {
     pub set: &'static str,
     /// Why the model may say that it is slower than the rung before.
     pub slower: Option<&'static str>,
+    /// What a GPU finds that the model does not know.
+    pub found: Option<&'static str>,
 }
 
 /// A rung at sizes: the subject with its variants chosen, and a schedule for each launch site.
@@ -125,13 +128,13 @@ impl Ladder {
     /// The challenge's own program; what its schedule sets beside the plainest one, as `T=1024,V=4` at every launch or by launch site and
     /// variant, as in `chunks=no; normalise: V=4`.
     pub fn rung(mut self, title: &'static str, set: &'static str) -> Ladder {
-        self.rungs.push(Rung { title, program: None, set, slower: None });
+        self.rungs.push(Rung { title, program: None, set, slower: None, found: None });
         self
     }
 
     /// Another program with the same parameters.
     pub fn rung_of(mut self, program: fn() -> ProgramDef, title: &'static str, set: &'static str) -> Ladder {
-        self.rungs.push(Rung { title, program: Some(program()), set, slower: None });
+        self.rungs.push(Rung { title, program: Some(program()), set, slower: None, found: None });
         self
     }
 
@@ -139,6 +142,15 @@ impl Ladder {
     pub fn slower(mut self, why: &'static str) -> Ladder {
         if let Some(rung) = self.rungs.last_mut() {
             rung.slower = Some(why);
+        }
+        self
+    }
+
+    /// Says of the last rung why a GPU finds another time than the model has: a page shows that instead of the model's reasons where what was
+    /// measured says that these are wrong, and where a rung is slower than the one before on the GPU alone.
+    pub fn found(mut self, why: &'static str) -> Ladder {
+        if let Some(rung) = self.rungs.last_mut() {
+            rung.found = Some(why);
         }
         self
     }

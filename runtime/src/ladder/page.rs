@@ -2,6 +2,7 @@
 
 use super::climb::{Climbed, Step};
 use super::text::kind_of_times;
+use super::verdict::{Compared, Times, Verdict};
 use std::fmt::Write;
 
 /// Lines of a function that a page shows at once; longer ones are folded.
@@ -9,11 +10,6 @@ const MOST_LINES: usize = 70;
 
 /// Microseconds that a log of a GPU has of a ladder's rung, by their titles.
 pub type Logged<'l> = &'l dyn Fn(&str, &str) -> Option<f64>;
-
-/// By how much a step's measured and predicted ratios differ at most where the model is right about it.
-const ALIKE: f64 = 1.8;
-/// By how much two rungs differ at least where one is faster: runs of one kernel differ by about a percent.
-const NOISE: f64 = 0.015;
 
 /// The page: a table of all rungs, then each with its times, its paragraph and its CUDA C. What the log at `log` has was measured on the
 /// device, the rest is the model's.
@@ -40,15 +36,9 @@ pub fn page(climbed: &Climbed, device: &str, (log, logged): (&str, Logged)) -> S
     }
     for (number, step, before) in numbered(climbed) {
         line(format!("\n## {number}. {}\n", step.title));
-        let measured = before.and_then(|b| Some(us(b)? / us(step)?));
-        if let Some(us) = us(step) {
-            line(told(us, measured, before.map(|b| step.faster(b)), log));
-        }
-        line(format!("By the model: {}", step.paragraph));
-        let slower = measured.map_or(before.is_some_and(|b| step.us() > b.us()), |faster| faster < 1.0);
-        if let Some(why) = step.slower.filter(|_| slower) {
-            line(why.to_string());
-        }
+        let times = |step: &Step| Some(Times { measured: us(step)?, predicted: step.us() });
+        let compared = times(step).map(|now| Compared { now, before: before.and_then(times) });
+        line_by_line(step, before, compared.as_ref()).into_iter().for_each(&mut line);
         for side in &step.sides {
             line(format!("\n`{}` with `{}`:\n", side.site, side.schedule));
             let source = function(&side.source);
@@ -63,18 +53,43 @@ pub fn page(climbed: &Climbed, device: &str, (log, logged): (&str, Logged)) -> S
     out
 }
 
-/// What was measured of a rung, and whether the model knows why.
-fn told(us: f64, measured: Option<f64>, predicted: Option<f64>, log: &str) -> String {
-    let Some((measured, predicted)) = measured.zip(predicted) else { return format!("Measured: {us:.2} us.") };
-    let step = match measured {
+/// What was measured of a rung, the model's reasons where they are right, and the author's word where it is slower or they are wrong.
+fn line_by_line(step: &Step, before: Option<&Step>, compared: Option<&Compared>) -> Vec<String> {
+    let mut lines: Vec<String> = compared.map(told).into_iter().collect();
+    let verdict = compared.map_or(Verdict::Right, Compared::verdict);
+    match compared.filter(|_| verdict != Verdict::Right) {
+        Some(compared) => lines.push(without_reasons(compared)),
+        None => lines.push(format!("By the model: {}", step.paragraph)),
+    }
+    let slower = compared.map_or(before.is_some_and(|b| step.us() > b.us()), |c| c.faster().is_some_and(|faster| faster < 1.0));
+    let word = step.found.or(step.slower.filter(|_| slower));
+    lines.extend(word.filter(|_| slower || verdict == Verdict::Wrong).map(String::from));
+    lines
+}
+
+/// What was measured of a rung.
+fn told(compared: &Compared) -> String {
+    let us = compared.now.measured;
+    let Some(faster) = compared.faster() else { return format!("Measured: {us:.2} us.") };
+    let step = match faster {
         faster if faster >= 1.005 => format!("{faster:.2} times as fast as the rung before"),
         slower if slower < 0.995 => format!("{:.2} times as slow as the rung before", 1.0 / slower),
         _ => "as fast as the rung before".to_string(),
     };
-    let apart = (measured / predicted).max(predicted / measured);
-    let other_way = (measured - 1.0) * (predicted - 1.0) < 0.0 && (measured - 1.0).abs() > NOISE && (predicted - 1.0).abs() > NOISE;
-    let wrong = format!(" The model is wrong about this step ({predicted:.2} times): [the log]({log}) says what it does not know.");
-    format!("Measured: {us:.2} us, {step}.{}", if apart > ALIKE || other_way { wrong } else { String::new() })
+    format!("Measured: {us:.2} us, {step}.")
+}
+
+/// What stands in the place of a wrong model's reasons.
+fn without_reasons(compared: &Compared) -> String {
+    let about = match compared.verdict() {
+        Verdict::WrongBefore => "the rung before",
+        _ => "this rung",
+    };
+    let has = match compared.expected() {
+        Some(expected) => format!("{expected:.2} times the speed of the rung before"),
+        None => format!("{:.2} us", compared.now.predicted),
+    };
+    format!("The model is wrong about {about}: it has {has}. So its reasons are left out.")
 }
 
 /// The page that leads to the others: a line for each ladder.
@@ -124,14 +139,16 @@ mod tests {
 
     #[test]
     fn a_model_that_is_wrong_about_a_step_is_told_of() {
-        let said = |measured: f64, predicted: f64| told(10.0, Some(measured), Some(predicted), "log.md");
-        assert_eq!(said(2.0, 1.9), "Measured: 10.00 us, 2.00 times as fast as the rung before.");
-        assert_eq!(said(0.5, 0.6), "Measured: 10.00 us, 2.00 times as slow as the rung before.");
-        assert_eq!(said(1.0, 1.001), "Measured: 10.00 us, as fast as the rung before.");
-        let wrong = "The model is wrong about this step (0.64 times): [the log](log.md) says what it does not know.";
-        assert!(said(14.3, 0.64).ends_with(wrong) && said(1.2, 0.64).ends_with(wrong), "{}", said(1.2, 0.64));
-        assert!(said(204.0, 2.5).contains("wrong"));
-        assert!(said(0.93, 1.04).contains("wrong") && !said(0.99, 1.04).contains("wrong") && !said(0.93, 0.99).contains("wrong"));
-        assert_eq!(told(10.0, None, None, "log.md"), "Measured: 10.00 us.");
+        let times = |(measured, predicted)| Times { measured, predicted };
+        let of = |now, before: Option<_>| Compared { now: times(now), before: before.map(times) };
+        assert_eq!(told(&of((10.0, 10.0), Some((20.0, 19.0)))), "Measured: 10.00 us, 2.00 times as fast as the rung before.");
+        assert_eq!(told(&of((20.0, 20.0), Some((10.0, 10.0)))), "Measured: 20.00 us, 2.00 times as slow as the rung before.");
+        assert_eq!(told(&of((10.0, 10.0), Some((10.0, 10.0)))), "Measured: 10.00 us, as fast as the rung before.");
+        let lowest = of((484.0, 13.5), None);
+        assert_eq!(told(&lowest), "Measured: 484.00 us.");
+        assert_eq!(without_reasons(&lowest), "The model is wrong about this rung: it has 13.50 us. So its reasons are left out.");
+        let second =
+            "The model is wrong about the rung before: it has 0.57 times the speed of the rung before. So its reasons are left out.";
+        assert_eq!(without_reasons(&of((34.0, 23.77), Some((484.0, 13.5)))), second);
     }
 }

@@ -1,6 +1,7 @@
 //! A climbed ladder as text for a terminal.
 
 use super::climb::{Climbed, Step};
+use super::verdict::{Compared, Times, Verdict};
 use std::fmt::Write;
 
 /// Columns of a paragraph.
@@ -33,6 +34,11 @@ pub fn text(climbed: &Climbed, device: &str, cuda: bool) -> String {
         line(format!("   {}", times(step, before)));
         step.schedules.iter().for_each(|schedule| line(format!("   {schedule}")));
         wrapped(&step.paragraph).into_iter().for_each(|part| line(format!("   {part}")));
+        let times = |step: &Step| Some(Times { measured: step.gpu()?.us, predicted: step.predicted.us });
+        let compared = times(step).map(|now| Compared { now, before: before.and_then(times) });
+        if let Some(why) = step.found.filter(|_| compared.is_some_and(|c| c.is_slower() || c.verdict() == Verdict::Wrong)) {
+            wrapped(why).into_iter().for_each(|part| line(format!("   {part}")));
+        }
         if let Some(why) = step.slower.filter(|_| before.is_some_and(|b| step.us() > b.us())) {
             wrapped(why).into_iter().for_each(|part| line(format!("   {part}")));
         }

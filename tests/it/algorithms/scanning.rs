@@ -112,3 +112,17 @@ fn runs_of_equal_keys_are_summed() {
         assert_eq!(stream.read(&sums).unwrap(), expected, "{n} keys, about {each} a run");
     }
 }
+
+/// Above two million elements tiles are twice as long, and a warp's window of 32 words is a small part of them.
+#[test]
+fn long_vectors_are_scanned_by_longer_tiles() {
+    let stream = stream();
+    let n = (1 << 21) + 12_345;
+    let all: Vec<i32> = (0..n).map(|i| mixed(i) as i32).collect();
+    let x = stream.tensor(&all, [n]).unwrap();
+    let mut y = stream.zeros([n]).unwrap();
+    scan::<i32, Sum, Inclusive, _>(&stream, &x, &mut y).unwrap();
+    assert!(stream.read(&y).unwrap() == folded(&all, 0, false, i32::wrapping_add));
+    scan::<i32, Least, Exclusive, _>(&stream, &x, &mut y).unwrap();
+    assert!(stream.read(&y).unwrap() == folded(&all, i32::MAX, true, i32::min));
+}

@@ -40,3 +40,21 @@ fn keys_of_every_width_are_chosen_from() {
         chosen(0, sizes, number, f16::total_cmp);
     }
 }
+
+/// 3000 neighbours above the sample's bound are more than a block sorts. Where they differ, one digit leaves few of them; where all are equal, and
+/// where most are, the digits are told apart one by one.
+#[test]
+fn many_candidates_become_few() {
+    let stream = stream();
+    let (n, k) = (13_001, 800);
+    for distinct in [3000, 1, 2, 1100] {
+        let high = |i: usize| 1_000_000 + (super::mixed(i) % distinct) as i32 * 7919;
+        let all: Vec<i32> = (0..n).map(|i| if (5000..8000).contains(&i) { high(i) } else { (super::mixed(i) % 900_000) as i32 }).collect();
+        let mut expected = all.clone();
+        expected.sort_by(|a, b| b.cmp(a));
+        expected.truncate(k);
+        let (x, mut y) = (stream.tensor(&all, [n]).unwrap(), stream.zeros([k]).unwrap());
+        top_k::<i32, _>(&stream, &x, &mut y).unwrap();
+        assert_eq!(stream.read(&y).unwrap(), expected, "{distinct} distinct ones");
+    }
+}

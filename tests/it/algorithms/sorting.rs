@@ -1,7 +1,7 @@
 //! Sorts of every type of keys, in both directions, with values and without.
 
 use super::{KINDS, LENGTHS, bits, stream};
-use girih::algorithms::{Ascending, Descending, SortKey, sort, sort_in_place, sort_pairs};
+use girih::algorithms::{Ascending, Descending, Direction, SortKey, Word, sort, sort_in_place, sort_pairs, sort_segments};
 use girih::prelude::{bf16, f16};
 use girih_core::lang::elem::Elem;
 use std::cmp::Ordering;
@@ -165,4 +165,41 @@ fn values_follow_their_keys_in_order() {
     numbered!(u64, i64);
     numbered!(u8, u32);
     numbered!(f16, i32);
+}
+
+/// Segments of every kind of lengths, empty ones and single elements among them, beside sorts of slices.
+fn segments<K: Key + Word + Debug, D: Direction>(order: fn(&K, &K) -> Ordering) {
+    let stream = stream();
+    for (kind, n) in [(0, 1), (1, 40), (0, 5000), (2, 4097), (4, 1000)] {
+        for lens in [&[n][..], &[0, 1, 0, 2, 33, 0, 256, 31], &[1]] {
+            // Lengths again and again, and the last segment has the rest.
+            let mut firsts = Vec::new();
+            let mut at = 0;
+            for len in lens.iter().cycle().take(n + 8) {
+                if at > n {
+                    break;
+                }
+                firsts.push(at as i32);
+                at += len;
+            }
+            let what = format!("{n} of {}, kind {kind}, segments of {lens:?}", std::any::type_name::<K>());
+            let all = keys::<K>(kind, n);
+            let mut expected = all.clone();
+            for (i, first) in firsts.iter().enumerate() {
+                let end = firsts.get(i + 1).map_or(n, |end| *end as usize).min(n);
+                expected[*first as usize..end.max(*first as usize)].sort_by(order);
+            }
+            let (x, begins) = (stream.tensor(&all, [n]).unwrap(), stream.tensor(&firsts, [firsts.len()]).unwrap());
+            let mut y = stream.zeros([n]).unwrap();
+            sort_segments::<K, D, _>(&stream, &x, &begins, &mut y).unwrap();
+            same(&stream.read(&y).unwrap(), &expected, &what);
+        }
+    }
+}
+
+#[test]
+fn segments_are_sorted_each_by_itself() {
+    segments::<f32, Ascending>(Key::order);
+    segments::<i32, Descending>(|a, b| Key::order(b, a));
+    segments::<u64, Ascending>(Key::order);
 }

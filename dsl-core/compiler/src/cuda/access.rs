@@ -28,6 +28,7 @@ impl Writer<'_> {
         let value = match cache {
             CacheHint::Streaming if matches!(place.space, Space::Global(_)) && bytes <= 16 => format!("__ldcs({address})"),
             CacheHint::Kept if self.may_be_kept(place, bytes) => self.load_kept(&address),
+            CacheHint::Once if self.may_be_loaded_once(place, bytes) => self.load_once(&address),
             _ => dereferenced(address),
         };
         let target = self.fragment(var, at, vector, false);
@@ -51,6 +52,17 @@ impl Writer<'_> {
     pub fn load_kept(&mut self, address: &str) -> String {
         self.uses(Helper::LoadKept);
         format!("load_kept({address})")
+    }
+
+    /// Whether loads of so many bytes may leave nothing in the L1: words and vectors of words of tensors have the instruction.
+    pub fn may_be_loaded_once(&self, place: &Place, bytes: u32) -> bool {
+        matches!(place.space, Space::Global(_)) && matches!(bytes, 4 | 8 | 16)
+    }
+
+    /// A load that leaves nothing in the L1.
+    pub fn load_once(&mut self, address: &str) -> String {
+        self.uses(Helper::LoadOnce);
+        format!("load_once({address})")
     }
 
     pub fn store_vector(&mut self, place: &Place, var: VarId, at: &Expr, lanes: u32, predicate: Option<&Expr>, cache: CacheHint) {

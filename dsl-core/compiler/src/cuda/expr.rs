@@ -204,6 +204,10 @@ impl Writer<'_> {
                 let address = self.address(place, c_type(place.dtype), true);
                 self.load_kept(&address)
             }
+            CacheHint::Once if place.dtype != DType::Bool && self.may_be_loaded_once(place, place.dtype.size() as u32) => {
+                let address = self.address(place, c_type(place.dtype), true);
+                self.load_once(&address)
+            }
             _ => self.element(place, true),
         };
         match predicate {

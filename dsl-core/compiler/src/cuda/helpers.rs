@@ -63,6 +63,7 @@ pub(super) enum Helper {
     LoadPair,
     /// Loads whose lines the L2 is asked to keep.
     LoadKept,
+    LoadOnce,
     LoadMatrix(LoadMatrix),
     Mma(Atom),
     MbarrierExpect,
@@ -80,7 +81,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 57] = [
+    const PLAIN: [Helper; 58] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -132,6 +133,7 @@ impl Helper {
         Helper::FetchAcquireSystem,
         Helper::LoadPair,
         Helper::LoadKept,
+        Helper::LoadOnce,
         Helper::MbarrierExpect,
         Helper::Elect,
         Helper::ProxyFence,
@@ -204,6 +206,7 @@ impl Helper {
             Helper::FetchAcquireSystem => &["fetch_acquire_system"],
             Helper::LoadPair => &["load_pair"],
             Helper::LoadKept => &["load_kept"],
+            Helper::LoadOnce => &["load_once"],
             Helper::Elect => &["elect"],
             Helper::TensorCopy(_) => &["copy_box"],
             Helper::ProxyFence => &["fence_async_proxy"],
@@ -292,6 +295,7 @@ impl Helper {
             Helper::FetchAcquireSystem => memory::FETCH_ACQUIRE_SYSTEM,
             Helper::LoadPair => matrix::LOAD_PAIR,
             Helper::LoadKept => memory::LOAD_KEPT,
+            Helper::LoadOnce => memory::LOAD_ONCE,
         };
         text.into()
     }

@@ -116,6 +116,7 @@ pub(super) fn cache_hints(kernel: &Kernel, schedule: &Schedule, target: &Target)
             return Err(illegal(kernel, Hint::knob(kernel).as_slice(), Hint::Kept.to_string(), rule));
         }
         Hint::Kept => (CacheHint::Kept, CacheHint::Default),
+        Hint::Once => (CacheHint::Once, CacheHint::Default),
     };
     Ok((load, store))
 }

@@ -75,7 +75,7 @@ pub enum KnobKind {
     /// `copies(K = [1, 8, ..])`: copies of each element of a shared array that is only updated by one kind of atomic: lanes update
     /// different ones, and a read combines them.
     Copies,
-    /// `cache(H = [Default, Streaming, Stores, Loads, Kept])`: hints on global accesses whose data nobody reads again: on all of them, on
+    /// `cache(H = [Default, Streaming, Stores, Loads, Kept, Once])`: hints on global accesses whose data nobody reads again: on all of them, on
     /// stores only (loads of neighbouring threads share lines of the cache), or on loads only (the output stays in the cache); or loads
     /// whose lines the L2 is asked to keep.
     Cache,

@@ -153,6 +153,8 @@ words! {
         Loads,
         /// Loads of what the kernel does not write stay in the L2 the longest.
         Kept,
+        /// Loads leave nothing in the L1, and stores are left to the caches.
+        Once,
     }
 }
 

@@ -61,6 +61,8 @@ pub enum CacheHint {
     Streaming,
     /// Loads of what a kernel does not write, whose lines the L2 is asked to keep the longest (`L2::evict_last`); from sm_80 on.
     Kept,
+    /// Loads that leave nothing in the L1 and bring 128 bytes to the L2 (`L1::no_allocate.L2::128B`).
+    Once,
 }
 
 /// A pure expression.

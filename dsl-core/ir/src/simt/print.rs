@@ -220,6 +220,7 @@ fn hint(cache: super::CacheHint) -> &'static str {
         super::CacheHint::Default => "",
         super::CacheHint::Streaming => ".streaming",
         super::CacheHint::Kept => ".kept",
+        super::CacheHint::Once => ".once",
     }
 }
 

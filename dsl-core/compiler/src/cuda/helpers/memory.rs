@@ -272,3 +272,20 @@ template <typename T> __device__ __forceinline__ T load_kept(const T* at)
     return *reinterpret_cast<const T*>(words);
 }
 ";
+
+pub(super) const LOAD_ONCE: &str = "\
+// Loads a word, or 2 or 4 of them, and leaves nothing in the L1. What lies there may be stored to before and behind.
+template <typename T> __device__ __forceinline__ T load_once(const T* at)
+{
+    __align__(16) unsigned int words[4];
+    if (sizeof(T) == 16) {
+        asm volatile(\"ld.global.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\"
+                     : \"=r\"(words[0]), \"=r\"(words[1]), \"=r\"(words[2]), \"=r\"(words[3]) : \"l\"(at) : \"memory\");
+    } else if (sizeof(T) == 8) {
+        asm volatile(\"ld.global.L1::no_allocate.L2::128B.v2.b32 {%0, %1}, [%2];\" : \"=r\"(words[0]), \"=r\"(words[1]) : \"l\"(at) : \"memory\");
+    } else {
+        asm volatile(\"ld.global.L1::no_allocate.L2::128B.b32 %0, [%1];\" : \"=r\"(words[0]) : \"l\"(at) : \"memory\");
+    }
+    return *reinterpret_cast<const T*>(words);
+}
+";

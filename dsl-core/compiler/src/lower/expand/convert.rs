@@ -5,7 +5,7 @@ use super::elements::unrolled;
 use super::index::{as_literal, binary, literal};
 use super::values::At;
 use crate::block::ValueId;
-use girih_ir::layout::{Layout, SharedLayout, SharedUse};
+use girih_ir::layout::{Layout, SharedLayout, SharedUse, wavefronts};
 use girih_ir::simt::{Expr, Place, SharedId, Space, Stmt, VarId};
 use girih_ir::types::{BinaryOp, DType};
 
@@ -19,6 +19,47 @@ pub(crate) struct Lying<'l> {
     pub first: Option<[Expr; 2]>,
 }
 
+/// The rows in which a tile goes through shared memory.
+struct Rows {
+    /// How they are written, and how they are read.
+    flat: [Layout; 2],
+    rows: i64,
+    columns: i64,
+    shared: SharedLayout,
+}
+
+impl Rows {
+    /// Those of the tile; or shorter ones, as long as what a thread has side by side, where these spare wavefronts: padding and swizzles
+    /// are for rows, so a line of one row has none.
+    fn choose(flat: [Layout; 2], width: [i64; 2], bytes: i64) -> Rows {
+        let run = flat[0].run(1).max(flat[1].run(1));
+        let whole = Rows::of(flat, width, bytes);
+        // Elements that are written one by one lie as the tile's own axes say.
+        if width[0] == 1 || run >= whole.columns || whole.columns % run != 0 {
+            return whole;
+        }
+        let cut = [whole.flat[0].cut(run), whole.flat[1].cut(run)];
+        match cut {
+            [Some(from), Some(to)] => {
+                let shorter = Rows::of([from, to], width, bytes);
+                if shorter.wavefronts(width, bytes) < whole.wavefronts(width, bytes) { shorter } else { whole }
+            }
+            _ => whole,
+        }
+    }
+
+    fn of(flat: [Layout; 2], width: [i64; 2], bytes: i64) -> Rows {
+        let shape = flat[0].shape();
+        let uses = |i: usize| SharedUse { layout: &flat[i], width: width[i] };
+        let shared = SharedLayout::choose(shape[0], shape[1], bytes, uses(0), uses(1));
+        Rows { rows: shape[0], columns: shape[1], shared, flat }
+    }
+
+    fn wavefronts(&self, width: [i64; 2], bytes: i64) -> i64 {
+        (0..2).map(|i| wavefronts(&self.shared, SharedUse { layout: &self.flat[i], width: width[i] }, bytes)).sum()
+    }
+}
+
 impl Expander<'_> {
     /// Moves a tile into another layout: every thread writes its elements to shared memory, all meet, every thread reads its new ones.
     pub fn convert(&mut self, value: ValueId, to: &Layout) -> Expanded<()> {
@@ -28,8 +69,6 @@ impl Expander<'_> {
             return self.exchange_lanes(value, &from, to);
         }
         let shape = from.shape();
-        let columns = shape.last().copied().unwrap_or(1);
-        let rows: i64 = shape.iter().product::<i64>() / columns;
         let (flat_from, flat_to) = (flattened(&from), flattened(to));
         let (register, dtype) = (self.register_type(value), self.moved_type(value, &flat_from));
         let bytes = dtype.size() as i64;
@@ -38,13 +77,7 @@ impl Expander<'_> {
             [16, 8, 4, 2].into_iter().map(|w| w / bytes).find(|w| *w > 1 && run % w == 0).unwrap_or(1)
         };
         let (w, r) = (width(&flat_from), width(&flat_to));
-        let shared = SharedLayout::choose(
-            rows,
-            columns,
-            bytes,
-            SharedUse { layout: &flat_from, width: w },
-            SharedUse { layout: &flat_to, width: r },
-        );
+        let Rows { flat: [flat_from, flat_to], rows, columns, shared } = Rows::choose([flat_from, flat_to], [w, r], bytes);
         let name = self.name_of(value, "tile");
         let id = self.new_shared(&format!("{name}_smem"), dtype, shared.len(rows));
         self.comment(describe(&shape, &shared, columns));
