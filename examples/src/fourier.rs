@@ -275,7 +275,7 @@ pub fn rows_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 }
 
 /// y = the rows' transforms, of 2048 points.
-#[kernel(tile(R = 1), threads(N = 128), min_blocks(Q = [4, 8, 6, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
+#[kernel(tile(R = 1), threads(N = 128), min_blocks(Q = [2, 4, 8, 6, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
 pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
     for r in y.axis(0).tiles(R) {
         let line = Line { points: 2048, each: E_OF_2048, j: threads(128), first: full([128], 0) };
@@ -290,7 +290,7 @@ pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 }
 
 /// y = the columns' transforms, of 2048 points.
-#[kernel(tile(C = 4), threads(N = 512), min_blocks(Q = [1, 2]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
+#[kernel(tile(C = 4), threads(N = 512), min_blocks(Q = [2, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
 pub fn columns_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
     for c in y.axis(1).tiles(C) {
         let thread = threads(512);
