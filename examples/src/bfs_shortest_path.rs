@@ -3,7 +3,8 @@
 //! A search's frontier is a set of bits, 32 cells to a word: a step moves it by one cell in four directions and keeps the free cells that
 //! neither search has seen. When a step from one end meets the other's frontier, the steps so far are the shortest way; when a frontier has no
 //! cell left, there is none. Most often one end is walled in, and the searches are over soon.
-//! Up to 512 · 16 words one block keeps everything in registers; between steps its threads tell each other their edges alone. Larger grids
+//! Up to 512 · 16 words one block keeps everything in registers; between steps its threads tell each other their edges alone. Up to 256 blocks
+//! search in one launch, too: they keep their own words, read those beside them in memory, and meet after each step. Larger grids
 //! take a launch a step, and ask after every 32 whether it was the last.
 
 use girih::prelude::*;
@@ -14,6 +15,11 @@ const THREADS: i32 = 512;
 const H: usize = 16;
 /// Steps between two questions.
 const STEPS: i32 = 32;
+/// Rows and words of them that a block has of a search by several.
+const ROWS: i64 = 8;
+const WORDS: i64 = 64;
+/// Blocks that every GPU holds at once.
+const MOST_BLOCKS: i64 = 256;
 
 /// words = 32 cells each, a bit for each that is free.
 #[kernel(tile(R = [8, 4, 16], C = [32, 64, 128]), coarsen(CR of R = [1, 2, 4]))]
@@ -135,6 +141,93 @@ pub fn search_in_block(
     }
 }
 
+/// Where the words of a block of several lie.
+struct Part {
+    tile: (TileIdx, TileIdx),
+    at: (Tile<i64>, Tile<i64>),
+    first_lane: Tile<bool>,
+}
+
+#[device]
+impl Part {
+    /// A search's next frontier, and what is left open. The block has the words `own` of the frontier that all blocks have left in `old`, and `other`
+    /// of the other search's. What the step found goes to a place of `told`: that it met the other search, and that it found cells.
+    fn spread(
+        &self,
+        [own, other, open]: [Tile<u32>; 3],
+        [old, next]: [&mut Tensor<u32, 2>; 2],
+        [met, last]: [&mut Tensor<i32, 1>; 2],
+        [met_at, last_at]: [Scalar<i32>; 2],
+        step: Scalar<i32>,
+    ) -> [Tile<u32>; 2] {
+        let (row, column) = self.at;
+        let near = |down: i64, right: i64| old.gather((row + down, column + right)).or(0);
+        let beside = near(-1, 0) | near(1, 0) | (own << 1) | (own >> 1) | (near(0, -1) >> 31) | (near(0, 1) << 31);
+        let found = beside & open;
+        next.store(self.tile, found);
+        // One lane of each warp that has something to say; the others name no place.
+        let step = open.like(0).cast::<i32>() + step;
+        if ((beside & other) != 0).warp_any() {
+            met.atomic_min(select(self.first_lane, met_at, -1), step);
+        }
+        if (found != 0).warp_any() {
+            last.atomic_max(select(self.first_lane, last_at, -1), step);
+        }
+        grid_barrier();
+        [found, open & !beside]
+    }
+}
+
+/// result = the fewest moves, or -1, by all blocks in one launch. A search's frontiers take turns as `even` and `odd`. What the steps of a round
+/// have found is in one half of `met` (the largest number before the launch) and `last` (0), and in the other of the next round: when a block
+/// goes on, others may still be reading.
+#[kernel(tile(R = 8, C = 64), coarsen(CR of R = [4, 2, 8]))]
+pub fn search_in_grid(
+    words: &Tensor<u32, 2>,
+    from_even: &mut Tensor<u32, 2>,
+    from_odd: &mut Tensor<u32, 2>,
+    to_even: &mut Tensor<u32, 2>,
+    to_odd: &mut Tensor<u32, 2>,
+    met: &mut Tensor<i32, 1>,
+    last: &mut Tensor<i32, 1>,
+    result: &mut Tensor<i32, 1>,
+    start_row: Scalar<i32>,
+    start_column: Scalar<i32>,
+    end_row: Scalar<i32>,
+    end_column: Scalar<i32>,
+) {
+    for (r, c) in words.tiles([R, C]) {
+        let at = (r.coords().expand(1, C), c.coords().expand(0, R));
+        let bit = |row: Scalar<i32>, column: Scalar<i32>| {
+            let own = at.0 == row.cast::<i64>() && at.1 == (column >> 5).cast::<i64>();
+            select(own, scalar(1u32) << (column & 31).cast::<u32>(), 0)
+        };
+        let free = words.load((r, c));
+        let (from, to) = (bit(start_row, start_column), bit(end_row, end_column) & free);
+        from_even.store((r, c), from);
+        to_even.store((r, c), to);
+        let part = Part { tile: (r, c), at, first_lane: lanes(C).expand(0, R) == 0 };
+        let (mut from, mut to, mut open) = (from, to, free & !(from | to));
+        grid_barrier();
+        let (mut step, mut round, mut fewest) = (scalar(0i32), scalar(0i32), scalar(i32::MAX));
+        let mut goes_on = scalar(true);
+        while goes_on {
+            let (first, second) = ([round, round * 2], [round, round * 2 + 1]);
+            [from, open] = part.spread([from, to, open], [from_even, from_odd], [met, last], first, step + 1);
+            [to, open] = part.spread([to, from, open], [to_even, to_odd], [met, last], second, step + 2);
+            [from, open] = part.spread([from, to, open], [from_odd, from_even], [met, last], first, step + 3);
+            [to, open] = part.spread([to, from, open], [to_odd, to_even], [met, last], second, step + 4);
+            step += 4;
+            fewest = met.fetch_at(round);
+            goes_on = fewest == i32::MAX && last.fetch_at(round * 2) == step - 1 && last.fetch_at(round * 2 + 1) == step;
+            round = 1 - round;
+        }
+        if r.number() == 0 && c.number() == 0 {
+            result.scatter(0, select(fewest == i32::MAX, -1, fewest));
+        }
+    }
+}
+
 /// frontier = the cell's bit, if the cell is free or need not be.
 #[kernel(tile(R = [8, 4, 16], C = [32, 64, 128]))]
 pub fn begin_at(
@@ -213,6 +306,24 @@ pub fn solve(
         pack_free(grid, &mut words);
         if (rows + (H as i64 - 1)) / H as i64 * width <= THREADS as i64 {
             search_in_block(&words, result, start_row, start_col, end_row, end_col);
+        } else if (rows + (ROWS - 1)) / ROWS * ((width + (WORDS - 1)) / WORDS) <= MOST_BLOCKS && variant("in one launch") {
+            let (mut from_even, mut from_odd) = (temp([rows, width]), temp([rows, width]));
+            let (mut to_even, mut to_odd) = (temp([rows, width]), temp([rows, width]));
+            let (mut met, mut last) = (temp_filled([2], i32::MAX), temp_filled([4], 0i32));
+            search_in_grid(
+                &words,
+                &mut from_even,
+                &mut from_odd,
+                &mut to_even,
+                &mut to_odd,
+                &mut met,
+                &mut last,
+                result,
+                start_row,
+                start_col,
+                end_row,
+                end_col,
+            );
         } else {
             let (mut from, mut to) = (temp([rows, width]), temp([rows, width]));
             let (mut next_from, mut next_to) = (temp([rows, width]), temp([rows, width]));
@@ -295,6 +406,7 @@ girih::challenge! {
         "rows=500 cols=500 start_row=0 start_col=0 end_row=499 end_col=499",
         "rows=9 cols=16_401 start_row=0 start_col=16_380 end_row=2 end_col=16_385",
         "rows=7 cols=40_000 start_row=0 start_col=0 end_row=6 end_col=4",
+        "rows=8 cols=540_000 start_row=7 start_col=539_980 end_row=0 end_col=539_985",
     ])
     .perf_at("rows=500, cols=500, start_row=0, start_col=0, end_row=499, end_col=499")
 }
