@@ -1,7 +1,8 @@
-//! Mutants of SIMT IR: a kernel with one barrier, wait, word between blocks or predicate taken out.
+//! Mutants of SIMT IR: a kernel with one barrier, wait, fence, flag, order or predicate taken out.
 
 use girih_core::simt::print;
 use girih_core::simt::{CacheHint, Expr, Kernel, Place, Stmt};
+use girih_core::types::MemoryOrder;
 
 /// What can be taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -14,6 +15,10 @@ pub enum Removed {
     Word,
     /// A fence.
     Fence,
+    /// An atomic whose old value nobody takes: a part of a sum, a word that is published, a counter that is made ready for the next launch.
+    Update,
+    /// What an atomic orders beside its own element.
+    Order,
     /// The predicate of a load.
     LoadPredicate,
     /// The predicate of a store.
@@ -89,6 +94,7 @@ impl Mutator<'_> {
                 Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } | Stmt::WgmmaWait { .. } => Some(Removed::Wait),
                 Stmt::Fence { .. } | Stmt::WgmmaFence | Stmt::ProxyFence => Some(Removed::Fence),
                 Stmt::StoreRelaxed { .. } => Some(Removed::Word),
+                Stmt::Atomic { result: None, .. } => Some(Removed::Update),
                 _ => None,
             };
             match whole {
@@ -96,7 +102,7 @@ impl Mutator<'_> {
                     block.remove(i);
                     return;
                 }
-                Some(Removed::Word) | None => {
+                Some(Removed::Word | Removed::Update) | None => {
                     if let Stmt::If { then, .. } = &mut block[i]
                         && self.hit(Removed::Condition, &text)
                     {
@@ -138,7 +144,11 @@ impl Mutator<'_> {
                 self.place(place, text);
                 self.expr(value, text);
             }
-            Stmt::Atomic { place, value, expected, predicate, .. } => {
+            Stmt::Atomic { place, value, expected, predicate, order, .. } => {
+                if *order != MemoryOrder::Relaxed && self.hit(Removed::Order, text) {
+                    *order = MemoryOrder::Relaxed;
+                    return;
+                }
                 self.predicate(predicate, Removed::AtomicPredicate, text);
                 self.place(place, text);
                 self.expr(value, text);

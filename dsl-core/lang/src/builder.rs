@@ -24,6 +24,8 @@ pub(crate) struct KernelBuilder {
     pub(crate) sizes: Vec<Size>,
     /// The kernel has its grid loop.
     pub(crate) has_grid: bool,
+    /// The grid's loop has begun, and takes tiles in order.
+    pub(crate) takes_in_order: bool,
     /// Number of `split_at` so far.
     pub(crate) splits: u32,
     /// The length that the loop of each tile index walks.
@@ -56,6 +58,7 @@ impl KernelBuilder {
             diagnostics: Vec::new(),
             sizes: Vec::new(),
             has_grid: false,
+            takes_in_order: false,
             splits: 0,
             walked: HashMap::new(),
             param_views: Vec::new(),

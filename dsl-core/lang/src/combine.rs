@@ -51,7 +51,16 @@ fn common_shape(k: &mut KernelBuilder, inputs: &[ValueId], what: &str, loc: Sour
 fn check(k: &mut KernelBuilder, form: &Form, inputs: &[ValueId], shape: Vec<Size>, what: &str, loc: SourceLoc) -> Option<Vec<Size>> {
     let axes = match form {
         Form::Reduce { axes } => axes.clone(),
-        Form::Scan { axis, .. } => vec![*axis],
+        Form::Scan { axis, reversed, over_grid, .. } => {
+            if *over_grid {
+                check_scan_over_grid(k, &shape, (*axis, *reversed), what, loc)?;
+            }
+            vec![*axis]
+        }
+        Form::Before => {
+            check_in_order(k, what, loc)?;
+            return Some(shape);
+        }
         Form::Grid => {
             check_grid(k, inputs, what, loc)?;
             return Some(shape);
@@ -64,8 +73,38 @@ fn check(k: &mut KernelBuilder, form: &Form, inputs: &[ValueId], shape: Vec<Size
     }
     Some(match form {
         Form::Reduce { .. } => shape.into_iter().enumerate().filter(|(i, _)| !axes.contains(i)).map(|(_, s)| s).collect(),
-        Form::Scan { .. } | Form::Grid => shape,
+        Form::Scan { .. } | Form::Before | Form::Grid => shape,
     })
+}
+
+/// A tile that looks back at those before it is a row along the last axis of a grid loop that takes tiles in order.
+fn check_scan_over_grid(k: &mut KernelBuilder, shape: &[Size], (axis, reversed): (usize, bool), what: &str, loc: SourceLoc) -> Option<()> {
+    let row = shape.iter().rev().skip(1).all(|size| *size == Size::constant(1));
+    let mistake = if reversed {
+        Some((format!("{what} over the grid from the last element on"), "scan a reversed view, and store to one: `x.reversed(0)`"))
+    } else if axis < shape.len() && !(row && axis + 1 == shape.len()) {
+        let found = k.shape_text(shape);
+        Some((format!("{what} over the grid along axis {axis} of {found}"), "a tile has one element along each axis but the last one, which is scanned"))
+    } else {
+        None
+    };
+    if let Some((message, help)) = mistake {
+        k.error(Diagnostic::new(loc, message).help(help));
+        return None;
+    }
+    check_in_order(k, what, loc)
+}
+
+/// What tiles come to is passed on at the top level of the body of a grid loop that takes them in order.
+fn check_in_order(k: &mut KernelBuilder, what: &str, loc: SourceLoc) -> Option<()> {
+    let help = match (k.takes_in_order, k.depth()) {
+        (true, 1) => return Some(()),
+        (true, _) => "compute it in the body of the grid's loop, in no loop or branch inside of it: all tiles pass on what they come to",
+        (false, _) => "say `.in_order()` of the grid's loop: `for t in y.tiles([T]).in_order() { .. }`",
+    };
+    let message = format!("{what} over the grid, where tiles cannot look back at those before them");
+    k.error(Diagnostic::new(loc, message).help(help));
+    None
 }
 
 /// What all blocks have is combined at the top level, after a strided grid loop, before anything is stored there; and once: a block can't

@@ -8,6 +8,7 @@ pub use by_element::LoopCondition;
 
 use super::carry::{Carrier, Carry, Kept};
 use super::elem::Int;
+use super::index::Part;
 use super::loops::{self, Slots, close_region, open_region, push_stmt};
 use super::operand::{Operand, ScalarRhs};
 use super::ops;
@@ -31,12 +32,14 @@ pub struct Tiles<A> {
     in_order: bool,
     /// Only the tiles that hold positions in all of these.
     pub(super) spans: Vec<Ends>,
+    /// The number of the only tile.
+    pub(super) drawn: Option<Part>,
     vars: PhantomData<fn() -> A>,
 }
 
 impl<A> Tiles<A> {
     pub(crate) fn new(tensor: Handle, axes: Vec<usize>, sizes: Vec<Size>) -> Tiles<A> {
-        Tiles { tensor, axes, sizes, strided: false, in_order: false, spans: Vec::new(), vars: PhantomData }
+        Tiles { tensor, axes, sizes, strided: false, in_order: false, spans: Vec::new(), drawn: None, vars: PhantomData }
     }
     /// Turns are dealt to blocks as the schedule likes, and each block may carry values from one of its turns to the next.
     pub fn strided(mut self) -> Tiles<A> {

@@ -116,7 +116,7 @@ impl Ends<'_> {
             let meet = match &c.form {
                 Form::Reduce { axes } => axes.contains(&axis),
                 Form::Scan { axis: along, .. } => *along == axis,
-                Form::Grid => false,
+                Form::Before | Form::Grid => false,
             };
             *end = end.filter(|_| meet);
         }

@@ -8,7 +8,7 @@ pub use super::demand::require;
 pub use super::dot::dot;
 pub use super::elem::{Bits, Elem, Float, Int, Num};
 pub use super::elementwise::Elementwise;
-pub use super::grid::ReduceGrid;
+pub use super::grid::{PrefixGrid, ReduceGrid};
 pub use super::operand::{Operand, ScalarOperand};
 pub use super::plan::{Plan, temp, temp_filled, variant};
 pub use super::reduce::Reduce;

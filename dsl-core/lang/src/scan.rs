@@ -19,11 +19,12 @@ pub struct Along {
     axis: usize,
     exclusive: bool,
     reversed: bool,
+    over_grid: bool,
 }
 
-/// The axis of a scan: `along(0).exclusive()`, `along(1).reversed()`.
+/// The axis of a scan: `along(0).exclusive()`, `along(1).reversed()`, `along(0).over_grid()`.
 pub fn along(axis: usize) -> Along {
-    Along { axis, exclusive: false, reversed: false }
+    Along { axis, exclusive: false, reversed: false, over_grid: false }
 }
 
 impl Along {
@@ -35,8 +36,26 @@ impl Along {
     pub fn reversed(self) -> Along {
         Along { reversed: true, ..self }
     }
+    /// On top of all tiles before: one scan of what the grid's loop walks, in one pass over memory. Stands in the body of a grid loop that is
+    /// `.in_order()`, and not in a loop or branch inside of it. The tile has one axis, or one element along all axes but the last one; then a
+    /// new scan begins with each row of tiles. Its `.total()` is what all elements up to the tile's last one come to.
+    ///
+    /// ```no_run
+    /// use girih::prelude::*;
+    ///
+    /// #[kernel(tile(T = [4096, 8192]), coarsen(C of T = [8, 16]), vector(V = [4, 1]))]
+    /// fn sums(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
+    ///     for t in y.tiles([T]).in_order() {
+    ///         y.store(t, x.load(t).scan_sum(along(0).over_grid()));
+    ///     }
+    /// }
+    /// # fn main() {}
+    /// ```
+    pub fn over_grid(self) -> Along {
+        Along { over_grid: true, ..self }
+    }
     fn form(self) -> Form {
-        Form::Scan { axis: self.axis, exclusive: self.exclusive, reversed: self.reversed }
+        Form::Scan { axis: self.axis, exclusive: self.exclusive, reversed: self.reversed, over_grid: self.over_grid }
     }
 }
 

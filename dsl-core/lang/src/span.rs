@@ -9,7 +9,8 @@ use super::session;
 use super::tensor::{Axes, Tensor};
 use girih_ir::error::Diagnostic;
 use girih_ir::loc::SourceLoc;
-use girih_ir::tile::{RequirementKind, Span, ValueId, ViewId};
+use girih_ir::schedule::Choice;
+use girih_ir::tile::{RequirementKind, Size, Span, ValueId, ViewId};
 use girih_ir::types::BinaryOp;
 use std::ops::{Range, RangeFrom, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -90,6 +91,35 @@ impl<A> Tiles<A> {
         self.spans.push(positions.ends());
         self
     }
+
+    /// The tile of this number alone, from 0 on; none where there is no such tile. For loops inside of the grid's, whose blocks draw what they
+    /// work on: a store at its tile index needs none of the grid's. Your word that no two blocks store to one tile, unless all meet in between;
+    /// the simulator looks. The tile's size is a constant or a knob with one choice.
+    ///
+    /// ```no_run
+    /// use girih::prelude::*;
+    ///
+    /// #[kernel(tile(B = 1, T = 1024), coarsen(C of T = [4, 8]), vector(V = [4, 1]))]
+    /// fn squares(x: &Tensor<f32, 1>, workers: &Tensor<i32, 1>, drawn: &mut Tensor<u32, 1>, y: &mut Tensor<f32, 1>) {
+    ///     for _w in workers.tiles([B]) {
+    ///         let mut n = drawn.fetch_add_at(0, 1).cast::<i64>();
+    ///         while n * 1024 < x.len(0) {
+    ///             for t in y.axis(0).tiles(T).only(n) {
+    ///                 y.store(t, x.load(t) * x.load(t));
+    ///             }
+    ///             n = drawn.fetch_add_at(0, 1).cast::<i64>();
+    ///         }
+    ///     }
+    /// }
+    /// # fn main() {}
+    /// ```
+    pub fn only(mut self, number: impl Coordinate) -> Tiles<A>
+    where
+        A: OneAxis,
+    {
+        self.drawn = Some(number.part());
+        self
+    }
 }
 
 impl<T: Int, const N: usize> Tensor<T, N> {
@@ -125,20 +155,48 @@ impl<T: Int, const N: usize> Tensor<T, N> {
     }
 }
 
-/// The positions that lie in all of these ranges; `None` after a mistake.
-pub(crate) fn common(k: &mut KernelBuilder, ranges: &[Ends], view: ViewId, axis: usize, loc: SourceLoc) -> Option<Span> {
+/// The positions that lie in all of these ranges, and in the tile of this size that is drawn, if one is; `None` after a mistake.
+pub(crate) fn common(
+    k: &mut KernelBuilder,
+    ranges: &[Ends],
+    (drawn, size): (Option<Part>, &Size),
+    (view, axis): (ViewId, usize),
+    loc: SourceLoc,
+) -> Option<Span> {
     let mut common: Option<Span> = None;
+    let mut all = Vec::new();
+    if let Some(number) = drawn {
+        all.push(drawn_tile(k, number, size, loc)?);
+    }
     for ends in ranges {
-        let span = recorded(k, ends, view, axis, loc)?;
+        all.push(recorded(k, ends, view, axis, loc)?);
+    }
+    for span in all {
         common = Some(match common {
             None => span,
             Some(other) => Span {
+                drawn: other.drawn || span.drawn,
                 first: k.index_op(BinaryOp::Max, other.first, span.first, loc),
                 end: k.index_op(BinaryOp::Min, other.end, span.end, loc),
             },
         });
     }
     common
+}
+
+/// The positions of the tile of a number.
+fn drawn_tile(k: &mut KernelBuilder, number: Part, size: &Size, loc: SourceLoc) -> Option<Span> {
+    if !size.is_pinned(&k.kernel.knobs) {
+        let message = format!("which elements the tile of a number has depends on the schedule: it has {}", size.display(&k.kernel.knobs));
+        k.error(Diagnostic::new(loc, message).help("give the knob one choice, `tile(T = 1024)`"));
+        return None;
+    }
+    let number = position(k, number, "a tile's number", loc)?;
+    let elements = size.value(|knob| if let Choice::Int(n) = k.kernel.knob(knob).choices[0] { n } else { 0 });
+    let (elements, one) = (k.index(elements, loc), k.index(1, loc));
+    let next = k.index_op(BinaryOp::Add, number, one, loc);
+    let [first, end] = [number, next].map(|n| k.index_op(BinaryOp::Mul, n, elements, loc));
+    Some(Span { first, end, drawn: true })
 }
 
 fn recorded(k: &mut KernelBuilder, ends: &Ends, view: ViewId, axis: usize, loc: SourceLoc) -> Option<Span> {
@@ -154,7 +212,7 @@ fn recorded(k: &mut KernelBuilder, ends: &Ends, view: ViewId, axis: usize, loc: 
         let one = k.index(1, loc);
         end = k.index_op(BinaryOp::Add, end, one, loc);
     }
-    Some(Span { first, end })
+    Some(Span { first, end, drawn: false })
 }
 
 fn position(k: &mut KernelBuilder, part: Part, what: &str, loc: SourceLoc) -> Option<ValueId> {

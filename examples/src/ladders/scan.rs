@@ -77,6 +77,6 @@ girih::ladder! {
         .found("A block that waits for the one before it waits for all of them: 122 blocks make a chain of 0.7 us each, and the model knows no chains.")
         .rung(
             "A warp looks at 32 blocks at once, and adds up what they have of their own (decoupled look-back)",
-            "two launches=no; scan_in_order: T=4096,C=16,V=4,Q=1",
+            "two launches=no; scan_in_order: T=4096,C=32,V=4,Q=2",
         )
 }

@@ -1,5 +1,6 @@
 //! Elements that are kept, side by side and in their order, in one pass.
 
+use super::LONGEST;
 use super::look_back::look_back;
 use crate::prelude::*;
 
@@ -153,6 +154,7 @@ pub fn keep_flagged_in_order<E: Elem>(
 /// ```
 #[program]
 pub fn keep_if<E: Elem, P: Keep<E>>(x: &Tensor<E, 1>, kept: &mut Tensor<E, 1>, count: &mut Tensor<i32, 1>) {
+    require(x.len(0) < LONGEST);
     if x.len(0) > 0 {
         let mut states = temp_filled([(x.len(0) + 4095) / 4096], 0u64);
         keep_in_order::<E, P>(x, kept, &mut states, count);
@@ -164,6 +166,7 @@ pub fn keep_if<E: Elem, P: Keep<E>>(x: &Tensor<E, 1>, kept: &mut Tensor<E, 1>, c
 /// The same of elements whose flag is set; there are as many flags as elements.
 #[program]
 pub fn keep_flagged<E: Elem>(x: &Tensor<E, 1>, flags: &Tensor<bool, 1>, kept: &mut Tensor<E, 1>, count: &mut Tensor<i32, 1>) {
+    require(x.len(0) < LONGEST);
     if x.len(0) > 0 {
         let mut states = temp_filled([(x.len(0) + 4095) / 4096], 0u64);
         keep_flagged_in_order(x, flags, kept, &mut states, count);

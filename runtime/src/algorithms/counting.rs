@@ -4,6 +4,7 @@
 //! per bin and block. Beyond, blocks count in global memory. With few bins, copies of the array keep lanes that meet in one bin apart,
 //! so an input of equal values is no slower than a random one.
 
+use super::LONGEST;
 use crate::prelude::*;
 
 /// Says which bin an element falls into.
@@ -98,6 +99,7 @@ pub fn histogram_global<E: Elem, B: Binning<E>>(x: &Tensor<E, 1>, bins: &mut Ten
 /// ```
 #[program]
 pub fn histogram<E: Elem, B: Binning<E>>(x: &Tensor<E, 1>, bins: &mut Tensor<i32, 1>) {
+    require(x.len(0) < LONGEST);
     bins.fill(0);
     let n = bins.len(0);
     if n <= 256 {

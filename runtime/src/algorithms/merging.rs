@@ -4,6 +4,8 @@
 //! (Green, McColl and Bader, GPU Merge Path, 2012.) A first launch finds where the tiles of the result begin; in the second one a block
 //! brings its parts to shared memory, each thread finds its own beginning there and merges a few elements.
 
+use super::LONGEST;
+use super::steps::merge_path;
 use crate::prelude::*;
 
 /// Threads of a block.
@@ -83,14 +85,7 @@ pub fn merge_tiles<K: Num>(a: &Tensor<K, 1>, b: &Tensor<K, 1>, firsts: &Tensor<i
 
         // Where this thread's part of the path begins.
         let d = (thread * E as i32).min(total);
-        let mut low = (d - of_b).max(0);
-        let mut high = d.min(of_a);
-        while low < high {
-            let mid = (low + high) >> 1;
-            let takes = own.gather_in_bounds(mid) <= own.gather_in_bounds(of_a + BEHIND + d - 1 - mid);
-            low = select(takes, mid + 1, low);
-            high = select(takes, high, mid);
-        }
+        let low = merge_path(&own, of_a, [of_a + BEHIND, of_b], d);
 
         let mut at_a = low;
         let mut at_b = of_a + BEHIND + d - low;
@@ -123,6 +118,7 @@ pub fn merge_tiles<K: Num>(a: &Tensor<K, 1>, b: &Tensor<K, 1>, firsts: &Tensor<i
 /// c is as long as both together, below 2³¹. No element is NaN.
 #[program]
 pub fn merge<K: Num>(a: &Tensor<K, 1>, b: &Tensor<K, 1>, c: &mut Tensor<K, 1>) {
+    require(c.len(0) < LONGEST);
     let mut firsts = temp([(c.len(0) + TILE as i64 - 1) / TILE as i64 + 1]);
     merge_paths(a, b, &mut firsts);
     merge_tiles(a, b, &firsts, c);

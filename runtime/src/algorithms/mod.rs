@@ -9,6 +9,7 @@ mod radix;
 mod scanning;
 mod selecting;
 mod sorting;
+mod steps;
 
 pub use compacting::{Keep, Positive, keep_flagged, keep_if, keep_tile};
 pub use counting::{Binning, Value, histogram, histogram_256, histogram_8192, histogram_global};
@@ -18,3 +19,7 @@ pub use merging::merge;
 pub use scanning::{Ends, Exclusive, Greatest, Inclusive, Least, Operator, Product, Sum, reduce_by_key, scan};
 pub use selecting::top_k;
 pub use sorting::{sort, sort_in_place, sort_pairs, sort_segments};
+pub use steps::{bitonic_sort, bitonic_stage, merge_path};
+
+/// Elements of the longest vectors whose positions and numbers are of 32 bits, and one more.
+const LONGEST: i64 = 1 << 31;

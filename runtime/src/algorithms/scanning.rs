@@ -1,7 +1,6 @@
-//! Scans and sums of runs over whole vectors, in one pass: blocks look back at what the tiles before theirs have left.
+//! Scans and sums of runs over whole vectors, in one pass.
 
-use super::keys::Word;
-use super::look_back::{look_back, look_back_to};
+use super::LONGEST;
 use crate::prelude::*;
 
 /// An associative operator on elements.
@@ -38,19 +37,24 @@ operators! {
     Sum, f32, 0.0, |a, b| a + b;
     Sum, i32, 0, |a, b| a + b;
     Sum, u32, 0, |a, b| a + b;
+    Sum, i64, 0, |a, b| a + b;
+    Sum, u64, 0, |a, b| a + b;
     Product, f32, 1.0, |a, b| a * b;
     Product, i32, 1, |a, b| a * b;
     Product, u32, 1, |a, b| a * b;
+    Product, i64, 1, |a, b| a * b;
+    Product, u64, 1, |a, b| a * b;
     Least, f32, f32::INFINITY, |a, b| a.min(b);
     Least, i32, i32::MAX, |a, b| a.min(b);
     Least, u32, u32::MAX, |a, b| a.min(b);
+    Least, i64, i64::MAX, |a, b| a.min(b);
+    Least, u64, u64::MAX, |a, b| a.min(b);
     Greatest, f32, f32::NEG_INFINITY, |a, b| a.max(b);
     Greatest, i32, i32::MIN, |a, b| a.max(b);
     Greatest, u32, 0, |a, b| a.max(b);
+    Greatest, i64, i64::MIN, |a, b| a.max(b);
+    Greatest, u64, 0, |a, b| a.max(b);
 }
-
-/// Elements whose tiles are short, so that all multiprocessors have some.
-const SHORT: i64 = 1 << 21;
 
 /// Whether the element itself belongs to what is joined up to it: [`Inclusive`] or [`Exclusive`].
 pub trait Ends: 'static {
@@ -70,83 +74,44 @@ impl Ends for Exclusive {
     const EXCLUSIVE: bool = true;
 }
 
-/// A tile's part of what [`scan`] gives; what lies in front of it is looked back for.
-#[device]
-fn scan_tile<E, O, B>(v: Tile<E>, states: &mut Tensor<u64, 1>, tile: Scalar<i64>, size: Size) -> Tile<E>
-where
-    E: Word<Bits = u32> + ScalarOperand<E>,
-    O: Operator<E>,
-    B: Ends,
-{
-    let axis = if B::EXCLUSIVE { along(0).exclusive() } else { along(0) };
-    let joined = v.scan(axis, O::identity(), O::join);
-    let before = look_back(states, tile, joined.total(), O::identity(), O::join);
-    before.splat([size]).zip(joined, O::join)
-}
-
-/// y = what the elements of x up to each come to, by short tiles.
+/// y = what the elements of x up to each come to. In the time that a tile's word takes to be seen by others, some 0.3 us, as many tiles are done as
+/// a warp looks back at, 32: of what is long, short tiles would wait for each other, and not for the memory.
 #[kernel(
-    tile(T = 4096),
-    coarsen(C of T = [16, 8, 4]),
-    vector(V = [4, 2, 1]),
-    min_blocks(Q = [1, 2, 4]),
-    cache(H = [Default, Stores, Streaming, Loads]),
-    types(E = [f32, i32], O = [Sum], B = [Inclusive])
-)]
-pub fn scan_in_order<E, O, B>(x: &Tensor<E, 1>, y: &mut Tensor<E, 1>, states: &mut Tensor<u64, 1>)
-where
-    E: Word<Bits = u32> + ScalarOperand<E>,
-    O: Operator<E>,
-    B: Ends,
-{
-    for t in y.tiles([T]).in_order() {
-        y.store(t, scan_tile::<E, O, B>(x.load(t), states, t.number(), T));
-    }
-}
-
-/// The same by tiles that are twice as long. In the time that a tile's word takes to be seen by others, some 0.3 us, as many tiles are done as a
-/// warp looks back at, 32: shorter ones than these would wait for each other, and not for the memory.
-#[kernel(
-    tile(T = 8192),
-    coarsen(C of T = [32, 16, 8]),
+    tile(T = [4096, 8192, 2048]),
+    coarsen(C of T = [32, 16, 8, 4]),
     vector(V = [4, 2, 1]),
     min_blocks(Q = [2, 1, 3, 4]),
     cache(H = [Default, Stores, Streaming, Loads, Once]),
     types(E = [f32, i32], O = [Sum], B = [Inclusive])
 )]
-pub fn scan_long_in_order<E, O, B>(x: &Tensor<E, 1>, y: &mut Tensor<E, 1>, states: &mut Tensor<u64, 1>)
+pub fn scan_in_order<E, O, B>(x: &Tensor<E, 1>, y: &mut Tensor<E, 1>)
 where
-    E: Word<Bits = u32> + ScalarOperand<E>,
+    E: Elem,
     O: Operator<E>,
     B: Ends,
 {
+    let axis = if B::EXCLUSIVE { along(0).exclusive() } else { along(0) };
     for t in y.tiles([T]).in_order() {
-        y.store(t, scan_tile::<E, O, B>(x.load(t), states, t.number(), T));
+        y.store(t, x.load(t).scan(axis.over_grid(), O::identity(), O::join));
     }
 }
 
-/// y = what the elements of x up to each come to, by an operator of elements of 32 bits: `scan::<f32, Sum, Inclusive>(x, y)`. x and y have the same length.
+/// y = what the elements of x up to each come to: `scan::<f32, Sum, Inclusive>(x, y)`. x and y have the same length.
 ///
 /// Everything is read once and written once.
 #[program]
 pub fn scan<E, O, B>(x: &Tensor<E, 1>, y: &mut Tensor<E, 1>)
 where
-    E: Word<Bits = u32> + ScalarOperand<E>,
+    E: Elem,
     O: Operator<E>,
     B: Ends,
 {
-    if x.len(0) > SHORT {
-        let mut states = temp_filled([(x.len(0) + 8191) / 8192], 0u64);
-        scan_long_in_order::<E, O, B>(x, y, &mut states);
-    } else if x.len(0) > 0 {
-        let mut states = temp_filled([(x.len(0) + 4095) / 4096], 0u64);
-        scan_in_order::<E, O, B>(x, y, &mut states);
-    }
+    scan_in_order::<E, O, B>(x, y);
 }
 
 /// Keys of runs of equal neighbours, what the values of each run come to, and how many runs there are.
 #[kernel(
-    tile(T = 4096),
+    tile(T = [4096, 2048]),
     coarsen(C of T = [16, 8, 4]),
     vector(V = [4, 2, 1]),
     min_blocks(Q = [1, 2, 4]),
@@ -158,12 +123,10 @@ pub fn reduce_runs<K, E, O>(
     values: &Tensor<E, 1>,
     run_keys: &mut Tensor<K, 1>,
     run_values: &mut Tensor<E, 1>,
-    counts: &mut Tensor<u64, 1>,
-    states: &mut Tensor<u64, 1>,
     count: &mut Tensor<i32, 1>,
 ) where
     K: Num,
-    E: Word<Bits = u32> + ScalarOperand<E>,
+    E: Elem + ScalarOperand<E>,
     O: Operator<E>,
 {
     let values = values.slice(0, 0, keys.len(0));
@@ -175,16 +138,13 @@ pub fn reduce_runs<K, E, O>(
         let ends = at == last || key != near.at(1);
         // Where a run begins, what lies in front is forgotten.
         let since = |a: (Scalar<i32>, Scalar<E>), b: (Scalar<i32>, Scalar<E>)| (a.0 + b.0, select(b.0 != 0, b.1, O::join(a.1, b.1)));
-        let (run, value) = (begins.cast::<i32>(), values.load(t)).scan(0, (0, O::identity()), since);
-        let runs = look_back(counts, t.number(), run.total(), 0, |a, b| a + b);
-        let before = look_back_to(states, t.number(), (value.total(), run.total() != 0), O::identity(), O::join);
-        let whole = select(run == 0, before.splat([T]).zip(value, O::join), value);
+        let (run, value) = (begins.cast::<i32>(), values.load(t)).scan(along(0).over_grid(), (0, O::identity()), since);
         if ends {
-            run_keys.scatter(run + (runs - 1), key);
-            run_values.scatter(run + (runs - 1), whole);
+            run_keys.scatter(run - 1, key);
+            run_values.scatter(run - 1, value);
         }
         if t.end() >= keys.len(0) {
-            count.scatter(0, runs + run.total());
+            count.scatter(0, run.total());
         }
     }
 }
@@ -203,13 +163,12 @@ pub fn reduce_by_key<K, E, O>(
     count: &mut Tensor<i32, 1>,
 ) where
     K: Num,
-    E: Word<Bits = u32> + ScalarOperand<E>,
+    E: Elem + ScalarOperand<E>,
     O: Operator<E>,
 {
+    require(keys.len(0) < LONGEST);
     if keys.len(0) > 0 {
-        let tiles = (keys.len(0) + 4095) / 4096;
-        let (mut counts, mut states) = (temp_filled([tiles], 0u64), temp_filled([tiles], 0u64));
-        reduce_runs::<K, E, O>(keys, values, run_keys, run_values, &mut counts, &mut states, count);
+        reduce_runs::<K, E, O>(keys, values, run_keys, run_values, count);
     } else {
         count.fill(0);
     }

@@ -5,8 +5,10 @@
 //! than k are above it, the rest are equal to it. For larger k the k-th largest element is found by histograms of the whole vector's digits, and
 //! what is not less is sorted. Keys are compared as unsigned numbers of the same order.
 
+use super::LONGEST;
 use super::keys::{Descending, Order, SortKey, flips};
 use super::radix::{sort_numbers, to_keys, to_numbers};
+use super::steps::bitonic_stage;
 use crate::prelude::*;
 
 /// The most that one block sorts.
@@ -164,24 +166,12 @@ pub fn sort_largest<E: SortKey<Number = u32>>(
                 top.scatter(slots.fetch_add(key.like(0).cast::<i32>(), 1), key);
             }
         }
-        // A bitonic sort; neighbours of a warp exchange by shuffles.
         let i = threads(MOST);
         let mut v = top.gather(i);
         for log in 1..=10i32 {
-            let size = 1i32 << log;
             // The first elements are sorted by now if there are no more.
-            if many > size / 2 {
-                for step in (0..log).rev() {
-                    let distance = 1i32 << step;
-                    let other = match distance < 32 {
-                        true => v.shuffle_xor(distance),
-                        false => {
-                            top.scatter(i, v);
-                            top.gather(i ^ distance)
-                        }
-                    };
-                    v = select(((i & distance) == 0) == ((i & size) == 0), v.max(other), v.min(other));
-                }
+            if many > (1i32 << log) / 2 {
+                v = bitonic_stage(v, i, &mut top, log);
             }
         }
         out.scatter(i, Order::of::<E>().elements(v));
@@ -243,6 +233,7 @@ pub fn fill_rest<E: SortKey<Number = u32>>(found: &Tensor<i32, 1>, bound: &Tenso
 /// For up to 1024 of them everything is read once. Keys have at most 32 bits: others are sorted ([`sort`](super::sort())), and cut.
 #[program]
 pub fn top_k<E: SortKey<Number = u32>>(keys: &Tensor<E, 1>, largest: &mut Tensor<E, 1>) {
+    require(keys.len(0) < LONGEST);
     if keys.len(0) > 0 && largest.len(0) > 0 {
         if E::AS_IT_LIES {
             largest_numbers::<E>(&keys.reinterpret(), &mut largest.reinterpret());

@@ -1,5 +1,6 @@
 //! Stable sorts of whole vectors, of every type of keys, in either direction: programs that other programs call, or a stream runs.
 
+use super::LONGEST;
 use super::keys::{Ascending, Direction, SortKey, Word, flips};
 use super::radix::{sort_numbers, sort_numbers_and_values, to_keys, to_numbers};
 use crate::prelude::*;
@@ -22,6 +23,7 @@ use crate::prelude::*;
 #[program]
 pub fn sort<K: SortKey, D: Direction>(keys: &Tensor<K, 1>, sorted: &mut Tensor<K, 1>) {
     let n = keys.len(0);
+    require(n < LONGEST);
     let (sign, flip) = (scalar::<K::Number>(K::SIGN), scalar::<K::Number>(flips::<K, D>()));
     if n > 0 {
         if K::AS_IT_LIES {
@@ -53,6 +55,7 @@ pub fn sort_pairs<K: SortKey, V: Word, D: Direction>(
     sorted_values: &mut Tensor<V, 1>,
 ) {
     let n = keys.len(0);
+    require(n < LONGEST);
     let (sign, flip) = (scalar::<K::Number>(K::SIGN), scalar::<K::Number>(flips::<K, D>()));
     let (bits, mut sorted_bits) = (values.reinterpret::<V::Bits>(), sorted_values.reinterpret::<V::Bits>());
     if n > 0 {
@@ -103,6 +106,7 @@ pub fn segments_of(firsts: &Tensor<i32, 1>, segments: &mut Tensor<i32, 1>) {
 #[program]
 pub fn sort_segments<K: SortKey + Word, D: Direction>(keys: &Tensor<K, 1>, firsts: &Tensor<i32, 1>, sorted: &mut Tensor<K, 1>) {
     let n = keys.len(0);
+    require(n < LONGEST);
     if n > 0 {
         let (mut segments, mut of_keys, mut in_order) = (temp([n]), temp([n]), temp([n]));
         let mut all = temp([n]);

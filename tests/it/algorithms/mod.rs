@@ -2,11 +2,13 @@
 
 mod compacting;
 mod counting;
+mod large;
 mod merging;
 mod scanning;
 mod schedules;
 mod selecting;
 mod sorting;
+mod steps;
 
 use girih::{Device, Stream};
 use girih_core::target::Target;

@@ -113,9 +113,30 @@ fn runs_of_equal_keys_are_summed() {
     }
 }
 
-/// Above two million elements tiles are twice as long, and a warp's window of 32 words is a small part of them.
+/// Elements of 64 bits are two words of a tile, and half as many make an access.
 #[test]
-fn long_vectors_are_scanned_by_longer_tiles() {
+fn wide_elements_are_scanned_and_summed() {
+    let stream = stream();
+    for n in LENGTHS {
+        let all: Vec<i64> = bits(0, n).into_iter().map(|b| b as i64).collect();
+        let (x, mut y) = (stream.tensor(&all, [n]).unwrap(), stream.zeros([n]).unwrap());
+        scan::<i64, Sum, Exclusive, _>(&stream, &x, &mut y).unwrap();
+        assert_eq!(stream.read(&y).unwrap(), folded(&all, 0, true, i64::wrapping_add), "{n}");
+        scan::<i64, Least, Inclusive, _>(&stream, &x, &mut y).unwrap();
+        assert_eq!(stream.read(&y).unwrap(), folded(&all, i64::MAX, false, i64::min), "{n}");
+        let keys = stream.tensor(&(0..n as i32).map(|i| i / 5000).collect::<Vec<_>>(), [n]).unwrap();
+        let (mut of, mut sums, mut count) = (stream.zeros([n]).unwrap(), stream.zeros([n]).unwrap(), stream.zeros([1]).unwrap());
+        reduce_by_key::<i32, i64, Sum, _>(&stream, &keys, &x, &mut of, &mut sums, &mut count).unwrap();
+        let mut expected: Vec<i64> = all.chunks(5000).map(|run| run.iter().fold(0, |a, b| i64::wrapping_add(a, *b))).collect();
+        assert_eq!(stream.read(&count).unwrap(), [expected.len() as i32], "{n}");
+        expected.resize(n, 0);
+        assert_eq!(stream.read(&sums).unwrap(), expected, "{n}");
+    }
+}
+
+/// Of many tiles a warp's window of 32 words is a small part.
+#[test]
+fn long_vectors_are_scanned() {
     let stream = stream();
     let n = (1 << 21) + 12_345;
     let all: Vec<i32> = (0..n).map(|i| mixed(i) as i32).collect();

@@ -46,6 +46,11 @@ fn most_so_far(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
 }
 
 #[program]
+fn wide_sums_so_far(x: &Tensor<i64, 1>, y: &mut Tensor<i64, 1>) {
+    scan::<i64, Sum, Inclusive>(x, y);
+}
+
+#[program]
 fn sums_of_runs(x: &Tensor<i32, 1>, v: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>, w: &mut Tensor<i32, 1>, count: &mut Tensor<i32, 1>) {
     y.fill(0);
     w.fill(0);
@@ -144,6 +149,18 @@ fn scans_and_runs_are_right_under_every_schedule() {
             .collect()
     };
     right(scan.input("x", formula(mixed)).output_all("y", most).check_at(SIZES));
+    let scan = Challenge::new("wide_sums_so_far", wide_sums_so_far::Program::def, "void f(const long long* x[N], long long* y[N], int N)");
+    let sums = |c: &Case| {
+        let mut sum = 0.0;
+        column(c, "x")
+            .into_iter()
+            .map(|v| {
+                sum += v;
+                sum
+            })
+            .collect()
+    };
+    right(scan.input("x", formula(mixed)).output_all("y", sums).check_at(SIZES));
     let signature = "void f(const int* x[N], const int* v[N], int* y[N], int* w[N], int* count[1], int N)";
     let of_runs = Challenge::new("sums_of_runs", sums_of_runs::Program::def, signature).input("x", formula(mixed));
     let of_runs = of_runs.input("v", formula(|_, i| (i % 17) as f64)).output_all("y", |c| padded(c, runs(c).0));

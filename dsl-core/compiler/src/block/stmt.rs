@@ -176,8 +176,8 @@ pub(crate) struct Grid {
     pub order: TileOrder,
     /// A block takes neighbouring tiles: what blocks have is combined in the order of the tiles.
     pub in_order: bool,
-    /// Blocks take their tiles by a ticket, so that they begin in the order of the tiles.
-    pub by_ticket: bool,
+    /// Blocks take their tiles by tickets, so that they begin in the order of the tiles.
+    pub tickets: Option<Tickets>,
     /// One block runs in any case, however few tiles there are.
     pub runs_anyway: bool,
     /// All threads are done with shared arrays that are kept by hand when a tile begins: the first one, and each one behind it.
@@ -189,6 +189,15 @@ pub(crate) struct Grid {
     /// Every length is a multiple of its tile.
     pub divides: bool,
     pub tail: Tail,
+}
+
+/// What tickets say that blocks take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tickets {
+    /// The number of the block among those of its launch.
+    OfBlocks,
+    /// Also the number of the launch, by which tiles that look back tell its words from those of launches before.
+    OfLaunches,
 }
 
 /// How a tile is checked that may reach beyond the tensor.

@@ -218,7 +218,7 @@ impl<'k> Check<'k> {
     fn combine(&self, c: &Combine, within: Option<&TileLoop>) -> Result<(), Broken> {
         match c.form {
             Form::Reduce { .. } => {}
-            Form::Scan { .. } => return Err(Rule::ClusterRest.with(&[&"a scan"])),
+            Form::Scan { .. } | Form::Before => return Err(Rule::ClusterRest.with(&[&"a scan"])),
             Form::Grid => return Err(Rule::ClusterGrid.with(&[&"the tiles of the grid are combined with each other"])),
         }
         if !(Cluster { blocks: 1, tile: self.tile }).reduces(self.kernel, c) {

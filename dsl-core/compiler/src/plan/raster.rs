@@ -20,7 +20,7 @@ pub(crate) struct Raster {
 /// turns, and those with the most come first or last (Shah and others, FlashAttention-3, 2024, walk the heads of an attention so). Else they
 /// lie along the last one.
 pub(super) fn raster(kernel: &Kernel, rows: i64) -> Option<Raster> {
-    let grid = kernel.grid_loop().filter(|l| l.vars.len() > 1 && rows > 1 && !keeps_order(kernel))?;
+    let grid = kernel.grid_loop().filter(|l| l.vars.len() > 1 && rows > 1 && !l.in_order && !keeps_order(kernel))?;
     let ends = ends_of_turns(kernel);
     let column = grid.vars.iter().rposition(|v| ends.contains(v)).unwrap_or(grid.vars.len() - 1);
     Some(Raster { rows, column })
@@ -31,7 +31,7 @@ fn ends_of_turns(kernel: &Kernel) -> HashSet<ValueId> {
     let made = operations(kernel);
     let (mut left, mut seen) = (Vec::new(), HashSet::new());
     visit(&kernel.body, &mut |stmt| match stmt {
-        Stmt::Tiles(l) => left.extend(l.span.iter().flat_map(|Span { first, end }| [*first, *end])),
+        Stmt::Tiles(l) => left.extend(l.span.iter().flat_map(|Span { first, end, .. }| [*first, *end])),
         Stmt::Range { start, end, .. } => left.extend([*start, *end]),
         _ => {}
     });

@@ -4,7 +4,7 @@
 //!   block runs alone.
 //! - *Permuted*, [`Class::Permuted`]: at the grid's coordinates in another order, or through a reversed or permuted view: still one block per element.
 //! - *Atomic*, [`Class::Atomic`]: read-modify-write.
-//! - *Scattered*, [`Class::Scattered`]: at computed positions; the author asserts that they differ, the simulator checks it.
+//! - *Scattered*, [`Class::Scattered`]: at computed positions, or at a tile that the block has drawn; the author asserts that they differ, the simulator checks it.
 //!
 //! Anything else is rejected: a store that leaves out a grid coordinate (blocks overwrite each other), and a tensor that is loaded at
 //! other coordinates than those it is stored at (a block reads what another may have overwritten).
@@ -140,6 +140,9 @@ fn class_of_store(kernel: &Kernel, grid: Option<&TileLoop>, store: &Access) -> R
             Index::All(_) => None,
         })
         .collect();
+    if used.iter().any(|var| is_drawn(kernel, *var)) {
+        return Ok(Class::Scattered);
+    }
     for var in &grid.vars {
         if used.iter().filter(|v| *v == var).count() != 1 {
             let name = kernel.value(*var).name.clone().unwrap_or_else(|| "_".into());
@@ -152,6 +155,11 @@ fn class_of_store(kernel: &Kernel, grid: Option<&TileLoop>, store: &Access) -> R
     let own: Vec<ValueId> = used.into_iter().filter(|v| grid.vars.contains(v)).collect();
     let straight = own == grid.vars && goes_straight(kernel, view);
     Ok(if straight { Class::Disjoint } else { Class::Permuted })
+}
+
+/// Whether a tile index is that of a tile which a block has drawn.
+fn is_drawn(kernel: &Kernel, var: ValueId) -> bool {
+    loop_spans(kernel).get(&var).is_some_and(|span| span.drawn)
 }
 
 /// The tile index whose number a coordinate is, where its tiles have one element: then it is that element's coordinate.

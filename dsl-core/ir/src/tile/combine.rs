@@ -95,7 +95,13 @@ pub enum Form {
         exclusive: bool,
         /// From the last element to the first.
         reversed: bool,
+        /// On top of what the tiles before it come to, as [`Form::Before`] says: the tile has one element along every other axis.
+        over_grid: bool,
     },
+    /// What the tiles before a block's own come to, along the last axis of the grid's loop and in their order: an exclusive scan over tiles.
+    /// Inputs are what each tile comes to, scalars, as are the results; the first tile gets the identity. Stands at the top level of the body
+    /// of a grid loop whose tiles are taken in order.
+    Before,
     /// What all blocks of the launch have, in the blocks' order. Stands at the top level of the body after the grid loop; what follows it
     /// runs once, in the block that finishes last. Inputs and results are scalars, or tiles of one shape.
     Grid,
@@ -114,4 +120,11 @@ pub struct Combine<B = Block> {
     pub results: Vec<ValueId>,
     /// The author's line.
     pub loc: SourceLoc,
+}
+
+impl<B> Combine<B> {
+    /// Whether tiles look back at those before them for it.
+    pub fn looks_back(&self) -> bool {
+        matches!(self.form, Form::Before | Form::Scan { over_grid: true, .. })
+    }
 }

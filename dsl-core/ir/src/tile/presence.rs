@@ -238,7 +238,7 @@ impl<'k> Presence<'k> {
                     let own = self.axes_of(*input);
                     with_ends(all.clone(), |k| own[k].ends)
                 }
-                Form::Grid => self.axes_of(*input),
+                Form::Before | Form::Grid => self.axes_of(*input),
             };
             self.set(*result, axes);
         }

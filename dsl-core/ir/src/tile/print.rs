@@ -102,7 +102,7 @@ impl Printer<'_> {
                 let grid = if self.indent == 1 { "grid" } else { "for" };
                 let strided = if l.strided { " strided" } else { "" };
                 let strided = if l.in_order { " in order" } else { strided };
-                let span = l.span.map_or(String::new(), |s| format!(" within {}..{}", self.v(s.first), self.v(s.end)));
+                let span = l.span.map_or(String::new(), |s| format!(" within {}{}..{}", if s.drawn { "the tile " } else { "" }, self.v(s.first), self.v(s.end)));
                 let head = format!("{grid} {} in {}{span}{strided}{}", vars.join(", "), self.view(l.view), self.carries(&l.carries));
                 self.nested(&head, l.loc, &l.body);
                 self.end(&l.carries);
@@ -240,10 +240,12 @@ impl Printer<'_> {
     fn combine(&mut self, c: &Combine) {
         let form = match &c.form {
             Form::Reduce { axes } => format!("reduce {} {} axes {axes:?}", c.operator.word(), self.list(&c.inputs)),
-            Form::Scan { axis, exclusive, reversed } => {
-                let how = [(*exclusive, " exclusive"), (*reversed, " reversed")].iter().filter(|h| h.0).map(|h| h.1).collect::<String>();
+            Form::Scan { axis, exclusive, reversed, over_grid } => {
+                let how = [(*exclusive, " exclusive"), (*reversed, " reversed"), (*over_grid, " over the grid")];
+                let how = how.iter().filter(|h| h.0).map(|h| h.1).collect::<String>();
                 format!("scan {} {} axis {axis}{how}", c.operator.word(), self.list(&c.inputs))
             }
+            Form::Before => format!("over the tiles before {} {}", c.operator.word(), self.list(&c.inputs)),
             Form::Grid => format!("over the grid {} {}", c.operator.word(), self.list(&c.inputs)),
         };
         let types: Vec<String> = c.results.iter().map(|r| self.ty(self.kernel.ty(*r))).collect();

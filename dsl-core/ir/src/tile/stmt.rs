@@ -38,6 +38,8 @@ pub struct Span {
     pub first: ValueId,
     /// One past the last position.
     pub end: ValueId,
+    /// It is one tile, of a number that is computed. The author asserts that blocks that store to it have different numbers, or meet in between.
+    pub drawn: bool,
 }
 
 /// A loop over the tiles of a view's axes, in row-major order.

@@ -26,7 +26,8 @@ impl<A: LoopVars> Start for Tiles<A> {
                 let help = "nest it in the first loop, or write a second kernel and launch both from a `#[program]`";
                 k.error(Diagnostic::new(loc, message).help(help));
             }
-            if grid && !self.spans.is_empty() {
+            let some = !self.spans.is_empty() || self.drawn.is_some();
+            if grid && some {
                 let message = "the grid's loop walks all tiles: only a loop inside of it can keep to some positions";
                 let help = "walk a part of the tensor, `x.slice(axis, first, len)`, whose bounds a launch knows";
                 k.error(Diagnostic::new(loc, message).help(help));
@@ -36,9 +37,12 @@ impl<A: LoopVars> Start for Tiles<A> {
                 k.error(Diagnostic::new(loc, message).help("leave `.in_order()` out: turns of any other loop follow each other anyway"));
             }
             k.has_grid |= grid;
-            let span = match grid || self.spans.is_empty() {
+            if grid {
+                k.takes_in_order = self.in_order;
+            }
+            let span = match grid || !some {
                 true => None,
-                false => Some(span::common(k, &self.spans, view, self.axes[0], loc)?),
+                false => Some(span::common(k, &self.spans, (self.drawn, &self.sizes[0]), (view, self.axes[0]), loc)?),
             };
             k.open(false);
             let vars: Vec<ValueId> = self

@@ -194,7 +194,7 @@ impl Walk<'_> {
                     }
                 }
                 Form::Scan { .. } => Lying { layout: layout.clone(), mask: self.tile(*input).mask },
-                Form::Grid => Lying { layout: layout.clone(), mask: Mask::default() },
+                Form::Before | Form::Grid => Lying { layout: layout.clone(), mask: Mask::default() },
             };
             self.set(*result, lying);
         }

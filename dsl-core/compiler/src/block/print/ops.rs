@@ -57,10 +57,12 @@ impl Page<'_> {
                 let late = if self.kernel.is_late(c) { ", lanes meet behind the loop" } else { "" };
                 format!("combine {operator} {} over axes {axes:?}{late}", inputs.join(", "))
             }
-            Form::Scan { axis, exclusive, reversed } => {
-                let how = [(*exclusive, " exclusive"), (*reversed, " reversed")].iter().filter(|h| h.0).map(|h| h.1).collect::<String>();
+            Form::Scan { axis, exclusive, reversed, over_grid } => {
+                let how = [(*exclusive, " exclusive"), (*reversed, " reversed"), (*over_grid, " on top of the tiles before")];
+                let how = how.iter().filter(|h| h.0).map(|h| h.1).collect::<String>();
                 format!("scan {operator} {} along axis {axis}{how}", inputs.join(", "))
             }
+            Form::Before => format!("combine {operator} {} over the tiles before", inputs.join(", ")),
             Form::Grid => format!("combine {operator} {} over blocks", inputs.join(", ")),
         };
         let types: Vec<String> = c.results.iter().map(|r| self.ty(*r)).collect();

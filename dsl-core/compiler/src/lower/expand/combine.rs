@@ -38,7 +38,14 @@ impl Expander<'_> {
     pub fn combine(&mut self, c: &Combine) -> Expanded<()> {
         match &c.form {
             Form::Reduce { axes } => self.reduce(c, axes),
-            Form::Scan { axis, exclusive, reversed } => self.scan(c, *axis, *exclusive, *reversed),
+            Form::Scan { axis, exclusive, reversed, over_grid } => self.scan(c, *axis, [*exclusive, *reversed, *over_grid]),
+            Form::Before => {
+                let own: Vec<Expr> = c.inputs.iter().map(|v| self.scalar(*v)).collect();
+                let own = self.settled(&c.operator, own);
+                let before = self.look_back(c, &own)?;
+                c.results.iter().zip(before).for_each(|(value, var)| self.set(*value, Rep::Scalar(Expr::Var(var))));
+                Ok(())
+            }
             Form::Grid => panic!("combine: a combination over the grid at this place in\n{}", self.kernel),
         }
     }

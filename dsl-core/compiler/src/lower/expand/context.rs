@@ -133,6 +133,10 @@ pub(crate) struct Expander<'a> {
     pub zero_inside: HashSet<VarId>,
     /// Where the results of scans have ended.
     pub scan_ends: HashMap<ValueId, super::scan_total::ScanEnd>,
+    /// Workspaces with what tiles pass on to those behind them: of each component, by the first result of the combination.
+    pub passed_on: HashMap<ValueId, Vec<Vec<usize>>>,
+    /// The launch in which a word is left, in the upper 30 bits of 32, as the ticket says it in shared memory.
+    pub launch_tag: Option<Expr>,
 }
 
 /// The result of a step: what a schedule, or a kernel under any, cannot have stops it.
@@ -202,6 +206,8 @@ impl<'a> Expander<'a> {
             zero_filled: HashSet::new(),
             zero_inside: HashSet::new(),
             scan_ends: HashMap::new(),
+            passed_on: HashMap::new(),
+            launch_tag: None,
         };
         expander.begin_threads();
         for index in &kernel.fitting {

@@ -27,7 +27,10 @@ impl Expander<'_> {
         let carried = self.start_carries(&l.carries)?;
         let counts = self.tile_counts(l);
         if plan.range == Range::OnePerBlock {
-            let block = if grid_of(l).by_ticket { self.tile_by_ticket() } else { self.block_index() };
+            let block = match grid_of(l).tickets {
+                Some(tickets) => self.tile_by_ticket(tickets),
+                None => self.block_index(),
+            };
             let number = self.tile_of_cluster(block);
             self.set_tiles(l, number, &counts);
             self.begin_by_hand(l, false);

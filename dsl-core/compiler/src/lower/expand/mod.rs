@@ -46,6 +46,7 @@ mod grid;
 mod grid_prefetch;
 pub(crate) mod index;
 mod lanes;
+mod look_back;
 mod mask;
 mod memory;
 mod mma;

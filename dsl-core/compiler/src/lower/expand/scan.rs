@@ -29,8 +29,8 @@ struct Scan<'c> {
 }
 
 impl Expander<'_> {
-    /// Lowers a scan along `axis`.
-    pub fn scan(&mut self, c: &Combine, axis: usize, exclusive: bool, reversed: bool) -> Expanded<()> {
+    /// Lowers a scan along `axis`; `over_grid` on top of what the tiles before it come to.
+    pub fn scan(&mut self, c: &Combine, axis: usize, [exclusive, reversed, over_grid]: [bool; 3]) -> Expanded<()> {
         let layout = c.inputs.iter().find_map(|v| self.tile(*v).layout.clone()).unwrap_or_else(|| self.layout_of(c.inputs[0]));
         for v in &c.inputs {
             self.prepare(*v, &layout)?;
@@ -47,7 +47,10 @@ impl Expander<'_> {
             _ => self.copies(c, &elements, layout.registers)?,
         };
         let mut partial = Partial { vars: totals, layout: scan.groups.clone() };
-        let known_by = self.scan_levels(&mut scan, &mut partial, levels)?;
+        let mut known_by = self.scan_levels(&mut scan, &mut partial, levels)?;
+        if over_grid {
+            self.take_up_tiles_before(&mut scan, &mut partial, known_by.take())?;
+        }
         self.end_scan(&c.results, &partial, axis, known_by);
         let results = self.with_prefixes(&scan, &layout, elements)?;
         for ((value, input), var) in c.results.iter().zip(&c.inputs).zip(results) {
@@ -56,6 +59,23 @@ impl Expander<'_> {
             self.set(*value, Rep::Tile(TileRep { elsewhere: vec![], layout: Some(layout.clone()), mask, data }));
         }
         Ok(())
+    }
+
+    /// Puts what the tiles before come to in front of every group, and of what the tile comes to.
+    fn take_up_tiles_before(&mut self, scan: &mut Scan, totals: &mut Partial, known_by: Option<(i64, i64, i64)>) -> Expanded<()> {
+        let c = scan.combine;
+        for (var, value) in totals.vars.iter_mut().zip(&c.results) {
+            if let Some(lanes) = known_by {
+                *var = self.spread_total(*value, *var, totals.layout.registers, lanes)?;
+            }
+        }
+        let own: Vec<Expr> = totals.vars.iter().map(|v| Expr::Var(*v)).collect();
+        let before = self.look_back(c, &own)?;
+        let front = before.iter().map(|v| Expr::Var(*v)).collect();
+        let all = self.apply_operator(&c.operator, front, own)?;
+        self.assign_components(&totals.vars, None, all);
+        let one = totals.layout.clone();
+        self.join_before(scan, &one, before)
     }
 
     /// New variables with the same values.

@@ -13,14 +13,23 @@ pub(crate) fn join_tails(page: &mut Kernel, _: &Source) {
     if page.grid().is_none_or(|grid| grid.tail != Tail::TwoTexts) {
         return;
     }
-    let mut body =
-        Body { page, stored: HashMap::new(), combines: false, meets: false, loops: false, looped_access: false, narrower: false };
+    let mut body = Body {
+        page,
+        stored: HashMap::new(),
+        combines: false,
+        looks_back: false,
+        meets: false,
+        loops: false,
+        looped_access: false,
+        narrower: false,
+    };
     Walk::new(page).block(&page.body, &mut |walk, stmt| {
         if walk.in_grid {
             body.stmt(walk, stmt);
         }
     });
-    let joined = !body.combines && (body.meets || body.loops) && !body.looped_access && !body.narrower;
+    let padded = body.combines && !body.looks_back;
+    let joined = !padded && (body.meets || body.loops) && !body.looped_access && !body.narrower;
     for stmt in &mut page.body {
         if let Stmt::Loop(Loop { grid: Some(grid), .. }) = stmt
             && joined
@@ -37,6 +46,8 @@ struct Body<'k> {
     stored: HashMap<Key, Layout>,
     /// Combinations pad absent elements, one by one: a full tile is better off without.
     combines: bool,
+    /// Tiles look back at those before them: much text, beside which that costs little.
+    looks_back: bool,
     /// Threads meet at a barrier.
     meets: bool,
     /// There is a loop that is not written out.
@@ -76,7 +87,12 @@ impl Body<'_> {
                 self.updated(walk, update, *order);
             }
             Stmt::Shared { kind, array, .. } => self.shared(walk, *array, kind),
-            Stmt::Combine(_) | Stmt::OverCluster(_) | Stmt::Together(_) => self.combines = true,
+            Stmt::Combine(c) => {
+                self.combines = true;
+                self.looks_back |= c.looks_back();
+                self.meets |= c.looks_back();
+            }
+            Stmt::OverCluster(_) | Stmt::Together(_) => self.combines = true,
             Stmt::Barrier(_) => self.meets = true,
             Stmt::Meet(meet) => self.meets |= self.met(walk, meet),
             Stmt::Loop(l) => self.loops |= l.plan.range != Range::Once && l.grid.is_none(),

@@ -8,7 +8,7 @@ use crate::analyses::uses::{self, loaded_tensor, stored_tensor};
 use crate::analyses::window_groups::WindowGroups;
 use crate::block::{
     Access, Block, Carry, Combine, Cuts, Demands, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Operator, Param, ParamKind,
-    Reach, Reading, SharedArray, Stmt, Tail, Team, Ty, Value, View, Window,
+    Reach, Reading, SharedArray, Stmt, Tail, Team, Tickets, Ty, Value, View, Window,
 };
 use crate::plan::Plan;
 use crate::plan::finish::{combines_grid, is_over_grid, keeps_order, split};
@@ -360,9 +360,9 @@ impl Builder<'_> {
         Grid {
             total: self.total_tiles(l),
             raster: plan.raster,
-            order: if keeps_order(kernel) { TileOrder::Rising } else { plan.order },
+            order: if keeps_order(kernel) || l.in_order { TileOrder::Rising } else { plan.order },
             in_order: keeps_order(kernel),
-            by_ticket: l.in_order,
+            tickets: l.in_order.then(|| if looks_back(l) { Tickets::OfLaunches } else { Tickets::OfBlocks }),
             runs_anyway: combines_grid(kernel),
             begins_by_hand: [by_hand && kept_by_hand(kernel, &kernel.body[..before]), by_hand],
             shared: shared_loop(l).map(|(_, inner)| inner.vars[0]),
@@ -414,6 +414,11 @@ fn access(view: tile::ViewId, index: &[Index]) -> Access {
 fn parts_are_words(kernel: &tile::Kernel, combines: &[&tile::Combine]) -> bool {
     let fits = |v| matches!(kernel.ty(v), tile::Ty::Scalar(dtype) if dtype.compute().size() <= 4);
     combines.iter().all(|c| c.inputs.iter().all(|v| fits(*v)))
+}
+
+/// Whether tiles pass on what they come to to those behind them.
+fn looks_back(l: &TileLoop) -> bool {
+    l.body.iter().any(|s| matches!(s, tile::Stmt::Combine(c) if c.looks_back()))
 }
 
 /// Whether something else than parts goes from block to block: what runs in the last block only (`after`) touches a tensor that all blocks

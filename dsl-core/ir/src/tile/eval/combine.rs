@@ -9,12 +9,27 @@ use std::rc::Rc;
 /// Groups of elements that an operator is tried on, and elements of each.
 const TRIED: usize = 8;
 
+/// What the tiles up to one come to, and each of the latest.
+#[derive(Default)]
+pub(super) struct SoFar {
+    all: Vec<u64>,
+    last: Vec<Vec<u64>>,
+}
+
 impl Machine<'_, '_> {
     /// Runs a combination. Elements are combined one by one, from the first to the last.
     pub(super) fn combine(&mut self, c: &Combine) -> Result<(), EvalError> {
         match &c.form {
             Form::Reduce { axes } => self.reduce(c, axes),
-            Form::Scan { axis, exclusive, reversed } => self.scan(c, *axis, *exclusive, *reversed),
+            Form::Scan { axis, exclusive, reversed, over_grid } => {
+                let before = if *over_grid { self.up_to_here(c) } else { self.identity(c) };
+                let all = self.scan(c, *axis, *exclusive, *reversed, before)?;
+                if *over_grid {
+                    self.so_far.entry(c.results[0]).or_default().all = all;
+                }
+                Ok(())
+            }
+            Form::Before => self.before(c),
             // The evaluator is one block: it has combined everything already.
             Form::Grid => {
                 self.try_total(c)?;
@@ -60,7 +75,8 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    fn scan(&mut self, c: &Combine, axis: usize, exclusive: bool, reversed: bool) -> Result<(), EvalError> {
+    /// From what lies before each row on; what the last row comes to.
+    fn scan(&mut self, c: &Combine, axis: usize, exclusive: bool, reversed: bool, before: Vec<u64>) -> Result<Vec<u64>, EvalError> {
         let tiles: Vec<Rc<TileVal>> = c.inputs.iter().map(|v| self.tile(*v)).collect();
         let shape = tiles[0].shape.clone();
         let all = strides(&shape);
@@ -70,31 +86,61 @@ impl Machine<'_, '_> {
         if reversed {
             order.reverse();
         }
-        let identity = self.identity(c);
         for start in starts.iter().take(TRIED) {
             let some: Vec<Vec<u64>> = order.iter().filter_map(|k| element(&tiles, start + k * all[axis])).take(TRIED).collect();
             self.try_operator(c, &some)?;
         }
         let mut outputs: Vec<Vec<u64>> = tiles.iter().map(|t| t.data.clone()).collect();
         let mut totals: Vec<Vec<u64>> = vec![Vec::new(); tiles.len()];
+        let mut last = before.clone();
         for start in starts {
-            let mut acc = identity.clone();
+            let mut acc = before.clone();
             for k in &order {
                 let at = start + k * all[axis];
-                let before = acc.clone();
+                let front = acc.clone();
                 if let Some(element) = element(&tiles, at) {
                     acc = self.apply(c, acc, element)?;
                 }
-                let shown = if exclusive { &before } else { &acc };
+                let shown = if exclusive { &front } else { &acc };
                 outputs.iter_mut().zip(shown).for_each(|(column, cell)| column[at] = *cell);
             }
-            totals.iter_mut().zip(acc).for_each(|(column, cell)| column.push(cell));
+            totals.iter_mut().zip(&acc).for_each(|(column, cell)| column.push(*cell));
+            last = acc;
         }
         self.totals.extend(c.results.iter().copied().zip(totals));
         for ((result, data), tile) in c.results.iter().zip(outputs).zip(&tiles) {
             self.set(*result, TileVal { shape: shape.clone(), data, mask: tile.mask.clone() }.into());
         }
+        Ok(last)
+    }
+
+    /// What the tiles before the grid's own come to: tiles are taken one after the other.
+    fn up_to_here(&self, c: &Combine) -> Vec<u64> {
+        let found = self.so_far.get(&c.results[0]).filter(|_| !self.begins_row());
+        found.map_or_else(|| self.identity(c), |so_far| so_far.all.clone())
+    }
+
+    fn before(&mut self, c: &Combine) -> Result<(), EvalError> {
+        let own: Vec<u64> = c.inputs.iter().map(|v| self.cell(*v, "what a tile comes to", c.loc)).collect::<Result<_, _>>()?;
+        let before = self.up_to_here(c);
+        let mut last = self.so_far.remove(&c.results[0]).unwrap_or_default().last;
+        last.push(own.clone());
+        if last.len() > 3 {
+            last.remove(0);
+        }
+        self.try_operator(c, &last)?;
+        let all = self.apply(c, before.clone(), own)?;
+        self.so_far.insert(c.results[0], SoFar { all, last });
+        for (result, cell) in c.results.iter().zip(before) {
+            self.set(*result, Val::Scalar(Some(cell)));
+        }
         Ok(())
+    }
+
+    /// Whether the grid's tile at hand is the first one along the last axis.
+    fn begins_row(&self) -> bool {
+        let last = self.kernel.grid_loop().and_then(|l| l.vars.last());
+        last.is_none_or(|v| matches!(self.val(*v), Val::Index(0)))
     }
 
     /// What a scan comes to, row after row.

@@ -6,6 +6,7 @@ mod together;
 
 use arguments::{check_args, check_requirements};
 
+use super::combine::SoFar;
 use super::by_hand::{Epoch, Marks};
 use super::laws::Trial;
 use super::memory::{ABSENT, Tensor, Window};
@@ -55,6 +56,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         scattered: HashMap::new(),
         trials: HashMap::new(),
         totals: HashMap::new(),
+            so_far: HashMap::new(),
     };
     machine.block(&kernel.body)
 }
@@ -79,6 +81,8 @@ pub(super) struct Machine<'a, 'b> {
     pub(super) trials: HashMap<SourceLoc, Trial>,
     /// What the latest scans came to, by their results.
     pub(super) totals: HashMap<ValueId, Vec<u64>>,
+    /// What the tiles up to the latest one come to, where later ones look back at them, by the first result.
+    pub(super) so_far: HashMap<ValueId, SoFar>,
     /// How often an element of memory has changed.
     pub(super) changes: u64,
     env: Vec<Option<Val>>,

@@ -1,7 +1,7 @@
 //! Operations and combinations: the types of their operands fit each other and the result.
 
 use super::{Checked, Checker, ensure};
-use crate::tile::{Combine, Form, Op, Operator, ParamKind, Size, Ty, ValueId};
+use crate::tile::{Combine, Form, Op, Operator, ParamKind, Size, Stmt, Ty, ValueId};
 use crate::types::DType;
 
 impl Checker<'_> {
@@ -165,9 +165,18 @@ impl Checker<'_> {
                 ensure(axes.iter().all(|k| *k < first.len()), wrong)?;
                 first.iter().enumerate().filter(|(i, _)| !axes.contains(i)).map(|(_, s)| s.clone()).collect()
             }
-            Form::Scan { axis, .. } => {
+            Form::Scan { axis, reversed, over_grid, .. } => {
                 ensure(*axis < first.len(), wrong)?;
+                if *over_grid {
+                    let (last, others) = first.split_last().map_or((0, &first[..]), |(_, others)| (others.len(), others));
+                    let row = *axis == last && others.iter().all(|size| *size == Size::constant(1));
+                    ensure(row && !reversed && self.looks_back(c), wrong)?;
+                }
                 self.scans.extend(c.results.iter().map(|r| (*r, *axis)));
+                first.clone()
+            }
+            Form::Before => {
+                ensure(first.is_empty() && self.looks_back(c), wrong)?;
                 first.clone()
             }
             Form::Grid => first.clone(),
@@ -188,5 +197,11 @@ impl Checker<'_> {
         self.all_used(results)?;
         self.visible = before;
         Ok(())
+    }
+
+    /// Whether a combination stands where a tile may look back at those before it: in the body of a grid loop that takes them in order.
+    fn looks_back(&self, c: &Combine) -> bool {
+        let stands = |s: &Stmt| matches!(s, Stmt::Combine(own) if own.results == c.results);
+        self.kernel.grid_loop().is_some_and(|l| l.in_order && l.body.iter().any(stands))
     }
 }

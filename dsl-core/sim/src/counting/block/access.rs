@@ -2,6 +2,7 @@
 
 use super::super::{CountArg, latency, tally, traffic};
 use super::Machine;
+use super::atomics::ARRIVED;
 use super::warp::Warp;
 use crate::access::{Traffic, normalise};
 use crate::op::{AccessOp, BulkStep, CopyStep, MatrixStep, Op, PlaceOp, Slot, TensorStep};
@@ -65,8 +66,7 @@ impl Machine<'_> {
                 let (lanes, addresses, at) = self.accessed(warp, access, []);
                 self.touch(warp, access.place.space, &addresses, lanes, WORD, Traffic::Load);
                 warp.ready[*dst as usize] = at + if *wait { latency::WORD } else { latency::CACHE };
-                // The value and the flag: it has arrived.
-                warp.set(*dst, &[1 << 32 | 1; 32], warp.active);
+                warp.set(*dst, &[ARRIVED; 32], warp.active);
             }
             // What another block has left is not known.
             Op::LoadFromBlock { dst, place, block } => {

@@ -11,6 +11,9 @@ use girih_ir::types::AtomicOp;
 
 /// The ticket of a block that comes last: who compares the next number with how many come is told that they are the same.
 pub(super) const LAST: u64 = 1 << 30;
+/// A word of a workspace that is there: a value, and the flag above it or below. Of tiles that look back it says what all before it come to, so that
+/// a block looks once.
+pub(super) const ARRIVED: u64 = 1 << 32 | 1;
 
 impl Machine<'_> {
     /// Counts an atomic, and does what it does where its result is needed.
@@ -59,7 +62,8 @@ impl Machine<'_> {
     /// Whether an atomic asks for a word that another block leaves.
     fn asks_a_word(&self, step: &AtomicStep) -> bool {
         let Space::Global(p) = step.access.place.space else { return false };
-        step.op == AtomicOp::Load && self.words.contains(&p)
+        let own = matches!(self.program.kernel.params[p].kind, ParamKind::Workspace { .. });
+        step.op == AtomicOp::Load && (own || self.words.contains(&p))
     }
 
     /// What an atomic finds: a word that another block leaves has arrived.
@@ -80,7 +84,11 @@ impl Machine<'_> {
         let (place, lane) = (&step.access.place, lanes.trailing_zeros() as usize % 32);
         let (Space::Global(p), size) = (place.space, place.dtype.size()) else { return None };
         if matches!(self.program.kernel.params[p].kind, ParamKind::Workspace { .. }) {
-            return Some(self.own_ticket(p, size));
+            return Some(match (step.op, step.result) {
+                (AtomicOp::Load, _) => ARRIVED,
+                (_, None) => 0,
+                (_, Some(_)) => self.own_ticket(p, size),
+            });
         }
         let by_one = step.op == AtomicOp::Add && step.result.is_some() && lanes.count_ones() == 1 && values[lane] == 1;
         by_one.then(|| {
