@@ -84,7 +84,10 @@ fn check_scan_over_grid(k: &mut KernelBuilder, shape: &[Size], (axis, reversed):
         Some((format!("{what} over the grid from the last element on"), "scan a reversed view, and store to one: `x.reversed(0)`"))
     } else if axis < shape.len() && !(row && axis + 1 == shape.len()) {
         let found = k.shape_text(shape);
-        Some((format!("{what} over the grid along axis {axis} of {found}"), "a tile has one element along each axis but the last one, which is scanned"))
+        Some((
+            format!("{what} over the grid along axis {axis} of {found}"),
+            "a tile has one element along each axis but the last one, which is scanned",
+        ))
     } else {
         None
     };

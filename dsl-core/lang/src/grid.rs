@@ -66,11 +66,7 @@ pub trait PrefixGrid: Components {
     /// loop or branch inside of it. Of a loop over several axes, tiles before are those of the same row, along the last axis. The operator is
     /// associative, and gets what lies in front as its left operand.
     #[track_caller]
-    fn prefix_grid(
-        self,
-        identity: Self::Value,
-        operator: impl FnOnce(Self::Element, Self::Element) -> Self::Element,
-    ) -> Self::Element {
+    fn prefix_grid(self, identity: Self::Value, operator: impl FnOnce(Self::Element, Self::Element) -> Self::Element) -> Self::Element {
         let loc = SourceLoc::caller();
         let operator = trace::<Self>(identity, operator, false, BEFORE, loc);
         record(operator, Form::Before, &components::handles(&self), BEFORE, loc)

@@ -55,12 +55,7 @@ pub fn bitonic_sort<K: Num>(mut v: Tile<K>, place: Tile<i32>, through: &mut Shar
 ///
 /// The first run has `of_a` elements from place 0 on, the second one `of_b` from `first_b` on.
 #[device]
-pub fn merge_path<K: Num>(
-    runs: &Shared<K>,
-    of_a: Scalar<i32>,
-    [first_b, of_b]: [Scalar<i32>; 2],
-    d: Tile<i32>,
-) -> Tile<i32> {
+pub fn merge_path<K: Num>(runs: &Shared<K>, of_a: Scalar<i32>, [first_b, of_b]: [Scalar<i32>; 2], d: Tile<i32>) -> Tile<i32> {
     let mut low = (d - of_b).max(0);
     let mut high = d.min(of_a);
     while low < high {

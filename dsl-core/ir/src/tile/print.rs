@@ -102,7 +102,9 @@ impl Printer<'_> {
                 let grid = if self.indent == 1 { "grid" } else { "for" };
                 let strided = if l.strided { " strided" } else { "" };
                 let strided = if l.in_order { " in order" } else { strided };
-                let span = l.span.map_or(String::new(), |s| format!(" within {}{}..{}", if s.drawn { "the tile " } else { "" }, self.v(s.first), self.v(s.end)));
+                let span = l.span.map_or(String::new(), |s| {
+                    format!(" within {}{}..{}", if s.drawn { "the tile " } else { "" }, self.v(s.first), self.v(s.end))
+                });
                 let head = format!("{grid} {} in {}{span}{strided}{}", vars.join(", "), self.view(l.view), self.carries(&l.carries));
                 self.nested(&head, l.loc, &l.body);
                 self.end(&l.carries);

@@ -45,7 +45,11 @@ impl Expander<'_> {
         }
         self.open();
         let row = self.row_of_tiles(c);
-        if threads > LANES { self.look_back_by_warp(c, &row, own, &before)? } else { self.look_back_by_thread(c, &row, own, &before)? }
+        if threads > LANES {
+            self.look_back_by_warp(c, &row, own, &before)?
+        } else {
+            self.look_back_by_thread(c, &row, own, &before)?
+        }
         let mut then = self.close();
         let first = self.is_first_thread();
         let told: Vec<Place> = before.iter().map(|v| self.place_told(*v)).collect();
@@ -228,7 +232,8 @@ impl Expander<'_> {
             None => at,
         };
         let at = self.declare_let("at", DType::I32, at);
-        let found: Vec<Vec<Expr>> = row.words.iter().map(|words| words.iter().map(|w| self.fetch_word(*w, &at, exists)).collect()).collect();
+        let found: Vec<Vec<Expr>> =
+            row.words.iter().map(|words| words.iter().map(|w| self.fetch_word(*w, &at, exists)).collect()).collect();
         let launch = row.launch.clone();
         let says = |word: &Expr| binary(BinaryOp::Xor, high(word.clone()), launch.clone());
         let mut each = found.iter().flatten().map(says);
@@ -238,7 +243,11 @@ impl Expander<'_> {
         if !others.is_empty() {
             says = self.declare_let("first_says", DType::U32, first);
             let alike = all(others.into_iter().map(|o| compare(CompareOp::Eq, o, says.clone())));
-            says = Expr::Select(Box::new(alike.unwrap_or(Expr::Literal(Literal::bool(true)))), Box::new(says), Box::new(literal(DType::U32, 0)));
+            says = Expr::Select(
+                Box::new(alike.unwrap_or(Expr::Literal(Literal::bool(true)))),
+                Box::new(says),
+                Box::new(literal(DType::U32, 0)),
+            );
         }
         let values = found.iter().zip(&c.inputs).map(|(words, input)| of_words(words, self.register_type(*input))).collect();
         (says, values)

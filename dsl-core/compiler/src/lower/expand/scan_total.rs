@@ -42,7 +42,13 @@ impl Expander<'_> {
         Ok(())
     }
 
-    pub fn spread_total(&mut self, value: ValueId, var: VarId, registers: i64, (distance, extent, end): (i64, i64, i64)) -> Expanded<VarId> {
+    pub fn spread_total(
+        &mut self,
+        value: ValueId,
+        var: VarId,
+        registers: i64,
+        (distance, extent, end): (i64, i64, i64),
+    ) -> Expanded<VarId> {
         let (name, dtype) = (self.name_of(value, "total"), self.vars[var.0 as usize].dtype);
         let total = self.new_var(&name, dtype, (registers > 1).then_some(registers as u32));
         self.emit(Stmt::Declare { var: total, init: None });

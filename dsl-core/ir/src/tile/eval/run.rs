@@ -6,8 +6,8 @@ mod together;
 
 use arguments::{check_args, check_requirements};
 
-use super::combine::SoFar;
 use super::by_hand::{Epoch, Marks};
+use super::combine::SoFar;
 use super::laws::Trial;
 use super::memory::{ABSENT, Tensor, Window};
 use super::number::Numbers;
@@ -56,7 +56,7 @@ pub(super) fn run(kernel: &Kernel, buffers: &mut [&mut [u8]], args: &[EvalRef], 
         scattered: HashMap::new(),
         trials: HashMap::new(),
         totals: HashMap::new(),
-            so_far: HashMap::new(),
+        so_far: HashMap::new(),
     };
     machine.block(&kernel.body)
 }

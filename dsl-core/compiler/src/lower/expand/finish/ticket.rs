@@ -1,9 +1,9 @@
 //! Tickets: a block's number at a counter, which says who comes last.
 
 use crate::block::HostExpr;
+use crate::block::Tickets;
 use crate::lower::expand::combine::int;
 use crate::lower::expand::context::Expander;
-use crate::block::Tickets;
 use crate::lower::expand::index::{Index, binary, compare, literal};
 use girih_ir::simt::{Expr, Place, Space, Special, Stmt};
 use girih_ir::types::{AtomicOp, BinaryOp, CompareOp, DType, Literal, MemoryOrder, Scope};
