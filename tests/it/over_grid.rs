@@ -1,5 +1,6 @@
 //! Scans on top of all tiles before, and what those before come to: the compiler's own look-back.
 
+use super::language::{mistakes_in, says};
 use super::launches::{Launch, Placement, best_facts, shapes};
 use super::mutator::{Mutant, Removed, mutants};
 use girih::prelude::*;
@@ -230,5 +231,61 @@ fn each_step_of_looking_back_is_needed() {
         // What the tile comes to, and the ticket for the next launch.
         let updates = all.iter().filter(of_use).filter(|m| m.removed == Removed::Update).count();
         assert!(updates >= 2, "{updates} of {}", kernel.name);
+    }
+}
+
+#[device]
+fn scans_in_no_order(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, _m: Size, n: Size) {
+    for (r, t) in y.tiles([Size::from(1), n]) {
+        y.store((r, t), x.load((r, t)).scan_sum(along(1).over_grid()));
+    }
+}
+
+#[device]
+fn scans_from_the_end(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, _m: Size, n: Size) {
+    for (r, t) in y.tiles([Size::from(1), n]).in_order() {
+        y.store((r, t), x.load((r, t)).scan_sum(along(1).reversed().over_grid()));
+    }
+}
+
+#[device]
+fn scans_several_rows(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    for (r, t) in y.tiles([m, n]).in_order() {
+        y.store((r, t), x.load((r, t)).scan_sum(along(1).over_grid()));
+    }
+}
+
+#[device]
+fn looks_back_for_some(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, _m: Size, n: Size) {
+    for (r, t) in y.tiles([Size::from(1), n]).in_order() {
+        let v = x.load((r, t));
+        let mut before = scalar(0.0f32);
+        if v.sum() > 0.0 {
+            before = v.sum().prefix_sum_grid();
+        }
+        y.store((r, t), v + before);
+    }
+}
+
+#[device]
+fn draws_a_tile_of_any_size(x: &Tensor<f32, 2>, y: &mut Tensor<f32, 2>, m: Size, n: Size) {
+    for r in y.axis(0).tiles(m) {
+        for t in y.axis(1).tiles(n).only(3) {
+            y.store((r, t), x.load((r, t)));
+        }
+    }
+}
+
+#[test]
+fn tiles_that_cannot_look_back_are_told_so() {
+    let source = include_str!("over_grid.rs");
+    for (found, parts) in [
+        (mistakes_in(source, scans_in_no_order), ["tiles cannot look back at those before them", "say `.in_order()`"]),
+        (mistakes_in(source, scans_from_the_end), ["from the last element on", "scan a reversed view"]),
+        (mistakes_in(source, scans_several_rows), ["over the grid along axis 1 of", "one element along each axis but the last one"]),
+        (mistakes_in(source, looks_back_for_some), ["tiles cannot look back at those before them", "in no loop or branch inside of it"]),
+        (mistakes_in(source, draws_a_tile_of_any_size), ["depends on the schedule", "give the knob one choice"]),
+    ] {
+        says(&found, &parts);
     }
 }

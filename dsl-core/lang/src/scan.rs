@@ -40,16 +40,13 @@ impl Along {
     /// `.in_order()`, and not in a loop or branch inside of it. The tile has one axis, or one element along all axes but the last one; then a
     /// new scan begins with each row of tiles. Its `.total()` is what all elements up to the tile's last one come to.
     ///
-    /// ```no_run
-    /// use girih::prelude::*;
-    ///
+    /// ```text
     /// #[kernel(tile(T = [4096, 8192]), coarsen(C of T = [8, 16]), vector(V = [4, 1]))]
     /// fn sums(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     ///     for t in y.tiles([T]).in_order() {
     ///         y.store(t, x.load(t).scan_sum(along(0).over_grid()));
     ///     }
     /// }
-    /// # fn main() {}
     /// ```
     pub fn over_grid(self) -> Along {
         Along { over_grid: true, ..self }

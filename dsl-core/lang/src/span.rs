@@ -96,9 +96,7 @@ impl<A> Tiles<A> {
     /// work on: a store at its tile index needs none of the grid's. Your word that no two blocks store to one tile, unless all meet in between;
     /// the simulator looks. The tile's size is a constant or a knob with one choice.
     ///
-    /// ```no_run
-    /// use girih::prelude::*;
-    ///
+    /// ```text
     /// #[kernel(tile(B = 1, T = 1024), coarsen(C of T = [4, 8]), vector(V = [4, 1]))]
     /// fn squares(x: &Tensor<f32, 1>, workers: &Tensor<i32, 1>, drawn: &mut Tensor<u32, 1>, y: &mut Tensor<f32, 1>) {
     ///     for _w in workers.tiles([B]) {
@@ -111,7 +109,6 @@ impl<A> Tiles<A> {
     ///         }
     ///     }
     /// }
-    /// # fn main() {}
     /// ```
     pub fn only(mut self, number: impl Coordinate) -> Tiles<A>
     where
