@@ -265,7 +265,10 @@ pub(crate) fn plan(
         min_blocks,
         opt_level: check_opt_level(kernel, schedule)?,
         raster,
-        order: TileOrder::of(kernel, schedule).unwrap_or(TileOrder::Rising),
+        order: match TileOrder::of(kernel, schedule) {
+            Some(order) if !finish::keeps_order(kernel) && !kernel.grid_loop().is_some_and(|l| l.in_order) => order,
+            _ => TileOrder::Rising,
+        },
         knobs,
         grid_tile,
         anchor_sizes: sizes,

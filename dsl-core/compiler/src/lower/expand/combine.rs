@@ -115,13 +115,18 @@ impl Expander<'_> {
 
     /// Declares one variable per component for `registers` values of a thread, at the identity if asked.
     pub fn component_vars(&mut self, c: &Combine, registers: i64, identity: bool) -> Vec<VarId> {
+        let fallback = operator_word(&c.operator);
+        let names: Vec<String> = c.results.iter().map(|r| self.name_of(*r, fallback)).collect();
+        self.vars_named(c, &names, registers, identity)
+    }
+
+    /// As [`Self::component_vars`], by these names.
+    pub fn vars_named(&mut self, c: &Combine, names: &[String], registers: i64, identity: bool) -> Vec<VarId> {
         let dtypes: Vec<DType> = c.inputs.iter().map(|v| self.register_type(*v)).collect();
         let literals = self.identities(c);
-        let fallback = operator_word(&c.operator);
         (0..dtypes.len())
             .map(|k| {
-                let name = self.name_of(c.results[k], fallback);
-                let var = self.new_var(&name, dtypes[k], (registers > 1).then_some(registers as u32));
+                let var = self.new_var(&names[k], dtypes[k], (registers > 1).then_some(registers as u32));
                 self.emit(Stmt::Declare { var, init: identity.then(|| Expr::Literal(literals[k])) });
                 var
             })

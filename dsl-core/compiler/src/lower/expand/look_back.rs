@@ -69,17 +69,7 @@ impl Expander<'_> {
 
     /// A variable of this name for each component.
     fn vars_for(&mut self, c: &Combine, name: &str, identity: bool) -> Vec<VarId> {
-        let identity: Vec<Option<Expr>> = self.identities(c).into_iter().map(|l| identity.then_some(Expr::Literal(l))).collect();
-        let types: Vec<DType> = c.inputs.iter().map(|v| self.register_type(*v)).collect();
-        types
-            .into_iter()
-            .zip(identity)
-            .map(|(dtype, init)| {
-                let var = self.new_var(name, dtype, None);
-                self.emit(Stmt::Declare { var, init });
-                var
-            })
-            .collect()
+        self.vars_named(c, &vec![name.to_string(); c.inputs.len()], 1, identity)
     }
 
     fn place_told(&mut self, var: VarId) -> Place {
@@ -128,7 +118,7 @@ impl Expander<'_> {
         let says = self.declare_let("says", DType::U32, says);
         let is = |what: i64, op| compare(op, says.clone(), literal(DType::U32, what));
         let stop = self.ballot("stop", is(OWN, CompareOp::Ne));
-        let nothing = both(is(OWN, CompareOp::Ne), is(ALL, CompareOp::Ne));
+        let nothing = binary(BinaryOp::And, is(OWN, CompareOp::Ne), is(ALL, CompareOp::Ne));
         let missing = self.ballot("missing", nothing);
         self.comment("up to the nearest tile that knows what all before it come to, if those in between have left something");
         let one = literal(DType::U32, 1);
@@ -136,7 +126,7 @@ impl Expander<'_> {
         let upto = self.declare_let("upto", DType::U32, upto);
         self.open();
         let lane_bit = binary(BinaryOp::And, binary(BinaryOp::Shr, upto.clone(), Expr::Cast(DType::U32, Box::new(lane))), one);
-        let looked_at = both(exists, compare(CompareOp::Ne, lane_bit, literal(DType::U32, 0)));
+        let looked_at = binary(BinaryOp::And, exists, compare(CompareOp::Ne, lane_bit, literal(DType::U32, 0)));
         let looked_at = self.declare_let("looked_at", DType::Bool, looked_at);
         let parts = self.vars_for(c, "part", false);
         let identity = self.identities(c);
@@ -170,7 +160,7 @@ impl Expander<'_> {
         let value = Expr::Select(Box::new(is(ALL)), Box::new(int(0)), Box::new(at));
         self.emit(Stmt::Assign { var: left, index: None, value });
         let then = self.close();
-        let condition = Expr::Binary(BinaryOp::Or, Box::new(is(OWN)), Box::new(is(ALL)));
+        let condition = binary(BinaryOp::Or, is(OWN), is(ALL));
         self.emit(Stmt::If { condition, then, otherwise: vec![] });
         self.end_look_back(c, row, left, own, before)
     }
@@ -298,10 +288,6 @@ impl Expander<'_> {
         self.emit(Stmt::Vote { var, kind: VoteKind::Ballot, value });
         Expr::Var(var)
     }
-}
-
-fn both(a: Expr, b: Expr) -> Expr {
-    Expr::Binary(BinaryOp::And, Box::new(a), Box::new(b))
 }
 
 fn cast(dtype: DType, e: Expr) -> Expr {

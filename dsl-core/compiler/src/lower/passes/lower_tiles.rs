@@ -15,7 +15,7 @@ use crate::plan::finish::{combines_grid, is_over_grid, keeps_order, split};
 use crate::plan::second_launch::needed;
 use crate::plan::split::{self, Split, shared_loop, starts_at_zero};
 use girih_ir::error::{CompileError, Diagnostic};
-use girih_ir::schedule::words::{FinishPath, TileOrder};
+use girih_ir::schedule::words::FinishPath;
 use girih_ir::tile::access::{dim_classes, dim_constants, loop_lengths, operations, visit};
 use girih_ir::tile::host::HostExpr;
 use girih_ir::tile::shared::operation;
@@ -360,7 +360,7 @@ impl Builder<'_> {
         Grid {
             total: self.total_tiles(l),
             raster: plan.raster,
-            order: if keeps_order(kernel) || l.in_order { TileOrder::Rising } else { plan.order },
+            order: plan.order,
             in_order: keeps_order(kernel),
             tickets: l.in_order.then(|| if looks_back(l) { Tickets::OfLaunches } else { Tickets::OfBlocks }),
             runs_anyway: combines_grid(kernel),
